@@ -1,0 +1,61 @@
+# How every target of the project is compiled, and what a library is here.
+
+set(ckineto_warnings -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
+    -Wvla -Wpointer-arith -Wundef -Wwrite-strings)
+
+function(ckineto_compile target)
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  target_compile_definitions(${target} PRIVATE _GNU_SOURCE)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:${ckineto_warnings}>)
+  if(CKINETO_WERROR)
+    target_compile_options(${target} PRIVATE -Werror)
+  endif()
+  if(CKINETO_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${CKINETO_SANITIZE} -fno-omit-frame-pointer)
+    target_link_options(${target} PRIVATE -fsanitize=${CKINETO_SANITIZE})
+  endif()
+endfunction()
+
+# Sources of a room into a variable.
+function(ckineto_room room out)
+  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c)
+  list(SORT files)
+  set(${out} ${files} PARENT_SCOPE)
+endfunction()
+
+# Compile once, use in the shared and the static library.
+function(ckineto_objects name)
+  add_library(${name} OBJECT ${ARGN})
+  ckineto_compile(${name})
+endfunction()
+
+# ckineto_library(name export-name map objects extra-objects): name_shared and name_static.
+function(ckineto_library name export map objects extra)
+  set(sources $<TARGET_OBJECTS:${objects}>)
+  if(extra)
+    list(APPEND sources $<TARGET_OBJECTS:${extra}>)
+  endif()
+  add_library(${name}_shared SHARED ${sources})
+  add_library(${name}_static STATIC ${sources})
+  target_link_options(${name}_shared PRIVATE
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/${map} -Wl,-Bsymbolic-functions -Wl,-z,nodelete -Wl,-z,relro)
+  if(NOT CKINETO_SANITIZE)
+    target_link_options(${name}_shared PRIVATE -Wl,--no-undefined)
+  else()
+    target_link_options(${name}_shared PRIVATE -fsanitize=${CKINETO_SANITIZE})
+  endif()
+  set_target_properties(${name}_shared PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+    SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/${map} INSTALL_RPATH "\$ORIGIN")
+  set_target_properties(${name}_static PROPERTIES LINKER_LANGUAGE C)
+  foreach(form shared static)
+    set_target_properties(${name}_${form} PROPERTIES OUTPUT_NAME ${name} EXPORT_NAME ${export}_${form})
+    target_include_directories(${name}_${form} INTERFACE
+      $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+    add_library(ckineto::${export}_${form} ALIAS ${name}_${form})
+  endforeach()
+endfunction()
+
+function(ckineto_summary)
+  message(STATUS "ckineto ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): gzip by ${CKINETO_GZIP_BY}, "
+    "zstd ${CKINETO_ZSTD_NOTE}, OpenCL source ${CKINETO_OPENCL_NOTE}")
+endfunction()

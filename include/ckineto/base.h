@@ -1,0 +1,143 @@
+/** @file
+ *  What every other header needs: export macro, version, status codes, the error a caller owns,
+ *  strings with a length, and the table of activity kinds.
+ *
+ *  Thread rule words used on every function of this project:
+ *    hot    any thread, also in a signal handler; never blocks, locks, allocates;
+ *    any    any thread, may lock or allocate;
+ *    owner  one thread at a time per handle.
+ */
+#ifndef CKINETO_BASE_H
+#define CKINETO_BASE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define KINETO_VERSION_MAJOR 0
+#define KINETO_VERSION_MINOR 1
+#define KINETO_VERSION_PATCH 0
+#define KINETO_VERSION "0.1.0"
+
+#if defined(__GNUC__)
+#define KINETO_API __attribute__((visibility("default")))
+#define KINETO_LIKELY(x) __builtin_expect(!!(x), 1)
+#define KINETO_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define KINETO_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define KINETO_API
+#define KINETO_LIKELY(x) (x)
+#define KINETO_UNLIKELY(x) (x)
+#define KINETO_PRINTF(fmt, args)
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Every status: X(name, value, what it means). Values are part of the ABI; append only. */
+#define KINETO_STATUS_MAP(X)                                                                       \
+    X(OK, 0, "success")                                                                            \
+    X(E_ARGUMENT, -1, "invalid argument")                                                          \
+    X(E_MEMORY, -2, "out of memory")                                                               \
+    X(E_IO, -3, "input/output error")                                                              \
+    X(E_FORMAT, -4, "malformed data")                                                              \
+    X(E_STATE, -5, "call out of order")                                                            \
+    X(E_BUSY, -6, "resource is held by someone else")                                              \
+    X(E_UNSUPPORTED, -7, "not supported here")                                                     \
+    X(E_NOT_FOUND, -8, "not found")                                                                \
+    X(E_PERMISSION, -9, "permission denied")                                                       \
+    X(E_LIMIT, -10, "a limit was reached")                                                         \
+    X(E_PLUGIN, -11, "a plug-in failed")
+
+typedef enum kineto_status {
+#define KINETO_X(name, value, text) KINETO_##name = (value),
+    KINETO_STATUS_MAP(KINETO_X)
+#undef KINETO_X
+} kineto_status;
+
+/** Where and why a call failed. Owned by the caller, no pointers inside, may be on the stack.
+ *  Every function that takes one accepts NULL. Untouched on success. */
+typedef struct kineto_error {
+    kineto_status code;
+    int os_error;       /**< errno of the failing system call, 0 if none */
+    uint64_t offset;    /**< byte offset in the input, where that makes sense */
+    char message[488];  /**< UTF-8 sentence: what failed, on which file, what to do */
+} kineto_error;
+
+/** Borrowed bytes with a length; not NUL-terminated unless said so, may contain any byte. */
+typedef struct kineto_string {
+    const char *data;
+    size_t size;
+} kineto_string;
+
+/** Name of a status ("E_IO") and its sentence. Static storage. threads: hot. */
+KINETO_API const char *kineto_status_name(kineto_status status);
+KINETO_API const char *kineto_status_text(kineto_status status);
+
+/** Version of the library that is loaded, "MAJOR.MINOR.PATCH". threads: hot. */
+KINETO_API const char *kineto_version(void);
+
+/** Neutral activity kinds: X(NAME, value, "name", enabled by default).
+ *  Numbers 0..17 follow the generic-accelerator proposal for Kineto; 18.. are ours.
+ *  The vendor of an activity is a property of its device, not of its kind. */
+#define KINETO_KIND_MAP(X)                                                                         \
+    X(CPU_OP, 0, "cpu_op", 1)                                                                      \
+    X(USER_ANNOTATION, 1, "user_annotation", 1)                                                    \
+    X(GPU_USER_ANNOTATION, 2, "gpu_user_annotation", 1)                                            \
+    X(GPU_MEMCPY, 3, "gpu_memcpy", 1)                                                              \
+    X(GPU_MEMSET, 4, "gpu_memset", 1)                                                              \
+    X(CONCURRENT_KERNEL, 5, "kernel", 1)                                                           \
+    X(EXTERNAL_CORRELATION, 6, "external_correlation", 1)                                          \
+    X(RUNTIME, 7, "runtime", 1)                                                                    \
+    X(DRIVER, 8, "driver", 1)                                                                      \
+    X(CPU_INSTANT_EVENT, 9, "cpu_instant_event", 1)                                                \
+    X(PYTHON_FUNCTION, 10, "python_function", 1)                                                   \
+    X(OVERHEAD, 11, "overhead", 1)                                                                 \
+    X(COLLECTIVE_COMM, 12, "collective_comm", 0)                                                   \
+    X(GPU_PM_COUNTER, 13, "gpu_pm_counter", 0)                                                     \
+    X(MTIA_INSIGHT, 14, "mtia_insight", 1)                                                         \
+    X(CUDA_SYNC, 15, "cuda_sync", 1)                                                               \
+    X(CUDA_EVENT, 16, "cuda_event", 1)                                                             \
+    X(CUDA_PROFILER_RANGE, 17, "cuda_profiler_range", 0)                                           \
+    X(COUNTER, 18, "counter", 1)                                                                   \
+    X(MEMORY, 19, "memory", 1)
+
+typedef enum kineto_kind {
+#define KINETO_X(name, value, text, on) KINETO_KIND_##name = (value),
+    KINETO_KIND_MAP(KINETO_X)
+#undef KINETO_X
+    KINETO_KIND_COUNT = 20
+} kineto_kind;
+
+/** Bit of a kind in an enabled mask. */
+#define KINETO_KIND_BIT(kind) (UINT64_C(1) << (unsigned)(kind))
+
+/** Mask of the kinds that are enabled when nobody chose; a compile-time constant. */
+#define KINETO_DEFAULT_BIT(name, value, text, on) | (UINT64_C(on) << (value))
+#define KINETO_KINDS_DEFAULT (UINT64_C(0) KINETO_KIND_MAP(KINETO_DEFAULT_BIT))
+#define KINETO_KINDS_ALL (KINETO_KIND_BIT(KINETO_KIND_COUNT) - 1)
+
+/** Neutral name of a kind ("kernel"); "unknown" for a number out of range. threads: hot. */
+KINETO_API const char *kineto_kind_name(uint32_t kind);
+
+/** Parse a comma-separated list of kind names, neutral or any vendor alias, any case, into a mask.
+ *  @param mask  receives the union; "default" and "all" are accepted as items.
+ *  @return KINETO_OK or KINETO_E_ARGUMENT naming the item that is no kind.
+ *  threads: any. */
+KINETO_API kineto_status kineto_kinds_parse(const char *list, uint64_t *mask, kineto_error *err);
+
+/** Message levels of KINETO_LOG_LEVEL: lower is chattier; messages below the level are dropped. */
+typedef enum kineto_log_level {
+    KINETO_LOG_VERBOSE = 0,
+    KINETO_LOG_INFO = 1,
+    KINETO_LOG_WARNING = 2,
+    KINETO_LOG_STAGE = 3,
+    KINETO_LOG_ERROR = 4,
+    KINETO_LOG_OFF = 5
+} kineto_log_level;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,13 @@
+/** @file
+ *  All of ckineto: record, sessions, traces.
+ */
+#ifndef CKINETO_CKINETO_H
+#define CKINETO_CKINETO_H
+
+#include <ckineto/base.h>
+#include <ckineto/export.h>
+#include <ckineto/record.h>
+#include <ckineto/session.h>
+#include <ckineto/trace.h>
+
+#endif

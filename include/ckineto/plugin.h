@@ -1,0 +1,345 @@
+/** @file
+ *  The accelerator plug-in interface: how a source of device activities talks to its host.
+ *
+ *  Binary compatible with the C interface that was proposed for Kineto (its last revision), grown
+ *  by appended members only. The rule of growth: every struct begins with `unpaddedStructSize`, the
+ *  offset of its last member plus that member's size as known to whoever fills the struct. Members
+ *  are never removed, reordered or resized. A reader looks at the size before it touches a member
+ *  that was appended (KINETO_PLUGIN_HAS).
+ *
+ *  Life of a profiler: register → query (handle NULL) for name and kinds → per session, if any
+ *  enabled kind is supported: create → start → (push/pop correlation ids) → stop → processEvents →
+ *  destroy. All functions return 0 on success. The host copies everything it is given before the
+ *  call returns. Nothing allocated crosses the boundary.
+ *
+ *  Threads: create, start, stop, processEvents and destroy of one session are called one after the
+ *  other, on any thread. push/pop are called on the thread they concern. `pLiveBuilder->emit` may be
+ *  called on any thread between start's entry and stop's return.
+ */
+#ifndef CKINETO_PLUGIN_H
+#define CKINETO_PLUGIN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** Size of a struct up to and including `member`. */
+#define KINETO_PLUGIN_SIZE(type, member) (offsetof(type, member) + sizeof(((type *)0)->member))
+
+/** Does the struct at `p` (filled by the other side) have `member`? */
+#define KINETO_PLUGIN_HAS(p, type, member)                                                         \
+    ((p)->unpaddedStructSize >= KINETO_PLUGIN_SIZE(type, member))
+
+/** Activity types, in the numbering of the proposal's last revision. */
+typedef enum KinetoPlugin_ProfileEventType {
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_INVALID = 0,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CPU_OP = 1,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION = 2,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_USER_ANNOTATION = 3,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY = 4,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET = 5,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL = 6,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_EXTERNAL_CORRELATION = 7,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_RUNTIME = 8,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME = 8, /**< neutral name of the same number */
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_DRIVER = 9,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER = 9, /**< neutral name of the same number */
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CPU_INSTANT_EVENT = 10,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_PYTHON_FUNCTION = 11,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_OVERHEAD = 12,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_MTIA_RUNTIME = 13,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_MTIA_CCP_EVENTS = 14,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_MTIA_INSIGHT = 15,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC = 16,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GLOW_RUNTIME = 17,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_PROFILER_RANGE = 18,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_HPU_OP = 19,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_XPU_RUNTIME = 20,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM = 21,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER = 22,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_RUNTIME = 23,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_DRIVER = 24,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT = 25
+} KinetoPlugin_ProfileEventType;
+
+typedef enum KinetoPlugin_ProfileEventFlowType {
+    KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_INVALID = 0,
+    KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_FWD_BWD = 1,
+    KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU = 2,
+    KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_COUNT = 3
+} KinetoPlugin_ProfileEventFlowType;
+
+/** Opaque objects: ProfilerHandle belongs to the plug-in, the others to the host. */
+typedef struct KinetoPlugin_ProfilerHandle KinetoPlugin_ProfilerHandle;
+typedef struct KinetoPlugin_TraceBuilderHandle KinetoPlugin_TraceBuilderHandle;
+typedef struct KinetoPlugin_RegistryHandle KinetoPlugin_RegistryHandle;
+
+/** One event. Times are nanoseconds since the Unix epoch. */
+typedef struct KinetoPlugin_ProfileEvent {
+    size_t unpaddedStructSize;
+    int32_t eventType; /**< KinetoPlugin_ProfileEventType */
+    int64_t startTimeUtcNs;
+    int64_t endTimeUtcNs;
+    int64_t eventId; /**< joins this event with its launch; 0 if none */
+    union {
+        int32_t deviceId;  /**< device activities */
+        int32_t processId; /**< host activities */
+    };
+    union {
+        int32_t resourceId; /**< device activities: stream or queue */
+        int32_t threadId;   /**< host activities */
+    };
+} KinetoPlugin_ProfileEvent;
+
+typedef struct KinetoPlugin_ProfileEventFlow {
+    size_t unpaddedStructSize;
+    int32_t flowType; /**< KinetoPlugin_ProfileEventFlowType */
+    uint32_t flowId;
+    bool isStartPoint;
+} KinetoPlugin_ProfileEventFlow;
+
+/** A device as a row group of the trace. Strings are copied. */
+typedef struct KinetoPlugin_ProfileDeviceInfo {
+    size_t unpaddedStructSize;
+    int64_t deviceId;
+    int64_t sortIndex;
+    const char *pName;
+    const char *pLabel;
+} KinetoPlugin_ProfileDeviceInfo;
+
+/** A stream, queue or thread as a row of the trace. The name is copied. */
+typedef struct KinetoPlugin_ProfileResourceInfo {
+    size_t unpaddedStructSize;
+    union {
+        int32_t deviceId;
+        int32_t processId;
+    };
+    union {
+        int32_t resourceId;
+        int32_t threadId;
+    };
+    int32_t displayOrder;
+    const char *pName;
+} KinetoPlugin_ProfileResourceInfo;
+
+/* ---- appended by ckineto ------------------------------------------------------------------- */
+
+/** Type of a typed metadata value; the numbers of kineto_arg_type. */
+typedef enum KinetoPlugin_ValueType {
+    KINETO_PLUGIN_VALUE_INT = 1,     /**< i */
+    KINETO_PLUGIN_VALUE_UINT = 2,    /**< u */
+    KINETO_PLUGIN_VALUE_DOUBLE = 3,  /**< d */
+    KINETO_PLUGIN_VALUE_BOOL = 4,    /**< u */
+    KINETO_PLUGIN_VALUE_STRING = 5,  /**< pointer: bytes, count: their number */
+    KINETO_PLUGIN_VALUE_INTS = 6,    /**< pointer: const int64_t[count] */
+    KINETO_PLUGIN_VALUE_STRINGS = 7, /**< pointer: const char *const[count], NUL-terminated each */
+    KINETO_PLUGIN_VALUE_JSON = 8     /**< pointer: one JSON value, count: its bytes */
+} KinetoPlugin_ValueType;
+
+/** One key and typed value. Array element: never grows. */
+typedef struct KinetoPlugin_Metadata {
+    const char *pKey; /**< NUL-terminated; keys should be few and repeat */
+    int32_t valueType; /**< KinetoPlugin_ValueType */
+    uint32_t count;
+    union {
+        int64_t i;
+        uint64_t u;
+        double d;
+        const void *pointer;
+    };
+} KinetoPlugin_Metadata;
+
+/** Clocks that the host knows. Numbers from KINETO_PLUGIN_CLOCK_DEVICE on are handed out by
+ *  registerClock. */
+typedef enum KinetoPlugin_Clock {
+    KINETO_PLUGIN_CLOCK_UTC = 0,           /**< ns since the Unix epoch */
+    KINETO_PLUGIN_CLOCK_MONOTONIC = 1,     /**< CLOCK_MONOTONIC ns */
+    KINETO_PLUGIN_CLOCK_MONOTONIC_RAW = 2, /**< CLOCK_MONOTONIC_RAW ns */
+    KINETO_PLUGIN_CLOCK_BOOTTIME = 3,      /**< CLOCK_BOOTTIME ns */
+    KINETO_PLUGIN_CLOCK_TICKS = 4,         /**< the host's recording clock (hostTicks) */
+    KINETO_PLUGIN_CLOCK_DEVICE = 5         /**< first device clock; at most 15 is handed out */
+} KinetoPlugin_Clock;
+
+/** A whole event in one call, for incremental delivery. `event` times are in `clock`. */
+typedef struct KinetoPlugin_Activity {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfileEvent event;
+    int32_t clock;           /**< KinetoPlugin_Clock */
+    uint32_t nameSize;       /**< bytes in pName */
+    const char *pName;       /**< any bytes */
+    uint64_t externalId;     /**< operator this belongs to; 0 if none */
+    int32_t flowType;        /**< KinetoPlugin_ProfileEventFlowType; INVALID (0) for none */
+    uint32_t flowId;
+    uint32_t flowIsStart;    /**< 0 or 1 */
+    uint32_t metadataCount;
+    const KinetoPlugin_Metadata *pMetadata;
+} KinetoPlugin_Activity;
+
+/** What was seen and lost, for the ledger of the trace. Counts are added to the session's. */
+typedef struct KinetoPlugin_Counts {
+    size_t unpaddedStructSize;
+    uint64_t requested; /**< events that the program caused, delivered or not */
+    uint64_t dropped;   /**< of these, known to be lost */
+} KinetoPlugin_Counts;
+
+/* -------------------------------------------------------------------------------------------- */
+
+/** Functions of the host through which a plug-in delivers. The setLast… and addLast… functions
+ *  are about the event added last through the same builder on the same thread. */
+typedef struct KinetoPlugin_TraceBuilder {
+    size_t unpaddedStructSize;
+    KinetoPlugin_TraceBuilderHandle *pTraceBuilderHandle;
+    int (*addEvent)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_ProfileEvent *);
+    int (*setLastEventName)(KinetoPlugin_TraceBuilderHandle *, const char *pName);
+    int (*setLastEventFlow)(KinetoPlugin_TraceBuilderHandle *,
+                            const KinetoPlugin_ProfileEventFlow *);
+    /** pValue is JSON text; what is not valid JSON is quoted, escaped and counted. */
+    int (*addLastEventMetadata)(KinetoPlugin_TraceBuilderHandle *, const char *pKey,
+                                const char *pValue);
+    int (*addDeviceInfo)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_ProfileDeviceInfo *);
+    int (*addResourceInfo)(KinetoPlugin_TraceBuilderHandle *,
+                           const KinetoPlugin_ProfileResourceInfo *);
+    /* appended by ckineto */
+    /** Deliver one whole event. Any thread, not in a signal handler; does not block. */
+    int (*emit)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Activity *);
+    /** Properties of a device for the header of the trace, typed. "id" is added by the host. */
+    int (*addDeviceProperties)(KinetoPlugin_TraceBuilderHandle *, int64_t deviceId,
+                               const KinetoPlugin_Metadata *, size_t count);
+    /** Announce a device clock; *pClock receives its number. */
+    int (*registerClock)(KinetoPlugin_TraceBuilderHandle *, const char *pName, int32_t *pClock);
+    /** State that device time `deviceTime` of `clock` fell between the two host readings. */
+    int (*addClockSample)(KinetoPlugin_TraceBuilderHandle *, int32_t clock, int64_t deviceTime,
+                          uint64_t hostTicksBefore, uint64_t hostTicksAfter);
+    /** Read the host's recording clock. */
+    uint64_t (*hostTicks)(KinetoPlugin_TraceBuilderHandle *);
+    /** Add to the ledger's counts of this plug-in. Any thread. */
+    int (*addCounts)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Counts *);
+    /** Key and JSON value for the header of the trace. */
+    int (*addHeaderMetadata)(KinetoPlugin_TraceBuilderHandle *, const char *pKey,
+                             const char *pJsonValue);
+} KinetoPlugin_TraceBuilder;
+
+typedef struct KinetoPlugin_ProfilerCreate_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle; /**< [out] */
+    const int32_t *pEnabledActivityTypes; /**< [in] KinetoPlugin_ProfileEventType */
+    size_t enabledActivityTypesMaxLen;
+} KinetoPlugin_ProfilerCreate_Params;
+
+typedef struct KinetoPlugin_ProfilerDestroy_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerDestroy_Params;
+
+typedef struct KinetoPlugin_ProfilerQuery_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle; /**< NULL: before create */
+    char *pProfilerName;          /**< [in/out] buffer */
+    size_t profilerNameMaxLen;    /**< without the terminating NUL */
+    int32_t *pSupportedActivityTypes; /**< [in/out] filled with INVALID by the host */
+    size_t supportedActivityTypesMaxLen;
+} KinetoPlugin_ProfilerQuery_Params;
+
+typedef struct KinetoPlugin_ProfilerStart_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+    /* appended by ckineto; the first two serve plug-ins built for a short-lived revision */
+    size_t reservedZero;
+    KinetoPlugin_ProfilerHandle *pProfilerHandleAgain;
+    /** Usable from now until stop returns, on any thread. */
+    const KinetoPlugin_TraceBuilder *pLiveBuilder;
+} KinetoPlugin_ProfilerStart_Params;
+
+typedef struct KinetoPlugin_ProfilerStop_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerStop_Params;
+
+typedef struct KinetoPlugin_ProfilerPushCorrelationId_Params {
+    size_t unpaddedStructSize;
+    uint64_t correlationId;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerPushCorrelationId_Params;
+
+typedef struct KinetoPlugin_ProfilerPopCorrelationId_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerPopCorrelationId_Params;
+
+typedef struct KinetoPlugin_ProfilerPushUserCorrelationId_Params {
+    size_t unpaddedStructSize;
+    uint64_t userCorrelationId;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerPushUserCorrelationId_Params;
+
+typedef struct KinetoPlugin_ProfilerPopUserCorrelationId_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} KinetoPlugin_ProfilerPopUserCorrelationId_Params;
+
+typedef struct KinetoPlugin_ProfilerProcessEvents_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+    const KinetoPlugin_TraceBuilder *pTraceBuilder;
+} KinetoPlugin_ProfilerProcessEvents_Params;
+
+/** Functions of a plug-in. The four push/pop may be NULL. */
+typedef struct KinetoPlugin_ProfilerInterface {
+    size_t unpaddedStructSize;
+    int (*profilerCreate)(KinetoPlugin_ProfilerCreate_Params *);
+    int (*profilerDestroy)(KinetoPlugin_ProfilerDestroy_Params *);
+    int (*profilerQuery)(KinetoPlugin_ProfilerQuery_Params *);
+    int (*profilerStart)(KinetoPlugin_ProfilerStart_Params *);
+    int (*profilerStop)(KinetoPlugin_ProfilerStop_Params *);
+    int (*profilerPushCorrelationId)(KinetoPlugin_ProfilerPushCorrelationId_Params *);
+    int (*profilerPopCorrelationId)(KinetoPlugin_ProfilerPopCorrelationId_Params *);
+    int (*profilerPushUserCorrelationId)(KinetoPlugin_ProfilerPushUserCorrelationId_Params *);
+    int (*profilerPopUserCorrelationId)(KinetoPlugin_ProfilerPopUserCorrelationId_Params *);
+    int (*profilerProcessEvents)(KinetoPlugin_ProfilerProcessEvents_Params *);
+} KinetoPlugin_ProfilerInterface;
+
+typedef struct KinetoPlugin_Registry {
+    size_t unpaddedStructSize;
+    KinetoPlugin_RegistryHandle *pRegistryHandle;
+    int (*registerProfiler)(KinetoPlugin_RegistryHandle *, const KinetoPlugin_ProfilerInterface *);
+} KinetoPlugin_Registry;
+
+/** What a plug-in library exports; called once per load. Non-zero: refused, library closed. */
+typedef int (*KinetoPlugin_registerFn)(const KinetoPlugin_Registry *);
+
+/** The host's registry, for a plug-in that is part of the program or was loaded by someone else:
+ *  call its register function with this. Static storage; works before and during sessions (a
+ *  profiler registered while a session runs is created and started at once). threads: any. */
+__attribute__((visibility("default"))) const KinetoPlugin_Registry *kineto_plugin_registry(void);
+
+/** Withdraw a profiler: ends its session, if any. 0, or non-zero if it was not registered.
+ *  threads: any. */
+__attribute__((visibility("default"))) int
+kineto_plugin_unregister(const KinetoPlugin_ProfilerInterface *profiler);
+
+#ifdef __cplusplus
+}
+#endif
+
+#if defined(__STDC_VERSION__) && __STDC_VERSION__ >= 201112L
+#define KINETO_PLUGIN_ASSERT(cond, text) _Static_assert(cond, text)
+#elif defined(__cplusplus)
+#define KINETO_PLUGIN_ASSERT(cond, text) static_assert(cond, text)
+#else
+#define KINETO_PLUGIN_ASSERT(cond, text)
+#endif
+#if UINTPTR_MAX == UINT64_MAX
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, registerProfiler) == 24, "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents) == 88,
+                     "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addResourceInfo) == 64, "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId) == 48, "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEventFlow, isStartPoint) == 17, "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileDeviceInfo, pLabel) == 40, "layout");
+KINETO_PLUGIN_ASSERT(KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileResourceInfo, pName) == 32, "layout");
+#endif
+#endif

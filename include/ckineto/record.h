@@ -1,0 +1,290 @@
+/** @file
+ *  Record ranges, instants, counters, flows and memory events of the running program.
+ *
+ *  A *site* is a static description of one place in the program: a name, a kind, the names and
+ *  types of its arguments. It is copied into the recording on first use; afterwards a record is a
+ *  few words in a pre-faulted buffer. While nobody records, a site costs two loads and a branch.
+ *
+ *      KINETO_SITE(step, KINETO_KIND_USER_ANNOTATION, "step");
+ *      kineto_range r = kineto_range_begin(&step);
+ *      ...
+ *      kineto_range_end(r);
+ *
+ *  Everything here is `hot`: callable from any thread and from signal handlers; it never blocks,
+ *  locks, allocates from the heap or fails visibly. What cannot be recorded is counted, by reason,
+ *  in the ledger of the trace. Only libckineto-rt is needed (libc, nothing else).
+ */
+#ifndef CKINETO_RECORD_H
+#define CKINETO_RECORD_H
+
+#include <ckineto/base.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** What produced a range, in the numbering of PyTorch's RecordScope. */
+typedef enum kineto_scope {
+    KINETO_SCOPE_FUNCTION = 0,
+    KINETO_SCOPE_BACKWARD_FUNCTION = 1,
+    KINETO_SCOPE_TORCHSCRIPT_FUNCTION = 2,
+    KINETO_SCOPE_KERNEL_FUNCTION_DTYPE = 3,
+    KINETO_SCOPE_CUSTOM_CLASS = 4,
+    KINETO_SCOPE_BUILD_FEATURE = 5,
+    KINETO_SCOPE_LITE_INTERPRETER = 6,
+    KINETO_SCOPE_USER_SCOPE = 7,
+    KINETO_SCOPE_STATIC_RUNTIME_OP = 8,
+    KINETO_SCOPE_STATIC_RUNTIME_MODEL = 9,
+    KINETO_NUM_SCOPES = 10
+} kineto_scope;
+
+/** Type of an argument: X(NAME, value, member of kineto_value). Append only. */
+#define KINETO_ARG_MAP(X)                                                                          \
+    X(INT, 1, i)                                                                                   \
+    X(UINT, 2, u)                                                                                  \
+    X(DOUBLE, 3, d)                                                                                \
+    X(BOOL, 4, u)                                                                                  \
+    X(STRING, 5, s)                                                                                \
+    X(INTS, 6, ints)                                                                               \
+    X(STRINGS, 7, strings)                                                                         \
+    X(JSON, 8, s)                                                                                  \
+    X(SHAPES, 9, shapes)
+
+typedef enum kineto_arg_type {
+#define KINETO_X(name, value, member) KINETO_ARG_##name = (value),
+    KINETO_ARG_MAP(KINETO_X)
+#undef KINETO_X
+    KINETO_ARG_TYPE_COUNT = 10
+} kineto_arg_type;
+
+/** Lists that an argument may point to. Borrowed for the duration of the call. */
+typedef struct kineto_ints {
+    const int64_t *data;
+    size_t count;
+} kineto_ints;
+typedef struct kineto_strings {
+    const char *const *data; /**< NUL-terminated each */
+    size_t count;
+} kineto_strings;
+typedef struct kineto_shape {
+    const int64_t *dims;
+    uint32_t rank; /**< number of dims; 0 is a scalar */
+} kineto_shape;
+typedef struct kineto_shapes {
+    const kineto_shape *data;
+    size_t count;
+} kineto_shapes;
+
+/** Value of one argument; the site says which member is read. A NULL pointer reads as empty. */
+typedef union kineto_value {
+    int64_t i;
+    uint64_t u; /**< UINT; BOOL: 0 or not */
+    double d;
+    const char *s; /**< STRING: any bytes up to NUL; JSON: one JSON value */
+    const kineto_ints *ints;
+    const kineto_strings *strings;
+    const kineto_shapes *shapes;
+} kineto_value;
+
+/** Name and type of one argument of a site. Static storage. */
+typedef struct kineto_arg_desc {
+    const char *name;
+    uint32_t type; /**< kineto_arg_type */
+} kineto_arg_desc;
+
+#define KINETO_SITE_MAX_ARGS 64
+
+/** One place in the program. Must have static storage (the library writes `id` into it and may
+ *  read it as long as its code is loaded). Fill with KINETO_SITE… only. */
+typedef struct kineto_site {
+    uint32_t id;        /**< 0 until first use; written by the library */
+    uint8_t kind;       /**< kineto_kind */
+    uint8_t scope;      /**< kineto_scope */
+    uint8_t arg_count;  /**< at most KINETO_SITE_MAX_ARGS */
+    uint8_t flags;      /**< written by the library */
+    const char *name;   /**< NUL-terminated, any bytes */
+    const kineto_arg_desc *args;
+} kineto_site;
+
+/** Define a static site without arguments. */
+#define KINETO_SITE(var, kind, name)                                                               \
+    static kineto_site var = {0, (uint8_t)(kind), KINETO_SCOPE_FUNCTION, 0, 0, (name), NULL}
+
+/** Define a static site with arguments: KINETO_SITE_ARGS(s, kind, "mm", {"m", KINETO_ARG_INT}, …). */
+#define KINETO_SITE_ARGS(var, kind, name, ...)                                                     \
+    static const kineto_arg_desc var##_args[] = {__VA_ARGS__};                                     \
+    static kineto_site var = {0,                                                                   \
+                              (uint8_t)(kind),                                                     \
+                              KINETO_SCOPE_FUNCTION,                                               \
+                              (uint8_t)(sizeof var##_args / sizeof var##_args[0]),                 \
+                              0,                                                                   \
+                              (name),                                                              \
+                              var##_args}
+
+/** Points to the mask of kinds that somebody records now. Read through kineto_enabled(). */
+KINETO_API extern const uint64_t *kineto_gate;
+
+/** Does anybody record this kind now? threads: hot. */
+static inline bool kineto_enabled(uint32_t kind)
+{
+#if defined(__GNUC__)
+    const uint64_t *gate = __atomic_load_n(&kineto_gate, __ATOMIC_RELAXED);
+    return (__atomic_load_n(gate, __ATOMIC_RELAXED) & KINETO_KIND_BIT(kind)) != 0;
+#else
+    return (*(const volatile uint64_t *)kineto_gate & KINETO_KIND_BIT(kind)) != 0;
+#endif
+}
+
+/** An open range of the calling thread; 0 is "not recorded" and may be passed anywhere. */
+typedef uint32_t kineto_range;
+
+/** Rarely needed properties of a range or instant. Zero means absent. */
+typedef struct kineto_props {
+    size_t size;              /**< sizeof(kineto_props) */
+    const char *name;         /**< replaces the site's name for this event; any bytes; copied */
+    size_t name_size;         /**< bytes in name; with name set and 0 here, name is NUL-terminated */
+    uint64_t correlation_id;  /**< joins a launch with the device work it caused */
+    uint64_t external_id;     /**< id of the operator that this belongs to */
+    const kineto_value *values; /**< arg_count values, or NULL */
+} kineto_props;
+
+/* The calls behind the inline tests below. Do not call them directly. */
+KINETO_API kineto_range kineto_record_begin(kineto_site *site);
+KINETO_API kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values);
+KINETO_API kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props);
+KINETO_API void kineto_record_end(kineto_range range);
+KINETO_API void kineto_record_args(kineto_range range, kineto_site *site,
+                                   const kineto_value *values);
+KINETO_API void kineto_record_instant(kineto_site *site, const kineto_props *props);
+KINETO_API void kineto_record_async(kineto_site *site, uint64_t id, bool begin,
+                                    const kineto_props *props);
+KINETO_API void kineto_record_counter(kineto_site *site, const kineto_value *values);
+KINETO_API void kineto_record_flow(uint32_t type, uint64_t id, bool start);
+
+/** Open a range on the calling thread. Ranges of a thread nest. */
+static inline kineto_range kineto_range_begin(kineto_site *site)
+{
+    return kineto_enabled(site->kind) ? kineto_record_begin(site) : 0;
+}
+
+/** Same, with the site's arguments: arg_count values, copied. */
+static inline kineto_range kineto_range_begin_args(kineto_site *site, const kineto_value *values)
+{
+    return kineto_enabled(site->kind) ? kineto_record_begin_args(site, values) : 0;
+}
+
+/** Same, with a name made at run time, ids, or arguments. Everything is copied. */
+static inline kineto_range kineto_range_begin_props(kineto_site *site, const kineto_props *props)
+{
+    return kineto_enabled(site->kind) ? kineto_record_begin_props(site, props) : 0;
+}
+
+/** Close a range, and with it all ranges that were opened inside and left open (longjmp,
+ *  exceptions). Works whatever the gate says now; a range of another process is ignored. */
+static inline void kineto_range_end(kineto_range range)
+{
+    if (range)
+        kineto_record_end(range);
+}
+
+/** Attach further arguments (results, say) to an open range. `site` only describes them. */
+static inline void kineto_range_args(kineto_range range, kineto_site *site,
+                                     const kineto_value *values)
+{
+    if (range)
+        kineto_record_args(range, site, values);
+}
+
+/** Record a moment. `values` may be NULL for a site without arguments. */
+static inline void kineto_instant(kineto_site *site, const kineto_value *values)
+{
+    if (kineto_enabled(site->kind)) {
+        kineto_props props = {sizeof props, NULL, 0, 0, 0, values};
+        kineto_record_instant(site, values ? &props : NULL);
+    }
+}
+static inline void kineto_instant_props(kineto_site *site, const kineto_props *props)
+{
+    if (kineto_enabled(site->kind))
+        kineto_record_instant(site, props);
+}
+
+/** A range with an id of the caller's: may end on another thread, need not nest. The pair is
+ *  matched by (site, id) within the process. */
+static inline void kineto_async_begin(kineto_site *site, uint64_t id, const kineto_props *props)
+{
+    if (kineto_enabled(site->kind))
+        kineto_record_async(site, id, true, props);
+}
+static inline void kineto_async_end(kineto_site *site, uint64_t id)
+{
+    if (kineto_enabled(site->kind))
+        kineto_record_async(site, id, false, NULL);
+}
+
+/** Sample counters: each argument of the site is one series (INT, UINT or DOUBLE). A unit may
+ *  stand in the series name, as "used [bytes]". */
+static inline void kineto_counter(kineto_site *site, const kineto_value *values)
+{
+    if (kineto_enabled(site->kind))
+        kineto_record_counter(site, values);
+}
+
+/** Flow types, in Kineto's numbers. */
+enum { KINETO_FLOW_FWD_BWD = 1, KINETO_FLOW_ASYNC_CPU_GPU = 2, KINETO_FLOW_USER = 3 };
+
+/** Start or finish an arrow at the innermost open range of this thread. `id` is unique per type. */
+static inline void kineto_flow_start(uint32_t type, uint64_t id)
+{
+    if (*kineto_gate)
+        kineto_record_flow(type, id, true);
+}
+static inline void kineto_flow_finish(uint32_t type, uint64_t id)
+{
+    if (*kineto_gate)
+        kineto_record_flow(type, id, false);
+}
+
+/** One allocation or release. Device types are PyTorch's (0 CPU, 1 CUDA, …); index -1 if none. */
+typedef struct kineto_memory_event {
+    size_t size;                /**< sizeof(kineto_memory_event) */
+    uint64_t address;
+    int64_t bytes;              /**< negative on release */
+    uint64_t total_allocated_bytes;
+    uint64_t total_reserved_bytes;
+    int32_t device_type;
+    int32_t device_index;
+} kineto_memory_event;
+KINETO_API void kineto_record_memory(const kineto_memory_event *event);
+static inline void kineto_memory(const kineto_memory_event *event)
+{
+    if (kineto_enabled(KINETO_KIND_MEMORY))
+        kineto_record_memory(event);
+}
+
+/** Name the calling thread, or the process, in the trace; copied. The last call wins. Remembered
+ *  while nobody records (the thread's first 63 bytes). threads: hot. */
+KINETO_API void kineto_thread_set_name(const char *name);
+KINETO_API void kineto_process_set_name(const char *name);
+
+/** Put a key and a JSON value into the header of the trace ("my_key": {...}). Copied. A value that
+ *  is not valid JSON is written as a string and counted. threads: any. */
+KINETO_API kineto_status kineto_metadata_add(const char *key, const char *json_value);
+
+/** Record from here to the end of the enclosing block, whatever way it is left (return, break,
+ *  goto, exception): { KINETO_SCOPED("load"); … }. Needs GCC or Clang. */
+#if defined(__GNUC__)
+static inline void kineto__range_cleanup(const kineto_range *range) { kineto_range_end(*range); }
+#define KINETO_CONCAT_(a, b) a##b
+#define KINETO_CONCAT(a, b) KINETO_CONCAT_(a, b)
+#define KINETO_SCOPED_(name, id)                                                                   \
+    KINETO_SITE(id##_site, KINETO_KIND_USER_ANNOTATION, name);                                     \
+    kineto_range id __attribute__((cleanup(kineto__range_cleanup))) = kineto_range_begin(&id##_site)
+#define KINETO_SCOPED_ID_(name, id) KINETO_SCOPED_(name, id)
+#define KINETO_SCOPED(name) KINETO_SCOPED_ID_(name, KINETO_CONCAT(kineto_range_, __LINE__))
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,271 @@
+/* The base room for the other rooms: what knows nothing of tracing.
+ * Files marked [rt] are also part of libckineto-rt: libc only, usable before main. */
+#ifndef KB_BASE_H
+#define KB_BASE_H
+
+#include <ckineto/base.h>
+
+#include "base/atomic.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define KB_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define KB_MAX(a, b) ((a) > (b) ? (a) : (b))
+
+#if defined(__GNUC__)
+#define KB_NOINLINE __attribute__((noinline))
+#define KB_COLD __attribute__((noinline, cold))
+#define KB_INLINE static inline __attribute__((always_inline))
+#else
+#define KB_NOINLINE
+#define KB_COLD
+#define KB_INLINE static inline
+#endif
+
+static inline size_t kb_align(size_t n, size_t to) { return (n + to - 1) / to * to; }
+static inline kineto_string kb_string(const char *s)
+{
+    return (kineto_string){s ? s : "", s ? strlen(s) : 0};
+}
+static inline bool kb_string_equal(kineto_string a, kineto_string b)
+{
+    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
+}
+
+/* ---- status.c [rt]: errors and kinds --------------------------------------------------------- */
+
+/** Fill err (may be NULL) and return code, so that failing is one line. The message is cut, on a
+ *  UTF-8 boundary, to what fits. */
+kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ...)
+    KINETO_PRINTF(3, 4);
+/** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
+kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
+
+/** One row of the kind table: every spelling of a kind that any tool uses. */
+typedef struct kb_kind_alias {
+    const char *name;     /* lower case, as in ACTIVITY_TYPES and in a trace's "cat" */
+    uint8_t kind;         /* neutral */
+    int8_t plugin_number; /* in <ckineto/plugin.h>; -1 none */
+    int8_t upstream_number; /* upstream libkineto's enum; -1 none */
+} kb_kind_alias;
+extern const kb_kind_alias kb_kind_aliases[];
+extern const size_t kb_kind_alias_count;
+/** Neutral kind of any spelling, case-insensitive; -1 if unknown. */
+int kb_kind_parse(kineto_string name);
+/** Neutral kind of a plug-in's number; -1 if unknown. */
+int kb_kind_from_plugin(int32_t plugin_number);
+
+/* ---- log.c [rt]: messages ----------------------------------------------------------------------
+ * To stderr or the file of KINETO_LOG_FILE, never stdout; level from KINETO_LOG_LEVEL. */
+void kb_log(kineto_log_level level, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** Set by a command line; level < 0 and path NULL leave what is set. */
+kineto_status kb_log_configure(int level, const char *path, kineto_error *err);
+bool kb_log_enabled(kineto_log_level level);
+
+/* ---- settings.c: every environment variable, from settings.def --------------------------------- */
+/** Text of a setting, NULL when unset or empty (and always in a set-id program). */
+const char *kb_setting(const char *name);
+
+/* ---- os_linux.c [rt]: the whole dependency on the system --------------------------------------- */
+size_t kb_os_page_bytes(void);
+uint32_t kb_os_pid(void);
+uint32_t kb_os_tid(void);
+/** getenv, but NULL in a program that runs with raised privileges. */
+const char *kb_os_getenv(const char *name);
+/** Field 22 of /proc/PID/stat, 0 if there is no such process. */
+uint64_t kb_os_start_time(uint32_t pid);
+uint32_t kb_os_parent(uint32_t pid);
+/** Is the process with this start time still there (not a zombie)? */
+bool kb_os_alive(uint32_t pid, uint64_t start_time);
+/** Identity of the program image: differs after each exec. */
+uint64_t kb_os_exec_id(void);
+/** Into buf (NUL-terminated, cut): the process' short name, command line, a thread's name, boot id,
+ *  host name. Returns bytes written without the NUL, 0 if unknown. */
+size_t kb_os_process_name(uint32_t pid, char *buf, size_t size);
+size_t kb_os_command_line(uint32_t pid, char *buf, size_t size);
+size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
+size_t kb_os_boot_id(char *buf, size_t size);
+size_t kb_os_host_name(char *buf, size_t size);
+/** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
+size_t kb_os_read_file(const char *path, char *buf, size_t size);
+/** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
+void *kb_os_map(size_t bytes);
+void *kb_os_map_wiped_on_fork(size_t bytes);
+void kb_os_unmap(void *p, size_t bytes);
+/** Shared memory: anonymous; or a new file (0600, O_EXCL, space reserved so that a full disk is an
+ *  error here and not a SIGBUS later); or an existing file. */
+void *kb_os_map_shared(size_t bytes, kineto_error *err);
+void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err);
+void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err);
+
+/* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
+typedef struct kb_clock_snapshot {
+    uint64_t ticks; /* middle of the bracket */
+    int64_t monotonic_ns, monotonic_raw_ns, realtime_ns, boottime_ns;
+    uint64_t width_ticks; /* of the bracket: the uncertainty */
+} kb_clock_snapshot;
+enum kb_ticks_clock { KB_TICKS_TSC = 1, KB_TICKS_CNTVCT = 2, KB_TICKS_MONOTONIC_RAW = 3 };
+/** Which clock the recorder uses on this machine (TSC only if invariant and the kernel's own). */
+uint32_t kb_ticks_clock(void);
+uint64_t kb_clock_ns(int clock_id);
+KB_INLINE uint64_t kb_ticks_hw(void)
+{
+#if defined(__x86_64__)
+    return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+    uint64_t t;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+    return t;
+#else
+    return 0;
+#endif
+}
+/** Read all clocks in a bracket of ticks, the tightest of several tries. */
+void kb_clock_snapshot_take(uint32_t ticks_clock, kb_clock_snapshot *out);
+uint64_t kb_ticks(uint32_t ticks_clock);
+
+/* ---- clock_fit.c: ticks → ns since the epoch ---------------------------------------------------- */
+typedef struct kb_clock_fit {
+    uint64_t ticks0;      /* origin */
+    int64_t ns0;          /* Unix epoch ns at the origin */
+    uint64_t mult;        /* ns per tick, 32.32 scaled by `shift` */
+    uint32_t shift;
+    double ns_per_tick;
+    double residual_ns;   /* worst distance of a snapshot from the fit */
+    int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: set by someone */
+    int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
+} kb_clock_fit;
+/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. */
+kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
+                                kb_clock_fit *fit, kineto_error *err);
+/** Exact integer conversion; monotone. */
+int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks);
+/** MONOTONIC, MONOTONIC_RAW or BOOTTIME (CLOCK_… ids) ns → Unix epoch ns, on the same line. */
+int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
+
+/* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
+typedef struct kb_arena {
+    struct kb_arena_block *head;
+    size_t used_bytes, next_block_bytes;
+} kb_arena;
+void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align); /* NULL: out of memory */
+char *kb_arena_copy(kb_arena *a, const void *data, size_t bytes); /* NUL-terminated copy */
+void kb_arena_free(kb_arena *a);
+
+/* ---- vec.h: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
+#define KB_VEC(type) struct { type *data; size_t count, capacity; }
+bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
+#define kb_vec_reserve(v, n)                                                                       \
+    ((n) <= (v)->capacity ||                                                                       \
+     kb_vec_grow((void **)&(v)->data, &(v)->capacity, (n), sizeof(*(v)->data)))
+#define kb_vec_push(v, ...)                                                                        \
+    (kb_vec_reserve((v), (v)->count + 1) ? ((v)->data[(v)->count++] = (__VA_ARGS__), true) : false)
+#define kb_vec_free(v) (free((v)->data), (v)->data = NULL, (v)->count = (v)->capacity = 0)
+
+/* ---- map.c: uint64 → uint64 hash table -------------------------------------------------------- */
+typedef struct kb_map {
+    struct kb_map_slot *slots;
+    size_t capacity, count;
+} kb_map;
+/** Value of key, or NULL. */
+uint64_t *kb_map_find(const kb_map *m, uint64_t key);
+/** Value of key, created as `initial` if absent; NULL: out of memory. *created may be NULL. */
+uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created);
+void kb_map_free(kb_map *m);
+uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
+
+/* ---- intern.c: bytes → dense ids from 0 ------------------------------------------------------- */
+typedef struct kb_intern {
+    kb_arena arena;
+    KB_VEC(kineto_string) strings; /* by id */
+    uint32_t *table;               /* id + 1, or 0 */
+    size_t table_size;
+} kb_intern;
+#define KB_INTERN_NONE UINT32_MAX
+/** Id of the bytes; KB_INTERN_NONE when out of memory. Id 0 is always "". */
+uint32_t kb_intern_id(kb_intern *in, kineto_string s);
+static inline kineto_string kb_intern_get(const kb_intern *in, uint32_t id)
+{
+    return id < in->strings.count ? in->strings.data[id] : (kineto_string){"", 0};
+}
+void kb_intern_free(kb_intern *in);
+
+/* ---- utf8.c ------------------------------------------------------------------------------------ */
+/** Bytes of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms). */
+size_t kb_utf8_valid_prefix(const char *s, size_t bytes);
+/** Bytes to skip at an invalid position: the maximal subpart that one U+FFFD replaces (Unicode
+ *  3.9, as Python's errors="replace" does). */
+size_t kb_utf8_bad_length(const char *s, size_t bytes);
+
+/* ---- sink.c: where bytes go; errors stick and reach the caller ---------------------------------- */
+typedef struct kb_sink kb_sink;
+typedef enum kb_compression { KB_COMPRESS_NONE, KB_COMPRESS_GZIP, KB_COMPRESS_ZSTD } kb_compression;
+/** By file name: .gz, .zst, else none. */
+kb_compression kb_compression_of(const char *path);
+/** A file that appears whole or not at all: written beside, fsynced, renamed at close. Follows no
+ *  symlink in its own temporary name; keeps an existing file until the rename. "-" is stdout;
+ *  a FIFO or device is written directly. */
+kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
+                                kineto_error *err);
+/** Grows in memory; take the bytes with kb_sink_take before close. */
+kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error *err);
+/** Counts bytes and throws them away. */
+kineto_status kb_sink_open_discard(kb_sink **out, kineto_error *err);
+/** Buffered write. After the first failure everything is ignored; close says what failed. */
+void kb_sink_write(kb_sink *s, const void *data, size_t bytes);
+/** At least `bytes` (<= 64 KiB) of contiguous room in the buffer; write there, then advance. */
+char *kb_sink_reserve(kb_sink *s, size_t bytes);
+void kb_sink_advance(kb_sink *s, size_t bytes);
+uint64_t kb_sink_bytes(const kb_sink *s); /* uncompressed bytes so far */
+bool kb_sink_failed(const kb_sink *s);
+/** Memory sinks: flush and hand out the bytes, NUL-terminated; the caller frees. */
+kineto_status kb_sink_take(kb_sink *s, char **data, size_t *bytes, kineto_error *err);
+/** Flush, finish, rename; frees the sink in any case. On any failure the final name is untouched
+ *  and the temporary file is gone. */
+kineto_status kb_sink_close(kb_sink *s, kineto_error *err);
+/** Throw away: nothing appears. */
+void kb_sink_abort(kb_sink *s);
+
+/* ---- json.c: the one JSON writer ---------------------------------------------------------------- */
+typedef struct kb_json {
+    kb_sink *sink;
+    uint64_t replaced_bytes; /* invalid UTF-8 sequences that became U+FFFD */
+    uint32_t depth;
+    uint8_t state[64]; /* per depth: first item, after key, … */
+} kb_json;
+void kb_json_init(kb_json *j, kb_sink *sink);
+void kb_json_object_begin(kb_json *j);
+void kb_json_object_end(kb_json *j);
+void kb_json_array_begin(kb_json *j);
+void kb_json_array_end(kb_json *j);
+void kb_json_key(kb_json *j, kineto_string key);
+void kb_json_key_z(kb_json *j, const char *key);
+void kb_json_string(kb_json *j, kineto_string s);
+void kb_json_string_z(kb_json *j, const char *s);
+void kb_json_int(kb_json *j, int64_t v);
+void kb_json_uint(kb_json *j, uint64_t v);
+/** Shortest text that reads back as the same double; NaN and infinities become the strings "nan",
+ *  "inf", "-inf". */
+void kb_json_double(kb_json *j, double v);
+void kb_json_bool(kb_json *j, bool v);
+void kb_json_null(kb_json *j);
+/** Verbatim text that is already one valid JSON value. */
+void kb_json_raw(kb_json *j, kineto_string value);
+/** Line break for the reader's eye between items; never inside a value. */
+void kb_json_newline(kb_json *j);
+
+/* For writers that assemble events by hand, at full speed: */
+/** Escaped bytes with quotes, appended to a buffer of at least 6 * size + 2; returns the end. */
+char *kb_json_escape(char *out, kineto_string s, uint64_t *replaced);
+char *kb_json_format_uint(char *out, uint64_t v); /* at most 20 bytes */
+char *kb_json_format_int(char *out, int64_t v);   /* at most 20 bytes */
+char *kb_json_format_double(char *out, double v); /* at most 32 bytes */
+/** Nanoseconds as microseconds with three decimals: 1234567 → 1234.567; at most 24 bytes. */
+char *kb_json_format_us(char *out, int64_t ns);
+/** Is the text exactly one valid JSON value (RFC 8259, depth <= 128, valid UTF-8)? */
+bool kb_json_valid(kineto_string text);
+#endif

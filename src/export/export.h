@@ -1,0 +1,11 @@
+/* The export room for the command line: writers into sinks. */
+#ifndef KE_EXPORT_H
+#define KE_EXPORT_H
+
+#include "base/base.h"
+#include <ckineto/export.h>
+
+/** Chrome JSON into any sink (which stays open). `trace_name` becomes "traceName". */
+kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
+                              kineto_export_result *result, kineto_error *err);
+#endif

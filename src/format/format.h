@@ -1,0 +1,433 @@
+/* The layout of everything recorded, and the one decoder for it.
+ *
+ * Nouns:
+ *   pool     one mapping shared by all recorded processes of a recording and its collector:
+ *            control page | chunk descriptors | dictionary | chunks
+ *   chunk    KF_CHUNK_BYTES of records, owned by one thread at a time
+ *   word     8 bytes, native endian; every record is a whole number of words
+ *   record   header word + payload; the header is stored last (release): a zero word is the end
+ *   segment  the records from one KEYFRAME to the next (or the chunk's end): one cursor's, in order
+ *   cursor   a writer: a thread's main one, or its second one for signal handlers
+ *   site     a dictionary entry that describes a place in the program
+ *   spool    a file of frames {dictionary bytes, chunks} that a collector writes; same contents
+ *
+ * No pointer is ever stored. Every segment decodes alone: its KEYFRAME is followed by a REOPEN copy
+ * of each range that was open. A chunk keeps room for the END of every open range, so that an END
+ * is never lost; a BEGIN that finds no room drops its whole range (counted once).
+ * Everything read from a pool or a spool is untrusted: see the decoder at the end.
+ */
+#ifndef KF_FORMAT_H
+#define KF_FORMAT_H
+
+#include "base/base.h"
+#include <ckineto/record.h>
+
+#define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
+#define KF_VERSION 1u
+
+#define KF_CHUNK_BYTES 16384u
+#define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
+#define KF_MAX_RECORD_WORDS 1023u
+#define KF_MAX_DEPTH 256u       /* deeper ranges are dropped and counted */
+#define KF_MAX_INLINE_NAME 1024u /* longer run-time names go into the dictionary */
+#define KF_MAX_STRING 2048u     /* longer string arguments go into the dictionary */
+#define KF_MAX_CHUNKS (1u << 20)
+#define KF_MAX_WINDOWS 32u
+#define KF_MAX_SOURCES 32u
+#define KF_MAX_SNAPSHOTS 64u
+
+/* ---- records ---------------------------------------------------------------------------------
+ * Header word: type:6 | words:10 | aux:16 | id:32.  words counts the header.
+ * END is the exception, one word: type:6 | depth:10 | ticks:48 (low bits).                       */
+typedef enum kf_type {
+    KF_NONE = 0,
+    KF_PAD = 1,         /* skip */
+    KF_KEYFRAME = 2,    /* id = cursor serial; [1] ticks [2] pid:32|tid:32 [3] process:32|seq:32
+                           [4] flags:32|reopen count:32 */
+    KF_BEGIN = 3,       /* id = site; aux = depth:8|props:8; [1] ticks; [props] [args] */
+    KF_REOPEN = 4,      /* as BEGIN, repeated in a later segment; ticks are the original's */
+    KF_END = 5,         /* see above */
+    KF_INSTANT = 6,     /* as BEGIN; depth unused */
+    KF_ASYNC_BEGIN = 7, /* as BEGIN, with an extra word [2] = caller's id */
+    KF_ASYNC_END = 8,   /* as ASYNC_BEGIN */
+    KF_COUNTER = 9,     /* id = site; [1] ticks [args] */
+    KF_ARGS = 10,       /* id = site; aux = depth; [1] ticks [args]: more args of an open range */
+    KF_FLOW = 11,       /* id = 0; aux = type:8|start:1<<8; [1] ticks [2] flow id */
+    KF_MEMORY = 12,     /* [1] ticks [2] address [3] bytes [4] allocated [5] reserved
+                           [6] device type:32|device index:32 */
+    KF_DEVICE = 13,     /* id = name (string id); aux = kind:6|clock:4|props:6;
+                           [1] start [2] end [3] correlation [4] device:32|resource:32
+                           [5] flow id:32|flow type:8|flow start:8|source:8|spare:8
+                           [external id] [loose args] */
+    KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
+    KF_THREAD_NAME = 15,  /* id = string id; [1] ticks */
+    KF_THREAD_EXIT = 16,  /* [1] ticks */
+    KF_TYPE_COUNT = 17
+} kf_type;
+
+/* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
+#define KF_PROP_CORRELATION 1u /* one word */
+#define KF_PROP_EXTERNAL 2u    /* one word */
+#define KF_PROP_NAME 4u        /* a text: replaces the site's name */
+#define KF_PROP_ARGS 8u        /* the site's args, packed by its types */
+#define KF_PROP_ARGS_LOST 16u  /* args or name did not fit into the copy */
+/* props bits of DEVICE */
+#define KF_DEVICE_EXTERNAL 1u
+#define KF_DEVICE_LOOSE 2u /* loose args follow to the record's end */
+
+/* Packed args (types from the site), each a whole number of words:
+ *   INT UINT DOUBLE BOOL  one word
+ *   STRING JSON           text
+ *   INTS                  count, then that many words
+ *   STRINGS               count, then that many texts
+ *   SHAPES                count of shapes, then ranks (four 16-bit per word), then all dims
+ * A text: word size:32|string id:32; with id 0 the bytes follow, zero-padded to a word; else the
+ * bytes are the dictionary's and size is their full length.
+ * Loose args: for each a word key string id:32|type:8|spare:24, then the value packed as above.  */
+
+static inline uint64_t kf_header(kf_type type, uint32_t words, uint32_t aux, uint32_t id)
+{
+    return (uint64_t)type | (uint64_t)words << 6 | (uint64_t)aux << 16 | (uint64_t)id << 32;
+}
+static inline uint32_t kf_header_type(uint64_t h) { return (uint32_t)(h & 63); }
+static inline uint32_t kf_header_words(uint64_t h)
+{
+    return kf_header_type(h) == KF_END ? 1u : (uint32_t)(h >> 6 & 1023);
+}
+static inline uint32_t kf_header_aux(uint64_t h) { return (uint32_t)(h >> 16 & 0xffff); }
+static inline uint32_t kf_header_id(uint64_t h) { return (uint32_t)(h >> 32); }
+
+#define KF_END_TICK_BITS 48
+#define KF_END_TICK_MASK ((UINT64_C(1) << KF_END_TICK_BITS) - 1)
+static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
+{
+    return (uint64_t)KF_END | (uint64_t)depth << 6 | (ticks & KF_END_TICK_MASK) << 16;
+}
+
+#define KF_KEYFRAME_WORDS 5u
+#define KF_CURSOR_SIGNAL 1u /* KEYFRAME flag: second cursor, used inside signal handlers */
+
+/* ---- dictionary ------------------------------------------------------------------------------
+ * Append-only. An id is the entry's offset in words (never 0). Entry: header word
+ * type:8 | words:24 | size:32, stored last (release), then the payload. size counts payload bytes. */
+typedef enum kf_entry_type {
+    KF_ENTRY_NONE = 0,
+    KF_ENTRY_STRING = 1,   /* bytes */
+    KF_ENTRY_SITE = 2,     /* kf_site_entry, arg types (u8 each), then texts: name, arg names:
+                              each u32 size + bytes, unpadded */
+    KF_ENTRY_PROCESS = 3,  /* kf_process_entry, then texts: name, command line */
+    KF_ENTRY_PROCESS_NAME = 4, /* u32 process, then text: name given by the program */
+    KF_ENTRY_SOURCE = 5,   /* kf_source_entry, then text: name */
+    KF_ENTRY_CLOCK = 6,    /* kf_clock_entry, then text: name */
+    KF_ENTRY_DEVICE = 7,   /* kf_device_entry, then texts: name, label */
+    KF_ENTRY_RESOURCE = 8, /* kf_resource_entry, then text: name */
+    KF_ENTRY_DEVICE_PROPS = 9, /* kf_device_entry (sort unused), then loose args (word aligned) */
+    KF_ENTRY_META = 10,    /* u32 process, then texts: key, JSON value */
+    KF_ENTRY_TYPE_COUNT = 11
+} kf_entry_type;
+
+static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
+{
+    return (uint64_t)type | (uint64_t)words << 8 | (uint64_t)size << 32;
+}
+
+typedef struct kf_site_entry {
+    uint8_t kind, scope, arg_count, spare;
+} kf_site_entry;
+typedef struct kf_process_entry {
+    uint32_t pid, ppid;
+    uint64_t start_time; /* field 22 of /proc/PID/stat: with pid, unique per boot */
+    uint64_t exec_id;    /* hash of AT_RANDOM: differs after each exec */
+    uint64_t ticks;      /* at attach */
+} kf_process_entry;
+typedef struct kf_source_entry {
+    uint32_t process, source; /* source: index into the counters */
+} kf_source_entry;
+typedef struct kf_clock_entry {
+    uint32_t process, clock;
+} kf_clock_entry;
+typedef struct kf_device_entry {
+    uint32_t process, source;
+    int64_t device, sort_index;
+} kf_device_entry;
+typedef struct kf_resource_entry {
+    uint32_t process, source;
+    int32_t device, resource, order;
+    uint32_t spare;
+} kf_resource_entry;
+
+/* ---- ledger counters, per source ------------------------------------------------------------- */
+#define KF_REASON_MAP(X)                                                                           \
+    X(REQUESTED, "requested", 0)                                                                   \
+    X(DELIVERED, "delivered", 0)                                                                   \
+    X(NO_ROOM, "buffer full", 1)                                                                   \
+    X(TOO_LARGE, "record too large", 1)                                                            \
+    X(TOO_DEEP, "nested too deep", 1)                                                              \
+    X(REENTRANT, "inside a nested signal handler", 1)                                              \
+    X(DICTIONARY_FULL, "name table full", 1)                                                       \
+    X(WRONG_KIND, "kind not enabled", 1)                                                           \
+    X(BAD_EVENT, "invalid event from a plug-in", 1)                                                \
+    X(EVICTED, "overwritten in the ring", 1)                                                       \
+    X(SOURCE_DROPPED, "lost by the device or driver", 1)                                           \
+    X(TRUNCATED_TEXT, "text shortened", 0)                                                         \
+    X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
+    X(PLUGIN_ERROR, "plug-in call failed", 0)
+typedef enum kf_reason {
+#define KF_X(name, text, is_drop) KF_REASON_##name,
+    KF_REASON_MAP(KF_X)
+#undef KF_X
+    KF_REASON_COUNT
+} kf_reason;
+#define KF_REASON_SLOTS 16
+#define KF_SOURCE_API 0u /* records of the program itself */
+
+/* ---- pool ------------------------------------------------------------------------------------ */
+
+/* One recording request. Written by its owner, state last. */
+typedef struct kf_window {
+    uint32_t state; /* KF_WINDOW_… */
+    uint32_t owner_pid;
+    uint64_t owner_start_time;
+    uint64_t kinds;
+    uint64_t start_ticks, end_ticks; /* end 0: open */
+} kf_window;
+enum { KF_WINDOW_FREE = 0, KF_WINDOW_CLAIMED = 1, KF_WINDOW_OPEN = 2 };
+
+/* What writers do when no chunk is free. */
+enum { KF_FULL_DROP = 0, KF_FULL_RING = 1 };
+
+typedef struct kf_control {
+    uint64_t magic;
+    uint32_t version, header_bytes; /* header_bytes = sizeof(kf_control) */
+    uint64_t pool_bytes;
+    uint64_t descriptors_offset, maps_offset, dictionary_offset, chunks_offset;
+    uint32_t chunk_bytes, chunk_count; /* chunk_count: mapped */
+    uint32_t dictionary_bytes, ticks_clock; /* kb_ticks_clock() */
+    uint32_t collector_pid, external; /* external: a collector copies sealed chunks out */
+    uint64_t collector_start_time;
+    uint8_t boot_id[40];
+    char spool_path[1024], output_path[1024];
+
+    _Alignas(64) uint64_t gate; /* OR of the open windows' kinds: read by every site */
+    _Alignas(64) uint32_t full_policy;
+    uint32_t chunk_limit;       /* chunks that may be claimed now, <= chunk_count */
+    uint32_t window_lock;       /* pid of who edits windows; never taken by recorders */
+    uint32_t dictionary_used;   /* words, including entries not yet committed */
+    uint32_t cursor_serial;     /* last handed out */
+    uint32_t source_count;
+    uint32_t clock_count;       /* device clocks handed out */
+    uint32_t ring_hand;
+    uint32_t snapshot_count;
+    uint32_t spare;
+    uint64_t spool_frames;      /* frames complete in the spool */
+    kf_window windows[KF_MAX_WINDOWS];
+    kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
+    _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
+} kf_control;
+
+/* Chunk descriptor. owner is the claim: 0 → pid:32|tid:32 by compare-and-swap. */
+typedef struct kf_descriptor {
+    uint64_t owner;
+    uint32_t state;  /* kf_chunk_state */
+    uint32_t used;   /* words, when SEALED or PARTIAL */
+    uint32_t serial; /* claims so far: tells a recycled chunk from the one seen before */
+    uint32_t spare;
+    uint64_t last_ticks; /* when sealed */
+} kf_descriptor;
+typedef enum kf_chunk_state {
+    KF_CHUNK_FREE = 0,
+    KF_CHUNK_LIVE = 1,   /* a thread writes */
+    KF_CHUNK_SEALED = 2, /* full: the collector's */
+    KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may go on in it */
+} kf_chunk_state;
+
+/* A mapped pool: pointers into it, bounds already checked. */
+typedef struct kf_pool {
+    kf_control *control;
+    kf_descriptor *descriptors;
+    uint64_t *free_map, *partial_map; /* a bit per chunk: hints, the descriptor decides */
+    uint64_t *dictionary;
+    uint64_t *chunks;
+    size_t bytes;
+    uint32_t chunk_count, dictionary_words; /* copies, so that a hostile peer cannot move bounds */
+} kf_pool;
+
+/** Bytes that a pool of `buffer_bytes` of chunks needs in all. */
+size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes);
+
+/** Lay out a zeroed mapping of kf_pool_size() bytes. */
+void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes);
+
+/** Check a mapping's header and set up pointers. The only way in: bounds are right afterwards.
+ *  @return KINETO_E_FORMAT with the reason in err. */
+kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error *err);
+
+static inline uint64_t *kf_pool_chunk(const kf_pool *pool, uint32_t index)
+{
+    return pool->chunks + (size_t)index * KF_CHUNK_WORDS;
+}
+
+/** Claim a chunk for pid:32|tid:32: a partial one with enough room, else the lowest free one below
+ *  chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free, async-signal-safe.
+ *  @param words  receives the words already used in it (0 for a fresh one).
+ *  @return index, or UINT32_MAX: none. */
+uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words);
+/** The owner gives up a chunk: full (SEALED), or its thread ended (PARTIAL). */
+void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
+void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
+/** Collector or owner of the data: zero the used words and free. Only for SEALED chunks, and for
+ *  PARTIAL or LIVE ones of dead owners. */
+void kf_chunk_free(const kf_pool *pool, uint32_t index);
+
+/** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
+ *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
+uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
+/** Change kinds (0: paused), or close; recomputes the gate. */
+void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
+/** Append a snapshot; when full, the middle is thinned so that first and last stay. */
+void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot);
+/** Append a dictionary entry: parts are concatenated. Lock-free.
+ *  @return id, or 0 when the dictionary is full. */
+typedef struct kf_part {
+    const void *data;
+    size_t bytes;
+} kf_part;
+uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
+                           uint32_t part_count);
+
+const char *kf_reason_text(uint32_t reason);
+bool kf_reason_is_drop(uint32_t reason);
+
+/* ---- spool ------------------------------------------------------------------------------------
+ * kf_spool_header, then frames: kf_frame + payload of `bytes` (a multiple of 8). A CONTROL frame
+ * is a kf_control (the last one wins); DICTIONARY carries words [first, first + bytes/8);
+ * CHUNK one chunk's used words.                                                                 */
+#define KF_SPOOL_MAGIC UINT64_C(0x314c4f4f5053434b) /* "KCSPOOL1" */
+typedef struct kf_frame {
+    uint32_t type; /* KF_FRAME_… */
+    uint32_t bytes;
+    uint32_t first; /* DICTIONARY: word offset; CHUNK: index */
+    uint32_t serial;
+} kf_frame;
+enum { KF_FRAME_CONTROL = 1, KF_FRAME_DICTIONARY = 2, KF_FRAME_CHUNK = 3 };
+
+/* ---- decoder (libckineto only) ----------------------------------------------------------------
+ * Takes a dictionary and chunks in any order, validates, orders segments by (cursor, seq), pairs
+ * begins with ends across segments and calls back. Never trusts: a bad record ends its segment and
+ * is counted; the rest goes on.                                                                 */
+
+/* A decoded dictionary entry of type SITE, or what stands for a missing one. */
+typedef struct kf_site {
+    kineto_string name;
+    uint8_t kind, scope, arg_count;
+    uint8_t arg_types[KINETO_SITE_MAX_ARGS];
+    kineto_string arg_names[KINETO_SITE_MAX_ARGS];
+} kf_site;
+
+typedef enum kf_event_form {
+    KF_FORM_RANGE,   /* start..end on a thread */
+    KF_FORM_ASYNC,   /* start..end, id; ended possibly elsewhere */
+    KF_FORM_INSTANT,
+    KF_FORM_COUNTER,
+    KF_FORM_MEMORY,
+    KF_FORM_DEVICE
+} kf_event_form;
+
+#define KF_EVENT_OPEN_START 1u /* began before what was kept */
+#define KF_EVENT_OPEN_END 2u   /* no end was recorded; end is the last known moment */
+#define KF_EVENT_ARGS_LOST 4u
+
+/* Words of packed args together with their types. */
+typedef struct kf_args {
+    const uint64_t *words; /* NULL: none */
+    uint32_t word_count;
+    const kf_site *site;   /* types and names; NULL: loose args */
+} kf_args;
+
+typedef struct kf_event {
+    kf_event_form form;
+    uint32_t flags;  /* KF_EVENT_… */
+    uint32_t kind;
+    uint32_t clock;  /* KINETO_PLUGIN_CLOCK_…: of start and end */
+    uint32_t process; /* dictionary id of the PROCESS entry, 0 unknown */
+    uint32_t pid, tid;
+    uint32_t cursor;
+    uint64_t start, end; /* ticks, or device/UTC time as int64 for DEVICE */
+    kineto_string name;
+    const kf_site *site; /* NULL for DEVICE and MEMORY */
+    uint64_t correlation_id, external_id, async_id;
+    int32_t device, resource;
+    uint32_t source;
+    uint32_t flow_type, flow_id;
+    bool flow_start;
+    kf_args args;               /* the event's own */
+    const kf_args *more_args;   /* from ARGS records, more_count of them */
+    uint32_t more_count;
+    const struct kf_flow *flows; /* from FLOW records inside the range, innermost only */
+    uint32_t flow_count;
+    const uint64_t *memory;      /* MEMORY: 5 words: address, bytes, allocated, reserved, device */
+} kf_event;
+
+typedef struct kf_flow {
+    uint32_t type;
+    bool start;
+    uint64_t id, ticks;
+} kf_flow;
+
+typedef struct kf_clock_sample {
+    uint32_t process, clock;
+    uint64_t ticks_before, ticks_after;
+    int64_t device_time;
+} kf_clock_sample;
+
+/* What the decoder calls. Any member may be NULL. Pointers are valid during the call. */
+typedef struct kf_visitor {
+    void *context;
+    kineto_status (*event)(void *, const kf_event *);
+    kineto_status (*clock_sample)(void *, const kf_clock_sample *);
+    kineto_status (*thread_name)(void *, uint32_t process, uint32_t pid, uint32_t tid,
+                                 kineto_string);
+    /* One per dictionary entry of a table type (PROCESS … META): payload bytes, unparsed. */
+    kineto_status (*entry)(void *, uint32_t id, kf_entry_type, const uint8_t *, size_t);
+} kf_visitor;
+
+/* Where chunks come from. get() returns words valid until the next get(), *words receives how
+ * many; NULL with an error when unreadable. */
+typedef struct kf_input {
+    const uint64_t *dictionary;
+    uint32_t dictionary_words;
+    uint32_t chunk_count;
+    const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
+    void *context;
+} kf_input;
+
+typedef struct kf_decode_result {
+    uint64_t records, segments;
+    uint64_t bad_records; /* malformed: the rest of their segment was skipped */
+    uint64_t bad_entries;
+    uint64_t unmatched_ends, open_ranges, missing_segments;
+} kf_decode_result;
+
+kineto_status kf_decode(const kf_input *input, const kf_visitor *visitor,
+                        kf_decode_result *result, kineto_error *err);
+
+/* Walk packed or loose args. */
+typedef struct kf_arg {
+    kineto_string name;
+    uint32_t type; /* kineto_arg_type */
+    const uint64_t *value; /* packed value, word_count words, already validated */
+    uint32_t word_count;
+} kf_arg;
+typedef struct kf_args_iterator {
+    kf_args args;
+    const uint64_t *dictionary;
+    uint32_t dictionary_words, position, index;
+} kf_args_iterator;
+void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *input);
+bool kf_args_next(kf_args_iterator *it, kf_arg *arg);
+
+/** Bytes of a text at *words (inline or dictionary); advances *words past it. */
+kineto_string kf_text(const kf_input *input, const uint64_t **words);
+/** Next `u32 size + bytes` of an entry's payload; empty when out of bounds. */
+kineto_string kf_entry_text(const uint8_t *payload, size_t size, size_t *at);
+#endif

@@ -1,0 +1,141 @@
+/* The trace room for the other rooms: building a trace, and looking at it by blocks.
+ *
+ * A trace is a list of reference-counted immutable blocks (KT_BLOCK_ROWS rows in columns, with a
+ * zone map) + tables, seen only through block spans, so that a slice, merge or overlay is a new
+ * trace that shares blocks. Rows keep arrival order.
+ */
+#ifndef KT_TRACE_H
+#define KT_TRACE_H
+
+#include "base/base.h"
+#include "format/format.h"
+#include <ckineto/trace.h>
+
+#define KT_BLOCK_ROWS 65536u
+
+/* Where the args of a row live and how they are packed. */
+typedef enum kt_args_form {
+    KT_ARGS_NONE = 0,
+    KT_ARGS_PACKED = 1, /* kt packed stream, see kt_args_put_… */
+    KT_ARGS_JSON = 2    /* verbatim JSON object text as read from a file */
+} kt_args_form;
+
+/* Columns of one block. Immutable once the builder has sealed it. */
+typedef struct kt_block {
+    uint32_t references;
+    uint32_t count;
+    int64_t *start_ns, *end_ns;
+    uint32_t *name, *track;
+    uint8_t *kind, *form;
+    uint16_t *category; /* index into the trace's category table */
+    uint16_t *flags;    /* KINETO_ACTIVITY_… in the low byte, kt_args_form << 8 */
+    uint64_t *correlation_id, *external_id;
+    uint64_t *args;     /* offset:40 | bytes:24 into the block's args heap */
+    uint8_t *args_heap;
+    size_t args_bytes;
+    int64_t min_start_ns, max_end_ns; /* zone map */
+    uint64_t kinds;
+} kt_block;
+
+/* ---- building ---------------------------------------------------------------------------------- */
+typedef struct kt_builder kt_builder;
+
+/* One row to append. Strings are interned, args copied, by the call. */
+typedef struct kt_row {
+    int64_t start_ns, end_ns;
+    uint32_t name;     /* kt_string id */
+    uint32_t track;    /* kt_track id */
+    uint32_t kind;     /* kineto_kind */
+    uint32_t category; /* kt_string id; 0: the kind's own name */
+    uint32_t form;     /* kineto_form */
+    uint32_t flags;    /* KINETO_ACTIVITY_… */
+    uint64_t correlation_id, external_id;
+    uint64_t async_id; /* ASYNC only */
+} kt_row;
+
+kineto_status kt_builder_create(kt_builder **out, kineto_error *err);
+void kt_builder_destroy(kt_builder *b); /* NULL fine; a finished builder holds nothing of the trace */
+
+/* Interned id of bytes; 0 is "". Out of memory sticks in the builder and shows at finish. */
+uint32_t kt_string(kt_builder *b, kineto_string s);
+
+/* Index of the process (device) with this identity, created on first use. `exec` tells images of one
+ * pid apart and may be 0. */
+uint32_t kt_process(kt_builder *b, bool is_device, int64_t pid, uint64_t exec);
+/* Set properties; empty strings and negative ranks leave what is there. */
+void kt_process_set(kt_builder *b, uint32_t process, const kineto_process *properties);
+/* Index of the track, created on first use. */
+uint32_t kt_track(kt_builder *b, uint32_t process, kineto_track_type type, int64_t id);
+void kt_track_set(kt_builder *b, uint32_t track, kineto_string name, int64_t sort_index);
+
+/* Args of the next row: put them, in order, then append the row. Keys are kt_string ids. */
+void kt_args_put_int(kt_builder *b, uint32_t key, int64_t v);
+void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v);
+void kt_args_put_double(kt_builder *b, uint32_t key, double v);
+void kt_args_put_bool(kt_builder *b, uint32_t key, bool v);
+void kt_args_put_string(kt_builder *b, uint32_t key, kineto_string raw_bytes);
+/* INTS, STRINGS, SHAPES, JSON: text must be valid JSON. */
+void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_string json);
+/* Instead of put: the whole args object, verbatim valid JSON. "correlation" and "External id" in
+ * it are the caller's to copy into columns; iteration leaves them out. */
+void kt_args_verbatim(kt_builder *b, kineto_string json_object);
+
+/* Append; returns the row number. */
+kineto_row kt_append(kt_builder *b, const kt_row *row);
+
+/* State one end of a flow; ends with the same (type, id) are joined at finish: one start with each
+ * finish that follows; unmatched ends keep KINETO_NO_ROW. */
+void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start);
+
+void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, uint64_t count,
+                   bool is_loss, kineto_string detail);
+/* Later values of a key win. Value must be valid JSON; what is not is stored as a JSON string. */
+void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value);
+void kt_snapshot(kt_builder *b, const kb_clock_snapshot *snapshot);
+void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns);
+
+/* Seal into a trace. The builder is empty afterwards, destroy it. */
+kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error *err);
+
+/* ---- from recorded chunks (build.c) ------------------------------------------------------------ */
+/* Which part of a recording becomes the trace. */
+typedef struct kt_build_options {
+    uint64_t kinds;                 /* mask */
+    uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
+    uint32_t only_tid;              /* 0: all */
+    bool clip_open;                 /* ranges still open end at the window's end, flagged */
+} kt_build_options;
+
+/* Decode the chunks of `input` with the control page's clocks and counters into a trace. */
+kineto_status kt_build(const kf_input *input, const kf_control *control,
+                       const kt_build_options *options, kineto_trace **out, kineto_error *err);
+
+/* ---- looking by blocks, for writers and analysis ------------------------------------------------ */
+uint32_t kt_block_count(const kineto_trace *t);
+const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);
+kineto_string kt_category_string(const kineto_trace *t, uint16_t category);
+uint64_t kt_async_id(const kineto_trace *t, kineto_row row);
+
+/* Args of a row as spans, without the iterator's conversions. */
+typedef struct kt_arg {
+    uint32_t key; /* string id; UINT32_MAX for verbatim args: see key_text */
+    uint32_t type; /* kineto_arg_type */
+    union {
+        int64_t i;
+        uint64_t u;
+        double d;
+    };
+    kineto_string text; /* STRING: raw bytes; lists and JSON: JSON text */
+} kt_arg;
+typedef struct kt_args {
+    const uint8_t *at, *end;
+} kt_args;
+/* Packed args only; form NONE gives an empty walk. */
+kt_args kt_args_of(const kt_block *block, uint32_t index);
+bool kt_args_step(kt_args *args, kt_arg *arg);
+kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
+kineto_string kt_args_verbatim_of(const kt_block *block, uint32_t index);
+
+/* Clock of the trace's recording, for readers of other sources; false if it had no snapshots. */
+bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit);
+#endif
