@@ -1,0 +1,331 @@
+/* Cursors: attaching threads, changing chunks, keyframes, thread exit. The slow half of recording.
+ */
+#include "record/cursor.h"
+
+#include <pthread.h>
+#include <sched.h>
+
+kr_cursor kr_unattached = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
+kr_cursor kr_attaching = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
+__thread kr_cursor *kr_me KR_TLS_MODEL = &kr_unattached;
+
+/* glibc keeps the first 32 keys of a thread inline: setting one allocates nothing. */
+#define KR_INLINE_KEYS 32u
+#define KR_NO_KEY      UINT32_MAX
+static pthread_key_t kr_key;
+static uint32_t kr_key_usable;
+
+void kr_count(uint32_t source, kf_reason reason, uint64_t n)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (pool)
+        kb_add_relaxed(&pool->control->counters[source][reason], n);
+}
+
+/* ---- slots ------------------------------------------------------------------------------------
+ */
+
+#define KR_SLAB_BYTES 65536u
+#define KR_SLAB_MAGIC UINT64_C(0x62616c736b72)
+
+typedef struct kr_slot {
+    kr_cursor first, second;
+} kr_slot;
+
+/* Zeroed in a fork's child: a slab without magic is dead, because a cursor in it may still be the
+ * `kr_me` of a thread that has not recorded since. */
+typedef struct kr_slab {
+    uint64_t magic;
+    struct kr_slab *next;
+    kr_slot slots[(KR_SLAB_BYTES - 16) / sizeof(kr_slot)];
+} kr_slab;
+
+static kr_slab *kr_slabs;
+
+static kr_slot *slab_take(kr_slab *slab)
+{
+    for (size_t i = 0; i < KB_COUNT(slab->slots); i++) {
+        uint8_t free_slot = 0;
+        if (!kb_load_relaxed(&slab->slots[i].first.in_use) &&
+            kb_cas_acqrel(&slab->slots[i].first.in_use, &free_slot, 1))
+            return &slab->slots[i];
+    }
+    return NULL;
+}
+
+static kr_slot *slot_take(void)
+{
+    kr_slab *head = kb_load_acquire(&kr_slabs);
+    for (kr_slab *slab = head; slab && slab->magic == KR_SLAB_MAGIC; slab = slab->next) {
+        kr_slot *slot = slab_take(slab);
+        if (slot)
+            return slot;
+    }
+    kr_slab *slab = kb_os_map_wiped_on_fork(sizeof *slab);
+    if (!slab)
+        return NULL;
+    slab->magic = KR_SLAB_MAGIC;
+    slab->slots[0].first.in_use = 1;
+    do {
+        slab->next = head && head->magic == KR_SLAB_MAGIC ? head : NULL;
+    } while (!kb_cas_acqrel(&kr_slabs, &head, slab));
+    return &slab->slots[0];
+}
+
+static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
+{
+    c->at = c->limit = c->base = NULL;
+    c->depth = 0;
+    c->chunk = KR_NO_CHUNK;
+    c->serial = c->seq = c->skip = c->source = 0;
+    c->name_id = 0;
+    c->name[0] = 0;
+    c->pid = pid;
+    c->tid = tid;
+    c->ticks_clock = kb_ticks_clock();
+    c->tsc = c->ticks_clock != KB_TICKS_MONOTONIC_RAW;
+}
+
+static kr_cursor *thread_attach(void)
+{
+    kr_me = &kr_attaching;
+    kr_slot *slot = slot_take();
+    if (!slot) {
+        kr_me = &kr_unattached;
+        return NULL;
+    }
+    uint32_t pid = kb_os_pid(), tid = kb_os_tid();
+    cursor_init(&slot->first, pid, tid);
+    cursor_init(&slot->second, pid, tid);
+    slot->second.is_second = slot->second.in_use = 1;
+    slot->first.second = &slot->second;
+    slot->first.busy = slot->second.busy = 0;
+    if (kr_key_usable)
+        (void)pthread_setspecific(kr_key, slot);
+    kb_signal_fence();
+    kr_me = &slot->first;
+    return &slot->first;
+}
+
+kr_cursor *kr_cursor_slow(void)
+{
+    kr_cursor *c = kr_me;
+    if (c == &kr_unattached || !c->in_use) { /* new, or zeroed by a fork */
+        c = thread_attach();
+        if (c)
+            return c;
+    } else if (c->second && !c->second->busy) {
+        return c->second;
+    }
+    kr_count(KF_SOURCE_API, KF_REASON_REENTRANT, 1);
+    return NULL;
+}
+
+/* ---- chunks ------------------------------------------------------------------------------------
+ */
+
+static uint64_t cursor_owner(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
+
+/* Words of the copies of all open ranges, whole or shortened to header and ticks. */
+static uint32_t reopen_words(const kr_cursor *c, bool whole)
+{
+    uint32_t words = 0;
+    for (uint32_t d = 0; d < c->depth; d++)
+        words += whole ? kf_header_words(c->base[c->open[d]]) : 2;
+    return words;
+}
+
+/* Copy open range d to `at`. The old chunk is still ours, so its record is stable. */
+static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d, bool whole)
+{
+    const uint64_t *from = c->base + c->open[d];
+    uint64_t h = from[0];
+    uint32_t words = kf_header_words(h), props = kf_header_aux(h) >> 8;
+    if (!whole && words > 2) {
+        words = 2;
+        props = KF_PROP_ARGS_LOST;
+    }
+    for (uint32_t i = 1; i < words; i++)
+        at[i] = from[i];
+    kb_store_release(at, kf_header(KF_REOPEN, words, d | props << 8, kf_header_id(h)));
+    c->open[d] = (uint16_t)(at - base);
+    return at + words;
+}
+
+static uint64_t *keyframe_write(kr_cursor *c, uint64_t *at)
+{
+    at[1] = kr_ticks(c);
+    at[2] = c->pid | (uint64_t)c->tid << 32;
+    at[3] = kineto_rt_process() | (uint64_t)c->seq++ << 32;
+    at[4] = (c->is_second ? KF_CURSOR_SIGNAL : 0) | (uint64_t)c->depth << 32;
+    kb_store_release(at, kf_header(KF_KEYFRAME, KF_KEYFRAME_WORDS, 0, c->serial));
+    return at + KF_KEYFRAME_WORDS;
+}
+
+/* Go on in chunk `index` that has `used` words. False: too little room for this cursor. */
+static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uint32_t used,
+                          uint32_t words)
+{
+    uint64_t *base = kf_pool_chunk(pool, index);
+    uint32_t room = KF_CHUNK_WORDS - used - KF_KEYFRAME_WORDS - c->depth;
+    bool whole = reopen_words(c, true) <= room / 2;
+    if (reopen_words(c, whole) + words + 2 > room)
+        return false;
+    uint64_t *at = keyframe_write(c, base + used);
+    for (uint32_t d = 0; d < c->depth; d++)
+        at = reopen_copy(c, at, base, d, whole);
+    c->base = base;
+    c->at = at;
+    c->limit = base + KF_CHUNK_WORDS - c->depth;
+    c->chunk = index;
+    kr_cursor_put_name(c);
+    return true;
+}
+
+static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
+{
+    uint32_t old = c->chunk, old_used = (uint32_t)(c->at - c->base), used;
+    for (int tries = 0; tries < 4; tries++) {
+        uint32_t index = kf_chunk_claim(pool, cursor_owner(c), &used);
+        if (index == UINT32_MAX)
+            return false;
+        if (segment_start(c, pool, index, used, words)) {
+            if (old != KR_NO_CHUNK)
+                kf_chunk_seal(pool, old, old_used, kr_ticks(c));
+            return true;
+        }
+        kf_chunk_seal(pool, index, used, kr_ticks(c)); /* a partial one, too small for us */
+    }
+    return false;
+}
+
+bool kr_cursor_refill(kr_cursor *c, uint32_t words)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool)
+        return false;
+    if (c->serial == 0)
+        c->serial = kb_add_relaxed(&pool->control->cursor_serial, 1) + 1;
+    if (c->skip) {
+        c->skip--;
+    } else {
+        if (chunk_change(c, pool, words))
+            return true;
+        c->skip = 16;
+    }
+    kr_count(c->source, KF_REASON_NO_ROOM, 1);
+    return false;
+}
+
+void kr_cursor_put_name(kr_cursor *c)
+{
+    if (!c->name[0] || !c->at || c->limit - c->at < 2)
+        return;
+    if (!c->name_id)
+        c->name_id = kr_intern(c->name, strlen(c->name));
+    c->at[1] = kr_ticks(c);
+    kr_commit(c, c->at, kf_header(KF_THREAD_NAME, 2, 0, c->name_id), 2);
+}
+
+/* ---- thread exit --------------------------------------------------------------------------------
+ */
+
+static void cursor_retire(kr_cursor *c)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool || c->chunk == KR_NO_CHUNK)
+        return;
+    kr_enter(c);
+    uint64_t ticks = kr_ticks(c);
+    if (c->limit + c->depth - c->at >= 2) { /* its ranges stay open: their words are free */
+        c->at[1] = ticks;
+        kr_commit(c, c->at, kf_header(KF_THREAD_EXIT, 2, 0, 0), 2);
+    }
+    uint32_t used = (uint32_t)(c->at - c->base);
+    if (used <= KF_CHUNK_WORDS - KF_CHUNK_WORDS / 4)
+        kf_chunk_leave(pool, c->chunk, used, ticks);
+    else
+        kf_chunk_seal(pool, c->chunk, used, ticks);
+    c->chunk = KR_NO_CHUNK;
+    c->at = c->limit = NULL;
+}
+
+static void name_from_system(kr_cursor *c)
+{
+    const kf_pool *pool = kr_pool_get();
+    /* Only in a program that records itself: elsewhere the collector reads it from outside. */
+    if (!pool || pool->control->external || c->name[0] || c->chunk == KR_NO_CHUNK)
+        return;
+    if (kb_os_thread_name(c->pid, c->tid, c->name, sizeof c->name))
+        kr_cursor_put_name(c);
+}
+
+static void thread_exit(void *value)
+{
+    kr_slot *slot = value;
+    kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
+    if (slot->first.pid) { /* not zeroed by a fork meanwhile */
+        name_from_system(&slot->first);
+        cursor_retire(&slot->first);
+        cursor_retire(&slot->second);
+        slot->first.pid = 0;
+        kb_store_release(&slot->first.in_use, 0);
+    }
+    kr_me = &kr_unattached;
+}
+
+/* Where the kernel cannot wipe pages on fork, libc's fork at least tells us. */
+static void forget_in_child(void)
+{
+    kr_slabs = NULL;
+    kr_me = &kr_unattached;
+}
+
+kineto_status kr_threads_init(void)
+{
+    if (pthread_key_create(&kr_key, thread_exit) == 0) {
+        kr_key_usable = kr_key < KR_INLINE_KEYS;
+        if (!kr_key_usable)
+            (void)pthread_key_delete(kr_key);
+    }
+    if (!kb_os_wipe_supported())
+        (void)pthread_atfork(NULL, NULL, forget_in_child);
+    return KINETO_OK;
+}
+
+/* The code may be unmapped after this (a static copy in a library that is closed). */
+__attribute__((destructor)) static void threads_unload(void)
+{
+    if (kr_key_usable) {
+        kr_key_usable = 0;
+        (void)pthread_key_delete(kr_key);
+    }
+    kr_host_exit();
+}
+
+/* ---- lock
+ * ---------------------------------------------------------------------------------------- */
+
+uint64_t kr_identity(void)
+{
+    const kr_cursor *c = kr_me;
+    return c->in_use && c->tid ? cursor_owner(c) : (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+}
+
+bool kr_lock_take(kr_lock *lock)
+{
+    uint64_t self = kr_identity();
+    for (;;) {
+        uint64_t holder = 0;
+        if (kb_cas_acqrel(&lock->owner, &holder, self))
+            return true;
+        if (holder == self)
+            return false;
+        /* Taken in the parent when it forked us: nobody here will drop it. */
+        if (holder >> 32 != self >> 32 && kb_cas_acqrel(&lock->owner, &holder, self))
+            return true;
+        sched_yield();
+    }
+}
+
+void kr_lock_drop(kr_lock *lock) { kb_store_release(&lock->owner, 0); }

@@ -1,0 +1,145 @@
+/* Writers: one cursor per thread, a second one for signal handlers that interrupt the first.
+ *
+ * The hot path touches the cursor, the site and the chunk, nothing else. `kr_me` is the only TLS.
+ * Cursors live in pages that a fork's child sees zeroed, so that the child of any kind of fork
+ * finds an empty cursor, takes the slow path and attaches as itself.
+ */
+#ifndef KR_CURSOR_H
+#define KR_CURSOR_H
+
+#include "record/record.h"
+
+#define KR_NO_CHUNK   UINT32_MAX
+#define KR_NAME_BYTES 64u
+/* A range token: depth + 1, and this bit for the signal cursor. */
+#define KR_RANGE_SIGNAL (UINT32_C(1) << 16)
+
+typedef struct kr_cursor {
+    uint64_t *at;    /* next free word of the chunk; NULL: no chunk */
+    uint64_t *limit; /* end of the chunk less one word per open range, kept for its END */
+    uint64_t *base;  /* start of the chunk */
+    uint32_t depth;  /* open ranges */
+    uint8_t busy;    /* inside a record call: a signal handler must take `second` */
+    uint8_t tsc;     /* ticks are the hardware counter */
+    uint8_t in_use;  /* 0: zeroed by a fork, or a free slot */
+    uint8_t is_second;
+    uint32_t chunk;
+    uint32_t skip;   /* attempts to drop before a claim is tried again */
+    uint32_t source; /* whose loss it is when there is no room */
+    uint32_t pid, tid;
+    uint32_t serial, seq; /* identity in the pool; serial 0: none yet */
+    struct kr_cursor *second;
+    uint32_t ticks_clock;
+    uint32_t name_id; /* string id of name, once it is in the dictionary */
+    char name[KR_NAME_BYTES];
+    uint16_t open[KF_MAX_DEPTH]; /* word offset, in this chunk, of each open range's BEGIN */
+} kr_cursor;
+
+/* Stand-ins that are always busy, so that the hot path needs no NULL test. */
+extern kr_cursor kr_unattached, kr_attaching;
+
+#if defined(__GLIBC__) && defined(__GNUC__)
+#define KR_TLS_MODEL __attribute__((tls_model("initial-exec")))
+#else
+#define KR_TLS_MODEL
+#endif
+extern __thread kr_cursor *kr_me KR_TLS_MODEL;
+
+KB_INLINE uint64_t kr_ticks(const kr_cursor *c)
+{
+    return KINETO_LIKELY(c->tsc) ? kb_ticks_hw() : kb_ticks(c->ticks_clock);
+}
+
+KB_INLINE void kr_enter(kr_cursor *c)
+{
+    c->busy = 1;
+    kb_signal_fence();
+}
+KB_INLINE void kr_leave(kr_cursor *c)
+{
+    kb_signal_fence();
+    c->busy = 0;
+}
+
+/** The cursor to use when the thread's own is busy or missing: attaches the thread, or gives the
+ *  signal cursor. NULL: counted as dropped. The result is not entered yet. */
+kr_cursor *kr_cursor_slow(void);
+
+/** The calling thread's cursor, entered; NULL: counted as dropped. */
+KB_INLINE kr_cursor *kr_cursor_enter(void)
+{
+    kr_cursor *c = kr_me;
+    if (KINETO_UNLIKELY(c->busy | !c->in_use)) {
+        c = kr_cursor_slow();
+        if (!c)
+            return NULL;
+    }
+    kr_enter(c);
+    return c;
+}
+
+/** Get room for `words` in a new chunk; called when at + words > limit. False: counted. */
+bool kr_cursor_refill(kr_cursor *c, uint32_t words);
+
+/** Room for `words`, or NULL (counted). */
+KB_INLINE uint64_t *kr_room(kr_cursor *c, uint32_t words)
+{
+    /* A cursor without a chunk has at == limit == NULL. */
+    if (KINETO_UNLIKELY((uintptr_t)c->limit - (uintptr_t)c->at < words * 8u) &&
+        !kr_cursor_refill(c, words))
+        return NULL;
+    return c->at;
+}
+
+/** Where a record that starts at `at` must end: the cursor's room, and the longest record. */
+KB_INLINE const uint64_t *kr_record_limit(const kr_cursor *c, const uint64_t *at)
+{
+    return KB_MIN(c->limit, at + KF_MAX_RECORD_WORDS);
+}
+
+/** Publish a record of `words` whose payload is written. */
+KB_INLINE void kr_commit(kr_cursor *c, uint64_t *at, uint64_t header, uint32_t words)
+{
+    kb_store_release(at, header);
+    c->at = at + words;
+}
+
+void kr_count(uint32_t source, kf_reason reason, uint64_t n);
+/** Write a THREAD_NAME record if the cursor has a name and a chunk. Entered cursors only. */
+void kr_cursor_put_name(kr_cursor *c);
+kineto_status kr_threads_init(void);
+
+/* ---- names.c: the dictionary ---- */
+/** Register on first use. Returns the id; UINT32_MAX when the dictionary is full. */
+uint32_t kr_site_register(kineto_site *site);
+KB_INLINE uint32_t kr_site_id(kineto_site *site)
+{
+    uint32_t id = kb_load_acquire(&site->id);
+    return KINETO_LIKELY(id) ? id : kr_site_register(site);
+}
+#define KR_SITE_FIXED  1u /* flag of a site: all args are single words */
+#define KR_SITE_SHAPES 2u /* its only arg is SHAPES: what an operator carries */
+/** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
+uint32_t kr_intern(const char *data, size_t bytes);
+
+/* ---- attach.c ---- */
+extern kf_pool kr_pool; /* control == NULL: not attached */
+KB_INLINE const kf_pool *kr_pool_get(void)
+{
+    return kb_load_acquire(&kr_pool.control) ? &kr_pool : NULL;
+}
+
+/* ---- host.c: profilers of plug-ins ---- */
+void kr_host_exit(void);
+
+/* A lock that is never waited for by recorders, and that a fork's child may break. */
+typedef struct kr_lock {
+    uint64_t owner; /* pid << 32 | tid */
+} kr_lock;
+/** False: this thread holds it already (a plug-in called back from where it must not). */
+bool kr_lock_take(kr_lock *lock);
+void kr_lock_drop(kr_lock *lock);
+
+/** pid << 32 | tid of the caller, without a system call once the thread is attached. */
+uint64_t kr_identity(void);
+#endif

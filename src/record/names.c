@@ -1,0 +1,106 @@
+/* The dictionary from the writer's side: sites and interned strings. */
+#include "record/cursor.h"
+
+/* ---- sites ------------------------------------------------------------------------------------
+ */
+
+#define KR_SITE_PARTS (2u + 2u * (KINETO_SITE_MAX_ARGS + 1u))
+
+static bool single_word(uint32_t type) { return type >= KINETO_ARG_INT && type <= KINETO_ARG_BOOL; }
+
+static uint8_t site_flags(const kineto_site *site)
+{
+    if (site->arg_count == 1 && site->args[0].type == KINETO_ARG_SHAPES)
+        return KR_SITE_SHAPES;
+    for (uint32_t i = 0; i < site->arg_count; i++)
+        if (!single_word(site->args[i].type))
+            return 0;
+    return KR_SITE_FIXED;
+}
+
+uint32_t kr_site_register(kineto_site *site)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool)
+        return UINT32_MAX;
+    uint32_t args = site->args ? KB_MIN(site->arg_count, KINETO_SITE_MAX_ARGS) : 0;
+    kf_site_entry entry = {site->kind, site->scope, (uint8_t)args, 0};
+    uint8_t types[KINETO_SITE_MAX_ARGS] = {0};
+    uint32_t sizes[KINETO_SITE_MAX_ARGS + 1];
+    kf_part parts[KR_SITE_PARTS] = {{&entry, sizeof entry}, {types, args}};
+    uint32_t n = 2;
+    for (uint32_t i = 0; i <= args; i++) {
+        const char *text = i == 0 ? site->name : site->args[i - 1].name;
+        if (i > 0)
+            types[i - 1] = (uint8_t)site->args[i - 1].type;
+        sizes[i] = text ? (uint32_t)strlen(text) : 0;
+        parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
+        parts[n++] = (kf_part){text, sizes[i]};
+    }
+    uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n);
+    if (!id) { /* recorded without a name from now on */
+        kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+        id = UINT32_MAX;
+    }
+    kb_store_relaxed(&site->flags, site_flags(site));
+    kb_store_release(&site->id, id);
+    return id;
+}
+
+/* ---- strings ----------------------------------------------------------------------------------
+ * A cache from content to id: hash:32|id:32 per slot, replaced when a bucket is full. Never by
+ * address. Ids stay valid for the life of the pool, so a fork's child keeps the cache. */
+
+#define KR_INTERN_SLOTS  16384u
+#define KR_INTERN_BUCKET 8u
+static uint64_t kr_intern_slots[KR_INTERN_SLOTS];
+
+static uint32_t hash_bytes(const char *data, size_t bytes)
+{
+    uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ bytes;
+    for (; bytes >= 8; data += 8, bytes -= 8) {
+        uint64_t w;
+        memcpy(&w, data, 8);
+        h = (h ^ w) * UINT64_C(0xff51afd7ed558ccd);
+        h ^= h >> 32;
+    }
+    uint64_t tail = 0;
+    for (size_t i = 0; i < bytes; i++)
+        tail |= (uint64_t)(uint8_t)data[i] << (8 * i);
+    h = (h ^ tail) * UINT64_C(0xc4ceb9fe1a85ec53);
+    return (uint32_t)(h >> 32);
+}
+
+static bool entry_is(const kf_pool *pool, uint32_t id, const char *data, size_t bytes)
+{
+    const uint64_t *entry = pool->dictionary + id;
+    return kb_load_acquire(entry) >> 32 == bytes && memcmp(entry + 1, data, bytes) == 0;
+}
+
+uint32_t kr_intern(const char *data, size_t bytes)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool || bytes > UINT32_MAX)
+        return 0;
+    uint32_t hash = hash_bytes(data, bytes);
+    uint64_t *bucket =
+        &kr_intern_slots[hash % (KR_INTERN_SLOTS / KR_INTERN_BUCKET) * KR_INTERN_BUCKET];
+    uint32_t place = hash >> 29; /* victim when all are taken */
+    for (uint32_t i = 0; i < KR_INTERN_BUCKET; i++) {
+        uint64_t slot = kb_load_acquire(&bucket[i]);
+        if (!slot) {
+            place = i;
+            break;
+        }
+        if (slot >> 32 == hash && entry_is(pool, (uint32_t)slot, data, bytes))
+            return (uint32_t)slot;
+    }
+    kf_part part = {data, bytes};
+    uint32_t id = kf_dictionary_add(pool, KF_ENTRY_STRING, &part, 1);
+    if (!id) {
+        kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+        return 0;
+    }
+    kb_store_release(&bucket[place], (uint64_t)hash << 32 | id);
+    return id;
+}

@@ -1,0 +1,384 @@
+/* The calls behind <ckineto/record.h>. What runs per event; everything rare is elsewhere.
+ *
+ * Budget: a begin+end pair costs two clock reads and 24 bytes; all else hides behind the clock. */
+#include "record/encode.h"
+
+static const uint64_t kr_closed_gate = 0;
+const uint64_t *kineto_gate = &kr_closed_gate;
+
+/* May this thread record right here, right now? If not (a signal handler, a new thread, a fork's
+ * child, a machine without a usable counter) the general path finds out why. */
+KB_INLINE bool ready(const kr_cursor *c) { return KINETO_LIKELY(!(c->busy | !c->tsc)); }
+
+KB_INLINE bool room_for(const kr_cursor *c, size_t words)
+{
+    return KINETO_LIKELY((uintptr_t)c->limit - (uintptr_t)c->at >= words * 8u);
+}
+
+KB_INLINE kineto_range range_opened(kr_cursor *c, const uint64_t *at)
+{
+    uint32_t depth = c->depth;
+    c->open[depth] = (uint16_t)(at - c->base);
+    c->depth = depth + 1;
+    c->limit--; /* the word of its END */
+    return (depth + 1) | (c->is_second ? KR_RANGE_SIGNAL : 0);
+}
+
+/* A range on the thread's first cursor, all checks passed: `words` without the END. */
+KB_INLINE kineto_range range_begin(kr_cursor *c, uint64_t *at, uint32_t words, uint32_t props,
+                                   uint32_t id)
+{
+    uint32_t depth = c->depth;
+    c->open[depth] = (uint16_t)(at - c->base);
+    c->depth = depth + 1;
+    c->limit--;
+    kr_commit(c, at, kf_header(KF_BEGIN, words, depth | props << 8, id), words);
+    kr_leave(c);
+    return depth + 1;
+}
+
+KB_INLINE bool too_deep(const kr_cursor *c)
+{
+    if (KINETO_LIKELY(c->depth < KF_MAX_DEPTH))
+        return false;
+    kr_count(KF_SOURCE_API, KF_REASON_TOO_DEEP, 1);
+    return true;
+}
+
+static const kineto_props kr_no_props = {sizeof kr_no_props, NULL, 0, 0, 0, NULL};
+static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_props *props);
+
+static KB_NOINLINE kineto_range begin_values(kineto_site *site, const kineto_value *values)
+{
+    kineto_props props = kr_no_props;
+    props.values = values;
+    return begin_general(site, &props);
+}
+
+/* Checks come after kr_enter: a signal handler may use up the room before it, not after. */
+kineto_range kineto_record_begin(kineto_site *site)
+{
+    kr_cursor *c = kr_me;
+    if (!ready(c))
+        return begin_values(site, NULL);
+    kr_enter(c);
+    uint32_t id = kb_load_acquire(&site->id);
+    if (!id || !room_for(c, 3) || c->depth >= KF_MAX_DEPTH) {
+        kr_leave(c);
+        return begin_values(site, NULL);
+    }
+    uint64_t *at = c->at;
+    at[1] = kb_ticks_hw();
+    return range_begin(c, at, 2, 0, id);
+}
+
+/* Sites whose args are all single words: the packed form is the array itself. */
+KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
+                                   const kineto_value *values)
+{
+    uint64_t *at = c->at;
+    uint32_t n = site->arg_count;
+    at[1] = kb_ticks_hw();
+    for (uint32_t i = 0; i < n; i++)
+        at[2 + i] = values[i].u;
+    return range_begin(c, at, 2 + n, KF_PROP_ARGS, site->id);
+}
+
+/* Sites whose only arg is the shapes of an operator's inputs, up to four of them: what nearly every
+ * operator has. `ranks` is the packed word of ranks, `dims` the sum of them. */
+typedef struct kr_few_shapes {
+    uint64_t ranks;
+    uint32_t dims;
+} kr_few_shapes;
+
+KB_INLINE bool few_shapes(const kineto_shapes *list, kr_few_shapes *out)
+{
+    if (!list || list->count - 1 > 3)
+        return false;
+    uint64_t ranks = 0;
+    uint32_t dims = 0;
+    for (size_t i = 0; i < list->count; i++) {
+        uint32_t rank = list->data[i].rank;
+        ranks |= (uint64_t)rank << (16 * i);
+        dims |= rank >> 4 << 24; /* absurd ranks take the other path */
+        dims += rank;
+    }
+    *out = (kr_few_shapes){ranks, dims};
+    return dims < 1u << 24;
+}
+
+KB_INLINE kineto_range begin_shapes(kr_cursor *c, const kineto_site *site,
+                                    const kineto_shapes *list, kr_few_shapes few)
+{
+    uint64_t *at = c->at, *out = at + 4;
+    at[1] = kb_ticks_hw();
+    at[2] = list->count;
+    at[3] = few.ranks;
+    for (const kineto_shape *s = list->data; few.ranks; few.ranks >>= 16, s++)
+        for (uint32_t k = 0; k < s->rank; k++)
+            *out++ = (uint64_t)s->dims[k];
+    return range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, site->id);
+}
+
+kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values)
+{
+    kr_cursor *c = kr_me;
+    kr_few_shapes few;
+    if (!ready(c))
+        return begin_values(site, values);
+    kr_enter(c);
+    if (KINETO_LIKELY(kb_load_acquire(&site->id) && c->depth < KF_MAX_DEPTH && values)) {
+        if (KINETO_LIKELY(site->flags & KR_SITE_FIXED) && room_for(c, 3u + site->arg_count))
+            return begin_fixed(c, site, values);
+        if ((site->flags & KR_SITE_SHAPES) && few_shapes(values->shapes, &few) &&
+            room_for(c, 5 + few.dims))
+            return begin_shapes(c, site, values->shapes, few);
+    }
+    kr_leave(c);
+    return begin_values(site, values);
+}
+
+/* ---- events with optional parts ----------------------------------------------------------------- */
+
+/* Write the optional parts; *flags receives KF_PROP_…. NULL: they do not fit. */
+KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kineto_site *site,
+                                const kineto_props *props, uint32_t *flags)
+{
+    *flags = 0;
+    if (limit - at < 2)
+        return NULL;
+    if (props->correlation_id) {
+        *flags |= KF_PROP_CORRELATION;
+        *at++ = props->correlation_id;
+    }
+    if (props->external_id) {
+        *flags |= KF_PROP_EXTERNAL;
+        *at++ = props->external_id;
+    }
+    if (props->name) {
+        *flags |= KF_PROP_NAME;
+        size_t size = props->name_size ? props->name_size : strlen(props->name);
+        at = kr_text_write(at, limit, props->name, size, KF_MAX_INLINE_NAME);
+    }
+    if (at && props->values && site->arg_count) {
+        *flags |= KF_PROP_ARGS;
+        at = kr_args_write(at, limit, site, props->values);
+    }
+    return at;
+}
+
+/* Once more in a fresh chunk; then without the values, then without anything. */
+static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
+                                          const kineto_props *props, uint32_t *flags)
+{
+    kineto_props less = *props;
+    if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
+        return NULL;
+    const uint64_t *limit = kr_record_limit(c, c->at);
+    uint64_t *end = parts_write(c->at + fixed, limit, site, &less, flags);
+    if (!end) {
+        kr_count(c->source, KF_REASON_TOO_LARGE, 1);
+        less.values = NULL;
+        end = parts_write(c->at + fixed, limit, site, &less, flags);
+        *flags |= KF_PROP_ARGS_LOST;
+    }
+    return end;
+}
+
+/* BEGIN, INSTANT and ASYNC_* are alike: [header, ticks, id if has_id, parts]. */
+KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32_t site_id,
+                           const uint64_t *event_id, const kineto_props *props)
+{
+    uint32_t fixed = event_id ? 3 : 2, flags;
+    uint64_t *at = kr_room(c, fixed + 4), *end; /* 4: its END, and the ids */
+    if (KINETO_UNLIKELY(!at))
+        return false;
+    uint64_t ticks = kr_ticks(c); /* first: the clock runs while the parts are written */
+    end = parts_write(at + fixed, kr_record_limit(c, at) - 1, site, props, &flags);
+    if (KINETO_UNLIKELY(!end)) {
+        end = parts_write_slow(c, fixed, site, props, &flags);
+        if (!end)
+            return false;
+        at = c->at;
+    }
+    at[1] = ticks;
+    if (event_id)
+        at[2] = *event_id;
+    uint32_t words = (uint32_t)(end - at), depth = 0;
+    if (type == KF_BEGIN) {
+        depth = c->depth;
+        (void)range_opened(c, at);
+    }
+    kr_commit(c, at, kf_header(type, words, depth | flags << 8, site_id), words);
+    return true;
+}
+
+static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_props *props)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (KINETO_UNLIKELY(!c))
+        return 0;
+    uint32_t id = kr_site_id(site);
+    kineto_range range = 0;
+    if (!too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
+        range = c->depth | (c->is_second ? KR_RANGE_SIGNAL : 0);
+    kr_leave(c);
+    return range;
+}
+
+kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props)
+{
+    return begin_general(site, props ? props : &kr_no_props);
+}
+
+/* COUNTER and ARGS: [header, ticks, values]. */
+static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *site,
+                         const kineto_value *values)
+{
+    uint32_t id = kr_site_id(site);
+    uint64_t *at = kr_room(c, 3), *end;
+    if (!at)
+        return;
+    end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
+    if (!end) {
+        if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
+            return;
+        at = c->at;
+        end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
+    }
+    if (!end) {
+        kr_count(c->source, KF_REASON_TOO_LARGE, 1);
+        return;
+    }
+    at[1] = kr_ticks(c);
+    kr_commit(c, at, kf_header(type, (uint32_t)(end - at), aux, id), (uint32_t)(end - at));
+}
+
+/* ---- ends --------------------------------------------------------------------------------------- */
+
+/* Closes all that is open from `depth` on. Room was kept when the range was opened. */
+KB_INLINE void end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
+{
+    uint64_t *at = c->at;
+    kb_store_release(at, kf_end(depth, ticks));
+    c->at = at + 1;
+    c->limit += c->depth - depth;
+    c->depth = depth;
+}
+
+/* A range of the signal cursor, one with unclosed ranges inside, or one that is not ours. */
+static KB_COLD void end_slow(kineto_range range)
+{
+    kr_cursor *c = kr_me;
+    uint32_t depth = range & (KR_RANGE_SIGNAL - 1);
+    if (range & KR_RANGE_SIGNAL)
+        c = c->second;
+    if (!c || !c->in_use || c->busy || depth == 0 || depth > c->depth)
+        return; /* closed already, or opened before a fork */
+    kr_enter(c);
+    end_write(c, depth - 1, kr_ticks(c));
+    kr_leave(c);
+}
+
+void kineto_record_end(kineto_range range)
+{
+    kr_cursor *c = kr_me;
+    if (!ready(c) || KINETO_UNLIKELY(c->depth != range)) {
+        end_slow(range);
+        return;
+    }
+    kr_enter(c);
+    end_write(c, range - 1, kb_ticks_hw());
+    kr_leave(c);
+}
+
+/* ---- the rest -----------------------------------------------------------------------------------
+ */
+
+void kineto_record_instant(kineto_site *site, const kineto_props *props)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t id = kr_site_id(site);
+    (void)event_write(c, KF_INSTANT, site, id, NULL, props ? props : &kr_no_props);
+    kr_leave(c);
+}
+
+void kineto_record_async(kineto_site *site, uint64_t id, bool begin, const kineto_props *props)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t site_id = kr_site_id(site);
+    (void)event_write(c, begin ? KF_ASYNC_BEGIN : KF_ASYNC_END, site, site_id, &id,
+                      props ? props : &kr_no_props);
+    kr_leave(c);
+}
+
+void kineto_record_counter(kineto_site *site, const kineto_value *values)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    values_write(c, KF_COUNTER, 0, site, values);
+    kr_leave(c);
+}
+
+void kineto_record_args(kineto_range range, kineto_site *site, const kineto_value *values)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t depth = range & (KR_RANGE_SIGNAL - 1);
+    bool ours = depth != 0 && depth <= c->depth && !(range & KR_RANGE_SIGNAL) == !c->is_second;
+    if (ours && site->arg_count && values)
+        values_write(c, KF_ARGS, depth - 1, site, values);
+    kr_leave(c);
+}
+
+void kineto_record_flow(uint32_t type, uint64_t id, bool start)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint64_t *at = kr_room(c, 3);
+    if (at) {
+        at[1] = kr_ticks(c);
+        at[2] = id;
+        kr_commit(c, at, kf_header(KF_FLOW, 3, (type & 0xff) | (start ? 0x100u : 0), 0), 3);
+    }
+    kr_leave(c);
+}
+
+void kineto_record_memory(const kineto_memory_event *event)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint64_t *at = kr_room(c, 7);
+    if (at) {
+        at[1] = kr_ticks(c);
+        at[2] = event->address;
+        at[3] = (uint64_t)event->bytes;
+        at[4] = event->total_allocated_bytes;
+        at[5] = event->total_reserved_bytes;
+        at[6] = (uint32_t)event->device_type | (uint64_t)(uint32_t)event->device_index << 32;
+        kr_commit(c, at, kf_header(KF_MEMORY, 7, 0, 0), 7);
+    }
+    kr_leave(c);
+}
+
+void kineto_thread_set_name(const char *name)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    size_t n = name ? strlen(name) : 0;
+    n = KB_MIN(n, sizeof c->name - 1);
+    memcpy(c->name, name ? name : "", n);
+    c->name[n] = 0;
+    c->name_id = 0;
+    kr_cursor_put_name(c);
+    kr_leave(c);
+}
