@@ -38,14 +38,16 @@ function(ckineto_library name export map objects extra)
   add_library(${name}_shared SHARED ${sources})
   add_library(${name}_static STATIC ${sources})
   target_link_options(${name}_shared PRIVATE
-    -Wl,--version-script=${PROJECT_SOURCE_DIR}/${map} -Wl,-Bsymbolic-functions -Wl,-z,nodelete -Wl,-z,relro)
-  if(NOT CKINETO_SANITIZE)
-    target_link_options(${name}_shared PRIVATE -Wl,--no-undefined)
-  else()
+    -Wl,--version-script=${PROJECT_SOURCE_DIR}/${map} -Wl,-Bsymbolic-functions
+    -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now)
+  if(CKINETO_SANITIZE)
+    # The sanitizers' own symbols are resolved by the program: --no-undefined would refuse them.
     target_link_options(${name}_shared PRIVATE -fsanitize=${CKINETO_SANITIZE})
+  else()
+    target_link_options(${name}_shared PRIVATE -Wl,--no-undefined)
   endif()
   set_target_properties(${name}_shared PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
-    SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/${map} INSTALL_RPATH "\$ORIGIN")
+    SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/${map})
   set_target_properties(${name}_static PROPERTIES LINKER_LANGUAGE C)
   foreach(form shared static)
     set_target_properties(${name}_${form} PROPERTIES OUTPUT_NAME ${name} EXPORT_NAME ${export}_${form})
@@ -53,6 +55,8 @@ function(ckineto_library name export map objects extra)
       $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
     add_library(ckineto::${export}_${form} ALIAS ${name}_${form})
   endforeach()
+  # The name for those who do not care.
+  add_library(ckineto::${export} ALIAS ${name}_shared)
 endfunction()
 
 function(ckineto_summary)

@@ -12,6 +12,9 @@
  *  destroy. All functions return 0 on success. The host copies everything it is given before the
  *  call returns. Nothing allocated crosses the boundary.
  *
+ *  A profiler that has delivered through `pLiveBuilder->emit` may get processEvents several times in a
+ *  session, before stop too: it hands over what is complete and goes on.
+ *
  *  Threads: create, start, stop, processEvents and destroy of one session are called one after the
  *  other, on any thread. push/pop are called on the thread they concern. `pLiveBuilder->emit` may be
  *  called on any thread between start's entry and stop's return.

@@ -279,7 +279,8 @@ static inline void kineto__range_cleanup(const kineto_range *range) { kineto_ran
 #define KINETO_CONCAT(a, b) KINETO_CONCAT_(a, b)
 #define KINETO_SCOPED_(name, id)                                                                   \
     KINETO_SITE(id##_site, KINETO_KIND_USER_ANNOTATION, name);                                     \
-    kineto_range id __attribute__((cleanup(kineto__range_cleanup))) = kineto_range_begin(&id##_site)
+    __attribute__((cleanup(kineto__range_cleanup), unused)) kineto_range id =                      \
+        kineto_range_begin(&id##_site)
 #define KINETO_SCOPED_ID_(name, id) KINETO_SCOPED_(name, id)
 #define KINETO_SCOPED(name) KINETO_SCOPED_ID_(name, KINETO_CONCAT(kineto_range_, __LINE__))
 #endif

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 
 #define KB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define KB_MIN(a, b) ((a) < (b) ? (a) : (b))
@@ -66,9 +67,22 @@ void kb_log(kineto_log_level level, const char *fmt, ...) KINETO_PRINTF(2, 3);
 kineto_status kb_log_configure(int level, const char *path, kineto_error *err);
 bool kb_log_enabled(kineto_log_level level);
 
+/* ---- lock.c [rt] ---------------------------------------------------------------------------------
+ * For slow paths: knows its holder, so that a fork's child may break what its parent held. */
+typedef struct kb_lock {
+    uint64_t owner; /* pid << 32 | tid; 0: free */
+} kb_lock;
+/** @param self  the caller's pid << 32 | tid. @return false: this thread holds it already. */
+bool kb_lock_take(kb_lock *lock, uint64_t self);
+void kb_lock_drop(kb_lock *lock);
+
 /* ---- settings.c: every environment variable, from settings.def --------------------------------- */
 /** Text of a setting, NULL when unset or empty (and always in a set-id program). */
 const char *kb_setting(const char *name);
+typedef struct kb_setting_row {
+    const char *name, *values, *initial, *text;
+} kb_setting_row;
+const kb_setting_row *kb_settings(size_t *count);
 
 /* ---- os_linux.c [rt]: the whole dependency on the system --------------------------------------- */
 size_t kb_os_page_bytes(void);
@@ -101,6 +115,12 @@ void kb_os_unmap(void *p, size_t bytes);
 void *kb_os_map_shared(size_t bytes, kineto_error *err);
 void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err);
 void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err);
+/** Does this kernel wipe pages on fork? If not, kb_os_map_wiped_on_fork gives ordinary pages. */
+bool kb_os_wipe_supported(void);
+/** Make pages present and writable now; contents stay. */
+void kb_os_prefault(void *p, size_t bytes);
+/** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */
+ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
 typedef struct kb_clock_snapshot {
@@ -138,13 +158,15 @@ typedef struct kb_clock_fit {
     double residual_ns;   /* worst distance of a snapshot from the fit */
     int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: set by someone */
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
+    int64_t slew_raw_ns, slew_monotonic_ns; /* ns of MONOTONIC_RAW that so many of MONOTONIC took */
 } kb_clock_fit;
 /** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. */
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
 /** Exact integer conversion; monotone. */
 int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks);
-/** MONOTONIC, MONOTONIC_RAW or BOOTTIME (CLOCK_… ids) ns → Unix epoch ns, on the same line. */
+/** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same line:
+ *  what the time daemon bent between the first and last snapshot is bent back. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);
 
 /* ---- arena.c: memory freed in one call ---------------------------------------------------------- */
@@ -177,12 +199,13 @@ uint64_t *kb_map_find(const kb_map *m, uint64_t key);
 uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created);
 void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
+uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
 
 /* ---- intern.c: bytes → dense ids from 0 ------------------------------------------------------- */
 typedef struct kb_intern {
     kb_arena arena;
     KB_VEC(kineto_string) strings; /* by id */
-    uint32_t *table;               /* id + 1, or 0 */
+    uint64_t *table;               /* half a hash:32 | id + 1:32, or 0 */
     size_t table_size;
 } kb_intern;
 #define KB_INTERN_NONE UINT32_MAX
@@ -197,12 +220,17 @@ void kb_intern_free(kb_intern *in);
 /* ---- utf8.c ------------------------------------------------------------------------------------ */
 /** Bytes of the longest prefix that is valid UTF-8 (no surrogates, no overlong forms). */
 size_t kb_utf8_valid_prefix(const char *s, size_t bytes);
+/** Bytes of the valid sequence at s; 0 if there is none. */
+size_t kb_utf8_length(const char *s, size_t bytes);
 /** Bytes to skip at an invalid position: the maximal subpart that one U+FFFD replaces (Unicode
  *  3.9, as Python's errors="replace" does). */
 size_t kb_utf8_bad_length(const char *s, size_t bytes);
 
 /* ---- sink.c: where bytes go; errors stick and reach the caller ---------------------------------- */
-typedef struct kb_sink kb_sink;
+/* The free part of the buffer; the rest is private to sink.c. */
+typedef struct kb_sink {
+    char *at, *end;
+} kb_sink;
 typedef enum kb_compression { KB_COMPRESS_NONE, KB_COMPRESS_GZIP, KB_COMPRESS_ZSTD } kb_compression;
 /** By file name: .gz, .zst, else none. */
 kb_compression kb_compression_of(const char *path);
@@ -215,11 +243,29 @@ kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **ou
 kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error *err);
 /** Counts bytes and throws them away. */
 kineto_status kb_sink_open_discard(kb_sink **out, kineto_error *err);
+#define KB_SINK_RESERVE_BYTES 65536u /* most that can be reserved at once */
+void kb_sink_write_slow(kb_sink *s, const void *data, size_t bytes);
+char *kb_sink_flush(kb_sink *s); /* empties the buffer; returns where it begins */
 /** Buffered write. After the first failure everything is ignored; close says what failed. */
-void kb_sink_write(kb_sink *s, const void *data, size_t bytes);
-/** At least `bytes` (<= 64 KiB) of contiguous room in the buffer; write there, then advance. */
-char *kb_sink_reserve(kb_sink *s, size_t bytes);
-void kb_sink_advance(kb_sink *s, size_t bytes);
+KB_INLINE void kb_sink_write(kb_sink *s, const void *data, size_t bytes)
+{
+    if (KINETO_UNLIKELY(bytes > (size_t)(s->end - s->at))) {
+        kb_sink_write_slow(s, data, bytes);
+        return;
+    }
+    if (bytes > 0) /* NULL has no bytes to copy, and may not be passed to memcpy */
+        memcpy(s->at, data, bytes);
+    s->at += bytes;
+}
+/** At least `bytes` (<= KB_SINK_RESERVE_BYTES) of contiguous room in the buffer; write there, then
+ *  advance. Never NULL, also after a failure. */
+KB_INLINE char *kb_sink_reserve(kb_sink *s, size_t bytes)
+{
+    return KINETO_LIKELY(bytes <= (size_t)(s->end - s->at)) ? s->at : kb_sink_flush(s);
+}
+KB_INLINE void kb_sink_advance(kb_sink *s, size_t bytes) { s->at += bytes; }
+/** Make the sink fail, as if writing had: for writers that meet an error of their own. */
+void kb_sink_fail(kb_sink *s, kineto_status code, const char *fmt, ...) KINETO_PRINTF(3, 4);
 uint64_t kb_sink_bytes(const kb_sink *s); /* uncompressed bytes so far */
 bool kb_sink_failed(const kb_sink *s);
 /** Memory sinks: flush and hand out the bytes, NUL-terminated; the caller frees. */
@@ -235,7 +281,7 @@ typedef struct kb_json {
     kb_sink *sink;
     uint64_t replaced_bytes; /* invalid UTF-8 sequences that became U+FFFD */
     uint32_t depth;
-    uint8_t state[64]; /* per depth: first item, after key, … */
+    uint8_t state[65]; /* per depth: has items, after key, … */
 } kb_json;
 void kb_json_init(kb_json *j, kb_sink *sink);
 void kb_json_object_begin(kb_json *j);
@@ -261,6 +307,8 @@ void kb_json_newline(kb_json *j);
 /* For writers that assemble events by hand, at full speed: */
 /** Escaped bytes with quotes, appended to a buffer of at least 6 * size + 2; returns the end. */
 char *kb_json_escape(char *out, kineto_string s, uint64_t *replaced);
+/** The same without quotes, into at least 6 * size bytes. */
+char *kb_json_escape_body(char *out, kineto_string s, uint64_t *replaced);
 char *kb_json_format_uint(char *out, uint64_t v); /* at most 20 bytes */
 char *kb_json_format_int(char *out, int64_t v);   /* at most 20 bytes */
 char *kb_json_format_double(char *out, double v); /* at most 32 bytes */

@@ -37,6 +37,7 @@
 #define KF_MAX_SNAPSHOTS 64u
 
 /* ---- records ---------------------------------------------------------------------------------
+ * Fields of a word are listed from the low bits up, here and everywhere below.
  * Header word: type:6 | words:10 | aux:16 | id:32.  words counts the header.
  * END is the exception, one word: type:6 | depth:10 | ticks:48 (low bits).                       */
 typedef enum kf_type {
@@ -107,6 +108,31 @@ static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
 #define KF_KEYFRAME_WORDS 5u
 #define KF_CURSOR_SIGNAL 1u /* KEYFRAME flag: second cursor, used inside signal handlers */
 
+/* Payload words: */
+static inline uint64_t kf_pair(uint32_t first, uint32_t second)
+{
+    return (uint64_t)first | (uint64_t)second << 32;
+}
+static inline uint64_t kf_text_word(uint32_t size, uint32_t string_id)
+{
+    return (uint64_t)size | (uint64_t)string_id << 32;
+}
+static inline uint64_t kf_loose_word(uint32_t key, uint32_t type)
+{
+    return (uint64_t)key | (uint64_t)(type & 0xff) << 32;
+}
+static inline uint64_t kf_device_word(uint32_t flow_id, uint32_t flow_type, bool flow_start,
+                                      uint32_t source)
+{
+    return (uint64_t)flow_id | (uint64_t)(flow_type & 0xff) << 32 | (uint64_t)flow_start << 40 |
+           (uint64_t)(source & 0xff) << 48;
+}
+/* aux of DEVICE */
+static inline uint32_t kf_device_aux(uint32_t kind, uint32_t clock, uint32_t props)
+{
+    return (kind & 63) | (clock & 15) << 6 | (props & 63) << 10;
+}
+
 /* ---- dictionary ------------------------------------------------------------------------------
  * Append-only. An id is the entry's offset in words (never 0). Entry: header word
  * type:8 | words:24 | size:32, stored last (release), then the payload. size counts payload bytes. */
@@ -123,7 +149,8 @@ typedef enum kf_entry_type {
     KF_ENTRY_RESOURCE = 8, /* kf_resource_entry, then text: name */
     KF_ENTRY_DEVICE_PROPS = 9, /* kf_device_entry (sort unused), then loose args (word aligned) */
     KF_ENTRY_META = 10,    /* u32 process, then texts: key, JSON value */
-    KF_ENTRY_TYPE_COUNT = 11
+    KF_ENTRY_LEDGER = 11,  /* kf_ledger_entry, then texts: source, reason, detail: one ledger line */
+    KF_ENTRY_TYPE_COUNT = 12
 } kf_entry_type;
 
 static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
@@ -156,6 +183,12 @@ typedef struct kf_resource_entry {
     uint32_t spare;
 } kf_resource_entry;
 
+/* What happened outside the counters: processes that were not attached, a full disk … */
+typedef struct kf_ledger_entry {
+    uint32_t process, is_loss; /* process 0: the collector's */
+    uint64_t count;
+} kf_ledger_entry;
+
 /* ---- ledger counters, per source ------------------------------------------------------------- */
 #define KF_REASON_MAP(X)                                                                           \
     X(REQUESTED, "requested", 0)                                                                   \
@@ -171,7 +204,8 @@ typedef struct kf_resource_entry {
     X(SOURCE_DROPPED, "lost by the device or driver", 1)                                           \
     X(TRUNCATED_TEXT, "text shortened", 0)                                                         \
     X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
-    X(PLUGIN_ERROR, "plug-in call failed", 0)
+    X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
+    X(NOT_KEPT, "beyond the size to keep", 1)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)
@@ -220,12 +254,14 @@ typedef struct kf_control {
     uint32_t snapshot_count;
     uint32_t spare;
     uint64_t spool_frames;      /* frames complete in the spool */
+    uint64_t ring_protect_ticks; /* policy RING: chunks sealed from then on are not overwritten; 0:
+                                    all may be */
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
 } kf_control;
 
-/* Chunk descriptor. owner is the claim: 0 → pid:32|tid:32 by compare-and-swap. */
+/* Chunk descriptor. owner is the claim: 0 → pid << 32 | tid by compare-and-swap. */
 typedef struct kf_descriptor {
     uint64_t owner;
     uint32_t state;  /* kf_chunk_state */
@@ -267,7 +303,7 @@ static inline uint64_t *kf_pool_chunk(const kf_pool *pool, uint32_t index)
     return pool->chunks + (size_t)index * KF_CHUNK_WORDS;
 }
 
-/** Claim a chunk for pid:32|tid:32: a partial one with enough room, else the lowest free one below
+/** Claim a chunk for owner = pid << 32 | tid: a partial one with enough room, else the lowest free one below
  *  chunk_limit, else (policy RING) the oldest sealed one, zeroed. Lock-free, async-signal-safe.
  *  @param words  receives the words already used in it (0 for a fresh one).
  *  @return index, or UINT32_MAX: none. */
@@ -279,10 +315,15 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
  *  PARTIAL or LIVE ones of dead owners. */
 void kf_chunk_free(const kf_pool *pool, uint32_t index);
 
+/** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
+bool kf_chunk_hold(const kf_pool *pool, uint32_t index);
+void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
+
 /** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
  *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
 /** Change kinds (0: paused), or close; recomputes the gate. */
+void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
 /** Append a snapshot; when full, the middle is thinned so that first and last stay. */
 void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot);
@@ -300,16 +341,26 @@ bool kf_reason_is_drop(uint32_t reason);
 
 /* ---- spool ------------------------------------------------------------------------------------
  * kf_spool_header, then frames: kf_frame + payload of `bytes` (a multiple of 8). A CONTROL frame
- * is a kf_control (the last one wins); DICTIONARY carries words [first, first + bytes/8);
- * CHUNK one chunk's used words.                                                                 */
+ * is a kf_control (the one with the greatest serial wins; the first two frames of a spool are the
+ * two places where it is rewritten in turn); DICTIONARY carries words [first, first + bytes/8), a
+ * later frame replaces what an earlier one said; CHUNK one chunk's used words (zero words after
+ * them are no data); FREE is room that carries nothing.                                         */
 #define KF_SPOOL_MAGIC UINT64_C(0x314c4f4f5053434b) /* "KCSPOOL1" */
+typedef struct kf_spool_header {
+    uint64_t magic;
+    uint32_t version, header_bytes; /* header_bytes = sizeof(kf_spool_header) */
+    uint32_t control_bytes, chunk_bytes, dictionary_bytes, collector_pid;
+    uint64_t collector_start_time;
+    uint8_t boot_id[40];
+    char pool_path[1024]; /* the pool this spool belongs to */
+} kf_spool_header;
 typedef struct kf_frame {
     uint32_t type; /* KF_FRAME_… */
     uint32_t bytes;
     uint32_t first; /* DICTIONARY: word offset; CHUNK: index */
     uint32_t serial;
 } kf_frame;
-enum { KF_FRAME_CONTROL = 1, KF_FRAME_DICTIONARY = 2, KF_FRAME_CHUNK = 3 };
+enum { KF_FRAME_CONTROL = 1, KF_FRAME_DICTIONARY = 2, KF_FRAME_CHUNK = 3, KF_FRAME_FREE = 4 };
 
 /* ---- decoder (libckineto only) ----------------------------------------------------------------
  * Takes a dictionary and chunks in any order, validates, orders segments by (cursor, seq), pairs
@@ -319,7 +370,10 @@ enum { KF_FRAME_CONTROL = 1, KF_FRAME_DICTIONARY = 2, KF_FRAME_CHUNK = 3 };
 /* A decoded dictionary entry of type SITE, or what stands for a missing one. */
 typedef struct kf_site {
     kineto_string name;
+    uint32_t index; /* dense, in order of first use; 0: the placeholder */
     uint8_t kind, scope, arg_count;
+    bool known;      /* false: a placeholder, its args cannot be read */
+    bool fixed_args; /* all args are single words */
     uint8_t arg_types[KINETO_SITE_MAX_ARGS];
     kineto_string arg_names[KINETO_SITE_MAX_ARGS];
 } kf_site;
@@ -336,6 +390,7 @@ typedef enum kf_event_form {
 #define KF_EVENT_OPEN_START 1u /* began before what was kept */
 #define KF_EVENT_OPEN_END 2u   /* no end was recorded; end is the last known moment */
 #define KF_EVENT_ARGS_LOST 4u
+#define KF_EVENT_STILL_OPEN 8u /* with OPEN_END: nothing says that it ended */
 
 /* Words of packed args together with their types. */
 typedef struct kf_args {
@@ -387,7 +442,7 @@ typedef struct kf_visitor {
     kineto_status (*clock_sample)(void *, const kf_clock_sample *);
     kineto_status (*thread_name)(void *, uint32_t process, uint32_t pid, uint32_t tid,
                                  kineto_string);
-    /* One per dictionary entry of a table type (PROCESS … META): payload bytes, unparsed. */
+    /* One per dictionary entry of a table type (PROCESS … LEDGER): payload bytes, unparsed. */
     kineto_status (*entry)(void *, uint32_t id, kf_entry_type, const uint8_t *, size_t);
 } kf_visitor;
 
@@ -406,6 +461,8 @@ typedef struct kf_decode_result {
     uint64_t bad_records; /* malformed: the rest of their segment was skipped */
     uint64_t bad_entries;
     uint64_t unmatched_ends, open_ranges, missing_segments;
+    uint64_t unmatched_parts; /* flows and args without an open range */
+    uint64_t first_ticks, last_ticks; /* of everything that has ticks; 0 if nothing */
 } kf_decode_result;
 
 kineto_status kf_decode(const kf_input *input, const kf_visitor *visitor,

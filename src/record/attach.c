@@ -62,7 +62,7 @@ static void replay_names(void);
 
 KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *err)
 {
-    static kr_lock lock;
+    static kb_lock lock;
     kineto_status status = KINETO_OK;
     (void)kr_lock_take(&lock);
     if (kr_pool_get()) {
@@ -87,7 +87,7 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
     kb_store_release(&kineto_gate, (const uint64_t *)&control->gate);
     replay_names();
 done:
-    kr_lock_drop(&lock);
+    kb_lock_drop(&lock);
     return status;
 }
 
@@ -131,7 +131,7 @@ typedef struct kr_meta {
     char key[];
 } kr_meta;
 static kr_meta *kr_metas;
-static kr_lock kr_names_lock;
+static kb_lock kr_names_lock;
 static char kr_process_name[256];
 
 static uint32_t add_text_entry(kf_entry_type type, const char *a, const char *b)
@@ -157,7 +157,7 @@ static void replay_names(void)
         (void)add_text_entry(KF_ENTRY_PROCESS_NAME, kr_process_name, NULL);
     for (kr_meta *m = kr_metas; m; m = m->next)
         (void)add_text_entry(KF_ENTRY_META, m->key, m->value);
-    kr_lock_drop(&kr_names_lock);
+    kb_lock_drop(&kr_names_lock);
 }
 
 void kineto_process_set_name(const char *name)
@@ -168,7 +168,7 @@ void kineto_process_set_name(const char *name)
     size_t n = KB_MIN(strlen(name), sizeof kr_process_name - 1);
     memcpy(kr_process_name, name, n);
     kr_process_name[n] = 0;
-    kr_lock_drop(&kr_names_lock);
+    kb_lock_drop(&kr_names_lock);
     if (kr_pool_get())
         (void)add_text_entry(KF_ENTRY_PROCESS_NAME, name, NULL);
 }
@@ -188,7 +188,7 @@ static bool meta_keep(const char *key, const char *value)
     while (*last)
         last = &(*last)->next;
     *last = m;
-    kr_lock_drop(&kr_names_lock);
+    kb_lock_drop(&kr_names_lock);
     return true;
 }
 

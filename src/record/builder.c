@@ -134,6 +134,7 @@ static int emit(handle *b, const KinetoPlugin_Activity *a)
         return 1;
     if (!a || !KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, pMetadata))
         return refuse(b, KF_REASON_BAD_EVENT);
+    kb_store_relaxed(&b->live, 1u);
     kr_pending p;
     if (!event_accept(b, &a->event, &p))
         return 1;
@@ -194,7 +195,7 @@ static int add_event(handle *b, const KinetoPlugin_ProfileEvent *e)
     } else {
         kr_count(b->source, KF_REASON_NO_ROOM, 1);
     }
-    kr_lock_drop(&b->lock);
+    kb_lock_drop(&b->lock);
     return result;
 }
 
@@ -209,7 +210,7 @@ static int change_last(kr_builder *b, kr_change change, const void *a, const voi
         return 1;
     kr_pending *p = pending_of(b, (uint32_t)kr_identity(), false);
     int result = p ? (p->dropped ? 0 : change(b, p, a, extra)) : refuse(b, KF_REASON_BAD_EVENT);
-    kr_lock_drop(&b->lock);
+    kb_lock_drop(&b->lock);
     return result;
 }
 
@@ -422,6 +423,7 @@ void kr_builder_init(kr_builder *b, uint32_t source)
 void kr_builder_open(kr_builder *b, uint64_t kinds)
 {
     b->kinds = kinds;
+    b->live = 0;
     kb_store_release(&b->open, 1u);
 }
 
@@ -431,7 +433,7 @@ void kr_builder_close(kr_builder *b)
     for (uint32_t i = 0; i < KR_MAX_PENDING; i++)
         if (b->pending[i])
             pending_flush(b, b->pending[i]);
-    kr_lock_drop(&b->lock);
+    kb_lock_drop(&b->lock);
     kb_store_release(&b->open, 0u);
 }
 

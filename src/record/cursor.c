@@ -3,7 +3,6 @@
 #include "record/cursor.h"
 
 #include <pthread.h>
-#include <sched.h>
 
 kr_cursor kr_unattached = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
 kr_cursor kr_attaching = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
@@ -303,29 +302,10 @@ __attribute__((destructor)) static void threads_unload(void)
     kr_host_exit();
 }
 
-/* ---- lock
- * ---------------------------------------------------------------------------------------- */
+/* ---- identity ---- */
 
 uint64_t kr_identity(void)
 {
     const kr_cursor *c = kr_me;
     return c->in_use && c->tid ? cursor_owner(c) : (uint64_t)kb_os_pid() << 32 | kb_os_tid();
 }
-
-bool kr_lock_take(kr_lock *lock)
-{
-    uint64_t self = kr_identity();
-    for (;;) {
-        uint64_t holder = 0;
-        if (kb_cas_acqrel(&lock->owner, &holder, self))
-            return true;
-        if (holder == self)
-            return false;
-        /* Taken in the parent when it forked us: nobody here will drop it. */
-        if (holder >> 32 != self >> 32 && kb_cas_acqrel(&lock->owner, &holder, self))
-            return true;
-        sched_yield();
-    }
-}
-
-void kr_lock_drop(kr_lock *lock) { kb_store_release(&lock->owner, 0); }

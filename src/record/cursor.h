@@ -132,14 +132,7 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 /* ---- host.c: profilers of plug-ins ---- */
 void kr_host_exit(void);
 
-/* A lock that is never waited for by recorders, and that a fork's child may break. */
-typedef struct kr_lock {
-    uint64_t owner; /* pid << 32 | tid */
-} kr_lock;
-/** False: this thread holds it already (a plug-in called back from where it must not). */
-bool kr_lock_take(kr_lock *lock);
-void kr_lock_drop(kr_lock *lock);
-
 /** pid << 32 | tid of the caller, without a system call once the thread is attached. */
 uint64_t kr_identity(void);
+static inline bool kr_lock_take(kb_lock *lock) { return kb_lock_take(lock, kr_identity()); }
 #endif

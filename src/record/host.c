@@ -20,7 +20,7 @@ typedef struct kr_profiler {
 } kr_profiler;
 
 static kr_profiler kr_profilers[KR_MAX_PROFILERS];
-static kr_lock kr_host_lock;
+static kb_lock kr_host_lock;
 
 static int failed(kr_profiler *p, const char *what, int code)
 {
@@ -134,16 +134,21 @@ static void session_open(kr_profiler *p, uint64_t kinds)
         profiler_destroy(p);
 }
 
+static void process_events(kr_profiler *p)
+{
+    KinetoPlugin_ProfilerProcessEvents_Params params = {
+        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder), p->handle,
+        &p->builder.table};
+    (void)failed(p, "processEvents", p->calls->profilerProcessEvents(&params));
+}
+
 /* stop → processEvents → destroy, whatever fails on the way. */
 static void session_close(kr_profiler *p)
 {
     KinetoPlugin_ProfilerStop_Params stop = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStop_Params, pProfilerHandle), p->handle};
-    KinetoPlugin_ProfilerProcessEvents_Params process = {
-        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder), p->handle,
-        &p->builder.table};
     (void)failed(p, "stop", p->calls->profilerStop(&stop));
-    (void)failed(p, "processEvents", p->calls->profilerProcessEvents(&process));
+    process_events(p);
     profiler_destroy(p);
 }
 
@@ -157,7 +162,9 @@ static void profiler_update(kr_profiler *p, uint64_t kinds, bool collect)
     uint64_t wanted = kinds & p->supported;
     if (p->created && !session_is_ours(p))
         return; /* the parent's: its builder goes on working here, ending it is not our business */
-    if (p->created && (collect || wanted != p->enabled))
+    if (p->created && collect && p->builder.live && wanted == p->enabled)
+        process_events(p); /* delivers as it goes: no need to interrupt it */
+    else if (p->created && (collect || wanted != p->enabled))
         session_close(p);
     if (!p->created && wanted)
         session_open(p, wanted);
@@ -172,7 +179,7 @@ static void update_all(bool collect)
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
             profiler_update(&kr_profilers[i], kinds, collect);
-    kr_lock_drop(&kr_host_lock);
+    kb_lock_drop(&kr_host_lock);
 }
 
 KINETO_API void kineto_rt_profilers_update(void) { update_all(false); }
@@ -185,7 +192,7 @@ void kr_host_exit(void)
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls && session_is_ours(&kr_profilers[i]))
             session_close(&kr_profilers[i]);
-    kr_lock_drop(&kr_host_lock);
+    kb_lock_drop(&kr_host_lock);
 }
 
 /* ---- registration
@@ -253,7 +260,7 @@ static int register_profiler(KinetoPlugin_RegistryHandle *registry,
     } else {
         kb_log(KINETO_LOG_WARNING, "a plug-in was refused: registered already, or too many");
     }
-    kr_lock_drop(&kr_host_lock);
+    kb_lock_drop(&kr_host_lock);
     if (result == 0) {
         kb_log(KINETO_LOG_INFO, "plug-in '%s' registered", p->name);
         kineto_rt_profilers_update();
@@ -282,6 +289,6 @@ int kineto_plugin_unregister(const KinetoPlugin_ProfilerInterface *calls)
         p->calls = NULL;
         result = 0;
     }
-    kr_lock_drop(&kr_host_lock);
+    kb_lock_drop(&kr_host_lock);
     return result;
 }

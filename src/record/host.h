@@ -24,8 +24,9 @@ typedef struct kr_pending {
 struct KinetoPlugin_TraceBuilderHandle {
     uint32_t source; /* whose counters */
     uint32_t open;   /* calls are accepted */
+    uint32_t live;   /* has delivered during the session */
     uint64_t kinds;  /* enabled for this session */
-    kr_lock lock;    /* guards pending */
+    kb_lock lock;    /* guards pending */
     kr_pending *pending[KR_MAX_PENDING];
     KinetoPlugin_TraceBuilder table;
 };

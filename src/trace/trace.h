@@ -40,7 +40,9 @@ typedef struct kt_block {
 /* ---- building ---------------------------------------------------------------------------------- */
 typedef struct kt_builder kt_builder;
 
-/* One row to append. Strings are interned, args copied, by the call. */
+/* One row to append. Strings are interned, args copied, by the call.
+ * Correlation ids, external ids and flow ids are unique in a trace: whoever builds a trace of
+ * several processes makes them so (as the written formats know no other scope). */
 typedef struct kt_row {
     int64_t start_ns, end_ns;
     uint32_t name;     /* kt_string id */
@@ -64,9 +66,13 @@ uint32_t kt_string(kt_builder *b, kineto_string s);
 uint32_t kt_process(kt_builder *b, bool is_device, int64_t pid, uint64_t exec);
 /* Set properties; empty strings and negative ranks leave what is there. */
 void kt_process_set(kt_builder *b, uint32_t process, const kineto_process *properties);
+/* A process row that other tools know by a text instead of a number ("Spans"). */
+uint32_t kt_process_text(kt_builder *b, kineto_string text);
 /* Index of the track, created on first use. */
 uint32_t kt_track(kt_builder *b, uint32_t process, kineto_track_type type, int64_t id);
 void kt_track_set(kt_builder *b, uint32_t track, kineto_string name, int64_t sort_index);
+/* A track of type OTHER that is known by a text. */
+uint32_t kt_track_text(kt_builder *b, uint32_t process, kineto_string text);
 
 /* Args of the next row: put them, in order, then append the row. Keys are kt_string ids. */
 void kt_args_put_int(kt_builder *b, uint32_t key, int64_t v);
@@ -94,6 +100,10 @@ void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value);
 void kt_snapshot(kt_builder *b, const kb_clock_snapshot *snapshot);
 void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns);
 
+/* Append what the device did for each user annotation: for every (annotation, device track) one
+ * GPU_USER_ANNOTATION slice over the activities launched inside. Call once, before finish. */
+void kt_project_user_annotations(kt_builder *b);
+
 /* Seal into a trace. The builder is empty afterwards, destroy it. */
 kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error *err);
 
@@ -103,6 +113,7 @@ typedef struct kt_build_options {
     uint64_t kinds;                 /* mask */
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
     uint32_t only_tid;              /* 0: all */
+    uint32_t root_pid;              /* 0: all; else this process and those below it */
     bool clip_open;                 /* ranges still open end at the window's end, flagged */
 } kt_build_options;
 
@@ -132,9 +143,35 @@ typedef struct kt_args {
 } kt_args;
 /* Packed args only; form NONE gives an empty walk. */
 kt_args kt_args_of(const kt_block *block, uint32_t index);
-bool kt_args_step(kt_args *args, kt_arg *arg);
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
 kineto_string kt_args_verbatim_of(const kt_block *block, uint32_t index);
+/* Does a member of a verbatim object repeat what a column or flag of its row says? */
+bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags);
+
+/* A packed argument is: key u32, type u8, then a value of 8 bytes, or u32 size + bytes. */
+#define KT_ARG_HEAD 5u
+KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
+{
+    const uint8_t *at = args->at;
+    if (at == args->end)
+        return false;
+    memcpy(&arg->key, at, sizeof arg->key);
+    arg->type = at[4];
+    if (arg->type < KINETO_ARG_STRING) {
+        memcpy(&arg->u, at + KT_ARG_HEAD, sizeof arg->u);
+        args->at = at + KT_ARG_HEAD + sizeof arg->u;
+    } else {
+        uint32_t size;
+        memcpy(&size, at + KT_ARG_HEAD, sizeof size);
+        arg->text = (kineto_string){(const char *)at + KT_ARG_HEAD + sizeof size, size};
+        args->at = at + KT_ARG_HEAD + sizeof size + size;
+    }
+    return true;
+}
+
+/* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
+kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
+kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);
 
 /* Clock of the trace's recording, for readers of other sources; false if it had no snapshots. */
 bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit);

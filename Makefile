@@ -1,0 +1,104 @@
+# A thin layer over the CMake presets: what a person types. `make` alone lists the targets.
+#
+#   CKINETO_INSTALL=0   do not install missing packages (packages.txt)
+#   JOBS=N              parallel jobs, default: all processors
+#   PREFIX=DIR          for `make install`, default /usr/local; DESTDIR is honoured
+#   FUZZ_SECONDS=N      time for each fuzz target, default 60
+#   FMT_FILES=…         only these for `make fmt`
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS += --no-print-directory
+
+CKINETO_INSTALL ?= 1
+JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+PREFIX ?= /usr/local
+FUZZ_SECONDS ?= 60
+PROGRAM ?= clpeak --global-bandwidth --kernel-latency
+
+# $(call packages,SECTION…): install what is missing.
+packages = $(if $(filter 0,$(CKINETO_INSTALL)),true,./tools/install-packages $(1))
+# $(call build,PRESET): configure and build into build/PRESET.
+build = mkdir -p build; \
+	cmake --preset $(1) >build/$(1)-configure.log 2>&1 || { cat build/$(1)-configure.log; exit 1; }; \
+	grep 'ckineto [0-9]' build/$(1)-configure.log; \
+	cmake --build --preset $(1) -j $(JOBS)
+# $(call suite,PRESET): run its tests; the output stays in build/PRESET/ctest.log.
+suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(JOBS) --output-log build/$(1)-ctest.log
+
+SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
+
+.PHONY: help all demo test test-full asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
+
+help: ## this list
+	@echo "make TARGET:"
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@echo "Missing Debian packages are installed first; CKINETO_INSTALL=0 skips that."
+
+all: ## build everything, optimised, into build/release
+	@$(call packages,demo)
+	@$(call build,release)
+
+demo: all ## record a real OpenCL program and show what it did
+	@mkdir -p demo
+	build/release/bin/ckineto record -o demo/trace.json -- $(PROGRAM)
+
+test: ## build and run every test: plain, then address+undefined and thread sanitizers
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@$(call suite,dev)
+	@$(MAKE) asan tsan CKINETO_INSTALL=0
+	@for p in dev asan tsan; do printf '%-5s ' $$p; grep 'tests passed' build/$$p-ctest.log; done
+
+test-full: test ## the same, and the slow tests
+	@ctest --preset full -L '^slow$$' -j $(JOBS)
+
+asan: ## the tests under address and undefined behaviour sanitizers
+	@$(call packages,demo test)
+	@$(call build,asan)
+	@$(call suite,asan)
+
+tsan: ## the tests under the thread sanitizer
+	@$(call packages,demo test)
+	@$(call build,tsan)
+	@$(call suite,tsan)
+
+fuzz: ## fuzz every decoder for FUZZ_SECONDS (clang)
+	@$(call packages,demo test dev)
+	@$(call build,fuzz)
+	@tools/fuzz build/fuzz/bin $(FUZZ_SECONDS)
+
+cov: ## coverage of the tests, as build/coverage/index.html
+	@$(call packages,demo test dev)
+	@$(call build,coverage)
+	@$(call suite,coverage)
+	@gcovr --root . --filter src/ --filter plugins/ --object-directory build/coverage \
+		--html-details build/coverage/index.html --print-summary
+
+bench: ## measure, one JSON line per result
+	@$(call packages,demo bench)
+	@$(call build,release)
+	@tools/bench build/release/bin
+
+fmt: ## lay out the sources with clang-format
+	@$(call packages,dev)
+	@clang-format -i $(or $(FMT_FILES),$(SOURCES))
+
+fmt-check: ## say which sources clang-format would change
+	@clang-format --dry-run --Werror $(or $(FMT_FILES),$(SOURCES))
+
+tidy: ## clang-tidy over src, plugins and examples
+	@$(call packages,demo test dev)
+	@$(call build,dev)
+	@clang-tidy --quiet -p build/dev $(filter src/%.c plugins/%.c examples/%.c,$(SOURCES))
+
+abi: ## exported symbols, headers, layers, layout: the tests of the binary interface
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@ctest --preset dev -L '^abi$$' -j $(JOBS)
+
+install: all ## install into PREFIX (DESTDIR is honoured)
+	@cmake --install build/release --prefix $(PREFIX)
+
+clean: ## remove what was built
+	@rm -rf build demo

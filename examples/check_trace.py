@@ -1,0 +1,55 @@
+"""Run a program and check the Chrome trace that it writes.
+
+usage: check_trace.py PROGRAM FILE EXPECTATION...
+  PHASE:NAME=COUNT    events of this phase and name (NAME * is any)
+  args:NAME=KEY,KEY   every slice of this name has these arguments
+  thread:NAME=COUNT, process:NAME=COUNT   named so
+"""
+import json
+import os
+import subprocess
+import sys
+
+
+def no_duplicates(pairs):
+    keys = [key for key, _ in pairs]
+    if len(keys) != len(set(keys)):
+        raise ValueError(f"duplicate keys in {keys}")
+    return dict(pairs)
+
+
+def count(events, what, name):
+    if what in ("thread", "process"):
+        return sum(e["ph"] == "M" and e["name"] == what + "_name" and e["args"]["name"] == name
+                   for e in events)
+    return sum(e["ph"] == what and name in ("*", e["name"]) for e in events)
+
+
+def faults_of(events, expectation):
+    left, right = expectation.split("=")
+    what, name = left.split(":")
+    if what == "args":
+        for event in events:
+            missing = set(right.split(",")) - event.get("args", {}).keys()
+            if event["ph"] == "X" and event["name"] == name and missing:
+                yield f"{name} lacks arguments {missing}: {event}"
+    elif count(events, what, name) != int(right):
+        yield f"{left}: {count(events, what, name)} events, expected {right}"
+
+
+def main():
+    program, path, expectations = sys.argv[1], sys.argv[2], sys.argv[3:]
+    if os.path.exists(path):
+        os.unlink(path)
+    subprocess.run([program], check=True, stdin=subprocess.DEVNULL)
+    with open(path, encoding="utf-8") as file:
+        trace = json.load(file, object_pairs_hook=no_duplicates)
+    events = trace["traceEvents"]
+    faults = [f for e in expectations for f in faults_of(events, e)]
+    faults += [f"negative duration: {e}" for e in events if e.get("dur", 0) < 0]
+    for fault in faults:
+        print(fault)
+    return 1 if faults else 0
+
+
+sys.exit(main())

@@ -1,0 +1,132 @@
+/* The wrapped calls, generated from calls.def. With nobody watching, a wrapper is a test and a
+ * jump. */
+#include "opencl.h"
+
+#include <string.h>
+
+static const size_t one[1] = {1};
+
+/* ---- descriptions of commands
+ * -------------------------------------------------------------------- */
+
+static void set(co_work *work, const char *name, uint64_t bytes)
+{
+    work->name = name;
+    work->name_size = (uint32_t)strlen(name);
+    work->bytes = bytes;
+}
+
+static uint64_t volume(const size_t *region)
+{
+    return region ? (uint64_t)region[0] * region[1] * region[2] : 0;
+}
+
+static uint64_t image_bytes(cl_mem image, const size_t *region)
+{
+    size_t element = 0;
+
+    if (!co_next.clGetImageInfo ||
+        co_next.clGetImageInfo(image, CL_IMAGE_ELEMENT_SIZE, sizeof element, &element, NULL) !=
+            CL_SUCCESS)
+        return 0;
+    return volume(region) * element;
+}
+
+static uint64_t sum(cl_uint n, const size_t *sizes)
+{
+    uint64_t total = 0;
+
+    for (cl_uint i = 0; sizes && i < n; i++)
+        total += sizes[i];
+    return total;
+}
+
+static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size_t *offset,
+                       const size_t *global, const size_t *local)
+{
+    const co_name *name = co_kernel_name(kernel);
+
+    work->name = name->bytes;
+    work->name_size = name->size;
+    if (!global || dims > 3)
+        return;
+    /* Always three, as readers of Kineto traces expect. */
+    work->dims = 3;
+    work->has_local = local != NULL;
+    for (uint32_t i = 0; i < 3; i++) {
+        work->global[i] = i < dims ? (int64_t)global[i] : 1;
+        work->local[i] = i < dims && local ? (int64_t)local[i] : 1;
+        work->offset[i] = i < dims && offset ? (int64_t)offset[i] : 0;
+        work->has_offset |= work->offset[i] != 0;
+    }
+}
+
+/* ---- the wrappers
+ * -------------------------------------------------------------------------------- */
+
+#define CO_CALL(result, name, parameters, arguments)                                               \
+    static result CL_API_CALL co_##name parameters                                                 \
+    {                                                                                              \
+        KINETO_SITE(site, KINETO_KIND_RUNTIME, #name);                                             \
+        kineto_range range = kineto_range_begin(&site);                                            \
+        result answer = co_next.name arguments;                                                    \
+        kineto_range_end(range);                                                                   \
+        return answer;                                                                             \
+    }
+#define CO_CALL_VOID(name, parameters, arguments)                                                  \
+    static void CL_API_CALL co_##name parameters                                                   \
+    {                                                                                              \
+        KINETO_SITE(site, KINETO_KIND_RUNTIME, #name);                                             \
+        kineto_range range = kineto_range_begin(&site);                                            \
+        co_next.name arguments;                                                                    \
+        kineto_range_end(range);                                                                   \
+    }
+#define CO_LAUNCH(name, type, describe)                                                            \
+    KINETO_SITE(site, KINETO_KIND_RUNTIME, #name);                                                 \
+    co_launch launch;                                                                              \
+    co_work *work =                                                                                \
+        co_launch_prepare(&launch, queue, KINETO_PLUGIN_PROFILE_EVENT_TYPE_##type, &event);        \
+    if (work)                                                                                      \
+        describe;                                                                                  \
+    co_launch_begin(&launch, &site);
+#define CO_ENQUEUE(name, parameters, arguments, type, describe)                                    \
+    static cl_int CL_API_CALL co_##name parameters                                                 \
+    {                                                                                              \
+        if (!co_watching())                                                                        \
+            return co_next.name arguments;                                                         \
+        CO_LAUNCH(name, type, describe)                                                            \
+        cl_int status = co_next.name arguments;                                                    \
+        co_launch_end(&launch, status, event);                                                     \
+        return status;                                                                             \
+    }
+#define CO_ENQUEUE_MAP(name, parameters, arguments, type, describe)                                \
+    static void *CL_API_CALL co_##name parameters                                                  \
+    {                                                                                              \
+        if (!co_watching())                                                                        \
+            return co_next.name arguments;                                                         \
+        CO_LAUNCH(name, type, describe)                                                            \
+        cl_int status = CL_SUCCESS, *asked = error;                                                \
+        error = &status;                                                                           \
+        void *mapped = co_next.name arguments;                                                     \
+        co_launch_end(&launch, status, event);                                                     \
+        if (asked)                                                                                 \
+            *asked = status;                                                                       \
+        return mapped;                                                                             \
+    }
+#include "calls.def"
+#undef CO_CALL
+#undef CO_CALL_VOID
+#undef CO_ENQUEUE
+#undef CO_ENQUEUE_MAP
+
+void co_calls_install(cl_icd_dispatch *table)
+{
+#define INSTALL(name)                                                                              \
+    if (table->name)                                                                               \
+        table->name = co_##name;
+#define CO_CALL(result, name, parameters, arguments)                INSTALL(name)
+#define CO_CALL_VOID(name, parameters, arguments)                   INSTALL(name)
+#define CO_ENQUEUE(name, parameters, arguments, type, describe)     INSTALL(name)
+#define CO_ENQUEUE_MAP(name, parameters, arguments, type, describe) INSTALL(name)
+#include "calls.def"
+}

@@ -1,0 +1,244 @@
+/* Devices: a number for each, what is told about it, and the rows it becomes. A device is looked at
+ * once, when the program makes its first queue on it; nothing is asked of the driver later. */
+#include "opencl.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SLACK_NS 1000000
+#define SORT_BASE    5000000 /* after all host processes, as viewers of such traces expect */
+
+static co_device devices[CO_MAX_DEVICES];
+static atomic_uint device_count;
+static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void get(cl_device_id device, cl_device_info what, size_t size, void *out)
+{
+    (void)co_next.clGetDeviceInfo(device, what, size, out, NULL);
+}
+
+/* A text that is too long for us leaves the buffer empty. */
+static void get_text(cl_device_id device, cl_device_info what, size_t size, char *out)
+{
+    out[0] = '\0';
+    get(device, what, size, out);
+    out[size - 1] = '\0';
+}
+
+static uint64_t get_u64(cl_device_id device, cl_device_info what)
+{
+    cl_ulong value = 0;
+
+    get(device, what, sizeof value, &value);
+    return value;
+}
+
+static uint64_t get_size(cl_device_id device, cl_device_info what)
+{
+    size_t value = 0;
+
+    get(device, what, sizeof value, &value);
+    return value;
+}
+
+static uint32_t get_u32(cl_device_id device, cl_device_info what)
+{
+    cl_uint value = 0;
+
+    get(device, what, sizeof value, &value);
+    return value;
+}
+
+static void look(co_device *d, cl_device_id handle)
+{
+    cl_platform_id platform = NULL;
+    uint64_t resolution = get_size(handle, CL_DEVICE_PROFILING_TIMER_RESOLUTION);
+
+    d->handle = handle;
+    d->type = get_u64(handle, CL_DEVICE_TYPE);
+    d->slack_ns = resolution > MAX_SLACK_NS ? MAX_SLACK_NS : (int64_t)resolution;
+    get_text(handle, CL_DEVICE_NAME, sizeof d->name, d->name);
+    get_text(handle, CL_DEVICE_VENDOR, sizeof d->vendor, d->vendor);
+    get_text(handle, CL_DRIVER_VERSION, sizeof d->driver, d->driver);
+    get_text(handle, CL_DEVICE_VERSION, sizeof d->version, d->version);
+    d->memory_bytes = get_u64(handle, CL_DEVICE_GLOBAL_MEM_SIZE);
+    d->max_alloc_bytes = get_u64(handle, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    d->local_bytes = get_u64(handle, CL_DEVICE_LOCAL_MEM_SIZE);
+    d->work_group = get_size(handle, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    d->units = get_u32(handle, CL_DEVICE_MAX_COMPUTE_UNITS);
+    d->clock_mhz = get_u32(handle, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    get(handle, CL_DEVICE_PLATFORM, sizeof platform, &platform);
+    if (platform && co_next.clGetPlatformInfo)
+        (void)co_next.clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof d->platform - 1,
+                                        d->platform, NULL);
+}
+
+/* Where the driver can read both clocks in one call, it votes before any command has run. Not
+ * asked of devices before OpenCL 2.1, which do not have the call. */
+static void try_timer(co_device *d)
+{
+    cl_ulong device_ns = 0, host_ns = 0;
+    int major = 0, minor = 0;
+
+    if (!co_next.clGetDeviceAndHostTimer ||
+        sscanf(d->version, "OpenCL %d.%d", &major, &minor) != 2 || major * 10 + minor < 21)
+        return;
+    for (int i = 0; i < 3; i++) {
+        co_bracket bracket;
+        co_bracket_open(&bracket, NULL);
+        cl_int status = co_next.clGetDeviceAndHostTimer(d->handle, &device_ns, &host_ns);
+        co_bracket_close(&bracket, NULL);
+        if (status != CL_SUCCESS)
+            return;
+        co_clock_vote(&d->clock, &bracket, (int64_t)device_ns, d->slack_ns);
+    }
+    d->has_timer = true;
+    co_clock_decide(&d->clock, false);
+    atomic_store(&d->clock_state, (int)d->clock.state);
+}
+
+static co_device *find(cl_device_id handle)
+{
+    uint32_t count = co_device_count();
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (devices[i].handle == handle)
+            return &devices[i];
+    }
+    return NULL;
+}
+
+static co_device *add(cl_device_id handle)
+{
+    uint32_t index = co_device_count();
+    co_device *d = &devices[index];
+
+    if (index == CO_MAX_DEVICES)
+        return NULL;
+    look(d, handle);
+    d->index = (int32_t)index;
+    pthread_mutex_init(&d->lock, NULL);
+    co_clock_init(&d->clock);
+    try_timer(d);
+    atomic_store_explicit(&device_count, index + 1, memory_order_release);
+    return d;
+}
+
+co_device *co_device_of(cl_device_id handle)
+{
+    co_device *d = find(handle);
+    bool fresh = false;
+
+    if (!d) {
+        pthread_mutex_lock(&devices_lock);
+        d = find(handle);
+        if (!d) {
+            d = add(handle);
+            fresh = d != NULL;
+        }
+        pthread_mutex_unlock(&devices_lock);
+    }
+    if (fresh) {
+        const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
+        if (builder) {
+            co_device_announce(builder, d);
+            co_builder_leave();
+        }
+    }
+    return d;
+}
+
+uint32_t co_device_count(void) { return atomic_load_explicit(&device_count, memory_order_acquire); }
+
+co_device *co_device_at(uint32_t index) { return &devices[index]; }
+
+static const char *type_word(cl_device_type type)
+{
+    return type & CL_DEVICE_TYPE_GPU           ? "GPU"
+           : type & CL_DEVICE_TYPE_CPU         ? "CPU"
+           : type & CL_DEVICE_TYPE_ACCELERATOR ? "accelerator"
+                                               : "custom";
+}
+
+static void announce_row(const KinetoPlugin_TraceBuilder *builder, const co_device *d)
+{
+    char label[48];
+    bool gpu = (d->type & CL_DEVICE_TYPE_GPU) != 0;
+    KinetoPlugin_ProfileDeviceInfo info = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileDeviceInfo, pLabel),
+        .deviceId = d->index,
+        .sortIndex = SORT_BASE + d->index,
+        .pName = d->name,
+        .pLabel = label,
+    };
+
+    snprintf(label, sizeof label, "%s%s %d", type_word(d->type), gpu ? "" : " device", d->index);
+    (void)builder->addDeviceInfo(builder->pTraceBuilderHandle, &info);
+}
+
+static KinetoPlugin_Metadata text(const char *key, const char *value)
+{
+    return (KinetoPlugin_Metadata){.pKey = key,
+                                   .valueType = KINETO_PLUGIN_VALUE_STRING,
+                                   .count = (uint32_t)strlen(value),
+                                   .pointer = value};
+}
+
+static KinetoPlugin_Metadata number(const char *key, uint64_t value)
+{
+    return (KinetoPlugin_Metadata){
+        .pKey = key, .valueType = KINETO_PLUGIN_VALUE_UINT, .count = 1, .u = value};
+}
+
+/* A text as a JSON string; control bytes become spaces. */
+static void quote(char *out, size_t size, const char *s)
+{
+    size_t n = 0;
+
+    out[n++] = '"';
+    for (; *s && n + 4 < size; s++) {
+        if (*s == '"' || *s == '\\')
+            out[n++] = '\\';
+        out[n++] = (unsigned char)*s < 0x20 ? ' ' : *s;
+    }
+    out[n++] = '"';
+    out[n] = '\0';
+}
+
+void co_device_announce(const KinetoPlugin_TraceBuilder *builder, const co_device *d)
+{
+    char platform[400];
+    const KinetoPlugin_Metadata properties[] = {
+        text("name", d->name),
+        text("type", type_word(d->type)),
+        text("vendor", d->vendor),
+        text("platform", d->platform),
+        text("driverVersion", d->driver),
+        text("deviceVersion", d->version),
+        number("totalGlobalMem", d->memory_bytes),
+        number("maxComputeUnits", d->units),
+        number("maxWorkGroupSize", d->work_group),
+        number("maxClockFrequency", d->clock_mhz),
+        number("maxMemAllocSize", d->max_alloc_bytes),
+        number("localMemSize", d->local_bytes),
+    };
+
+    announce_row(builder, d);
+    (void)builder->addDeviceProperties(builder->pTraceBuilderHandle, d->index, properties,
+                                       CO_COUNT(properties));
+    if (d->index == 0) {
+        quote(platform, sizeof platform, d->platform);
+        (void)builder->addHeaderMetadata(builder->pTraceBuilderHandle, "opencl_platform", platform);
+    }
+}
+
+void co_devices_after_fork(void)
+{
+    uint32_t count = co_device_count();
+
+    pthread_mutex_init(&devices_lock, NULL);
+    for (uint32_t i = 0; i < count; i++) {
+        pthread_mutex_init(&devices[i].lock, NULL);
+        devices[i].held_count = 0;
+    }
+}

@@ -1,0 +1,253 @@
+/* The OpenCL source: a layer that the OpenCL loader puts under a program's calls, and a profiler
+ * plug-in that delivers what the devices did.
+ *
+ *   layer.c     entry points, the dispatch table
+ *   calls.c     the wrapped calls, generated from calls.def
+ *   queues.c    queues and events as the program must see them
+ *   devices.c   devices: numbers, properties, rows of the trace
+ *   commands.c  commands between enqueue and completion
+ *   deliver.c   a finished command → an activity
+ *   clocks.c    which clock a device's timestamps are
+ *   names.c     names of kernels
+ *   profiler.c  the plug-in interface, the recording session, counts
+ */
+#ifndef CO_OPENCL_H
+#define CO_OPENCL_H
+
+#define CL_TARGET_OPENCL_VERSION 300
+#define CL_USE_DEPRECATED_OPENCL_1_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_1_2_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_0_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_1_APIS
+#define CL_USE_DEPRECATED_OPENCL_2_2_APIS
+#include <CL/cl_layer.h>
+
+#include <ckineto/plugin.h>
+#include <ckineto/record.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+/** What lies below this layer; set once, before any wrapper can run. */
+extern cl_icd_dispatch co_next;
+
+#define CO_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* ---- clocks.c ----------------------------------------------------------------------------------
+ */
+
+/* Host clocks that a device may turn out to use, in order of preference. */
+typedef enum co_host_clock {
+    CO_CLOCK_RAW,
+    CO_CLOCK_MONOTONIC,
+    CO_CLOCK_BOOTTIME,
+    CO_CLOCK_REALTIME,
+    CO_CLOCK_COUNT
+} co_host_clock;
+
+/* Readings around a moment at which the device reads its own clock. */
+typedef struct co_bracket {
+    bool used;
+    int64_t before_ns[CO_CLOCK_COUNT], after_ns[CO_CLOCK_COUNT];
+    uint64_t before_ticks, after_ticks; /* the host's recording clock, 0 if unknown */
+} co_bracket;
+
+typedef enum co_clock_state { CO_CLOCK_UNDECIDED, CO_CLOCK_HOST, CO_CLOCK_DEVICE } co_clock_state;
+
+/* What is known of one device's clock. The owner locks. */
+typedef struct co_clock {
+    co_clock_state state;
+    co_host_clock host;  /* state HOST */
+    uint32_t candidates; /* bit per co_host_clock that no bracket has excluded */
+    uint32_t votes;      /* narrow brackets seen */
+    uint32_t brackets;   /* brackets seen */
+} co_clock;
+
+void co_clock_init(co_clock *clock);
+/** Take a bracket into account: device_ns was read inside it, give or take slack_ns. */
+void co_clock_vote(co_clock *clock, const co_bracket *bracket, int64_t device_ns, int64_t slack_ns);
+/** Decide if the votes suffice, or (force) as well as they allow. True once decided. */
+bool co_clock_decide(co_clock *clock, bool force);
+/** KINETO_PLUGIN_CLOCK_… of a host clock. */
+int32_t co_clock_number(co_host_clock host);
+int64_t co_now_ns(int clock_id);
+void co_bracket_open(co_bracket *bracket, const KinetoPlugin_TraceBuilder *builder);
+void co_bracket_close(co_bracket *bracket, const KinetoPlugin_TraceBuilder *builder);
+
+/* ---- devices.c ---------------------------------------------------------------------------------
+ */
+#define CO_MAX_DEVICES 64
+
+struct co_work;
+
+typedef struct co_device {
+    cl_device_id handle;
+    int32_t index; /* over all platforms, in order of first sight */
+    cl_device_type type;
+    int64_t slack_ns; /* resolution of its profiling timer */
+    bool has_timer;   /* clGetDeviceAndHostTimer works */
+    char name[256], vendor[128], driver[128], version[128], platform[192];
+    uint64_t memory_bytes, max_alloc_bytes, local_bytes, work_group;
+    uint32_t units, clock_mhz;
+
+    atomic_int clock_state;      /* copy of clock.state for readers without the lock */
+    atomic_llong next_sample_ns; /* CLOCK_MONOTONIC; state DEVICE */
+    pthread_mutex_t lock;        /* all below */
+    co_clock clock;
+    uint32_t clock_session; /* session in which clock_number was registered */
+    int32_t clock_number;
+    struct co_work *held; /* finished before the clock was known */
+    uint32_t held_count;
+    int32_t next_queue;
+} co_device;
+
+/** The device of this handle, made known on first sight; NULL if the table is full. */
+co_device *co_device_of(cl_device_id handle);
+uint32_t co_device_count(void);
+co_device *co_device_at(uint32_t index);
+/** Describe a device to the host. */
+void co_device_announce(const KinetoPlugin_TraceBuilder *builder, const co_device *device);
+void co_devices_after_fork(void);
+
+/* ---- queues.c ----------------------------------------------------------------------------------
+ */
+
+typedef struct co_queue {
+    _Atomic(cl_command_queue) handle; /* NULL: slot never used. Slots are never given back */
+    co_device *device;
+    int32_t number;  /* per device */
+    int32_t context; /* small number */
+    bool timed;      /* its events have timestamps */
+    bool out_of_order;
+    atomic_bool asked;          /* the program itself asked for profiling */
+    bool has_array;             /* made by clCreateCommandQueueWithProperties with properties */
+    cl_queue_properties *array; /* as the program gave them */
+    uint32_t array_count;
+    atomic_int references; /* the program's own; 0: gone, unless events keep it */
+} co_queue;
+
+/** The queue of this handle; one made behind the layer's back is looked at now. NULL: unknown. */
+co_queue *co_queue_of(cl_command_queue handle);
+/** Describe all queues of all devices to the host. */
+void co_queues_announce(const KinetoPlugin_TraceBuilder *builder);
+void co_queues_after_fork(void);
+
+/* ---- names.c -----------------------------------------------------------------------------------
+ */
+
+typedef struct co_name {
+    uint64_t hash;
+    uint32_t size;
+    char bytes[];
+} co_name;
+
+/** Name of a kernel, valid for ever. Asked each time: kernel handles are reused. Never NULL. */
+const co_name *co_kernel_name(cl_kernel kernel);
+
+/* ---- commands.c --------------------------------------------------------------------------------
+ */
+
+/* A command, and later its activity. */
+typedef struct co_work {
+    int32_t type; /* KinetoPlugin_ProfileEventType */
+    uint32_t correlation_id;
+    uint32_t session;
+    int32_t queue, context;
+    co_device *device;
+    const char *name;
+    uint32_t name_size;
+    uint32_t dims; /* 0: no sizes */
+    bool has_local, has_offset;
+    uint64_t bytes; /* 0: unknown */
+    int64_t global[3], local[3], offset[3];
+    cl_ulong queued, submitted, start, end; /* device time */
+    co_bracket bracket;
+} co_work;
+
+typedef struct co_command co_command;
+
+/* One wrapped enqueue call. */
+typedef struct co_launch {
+    kineto_range range;
+    co_command *command; /* NULL: not timed */
+    cl_event own;        /* where the program asked for no event */
+} co_launch;
+
+/** First. Replaces *event by the launch's own if the program asked for none.
+ *  @return what the caller describes the command in; NULL: the command is not timed. */
+co_work *co_launch_prepare(co_launch *launch, cl_command_queue queue, int32_t type,
+                           cl_event **event);
+/** Right before the call, and right after it. */
+void co_launch_begin(co_launch *launch, kineto_site *site);
+void co_launch_end(co_launch *launch, cl_int status, cl_event *event);
+
+/** Deliver what is finished. Waits up to wait_ms for the rest, then counts it as lost. */
+void co_commands_drain(int wait_ms);
+/** Does a command still hold a reference to this event of the program? */
+uint32_t co_commands_hold(cl_event event);
+void co_commands_after_fork(void);
+
+/* ---- deliver.c ---------------------------------------------------------------------------------
+ */
+
+#define CO_STATUS_NO_CALLBACK (-9999) /* not a status of OpenCL: nobody will tell us */
+
+/** A command has ended: read its times and hand it over, or keep it until the clock is known. */
+void co_deliver(co_work *work, cl_event event, cl_int status);
+/** Hand over what waits for the clock of any device, deciding now. */
+void co_deliver_held(void);
+
+/* ---- profiler.c --------------------------------------------------------------------------------
+ */
+
+/* Why a command is missing from the trace: X(NAME, words). */
+#define CO_LOSS_MAP(X)                                                                             \
+    X(UNTIMED_QUEUE, "queue without profiling")                                                    \
+    X(TOO_MANY, "too many commands in flight")                                                     \
+    X(FAILED, "command failed")                                                                    \
+    X(NO_TIMES, "no timestamps")                                                                   \
+    X(NO_CALLBACK, "no completion callback")                                                       \
+    X(NO_CLOCK, "no clock for the device")                                                         \
+    X(UNFINISHED, "unfinished at the end")
+
+typedef enum co_loss {
+#define CO_X(name, text) CO_LOSS_##name,
+    CO_LOSS_MAP(CO_X)
+#undef CO_X
+        CO_LOSS_COUNT
+} co_loss;
+
+/** True while somebody wants something: the one test of a wrapper that is off. */
+extern atomic_bool co_active;
+static inline bool co_watching(void)
+{
+    return kineto_enabled(KINETO_KIND_RUNTIME) ||
+           atomic_load_explicit(&co_active, memory_order_relaxed);
+}
+
+/** The host's builder, or NULL. Not NULL: leave soon, do not block in between. */
+const KinetoPlugin_TraceBuilder *co_builder_enter(void);
+void co_builder_leave(void);
+/** May a command of this type be taken up now? Gives the session's number, 0: no. */
+uint32_t co_session_wants(int32_t type);
+/** The session that takes commands up or is being drained; call inside enter and leave. */
+uint32_t co_session_current(void);
+bool co_session_accepts(uint32_t session);
+
+void co_count_requested(const KinetoPlugin_TraceBuilder *builder);
+void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why);
+
+/** Register with the host of this process, once. */
+void co_profiler_register(void);
+/** The process ends: deliver what is finished. */
+void co_profiler_at_exit(void);
+void co_profiler_after_fork(void);
+
+/* ---- calls.c, queues.c: entries of the dispatch table -------------------------------------------
+ */
+void co_calls_install(cl_icd_dispatch *table);
+void co_queues_install(cl_icd_dispatch *table);
+#endif

@@ -1,0 +1,257 @@
+/* The plug-in: one session at a time, delivering as commands finish. */
+#include "opencl.h"
+
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#define DRAIN_AT_STOP_MS 100
+
+static const int32_t supported[] = {
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET,
+};
+
+struct KinetoPlugin_ProfilerHandle {
+    atomic_bool created;
+    uint32_t types; /* bit per enabled type */
+};
+
+static KinetoPlugin_ProfilerHandle profiler;
+static atomic_bool registered;
+static atomic_uint sessions; /* number of the current one, from 1 */
+static atomic_bool accepting;
+static _Atomic(const KinetoPlugin_TraceBuilder *) live;
+static atomic_uint readers; /* threads that may be inside the builder */
+static atomic_uint types;   /* what is taken up now */
+static atomic_ullong losses[CO_LOSS_COUNT];
+
+atomic_bool co_active;
+
+/* ---- the builder
+ * ----------------------------------------------------------------------------------- */
+
+const KinetoPlugin_TraceBuilder *co_builder_enter(void)
+{
+    if (!atomic_load_explicit(&live, memory_order_relaxed))
+        return NULL;
+    atomic_fetch_add(&readers, 1);
+    const KinetoPlugin_TraceBuilder *builder = atomic_load(&live);
+    if (!builder)
+        atomic_fetch_sub(&readers, 1);
+    return builder;
+}
+
+void co_builder_leave(void) { atomic_fetch_sub_explicit(&readers, 1, memory_order_release); }
+
+/* Nobody inside any more? Nothing blocks in there, but a thread may be descheduled. */
+static void wait_for_readers(void)
+{
+    int64_t limit = co_now_ns(CLOCK_MONOTONIC) + INT64_C(1000000000);
+
+    while (atomic_load(&readers) && co_now_ns(CLOCK_MONOTONIC) < limit)
+        sched_yield();
+}
+
+uint32_t co_session_current(void) { return atomic_load(&sessions); }
+
+bool co_session_accepts(uint32_t session)
+{
+    return atomic_load(&accepting) && atomic_load(&sessions) == session;
+}
+
+uint32_t co_session_wants(int32_t type)
+{
+    return atomic_load_explicit(&types, memory_order_acquire) >> type & 1 ? atomic_load(&sessions)
+                                                                          : 0;
+}
+
+static void count(const KinetoPlugin_TraceBuilder *builder, uint64_t requested, uint64_t dropped)
+{
+    KinetoPlugin_Counts counts = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped),
+        .requested = requested,
+        .dropped = dropped,
+    };
+
+    (void)builder->addCounts(builder->pTraceBuilderHandle, &counts);
+}
+
+void co_count_requested(const KinetoPlugin_TraceBuilder *builder) { count(builder, 1, 0); }
+
+void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why)
+{
+    atomic_fetch_add(&losses[why], 1);
+    count(builder, 0, 1);
+}
+
+/* The ledger has one number for what a source lost; the header says why. */
+static void explain_losses(const KinetoPlugin_TraceBuilder *builder)
+{
+    static const char *const words[] = {
+#define CO_X(name, text) text,
+        CO_LOSS_MAP(CO_X)
+#undef CO_X
+    };
+    char json[512];
+    size_t n = 0;
+
+    for (size_t i = 0; i < CO_LOSS_COUNT; i++) {
+        unsigned long long lost = atomic_load(&losses[i]);
+        if (lost)
+            n += (size_t)snprintf(json + n, sizeof json - n, "%s\"%s\": %llu", n ? ", " : "{",
+                                  words[i], lost);
+    }
+    if (n) {
+        snprintf(json + n, sizeof json - n, "}");
+        (void)builder->addHeaderMetadata(builder->pTraceBuilderHandle, "opencl_lost", json);
+    }
+}
+
+/* Deliver what there is, count what there is not. */
+static void settle(int wait_ms)
+{
+    co_commands_drain(wait_ms);
+    co_deliver_held();
+    const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
+    if (builder) {
+        explain_losses(builder);
+        co_builder_leave();
+    }
+}
+
+/* ---- interface
+ * ------------------------------------------------------------------------------------- */
+
+static int create(KinetoPlugin_ProfilerCreate_Params *params)
+{
+    bool free_now = false;
+
+    if (!atomic_compare_exchange_strong(&profiler.created, &free_now, true))
+        return -1;
+    profiler.types = 0;
+    if (KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen)) {
+        for (size_t i = 0; i < params->enabledActivityTypesMaxLen; i++) {
+            int32_t type = params->pEnabledActivityTypes[i];
+            if (type > 0 && type < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT)
+                profiler.types |= 1u << type;
+        }
+    } else {
+        profiler.types = UINT32_MAX;
+    }
+    params->pProfilerHandle = &profiler;
+    return 0;
+}
+
+static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
+{
+    if (params->pProfilerHandle != &profiler)
+        return -1;
+    atomic_store(&profiler.created, false);
+    return 0;
+}
+
+static int query(KinetoPlugin_ProfilerQuery_Params *params)
+{
+    if (params->pProfilerName && params->profilerNameMaxLen)
+        snprintf(params->pProfilerName, params->profilerNameMaxLen + 1, "OpenCL");
+    for (size_t i = 0; i < CO_COUNT(supported) && i < params->supportedActivityTypesMaxLen; i++)
+        params->pSupportedActivityTypes[i] = supported[i];
+    return 0;
+}
+
+static int start(KinetoPlugin_ProfilerStart_Params *params)
+{
+    const KinetoPlugin_TraceBuilder *builder =
+        KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder)
+            ? params->pLiveBuilder
+            : NULL;
+
+    if (params->pProfilerHandle != &profiler || !builder || atomic_load(&live) ||
+        !KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata))
+        return -1;
+    for (size_t i = 0; i < CO_LOSS_COUNT; i++)
+        atomic_store(&losses[i], 0);
+    if (atomic_fetch_add(&sessions, 1) + 1 == 0)
+        atomic_store(&sessions, 1);
+    atomic_store(&live, builder);
+    co_queues_announce(builder);
+    atomic_store(&accepting, true);
+    atomic_store(&types, profiler.types);
+    atomic_store(&co_active, true);
+    return 0;
+}
+
+static int stop(KinetoPlugin_ProfilerStop_Params *params)
+{
+    if (params->pProfilerHandle != &profiler || !atomic_load(&live))
+        return -1;
+    atomic_store(&co_active, false);
+    atomic_store(&types, 0);
+    atomic_store(&accepting, false);
+    /* After this every command that was taken up is in the table. */
+    wait_for_readers();
+    settle(DRAIN_AT_STOP_MS);
+    atomic_store(&live, NULL);
+    wait_for_readers();
+    return 0;
+}
+
+/* Everything was delivered as it finished. */
+static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
+{
+    return params->pProfilerHandle == &profiler ? 0 : -1;
+}
+
+static const KinetoPlugin_ProfilerInterface interface = {
+    .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),
+    .profilerCreate = create,
+    .profilerDestroy = destroy,
+    .profilerQuery = query,
+    .profilerStart = start,
+    .profilerStop = stop,
+    .profilerProcessEvents = process_events,
+};
+
+KINETO_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
+
+/* Called by ourselves when the loader makes us a layer, or by a host that loads plug-ins from a
+ * directory; either may come first, and one profiler is enough. */
+int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
+{
+    bool before = false;
+
+    if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
+        return -1;
+    if (!atomic_compare_exchange_strong(&registered, &before, true))
+        return 0;
+    int status = registry->registerProfiler(registry->pRegistryHandle, &interface);
+    if (status != 0)
+        atomic_store(&registered, false);
+    return status;
+}
+
+void co_profiler_register(void)
+{
+    const KinetoPlugin_Registry *registry = kineto_plugin_registry();
+
+    if (registry)
+        (void)KinetoPlugin_register(registry);
+}
+
+/* No waiting: the program wants to end. What still runs is counted. */
+void co_profiler_at_exit(void)
+{
+    if (atomic_load(&live))
+        settle(0);
+}
+
+void co_profiler_after_fork(void)
+{
+    atomic_store(&readers, 0);
+    for (size_t i = 0; i < CO_LOSS_COUNT; i++)
+        atomic_store(&losses[i], 0);
+}

@@ -1,0 +1,83 @@
+/* Memory that is freed in one call: blocks that double in size, never moved. */
+#include "base/base.h"
+
+struct kb_arena_block {
+    struct kb_arena_block *next;
+    size_t used, size; /* of the bytes behind this header */
+};
+
+enum { FIRST_BLOCK_BYTES = 4096, LARGEST_BLOCK_BYTES = 1 << 20 };
+
+static char *block_bytes(struct kb_arena_block *b) { return (char *)(b + 1); }
+
+/* Room in a block for aligned bytes, or NULL. */
+static void *block_take(struct kb_arena_block *b, size_t bytes, size_t align)
+{
+    uintptr_t base = (uintptr_t)block_bytes(b);
+    uintptr_t at = (base + b->used + align - 1) & ~(uintptr_t)(align - 1);
+    size_t skip = (size_t)(at - base);
+    if (skip > b->size || bytes > b->size - skip)
+        return NULL;
+    b->used = skip + bytes;
+    return block_bytes(b) + skip;
+}
+
+static struct kb_arena_block *block_new(size_t bytes)
+{
+    struct kb_arena_block *b = malloc(sizeof(*b) + bytes);
+    if (b)
+        *b = (struct kb_arena_block){NULL, 0, bytes};
+    return b;
+}
+
+/* A large piece gets a block of its own behind the head, which goes on being filled. */
+static void *alloc_slow(kb_arena *a, size_t bytes, size_t align)
+{
+    size_t next = a->next_block_bytes ? a->next_block_bytes : FIRST_BLOCK_BYTES;
+    if (bytes > SIZE_MAX / 2 - align)
+        return NULL;
+    bool own = bytes + align > next / 2;
+    struct kb_arena_block *b = block_new(own ? bytes + align : next);
+    if (!b)
+        return NULL;
+    if (own && a->head) {
+        b->next = a->head->next;
+        a->head->next = b;
+    } else {
+        b->next = a->head;
+        a->head = b;
+    }
+    if (!own)
+        a->next_block_bytes = KB_MIN(next * 2, (size_t)LARGEST_BLOCK_BYTES);
+    return block_take(b, bytes, align);
+}
+
+void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align)
+{
+    void *p = a->head ? block_take(a->head, bytes, align) : NULL;
+    if (!p)
+        p = alloc_slow(a, bytes, align);
+    if (p)
+        a->used_bytes += bytes;
+    return p;
+}
+
+char *kb_arena_copy(kb_arena *a, const void *data, size_t bytes)
+{
+    char *p = bytes < SIZE_MAX ? kb_arena_alloc(a, bytes + 1, 1) : NULL;
+    if (!p)
+        return NULL;
+    if (bytes)
+        memcpy(p, data, bytes);
+    p[bytes] = '\0';
+    return p;
+}
+
+void kb_arena_free(kb_arena *a)
+{
+    for (struct kb_arena_block *b = a->head, *next; b; b = next) {
+        next = b->next;
+        free(b);
+    }
+    *a = (kb_arena){0};
+}

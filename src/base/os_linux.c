@@ -1,0 +1,371 @@
+/* The whole dependency on the operating system: processes, files, mappings, on Linux. [rt] */
+#include "base/base.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* ---- this process -----------------------------------------------------------------------------
+ */
+
+size_t kb_os_page_bytes(void)
+{
+    long n = sysconf(_SC_PAGESIZE);
+    return n > 0 ? (size_t)n : 4096;
+}
+
+uint32_t kb_os_pid(void) { return (uint32_t)getpid(); }
+
+uint32_t kb_os_tid(void) { return (uint32_t)syscall(SYS_gettid); }
+
+const char *kb_os_getenv(const char *name) { return secure_getenv(name); }
+
+static uint64_t mix(uint64_t x)
+{
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    x ^= x >> 32;
+    x *= UINT64_C(0xd6e8feb86659fd93);
+    return x ^ x >> 32;
+}
+
+uint64_t kb_os_exec_id(void)
+{
+    /* The kernel hands 16 fresh random bytes to every new image; fork keeps them. */
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    uint64_t words[2] = {0, 0};
+    if (random)
+        memcpy(words, random, sizeof(words));
+    uint64_t id = mix(words[0] ^ mix(words[1] + 1));
+    return id ? id : 1;
+}
+
+/* ---- other processes, from /proc --------------------------------------------------------------
+ */
+
+size_t kb_os_read_file(const char *path, char *buf, size_t size)
+{
+    if (size == 0)
+        return 0;
+    buf[0] = '\0';
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    if (fd < 0)
+        return 0;
+    size_t used = 0;
+    while (used < size - 1) {
+        ssize_t n = read(fd, buf + used, size - 1 - used);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            break;
+        used += (size_t)n;
+    }
+    close(fd);
+    buf[used] = '\0';
+    return used;
+}
+
+static size_t read_proc(uint32_t pid, const char *file, char *buf, size_t size)
+{
+    char path[128];
+    snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
+    return kb_os_read_file(path, buf, size);
+}
+
+/* What follows the name in /proc/PID/stat: " S ppid …". The name may hold anything, even ") S 1",
+ * so the last parenthesis counts. */
+static const char *stat_fields(uint32_t pid, char *buf, size_t size)
+{
+    if (!read_proc(pid, "stat", buf, size))
+        return NULL;
+    const char *name_end = strrchr(buf, ')');
+    return name_end && name_end[1] == ' ' ? name_end + 2 : NULL;
+}
+
+/* Number in field `index` (3 is the state, the first behind the name); 0 if there is none. */
+static uint64_t stat_number(const char *fields, int index)
+{
+    for (int i = 3; i < index && fields; i++) {
+        fields = strchr(fields, ' ');
+        if (fields)
+            fields++;
+    }
+    return fields ? strtoull(fields, NULL, 10) : 0;
+}
+
+uint64_t kb_os_start_time(uint32_t pid)
+{
+    char buf[1024];
+    return stat_number(stat_fields(pid, buf, sizeof(buf)), 22);
+}
+
+uint32_t kb_os_parent(uint32_t pid)
+{
+    char buf[1024];
+    return (uint32_t)stat_number(stat_fields(pid, buf, sizeof(buf)), 4);
+}
+
+bool kb_os_alive(uint32_t pid, uint64_t start_time)
+{
+    char buf[1024];
+    const char *fields = stat_fields(pid, buf, sizeof(buf));
+    if (!fields || fields[0] == 'Z' || fields[0] == 'X')
+        return false;
+    return stat_number(fields, 22) == start_time;
+}
+
+static size_t chomp(char *buf, size_t n)
+{
+    while (n > 0 && (buf[n - 1] == '\n' || buf[n - 1] == '\0'))
+        n--;
+    buf[n] = '\0';
+    return n;
+}
+
+/* The kernel's name is cut to 15 bytes; the program's first argument often has the rest. */
+size_t kb_os_process_name(uint32_t pid, char *buf, size_t size)
+{
+    enum { KERNEL_CUT = 15 };
+    if (size == 0)
+        return 0;
+    char comm[64], argv0[PATH_MAX];
+    size_t n = chomp(comm, read_proc(pid, "comm", comm, sizeof(comm)));
+    const char *name = comm;
+    if (n == KERNEL_CUT && read_proc(pid, "cmdline", argv0, sizeof(argv0))) {
+        const char *slash = strrchr(argv0, '/');
+        const char *base = slash ? slash + 1 : argv0;
+        if (strncmp(base, comm, n) == 0)
+            name = base;
+    }
+    n = KB_MIN(strlen(name), size - 1);
+    memcpy(buf, name, n);
+    buf[n] = '\0';
+    return n;
+}
+
+size_t kb_os_command_line(uint32_t pid, char *buf, size_t size)
+{
+    if (size == 0)
+        return 0;
+    size_t n = chomp(buf, read_proc(pid, "cmdline", buf, size));
+    for (size_t i = 0; i < n; i++) {
+        if (buf[i] == '\0')
+            buf[i] = ' ';
+    }
+    return n;
+}
+
+size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size)
+{
+    char file[64];
+    if (size == 0)
+        return 0;
+    snprintf(file, sizeof(file), "task/%u/comm", tid);
+    return chomp(buf, read_proc(pid, file, buf, size));
+}
+
+size_t kb_os_boot_id(char *buf, size_t size)
+{
+    if (size == 0)
+        return 0;
+    return chomp(buf, kb_os_read_file("/proc/sys/kernel/random/boot_id", buf, size));
+}
+
+size_t kb_os_host_name(char *buf, size_t size)
+{
+    char name[HOST_NAME_MAX + 1] = "";
+    if (size == 0)
+        return 0;
+    if (gethostname(name, sizeof(name)) != 0)
+        name[0] = '\0';
+    name[sizeof(name) - 1] = '\0';
+    size_t n = KB_MIN(strlen(name), size - 1);
+    memcpy(buf, name, n);
+    buf[n] = '\0';
+    return n;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------
+ */
+
+/* A closed pipe and the file-size limit raise signals that kill by default. They are blocked for
+ * this thread, and what this write raised is taken away again, unless one was waiting before. */
+ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes)
+{
+    sigset_t ours, before, pending, raised;
+    sigemptyset(&ours);
+    sigaddset(&ours, SIGPIPE);
+    sigaddset(&ours, SIGXFSZ);
+    sigemptyset(&pending);
+    sigpending(&pending);
+    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    ssize_t n = write(fd, data, bytes);
+    int os_error = errno;
+    if (n < 0 && (os_error == EPIPE || os_error == EFBIG)) {
+        int sig = os_error == EPIPE ? SIGPIPE : SIGXFSZ;
+        if (!sigismember(&pending, sig)) {
+            sigemptyset(&raised);
+            sigaddset(&raised, sig);
+            const struct timespec no_wait = {0, 0};
+            while (sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
+            }
+        }
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    errno = os_error;
+    return n;
+}
+
+/* ---- mappings ---------------------------------------------------------------------------------
+ */
+
+static void *map_pages(size_t bytes, int flags, int fd)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
+    return p == MAP_FAILED ? NULL : p;
+}
+
+void *kb_os_map(size_t bytes) { return map_pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
+
+void *kb_os_map_wiped_on_fork(size_t bytes)
+{
+    void *p = kb_os_map(bytes);
+    if (p)
+        (void)madvise(p, bytes, MADV_WIPEONFORK); /* see kb_os_wipe_supported */
+    return p;
+}
+
+bool kb_os_wipe_supported(void)
+{
+    static uint32_t cached; /* 0 unknown, 1 no, 2 yes */
+    uint32_t answer = kb_load_relaxed(&cached);
+    if (answer == 0) {
+        size_t bytes = kb_os_page_bytes();
+        void *p = kb_os_map(bytes);
+        answer = p && madvise(p, bytes, MADV_WIPEONFORK) == 0 ? 2 : 1;
+        if (p)
+            munmap(p, bytes);
+        kb_store_relaxed(&cached, answer);
+    }
+    return answer == 2;
+}
+
+void kb_os_unmap(void *p, size_t bytes)
+{
+    if (p)
+        munmap(p, bytes);
+}
+
+void kb_os_prefault(void *p, size_t bytes)
+{
+    if (madvise(p, bytes, MADV_POPULATE_WRITE) == 0)
+        return;
+    size_t page = kb_os_page_bytes();
+    for (size_t at = 0; at < bytes; at += page)
+        (void)kb_add_relaxed((uint8_t *)p + at, (uint8_t)0); /* others may write there already */
+}
+
+void *kb_os_map_shared(size_t bytes, kineto_error *err)
+{
+    void *p = map_pages(bytes, MAP_SHARED | MAP_ANONYMOUS, -1);
+    if (!p)
+        kb_fail_os(err, errno, "cannot map %zu bytes of shared memory", bytes);
+    return p;
+}
+
+/* For file systems that cannot reserve: 0 or an errno. */
+static int write_zeros(int fd, size_t bytes)
+{
+    static const char zeros[65536];
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = kb_os_write_quiet(fd, zeros, KB_MIN(sizeof(zeros), bytes - done));
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+static int reserve_space(int fd, size_t bytes)
+{
+    int rc;
+    do
+        rc = posix_fallocate(fd, 0, (off_t)bytes);
+    while (rc == EINTR);
+    return rc == EOPNOTSUPP || rc == EINVAL || rc == ENOSYS ? write_zeros(fd, bytes) : rc;
+}
+
+void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
+{
+    void *p = NULL;
+    if (bytes == 0 || bytes > (size_t)PTRDIFF_MAX) {
+        kb_fail(err, KINETO_E_ARGUMENT, "'%s': cannot map %zu bytes", path, bytes);
+        return NULL;
+    }
+    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        kb_fail_os(err, errno, "cannot create '%s'", path);
+        return NULL;
+    }
+    int rc = reserve_space(fd, bytes);
+    if (rc == ENOSPC || rc == EDQUOT)
+        kb_fail_os(err, rc,
+                   "'%s' needs %zu MiB: use a smaller buffer or a directory with more space", path,
+                   (bytes + (1u << 20) - 1) >> 20);
+    else if (rc != 0)
+        kb_fail_os(err, rc, "cannot reserve %zu bytes for '%s'", bytes, path);
+    else if (!(p = map_pages(bytes, MAP_SHARED, fd)))
+        kb_fail_os(err, errno, "cannot map '%s'", path);
+    close(fd);
+    if (!p)
+        unlink(path);
+    return p;
+}
+
+/* A plain file of our own: anything else might block, vanish or be fed by somebody else. */
+static kineto_status check_mappable(int fd, const char *path, size_t *bytes, kineto_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kb_fail_os(err, errno, "cannot look at '%s'", path);
+    if (!S_ISREG(st.st_mode))
+        return kb_fail(err, KINETO_E_PERMISSION, "'%s' is not a regular file", path);
+    if (st.st_uid != geteuid())
+        return kb_fail(err, KINETO_E_PERMISSION, "'%s' belongs to user %u, not to user %u", path,
+                       (unsigned)st.st_uid, (unsigned)geteuid());
+    if (st.st_size <= 0 || (uintmax_t)st.st_size > (uintmax_t)PTRDIFF_MAX)
+        return kb_fail(err, KINETO_E_FORMAT, "'%s' is empty or too large to map", path);
+    *bytes = (size_t)st.st_size;
+    return KINETO_OK;
+}
+
+void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err)
+{
+    void *p = NULL;
+    int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        if (errno == ELOOP)
+            kb_fail(err, KINETO_E_PERMISSION, "'%s' is a symbolic link: not followed", path);
+        else
+            kb_fail_os(err, errno, "cannot open '%s'", path);
+        return NULL;
+    }
+    if (check_mappable(fd, path, bytes, err) == KINETO_OK &&
+        !(p = map_pages(*bytes, MAP_SHARED, fd)))
+        kb_fail_os(err, errno, "cannot map '%s'", path);
+    close(fd);
+    return p;
+}

@@ -1,0 +1,255 @@
+/* File targets. A regular file appears whole or not at all: it is written beside its final name,
+ * synced and renamed. A pipe or device is written directly, "-" is stdout.
+ *
+ * A symbolic link as the last part of the path is followed, by hand and before anything is written:
+ * the file it points at is replaced, the link stays. The permissions of a replaced file stay, too.
+ */
+#include "base/sink_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+typedef struct file {
+    int fd;
+    bool close_fd;
+    char *name;      /* as the caller said it: for messages */
+    char *final;     /* NULL: written directly */
+    char *temporary; /* NULL: none, or renamed already */
+} file;
+
+static void file_drop(void *target)
+{
+    file *f = target;
+    if (f->close_fd)
+        close(f->fd);
+    if (f->temporary)
+        unlink(f->temporary);
+    free(f->temporary);
+    free(f->final);
+    free(f->name);
+    free(f);
+}
+
+/* A descriptor that its owner made non-blocking, say a terminal shared with a shell. */
+static void wait_writable(int fd)
+{
+    struct pollfd p = {fd, POLLOUT, 0};
+    (void)poll(&p, 1, -1);
+}
+
+static kineto_status file_put(void *target, const char *data, size_t bytes, kineto_error *err)
+{
+    file *f = target;
+    while (bytes > 0) {
+        ssize_t n = kb_os_write_quiet(f->fd, data, bytes);
+        if (n < 0 && errno == EAGAIN)
+            wait_writable(f->fd);
+        else if (n < 0 && errno != EINTR)
+            return kb_fail_os(err, errno, "cannot write '%s'", f->name);
+        if (n > 0) {
+            data += n;
+            bytes -= (size_t)n;
+        }
+    }
+    return KINETO_OK;
+}
+
+/* ---- finishing --------------------------------------------------------------------------------
+ */
+
+/* Directory part of a path, "." if it has none. The caller frees. */
+static char *directory_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    if (!slash)
+        return strdup(".");
+    return strndup(path, slash == path ? 1 : (size_t)(slash - path));
+}
+
+/* After the rename the file is there; whether its directory is on disk yet cannot fail anything. */
+static void sync_directory(const char *path)
+{
+    char *directory = directory_of(path);
+    int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    free(directory);
+    if (fd < 0)
+        return;
+    (void)fsync(fd);
+    close(fd);
+}
+
+static bool cannot_sync(int os_error)
+{
+    return os_error == EINVAL || os_error == ENOSYS || os_error == EOPNOTSUPP;
+}
+
+static kineto_status close_fd(file *f, kineto_error *err)
+{
+    if (!f->close_fd)
+        return KINETO_OK;
+    f->close_fd = false;
+    if (close(f->fd) != 0 && errno != EINTR)
+        return kb_fail_os(err, errno, "cannot finish '%s'", f->name);
+    return KINETO_OK;
+}
+
+static kineto_status file_finish(void *target, kineto_error *err)
+{
+    file *f = target;
+    if (f->final && fsync(f->fd) != 0 && !cannot_sync(errno))
+        return kb_fail_os(err, errno, "cannot bring '%s' to disk", f->name);
+    kineto_status status = close_fd(f, err);
+    if (status != KINETO_OK || !f->final)
+        return status;
+    if (rename(f->temporary, f->final) != 0)
+        return kb_fail_os(err, errno, "cannot rename the finished file to '%s'", f->name);
+    free(f->temporary);
+    f->temporary = NULL;
+    sync_directory(f->final);
+    return KINETO_OK;
+}
+
+static const kb_target_ops file_ops = {file_put, file_finish, file_drop};
+
+/* ---- opening ----------------------------------------------------------------------------------
+ */
+
+/* The path that a chain of symbolic links ends in, also if nothing is there yet. NULL with errno.
+ */
+static char *follow_links(const char *path)
+{
+    enum { MAX_LINKS = 40 };
+    char *at = strdup(path);
+    for (int i = 0; at && i < MAX_LINKS; i++) {
+        char text[PATH_MAX];
+        ssize_t n = readlink(at, text, sizeof(text) - 1);
+        if (n < 0)
+            return at; /* no link, or nothing there: opening it will tell */
+        text[n] = '\0';
+        char *next = NULL, *slash = strrchr(at, '/');
+        if (text[0] == '/' || !slash)
+            next = strdup(text);
+        else if (asprintf(&next, "%.*s/%s", (int)(slash - at), at, text) < 0)
+            next = NULL;
+        free(at);
+        at = next;
+    }
+    if (at)
+        errno = ELOOP;
+    free(at);
+    return NULL;
+}
+
+static uint64_t random_number(void)
+{
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != (ssize_t)sizeof(r))
+        r = kb_ticks(kb_ticks_clock()) ^ kb_os_exec_id();
+    return r;
+}
+
+/* ".<name>.<pid>.<random>.tmp" in the directory of the final name. */
+static char *temporary_name(const char *final)
+{
+    enum { KEPT_NAME_BYTES = 180 }; /* the rest must fit into NAME_MAX with it */
+    const char *slash = strrchr(final, '/'), *base = slash ? slash + 1 : final;
+    char *name = NULL;
+    int n = asprintf(&name, "%.*s.%.*s.%u.%016llx.tmp", (int)(base - final), final, KEPT_NAME_BYTES,
+                     base, kb_os_pid(), (unsigned long long)random_number());
+    return n < 0 ? NULL : name;
+}
+
+static kineto_status open_temporary(file *f, kineto_error *err)
+{
+    enum { TRIES = 100 };
+    for (int i = 0; i < TRIES; i++) {
+        f->temporary = temporary_name(f->final);
+        if (!f->temporary)
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
+        f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (f->fd >= 0) {
+            f->close_fd = true;
+            return KINETO_OK;
+        }
+        int os_error = errno;
+        free(f->temporary); /* not ours: must not be unlinked */
+        f->temporary = NULL;
+        if (os_error != EEXIST && os_error != EINTR)
+            return kb_fail_os(err, os_error, "cannot create a file in the directory of '%s'",
+                              f->name);
+    }
+    return kb_fail(err, KINETO_E_BUSY, "no free temporary name beside '%s'", f->name);
+}
+
+/* `old` is what will be replaced, NULL if nothing is there. */
+static kineto_status open_beside(file *f, const struct stat *old, kineto_error *err)
+{
+    f->final = follow_links(f->name);
+    if (!f->final)
+        return kb_fail_os(err, errno, "cannot follow the link '%s'", f->name);
+    if (old && access(f->final, W_OK) != 0)
+        return kb_fail_os(err, errno, "cannot replace '%s'", f->name);
+    kineto_status status = open_temporary(f, err);
+    if (status == KINETO_OK && old)
+        (void)fchmod(f->fd, old->st_mode & 0777); /* file systems without permissions refuse */
+    return status;
+}
+
+static kineto_status open_directly(file *f, kineto_error *err)
+{
+    f->fd = open(f->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (f->fd < 0)
+        return kb_fail_os(err, errno, "cannot open '%s'", f->name);
+    f->close_fd = true;
+    return KINETO_OK;
+}
+
+static kineto_status file_open(file *f, kineto_error *err)
+{
+    struct stat st;
+    if (strcmp(f->name, "-") == 0 || strcmp(f->name, "/dev/stdout") == 0) {
+        f->fd = STDOUT_FILENO;
+        return KINETO_OK;
+    }
+    if (f->name[0] == '\0')
+        return kb_fail(err, KINETO_E_ARGUMENT, "the name of the output file is empty");
+    if (stat(f->name, &st) != 0) {
+        size_t n = strlen(f->name);
+        if (errno == ENOENT && f->name[n - 1] == '/')
+            return kb_fail(err, KINETO_E_ARGUMENT, "'%s' names a directory: give a file name",
+                           f->name);
+        return errno == ENOENT ? open_beside(f, NULL, err)
+                               : kb_fail_os(err, errno, "cannot open '%s'", f->name);
+    }
+    if (S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: give a file name", f->name);
+    if (S_ISREG(st.st_mode))
+        return open_beside(f, &st, err);
+    if (S_ISFIFO(st.st_mode) || S_ISCHR(st.st_mode))
+        return open_directly(f, err);
+    return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, pipe or character device", f->name);
+}
+
+kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
+                                kineto_error *err)
+{
+    *out = NULL;
+    if (!path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
+    file *f = calloc(1, sizeof(*f));
+    if (!f || !(f->name = strdup(path))) {
+        free(f);
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", path);
+    }
+    kineto_status status = file_open(f, err);
+    if (status != KINETO_OK) {
+        file_drop(f);
+        return status;
+    }
+    return kb_sink_over(&file_ops, f, c, out, err);
+}

@@ -1,0 +1,75 @@
+/* UTF-8: where text is valid, and how much of it is not. */
+#include "base/base.h"
+
+/* What may follow a lead byte: how many continuation bytes, and the range of the first of them
+ * (narrower than 80..BF where overlong forms, surrogates or > U+10FFFF would begin). */
+typedef struct lead_rule {
+    uint8_t follow, first_low, first_high;
+} lead_rule;
+
+static inline lead_rule rule_of(unsigned char c)
+{
+    if (c < 0xc2 || c > 0xf4)
+        return (lead_rule){0, 0, 0};
+    if (c < 0xe0)
+        return (lead_rule){1, 0x80, 0xbf};
+    if (c < 0xf0)
+        return (lead_rule){2, c == 0xe0 ? 0xa0 : 0x80, c == 0xed ? 0x9f : 0xbf};
+    return (lead_rule){3, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
+}
+
+/* How many bytes behind the lead belong to it, at most rule.follow. */
+static inline size_t matching(const unsigned char *p, size_t bytes, lead_rule rule)
+{
+    size_t n = 0;
+    if (rule.follow == 0 || bytes < 2 || p[1] < rule.first_low || p[1] > rule.first_high)
+        return 0;
+    for (n = 1; n < rule.follow && n + 1 < bytes && (p[n + 1] & 0xc0) == 0x80; n++) {
+    }
+    return n;
+}
+
+size_t kb_utf8_length(const char *s, size_t bytes)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    if (bytes == 0)
+        return 0;
+    if (p[0] < 0x80)
+        return 1;
+    lead_rule rule = rule_of(p[0]);
+    return rule.follow > 0 && matching(p, bytes, rule) == rule.follow ? (size_t)rule.follow + 1 : 0;
+}
+
+size_t kb_utf8_bad_length(const char *s, size_t bytes)
+{
+    const unsigned char *p = (const unsigned char *)s;
+    return bytes == 0 ? 0 : 1 + matching(p, bytes, rule_of(p[0]));
+}
+
+static size_t ascii_prefix(const char *s, size_t bytes)
+{
+    size_t n = 0;
+    for (uint64_t word; bytes - n >= 8; n += 8) {
+        memcpy(&word, s + n, 8);
+        if (word & UINT64_C(0x8080808080808080))
+            break;
+    }
+    while (n < bytes && (unsigned char)s[n] < 0x80)
+        n++;
+    return n;
+}
+
+size_t kb_utf8_valid_prefix(const char *s, size_t bytes)
+{
+    size_t at = 0;
+    while (at < bytes) {
+        at += ascii_prefix(s + at, bytes - at);
+        if (at == bytes)
+            break;
+        size_t n = kb_utf8_length(s + at, bytes - at);
+        if (n == 0)
+            break;
+        at += n;
+    }
+    return at;
+}

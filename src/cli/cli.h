@@ -1,0 +1,141 @@
+/* The command: a table of verbs, options from tables, and what verbs share. */
+#ifndef KC_CLI_H
+#define KC_CLI_H
+
+#include "base/base.h"
+#include <ckineto/trace.h>
+
+#include <stdio.h>
+#include <sys/types.h>
+
+/* `record` passes the program's status, so its own failures have the numbers that env(1) uses. */
+enum {
+    KC_EXIT_FAILURE = 1,
+    KC_EXIT_USAGE = 2,
+    KC_EXIT_OWN_FAILURE = 125,
+    KC_EXIT_NOT_EXECUTABLE = 126,
+    KC_EXIT_NOT_FOUND = 127
+};
+
+/* ---- opt.c --------------------------------------------------------------------------------------- */
+typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_NUMBER } kc_option_type;
+
+/* One option: parsed into *value (bool, const char * or uint64_t), and a line of the help. */
+typedef struct kc_option {
+    const char *name; /* without the dashes */
+    char letter;      /* 0: none */
+    kc_option_type type;
+    void *value;
+    const char *argument; /* what the help calls it */
+    const char *help;
+} kc_option;
+
+typedef struct kc_options {
+    const char *verb, *usage, *about; /* usage: what follows "ckineto VERB" */
+    const kc_option *list;
+    size_t count;
+    bool stop_at_operand; /* the rest is another program's command line */
+} kc_options;
+
+/** Parse argv[1..]; operands are moved to the front of argv+1.
+ *  @param operands  receives how many there are.
+ *  @return KINETO_OK; KINETO_E_NOT_FOUND after --help was answered; KINETO_E_ARGUMENT after the
+ *          mistake was explained on stderr. */
+kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands);
+void kc_print_help(const kc_options *options, FILE *out);
+/** "ckineto VERB: message" and where to look, on stderr; returns KINETO_E_ARGUMENT. */
+kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** "ckineto: message" on stderr. */
+void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
+
+/* ---- text.c: for human eyes ------------------------------------------------------------------------ */
+typedef struct kc_text {
+    char s[64];
+} kc_text;
+kc_text kc_duration(int64_t ns);
+kc_text kc_bytes(uint64_t bytes);
+kc_text kc_count(uint64_t n); /* 20,222 */
+/** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
+void kc_put_name(FILE *out, kineto_string name, size_t columns);
+/** Close enough to be a typing mistake? */
+size_t kc_distance(const char *a, const char *b);
+/** Flush stdout; a closed pipe is no news, a full disk is. @return the exit status. */
+int kc_finish_stdout(const char *verb, int status);
+
+/* ---- summary.c: what is in a trace, in short --------------------------------------------------------- */
+#define KC_TOP 10u
+
+typedef struct kc_stat {
+    uint32_t name_id;
+    uint64_t count;
+    int64_t total_ns, min_ns, max_ns;
+} kc_stat;
+typedef struct kc_device {
+    uint32_t process;
+    uint64_t count;
+    int64_t busy_ns, busy_until_ns;
+} kc_device;
+typedef struct kc_summary {
+    int64_t start_ns, end_ns; /* window */
+    uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
+    KB_VEC(kc_stat) host, kernels, other_device; /* longest total first */
+    KB_VEC(kc_device) devices;
+} kc_summary;
+
+kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err);
+void kc_summary_free(kc_summary *s);
+/** The part that `record` shows: window, devices, top tables, ledger. */
+void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out);
+/** Ledger lines; only those that tell of losses or trouble unless `all`. */
+void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
+double kc_busy_percent(const kc_summary *s, const kc_device *device);
+
+/* ---- places.c: where our own files are ----------------------------------------------------------------- */
+/** Absolute path of a plug-in by file name. */
+bool kc_find_plugin(const char *file, char *buf, size_t size);
+/** Absolute path of libckineto-rt.so. */
+bool kc_find_rt(char *buf, size_t size);
+
+/* ---- enter.c: how recording gets into a program ---------------------------------------------------------- */
+typedef enum kc_shape { KC_LIST, KC_SLOT } kc_shape;
+typedef struct kc_interface {
+    const char *source, *variable, *plugin;
+    kc_shape shape; /* LIST: ours is appended; SLOT: a first owner keeps it */
+    char separator;
+} kc_interface;
+extern const kc_interface kc_interfaces[];
+extern const size_t kc_interface_count;
+
+typedef struct kc_entry_options {
+    const char *pool_path, *plugin, *log_file;
+    int log_level; /* < 0: leave */
+    bool preload;
+} kc_entry_options;
+/** Tells of what could not be entered. */
+typedef void kc_entry_note(void *context, const char *source, const char *reason,
+                           const char *detail);
+/** Set the environment that the program will inherit. */
+kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
+                       kineto_error *err);
+
+/* ---- child.c: running the program ------------------------------------------------------------------------ */
+typedef struct kc_child {
+    pid_t pid;
+    int status;      /* as from waitpid, when done */
+    bool done;
+} kc_child;
+/** From here on the recorder lives through what ends its program. */
+void kc_signals_prepare(void);
+/** @return KINETO_OK; else err->os_error tells why exec failed. */
+kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err);
+/** Wait at most `ns`, passing on what was sent to us. */
+void kc_child_wait(kc_child *child, uint64_t ns);
+/** As a shell tells it: 0..255, 128 + signal. */
+int kc_child_exit_status(const kc_child *child);
+
+/* ---- verbs -------------------------------------------------------------------------------------------------- */
+int kc_record(int argc, char **argv);
+int kc_info(int argc, char **argv);
+int kc_doctor(int argc, char **argv);
+int kc_recover(int argc, char **argv);
+#endif

@@ -1,0 +1,121 @@
+/* How recording gets into a program: through tool interfaces that libraries of the program read from
+ * the environment. One table; nothing that the user set is lost. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <unistd.h>
+
+const kc_interface kc_interfaces[] = {
+    {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_LIST, ':'},
+};
+const size_t kc_interface_count = KB_COUNT(kc_interfaces);
+
+static kineto_status set_variable(const char *name, const char *value, kineto_error *err)
+{
+    if (setenv(name, value, 1) != 0)
+        return kb_fail_os(err, errno, "cannot set %s for the program", name);
+    return KINETO_OK;
+}
+
+/* Is `item` one of the parts of `list`? */
+static bool in_list(const char *list, const char *item, char separator)
+{
+    size_t size = strlen(item);
+    for (const char *at = list; at; at = strchr(at, separator)) {
+        at += *at == separator;
+        if (strncmp(at, item, size) == 0 && (at[size] == separator || at[size] == 0))
+            return true;
+    }
+    return false;
+}
+
+static kineto_status append_variable(const char *name, const char *item, char separator,
+                                     kineto_error *err)
+{
+    const char *old = getenv(name);
+    if (!old || !*old)
+        return set_variable(name, item, err);
+    if (in_list(old, item, separator))
+        return KINETO_OK;
+    size_t size = strlen(old) + strlen(item) + 2;
+    char *joined = malloc(size);
+    if (!joined)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    snprintf(joined, size, "%s%c%s", old, separator, item);
+    kineto_status status = set_variable(name, joined, err);
+    free(joined);
+    return status;
+}
+
+static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *context,
+                              kineto_error *err)
+{
+    char path[PATH_MAX], detail[PATH_MAX + 128];
+    if (!kc_find_plugin(i->plugin, path, sizeof path)) {
+        snprintf(detail, sizeof detail,
+                 "%s was not found: set CKINETO_PLUGIN_DIR, or see 'ckineto doctor'", i->plugin);
+        note(context, i->source, "plug-in not found", detail);
+        return KINETO_OK;
+    }
+    if (strchr(path, i->separator)) {
+        snprintf(detail, sizeof detail, "%s cannot name %s: a '%c' in the path", i->variable, path,
+                 i->separator);
+        note(context, i->source, "plug-in not usable", detail);
+        return KINETO_OK;
+    }
+    const char *owner = getenv(i->variable);
+    if (i->shape == KC_SLOT && owner && *owner && strcmp(owner, path) != 0) {
+        snprintf(detail, sizeof detail, "%s is taken by %.200s", i->variable, owner);
+        note(context, i->source, "stood aside", detail);
+        return KINETO_OK;
+    }
+    return i->shape == KC_SLOT ? set_variable(i->variable, path, err)
+                               : append_variable(i->variable, path, i->separator, err);
+}
+
+static kineto_status enter_by_preload(const kc_entry_options *o, kineto_error *err)
+{
+    char path[PATH_MAX];
+    if (!kc_find_rt(path, sizeof path))
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "libckineto-rt.so was not found beside the command or in %s",
+                       CKINETO_LIBDIR);
+    kineto_status status = append_variable("LD_PRELOAD", path, ':', err);
+    if (status || !o->plugin)
+        return status;
+    if (!realpath(o->plugin, path))
+        return kb_fail_os(err, errno, "plug-in '%s'", o->plugin);
+    return append_variable("CKINETO_PLUGINS", path, ':', err);
+}
+
+static kineto_status set_log(const kc_entry_options *o, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    char path[2 * PATH_MAX], here[PATH_MAX] = "";
+    if (o->log_level >= 0) {
+        char digit[2] = {(char)('0' + o->log_level % 10), 0};
+        status = set_variable("KINETO_LOG_LEVEL", digit, err);
+    }
+    if (status || !o->log_file)
+        return status;
+    if (o->log_file[0] != '/' && !getcwd(here, sizeof here))
+        return kb_fail_os(err, errno, "cannot tell the current directory");
+    snprintf(path, sizeof path, "%s%s%s", here, here[0] ? "/" : "", o->log_file);
+    return set_variable("KINETO_LOG_FILE", path, err);
+}
+
+kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, void *context,
+                       kineto_error *err)
+{
+    const char *outer = getenv("CKINETO_SESSION");
+    if (outer && *outer)
+        note(context, "recorder", "recording inside a recording",
+             "this program is recorded here and not by the recorder around it");
+    kineto_status status = set_variable("CKINETO_SESSION", options->pool_path, err);
+    for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
+        status = enter_by(&kc_interfaces[i], note, context, err);
+    if (status == KINETO_OK && (options->preload || options->plugin))
+        status = enter_by_preload(options, err);
+    return status ? status : set_log(options, err);
+}

@@ -1,0 +1,88 @@
+/* ckineto: the table of verbs. */
+#include "cli/cli.h"
+
+typedef struct verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about;
+} verb;
+
+static int help(int argc, char **argv);
+
+static const verb verbs[] = {
+    {"record", kc_record, "run a program and record its timeline"},
+    {"info", kc_info, "say what is in a trace"},
+    {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
+    {"recover", kc_recover, "make a trace of what a recorder that died left behind"},
+    {"help", help, "explain a verb: ckineto help VERB"},
+};
+
+static void print_usage(FILE *out)
+{
+    fputs("Usage: ckineto VERB [options] …\n\n"
+          "Record the timeline of any program and of the devices it uses; read traces.\n\n",
+          out);
+    for (size_t i = 0; i < KB_COUNT(verbs); i++)
+        fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
+    fputs("\n'ckineto VERB --help' lists the options of a verb; 'ckineto --version' the version.\n"
+          "First steps: ckineto doctor; ckineto record -o trace.json -- PROGRAM ARGS\n",
+          out);
+}
+
+static const verb *find(const char *name)
+{
+    for (size_t i = 0; i < KB_COUNT(verbs); i++)
+        if (strcmp(verbs[i].name, name) == 0)
+            return &verbs[i];
+    return NULL;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *best = NULL;
+    size_t best_distance = 4;
+    for (size_t i = 0; i < KB_COUNT(verbs); i++) {
+        size_t d = kc_distance(name, verbs[i].name);
+        if (d < best_distance) {
+            best_distance = d;
+            best = verbs[i].name;
+        }
+    }
+    fprintf(stderr, "ckineto: '%s' is no verb of ckineto%s%s%s\nTry 'ckineto --help'.\n", name,
+            best ? ": did you mean '" : "", best ? best : "", best ? "'?" : "");
+    return KC_EXIT_USAGE;
+}
+
+static int help(int argc, char **argv)
+{
+    if (argc < 2 || strcmp(argv[1], "help") == 0) {
+        print_usage(stdout);
+        return kc_finish_stdout("help", 0);
+    }
+    const verb *v = find(argv[1]);
+    if (!v)
+        return unknown_verb(argv[1]);
+    char ask[] = "--help";
+    char *arguments[] = {argv[1], ask, NULL};
+    return v->run(2, arguments);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        print_usage(stderr);
+        return KC_EXIT_USAGE;
+    }
+    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)
+        return help(1, argv);
+    if (strcmp(argv[1], "--version") == 0 || strcmp(argv[1], "-V") == 0) {
+        printf("ckineto %s\n", kineto_version());
+        return kc_finish_stdout("--version", 0);
+    }
+    if (argv[1][0] == '-') {
+        fprintf(stderr, "ckineto: unknown option '%s'\nTry 'ckineto --help'.\n", argv[1]);
+        return KC_EXIT_USAGE;
+    }
+    const verb *v = find(argv[1]);
+    return v ? v->run(argc - 1, argv + 1) : unknown_verb(argv[1]);
+}

@@ -1,0 +1,165 @@
+/* Options from tables: --name VALUE, --name=VALUE, -x VALUE, -xVALUE, and "--". */
+#include "cli/cli.h"
+
+#include <errno.h>
+
+static void complain_about(const char *verb, const char *fmt, va_list args)
+{
+    fflush(stdout);
+    fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
+    vfprintf(stderr, fmt, args);
+    fputc('\n', stderr);
+}
+
+kineto_status kc_usage_error(const char *verb, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    complain_about(verb, fmt, args);
+    va_end(args);
+    fprintf(stderr, "Try 'ckineto %s --help'.\n", verb);
+    return KINETO_E_ARGUMENT;
+}
+
+void kc_complain(const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    complain_about(NULL, fmt, args);
+    va_end(args);
+}
+
+static void print_option(const kc_option *o, FILE *out)
+{
+    char head[64];
+    snprintf(head, sizeof head, "%c%c%c--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
+             o->letter ? ',' : ' ', o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    fprintf(out, "  %-26s", head);
+    /* Further lines of the help stand below the first. */
+    for (const char *at = o->help; *at; at++) {
+        fputc(*at, out);
+        if (*at == '\n')
+            fprintf(out, "%28s", "");
+    }
+    fputc('\n', out);
+}
+
+void kc_print_help(const kc_options *options, FILE *out)
+{
+    fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
+            options->about);
+    for (size_t i = 0; i < options->count; i++)
+        print_option(&options->list[i], out);
+    kc_option help = {"help", 'h', KC_FLAG, NULL, NULL, "show this text"};
+    print_option(&help, out);
+}
+
+static const kc_option *find_long(const kc_options *options, const char *name, size_t size)
+{
+    for (size_t i = 0; i < options->count; i++)
+        if (strlen(options->list[i].name) == size &&
+            strncmp(options->list[i].name, name, size) == 0)
+            return &options->list[i];
+    return NULL;
+}
+
+static const kc_option *find_letter(const kc_options *options, char letter)
+{
+    for (size_t i = 0; i < options->count; i++)
+        if (options->list[i].letter == letter)
+            return &options->list[i];
+    return NULL;
+}
+
+static kineto_status unknown_option(const kc_options *options, const char *text, size_t size)
+{
+    const char *best = NULL;
+    size_t best_distance = 3;
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
+    for (size_t i = 0; i < options->count && name[0] == '-'; i++) {
+        size_t d = kc_distance(name + 2, options->list[i].name);
+        if (name[1] == '-' && d < best_distance) {
+            best_distance = d;
+            best = options->list[i].name;
+        }
+    }
+    return kc_usage_error(options->verb, "unknown option '%s'%s%s%s", name,
+                          best ? ": did you mean --" : "", best ? best : "", best ? "?" : "");
+}
+
+static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
+{
+    if (o->type == KC_TEXT) {
+        if (!*text)
+            return kc_usage_error(options->verb, "--%s needs a value, not an empty one", o->name);
+        *(const char **)o->value = text;
+        return KINETO_OK;
+    }
+    char *end = NULL;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || *end || text[0] < '0' || text[0] > '9')
+        return kc_usage_error(options->verb, "--%s needs a whole number, not '%s'", o->name, text);
+    *(uint64_t *)o->value = n;
+    return KINETO_OK;
+}
+
+/* One option at argv[*at]; *at is left on the last word that belongs to it. */
+static kineto_status parse_one(const kc_options *options, int argc, char **argv, int *at)
+{
+    const char *word = argv[*at], *text = NULL;
+    const kc_option *o;
+    size_t size;
+    if (word[1] == '-') {
+        const char *equals = strchr(word, '=');
+        size = equals ? (size_t)(equals - word) : strlen(word);
+        o = find_long(options, word + 2, size - 2);
+        text = equals ? equals + 1 : NULL;
+    } else {
+        size = 2;
+        o = find_letter(options, word[1]);
+        text = word[2] ? word + 2 : NULL;
+    }
+    if (!o)
+        return unknown_option(options, word, size);
+    if (o->type == KC_FLAG) {
+        if (text)
+            return kc_usage_error(options->verb, "--%s takes no value", o->name);
+        *(bool *)o->value = true;
+        return KINETO_OK;
+    }
+    if (!text && ++*at >= argc)
+        return kc_usage_error(options->verb, "--%s needs a value: %s", o->name, o->argument);
+    return set_value(options, o, text ? text : argv[*at]);
+}
+
+static bool asks_for_help(const char *word)
+{
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands)
+{
+    int count = 0;
+    bool only_operands = false;
+    for (int i = 1; i < argc; i++) {
+        bool is_option = !only_operands && argv[i][0] == '-' && argv[i][1];
+        if (is_option && strcmp(argv[i], "--") == 0) {
+            only_operands = true;
+        } else if (is_option && asks_for_help(argv[i])) {
+            kc_print_help(options, stdout);
+            return KINETO_E_NOT_FOUND;
+        } else if (is_option) {
+            kineto_status status = parse_one(options, argc, argv, &i);
+            if (status)
+                return status;
+        } else {
+            argv[1 + count++] = argv[i];
+            only_operands |= options->stop_at_operand;
+        }
+    }
+    argv[1 + count] = NULL; /* argv[argc] is NULL, and count < argc */
+    *operands = count;
+    return KINETO_OK;
+}

@@ -1,0 +1,244 @@
+/* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
+#include "cli/cli.h"
+
+typedef KB_VEC(kc_stat) stat_list;
+
+/* ---- counting --------------------------------------------------------------------------------- */
+
+typedef enum table { TABLE_NONE, TABLE_HOST, TABLE_KERNELS, TABLE_OTHER, TABLE_COUNT } table;
+
+typedef struct counting {
+    kc_summary *s;
+    const kineto_trace *trace;
+    kb_map by_name[TABLE_COUNT]; /* name id → index in the table */
+    uint32_t *track_device;      /* index in devices, or UINT32_MAX */
+    bool failed;
+} counting;
+
+/* What belongs to which table; derived and drawn rows to none. */
+static table table_of(const kineto_activity *a, bool on_device)
+{
+    if (a->form != KINETO_FORM_SLICE || a->kind == KINETO_KIND_GPU_USER_ANNOTATION ||
+        a->kind == KINETO_KIND_OVERHEAD)
+        return TABLE_NONE;
+    if (a->kind == KINETO_KIND_CONCURRENT_KERNEL)
+        return TABLE_KERNELS;
+    if (on_device || a->kind == KINETO_KIND_GPU_MEMCPY || a->kind == KINETO_KIND_GPU_MEMSET)
+        return TABLE_OTHER;
+    return TABLE_HOST;
+}
+
+static stat_list *list_of(kc_summary *s, table t)
+{
+    return t == TABLE_HOST      ? (stat_list *)&s->host
+           : t == TABLE_KERNELS ? (stat_list *)&s->kernels
+                                : (stat_list *)&s->other_device;
+}
+
+static void add_to_table(counting *c, table t, const kineto_activity *a)
+{
+    stat_list *list = list_of(c->s, t);
+    bool created = false;
+    int64_t ns = a->end_ns - a->start_ns;
+    uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
+    if (!at || (created && !kb_vec_push(list, (kc_stat){a->name_id, 0, 0, ns, ns}))) {
+        c->failed = true;
+        return;
+    }
+    kc_stat *stat = &list->data[*at];
+    stat->count++;
+    stat->total_ns += ns;
+    stat->min_ns = KB_MIN(stat->min_ns, ns);
+    stat->max_ns = KB_MAX(stat->max_ns, ns);
+}
+
+/* Rows come by start, so the union of intervals grows at its end only. */
+static void add_busy(kc_device *d, const kineto_activity *a)
+{
+    int64_t from = KB_MAX(a->start_ns, d->busy_until_ns);
+    d->count++;
+    if (a->end_ns > from) {
+        d->busy_ns += a->end_ns - from;
+        d->busy_until_ns = a->end_ns;
+    }
+}
+
+static void count_row(counting *c, kineto_row row)
+{
+    static const char step[] = "ProfilerStep#";
+    kineto_activity a;
+    kineto_trace_get(c->trace, row, &a);
+    c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
+    uint32_t device = c->track_device[a.track];
+    table t = table_of(&a, device != UINT32_MAX);
+    if (t == TABLE_NONE)
+        return;
+    add_to_table(c, t, &a);
+    if (t != TABLE_HOST && device != UINT32_MAX)
+        add_busy(&c->s->devices.data[device], &a);
+    if (t == TABLE_HOST && a.name.size > sizeof step - 1 &&
+        memcmp(a.name.data, step, sizeof step - 1) == 0)
+        c->s->steps++;
+}
+
+static bool find_devices(counting *c)
+{
+    uint32_t tracks = kineto_trace_track_count(c->trace);
+    kb_map by_process = {0};
+    bool ok = true;
+    c->track_device = malloc((tracks + 1u) * sizeof *c->track_device);
+    for (uint32_t i = 0; i < tracks && c->track_device && ok; i++) {
+        kineto_track track;
+        kineto_process process;
+        kineto_trace_track(c->trace, i, &track);
+        kineto_trace_process(c->trace, track.process, &process);
+        c->track_device[i] = UINT32_MAX;
+        if (!process.is_device)
+            continue;
+        bool created = false;
+        uint64_t *at =
+            kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
+        ok = at && (!created ||
+                    kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN}));
+        if (ok)
+            c->track_device[i] = (uint32_t)*at;
+    }
+    kb_map_free(&by_process);
+    return ok && c->track_device;
+}
+
+static int longest_first(const void *left, const void *right)
+{
+    const kc_stat *a = left, *b = right;
+    if (a->total_ns != b->total_ns)
+        return a->total_ns > b->total_ns ? -1 : 1;
+    return a->name_id < b->name_id ? -1 : a->name_id > b->name_id;
+}
+
+static void count_flows(kc_summary *s, const kineto_trace *trace)
+{
+    uint64_t count = kineto_trace_flow_count(trace);
+    for (uint64_t i = 0; i < count; i++) {
+        kineto_flow f;
+        kineto_trace_flow(trace, i, &f);
+        s->flows[KB_MIN(f.type, (uint32_t)KB_COUNT(s->flows) - 1)]++;
+        s->dangling_flows += f.from == KINETO_NO_ROW || f.to == KINETO_NO_ROW;
+    }
+}
+
+kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err)
+{
+    memset(out, 0, sizeof *out);
+    counting c = {.s = out, .trace = trace};
+    out->activities = kineto_trace_count(trace);
+    kineto_trace_window(trace, &out->start_ns, &out->end_ns);
+    const kineto_row *order = kineto_trace_time_order(trace);
+    c.failed = !find_devices(&c) || (!order && out->activities);
+    for (uint64_t i = 0; i < out->activities && !c.failed; i++)
+        count_row(&c, order[i]);
+    for (table t = TABLE_HOST; t < TABLE_COUNT; t++) {
+        stat_list *list = list_of(out, t);
+        if (list->count)
+            qsort(list->data, list->count, sizeof *list->data, longest_first);
+        kb_map_free(&c.by_name[t]);
+    }
+    count_flows(out, trace);
+    free(c.track_device);
+    if (!c.failed)
+        return KINETO_OK;
+    kc_summary_free(out);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void kc_summary_free(kc_summary *s)
+{
+    kb_vec_free(&s->host);
+    kb_vec_free(&s->kernels);
+    kb_vec_free(&s->other_device);
+    kb_vec_free(&s->devices);
+}
+
+double kc_busy_percent(const kc_summary *s, const kc_device *device)
+{
+    int64_t window = s->end_ns - s->start_ns;
+    return window > 0 ? 100.0 * (double)device->busy_ns / (double)window : 0.0;
+}
+
+/* ---- showing ------------------------------------------------------------------------------------- */
+
+static void print_table(const char *title, const kc_stat *stats, size_t count,
+                        const kineto_trace *trace, FILE *out)
+{
+    if (count == 0)
+        return;
+    fprintf(out, "\n  %-44s %10s %12s %12s\n", title, "count", "total", "mean");
+    for (size_t i = 0; i < count && i < KC_TOP; i++) {
+        fputs("  ", out);
+        kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 44);
+        fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
+                kc_duration(stats[i].total_ns).s,
+                kc_duration(stats[i].total_ns / (int64_t)stats[i].count).s);
+    }
+    if (count > KC_TOP)
+        fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
+}
+
+static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *out)
+{
+    for (size_t i = 0; i < s->devices.count; i++) {
+        const kc_device *d = &s->devices.data[i];
+        kineto_process p;
+        kineto_trace_process(trace, d->process, &p);
+        fputs(i ? "  " : "\n  ", out);
+        kc_put_name(out, p.name, 0);
+        if (p.label.size) {
+            fputs(" (", out);
+            kc_put_name(out, p.label, 0);
+            fputc(')', out);
+        }
+        fprintf(out, ": busy %.1f %%, %s activities in %s\n", kc_busy_percent(s, d),
+                kc_count(d->count).s, kc_duration(d->busy_ns).s);
+    }
+}
+
+static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
+{
+    fprintf(out, line->is_loss && line->count ? "  LOST  " : "        ");
+    kc_put_name(out, line->source, 0);
+    fputs(": ", out);
+    kc_put_name(out, line->reason, 0);
+    fprintf(out, ": %s", kc_count(line->count).s);
+    if (line->detail.size) {
+        fputs(" (", out);
+        kc_put_name(out, line->detail, 0);
+        fputc(')', out);
+    }
+    fputc('\n', out);
+}
+
+void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
+{
+    uint32_t count = kineto_trace_ledger_count(trace);
+    uint64_t lost = kineto_trace_lost(trace);
+    fprintf(out, "\n  ledger: %s", lost ? "" : "nothing was lost\n");
+    if (lost)
+        fprintf(out, "%s events are missing from this trace\n", kc_count(lost).s);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        if (all || line.count)
+            print_ledger_line(&line, out);
+    }
+}
+
+void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
+{
+    fprintf(out, "%s activities in a window of %s\n", kc_count(s->activities).s,
+            kc_duration(s->end_ns - s->start_ns).s);
+    print_table("host calls", s->host.data, s->host.count, trace, out);
+    print_table("kernels", s->kernels.data, s->kernels.count, trace, out);
+    print_table("copies and other device work", s->other_device.data, s->other_device.count, trace,
+                out);
+    print_devices(s, trace, out);
+    kc_ledger_print(trace, false, out);
+}

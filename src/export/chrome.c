@@ -1,0 +1,242 @@
+/* Kineto's Chrome JSON (schemaVersion 1): events, one per line, track by track, each track in the
+ * order (start, longer first), so that what encloses comes first.
+ *
+ * Speed comes from texts escaped once: the beginning of an event up to its name, its pid and tid,
+ * and its keys are copied from caches of fixed size; memory does not grow with the file. */
+#include "export/chrome.h"
+
+/* ---- the beginning of an event ----------------------------------------------------------------- */
+
+/* Forms as written; part of the cache's key. */
+typedef enum look {
+    LOOK_SLICE,
+    LOOK_ASYNC,
+    LOOK_ASYNC_END,
+    LOOK_INSTANT,
+    LOOK_GLOBAL,
+    LOOK_COUNTER,
+    LOOK_MEMORY
+} look;
+
+static look look_of(const kt_block *b, uint32_t i)
+{
+    switch (b->form[i]) {
+    case KINETO_FORM_SLICE:
+        break;
+    case KINETO_FORM_ASYNC:
+        return LOOK_ASYNC;
+    case KINETO_FORM_COUNTER:
+        return LOOK_COUNTER;
+    default:
+        if (b->kind[i] == KINETO_KIND_MEMORY)
+            return LOOK_MEMORY;
+        return b->flags[i] & KINETO_ACTIVITY_GLOBAL ? LOOK_GLOBAL : LOOK_INSTANT;
+    }
+    return LOOK_SLICE;
+}
+
+static const char *const openings[] = {
+    [LOOK_SLICE] = "{\"ph\":\"X\"",
+    [LOOK_ASYNC] = "{\"ph\":\"b\"",
+    [LOOK_ASYNC_END] = "{\"ph\":\"e\"",
+    [LOOK_INSTANT] = "{\"ph\":\"i\",\"s\":\"t\"",
+    [LOOK_GLOBAL] = "{\"ph\":\"i\",\"s\":\"g\"",
+    [LOOK_COUNTER] = "{\"ph\":\"C\"",
+    [LOOK_MEMORY] = "{\"ph\":\"i\",\"s\":\"t\"",
+};
+
+/* Category as written; data is NULL where the form has none. */
+static kineto_string category_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
+{
+    if (form == LOOK_COUNTER || form == LOOK_GLOBAL)
+        return (kineto_string){NULL, 0};
+    kineto_string own = kt_category_string(c->trace, b->category[i]);
+    if (form == LOOK_MEMORY && kb_string_equal(own, kb_string("memory")))
+        return kb_string("cpu_instant_event");
+    return own;
+}
+
+static kineto_string name_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
+{
+    return form == LOOK_MEMORY ? kb_string("[memory]") : kineto_trace_string(c->trace, b->name[i]);
+}
+
+/* Any length, straight into the sink. */
+static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, look form)
+{
+    ke_commit(c, out);
+    kineto_string category = category_of(c, b, i, form);
+    kb_sink_write(c->sink, openings[form], strlen(openings[form]));
+    if (category.data) {
+        kb_sink_write(c->sink, ",\"cat\":", 7);
+        ke_write_string(c, category);
+    }
+    kb_sink_write(c->sink, ",\"name\":", 8);
+    ke_write_string(c, name_of(c, b, i, form));
+    return kb_sink_reserve(c->sink, c->room);
+}
+
+/* Fill a slot; false if the text is too long for it. */
+static KB_COLD bool fill_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *b, uint32_t i,
+                              look form)
+{
+    kineto_string category = category_of(c, b, i, form), name = name_of(c, b, i, form);
+    if (category.size + name.size > sizeof slot->text)
+        return false;
+    char text[6 * sizeof slot->text + 64], *at = text;
+    uint64_t replaced = 0;
+    at += snprintf(text, 32, "%s", openings[form]);
+    if (category.data) {
+        KE_PUT(at, ",\"cat\":");
+        at = kb_json_escape(at, category, &replaced);
+    }
+    KE_PUT(at, ",\"name\":");
+    at = kb_json_escape(at, name, &replaced);
+    if ((size_t)(at - text) > sizeof slot->text)
+        return false;
+    slot->size = (uint32_t)(at - text);
+    slot->replaced = (uint32_t)replaced;
+    memcpy(slot->text, text, slot->size);
+    return true;
+}
+
+static inline char *put_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, look form)
+{
+    uint64_t key = b->name[i] | (uint64_t)b->category[i] << 32 | (uint64_t)(form + 1) << 48;
+    uint64_t hash = key * UINT64_C(0x9e3779b97f4a7c15);
+    ke_name_slot *slot = &c->names[hash >> 40 & (KE_NAME_SLOTS - 1)];
+    if (KINETO_UNLIKELY(slot->key != key)) {
+        slot->key = 0;
+        if (!fill_slot(c, slot, b, i, form))
+            return write_opening(c, out, b, i, form);
+        slot->key = key;
+    }
+    c->replaced += slot->replaced;
+    return ke_copy(out, slot->text, slot->size);
+}
+
+/* ---- events ------------------------------------------------------------------------------------ */
+
+static char *put_hex_id(char *out, uint64_t id)
+{
+    return out + snprintf(out, 32, ",\"id\":\"0x%llx\"", (unsigned long long)id);
+}
+
+/* "e", right behind its "b". */
+static KB_COLD char *put_async_end(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+                                   uint64_t id, const ke_place *place)
+{
+    KE_PUT(out, "},\n");
+    out = put_opening(c, out, b, i, LOOK_ASYNC_END);
+    out = put_hex_id(out, id);
+    out = ke_copy(out, place->text, place->size);
+    return kb_json_format_us(out, (int64_t)((uint64_t)b->end_ns[i] - (uint64_t)c->base_ns));
+}
+
+static char *put_row(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kineto_row row,
+                     const ke_place *place)
+{
+    look form = look_of(b, i);
+    uint64_t async_id = 0;
+    out = put_opening(c, out, b, i, form);
+    if (form == LOOK_ASYNC) {
+        async_id = kt_async_id(c->trace, row);
+        out = put_hex_id(out, async_id);
+    }
+    out = ke_copy(out, place->text, place->size);
+    out = kb_json_format_us(out, (int64_t)((uint64_t)b->start_ns[i] - (uint64_t)c->base_ns));
+    if (form == LOOK_SLICE) {
+        KE_PUT(out, ",\"dur\":");
+        out = kb_json_format_us(out, (int64_t)((uint64_t)b->end_ns[i] - (uint64_t)b->start_ns[i]));
+    }
+    out = ke_put_args(c, out, b, i);
+    if (form == LOOK_ASYNC)
+        out = put_async_end(c, out, b, i, async_id, place);
+    KE_PUT(out, "},\n");
+    return out;
+}
+
+static void write_track(ke_chrome *c, uint32_t index)
+{
+    const ke_track *track = &c->tracks[index];
+    const kineto_row *rows = kineto_trace_track_rows(c->trace, index);
+    bool lanes = track->view.lane_count > 1;
+    for (uint64_t n = 0; n < track->view.count; n++) {
+        kineto_row row = rows[n];
+        const kt_block *b = kt_block_at(c->trace, (uint32_t)(row / KT_BLOCK_ROWS));
+        uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
+        const ke_place *place = &track->places[lanes ? kineto_trace_lane(c->trace, row) : 0];
+        char *out = kb_sink_reserve(c->sink, c->room);
+        out = put_row(c, out, b, i, row, place);
+        if (KINETO_UNLIKELY(c->flow_rows != NULL))
+            out = ke_put_flows(c, out, row, place, b->start_ns[i]);
+        ke_commit(c, out);
+    }
+    c->written += track->view.count;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------- */
+
+static void release(ke_chrome *c)
+{
+    free(c->names);
+    free(c->keys);
+    free(c->pids);
+    free(c->pid_numbers);
+    free(c->tracks);
+    free(c->flows);
+    free(c->flow_rows);
+    kb_vec_free(&c->members);
+    kb_vec_free(&c->keys_text);
+    kb_arena_free(&c->arena);
+}
+
+static void report(const ke_chrome *c, uint64_t bytes, kineto_export_result *result)
+{
+    if (!result)
+        return;
+    kineto_export_result all = {result->size, c->written, bytes, c->replaced};
+    memcpy(result, &all, KB_MIN(result->size, sizeof all));
+}
+
+kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
+                              kineto_export_result *result, kineto_error *err)
+{
+    ke_chrome c = {.trace = trace, .sink = sink};
+    uint64_t before = kb_sink_bytes(sink);
+    kb_json_init(&c.json, sink);
+    c.names = calloc(KE_NAME_SLOTS, sizeof *c.names);
+    c.keys = calloc(KE_KEY_SLOTS, sizeof *c.keys);
+    bool ok = c.names && c.keys && ke_plan(&c) && ke_plan_flows(&c);
+    if (ok) {
+        ke_write_head(&c);
+        ke_write_rows_meta(&c);
+        for (uint32_t i = 0; i < kineto_trace_track_count(trace); i++)
+            write_track(&c, i);
+        ke_write_tail(&c, trace_name);
+        report(&c, kb_sink_bytes(sink) - before, result);
+    }
+    ok = ok && !c.out_of_memory;
+    release(&c);
+    if (!ok)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
+                       (unsigned long long)kineto_trace_count(trace));
+    return KINETO_OK; /* what the sink met, its close says */
+}
+
+kineto_status kineto_export_chrome(const kineto_trace *trace, const char *path,
+                                   kineto_export_result *result, kineto_error *err)
+{
+    kb_sink *sink = NULL;
+    if (!trace || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a trace");
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status != KINETO_OK)
+        return status;
+    status = ke_chrome_write(trace, sink, path, result, err);
+    if (status != KINETO_OK) {
+        kb_sink_abort(sink);
+        return status;
+    }
+    return kb_sink_close(sink, err);
+}

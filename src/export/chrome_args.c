@@ -1,0 +1,472 @@
+/* The "args" of an event. Two ways: packed arguments in the order they were put, at full speed; and
+ * the careful way for all else: an order that depends on the kind, verbatim JSON, keys that are
+ * repeated or need care, arguments of any size. No object ever gets the same key twice: a second
+ * one becomes "key (2)". */
+#include "export/chrome.h"
+
+#include "trace/json_text.h"
+
+#define KINDS(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
+/* Activities whose arguments have a fixed order, with "correlation" in the middle. */
+#define DEVICE_KINDS (KINDS(CONCURRENT_KERNEL) | KINDS(GPU_MEMCPY) | KINDS(GPU_MEMSET))
+#define CALL_KINDS (KINDS(RUNTIME) | KINDS(DRIVER) | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
+
+static const char *const device_order[] = {
+    "External id", "queued", "device", "fromDevice", "inDevice", "toDevice", "fromContext",
+    "inContext", "toContext", "context", "stream", "correlation", "bytes",
+    "memory bandwidth (GB/s)", "registers per thread", "shared memory", "blocks per SM",
+    "warps per SM", "grid", "block", "est. achieved occupancy %", "occupancy", "graph id",
+    "graph node id", "priority", "channel", "channel_type"};
+static const char *const call_order[] = {
+    "External id", "cbid", "cuda_sync_kind", "event_id", "wait_on_stream",
+    "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id", "stream", "correlation",
+    "device", "context"};
+static const char *const plain_order[] = {"External id"};
+#define MAX_RANKS 32
+
+/* What the columns of a row add to its args. */
+static uint32_t columns_of(const kt_block *b, uint32_t i)
+{
+    uint32_t columns = 0, flags = b->flags[i];
+    if (b->form[i] == KINETO_FORM_COUNTER)
+        return 0; /* its args are series */
+    if (b->external_id[i])
+        columns |= KE_COLUMN_EXTERNAL;
+    if (b->correlation_id[i])
+        columns |= KE_COLUMN_CORRELATION;
+    if (flags & KINETO_ACTIVITY_OPEN_END)
+        columns |= KE_COLUMN_FINISHED;
+    if (flags & KINETO_ACTIVITY_OPEN_START)
+        columns |= KE_COLUMN_STARTED;
+    if (flags & KINETO_ACTIVITY_ARGS_LOST)
+        columns |= KE_COLUMN_LOST;
+    if (KINETO_KIND_BIT(b->kind[i]) & (DEVICE_KINDS | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT)))
+        columns |= KE_COLUMN_PLACE;
+    return columns;
+}
+
+static uint16_t column_of_key(kineto_string key)
+{
+    static const struct {
+        const char *key;
+        uint16_t column;
+    } known[] = {{"External id", KE_COLUMN_EXTERNAL},
+                 {"correlation", KE_COLUMN_CORRELATION},
+                 {"finished", KE_COLUMN_FINISHED},
+                 {"started", KE_COLUMN_STARTED},
+                 {"arguments lost", KE_COLUMN_LOST}};
+    for (size_t i = 0; i < KB_COUNT(known); i++)
+        if (kb_string_equal(key, kb_string(known[i].key)))
+            return known[i].column;
+    return 0;
+}
+
+/* ---- the fast way ------------------------------------------------------------------------------ */
+
+/* Slot of a key, stamped as used by this event; NULL if the careful way must be taken. */
+static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns);
+
+static KB_COLD bool fill_key(ke_chrome *c, ke_key_slot *slot, uint32_t key)
+{
+    kineto_string name = kineto_trace_string(c->trace, key);
+    char text[6 * sizeof slot->text + 8], *at = text;
+    uint64_t replaced = 0;
+    if (slot->stamp == c->stamp || name.size + 4 > sizeof slot->text)
+        return false;
+    *at++ = ',';
+    at = kb_json_escape(at, name, &replaced);
+    *at++ = ':';
+    if (replaced || (size_t)(at - text) > sizeof slot->text)
+        return false;
+    slot->key = key + 1;
+    slot->size = (uint16_t)(at - text);
+    slot->columns = column_of_key(name);
+    memcpy(slot->text, text, slot->size);
+    return true;
+}
+
+static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns)
+{
+    ke_key_slot *slot = &c->keys[key & (KE_KEY_SLOTS - 1)];
+    if (KINETO_UNLIKELY(slot->key != key + 1) && !fill_key(c, slot, key))
+        return NULL;
+    if (KINETO_UNLIKELY(slot->stamp == c->stamp || (slot->columns & columns)))
+        return NULL;
+    slot->stamp = c->stamp;
+    return slot;
+}
+
+static inline char *put_value(char *out, const kt_arg *arg, uint64_t *replaced)
+{
+    switch (arg->type) {
+    case KINETO_ARG_INT:
+        return kb_json_format_int(out, arg->i);
+    case KINETO_ARG_UINT:
+        return kb_json_format_uint(out, arg->u);
+    case KINETO_ARG_DOUBLE:
+        return kb_json_format_double(out, arg->d);
+    case KINETO_ARG_BOOL:
+        return arg->u ? (KE_PUT(out, "true"), out) : (KE_PUT(out, "false"), out);
+    case KINETO_ARG_STRING:
+        return kb_json_escape(out, arg->text, replaced);
+    default:
+        memcpy(out, arg->text.data, arg->text.size);
+        return out + arg->text.size;
+    }
+}
+
+/* `,"name":false` for what the flags say. */
+static char *put_flags(char *out, uint32_t columns)
+{
+    if (columns & KE_COLUMN_FINISHED)
+        KE_PUT(out, ",\"finished\":false");
+    if (columns & KE_COLUMN_STARTED)
+        KE_PUT(out, ",\"started\":false");
+    if (columns & KE_COLUMN_LOST)
+        KE_PUT(out, ",\"arguments lost\":true");
+    return out;
+}
+
+/* NULL: nothing was written, take the careful way. Every member begins with a comma; the first one
+ * then becomes the opening brace. */
+static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, uint32_t columns)
+{
+    uint64_t replaced = 0;
+    KE_PUT(out, ",\"args\":");
+    char *first = out;
+    if (columns & KE_COLUMN_EXTERNAL) {
+        KE_PUT(out, ",\"External id\":");
+        out = kb_json_format_uint(out, b->external_id[i]);
+    }
+    c->stamp++;
+    kt_args args = kt_args_of(b, i);
+    kt_arg arg;
+    while (kt_args_step(&args, &arg)) {
+        const ke_key_slot *slot = use_key(c, arg.key, columns);
+        if (KINETO_UNLIKELY(!slot))
+            return NULL;
+        memcpy(out, slot->text, sizeof slot->text);
+        out = put_value(out + slot->size, &arg, &replaced);
+    }
+    if (columns & KE_COLUMN_CORRELATION) {
+        KE_PUT(out, ",\"correlation\":");
+        out = kb_json_format_uint(out, b->correlation_id[i]);
+    }
+    if (KINETO_UNLIKELY(columns & (KE_COLUMN_FINISHED | KE_COLUMN_STARTED | KE_COLUMN_LOST)))
+        out = put_flags(out, columns);
+    c->replaced += replaced;
+    if (out == first)
+        return out - (sizeof ",\"args\":" - 1);
+    *first = '{';
+    *out++ = '}';
+    return out;
+}
+
+/* ---- the careful way: collecting --------------------------------------------------------------- */
+
+static bool give_up(ke_chrome *c)
+{
+    c->out_of_memory = true;
+    return false;
+}
+
+/* Add a member; its key is escaped here. */
+static bool add(ke_chrome *c, kineto_string key, const kt_arg *arg)
+{
+    ke_member m = {.key_at = c->keys_text.count, .arg = *arg};
+    if (key.size > SIZE_MAX / 8 ||
+        !kb_vec_reserve(&c->keys_text, c->keys_text.count + 6 * key.size + 2))
+        return give_up(c);
+    char *from = c->keys_text.data + m.key_at;
+    m.key_size = (size_t)(kb_json_escape(from, key, &c->replaced) - from);
+    c->keys_text.count += m.key_size;
+    return kb_vec_push(&c->members, m) || give_up(c);
+}
+
+static bool add_uint(ke_chrome *c, const char *key, uint64_t value)
+{
+    return add(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_UINT, .u = value});
+}
+
+static bool add_bool(ke_chrome *c, const char *key, bool value)
+{
+    return add(c, kb_string(key), &(kt_arg){.type = KINETO_ARG_BOOL, .u = value});
+}
+
+static bool add_packed(ke_chrome *c, const kt_block *b, uint32_t i)
+{
+    kt_args args = kt_args_of(b, i);
+    kt_arg arg;
+    while (kt_args_step(&args, &arg))
+        if (!add(c, kineto_trace_string(c->trace, arg.key), &arg))
+            return false;
+    return true;
+}
+
+/* A verbatim value stays as it is written. */
+static bool add_verbatim(ke_chrome *c, kineto_string object, uint32_t flags)
+{
+    kt_scan scan = kt_scan_of(object);
+    bool first = true, ok = kt_scan_open(&scan, '{');
+    kineto_string raw;
+    kt_arg arg = {.type = KINETO_ARG_JSON};
+    while (ok && kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &raw) || !kt_scan_value(&scan, &arg.text))
+            break;
+        char *key = malloc(raw.size + 1);
+        if (!key)
+            return give_up(c);
+        uint64_t replaced = 0;
+        size_t size = (size_t)(kt_json_unescape(key, raw, &replaced) - key);
+        if (!kt_args_member_is_column((kineto_string){key, size}, arg.text, flags))
+            ok = add(c, (kineto_string){key, size}, &arg);
+        free(key);
+    }
+    return ok;
+}
+
+static bool has_key(const ke_chrome *c, const char *key)
+{
+    size_t size = strlen(key);
+    for (size_t i = 0; i < c->members.count; i++) {
+        const ke_member *m = &c->members.data[i];
+        const char *text = c->keys_text.data + m->key_at;
+        if (m->key_size == size + 2 && memcmp(text + 1, key, size) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Tools look for the device and stream of device work among the args. */
+static bool add_place(ke_chrome *c, const kt_block *b, uint32_t i)
+{
+    const kineto_track *track = &c->tracks[b->track[i]].view;
+    kineto_process process;
+    kineto_trace_process(c->trace, track->process, &process);
+    if (!process.is_device || track->type != KINETO_TRACK_STREAM)
+        return true;
+    kt_arg device = {.type = KINETO_ARG_INT, .i = process.pid};
+    kt_arg stream = {.type = KINETO_ARG_INT, .i = track->id};
+    return (has_key(c, "device") || add(c, kb_string("device"), &device)) &&
+           (has_key(c, "stream") || add(c, kb_string("stream"), &stream));
+}
+
+/* Columns first, so that in a conflict it is the argument that is renamed. */
+static bool collect(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
+{
+    bool json = kt_args_form_of(b, i) == KT_ARGS_JSON;
+    c->members.count = 0;
+    c->keys_text.count = 0;
+    if (columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
+        return false;
+    if (!(json ? add_verbatim(c, kt_args_verbatim_of(b, i), b->flags[i]) : add_packed(c, b, i)))
+        return false;
+    if (columns & KE_COLUMN_PLACE && !add_place(c, b, i))
+        return false;
+    return !c->out_of_memory;
+}
+
+static bool collect_rest(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
+{
+    if (columns & KE_COLUMN_CORRELATION && !add_uint(c, "correlation", b->correlation_id[i]))
+        return false;
+    if (columns & KE_COLUMN_FINISHED && !add_bool(c, "finished", false))
+        return false;
+    if (columns & KE_COLUMN_STARTED && !add_bool(c, "started", false))
+        return false;
+    return !(columns & KE_COLUMN_LOST) || add_bool(c, "arguments lost", true);
+}
+
+/* ---- the careful way: unique keys -------------------------------------------------------------- */
+
+static kineto_string key_of(const ke_chrome *c, const ke_member *m)
+{
+    return (kineto_string){c->keys_text.data + m->key_at, m->key_size};
+}
+
+/* Put a number behind a key, before its closing quote. */
+static bool rename_key(ke_chrome *c, ke_member *m, size_t original_size, uint64_t number)
+{
+    char suffix[32];
+    int size = snprintf(suffix, sizeof suffix, " (%llu)\"", (unsigned long long)number);
+    if (!kb_vec_reserve(&c->keys_text, c->keys_text.count + original_size + (size_t)size))
+        return give_up(c);
+    char *to = c->keys_text.data + c->keys_text.count;
+    memcpy(to, c->keys_text.data + m->key_at, original_size - 1);
+    memcpy(to + original_size - 1, suffix, (size_t)size);
+    m->key_at = c->keys_text.count;
+    m->key_size = original_size - 1 + (size_t)size;
+    c->keys_text.count += m->key_size;
+    return true;
+}
+
+/* Seen so far: hash of the key → next number to try. Equal hashes count as equal keys. */
+static bool make_unique(ke_chrome *c, kb_map *seen, ke_member *m)
+{
+    size_t original = m->key_size;
+    kineto_string key = key_of(c, m);
+    uint64_t hash = kb_hash(key.data, key.size), number;
+    bool created;
+    uint64_t *next = kb_map_insert(seen, hash, 2, &created);
+    if (!next)
+        return give_up(c);
+    for (number = *next; !created; number++) {
+        if (!rename_key(c, m, original, number))
+            return false;
+        key = key_of(c, m);
+        if (!kb_map_insert(seen, kb_hash(key.data, key.size), 2, &created))
+            return give_up(c);
+    }
+    *kb_map_find(seen, hash) = number; /* the table may have moved */
+    return true;
+}
+
+static bool same_key(const ke_chrome *c, size_t a, size_t b)
+{
+    return kb_string_equal(key_of(c, &c->members.data[a]), key_of(c, &c->members.data[b]));
+}
+
+/* Few members are compared with each other, which is what happens; many go through the map. */
+static bool all_unique(const ke_chrome *c)
+{
+    if (c->members.count > 48)
+        return false;
+    for (size_t i = 1; i < c->members.count; i++)
+        for (size_t k = 0; k < i; k++)
+            if (same_key(c, i, k))
+                return false;
+    return true;
+}
+
+/* Columns take their keys first, wherever they stand. */
+static bool unique_keys(ke_chrome *c, size_t first_column, size_t count)
+{
+    kb_map seen = {0};
+    bool ok = true;
+    if (all_unique(c))
+        return true;
+    for (size_t i = first_column; ok && i < count; i++)
+        ok = make_unique(c, &seen, &c->members.data[i]);
+    for (size_t i = 0; ok && i < first_column; i++)
+        ok = make_unique(c, &seen, &c->members.data[i]);
+    kb_map_free(&seen);
+    return ok;
+}
+
+/* ---- the careful way: writing ------------------------------------------------------------------ */
+
+void ke_write_string(ke_chrome *c, kineto_string s)
+{
+    kb_json json;
+    kb_json_init(&json, c->sink);
+    kb_json_string(&json, s);
+    c->replaced += json.replaced_bytes;
+}
+
+/* JSON text without the white space between its tokens, so that events stay on their lines. */
+static void write_compact(kb_sink *sink, kineto_string json)
+{
+    const char *at = json.data, *end = json.data + json.size, *from = at;
+    for (bool inside = false; at < end; at++) {
+        if (*at == '"') {
+            inside = !inside;
+        } else if (inside && *at == '\\') {
+            at++;
+        } else if (!inside && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
+            kb_sink_write(sink, from, (size_t)(at - from));
+            from = at + 1;
+        }
+    }
+    kb_sink_write(sink, from, (size_t)(end - from));
+}
+
+static void write_member(ke_chrome *c, const ke_member *m, char before)
+{
+    kineto_string key = key_of(c, m);
+    kb_sink_write(c->sink, &before, 1);
+    kb_sink_write(c->sink, key.data, key.size);
+    kb_sink_write(c->sink, ":", 1);
+    if (m->arg.type == KINETO_ARG_STRING) {
+        ke_write_string(c, m->arg.text);
+    } else if (m->arg.type > KINETO_ARG_STRING) {
+        write_compact(c->sink, m->arg.text);
+    } else {
+        char *out = kb_sink_reserve(c->sink, 64);
+        ke_commit(c, put_value(out, &m->arg, NULL));
+    }
+}
+
+static size_t rank_of(kineto_string escaped, const char *const *order, size_t ranks)
+{
+    for (size_t i = 0; i < ranks; i++) {
+        size_t size = strlen(order[i]);
+        if (escaped.size == size + 2 && memcmp(escaped.data + 1, order[i], size) == 0)
+            return i;
+    }
+    return ranks;
+}
+
+/* Members with a rank in the order of ranks, then all others as they came. */
+static void write_members(ke_chrome *c, const char *const *order, size_t ranks)
+{
+    const ke_member *ranked[MAX_RANKS] = {NULL};
+    char before = '{';
+    for (size_t i = 0; i < c->members.count; i++) {
+        size_t rank = rank_of(key_of(c, &c->members.data[i]), order, ranks);
+        if (rank < ranks)
+            ranked[rank] = &c->members.data[i];
+    }
+    for (size_t i = 0; i < ranks; i++) {
+        if (!ranked[i])
+            continue;
+        write_member(c, ranked[i], before);
+        before = ',';
+    }
+    for (size_t i = 0; i < c->members.count; i++) {
+        const ke_member *m = &c->members.data[i];
+        size_t rank = rank_of(key_of(c, m), order, ranks);
+        if (rank < ranks)
+            continue;
+        write_member(c, m, before);
+        before = ',';
+    }
+}
+
+static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+                                   uint32_t columns)
+{
+    if (!collect(c, b, i, columns & (KE_COLUMN_EXTERNAL | KE_COLUMN_PLACE)))
+        return out;
+    size_t first_column = c->members.count;
+    if (!collect_rest(c, b, i, columns) || !unique_keys(c, first_column, c->members.count))
+        return out;
+    if (!c->members.count)
+        return out;
+    uint64_t kind = KINETO_KIND_BIT(b->kind[i]);
+    KE_PUT(out, ",\"args\":");
+    ke_commit(c, out);
+    if (kind & DEVICE_KINDS)
+        write_members(c, device_order, KB_COUNT(device_order));
+    else if (kind & CALL_KINDS)
+        write_members(c, call_order, KB_COUNT(call_order));
+    else
+        write_members(c, plain_order, KB_COUNT(plain_order));
+    kb_sink_write(c->sink, "}", 1);
+    return kb_sink_reserve(c->sink, c->room);
+}
+
+char *ke_put_args(ke_chrome *c, char *out, const kt_block *b, uint32_t i)
+{
+    uint32_t columns = columns_of(b, i);
+    uint64_t bytes = b->args[i] & 0xffffff;
+    if (!columns && !bytes)
+        return out;
+    bool ordered = KINETO_KIND_BIT(b->kind[i]) & (DEVICE_KINDS | CALL_KINDS);
+    if (KINETO_LIKELY(!ordered && bytes <= KE_FAST_ARGS &&
+                      kt_args_form_of(b, i) != KT_ARGS_JSON)) {
+        char *end = put_fast(c, out, b, i, columns);
+        if (KINETO_LIKELY(end != NULL))
+            return end;
+    }
+    return put_carefully(c, out, b, i, columns);
+}

@@ -1,0 +1,97 @@
+/* Flow events: written right behind the row they bind to, at its place and start. An arrow of
+ * which one end was not recorded is not drawn. */
+#include "export/chrome.h"
+
+static int compare(const void *left, const void *right)
+{
+    const ke_flow_end *a = left, *b = right;
+    if (a->row != b->row)
+        return a->row < b->row ? -1 : 1;
+    if (a->start != b->start)
+        return a->start ? -1 : 1;
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return a->id < b->id ? -1 : a->id > b->id;
+}
+
+/* One start may have many finishes, and is written once. */
+static size_t drop_repeated(ke_flow_end *ends, size_t count)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!kept || compare(&ends[kept - 1], &ends[i]) != 0)
+            ends[kept++] = ends[i];
+    return kept;
+}
+
+bool ke_plan_flows(ke_chrome *c)
+{
+    uint64_t flows = kineto_trace_flow_count(c->trace), rows = kineto_trace_count(c->trace);
+    if (!flows)
+        return true;
+    c->flows = malloc(2 * flows * sizeof *c->flows);
+    c->flow_rows = calloc(rows / 64 + 1, sizeof *c->flow_rows);
+    if (!c->flows || !c->flow_rows)
+        return false;
+    for (uint64_t i = 0; i < flows; i++) {
+        kineto_flow f;
+        kineto_trace_flow(c->trace, i, &f);
+        if (f.from >= rows || f.to >= rows)
+            continue;
+        c->flows[c->flow_count++] = (ke_flow_end){f.from, f.id, f.type, true};
+        c->flows[c->flow_count++] = (ke_flow_end){f.to, f.id, f.type, false};
+        c->flow_rows[f.from / 64] |= UINT64_C(1) << f.from % 64;
+        c->flow_rows[f.to / 64] |= UINT64_C(1) << f.to % 64;
+    }
+    qsort(c->flows, c->flow_count, sizeof *c->flows, compare);
+    c->flow_count = drop_repeated(c->flows, c->flow_count);
+    return true;
+}
+
+static size_t first_of_row(const ke_chrome *c, kineto_row row)
+{
+    size_t low = 0, high = c->flow_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (c->flows[middle].row < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static char *put_name(char *out, uint32_t type)
+{
+    if (type == KINETO_FLOW_ASYNC_CPU_GPU)
+        KE_PUT(out, ",\"cat\":\"ac2g\",\"name\":\"ac2g\"");
+    else if (type == KINETO_FLOW_FWD_BWD)
+        KE_PUT(out, ",\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"");
+    else
+        KE_PUT(out, ",\"cat\":\"flow\",\"name\":\"flow\"");
+    return out;
+}
+
+char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place,
+                   int64_t start_ns)
+{
+    if (!(c->flow_rows[row / 64] >> row % 64 & 1))
+        return out;
+    for (size_t i = first_of_row(c, row); i < c->flow_count && c->flows[i].row == row; i++) {
+        const ke_flow_end *f = &c->flows[i];
+        ke_commit(c, out);
+        out = kb_sink_reserve(c->sink, c->room);
+        if (f->start)
+            KE_PUT(out, "{\"ph\":\"s\",\"id\":");
+        else
+            KE_PUT(out, "{\"ph\":\"f\",\"id\":");
+        out = kb_json_format_uint(out, f->id);
+        out = ke_copy(out, place->text, place->size);
+        out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
+        out = put_name(out, f->type);
+        if (!f->start)
+            KE_PUT(out, ",\"bp\":\"e\"");
+        KE_PUT(out, "},\n");
+    }
+    return out;
+}

@@ -1,0 +1,171 @@
+/* Packed arguments and texts: measuring, validating, walking. Everything here is bounds-checked:
+ * the words come from other processes. */
+#include "format/decode.h"
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id)
+{
+    const kineto_string nothing = {"", 0};
+    if (id == 0 || id >= words)
+        return nothing;
+    uint64_t header = kb_load_acquire(&dictionary[id]);
+    uint32_t entry_words = (uint32_t)(header >> 8 & 0xffffff);
+    uint64_t size = header >> 32;
+    if ((header & 0xff) != KF_ENTRY_STRING || entry_words == 0 || entry_words > words - id ||
+        size > (uint64_t)(entry_words - 1) * 8)
+        return nothing;
+    return (kineto_string){(const char *)&dictionary[id + 1], (size_t)size};
+}
+
+/* Words of a text, 0 if it runs over the end. */
+static uint32_t text_words(const uint64_t *text, uint32_t words)
+{
+    if (words == 0)
+        return 0;
+    if (text[0] >> 32)
+        return 1;
+    uint64_t need = 1 + ((text[0] & UINT32_MAX) + 7) / 8;
+    return need <= words ? (uint32_t)need : 0;
+}
+
+kineto_string kf_text(const kf_input *input, const uint64_t **words)
+{
+    const uint64_t *text = *words;
+    uint32_t size = (uint32_t)text[0], id = (uint32_t)(text[0] >> 32);
+    *words = text + 1;
+    if (id)
+        return kf_dictionary_string(input->dictionary, input->dictionary_words, id);
+    *words += ((uint64_t)size + 7) / 8;
+    return (kineto_string){(const char *)(text + 1), size};
+}
+
+kineto_string kf_entry_text(const uint8_t *payload, size_t size, size_t *at)
+{
+    uint32_t bytes;
+    if (*at > size || size - *at < sizeof bytes)
+        return (kineto_string){"", 0};
+    memcpy(&bytes, payload + *at, sizeof bytes);
+    if (size - *at - sizeof bytes < bytes) {
+        *at = size;
+        return (kineto_string){"", 0};
+    }
+    kineto_string text = {(const char *)payload + *at + sizeof bytes, bytes};
+    *at += sizeof bytes + bytes;
+    return text;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+static uint32_t strings_words(const uint64_t *value, uint32_t words)
+{
+    uint32_t at = 1;
+    for (uint64_t left = value[0]; left; left--) {
+        uint32_t n = text_words(value + at, words - at);
+        if (n == 0)
+            return 0;
+        at += n;
+    }
+    return at;
+}
+
+static uint32_t shapes_words(const uint64_t *value, uint32_t words)
+{
+    uint64_t count = value[0];
+    if (count > (uint64_t)(words - 1) * 4)
+        return 0;
+    uint64_t need = 1 + (count + 3) / 4;
+    for (uint64_t i = 0; i < count; i++)
+        need += value[1 + i / 4] >> (i % 4 * 16) & 0xffff;
+    return need <= words ? (uint32_t)need : 0;
+}
+
+uint32_t kf_value_words(uint32_t type, const uint64_t *value, uint32_t words)
+{
+    if (words == 0)
+        return 0;
+    switch (type) {
+    case KINETO_ARG_INT:
+    case KINETO_ARG_UINT:
+    case KINETO_ARG_DOUBLE:
+    case KINETO_ARG_BOOL:
+        return 1;
+    case KINETO_ARG_STRING:
+    case KINETO_ARG_JSON:
+        return text_words(value, words);
+    case KINETO_ARG_INTS:
+        return value[0] <= words - 1 ? 1 + (uint32_t)value[0] : 0;
+    case KINETO_ARG_STRINGS:
+        return strings_words(value, words);
+    case KINETO_ARG_SHAPES:
+        return shapes_words(value, words);
+    default:
+        return 0;
+    }
+}
+
+bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t count)
+{
+    if (site->fixed_args || !site->known)
+        return !site->known || count == site->arg_count;
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < site->arg_count; i++) {
+        uint32_t n = kf_value_words(site->arg_types[i], words + at, count - at);
+        if (n == 0)
+            return false;
+        at += n;
+    }
+    return at == count;
+}
+
+bool kf_loose_args_valid(const uint64_t *words, uint32_t count)
+{
+    for (uint32_t at = 0; at < count;) {
+        uint32_t type = (uint32_t)(words[at] >> 32 & 0xff);
+        uint32_t n = kf_value_words(type, words + at + 1, count - at - 1);
+        if (n == 0)
+            return false;
+        at += 1 + n;
+    }
+    return true;
+}
+
+/* ---- walking --------------------------------------------------------------------------------- */
+
+void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *input)
+{
+    *it = (kf_args_iterator){.args = *args,
+                             .dictionary = input->dictionary,
+                             .dictionary_words = input->dictionary_words};
+}
+
+static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
+{
+    const kf_site *site = it->args.site;
+    if (it->index >= site->arg_count)
+        return false;
+    arg->name = site->arg_names[it->index];
+    arg->type = site->arg_types[it->index];
+    it->index++;
+    return true;
+}
+
+static bool next_loose(kf_args_iterator *it, kf_arg *arg)
+{
+    uint64_t word = it->args.words[it->position++];
+    arg->name = kf_dictionary_string(it->dictionary, it->dictionary_words, (uint32_t)word);
+    arg->type = (uint32_t)(word >> 32 & 0xff);
+    return true;
+}
+
+bool kf_args_next(kf_args_iterator *it, kf_arg *arg)
+{
+    if (!it->args.words || it->position >= it->args.word_count)
+        return false;
+    if (!(it->args.site ? next_of_site(it, arg) : next_loose(it, arg)))
+        return false;
+    arg->value = it->args.words + it->position;
+    arg->word_count = kf_value_words(arg->type, arg->value, it->args.word_count - it->position);
+    it->position += arg->word_count;
+    return arg->word_count != 0;
+}

@@ -1,0 +1,180 @@
+/* The optional parts of events, and asynchronous ranges, whose two ends may come from different
+ * cursors and are joined when everything has been read. */
+#include "format/decode.h"
+
+/* ---- parts ----------------------------------------------------------------------------------- */
+
+/* One word if the bit is set; false when there is none left. */
+static bool take_word(uint32_t props, uint32_t bit, const uint64_t **at, const uint64_t *end,
+                      uint64_t *out)
+{
+    if (!(props & bit))
+        return true;
+    if (*at == end)
+        return false;
+    *out = *(*at)++;
+    return true;
+}
+
+static bool take_name(const kf_input *input, const uint64_t **at, const uint64_t *end,
+                      kineto_string *name)
+{
+    uint32_t left = (uint32_t)(end - *at);
+    if (kf_value_words(KINETO_ARG_STRING, *at, left) == 0)
+        return false;
+    *name = kf_text(input, at);
+    return true;
+}
+
+bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uint32_t first,
+                    kf_parts_view *out)
+{
+    const uint64_t *at = record + first, *end = record + words;
+    uint32_t props = kf_header_aux(record[0]) >> 8;
+    const kf_site *site = kf_site_of(sites, kf_header_id(record[0]));
+    *out = (kf_parts_view){.site = site, .name = site->name};
+    if (props == 0)
+        return first == words;
+    if (!take_word(props, KF_PROP_CORRELATION, &at, end, &out->correlation_id) ||
+        !take_word(props, KF_PROP_EXTERNAL, &at, end, &out->external_id))
+        return false;
+    if ((props & KF_PROP_NAME) && !take_name(sites->input, &at, end, &out->name))
+        return false;
+    if (props & KF_PROP_ARGS_LOST)
+        out->flags |= KF_EVENT_ARGS_LOST;
+    if (!(props & KF_PROP_ARGS))
+        return at == end;
+    if (!site->known) {
+        out->flags |= KF_EVENT_ARGS_LOST;
+        return true;
+    }
+    out->args = (kf_args){at, (uint32_t)(end - at), site};
+    return kf_site_args_valid(site, at, out->args.word_count);
+}
+
+void kf_event_set_parts(kf_event *event, const kf_parts_view *parts)
+{
+    event->site = parts->site;
+    event->kind = parts->site->kind;
+    event->name = parts->name;
+    event->correlation_id = parts->correlation_id;
+    event->external_id = parts->external_id;
+    event->args = parts->args;
+    event->flags |= parts->flags;
+}
+
+/* ---- halves ---------------------------------------------------------------------------------- */
+
+bool kf_half_add(kf_halves *halves, kf_half half, const uint64_t *record, uint32_t words)
+{
+    uint64_t *copy = kb_arena_alloc(&halves->arena, words * sizeof *copy, sizeof *copy);
+    if (!copy)
+        return false;
+    memcpy(copy, record, words * sizeof *copy);
+    half.record = copy;
+    half.order = halves->list.count;
+    return kb_vec_push(&halves->list, half);
+}
+
+void kf_halves_free(kf_halves *halves)
+{
+    kb_vec_free(&halves->list);
+    kb_arena_free(&halves->arena);
+}
+
+#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
+
+static int compare_keys(const kf_half *a, const kf_half *b)
+{
+    int order = COMPARE(a->pid, b->pid);
+    if (!order)
+        order = COMPARE(a->site, b->site);
+    return order ? order : COMPARE(a->id, b->id);
+}
+
+static int compare_halves(const void *left, const void *right)
+{
+    const kf_half *a = left, *b = right;
+    int order = compare_keys(a, b);
+    if (!order)
+        order = COMPARE(a->ticks, b->ticks);
+    if (!order)
+        order = COMPARE(a->is_end, b->is_end);
+    return order ? order : COMPARE(a->order, b->order);
+}
+
+typedef struct joiner {
+    kf_sites *sites;
+    const kf_visitor *visitor;
+    kf_decode_result *result;
+} joiner;
+
+static bool parse_half(joiner *j, const kf_half *half, kf_parts_view *parts)
+{
+    return kf_parts_parse(j->sites, half->record, kf_header_words(half->record[0]), 3, parts);
+}
+
+/* Either may be NULL. Both were validated when they were read. */
+static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *end)
+{
+    const kf_half *half = begin ? begin : end;
+    kf_parts_view parts = {.site = &kf_site_unknown}, end_parts = {.site = &kf_site_unknown};
+    (void)parse_half(j, half, &parts);
+    kf_event e = {.form = KF_FORM_ASYNC,
+                  .clock = KINETO_PLUGIN_CLOCK_TICKS,
+                  .process = half->process,
+                  .pid = half->pid,
+                  .tid = half->tid,
+                  .cursor = half->cursor,
+                  .start = half->ticks,
+                  .end = end ? end->ticks : KB_MAX(half->ticks, j->result->last_ticks),
+                  .async_id = half->id};
+    kf_event_set_parts(&e, &parts);
+    if (!end) {
+        e.flags |= KF_EVENT_OPEN_END | KF_EVENT_STILL_OPEN;
+        j->result->open_ranges++;
+    } else if (!begin) {
+        e.flags |= KF_EVENT_OPEN_START;
+        j->result->unmatched_ends++;
+    } else if (parse_half(j, end, &end_parts) && end_parts.args.words) {
+        e.more_args = &end_parts.args;
+        e.more_count = 1;
+    }
+    return j->visitor->event ? j->visitor->event(j->visitor->context, &e) : KINETO_OK;
+}
+
+/* Halves of one id in time order: each end belongs to the oldest begin that has none. */
+static kineto_status emit_group(joiner *j, const kf_half *half, size_t count)
+{
+    size_t oldest = 0;
+    kineto_status status = KINETO_OK;
+    for (size_t i = 0; i < count && !status; i++) {
+        if (!half[i].is_end)
+            continue;
+        while (oldest < i && half[oldest].is_end)
+            oldest++;
+        status = emit_pair(j, oldest < i ? &half[oldest++] : NULL, &half[i]);
+    }
+    for (; oldest < count && !status; oldest++)
+        if (!half[oldest].is_end)
+            status = emit_pair(j, &half[oldest], NULL);
+    return status;
+}
+
+kineto_status kf_halves_emit(kf_halves *halves, kf_sites *sites, const kf_visitor *visitor,
+                             kf_decode_result *result)
+{
+    joiner j = {sites, visitor, result};
+    kf_half *all = halves->list.data;
+    size_t count = halves->list.count;
+    if (count)
+        qsort(all, count, sizeof *all, compare_halves);
+    for (size_t first = 0, next; first < count; first = next) {
+        for (next = first + 1; next < count && compare_keys(&all[first], &all[next]) == 0;)
+            next++;
+        kineto_status status = emit_group(&j, all + first, next - first);
+        if (status)
+            return status;
+    }
+    return KINETO_OK;
+}

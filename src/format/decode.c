@@ -1,0 +1,515 @@
+/* The decoder's second pass: segments in the order in which each cursor wrote them, begins paired
+ * with ends, one call per event. Input is untrusted; memory is bounded by the ranges that are open
+ * at one time, the asynchronous halves, and the index of segments. */
+#include "format/decode.h"
+
+/* An END more than this many ticks before the record that precedes it is not jitter between the
+ * counters of two cores: its upper bits have changed. */
+#define MAX_BACKWARD_TICKS (UINT64_C(1) << 32)
+
+/* A range that was begun. Its record lies in the chunk, or is a copy once the segment has ended. */
+typedef struct open_range {
+    uint64_t ticks;
+    const uint64_t *record;
+    kf_parts_view parts;
+    bool present, owned;
+    bool stale; /* carried from the segment before, not yet seen in this one */
+    size_t owned_more;
+    KB_VEC(kf_args) more;
+    KB_VEC(kf_flow) flows;
+    kb_arena arena;
+} open_range;
+
+typedef struct decoder {
+    const kf_input *input;
+    const kf_visitor *visitor;
+    kf_decode_result *result;
+    kf_sites sites;
+    kf_segments segments;
+    kf_halves halves;
+    /* the cursor, and the segment of it, that is being decoded */
+    uint32_t cursor, process, pid, tid;
+    uint64_t previous; /* full ticks of the record before: what an END's ticks are relative to */
+    uint64_t last;     /* greatest ticks of this cursor so far */
+    uint64_t stale_end;
+    uint32_t top; /* one more than the deepest open range */
+    bool any_stale;
+    bool bad; /* the record at hand is malformed */
+    open_range open[KF_MAX_DEPTH];
+} decoder;
+
+/* ---- emitting -------------------------------------------------------------------------------- */
+
+static kineto_status emit(decoder *d, const kf_event *event)
+{
+    return d->visitor->event ? d->visitor->event(d->visitor->context, event) : KINETO_OK;
+}
+
+static kf_event event_at(const decoder *d, kf_event_form form, uint64_t start, uint64_t end)
+{
+    return (kf_event){.form = form,
+                      .clock = KINETO_PLUGIN_CLOCK_TICKS,
+                      .process = d->process,
+                      .pid = d->pid,
+                      .tid = d->tid,
+                      .cursor = d->cursor,
+                      .start = start,
+                      .end = KB_MAX(start, end)};
+}
+
+static void range_clear(open_range *r)
+{
+    r->present = r->owned = r->stale = false;
+    r->more.count = r->flows.count = r->owned_more = 0;
+    if (r->arena.used_bytes)
+        kb_arena_free(&r->arena);
+}
+
+static kineto_status range_emit(decoder *d, open_range *r, uint64_t end, uint32_t flags)
+{
+    kf_event e = event_at(d, KF_FORM_RANGE, r->ticks, end);
+    kf_event_set_parts(&e, &r->parts);
+    e.flags |= flags;
+    e.more_args = r->more.data;
+    e.more_count = (uint32_t)r->more.count;
+    e.flows = r->flows.data;
+    e.flow_count = (uint32_t)r->flows.count;
+    d->result->open_ranges += (flags & KF_EVENT_OPEN_END) != 0;
+    kineto_status status = emit(d, &e);
+    range_clear(r);
+    return status;
+}
+
+/* Close the ranges from `depth` inwards, the innermost first. */
+static kineto_status close_from(decoder *d, uint32_t depth, uint64_t end, uint32_t flags)
+{
+    kineto_status status = KINETO_OK;
+    while (d->top > depth && !status) {
+        open_range *r = &d->open[--d->top];
+        if (r->present)
+            status = range_emit(d, r, r->stale ? d->stale_end : end, flags);
+    }
+    while (d->top > 0 && !d->open[d->top - 1].present)
+        d->top--;
+    return status;
+}
+
+/* Ranges that the segment before left open and this one does not know: their ends are lost. */
+static kineto_status close_stale(decoder *d)
+{
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = d->top; i > 0 && !status; i--)
+        if (d->open[i - 1].present && d->open[i - 1].stale)
+            status = range_emit(d, &d->open[i - 1], d->stale_end, KF_EVENT_OPEN_END);
+    while (d->top > 0 && !d->open[d->top - 1].present)
+        d->top--;
+    d->any_stale = false;
+    return status;
+}
+
+/* ---- records --------------------------------------------------------------------------------- */
+
+static void see_ticks(decoder *d, uint64_t ticks)
+{
+    d->previous = ticks;
+    d->last = KB_MAX(d->last, ticks);
+}
+
+static kineto_status malformed(decoder *d)
+{
+    d->bad = true;
+    return KINETO_OK;
+}
+
+static kineto_status on_begin(decoder *d, const uint64_t *record, uint32_t words)
+{
+    uint32_t depth = kf_header_aux(record[0]) & 0xff;
+    kf_parts_view parts;
+    if (!kf_parts_parse(&d->sites, record, words, 2, &parts))
+        return malformed(d);
+    kineto_status status = KINETO_OK;
+    if (KINETO_UNLIKELY(d->top > depth)) /* their ends are missing */
+        status = close_from(d, depth, record[1], KF_EVENT_OPEN_END);
+    open_range *r = &d->open[depth];
+    r->ticks = record[1];
+    r->record = record;
+    r->parts = parts;
+    r->present = true;
+    d->top = depth + 1;
+    return status;
+}
+
+static kineto_status on_reopen(decoder *d, const uint64_t *record, uint32_t words)
+{
+    open_range *r = &d->open[kf_header_aux(record[0]) & 0xff];
+    if (r->present && r->stale && r->ticks == record[1]) {
+        r->stale = false;
+        return KINETO_OK;
+    }
+    return on_begin(d, record, words);
+}
+
+static kineto_status on_end(decoder *d, uint64_t header)
+{
+    uint32_t depth = (uint32_t)(header >> 6 & 1023);
+    uint64_t delta = ((header >> 16) - d->previous) & KF_END_TICK_MASK;
+    if (delta > KF_END_TICK_MASK - MAX_BACKWARD_TICKS)
+        delta -= KF_END_TICK_MASK + 1;
+    uint64_t ticks = d->previous + delta;
+    see_ticks(d, ticks);
+    if (KINETO_UNLIKELY(depth >= d->top || !d->open[depth].present)) {
+        d->result->unmatched_ends++;
+        return KINETO_OK;
+    }
+    return close_from(d, depth, ticks, 0);
+}
+
+static kineto_status on_instant(decoder *d, const uint64_t *record, uint32_t words)
+{
+    kf_parts_view parts;
+    if (!kf_parts_parse(&d->sites, record, words, 2, &parts))
+        return malformed(d);
+    kf_event e = event_at(d, KF_FORM_INSTANT, record[1], record[1]);
+    kf_event_set_parts(&e, &parts);
+    return emit(d, &e);
+}
+
+static kineto_status on_async(decoder *d, const uint64_t *record, uint32_t words)
+{
+    kf_parts_view parts;
+    if (!kf_parts_parse(&d->sites, record, words, 3, &parts))
+        return malformed(d);
+    kf_half half = {.ticks = record[1],
+                    .id = record[2],
+                    .process = d->process,
+                    .site = kf_header_id(record[0]),
+                    .cursor = d->cursor,
+                    .pid = d->pid,
+                    .tid = d->tid,
+                    .is_end = kf_header_type(record[0]) == KF_ASYNC_END};
+    return kf_half_add(&d->halves, half, record, words) ? KINETO_OK : KINETO_E_MEMORY;
+}
+
+static kineto_status on_counter(decoder *d, const uint64_t *record, uint32_t words)
+{
+    const kf_site *site = kf_site_of(&d->sites, kf_header_id(record[0]));
+    kf_event e = event_at(d, KF_FORM_COUNTER, record[1], record[1]);
+    kf_parts_view parts = {.site = site, .name = site->name, .args = {record + 2, words - 2, site}};
+    if (!site->known || words == 2) {
+        parts.args = (kf_args){NULL, 0, NULL};
+        parts.flags = words > 2 || site->arg_count ? KF_EVENT_ARGS_LOST : 0;
+    } else if (!kf_site_args_valid(site, record + 2, words - 2)) {
+        return malformed(d);
+    }
+    kf_event_set_parts(&e, &parts);
+    return emit(d, &e);
+}
+
+static kineto_status on_args(decoder *d, const uint64_t *record, uint32_t words)
+{
+    uint32_t depth = kf_header_aux(record[0]);
+    const kf_site *site = kf_site_of(&d->sites, kf_header_id(record[0]));
+    if (depth >= d->top || !d->open[depth].present) {
+        d->result->unmatched_parts++;
+        return KINETO_OK;
+    }
+    open_range *r = &d->open[depth];
+    if (!site->known) {
+        r->parts.flags |= KF_EVENT_ARGS_LOST;
+        return KINETO_OK;
+    }
+    if (!kf_site_args_valid(site, record + 2, words - 2))
+        return malformed(d);
+    kf_args args = {record + 2, words - 2, site};
+    return kb_vec_push(&r->more, args) ? KINETO_OK : KINETO_E_MEMORY;
+}
+
+static kineto_status on_flow(decoder *d, const uint64_t *record)
+{
+    if (d->top == 0) {
+        d->result->unmatched_parts++;
+        return KINETO_OK;
+    }
+    uint32_t aux = kf_header_aux(record[0]);
+    kf_flow flow = {
+        .type = aux & 0xff, .start = (aux & 0x100) != 0, .id = record[2], .ticks = record[1]};
+    return kb_vec_push(&d->open[d->top - 1].flows, flow) ? KINETO_OK : KINETO_E_MEMORY;
+}
+
+static kineto_status on_memory(decoder *d, const uint64_t *record)
+{
+    kf_event e = event_at(d, KF_FORM_MEMORY, record[1], record[1]);
+    e.kind = KINETO_KIND_MEMORY;
+    e.memory = record + 2;
+    return emit(d, &e);
+}
+
+static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t words)
+{
+    uint32_t aux = kf_header_aux(record[0]), props = aux >> 10, at = 6;
+    kf_event e = event_at(d, KF_FORM_DEVICE, record[1], record[1]);
+    e.kind = aux & 63;
+    e.clock = aux >> 6 & 15;
+    e.end = record[2];
+    e.correlation_id = record[3];
+    e.device = (int32_t)(uint32_t)record[4];
+    e.resource = (int32_t)(record[4] >> 32);
+    e.flow_id = (uint32_t)record[5];
+    e.flow_type = (uint32_t)(record[5] >> 32 & 0xff);
+    e.flow_start = (record[5] >> 40 & 0xff) != 0;
+    e.source = (uint32_t)(record[5] >> 48 & 0xff);
+    e.name = kf_dictionary_string(d->input->dictionary, d->input->dictionary_words,
+                                  kf_header_id(record[0]));
+    if (e.kind >= KINETO_KIND_COUNT || e.source >= KF_MAX_SOURCES)
+        return malformed(d);
+    if (props & KF_DEVICE_EXTERNAL) {
+        if (at == words)
+            return malformed(d);
+        e.external_id = record[at++];
+    }
+    if (props & KF_DEVICE_LOOSE)
+        e.args = (kf_args){record + at, words - at, NULL};
+    if (e.args.words ? !kf_loose_args_valid(record + at, words - at) : at != words)
+        return malformed(d);
+    return emit(d, &e);
+}
+
+static kineto_status on_clock_sample(decoder *d, const uint64_t *record)
+{
+    kf_clock_sample sample = {.process = d->process,
+                              .clock = kf_header_id(record[0]),
+                              .ticks_before = record[1],
+                              .ticks_after = record[2],
+                              .device_time = (int64_t)record[3]};
+    const kf_visitor *v = d->visitor;
+    return v->clock_sample ? v->clock_sample(v->context, &sample) : KINETO_OK;
+}
+
+static kineto_status on_thread_name(decoder *d, const uint64_t *record)
+{
+    const kf_visitor *v = d->visitor;
+    if (!v->thread_name)
+        return KINETO_OK;
+    kineto_string name = kf_dictionary_string(d->input->dictionary, d->input->dictionary_words,
+                                              kf_header_id(record[0]));
+    return v->thread_name(v->context, d->process, d->pid, d->tid, name);
+}
+
+static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record, uint32_t words)
+{
+    if (type != KF_DEVICE)
+        see_ticks(d, record[1]);
+    switch (type) {
+    case KF_BEGIN:
+        return on_begin(d, record, words);
+    case KF_INSTANT:
+        return on_instant(d, record, words);
+    case KF_ASYNC_BEGIN:
+    case KF_ASYNC_END:
+        return on_async(d, record, words);
+    case KF_COUNTER:
+        return on_counter(d, record, words);
+    case KF_ARGS:
+        return on_args(d, record, words);
+    case KF_FLOW:
+        return on_flow(d, record);
+    case KF_MEMORY:
+        return on_memory(d, record);
+    case KF_DEVICE:
+        return on_device(d, record, words);
+    case KF_CLOCK_SAMPLE:
+        return on_clock_sample(d, record);
+    case KF_THREAD_NAME:
+        return on_thread_name(d, record);
+    case KF_THREAD_EXIT:
+        return close_from(d, 0, d->last, KF_EVENT_OPEN_END);
+    default: /* a keyframe inside its own segment: the chunk changed while we read it */
+        return malformed(d);
+    }
+}
+
+/* One record of known length; PAD and REOPEN may stand before the ranges carried over are given up.
+ */
+static kineto_status decode_record(decoder *d, const uint64_t *record, uint64_t header,
+                                   uint32_t words)
+{
+    uint32_t type = kf_header_type(header);
+    if (type == KF_PAD)
+        return KINETO_OK;
+    d->result->records++;
+    if (type == KF_REOPEN)
+        return on_reopen(d, record, words);
+    if (KINETO_UNLIKELY(d->any_stale)) {
+        kineto_status status = close_stale(d);
+        if (status)
+            return status;
+    }
+    return type == KF_END ? on_end(d, header) : on_record(d, type, record, words);
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+/* Nothing follows of this cursor: what is open stays open. */
+static kineto_status finish_cursor(decoder *d)
+{
+    kf_decode_result *r = d->result;
+    kineto_status status = close_from(d, 0, d->last, KF_EVENT_OPEN_END | KF_EVENT_STILL_OPEN);
+    r->last_ticks = KB_MAX(r->last_ticks, d->last);
+    d->last = 0;
+    return status;
+}
+
+static void begin_segment(decoder *d, const kf_segment *s, const uint64_t *record)
+{
+    d->any_stale = d->top > 0;
+    for (uint32_t i = 0; i < d->top; i++)
+        d->open[i].stale = d->open[i].present;
+    d->stale_end = d->last;
+    d->cursor = s->cursor;
+    d->pid = (uint32_t)record[2];
+    d->tid = (uint32_t)(record[2] >> 32);
+    d->process = (uint32_t)record[3];
+    see_ticks(d, record[1]);
+    if (d->result->first_ticks == 0 || record[1] < d->result->first_ticks)
+        d->result->first_ticks = record[1];
+}
+
+static bool own_words(open_range *r, const uint64_t **words, uint32_t count)
+{
+    uint64_t *copy = kb_arena_alloc(&r->arena, (count + 1) * sizeof *copy, sizeof *copy);
+    if (!copy)
+        return false;
+    memcpy(copy, *words, count * sizeof *copy);
+    *words = copy;
+    return true;
+}
+
+/* The chunk goes away: keep what open ranges point to. */
+static bool own_range(decoder *d, open_range *r)
+{
+    if (!r->owned) {
+        uint32_t words = kf_header_words(r->record[0]), flags = r->parts.flags;
+        if (!own_words(r, &r->record, words))
+            return false;
+        (void)kf_parts_parse(&d->sites, r->record, words, 2, &r->parts);
+        r->parts.flags |= flags;
+        r->owned = true;
+    }
+    for (; r->owned_more < r->more.count; r->owned_more++) {
+        kf_args *args = &r->more.data[r->owned_more];
+        if (!own_words(r, &args->words, args->word_count))
+            return false;
+    }
+    return true;
+}
+
+static kineto_status decode_words(decoder *d, const kf_segment *s, const uint64_t *words)
+{
+    for (uint32_t at = s->offset + KF_KEYFRAME_WORDS, end = s->offset + s->words; at < end;) {
+        uint64_t header = kb_load_acquire(&words[at]);
+        uint32_t n = kf_header_words(header), min = kf_min_words(kf_header_type(header));
+        d->bad = min == 0 || n < min || n > end - at;
+        kineto_status status = d->bad ? KINETO_OK : decode_record(d, words + at, header, n);
+        if (status)
+            return status;
+        if (d->bad) {
+            d->result->bad_records++;
+            break;
+        }
+        at += n;
+    }
+    for (uint32_t i = 0; i < d->top; i++)
+        if (d->open[i].present && !own_range(d, &d->open[i]))
+            return KINETO_E_MEMORY;
+    return KINETO_OK;
+}
+
+/* The provider may give other words than when the segment was found (a pool in use). */
+static bool is_segment(const kf_segment *s, const uint64_t *words, uint32_t count)
+{
+    if (s->words < KF_KEYFRAME_WORDS || (uint32_t)s->offset + s->words > count)
+        return false;
+    uint64_t header = kb_load_acquire(&words[s->offset]);
+    return kf_header_type(header) == KF_KEYFRAME && kf_header_id(header) == s->cursor &&
+           (uint32_t)(words[s->offset + 3] >> 32) == s->seq;
+}
+
+static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_segment *before,
+                                    kineto_error *err)
+{
+    uint32_t count = 0;
+    kineto_status status = KINETO_OK;
+    bool same_cursor = before && before->cursor == s->cursor;
+    if (before && !same_cursor)
+        status = finish_cursor(d);
+    if (status)
+        return status;
+    if (same_cursor)
+        d->result->missing_segments += s->seq - before->seq - 1;
+    kineto_error why = {.code = KINETO_OK};
+    const uint64_t *words = d->input->get(d->input->context, s->chunk, &count, &why);
+    if (!words)
+        return kb_fail(err, why.code ? why.code : KINETO_E_IO, "chunk %u cannot be read: %s",
+                       s->chunk, why.code ? why.message : "no reason given");
+    if (!is_segment(s, words, KB_MIN(count, KF_CHUNK_WORDS))) {
+        d->result->missing_segments++;
+        return KINETO_OK;
+    }
+    begin_segment(d, s, words + s->offset);
+    d->result->records++;
+    return decode_words(d, s, words);
+}
+
+static kineto_status decode_all(decoder *d, kineto_error *err)
+{
+    kineto_status status = kf_dictionary_walk(d->input, d->visitor, &d->result->bad_entries);
+    if (!status)
+        status = kf_scan(d->input, &d->segments, d->result, err);
+    for (size_t i = 0; i < d->segments.count && !status; i++) {
+        const kf_segment *s = &d->segments.data[i];
+        status = decode_segment(d, s, i ? s - 1 : NULL, err);
+    }
+    if (!status)
+        status = finish_cursor(d);
+    if (!status)
+        status = kf_halves_emit(&d->halves, &d->sites, d->visitor, d->result);
+    d->result->bad_entries += d->sites.bad_entries;
+    return status;
+}
+
+static void decoder_destroy(decoder *d)
+{
+    for (uint32_t i = 0; i < KF_MAX_DEPTH; i++) {
+        kb_vec_free(&d->open[i].more);
+        kb_vec_free(&d->open[i].flows);
+        kb_arena_free(&d->open[i].arena);
+    }
+    kf_halves_free(&d->halves);
+    kf_sites_free(&d->sites);
+    kb_vec_free(&d->segments);
+    free(d);
+}
+
+kineto_status kf_decode(const kf_input *input, const kf_visitor *visitor, kf_decode_result *result,
+                        kineto_error *err)
+{
+    kf_decode_result unused;
+    kf_decode_result *counts = result ? result : &unused;
+    *counts = (kf_decode_result){0};
+    decoder *d = calloc(1, sizeof *d);
+    if (!d)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the decoder");
+    d->input = input;
+    d->visitor = visitor;
+    d->result = counts;
+    kineto_error why = {.code = KINETO_OK};
+    kineto_status status = kf_sites_init(&d->sites, input, &why);
+    if (!status)
+        status = decode_all(d, &why);
+    decoder_destroy(d);
+    if (status && why.code)
+        return kb_fail(err, why.code, "%s", why.message);
+    if (status == KINETO_E_MEMORY)
+        return kb_fail(err, status, "out of memory while decoding a recording");
+    return status;
+}

@@ -1,0 +1,81 @@
+/* Inside the decoder: what its files share. */
+#ifndef KF_DECODE_H
+#define KF_DECODE_H
+
+#include "format/format.h"
+#include <ckineto/plugin.h>
+
+/* ---- args.c ---- */
+/** Words that a packed value of this type takes, 0 if it is malformed or longer than `words`. */
+uint32_t kf_value_words(uint32_t type, const uint64_t *value, uint32_t words);
+/** Are these words exactly the args of the site? */
+bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t count);
+bool kf_loose_args_valid(const uint64_t *words, uint32_t count);
+/** Bytes of a STRING entry; empty when the id is no such entry. */
+kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id);
+
+/* ---- sites.c ---- */
+/* Sites parsed so far, by dictionary id. Parsed on demand: a dictionary may grow meanwhile. */
+typedef struct kf_sites {
+    const kf_input *input;
+    uint32_t *slots; /* per dictionary word: index into list + 1 */
+    KB_VEC(const kf_site *) list;
+    kb_arena arena;
+    uint64_t bad_entries;
+} kf_sites;
+extern const kf_site kf_site_unknown;
+kineto_status kf_sites_init(kf_sites *sites, const kf_input *input, kineto_error *err);
+void kf_sites_free(kf_sites *sites);
+const kf_site *kf_site_load(kf_sites *sites, uint32_t id);
+KB_INLINE const kf_site *kf_site_of(kf_sites *sites, uint32_t id)
+{
+    uint32_t slot = id < sites->input->dictionary_words ? sites->slots[id] : 0;
+    return KINETO_LIKELY(slot != 0) ? sites->list.data[slot - 1] : kf_site_load(sites, id);
+}
+/** Call visitor->entry for each table entry. */
+kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visitor,
+                                 uint64_t *bad_entries);
+
+/* ---- scan.c ---- */
+typedef struct kf_segment {
+    uint32_t cursor, seq, chunk;
+    uint16_t offset, words;
+} kf_segment;
+typedef KB_VEC(kf_segment) kf_segments;
+/** Shortest valid length of a record of this type; 0: no such type. */
+uint32_t kf_min_words(uint32_t type);
+/** Find the segments of all chunks, ordered by (cursor, seq), each once. */
+kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_result *result,
+                      kineto_error *err);
+
+/* ---- async.c ---- */
+/* The optional parts of BEGIN and its like. Pointers into the record. */
+typedef struct kf_parts_view {
+    const kf_site *site;
+    kineto_string name;
+    uint64_t correlation_id, external_id;
+    kf_args args;
+    uint32_t flags; /* KF_EVENT_… */
+} kf_parts_view;
+/** Parse a record whose parts start at word `first`; false if they are inconsistent. */
+bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uint32_t first,
+                    kf_parts_view *out);
+void kf_event_set_parts(kf_event *event, const kf_parts_view *parts);
+
+/* One end of an asynchronous range; they are joined when all are known. */
+typedef struct kf_half {
+    uint64_t ticks, id, order;
+    const uint64_t *record; /* a copy */
+    uint32_t process, site, cursor, pid, tid;
+    bool is_end;
+} kf_half;
+typedef struct kf_halves {
+    KB_VEC(kf_half) list;
+    kb_arena arena;
+} kf_halves;
+/** Keep a copy; false: out of memory. */
+bool kf_half_add(kf_halves *halves, kf_half half, const uint64_t *record, uint32_t words);
+kineto_status kf_halves_emit(kf_halves *halves, kf_sites *sites, const kf_visitor *visitor,
+                             kf_decode_result *result);
+void kf_halves_free(kf_halves *halves);
+#endif

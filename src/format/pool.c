@@ -1,0 +1,553 @@
+/* The pool: its layout, chunks, windows, clock snapshots and dictionary. Part of libckineto-rt, so
+ * libc only and no heap. Everything that writers call is lock-free: a process may be killed between
+ * any two instructions here and the others go on. */
+#include "format/format.h"
+
+#include <sched.h>
+
+#define POOL_ALIGN 4096u
+#define MAP_BITS   64u
+/* A chunk that is left with less room than this is not worth going on in. */
+#define PARTIAL_ROOM_WORDS (KF_CHUNK_WORDS / 4u)
+
+_Static_assert(sizeof(kf_descriptor) == 32, "layout");
+_Static_assert(KF_REASON_COUNT <= KF_REASON_SLOTS, "counters have a fixed number of slots");
+
+/* ---- layout ---------------------------------------------------------------------------------- */
+
+typedef struct layout {
+    size_t chunk_count, dictionary_bytes, map_bytes;
+    size_t descriptors, maps, dictionary, chunks, end;
+} layout;
+
+static layout layout_of(size_t chunk_count, size_t dictionary_bytes)
+{
+    layout l = {.chunk_count = chunk_count, .dictionary_bytes = dictionary_bytes};
+    l.map_bytes = kb_align((chunk_count + MAP_BITS - 1) / MAP_BITS * 8, 64);
+    l.descriptors = kb_align(sizeof(kf_control), 64);
+    l.maps = kb_align(l.descriptors + chunk_count * sizeof(kf_descriptor), 64);
+    l.dictionary = kb_align(l.maps + 2 * l.map_bytes, 64);
+    l.chunks = kb_align(l.dictionary + dictionary_bytes, POOL_ALIGN);
+    l.end = l.chunks + chunk_count * KF_CHUNK_BYTES;
+    return l;
+}
+
+static layout layout_for(size_t buffer_bytes, size_t dictionary_bytes)
+{
+    size_t count = KB_MAX(buffer_bytes / KF_CHUNK_BYTES, 1u);
+    size_t dictionary = KB_MIN(KB_MAX(dictionary_bytes, 64u), (size_t)UINT32_MAX - 7u);
+    return layout_of(KB_MIN(count, KF_MAX_CHUNKS), dictionary / 8 * 8);
+}
+
+size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes)
+{
+    return layout_for(buffer_bytes, dictionary_bytes).end;
+}
+
+static void fill_free_map(uint64_t *map, size_t chunk_count)
+{
+    for (size_t i = 0; i < chunk_count; i += MAP_BITS) {
+        size_t rest = chunk_count - i;
+        map[i / MAP_BITS] = rest >= MAP_BITS ? UINT64_MAX : (UINT64_C(1) << rest) - 1;
+    }
+}
+
+void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes)
+{
+    layout l = layout_for(buffer_bytes, dictionary_bytes);
+    kf_control *c = map;
+    c->version = KF_VERSION;
+    c->header_bytes = (uint32_t)sizeof(kf_control);
+    c->pool_bytes = l.end;
+    c->descriptors_offset = l.descriptors;
+    c->maps_offset = l.maps;
+    c->dictionary_offset = l.dictionary;
+    c->chunks_offset = l.chunks;
+    c->chunk_bytes = KF_CHUNK_BYTES;
+    c->chunk_count = (uint32_t)l.chunk_count;
+    c->chunk_limit = (uint32_t)l.chunk_count;
+    c->dictionary_bytes = (uint32_t)l.dictionary_bytes;
+    c->dictionary_used = 1; /* id 0 means "none", so word 0 stays unused */
+    c->source_count = 1;    /* the program itself */
+    c->ticks_clock = kb_ticks_clock();
+    kb_os_boot_id((char *)c->boot_id, sizeof c->boot_id);
+    fill_free_map((uint64_t *)(void *)((char *)map + l.maps), l.chunk_count);
+    kb_store_release(&c->magic, KF_MAGIC);
+}
+
+static kineto_status check_header(const kf_control *c, size_t bytes, kineto_error *err)
+{
+    uint64_t magic = kb_load_acquire(&c->magic);
+    if (magic == __builtin_bswap64(KF_MAGIC))
+        return kb_fail(err, KINETO_E_FORMAT, "the pool was made by a machine of other endianness");
+    if (magic != KF_MAGIC)
+        return kb_fail(err, KINETO_E_FORMAT, "not a recording pool: no magic number at its start");
+    if (c->version != KF_VERSION || c->header_bytes != sizeof(kf_control))
+        return kb_fail(err, KINETO_E_FORMAT,
+                       "the pool has layout version %u with a header of %u bytes, this library "
+                       "reads version %u with %zu: use the same ckineto version on both sides",
+                       c->version, c->header_bytes, KF_VERSION, sizeof(kf_control));
+    if (c->chunk_bytes != KF_CHUNK_BYTES || c->dictionary_bytes < 64 || c->dictionary_bytes % 8)
+        return kb_fail(err, KINETO_E_FORMAT, "the pool's header has impossible sizes");
+    if (c->pool_bytes > bytes)
+        return kb_fail(err, KINETO_E_FORMAT, "the pool is cut short: %zu bytes of %llu", bytes,
+                       (unsigned long long)c->pool_bytes);
+    return KINETO_OK;
+}
+
+kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error *err)
+{
+    kf_control *c = map;
+    if (!map || !pool || (uintptr_t)map % 64)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a pool must be mapped at a multiple of 64 bytes");
+    if (bytes < sizeof(kf_control))
+        return kb_fail(err, KINETO_E_FORMAT, "too small for a recording pool: %zu bytes", bytes);
+    kineto_status status = check_header(c, bytes, err);
+    if (status)
+        return status;
+    /* Read each bound once: a hostile peer may change them at any time. */
+    uint32_t chunk_count = kb_load_relaxed(&c->chunk_count);
+    uint32_t dictionary_bytes = kb_load_relaxed(&c->dictionary_bytes) / 8 * 8;
+    layout l = layout_of(chunk_count, dictionary_bytes);
+    if (chunk_count == 0 || chunk_count > KF_MAX_CHUNKS || l.end > bytes ||
+        c->descriptors_offset != l.descriptors || c->maps_offset != l.maps ||
+        c->dictionary_offset != l.dictionary || c->chunks_offset != l.chunks)
+        return kb_fail(err, KINETO_E_FORMAT, "the pool's header has impossible offsets");
+    char *base = map;
+    *pool = (kf_pool){
+        .control = c,
+        .descriptors = (kf_descriptor *)(void *)(base + l.descriptors),
+        .free_map = (uint64_t *)(void *)(base + l.maps),
+        .partial_map = (uint64_t *)(void *)(base + l.maps + l.map_bytes),
+        .dictionary = (uint64_t *)(void *)(base + l.dictionary),
+        .chunks = (uint64_t *)(void *)(base + l.chunks),
+        .bytes = l.end,
+        .chunk_count = chunk_count,
+        .dictionary_words = dictionary_bytes / 8,
+    };
+    return KINETO_OK;
+}
+
+/* ---- chunks ---------------------------------------------------------------------------------- */
+
+static void map_set(uint64_t *map, uint32_t index)
+{
+    kb_or_release(&map[index / MAP_BITS], UINT64_C(1) << index % MAP_BITS);
+}
+
+static void map_clear(uint64_t *map, uint32_t index)
+{
+    kb_and_relaxed(&map[index / MAP_BITS], ~(UINT64_C(1) << index % MAP_BITS));
+}
+
+static uint32_t limit_of(const kf_pool *pool)
+{
+    return KB_MIN(kb_load_relaxed(&pool->control->chunk_limit), pool->chunk_count);
+}
+
+/* The chunk gets other contents from here on: who copies it sees that and throws the copy away. */
+static void begin_contents(kf_descriptor *d)
+{
+    kb_store_relaxed(&d->serial, d->serial + 1);
+    kb_fence_seqcst();
+}
+
+static void clear_words(const kf_pool *pool, uint32_t index, uint32_t words)
+{
+    memset(kf_pool_chunk(pool, index), 0, KB_MIN(words, KF_CHUNK_WORDS) * sizeof(uint64_t));
+}
+
+/* Make a chunk whose owner word was just won ready for writing; false if it is of no use. */
+static bool take(const kf_pool *pool, uint32_t index, uint32_t *words)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint32_t state = kb_load_acquire(&d->state);
+    uint32_t used = kb_load_relaxed(&d->used);
+    if (state == KF_CHUNK_FREE) {
+        begin_contents(d);
+        *words = 0;
+    } else if (state == KF_CHUNK_PARTIAL && used <= KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS) {
+        *words = used;
+    } else {
+        kb_store_release(&d->state, KF_CHUNK_SEALED);
+        return false;
+    }
+    kb_store_release(&d->state, KF_CHUNK_LIVE);
+    return true;
+}
+
+/* Try one candidate. Bits of the maps are hints, winning the owner word decides. The bit goes away
+ * only after that, so that a claimer that dies here loses no chunk. */
+static bool claim_one(const kf_pool *pool, uint64_t *map, uint32_t index, uint64_t owner,
+                      uint32_t *words)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint64_t nobody = 0;
+    bool won = kb_cas_acqrel(&d->owner, &nobody, owner);
+    map_clear(map, index);
+    if (won)
+        return take(pool, index, words);
+    kb_fence_seqcst();
+    if (kb_load_acquire(&d->owner) == 0) /* released meanwhile: its bit was the one just cleared */
+        map_set(map, index);
+    return false;
+}
+
+static uint32_t claim_from_map(const kf_pool *pool, uint64_t *map, uint64_t owner, uint32_t *words)
+{
+    uint32_t limit = limit_of(pool);
+    for (uint32_t base = 0; base < limit; base += MAP_BITS) {
+        uint64_t bits = kb_load_acquire(&map[base / MAP_BITS]);
+        for (; bits; bits &= bits - 1) {
+            uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
+            if (index < limit && claim_one(pool, map, index, owner, words))
+                return index;
+        }
+    }
+    return UINT32_MAX;
+}
+
+static bool is_event(uint32_t type)
+{
+    const uint32_t events = 1u << KF_BEGIN | 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN |
+                            1u << KF_COUNTER | 1u << KF_MEMORY | 1u << KF_DEVICE;
+    return type < KF_TYPE_COUNT && (events >> type & 1);
+}
+
+/* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
+static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
+{
+    const uint64_t *chunk = kf_pool_chunk(pool, index);
+    uint64_t evicted[KF_MAX_SOURCES] = {0};
+    uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
+    for (uint32_t at = 0; at < end;) {
+        uint64_t header = chunk[at];
+        uint32_t type = kf_header_type(header), words = kf_header_words(header);
+        if (type == KF_NONE || words == 0)
+            break;
+        bool device = type == KF_DEVICE && words > 5 && at + words <= end;
+        uint32_t source = device ? (uint32_t)(chunk[at + 5] >> 48 & 0xff) : KF_SOURCE_API;
+        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] += is_event(type);
+        at += words;
+    }
+    for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
+        if (evicted[s])
+            kb_add_relaxed(&pool->control->counters[s][KF_REASON_EVICTED], evicted[s]);
+}
+
+static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint32_t sealed = KF_CHUNK_SEALED;
+    uint64_t protect = kb_load_relaxed(&pool->control->ring_protect_ticks);
+    if (kb_load_relaxed(&d->state) != KF_CHUNK_SEALED ||
+        (protect && kb_load_relaxed(&d->last_ticks) >= protect) ||
+        !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+        return false;
+    kb_exchange_acqrel(&d->owner, owner);
+    count_evicted(pool, index, d->used);
+    begin_contents(d);
+    clear_words(pool, index, d->used);
+    return true;
+}
+
+static uint32_t steal_oldest(const kf_pool *pool, uint64_t owner)
+{
+    uint32_t limit = limit_of(pool);
+    for (uint32_t tries = 0; tries < limit; tries++) {
+        uint32_t index = kb_add_relaxed(&pool->control->ring_hand, 1u) % limit;
+        if (steal(pool, index, owner))
+            return index;
+    }
+    return UINT32_MAX;
+}
+
+uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)
+{
+    *words = 0;
+    uint32_t index = claim_from_map(pool, pool->partial_map, owner, words);
+    if (index == UINT32_MAX)
+        index = claim_from_map(pool, pool->free_map, owner, words);
+    if (index == UINT32_MAX && kb_load_relaxed(&pool->control->full_policy) == KF_FULL_RING)
+        index = steal_oldest(pool, owner);
+    return index;
+}
+
+/* A sealed chunk keeps its owner word, so that no claimer can win it by a stale bit. */
+void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    kb_store_relaxed(&d->used, words);
+    kb_store_relaxed(&d->last_ticks, last_ticks);
+    kb_store_release(&d->state, KF_CHUNK_SEALED);
+}
+
+void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
+{
+    if (words > KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS) {
+        kf_chunk_seal(pool, index, words, last_ticks);
+        return;
+    }
+    kf_descriptor *d = &pool->descriptors[index];
+    kb_store_relaxed(&d->used, words);
+    kb_store_relaxed(&d->last_ticks, last_ticks);
+    kb_store_release(&d->state, KF_CHUNK_PARTIAL);
+    kb_store_release(&d->owner, 0);
+    map_set(pool->partial_map, index);
+}
+
+/* Win a chunk for freeing it, against other freers, claimers and thieves. */
+static bool seize(kf_descriptor *d, uint32_t *state)
+{
+    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    uint64_t owner = kb_load_acquire(&d->owner);
+    *state = kb_load_acquire(&d->state);
+    if (*state == KF_CHUNK_FREE && owner == 0)
+        return false;
+    if (*state != KF_CHUNK_SEALED)
+        return kb_cas_acqrel(&d->owner, &owner, self);
+    uint32_t expected = KF_CHUNK_SEALED;
+    if (!kb_cas_acqrel(&d->state, &expected, KF_CHUNK_LIVE))
+        return false;
+    kb_exchange_acqrel(&d->owner, self);
+    return true;
+}
+
+void kf_chunk_free(const kf_pool *pool, uint32_t index)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint32_t state;
+    if (!seize(d, &state))
+        return;
+    /* The one who wrote a LIVE chunk died without saying how far it came. */
+    bool known = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
+    begin_contents(d);
+    clear_words(pool, index, known ? kb_load_relaxed(&d->used) : KF_CHUNK_WORDS);
+    kb_store_relaxed(&d->used, 0);
+    kb_store_release(&d->state, KF_CHUNK_FREE);
+    kb_store_release(&d->owner, 0);
+    map_set(pool->free_map, index);
+}
+
+bool kf_chunk_hold(const kf_pool *pool, uint32_t index)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint64_t nobody = 0, self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    if (kb_load_acquire(&d->state) != KF_CHUNK_FREE || !kb_cas_acqrel(&d->owner, &nobody, self))
+        return false;
+    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
+        return true;
+    kb_store_release(&d->owner, 0);
+    return false;
+}
+
+void kf_chunk_unhold(const kf_pool *pool, uint32_t index)
+{
+    kb_store_release(&pool->descriptors[index].owner, 0);
+    map_set(pool->free_map, index);
+}
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+static uint64_t open_kinds(kf_control *control)
+{
+    uint64_t kinds = 0;
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN)
+            kinds |= kb_load_relaxed(&control->windows[i].kinds);
+    return kinds;
+}
+
+/* The last one to store has read what the others stored before (exchange), hence also their
+ * windows; so when the loop ends everywhere the gate is right. */
+static void recompute_gate(kf_control *control)
+{
+    uint64_t kinds = open_kinds(control), again;
+    for (;; kinds = again) {
+        kb_exchange_acqrel(&control->gate, kinds);
+        kb_fence_seqcst();
+        again = open_kinds(control);
+        if (again == kinds)
+            return;
+    }
+}
+
+static void release_window(kf_window *w)
+{
+    kb_store_relaxed(&w->kinds, 0);
+    kb_store_relaxed(&w->owner_pid, 0);
+    kb_store_release(&w->state, KF_WINDOW_FREE);
+}
+
+/* Windows whose owner died would keep recording on for ever. */
+static void sweep_windows(kf_control *control)
+{
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        kf_window *w = &control->windows[i];
+        uint32_t open = KF_WINDOW_OPEN;
+        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
+            continue;
+        uint32_t pid = kb_load_relaxed(&w->owner_pid);
+        uint64_t start = w->owner_start_time;
+        if (!kb_os_alive(pid, start) && kb_cas_acqrel(&w->state, &open, KF_WINDOW_CLAIMED))
+            release_window(w);
+    }
+}
+
+uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks)
+{
+    sweep_windows(control);
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        kf_window *w = &control->windows[i];
+        uint32_t expected = KF_WINDOW_FREE;
+        if (!kb_cas_acqrel(&w->state, &expected, KF_WINDOW_CLAIMED))
+            continue;
+        w->owner_pid = kb_os_pid();
+        w->owner_start_time = kb_os_start_time(w->owner_pid);
+        kb_store_relaxed(&w->kinds, kinds);
+        w->start_ticks = start_ticks;
+        w->end_ticks = 0;
+        kb_store_release(&w->state, KF_WINDOW_OPEN);
+        recompute_gate(control);
+        return i;
+    }
+    recompute_gate(control);
+    return UINT32_MAX;
+}
+
+void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds)
+{
+    if (slot >= KF_MAX_WINDOWS)
+        return;
+    kb_store_relaxed(&control->windows[slot].kinds, kinds);
+    recompute_gate(control);
+}
+
+void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
+{
+    if (slot >= KF_MAX_WINDOWS)
+        return;
+    kf_window *w = &control->windows[slot];
+    uint32_t open = KF_WINDOW_OPEN;
+    if (kb_cas_acqrel(&w->state, &open, KF_WINDOW_CLAIMED)) {
+        w->end_ticks = end_ticks;
+        release_window(w);
+    }
+    recompute_gate(control);
+}
+
+/* ---- clock snapshots --------------------------------------------------------------------------
+ */
+
+/* Editors of the snapshots exclude each other; a lock of a dead process is taken over. Giving up
+ * loses one optional sample. */
+static bool lock_edit(kf_control *control)
+{
+    uint32_t self = kb_os_pid();
+    for (int tries = 0; tries < 1000; tries++) {
+        uint32_t holder = 0;
+        if (kb_cas_acqrel(&control->window_lock, &holder, self))
+            return true;
+        bool dead = tries % 100 == 99 && holder != self && kb_os_start_time(holder) == 0;
+        if (dead && kb_cas_acqrel(&control->window_lock, &holder, self))
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+/* Drop every second one between the first and the last. */
+static uint32_t thin_snapshots(kb_clock_snapshot *s, uint32_t count)
+{
+    uint32_t kept = 1;
+    for (uint32_t i = 2; i + 1 < count; i += 2)
+        s[kept++] = s[i];
+    s[kept++] = s[count - 1];
+    return kept;
+}
+
+void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot)
+{
+    if (!lock_edit(control))
+        return;
+    uint32_t count = KB_MIN(kb_load_relaxed(&control->snapshot_count), KF_MAX_SNAPSHOTS);
+    if (count == KF_MAX_SNAPSHOTS)
+        count = thin_snapshots(control->snapshots, count);
+    control->snapshots[count] = *snapshot;
+    kb_store_release(&control->snapshot_count, count + 1);
+    kb_store_release(&control->window_lock, 0u);
+}
+
+/* ---- dictionary ------------------------------------------------------------------------------ */
+
+static uint32_t entry_words(uint64_t header) { return (uint32_t)(header >> 8 & 0xffffff); }
+
+static void raise_used(kf_control *control, uint32_t to)
+{
+    uint32_t used = kb_load_relaxed(&control->dictionary_used);
+    while (used < to && !kb_cas_acqrel(&control->dictionary_used, &used, to))
+        ;
+}
+
+/* Reserving writes the entry's length, so that readers and the next adder can step over an entry
+ * whose adder died. dictionary_used is an entry's end, perhaps not the last one's. */
+static uint32_t reserve_entry(const kf_pool *pool, uint32_t words)
+{
+    uint32_t at = KB_MAX(kb_load_acquire(&pool->control->dictionary_used), 1u);
+    uint64_t reserved = kf_entry_header(KF_ENTRY_NONE, words, 0);
+    while (at < pool->dictionary_words && words <= pool->dictionary_words - at) {
+        uint64_t header = 0;
+        if (kb_cas_acqrel(&pool->dictionary[at], &header, reserved)) {
+            raise_used(pool->control, at + words);
+            return at;
+        }
+        if (entry_words(header) == 0)
+            return 0; /* damaged: it has no end */
+        at += entry_words(header);
+    }
+    return 0;
+}
+
+uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
+                           uint32_t part_count)
+{
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < part_count; i++)
+        bytes += parts[i].bytes;
+    if (bytes >= (uint64_t)0xfffffe * 8)
+        return 0;
+    uint32_t words = (uint32_t)(1 + (bytes + 7) / 8);
+    uint32_t id = reserve_entry(pool, words);
+    if (id == 0)
+        return 0;
+    char *out = (char *)(pool->dictionary + id + 1);
+    for (uint32_t i = 0; i < part_count; i++) {
+        if (parts[i].bytes)
+            memcpy(out, parts[i].data, parts[i].bytes);
+        out += parts[i].bytes;
+    }
+    kb_store_release(&pool->dictionary[id], kf_entry_header(type, words, (uint32_t)bytes));
+    return id;
+}
+
+/* ---- ledger reasons ---------------------------------------------------------------------------
+ */
+
+static const struct {
+    const char *text;
+    bool is_drop;
+} reasons[KF_REASON_COUNT] = {
+#define KF_X(name, reason, drop) {reason, drop},
+    KF_REASON_MAP(KF_X)
+#undef KF_X
+};
+
+const char *kf_reason_text(uint32_t reason)
+{
+    return reason < KF_REASON_COUNT ? reasons[reason].text : "unknown";
+}
+
+bool kf_reason_is_drop(uint32_t reason)
+{
+    return reason < KF_REASON_COUNT && reasons[reason].is_drop;
+}

@@ -1,0 +1,109 @@
+/* The decoder's first pass: find the segments. Looks at headers only, cheap enough to be done for
+ * everything that was recorded. */
+#include "format/decode.h"
+
+uint32_t kf_min_words(uint32_t type)
+{
+    static const uint8_t words[KF_TYPE_COUNT] = {
+        [KF_PAD] = 1,         [KF_KEYFRAME] = KF_KEYFRAME_WORDS,
+        [KF_BEGIN] = 2,       [KF_REOPEN] = 2,
+        [KF_END] = 1,         [KF_INSTANT] = 2,
+        [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3,
+        [KF_COUNTER] = 2,     [KF_ARGS] = 2,
+        [KF_FLOW] = 3,        [KF_MEMORY] = 7,
+        [KF_DEVICE] = 6,      [KF_CLOCK_SAMPLE] = 4,
+        [KF_THREAD_NAME] = 2, [KF_THREAD_EXIT] = 2,
+    };
+    return type < KF_TYPE_COUNT ? words[type] : 0;
+}
+
+static kf_segment *last_of(kf_segments *segments, size_t first)
+{
+    return segments->count > first ? &segments->data[segments->count - 1] : NULL;
+}
+
+static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
+                          uint32_t offset)
+{
+    return kb_vec_push(segments, (kf_segment){.cursor = kf_header_id(record[0]),
+                                              .seq = (uint32_t)(record[3] >> 32),
+                                              .chunk = chunk,
+                                              .offset = (uint16_t)offset});
+}
+
+/* Returns false when out of memory. Records before the first keyframe make the chunk bad. */
+static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf_segments *segments,
+                       kf_decode_result *result)
+{
+    size_t first = segments->count;
+    for (uint32_t at = 0; at < count;) {
+        uint64_t header = kb_load_acquire(&words[at]);
+        if (header == 0)
+            break;
+        uint32_t type = kf_header_type(header), n = kf_header_words(header);
+        uint32_t min = kf_min_words(type);
+        kf_segment *segment = last_of(segments, first);
+        if (min == 0 || n < min || n > count - at ||
+            (!segment && type != KF_KEYFRAME && type != KF_PAD)) {
+            result->bad_records++;
+            break;
+        }
+        if (type == KF_KEYFRAME) {
+            if (!begin_segment(segments, words + at, chunk, at))
+                return false;
+            segment = last_of(segments, first);
+        }
+        at += n;
+        if (segment)
+            segment->words = (uint16_t)(at - segment->offset);
+    }
+    return true;
+}
+
+#define COMPARE(a, b) ((a) < (b) ? -1 : (a) > (b) ? 1 : 0)
+
+/* Of two copies the longer comes first; the rest makes the order total. */
+static int compare_segments(const void *left, const void *right)
+{
+    const kf_segment *a = left, *b = right;
+    int order = COMPARE(a->cursor, b->cursor);
+    if (!order)
+        order = COMPARE(a->seq, b->seq);
+    if (!order)
+        order = COMPARE(b->words, a->words);
+    if (!order)
+        order = COMPARE(a->chunk, b->chunk);
+    return order ? order : COMPARE(a->offset, b->offset);
+}
+
+static void drop_copies(kf_segments *segments)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < segments->count; i++) {
+        kf_segment s = segments->data[i];
+        const kf_segment *previous = kept ? &segments->data[kept - 1] : NULL;
+        if (!previous || previous->cursor != s.cursor || previous->seq != s.seq)
+            segments->data[kept++] = s;
+    }
+    segments->count = kept;
+}
+
+kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_result *result,
+                      kineto_error *err)
+{
+    for (uint32_t i = 0; i < input->chunk_count; i++) {
+        uint32_t count = 0;
+        kineto_error why = {.code = KINETO_OK};
+        const uint64_t *words = input->get(input->context, i, &count, &why);
+        if (!words)
+            return kb_fail(err, why.code ? why.code : KINETO_E_IO, "chunk %u cannot be read: %s", i,
+                           why.code ? why.message : "no reason given");
+        if (!scan_chunk(words, KB_MIN(count, KF_CHUNK_WORDS), i, segments, result))
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory for the index of segments");
+    }
+    if (segments->count)
+        qsort(segments->data, segments->count, sizeof *segments->data, compare_segments);
+    drop_copies(segments);
+    result->segments = segments->count;
+    return KINETO_OK;
+}

@@ -1,0 +1,124 @@
+/* The dictionary as the decoder sees it: sites by id, and the table entries one after the other. */
+#include "format/decode.h"
+
+const kf_site kf_site_unknown = {.name = {"?", 1}, .kind = KINETO_KIND_USER_ANNOTATION};
+
+kineto_status kf_sites_init(kf_sites *sites, const kf_input *input, kineto_error *err)
+{
+    *sites = (kf_sites){.input = input};
+    sites->slots = calloc((size_t)input->dictionary_words + 1, sizeof *sites->slots);
+    return sites->slots ? KINETO_OK
+                        : kb_fail(err, KINETO_E_MEMORY, "out of memory for the table of sites");
+}
+
+void kf_sites_free(kf_sites *sites)
+{
+    free(sites->slots);
+    kb_vec_free(&sites->list);
+    kb_arena_free(&sites->arena);
+}
+
+/* Header of the entry at id if it lies inside the dictionary, else 0. */
+static uint64_t entry_header(const kf_input *input, uint32_t id)
+{
+    if (id == 0 || id >= input->dictionary_words)
+        return 0;
+    uint64_t header = kb_load_acquire(&input->dictionary[id]);
+    uint64_t words = header >> 8 & 0xffffff, size = header >> 32;
+    bool fits = words > 0 && words <= input->dictionary_words - id && size <= (words - 1) * 8;
+    return fits ? header : 0;
+}
+
+static bool types_are_fixed(const uint8_t *types, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (types[i] < KINETO_ARG_INT || types[i] > KINETO_ARG_BOOL)
+            return false;
+    return true;
+}
+
+static bool types_are_known(const uint8_t *types, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (types[i] == 0 || types[i] >= KINETO_ARG_TYPE_COUNT)
+            return false;
+    return true;
+}
+
+/* NULL when the entry is malformed or memory ends. The site is allocated without unused names. */
+static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t size)
+{
+    kf_site_entry e;
+    if (size < sizeof e)
+        return NULL;
+    memcpy(&e, payload, sizeof e);
+    const uint8_t *types = payload + sizeof e;
+    if (e.arg_count > KINETO_SITE_MAX_ARGS || size - sizeof e < e.arg_count ||
+        e.kind >= KINETO_KIND_COUNT || !types_are_known(types, e.arg_count))
+        return NULL;
+    size_t bytes = offsetof(kf_site, arg_names) + (size_t)e.arg_count * sizeof(kineto_string);
+    kf_site *site = kb_arena_alloc(&sites->arena, bytes, _Alignof(kf_site));
+    if (!site)
+        return NULL;
+    memset(site, 0, bytes);
+    site->index = (uint32_t)sites->list.count + 1;
+    site->kind = e.kind;
+    site->scope = e.scope;
+    site->arg_count = e.arg_count;
+    site->known = true;
+    site->fixed_args = types_are_fixed(types, e.arg_count);
+    memcpy(site->arg_types, types, e.arg_count);
+    size_t at = sizeof e + e.arg_count;
+    site->name = kf_entry_text(payload, size, &at);
+    for (uint32_t i = 0; i < e.arg_count; i++)
+        site->arg_names[i] = kf_entry_text(payload, size, &at);
+    return site;
+}
+
+KB_COLD const kf_site *kf_site_load(kf_sites *sites, uint32_t id)
+{
+    if (id == UINT32_MAX) /* what a writer uses when the dictionary was full */
+        return &kf_site_unknown;
+    uint64_t header = entry_header(sites->input, id);
+    const kf_site *site = NULL;
+    if ((header & 0xff) == KF_ENTRY_SITE) {
+        const uint8_t *payload = (const uint8_t *)&sites->input->dictionary[id + 1];
+        site = parse_site(sites, payload, (size_t)(header >> 32));
+    }
+    if (!site) {
+        sites->bad_entries++;
+        site = &kf_site_unknown;
+    }
+    if (id < sites->input->dictionary_words && kb_vec_push(&sites->list, site))
+        sites->slots[id] = (uint32_t)sites->list.count;
+    return site;
+}
+
+static bool is_table_type(uint32_t type)
+{
+    return type >= KF_ENTRY_PROCESS && type < KF_ENTRY_TYPE_COUNT;
+}
+
+kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visitor,
+                                 uint64_t *bad_entries)
+{
+    for (uint32_t at = 1; at < input->dictionary_words;) {
+        uint64_t raw = kb_load_acquire(&input->dictionary[at]), header = entry_header(input, at);
+        if (raw == 0)
+            break;
+        uint32_t words = (uint32_t)(raw >> 8 & 0xffffff), type = (uint32_t)(raw & 0xff);
+        if (!header || type >= KF_ENTRY_TYPE_COUNT)
+            ++*bad_entries;
+        if (words == 0 || words > input->dictionary_words - at)
+            break;
+        if (header && is_table_type(type) && visitor->entry) {
+            const uint8_t *payload = (const uint8_t *)&input->dictionary[at + 1];
+            kineto_status status = visitor->entry(visitor->context, at, (kf_entry_type)type,
+                                                  payload, (size_t)(header >> 32));
+            if (status)
+                return status;
+        }
+        at += words;
+    }
+    return KINETO_OK;
+}

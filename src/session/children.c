@@ -1,0 +1,269 @@
+/* The processes below the recorded one. Recording enters a program through interfaces that it loads
+ * itself, so some processes can never be seen from inside: those are told from outside, by looking
+ * at the tree from time to time, and become lines of the ledger.
+ */
+#include "session/session.h"
+
+#include <dirent.h>
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_CHILDREN 4096u
+#define MAX_LOOKS    512u /* files read in one sample: a bound on its cost */
+#define MAX_EXAMPLES 5u
+
+#if defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#elif defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#else
+#define OUR_MACHINE EM_NONE
+#endif
+
+/* X(NAME, text of the ledger) */
+#define REASON_MAP(X)                                                                              \
+    X(UNUSED, "used no recorded interface")                                                        \
+    X(STATIC, "statically linked: nothing can be loaded into it")                                  \
+    X(WORD_SIZE, "of another word size or architecture")                                           \
+    X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \
+    X(NAMESPACE, "in another pid or mount namespace")                                              \
+    X(HIDDEN, "belongs to another user: cannot be looked at")
+typedef enum reason {
+#define X(name, text) REASON_##name,
+    REASON_MAP(X)
+#undef X
+        REASON_COUNT
+} reason;
+
+static const char *const reason_texts[] = {
+#define X(name, text) text,
+    REASON_MAP(X)
+#undef X
+};
+
+typedef struct child {
+    uint32_t pid;
+    reason why;
+    dev_t device; /* of the program file: exec makes a pid another program */
+    ino_t inode;
+    char name[32];
+} child;
+
+struct ks_children {
+    uint32_t root;
+    KB_VEC(child) all;
+    kb_map by_pid; /* pid → index */
+    uint32_t looks;
+    char pid_namespace[64], mount_namespace[64];
+};
+
+static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/ns/%s", pid, which);
+    ssize_t n = readlink(path, buf, size - 1);
+    buf[n > 0 ? n : 0] = 0;
+}
+
+ks_children *ks_children_create(uint32_t root_pid)
+{
+    ks_children *c = calloc(1, sizeof *c);
+    if (!c)
+        return NULL;
+    c->root = root_pid;
+    uint32_t self = kb_os_pid();
+    read_namespace(self, "pid", c->pid_namespace, sizeof c->pid_namespace);
+    read_namespace(self, "mnt", c->mount_namespace, sizeof c->mount_namespace);
+    return c;
+}
+
+void ks_children_destroy(ks_children *c)
+{
+    if (!c)
+        return;
+    kb_vec_free(&c->all);
+    kb_map_free(&c->by_pid);
+    free(c);
+}
+
+/* ---- what kind of program it is ------------------------------------------------------------------ */
+
+static bool has_interpreter(int fd, const Elf64_Ehdr *h)
+{
+    Elf64_Phdr p;
+    for (uint32_t i = 0; i < h->e_phnum; i++) {
+        off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
+        if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p)
+            return true; /* odd, but no proof */
+        if (p.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
+}
+
+static reason classify_file(int fd)
+{
+    Elf64_Ehdr h;
+    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
+        return REASON_UNUSED;
+    if (h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        (OUR_MACHINE != EM_NONE && h.e_machine != OUR_MACHINE))
+        return REASON_WORD_SIZE;
+    if (h.e_ident[EI_CLASS] == ELFCLASS64 && !has_interpreter(fd, &h))
+        return REASON_STATIC;
+    return REASON_UNUSED;
+}
+
+static bool raises_privileges(const struct stat *st)
+{
+    return ((st->st_mode & S_ISUID) && st->st_uid != geteuid()) ||
+           ((st->st_mode & S_ISGID) && st->st_gid != getegid());
+}
+
+static bool other_namespace(const ks_children *c, uint32_t pid)
+{
+    char pid_ns[64], mount_ns[64];
+    read_namespace(pid, "pid", pid_ns, sizeof pid_ns);
+    read_namespace(pid, "mnt", mount_ns, sizeof mount_ns);
+    return (pid_ns[0] && strcmp(pid_ns, c->pid_namespace) != 0) ||
+           (mount_ns[0] && strcmp(mount_ns, c->mount_namespace) != 0);
+}
+
+/* Look again only when the program file is another one. */
+static void look_at(ks_children *c, child *it)
+{
+    char path[64];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%u/exe", it->pid);
+    if (stat(path, &st) != 0) {
+        if (errno == EACCES && it->inode == 0)
+            it->why = REASON_HIDDEN;
+        return;
+    }
+    if (st.st_dev == it->device && st.st_ino == it->inode)
+        return;
+    it->device = st.st_dev;
+    it->inode = st.st_ino;
+    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    it->why = fd >= 0 ? classify_file(fd) : REASON_HIDDEN;
+    if (fd >= 0)
+        close(fd);
+    if (raises_privileges(&st))
+        it->why = REASON_SET_ID;
+    else if (other_namespace(c, it->pid))
+        it->why = REASON_NAMESPACE;
+}
+
+/* ---- the tree -------------------------------------------------------------------------------------- */
+
+static void see(ks_children *c, uint32_t pid)
+{
+    bool created = false;
+    uint64_t *at = kb_map_insert(&c->by_pid, pid, c->all.count, &created);
+    if (!at)
+        return;
+    if (created) {
+        child fresh = {.pid = pid, .why = REASON_UNUSED};
+        if (c->all.count >= MAX_CHILDREN || !kb_vec_push(&c->all, fresh)) {
+            *at = UINT64_MAX;
+            return;
+        }
+    }
+    if (*at < c->all.count)
+        look_at(c, &c->all.data[*at]);
+}
+
+typedef KB_VEC(uint32_t) pid_list;
+
+static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_list *queue)
+{
+    char path[300], text[4096];
+    snprintf(path, sizeof path, "/proc/%u/task/%s/children", pid, tid);
+    c->looks++;
+    if (!kb_os_read_file(path, text, sizeof text))
+        return;
+    char *at = text, *end;
+    for (;; at = end) {
+        unsigned long n = strtoul(at, &end, 10);
+        if (end == at)
+            return;
+        if (n > 0 && n <= INT_MAX && queue->count < MAX_LOOKS)
+            (void)kb_vec_push(queue, (uint32_t)n);
+    }
+}
+
+static void look_below(ks_children *c, uint32_t pid, pid_list *queue)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%u/task", pid);
+    DIR *tasks = opendir(path);
+    if (!tasks)
+        return;
+    for (struct dirent *d; c->looks < MAX_LOOKS && (d = readdir(tasks));)
+        if (d->d_name[0] != '.')
+            add_children_of(c, pid, d->d_name, queue);
+    closedir(tasks);
+}
+
+void ks_children_sample(ks_children *c)
+{
+    pid_list queue = {0};
+    c->looks = 0;
+    (void)kb_vec_push(&queue, c->root);
+    for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++) {
+        see(c, queue.data[i]);
+        look_below(c, queue.data[i], &queue);
+    }
+    kb_vec_free(&queue);
+}
+
+/* ---- the account ------------------------------------------------------------------------------------ */
+
+static void attached_pids(const kf_pool *pool, kb_map *pids)
+{
+    uint32_t at = 1;
+    while (at < pool->dictionary_words) {
+        uint64_t header = kb_load_acquire(&pool->dictionary[at]);
+        uint32_t words = (uint32_t)(header >> 8 & 0xffffff);
+        if (words == 0 || words > pool->dictionary_words - at)
+            return;
+        kf_process_entry p;
+        if ((header & 0xff) == KF_ENTRY_PROCESS && (words - 1) * 8u >= sizeof p) {
+            memcpy(&p, pool->dictionary + at + 1, sizeof p);
+            (void)kb_map_insert(pids, p.pid, 1, NULL);
+        }
+        at += words;
+    }
+}
+
+void ks_children_report(const ks_children *c, const kf_pool *pool)
+{
+    struct {
+        uint64_t count;
+        char examples[256];
+    } groups[REASON_COUNT] = {0};
+    kb_map attached = {0};
+    attached_pids(pool, &attached);
+    for (size_t i = 0; i < c->all.count; i++) {
+        const child *it = &c->all.data[i];
+        if (kb_map_find(&attached, it->pid))
+            continue;
+        char *text = groups[it->why].examples;
+        size_t used = strlen(text);
+        if (groups[it->why].count++ < MAX_EXAMPLES)
+            snprintf(text + used, sizeof groups[0].examples - used, "%s%s (%u)", used ? ", " : "",
+                     it->name[0] ? it->name : "?", it->pid);
+        else if (groups[it->why].count == MAX_EXAMPLES + 1)
+            snprintf(text + used, sizeof groups[0].examples - used, " …");
+    }
+    for (uint32_t r = 0; r < REASON_COUNT; r++)
+        if (groups[r].count)
+            ks_pool_note(pool, "processes not recorded", reason_texts[r], groups[r].count, false,
+                         groups[r].examples);
+    kb_map_free(&attached);
+}

@@ -1,0 +1,244 @@
+/* Recovery: finding the pools of recorders that died, and turning what they hold into traces. All
+ * of it may have been written by anyone; it goes through the same checks as a live recording.
+ */
+#include "session/session.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+static void copy_text(char *to, size_t size, const char *from, size_t from_size)
+{
+    snprintf(to, size, "%.*s", (int)strnlen(from, from_size), from);
+}
+
+/* ---- one pool ----------------------------------------------------------------------------------- */
+
+/* Name of the first process that attached: the program, or its wrapper. */
+static void first_program(const kf_pool *pool, char *buf, size_t size)
+{
+    uint32_t at = 1;
+    buf[0] = 0;
+    while (at < pool->dictionary_words) {
+        uint64_t header = kb_load_acquire(&pool->dictionary[at]);
+        uint32_t words = (uint32_t)(header >> 8 & 0xffffff);
+        if (words == 0 || words > pool->dictionary_words - at)
+            return;
+        if ((header & 0xff) == KF_ENTRY_PROCESS) {
+            const uint8_t *payload = (const uint8_t *)(pool->dictionary + at + 1);
+            size_t bytes = KB_MIN((size_t)(header >> 32), (size_t)(words - 1) * 8);
+            size_t text_at = sizeof(kf_process_entry);
+            kineto_string name = kf_entry_text(payload, bytes, &text_at);
+            copy_text(buf, size, name.size ? name.data : "", name.size);
+            return;
+        }
+        at += words;
+    }
+}
+
+static bool this_boot(const uint8_t *boot_id, size_t size)
+{
+    char now[64] = "";
+    (void)kb_os_boot_id(now, sizeof now);
+    return strncmp((const char *)boot_id, now, size) == 0;
+}
+
+static void add_file(ks_orphan *o, const char *path, int64_t *newest)
+{
+    struct stat st;
+    if (!path[0] || stat(path, &st) != 0)
+        return;
+    o->bytes += (uint64_t)st.st_blocks * 512u;
+    *newest = KB_MAX(*newest, (int64_t)st.st_mtim.tv_sec);
+}
+
+static void describe(const kf_pool *pool, const char *pool_path, ks_orphan *o)
+{
+    const kf_control *c = pool->control;
+    int64_t newest = 0;
+    memset(o, 0, sizeof *o);
+    copy_text(o->pool_path, sizeof o->pool_path, pool_path, sizeof o->pool_path - 1);
+    copy_text(o->spool_path, sizeof o->spool_path, c->spool_path, sizeof c->spool_path - 1);
+    copy_text(o->output_path, sizeof o->output_path, c->output_path, sizeof c->output_path - 1);
+    first_program(pool, o->program, sizeof o->program);
+    o->recorder_pid = c->collector_pid;
+    o->recorder_alive = this_boot(c->boot_id, sizeof c->boot_id) &&
+                        kb_os_alive(c->collector_pid, c->collector_start_time);
+    add_file(o, o->pool_path, &newest);
+    add_file(o, o->spool_path, &newest);
+    o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
+}
+
+static kineto_status open_pool(const char *path, kf_pool *pool, void **map, size_t *bytes,
+                               kineto_error *err)
+{
+    kineto_error why = {0};
+    *map = kb_os_map_open(path, bytes, &why);
+    if (!*map) {
+        if (err)
+            *err = why;
+        return why.code ? why.code : KINETO_E_IO;
+    }
+    kineto_status status = kf_pool_open(*map, *bytes, pool, &why);
+    if (status) {
+        kb_os_unmap(*map, *bytes);
+        *map = NULL;
+        return kb_fail(err, status, "'%s': %s", path, why.message);
+    }
+    return KINETO_OK;
+}
+
+kineto_status ks_orphan_inspect(const char *pool_path, ks_orphan *out, kineto_error *err)
+{
+    kf_pool pool;
+    void *map;
+    size_t bytes;
+    kineto_status status = open_pool(pool_path, &pool, &map, &bytes, err);
+    if (status)
+        return status;
+    describe(&pool, pool_path, out);
+    kb_os_unmap(map, bytes);
+    return KINETO_OK;
+}
+
+void ks_orphans_each(ks_orphan_visit *visit, void *context)
+{
+    char directory[KS_PATH_BYTES / 2], path[KS_PATH_BYTES];
+    ks_orphan orphan;
+    bool on = true;
+    for (uint32_t i = 0; on && ks_pool_directory(i, directory, sizeof directory); i++) {
+        DIR *d = opendir(directory);
+        if (!d)
+            continue;
+        for (struct dirent *e; on && (e = readdir(d));) {
+            if (!ks_pool_file_name(e->d_name))
+                continue;
+            snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
+            if (ks_orphan_inspect(path, &orphan, NULL) == KINETO_OK)
+                on = visit(context, &orphan);
+        }
+        closedir(d);
+    }
+}
+
+/* ---- building ------------------------------------------------------------------------------------- */
+
+/* The recorder's own window; what it closed keeps its times but not its kinds. */
+static kt_build_options window_of(const kf_control *c)
+{
+    kt_build_options options = {.kinds = KINETO_KINDS_ALL, .clip_open = true};
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        const kf_window *w = &c->windows[i];
+        if (w->start_ticks == 0 || w->owner_start_time != c->collector_start_time)
+            continue;
+        options.start_ticks = w->start_ticks;
+        options.end_ticks = w->end_ticks;
+        if (w->state == KF_WINDOW_OPEN && w->kinds)
+            options.kinds = w->kinds;
+        break;
+    }
+    return options;
+}
+
+/* A recorder that died in its first second left one reading of the clocks; the same boot has the
+ * same clocks, so one more now gives their rate. */
+static void complete_snapshots(kf_control *c)
+{
+    kb_clock_snapshot snapshot;
+    if (c->snapshot_count >= 2 || c->ticks_clock != kb_ticks_clock() ||
+        !this_boot(c->boot_id, sizeof c->boot_id))
+        return;
+    c->window_lock = 0;
+    kb_clock_snapshot_take(c->ticks_clock, &snapshot);
+    kf_snapshot_add(c, &snapshot);
+}
+
+static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_trace **out,
+                           kineto_error *err)
+{
+    ks_input *input = NULL;
+    kineto_status status = ks_input_open(spool_path, pool, &input, err);
+    if (status)
+        return status;
+    complete_snapshots(input->control);
+    kt_build_options options = window_of(input->control);
+    status = kt_build(&input->input, input->control, &options, out, err);
+    ks_input_close(input);
+    return status;
+}
+
+/* The path comes from the pool: only a spool of the same recording is touched. */
+static bool spool_belongs(const char *path, const kf_control *c)
+{
+    kf_spool_header h;
+    kineto_error why = {0};
+    if (ks_spool_header(path, &h, &why)) {
+        kb_log(KINETO_LOG_WARNING, "going on without the spool: %s", why.message);
+        return false;
+    }
+    return h.collector_pid == c->collector_pid &&
+           h.collector_start_time == c->collector_start_time &&
+           strncmp((const char *)h.boot_id, (const char *)c->boot_id, sizeof h.boot_id) == 0;
+}
+
+static kineto_status recover_pool(const char *path, bool force, ks_orphan *what, kineto_trace **out,
+                                  kineto_error *err)
+{
+    kf_pool pool;
+    void *map;
+    size_t bytes;
+    kineto_status status = open_pool(path, &pool, &map, &bytes, err);
+    if (status)
+        return status;
+    describe(&pool, path, what);
+    if (what->recorder_alive && !force) {
+        status = kb_fail(err, KINETO_E_BUSY,
+                         "'%s' is being recorded by process %u: wait for it, or use --force for a "
+                         "trace of what is there now",
+                         path, what->recorder_pid);
+        goto done;
+    }
+    if (what->spool_path[0] && !spool_belongs(what->spool_path, pool.control))
+        what->spool_path[0] = 0;
+    status = build(what->spool_path[0] ? what->spool_path : NULL, &pool, out, err);
+done:
+    kb_os_unmap(map, bytes);
+    return status;
+}
+
+/* Is the pool that a spool names there, and of the same recording? */
+static bool pool_belongs(const char *spool_path, const kf_spool_header *h)
+{
+    kf_pool pool;
+    void *map;
+    size_t bytes;
+    if (!h->pool_path[0] || open_pool(h->pool_path, &pool, &map, &bytes, NULL))
+        return false;
+    bool same = spool_belongs(spool_path, pool.control);
+    kb_os_unmap(map, bytes);
+    return same;
+}
+
+kineto_status ks_recover(const char *path, bool force, ks_orphan *what, kineto_trace **out,
+                         kineto_error *err)
+{
+    kf_spool_header header;
+    kineto_error why = {0};
+    memset(what, 0, sizeof *what);
+    *out = NULL;
+    if (ks_spool_header(path, &header, &why))
+        return recover_pool(path, force, what, out, err);
+    if (pool_belongs(path, &header))
+        return recover_pool(header.pool_path, force, what, out, err);
+    copy_text(what->spool_path, sizeof what->spool_path, path, sizeof what->spool_path - 1);
+    what->recorder_pid = header.collector_pid;
+    what->recorder_alive = this_boot(header.boot_id, sizeof header.boot_id) &&
+                           kb_os_alive(header.collector_pid, header.collector_start_time);
+    if (what->recorder_alive && !force)
+        return kb_fail(err, KINETO_E_BUSY, "'%s' is being written by process %u", path,
+                       header.collector_pid);
+    return build(path, NULL, out, err);
+}

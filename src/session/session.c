@@ -1,0 +1,451 @@
+/* Sessions of the running program: windows over its one recorder.
+ *
+ * Without a collector the pool is anonymous shared memory, made by the first session and kept for
+ * the life of the process: address space for the largest buffer, memory only for what the open
+ * sessions asked for. With a collector (`ckineto record`) the pool is the collector's, and what it
+ * has copied out is read back from its spool.
+ */
+#include "session/session.h"
+#include "record/record.h"
+
+#include <sys/mman.h>
+
+#define RESERVE_BYTES ((size_t)4 << 30)
+
+struct kineto_session {
+    kineto_session_options options;
+    struct kineto_session *next; /* of the prepared ones, newest first */
+    uint32_t pid, tid;
+    uint32_t slot; /* UINT32_MAX: not recording */
+    uint64_t start_ticks;
+    uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
+};
+
+/* All sessions of this process; guarded by the lock, which a fork's child may break. */
+static kb_lock sessions_lock;
+static kineto_session *sessions;
+
+static void lock(void)
+{
+    (void)kb_lock_take(&sessions_lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid());
+}
+static void unlock(void) { kb_lock_drop(&sessions_lock); }
+
+static bool recording(const kineto_session *s)
+{
+    return s->slot != UINT32_MAX && s->pid == kb_os_pid();
+}
+
+/* ---- the pool ----------------------------------------------------------------------------------- */
+
+static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
+{
+    size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
+    size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
+    void *map = kb_os_map_shared(bytes, NULL);
+    if (!map) { /* no room for that much address space: what is needed, then */
+        reserve = buffer_bytes;
+        bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
+        map = kb_os_map_shared(bytes, err);
+    }
+    if (!map)
+        return err ? err->code : KINETO_E_MEMORY;
+    kf_pool_format(map, reserve, KS_DICTIONARY_BYTES);
+    kf_control *control = map;
+    control->ticks_clock = kb_ticks_clock();
+    control->collector_pid = kb_os_pid();
+    control->collector_start_time = kb_os_start_time(control->collector_pid);
+    control->chunk_limit = 0;
+    (void)kb_os_boot_id((char *)control->boot_id, sizeof control->boot_id);
+    (void)madvise(map, bytes, MADV_DONTDUMP);
+    kineto_status status = kineto_rt_adopt(map, bytes, err);
+    if (status)
+        kb_os_unmap(map, bytes);
+    return status;
+}
+
+/* Raise the number of chunks that may be used, and touch them now rather than while recording. */
+static kineto_status pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_error *err)
+{
+    kf_control *control = pool->control;
+    size_t want = KB_MAX(buffer_bytes / KF_CHUNK_BYTES, 4u);
+    if (want > pool->chunk_count)
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "a buffer of %zu bytes is more than this process reserved (%zu): start the "
+                       "largest session first",
+                       buffer_bytes, (size_t)pool->chunk_count * KF_CHUNK_BYTES);
+    uint32_t have = kb_load_acquire(&control->chunk_limit);
+    if (want > have) {
+        kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
+        kb_store_release(&control->chunk_limit, (uint32_t)want);
+    }
+    return KINETO_OK;
+}
+
+static kineto_status pool_ready(size_t buffer_bytes, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    if (!kineto_rt_pool())
+        status = pool_make(buffer_bytes, err);
+    const kf_pool *pool = kineto_rt_pool();
+    if (status == KINETO_OK && !pool->control->external)
+        status = pool_grow(pool, buffer_bytes, err);
+    return status;
+}
+
+/* ---- giving chunks back --------------------------------------------------------------------------- */
+
+/* What no open session may still want ends before this. 0: keep everything from the start of time
+ * (cannot happen: then there is no session). */
+static uint64_t wanted_from(void)
+{
+    uint64_t from = UINT64_MAX;
+    for (const kineto_session *s = sessions; s; s = s->next)
+        if (recording(s))
+            from = KB_MIN(from, s->start_ticks);
+    return from;
+}
+
+static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
+{
+    uint32_t state = kb_load_acquire(&d->state);
+    if (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL)
+        return kb_load_relaxed(&d->last_ticks) < from;
+    uint32_t pid = (uint32_t)(kb_load_relaxed(&d->owner) >> 32);
+    return state == KF_CHUNK_LIVE && from == UINT64_MAX && pid != kb_os_pid() &&
+           !kb_os_alive(pid, kb_os_start_time(pid));
+}
+
+/* Windows of other processes (a fork's child may have sessions of its own on the shared pool). */
+static bool others_record(const kf_control *control)
+{
+    uint32_t self = kb_os_pid();
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
+            control->windows[i].owner_pid != self)
+            return true;
+    return false;
+}
+
+static void chunks_release(const kf_pool *pool)
+{
+    uint64_t from = wanted_from();
+    if (pool->control->external || others_record(pool->control))
+        return;
+    for (uint32_t i = 0; i < pool->chunk_count; i++) {
+        kf_descriptor *d = &pool->descriptors[i];
+        if (i >= kb_load_relaxed(&pool->control->chunk_limit) &&
+            kb_load_relaxed(&d->state) == KF_CHUNK_FREE)
+            break;
+        if (kb_load_relaxed(&d->state) != KF_CHUNK_FREE && chunk_is_spent(d, from))
+            kf_chunk_free(pool, i);
+    }
+}
+
+/* Nobody is prepared any more: the memory goes back, the address space stays. Chunks that threads
+ * still hold keep their pages. */
+static void memory_release(const kf_pool *pool)
+{
+    kf_control *control = pool->control;
+    if (sessions || control->external || control->collector_pid != kb_os_pid() ||
+        others_record(control))
+        return;
+    uint32_t limit = kb_exchange_acqrel(&control->chunk_limit, 0u);
+    for (uint32_t i = 0; i < limit; i++)
+        if (kf_chunk_hold(pool, i)) {
+            (void)madvise(kf_pool_chunk(pool, i), KF_CHUNK_BYTES, MADV_REMOVE);
+            kf_chunk_unhold(pool, i);
+        }
+}
+
+/* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
+ * may want. */
+static void retention_update(kf_control *control)
+{
+    uint64_t protect = 0;
+    uint32_t policy = KF_FULL_DROP;
+    for (const kineto_session *s = sessions; s; s = s->next) {
+        if (!recording(s))
+            continue;
+        if (s->options.retention == KINETO_RETAIN_NEWEST)
+            policy = KF_FULL_RING;
+        else if (!protect || s->start_ticks < protect)
+            protect = s->start_ticks;
+    }
+    if (control->external)
+        return;
+    kb_store_relaxed(&control->ring_protect_ticks, protect);
+    kb_store_relaxed(&control->full_policy, policy);
+}
+
+/* ---- reading what was recorded -------------------------------------------------------------------- */
+
+/* Chunks of our own pool, read where they lie; a chunk that is overwritten meanwhile reads as
+ * empty. */
+typedef struct pool_reader {
+    const kf_pool *pool;
+    uint32_t *serials; /* as first seen */
+    uint64_t buffer[KF_CHUNK_WORDS];
+} pool_reader;
+
+static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+{
+    pool_reader *r = context;
+    const kf_descriptor *d = &r->pool->descriptors[index];
+    (void)err;
+    *words = 0;
+    uint32_t serial = kb_load_acquire(&d->serial);
+    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
+        return r->buffer;
+    if (!r->serials[index])
+        r->serials[index] = serial + 1;
+    const uint64_t *chunk = kf_pool_chunk(r->pool, index);
+    uint32_t count = ks_committed_words(chunk, KF_CHUNK_WORDS);
+    memcpy(r->buffer, chunk, (size_t)count * 8);
+    kb_fence_seqcst();
+    if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
+        *words = count;
+    return r->buffer;
+}
+
+/* The ledger of this session alone. */
+static void counters_since(const kineto_session *s, kf_control *control)
+{
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+        for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
+            control->counters[i][k] -= s->counters[i][k];
+}
+
+static kineto_status build_from_pool(const kineto_session *s, const kf_pool *pool,
+                                     const kt_build_options *options, kineto_trace **out,
+                                     kineto_error *err)
+{
+    kineto_status status;
+    pool_reader *reader = calloc(1, sizeof *reader);
+    kf_control *control = malloc(sizeof *control);
+    uint32_t chunks = KB_MIN(kb_load_acquire(&pool->control->chunk_limit), pool->chunk_count);
+    uint32_t *serials = calloc(KB_MAX(chunks, 1u), sizeof *serials);
+    if (!reader || !control || !serials) {
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
+        goto done;
+    }
+    reader->pool = pool;
+    reader->serials = serials;
+    memcpy(control, pool->control, sizeof *control);
+    counters_since(s, control);
+    uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
+    kf_input input = {.dictionary = pool->dictionary,
+                      .dictionary_words = KB_MIN(used, pool->dictionary_words),
+                      .chunk_count = chunks,
+                      .get = reader_get,
+                      .context = reader};
+    status = kt_build(&input, control, options, out, err);
+done:
+    free(serials);
+    free(control);
+    free(reader);
+    return status;
+}
+
+static kineto_status build_from_collector(const kineto_session *s, const kf_pool *pool,
+                                          const kt_build_options *options, kineto_trace **out,
+                                          kineto_error *err)
+{
+    char path[KS_PATH_BYTES];
+    memcpy(path, pool->control->spool_path, sizeof path);
+    path[sizeof path - 1] = 0;
+    ks_input *input = NULL;
+    kineto_status status = ks_input_open(path[0] ? path : NULL, pool, &input, err);
+    if (status)
+        return status;
+    counters_since(s, input->control);
+    status = kt_build(&input->input, input->control, options, out, err);
+    ks_input_close(input);
+    return status;
+}
+
+static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
+                           kineto_error *err)
+{
+    const kf_pool *pool = kineto_rt_pool();
+    kt_build_options options = {.kinds = s->options.kinds,
+                                .start_ticks = s->start_ticks,
+                                .end_ticks = end_ticks,
+                                .only_tid =
+                                    s->options.threads == KINETO_THREADS_CALLER ? s->tid : 0,
+                                .root_pid = s->pid,
+                                .clip_open = true};
+    return pool->control->external ? build_from_collector(s, pool, &options, out, err)
+                                   : build_from_pool(s, pool, &options, out, err);
+}
+
+static uint64_t snapshot_now(kf_control *control)
+{
+    kb_clock_snapshot now;
+    kb_clock_snapshot_take(control->ticks_clock, &now);
+    kf_snapshot_add(control, &now);
+    return kb_ticks(control->ticks_clock);
+}
+
+/* ---- the public calls ------------------------------------------------------------------------------ */
+
+static kineto_status options_read(const kineto_session_options *in, kineto_session_options *out,
+                                  kineto_error *err)
+{
+    kineto_session_options_init(out);
+    if (in && in->size < sizeof in->size)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "session options: size is %zu; fill them with kineto_session_options_init",
+                       in->size);
+    if (in) {
+        for (size_t i = sizeof *out; i < in->size; i++)
+            if (((const unsigned char *)in)[i])
+                return kb_fail(err, KINETO_E_UNSUPPORTED,
+                               "session options: an option of a newer version is set");
+        memcpy(out, in, KB_MIN(in->size, sizeof *out));
+    }
+    out->size = sizeof *out;
+    if (!out->kinds)
+        out->kinds = KINETO_KINDS_DEFAULT;
+    if (!out->buffer_bytes)
+        out->buffer_bytes = KS_BUFFER_BYTES;
+    if (out->retention > KINETO_RETAIN_NEWEST || out->threads > KINETO_THREADS_CALLER)
+        return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown retention or threads");
+    return KINETO_OK;
+}
+
+kineto_status kineto_session_prepare(const kineto_session_options *options, kineto_session **out,
+                                     kineto_error *err)
+{
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_prepare: out is NULL");
+    *out = NULL;
+    kineto_session_options read;
+    kineto_status status = options_read(options, &read, err);
+    if (status)
+        return status;
+    kineto_session *s = calloc(1, sizeof *s);
+    if (!s)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    s->options = read;
+    s->slot = UINT32_MAX;
+    s->pid = kb_os_pid();
+    lock();
+    status = pool_ready(read.buffer_bytes, err);
+    if (status == KINETO_OK) {
+        s->next = sessions;
+        sessions = s;
+    }
+    unlock();
+    if (status)
+        free(s);
+    else
+        *out = s;
+    return status;
+}
+
+kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
+{
+    if (!s)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_start: session is NULL");
+    if (recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is recording already: stop it first");
+    kineto_status status = KINETO_OK;
+    kf_control *control = kineto_rt_pool()->control;
+    lock();
+    s->pid = kb_os_pid();
+    s->tid = kb_os_tid();
+    s->start_ticks = snapshot_now(control);
+    memcpy(s->counters, control->counters, sizeof s->counters);
+    s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
+    if (s->slot == UINT32_MAX)
+        status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
+                         KF_MAX_WINDOWS);
+    else
+        retention_update(control);
+    unlock();
+    kineto_rt_profilers_update();
+    return status;
+}
+
+kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (!s)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_stop: session is NULL");
+    if (!recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+    const kf_pool *pool = kineto_rt_pool();
+    uint64_t end = snapshot_now(pool->control);
+    kf_window_close(pool->control, s->slot, end);
+    if (kb_load_acquire(&pool->control->gate))
+        kineto_rt_profilers_collect(); /* somebody else goes on: only hand over what is there */
+    kineto_rt_profilers_update();
+    lock();
+    kineto_status status = out ? build(s, end, out, err) : KINETO_OK;
+    s->slot = UINT32_MAX;
+    retention_update(pool->control);
+    chunks_release(pool);
+    unlock();
+    return status;
+}
+
+kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kineto_error *err)
+{
+    if (!s || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_snapshot: an argument is NULL");
+    *out = NULL;
+    if (!recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+    kineto_rt_profilers_collect();
+    uint64_t now = snapshot_now(kineto_rt_pool()->control);
+    lock();
+    kineto_status status = build(s, now, out, err);
+    unlock();
+    return status;
+}
+
+static void forget(kineto_session *s)
+{
+    for (kineto_session **at = &sessions; *at; at = &(*at)->next)
+        if (*at == s) {
+            *at = s->next;
+            break;
+        }
+}
+
+void kineto_session_destroy(kineto_session *s)
+{
+    if (!s)
+        return;
+    if (recording(s))
+        (void)kineto_session_stop(s, NULL, NULL);
+    lock();
+    forget(s);
+    if (kineto_rt_pool())
+        memory_release(kineto_rt_pool());
+    unlock();
+    free(s);
+}
+
+kineto_status kineto_session_begin(const kineto_session_options *options, kineto_session **out,
+                                   kineto_error *err)
+{
+    kineto_status status = kineto_session_prepare(options, out, err);
+    if (status)
+        return status;
+    status = kineto_session_start(*out, err);
+    if (status) {
+        kineto_session_destroy(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+kineto_status kineto_session_end(kineto_session *session, kineto_trace **out, kineto_error *err)
+{
+    kineto_status status = kineto_session_stop(session, out, err);
+    kineto_session_destroy(session);
+    return status;
+}

@@ -1,0 +1,144 @@
+/* The session room for the rooms to its right and for its own files: collecting from a pool,
+ * reading what was collected, and picking up what a dead recorder left behind.
+ */
+#ifndef KS_SESSION_H
+#define KS_SESSION_H
+
+#include "base/base.h"
+#include "format/format.h"
+#include "trace/trace.h"
+#include <ckineto/session.h>
+
+#define KS_PATH_BYTES       1024u
+#define KS_DICTIONARY_BYTES (4u << 20)
+#define KS_BUFFER_BYTES     (64u << 20)
+
+/* ---- input.c: what was recorded, as the decoder takes it ---------------------------------------
+ * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
+typedef struct ks_input {
+    kf_input input;
+    kf_control *control; /* a copy; the pool's if there is one */
+    struct ks_input_state *state;
+} ks_input;
+
+/** @param spool_path  NULL: no spool.
+ *  @param pool        NULL: no pool. Its committed records are copied now, so that it may go on.
+ *  @return KINETO_E_FORMAT for what is no spool or belongs to another pool, KINETO_E_IO … */
+kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_input **out,
+                            kineto_error *err);
+void ks_input_close(ks_input *input);
+/** Read the header of a spool, checked. */
+kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_error *err);
+/** Words of a chunk that are committed: up to the first zero header. */
+uint32_t ks_committed_words(const uint64_t *chunk, uint32_t limit);
+
+/* ---- spool.c: writing a spool ------------------------------------------------------------------ */
+typedef struct ks_spool ks_spool;
+
+/** Create the file (0600, must not exist).
+ *  @param ring_chunks  0: grow; else keep the newest that many chunks. */
+kineto_status ks_spool_create(const char *path, const kf_pool *pool, const char *pool_path,
+                              uint64_t ring_chunks, ks_spool **out, kineto_error *err);
+/** One chunk's words; in a ring that is full, `evict` is called first with the words that are about
+ *  to be lost. On failure the file is as it was. */
+typedef struct ks_spool_chunk {
+    const uint64_t *words;
+    uint32_t count, index, serial;
+} ks_spool_chunk;
+typedef void ks_spool_evict(void *context, const uint64_t *words, uint32_t count);
+kineto_status ks_spool_chunks(ks_spool *s, const ks_spool_chunk *chunks, uint32_t count,
+                              ks_spool_evict *evict, void *context, kineto_error *err);
+kineto_status ks_spool_dictionary(ks_spool *s, const uint64_t *dictionary, uint32_t first,
+                                  uint32_t words, kineto_error *err);
+kineto_status ks_spool_control(ks_spool *s, const kf_control *control, kineto_error *err);
+uint64_t ks_spool_bytes(const ks_spool *s);
+/** Closes; the file stays. NULL is fine. */
+void ks_spool_close(ks_spool *s);
+
+/* ---- pool_file.c: where pools lie --------------------------------------------------------------- */
+/** Create, reserve and lay out a pool file in the first directory that can hold it. */
+kineto_status ks_pool_file_create(size_t buffer_bytes, size_t dictionary_bytes,
+                                  char path[KS_PATH_BYTES], kf_pool *pool, kineto_error *err);
+/** Directories where pool files may lie: the n-th, false past the last. */
+bool ks_pool_directory(uint32_t n, char *buf, size_t size);
+/** Does this file name look like a pool of this user's? */
+bool ks_pool_file_name(const char *name);
+
+/* ---- children.c: the processes below the recorded one ------------------------------------------- */
+typedef struct ks_children ks_children;
+ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */
+/** Look once; cheap enough for ten times a second. */
+void ks_children_sample(ks_children *c);
+/** One ledger entry per reason for processes that never attached. */
+void ks_children_report(const ks_children *c, const kf_pool *pool);
+void ks_children_destroy(ks_children *c);
+
+/* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
+typedef enum ks_policy {
+    KS_POLICY_STREAM = 0, /* keep everything */
+    KS_POLICY_OLDEST = 1, /* keep the first keep_bytes */
+    KS_POLICY_RING = 2    /* keep the last keep_bytes */
+} ks_policy;
+
+typedef struct ks_collector_options {
+    uint64_t kinds;
+    size_t buffer_bytes; /* 0: KS_BUFFER_BYTES */
+    uint64_t keep_bytes; /* OLDEST and RING */
+    ks_policy policy;
+    const char *output_path; /* the spool lies beside it */
+} ks_collector_options;
+
+typedef struct ks_collector_stats {
+    uint64_t bytes;    /* copied out so far */
+    uint64_t lost;     /* events, by the counters of the pool */
+    bool spool_failed; /* the disk is full, say: nothing is copied out any more */
+    char spool_error[256];
+} ks_collector_stats;
+
+typedef struct ks_collector ks_collector;
+
+kineto_status ks_collector_create(const ks_collector_options *options, ks_collector **out,
+                                  kineto_error *err);
+/** Open the gate: what happens from here on is recorded. */
+kineto_status ks_collector_start(ks_collector *c, kineto_error *err);
+/** The recorded process, for the ledger's account of its children. */
+void ks_collector_follow(ks_collector *c, uint32_t pid);
+/** Copy out what is full. @return nanoseconds until it is worth calling again. */
+uint64_t ks_collector_poll(ks_collector *c);
+/** Close the gate, copy out the rest, build the trace. The files stay until destroy. */
+kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err);
+/** Put a line into the ledger of this recording. */
+void ks_collector_note(ks_collector *c, const char *source, const char *reason, uint64_t count,
+                       bool is_loss, const char *detail);
+/** Put a key and a JSON value into the header of the trace. */
+void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value);
+void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
+const char *ks_collector_pool_path(const ks_collector *c);
+const char *ks_collector_spool_path(const ks_collector *c);
+/** @param keep_files  leave pool and spool for `recover`. NULL collector is fine. */
+void ks_collector_destroy(ks_collector *c, bool keep_files);
+
+/** The same ledger and header entries, for whoever holds a pool. */
+void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                  bool is_loss, const char *detail);
+void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
+
+/* ---- recover.c: what a dead recorder left -------------------------------------------------------- */
+typedef struct ks_orphan {
+    char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES], output_path[KS_PATH_BYTES];
+    char program[64]; /* of the first process that attached; may be empty */
+    uint32_t recorder_pid;
+    bool recorder_alive;
+    uint64_t bytes;      /* pool and spool on disk */
+    int64_t age_seconds; /* since the last write to either */
+} ks_orphan;
+
+/** Look at one pool file. KINETO_E_FORMAT if it is none. */
+kineto_status ks_orphan_inspect(const char *pool_path, ks_orphan *out, kineto_error *err);
+/** Call back for each pool file in the known directories; stops when the callback returns false. */
+typedef bool ks_orphan_visit(void *context, const ks_orphan *orphan);
+void ks_orphans_each(ks_orphan_visit *visit, void *context);
+/** Build the trace of a pool or a spool, whichever `path` is, with the other one if it is there. */
+kineto_status ks_recover(const char *path, bool force, ks_orphan *what, kineto_trace **out,
+                         kineto_error *err);
+#endif

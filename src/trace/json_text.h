@@ -1,0 +1,48 @@
+/* Walking JSON text strictly, in place: values are spans of the input. */
+#ifndef KT_JSON_TEXT_H
+#define KT_JSON_TEXT_H
+
+#include "base/base.h"
+
+#define KT_JSON_MAX_DEPTH 128u
+
+typedef struct kt_scan {
+    const char *begin, *at, *end;
+    const char *problem; /* what is wrong at `at`; NULL while all is well */
+} kt_scan;
+
+static inline kt_scan kt_scan_of(kineto_string text)
+{
+    return (kt_scan){text.data, text.data, text.data + text.size, NULL};
+}
+
+/** Step over a bracket ('{' or '['); false with a problem if something else is there. */
+bool kt_scan_open(kt_scan *s, char bracket);
+/** Is there another item before the closing bracket? Steps over the comma, or over the bracket.
+ *  *first is true before the first item and cleared here. */
+bool kt_scan_more(kt_scan *s, bool *first, char bracket);
+/** A key and its colon; `raw` is the text between the quotes, escapes untouched. */
+bool kt_scan_key(kt_scan *s, kineto_string *raw);
+/** One value, checked; `raw` is its text. */
+bool kt_scan_value(kt_scan *s, kineto_string *raw);
+/** True if nothing but white space follows. */
+bool kt_scan_end(kt_scan *s);
+/** First character of the next value, '\0' at the end. */
+char kt_scan_peek(kt_scan *s);
+
+static inline bool kt_json_is_string(kineto_string raw) { return raw.size && raw.data[0] == '"'; }
+/** Text of a raw string value without its quotes. */
+static inline kineto_string kt_json_inside(kineto_string raw)
+{
+    return (kineto_string){raw.data + 1, raw.size - 2};
+}
+/** Resolve escapes into `out` (at least raw.size bytes); returns the end. Lone surrogates become
+ *  U+FFFD and are counted. */
+char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced);
+/** Number texts without fraction and exponent. False if it is none or does not fit. */
+bool kt_json_uint(kineto_string raw, uint64_t *value);
+bool kt_json_int(kineto_string raw, int64_t *value);
+/** Decimal number times 10^shift, exactly, rounded to the nearest integer (half away from 0).
+ *  False if it is no number or does not fit. */
+bool kt_json_scaled(kineto_string raw, int shift, int64_t *value);
+#endif

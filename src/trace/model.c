@@ -1,0 +1,222 @@
+/* Looking at a finished trace: getters, and its life. */
+#include "trace/model.h"
+
+kineto_trace *kineto_trace_retain(kineto_trace *trace)
+{
+    if (trace)
+        kb_add_relaxed(&trace->references, 1);
+    return trace;
+}
+
+void kineto_trace_release(kineto_trace *t)
+{
+    if (!t || kb_add_acqrel(&t->references, UINT32_MAX) != 1)
+        return;
+    for (size_t i = 0; i < t->blocks.count; i++)
+        kt_block_release(t->blocks.data[i]);
+    kb_vec_free(&t->blocks);
+    kb_vec_free(&t->categories);
+    kb_vec_free(&t->processes);
+    kb_vec_free(&t->tracks);
+    kb_vec_free(&t->async_ids);
+    kb_vec_free(&t->flows);
+    kb_vec_free(&t->ledger);
+    kb_vec_free(&t->metadata);
+    kb_vec_free(&t->snapshots);
+    kb_intern_free(&t->strings);
+    kt_derived_free(&t->derived);
+    free(t);
+}
+
+static kineto_string text(const kineto_trace *t, uint32_t id)
+{
+    return kb_intern_get(&t->strings, id);
+}
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+uint64_t kineto_trace_count(const kineto_trace *trace) { return trace->count; }
+
+uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
+{
+    size_t low = 0, high = t->async_ids.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->async_ids.data[middle].row < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < t->async_ids.count && t->async_ids.data[low].row == row;
+    return found ? t->async_ids.data[low].id : 0;
+}
+
+void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
+{
+    memset(out, 0, sizeof *out);
+    if (row >= t->count)
+        return;
+    const kt_block *b = kt_block_of(t, row);
+    uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
+    out->row = row;
+    out->start_ns = b->start_ns[i];
+    out->end_ns = b->end_ns[i];
+    out->name_id = b->name[i];
+    out->name = text(t, b->name[i]);
+    out->track = b->track[i];
+    out->kind = b->kind[i];
+    out->category = t->categories.data[b->category[i]];
+    out->form = b->form[i];
+    out->flags = b->flags[i] & 0xffu;
+    out->correlation_id = b->correlation_id[i];
+    out->external_id = b->external_id[i];
+    if (out->form == KINETO_FORM_ASYNC)
+        out->async_id = kt_async_id(t, row);
+}
+
+uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
+const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->blocks.data[index]; }
+
+kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
+{
+    return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);
+}
+
+kineto_string kineto_trace_string(const kineto_trace *trace, uint32_t id)
+{
+    return text(trace, id);
+}
+
+uint32_t kineto_trace_string_count(const kineto_trace *trace)
+{
+    return (uint32_t)trace->strings.strings.count;
+}
+
+/* ---- processes and tracks ---------------------------------------------------------------------- */
+
+uint32_t kineto_trace_process_count(const kineto_trace *t) { return (uint32_t)t->processes.count; }
+
+void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->processes.count)
+        return;
+    const kt_process_row *p = &t->processes.data[index];
+    *out = (kineto_process){.is_device = p->is_device,
+                            .pid = p->pid,
+                            .ppid = p->ppid,
+                            .name = text(t, p->name),
+                            .label = text(t, p->label),
+                            .sort_index = p->sort_index,
+                            .rank = p->rank,
+                            .host = text(t, p->host),
+                            .properties_json = text(t, p->properties)};
+}
+
+uint32_t kineto_trace_track_count(const kineto_trace *t) { return (uint32_t)t->tracks.count; }
+
+void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->tracks.count)
+        return;
+    const kt_track_row *k = &t->tracks.data[index];
+    bool lanes = kt_need(t, KT_STAGE_LANES);
+    *out = (kineto_track){.process = k->process,
+                          .type = k->type,
+                          .id = k->id,
+                          .name = text(t, k->name),
+                          .sort_index = k->sort_index,
+                          .count = k->count,
+                          .lane_count = lanes ? t->derived.lane_count[index] : 0};
+}
+
+/* The number of a text row is made of the text's id, and no other row has such a number. */
+static kineto_string text_of(const kineto_trace *t, int64_t number, uint32_t id)
+{
+    return number == INT64_MIN + (int64_t)id ? text(t, id) : (kineto_string){NULL, 0};
+}
+
+kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process)
+{
+    const kt_process_row *p = &t->processes.data[process];
+    return text_of(t, p->pid, p->text);
+}
+
+kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track)
+{
+    const kt_track_row *k = &t->tracks.data[track];
+    return text_of(t, k->id, k->text);
+}
+
+/* ---- flows, ledger, header --------------------------------------------------------------------- */
+
+uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
+
+void kineto_trace_flow(const kineto_trace *t, uint64_t index, kineto_flow *out)
+{
+    *out = (kineto_flow){.from = KINETO_NO_ROW, .to = KINETO_NO_ROW};
+    if (index < t->flows.count)
+        *out = t->flows.data[index];
+}
+
+uint32_t kineto_trace_ledger_count(const kineto_trace *t) { return (uint32_t)t->ledger.count; }
+
+void kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_line *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->ledger.count)
+        return;
+    const kt_ledger_row *l = &t->ledger.data[index];
+    *out = (kineto_ledger_line){.source = text(t, l->source),
+                                .reason = text(t, l->reason),
+                                .count = l->count,
+                                .is_loss = l->is_loss,
+                                .detail = text(t, l->detail)};
+}
+
+uint64_t kineto_trace_lost(const kineto_trace *t)
+{
+    uint64_t lost = 0;
+    for (size_t i = 0; i < t->ledger.count; i++)
+        lost += t->ledger.data[i].is_loss ? t->ledger.data[i].count : 0;
+    return lost;
+}
+
+uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t->metadata.count; }
+
+void kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
+                           kineto_string *json_value)
+{
+    bool is = index < t->metadata.count;
+    *key = text(t, is ? t->metadata.data[index].key : 0);
+    *json_value = text(t, is ? t->metadata.data[index].value : 0);
+}
+
+void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_ns)
+{
+    *start_ns = t->window_start_ns;
+    *end_ns = t->window_end_ns;
+}
+
+uint32_t kineto_trace_snapshot_count(const kineto_trace *t) { return (uint32_t)t->snapshots.count; }
+
+void kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_snapshot *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->snapshots.count)
+        return;
+    const kb_clock_snapshot *s = &t->snapshots.data[index];
+    *out = (kineto_clock_snapshot){.ticks = s->ticks,
+                                   .monotonic_ns = s->monotonic_ns,
+                                   .monotonic_raw_ns = s->monotonic_raw_ns,
+                                   .realtime_ns = s->realtime_ns,
+                                   .boottime_ns = s->boottime_ns,
+                                   .width_ticks = s->width_ticks};
+}
+
+bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit)
+{
+    return t->snapshots.count &&
+           kb_clock_fit_make(t->snapshots.data, t->snapshots.count, fit, NULL) == KINETO_OK;
+}

@@ -1,0 +1,135 @@
+#!/bin/sh
+# One use of an installed (and then moved) ckineto, by the name of the test.
+#   install.sh NAME SOURCE-DIRECTORY BUILD-DIRECTORY WORK-DIRECTORY CMAKE
+set -eu
+name=$1 source=$2 build=$3 work=$4 cmake=$5
+consumer=$source/tests/install/consumer
+prefix=$work/moved
+lib=$prefix/$(sed -n 's/^CMAKE_INSTALL_LIBDIR:[A-Z]*=//p' "$build/CMakeCache.txt")
+mine=$work/$name
+cc=${CC:-cc}
+unset LD_LIBRARY_PATH CKINETO_SESSION PKG_CONFIG_LIBDIR 2>/dev/null || :
+export PKG_CONFIG_PATH="$lib/pkgconfig"
+
+die() {
+    echo "$*" >&2
+    exit 1
+}
+[ "$name" = tree_is_complete_and_moves ] || { rm -rf "$mine" && mkdir -p "$mine"; }
+
+# Run a consumer: it must find its libraries below the moved tree and record five activities.
+check_program() {
+    (cd "$mine" && "$1" trace.json) | tee "$mine/out"
+    grep -qx '5 activities' "$mine/out" || die "expected 5 activities"
+    [ "$(grep -o '"name": *"consumer"' "$mine/trace.json" | wc -l)" -eq 5 ] || die "not all in the file"
+}
+check_links() { # program, pattern, yes|no
+    if ldd "$1" | grep -q "$2"; then found=yes; else found=no; fi
+    [ "$found" = "$3" ] || { ldd "$1"; die "linked with $2: $found, expected $3"; }
+}
+by_cmake() { # source, target, options…
+    file=$1 target=$2
+    shift 2
+    "$cmake" -S "$consumer" -B "$mine/build" -G Ninja -DCMAKE_BUILD_TYPE=Debug -DSOURCE="$file" \
+        -DTARGET="$target" -DCMAKE_PREFIX_PATH="$prefix" "$@" >"$mine/configure.log" 2>&1 ||
+        { cat "$mine/configure.log"; die "does not configure"; }
+    "$cmake" --build "$mine/build" >"$mine/build.log" 2>&1 || { cat "$mine/build.log"; die "does not build"; }
+    program=$(find "$mine/build" -name consumer -type f -perm -u+x | head -1)
+}
+by_pkg_config() { # source, module, options of pkg-config…
+    file=$1 module=$2
+    shift 2
+    # shellcheck disable=SC2046
+    "$cc" -std=c11 -Wall -Wextra -Werror "$consumer/$file" -o "$mine/consumer" \
+        $(pkg-config --cflags --libs "$@" "$module") -Wl,-rpath,"$rpath"
+    program=$mine/consumer
+}
+
+rpath=$lib
+case $name in
+tree_is_complete_and_moves)
+    rm -rf "$work"
+    mkdir -p "$work"
+    "$cmake" --install "$build" --prefix "$work/first" >"$work/install.log" || { cat "$work/install.log"; exit 1; }
+    mv "$work/first" "$prefix"
+    for path in bin/ckineto include/ckineto/ckineto.h include/ckineto/plugin.h; do
+        [ -f "$prefix/$path" ] || die "$path was not installed"
+    done
+    for path in libckineto.so libckineto.a libckineto-rt.so libckineto-rt.a pkgconfig/ckineto.pc \
+        pkgconfig/ckineto-rt.pc cmake/ckineto/ckinetoConfig.cmake; do
+        [ -e "$lib/$path" ] || die "$lib/$path was not installed"
+    done
+    for page in "$source"/docs/man/*.1; do
+        [ -f "$page" ] || continue
+        [ -f "$prefix/share/man/man1/$(basename "$page")" ] || die "$page was not installed"
+    done
+    for header in "$source"/include/ckineto/*; do
+        cmp "$header" "$prefix/include/ckineto/$(basename "$header")"
+    done
+    if grep -rlI -e "$source" -e "$build" -e "$work/first" "$prefix"; then
+        die "these name a directory that is not the prefix"
+    fi
+    for file in "$prefix"/bin/ckineto "$lib"/*.so "$lib"/ckineto/*.so; do
+        [ -e "$file" ] || continue
+        if readelf -d "$file" | grep -E 'R(UN)?PATH' | grep -v 'ORIGIN'; then
+            die "$file has an absolute run path"
+        fi
+    done
+    ;;
+command_runs)
+    "$prefix/bin/ckineto" --version | grep -q '[0-9]\.[0-9]' || die "no version"
+    ;;
+find_package_shared)
+    by_cmake consumer.c ckineto::ckineto_shared
+    check_links "$program" "moved.*libckineto\.so" yes
+    check_program "$program"
+    ;;
+find_package_static)
+    by_cmake consumer.c ckineto::ckineto_static
+    check_links "$program" libckineto no
+    check_program "$program"
+    ;;
+find_package_default_from_cxx)
+    command -v c++ >/dev/null || { echo "no C++ compiler here"; exit 77; }
+    by_cmake consumer.cc ckineto::ckineto
+    check_program "$program"
+    ;;
+find_package_rt)
+    by_cmake records_only.c ckineto::rt
+    check_links "$program" "libckineto\.so" no
+    check_links "$program" "moved.*libckineto-rt\.so" yes
+    [ "$("$program")" = cpu_op ] || die "does not run"
+    ;;
+pkg_config_shared)
+    by_pkg_config consumer.c ckineto
+    check_links "$program" "moved.*libckineto\.so" yes
+    check_program "$program"
+    ;;
+pkg_config_static)
+    # Where only the archives are, -lckineto means them.
+    cp -R "$prefix" "$mine/static"
+    rm -f "$mine/static${lib#"$prefix"}"/*.so*
+    export PKG_CONFIG_PATH="$mine/static${lib#"$prefix"}/pkgconfig"
+    by_pkg_config consumer.c ckineto --static
+    check_links "$program" libckineto no
+    check_program "$program"
+    ;;
+pkg_config_static_beside_shared)
+    # As docs/getting-started.md shows it: where both are, the archives are named in full.
+    # shellcheck disable=SC2046
+    "$cc" "$consumer/consumer.c" -o "$mine/consumer" \
+        $(pkg-config --cflags --libs --static ckineto | sed 's/-l\(ckineto[a-z-]*\)/-l:lib\1.a/g')
+    check_links "$mine/consumer" libckineto no
+    check_program "$mine/consumer"
+    ;;
+pkg_config_rt)
+    by_pkg_config records_only.c ckineto-rt
+    check_links "$program" "libckineto\.so" no
+    [ "$("$program")" = cpu_op ] || die "does not run"
+    ;;
+add_subdirectory)
+    by_cmake consumer.c ckineto::ckineto -DCKINETO_SOURCE="$source"
+    check_program "$program"
+    ;;
+*) die "no such test: $name" ;;
+esac

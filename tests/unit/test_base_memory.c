@@ -1,0 +1,149 @@
+/* Arena, growing arrays, hash, map and interning. */
+#include "unit.h"
+
+#include "base/base.h"
+
+static void an_arena_keeps_every_piece_intact_and_aligned(void **state)
+{
+    (void)state;
+    enum { PIECES = 5000 };
+    static unsigned char *pieces[PIECES];
+    static size_t sizes[PIECES];
+    uint64_t seed = 1;
+    kb_arena a = {0};
+    for (int i = 0; i < PIECES; i++) {
+        size_t align = (size_t)1 << (next_random(&seed) % 7);
+        sizes[i] = i % 500 == 0 ? 100000 : next_random(&seed) % 200;
+        pieces[i] = kb_arena_alloc(&a, sizes[i], align);
+        assert_non_null(pieces[i]);
+        assert_int_equal((uintptr_t)pieces[i] % align, 0);
+        memset(pieces[i], i & 255, sizes[i]);
+    }
+    for (int i = 0; i < PIECES; i++) {
+        for (size_t k = 0; k < sizes[i]; k++)
+            assert_int_equal(pieces[i][k], i & 255);
+    }
+    assert_null(kb_arena_alloc(&a, SIZE_MAX - 4, 8));
+    kb_arena_free(&a);
+    assert_null(a.head);
+}
+
+static void an_arena_copies_bytes_with_an_end(void **state)
+{
+    (void)state;
+    kb_arena a = {0};
+    char *copy = kb_arena_copy(&a, "a\0b", 3);
+    assert_memory_equal(copy, "a\0b\0", 4);
+    assert_string_equal(kb_arena_copy(&a, NULL, 0), "");
+    kb_arena_free(&a);
+}
+
+static void an_array_grows_and_keeps_its_items(void **state)
+{
+    (void)state;
+    KB_VEC(uint32_t) v = {0};
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_true(kb_vec_push(&v, i * 3));
+    for (uint32_t i = 0; i < 10000; i++)
+        assert_int_equal(v.data[i], i * 3);
+    assert_false(kb_vec_reserve(&v, SIZE_MAX / 2));
+    assert_int_equal(v.count, 10000);
+    assert_int_equal(v.data[9999], 29997);
+    kb_vec_free(&v);
+    assert_null(v.data);
+}
+
+static void a_hash_is_the_same_on_every_machine_and_run(void **state)
+{
+    (void)state;
+    const char text[] = "0123456789abcdefghijklmnopqrstuvwxyz";
+    uint64_t seen[37];
+    for (size_t n = 0; n <= 36; n++) {
+        seen[n] = kb_hash(text, n);
+        assert_int_equal(seen[n], kb_hash(text, n));
+        for (size_t k = 0; k < n; k++)
+            assert_int_not_equal(seen[n], seen[k]);
+    }
+    /* Fixed values: they may be stored. */
+    assert_int_equal(seen[0], UINT64_C(0xf9f4f2c7cb150c8a));
+    assert_int_equal(seen[36], UINT64_C(0xa7dff541c0143387));
+    assert_int_not_equal(kb_hash_seeded(1, text, 36), kb_hash_seeded(2, text, 36));
+}
+
+static void a_map_finds_what_was_put_and_nothing_else(void **state)
+{
+    (void)state;
+    enum { COUNT = 20000 };
+    kb_map m = {0};
+    bool created = false;
+    assert_null(kb_map_find(&m, 0));
+    for (uint64_t i = 0; i < COUNT; i++) {
+        uint64_t key = i * UINT64_C(0x1000000000000001);
+        assert_null(kb_map_find(&m, key));
+        *kb_map_insert(&m, key, 0, &created) += i;
+        assert_true(created);
+    }
+    assert_int_equal(m.count, COUNT);
+    for (uint64_t i = 0; i < COUNT; i++) {
+        uint64_t key = i * UINT64_C(0x1000000000000001);
+        assert_int_equal(*kb_map_insert(&m, key, 99, &created), i);
+        assert_false(created);
+    }
+    assert_null(kb_map_find(&m, 5));
+    assert_non_null(kb_map_insert(&m, UINT64_MAX, 4, NULL));
+    assert_int_equal(*kb_map_find(&m, UINT64_MAX), 4);
+    assert_int_equal(*kb_map_find(&m, 0), 0);
+    kb_map_free(&m);
+    assert_null(kb_map_find(&m, UINT64_MAX));
+}
+
+static void equal_bytes_get_one_id_in_order_of_arrival(void **state)
+{
+    (void)state;
+    enum { COUNT = 5000 };
+    kb_intern in = {0};
+    char text[32];
+    assert_int_equal(kb_intern_get(&in, 0).size, 0);
+    assert_int_equal(kb_intern_id(&in, (kineto_string){NULL, 0}), 0);
+    for (int round = 0; round < 2; round++) {
+        for (uint32_t i = 0; i < COUNT; i++) {
+            int n = snprintf(text, sizeof(text), "name %u", i);
+            assert_int_equal(kb_intern_id(&in, (kineto_string){text, (size_t)n}), i + 1);
+        }
+    }
+    assert_int_equal(in.strings.count, COUNT + 1);
+    for (uint32_t i = 0; i < COUNT; i++) {
+        snprintf(text, sizeof(text), "name %u", i);
+        assert_string_equal(kb_intern_get(&in, i + 1).data, text);
+    }
+    kb_intern_free(&in);
+}
+
+static void any_bytes_can_be_interned(void **state)
+{
+    (void)state;
+    kb_intern in = {0};
+    uint32_t a = kb_intern_id(&in, (kineto_string){"\0", 1});
+    uint32_t b = kb_intern_id(&in, (kineto_string){"\0\0", 2});
+    uint32_t c = kb_intern_id(&in, (kineto_string){"\xff\xfe", 2});
+    assert_int_equal(a, 1);
+    assert_int_equal(b, 2);
+    assert_int_equal(c, 3);
+    assert_memory_equal(kb_intern_get(&in, c).data, "\xff\xfe", 3);
+    assert_int_equal(kb_intern_get(&in, 77).size, 0);
+    kb_intern_free(&in);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(an_arena_keeps_every_piece_intact_and_aligned),
+        cmocka_unit_test(an_arena_copies_bytes_with_an_end),
+        cmocka_unit_test(an_array_grows_and_keeps_its_items),
+        cmocka_unit_test(a_hash_is_the_same_on_every_machine_and_run),
+        cmocka_unit_test(a_map_finds_what_was_put_and_nothing_else),
+        cmocka_unit_test(equal_bytes_get_one_id_in_order_of_arrival),
+        cmocka_unit_test(any_bytes_can_be_interned),
+    };
+    return RUN_TESTS(tests);
+}
