@@ -20,8 +20,9 @@ def no_duplicates(pairs):
 
 def count(events, what, name):
     if what in ("thread", "process"):
-        return sum(e["ph"] == "M" and e["name"] == what + "_name" and e["args"]["name"] == name
-                   for e in events)
+        shown = (name, f"({name})")  # Kineto shows a thread as "thread ID (NAME)"
+        return sum(e["ph"] == "M" and e["name"] == what + "_name" and
+                   e["args"]["name"].endswith(shown) for e in events)
     return sum(e["ph"] == what and name in ("*", e["name"]) for e in events)
 
 

@@ -144,33 +144,47 @@ static void drained(co_command *c)
         let_go(c);
 }
 
-/* Look at one command. True if it still runs. */
-static bool drain_one(co_command *c, bool give_up)
+enum pass {
+    LOOK,    /* leave alone what still runs */
+    GIVE_UP, /* what still runs is lost */
+    BLIND    /* all is lost: the driver must not be asked any more */
+};
+
+static cl_int status_of(cl_event event)
 {
     cl_int status = CL_QUEUED;
 
+    if (co_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
+                               NULL) != CL_SUCCESS)
+        return CL_QUEUED;
+    return status;
+}
+
+/* True if the command still runs. */
+static bool drain_one(co_command *c, enum pass pass)
+{
     if (atomic_load(&c->state) != PENDING || !claim(c, PENDING, DRAINING))
         return false;
     cl_event event = atomic_load_explicit(&c->event, memory_order_relaxed);
-    if (co_next.clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status,
-                               NULL) != CL_SUCCESS)
-        status = CL_QUEUED;
-    if (status > CL_COMPLETE && !give_up) {
+    cl_int status = pass == BLIND ? CL_QUEUED : status_of(event);
+    if (status > CL_COMPLETE && pass == LOOK) {
         if (claim(c, DRAINING, PENDING))
             return true;
-        status = CL_COMPLETE; /* the callback came just now */
+        /* The callback came just now, and left it to us. */
+        status = status_of(event);
+        status = status > CL_COMPLETE ? CL_COMPLETE : status;
     }
     co_deliver(&c->work, event, status);
     drained(c);
     return false;
 }
 
-static uint32_t drain_pass(bool give_up)
+static uint32_t drain_pass(enum pass pass)
 {
     uint32_t commands = atomic_load(&slab_count) * SLAB_COMMANDS, running = 0;
 
     for (uint32_t i = 0; i < commands; i++)
-        running += drain_one(at(i), give_up);
+        running += drain_one(at(i), pass);
     return running;
 }
 
@@ -185,9 +199,9 @@ void co_commands_drain(int wait_ms)
 {
     int64_t start = co_now_ns(CLOCK_MONOTONIC), limit = start + wait_ms * INT64_C(1000000);
 
-    while (drain_pass(false) && co_now_ns(CLOCK_MONOTONIC) < limit)
+    while (wait_ms != CO_DRAIN_BLIND && drain_pass(LOOK) && co_now_ns(CLOCK_MONOTONIC) < limit)
         pause_briefly();
-    (void)drain_pass(true);
+    (void)drain_pass(wait_ms == CO_DRAIN_BLIND ? BLIND : GIVE_UP);
     /* Callbacks that had claimed a command before us: let them finish. */
     limit = co_now_ns(CLOCK_MONOTONIC) + INT64_C(100000000);
     while (atomic_load(&delivering) && co_now_ns(CLOCK_MONOTONIC) < limit)

@@ -184,6 +184,8 @@ co_work *co_launch_prepare(co_launch *launch, cl_command_queue queue, int32_t ty
 void co_launch_begin(co_launch *launch, kineto_site *site);
 void co_launch_end(co_launch *launch, cl_int status, cl_event *event);
 
+#define CO_DRAIN_BLIND (-1) /* the drivers may be gone: count everything as lost */
+
 /** Deliver what is finished. Waits up to wait_ms for the rest, then counts it as lost. */
 void co_commands_drain(int wait_ms);
 /** Does a command still hold a reference to this event of the program? */

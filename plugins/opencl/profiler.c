@@ -24,6 +24,7 @@ static KinetoPlugin_ProfilerHandle profiler;
 static atomic_bool registered;
 static atomic_uint sessions; /* number of the current one, from 1 */
 static atomic_bool accepting;
+static atomic_bool ending; /* the process is past its exit handlers */
 static _Atomic(const KinetoPlugin_TraceBuilder *) live;
 static atomic_uint readers; /* threads that may be inside the builder */
 static atomic_uint types;   /* what is taken up now */
@@ -194,7 +195,7 @@ static int stop(KinetoPlugin_ProfilerStop_Params *params)
     atomic_store(&accepting, false);
     /* After this every command that was taken up is in the table. */
     wait_for_readers();
-    settle(DRAIN_AT_STOP_MS);
+    settle(atomic_load(&ending) ? CO_DRAIN_BLIND : DRAIN_AT_STOP_MS);
     atomic_store(&live, NULL);
     wait_for_readers();
     return 0;
@@ -247,6 +248,7 @@ void co_profiler_at_exit(void)
 {
     if (atomic_load(&live))
         settle(0);
+    atomic_store(&ending, true);
 }
 
 void co_profiler_after_fork(void)

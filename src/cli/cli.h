@@ -70,6 +70,7 @@ typedef struct kc_stat {
     uint64_t count;
     int64_t total_ns, min_ns, max_ns;
 } kc_stat;
+typedef KB_VEC(kc_stat) kc_stat_list;
 typedef struct kc_device {
     uint32_t process;
     uint64_t count;
@@ -78,7 +79,7 @@ typedef struct kc_device {
 typedef struct kc_summary {
     int64_t start_ns, end_ns; /* window */
     uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
-    KB_VEC(kc_stat) host, kernels, other_device; /* longest total first */
+    kc_stat_list host, kernels, other_device; /* longest total first */
     KB_VEC(kc_device) devices;
 } kc_summary;
 
@@ -86,6 +87,8 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
 void kc_summary_free(kc_summary *s);
 /** The part that `record` shows: window, devices, top tables, ledger. */
 void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out);
+/** Its tables and devices only. */
+void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out);
 /** Ledger lines; only those that tell of losses or trouble unless `all`. */
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
 double kc_busy_percent(const kc_summary *s, const kc_device *device);
@@ -121,7 +124,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
 /* ---- child.c: running the program ------------------------------------------------------------------------ */
 typedef struct kc_child {
     pid_t pid;
-    int status;      /* as from waitpid, when done */
+    int status; /* as from waitpid, when done */
     bool done;
 } kc_child;
 /** From here on the recorder lives through what ends its program. */

@@ -1,5 +1,5 @@
-/* How recording gets into a program: through tool interfaces that libraries of the program read from
- * the environment. One table; nothing that the user set is lost. */
+/* How recording gets into a program: through tool interfaces that libraries of the program read
+ * from the environment. One table; nothing that the user set is lost. */
 #include "cli/cli.h"
 
 #include <errno.h>

@@ -32,8 +32,9 @@ void kc_complain(const char *fmt, ...)
 static void print_option(const kc_option *o, FILE *out)
 {
     char head[64];
-    snprintf(head, sizeof head, "%c%c%c--%s%s%s", o->letter ? '-' : ' ', o->letter ? o->letter : ' ',
-             o->letter ? ',' : ' ', o->name, o->argument ? " " : "", o->argument ? o->argument : "");
+    snprintf(head, sizeof head, "%c%c%c--%s%s%s", o->letter ? '-' : ' ',
+             o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, o->argument ? " " : "",
+             o->argument ? o->argument : "");
     fprintf(out, "  %-26s", head);
     /* Further lines of the help stand below the first. */
     for (const char *at = o->help; *at; at++) {

@@ -5,9 +5,9 @@
 #include <limits.h>
 #include <unistd.h>
 
-#define TEXT_OF(x) #x
-#define TEXT(x) TEXT_OF(x)
-#define RT "libckineto-rt.so"
+#define TEXT_OF(x)      #x
+#define TEXT(x)         TEXT_OF(x)
+#define RT              "libckineto-rt.so"
 #define RT_WITH_VERSION RT "." TEXT(KINETO_VERSION_MAJOR)
 
 /* "/usr/lib/x86_64-linux-gnu" → "lib/x86_64-linux-gnu": what to look for beside ../bin. */
@@ -70,6 +70,5 @@ bool kc_find_plugin(const char *file, char *buf, size_t size)
 bool kc_find_rt(char *buf, size_t size)
 {
     return find_file(CKINETO_LIBDIR, "", RT, buf, size) ||
-           find_file(CKINETO_LIBDIR, "", RT_WITH_VERSION, buf,
-                     size);
+           find_file(CKINETO_LIBDIR, "", RT_WITH_VERSION, buf, size);
 }

@@ -1,8 +1,6 @@
 /* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
 #include "cli/cli.h"
 
-typedef KB_VEC(kc_stat) stat_list;
-
 /* ---- counting --------------------------------------------------------------------------------- */
 
 typedef enum table { TABLE_NONE, TABLE_HOST, TABLE_KERNELS, TABLE_OTHER, TABLE_COUNT } table;
@@ -28,16 +26,14 @@ static table table_of(const kineto_activity *a, bool on_device)
     return TABLE_HOST;
 }
 
-static stat_list *list_of(kc_summary *s, table t)
+static kc_stat_list *list_of(kc_summary *s, table t)
 {
-    return t == TABLE_HOST      ? (stat_list *)&s->host
-           : t == TABLE_KERNELS ? (stat_list *)&s->kernels
-                                : (stat_list *)&s->other_device;
+    return t == TABLE_HOST ? &s->host : t == TABLE_KERNELS ? &s->kernels : &s->other_device;
 }
 
 static void add_to_table(counting *c, table t, const kineto_activity *a)
 {
-    stat_list *list = list_of(c->s, t);
+    kc_stat_list *list = list_of(c->s, t);
     bool created = false;
     int64_t ns = a->end_ns - a->start_ns;
     uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
@@ -96,10 +92,9 @@ static bool find_devices(counting *c)
         if (!process.is_device)
             continue;
         bool created = false;
-        uint64_t *at =
-            kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
-        ok = at && (!created ||
-                    kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN}));
+        uint64_t *at = kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
+        ok = at &&
+             (!created || kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN}));
         if (ok)
             c->track_device[i] = (uint32_t)*at;
     }
@@ -137,7 +132,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     for (uint64_t i = 0; i < out->activities && !c.failed; i++)
         count_row(&c, order[i]);
     for (table t = TABLE_HOST; t < TABLE_COUNT; t++) {
-        stat_list *list = list_of(out, t);
+        kc_stat_list *list = list_of(out, t);
         if (list->count)
             qsort(list->data, list->count, sizeof *list->data, longest_first);
         kb_map_free(&c.by_name[t]);
@@ -231,14 +226,19 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
     }
 }
 
-void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
+void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
-    fprintf(out, "%s activities in a window of %s\n", kc_count(s->activities).s,
-            kc_duration(s->end_ns - s->start_ns).s);
     print_table("host calls", s->host.data, s->host.count, trace, out);
     print_table("kernels", s->kernels.data, s->kernels.count, trace, out);
     print_table("copies and other device work", s->other_device.data, s->other_device.count, trace,
                 out);
     print_devices(s, trace, out);
+}
+
+void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
+{
+    fprintf(out, "%s activities in a window of %s\n", kc_count(s->activities).s,
+            kc_duration(s->end_ns - s->start_ns).s);
+    kc_summary_tables(s, trace, out);
     kc_ledger_print(trace, false, out);
 }

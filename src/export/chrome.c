@@ -188,6 +188,7 @@ static void release(ke_chrome *c)
     free(c->flow_rows);
     kb_vec_free(&c->members);
     kb_vec_free(&c->keys_text);
+    kb_map_free(&c->header_keys);
     kb_arena_free(&c->arena);
 }
 

@@ -88,6 +88,7 @@ typedef struct ke_chrome {
     ke_key_slot *keys;
     uint64_t stamp;
 
+    kb_map header_keys; /* hashes */
     kineto_string *pids; /* JSON text, by process */
     int64_t *pid_numbers;
     ke_track *tracks;

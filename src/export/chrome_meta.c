@@ -134,6 +134,18 @@ static void plan_base(ke_chrome *c)
     c->base_ns = earliest < INT64_MIN + rest ? INT64_MIN : earliest - rest;
 }
 
+/* Keys of the header that are taken: ours before any of the program's. */
+static bool take_own_keys(ke_chrome *c)
+{
+    static const char *const own[] = {"schemaVersion", "deviceProperties", "displayTimeUnit",
+                                      "baseTimeNanoseconds", "traceEvents", "ckineto",
+                                      "traceName"};
+    for (size_t i = 0; i < KB_COUNT(own); i++)
+        if (!kb_map_insert(&c->header_keys, kb_hash(own[i], strlen(own[i])), 1, NULL))
+            return false;
+    return true;
+}
+
 bool ke_plan(ke_chrome *c)
 {
     uint32_t tracks = kineto_trace_track_count(c->trace);
@@ -141,7 +153,7 @@ bool ke_plan(ke_chrome *c)
     c->room = KE_ROOM;
     plan_base(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
-    bool ok = c->tracks && plan_pids(c);
+    bool ok = c->tracks && take_own_keys(c) && plan_pids(c);
     for (uint32_t i = 0; ok && i < tracks; i++)
         ok = plan_track(c, i, &taken);
     kb_map_free(&taken);
@@ -149,17 +161,6 @@ bool ke_plan(ke_chrome *c)
 }
 
 /* ---- header ------------------------------------------------------------------------------------ */
-
-static bool is_reserved(kineto_string key)
-{
-    static const char *const reserved[] = {"schemaVersion", "deviceProperties", "displayTimeUnit",
-                                           "baseTimeNanoseconds", "traceEvents", "ckineto",
-                                           "traceName"};
-    for (size_t i = 0; i < KB_COUNT(reserved); i++)
-        if (kb_string_equal(key, kb_string(reserved[i])))
-            return true;
-    return false;
-}
 
 static bool has_member(kineto_string object, const char *wanted)
 {
@@ -215,7 +216,50 @@ static void write_devices(ke_chrome *c)
     kb_json_array_end(&c->json);
 }
 
-/* A key of the program that is one of ours gets a number, as repeated arguments do. */
+/* Bytes as a writer of UTF-8 shows them. */
+static char *copy_valid(char *out, kineto_string s, uint64_t *replaced)
+{
+    while (s.size) {
+        size_t good = kb_utf8_valid_prefix(s.data, s.size), skip = good;
+        memcpy(out, s.data, good);
+        out += good;
+        if (good < s.size) {
+            KE_PUT(out, "\xef\xbf\xbd");
+            skip += kb_utf8_bad_length(s.data + good, s.size - good);
+            if (replaced)
+                ++*replaced;
+        }
+        s = (kineto_string){s.data + skip, s.size - skip};
+    }
+    return out;
+}
+
+/* A key that is taken gets a number, as repeated arguments do. Keys are compared as they are
+ * written: two that differ in invalid bytes only are the same there. */
+static void write_header_key(ke_chrome *c, kineto_string key)
+{
+    char *text = malloc(3 * key.size + 40);
+    if (!text) {
+        c->out_of_memory = true;
+        return;
+    }
+    uint64_t replaced = 0;
+    bool created = false;
+    char *end = copy_valid(text, key, &replaced);
+    for (uint64_t number = 2;; number++) {
+        uint64_t hash = kb_hash(text, (size_t)(end - text));
+        if (!kb_map_insert(&c->header_keys, hash, 1, &created))
+            c->out_of_memory = created = true;
+        if (created)
+            break;
+        end = copy_valid(text, key, NULL);
+        end += snprintf(end, 40, " (%llu)", (unsigned long long)number);
+    }
+    kb_json_key(&c->json, (kineto_string){text, (size_t)(end - text)});
+    c->replaced += replaced;
+    free(text);
+}
+
 static void write_metadata(ke_chrome *c, bool distributed)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(c->trace); i++) {
@@ -223,13 +267,8 @@ static void write_metadata(ke_chrome *c, bool distributed)
         kineto_trace_metadata(c->trace, i, &key, &value);
         if (kb_string_equal(key, kb_string("distributedInfo")) != distributed)
             continue;
-        char renamed[64];
-        if (is_reserved(key)) {
-            snprintf(renamed, sizeof renamed, "%.*s (2)", (int)key.size, key.data);
-            key = kb_string(renamed);
-        }
         kb_json_newline(&c->json);
-        kb_json_key(&c->json, key);
+        write_header_key(c, key);
         kb_json_raw(&c->json, value);
     }
 }
@@ -535,20 +574,6 @@ static void write_own(ke_chrome *c, uint64_t replaced)
     kb_json_object_end(j);
 }
 
-static uint64_t bad_sequences(kineto_string s)
-{
-    uint64_t count = 0;
-    while (s.size) {
-        size_t good = kb_utf8_valid_prefix(s.data, s.size);
-        if (good == s.size)
-            break;
-        size_t skip = good + kb_utf8_bad_length(s.data + good, s.size - good);
-        s = (kineto_string){s.data + skip, s.size - skip};
-        count++;
-    }
-    return count;
-}
-
 void ke_write_tail(ke_chrome *c, const char *trace_name)
 {
     kb_json *j = &c->json;
@@ -562,7 +587,13 @@ void ke_write_tail(ke_chrome *c, const char *trace_name)
     ke_commit(c, out);
     kb_json_array_end(j);
     write_metadata(c, true);
-    write_own(c, bad_sequences(kb_string(trace_name)));
+    uint64_t replaced = 0; /* in the name that follows the ledger */
+    char *scratch = malloc(3 * strlen(trace_name) + 1);
+    c->out_of_memory |= !scratch;
+    if (scratch)
+        copy_valid(scratch, kb_string(trace_name), &replaced);
+    free(scratch);
+    write_own(c, replaced);
     kb_json_newline(j);
     kb_json_key_z(j, "traceName");
     kb_json_string_z(j, trace_name);

@@ -137,7 +137,7 @@ static void map_set(uint64_t *map, uint32_t index)
 
 static void map_clear(uint64_t *map, uint32_t index)
 {
-    kb_and_relaxed(&map[index / MAP_BITS], ~(UINT64_C(1) << index % MAP_BITS));
+    kb_and_acqrel(&map[index / MAP_BITS], ~(UINT64_C(1) << index % MAP_BITS));
 }
 
 static uint32_t limit_of(const kf_pool *pool)
@@ -187,7 +187,7 @@ static bool claim_one(const kf_pool *pool, uint64_t *map, uint32_t index, uint64
     map_clear(map, index);
     if (won)
         return take(pool, index, words);
-    kb_fence_seqcst();
+    /* Clearing and setting are ordered: whose bit was cleared here, its release is seen here. */
     if (kb_load_acquire(&d->owner) == 0) /* released meanwhile: its bit was the one just cleared */
         map_set(map, index);
     return false;
@@ -365,7 +365,6 @@ static void recompute_gate(kf_control *control)
     uint64_t kinds = open_kinds(control), again;
     for (;; kinds = again) {
         kb_exchange_acqrel(&control->gate, kinds);
-        kb_fence_seqcst();
         again = open_kinds(control);
         if (again == kinds)
             return;

@@ -14,7 +14,7 @@ int main(int argc, char **argv)
         return 2;
     if (kineto_session_begin(NULL, &session, &error) == KINETO_OK) {
         for (int i = 0; i < 5; i++) {
-            KINETO_SCOPED("consumer");
+            KINETO_SCOPED("a step");
         }
         if (kineto_session_end(session, &trace, &error) == KINETO_OK)
             kineto_trace_save(trace, argv[1], &error);

@@ -6,7 +6,7 @@
 
 static void throws()
 {
-    KINETO_SCOPED("consumer");
+    KINETO_SCOPED("a step");
     throw std::runtime_error("left by an exception");
 }
 

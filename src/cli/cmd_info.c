@@ -1,0 +1,290 @@
+/* ckineto info: what is in a trace. */
+#include "cli/cli.h"
+
+#include <time.h>
+
+static bool as_json;
+static const kc_option option_list[] = {
+    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+};
+static const kc_options options = {
+    "info",
+    "[options] TRACE",
+    "Say what is in a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
+    "devices, what took longest, and what was lost.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+static const char *const flow_names[] = {"unknown", "fwdbwd", "ac2g", "user"};
+
+static const char *flow_name(size_t type)
+{
+    return type < KB_COUNT(flow_names) ? flow_names[type] : "other";
+}
+
+/* ---- text --------------------------------------------------------------------------------------- */
+
+static void print_window(const kc_summary *s)
+{
+    char text[64] = "";
+    struct tm parts;
+    time_t seconds = (time_t)(s->start_ns / 1000000000);
+    if (gmtime_r(&seconds, &parts))
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    printf("  window from %s\n", text);
+}
+
+static void print_kinds(const kc_summary *s)
+{
+    printf("  by kind:");
+    for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
+        if (s->kinds[k])
+            printf(" %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
+    printf("\n");
+    if (s->steps)
+        printf("  steps: %s\n", kc_count(s->steps).s);
+    for (size_t i = 0; i < KB_COUNT(s->flows); i++)
+        if (s->flows[i])
+            printf("  flows %s: %s\n", flow_name(i), kc_count(s->flows[i]).s);
+    if (s->dangling_flows)
+        printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
+}
+
+static void print_processes(const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_process_count(trace);
+    uint32_t tracks = kineto_trace_track_count(trace);
+    printf("  %u processes and devices, %u tracks\n", count, tracks);
+    for (uint32_t i = 0; i < count && i < 32; i++) {
+        kineto_process p;
+        kineto_trace_process(trace, i, &p);
+        printf("    %s %lld ", p.is_device ? "device" : "process", (long long)p.pid);
+        kc_put_name(stdout, p.name, 0);
+        if (p.label.size) {
+            fputs(" (", stdout);
+            kc_put_name(stdout, p.label, 0);
+            putchar(')');
+        }
+        putchar('\n');
+    }
+    if (count > 32)
+        printf("    … and %u more\n", count - 32);
+}
+
+static void print_metadata(const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_metadata_count(trace);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_string key, value;
+        kineto_trace_metadata(trace, i, &key, &value);
+        fputs(i ? ", " : "\n  header: ", stdout);
+        kc_put_name(stdout, key, 0);
+    }
+    if (count)
+        putchar('\n');
+}
+
+static void print_text(const char *path, const kc_summary *s, const kineto_trace *trace)
+{
+    printf("%s: ", path);
+    printf("%s activities in %s\n", kc_count(s->activities).s,
+           kc_duration(s->end_ns - s->start_ns).s);
+    print_window(s);
+    print_kinds(s);
+    print_processes(trace);
+    kc_summary_tables(s, trace, stdout);
+    print_metadata(trace);
+    kc_ledger_print(trace, true, stdout);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------- */
+
+static void put_uint(kb_json *j, const char *key, uint64_t value)
+{
+    kb_json_key_z(j, key);
+    kb_json_uint(j, value);
+}
+
+static void put_int(kb_json *j, const char *key, int64_t value)
+{
+    kb_json_key_z(j, key);
+    kb_json_int(j, value);
+}
+
+static void put_string(kb_json *j, const char *key, kineto_string value)
+{
+    kb_json_key_z(j, key);
+    kb_json_string(j, value);
+}
+
+static void put_counts(kb_json *j, const kc_summary *s)
+{
+    kb_json_key_z(j, "kinds");
+    kb_json_object_begin(j);
+    for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
+        if (s->kinds[k])
+            put_uint(j, kineto_kind_name(k), s->kinds[k]);
+    kb_json_object_end(j);
+    kb_json_key_z(j, "flows");
+    kb_json_object_begin(j);
+    uint64_t other = 0;
+    for (size_t i = 0; i < KB_COUNT(s->flows); i++) {
+        if (i >= KB_COUNT(flow_names))
+            other += s->flows[i];
+        else if (s->flows[i])
+            put_uint(j, flow_name(i), s->flows[i]);
+    }
+    if (other)
+        put_uint(j, "other", other);
+    kb_json_object_end(j);
+    put_uint(j, "dangling_flows", s->dangling_flows);
+    put_uint(j, "steps", s->steps);
+}
+
+static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
+                      const kineto_trace *trace)
+{
+    kb_json_key_z(j, key);
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < list->count && i < KC_TOP; i++) {
+        const kc_stat *stat = &list->data[i];
+        kb_json_object_begin(j);
+        put_string(j, "name", kineto_trace_string(trace, stat->name_id));
+        put_uint(j, "count", stat->count);
+        put_int(j, "total_ns", stat->total_ns);
+        put_int(j, "mean_ns", stat->total_ns / (int64_t)stat->count);
+        put_int(j, "min_ns", stat->min_ns);
+        put_int(j, "max_ns", stat->max_ns);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static const kc_device *device_of(const kc_summary *s, uint32_t process)
+{
+    for (size_t i = 0; i < s->devices.count; i++)
+        if (s->devices.data[i].process == process)
+            return &s->devices.data[i];
+    return NULL;
+}
+
+static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_process_count(trace);
+    kb_json_key_z(j, "processes");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_process p;
+        kineto_trace_process(trace, i, &p);
+        const kc_device *d = device_of(s, i);
+        kb_json_object_begin(j);
+        kb_json_key_z(j, "device");
+        kb_json_bool(j, p.is_device);
+        put_int(j, "pid", p.pid);
+        put_string(j, "name", p.name);
+        put_string(j, "label", p.label);
+        if (d) {
+            put_uint(j, "activities", d->count);
+            put_int(j, "busy_ns", d->busy_ns);
+            kb_json_key_z(j, "busy_percent");
+            kb_json_double(j, kc_busy_percent(s, d));
+        }
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_ledger(kb_json *j, const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_ledger_count(trace);
+    put_uint(j, "lost", kineto_trace_lost(trace));
+    kb_json_key_z(j, "ledger");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        kb_json_object_begin(j);
+        put_string(j, "source", line.source);
+        put_string(j, "reason", line.reason);
+        put_uint(j, "count", line.count);
+        kb_json_key_z(j, "loss");
+        kb_json_bool(j, line.is_loss);
+        put_string(j, "detail", line.detail);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_metadata(kb_json *j, const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_metadata_count(trace);
+    kb_json_key_z(j, "metadata_keys");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_string key, value;
+        kineto_trace_metadata(trace, i, &key, &value);
+        kb_json_string(j, key);
+    }
+    kb_json_array_end(j);
+}
+
+static kineto_status print_json(const char *path, const kc_summary *s, const kineto_trace *trace,
+                                kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json json;
+    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&json, sink);
+    kb_json_object_begin(&json);
+    put_string(&json, "trace", kb_string(path));
+    put_uint(&json, "activities", s->activities);
+    put_int(&json, "window_start_ns", s->start_ns);
+    put_int(&json, "window_end_ns", s->end_ns);
+    put_uint(&json, "tracks", kineto_trace_track_count(trace));
+    put_counts(&json, s);
+    put_processes(&json, s, trace);
+    put_table(&json, "host", &s->host, trace);
+    put_table(&json, "kernels", &s->kernels, trace);
+    put_table(&json, "other_device", &s->other_device, trace);
+    put_ledger(&json, trace);
+    put_metadata(&json, trace);
+    kb_json_object_end(&json);
+    kb_sink_write(sink, "\n", 1);
+    return kb_sink_close(sink, err);
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------- */
+
+static int info(const char *path)
+{
+    kineto_error err = {0};
+    kineto_trace *trace = NULL;
+    kc_summary s = {0};
+    kineto_status status = kineto_trace_open(path, &trace, &err);
+    if (status == KINETO_OK)
+        status = kc_summary_make(trace, &s, &err);
+    if (status == KINETO_OK && as_json)
+        status = print_json(path, &s, trace, &err);
+    else if (status == KINETO_OK)
+        print_text(path, &s, trace);
+    if (status)
+        kc_complain("info: %s", err.message);
+    kc_summary_free(&s);
+    kineto_trace_release(trace);
+    return kc_finish_stdout("info", status ? KC_EXIT_FAILURE : 0);
+}
+
+int kc_info(int argc, char **argv)
+{
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("info", 0);
+    if (status == KINETO_OK && operands != 1)
+        status = operands ? kc_usage_error("info", "one trace at a time, not '%s' as well", argv[2])
+                          : kc_usage_error("info", "name the trace to look at");
+    return status ? KC_EXIT_USAGE : info(argv[1]);
+}

@@ -1,0 +1,311 @@
+/* ckineto record: run a program, collect what it and its children record, write the trace. */
+#include "cli/cli.h"
+#include "session/session.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *output = "trace.json", *activities, *policy, *log_file, *plugin;
+static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
+static bool preload, no_summary, quiet;
+
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE",
+     "the trace: .json, .json.gz or .json.zst (trace.json); replaced if\n"
+     "it exists, once the new one is complete"},
+    {"activities", 'a', KC_TEXT, &activities, "LIST",
+     "kinds to record, separated by commas; also 'default' and 'all'"},
+    {"buffer-mb", 'b', KC_NUMBER, &buffer_mb, "N",
+     "memory for what is not yet copied to disk (64)"},
+    {"policy", 'p', KC_TEXT, &policy, "NAME",
+     "stream: keep everything (the default); oldest: keep the first\n"
+     "--keep-mb; ring: keep the last --keep-mb"},
+    {"keep-mb", 'k', KC_NUMBER, &keep_mb, "N", "what oldest and ring keep of the recording (256)"},
+    {"preload", 0, KC_FLAG, &preload, NULL,
+     "load the recorder into the program with LD_PRELOAD, which no\n"
+     "source of this version needs"},
+    {"plugin", 0, KC_TEXT, &plugin, "FILE",
+     "load this plug-in into the program; implies --preload"},
+    {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
+    {"log-level", 0, KC_NUMBER, &log_level, "N",
+     "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
+    {"no-summary", 0, KC_FLAG, &no_summary, NULL, "do not show the tables at the end"},
+    {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing unless something fails"},
+};
+static const kc_options options = {
+    "record",
+    "[options] -- PROGRAM [ARGUMENTS]",
+    "Run PROGRAM and record its timeline, its children's, and that of the devices\n"
+    "they use, into a trace that ui.perfetto.dev and Chrome's DevTools open.\n"
+    "The exit status is the program's (128 + N if signal N killed it); 125 if\n"
+    "recording failed, 126 if PROGRAM cannot be run, 127 if it was not found.",
+    option_list,
+    KB_COUNT(option_list),
+    true};
+
+/* ---- before ------------------------------------------------------------------------------------ */
+
+static bool has_ending(const char *path, const char *ending)
+{
+    size_t size = strlen(path), n = strlen(ending);
+    return size > n && strcmp(path + size - n, ending) == 0;
+}
+
+/* A mistake in the output's name must show before the program runs, not after. */
+static kineto_status check_output(const char *path, kineto_error *err)
+{
+    struct stat st;
+    char directory[KS_PATH_BYTES];
+    if (!has_ending(path, ".json") && !has_ending(path, ".json.gz") &&
+        !has_ending(path, ".json.zst"))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%s': the name must end in .json, .json.gz or .json.zst", path);
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: name a file", path);
+    const char *slash = strrchr(path, '/');
+    int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
+    snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");
+    if (stat(directory, &st) != 0)
+        return kb_fail_os(err, errno, "cannot write to '%s'", directory);
+    if (!S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is not a directory", directory);
+    if (access(directory, W_OK) != 0)
+        return kb_fail_os(err, errno, "cannot write to '%s'", directory);
+    return KINETO_OK;
+}
+
+static kineto_status parse_policy(ks_policy *out)
+{
+    static const char *const names[] = {"stream", "oldest", "ring"};
+    const char *name = policy ? policy : keep_mb ? "oldest" : "stream";
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        if (strcmp(name, names[i]) != 0)
+            continue;
+        *out = (ks_policy)i;
+        if (*out == KS_POLICY_STREAM && keep_mb)
+            return kc_usage_error("record", "--keep-mb needs --policy oldest or ring");
+        return KINETO_OK;
+    }
+    return kc_usage_error("record", "--policy is stream, oldest or ring, not '%s'", name);
+}
+
+static kineto_status check_numbers(void)
+{
+    enum { MOST_MB = 16384 };
+    if (buffer_mb < 1 || buffer_mb > MOST_MB)
+        return kc_usage_error("record", "--buffer-mb is from 1 to %d", MOST_MB);
+    if (keep_mb > UINT64_MAX >> 20)
+        return kc_usage_error("record", "--keep-mb is too large");
+    if (log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
+        return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+    return KINETO_OK;
+}
+
+static kineto_status read_options(ks_collector_options *c)
+{
+    kineto_error err;
+    c->kinds = KINETO_KINDS_DEFAULT;
+    c->output_path = output;
+    if (check_numbers() || parse_policy(&c->policy))
+        return KINETO_E_ARGUMENT;
+    if (activities && kineto_kinds_parse(activities, &c->kinds, &err))
+        return kc_usage_error("record", "--activities: %s", err.message);
+    if (check_output(output, &err))
+        return kc_usage_error("record", "%s", err.message);
+    if (kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
+        return kc_usage_error("record", "--log: %s", err.message);
+    c->buffer_bytes = (size_t)buffer_mb << 20;
+    c->keep_bytes = (keep_mb ? keep_mb : 256) << 20;
+    return KINETO_OK;
+}
+
+/* ---- while ------------------------------------------------------------------------------------- */
+
+static void note_entry(void *context, const char *source, const char *reason, const char *detail)
+{
+    ks_collector_note(context, source, reason, 1, false, detail);
+    kb_log(KINETO_LOG_WARNING, "%s: %s: %s", source, reason, detail);
+}
+
+static void add_command(ks_collector *c, char **argv)
+{
+    kb_sink *sink;
+    char *text;
+    size_t bytes;
+    kineto_error err;
+    if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err))
+        return;
+    kb_json json;
+    kb_json_init(&json, sink);
+    kb_json_array_begin(&json);
+    for (char **a = argv; *a; a++)
+        kb_json_string_z(&json, *a);
+    kb_json_array_end(&json);
+    if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK) {
+        ks_collector_metadata(c, "command", text);
+        free(text);
+    }
+    kb_sink_abort(sink);
+}
+
+/* A line that is written over and over is for a terminal that nobody else writes to. */
+static bool progress_wanted(void)
+{
+    return !quiet && isatty(STDERR_FILENO) && !isatty(STDOUT_FILENO);
+}
+
+static void show_progress(const ks_collector *c, uint64_t started_ns)
+{
+    static uint64_t shown_s;
+    uint64_t s = (kb_clock_ns(CLOCK_MONOTONIC) - started_ns) / 1000000000u;
+    if (s == shown_s)
+        return;
+    shown_s = s;
+    ks_collector_stats stats;
+    ks_collector_stats_get(c, &stats);
+    fprintf(stderr, "\rrecording %llu s, %s, %s dropped\033[K", (unsigned long long)s,
+            kc_bytes(stats.bytes).s, kc_count(stats.lost).s);
+}
+
+static void collect_until_done(ks_collector *c, kc_child *child)
+{
+    bool progress = progress_wanted();
+    uint64_t started_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    ks_collector_follow(c, (uint32_t)child->pid);
+    while (!child->done) {
+        kc_child_wait(child, ks_collector_poll(c));
+        if (progress)
+            show_progress(c, started_ns);
+    }
+    if (progress)
+        fputs("\r\033[K", stderr);
+}
+
+/* A file that is there but whose interpreter is missing was found, in a way. */
+static int exec_failure_status(const char *program, const kineto_error *err)
+{
+    bool missing = err->os_error == ENOENT || err->os_error == ENOTDIR;
+    bool present = strchr(program, '/') && access(program, F_OK) == 0;
+    return missing && !present ? KC_EXIT_NOT_FOUND : KC_EXIT_NOT_EXECUTABLE;
+}
+
+/* ---- after ------------------------------------------------------------------------------------- */
+
+static void tell_how_it_ended(const kc_child *child)
+{
+    if (WIFSIGNALED(child->status))
+        fprintf(stderr,
+                "ckineto: the program was killed by signal %d (%s); the trace holds what "
+                "was recorded up to then\n",
+                WTERMSIG(child->status), strsignal(WTERMSIG(child->status)));
+    else if (WEXITSTATUS(child->status))
+        fprintf(stderr, "ckineto: the program ended with status %d\n", WEXITSTATUS(child->status));
+}
+
+static void tell_result(const kineto_trace *trace)
+{
+    kc_summary s;
+    kineto_error err;
+    fputs("ckineto: ", stderr);
+    if (kc_summary_make(trace, &s, &err)) {
+        fprintf(stderr, "no summary: %s\n", err.message);
+    } else if (no_summary) {
+        fprintf(stderr, "%s activities\n", kc_count(s.activities).s);
+    } else {
+        kc_summary_print(&s, trace, stderr);
+        if (s.activities == 0)
+            fputs("\n  Nothing was recorded: the program used no interface that ckineto enters.\n"
+                  "  'ckineto doctor' says what can be recorded here.\n",
+                  stderr);
+        fputc('\n', stderr);
+    }
+    kc_summary_free(&s);
+    fprintf(stderr,
+            "ckineto: the trace is in %s; open it in ui.perfetto.dev or Chrome's DevTools "
+            "(Performance),\n         or try: ckineto info %s\n",
+            output, output);
+}
+
+static void tell_rescue(const ks_collector *c, const kc_child *child, const char *why)
+{
+    kc_complain("record: %s", why);
+    kc_complain("the recording is not lost. With room on the disk, run:\n"
+                "  ckineto recover -o FILE.json --remove %s",
+                ks_collector_pool_path(c));
+    if (child->status)
+        tell_how_it_ended(child);
+}
+
+/* Build and write. Returns the exit status; *keep: the raw recording is still needed. */
+static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
+{
+    kineto_trace *trace = NULL;
+    kineto_error err = {0};
+    ks_collector_stats stats;
+    kineto_status status = ks_collector_finish(c, &trace, &err);
+    if (status == KINETO_OK)
+        status = kineto_trace_save(trace, output, &err);
+    if (status) {
+        *keep = true;
+        tell_rescue(c, child, err.message);
+    } else if (!quiet) {
+        tell_how_it_ended(child);
+        ks_collector_stats_get(c, &stats);
+        if (stats.spool_failed)
+            kc_complain("warning: %s", stats.spool_error);
+        tell_result(trace);
+    }
+    kineto_trace_release(trace);
+    return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
+}
+
+static int record(const ks_collector_options *collector_options, char **argv)
+{
+    ks_collector *c = NULL;
+    kineto_error err = {0};
+    kc_child child = {0};
+    bool keep = false;
+    int result = KC_EXIT_OWN_FAILURE;
+    kineto_status status = ks_collector_create(collector_options, &c, &err);
+    if (status)
+        goto done;
+    kc_entry_options entry = {ks_collector_pool_path(c), plugin, log_file,
+                              log_level == UINT64_MAX ? -1 : (int)log_level, preload};
+    add_command(c, argv);
+    kc_signals_prepare();
+    status = kc_enter(&entry, note_entry, c, &err);
+    if (status == KINETO_OK)
+        status = ks_collector_start(c, &err);
+    if (status)
+        goto done;
+    status = kc_child_start(argv, &child, &err);
+    if (status) {
+        result = child.done ? exec_failure_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
+        goto done;
+    }
+    collect_until_done(c, &child);
+    result = write_trace(c, &child, &keep);
+done:
+    if (status)
+        kc_complain("record: %s", err.message);
+    ks_collector_destroy(c, keep);
+    return result;
+}
+
+int kc_record(int argc, char **argv)
+{
+    int operands;
+    ks_collector_options collector_options = {0};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("record", 0);
+    if (status == KINETO_OK && operands == 0)
+        status = kc_usage_error("record", "name the program to run: ckineto record -- PROGRAM");
+    if (status == KINETO_OK)
+        status = read_options(&collector_options);
+    return status ? KC_EXIT_OWN_FAILURE : record(&collector_options, argv + 1);
+}

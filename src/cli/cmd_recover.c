@@ -1,0 +1,106 @@
+/* ckineto recover: a trace from what a recorder that died left behind. */
+#include "cli/cli.h"
+#include "session/session.h"
+
+#include <unistd.h>
+
+static const char *output;
+static bool force, remove_files;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE",
+     "the trace; if absent, the name that the recorder was given"},
+    {"remove", 0, KC_FLAG, &remove_files, NULL,
+     "remove the raw recording once the trace is written"},
+    {"force", 0, KC_FLAG, &force, NULL, "also while the recorder is still running"},
+};
+static const kc_options options = {
+    "recover",
+    "[options] [POOL|SPOOL]",
+    "Make a trace of the raw recording of a recorder that was killed or could not\n"
+    "write its output. Without a file, list the raw recordings that are there.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+static kc_text age_text(int64_t seconds)
+{
+    kc_text t;
+    if (seconds < 120)
+        snprintf(t.s, sizeof t.s, "%lld s", (long long)seconds);
+    else if (seconds < 7200)
+        snprintf(t.s, sizeof t.s, "%lld min", (long long)seconds / 60);
+    else
+        snprintf(t.s, sizeof t.s, "%lld h", (long long)seconds / 3600);
+    return t;
+}
+
+static bool list_one(void *context, const ks_orphan *o)
+{
+    uint32_t *count = context;
+    if (o->recorder_alive)
+        return true;
+    if ((*count)++ == 0)
+        printf("Recordings whose recorder is gone:\n");
+    printf("  %s\n    %s on disk, last written %s ago, program: ", o->pool_path,
+           kc_bytes(o->bytes).s, age_text(o->age_seconds).s);
+    kc_put_name(stdout, kb_string(o->program[0] ? o->program : "none attached"), 0);
+    putchar('\n');
+    return true;
+}
+
+static int list_all(void)
+{
+    uint32_t count = 0;
+    ks_orphans_each(list_one, &count);
+    if (count == 0)
+        printf("There is no recording to recover.\n");
+    else
+        printf("Next: ckineto recover -o FILE.json --remove POOL\n");
+    return kc_finish_stdout("recover", 0);
+}
+
+static void remove_recording(const ks_orphan *o)
+{
+    if (o->pool_path[0] && unlink(o->pool_path) != 0)
+        kc_complain("recover: %s could not be removed", o->pool_path);
+    if (o->spool_path[0] && unlink(o->spool_path) != 0)
+        kc_complain("recover: %s could not be removed", o->spool_path);
+}
+
+static int recover(const char *path)
+{
+    static ks_orphan what;
+    kineto_error err = {0};
+    kineto_trace *trace = NULL;
+    const char *to = output;
+    kineto_status status = ks_recover(path, force, &what, &trace, &err);
+    if (!to)
+        to = what.output_path[0] ? what.output_path : "trace.json";
+    if (status == KINETO_OK)
+        status = kineto_trace_save(trace, to, &err);
+    if (status) {
+        kc_complain("recover: %s", err.message);
+    } else {
+        fprintf(stderr, "ckineto: %s activities; the trace is in %s\n",
+                kc_count(kineto_trace_count(trace)).s, to);
+        kc_ledger_print(trace, false, stderr);
+        if (remove_files && !what.recorder_alive)
+            remove_recording(&what);
+        fprintf(stderr, "\nckineto: next: ckineto info %s\n", to);
+    }
+    kineto_trace_release(trace);
+    return status ? KC_EXIT_FAILURE : 0;
+}
+
+int kc_recover(int argc, char **argv)
+{
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("recover", 0);
+    if (status == KINETO_OK && operands > 1)
+        status = kc_usage_error("recover", "one recording at a time, not '%s' as well", argv[2]);
+    if (status)
+        return KC_EXIT_USAGE;
+    return operands ? recover(argv[1]) : list_all();
+}

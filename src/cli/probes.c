@@ -1,0 +1,228 @@
+/* The table of probes, and what each of them tries. */
+#include "cli/probes.h"
+#include "cli/cli.h"
+#include "session/session.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+void kc_find(kc_finding *f, kc_verdict verdict, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    f->verdict = verdict;
+    vsnprintf(f->text, sizeof f->text, fmt, args);
+    va_end(args);
+}
+
+/* ---- what recording needs --------------------------------------------------------------------- */
+
+static void ask_clock(kc_finding *f)
+{
+    switch (kb_ticks_clock()) {
+    case KB_TICKS_TSC:
+        kc_find(f, KC_OK, "invariant time-stamp counter, read without the kernel");
+        return;
+    case KB_TICKS_CNTVCT:
+        kc_find(f, KC_OK, "generic timer of the processor, read without the kernel");
+        return;
+    default:
+        kc_find(f, KC_NOTE,
+                "no invariant time-stamp counter that the kernel trusts: CLOCK_MONOTONIC_RAW is "
+                "used, each event costs more");
+    }
+}
+
+static void ask_buffer(kc_finding *f)
+{
+    char path[KS_PATH_BYTES];
+    kf_pool pool;
+    kineto_error err;
+    if (ks_pool_file_create(KS_BUFFER_BYTES, KS_DICTIONARY_BYTES, path, &pool, &err)) {
+        kc_find(f, KC_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
+        return;
+    }
+    struct statvfs st;
+    bool known = statvfs(path, &st) == 0;
+    kb_os_unmap(pool.control, pool.bytes);
+    unlink(path);
+    *strrchr(path, '/') = 0;
+    uint64_t free_bytes = known ? (uint64_t)st.f_bavail * st.f_frsize : 0;
+    bool in_memory = strcmp(path, "/dev/shm") == 0;
+    kc_find(f, in_memory ? KC_OK : KC_NOTE, "the buffer of %u MiB fits into %.200s (%s free%s)",
+            KS_BUFFER_BYTES >> 20, path, kc_bytes(free_bytes).s,
+            in_memory ? "" : "; /dev/shm would be better: it is memory");
+}
+
+static void ask_processes(kc_finding *f)
+{
+    char path[64], text[64];
+    snprintf(path, sizeof path, "/proc/self/task/%u/children", kb_os_tid());
+    if (access(path, R_OK) == 0)
+        kc_find(f, KC_OK, "child processes can be listed");
+    else
+        kc_find(f, KC_NOTE,
+                "/proc has no lists of children: processes that cannot be recorded "
+                "will not be named");
+    if (!kb_os_read_file("/proc/self/stat", text, sizeof text))
+        kc_find(f, KC_BROKEN, "/proc is not mounted");
+}
+
+/* ---- sources ------------------------------------------------------------------------------------ */
+
+static void ask_plugin(kc_finding *f, const char *file)
+{
+    char path[PATH_MAX];
+    if (!kc_find_plugin(file, path, sizeof path)) {
+        kc_find(f, KC_BROKEN, "%s was not found beside the command or in %s%s", file,
+                CKINETO_PLUGINDIR,
+                kb_setting("CKINETO_PLUGIN_DIR") ? " (CKINETO_PLUGIN_DIR is set)" : "");
+        return;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library)
+        kc_find(f, KC_OK, "%.400s", path);
+    else
+        kc_find(f, KC_BROKEN, "%.400s", dlerror());
+}
+
+static void ask_opencl_plugin(kc_finding *f) { ask_plugin(f, "ckineto-opencl.so"); }
+
+static void ask_rt(kc_finding *f)
+{
+    char path[PATH_MAX];
+    if (kc_find_rt(path, sizeof path))
+        kc_find(f, KC_OK, "%.400s", path);
+    else
+        kc_find(f, KC_NOTE, "libckineto-rt.so was not found: --preload will not work");
+}
+
+/* The few calls of OpenCL that are needed to ask who is there; types as its ABI has them. */
+typedef struct opencl_api {
+    int32_t (*platforms)(uint32_t, void **, uint32_t *);
+    int32_t (*platform_info)(void *, uint32_t, size_t, void *, size_t *);
+    int32_t (*devices)(void *, uint64_t, uint32_t, void **, uint32_t *);
+} opencl_api;
+
+static bool load_symbol(void *library, const char *name, void *function_pointer)
+{
+    void *symbol = dlsym(library, name);
+    memcpy(function_pointer, &symbol, sizeof symbol);
+    return symbol != NULL;
+}
+
+/* Our layer itself shows whether the loader reads OPENCL_LAYERS. */
+static const char *layer_verdict(const char *plugin)
+{
+    if (!plugin[0])
+        return "whether it reads OPENCL_LAYERS is unknown without the plug-in";
+    return dlopen(plugin, RTLD_NOW | RTLD_NOLOAD) ? "it loads our layer"
+                                                  : "it does NOT read OPENCL_LAYERS";
+}
+
+static void describe_platforms(kc_finding *f, const opencl_api *cl, const char *plugin)
+{
+    void *platforms[16];
+    uint32_t count = 0, devices = 0;
+    char names[256] = "";
+    int32_t status = cl->platforms(KB_COUNT(platforms), platforms, &count);
+    const char *layer = layer_verdict(plugin);
+    bool ignored = strstr(layer, "NOT") != NULL;
+    if (status != 0 || count == 0) {
+        kc_find(f, KC_ABSENT,
+                "the loader is there, but no platform (status %d): install a driver, "
+                "pocl-opencl-icd for instance; %s",
+                status, layer);
+        return;
+    }
+    for (uint32_t i = 0; i < KB_MIN(count, KB_COUNT(platforms)); i++) {
+        const uint32_t platform_name = 0x0902;
+        const uint64_t any_type = 0xffffffff;
+        char name[96] = "?";
+        uint32_t n = 0;
+        size_t used = strlen(names);
+        (void)cl->platform_info(platforms[i], platform_name, sizeof name - 1, name, NULL);
+        if (cl->devices(platforms[i], any_type, 0, NULL, &n) == 0)
+            devices += n;
+        snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
+    }
+    kc_find(f,
+            ignored   ? KC_BROKEN
+            : devices ? KC_OK
+                      : KC_ABSENT,
+            "%u platforms (%s), %u devices; %s", count, names, devices, layer);
+}
+
+static void ask_opencl(kc_finding *f)
+{
+    opencl_api cl;
+    char plugin[PATH_MAX] = "";
+    if (kc_find_plugin("ckineto-opencl.so", plugin, sizeof plugin))
+        setenv("OPENCL_LAYERS", plugin, 1);
+    void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
+    if (!library) {
+        kc_find(f, KC_ABSENT, "no OpenCL loader (libOpenCL.so.1): install ocl-icd-libopencl1");
+        return;
+    }
+    if (load_symbol(library, "clGetPlatformIDs", &cl.platforms) &&
+        load_symbol(library, "clGetPlatformInfo", &cl.platform_info) &&
+        load_symbol(library, "clGetDeviceIDs", &cl.devices))
+        describe_platforms(f, &cl, plugin);
+    else
+        kc_find(f, KC_BROKEN, "libOpenCL.so.1 lacks the calls of OpenCL");
+}
+
+/* Sources of other vendors: what would be there, for a version that can use it. */
+static void ask_libraries(kc_finding *f, const char *const *names, const char *without)
+{
+    char found[200] = "", missing[200] = "";
+    for (; *names; names++) {
+        char *list = dlopen(*names, RTLD_LAZY | RTLD_LOCAL) ? found : missing;
+        size_t used = strlen(list);
+        snprintf(list + used, sizeof found - used, "%s%s", used ? ", " : "", *names);
+    }
+    if (missing[0])
+        kc_find(f, KC_ABSENT, "not found: %s%s%s", missing, found[0] ? "; found: " : "", found);
+    else
+        kc_find(f, KC_NOTE, "found: %s; %s", found, without);
+}
+
+static void ask_cuda(kc_finding *f)
+{
+    static const char *const names[] = {"libcuda.so.1", "libcupti.so", NULL};
+    ask_libraries(f, names, "this version has no source for CUDA");
+}
+
+static void ask_rocm(kc_finding *f)
+{
+    static const char *const names[] = {"libamdhip64.so", "librocprofiler-sdk.so", NULL};
+    ask_libraries(f, names, "this version has no source for ROCm");
+}
+
+static void ask_nvtx(kc_finding *f)
+{
+    kc_find(f, KC_ABSENT, "this version has no source for NVTX ranges");
+}
+
+static void ask_perf(kc_finding *f)
+{
+    char text[32] = "";
+    if (!kb_os_read_file("/proc/sys/kernel/perf_event_paranoid", text, sizeof text)) {
+        kc_find(f, KC_ABSENT, "the kernel has no perf events; nothing here uses them yet");
+        return;
+    }
+    kc_find(f, KC_NOTE, "perf_event_paranoid is %ld; nothing here uses perf events yet",
+            strtol(text, NULL, 10));
+}
+
+const kc_probe kc_probes[] = {
+    {"clock", ask_clock, true, false},         {"buffer", ask_buffer, true, false},
+    {"processes", ask_processes, true, false}, {"opencl plug-in", ask_opencl_plugin, false, true},
+    {"opencl", ask_opencl, false, true},       {"preload", ask_rt, false, false},
+    {"cuda", ask_cuda, false, true},           {"rocm", ask_rocm, false, true},
+    {"nvtx", ask_nvtx, false, false},          {"perf events", ask_perf, false, false},
+};
+const size_t kc_probe_count = KB_COUNT(kc_probes);
