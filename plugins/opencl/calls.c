@@ -81,22 +81,24 @@ static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size
         co_next.name arguments;                                                                    \
         kineto_range_end(range);                                                                   \
     }
-#define CO_LAUNCH(name, type, describe)                                                            \
+#define CO_LAUNCH(name, type)                                                                      \
     KINETO_SITE(site, KINETO_KIND_RUNTIME, #name);                                                 \
     co_launch launch;                                                                              \
-    co_work *work =                                                                                \
-        co_launch_prepare(&launch, queue, KINETO_PLUGIN_PROFILE_EVENT_TYPE_##type, &event);        \
-    if (work)                                                                                      \
+    co_launch_begin(&launch, &site, queue, KINETO_PLUGIN_PROFILE_EVENT_TYPE_##type, &event);
+#define CO_LAUNCHED(describe)                                                                      \
+    co_work *work = co_launch_end(&launch, status, event);                                         \
+    if (work) {                                                                                    \
         describe;                                                                                  \
-    co_launch_begin(&launch, &site);
+        co_launch_submit(&launch);                                                                 \
+    }
 #define CO_ENQUEUE(name, parameters, arguments, type, describe)                                    \
     static cl_int CL_API_CALL co_##name parameters                                                 \
     {                                                                                              \
         if (!co_watching())                                                                        \
             return co_next.name arguments;                                                         \
-        CO_LAUNCH(name, type, describe)                                                            \
+        CO_LAUNCH(name, type)                                                                      \
         cl_int status = co_next.name arguments;                                                    \
-        co_launch_end(&launch, status, event);                                                     \
+        CO_LAUNCHED(describe)                                                                      \
         return status;                                                                             \
     }
 #define CO_ENQUEUE_MAP(name, parameters, arguments, type, describe)                                \
@@ -104,11 +106,11 @@ static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size
     {                                                                                              \
         if (!co_watching())                                                                        \
             return co_next.name arguments;                                                         \
-        CO_LAUNCH(name, type, describe)                                                            \
+        CO_LAUNCH(name, type)                                                                      \
         cl_int status = CL_SUCCESS, *asked = error;                                                \
         error = &status;                                                                           \
         void *mapped = co_next.name arguments;                                                     \
-        co_launch_end(&launch, status, event);                                                     \
+        CO_LAUNCHED(describe)                                                                      \
         if (asked)                                                                                 \
             *asked = status;                                                                       \
         return mapped;                                                                             \

@@ -305,32 +305,41 @@ static co_command *prepare(cl_command_queue handle, int32_t type)
     return c;
 }
 
-co_work *co_launch_prepare(co_launch *launch, cl_command_queue queue, int32_t type,
-                           cl_event **event)
+void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queue, int32_t type,
+                     cl_event **event)
 {
     co_command *c = prepare(queue, type);
+    kineto_props props = {.size = sizeof props};
 
     launch->own = NULL;
     launch->command = c;
-    if (!c)
-        return NULL;
-    c->work.correlation_id = next_correlation();
-    c->own = *event == NULL;
-    if (c->own)
-        *event = &launch->own;
-    return &c->work;
-}
-
-void co_launch_begin(co_launch *launch, kineto_site *site)
-{
-    co_command *c = launch->command;
-    kineto_props props = {.size = sizeof props};
-
-    if (c)
+    if (c) {
+        c->work.correlation_id = next_correlation();
         props.correlation_id = c->work.correlation_id;
+        c->own = *event == NULL;
+        if (c->own)
+            *event = &launch->own;
+    }
     launch->range = kineto_range_begin_props(site, &props);
     if (c && wants_bracket(c->work.device))
         bracket(&c->work, co_bracket_open);
+}
+
+co_work *co_launch_end(co_launch *launch, cl_int status, cl_event *event)
+{
+    co_command *c = launch->command;
+
+    if (c && c->work.bracket.used)
+        bracket(&c->work, co_bracket_close);
+    kineto_range_end(launch->range);
+    if (!c)
+        return NULL;
+    if (status != CL_SUCCESS || !*event) {
+        push(c);
+        return NULL;
+    }
+    atomic_store_explicit(&c->event, *event, memory_order_relaxed);
+    return &c->work;
 }
 
 /* The command is enqueued: from here on it can complete. False: the session has gone. */
@@ -341,7 +350,6 @@ static bool submit(co_command *c, cl_event event)
 
     if (accepted) {
         co_count_requested(builder);
-        atomic_store_explicit(&c->event, event, memory_order_relaxed);
         if (!c->own)
             (void)co_next.clRetainEvent(event);
         atomic_store(&c->state, PENDING);
@@ -351,23 +359,19 @@ static bool submit(co_command *c, cl_event event)
     return accepted;
 }
 
-void co_launch_end(co_launch *launch, cl_int status, cl_event *event)
+void co_launch_submit(co_launch *launch)
 {
     co_command *c = launch->command;
+    cl_event event = atomic_load_explicit(&c->event, memory_order_relaxed);
 
-    if (c && c->work.bracket.used)
-        bracket(&c->work, co_bracket_close);
-    kineto_range_end(launch->range);
-    if (!c)
-        return;
-    cl_event it = status == CL_SUCCESS ? *event : NULL;
-    if (!it || !submit(c, it)) {
-        if (launch->own)
-            (void)co_next.clReleaseEvent(launch->own);
+    if (!submit(c, event)) {
+        if (c->own)
+            (void)co_next.clReleaseEvent(event);
+        atomic_store_explicit(&c->event, NULL, memory_order_relaxed);
         push(c);
         return;
     }
     if (!co_next.clSetEventCallback ||
-        co_next.clSetEventCallback(it, CL_COMPLETE, on_complete, c) != CL_SUCCESS)
-        on_complete(it, CO_STATUS_NO_CALLBACK, c);
+        co_next.clSetEventCallback(event, CL_COMPLETE, on_complete, c) != CL_SUCCESS)
+        on_complete(event, CO_STATUS_NO_CALLBACK, c);
 }

@@ -176,13 +176,13 @@ typedef struct co_launch {
     cl_event own;        /* where the program asked for no event */
 } co_launch;
 
-/** First. Replaces *event by the launch's own if the program asked for none.
- *  @return what the caller describes the command in; NULL: the command is not timed. */
-co_work *co_launch_prepare(co_launch *launch, cl_command_queue queue, int32_t type,
-                           cl_event **event);
-/** Right before the call, and right after it. */
-void co_launch_begin(co_launch *launch, kineto_site *site);
-void co_launch_end(co_launch *launch, cl_int status, cl_event *event);
+/** Right before the call. Replaces *event by the launch's own if the program asked for none. */
+void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queue, int32_t type,
+                     cl_event **event);
+/** Right after it. @return what to describe the command in, then co_launch_submit; NULL: nothing
+ *  to do. */
+co_work *co_launch_end(co_launch *launch, cl_int status, cl_event *event);
+void co_launch_submit(co_launch *launch);
 
 #define CO_DRAIN_BLIND (-1) /* the drivers may be gone: count everything as lost */
 

@@ -60,12 +60,12 @@ static kineto_status check_output(const char *path, kineto_error *err)
 {
     struct stat st;
     char directory[KS_PATH_BYTES];
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: name a file", path);
     if (!has_ending(path, ".json") && !has_ending(path, ".json.gz") &&
         !has_ending(path, ".json.zst"))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "'%s': the name must end in .json, .json.gz or .json.zst", path);
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: name a file", path);
     const char *slash = strrchr(path, '/');
     int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
     snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");
@@ -128,7 +128,7 @@ static kineto_status read_options(ks_collector_options *c)
 static void note_entry(void *context, const char *source, const char *reason, const char *detail)
 {
     ks_collector_note(context, source, reason, 1, false, detail);
-    kb_log(KINETO_LOG_WARNING, "%s: %s: %s", source, reason, detail);
+    kb_log(KINETO_LOG_INFO, "%s: %s: %s", source, reason, detail);
 }
 
 static void add_command(ks_collector *c, char **argv)

@@ -3,7 +3,9 @@
  * any two instructions here and the others go on. */
 #include "format/format.h"
 
+#include <errno.h>
 #include <sched.h>
+#include <signal.h>
 
 #define POOL_ALIGN 4096u
 #define MAP_BITS   64u
@@ -378,17 +380,25 @@ static void release_window(kf_window *w)
     kb_store_release(&w->state, KF_WINDOW_FREE);
 }
 
-/* Windows whose owner died would keep recording on for ever. */
+/* Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
+static bool owner_is_dead(uint32_t pid, uint64_t start_time)
+{
+    if (pid == 0 || pid == kb_os_pid() || kb_os_alive(pid, start_time))
+        return false;
+    return kb_os_start_time(pid) != 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
+}
+
+/* Windows whose owner died would keep recording on for ever. Taking away the dead owner's pid is
+ * what decides: a slot that was given to someone else meanwhile bears another one. */
 static void sweep_windows(kf_control *control)
 {
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         kf_window *w = &control->windows[i];
-        uint32_t open = KF_WINDOW_OPEN;
-        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
+        if (kb_load_acquire(&w->state) == KF_WINDOW_FREE)
             continue;
-        uint32_t pid = kb_load_relaxed(&w->owner_pid);
-        uint64_t start = w->owner_start_time;
-        if (!kb_os_alive(pid, start) && kb_cas_acqrel(&w->state, &open, KF_WINDOW_CLAIMED))
+        uint32_t pid = kb_load_acquire(&w->owner_pid);
+        uint64_t start_time = kb_load_relaxed(&w->owner_start_time);
+        if (owner_is_dead(pid, start_time) && kb_cas_acqrel(&w->owner_pid, &pid, 0))
             release_window(w);
     }
 }
@@ -401,8 +411,8 @@ uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_tick
         uint32_t expected = KF_WINDOW_FREE;
         if (!kb_cas_acqrel(&w->state, &expected, KF_WINDOW_CLAIMED))
             continue;
-        w->owner_pid = kb_os_pid();
-        w->owner_start_time = kb_os_start_time(w->owner_pid);
+        kb_store_relaxed(&w->owner_start_time, kb_os_start_time(kb_os_pid()));
+        kb_store_release(&w->owner_pid, kb_os_pid());
         kb_store_relaxed(&w->kinds, kinds);
         w->start_ticks = start_ticks;
         w->end_ticks = 0;

@@ -45,7 +45,7 @@ static kr_slot *slab_take(kr_slab *slab)
 {
     for (size_t i = 0; i < KB_COUNT(slab->slots); i++) {
         uint8_t free_slot = 0;
-        if (!kb_load_relaxed(&slab->slots[i].first.in_use) &&
+        if (!kb_load_acquire(&slab->slots[i].first.in_use) &&
             kb_cas_acqrel(&slab->slots[i].first.in_use, &free_slot, 1))
             return &slab->slots[i];
     }

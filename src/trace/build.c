@@ -211,6 +211,8 @@ static kineto_status on_event(void *state, const kf_event *e)
     kt_build_locate(s, e->process, e->pid, e->tid);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
+    if (!kt_build_below_root(s))
+        return KINETO_OK;
     if (e->form == KF_FORM_DEVICE)
         on_device(s, e);
     else

@@ -17,6 +17,7 @@ typedef struct kt_build_process {
     uint32_t row;    /* in the trace; KT_NONE until it has an event */
     uint32_t number; /* of its ids; KT_NONE until it has one */
     int64_t ppid;
+    uint32_t below; /* options.root_pid: 0 not looked at, 1 it or below it, 2 not */
     kineto_string name, command, given_name;
 } kt_build_process;
 #define KT_NONE UINT32_MAX
@@ -104,6 +105,8 @@ kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, 
                                    kineto_string name);
 /** Make the process and thread of an event the current one: state->here, here_thread. */
 void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
+/** Is the current process options.root_pid or below it? */
+bool kt_build_below_root(kt_build_state *s);
 /** Row of a process in the trace, made when first needed. */
 uint32_t kt_build_process_row(kt_build_state *s, uint32_t process);
 /** Track of the current thread, made when first needed. */

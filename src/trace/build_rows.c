@@ -75,6 +75,34 @@ uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
     return p->row;
 }
 
+/* By parent as of the attach; a chain that leads out of the recording ends it. */
+static bool descends(const kt_build_state *s, uint32_t process, uint32_t root)
+{
+    for (size_t steps = 0; steps <= s->processes.count; steps++) {
+        const kt_build_process *p = &s->processes.data[process];
+        if (p->pid == root)
+            return true;
+        uint32_t parent = KT_NONE;
+        for (uint32_t i = 0; i < s->processes.count && parent == KT_NONE; i++)
+            if (s->processes.data[i].pid == p->ppid)
+                parent = i;
+        if (parent == KT_NONE)
+            return p->ppid == root;
+        process = parent;
+    }
+    return false;
+}
+
+bool kt_build_below_root(kt_build_state *s)
+{
+    kt_build_process *p = &s->processes.data[s->here];
+    if (!s->options.root_pid)
+        return true;
+    if (!p->below)
+        p->below = descends(s, s->here, s->options.root_pid) ? 1 : 2;
+    return p->below == 1;
+}
+
 uint64_t kt_build_id(kt_build_state *s, uint64_t id)
 {
     kt_build_process *p = &s->processes.data[s->here];

@@ -113,7 +113,7 @@ void kt_process_set(kt_builder *b, uint32_t process, const kineto_process *from)
     p->rank = from->rank >= 0 ? from->rank : p->rank;
 }
 
-static uint32_t track_intern(kt_builder *b, const kt_track_row *wanted)
+uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted)
 {
     kineto_trace *t = b->trace;
     uint64_t key[4] = {wanted->process, wanted->type, (uint64_t)wanted->id, wanted->text};
@@ -135,13 +135,13 @@ static uint32_t track_intern(kt_builder *b, const kt_track_row *wanted)
 
 uint32_t kt_track(kt_builder *b, uint32_t process, kineto_track_type type, int64_t id)
 {
-    return track_intern(b, &(kt_track_row){.process = process, .type = type, .id = id});
+    return kt_track_intern(b, &(kt_track_row){.process = process, .type = type, .id = id});
 }
 
 uint32_t kt_track_text(kt_builder *b, uint32_t process, kineto_string text)
 {
     uint32_t id = kt_string(b, text);
-    return track_intern(b, &(kt_track_row){.process = process,
+    return kt_track_intern(b, &(kt_track_row){.process = process,
                                            .type = KINETO_TRACK_OTHER,
                                            .id = INT64_MIN + (int64_t)id,
                                            .text = id,

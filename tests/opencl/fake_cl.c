@@ -33,7 +33,6 @@ static int device_number = -1;
 static struct _cl_command_queue queues[1024];
 static int queue_count;
 static bool reuse_queue;
-static const char *kernel_name = "kernel";
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 int64_t fake_cl_now(void)
@@ -80,9 +79,10 @@ static cl_int CL_API_CALL device_info(cl_device_id device, cl_device_info what, 
 static cl_int CL_API_CALL kernel_info(cl_kernel kernel, cl_kernel_info what, size_t room, void *out,
                                       size_t *size)
 {
-    (void)kernel;
+    const char *name = (const char *)(uintptr_t)kernel;
+
     (void)what;
-    return answer(kernel_name, strlen(kernel_name) + 1, room, out, size);
+    return answer(name, strlen(name) + 1, room, out, size);
 }
 
 static cl_int CL_API_CALL queue_info(cl_command_queue queue, cl_command_queue_info what,
@@ -325,11 +325,7 @@ const cl_icd_dispatch *fake_cl_table(void)
 
 cl_device_id fake_cl_device(void) { return &devices[device_number % 64]; }
 cl_context fake_cl_context(void) { return (cl_context)(uintptr_t)4096; }
-cl_kernel fake_cl_kernel(const char *name)
-{
-    kernel_name = name;
-    return (cl_kernel)(uintptr_t)8192;
-}
+cl_kernel fake_cl_kernel(const char *name) { return (cl_kernel)(uintptr_t)name; }
 int fake_cl_events(void) { return atomic_load(&alive); }
 int fake_cl_misuses(void) { return atomic_load(&misuses); }
 int fake_cl_events_made(void) { return event_count; }

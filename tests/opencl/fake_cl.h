@@ -32,7 +32,7 @@ void fake_cl_reset(const fake_cl_behaviour *behaviour);
 const cl_icd_dispatch *fake_cl_table(void);
 cl_device_id fake_cl_device(void);
 cl_context fake_cl_context(void);
-/** A kernel that has this name from now on. */
+/** A kernel with this name: the handle is the name. */
 cl_kernel fake_cl_kernel(const char *name);
 /** End what runs and call what waits. */
 void fake_cl_finish(void);

@@ -255,6 +255,7 @@ static void a_driver_that_reads_both_clocks_decides_at_once(void **state)
     SET_UP(.clock = CLOCK_REALTIME, .has_timer = true);
     launch(NULL);
     assert_counts(1, 1, 0);
+    fake_host_close();
     SET_UP(.clock = -1, .has_timer = true);
     launch(NULL);
     assert_counts(1, 1, 0);

@@ -1,0 +1,265 @@
+/* The header of a Chrome trace: metadata, devices, and what ckineto itself wrote there. */
+#include "trace/read.h"
+
+kineto_string kt_read_member(kineto_string object, const char *wanted)
+{
+    kt_scan scan = kt_scan_of(object);
+    bool first = true;
+    kineto_string key, value, found = {"", 0};
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return found;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            break;
+        if (kb_string_equal(key, kb_string(wanted)))
+            found = value;
+    }
+    return found;
+}
+
+static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
+
+kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value)
+{
+    static const char *const rebuilt[] = {"schemaVersion", "displayTimeUnit", "traceName"};
+    for (size_t i = 0; i < KB_COUNT(rebuilt); i++)
+        if (is(raw_key, rebuilt[i]))
+            return KINETO_OK;
+    if (is(raw_key, "baseTimeNanoseconds")) {
+        if (!kt_json_scaled(value, 0, &r->base_ns))
+            return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
+        return KINETO_OK;
+    }
+    kineto_string quoted = {raw_key.data - 1, raw_key.size + 2};
+    kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_string(r, quoted)), value);
+    return KINETO_OK;
+}
+
+/* ---- lists of objects -------------------------------------------------------------------------- */
+
+static bool next_item(kt_scan *scan, bool *first, kineto_string *item)
+{
+    return kt_scan_more(scan, first, '[') && kt_scan_value(scan, item);
+}
+
+static bool open_list(kt_scan *scan, kineto_string array)
+{
+    *scan = kt_scan_of(array);
+    return array.size && kt_scan_open(scan, '[');
+}
+
+static bool get_int(kineto_string object, const char *key, int64_t *value)
+{
+    return kt_json_int(kt_read_member(object, key), value);
+}
+
+static uint64_t get_uint(kineto_string object, const char *key)
+{
+    uint64_t value = 0;
+    kt_json_uint(kt_read_member(object, key), &value);
+    return value;
+}
+
+static kineto_string get_text(kt_reader *r, kineto_string object, const char *key)
+{
+    kineto_string raw = kt_read_member(object, key);
+    if (!kt_json_is_string(raw))
+        return (kineto_string){"", 0};
+    return kb_intern_get(&r->b->trace->strings, kt_read_string(r, raw));
+}
+
+/* ---- processes and devices --------------------------------------------------------------------- */
+
+static bool starts_with(kineto_string s, const char *start)
+{
+    size_t size = strlen(start);
+    return s.size >= size && memcmp(s.data, start, size) == 0;
+}
+
+/* Process rows are devices if they say so, or if something ran there that only devices run. */
+static void guess_devices(kt_reader *r, kt_process_row *final)
+{
+    kineto_trace *t = r->b->trace;
+    for (size_t i = 0; i < t->processes.count; i++)
+        final[i].is_device = starts_with(kb_intern_get(&t->strings, final[i].label), "GPU ");
+    for (kineto_row row = 0; row < t->count; row++) {
+        uint32_t kind = kt_kind(t, row);
+        if (kind != KINETO_KIND_CONCURRENT_KERNEL && kind != KINETO_KIND_GPU_MEMCPY &&
+            kind != KINETO_KIND_GPU_MEMSET && kind != KINETO_KIND_GPU_USER_ANNOTATION)
+            continue;
+        kt_process_row *p = &final[t->tracks.data[kt_row_track(t, row)].process];
+        p->is_device = p->is_device || !is(kb_intern_get(&t->strings, p->label), "CPU");
+    }
+}
+
+/* Our own list. Processes are found by the pid in the file, so nothing may change here yet:
+ * without `final` they are only made known. */
+static void read_processes(kt_reader *r, kineto_string array, kt_process_row *final)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        int64_t pid, id, rank = -1, ppid = 0;
+        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id))
+            continue;
+        uint32_t index = kt_process(r->b, false, pid, 0);
+        if (!final)
+            continue;
+        get_int(item, "rank", &rank);
+        get_int(item, "ppid", &ppid);
+        final[index].rank = (int32_t)KB_MAX(-1, KB_MIN(rank, INT32_MAX));
+        final[index].ppid = ppid;
+        final[index].host = kt_string(r->b, get_text(r, item, "host"));
+        final[index].is_device = is(kt_read_member(item, "device"), "true");
+        final[index].pid = id;
+    }
+}
+
+static void read_devices(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        kineto_trace *t = r->b->trace;
+        int64_t id;
+        uint32_t index = UINT32_MAX;
+        if (!get_int(item, "id", &id))
+            continue;
+        for (uint32_t i = 0; i < t->processes.count && index == UINT32_MAX; i++)
+            if (t->processes.data[i].is_device && t->processes.data[i].pid == id)
+                index = i;
+        if (index == UINT32_MAX)
+            index = kt_process(r->b, true, id, 0);
+        kineto_process p = {.rank = -1, .properties_json = item};
+        kt_process_set(r->b, index, &p);
+    }
+}
+
+/* ---- tracks ------------------------------------------------------------------------------------ */
+
+static const char *const types[] = {"thread", "stream", "counter", "async", "other"};
+
+/* What our own list says of rows whose tid is not their id. */
+static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    uint32_t known = (uint32_t)r->b->trace->tracks.count;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        int64_t pid, tid, id;
+        uint32_t type = 0;
+        kineto_string name = get_text(r, item, "type");
+        while (type < KB_COUNT(types) && !is(name, types[type]))
+            type++;
+        if (type == KB_COUNT(types) || !get_int(item, "pid", &pid) ||
+            !get_int(item, "tid", &tid) || !get_int(item, "id", &id))
+            continue;
+        bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
+        uint32_t process = kt_process(r->b, false, pid, 0);
+        uint32_t track = kt_track(r->b, process, shares ? type : KINETO_TRACK_THREAD, tid);
+        if (track >= known)
+            continue; /* nothing there: hostile or empty */
+        wanted[track].type = type;
+        wanted[track].id = id;
+        wanted[track].name = kt_string(r->b, get_text(r, item, "name"));
+    }
+}
+
+static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row *processes)
+{
+    kineto_trace *t = r->b->trace;
+    size_t count = t->tracks.count;
+    kt_track_row *wanted = malloc((count + 1) * sizeof *wanted);
+    uint32_t *new_index = malloc((count + 1) * sizeof *new_index);
+    if (!wanted || !new_index) {
+        r->b->status = KINETO_E_MEMORY;
+        goto done;
+    }
+    for (size_t i = 0; i < count; i++) {
+        wanted[i] = t->tracks.data[i];
+        if (processes[wanted[i].process].is_device && wanted[i].type == KINETO_TRACK_THREAD)
+            wanted[i].type = KINETO_TRACK_STREAM;
+    }
+    read_tracks(r, kt_read_member(own, "tracks"), wanted);
+    t->tracks.count = count;
+    kt_retrack(r->b, wanted, new_index);
+    for (size_t i = 0; i < r->late.count; i++)
+        r->late.data[i].track = new_index[r->late.data[i].track];
+done:
+    free(wanted);
+    free(new_index);
+}
+
+static void settle_rows(kt_reader *r, kineto_string own)
+{
+    kineto_trace *t = r->b->trace;
+    kineto_string listed = kt_read_member(own, "processes");
+    read_processes(r, listed, NULL);
+    size_t count = t->processes.count;
+    kt_process_row *final = malloc((count + 1) * sizeof *final);
+    if (!final) {
+        r->b->status = KINETO_E_MEMORY;
+        return;
+    }
+    if (count)
+        memcpy(final, t->processes.data, count * sizeof *final);
+    if (listed.size)
+        read_processes(r, listed, final);
+    else
+        guess_devices(r, final);
+    settle_tracks(r, own, final);
+    if (count)
+        memcpy(t->processes.data, final, count * sizeof *final);
+    free(final);
+}
+
+/* ---- ledger, clock, window --------------------------------------------------------------------- */
+
+static void read_ledger(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);)
+        kt_ledger_add(r->b, get_text(r, item, "source"), get_text(r, item, "reason"),
+                      get_uint(item, "count"), is(kt_read_member(item, "loss"), "true"),
+                      get_text(r, item, "detail"));
+}
+
+static void read_snapshots(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        kb_clock_snapshot s = {.ticks = get_uint(item, "ticks"),
+                               .width_ticks = get_uint(item, "width_ticks")};
+        if (get_int(item, "monotonic_ns", &s.monotonic_ns) &&
+            get_int(item, "monotonic_raw_ns", &s.monotonic_raw_ns) &&
+            get_int(item, "realtime_ns", &s.realtime_ns) &&
+            get_int(item, "boottime_ns", &s.boottime_ns))
+            kt_snapshot(r->b, &s);
+    }
+}
+
+static void read_window(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string start, end;
+    r->has_window = open_list(&scan, array) && next_item(&scan, &first, &start) &&
+                    next_item(&scan, &first, &end) && kt_json_int(start, &r->window_start_ns) &&
+                    kt_json_int(end, &r->window_end_ns);
+}
+
+void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
+{
+    settle_rows(r, own);
+    read_devices(r, devices);
+    read_ledger(r, kt_read_member(own, "ledger"));
+    read_snapshots(r, kt_read_member(kt_read_member(own, "clock"), "snapshots"));
+    read_window(r, kt_read_member(own, "window"));
+}
