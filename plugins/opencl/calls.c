@@ -6,8 +6,7 @@
 
 static const size_t one[1] = {1};
 
-/* ---- descriptions of commands
- * -------------------------------------------------------------------- */
+/* ---- descriptions of commands ---------------------------------------------------------------- */
 
 static void set(co_work *work, const char *name, uint64_t bytes)
 {
@@ -61,8 +60,7 @@ static void set_kernel(co_work *work, cl_kernel kernel, cl_uint dims, const size
     }
 }
 
-/* ---- the wrappers
- * -------------------------------------------------------------------------------- */
+/* ---- the wrappers ---------------------------------------------------------------------------- */
 
 #define CO_CALL(result, name, parameters, arguments)                                               \
     static result CL_API_CALL co_##name parameters                                                 \

@@ -9,8 +9,7 @@
 #define MAX_HELD     256u
 #define MAX_METADATA 16u
 
-/* ---- one activity
- * -------------------------------------------------------------------------------- */
+/* ---- one activity ---------------------------------------------------------------------------- */
 
 typedef struct metadata {
     KinetoPlugin_Metadata items[MAX_METADATA];
@@ -93,8 +92,7 @@ static void emit(const KinetoPlugin_TraceBuilder *builder, const co_work *work, 
     (void)builder->emit(builder->pTraceBuilderHandle, &activity);
 }
 
-/* ---- the device's clock
- * -------------------------------------------------------------------------- */
+/* ---- the device's clock ---------------------------------------------------------------------- */
 
 static void sample_timer(const KinetoPlugin_TraceBuilder *builder, co_device *device)
 {
@@ -197,8 +195,7 @@ static void decide_or_hold(const KinetoPlugin_TraceBuilder *builder, const co_wo
     }
 }
 
-/* ---- delivery
- * ------------------------------------------------------------------------------------ */
+/* ---- delivery -------------------------------------------------------------------------------- */
 
 static bool read_times(co_work *work, cl_event event)
 {

@@ -32,8 +32,7 @@ static atomic_ullong losses[CO_LOSS_COUNT];
 
 atomic_bool co_active;
 
-/* ---- the builder
- * ----------------------------------------------------------------------------------- */
+/* ---- the builder ----------------------------------------------------------------------------- */
 
 const KinetoPlugin_TraceBuilder *co_builder_enter(void)
 {
@@ -124,8 +123,7 @@ static void settle(int wait_ms)
     }
 }
 
-/* ---- interface
- * ------------------------------------------------------------------------------------- */
+/* ---- interface ------------------------------------------------------------------------------- */
 
 static int create(KinetoPlugin_ProfilerCreate_Params *params)
 {

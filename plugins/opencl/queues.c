@@ -311,8 +311,7 @@ static cl_int CL_API_CALL release_queue(cl_command_queue queue)
     return status;
 }
 
-/* ---- what the program is told
- * -------------------------------------------------------------------- */
+/* ---- what the program is told ---------------------------------------------------------------- */
 
 static cl_int give_array(const co_queue *q, size_t room, void *out, size_t *size_ret)
 {

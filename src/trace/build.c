@@ -78,6 +78,14 @@ static void keep_correlated(kt_build_state *s, kt_correlated_list *list, const k
     s->out_of_memory |= !kb_vec_push(list, item);
 }
 
+/* A source that says "the arrow of my launch ends here" and nothing else: both ends follow from the
+ * correlation id. */
+static bool flow_is_derived(const kf_event *e)
+{
+    return !e->flow_type || (e->flow_type == KINETO_FLOW_ASYNC_CPU_GPU && !e->flow_start &&
+                             e->flow_id == (uint32_t)e->correlation_id);
+}
+
 static void append(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     row->name = name_of(s, e);
@@ -90,10 +98,10 @@ static void append(kt_build_state *s, const kf_event *e, kt_row *row)
     if (row->correlation_id && row->form == KINETO_FORM_SLICE) {
         if (kt_kind_is_launch(e->kind))
             keep_correlated(s, &s->launches, row, number);
-        else if (kt_kind_is_device(e->kind) && !e->flow_type)
+        else if (kt_kind_is_device(e->kind) && flow_is_derived(e))
             keep_correlated(s, &s->launched, row, number);
     }
-    if (e->flow_type)
+    if (!flow_is_derived(e))
         kt_flow(s->b, e->flow_type, kt_build_id(s, e->flow_id), number, e->flow_start);
     for (uint32_t i = 0; i < e->flow_count; i++)
         kt_flow(s->b, e->flows[i].type, kt_build_id(s, e->flows[i].id), number, e->flows[i].start);

@@ -85,7 +85,7 @@ cl_command_queue client_queue(const client *c, cl_command_queue_properties prope
     return queue;
 }
 
-/* ---- the ways ------------------------------------------------------------------------------------ */
+/* ---- the ways -------------------------------------------------------------------------------- */
 
 static int launches = 200;
 

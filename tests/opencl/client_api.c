@@ -93,7 +93,7 @@ void client_say_queues(const client *c)
            (clCreateCommandQueueWithProperties(c->context, NULL, NULL, &status), status));
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static void say_event(const char *words, cl_event event, cl_command_queue queue)
 {
@@ -195,7 +195,7 @@ void client_say_events(const client *c)
     say_queue_events(c, "out of order", CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE);
 }
 
-/* ---- mistakes ------------------------------------------------------------------------------------ */
+/* ---- mistakes -------------------------------------------------------------------------------- */
 
 void client_say_errors(const client *c)
 {

@@ -44,7 +44,7 @@ int64_t fake_cl_now(void)
     return behaviour.clock < 0 ? ns + ns / 10000 + 77000000000 : ns;
 }
 
-/* ---- information --------------------------------------------------------------------------------- */
+/* ---- information ----------------------------------------------------------------------------- */
 
 static cl_int answer(const void *value, size_t size, size_t room, void *out, size_t *size_ret)
 {
@@ -102,7 +102,7 @@ static cl_int CL_API_CALL timers(cl_device_id device, cl_ulong *device_ns, cl_ul
     return behaviour.has_timer ? CL_SUCCESS : CL_INVALID_OPERATION;
 }
 
-/* ---- queues -------------------------------------------------------------------------------------- */
+/* ---- queues ---------------------------------------------------------------------------------- */
 
 static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id device,
                                                cl_command_queue_properties properties,
@@ -143,7 +143,7 @@ static cl_int CL_API_CALL keep_queue(cl_command_queue queue)
     return queue ? CL_SUCCESS : CL_INVALID_COMMAND_QUEUE;
 }
 
-/* ---- events -------------------------------------------------------------------------------------- */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static bool usable(cl_event event)
 {
@@ -275,7 +275,7 @@ static cl_int CL_API_CALL event_times(cl_event event, cl_profiling_info what, si
                   size);
 }
 
-/* ---- for the test -------------------------------------------------------------------------------- */
+/* ---- for the test ---------------------------------------------------------------------------- */
 
 void fake_cl_finish(void)
 {

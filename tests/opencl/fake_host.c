@@ -58,7 +58,7 @@ KINETO_PRINTF(1, 2) static void line(const char *format, ...)
         out = -1;
 }
 
-/* ---- recording ----------------------------------------------------------------------------------- */
+/* ---- recording ------------------------------------------------------------------------------- */
 
 static _Thread_local struct {
     const char *name;
@@ -94,7 +94,7 @@ KINETO_API void kineto_record_end(kineto_range range)
          (long long)end, (unsigned long long)open_ranges[depth].correlation);
 }
 
-/* ---- builder ------------------------------------------------------------------------------------- */
+/* ---- builder --------------------------------------------------------------------------------- */
 
 static void check_open(void)
 {
@@ -230,7 +230,7 @@ static const KinetoPlugin_TraceBuilder builder = {
     .addHeaderMetadata = add_header,
 };
 
-/* ---- windows ------------------------------------------------------------------------------------- */
+/* ---- windows --------------------------------------------------------------------------------- */
 
 static bool start_profiler(void)
 {
@@ -346,7 +346,7 @@ __attribute__((constructor)) static void begin(void)
         pthread_create(&thread, NULL, toggle, (void *)(intptr_t)atoi(window));
 }
 
-/* ---- for tests that link it ---------------------------------------------------------------------- */
+/* ---- for tests that link it ------------------------------------------------------------------ */
 
 void fake_host_clear(void)
 {

@@ -67,7 +67,7 @@ static void assert_counts(uint64_t requested, uint64_t delivered, uint64_t dropp
     assert_int_equal(fake_host_dropped(), dropped);
 }
 
-/* ---- delivery ------------------------------------------------------------------------------------ */
+/* ---- delivery -------------------------------------------------------------------------------- */
 
 static void every_command_is_delivered_once(void **state)
 {
@@ -179,7 +179,7 @@ static void long_and_empty_kernel_names_survive(void **state)
     assert_false(fake_host_activity(4)->has_block);
 }
 
-/* ---- clocks -------------------------------------------------------------------------------------- */
+/* ---- clocks ---------------------------------------------------------------------------------- */
 
 static void check_clock(int clock, int32_t number)
 {
@@ -262,7 +262,7 @@ static void a_driver_that_reads_both_clocks_decides_at_once(void **state)
     assert_true(fake_host_samples() >= 1);
 }
 
-/* ---- the end of a window --------------------------------------------------------------------------- */
+/* ---- the end of a window --------------------------------------------------------------------- */
 
 static void running_commands_are_lost_when_the_window_closes(void **state)
 {
@@ -361,7 +361,7 @@ static void windows_open_and_close_while_threads_enqueue(void **state)
     assert_int_equal(fake_cl_events(), 0);
 }
 
-/* ---- what the program sees -------------------------------------------------------------------------- */
+/* ---- what the program sees ------------------------------------------------------------------- */
 
 static cl_uint references(cl_event event)
 {
