@@ -262,9 +262,10 @@ static inline void kineto_memory(const kineto_memory_event *event)
         kineto_record_memory(event);
 }
 
-/** Name the calling thread, or the process, in the trace; copied. The last call wins. Remembered
- *  while nobody records (the thread's first 63 bytes). threads: hot. */
+/** Name the calling thread in the trace; its first 63 bytes are copied. The last call wins.
+ *  Remembered while nobody records. threads: hot. */
 KINETO_API void kineto_thread_set_name(const char *name);
+/** Name the process, its first 255 bytes; the same otherwise. threads: any. */
 KINETO_API void kineto_process_set_name(const char *name);
 
 /** Put a key and a JSON value into the header of the trace ("my_key": {...}). Copied. A value that

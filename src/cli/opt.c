@@ -31,9 +31,10 @@ void kc_complain(const char *fmt, ...)
 
 static void print_option(const kc_option *o, FILE *out)
 {
-    char head[64];
-    snprintf(head, sizeof head, "%c%c%c--%s%s%s", o->letter ? '-' : ' ',
-             o->letter ? o->letter : ' ', o->letter ? ',' : ' ', o->name, o->argument ? " " : "",
+    char head[64], letter[8] = "    ";
+    if (o->letter)
+        snprintf(letter, sizeof letter, "-%c, ", o->letter);
+    snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name, o->argument ? " " : "",
              o->argument ? o->argument : "");
     fprintf(out, "  %-26s", head);
     /* Further lines of the help stand below the first. */

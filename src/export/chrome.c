@@ -161,10 +161,15 @@ static void write_track(ke_chrome *c, uint32_t index)
     const ke_track *track = &c->tracks[index];
     const kineto_row *rows = kineto_trace_track_rows(c->trace, index);
     bool lanes = track->view.lane_count > 1;
+    const kt_block *b = NULL;
+    uint32_t block = UINT32_MAX;
     for (uint64_t n = 0; n < track->view.count; n++) {
         kineto_row row = rows[n];
-        const kt_block *b = kt_block_at(c->trace, (uint32_t)(row / KT_BLOCK_ROWS));
         uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
+        if (row / KT_BLOCK_ROWS != block) {
+            block = (uint32_t)(row / KT_BLOCK_ROWS);
+            b = kt_block_at(c->trace, block);
+        }
         const ke_place *place = &track->places[lanes ? kineto_trace_lane(c->trace, row) : 0];
         char *out = kb_sink_reserve(c->sink, c->room);
         out = put_row(c, out, b, i, row, place);

@@ -145,7 +145,9 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
         const ke_key_slot *slot = use_key(c, arg.key, columns);
         if (KINETO_UNLIKELY(!slot))
             return NULL;
-        memcpy(out, slot->text, sizeof slot->text);
+        memcpy(out, slot->text, 32);
+        if (KINETO_UNLIKELY(slot->size > 32))
+            memcpy(out + 32, slot->text + 32, sizeof slot->text - 32);
         out = put_value(out + slot->size, &arg, &replaced);
     }
     if (columns & KE_COLUMN_CORRELATION) {

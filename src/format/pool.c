@@ -351,6 +351,25 @@ void kf_chunk_unhold(const kf_pool *pool, uint32_t index)
 
 /* ---- windows --------------------------------------------------------------------------------- */
 
+/* Editors of windows and snapshots exclude each other; a lock of a dead process is taken over. Who
+ * does not get it (its holder is stopped, say) goes on without. */
+static bool lock_edit(kf_control *control)
+{
+    uint32_t self = kb_os_pid();
+    for (int tries = 0; tries < 1000; tries++) {
+        uint32_t holder = 0;
+        if (kb_cas_acqrel(&control->window_lock, &holder, self))
+            return true;
+        bool dead = tries % 100 == 99 && holder != self && kb_os_start_time(holder) == 0;
+        if (dead && kb_cas_acqrel(&control->window_lock, &holder, self))
+            return true;
+        sched_yield();
+    }
+    return false;
+}
+
+static void unlock_edit(kf_control *control) { kb_store_release(&control->window_lock, 0u); }
+
 static uint64_t open_kinds(kf_control *control)
 {
     uint64_t kinds = 0;
@@ -360,17 +379,21 @@ static uint64_t open_kinds(kf_control *control)
     return kinds;
 }
 
-/* The last one to store has read what the others stored before (exchange), hence also their
- * windows; so when the loop ends everywhere the gate is right. */
+/* With the lock nobody stores an older union over a newer one. Without it that may happen for a
+ * moment only: the last one to store has read what the others stored before (exchange), hence also
+ * their windows; so when the loop has ended everywhere the gate is right. */
 static void recompute_gate(kf_control *control)
 {
+    bool locked = lock_edit(control);
     uint64_t kinds = open_kinds(control), again;
     for (;; kinds = again) {
         kb_exchange_acqrel(&control->gate, kinds);
         again = open_kinds(control);
         if (again == kinds)
-            return;
+            break;
     }
+    if (locked)
+        unlock_edit(control);
 }
 
 static void release_window(kf_window *w)
@@ -448,23 +471,6 @@ void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
 /* ---- clock snapshots --------------------------------------------------------------------------
  */
 
-/* Editors of the snapshots exclude each other; a lock of a dead process is taken over. Giving up
- * loses one optional sample. */
-static bool lock_edit(kf_control *control)
-{
-    uint32_t self = kb_os_pid();
-    for (int tries = 0; tries < 1000; tries++) {
-        uint32_t holder = 0;
-        if (kb_cas_acqrel(&control->window_lock, &holder, self))
-            return true;
-        bool dead = tries % 100 == 99 && holder != self && kb_os_start_time(holder) == 0;
-        if (dead && kb_cas_acqrel(&control->window_lock, &holder, self))
-            return true;
-        sched_yield();
-    }
-    return false;
-}
-
 /* Drop every second one between the first and the last. */
 static uint32_t thin_snapshots(kb_clock_snapshot *s, uint32_t count)
 {
@@ -484,7 +490,7 @@ void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot)
         count = thin_snapshots(control->snapshots, count);
     control->snapshots[count] = *snapshot;
     kb_store_release(&control->snapshot_count, count + 1);
-    kb_store_release(&control->window_lock, 0u);
+    unlock_edit(control);
 }
 
 /* ---- dictionary ------------------------------------------------------------------------------ */

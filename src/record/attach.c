@@ -7,8 +7,7 @@ kf_pool kr_pool;
 
 KINETO_API const kf_pool *kineto_rt_pool(void) { return kr_pool_get(); }
 
-/* ---- who we are -------------------------------------------------------------------------------
- */
+/* ---- who we are ------------------------------------------------------------------------------ */
 
 /* In a page that a fork's child sees zeroed: the child says anew who it is. */
 typedef struct kr_self {
@@ -55,8 +54,7 @@ KINETO_API uint32_t kineto_rt_process(void)
     return self->id;
 }
 
-/* ---- attaching ----------------------------------------------------------------------------------
- */
+/* ---- attaching ------------------------------------------------------------------------------- */
 
 static void replay_names(void);
 

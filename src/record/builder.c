@@ -10,8 +10,7 @@ static int refuse(const kr_builder *b, kf_reason reason)
     return 1;
 }
 
-/* ---- writing one event -------------------------------------------------------------------------
- */
+/* ---- writing one event ----------------------------------------------------------------------- */
 
 #define KR_DEVICE_WORDS 6u
 
@@ -80,7 +79,7 @@ static bool event_accept(kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_p
     return true;
 }
 
-/* ---- metadata ----------------------------------------------------------------------------------- */
+/* ---- metadata -------------------------------------------------------------------------------- */
 
 static bool metadata_valid(const KinetoPlugin_Metadata *m)
 {
@@ -125,8 +124,7 @@ static bool loose_add(kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata 
     return true;
 }
 
-/* ---- whole events
- * -------------------------------------------------------------------------------- */
+/* ---- whole events ---------------------------------------------------------------------------- */
 
 static int emit(handle *b, const KinetoPlugin_Activity *a)
 {
@@ -149,8 +147,7 @@ static int emit(handle *b, const KinetoPlugin_Activity *a)
     return event_write(b, &p);
 }
 
-/* ---- events in steps
- * ------------------------------------------------------------------------------ */
+/* ---- events in steps ------------------------------------------------------------------------- */
 
 static void pending_flush(kr_builder *b, kr_pending *p)
 {
@@ -272,8 +269,7 @@ static int add_last_metadata(handle *b, const char *key, const char *value)
     return change_last(b, change_metadata, key, value);
 }
 
-/* ---- devices, clocks, header
- * --------------------------------------------------------------------- */
+/* ---- devices, clocks, header ----------------------------------------------------------------- */
 
 static int dictionary_put(kr_builder *b, kf_entry_type type, const kf_part *parts, uint32_t count)
 {
@@ -395,8 +391,7 @@ static int add_header_metadata(handle *b, const char *key, const char *value)
     return kineto_metadata_add(key, value) != KINETO_OK;
 }
 
-/* ---- life
- * ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 void kr_builder_init(kr_builder *b, uint32_t source)
 {

@@ -21,8 +21,7 @@ void kr_count(uint32_t source, kf_reason reason, uint64_t n)
         kb_add_relaxed(&pool->control->counters[source][reason], n);
 }
 
-/* ---- slots ------------------------------------------------------------------------------------
- */
+/* ---- slots ----------------------------------------------------------------------------------- */
 
 #define KR_SLAB_BYTES 65536u
 #define KR_SLAB_MAGIC UINT64_C(0x62616c736b72)
@@ -120,8 +119,7 @@ kr_cursor *kr_cursor_slow(void)
     return NULL;
 }
 
-/* ---- chunks ------------------------------------------------------------------------------------
- */
+/* ---- chunks ---------------------------------------------------------------------------------- */
 
 static uint64_t cursor_owner(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
 
@@ -226,8 +224,7 @@ void kr_cursor_put_name(kr_cursor *c)
     kr_commit(c, c->at, kf_header(KF_THREAD_NAME, 2, 0, c->name_id), 2);
 }
 
-/* ---- thread exit --------------------------------------------------------------------------------
- */
+/* ---- thread exit ----------------------------------------------------------------------------- */
 
 static void cursor_retire(kr_cursor *c)
 {
@@ -302,7 +299,7 @@ __attribute__((destructor)) static void threads_unload(void)
     kr_host_exit();
 }
 
-/* ---- identity ---- */
+/* ---- identity -------------------------------------------------------------------------------- */
 
 uint64_t kr_identity(void)
 {

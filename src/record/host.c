@@ -74,8 +74,7 @@ static uint32_t source_announce(const char *text)
     return source;
 }
 
-/* ---- sessions
- * ------------------------------------------------------------------------------------- */
+/* ---- sessions -------------------------------------------------------------------------------- */
 
 static int profiler_create(kr_profiler *p)
 {
@@ -195,8 +194,7 @@ void kr_host_exit(void)
     kb_lock_drop(&kr_host_lock);
 }
 
-/* ---- registration
- * ----------------------------------------------------------------------------------- */
+/* ---- registration ---------------------------------------------------------------------------- */
 
 static bool interface_is_whole(const KinetoPlugin_ProfilerInterface *i)
 {

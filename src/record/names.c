@@ -1,8 +1,7 @@
 /* The dictionary from the writer's side: sites and interned strings. */
 #include "record/cursor.h"
 
-/* ---- sites ------------------------------------------------------------------------------------
- */
+/* ---- sites ----------------------------------------------------------------------------------- */
 
 #define KR_SITE_PARTS (2u + 2u * (KINETO_SITE_MAX_ARGS + 1u))
 

@@ -138,7 +138,7 @@ kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *val
     return begin_values(site, values);
 }
 
-/* ---- events with optional parts ----------------------------------------------------------------- */
+/* ---- events with optional parts -------------------------------------------------------------- */
 
 /* Write the optional parts; *flags receives KF_PROP_…. NULL: they do not fit. */
 KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kineto_site *site,
@@ -254,7 +254,7 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
     kr_commit(c, at, kf_header(type, (uint32_t)(end - at), aux, id), (uint32_t)(end - at));
 }
 
-/* ---- ends --------------------------------------------------------------------------------------- */
+/* ---- ends ------------------------------------------------------------------------------------ */
 
 /* Closes all that is open from `depth` on. Room was kept when the range was opened. */
 KB_INLINE void end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
@@ -292,8 +292,7 @@ void kineto_record_end(kineto_range range)
     kr_leave(c);
 }
 
-/* ---- the rest -----------------------------------------------------------------------------------
- */
+/* ---- the rest -------------------------------------------------------------------------------- */
 
 void kineto_record_instant(kineto_site *site, const kineto_props *props)
 {

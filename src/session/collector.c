@@ -18,6 +18,12 @@
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define BATCH              64u
 
+/* A chunk to copy out; a dead thread's last one never said when it ended. */
+typedef struct pending {
+    ks_spool_chunk chunk;
+    uint64_t last_ticks;
+} pending;
+
 struct ks_collector {
     ks_collector_options options;
     kf_pool pool;
@@ -25,12 +31,14 @@ struct ks_collector {
     uint32_t window;
     uint64_t start_ticks, end_ticks;
     uint32_t dictionary_at; /* words that are in the spool */
+    bool keep_is_full;      /* OLDEST: nothing more is kept */
     bool dictionary_holes;  /* stepped over entries that were not committed */
     uint64_t dictionary_stuck_ns;
     kb_map start_times; /* of attached processes, by pid */
     uint64_t interval_ns, next_scan_ns, next_second_ns, spool_retry_ns;
     uint64_t kept_bytes, spool_failures;
-    uint32_t in_use; /* chunks, at the last look */
+    uint32_t in_use;         /* chunks, at the last look */
+    KB_VEC(pending) pending; /* found by one pass */
     ks_children *children;
     char spool_error[256];
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];
@@ -77,26 +85,69 @@ void ks_collector_metadata(ks_collector *c, const char *key, const char *json_va
     ks_pool_metadata(&c->pool, key, json_value);
 }
 
-/* Events in words that will not be in the trace, by source. */
-static void count_lost(void *context, const uint64_t *words, uint32_t count, kf_reason reason)
+/* Counts events of a chunk that will not be in the trace, by source. */
+typedef struct loss_count {
+    const kf_pool *pool;
+    kf_reason reason;
+    bool at_end;   /* ranges count where they end: what is open is told again by the next chunk */
+    uint32_t open; /* ranges, at this point of the chunk */
+} loss_count;
+
+static void lose(const loss_count *l, uint32_t source, uint32_t count)
 {
-    const kf_pool *pool = context;
-    const uint32_t events = 1u << KF_BEGIN | 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN |
-                            1u << KF_COUNTER | 1u << KF_MEMORY | 1u << KF_DEVICE;
+    if (count)
+        kb_add_relaxed(&l->pool->control->counters[source % KF_MAX_SOURCES][l->reason], count);
+}
+
+static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
+{
+    uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff;
+    switch (type) {
+    case KF_KEYFRAME:
+        l->open = 0;
+        break;
+    case KF_BEGIN:
+        if (!l->at_end)
+            lose(l, KF_SOURCE_API, 1);
+        l->open = depth + 1;
+        break;
+    case KF_REOPEN:
+        l->open = depth + 1;
+        break;
+    case KF_END:
+        depth = (uint32_t)(record[0] >> 6 & 1023);
+        if (l->at_end && l->open > depth)
+            lose(l, KF_SOURCE_API, l->open - depth);
+        l->open = KB_MIN(l->open, depth);
+        break;
+    case KF_INSTANT:
+    case KF_ASYNC_BEGIN:
+    case KF_COUNTER:
+    case KF_MEMORY:
+        lose(l, KF_SOURCE_API, 1);
+        break;
+    case KF_DEVICE:
+        lose(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
+        break;
+    default:
+        break;
+    }
+}
+
+static void lose_chunk(loss_count l, const uint64_t *words, uint32_t count)
+{
     for (uint32_t at = 0; at < count;) {
-        uint32_t type = kf_header_type(words[at]), n = kf_header_words(words[at]);
-        if (type == KF_NONE || n == 0 || n > count - at)
-            break;
-        uint32_t source = type == KF_DEVICE && n > 5 ? (uint32_t)(words[at + 5] >> 48 & 0xff) : 0;
-        if (type < KF_TYPE_COUNT && (events >> type & 1))
-            kb_add_relaxed(&pool->control->counters[source % KF_MAX_SOURCES][reason], 1);
+        uint32_t n = kf_header_words(words[at]);
+        if (words[at] == 0 || n == 0 || n > count - at)
+            return;
+        lose_record(&l, words + at, n);
         at += n;
     }
 }
 
 static void count_evicted(void *context, const uint64_t *words, uint32_t count)
 {
-    count_lost(context, words, count, KF_REASON_EVICTED);
+    lose_chunk((loss_count){context, KF_REASON_EVICTED, true, 0}, words, count);
 }
 
 /* ---- making one ---------------------------------------------------------------------------------- */
@@ -196,6 +247,7 @@ void ks_collector_destroy(ks_collector *c, bool keep_files)
     ks_spool_close(c->spool);
     ks_children_destroy(c->children);
     kb_map_free(&c->start_times);
+    kb_vec_free(&c->pending);
     if (c->pool.control)
         kb_os_unmap(c->pool.control, c->pool.bytes);
     if (!keep_files && c->pool.control)
@@ -269,41 +321,40 @@ static void copy_dictionary(ks_collector *c, bool last)
 
 /* ---- chunks ----------------------------------------------------------------------------------------- */
 
-typedef struct batch {
-    ks_spool_chunk chunks[BATCH];
-    uint32_t count;
-} batch;
-
-static bool keep_is_full(ks_collector *c, uint64_t bytes)
+/* How many of these chunks may still be kept. Once one was not, none is: no holes. */
+static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
 {
-    return c->options.policy == KS_POLICY_OLDEST && c->kept_bytes + bytes > c->options.keep_bytes;
+    uint32_t fit = 0;
+    uint64_t bytes = c->kept_bytes;
+    if (c->options.policy != KS_POLICY_OLDEST)
+        return count;
+    for (; fit < count && !c->keep_is_full; fit++) {
+        bytes += chunks[fit].count * 8u;
+        c->keep_is_full = bytes > c->options.keep_bytes;
+    }
+    return c->keep_is_full && fit > 0 ? fit - 1 : fit;
 }
 
-/* Write what was gathered and give the chunks back. Nothing is given back that was not written. */
-static bool flush(ks_collector *c, batch *b)
+/* Write some chunks and give them back. Nothing is given back that was not written. */
+static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
 {
     kineto_error err;
-    uint64_t bytes = 0;
-    uint32_t count = b->count;
-    b->count = 0;
-    for (uint32_t i = 0; i < count; i++)
-        bytes += b->chunks[i].count * 8u;
-    if (count == 0)
-        return true;
-    if (keep_is_full(c, bytes)) {
-        c->kept_bytes = c->options.keep_bytes; /* what follows may not slip in behind a hole */
-        for (uint32_t i = 0; i < count; i++)
-            count_lost(&c->pool, b->chunks[i].words, b->chunks[i].count, KF_REASON_NOT_KEPT);
-    } else {
-        if (ks_spool_chunks(c->spool, b->chunks, count, count_evicted, &c->pool, &err)) {
-            spool_fails(c, &err);
-            return false;
-        }
-        c->kept_bytes += bytes;
-        c->pool.control->spool_frames += count;
+    bool was_full = c->keep_is_full;
+    uint32_t keep = count_to_keep(c, chunks, count);
+    if (keep && ks_spool_chunks(c->spool, chunks, keep, count_evicted, &c->pool, &err)) {
+        c->keep_is_full = was_full;
+        spool_fails(c, &err);
+        return false;
     }
-    for (uint32_t i = 0; i < count; i++)
-        kf_chunk_free(&c->pool, b->chunks[i].index);
+    c->pool.control->spool_frames += keep;
+    for (uint32_t i = 0; i < count; i++) {
+        if (i < keep)
+            c->kept_bytes += chunks[i].count * 8u;
+        else
+            lose_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
+                       chunks[i].count);
+        kf_chunk_free(&c->pool, chunks[i].index);
+    }
     return true;
 }
 
@@ -325,56 +376,73 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
     return known && now && *known != now;
 }
 
-/* Words to copy out of a chunk now; 0: leave it alone. */
-static uint32_t words_to_take(const ks_collector *c, uint32_t index, bool look_for_dead)
+/* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing. Its state is
+ * read once: a chunk that is sealed between two looks is for the next pass. */
+static bool is_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
-    uint32_t state = kb_load_acquire(&d->state);
-    if (state == KF_CHUNK_SEALED)
-        return KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
-    uint64_t owner = kb_load_acquire(&d->owner);
-    if (!look_for_dead || owner == 0 || !owner_is_dead(c, owner))
-        return 0;
-    if (kb_load_acquire(&d->owner) != owner)
-        return 0;
-    return ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
-}
-
-/* A chunk whose owner died before it wrote anything. */
-static bool dead_and_empty(const ks_collector *c, uint32_t index)
-{
-    const kf_descriptor *d = &c->pool.descriptors[index];
-    uint64_t owner = kb_load_acquire(&d->owner);
-    return owner != 0 && kb_load_acquire(&d->state) != KF_CHUNK_SEALED && owner_is_dead(c, owner) &&
-           kb_load_acquire(&d->owner) == owner;
-}
-
-static bool take_chunk(ks_collector *c, batch *b, uint32_t index, bool look_for_dead)
-{
-    const kf_descriptor *d = &c->pool.descriptors[index];
-    uint32_t words = words_to_take(c, index, look_for_dead);
-    if (words == 0) {
-        bool sealed = kb_load_acquire(&d->state) == KF_CHUNK_SEALED;
-        if (sealed || (look_for_dead && dead_and_empty(c, index)))
-            kf_chunk_free(&c->pool, index);
+    if (kb_load_acquire(&d->state) == KF_CHUNK_SEALED) {
+        *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return true;
     }
-    b->chunks[b->count++] =
-        (ks_spool_chunk){kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)};
-    return b->count < BATCH || flush(c, b);
+    uint64_t owner = look_for_dead ? kb_load_acquire(&d->owner) : 0;
+    if (owner == 0 || !owner_is_dead(c, owner) || kb_load_acquire(&d->owner) != owner)
+        return false;
+    *words = ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
+    return true;
+}
+
+static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
+{
+    uint32_t words = 0;
+    if (!is_ours(c, index, look_for_dead, &words))
+        return;
+    if (words == 0) {
+        kf_chunk_free(&c->pool, index);
+        return;
+    }
+    const kf_descriptor *d = &c->pool.descriptors[index];
+    bool sealed = kb_load_relaxed(&d->state) == KF_CHUNK_SEALED;
+    pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
+                 sealed ? kb_load_relaxed(&d->last_ticks) : UINT64_MAX};
+    (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
+}
+
+static int oldest_first(const void *left, const void *right)
+{
+    const pending *a = left, *b = right;
+    if (a->last_ticks != b->last_ticks)
+        return a->last_ticks < b->last_ticks ? -1 : 1;
+    return a->chunk.index < b->chunk.index ? -1 : 1;
+}
+
+/* What is kept or thrown away first goes by time. */
+static bool flush(ks_collector *c)
+{
+    ks_spool_chunk batch[BATCH];
+    bool ok = true;
+    uint32_t used = 0;
+    if (c->options.policy != KS_POLICY_STREAM && c->pending.count)
+        qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, oldest_first);
+    for (size_t i = 0; i < c->pending.count && ok; i++) {
+        batch[used++] = c->pending.data[i].chunk;
+        if (used == BATCH || i + 1 == c->pending.count) {
+            ok = copy_out(c, batch, used);
+            used = 0;
+        }
+    }
+    c->pending.count = 0;
+    return ok;
 }
 
 /* One pass over the chunks, lowest first, so that writers stay on few and warm pages. The map of
  * free chunks tells where to look; now and then every chunk is looked at, since it is a hint. */
 static bool drain(ks_collector *c, bool all, uint32_t *taken)
 {
-    batch b = {.count = 0};
-    bool ok = true;
     uint32_t in_use = 0, count = c->pool.chunk_count;
-    uint64_t before = c->pool.control->spool_frames;
-    for (uint32_t base = 0; base < count && ok; base += 64) {
+    for (uint32_t base = 0; base < count; base += 64) {
         uint64_t bits = all ? UINT64_MAX : ~kb_load_relaxed(&c->pool.free_map[base / 64]);
-        for (; bits && ok; bits &= bits - 1) {
+        for (; bits; bits &= bits - 1) {
             uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
             if (index >= count)
                 break;
@@ -382,13 +450,12 @@ static bool drain(ks_collector *c, bool all, uint32_t *taken)
             if (kb_load_relaxed(&d->state) == KF_CHUNK_FREE && kb_load_relaxed(&d->owner) == 0)
                 continue;
             in_use++;
-            ok = take_chunk(c, &b, index, all);
+            gather(c, index, all);
         }
     }
-    ok = ok && flush(c, &b);
     c->in_use = in_use;
-    *taken = (uint32_t)(c->pool.control->spool_frames - before);
-    return ok;
+    *taken = (uint32_t)c->pending.count;
+    return flush(c);
 }
 
 /* ---- the rhythm --------------------------------------------------------------------------------------- */

@@ -184,7 +184,7 @@ static kineto_status open_spool(const char *path, int *out, kf_spool_header *hea
 
 kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_error *err)
 {
-    int fd;
+    int fd = -1;
     kineto_status status = open_spool(path, &fd, header, err);
     if (status == KINETO_OK)
         close(fd);

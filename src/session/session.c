@@ -36,7 +36,7 @@ static bool recording(const kineto_session *s)
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
 }
 
-/* ---- the pool ----------------------------------------------------------------------------------- */
+/* ---- the pool -------------------------------------------------------------------------------- */
 
 static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
 {
@@ -93,7 +93,7 @@ static kineto_status pool_ready(size_t buffer_bytes, kineto_error *err)
     return status;
 }
 
-/* ---- giving chunks back --------------------------------------------------------------------------- */
+/* ---- giving chunks back ---------------------------------------------------------------------- */
 
 /* What no open session may still want ends before this. 0: keep everything from the start of time
  * (cannot happen: then there is no session). */
@@ -178,7 +178,7 @@ static void retention_update(kf_control *control)
     kb_store_relaxed(&control->full_policy, policy);
 }
 
-/* ---- reading what was recorded -------------------------------------------------------------------- */
+/* ---- reading what was recorded --------------------------------------------------------------- */
 
 /* Chunks of our own pool, read where they lie; a chunk that is overwritten meanwhile reads as
  * empty. */
@@ -287,7 +287,7 @@ static uint64_t snapshot_now(kf_control *control)
     return kb_ticks(control->ticks_clock);
 }
 
-/* ---- the public calls ------------------------------------------------------------------------------ */
+/* ---- the public calls ------------------------------------------------------------------------ */
 
 static kineto_status options_read(const kineto_session_options *in, kineto_session_options *out,
                                   kineto_error *err)

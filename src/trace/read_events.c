@@ -232,7 +232,7 @@ static kineto_status begin(kt_reader *r, const event *e, kineto_form form)
 static kineto_status end(kt_reader *r, const event *e)
 {
     uint64_t hash, *top;
-    int64_t ns;
+    int64_t ns = 0;
     kineto_status status = match_key(r, e, &hash);
     if (status == KINETO_OK)
         status = time_of(r, e, e->ts, r->base_ns, &ns);
@@ -300,7 +300,7 @@ static uint32_t flow_type(kineto_string cat, kineto_string name)
 static kineto_status flow(kt_reader *r, const event *e)
 {
     uint32_t process, track;
-    int64_t ns;
+    int64_t ns = 0;
     kineto_status status = track_of(r, e, KINETO_TRACK_THREAD, &process, &track);
     if (status == KINETO_OK)
         status = time_of(r, e, e->ts, r->base_ns, &ns);
