@@ -72,6 +72,30 @@ kineto_range kineto_record_begin(kineto_site *site)
     return range_begin(c, at, 2, 0, id);
 }
 
+/* Fewer than 16 words in at most four moves: a loop would cost a mispredicted branch when the count
+ * varies. Returns the end. */
+KB_INLINE uint64_t *words_copy(uint64_t *out, const void *from, uint32_t count)
+{
+    const uint64_t *at = from;
+    if (count & 2) {
+        memcpy(out, at, 16);
+        out += 2;
+        at += 2;
+    }
+    if (count & 4) {
+        memcpy(out, at, 32);
+        out += 4;
+        at += 4;
+    }
+    if (count & 1)
+        *out++ = *at++;
+    if (count & 8) {
+        memcpy(out, at, 64);
+        out += 8;
+    }
+    return out;
+}
+
 /* Sites whose args are all single words: the packed form is the array itself. */
 KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
                                    const kineto_value *values)
@@ -79,8 +103,10 @@ KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
     uint64_t *at = c->at;
     uint32_t n = site->arg_count;
     at[1] = kb_ticks_hw();
-    for (uint32_t i = 0; i < n; i++)
-        at[2 + i] = values[i].u;
+    if (KINETO_LIKELY(n < 16))
+        (void)words_copy(at + 2, values, n);
+    else
+        memcpy(at + 2, values, n * sizeof *values);
     return range_begin(c, at, 2 + n, KF_PROP_ARGS, site->id);
 }
 
@@ -115,8 +141,7 @@ KB_INLINE kineto_range begin_shapes(kr_cursor *c, const kineto_site *site,
     at[2] = list->count;
     at[3] = few.ranks;
     for (const kineto_shape *s = list->data; few.ranks; few.ranks >>= 16, s++)
-        for (uint32_t k = 0; k < s->rank; k++)
-            *out++ = (uint64_t)s->dims[k];
+        out = words_copy(out, s->dims, s->rank);
     return range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, site->id);
 }
 

@@ -207,13 +207,9 @@ static void a_range_goes_on_in_the_next_chunk_with_all_that_was_said_about_it(vo
     const uint8_t types[] = {KINETO_ARG_INT, KINETO_ARG_STRING};
     uint32_t site = kw_site(&f.w, "s", KINETO_KIND_CPU_OP, types, 2);
     uint32_t more = kw_site(&f.w, "m", KINETO_KIND_CPU_OP, types, 1);
-    uint64_t words[20] = {77}, value = 5, flow = 9;
-    uint32_t n = 1 + kw_text(words + 1, "name it");
-    n += kw_text(words + n, "hello");
-    memmove(words + 1, words, sizeof words - 8);
-    words[0] = 31; /* correlation, name text, int, string */
+    uint64_t value = 5, flow = 9;
     uint64_t packed[20] = {31};
-    n = 1 + kw_text(packed + 1, "name it");
+    uint32_t n = 1 + kw_text(packed + 1, "name it"); /* correlation, name, int, string */
     packed[n++] = 77;
     n += kw_text(packed + n, "hello");
     kw_chunk(&f.w, 1); /* chunks are in no order */
@@ -488,7 +484,6 @@ static void malformed_records_end_their_segment_only(void **state)
 {
     (void)state;
     fixture f = make(1); /* for ids: they are the same in every fixture */
-    uint64_t w[8] = {0};
 #define BAD(rest, n, ...)                                                                          \
     do {                                                                                           \
         const uint64_t words[] = {__VA_ARGS__};                                                    \
@@ -523,7 +518,6 @@ static void malformed_records_end_their_segment_only(void **state)
     BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
         kf_loose_word(1, 99), 0);
 #undef BAD
-    (void)w;
     kw_free(&f.w);
 }
 

@@ -1,0 +1,104 @@
+/* A program to be recorded: does what its arguments say, one after the other.
+ *   ranges N      N times an "outer" range around an "inner" one with its number
+ *   threads T N   the same on T threads at once
+ *   fork N        a child records N pairs and ends; waits for it
+ *   orphan N      a child goes on after us: sleeps, records N pairs
+ *   print TEXT    to stdout, flushed
+ *   sleep MS, exit N, _exit N, abort, kill N (signal itself), segv
+ *   wait FILE     until the file exists
+ */
+#include <ckineto/record.h>
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+KINETO_SITE(outer, KINETO_KIND_USER_ANNOTATION, "outer");
+KINETO_SITE_ARGS(inner, KINETO_KIND_CPU_OP, "inner", {"i", KINETO_ARG_INT});
+
+static void ranges(long count)
+{
+    for (long i = 0; i < count; i++) {
+        kineto_range o = kineto_range_begin(&outer);
+        kineto_value value = {.i = i};
+        kineto_range r = kineto_range_begin_args(&inner, &value);
+        kineto_range_end(r);
+        kineto_range_end(o);
+    }
+}
+
+static void *thread_main(void *count)
+{
+    ranges(*(const long *)count);
+    return NULL;
+}
+
+static void threads(long threads_count, long count)
+{
+    pthread_t ids[64];
+    long started = 0;
+    while (started < threads_count && started < 64 &&
+           pthread_create(&ids[started], NULL, thread_main, &count) == 0)
+        started++;
+    for (long i = 0; i < started; i++)
+        pthread_join(ids[i], NULL);
+}
+
+static void in_child(long count, int stay)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (stay)
+            usleep(600000);
+        ranges(count);
+        _exit(0);
+    }
+    if (pid > 0 && !stay)
+        waitpid(pid, NULL, 0);
+}
+
+static void end(const char *how, int number)
+{
+    if (strcmp(how, "exit") == 0)
+        exit(number);
+    if (strcmp(how, "_exit") == 0)
+        _exit(number);
+    if (strcmp(how, "abort") == 0)
+        abort();
+    if (strcmp(how, "kill") == 0)
+        kill(getpid(), number);
+    if (strcmp(how, "segv") == 0) {
+        signal(SIGSEGV, SIG_DFL); /* a sanitizer would answer it */
+        raise(SIGSEGV);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *verb = argv[i];
+        const char *text = i + 1 < argc ? argv[i + 1] : "";
+        long number = strtol(text, NULL, 10);
+        end(verb, (int)number);
+        if (strcmp(verb, "threads") == 0 && i + 2 < argc)
+            threads(number, strtol(argv[++i + 1], NULL, 10));
+        else if (strcmp(verb, "ranges") == 0)
+            ranges(number);
+        else if (strcmp(verb, "fork") == 0 || strcmp(verb, "orphan") == 0)
+            in_child(number, verb[0] == 'o');
+        else if (strcmp(verb, "sleep") == 0)
+            usleep((useconds_t)number * 1000);
+        else if (strcmp(verb, "wait") == 0)
+            while (access(text, F_OK) != 0)
+                usleep(1000);
+        else if (strcmp(verb, "print") == 0)
+            printf("%s\n", text);
+        fflush(stdout);
+        i++;
+    }
+    return 0;
+}

@@ -1,0 +1,141 @@
+"""Disks that are full, places where nothing may be written, readers that went away."""
+
+import os
+import subprocess
+
+from command import COMMAND, TARGET, CommandTest, main
+
+NOBODY = 65534
+
+
+class Output(CommandTest):
+    def test_a_bad_place_is_told_before_the_program_runs(self):
+        os.mkdir(self.path("d.json"))
+        with open(self.path("file"), "w"):
+            pass
+        for name in ("d.json", "absent/t.json", "file/t.json", "t.txt", "", "."):
+            done = self.run_command("record", "-o", name, "--", "touch", "ran")
+            self.assertEqual(done.returncode, 125, name)
+            self.assertTrue(done.err)
+            self.assertFalse(os.path.exists(self.path("ran")), name)
+
+    def test_a_place_without_permission_is_told_before_the_program_runs(self):
+        os.chmod(self.directory, 0o755)
+        os.mkdir(self.path("closed"), 0o555)
+        as_user = {"user": NOBODY} if os.geteuid() == 0 else {}
+        done = self.run_command("record", "-o", "closed/t.json", "--", "touch", "closed/ran", **as_user)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn(b"closed", done.err)
+        self.assertIn(b"ermission", done.err)
+
+    def check_rescue(self, name):
+        done = self.run_command("record", "-o", name, "--", TARGET, "ranges", "500", "exit", "3")
+        self.assertEqual(done.returncode, 125, done.err)
+        self.assertIn(b"No space left", done.err)
+        self.assertIn(b"status 3", done.err)
+        pool, = self.pools(done.pid)
+        self.assertIn(b"ckineto recover -o FILE.json --remove " + pool.encode(), done.err)
+        saved = self.run_command("recover", "-o", "r.json", "--remove", pool)
+        self.assertEqual(saved.returncode, 0, saved.err)
+        self.assert_recorded(500, "r.json")
+
+    def test_a_full_device_loses_nothing(self):
+        os.symlink("/dev/full", self.path("t.json"))
+        self.check_rescue("t.json")
+
+    def mount_small(self, kilobytes):
+        os.mkdir(self.path("small"))
+        made = subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs",
+                               self.path("small")], capture_output=True)
+        if made.returncode:
+            self.skipTest("a small file system cannot be mounted here")
+
+    def tearDown(self):
+        subprocess.run(["umount", self.path("small")], capture_output=True)
+        super().tearDown()
+
+    def test_a_full_disk_keeps_the_old_trace(self):
+        self.mount_small(128)
+        with open(self.path("small/t.json"), "w") as f:
+            f.write("the old one")
+        self.check_rescue("small/t.json")
+        with open(self.path("small/t.json")) as f:
+            self.assertEqual(f.read(), "the old one")
+        self.assertEqual(os.listdir(self.path("small")), ["t.json"])
+
+    def test_what_no_longer_fits_is_counted_and_the_program_goes_on(self):
+        self.mount_small(2048)
+        pairs = 200000
+        done = self.run_command("record", "-b", "2", "-o", "small/t.json", "--", TARGET, "ranges",
+                                str(pairs), "print", "done")
+        self.assertEqual((done.returncode, done.out), (125, b"done\n"))
+        pool, = self.pools(done.pid)
+        self.run_command("recover", "-o", "r.json", "--remove", pool)
+        self.assertEqual(len(self.slices("r.json")) + self.lost("r.json"), 2 * pairs)
+        self.assertGreater(self.lost("r.json"), 0)
+        self.assertIn("copying out failed", [l["reason"] for l in self.ledger("r.json")])
+
+    def test_a_file_size_limit_does_not_kill_the_recorder(self):
+        command = ["sh", "-c", 'ulimit -f 20; exec "$@"', "sh", COMMAND, "record", "-o", "t.json",
+                   "--", TARGET, "ranges", "5"]
+        done = subprocess.run(command, cwd=self.directory, capture_output=True)
+        self.assertEqual(done.returncode, 125)
+        self.assertIn(b"File too large", done.stderr)
+
+
+class Retention(CommandTest):
+    PAIRS = 100000
+
+    def check(self, policy):
+        done = self.record(TARGET, "ranges", str(self.PAIRS),
+                           options=["-p", policy, "-k", "1", "-b", "8"])
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertEqual(len(self.slices()) + self.lost(), 2 * self.PAIRS, self.ledger())
+        self.assertLess(len(self.slices()), 60000)
+        return self.numbers()
+
+    def test_oldest_keeps_the_beginning(self):
+        numbers = self.check("oldest")
+        self.assertEqual(sorted(numbers), list(range(len(numbers))))
+
+    def test_ring_keeps_the_end(self):
+        numbers = self.check("ring")
+        self.assertEqual(sorted(numbers), list(range(self.PAIRS - len(numbers), self.PAIRS)))
+
+    def test_stream_keeps_everything(self):
+        self.record(TARGET, "ranges", str(self.PAIRS), options=["-b", "64"])
+        self.assertEqual(len(self.slices()) + self.lost(), 2 * self.PAIRS)
+
+
+class Readers(CommandTest):
+    def setUp(self):
+        super().setUp()
+        self.record(TARGET, "ranges", "10")
+
+    def test_a_reader_that_leaves_early_is_no_error(self):
+        for options in ([], ["--json"]):
+            command = f"'{COMMAND}' info {' '.join(options)} t.json | head -c 1"
+            done = subprocess.run(["bash", "-c", command], cwd=self.directory, capture_output=True)
+            self.assertEqual(done.stderr, b"")
+            ignoring = f"trap '' PIPE; '{COMMAND}' info {' '.join(options)} t.json | true"
+            done = subprocess.run(["bash", "-c", ignoring], cwd=self.directory, capture_output=True)
+            self.assertNotIn(b"rror", done.stderr)
+
+    def test_a_full_standard_output_is_an_error(self):
+        for verb in (["info", "t.json"], ["info", "--json", "t.json"], ["--help"], ["doctor"]):
+            with open("/dev/full", "w") as full:
+                done = self.run_command(*verb, stdout=full)
+            self.assertEqual(done.returncode, 1, verb)
+            self.assertIn(b"No space left", done.err)
+
+    def test_what_is_no_trace_is_told(self):
+        with open(self.path("bad.json"), "w") as f:
+            f.write('{"traceEvents": [{]}')
+        for name in ("bad.json", "absent.json", "."):
+            done = self.run_command("info", name)
+            self.assertEqual((done.returncode, done.out), (1, b""), name)
+            self.assertIn(name.encode(), done.err)
+
+
+if __name__ == "__main__":
+    main()

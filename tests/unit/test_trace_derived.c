@@ -1,0 +1,446 @@
+/* Order, lanes, nesting, links, flows and projection: by hand and against simple, slow versions. */
+#include "trace/trace.h"
+
+#include "unit.h"
+
+#include <pthread.h>
+
+static kt_builder *builder(void)
+{
+    kt_builder *b;
+    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
+    return b;
+}
+
+static kineto_trace *finish(kt_builder *b)
+{
+    kineto_trace *t;
+    assert_int_equal(kt_builder_finish(b, &t, NULL), KINETO_OK);
+    kt_builder_destroy(b);
+    return t;
+}
+
+static uint32_t thread(kt_builder *b, int64_t tid)
+{
+    return kt_track(b, kt_process(b, false, 100, 0), KINETO_TRACK_THREAD, tid);
+}
+
+static uint32_t stream(kt_builder *b, int64_t id)
+{
+    return kt_track(b, kt_process(b, true, 0, 0), KINETO_TRACK_STREAM, id);
+}
+
+static kineto_row slice(kt_builder *b, uint32_t track, int64_t start, int64_t end)
+{
+    return kt_append(b, &(kt_row){.start_ns = start, .end_ns = end, .track = track});
+}
+
+/* ---- order and lanes --------------------------------------------------------------------------- */
+
+static bool before(const kineto_activity *a, const kineto_activity *b)
+{
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns;
+    return a->row < b->row;
+}
+
+static kineto_activity get(const kineto_trace *t, kineto_row row)
+{
+    kineto_activity a;
+    kineto_trace_get(t, row, &a);
+    return a;
+}
+
+static void equal_starts_come_longer_first(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    slice(b, track, 5, 6);
+    slice(b, track, 5, 9);
+    slice(b, track, 1, 20);
+    slice(b, track, 5, 9);
+    kineto_trace *t = finish(b);
+    const kineto_row *rows = kineto_trace_track_rows(t, track);
+    const kineto_row wanted[] = {2, 1, 3, 0};
+    assert_memory_equal(rows, wanted, sizeof wanted);
+    assert_memory_equal(kineto_trace_time_order(t), wanted, sizeof wanted);
+    assert_int_equal(kineto_trace_parent(t, 0), 3);
+    assert_int_equal(kineto_trace_parent(t, 3), 1);
+    assert_int_equal(kineto_trace_self_ns(t, 2), 15);
+    assert_null(kineto_trace_track_rows(t, 1));
+    kineto_trace_release(t);
+}
+
+static void partial_overlap_opens_a_lane(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = stream(b, 7);
+    slice(b, track, 0, 10);  /* lane 0 */
+    slice(b, track, 5, 15);  /* lane 1 */
+    slice(b, track, 6, 9);   /* nests in lane 0 */
+    slice(b, track, 8, 12);  /* not in lane 0 (6..9), nests in lane 1 */
+    slice(b, track, 11, 20); /* lane 0 again: disjoint */
+    slice(b, track, 15, 16); /* inside the last */
+    kt_append(b, &(kt_row){.start_ns = 8, .end_ns = 8, .track = track,
+                           .form = KINETO_FORM_INSTANT});
+    kineto_trace *t = finish(b);
+    const uint32_t lanes[] = {0, 1, 0, 1, 0, 0, 0};
+    for (kineto_row row = 0; row < 7; row++)
+        assert_int_equal(kineto_trace_lane(t, row), lanes[row]);
+    kineto_track k;
+    kineto_trace_track(t, track, &k);
+    assert_int_equal(k.lane_count, 2);
+    assert_int_equal(k.count, 7);
+    assert_int_equal(kineto_trace_parent(t, 3), 1);
+    assert_int_equal(kineto_trace_parent(t, 5), 4);
+    assert_int_equal(kineto_trace_parent(t, 6), 2);
+    assert_true(kineto_trace_parent(t, 1) == KINETO_NO_ROW);
+    assert_int_equal(kineto_trace_self_ns(t, 0), 7);
+    kineto_trace_release(t);
+}
+
+/* The lanes as their definition says, slowly: the first lane in which no running row is cut. */
+static void check_lanes(const kineto_trace *t, uint32_t track)
+{
+    kineto_track k;
+    kineto_trace_track(t, track, &k);
+    const kineto_row *rows = kineto_trace_track_rows(t, track);
+    for (uint64_t i = 0; i < k.count; i++) {
+        kineto_activity a = get(t, rows[i]);
+        if (i > 0) {
+            kineto_activity last = get(t, rows[i - 1]);
+            assert_true(before(&last, &a));
+        }
+        uint32_t lane = 0;
+        for (bool fits = false; !fits; lane += !fits) {
+            fits = true;
+            for (uint64_t j = 0; j < i && fits; j++) {
+                kineto_activity o = get(t, rows[j]);
+                if (kineto_trace_lane(t, rows[j]) == lane)
+                    fits = o.end_ns <= a.start_ns || o.end_ns >= a.end_ns;
+            }
+        }
+        assert_int_equal(kineto_trace_lane(t, rows[i]), lane);
+        assert_true(lane < k.lane_count);
+    }
+}
+
+static void check_nesting(const kineto_trace *t, uint32_t track)
+{
+    kineto_track k;
+    kineto_trace_track(t, track, &k);
+    const kineto_row *rows = kineto_trace_track_rows(t, track);
+    for (uint64_t i = 0; i < k.count; i++) {
+        kineto_row wanted = KINETO_NO_ROW;
+        kineto_activity a = get(t, rows[i]);
+        int64_t children = 0;
+        for (uint64_t j = 0; j < i; j++) { /* the last one that is still running */
+            kineto_activity o = get(t, rows[j]);
+            if (kineto_trace_lane(t, rows[j]) == kineto_trace_lane(t, rows[i]) &&
+                o.end_ns > a.start_ns)
+                wanted = rows[j];
+        }
+        assert_true(kineto_trace_parent(t, rows[i]) == wanted);
+        for (uint64_t j = 0; j < k.count; j++)
+            if (kineto_trace_parent(t, rows[j]) == rows[i])
+                children += get(t, rows[j]).end_ns - get(t, rows[j]).start_ns;
+        assert_int_equal(kineto_trace_self_ns(t, rows[i]), a.end_ns - a.start_ns - children);
+        assert_true(kineto_trace_self_ns(t, rows[i]) >= 0);
+    }
+}
+
+static void random_tracks_match_the_definition(void **state)
+{
+    (void)state;
+    uint64_t random = 42;
+    for (int round = 0; round < 60; round++) {
+        kt_builder *b = builder();
+        uint32_t tracks[3] = {thread(b, 1), thread(b, 2), stream(b, 1)};
+        uint64_t span = 1 + next_random(&random) % 300, length = 1 + next_random(&random) % 60;
+        for (int i = 0; i < 150; i++) {
+            int64_t start = (int64_t)(next_random(&random) % span);
+            int64_t end = start + (int64_t)(next_random(&random) % length);
+            slice(b, tracks[next_random(&random) % 3], start, end);
+        }
+        kineto_trace *t = finish(b);
+        for (uint32_t i = 0; i < 3; i++) {
+            check_lanes(t, tracks[i]);
+            check_nesting(t, tracks[i]);
+        }
+        kineto_trace_release(t);
+    }
+}
+
+static void ten_thousand_lanes_are_no_trouble(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = stream(b, 1);
+    const int64_t count = 10000;
+    for (int64_t i = 0; i < 2 * count; i++) /* a staircase, twice */
+        slice(b, track, i, i + count);
+    kineto_trace *t = finish(b);
+    kineto_track k;
+    kineto_trace_track(t, track, &k);
+    assert_int_equal(k.lane_count, count);
+    assert_int_equal(kineto_trace_lane(t, (kineto_row)count - 1), count - 1);
+    assert_int_equal(kineto_trace_lane(t, (kineto_row)count), 0);
+    assert_true(kineto_trace_parent(t, 1) == KINETO_NO_ROW);
+    kineto_trace_release(t);
+}
+
+static void extreme_times_do_not_confuse_lanes(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = stream(b, 1);
+    slice(b, track, INT64_MIN, INT64_MAX);
+    slice(b, track, INT64_MAX, INT64_MAX);
+    slice(b, track, -5, INT64_MAX);
+    slice(b, track, INT64_MIN, 0);
+    slice(b, track, -10, 10);
+    kineto_trace *t = finish(b);
+    kineto_track k;
+    kineto_trace_track(t, track, &k);
+    assert_int_equal(k.lane_count, 2);
+    assert_int_equal(kineto_trace_lane(t, 2), 0);
+    kineto_trace_parent(t, 0);
+    kineto_trace_release(t);
+}
+
+/* ---- readers at once --------------------------------------------------------------------------- */
+
+static void *read_derived(void *context)
+{
+    const kineto_trace *t = context;
+    uint64_t sum = 0;
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++) {
+        sum += kineto_trace_parent(t, row) ^ kineto_trace_lane(t, row);
+        sum += (uint64_t)kineto_trace_self_ns(t, row) + kineto_trace_launch(t, row);
+        sum += kineto_trace_time_order(t)[row];
+    }
+    return (void *)(uintptr_t)sum;
+}
+
+static void many_threads_see_the_same(void **state)
+{
+    (void)state;
+    uint64_t random = 1;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    for (int i = 0; i < 5000; i++) {
+        int64_t start = (int64_t)(next_random(&random) % 1000);
+        slice(b, track, start, start + (int64_t)(next_random(&random) % 100));
+    }
+    kineto_trace *t = finish(b);
+    pthread_t threads[4];
+    void *sums[4];
+    for (int i = 0; i < 4; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_derived, t), 0);
+    for (int i = 0; i < 4; i++)
+        pthread_join(threads[i], &sums[i]);
+    for (int i = 1; i < 4; i++)
+        assert_ptr_equal(sums[i], sums[0]);
+    kineto_trace_release(t);
+}
+
+/* ---- links, flows ------------------------------------------------------------------------------ */
+
+static kineto_row call(kt_builder *b, uint32_t track, int64_t at, uint64_t id)
+{
+    return kt_append(b, &(kt_row){.start_ns = at, .end_ns = at + 5, .track = track,
+                                  .kind = KINETO_KIND_RUNTIME, .correlation_id = id});
+}
+
+static kineto_row kernel(kt_builder *b, uint32_t track, int64_t at, uint64_t id)
+{
+    return kt_append(b, &(kt_row){.start_ns = at, .end_ns = at + 10, .track = track,
+                                  .kind = KINETO_KIND_CONCURRENT_KERNEL, .correlation_id = id});
+}
+
+static void launches_are_found_both_ways(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t host = thread(b, 1), device = stream(b, 1);
+    kineto_row late = kernel(b, device, 50, 9);
+    kineto_row early = kernel(b, device, 30, 9);
+    kineto_row launch = call(b, host, 20, 9);
+    kineto_row again = call(b, host, 100, 9); /* the id is used again */
+    kineto_row second = kernel(b, device, 120, 9);
+    kineto_row lonely = kernel(b, device, 200, 10);
+    kineto_row before_launch = kernel(b, device, 90, 11);
+    kineto_row skewed = call(b, host, 95, 11);
+    kineto_row plain = kernel(b, device, 300, 0);
+    kineto_trace *t = finish(b);
+    assert_int_equal(kineto_trace_launch(t, late), launch);
+    assert_int_equal(kineto_trace_launch(t, early), launch);
+    assert_int_equal(kineto_trace_launch(t, second), again);
+    assert_int_equal(kineto_trace_launched(t, launch), early);
+    assert_int_equal(kineto_trace_launched(t, again), second);
+    assert_int_equal(kineto_trace_launch(t, before_launch), skewed);
+    assert_true(kineto_trace_launch(t, lonely) == KINETO_NO_ROW);
+    assert_true(kineto_trace_launch(t, plain) == KINETO_NO_ROW);
+    assert_true(kineto_trace_launched(t, lonely) == KINETO_NO_ROW);
+    assert_true(kineto_trace_launch(t, 12345) == KINETO_NO_ROW);
+    kineto_trace_release(t);
+}
+
+static void flows_join_by_type_and_id(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    kineto_row rows[8];
+    for (int i = 0; i < 8; i++)
+        rows[i] = slice(b, track, 10 * i, 10 * i + 5);
+    kt_flow(b, 2, 1, rows[3], false); /* stated before its start */
+    kt_flow(b, 2, 1, rows[0], true);
+    kt_flow(b, 2, 1, rows[4], false); /* a second finish */
+    kt_flow(b, 1, 1, rows[1], true);  /* same id, other type: nothing follows */
+    kt_flow(b, 3, 7, rows[2], false); /* never started */
+    kt_flow(b, 2, 1, rows[5], true);  /* the id is used again */
+    kt_flow(b, 2, 1, rows[6], false);
+    kt_flow(b, 2, 1, 999, true); /* no such row */
+    kineto_trace *t = finish(b);
+    static const kineto_flow wanted[] = {{1, 1, 1, KINETO_NO_ROW}, {2, 1, 0, 3}, {2, 1, 0, 4},
+                                         {2, 1, 5, 6},             {3, 7, KINETO_NO_ROW, 2}};
+    assert_int_equal(kineto_trace_flow_count(t), 5);
+    for (uint64_t i = 0; i < 5; i++) {
+        kineto_flow f;
+        kineto_trace_flow(t, i, &f);
+        assert_int_equal(f.type, wanted[i].type);
+        assert_int_equal(f.id, wanted[i].id);
+        assert_true(f.from == wanted[i].from && f.to == wanted[i].to);
+    }
+    kineto_trace_release(t);
+}
+
+/* ---- projection -------------------------------------------------------------------------------- */
+
+static kineto_row note(kt_builder *b, uint32_t track, const char *name, int64_t start, int64_t end)
+{
+    return kt_append(b, &(kt_row){.start_ns = start, .end_ns = end, .track = track,
+                                  .name = kt_string(b, kb_string(name)),
+                                  .external_id = (uint64_t)start + 1,
+                                  .kind = KINETO_KIND_USER_ANNOTATION});
+}
+
+static void annotations_cover_what_they_launched(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t host = thread(b, 1), other = thread(b, 2);
+    uint32_t one = stream(b, 1), two = stream(b, 2);
+    note(b, host, "outer", 0, 100);
+    note(b, host, "inner", 10, 50);
+    note(b, host, "idle", 60, 70);
+    note(b, other, "elsewhere", 0, 1000);
+    call(b, host, 12, 1);
+    call(b, host, 20, 2);
+    call(b, host, 80, 3);
+    call(b, host, 300, 4);
+    kernel(b, one, 200, 1);
+    kernel(b, two, 205, 2);
+    kernel(b, one, 250, 3);
+    kernel(b, one, 400, 4);
+    uint64_t rows = 12;
+    kt_project_user_annotations(b);
+    kineto_trace *t = finish(b);
+    static const struct {
+        const char *name;
+        uint32_t stream;
+        int64_t start, end;
+    } wanted[] = {{"outer", 2, 205, 215},
+                  {"outer", 1, 200, 260},
+                  {"inner", 2, 205, 215},
+                  {"inner", 1, 200, 210}};
+    assert_int_equal(kineto_trace_count(t), rows + KB_COUNT(wanted));
+    for (size_t i = 0; i < KB_COUNT(wanted); i++) {
+        bool found = false;
+        for (kineto_row row = rows; row < kineto_trace_count(t); row++) {
+            kineto_activity a = get(t, row);
+            found |= kb_string_equal(a.name, kb_string(wanted[i].name)) &&
+                     a.track == (wanted[i].stream == 1 ? one : two) &&
+                     a.start_ns == wanted[i].start && a.end_ns == wanted[i].end &&
+                     a.kind == KINETO_KIND_GPU_USER_ANNOTATION;
+        }
+        if (!found)
+            fail_msg("%s on stream %u is missing", wanted[i].name, wanted[i].stream);
+    }
+    kineto_track k;
+    kineto_trace_track(t, one, &k);
+    assert_int_equal(k.lane_count, 1); /* outer > inner > kernels */
+    kineto_trace_release(t);
+}
+
+/* Every (annotation, stream) against a search through all launches. */
+static void random_projections_match_a_search(void **state)
+{
+    (void)state;
+    uint64_t random = 7;
+    for (int round = 0; round < 20; round++) {
+        kt_builder *b = builder();
+        uint32_t host = thread(b, 1), streams[2] = {stream(b, 1), stream(b, 2)};
+        kineto_row notes[40], calls[60], kernels[60];
+        int note_count = 0;
+        for (int64_t at = 0; at < 400; at += 100) /* nested, three deep */
+            for (int depth = 0; depth < 3; depth++)
+                notes[note_count++] = note(b, host, "n", at + 10 * depth, at + 95 - 10 * depth);
+        for (uint64_t i = 0; i < 60; i++) {
+            calls[i] = call(b, host, (int64_t)(next_random(&random) % 400), i + 1);
+            kernels[i] = kernel(b, streams[next_random(&random) % 2],
+                                500 + (int64_t)(next_random(&random) % 1000), i + 1);
+        }
+        kineto_row first = kernels[59] + 1;
+        kt_project_user_annotations(b);
+        kineto_trace *t = finish(b);
+        uint64_t expected = 0;
+        for (int n = 0; n < note_count; n++)
+            for (int s = 0; s < 2; s++) {
+                kineto_activity a = get(t, notes[n]);
+                int64_t start = INT64_MAX, end = INT64_MIN;
+                for (int i = 0; i < 60; i++) {
+                    kineto_activity c = get(t, calls[i]), k = get(t, kernels[i]);
+                    if (k.track != streams[s] || c.start_ns < a.start_ns ||
+                        c.start_ns >= a.end_ns)
+                        continue;
+                    start = KB_MIN(start, k.start_ns);
+                    end = KB_MAX(end, k.end_ns);
+                }
+                if (start == INT64_MAX)
+                    continue;
+                expected++;
+                bool found = false;
+                for (kineto_row row = first; row < kineto_trace_count(t); row++) {
+                    kineto_activity p = get(t, row);
+                    found |= p.track == streams[s] && p.start_ns == start && p.end_ns == end &&
+                             p.external_id == a.external_id;
+                }
+                assert_true(found);
+            }
+        assert_int_equal(kineto_trace_count(t), first + expected);
+        kineto_trace_release(t);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(equal_starts_come_longer_first),
+        cmocka_unit_test(partial_overlap_opens_a_lane),
+        cmocka_unit_test(random_tracks_match_the_definition),
+        cmocka_unit_test(ten_thousand_lanes_are_no_trouble),
+        cmocka_unit_test(extreme_times_do_not_confuse_lanes),
+        cmocka_unit_test(many_threads_see_the_same),
+        cmocka_unit_test(launches_are_found_both_ways),
+        cmocka_unit_test(flows_join_by_type_and_id),
+        cmocka_unit_test(annotations_cover_what_they_launched),
+        cmocka_unit_test(random_projections_match_a_search),
+    };
+    return RUN_TESTS(tests);
+}
