@@ -124,16 +124,22 @@ typedef struct kineto_site {
 /** Points to the mask of kinds that somebody records now. Read through kineto_enabled(). */
 KINETO_API extern const uint64_t *kineto_gate;
 
-/** Does anybody record this kind now? threads: hot. */
-static inline bool kineto_enabled(uint32_t kind)
+static inline uint64_t kineto__kinds(void)
 {
 #if defined(__GNUC__)
     const uint64_t *gate = __atomic_load_n(&kineto_gate, __ATOMIC_RELAXED);
-    return (__atomic_load_n(gate, __ATOMIC_RELAXED) & KINETO_KIND_BIT(kind)) != 0;
+    return __atomic_load_n(gate, __ATOMIC_RELAXED);
 #else
-    return (*(const volatile uint64_t *)kineto_gate & KINETO_KIND_BIT(kind)) != 0;
+    return *(const volatile uint64_t *)kineto_gate;
 #endif
 }
+
+/** Does anybody record this kind, or anything at all, now? threads: hot. */
+static inline bool kineto_enabled(uint32_t kind)
+{
+    return (kineto__kinds() & KINETO_KIND_BIT(kind)) != 0;
+}
+static inline bool kineto_enabled_any(void) { return kineto__kinds() != 0; }
 
 /** An open range of the calling thread; 0 is "not recorded" and may be passed anywhere. */
 typedef uint32_t kineto_range;
@@ -236,12 +242,12 @@ enum { KINETO_FLOW_FWD_BWD = 1, KINETO_FLOW_ASYNC_CPU_GPU = 2, KINETO_FLOW_USER 
 /** Start or finish an arrow at the innermost open range of this thread. `id` is unique per type. */
 static inline void kineto_flow_start(uint32_t type, uint64_t id)
 {
-    if (*kineto_gate)
+    if (kineto_enabled_any())
         kineto_record_flow(type, id, true);
 }
 static inline void kineto_flow_finish(uint32_t type, uint64_t id)
 {
-    if (*kineto_gate)
+    if (kineto_enabled_any())
         kineto_record_flow(type, id, false);
 }
 

@@ -207,6 +207,8 @@ void co_commands_drain(int wait_ms)
         pause_briefly();
 }
 
+void co_commands_collect(void) { (void)drain_pass(LOOK); }
+
 uint32_t co_commands_hold(cl_event event)
 {
     uint32_t commands = atomic_load(&slab_count) * SLAB_COMMANDS, held = 0;

@@ -188,7 +188,9 @@ void co_launch_submit(co_launch *launch);
 
 /** Deliver what is finished. Waits up to wait_ms for the rest, then counts it as lost. */
 void co_commands_drain(int wait_ms);
-/** Does a command still hold a reference to this event of the program? */
+/** Deliver what is finished, leave the rest. */
+void co_commands_collect(void);
+/** How many references to this event of the program are ours? */
 uint32_t co_commands_hold(cl_event event);
 void co_commands_after_fork(void);
 

@@ -199,10 +199,17 @@ static int stop(KinetoPlugin_ProfilerStop_Params *params)
     return 0;
 }
 
-/* Everything was delivered as it finished. */
+/* Everything is delivered as it finishes; somebody wants what there is now: no callback may be late
+ * for that, and no clock undecided. */
 static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 {
-    return params->pProfilerHandle == &profiler ? 0 : -1;
+    if (params->pProfilerHandle != &profiler)
+        return -1;
+    if (atomic_load(&live) && !atomic_load(&ending)) {
+        co_commands_collect();
+        co_deliver_held();
+    }
+    return 0;
 }
 
 static const KinetoPlugin_ProfilerInterface interface = {

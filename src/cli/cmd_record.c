@@ -270,13 +270,13 @@ static int record(const ks_collector_options *collector_options, char **argv)
     kc_child child = {0};
     bool keep = false;
     int result = KC_EXIT_OWN_FAILURE;
+    kc_signals_prepare();
     kineto_status status = ks_collector_create(collector_options, &c, &err);
     if (status)
         goto done;
     kc_entry_options entry = {ks_collector_pool_path(c), plugin, log_file,
                               log_level == UINT64_MAX ? -1 : (int)log_level, preload};
     add_command(c, argv);
-    kc_signals_prepare();
     status = kc_enter(&entry, note_entry, c, &err);
     if (status == KINETO_OK)
         status = ks_collector_start(c, &err);

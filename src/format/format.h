@@ -205,7 +205,8 @@ typedef struct kf_ledger_entry {
     X(TRUNCATED_TEXT, "text shortened", 0)                                                         \
     X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
     X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
-    X(NOT_KEPT, "beyond the size to keep", 1)
+    X(NOT_KEPT, "beyond the size to keep", 1)                                                      \
+    X(ARGS_LOST, "arguments too large, left out", 0)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)
@@ -224,6 +225,7 @@ typedef struct kf_window {
     uint64_t owner_start_time;
     uint64_t kinds;
     uint64_t start_ticks, end_ticks; /* end 0: open */
+    uint32_t keep_newest, spare;     /* wants a ring; else what it holds is not to be overwritten */
 } kf_window;
 enum { KF_WINDOW_FREE = 0, KF_WINDOW_CLAIMED = 1, KF_WINDOW_OPEN = 2 };
 
@@ -252,8 +254,9 @@ typedef struct kf_control {
     uint32_t clock_count;       /* device clocks handed out */
     uint32_t ring_hand;
     uint32_t snapshot_count;
-    uint32_t spare;
+    uint32_t chunk_high;        /* chunks that were ever claimable: above, nobody wrote */
     uint64_t spool_frames;      /* frames complete in the spool */
+    uint64_t forgotten_ticks;   /* greatest last_ticks of the chunks that were given up */
     uint64_t ring_protect_ticks; /* policy RING: chunks sealed from then on are not overwritten; 0:
                                     all may be */
     kf_window windows[KF_MAX_WINDOWS];

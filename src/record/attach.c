@@ -58,6 +58,21 @@ KINETO_API uint32_t kineto_rt_process(void)
 
 static void replay_names(void);
 
+/* The control page last: other threads look for it without a lock. */
+static void pool_publish(const kf_pool *pool)
+{
+    kr_pool.descriptors = pool->descriptors;
+    kr_pool.free_map = pool->free_map;
+    kr_pool.partial_map = pool->partial_map;
+    kr_pool.dictionary = pool->dictionary;
+    kr_pool.chunks = pool->chunks;
+    kr_pool.bytes = pool->bytes;
+    kr_pool.chunk_count = pool->chunk_count;
+    kr_pool.dictionary_words = pool->dictionary_words;
+    kb_store_release(&kr_pool.control, pool->control);
+    kb_store_release(&kineto_gate, (const uint64_t *)&pool->control->gate);
+}
+
 KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *err)
 {
     static kb_lock lock;
@@ -78,11 +93,8 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
         goto done;
     }
     kr_self_page = kb_os_map_wiped_on_fork(sizeof *kr_self_page);
-    kf_control *control = pool.control;
-    pool.control = NULL;
-    kr_pool = pool;
-    kb_store_release(&kr_pool.control, control);
-    kb_store_release(&kineto_gate, (const uint64_t *)&control->gate);
+    pool_publish(&pool);
+    (void)kineto_rt_process();
     replay_names();
 done:
     kb_lock_drop(&lock);
@@ -98,8 +110,6 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
     kineto_status status = kineto_rt_adopt(map, bytes, err);
     if (status)
         kb_os_unmap(map, bytes);
-    else
-        (void)kineto_rt_process();
     return status;
 }
 
@@ -148,53 +158,74 @@ static uint32_t add_text_entry(kf_entry_type type, const char *a, const char *b)
     return id;
 }
 
+/* A handler that interrupts its own thread here goes on without the lock: it may not drop it. */
+static bool names_lock(void) { return kr_lock_take(&kr_names_lock); }
+static void names_unlock(bool taken)
+{
+    if (taken)
+        kb_lock_drop(&kr_names_lock);
+}
+
 static void replay_names(void)
 {
-    (void)kr_lock_take(&kr_names_lock);
+    bool taken = names_lock();
     if (kr_process_name[0])
         (void)add_text_entry(KF_ENTRY_PROCESS_NAME, kr_process_name, NULL);
     for (kr_meta *m = kr_metas; m; m = m->next)
         (void)add_text_entry(KF_ENTRY_META, m->key, m->value);
-    kb_lock_drop(&kr_names_lock);
+    names_unlock(taken);
 }
 
 void kineto_process_set_name(const char *name)
 {
     if (!name)
         name = "";
-    (void)kr_lock_take(&kr_names_lock);
+    bool taken = names_lock();
     size_t n = KB_MIN(strlen(name), sizeof kr_process_name - 1);
     memcpy(kr_process_name, name, n);
     kr_process_name[n] = 0;
-    kb_lock_drop(&kr_names_lock);
     if (kr_pool_get())
         (void)add_text_entry(KF_ENTRY_PROCESS_NAME, name, NULL);
+    names_unlock(taken);
 }
 
-static bool meta_keep(const char *key, const char *value)
+static kr_meta *meta_make(const char *key, const char *value)
 {
     size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value) + 1;
     kr_meta *m = malloc(sizeof *m + key_bytes + value_bytes);
     if (!m)
-        return false;
+        return NULL;
     memcpy(m->key, key, key_bytes);
     m->value = m->key + key_bytes;
     memcpy(m->value, value, value_bytes);
     m->next = NULL;
-    (void)kr_lock_take(&kr_names_lock);
+    return m;
+}
+
+/* False: there is a pool by now, and what was kept has been said. */
+static bool meta_keep(kr_meta *m)
+{
+    bool taken = names_lock(), keep = !kr_pool_get();
     kr_meta **last = &kr_metas;
-    while (*last)
+    while (keep && *last)
         last = &(*last)->next;
-    *last = m;
-    kb_lock_drop(&kr_names_lock);
-    return true;
+    if (keep)
+        *last = m;
+    names_unlock(taken);
+    return keep;
 }
 
 kineto_status kineto_metadata_add(const char *key, const char *json_value)
 {
     if (!key || !json_value)
         return KINETO_E_ARGUMENT;
-    if (!kr_pool_get())
-        return meta_keep(key, json_value) ? KINETO_OK : KINETO_E_MEMORY;
+    if (!kr_pool_get()) {
+        kr_meta *m = meta_make(key, json_value);
+        if (!m)
+            return KINETO_E_MEMORY;
+        if (meta_keep(m))
+            return KINETO_OK;
+        free(m);
+    }
     return add_text_entry(KF_ENTRY_META, key, json_value) ? KINETO_OK : KINETO_E_LIMIT;
 }

@@ -165,7 +165,8 @@ static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uin
 {
     uint64_t *base = kf_pool_chunk(pool, index);
     uint32_t room = KF_CHUNK_WORDS - used - KF_KEYFRAME_WORDS - c->depth;
-    bool whole = reopen_words(c, true) <= room / 2;
+    uint32_t copies = reopen_words(c, true);
+    bool whole = copies <= room / 2 && copies + words + 2 <= room;
     if (reopen_words(c, whole) + words + 2 > room)
         return false;
     uint64_t *at = keyframe_write(c, base + used);
@@ -231,17 +232,15 @@ static void cursor_retire(kr_cursor *c)
     const kf_pool *pool = kr_pool_get();
     if (!pool || c->chunk == KR_NO_CHUNK)
         return;
+    if (c->busy) /* cancelled inside a record call: what it left is no record */
+        memset(c->at, 0, (size_t)(c->base + KF_CHUNK_WORDS - c->at) * sizeof *c->at);
     kr_enter(c);
     uint64_t ticks = kr_ticks(c);
     if (c->limit + c->depth - c->at >= 2) { /* its ranges stay open: their words are free */
         c->at[1] = ticks;
         kr_commit(c, c->at, kf_header(KF_THREAD_EXIT, 2, 0, 0), 2);
     }
-    uint32_t used = (uint32_t)(c->at - c->base);
-    if (used <= KF_CHUNK_WORDS - KF_CHUNK_WORDS / 4)
-        kf_chunk_leave(pool, c->chunk, used, ticks);
-    else
-        kf_chunk_seal(pool, c->chunk, used, ticks);
+    kf_chunk_leave(pool, c->chunk, (uint32_t)(c->at - c->base), ticks);
     c->chunk = KR_NO_CHUNK;
     c->at = c->limit = NULL;
 }

@@ -121,6 +121,8 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
 #define KR_SITE_SHAPES 2u /* its only arg is SHAPES: what an operator carries */
 /** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
 uint32_t kr_intern(const char *data, size_t bytes);
+/** The same, but a full dictionary is the caller's to count. */
+uint32_t kr_intern_quiet(const char *data, size_t bytes);
 
 /* ---- attach.c ---- */
 extern kf_pool kr_pool; /* control == NULL: not attached */

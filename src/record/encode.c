@@ -19,13 +19,9 @@ uint64_t *kr_text_write(uint64_t *at, const uint64_t *limit, const char *data, s
 {
     if (KINETO_LIKELY(bytes <= inline_limit))
         return text_inline(at, limit, data, bytes);
-    const kf_pool *pool = kr_pool_get();
-    kf_part part = {data, bytes};
-    uint32_t id = 0;
     if (!kr_fits(at, limit, 1))
         return NULL;
-    if (pool && bytes <= UINT32_MAX)
-        id = kf_dictionary_add(pool, KF_ENTRY_STRING, &part, 1);
+    uint32_t id = kr_intern_quiet(data, bytes);
     if (!id) {
         kr_count(KF_SOURCE_API, KF_REASON_TRUNCATED_TEXT, 1);
         return text_inline(at, limit, data, inline_limit);

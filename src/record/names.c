@@ -23,6 +23,8 @@ uint32_t kr_site_register(kineto_site *site)
     if (!pool)
         return UINT32_MAX;
     uint32_t args = site->args ? KB_MIN(site->arg_count, KINETO_SITE_MAX_ARGS) : 0;
+    if (args < site->arg_count) /* what is recorded is what the entry says */
+        kb_store_relaxed(&site->arg_count, (uint8_t)args);
     kf_site_entry entry = {site->kind, site->scope, (uint8_t)args, 0};
     uint8_t types[KINETO_SITE_MAX_ARGS] = {0};
     uint32_t sizes[KINETO_SITE_MAX_ARGS + 1];
@@ -36,14 +38,16 @@ uint32_t kr_site_register(kineto_site *site)
         parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
         parts[n++] = (kf_part){text, sizes[i]};
     }
-    uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n);
+    uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n), first = 0;
     if (!id) { /* recorded without a name from now on */
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
         id = UINT32_MAX;
     }
-    kb_store_relaxed(&site->flags, site_flags(site));
-    kb_store_release(&site->id, id);
-    return id;
+    uint8_t flags = site_flags(site);
+    if (kb_load_relaxed(&site->flags) != flags)
+        kb_store_relaxed(&site->flags, flags);
+    /* One id for all threads: the two ends of an asynchronous range are joined by it. */
+    return kb_cas_acqrel(&site->id, &first, id) ? id : first;
 }
 
 /* ---- strings ----------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ static bool entry_is(const kf_pool *pool, uint32_t id, const char *data, size_t 
     return kb_load_acquire(entry) >> 32 == bytes && memcmp(entry + 1, data, bytes) == 0;
 }
 
-uint32_t kr_intern(const char *data, size_t bytes)
+uint32_t kr_intern_quiet(const char *data, size_t bytes)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool || bytes > UINT32_MAX)
@@ -96,10 +100,15 @@ uint32_t kr_intern(const char *data, size_t bytes)
     }
     kf_part part = {data, bytes};
     uint32_t id = kf_dictionary_add(pool, KF_ENTRY_STRING, &part, 1);
-    if (!id) {
+    if (id)
+        kb_store_release(&bucket[place], (uint64_t)hash << 32 | id);
+    return id;
+}
+
+uint32_t kr_intern(const char *data, size_t bytes)
+{
+    uint32_t id = kr_intern_quiet(data, bytes);
+    if (!id)
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
-        return 0;
-    }
-    kb_store_release(&bucket[place], (uint64_t)hash << 32 | id);
     return id;
 }

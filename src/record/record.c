@@ -192,17 +192,27 @@ KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kinet
     return at;
 }
 
-/* Once more in a fresh chunk; then without the values, then without anything. */
+/* What was written of a record that is given up must not be taken for records later: beyond the
+ * last one there are only zeros. */
+static void attempt_undo(kr_cursor *c)
+{
+    const uint64_t *limit = kr_record_limit(c, c->at);
+    memset(c->at, 0, (size_t)(limit - c->at) * sizeof *c->at);
+}
+
+/* Once more in a fresh chunk; then without the values. */
 static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
                                           const kineto_props *props, uint32_t *flags)
 {
     kineto_props less = *props;
+    attempt_undo(c);
     if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
         return NULL;
     const uint64_t *limit = kr_record_limit(c, c->at);
     uint64_t *end = parts_write(c->at + fixed, limit, site, &less, flags);
     if (!end) {
-        kr_count(c->source, KF_REASON_TOO_LARGE, 1);
+        attempt_undo(c);
+        kr_count(c->source, KF_REASON_ARGS_LOST, 1);
         less.values = NULL;
         end = parts_write(c->at + fixed, limit, site, &less, flags);
         *flags |= KF_PROP_ARGS_LOST;
@@ -266,13 +276,15 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
         return;
     end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
     if (!end) {
+        attempt_undo(c);
         if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
             return;
         at = c->at;
         end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
     }
     if (!end) {
-        kr_count(c->source, KF_REASON_TOO_LARGE, 1);
+        attempt_undo(c);
+        kr_count(c->source, type == KF_ARGS ? KF_REASON_ARGS_LOST : KF_REASON_TOO_LARGE, 1);
         return;
     }
     at[1] = kr_ticks(c);

@@ -169,7 +169,8 @@ static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count, ki
         d->parent[row] = parent;
         d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);
         if (parent != KINETO_NO_ROW)
-            d->self_ns[parent] -= d->self_ns[row];
+            d->self_ns[parent] =
+                (int64_t)((uint64_t)d->self_ns[parent] - (uint64_t)d->self_ns[row]);
         *lane = end > start ? row : parent;
     }
 }

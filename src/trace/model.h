@@ -155,8 +155,8 @@ void kt_block_release(kt_block *block);
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
 
 /* ---- rework.c: second thoughts of a reader ---- */
-/** The row ends here, after all; takes back OPEN_END. */
-void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns);
+/** Set a row's end, and whether that is only the last known moment. */
+void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end);
 /** Replace the table of tracks: `wanted` says by old index what each really is. Equal ones become
  *  one track. new_index (by old index) may be NULL. Further kt_track calls are not possible. */
 void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);

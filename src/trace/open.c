@@ -91,9 +91,7 @@ static void state_window(kt_reader *r)
         if (r->pending.data[i].closed)
             continue;
         kineto_row row = r->pending.data[i].row;
-        kt_row_close(r->b, row, KB_MAX(end, kt_start(t, row)));
-        t->blocks.data[row / KT_BLOCK_ROWS]->flags[row % KT_BLOCK_ROWS] |=
-            KINETO_ACTIVITY_OPEN_END;
+        kt_row_close(r->b, row, KB_MAX(end, kt_start(t, row)), true);
         r->unclosed++;
     }
     if (r->has_window)

@@ -10,6 +10,7 @@ typedef struct kt_pending {
     kineto_row row;
     uint64_t below; /* index + 1 */
     bool closed;
+    bool open_end; /* its args say that it had not ended */
 } kt_pending;
 
 /* A flow end whose row is found once all rows are known. */
@@ -27,7 +28,8 @@ typedef struct kt_reader {
 
     kineto_row last_row; /* of the previous event, if it was a row */
     uint32_t last_track;
-    int64_t last_start_ns, last_end_ns;
+    int64_t last_start_ns;
+    bool last_open_end;
 
     kb_map open; /* hash of what an end is matched by → index + 1 of its innermost begin */
     KB_VEC(kt_pending) pending;

@@ -156,8 +156,7 @@ static void classify(kt_reader *r, const event *e, kt_row *row)
     }
 }
 
-static kineto_status add_row(kt_reader *r, const event *e, kineto_form form, bool is_begin,
-                             kineto_row *out)
+static kineto_status add_row(kt_reader *r, const event *e, kineto_form form)
 {
     static const kineto_track_type types[] = {KINETO_TRACK_THREAD, KINETO_TRACK_ASYNC,
                                               KINETO_TRACK_THREAD, KINETO_TRACK_COUNTER};
@@ -182,15 +181,13 @@ static kineto_status add_row(kt_reader *r, const event *e, kineto_form form, boo
         row.flags |= KINETO_ACTIVITY_GLOBAL;
     if (e->args.size)
         read_args(r, e->args, &row, &others);
-    if (is_begin)
-        row.flags |= KINETO_ACTIVITY_OPEN_END;
     if (others)
         kt_args_verbatim(r->b, e->args);
     classify(r, e, &row);
-    *out = r->last_row = kt_append(r->b, &row);
+    r->last_row = kt_append(r->b, &row);
     r->last_track = row.track;
     r->last_start_ns = row.start_ns;
-    r->last_end_ns = is_begin ? row.start_ns : row.end_ns;
+    r->last_open_end = row.flags & KINETO_ACTIVITY_OPEN_END;
     return KINETO_OK;
 }
 
@@ -215,15 +212,14 @@ static kineto_status match_key(kt_reader *r, const event *e, uint64_t *hash)
 
 static kineto_status begin(kt_reader *r, const event *e, kineto_form form)
 {
-    kineto_row row;
     uint64_t hash, *top;
-    kineto_status status = add_row(r, e, form, true, &row);
+    kineto_status status = add_row(r, e, form);
     if (status == KINETO_OK)
         status = match_key(r, e, &hash);
     if (status != KINETO_OK)
         return status;
     top = kb_map_insert(&r->open, hash, 0, NULL);
-    if (!top || !kb_vec_push(&r->pending, (kt_pending){row, *top, false}))
+    if (!top || !kb_vec_push(&r->pending, (kt_pending){r->last_row, *top, false, r->last_open_end}))
         return kb_fail(r->err, KINETO_E_MEMORY, "no memory to read a trace");
     *top = r->pending.count;
     return KINETO_OK;
@@ -250,7 +246,7 @@ static kineto_status end(kt_reader *r, const event *e)
         read_args(r, e->args, &unused, &others);
         r->end_args += others;
     }
-    kt_row_close(r->b, p->row, ns);
+    kt_row_close(r->b, p->row, ns, p->open_end);
     p->closed = true;
     *top = p->below;
     return KINETO_OK;
@@ -324,23 +320,21 @@ static kineto_status flow(kt_reader *r, const event *e)
 
 static kineto_status instant(kt_reader *r, const event *e)
 {
-    kineto_row row;
     if (!is(e->name, "\"Record Window End\""))
-        return add_row(r, e, KINETO_FORM_INSTANT, false, &row);
+        return add_row(r, e, KINETO_FORM_INSTANT);
     r->has_window_end = true;
     return time_of(r, e, e->ts, r->base_ns, &r->window_end_ns);
 }
 
 static kineto_status dispatch(kt_reader *r, const event *e)
 {
-    kineto_row row;
     if (e->ph.size != 3)
         return fail(r, e, "an event without \"ph\", or with one that is no single letter");
     switch (e->ph.data[1]) {
     case 'X':
-        return add_row(r, e, KINETO_FORM_SLICE, false, &row);
+        return add_row(r, e, KINETO_FORM_SLICE);
     case 'C':
-        return add_row(r, e, KINETO_FORM_COUNTER, false, &row);
+        return add_row(r, e, KINETO_FORM_COUNTER);
     case 'i':
     case 'I':
         return instant(r, e);

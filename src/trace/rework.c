@@ -1,7 +1,7 @@
 /* What a reader of files learns late: where a range ended, what a track really is. */
 #include "trace/model.h"
 
-void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns)
+void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end)
 {
     if (row >= b->trace->count)
         return;
@@ -13,6 +13,7 @@ void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns)
     }
     block->end_ns[i] = end_ns;
     block->flags[i] &= (uint16_t)~KINETO_ACTIVITY_OPEN_END;
+    block->flags[i] |= open_end ? KINETO_ACTIVITY_OPEN_END : 0;
     block->max_end_ns = KB_MAX(block->max_end_ns, end_ns);
 }
 

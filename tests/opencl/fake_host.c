@@ -270,6 +270,18 @@ bool fake_host_open(void)
     return good;
 }
 
+void fake_host_collect(void)
+{
+    KinetoPlugin_ProfilerProcessEvents_Params process = {
+        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder), handle,
+        &builder};
+
+    pthread_mutex_lock(&window_lock);
+    if (profiler && handle)
+        profiler->profilerProcessEvents(&process);
+    pthread_mutex_unlock(&window_lock);
+}
+
 void fake_host_close(void)
 {
     pthread_mutex_lock(&window_lock);

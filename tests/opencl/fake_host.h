@@ -25,6 +25,8 @@ typedef struct fake_sample {
 
 /** Open a window: create and start whoever registered. false: the profiler refused. */
 bool fake_host_open(void);
+/** Ask for what there is; the window stays open. */
+void fake_host_collect(void);
 /** Close it: stop, collect, destroy. */
 void fake_host_close(void);
 /** Forget what was logged. */

@@ -291,6 +291,28 @@ static void finished_commands_do_not_wait_for_their_callback(void **state)
     assert_int_equal(fake_cl_events(), 0);
 }
 
+static void what_has_finished_can_be_collected_in_between(void **state)
+{
+    (void)state;
+    SET_UP(.clock = CLOCK_MONOTONIC_RAW, .late_callbacks = true);
+    launch(NULL);
+    assert_counts(1, 0, 0);
+    fake_host_collect();
+    assert_counts(1, 1, 0);
+    fake_cl_finish();
+    launch_many(3);
+    fake_host_close();
+    assert_counts(4, 4, 0);
+    fake_cl_finish();
+    SET_UP(.clock = CLOCK_MONOTONIC_RAW, .deferred = true);
+    launch_many(2);
+    fake_host_collect();
+    assert_counts(2, 0, 0);
+    fake_cl_finish();
+    fake_host_close();
+    assert_counts(2, 2, 0);
+}
+
 static void *finish_soon(void *argument)
 {
     (void)argument;
@@ -526,6 +548,7 @@ int main(void)
         TEST(a_driver_that_reads_both_clocks_decides_at_once),
         TEST(running_commands_are_lost_when_the_window_closes),
         TEST(finished_commands_do_not_wait_for_their_callback),
+        TEST(what_has_finished_can_be_collected_in_between),
         TEST(closing_waits_a_moment_for_running_commands),
         TEST(too_many_commands_are_lost_and_counted),
         TEST(windows_open_and_close_while_threads_enqueue),

@@ -1,0 +1,108 @@
+/* The decoder on any bytes: no crash, nothing read out of bounds, and what it says is consistent.
+ */
+#include "recording.h"
+
+typedef struct seen {
+    const kf_input *input;
+    uint64_t sum, events;
+} seen;
+
+static void check(bool right)
+{
+    if (!right)
+        abort();
+}
+
+static void touch_value(seen *s, const kf_arg *a)
+{
+    const uint64_t *at = a->value;
+    s->sum += fuzz_touch(a->name.data, a->name.size) + fuzz_touch(a->value, a->word_count * 8u);
+    if (a->type == KINETO_ARG_STRING || a->type == KINETO_ARG_JSON) {
+        kineto_string text = kf_text(s->input, &at);
+        s->sum += fuzz_touch(text.data, text.size);
+        check(at == a->value + a->word_count);
+    }
+    if (a->type != KINETO_ARG_STRINGS)
+        return;
+    at++;
+    for (uint64_t i = 0; i < a->value[0]; i++) {
+        kineto_string text = kf_text(s->input, &at);
+        s->sum += fuzz_touch(text.data, text.size);
+    }
+    check(at == a->value + a->word_count);
+}
+
+static void touch_args(seen *s, const kf_args *args)
+{
+    kf_args_iterator it;
+    kf_arg a;
+    uint32_t count = 0;
+    kf_args_begin(&it, args, s->input);
+    for (; kf_args_next(&it, &a); count++)
+        touch_value(s, &a);
+    if (args->words && args->site)
+        check(count == args->site->arg_count);
+    if (args->words)
+        check(it.position == args->word_count);
+}
+
+static kineto_status on_event(void *context, const kf_event *e)
+{
+    seen *s = context;
+    s->events++;
+    check(e->form == KF_FORM_DEVICE || e->end >= e->start);
+    check(e->kind < KINETO_KIND_COUNT && e->source < KF_MAX_SOURCES);
+    s->sum += fuzz_touch(e->name.data, e->name.size);
+    touch_args(s, &e->args);
+    for (uint32_t i = 0; i < e->more_count; i++)
+        touch_args(s, &e->more_args[i]);
+    s->sum += fuzz_touch(e->flows, e->flow_count * sizeof *e->flows);
+    if (e->memory)
+        s->sum += fuzz_touch(e->memory, 5 * sizeof *e->memory);
+    return KINETO_OK;
+}
+
+static kineto_status on_sample(void *context, const kf_clock_sample *sample)
+{
+    ((seen *)context)->sum += sample->ticks_after;
+    return KINETO_OK;
+}
+
+static kineto_status on_name(void *context, uint32_t process, uint32_t pid, uint32_t tid,
+                             kineto_string name)
+{
+    ((seen *)context)->sum += process + pid + tid + fuzz_touch(name.data, name.size);
+    return KINETO_OK;
+}
+
+static kineto_status on_entry(void *context, uint32_t id, kf_entry_type type,
+                              const uint8_t *payload, size_t size)
+{
+    size_t at = 0;
+    check(id != 0 && type < KF_ENTRY_TYPE_COUNT);
+    while (at < size) {
+        size_t before = at;
+        kineto_string text = kf_entry_text(payload, size, &at);
+        ((seen *)context)->sum += fuzz_touch(text.data, text.size);
+        if (at == before)
+            break;
+    }
+    return KINETO_OK;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    fuzz_recording r;
+    kf_decode_result first, again;
+    if (fuzz_open(&r, data, size)) {
+        seen a = {.input = &r.input}, b = a;
+        kf_visitor v = {&a, on_event, on_sample, on_name, on_entry}, w = v;
+        w.context = &b;
+        check(kf_decode(&r.input, &v, &first, NULL) == KINETO_OK);
+        check(kf_decode(&r.input, &w, &again, NULL) == KINETO_OK);
+        check(a.sum == b.sum && a.events == b.events);
+        check(memcmp(&first, &again, sizeof first) == 0);
+    }
+    fuzz_close(&r);
+    return 0;
+}

@@ -1,0 +1,211 @@
+/* Writes the seeds of fuzz_decode, fuzz_build and fuzz_pool: small valid recordings, one per
+ * subject. make_corpus DIRECTORY */
+#include "../helpers/kf_write.h"
+#include "recording.h"
+
+#include <sys/stat.h>
+
+#define T(n)             (KW_TICKS + (n))
+#define DICTIONARY_BYTES 1024u
+
+typedef struct seed {
+    kw_recording w;
+    uint32_t process, op, note, launch;
+    uint32_t used[FUZZ_CHUNKS];
+} seed;
+
+static void segment(seed *s, uint32_t cursor, uint32_t seq, uint64_t ticks, uint32_t reopens)
+{
+    kw_segment(&s->w, cursor, seq, s->process, 10, 10 + cursor, ticks, reopens);
+}
+
+static void next_chunk(seed *s)
+{
+    s->used[s->w.chunk] = s->w.at;
+    kw_chunk(&s->w, s->w.chunk + 1);
+}
+
+/* ---- the seeds ---- */
+
+static void ranges(seed *s)
+{
+    segment(s, 1, 0, T(0), 0);
+    kw_begin(&s->w, 0, s->op, T(1));
+    kw_begin(&s->w, 1, s->note, T(2));
+    kw_end(&s->w, 1, T(3));
+    kw_begin(&s->w, 1, s->op, T(4));
+    next_chunk(s);
+    segment(s, 1, 1, T(5), 2);
+    kw_reopen(&s->w, 0, s->op, T(1));
+    kw_reopen(&s->w, 1, s->op, T(4));
+    kw_end(&s->w, 1, T(6));
+    kw_record(&s->w, KF_THREAD_EXIT, 0, 0, T(7), NULL, 0);
+    segment(s, 2, 0, T(8), 0);
+    kw_begin(&s->w, 0, s->note, T(9));
+}
+
+static void args(seed *s)
+{
+    const uint8_t types[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
+    uint32_t site = kw_site(&s->w, "args", KINETO_KIND_CPU_OP, types, 9), n = 0;
+    uint64_t w[60];
+    w[n++] = 31, w[n++] = 7; /* correlation, external id */
+    n += kw_text(w + n, "renamed");
+    w[n++] = 1, w[n++] = 2, w[n++] = UINT64_C(0x3fe0000000000000), w[n++] = 1;
+    n += kw_text(w + n, "string");
+    w[n++] = 2, w[n++] = 8, w[n++] = 9;
+    w[n++] = 2;
+    n += kw_text(w + n, "x");
+    w[n++] = kf_text_word(6, kw_string(&s->w, "stored"));
+    n += kw_text(w + n, "{\"k\":[1,null]}");
+    w[n++] = 2, w[n++] = kf_pair(2, 0), w[n++] = 3, w[n++] = 4;
+    segment(s, 1, 0, T(0), 0);
+    kw_begin_args(&s->w, 0, site, T(1), 15, w, n);
+    kw_record(&s->w, KF_ARGS, 0, site, T(2), w + 4, n - 4);
+    kw_end(&s->w, 0, T(3));
+}
+
+static void async(seed *s)
+{
+    uint64_t ids[] = {5, 6};
+    segment(s, 1, 0, T(0), 0);
+    kw_record(&s->w, KF_ASYNC_BEGIN, 0, s->op, T(1), &ids[0], 1);
+    kw_record(&s->w, KF_ASYNC_BEGIN, 0, s->op, T(2), &ids[1], 1);
+    next_chunk(s);
+    segment(s, 2, 0, T(3), 0);
+    kw_record(&s->w, KF_ASYNC_END, 0, s->op, T(4), &ids[0], 1);
+    kw_record(&s->w, KF_ASYNC_END, 0, s->note, T(5), &ids[0], 1);
+    kw_record(&s->w, KF_FLOW, 1 | 0x100, 0, T(6), &ids[0], 1);
+    kw_record(&s->w, KF_INSTANT, 0, s->note, T(7), NULL, 0);
+}
+
+static void device(seed *s)
+{
+    kf_source_entry source = {s->process, 1};
+    kf_device_entry d = {s->process, 1, 0, 3};
+    kf_resource_entry r = {s->process, 1, 0, 7, 1, 0};
+    kf_clock_entry clock = {s->process, 5};
+    uint32_t key = kw_string(&s->w, "bytes"), name = kw_string(&s->w, "kernel");
+    uint64_t loose[] = {kf_loose_word(key, KINETO_ARG_UINT), 4096}, five = 5;
+    kf_part props[] = {{&d, sizeof d}, {loose, sizeof loose}};
+    kw_entry(&s->w, KF_ENTRY_SOURCE, &source, sizeof source, "opencl", NULL, NULL);
+    kw_entry(&s->w, KF_ENTRY_DEVICE, &d, sizeof d, "dev", "label", NULL);
+    kf_dictionary_add(&s->w.pool, KF_ENTRY_DEVICE_PROPS, props, 2);
+    kw_entry(&s->w, KF_ENTRY_RESOURCE, &r, sizeof r, "queue", NULL, NULL);
+    kw_entry(&s->w, KF_ENTRY_CLOCK, &clock, sizeof clock, "timer", NULL, NULL);
+    segment(s, 1, 0, T(0), 0);
+    kw_begin_args(&s->w, 0, s->launch, T(1), KF_PROP_CORRELATION, &five, 1);
+    kw_end(&s->w, 0, T(2));
+    for (uint32_t i = 0; i < 6; i++) {
+        kw_device k = {.kind = i ? KINETO_KIND_CONCURRENT_KERNEL : KINETO_KIND_RUNTIME,
+                       .clock = i,
+                       .name = name,
+                       .source = 1,
+                       .start = T(10 * i),
+                       .end = T(10 * i + 5),
+                       .correlation = 5,
+                       .resource = 7,
+                       .flow_type = i == 3 ? 2 : 0,
+                       .flow_id = 9};
+        kw_device_record(&s->w, &k, loose, i % 2 * 2);
+    }
+    for (uint64_t i = 0; i < 3; i++) {
+        uint64_t sample[] = {T(i * 100 + 2), i * 10};
+        kw_record(&s->w, KF_CLOCK_SAMPLE, 0, 5, T(i * 100), sample, 2);
+    }
+}
+
+static void counters(seed *s)
+{
+    const uint8_t types[] = {KINETO_ARG_INT, KINETO_ARG_DOUBLE};
+    uint32_t site = kw_site(&s->w, "load", KINETO_KIND_COUNTER, types, 2);
+    uint64_t values[] = {1, 2}, memory[] = {1, 2, 3, 4, 5};
+    kf_ledger_entry l = {0, 1, 3};
+    kw_entry(&s->w, KF_ENTRY_PROCESS_NAME, &s->process, 4, "named", NULL, NULL);
+    kw_entry(&s->w, KF_ENTRY_META, &s->process, 4, "key", "[1]", NULL);
+    kw_entry(&s->w, KF_ENTRY_LEDGER, &l, sizeof l, "source", "reason", "detail");
+    segment(s, 1, 0, T(0), 0);
+    kw_record(&s->w, KF_THREAD_NAME, 0, kw_string(&s->w, "worker"), T(1), NULL, 0);
+    kw_record(&s->w, KF_COUNTER, 0, site, T(2), values, 2);
+    kw_record(&s->w, KF_MEMORY, 0, 0, T(3), memory, 5);
+    kw_put(&s->w, kf_header(KF_PAD, 3, 0, 0));
+    kw_put(&s->w, 0);
+    kw_put(&s->w, 0);
+    kw_record(&s->w, KF_INSTANT, 0, s->op, T(4), NULL, 0);
+}
+
+/* ---- writing ---- */
+
+static bool write_bytes(const char *directory, const char *target, const char *name,
+                        const uint8_t *data, size_t size)
+{
+    char path[4096];
+    snprintf(path, sizeof path, "%s/%s", directory, target);
+    (void)mkdir(path, 0777);
+    snprintf(path, sizeof path, "%s/%s/%s", directory, target, name);
+    FILE *f = fopen(path, "wb");
+    if (!f) {
+        perror(path);
+        return false;
+    }
+    bool written = fwrite(data, 1, size, f) == size;
+    return fclose(f) == 0 && written;
+}
+
+static bool write_seed(seed *s, const char *directory, const char *name)
+{
+    static uint8_t data[FUZZ_HEADER_BYTES + DICTIONARY_BYTES + FUZZ_CHUNKS * KF_CHUNK_BYTES];
+    uint32_t words = s->w.pool.control->dictionary_used, chunks = s->w.chunk + 1;
+    s->used[s->w.chunk] = s->w.at;
+    memset(data, 0, FUZZ_HEADER_BYTES);
+    data[0] = (uint8_t)(chunks - 1);
+    data[2] = (uint8_t)words;
+    data[3] = (uint8_t)(words >> 8);
+    size_t at = FUZZ_HEADER_BYTES;
+    memcpy(data + at, s->w.pool.dictionary, words * 8u);
+    at += words * 8u;
+    for (uint32_t i = 0; i < chunks; i++) {
+        data[4 + 2 * i] = (uint8_t)s->used[i];
+        data[5 + 2 * i] = (uint8_t)(s->used[i] >> 8);
+        memcpy(data + at, kf_pool_chunk(&s->w.pool, i), s->used[i] * 8u);
+        at += s->used[i] * 8u;
+    }
+    return write_bytes(directory, "fuzz_decode", name, data, at) &&
+           write_bytes(directory, "fuzz_build", name, data, at);
+}
+
+static bool make_seed(const char *directory, const char *name, void (*fill)(seed *))
+{
+    seed s = {.process = 0};
+    if (!kw_create(&s.w, FUZZ_CHUNKS, DICTIONARY_BYTES))
+        return false;
+    s.process = kw_process(&s.w, 10, "prog", "/bin/prog x");
+    s.op = kw_site(&s.w, "op", KINETO_KIND_CPU_OP, NULL, 0);
+    s.note = kw_site(&s.w, "note", KINETO_KIND_USER_ANNOTATION, NULL, 0);
+    s.launch = kw_site(&s.w, "launch", KINETO_KIND_RUNTIME, NULL, 0);
+    fill(&s);
+    bool written = write_seed(&s, directory, name);
+    kw_free(&s.w);
+    return written;
+}
+
+int main(int argc, char **argv)
+{
+    static const struct {
+        const char *name;
+        void (*fill)(seed *);
+    } seeds[] = {{"ranges", ranges},
+                 {"args", args},
+                 {"async", async},
+                 {"device", device},
+                 {"counters", counters}};
+    /* Bytes of a pool that change: the state of chunk 0, the limit of chunks, a magic byte. */
+    static const uint8_t pool[] = {0x80, 0x2c, 3, 0xc8, 0x08, 1, 0x01, 0x10, 9};
+    if (argc != 2)
+        return 2;
+    (void)mkdir(argv[1], 0777);
+    bool written = write_bytes(argv[1], "fuzz_pool", "bytes", pool, sizeof pool);
+    for (size_t i = 0; i < KB_COUNT(seeds); i++)
+        written = make_seed(argv[1], seeds[i].name, seeds[i].fill) && written;
+    return !written;
+}
