@@ -9,13 +9,21 @@
 
 #define EVENTS 1000000
 #define ROUNDS 11
-#define PLAIN "/dev/shm/ckineto-bench-json.json"
+#define PLAIN  "/dev/shm/ckineto-bench-json.json"
 #define PACKED "/dev/shm/ckineto-bench-json.json.gz"
 
-static const char *const names[] = {
-    "aten::empty", "aten::add_", "aten::copy_", "aten::to", "aten::_to_copy", "aten::addmm",
-    "aten::linear", "aten::relu", "aten::convolution", "aten::batch_norm",
-    "aten::max_pool2d_with_indices", "aten::cross_entropy_loss"};
+static const char *const names[] = {"aten::empty",
+                                    "aten::add_",
+                                    "aten::copy_",
+                                    "aten::to",
+                                    "aten::_to_copy",
+                                    "aten::addmm",
+                                    "aten::linear",
+                                    "aten::relu",
+                                    "aten::convolution",
+                                    "aten::batch_norm",
+                                    "aten::max_pool2d_with_indices",
+                                    "aten::cross_entropy_loss"};
 
 static void die(const char *what, const kineto_error *err)
 {
@@ -45,7 +53,8 @@ static kineto_trace *make(int arg_count)
         const int64_t values[] = {0, i % 50000, 1, i};
         for (int k = 0; k < arg_count; k++)
             kt_args_put_int(b, key_ids[k], values[k]);
-        int64_t start = now + (int64_t)(random >> 50), end = start + (int64_t)(random >> 33 & 65535);
+        int64_t start = now + (int64_t)(random >> 50),
+                end = start + (int64_t)(random >> 33 & 65535);
         kt_append(b, &(kt_row){.start_ns = start,
                                .end_ns = end,
                                .name = ids[(random >> 20 & 0xfff) % KB_COUNT(names)],

@@ -62,7 +62,8 @@ static kineto_string name_of(const ke_chrome *c, const kt_block *b, uint32_t i, 
 }
 
 /* Any length, straight into the sink. */
-static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i, look form)
+static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
+                                   look form)
 {
     ke_commit(c, out);
     kineto_string category = category_of(c, b, i, form);

@@ -14,12 +14,12 @@
 #include "export/export.h"
 #include "trace/trace.h"
 
-#define KE_ROOM 8192u        /* reserved in the sink for one event, besides its places */
+#define KE_ROOM         8192u /* reserved in the sink for one event, besides its places */
 #define KE_LONGEST_TEXT 1024u /* bytes of a pid or tid that is a text; longer ones are cut */
-#define KE_FAST_ARGS 640u    /* bytes of packed args that surely fit into it */
-#define KE_NAME_SLOTS 1024u  /* powers of two */
-#define KE_KEY_SLOTS 512u
-#define KE_PIECE 64u         /* short texts are copied as one piece of this size */
+#define KE_FAST_ARGS    640u  /* bytes of packed args that surely fit into it */
+#define KE_NAME_SLOTS   1024u /* powers of two */
+#define KE_KEY_SLOTS    512u
+#define KE_PIECE        64u /* short texts are copied as one piece of this size */
 
 /* `,"pid":1,"tid":2,"ts":` of one (track, lane). */
 typedef struct ke_place {
@@ -79,7 +79,7 @@ typedef struct ke_chrome {
     kb_sink *sink;
     kb_json json;
     kb_arena arena; /* places and pids */
-    size_t room; /* to reserve for an event */
+    size_t room;    /* to reserve for an event */
     int64_t base_ns;
     uint64_t replaced, written;
     bool out_of_memory;
@@ -88,7 +88,7 @@ typedef struct ke_chrome {
     ke_key_slot *keys;
     uint64_t stamp;
 
-    kb_map header_keys; /* hashes */
+    kb_map header_keys;  /* hashes */
     kineto_string *pids; /* JSON text, by process */
     int64_t *pid_numbers;
     ke_track *tracks;

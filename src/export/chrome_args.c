@@ -9,18 +9,46 @@
 #define KINDS(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
 /* Activities whose arguments have a fixed order, with "correlation" in the middle. */
 #define DEVICE_KINDS (KINDS(CONCURRENT_KERNEL) | KINDS(GPU_MEMCPY) | KINDS(GPU_MEMSET))
-#define CALL_KINDS (KINDS(RUNTIME) | KINDS(DRIVER) | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
+#define CALL_KINDS   (KINDS(RUNTIME) | KINDS(DRIVER) | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
 
-static const char *const device_order[] = {
-    "External id", "queued", "device", "fromDevice", "inDevice", "toDevice", "fromContext",
-    "inContext", "toContext", "context", "stream", "correlation", "bytes",
-    "memory bandwidth (GB/s)", "registers per thread", "shared memory", "blocks per SM",
-    "warps per SM", "grid", "block", "est. achieved occupancy %", "occupancy", "graph id",
-    "graph node id", "priority", "channel", "channel_type"};
-static const char *const call_order[] = {
-    "External id", "cbid", "cuda_sync_kind", "event_id", "wait_on_stream",
-    "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id", "stream", "correlation",
-    "device", "context"};
+static const char *const device_order[] = {"External id",
+                                           "queued",
+                                           "device",
+                                           "fromDevice",
+                                           "inDevice",
+                                           "toDevice",
+                                           "fromContext",
+                                           "inContext",
+                                           "toContext",
+                                           "context",
+                                           "stream",
+                                           "correlation",
+                                           "bytes",
+                                           "memory bandwidth (GB/s)",
+                                           "registers per thread",
+                                           "shared memory",
+                                           "blocks per SM",
+                                           "warps per SM",
+                                           "grid",
+                                           "block",
+                                           "est. achieved occupancy %",
+                                           "occupancy",
+                                           "graph id",
+                                           "graph node id",
+                                           "priority",
+                                           "channel",
+                                           "channel_type"};
+static const char *const call_order[] = {"External id",
+                                         "cbid",
+                                         "cuda_sync_kind",
+                                         "event_id",
+                                         "wait_on_stream",
+                                         "wait_on_cuda_event_record_corr_id",
+                                         "wait_on_cuda_event_id",
+                                         "stream",
+                                         "correlation",
+                                         "device",
+                                         "context"};
 static const char *const plain_order[] = {"External id"};
 #define MAX_RANKS 32
 
@@ -464,8 +492,7 @@ char *ke_put_args(ke_chrome *c, char *out, const kt_block *b, uint32_t i)
     if (!columns && !bytes)
         return out;
     bool ordered = KINETO_KIND_BIT(b->kind[i]) & (DEVICE_KINDS | CALL_KINDS);
-    if (KINETO_LIKELY(!ordered && bytes <= KE_FAST_ARGS &&
-                      kt_args_form_of(b, i) != KT_ARGS_JSON)) {
+    if (KINETO_LIKELY(!ordered && bytes <= KE_FAST_ARGS && kt_args_form_of(b, i) != KT_ARGS_JSON)) {
         char *end = put_fast(c, out, b, i, columns);
         if (KINETO_LIKELY(end != NULL))
             return end;

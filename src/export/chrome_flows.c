@@ -72,8 +72,7 @@ static char *put_name(char *out, uint32_t type)
     return out;
 }
 
-char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place,
-                   int64_t start_ns)
+char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place, int64_t start_ns)
 {
     if (!(c->flow_rows[row / 64] >> row % 64 & 1))
         return out;

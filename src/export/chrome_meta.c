@@ -4,9 +4,9 @@
 
 #include "trace/json_text.h"
 
-#define SHIFT_HOST (INT64_C(1) << 32)
-#define SHIFT_DEVICE (INT64_C(1) << 31)
-#define SHIFT_LANE (INT64_C(1) << 32)
+#define SHIFT_HOST        (INT64_C(1) << 32)
+#define SHIFT_DEVICE      (INT64_C(1) << 31)
+#define SHIFT_LANE        (INT64_C(1) << 32)
 #define DEVICE_SORT_INDEX 5000000
 /* Traces that were taken within the same three months get the same base, as with Kineto, so that
  * those of many hosts can be laid over each other; and ts fits a double exactly. */
@@ -58,8 +58,7 @@ static bool plan_pids(ke_chrome *c)
             continue;
         kineto_string name = kt_process_text_of(c->trace, i % count);
         int64_t pid =
-            name.data ? 0
-                      : claim(&taken, 0, p.pid, p.is_device ? SHIFT_DEVICE : SHIFT_HOST, &ok);
+            name.data ? 0 : claim(&taken, 0, p.pid, p.is_device ? SHIFT_DEVICE : SHIFT_HOST, &ok);
         size_t size = format_id(text, name, pid, 0, &c->replaced);
         char *copy = kb_arena_copy(&c->arena, text, size);
         ok = ok && copy;
@@ -117,8 +116,8 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
             number = claim(taken, 1 + (uint64_t)track->view.process, number, SHIFT_LANE, &ok);
         track->tids[lane] = number;
         size_t size = format_id(tid, text, number, lane, &c->replaced);
-        ok = ok && make_place(c, &track->places[lane], track->view.process,
-                              (kineto_string){tid, size});
+        ok = ok &&
+             make_place(c, &track->places[lane], track->view.process, (kineto_string){tid, size});
     }
     return ok;
 }
@@ -139,9 +138,9 @@ static void plan_base(ke_chrome *c)
 /* Keys of the header that are taken: ours before any of the program's. */
 static bool take_own_keys(ke_chrome *c)
 {
-    static const char *const own[] = {"schemaVersion", "deviceProperties", "displayTimeUnit",
-                                      "baseTimeNanoseconds", "traceEvents", "ckineto",
-                                      "traceName"};
+    static const char *const own[] = {
+        "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds",
+        "traceEvents",   "ckineto",          "traceName"};
     for (size_t i = 0; i < KB_COUNT(own); i++)
         if (!kb_map_insert(&c->header_keys, kb_hash(own[i], strlen(own[i])), 1, NULL))
             return false;

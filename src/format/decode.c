@@ -34,7 +34,8 @@ typedef struct decoder {
     uint64_t stale_end;
     uint32_t top; /* one more than the deepest open range */
     bool any_stale;
-    bool bad; /* the record at hand is malformed */
+    bool bad;       /* the record at hand is malformed */
+    kf_event range; /* the last one: what does not change stays filled in */
     open_range open[KF_MAX_DEPTH];
 } decoder;
 
@@ -67,15 +68,17 @@ static void range_clear(open_range *r)
 
 static kineto_status range_emit(decoder *d, open_range *r, uint64_t end, uint32_t flags)
 {
-    kf_event e = event_at(d, KF_FORM_RANGE, r->ticks, end);
-    kf_event_set_parts(&e, &r->parts);
-    e.flags |= flags;
-    e.more_args = r->more.data;
-    e.more_count = (uint32_t)r->more.count;
-    e.flows = r->flows.data;
-    e.flow_count = (uint32_t)r->flows.count;
+    kf_event *e = &d->range;
+    e->flags = flags;
+    e->start = r->ticks;
+    e->end = KB_MAX(r->ticks, end);
+    kf_event_set_parts(e, &r->parts);
+    e->more_args = r->more.data;
+    e->more_count = (uint32_t)r->more.count;
+    e->flows = r->flows.data;
+    e->flow_count = (uint32_t)r->flows.count;
     d->result->open_ranges += (flags & KF_EVENT_OPEN_END) != 0;
-    kineto_status status = emit(d, &e);
+    kineto_status status = emit(d, e);
     range_clear(r);
     return status;
 }
@@ -124,16 +127,14 @@ static kineto_status malformed(decoder *d)
 static kineto_status on_begin(decoder *d, const uint64_t *record, uint32_t words)
 {
     uint32_t depth = kf_header_aux(record[0]) & 0xff;
-    kf_parts_view parts;
-    if (!kf_parts_parse(&d->sites, record, words, 2, &parts))
-        return malformed(d);
     kineto_status status = KINETO_OK;
     if (KINETO_UNLIKELY(d->top > depth)) /* their ends are missing */
         status = close_from(d, depth, record[1], KF_EVENT_OPEN_END);
     open_range *r = &d->open[depth];
+    if (!kf_parts_read(&d->sites, record, words, 2, &r->parts))
+        return malformed(d);
     r->ticks = record[1];
     r->record = record;
-    r->parts = parts;
     r->present = true;
     d->top = depth + 1;
     return status;
@@ -369,6 +370,7 @@ static void begin_segment(decoder *d, const kf_segment *s, const uint64_t *recor
     d->pid = (uint32_t)record[2];
     d->tid = (uint32_t)(record[2] >> 32);
     d->process = (uint32_t)record[3];
+    d->range = event_at(d, KF_FORM_RANGE, 0, 0);
     see_ticks(d, record[1]);
     if (d->result->first_ticks == 0 || record[1] < d->result->first_ticks)
         d->result->first_ticks = record[1];

@@ -43,7 +43,8 @@ typedef struct kf_segment {
 } kf_segment;
 typedef KB_VEC(kf_segment) kf_segments;
 /** Shortest valid length of a record of this type; 0: no such type. */
-uint32_t kf_min_words(uint32_t type);
+extern const uint8_t kf_min_words_of[64];
+KB_INLINE uint32_t kf_min_words(uint32_t type) { return kf_min_words_of[type & 63]; }
 /** Find the segments of all chunks, ordered by (cursor, seq), each once. */
 kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_result *result,
                       kineto_error *err);
@@ -60,6 +61,21 @@ typedef struct kf_parts_view {
 /** Parse a record whose parts start at word `first`; false if they are inconsistent. */
 bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uint32_t first,
                     kf_parts_view *out);
+/** Same; the two most frequent cases in place. */
+KB_INLINE bool kf_parts_read(kf_sites *sites, const uint64_t *record, uint32_t words,
+                             uint32_t first, kf_parts_view *out)
+{
+    uint32_t props = kf_header_aux(record[0]) >> 8;
+    const kf_site *site = kf_site_of(sites, kf_header_id(record[0]));
+    bool fixed = props == KF_PROP_ARGS && site->fixed_args && words > first;
+    if (props != 0 && !fixed)
+        return kf_parts_parse(sites, record, words, first, out);
+    *out = (kf_parts_view){.site = site, .name = site->name};
+    if (!fixed)
+        return words == first;
+    out->args = (kf_args){record + first, words - first, site};
+    return words - first == site->arg_count;
+}
 void kf_event_set_parts(kf_event *event, const kf_parts_view *parts);
 
 /* One end of an asynchronous range; they are joined when all are known. */

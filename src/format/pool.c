@@ -211,9 +211,49 @@ static uint32_t claim_from_map(const kf_pool *pool, uint64_t *map, uint64_t owne
 
 static bool is_event(uint32_t type)
 {
-    const uint32_t events = 1u << KF_BEGIN | 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN |
-                            1u << KF_COUNTER | 1u << KF_MEMORY | 1u << KF_DEVICE;
+    const uint32_t events = 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER |
+                            1u << KF_MEMORY | 1u << KF_DEVICE;
     return type < KF_TYPE_COUNT && (events >> type & 1);
+}
+
+/* Ranges that are open at one place of a chunk: a bit per depth. */
+typedef struct open_set {
+    uint64_t bits[KF_MAX_DEPTH / 64];
+} open_set;
+
+/* Close what is open from `depth` inwards. Returns how many that were. */
+static uint32_t open_set_close(open_set *open, uint32_t depth)
+{
+    uint32_t closed = 0;
+    for (uint32_t i = depth / 64; i < KB_COUNT(open->bits); i++) {
+        uint64_t mask = i == depth / 64 ? ~UINT64_C(0) << depth % 64 : ~UINT64_C(0);
+        closed += (uint32_t)__builtin_popcountll(open->bits[i] & mask);
+        open->bits[i] &= ~mask;
+    }
+    return closed;
+}
+
+/* Events that go with a record. A range goes where it ends: until then it lives on as a copy in the
+ * next chunk. */
+static uint32_t events_of(open_set *open, uint64_t header)
+{
+    uint32_t aux = kf_header_aux(header), closed;
+    switch (kf_header_type(header)) {
+    case KF_KEYFRAME:
+        *open = (open_set){{0}};
+        return 0;
+    case KF_BEGIN:
+    case KF_REOPEN:
+        closed = open_set_close(open, aux & 0xff);
+        open->bits[(aux & 0xff) / 64] |= UINT64_C(1) << (aux & 0xff) % 64;
+        return closed;
+    case KF_END:
+        return open_set_close(open, (uint32_t)(header >> 6 & 1023));
+    case KF_THREAD_EXIT:
+        return open_set_close(open, 0);
+    default:
+        return is_event(kf_header_type(header));
+    }
 }
 
 /* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
@@ -221,6 +261,7 @@ static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
 {
     const uint64_t *chunk = kf_pool_chunk(pool, index);
     uint64_t evicted[KF_MAX_SOURCES] = {0};
+    open_set open = {{0}};
     uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
     for (uint32_t at = 0; at < end;) {
         uint64_t header = chunk[at];
@@ -229,12 +270,20 @@ static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
             break;
         bool device = type == KF_DEVICE && words > 5 && at + words <= end;
         uint32_t source = device ? (uint32_t)(chunk[at + 5] >> 48 & 0xff) : KF_SOURCE_API;
-        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] += is_event(type);
+        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] += events_of(&open, header);
         at += words;
     }
     for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
         if (evicted[s])
             kb_add_relaxed(&pool->control->counters[s][KF_REASON_EVICTED], evicted[s]);
+}
+
+/* What a chunk held is gone: who reads the rest knows from when on it is complete. */
+static void forget(const kf_pool *pool, uint64_t last_ticks)
+{
+    uint64_t *forgotten = &pool->control->forgotten_ticks, known = kb_load_relaxed(forgotten);
+    while (known < last_ticks && !kb_cas_acqrel(forgotten, &known, last_ticks))
+        ;
 }
 
 static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
@@ -247,9 +296,11 @@ static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
         !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
         return false;
     kb_exchange_acqrel(&d->owner, owner);
-    count_evicted(pool, index, d->used);
+    uint32_t used = kb_load_relaxed(&d->used);
+    count_evicted(pool, index, used);
+    forget(pool, kb_load_relaxed(&d->last_ticks));
     begin_contents(d);
-    clear_words(pool, index, d->used);
+    clear_words(pool, index, used);
     return true;
 }
 
@@ -323,6 +374,7 @@ void kf_chunk_free(const kf_pool *pool, uint32_t index)
         return;
     /* The one who wrote a LIVE chunk died without saying how far it came. */
     bool known = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
+    forget(pool, known ? kb_load_relaxed(&d->last_ticks) : kb_ticks(pool->control->ticks_clock));
     begin_contents(d);
     clear_words(pool, index, known ? kb_load_relaxed(&d->used) : KF_CHUNK_WORDS);
     kb_store_relaxed(&d->used, 0);
@@ -400,6 +452,7 @@ static void release_window(kf_window *w)
 {
     kb_store_relaxed(&w->kinds, 0);
     kb_store_relaxed(&w->owner_pid, 0);
+    kb_store_relaxed(&w->keep_newest, 0);
     kb_store_release(&w->state, KF_WINDOW_FREE);
 }
 

@@ -2,20 +2,16 @@
  * everything that was recorded. */
 #include "format/decode.h"
 
-uint32_t kf_min_words(uint32_t type)
-{
-    static const uint8_t words[KF_TYPE_COUNT] = {
-        [KF_PAD] = 1,         [KF_KEYFRAME] = KF_KEYFRAME_WORDS,
-        [KF_BEGIN] = 2,       [KF_REOPEN] = 2,
-        [KF_END] = 1,         [KF_INSTANT] = 2,
-        [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3,
-        [KF_COUNTER] = 2,     [KF_ARGS] = 2,
-        [KF_FLOW] = 3,        [KF_MEMORY] = 7,
-        [KF_DEVICE] = 6,      [KF_CLOCK_SAMPLE] = 4,
-        [KF_THREAD_NAME] = 2, [KF_THREAD_EXIT] = 2,
-    };
-    return type < KF_TYPE_COUNT ? words[type] : 0;
-}
+const uint8_t kf_min_words_of[64] = {
+    [KF_PAD] = 1,         [KF_KEYFRAME] = KF_KEYFRAME_WORDS,
+    [KF_BEGIN] = 2,       [KF_REOPEN] = 2,
+    [KF_END] = 1,         [KF_INSTANT] = 2,
+    [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3,
+    [KF_COUNTER] = 2,     [KF_ARGS] = 2,
+    [KF_FLOW] = 3,        [KF_MEMORY] = 7,
+    [KF_DEVICE] = 6,      [KF_CLOCK_SAMPLE] = 4,
+    [KF_THREAD_NAME] = 2, [KF_THREAD_EXIT] = 2,
+};
 
 static kf_segment *last_of(kf_segments *segments, size_t first)
 {

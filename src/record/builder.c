@@ -13,13 +13,15 @@ static int refuse(const kr_builder *b, kf_reason reason)
 /* ---- writing one event ----------------------------------------------------------------------- */
 
 #define KR_DEVICE_WORDS 6u
+#define KR_LAST_CLOCK   15
 
 static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
 {
     uint32_t words = KR_DEVICE_WORDS + (p->external_id ? 1 : 0) + p->loose_words;
-    uint64_t *at = kr_room(c, words), *out = at + KR_DEVICE_WORDS;
+    uint64_t *at = kr_room(c, words);
     if (!at)
         return false;
+    uint64_t *out = at + KR_DEVICE_WORDS;
     uint32_t props =
         (p->external_id ? KF_DEVICE_EXTERNAL : 0) | (p->loose_words ? KF_DEVICE_LOOSE : 0);
     at[1] = (uint64_t)p->start;
@@ -130,13 +132,14 @@ static int emit(handle *b, const KinetoPlugin_Activity *a)
 {
     if (!b || !kb_load_acquire(&b->open))
         return 1;
-    if (!a || !KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, pMetadata))
+    if (!a || !KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, pMetadata) || a->clock < 0 ||
+        a->clock > KR_LAST_CLOCK)
         return refuse(b, KF_REASON_BAD_EVENT);
     kb_store_relaxed(&b->live, 1u);
     kr_pending p;
     if (!event_accept(b, &a->event, &p))
         return 1;
-    p.clock = (uint32_t)a->clock & 15;
+    p.clock = (uint32_t)a->clock;
     p.external_id = a->externalId;
     p.flow_type = (uint32_t)a->flowType;
     p.flow_id = a->flowId;
@@ -330,28 +333,58 @@ static int add_device_properties(handle *b, int64_t device, const KinetoPlugin_M
     return result;
 }
 
+/* Numbers of this process: clocks are told apart by (process, number). A profiler that announces
+ * its clock in every session gets the same number; a fork's child has to say it again. */
+typedef struct kr_clock {
+    uint32_t source, process;
+    bool taken;
+    char name[47]; /* what tells them apart: its beginning */
+} kr_clock;
+
+/* Its number, KR_LAST_CLOCK + 1 when there is none left. */
+static uint32_t clock_find(const kr_clock *clocks, uint32_t source, const char *name)
+{
+    uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
+    while (n <= KR_LAST_CLOCK && clocks[n].taken &&
+           (clocks[n].source != source ||
+            strncmp(clocks[n].name, name, sizeof clocks[n].name - 1) != 0))
+        n++;
+    return n;
+}
+
+static int clock_announce(kr_builder *b, kr_clock *clock, uint32_t number, const char *name)
+{
+    kf_clock_entry entry = {kineto_rt_process(), number};
+    uint32_t size = (uint32_t)strlen(name);
+    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
+    if (clock->taken && clock->process == entry.process)
+        return 0;
+    if (dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
+        return 1;
+    *clock = (kr_clock){.source = b->source, .process = entry.process, .taken = true};
+    memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
+    return 0;
+}
+
 static int register_clock(handle *b, const char *name, int32_t *clock)
 {
-    static uint32_t count; /* of this process: clocks are told apart by (process, number) */
-    if (!b || !clock || !kb_load_acquire(&b->open))
+    static kr_clock clocks[KR_LAST_CLOCK + 1];
+    static kb_lock lock;
+    if (!b || !clock || !kb_load_acquire(&b->open) || !kr_lock_take(&lock))
         return 1;
-    uint32_t number = KINETO_PLUGIN_CLOCK_DEVICE + kb_add_relaxed(&count, 1);
-    if (number > 15) {
-        kb_store_relaxed(&count, 15 - KINETO_PLUGIN_CLOCK_DEVICE + 1);
-        return 1;
-    }
-    kf_clock_entry entry = {kineto_rt_process(), number};
-    kineto_string s = kb_string(name);
-    uint32_t size = (uint32_t)s.size;
-    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {s.data, size}};
-    *clock = (int32_t)number;
-    return dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts));
+    const char *text = name ? name : "";
+    uint32_t number = clock_find(clocks, b->source, text);
+    int result = number > KR_LAST_CLOCK || clock_announce(b, &clocks[number], number, text);
+    if (!result)
+        *clock = (int32_t)number;
+    kb_lock_drop(&lock);
+    return result;
 }
 
 static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint64_t before,
                             uint64_t after)
 {
-    if (!b || clock < KINETO_PLUGIN_CLOCK_DEVICE || clock > 15 || !kb_load_acquire(&b->open))
+    if (!b || clock < KINETO_PLUGIN_CLOCK_DEVICE || clock > KR_LAST_CLOCK || !kb_load_acquire(&b->open))
         return 1;
     kr_cursor *c = kr_cursor_enter();
     uint64_t *at = c ? kr_room(c, 4) : NULL;

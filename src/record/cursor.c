@@ -197,6 +197,13 @@ static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
     return false;
 }
 
+/* Changes when chunks are given back or the rules of the buffer change. */
+static uint64_t room_key(const kf_control *control)
+{
+    return kb_load_relaxed(&control->forgotten_ticks) + kb_load_relaxed(&control->chunk_limit) +
+           ((uint64_t)kb_load_relaxed(&control->full_policy) << 63);
+}
+
 bool kr_cursor_refill(kr_cursor *c, uint32_t words)
 {
     const kf_pool *pool = kr_pool_get();
@@ -204,12 +211,14 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
         return false;
     if (c->serial == 0)
         c->serial = kb_add_relaxed(&pool->control->cursor_serial, 1) + 1;
-    if (c->skip) {
+    uint64_t key = room_key(pool->control);
+    if (c->skip && c->skip_while == key) {
         c->skip--;
     } else {
         if (chunk_change(c, pool, words))
             return true;
         c->skip = 16;
+        c->skip_while = key;
     }
     kr_count(c->source, KF_REASON_NO_ROOM, 1);
     return false;

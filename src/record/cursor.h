@@ -25,6 +25,7 @@ typedef struct kr_cursor {
     uint8_t is_second;
     uint32_t chunk;
     uint32_t skip;   /* attempts to drop before a claim is tried again */
+    uint64_t skip_while; /* room_key() then: when it changes there may be room at once */
     uint32_t source; /* whose loss it is when there is no room */
     uint32_t pid, tid;
     uint32_t serial, seq; /* identity in the pool; serial 0: none yet */

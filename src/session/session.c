@@ -77,6 +77,8 @@ static kineto_status pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_
     uint32_t have = kb_load_acquire(&control->chunk_limit);
     if (want > have) {
         kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
+        if (want > kb_load_relaxed(&control->chunk_high))
+            kb_store_release(&control->chunk_high, (uint32_t)want);
         kb_store_release(&control->chunk_limit, (uint32_t)want);
     }
     return KINETO_OK;
@@ -91,6 +93,12 @@ static kineto_status pool_ready(size_t buffer_bytes, kineto_error *err)
     if (status == KINETO_OK && !pool->control->external)
         status = pool_grow(pool, buffer_bytes, err);
     return status;
+}
+
+/* Threads keep their chunks when the limit sinks: all that may hold records. */
+static uint32_t chunks_in_use(const kf_pool *pool)
+{
+    return KB_MIN(kb_load_acquire(&pool->control->chunk_high), pool->chunk_count);
 }
 
 /* ---- giving chunks back ---------------------------------------------------------------------- */
@@ -109,11 +117,8 @@ static uint64_t wanted_from(void)
 static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
 {
     uint32_t state = kb_load_acquire(&d->state);
-    if (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL)
-        return kb_load_relaxed(&d->last_ticks) < from;
-    uint32_t pid = (uint32_t)(kb_load_relaxed(&d->owner) >> 32);
-    return state == KF_CHUNK_LIVE && from == UINT64_MAX && pid != kb_os_pid() &&
-           !kb_os_alive(pid, kb_os_start_time(pid));
+    return (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL) &&
+           kb_load_relaxed(&d->last_ticks) < from;
 }
 
 /* Windows of other processes (a fork's child may have sessions of its own on the shared pool). */
@@ -122,7 +127,7 @@ static bool others_record(const kf_control *control)
     uint32_t self = kb_os_pid();
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
         if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
-            control->windows[i].owner_pid != self)
+            kb_load_relaxed(&control->windows[i].owner_pid) != self)
             return true;
     return false;
 }
@@ -132,12 +137,9 @@ static void chunks_release(const kf_pool *pool)
     uint64_t from = wanted_from();
     if (pool->control->external || others_record(pool->control))
         return;
-    for (uint32_t i = 0; i < pool->chunk_count; i++) {
+    for (uint32_t i = 0; i < chunks_in_use(pool); i++) {
         kf_descriptor *d = &pool->descriptors[i];
-        if (i >= kb_load_relaxed(&pool->control->chunk_limit) &&
-            kb_load_relaxed(&d->state) == KF_CHUNK_FREE)
-            break;
-        if (kb_load_relaxed(&d->state) != KF_CHUNK_FREE && chunk_is_spent(d, from))
+        if (chunk_is_spent(d, from))
             kf_chunk_free(pool, i);
     }
 }
@@ -150,27 +152,56 @@ static void memory_release(const kf_pool *pool)
     if (sessions || control->external || control->collector_pid != kb_os_pid() ||
         others_record(control))
         return;
-    uint32_t limit = kb_exchange_acqrel(&control->chunk_limit, 0u);
-    for (uint32_t i = 0; i < limit; i++)
-        if (kf_chunk_hold(pool, i)) {
-            (void)madvise(kf_pool_chunk(pool, i), KF_CHUNK_BYTES, MADV_REMOVE);
-            kf_chunk_unhold(pool, i);
-        }
+    kb_store_release(&control->chunk_limit, 0u);
+    uint32_t count = chunks_in_use(pool), high = 0;
+    for (uint32_t first = 0, i = 0; first < count; first = ++i) {
+        while (i < count && kf_chunk_hold(pool, i))
+            i++;
+        if (i > first)
+            (void)madvise(kf_pool_chunk(pool, first), (size_t)(i - first) * KF_CHUNK_BYTES,
+                          MADV_REMOVE);
+        for (uint32_t held = first; held < i; held++)
+            kf_chunk_unhold(pool, held);
+        if (i < count)
+            high = i + 1;
+    }
+    kb_store_release(&control->chunk_high, high);
+}
+
+/* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
+ * the chunk is decides who may seal it. */
+static void chunks_of_the_dead(const kf_pool *pool)
+{
+    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    if (pool->control->external)
+        return;
+    for (uint32_t i = 0; i < chunks_in_use(pool); i++) {
+        kf_descriptor *d = &pool->descriptors[i];
+        uint64_t owner = kb_load_acquire(&d->owner);
+        uint32_t pid = (uint32_t)(owner >> 32);
+        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self >> 32 ||
+            kb_os_alive(pid, kb_os_start_time(pid)) || !kb_cas_acqrel(&d->owner, &owner, self))
+            continue;
+        kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
+                      kb_ticks(pool->control->ticks_clock));
+    }
 }
 
 /* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
- * may want. */
+ * may want. Sessions of all processes that share the pool count. */
 static void retention_update(kf_control *control)
 {
     uint64_t protect = 0;
     uint32_t policy = KF_FULL_DROP;
-    for (const kineto_session *s = sessions; s; s = s->next) {
-        if (!recording(s))
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        const kf_window *w = &control->windows[i];
+        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
             continue;
-        if (s->options.retention == KINETO_RETAIN_NEWEST)
+        uint64_t start = kb_load_relaxed(&w->start_ticks);
+        if (kb_load_relaxed(&w->keep_newest))
             policy = KF_FULL_RING;
-        else if (!protect || s->start_ticks < protect)
-            protect = s->start_ticks;
+        else if (!protect || start < protect)
+            protect = start;
     }
     if (control->external)
         return;
@@ -179,6 +210,19 @@ static void retention_update(kf_control *control)
 }
 
 /* ---- reading what was recorded --------------------------------------------------------------- */
+
+/* Words that others may be writing. Whether what was read belongs together is for the caller to
+ * find out afterwards; the sanitizer cannot know that he does. */
+#if defined(__SANITIZE_THREAD__)
+__attribute__((no_sanitize("thread")))
+#endif
+static void words_read(void *to, const void *from, size_t count)
+{
+    uint64_t *out = to;
+    const uint64_t *in = from;
+    for (size_t i = 0; i < count; i++)
+        out[i] = kb_load_relaxed(&in[i]);
+}
 
 /* Chunks of our own pool, read where they lie; a chunk that is overwritten meanwhile reads as
  * empty. */
@@ -201,7 +245,7 @@ static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words
         r->serials[index] = serial + 1;
     const uint64_t *chunk = kf_pool_chunk(r->pool, index);
     uint32_t count = ks_committed_words(chunk, KF_CHUNK_WORDS);
-    memcpy(r->buffer, chunk, (size_t)count * 8);
+    words_read(r->buffer, chunk, count);
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
         *words = count;
@@ -217,13 +261,14 @@ static void counters_since(const kineto_session *s, kf_control *control)
 }
 
 static kineto_status build_from_pool(const kineto_session *s, const kf_pool *pool,
-                                     const kt_build_options *options, kineto_trace **out,
+                                     const kt_build_options *common, kineto_trace **out,
                                      kineto_error *err)
 {
     kineto_status status;
+    kt_build_options options = *common;
     pool_reader *reader = calloc(1, sizeof *reader);
-    kf_control *control = malloc(sizeof *control);
-    uint32_t chunks = KB_MIN(kb_load_acquire(&pool->control->chunk_limit), pool->chunk_count);
+    kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
+    uint32_t chunks = chunks_in_use(pool);
     uint32_t *serials = calloc(KB_MAX(chunks, 1u), sizeof *serials);
     if (!reader || !control || !serials) {
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
@@ -231,7 +276,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     }
     reader->pool = pool;
     reader->serials = serials;
-    memcpy(control, pool->control, sizeof *control);
+    words_read(control, pool->control, sizeof *control / sizeof(uint64_t));
     counters_since(s, control);
     uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
     kf_input input = {.dictionary = pool->dictionary,
@@ -239,7 +284,8 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
                       .chunk_count = chunks,
                       .get = reader_get,
                       .context = reader};
-    status = kt_build(&input, control, options, out, err);
+    options.complete_from = control->forgotten_ticks;
+    status = kt_build(&input, control, &options, out, err);
 done:
     free(serials);
     free(control);
@@ -355,9 +401,13 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     lock();
     s->pid = kb_os_pid();
     s->tid = kb_os_tid();
+    chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_now(control);
-    memcpy(s->counters, control->counters, sizeof s->counters);
+    words_read(s->counters, control->counters, sizeof s->counters / sizeof(uint64_t));
     s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
+    bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
+    if (s->slot != UINT32_MAX)
+        kb_store_relaxed(&control->windows[s->slot].keep_newest, newest);
     if (s->slot == UINT32_MAX)
         status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
                          KF_MAX_WINDOWS);
@@ -377,15 +427,21 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     if (!recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     const kf_pool *pool = kineto_rt_pool();
-    uint64_t end = snapshot_now(pool->control);
-    kf_window_close(pool->control, s->slot, end);
-    if (kb_load_acquire(&pool->control->gate))
+    kf_control *control = pool->control;
+    lock();
+    uint64_t end = snapshot_now(control);
+    unlock();
+    /* The window closes when its trace is built: until then nobody may give its chunks away. */
+    kf_window_set_kinds(control, s->slot, 0);
+    if (kb_load_acquire(&control->gate))
         kineto_rt_profilers_collect(); /* somebody else goes on: only hand over what is there */
     kineto_rt_profilers_update();
     lock();
     kineto_status status = out ? build(s, end, out, err) : KINETO_OK;
+    kf_window_close(control, s->slot, end);
     s->slot = UINT32_MAX;
-    retention_update(pool->control);
+    retention_update(control);
+    chunks_of_the_dead(pool);
     chunks_release(pool);
     unlock();
     return status;
@@ -399,8 +455,9 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     if (!recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kineto_rt_profilers_collect();
-    uint64_t now = snapshot_now(kineto_rt_pool()->control);
     lock();
+    chunks_of_the_dead(kineto_rt_pool());
+    uint64_t now = snapshot_now(kineto_rt_pool()->control);
     kineto_status status = build(s, now, out, err);
     unlock();
     return status;

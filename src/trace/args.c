@@ -222,8 +222,7 @@ bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32
     if (kb_string_equal(key, kb_string("started")))
         return is_false && (flags & KINETO_ACTIVITY_OPEN_START);
     if (kb_string_equal(key, kb_string("arguments lost")))
-        return kb_string_equal(raw_value, kb_string("true")) &&
-               (flags & KINETO_ACTIVITY_ARGS_LOST);
+        return kb_string_equal(raw_value, kb_string("true")) && (flags & KINETO_ACTIVITY_ARGS_LOST);
     return false;
 }
 

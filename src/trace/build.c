@@ -24,6 +24,8 @@ static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     const kt_build_options *o = &s->options;
     uint64_t start = e->start, end = e->end, window_end = o->end_ticks ? o->end_ticks : UINT64_MAX;
+    if ((e->flags & KF_EVENT_STILL_OPEN) && e->form == KF_FORM_ASYNC && start <= o->complete_from)
+        return false; /* it may have ended: elsewhere, in what is gone */
     if ((e->flags & KF_EVENT_STILL_OPEN) && o->clip_open && o->end_ticks)
         end = KB_MAX(end, window_end);
     if ((e->flags & KF_EVENT_OPEN_START) && e->form == KF_FORM_ASYNC && o->start_ticks)

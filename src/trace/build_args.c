@@ -197,6 +197,31 @@ const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
     return known;
 }
 
+/* Single words, one after the other: the common case, packed in place. */
+static void put_fixed_args(kt_build_state *s, const kf_args *args, const uint32_t *keys)
+{
+    enum { PACKED_BYTES = KT_ARG_HEAD + sizeof(uint64_t) };
+    kt_builder *b = s->b;
+    uint32_t count = KB_MIN(args->site->arg_count, args->word_count);
+    if (!kb_vec_reserve(&b->staged, b->staged.count + count * (size_t)PACKED_BYTES)) {
+        s->out_of_memory = true;
+        return;
+    }
+    uint8_t *at = b->staged.data + b->staged.count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t type = args->site->arg_types[i];
+        uint64_t word = type == KINETO_ARG_BOOL ? args->words[i] != 0 : args->words[i];
+        if (keys[i] == KT_NONE)
+            continue;
+        memcpy(at, &keys[i], sizeof keys[i]);
+        at[4] = type;
+        memcpy(at + KT_ARG_HEAD, &word, sizeof word);
+        at += PACKED_BYTES;
+    }
+    b->staged.count = (size_t)(at - b->staged.data);
+    b->staged_form = KT_ARGS_PACKED;
+}
+
 /* `check`: other args of the row may have the same keys; the first one stays. */
 static void put_site_args(kt_build_state *s, const kf_args *args, bool check, uint32_t *flags)
 {
@@ -205,6 +230,10 @@ static void put_site_args(kt_build_state *s, const kf_args *args, bool check, ui
     kf_arg arg;
     if (!site) {
         s->out_of_memory = true;
+        return;
+    }
+    if (args->site->fixed_args && !check) {
+        put_fixed_args(s, args, site->keys);
         return;
     }
     kf_args_begin(&it, args, s->input);

@@ -29,7 +29,6 @@ void kt_builder_destroy(kt_builder *b)
     kb_map_free(&b->tracks);
     kb_map_free(&b->categories);
     kb_map_free(&b->metadata);
-    kb_map_free(&b->ledger);
     kb_vec_free(&b->staged);
     kb_vec_free(&b->flow_ends);
     free(b);
@@ -142,10 +141,10 @@ uint32_t kt_track_text(kt_builder *b, uint32_t process, kineto_string text)
 {
     uint32_t id = kt_string(b, text);
     return kt_track_intern(b, &(kt_track_row){.process = process,
-                                           .type = KINETO_TRACK_OTHER,
-                                           .id = INT64_MIN + (int64_t)id,
-                                           .text = id,
-                                           .name = id});
+                                              .type = KINETO_TRACK_OTHER,
+                                              .id = INT64_MIN + (int64_t)id,
+                                              .text = id,
+                                              .name = id});
 }
 
 void kt_track_set(kt_builder *b, uint32_t track, kineto_string name, int64_t sort_index)

@@ -78,9 +78,9 @@ static kineto_status gunzip(const bytes *in, const char *path, bytes *out, kinet
         if (result == Z_STREAM_END && at < in->count)
             result = inflateReset(&z);
         else if (result != Z_OK && result != Z_STREAM_END)
-            status = broken(err, path,
-                            result == Z_BUF_ERROR ? "the gzip data ends early" : "bad gzip data",
-                            at);
+            status =
+                broken(err, path,
+                       result == Z_BUF_ERROR ? "the gzip data ends early" : "bad gzip data", at);
     }
     inflateEnd(&z);
     return status;

@@ -10,8 +10,7 @@ static bool wrong(kt_scan *s, const char *problem)
 
 static void skip_space(kt_scan *s)
 {
-    while (s->at < s->end &&
-           (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
         s->at++;
 }
 

@@ -9,10 +9,10 @@
 #include "trace/model.h"
 
 #define NO_POSITION SIZE_MAX
-#define EMPTY INT64_MAX /* ceiling of an empty lane */
+#define EMPTY       INT64_MAX /* ceiling of an empty lane */
 
 typedef struct lanes {
-    uint32_t capacity; /* leaves, a power of two */
+    uint32_t capacity;         /* leaves, a power of two */
     int64_t *lowest, *highest; /* 2 * capacity nodes, the root is 1 */
     size_t *top;               /* by lane: position of the innermost running row */
     size_t *below;             /* by position: what it was pushed onto */

@@ -46,6 +46,17 @@ static kineto_string text_of(kt_reader *r, kineto_string raw)
     return kb_intern_get(&r->b->trace->strings, kt_read_string(r, raw));
 }
 
+/* As kt_track_text, but counters and asynchronous ranges stay what they are. */
+static uint32_t text_track(kt_reader *r, uint32_t process, kineto_track_type type, uint32_t text)
+{
+    return kt_track_intern(
+        r->b, &(kt_track_row){.process = process,
+                              .type = type == KINETO_TRACK_THREAD ? KINETO_TRACK_OTHER : type,
+                              .id = INT64_MIN + (int64_t)text,
+                              .name = text,
+                              .text = text});
+}
+
 static kineto_status track_of(kt_reader *r, const event *e, kineto_track_type type,
                               uint32_t *process, uint32_t *track)
 {
@@ -61,7 +72,7 @@ static kineto_status track_of(kt_reader *r, const event *e, kineto_track_type ty
     if (number_of(tid, &number))
         *track = kt_track(r->b, *process, type, number);
     else if (kt_json_is_string(tid))
-        *track = kt_track_text(r->b, *process, text_of(r, tid));
+        *track = text_track(r, *process, type, kt_read_string(r, tid));
     else
         return kt_read_fail(r, tid.data, "\"pid\" and \"tid\" must be integers or short texts");
     return KINETO_OK;
@@ -96,7 +107,10 @@ static uint64_t id_of(const event *e)
 
 /* ---- args -------------------------------------------------------------------------------------- */
 
-static bool is(kineto_string raw, const char *text) { return kb_string_equal(raw, kb_string(text)); }
+static bool is(kineto_string raw, const char *text)
+{
+    return kb_string_equal(raw, kb_string(text));
+}
 
 /* Columns and flags out of the args; *others: is there anything else in them? */
 static void read_args(kt_reader *r, kineto_string args, kt_row *row, bool *others)
@@ -151,8 +165,7 @@ static void classify(kt_reader *r, const event *e, kt_row *row)
         row->kind = KINETO_KIND_CPU_INSTANT_EVENT;
     } else {
         uint32_t type = r->b->trace->tracks.data[row->track].type;
-        row->kind =
-            type == KINETO_TRACK_OTHER ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
+        row->kind = type == KINETO_TRACK_OTHER ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
     }
 }
 
@@ -258,8 +271,7 @@ static kineto_status metadata(kt_reader *r, const event *e)
 {
     uint32_t process, track = 0;
     bool of_thread = is(e->name, "\"thread_name\"") || is(e->name, "\"thread_sort_index\"");
-    kineto_status status =
-        track_of(r, e, KINETO_TRACK_THREAD, &process, of_thread ? &track : NULL);
+    kineto_status status = track_of(r, e, KINETO_TRACK_THREAD, &process, of_thread ? &track : NULL);
     if (status != KINETO_OK)
         return status;
     kineto_process p = {.rank = -1};
@@ -362,11 +374,11 @@ static kineto_status read_event(kt_reader *r, kt_scan *scan)
     static const struct {
         const char *key;
         size_t offset;
-    } members[] = {{"ph", offsetof(event, ph)},     {"name", offsetof(event, name)},
-                   {"cat", offsetof(event, cat)},   {"pid", offsetof(event, pid)},
-                   {"tid", offsetof(event, tid)},   {"ts", offsetof(event, ts)},
-                   {"dur", offsetof(event, dur)},   {"id", offsetof(event, id)},
-                   {"id2", offsetof(event, id2)},   {"s", offsetof(event, s)},
+    } members[] = {{"ph", offsetof(event, ph)},    {"name", offsetof(event, name)},
+                   {"cat", offsetof(event, cat)},  {"pid", offsetof(event, pid)},
+                   {"tid", offsetof(event, tid)},  {"ts", offsetof(event, ts)},
+                   {"dur", offsetof(event, dur)},  {"id", offsetof(event, id)},
+                   {"id2", offsetof(event, id2)},  {"s", offsetof(event, s)},
                    {"args", offsetof(event, args)}};
     event e = {.at = scan->at};
     bool first = true;

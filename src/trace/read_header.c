@@ -154,8 +154,8 @@ static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
         kineto_string name = get_text(r, item, "type");
         while (type < KB_COUNT(types) && !is(name, types[type]))
             type++;
-        if (type == KB_COUNT(types) || !get_int(item, "pid", &pid) ||
-            !get_int(item, "tid", &tid) || !get_int(item, "id", &id))
+        if (type == KB_COUNT(types) || !get_int(item, "pid", &pid) || !get_int(item, "tid", &tid) ||
+            !get_int(item, "id", &id))
             continue;
         bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
         uint32_t process = kt_process(r->b, false, pid, 0);

@@ -115,6 +115,7 @@ typedef struct kt_build_options {
     uint32_t only_tid;              /* 0: all */
     uint32_t root_pid;              /* 0: all; else this process and those below it */
     bool clip_open;                 /* ranges still open end at the window's end, flagged */
+    uint64_t complete_from;         /* ticks: of what was recorded before, parts may be gone */
 } kt_build_options;
 
 /* Decode the chunks of `input` with the control page's clocks and counters into a trace. */

@@ -65,13 +65,14 @@ class Output(CommandTest):
 
     def test_what_no_longer_fits_is_counted_and_the_program_goes_on(self):
         self.mount_small(2048)
-        pairs = 200000
-        done = self.run_command("record", "-b", "2", "-o", "small/t.json", "--", TARGET, "ranges",
-                                str(pairs), "print", "done")
+        rounds, pairs = 12, 20000
+        slowly = ["ranges", str(pairs), "sleep", "40"] * rounds
+        done = self.run_command("record", "-b", "2", "-o", "small/t.json", "--", TARGET, *slowly,
+                                "print", "done")
         self.assertEqual((done.returncode, done.out), (125, b"done\n"))
         pool, = self.pools(done.pid)
         self.run_command("recover", "-o", "r.json", "--remove", pool)
-        self.assertEqual(len(self.slices("r.json")) + self.lost("r.json"), 2 * pairs)
+        self.assertEqual(len(self.slices("r.json")) + self.lost("r.json"), 2 * pairs * rounds)
         self.assertGreater(self.lost("r.json"), 0)
         self.assertIn("copying out failed", [l["reason"] for l in self.ledger("r.json")])
 

@@ -1,8 +1,10 @@
 """What the command says: help, versions, mistakes, and what is in a trace."""
 
 import json
+import os
 import re
 import subprocess
+import unittest
 
 from command import TARGET, CommandTest, main
 
@@ -33,6 +35,19 @@ class Help(CommandTest):
     def test_help_after_the_program_is_the_programs(self):
         done = self.record("echo", "--help", "--version")
         self.assertNotIn(b"Usage: ckineto", done.out)
+
+
+    @unittest.skipUnless(os.environ.get("CKINETO_MAN"), "the manual pages are not at hand")
+    def test_the_manual_has_every_option(self):
+        for verb in VERBS:
+            with open(os.path.join(os.environ["CKINETO_MAN"], f"ckineto-{verb}.1")) as f:
+                manual = f.read().replace("\\-", "-")
+            for option in re.findall(r"--[a-z-]+(?= |$)", self.options_of(verb), re.M):
+                self.assertIn(option, manual, verb)
+
+    def options_of(self, verb):
+        text = self.run_command(verb, "--help").out.decode().partition("Options:")[2]
+        return "\n".join(line[:28] for line in text.splitlines())
 
 
 class Mistakes(CommandTest):

@@ -77,28 +77,37 @@ static void header_and_ends_are_kinetos(void **state)
     (void)state;
     kt_builder *b = builder();
     uint32_t device = kt_process(b, true, 0, 0);
-    kt_process_set(b, device, &(kineto_process){.rank = -1, .properties_json =
-                                                kb_string("{\"name\":\"sim\"}")});
+    kt_process_set(
+        b, device,
+        &(kineto_process){.rank = -1, .properties_json = kb_string("{\"name\":\"sim\"}")});
     kt_metadata(b, kb_string("zeta"), kb_string("1"));
     kt_metadata(b, kb_string("distributedInfo"), kb_string("{\"rank\":0}"));
     kt_metadata(b, kb_string("alpha"), kb_string("{\"b\":[1]}"));
     kt_metadata(b, kb_string("traceName"), kb_string("\"mine\""));
-    kt_append(b, &(kt_row){.start_ns = BASE, .end_ns = BASE + 1001, .track = thread(b, 7),
-                           .name = text(b, "op"), .external_id = 3});
+    kt_append(b, &(kt_row){.start_ns = BASE,
+                           .end_ns = BASE + 1001,
+                           .track = thread(b, 7),
+                           .name = text(b, "op"),
+                           .external_id = 3});
     kt_window(b, BASE - 1000, BASE + 5000);
     kt_ledger_add(b, kb_string("program"), kb_string("buffer full"), 12, true, kb_string("why"));
     char *data = finish_and_write(b);
-    static const char *const keys[] = {"{\n\"schemaVersion\":1", "\"deviceProperties\":[",
-                                       "\"id\":0,\n\"name\":\"sim\"", "\"alpha\":{\"b\":[1]}",
-                                       "\"traceName (2)\":\"mine\"", "\"zeta\":1",
-                                       "\"displayTimeUnit\":\"ms\"", "\"baseTimeNanoseconds\":",
+    static const char *const keys[] = {"{\n\"schemaVersion\":1",
+                                       "\"deviceProperties\":[",
+                                       "\"id\":0,\n\"name\":\"sim\"",
+                                       "\"alpha\":{\"b\":[1]}",
+                                       "\"traceName (2)\":\"mine\"",
+                                       "\"zeta\":1",
+                                       "\"displayTimeUnit\":\"ms\"",
+                                       "\"baseTimeNanoseconds\":",
                                        "\"traceEvents\":[",
                                        "{\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"op\","
                                        "\"pid\":100,\"tid\":7,\"ts\":",
                                        ",\"dur\":1.001,\"args\":{\"External id\":3}},\n",
                                        "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"Record Window End\","
                                        "\"pid\":\"\",\"tid\":\"\",\"ts\":",
-                                       "\"distributedInfo\":", "\"ckineto\":{\"version\":",
+                                       "\"distributedInfo\":",
+                                       "\"ckineto\":{\"version\":",
                                        "{\"source\":\"program\",\"reason\":\"buffer full\","
                                        "\"count\":12,\"loss\":true,\"detail\":\"why\"}",
                                        "\"traceName\":\"trace\"\n}"};
@@ -138,23 +147,38 @@ static void forms_are_written_and_ordered(void **state)
     row.flags = KINETO_ACTIVITY_OPEN_END | KINETO_ACTIVITY_OPEN_START;
     row.name = text(b, "outer");
     kt_append(b, &row);
-    row = (kt_row){.start_ns = BASE, .end_ns = BASE, .track = track, .name = name,
-                   .form = KINETO_FORM_INSTANT, .kind = KINETO_KIND_CPU_INSTANT_EVENT};
+    row = (kt_row){.start_ns = BASE,
+                   .end_ns = BASE,
+                   .track = track,
+                   .name = name,
+                   .form = KINETO_FORM_INSTANT,
+                   .kind = KINETO_KIND_CPU_INSTANT_EVENT};
     kt_append(b, &row);
     row.flags = KINETO_ACTIVITY_GLOBAL;
     kt_append(b, &row);
-    row = (kt_row){.start_ns = BASE, .end_ns = BASE, .track = track, .name = name,
-                   .form = KINETO_FORM_INSTANT, .kind = KINETO_KIND_MEMORY};
+    row = (kt_row){.start_ns = BASE,
+                   .end_ns = BASE,
+                   .track = track,
+                   .name = name,
+                   .form = KINETO_FORM_INSTANT,
+                   .kind = KINETO_KIND_MEMORY};
     kt_args_put_int(b, text(b, "Bytes"), -8);
     kt_append(b, &row);
     kt_args_put_double(b, text(b, "a"), 0.5);
     kt_args_put_uint(b, text(b, "b"), 2);
-    row = (kt_row){.start_ns = BASE, .end_ns = BASE, .name = name, .form = KINETO_FORM_COUNTER,
+    row = (kt_row){.start_ns = BASE,
+                   .end_ns = BASE,
+                   .name = name,
+                   .form = KINETO_FORM_COUNTER,
                    .kind = KINETO_KIND_COUNTER,
                    .track = kt_track(b, process, KINETO_TRACK_COUNTER, 0)};
     kt_append(b, &row);
-    row = (kt_row){.start_ns = BASE, .end_ns = BASE + 7, .name = name, .form = KINETO_FORM_ASYNC,
-                   .async_id = 31, .kind = KINETO_KIND_USER_ANNOTATION,
+    row = (kt_row){.start_ns = BASE,
+                   .end_ns = BASE + 7,
+                   .name = name,
+                   .form = KINETO_FORM_ASYNC,
+                   .async_id = 31,
+                   .kind = KINETO_KIND_USER_ANNOTATION,
                    .track = kt_track(b, process, KINETO_TRACK_ASYNC, 0)};
     kt_append(b, &row);
     char *data = finish_and_write(b);
@@ -167,7 +191,8 @@ static void forms_are_written_and_ordered(void **state)
     assert_has(data, "{\"ph\":\"b\",\"cat\":\"user_annotation\",\"name\":\"n\",\"id\":\"0x1f\",");
     assert_has(data, "{\"ph\":\"e\",\"cat\":\"user_annotation\",\"name\":\"n\",\"id\":\"0x1f\",");
     assert_has(data, "\"args\":{\"finished\":false,\"started\":false}},\n");
-    assert_true(strstr(data, "\"outer\"") < strstr(data, "\"X\",\"cat\":\"cpu_op\",\"name\":\"n\""));
+    assert_true(strstr(data, "\"outer\"") <
+                strstr(data, "\"X\",\"cat\":\"cpu_op\",\"name\":\"n\""));
     free(data);
 }
 
@@ -179,14 +204,22 @@ static void device_work_has_its_place_and_order(void **state)
     kt_args_put_json(b, text(b, "grid"), KINETO_ARG_INTS, kb_string("[1, 1, 1]"));
     kt_args_put_int(b, text(b, "own"), 1);
     kt_args_put_int(b, text(b, "queued"), 0);
-    kt_append(b, &(kt_row){.start_ns = BASE, .end_ns = BASE + 5, .track = stream,
-                           .kind = KINETO_KIND_CONCURRENT_KERNEL, .name = text(b, "k"),
-                           .correlation_id = 9, .external_id = 4});
+    kt_append(b, &(kt_row){.start_ns = BASE,
+                           .end_ns = BASE + 5,
+                           .track = stream,
+                           .kind = KINETO_KIND_CONCURRENT_KERNEL,
+                           .name = text(b, "k"),
+                           .correlation_id = 9,
+                           .external_id = 4});
     kt_args_put_int(b, text(b, "x"), 1);
     kt_args_put_int(b, text(b, "cbid"), 211);
-    kt_append(b, &(kt_row){.start_ns = BASE, .end_ns = BASE + 5, .track = thread(b, 1),
-                           .kind = KINETO_KIND_RUNTIME, .name = text(b, "r"),
-                           .category = text(b, "cuda_runtime"), .correlation_id = 9});
+    kt_append(b, &(kt_row){.start_ns = BASE,
+                           .end_ns = BASE + 5,
+                           .track = thread(b, 1),
+                           .kind = KINETO_KIND_RUNTIME,
+                           .name = text(b, "r"),
+                           .category = text(b, "cuda_runtime"),
+                           .correlation_id = 9});
     char *data = finish_and_write(b);
     assert_has(data, "\"args\":{\"External id\":4,\"queued\":0,\"device\":3,\"stream\":7,"
                      "\"correlation\":9,\"grid\":[1,1,1],\"own\":1}},\n");
@@ -206,14 +239,15 @@ static void nobody_shares_a_pid_or_a_tid(void **state)
     kt_builder *b = builder();
     uint32_t first = kt_process(b, false, 0, 1), second = kt_process(b, false, 0, 2);
     uint32_t device = kt_process(b, true, 0, 0);
-    uint32_t tracks[] = {kt_track(b, first, KINETO_TRACK_THREAD, 5),
-                         kt_track(b, second, KINETO_TRACK_THREAD, 5),
-                         kt_track(b, second, KINETO_TRACK_OTHER, 5),
-                         kt_track(b, device, KINETO_TRACK_STREAM, 5)};
+    uint32_t tracks[] = {
+        kt_track(b, first, KINETO_TRACK_THREAD, 5), kt_track(b, second, KINETO_TRACK_THREAD, 5),
+        kt_track(b, second, KINETO_TRACK_OTHER, 5), kt_track(b, device, KINETO_TRACK_STREAM, 5)};
     for (int i = 0; i < 4; i++)
         for (int k = 0; k < 2; k++) /* they cut each other: two lanes */
-            kt_append(b, &(kt_row){.start_ns = BASE + k, .end_ns = BASE + 10 + k,
-                                   .track = tracks[i], .name = text(b, "n")});
+            kt_append(b, &(kt_row){.start_ns = BASE + k,
+                                   .end_ns = BASE + 10 + k,
+                                   .track = tracks[i],
+                                   .name = text(b, "n")});
     char *data = finish_and_write(b);
     assert_has(data, "\"pid\":0,\"tid\":5,");
     assert_has(data, "\"pid\":0,\"tid\":4294967301,");
@@ -230,8 +264,10 @@ static void flows_stand_behind_their_rows(void **state)
     kt_builder *b = builder();
     kineto_row rows[3];
     for (int i = 0; i < 3; i++)
-        rows[i] = kt_append(b, &(kt_row){.start_ns = BASE + 10 * i, .end_ns = BASE + 10 * i + 5,
-                                         .track = thread(b, i), .name = text(b, "n")});
+        rows[i] = kt_append(b, &(kt_row){.start_ns = BASE + 10 * i,
+                                         .end_ns = BASE + 10 * i + 5,
+                                         .track = thread(b, i),
+                                         .name = text(b, "n")});
     kt_flow(b, KINETO_FLOW_ASYNC_CPU_GPU, 5, rows[0], true);
     kt_flow(b, KINETO_FLOW_ASYNC_CPU_GPU, 5, rows[1], false);
     kt_flow(b, KINETO_FLOW_ASYNC_CPU_GPU, 5, rows[2], false);
@@ -258,7 +294,8 @@ static void same_trace_gives_the_same_bytes(void **state)
         for (int row = 0; row < 3000; row++) {
             int64_t start = BASE + (int64_t)(next_random(&random) % 100000);
             kt_args_put_uint(b, text(b, "a"), next_random(&random));
-            kt_append(b, &(kt_row){.start_ns = start, .end_ns = start + 500,
+            kt_append(b, &(kt_row){.start_ns = start,
+                                   .end_ns = start + 500,
                                    .track = thread(b, (int64_t)(next_random(&random) % 3)),
                                    .name = text(b, "n")});
         }
@@ -275,8 +312,12 @@ static void no_key_comes_twice(void **state)
 {
     (void)state;
     kt_builder *b = builder();
-    kt_row row = {.start_ns = BASE, .end_ns = BASE, .track = thread(b, 1), .external_id = 1,
-                  .correlation_id = 2, .flags = KINETO_ACTIVITY_OPEN_END};
+    kt_row row = {.start_ns = BASE,
+                  .end_ns = BASE,
+                  .track = thread(b, 1),
+                  .external_id = 1,
+                  .correlation_id = 2,
+                  .flags = KINETO_ACTIVITY_OPEN_END};
     static const char *const keys[] = {"a", "a", "External id", "correlation", "finished", "a (2)"};
     for (size_t i = 0; i < KB_COUNT(keys); i++)
         kt_args_put_int(b, text(b, keys[i]), (int64_t)i);
@@ -320,7 +361,9 @@ static void add_hostile(hostile *h, const char *bytes, size_t size)
     kineto_string s = {bytes, size};
     kt_args_put_string(h->b, h->key, s);
     kt_args_put_string(h->b, kt_string(h->b, s), s);
-    kt_append(h->b, &(kt_row){.start_ns = h->at, .end_ns = h->at + 1, .track = h->track,
+    kt_append(h->b, &(kt_row){.start_ns = h->at,
+                              .end_ns = h->at + 1,
+                              .track = h->track,
                               .name = kt_string(h->b, s)});
     h->at += 2;
     put_hex(h->expected, s);
@@ -335,11 +378,25 @@ static void add_hostile(hostile *h, const char *bytes, size_t size)
 
 static void add_hostiles(hostile *h)
 {
-    static const char *const texts[] = {
-        "",        "\"",       "\\",           "a\"b\\c\n\r\t\b\f", "\xe2\x82",
-        "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80", "mod\xc3\xa8le::forward",
-        "</script>", "\xf0\x9f\x98\x80", "\xf0\x9f\x98", "\xff\xfe\xfd", "C:\\a\\b.py\nnext",
-        "External id", "\x7f", "\xe2\x80\xa8", "%s%n{}", "\xef\xbb\xbfx"};
+    static const char *const texts[] = {"",
+                                        "\"",
+                                        "\\",
+                                        "a\"b\\c\n\r\t\b\f",
+                                        "\xe2\x82",
+                                        "\xc0\x80",
+                                        "\xed\xa0\x80",
+                                        "\xf4\x90\x80\x80",
+                                        "mod\xc3\xa8le::forward",
+                                        "</script>",
+                                        "\xf0\x9f\x98\x80",
+                                        "\xf0\x9f\x98",
+                                        "\xff\xfe\xfd",
+                                        "C:\\a\\b.py\nnext",
+                                        "External id",
+                                        "\x7f",
+                                        "\xe2\x80\xa8",
+                                        "%s%n{}",
+                                        "\xef\xbb\xbfx"};
     char bytes[3];
     uint64_t random = 99;
     for (int c = 0; c < 256; c++) {
@@ -513,8 +570,10 @@ static void reading_gives_back_what_was_written(void **state)
         kt_builder *b = builder();
         uint32_t host = kt_process(b, false, 100, 0), same = kt_process(b, false, 100, 1);
         uint32_t device = kt_process(b, true, 100, 0);
-        kt_process_set(b, host, &(kineto_process){.rank = 2, .name = kb_string("prog"),
-                                                  .host = kb_string("h\"1"), .ppid = 4});
+        kt_process_set(
+            b, host,
+            &(kineto_process){
+                .rank = 2, .name = kb_string("prog"), .host = kb_string("h\"1"), .ppid = 4});
         uint32_t tracks[] = {kt_track(b, host, KINETO_TRACK_THREAD, 5),
                              kt_track(b, device, KINETO_TRACK_STREAM, 5),
                              kt_track(b, device, KINETO_TRACK_STREAM, 6),
@@ -584,8 +643,9 @@ static kineto_trace *some_trace(int rows)
 {
     kt_builder *b = builder();
     for (int i = 0; i < rows; i++)
-        kt_append(b, &(kt_row){.start_ns = i, .end_ns = i + 1, .track = thread(b, 1),
-                               .name = text(b, "name")});
+        kt_append(
+            b, &(kt_row){
+                   .start_ns = i, .end_ns = i + 1, .track = thread(b, 1), .name = text(b, "name")});
     return finish(b);
 }
 
@@ -594,7 +654,8 @@ static void unknown_extensions_are_refused_with_a_list(void **state)
     (void)state;
     kineto_trace *t = some_trace(1);
     kineto_error err;
-    static const char *const names[] = {"/tmp/x.txt", "/tmp/x", "/tmp/x.gz", ".json", "/tmp/x.JSON"};
+    static const char *const names[] = {"/tmp/x.txt", "/tmp/x", "/tmp/x.gz", ".json",
+                                        "/tmp/x.JSON"};
     for (size_t i = 0; i < KB_COUNT(names); i++) {
         assert_int_equal(kineto_trace_save(t, names[i], &err), KINETO_E_UNSUPPORTED);
         assert_has(err.message, ".json, .json.gz, .json.zst");

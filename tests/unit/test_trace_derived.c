@@ -85,8 +85,8 @@ static void partial_overlap_opens_a_lane(void **state)
     slice(b, track, 8, 12);  /* not in lane 0 (6..9), nests in lane 1 */
     slice(b, track, 11, 20); /* lane 0 again: disjoint */
     slice(b, track, 15, 16); /* inside the last */
-    kt_append(b, &(kt_row){.start_ns = 8, .end_ns = 8, .track = track,
-                           .form = KINETO_FORM_INSTANT});
+    kt_append(b,
+              &(kt_row){.start_ns = 8, .end_ns = 8, .track = track, .form = KINETO_FORM_INSTANT});
     kineto_trace *t = finish(b);
     const uint32_t lanes[] = {0, 1, 0, 1, 0, 0, 0};
     for (kineto_row row = 0; row < 7; row++)
@@ -252,14 +252,20 @@ static void many_threads_see_the_same(void **state)
 
 static kineto_row call(kt_builder *b, uint32_t track, int64_t at, uint64_t id)
 {
-    return kt_append(b, &(kt_row){.start_ns = at, .end_ns = at + 5, .track = track,
-                                  .kind = KINETO_KIND_RUNTIME, .correlation_id = id});
+    return kt_append(b, &(kt_row){.start_ns = at,
+                                  .end_ns = at + 5,
+                                  .track = track,
+                                  .kind = KINETO_KIND_RUNTIME,
+                                  .correlation_id = id});
 }
 
 static kineto_row kernel(kt_builder *b, uint32_t track, int64_t at, uint64_t id)
 {
-    return kt_append(b, &(kt_row){.start_ns = at, .end_ns = at + 10, .track = track,
-                                  .kind = KINETO_KIND_CONCURRENT_KERNEL, .correlation_id = id});
+    return kt_append(b, &(kt_row){.start_ns = at,
+                                  .end_ns = at + 10,
+                                  .track = track,
+                                  .kind = KINETO_KIND_CONCURRENT_KERNEL,
+                                  .correlation_id = id});
 }
 
 static void launches_are_found_both_ways(void **state)
@@ -307,8 +313,11 @@ static void flows_join_by_type_and_id(void **state)
     kt_flow(b, 2, 1, rows[6], false);
     kt_flow(b, 2, 1, 999, true); /* no such row */
     kineto_trace *t = finish(b);
-    static const kineto_flow wanted[] = {{1, 1, 1, KINETO_NO_ROW}, {2, 1, 0, 3}, {2, 1, 0, 4},
-                                         {2, 1, 5, 6},             {3, 7, KINETO_NO_ROW, 2}};
+    static const kineto_flow wanted[] = {{1, 1, 1, KINETO_NO_ROW},
+                                         {2, 1, 0, 3},
+                                         {2, 1, 0, 4},
+                                         {2, 1, 5, 6},
+                                         {3, 7, KINETO_NO_ROW, 2}};
     assert_int_equal(kineto_trace_flow_count(t), 5);
     for (uint64_t i = 0; i < 5; i++) {
         kineto_flow f;
@@ -324,7 +333,9 @@ static void flows_join_by_type_and_id(void **state)
 
 static kineto_row note(kt_builder *b, uint32_t track, const char *name, int64_t start, int64_t end)
 {
-    return kt_append(b, &(kt_row){.start_ns = start, .end_ns = end, .track = track,
+    return kt_append(b, &(kt_row){.start_ns = start,
+                                  .end_ns = end,
+                                  .track = track,
                                   .name = kt_string(b, kb_string(name)),
                                   .external_id = (uint64_t)start + 1,
                                   .kind = KINETO_KIND_USER_ANNOTATION});
@@ -406,8 +417,7 @@ static void random_projections_match_a_search(void **state)
                 int64_t start = INT64_MAX, end = INT64_MIN;
                 for (int i = 0; i < 60; i++) {
                     kineto_activity c = get(t, calls[i]), k = get(t, kernels[i]);
-                    if (k.track != streams[s] || c.start_ns < a.start_ns ||
-                        c.start_ns >= a.end_ns)
+                    if (k.track != streams[s] || c.start_ns < a.start_ns || c.start_ns >= a.end_ns)
                         continue;
                     start = KB_MIN(start, k.start_ns);
                     end = KB_MAX(end, k.end_ns);

@@ -139,9 +139,9 @@ static void every_type_of_argument_comes_back(void **state)
     kt_append(b, &(kt_row){.track = track});
     kt_append(b, &(kt_row){.track = track});
     kineto_trace *t = finish(b);
-    static const uint32_t types[] = {KINETO_ARG_INT,    KINETO_ARG_UINT, KINETO_ARG_DOUBLE,
-                                     KINETO_ARG_BOOL,   KINETO_ARG_STRING, KINETO_ARG_INTS,
-                                     KINETO_ARG_JSON,   KINETO_ARG_STRING, KINETO_ARG_STRING};
+    static const uint32_t types[] = {KINETO_ARG_INT,  KINETO_ARG_UINT,   KINETO_ARG_DOUBLE,
+                                     KINETO_ARG_BOOL, KINETO_ARG_STRING, KINETO_ARG_INTS,
+                                     KINETO_ARG_JSON, KINETO_ARG_STRING, KINETO_ARG_STRING};
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_args_begin(t, 0, &it);

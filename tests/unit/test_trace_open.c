@@ -1,0 +1,385 @@
+/* Reading Chrome traces: what every tool writes, exact times, and refusing what is broken. */
+#include "trace/json_text.h"
+#include "trace/trace.h"
+
+#include "unit.h"
+
+#include <dirent.h>
+#include <zlib.h>
+
+static char directory[200], file[256];
+
+static int setup(void **state)
+{
+    (void)state;
+    if (!make_directory(directory, sizeof directory))
+        return -1;
+    snprintf(file, sizeof file, "%s/t.json", directory);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(file);
+    return rmdir(directory);
+}
+
+static kineto_status open_bytes(const char *data, size_t size, kineto_trace **t, kineto_error *err)
+{
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    assert_int_equal(fwrite(data, 1, size, f), size);
+    fclose(f);
+    return kineto_trace_open(file, t, err);
+}
+
+static kineto_trace *open_text(const char *text)
+{
+    kineto_trace *t;
+    kineto_error err = {.message = ""};
+    if (open_bytes(text, strlen(text), &t, &err) != KINETO_OK)
+        fail_msg("%s", err.message);
+    return t;
+}
+
+static kineto_activity get(const kineto_trace *t, kineto_row row)
+{
+    kineto_activity a;
+    kineto_trace_get(t, row, &a);
+    return a;
+}
+
+static kineto_track track_of(const kineto_trace *t, kineto_row row)
+{
+    kineto_track k;
+    kineto_trace_track(t, get(t, row).track, &k);
+    return k;
+}
+
+static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+
+/* ---- numbers ----------------------------------------------------------------------------------- */
+
+static void times_are_exact_integers(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool ok;
+        int64_t value;
+    } cases[] = {{"0", true, 0},
+                 {"1", true, 1000},
+                 {"1732000000123456.789", true, INT64_C(1732000000123456789)},
+                 {"9223372036854775.807", true, INT64_MAX},
+                 {"9223372036854775.808", false, 0},
+                 {"-0.001", true, -1},
+                 {"-5.0015", true, -5002},
+                 {"0.0004", true, 0},
+                 {"0.0005", true, 1},
+                 {"0.00049999999999999999999999999", true, 0},
+                 {"1.5e3", true, 1500000},
+                 {"1.5E-3", true, 2},
+                 {"12345678901234567890123e-20", true, 123457},
+                 {"1e400", false, 0},
+                 {"0e400", true, 0},
+                 {"1e-400", true, 0},
+                 {"99999999999999999999", false, 0},
+                 {"0.1234567890123456789012345678901234567890", true, 123},
+                 {"\"1\"", false, 0},
+                 {"null", false, 0}};
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        int64_t value = 0;
+        if (kt_json_scaled(kb_string(cases[i].text), 3, &value) != cases[i].ok ||
+            (cases[i].ok && value != cases[i].value))
+            fail_msg("%s → %lld", cases[i].text, (long long)value);
+    }
+}
+
+/* ---- what tools write -------------------------------------------------------------------------- */
+
+static void rows_of_every_era_are_understood(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text(
+        "{\"schemaVersion\":1,\"deviceProperties\":[{\"id\":0,\"name\":\"V100\"}],\"own\":{\"a\":1}"
+        ","
+        "\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"Operator\",\"name\":\"a\\u00e9\",\"pid\":9,\"tid\":\"9\","
+        "\"ts\":1.5,\"dur\":2,\"args\":{\"external id\":3}},"
+        "{\"ph\":\"X\",\"cat\":\"Kernel\",\"name\":\"k\",\"pid\":0,\"tid\":\"stream 7\",\"ts\":3,"
+        "\"dur\":1,\"args\":{\"correlation\":5,\"grid\":[1,2]}},"
+        "{\"ph\":\"f\",\"id\":5,\"pid\":0,\"tid\":\"stream 7\",\"ts\":3,\"cat\":\"async\","
+        "\"name\":\"launch\",\"bp\":\"e\"},"
+        "{\"ph\":\"X\",\"cat\":\"xpu_runtime\",\"name\":\"r\",\"pid\":9,\"tid\":9,\"ts\":2,"
+        "\"dur\":0.5,\"args\":{\"correlation\":5,\"External id\":3,\"external id\":4}},"
+        "{\"ph\":\"s\",\"id\":5,\"pid\":9,\"tid\":9,\"ts\":2.25,\"cat\":\"async\",\"name\":\"x\"},"
+        "{\"ph\":\"i\",\"s\":\"t\",\"name\":\"[memory]\",\"pid\":9,\"tid\":9,\"ts\":2,"
+        "\"args\":{\"Bytes\":4}},"
+        "{\"ph\":\"X\",\"cat\":\"Trace\",\"name\":\"PyTorch Profiler (0)\",\"pid\":\"Spans\","
+        "\"tid\":\"PyTorch Profiler\",\"ts\":1,\"dur\":9},"
+        "{\"ph\":\"C\",\"name\":\"c\",\"pid\":\"GPU 0 Counters\",\"tid\":\"\",\"ts\":4,"
+        "\"args\":{\"\":1}},"
+        "{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":0,\"tid\":7,\"ts\":0,"
+        "\"args\":{\"name\":\"stream 7\"}},"
+        "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"Record Window End\",\"pid\":\"\",\"tid\":\"\","
+        "\"ts\":100}],\"baseTimeNanoseconds\":1000000}");
+    assert_int_equal(kineto_trace_count(t), 6);
+    kineto_activity a = get(t, 0);
+    assert_true(is(a.name, "a\xc3\xa9"));
+    assert_int_equal(a.start_ns, 1001500);
+    assert_int_equal(a.end_ns, 1003500);
+    assert_int_equal(a.kind, KINETO_KIND_CPU_OP);
+    assert_int_equal(a.external_id, 3);
+    assert_int_equal(track_of(t, 0).id, 9);
+    a = get(t, 1);
+    assert_int_equal(a.kind, KINETO_KIND_CONCURRENT_KERNEL);
+    kineto_track k = track_of(t, 1);
+    assert_int_equal(k.type, KINETO_TRACK_STREAM);
+    assert_int_equal(k.id, 7);
+    assert_true(is(k.name, "stream 7"));
+    kineto_process p;
+    kineto_trace_process(t, k.process, &p);
+    assert_true(p.is_device);
+    assert_true(is(p.properties_json, "{\"id\":0,\"name\":\"V100\"}"));
+    a = get(t, 2);
+    assert_int_equal(a.kind, KINETO_KIND_RUNTIME);
+    assert_true(is(kineto_trace_string(t, a.category), "xpu_runtime"));
+    assert_int_equal(a.external_id, 3);
+    assert_int_equal(a.track, get(t, 0).track);
+    assert_int_equal(get(t, 3).kind, KINETO_KIND_MEMORY);
+    assert_int_equal(track_of(t, 4).type, KINETO_TRACK_OTHER);
+    assert_int_equal(get(t, 5).kind, KINETO_KIND_COUNTER);
+    assert_int_equal(track_of(t, 5).type, KINETO_TRACK_COUNTER);
+    kineto_flow f;
+    assert_int_equal(kineto_trace_flow_count(t), 1);
+    kineto_trace_flow(t, 0, &f);
+    assert_int_equal(f.from, 2);
+    assert_int_equal(f.to, 1);
+    assert_int_equal(kineto_trace_launch(t, 1), 2);
+    int64_t start, end;
+    kineto_trace_window(t, &start, &end);
+    assert_int_equal(start, 1001000);
+    assert_int_equal(end, 1100000);
+    assert_int_equal(kineto_trace_metadata_count(t), 1);
+    assert_int_equal(kineto_trace_ledger_count(t), 0);
+    kineto_trace_release(t);
+}
+
+static void begins_and_ends_are_joined(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text(
+        "[{\"ph\":\"B\",\"name\":\"a\",\"pid\":1,\"tid\":1,\"ts\":1},"
+        "{\"ph\":\"B\",\"name\":\"b\",\"pid\":1,\"tid\":1,\"ts\":2},"
+        "{\"ph\":\"B\",\"name\":\"c\",\"pid\":1,\"tid\":2,\"ts\":3},"
+        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":4,\"args\":{\"x\":1}},"
+        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":5},"
+        "{\"ph\":\"E\",\"pid\":1,\"tid\":1,\"ts\":6},"
+        "{\"ph\":\"b\",\"cat\":\"q\",\"name\":\"z\",\"id\":\"0xff\",\"pid\":1,\"tid\":1,\"ts\":1},"
+        "{\"ph\":\"b\",\"cat\":\"q\",\"name\":\"z\",\"id2\":{\"local\":\"7\"},\"pid\":1,\"ts\":1},"
+        "{\"ph\":\"e\",\"cat\":\"q\",\"name\":\"z\",\"id\":255,\"pid\":1,\"tid\":1,\"ts\":9},"
+        "{\"ph\":\"P\",\"name\":\"sample\",\"pid\":1,\"tid\":1,\"ts\":1}]");
+    static const struct {
+        int64_t end;
+        uint32_t flags;
+    } wanted[] = {{5000, 0},
+                  {4000, 0},
+                  {9000, KINETO_ACTIVITY_OPEN_END},
+                  {9000, 0},
+                  {9000, KINETO_ACTIVITY_OPEN_END}};
+    assert_int_equal(kineto_trace_count(t), 5);
+    for (kineto_row row = 0; row < 5; row++) {
+        assert_int_equal(get(t, row).end_ns, wanted[row].end);
+        assert_int_equal(get(t, row).flags, wanted[row].flags);
+    }
+    assert_int_equal(get(t, 3).async_id, 255);
+    assert_int_equal(get(t, 3).form, KINETO_FORM_ASYNC);
+    assert_int_equal(kineto_trace_parent(t, 1), 0);
+    assert_int_equal(kineto_trace_lost(t), 2); /* an end too many, a sample */
+    assert_int_equal(kineto_trace_ledger_count(t), 4);
+    kineto_trace_release(t);
+}
+
+static void flows_find_their_rows_later(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text(
+        "[{\"ph\":\"s\",\"cat\":\"fwdbwd\",\"name\":\"f\",\"id\":1,\"pid\":1,\"tid\":1,\"ts\":5},"
+        "{\"ph\":\"f\",\"cat\":\"fwdbwd\",\"name\":\"f\",\"id\":1,\"pid\":1,\"tid\":2,\"ts\":7},"
+        "{\"ph\":\"f\",\"cat\":\"fwdbwd\",\"name\":\"f\",\"id\":1,\"pid\":1,\"tid\":9,\"ts\":7},"
+        "{\"ph\":\"X\",\"name\":\"out\",\"pid\":1,\"tid\":1,\"ts\":0,\"dur\":10},"
+        "{\"ph\":\"X\",\"name\":\"in\",\"pid\":1,\"tid\":1,\"ts\":4,\"dur\":2},"
+        "{\"ph\":\"X\",\"name\":\"gone\",\"pid\":1,\"tid\":2,\"ts\":6,\"dur\":0.5},"
+        "{\"ph\":\"X\",\"name\":\"to\",\"pid\":1,\"tid\":2,\"ts\":0,\"dur\":8}]");
+    kineto_flow f;
+    assert_int_equal(kineto_trace_flow_count(t), 1);
+    kineto_trace_flow(t, 0, &f);
+    assert_int_equal(f.from, 1);
+    assert_int_equal(f.to, 3);
+    assert_int_equal(kineto_trace_lost(t), 1);
+    kineto_trace_release(t);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------- */
+
+static void broken_files_are_refused_with_the_place(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *message;
+        uint64_t offset;
+    } cases[] = {
+        {"", "expected an object", 0},
+        {"{}", "no \"traceEvents\"", 2},
+        {"{\"traceEvents\":[]} x", "text after the end", 19},
+        {"{\"traceEvents\":[}", "expected a value", 16},
+        {"{\"traceEvents\":[", "ends inside a list", 16},
+        {"{\"traceEvents\":{}}", "expected an array", 15},
+        {"[1]", "expected an object", 1},
+        {"[{\"ph\":\"X\"},]", "expected a value", 12},
+        {"[{\"ph\":\"X\",}]", "expected a string", 11},
+        {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":01}]", "malformed number", 29},
+        {"[{\"ph\":\"X\",\"name\":\"a\\q\"}]", "unknown escape", 21},
+        {"[{\"ph\":\"X\",\"name\":\"a\n\"}]", "control character", 20},
+        {"[{\"ph\":\"X\",\"name\":\"\\u12g4\"}]", "hexadecimal", 20},
+        {"[{\"ph\":\"X\",\"name\":\"a\xff\"}]", "invalid UTF-8", 20},
+        {"[{\"ph\":\"X\",\"name\":\"a\"}]", "without \"ts\"", 1},
+        {"[{\"ph\":\"X\",\"ts\":1}]", "without \"name\"", 1},
+        {"[{\"ts\":1}]", "without \"ph\"", 1},
+        {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":\"1\"}]", "no number", 27},
+        {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1e30}]", "does not fit", 27},
+        {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"args\":[]}]", "must be an object", 36},
+        {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"pid\":1.5}]", "integers or short texts", 35},
+        {"{\"baseTimeNanoseconds\":\"x\",\"traceEvents\":[]}", "must be an integer", 23},
+    };
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        kineto_trace *t;
+        kineto_error err = {.message = ""};
+        assert_int_equal(open_bytes(cases[i].text, strlen(cases[i].text), &t, &err),
+                         KINETO_E_FORMAT);
+        assert_null(t);
+        if (!strstr(err.message, cases[i].message) || !strstr(err.message, "t.json") ||
+            err.offset != cases[i].offset)
+            fail_msg("%s → %s (%llu)", cases[i].text, err.message, (unsigned long long)err.offset);
+    }
+}
+
+static void deep_nesting_is_refused(void **state)
+{
+    (void)state;
+    char text[5000];
+    kineto_trace *t;
+    kineto_error err;
+    memset(text, '[', sizeof text);
+    assert_int_equal(open_bytes(text, sizeof text, &t, &err), KINETO_E_FORMAT);
+    assert_non_null(strstr(err.message, "too deep"));
+}
+
+static void missing_and_cut_files_say_so(void **state)
+{
+    (void)state;
+    kineto_trace *t;
+    kineto_error err;
+    assert_int_equal(kineto_trace_open("/nonexistent/t.json", &t, &err), KINETO_E_NOT_FOUND);
+    assert_int_not_equal(kineto_trace_open(directory, &t, &err), KINETO_OK);
+    assert_int_equal(kineto_trace_open(NULL, &t, &err), KINETO_E_ARGUMENT);
+    /* gzip in two members, then cut anywhere */
+    char data[400];
+    size_t size = 0;
+    static const char *const parts[] = {"[{\"ph\":\"X\",\"name\":\"a\",", "\"ts\":1}]"};
+    for (int i = 0; i < 2; i++) {
+        z_stream z = {0};
+        deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, 0);
+        z.next_in = (Bytef *)(uintptr_t)parts[i];
+        z.avail_in = (uInt)strlen(parts[i]);
+        z.next_out = (Bytef *)data + size;
+        z.avail_out = (uInt)(sizeof data - size);
+        assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+        size += z.total_out;
+        deflateEnd(&z);
+    }
+    assert_int_equal(open_bytes(data, size, &t, &err), KINETO_OK);
+    assert_int_equal(kineto_trace_count(t), 1);
+    kineto_trace_release(t);
+    for (size_t cut = 0; cut < size; cut++)
+        assert_int_equal(open_bytes(data, cut, &t, &err), KINETO_E_FORMAT);
+}
+
+/* Any change of any byte gives an error or a trace, nothing worse. */
+static void changed_bytes_do_no_harm(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "{\"deviceProperties\":[{\"id\":0}],\"traceEvents\":["
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":3.25,\"dur\":1,"
+        "\"args\":{\"correlation\":5,\"a\":\"\\u00e9\\n\"}},"
+        "{\"ph\":\"f\",\"id\":5,\"pid\":0,\"tid\":7,\"ts\":3.25,\"cat\":\"ac2g\",\"name\":\"x\"},"
+        "{\"ph\":\"b\",\"name\":\"q\",\"id\":\"0x1f\",\"pid\":4,\"tid\":1,\"ts\":1},"
+        "{\"ph\":\"e\",\"name\":\"q\",\"id\":\"0x1f\",\"pid\":4,\"tid\":1,\"ts\":2},"
+        "{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":4,\"tid\":0,\"args\":{\"name\":\"p\"}}],"
+        "\"ckineto\":{\"window\":[1,9000],\"processes\":[{\"pid\":4,\"id\":3,\"device\":true}],"
+        "\"tracks\":[{\"pid\":0,\"tid\":7,\"id\":2,\"type\":\"stream\",\"name\":\"n\"}],"
+        "\"ledger\":[{\"source\":\"s\",\"reason\":\"r\",\"count\":1,\"loss\":true}],"
+        "\"clock\":{\"snapshots\":[{\"ticks\":1}]}}}";
+    char changed[sizeof text];
+    uint64_t random = 5;
+    kineto_trace *t;
+    for (size_t at = 0; at < sizeof text - 1; at++) {
+        memcpy(changed, text, sizeof text);
+        static const char likely[] = "\"{}[],:\\09-e.tX\xff";
+        changed[at] = likely[next_random(&random) % (sizeof likely - 1)];
+        if (open_bytes(changed, sizeof text - 1, &t, NULL) == KINETO_OK)
+            kineto_trace_release(t);
+        if (open_bytes(text, at, &t, NULL) == KINETO_OK)
+            kineto_trace_release(t);
+    }
+}
+
+/* ---- real traces ------------------------------------------------------------------------------- */
+
+static void real_traces_open(void **state)
+{
+    (void)state;
+    const char *folder = CKINETO_SOURCE_DIR "/../shared/traces";
+    DIR *d = opendir(folder);
+    if (!d) {
+        print_message("skipped: no folder of real traces\n");
+        skip();
+    }
+    int opened = 0;
+    for (struct dirent *entry; (entry = readdir(d));) {
+        char path[600];
+        kineto_trace *t;
+        kineto_error err = {.message = ""};
+        size_t size = strlen(entry->d_name);
+        if (size < 8 || strcmp(entry->d_name + size - 8, ".json.gz") != 0 ||
+            strstr(entry->d_name, ".et.json"))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (kineto_trace_open(path, &t, &err) != KINETO_OK)
+            fail_msg("%s", err.message);
+        assert_true(kineto_trace_count(t) > 8);
+        assert_int_equal(kineto_trace_lost(t), 0);
+        kineto_trace_release(t);
+        opened++;
+    }
+    closedir(d);
+    assert_true(opened > 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(times_are_exact_integers),
+        cmocka_unit_test(rows_of_every_era_are_understood),
+        cmocka_unit_test(begins_and_ends_are_joined),
+        cmocka_unit_test(flows_find_their_rows_later),
+        cmocka_unit_test(broken_files_are_refused_with_the_place),
+        cmocka_unit_test(deep_nesting_is_refused),
+        cmocka_unit_test(missing_and_cut_files_say_so),
+        cmocka_unit_test(changed_bytes_do_no_harm),
+        cmocka_unit_test(real_traces_open),
+    };
+    return cmocka_run_group_tests(tests, setup, teardown);
+}
