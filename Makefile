@@ -72,8 +72,8 @@ cov: ## coverage of the tests, as build/coverage/index.html
 	@$(call packages,demo test dev)
 	@$(call build,coverage)
 	@$(call suite,coverage)
-	@gcovr --root . --filter src/ --filter plugins/ --object-directory build/coverage \
-		--html-details build/coverage/index.html --print-summary
+	@gcovr --root . --filter src/ --filter plugins/ --print-summary build/coverage \
+		--html-details build/coverage/index.html
 
 bench: ## measure, one JSON line per result
 	@$(call packages,demo bench)

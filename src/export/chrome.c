@@ -5,7 +5,7 @@
  * and its keys are copied from caches of fixed size; memory does not grow with the file. */
 #include "export/chrome.h"
 
-/* ---- the beginning of an event ----------------------------------------------------------------- */
+/* ---- the beginning of an event --------------------------------------------------------------- */
 
 /* Forms as written; part of the cache's key. */
 typedef enum look {
@@ -116,7 +116,7 @@ static inline char *put_opening(ke_chrome *c, char *out, const kt_block *b, uint
     return ke_copy(out, slot->text, slot->size);
 }
 
-/* ---- events ------------------------------------------------------------------------------------ */
+/* ---- events ---------------------------------------------------------------------------------- */
 
 static char *put_hex_id(char *out, uint64_t id)
 {
@@ -181,7 +181,7 @@ static void write_track(ke_chrome *c, uint32_t index)
     c->written += track->view.count;
 }
 
-/* ---- the file ---------------------------------------------------------------------------------- */
+/* ---- the file -------------------------------------------------------------------------------- */
 
 static void release(ke_chrome *c)
 {

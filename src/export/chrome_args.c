@@ -89,7 +89,7 @@ static uint16_t column_of_key(kineto_string key)
     return 0;
 }
 
-/* ---- the fast way ------------------------------------------------------------------------------ */
+/* ---- the fast way ---------------------------------------------------------------------------- */
 
 /* Slot of a key, stamped as used by this event; NULL if the careful way must be taken. */
 static inline ke_key_slot *use_key(ke_chrome *c, uint32_t key, uint32_t columns);
@@ -128,6 +128,10 @@ static inline char *put_value(char *out, const kt_arg *arg, uint64_t *replaced)
 {
     switch (arg->type) {
     case KINETO_ARG_INT:
+        if ((uint64_t)arg->i < 10) { /* most are flags, ranks, small counts */
+            *out = (char)('0' + arg->i);
+            return out + 1;
+        }
         return kb_json_format_int(out, arg->i);
     case KINETO_ARG_UINT:
         return kb_json_format_uint(out, arg->u);
@@ -192,7 +196,7 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
     return out;
 }
 
-/* ---- the careful way: collecting --------------------------------------------------------------- */
+/* ---- the careful way: collecting ------------------------------------------------------------- */
 
 static bool give_up(ke_chrome *c)
 {
@@ -307,7 +311,7 @@ static bool collect_rest(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t c
     return !(columns & KE_COLUMN_LOST) || add_bool(c, "arguments lost", true);
 }
 
-/* ---- the careful way: unique keys -------------------------------------------------------------- */
+/* ---- the careful way: unique keys ------------------------------------------------------------ */
 
 static kineto_string key_of(const ke_chrome *c, const ke_member *m)
 {
@@ -383,7 +387,7 @@ static bool unique_keys(ke_chrome *c, size_t first_column, size_t count)
     return ok;
 }
 
-/* ---- the careful way: writing ------------------------------------------------------------------ */
+/* ---- the careful way: writing ---------------------------------------------------------------- */
 
 void ke_write_string(ke_chrome *c, kineto_string s)
 {

@@ -12,7 +12,7 @@
  * those of many hosts can be laid over each other; and ts fits a double exactly. */
 #define BASE_STEP_NS (INT64_C(7889238) * 1000000000)
 
-/* ---- pids and tids ----------------------------------------------------------------------------- */
+/* ---- pids and tids --------------------------------------------------------------------------- */
 
 /* The first of number, number + step, … that `scope` has not handed out; *ok false: no memory. */
 static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, int64_t step, bool *ok)
@@ -161,7 +161,7 @@ bool ke_plan(ke_chrome *c)
     return ok;
 }
 
-/* ---- header ------------------------------------------------------------------------------------ */
+/* ---- header ---------------------------------------------------------------------------------- */
 
 static bool has_member(kineto_string object, const char *wanted)
 {
@@ -296,7 +296,7 @@ void ke_write_head(ke_chrome *c)
     kb_sink_write(c->sink, "\n", 1);
 }
 
-/* ---- names of rows ----------------------------------------------------------------------------- */
+/* ---- names of rows --------------------------------------------------------------------------- */
 
 /* {"ph":"M",…,"args":{"<key>": — the value and the end follow. */
 static void begin_meta(ke_chrome *c, const char *name, const char *key, kineto_string pid,
@@ -406,7 +406,7 @@ void ke_write_rows_meta(ke_chrome *c)
         write_track_rows(c, i);
 }
 
-/* ---- what only ckineto reads ------------------------------------------------------------------- */
+/* ---- what only ckineto reads ----------------------------------------------------------------- */
 
 static void put_int(kb_json *j, const char *key, int64_t value)
 {

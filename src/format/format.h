@@ -35,6 +35,7 @@
 #define KF_MAX_WINDOWS 32u
 #define KF_MAX_SOURCES 32u
 #define KF_MAX_SNAPSHOTS 64u
+#define KF_RING_BATCH 64u
 
 /* ---- records ---------------------------------------------------------------------------------
  * Fields of a word are listed from the low bits up, here and everywhere below.
@@ -252,13 +253,16 @@ typedef struct kf_control {
     uint32_t cursor_serial;     /* last handed out */
     uint32_t source_count;
     uint32_t clock_count;       /* device clocks handed out */
-    uint32_t ring_hand;
+    uint32_t ring_hand; /* next of ring_oldest to overwrite */
     uint32_t snapshot_count;
     uint32_t chunk_high;        /* chunks that were ever claimable: above, nobody wrote */
     uint64_t spool_frames;      /* frames complete in the spool */
     uint64_t forgotten_ticks;   /* greatest last_ticks of the chunks that were given up */
     uint64_t ring_protect_ticks; /* policy RING: chunks sealed from then on are not overwritten; 0:
                                     all may be */
+    uint64_t window_ticks; /* start of the earliest open window: what is older is no loss */
+    uint64_t ring_oldest[KF_RING_BATCH]; /* policy RING: the chunks to overwrite next, as of the last */
+    uint64_t ring_oldest_ticks[KF_RING_BATCH]; /* look at all; 1 + index, and their last_ticks */
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];

@@ -211,8 +211,8 @@ static uint32_t claim_from_map(const kf_pool *pool, uint64_t *map, uint64_t owne
 
 static bool is_event(uint32_t type)
 {
-    const uint32_t events = 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER |
-                            1u << KF_MEMORY | 1u << KF_DEVICE;
+    const uint32_t events =
+        1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER | 1u << KF_MEMORY;
     return type < KF_TYPE_COUNT && (events >> type & 1);
 }
 
@@ -233,44 +233,58 @@ static uint32_t open_set_close(open_set *open, uint32_t depth)
     return closed;
 }
 
-/* Events that go with a record. A range goes where it ends: until then it lives on as a copy in the
- * next chunk. */
-static uint32_t events_of(open_set *open, uint64_t header)
+/* Ticks of a record, in the bits that an END has. */
+static uint64_t end_ticks_of(const uint64_t *record)
 {
-    uint32_t aux = kf_header_aux(header), closed;
-    switch (kf_header_type(header)) {
+    bool is_end = kf_header_type(record[0]) == KF_END;
+    return (is_end ? record[0] >> 16 : record[1]) & KF_END_TICK_MASK;
+}
+
+/* Events that go with a record of `words` (at least 2 but for an END). A range goes where it ends:
+ * until then it lives on as a copy in the next chunk. What was over before `from` is wanted by
+ * nobody. */
+static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
+{
+    uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff, events;
+    switch (type) {
     case KF_KEYFRAME:
         *open = (open_set){{0}};
         return 0;
+    case KF_DEVICE: /* its times are of another clock */
+        return 1;
     case KF_BEGIN:
     case KF_REOPEN:
-        closed = open_set_close(open, aux & 0xff);
-        open->bits[(aux & 0xff) / 64] |= UINT64_C(1) << (aux & 0xff) % 64;
-        return closed;
+        events = open_set_close(open, depth);
+        open->bits[depth / 64] |= UINT64_C(1) << depth % 64;
+        break;
     case KF_END:
-        return open_set_close(open, (uint32_t)(header >> 6 & 1023));
+        events = open_set_close(open, (uint32_t)(record[0] >> 6 & 1023));
+        break;
     case KF_THREAD_EXIT:
-        return open_set_close(open, 0);
+        events = open_set_close(open, 0);
+        break;
     default:
-        return is_event(kf_header_type(header));
+        events = is_event(type);
     }
+    bool before = ((end_ticks_of(record) - from) & KF_END_TICK_MASK) > KF_END_TICK_MASK / 2;
+    return before ? 0 : events;
 }
 
 /* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
 static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
 {
     const uint64_t *chunk = kf_pool_chunk(pool, index);
-    uint64_t evicted[KF_MAX_SOURCES] = {0};
+    uint64_t evicted[KF_MAX_SOURCES] = {0}, from = kb_load_relaxed(&pool->control->window_ticks);
     open_set open = {{0}};
     uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
     for (uint32_t at = 0; at < end;) {
-        uint64_t header = chunk[at];
-        uint32_t type = kf_header_type(header), words = kf_header_words(header);
-        if (type == KF_NONE || words == 0)
+        uint32_t type = kf_header_type(chunk[at]), words = kf_header_words(chunk[at]);
+        if (type == KF_NONE || words == 0 || words > end - at || (words < 2 && type != KF_END))
             break;
-        bool device = type == KF_DEVICE && words > 5 && at + words <= end;
+        bool device = type == KF_DEVICE && words > 5;
         uint32_t source = device ? (uint32_t)(chunk[at + 5] >> 48 & 0xff) : KF_SOURCE_API;
-        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] += events_of(&open, header);
+        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] +=
+            events_of(&open, chunk + at, from);
         at += words;
     }
     for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
@@ -286,14 +300,19 @@ static void forget(const kf_pool *pool, uint64_t last_ticks)
         ;
 }
 
+/* May this chunk be overwritten? */
+static bool is_spent(const kf_pool *pool, const kf_descriptor *d)
+{
+    uint64_t protect = kb_load_relaxed(&pool->control->ring_protect_ticks);
+    return kb_load_acquire(&d->state) == KF_CHUNK_SEALED &&
+           (!protect || kb_load_relaxed(&d->last_ticks) < protect);
+}
+
 static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
 {
     kf_descriptor *d = &pool->descriptors[index];
     uint32_t sealed = KF_CHUNK_SEALED;
-    uint64_t protect = kb_load_relaxed(&pool->control->ring_protect_ticks);
-    if (kb_load_relaxed(&d->state) != KF_CHUNK_SEALED ||
-        (protect && kb_load_relaxed(&d->last_ticks) >= protect) ||
-        !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+    if (!is_spent(pool, d) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
         return false;
     kb_exchange_acqrel(&d->owner, owner);
     uint32_t used = kb_load_relaxed(&d->used);
@@ -304,15 +323,74 @@ static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
     return true;
 }
 
+/* Threads that record on when the limit has sunk keep what they have. */
+static uint32_t highest_of(const kf_pool *pool)
+{
+    uint32_t high = kb_load_relaxed(&pool->control->chunk_high);
+    return KB_MIN(KB_MAX(high, limit_of(pool)), pool->chunk_count);
+}
+
+typedef struct aged {
+    uint64_t ticks;
+    uint32_t index;
+} aged;
+
+/* Insert into a list of the KF_RING_BATCH oldest, sorted by age. */
+static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
+{
+    uint32_t at = count < KF_RING_BATCH ? count++ : KF_RING_BATCH - 1;
+    for (; at > 0 && list[at - 1].ticks > item.ticks; at--)
+        list[at] = list[at - 1];
+    list[at] = item;
+    return count;
+}
+
+/* Look at all chunks; what is oldest is overwritten in the next turns, in this order. */
+static bool find_oldest(const kf_pool *pool)
+{
+    kf_control *c = pool->control;
+    aged oldest[KF_RING_BATCH];
+    uint32_t count = 0, limit = highest_of(pool);
+    for (uint32_t i = 0; i < limit; i++) {
+        const kf_descriptor *d = &pool->descriptors[i];
+        aged item = {kb_load_relaxed(&d->last_ticks), i};
+        bool older = count < KF_RING_BATCH || item.ticks < oldest[KF_RING_BATCH - 1].ticks;
+        if (older && is_spent(pool, d))
+            count = insert_by_age(oldest, count, item);
+    }
+    for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
+        kb_store_relaxed(&c->ring_oldest_ticks[i], i < count ? oldest[i].ticks : 0);
+        kb_store_relaxed(&c->ring_oldest[i], i < count ? oldest[i].index + UINT64_C(1) : 0);
+    }
+    kb_store_release(&c->ring_hand, 0u);
+    return count > 0;
+}
+
+/* The next of the oldest that is still what it was when they were looked at. */
+static uint32_t steal_next(const kf_pool *pool, uint64_t owner)
+{
+    kf_control *c = pool->control;
+    for (;;) {
+        uint32_t turn = kb_load_acquire(&c->ring_hand);
+        if (turn >= KF_RING_BATCH)
+            return UINT32_MAX;
+        if (!kb_cas_acqrel(&c->ring_hand, &turn, turn + 1))
+            continue;
+        uint64_t index = kb_load_relaxed(&c->ring_oldest[turn]) - 1;
+        uint64_t ticks = kb_load_relaxed(&c->ring_oldest_ticks[turn]);
+        if (index < highest_of(pool) &&
+            kb_load_relaxed(&pool->descriptors[index].last_ticks) == ticks &&
+            steal(pool, (uint32_t)index, owner))
+            return (uint32_t)index;
+    }
+}
+
 static uint32_t steal_oldest(const kf_pool *pool, uint64_t owner)
 {
-    uint32_t limit = limit_of(pool);
-    for (uint32_t tries = 0; tries < limit; tries++) {
-        uint32_t index = kb_add_relaxed(&pool->control->ring_hand, 1u) % limit;
-        if (steal(pool, index, owner))
-            return index;
-    }
-    return UINT32_MAX;
+    uint32_t index = steal_next(pool, owner);
+    for (int tries = 0; tries < 4 && index == UINT32_MAX && find_oldest(pool); tries++)
+        index = steal_next(pool, owner);
+    return index;
 }
 
 uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)

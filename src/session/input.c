@@ -60,6 +60,39 @@ uint32_t ks_committed_words(const uint64_t *chunk, uint32_t limit)
     return at;
 }
 
+/* What others may be writing is read here and in the next function only. Whether the words belong
+ * together is found out afterwards, by the serial of the chunk; the thread sanitizer cannot know
+ * that. */
+#if defined(__SANITIZE_THREAD__)
+#define READS_SHARED __attribute__((no_sanitize("thread")))
+#else
+#define READS_SHARED
+#endif
+
+READS_SHARED uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk)
+{
+    uint32_t at = 0;
+    while (at < KF_CHUNK_WORDS) {
+        uint64_t header = kb_load_acquire(&chunk[at]);
+        uint32_t words = kf_header_words(header);
+        if (header == 0 || words == 0 || words > KF_CHUNK_WORDS - at)
+            break;
+        to[at] = header;
+        for (uint32_t i = 1; i < words; i++)
+            to[at + i] = kb_load_relaxed(&chunk[at + i]);
+        at += words;
+    }
+    return at;
+}
+
+READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
+{
+    uint64_t *out = to;
+    const uint64_t *in = from;
+    for (size_t i = 0; i < bytes / sizeof *out; i++)
+        out[i] = kb_load_relaxed(&in[i]);
+}
+
 static bool chunk_in_use(const kf_descriptor *d, uint32_t *serial)
 {
     *serial = kb_load_acquire(&d->serial);
@@ -73,18 +106,14 @@ static void copy_chunk(state *s, const kf_pool *pool, uint32_t index)
     const kf_descriptor *d = &pool->descriptors[index];
     if (!chunk_in_use(d, &serial))
         return;
-    const uint64_t *chunk = kf_pool_chunk(pool, index);
-    uint32_t words = ks_committed_words(chunk, KF_CHUNK_WORDS);
     size_t at = s->memory.count;
-    if (words == 0)
-        return;
-    if (!kb_vec_reserve(&s->memory, at + words)) {
+    if (!kb_vec_reserve(&s->memory, at + KF_CHUNK_WORDS)) {
         s->out_of_memory = true;
         return;
     }
-    memcpy(s->memory.data + at, chunk, words * sizeof *chunk);
+    uint32_t words = ks_chunk_copy(s->memory.data + at, kf_pool_chunk(pool, index));
     kb_fence_seqcst();
-    if (!chunk_in_use(d, &again) || again != serial)
+    if (words == 0 || !chunk_in_use(d, &again) || again != serial)
         return;
     s->memory.count = at + words;
     place_add(s, index, serial, (chunk_place){at, words, true});
@@ -118,7 +147,7 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
         copy_chunk(s, pool, i);
     /* After the chunks: what they refer to is there by now. */
     in->input.dictionary_words = copy_dictionary(s->dictionary, pool);
-    memcpy(in->control, pool->control, sizeof *in->control);
+    ks_words_copy(in->control, pool->control, sizeof *in->control);
     return KINETO_OK;
 }
 

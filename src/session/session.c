@@ -191,13 +191,14 @@ static void chunks_of_the_dead(const kf_pool *pool)
  * may want. Sessions of all processes that share the pool count. */
 static void retention_update(kf_control *control)
 {
-    uint64_t protect = 0;
+    uint64_t protect = 0, earliest = UINT64_MAX;
     uint32_t policy = KF_FULL_DROP;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         const kf_window *w = &control->windows[i];
         if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
             continue;
         uint64_t start = kb_load_relaxed(&w->start_ticks);
+        earliest = KB_MIN(earliest, start);
         if (kb_load_relaxed(&w->keep_newest))
             policy = KF_FULL_RING;
         else if (!protect || start < protect)
@@ -205,24 +206,12 @@ static void retention_update(kf_control *control)
     }
     if (control->external)
         return;
+    kb_store_relaxed(&control->window_ticks, earliest);
     kb_store_relaxed(&control->ring_protect_ticks, protect);
     kb_store_relaxed(&control->full_policy, policy);
 }
 
 /* ---- reading what was recorded --------------------------------------------------------------- */
-
-/* Words that others may be writing. Whether what was read belongs together is for the caller to
- * find out afterwards; the sanitizer cannot know that he does. */
-#if defined(__SANITIZE_THREAD__)
-__attribute__((no_sanitize("thread")))
-#endif
-static void words_read(void *to, const void *from, size_t count)
-{
-    uint64_t *out = to;
-    const uint64_t *in = from;
-    for (size_t i = 0; i < count; i++)
-        out[i] = kb_load_relaxed(&in[i]);
-}
 
 /* Chunks of our own pool, read where they lie; a chunk that is overwritten meanwhile reads as
  * empty. */
@@ -243,9 +232,7 @@ static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words
         return r->buffer;
     if (!r->serials[index])
         r->serials[index] = serial + 1;
-    const uint64_t *chunk = kf_pool_chunk(r->pool, index);
-    uint32_t count = ks_committed_words(chunk, KF_CHUNK_WORDS);
-    words_read(r->buffer, chunk, count);
+    uint32_t count = ks_chunk_copy(r->buffer, kf_pool_chunk(r->pool, index));
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
         *words = count;
@@ -276,7 +263,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     }
     reader->pool = pool;
     reader->serials = serials;
-    words_read(control, pool->control, sizeof *control / sizeof(uint64_t));
+    ks_words_copy(control, pool->control, sizeof *control);
     counters_since(s, control);
     uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
     kf_input input = {.dictionary = pool->dictionary,
@@ -403,7 +390,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     s->tid = kb_os_tid();
     chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_now(control);
-    words_read(s->counters, control->counters, sizeof s->counters / sizeof(uint64_t));
+    ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)

@@ -29,6 +29,11 @@ kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_inpu
 void ks_input_close(ks_input *input);
 /** Read the header of a spool, checked. */
 kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_error *err);
+/** Copy the committed words of a chunk that may be in use; returns how many. If the chunk changed
+ *  hands meanwhile (its serial tells) they mean nothing. */
+uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk);
+/** Copy whole words that others may be writing. */
+void ks_words_copy(void *to, const void *from, size_t bytes);
 /** Words of a chunk that are committed: up to the first zero header. */
 uint32_t ks_committed_words(const uint64_t *chunk, uint32_t limit);
 

@@ -4,7 +4,7 @@
 
 #include <locale.h>
 
-/* ---- putting ----------------------------------------------------------------------------------- */
+/* ---- putting --------------------------------------------------------------------------------- */
 
 static void put(kt_builder *b, uint32_t key, uint32_t type, const void *value, size_t bytes)
 {
@@ -83,7 +83,7 @@ void kt_args_verbatim(kt_builder *b, kineto_string json_object)
     b->staged_form = KT_ARGS_JSON;
 }
 
-/* ---- spans of a block -------------------------------------------------------------------------- */
+/* ---- spans of a block ------------------------------------------------------------------------ */
 
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
 {
@@ -113,7 +113,7 @@ kineto_string kt_args_verbatim_of(const kt_block *block, uint32_t index)
     return is ? args_bytes(block, index) : (kineto_string){"", 0};
 }
 
-/* ---- the iterator ------------------------------------------------------------------------------ */
+/* ---- the iterator ---------------------------------------------------------------------------- */
 
 /* Unescaped text of the last argument, per thread: one buffer for the key, one for the value. */
 typedef struct scratch {

@@ -51,7 +51,7 @@ uint32_t kt_string(kt_builder *b, kineto_string s)
     return id;
 }
 
-/* ---- processes and tracks ---------------------------------------------------------------------- */
+/* ---- processes and tracks -------------------------------------------------------------------- */
 
 static bool same_process(const kt_process_row *a, const kt_process_row *b)
 {
@@ -157,7 +157,7 @@ void kt_track_set(kt_builder *b, uint32_t track, kineto_string name, int64_t sor
     row->sort_index = sort_index ? sort_index : row->sort_index;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The block to append to; NULL when out of memory. */
 static kt_block *open_block(kt_builder *b)
@@ -275,7 +275,7 @@ void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool sta
         fail(b, KINETO_E_MEMORY);
 }
 
-/* ---- tables ------------------------------------------------------------------------------------ */
+/* ---- tables ---------------------------------------------------------------------------------- */
 
 void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, uint64_t count,
                    bool is_loss, kineto_string detail)
@@ -328,7 +328,7 @@ void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns)
     b->trace->window_end_ns = KB_MAX(start_ns, end_ns);
 }
 
-/* ---- finish ------------------------------------------------------------------------------------ */
+/* ---- finish ---------------------------------------------------------------------------------- */
 
 static void window_from_rows(kineto_trace *t)
 {

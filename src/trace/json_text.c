@@ -201,7 +201,7 @@ bool kt_scan_end(kt_scan *s)
     return s->at == s->end || wrong(s, "text after the end");
 }
 
-/* ---- strings ----------------------------------------------------------------------------------- */
+/* ---- strings --------------------------------------------------------------------------------- */
 
 static uint32_t hex4(const char *at)
 {
@@ -270,7 +270,7 @@ char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced)
     return out;
 }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 bool kt_json_uint(kineto_string raw, uint64_t *value)
 {

@@ -33,7 +33,7 @@ static kineto_string text(const kineto_trace *t, uint32_t id)
     return kb_intern_get(&t->strings, id);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 uint64_t kineto_trace_count(const kineto_trace *trace) { return trace->count; }
 
@@ -92,7 +92,7 @@ uint32_t kineto_trace_string_count(const kineto_trace *trace)
     return (uint32_t)trace->strings.strings.count;
 }
 
-/* ---- processes and tracks ---------------------------------------------------------------------- */
+/* ---- processes and tracks -------------------------------------------------------------------- */
 
 uint32_t kineto_trace_process_count(const kineto_trace *t) { return (uint32_t)t->processes.count; }
 
@@ -149,7 +149,7 @@ kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track)
     return text_of(t, k->id, k->text);
 }
 
-/* ---- flows, ledger, header --------------------------------------------------------------------- */
+/* ---- flows, ledger, header ------------------------------------------------------------------- */
 
 uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
 

@@ -27,7 +27,7 @@ uint32_t kt_read_string(kt_reader *r, kineto_string raw)
     return id;
 }
 
-/* ---- the file's outline ------------------------------------------------------------------------ */
+/* ---- the file's outline ---------------------------------------------------------------------- */
 
 typedef struct outline {
     kineto_string events, devices, own;
@@ -75,7 +75,7 @@ static kineto_status read_text(kt_reader *r, outline *o)
     return status == KINETO_OK ? kt_read_events(r, o->events) : status;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------- */
+/* ---- the end --------------------------------------------------------------------------------- */
 
 static void state_window(kt_reader *r)
 {

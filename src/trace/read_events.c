@@ -12,7 +12,7 @@ static kineto_status fail(kt_reader *r, const event *e, const char *problem)
     return kt_read_fail(r, e->at, problem);
 }
 
-/* ---- values ------------------------------------------------------------------------------------ */
+/* ---- values ---------------------------------------------------------------------------------- */
 
 static kineto_status time_of(kt_reader *r, const event *e, kineto_string raw, int64_t base,
                              int64_t *ns)
@@ -105,7 +105,7 @@ static uint64_t id_of(const event *e)
     return kb_hash(s.data, s.size);
 }
 
-/* ---- args -------------------------------------------------------------------------------------- */
+/* ---- args ------------------------------------------------------------------------------------ */
 
 static bool is(kineto_string raw, const char *text)
 {
@@ -144,7 +144,7 @@ static void read_args(kt_reader *r, kineto_string args, kt_row *row, bool *other
     }
 }
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 /* Kind and category. What has no category of Kineto's is the program's own range, or a row of
  * another tool. */
@@ -265,7 +265,7 @@ static kineto_status end(kt_reader *r, const event *e)
     return KINETO_OK;
 }
 
-/* ---- metadata, flows --------------------------------------------------------------------------- */
+/* ---- metadata, flows ------------------------------------------------------------------------- */
 
 static kineto_status metadata(kt_reader *r, const event *e)
 {
@@ -328,7 +328,7 @@ static kineto_status flow(kt_reader *r, const event *e)
     return KINETO_OK;
 }
 
-/* ---- one event --------------------------------------------------------------------------------- */
+/* ---- one event ------------------------------------------------------------------------------- */
 
 static kineto_status instant(kt_reader *r, const event *e)
 {

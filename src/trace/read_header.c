@@ -35,7 +35,7 @@ kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string 
     return KINETO_OK;
 }
 
-/* ---- lists of objects -------------------------------------------------------------------------- */
+/* ---- lists of objects ------------------------------------------------------------------------ */
 
 static bool next_item(kt_scan *scan, bool *first, kineto_string *item)
 {
@@ -68,7 +68,7 @@ static kineto_string get_text(kt_reader *r, kineto_string object, const char *ke
     return kb_intern_get(&r->b->trace->strings, kt_read_string(r, raw));
 }
 
-/* ---- processes and devices --------------------------------------------------------------------- */
+/* ---- processes and devices ------------------------------------------------------------------- */
 
 static bool starts_with(kineto_string s, const char *start)
 {
@@ -137,7 +137,7 @@ static void read_devices(kt_reader *r, kineto_string array)
     }
 }
 
-/* ---- tracks ------------------------------------------------------------------------------------ */
+/* ---- tracks ---------------------------------------------------------------------------------- */
 
 static const char *const types[] = {"thread", "stream", "counter", "async", "other"};
 
@@ -216,7 +216,7 @@ static void settle_rows(kt_reader *r, kineto_string own)
     free(final);
 }
 
-/* ---- ledger, clock, window --------------------------------------------------------------------- */
+/* ---- ledger, clock, window ------------------------------------------------------------------- */
 
 static void read_ledger(kt_reader *r, kineto_string array)
 {

@@ -89,8 +89,9 @@ void kt_args_verbatim(kt_builder *b, kineto_string json_object);
 /* Append; returns the row number. */
 kineto_row kt_append(kt_builder *b, const kt_row *row);
 
-/* State one end of a flow; ends with the same (type, id) are joined at finish: one start with each
- * finish that follows; unmatched ends keep KINETO_NO_ROW. */
+/* State one end of a flow; ends with the same (type, id) are joined at finish, in the order of
+ * their rows' starts: each finish with the last start before it, or with the first one if none is
+ * (device clocks are never exact); unmatched ends keep KINETO_NO_ROW. */
 void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start);
 
 void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, uint64_t count,

@@ -70,7 +70,7 @@ static char *finish_and_write(kt_builder *b)
     return data;
 }
 
-/* ---- schema ------------------------------------------------------------------------------------ */
+/* ---- schema ---------------------------------------------------------------------------------- */
 
 static void header_and_ends_are_kinetos(void **state)
 {
@@ -306,7 +306,7 @@ static void same_trace_gives_the_same_bytes(void **state)
     free(data[1]);
 }
 
-/* ---- keys -------------------------------------------------------------------------------------- */
+/* ---- keys ------------------------------------------------------------------------------------ */
 
 static void no_key_comes_twice(void **state)
 {
@@ -340,7 +340,7 @@ static void no_key_comes_twice(void **state)
     free(data);
 }
 
-/* ---- hostile texts, read by another parser ----------------------------------------------------- */
+/* ---- hostile texts, read by another parser --------------------------------------------------- */
 
 typedef struct hostile {
     kt_builder *b;
@@ -466,7 +466,7 @@ static void hostile_texts_are_what_python_reads(void **state)
     rmdir(directory);
 }
 
-/* ---- there and back ---------------------------------------------------------------------------- */
+/* ---- there and back -------------------------------------------------------------------------- */
 
 static void assert_same_args(const kineto_trace *a, kineto_row x, const kineto_trace *b,
                              kineto_row y)
@@ -637,7 +637,7 @@ static void reading_gives_back_what_was_written(void **state)
     rmdir(directory);
 }
 
-/* ---- files that cannot be written -------------------------------------------------------------- */
+/* ---- files that cannot be written ------------------------------------------------------------ */
 
 static kineto_trace *some_trace(int rows)
 {

@@ -344,6 +344,72 @@ static void a_chunk_that_comes_twice_counts_once_and_the_longer_copy_wins(void *
     kw_free(&f.w);
 }
 
+/* A cursor that changes chunks as a writer does: a keyframe, then a copy of each open range. */
+typedef struct cut_writer {
+    fixture f;
+    uint32_t seq, depth, chunk;
+    uint64_t begun[16], ticks;
+} cut_writer;
+
+static void cut(cut_writer *c)
+{
+    kw_chunk(&c->f.w, c->chunk++);
+    start(&c->f, 1, c->seq++, c->ticks, c->depth);
+    for (uint32_t d = 0; d < c->depth; d++)
+        kw_reopen(&c->f.w, d, c->f.a, c->begun[d]);
+}
+
+/* The same begins and ends, cut into chunks at other places. */
+static void write_random(cut_writer *c, uint64_t seed, uint64_t cut_seed, uint32_t one_in)
+{
+    *c = (cut_writer){.f = make(200), .ticks = T(0)};
+    cut(c);
+    for (int i = 0; i < 2000; i++) {
+        c->ticks += 1 + next_random(&seed) % 50;
+        uint64_t r = next_random(&seed);
+        if (c->depth < 16 && (c->depth == 0 || r % 2)) {
+            c->begun[c->depth] = c->ticks;
+            kw_begin(&c->f.w, c->depth++, c->f.a, c->ticks);
+        } else {
+            c->depth = r % 8 ? c->depth - 1 : (uint32_t)(r >> 8) % c->depth; /* several at once */
+            kw_end(&c->f.w, c->depth, c->ticks);
+        }
+        if ((next_random(&cut_seed) % one_in == 0 && c->chunk < 199) ||
+            c->f.w.at + 8 > KF_CHUNK_WORDS)
+            cut(c);
+    }
+    kw_end(&c->f.w, 0, ++c->ticks);
+}
+
+static kineto_status sum_up(void *context, const kf_event *e)
+{
+    uint64_t *sums = context;
+    assert_int_equal(e->flags, 0);
+    sums[0]++;
+    sums[1] = sums[1] * 31 + e->start * 7 + e->end; /* the order counts, too */
+    return KINETO_OK;
+}
+
+static void where_a_cursor_changes_chunks_makes_no_difference(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        uint64_t whole[2] = {0}, pieces[2] = {0};
+        kf_visitor v = {.context = whole, .event = sum_up};
+        kf_decode_result r;
+        cut_writer c;
+        write_random(&c, seed, seed, 1000000);
+        assert_int_equal(kf_decode(&c.f.w.input, &v, &r, NULL), KINETO_OK);
+        kw_free(&c.f.w);
+        write_random(&c, seed, seed + 99, 12);
+        v.context = pieces;
+        assert_int_equal(kf_decode(&c.f.w.input, &v, &r, NULL), KINETO_OK);
+        kw_free(&c.f.w);
+        assert_true(whole[0] > 500 && whole[0] == pieces[0] && whole[1] == pieces[1]);
+        assert_int_equal(r.bad_records + r.missing_segments + r.open_ranges, 0);
+    }
+}
+
 /* ---- other records ---- */
 
 static void every_kind_of_record_arrives(void **state)
@@ -685,6 +751,7 @@ int main(void)
         cmocka_unit_test(ranges_open_at_the_end_are_flagged_and_those_of_an_ended_thread_differ),
         cmocka_unit_test(cursors_do_not_mix_whatever_the_order_of_chunks),
         cmocka_unit_test(a_chunk_that_comes_twice_counts_once_and_the_longer_copy_wins),
+        cmocka_unit_test(where_a_cursor_changes_chunks_makes_no_difference),
         cmocka_unit_test(every_kind_of_record_arrives),
         cmocka_unit_test(args_of_every_type_are_walked),
         cmocka_unit_test(async_ranges_pair_across_threads_first_in_first_out),

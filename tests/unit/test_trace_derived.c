@@ -35,7 +35,7 @@ static kineto_row slice(kt_builder *b, uint32_t track, int64_t start, int64_t en
     return kt_append(b, &(kt_row){.start_ns = start, .end_ns = end, .track = track});
 }
 
-/* ---- order and lanes --------------------------------------------------------------------------- */
+/* ---- order and lanes ------------------------------------------------------------------------- */
 
 static bool before(const kineto_activity *a, const kineto_activity *b)
 {
@@ -212,7 +212,7 @@ static void extreme_times_do_not_confuse_lanes(void **state)
     kineto_trace_release(t);
 }
 
-/* ---- readers at once --------------------------------------------------------------------------- */
+/* ---- readers at once ------------------------------------------------------------------------- */
 
 static void *read_derived(void *context)
 {
@@ -248,7 +248,7 @@ static void many_threads_see_the_same(void **state)
     kineto_trace_release(t);
 }
 
-/* ---- links, flows ------------------------------------------------------------------------------ */
+/* ---- links, flows ---------------------------------------------------------------------------- */
 
 static kineto_row call(kt_builder *b, uint32_t track, int64_t at, uint64_t id)
 {
@@ -329,7 +329,7 @@ static void flows_join_by_type_and_id(void **state)
     kineto_trace_release(t);
 }
 
-/* ---- projection -------------------------------------------------------------------------------- */
+/* ---- projection ------------------------------------------------------------------------------ */
 
 static kineto_row note(kt_builder *b, uint32_t track, const char *name, int64_t start, int64_t end)
 {

@@ -59,7 +59,7 @@ static kineto_track track_of(const kineto_trace *t, kineto_row row)
 
 static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
 
-/* ---- numbers ----------------------------------------------------------------------------------- */
+/* ---- numbers --------------------------------------------------------------------------------- */
 
 static void times_are_exact_integers(void **state)
 {
@@ -96,7 +96,7 @@ static void times_are_exact_integers(void **state)
     }
 }
 
-/* ---- what tools write -------------------------------------------------------------------------- */
+/* ---- what tools write ------------------------------------------------------------------------ */
 
 static void rows_of_every_era_are_understood(void **state)
 {
@@ -221,7 +221,7 @@ static void flows_find_their_rows_later(void **state)
     kineto_trace_release(t);
 }
 
-/* ---- what is refused --------------------------------------------------------------------------- */
+/* ---- what is refused ------------------------------------------------------------------------- */
 
 static void broken_files_are_refused_with_the_place(void **state)
 {
@@ -336,7 +336,7 @@ static void changed_bytes_do_no_harm(void **state)
     }
 }
 
-/* ---- real traces ------------------------------------------------------------------------------- */
+/* ---- real traces ----------------------------------------------------------------------------- */
 
 static void real_traces_open(void **state)
 {
