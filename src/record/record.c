@@ -107,7 +107,7 @@ KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
         (void)words_copy(at + 2, values, n);
     else
         memcpy(at + 2, values, n * sizeof *values);
-    return range_begin(c, at, 2 + n, KF_PROP_ARGS, site->id);
+    return range_begin(c, at, 2 + n, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
 /* Sites whose only arg is the shapes of an operator's inputs, up to four of them: what nearly every
@@ -142,7 +142,7 @@ KB_INLINE kineto_range begin_shapes(kr_cursor *c, const kineto_site *site,
     at[3] = few.ranks;
     for (const kineto_shape *s = list->data; few.ranks; few.ranks >>= 16, s++)
         out = words_copy(out, s->dims, s->rank);
-    return range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, site->id);
+    return range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
 kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values)
