@@ -120,7 +120,10 @@ bool kb_os_alive(uint32_t pid, uint64_t start_time)
 {
     char buf[1024];
     const char *fields = stat_fields(pid, buf, sizeof(buf));
-    if (!fields || fields[0] == 'Z' || fields[0] == 'X')
+    if (!fields || fields[0] == 'X')
+        return false;
+    /* A first thread that has ended shows as a zombie while others go on. */
+    if (fields[0] == 'Z' && stat_number(fields, 20) <= 1)
         return false;
     return stat_number(fields, 22) == start_time;
 }

@@ -110,7 +110,7 @@ extern const kc_interface kc_interfaces[];
 extern const size_t kc_interface_count;
 
 typedef struct kc_entry_options {
-    const char *pool_path, *plugin, *log_file;
+    const char *pool_path, *log_file;
     int log_level; /* < 0: leave */
     bool preload;
 } kc_entry_options;

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output = "trace.json", *activities, *policy, *log_file, *plugin;
+static const char *output = "trace.json", *activities, *policy, *log_file;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
 static bool preload, no_summary, quiet;
 
@@ -28,8 +28,6 @@ static const kc_option option_list[] = {
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD, which no\n"
      "source of this version needs"},
-    {"plugin", 0, KC_TEXT, &plugin, "FILE",
-     "load this plug-in into the program; implies --preload"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
@@ -274,7 +272,7 @@ static int record(const ks_collector_options *collector_options, char **argv)
     kineto_status status = ks_collector_create(collector_options, &c, &err);
     if (status)
         goto done;
-    kc_entry_options entry = {ks_collector_pool_path(c), plugin, log_file,
+    kc_entry_options entry = {ks_collector_pool_path(c), log_file,
                               log_level == UINT64_MAX ? -1 : (int)log_level, preload};
     add_command(c, argv);
     status = kc_enter(&entry, note_entry, c, &err);

@@ -74,19 +74,14 @@ static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *
                                : append_variable(i->variable, path, i->separator, err);
 }
 
-static kineto_status enter_by_preload(const kc_entry_options *o, kineto_error *err)
+static kineto_status enter_by_preload(kineto_error *err)
 {
     char path[PATH_MAX];
     if (!kc_find_rt(path, sizeof path))
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "libckineto-rt.so was not found beside the command or in %s",
                        CKINETO_LIBDIR);
-    kineto_status status = append_variable("LD_PRELOAD", path, ':', err);
-    if (status || !o->plugin)
-        return status;
-    if (!realpath(o->plugin, path))
-        return kb_fail_os(err, errno, "plug-in '%s'", o->plugin);
-    return append_variable("CKINETO_PLUGINS", path, ':', err);
+    return append_variable("LD_PRELOAD", path, ':', err);
 }
 
 static kineto_status set_log(const kc_entry_options *o, kineto_error *err)
@@ -115,7 +110,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
     kineto_status status = set_variable("CKINETO_SESSION", options->pool_path, err);
     for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
         status = enter_by(&kc_interfaces[i], note, context, err);
-    if (status == KINETO_OK && (options->preload || options->plugin))
-        status = enter_by_preload(options, err);
+    if (status == KINETO_OK && options->preload)
+        status = enter_by_preload(err);
     return status ? status : set_log(options, err);
 }

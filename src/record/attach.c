@@ -101,16 +101,34 @@ done:
     return status;
 }
 
+/* A pool that nobody collects from (its recorder is gone, or lives in another pid name space) is
+ * not worth filling. */
+static kineto_status check_collector(const kf_control *control, kineto_error *err)
+{
+    if (kb_os_alive(control->collector_pid, control->collector_start_time))
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder (process %u) is not there any more",
+                   control->collector_pid);
+}
+
 KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
 {
     size_t bytes = 0;
-    void *map = kb_os_map_open(path, &bytes, err);
-    if (!map)
-        return err ? err->code : KINETO_E_IO;
-    kineto_status status = kineto_rt_adopt(map, bytes, err);
-    if (status)
+    kf_pool pool;
+    kineto_error why = {.code = KINETO_E_IO};
+    void *map = kb_os_map_open(path, &bytes, &why);
+    kineto_status status = map ? kf_pool_open(map, bytes, &pool, &why) : why.code;
+    if (!status)
+        status = check_collector(pool.control, &why);
+    if (!status)
+        status = kineto_rt_adopt(map, bytes, &why);
+    if (!status) {
+        (void)kineto_rt_process();
+        return KINETO_OK;
+    }
+    if (map)
         kb_os_unmap(map, bytes);
-    return status;
+    return kb_fail(err, status, "%s: %s", path, why.message);
 }
 
 /* Early and once: when the library is loaded. A process that cannot attach runs on unrecorded; the
@@ -122,8 +140,11 @@ __attribute__((constructor)) static void attach_from_environment(void)
     const char *path = kb_os_getenv("CKINETO_SESSION");
     if (path && *path) {
         kineto_error err = {0};
-        if (kineto_rt_attach(path, &err))
-            kb_log(KINETO_LOG_WARNING, "not recorded: %s", err.message);
+        kineto_status status = kineto_rt_attach(path, &err);
+        /* A recording that is over is nothing to tell the user of a program that outlived it. */
+        bool over = status == KINETO_E_NOT_FOUND;
+        if (status)
+            kb_log(over ? KINETO_LOG_INFO : KINETO_LOG_WARNING, "not recorded: %s", err.message);
         else
             kb_log(KINETO_LOG_INFO, "recording into %s", path);
     }

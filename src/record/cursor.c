@@ -264,11 +264,26 @@ static void name_from_system(kr_cursor *c)
         kr_cursor_put_name(c);
 }
 
+/* Cancelled while it changed chunks: the new one, which is nobody's yet, has nothing in it. */
+static void free_stray_chunks(const kr_cursor *c)
+{
+    const kf_pool *pool = kr_pool_get();
+    uint64_t owner = cursor_owner(c);
+    for (uint32_t i = 0; pool && i < pool->chunk_count; i++) {
+        const kf_descriptor *d = &pool->descriptors[i];
+        if (kb_load_relaxed(&d->owner) == owner && kb_load_relaxed(&d->state) == KF_CHUNK_LIVE &&
+            i != c->chunk && (!c->second || i != c->second->chunk))
+            kf_chunk_free(pool, i);
+    }
+}
+
 static void thread_exit(void *value)
 {
     kr_slot *slot = value;
     kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
+        if (slot->first.busy || slot->second.busy)
+            free_stray_chunks(&slot->first);
         name_from_system(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);
