@@ -125,8 +125,8 @@ static char *text_of(const kineto_trace *t)
 {
     kineto_error err;
     kb_sink *sink;
-    char *text;
-    size_t bytes;
+    char *text = NULL;
+    size_t bytes = 0;
     if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err) != KINETO_OK ||
         ke_chrome_write(t, sink, "bench", NULL, &err) != KINETO_OK ||
         kb_sink_take(sink, &text, &bytes, &err) != KINETO_OK)

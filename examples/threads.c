@@ -88,6 +88,7 @@ static double harmonic(int terms)
 static void *worker(void *total)
 {
     int job;
+    KINETO_SCOPED("serve");
     kineto_thread_set_name("worker");
     while ((job = queue_take()) != 0) {
         int terms = job * 1000;

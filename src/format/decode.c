@@ -446,8 +446,6 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
         status = finish_cursor(d);
     if (status)
         return status;
-    if (same_cursor)
-        d->result->missing_segments += s->seq - before->seq - 1;
     kineto_error why = {.code = KINETO_OK};
     const uint64_t *words = d->input->get(d->input->context, s->chunk, &count, &why);
     if (!words)
@@ -457,6 +455,9 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
         d->result->missing_segments++;
         return KINETO_OK;
     }
+    /* A segment begins where the one before it was sealed. */
+    if (same_cursor && words[s->offset + 1] > d->input->from_ticks)
+        d->result->missing_segments += s->seq - before->seq - 1;
     begin_segment(d, s, words + s->offset);
     d->result->records++;
     return decode_words(d, s, words);

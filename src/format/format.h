@@ -461,6 +461,7 @@ typedef struct kf_input {
     uint32_t chunk_count;
     const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
     void *context;
+    uint64_t from_ticks; /* what lies before is not wanted: its absence is not counted */
 } kf_input;
 
 typedef struct kf_decode_result {

@@ -269,7 +269,10 @@ static void free_stray_chunks(const kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     uint64_t owner = cursor_owner(c);
-    for (uint32_t i = 0; pool && i < pool->chunk_count; i++) {
+    uint32_t count = pool ? KB_MAX(kb_load_relaxed(&pool->control->chunk_high),
+                                   kb_load_relaxed(&pool->control->chunk_limit))
+                          : 0;
+    for (uint32_t i = 0; i < count && i < pool->chunk_count; i++) {
         const kf_descriptor *d = &pool->descriptors[i];
         if (kb_load_relaxed(&d->owner) == owner && kb_load_relaxed(&d->state) == KF_CHUNK_LIVE &&
             i != c->chunk && (!c->second || i != c->second->chunk))

@@ -302,8 +302,10 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     kineto_status status = fit_clock(s, err);
     if (!status)
         status = read_entries(s, err);
+    kf_input input = *s->input;
+    input.from_ticks = s->options.start_ticks;
     if (!status)
-        status = kf_decode(s->input, &visitor, &result, err);
+        status = kf_decode(&input, &visitor, &result, err);
     if (status)
         return status;
     kt_build_devices(s);

@@ -79,7 +79,7 @@ static void end(const char *how, int number)
 
 int main(int argc, char **argv)
 {
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc; i += 2) {
         const char *verb = argv[i];
         const char *text = i + 1 < argc ? argv[i + 1] : "";
         long number = strtol(text, NULL, 10);
@@ -98,7 +98,6 @@ int main(int argc, char **argv)
         else if (strcmp(verb, "print") == 0)
             printf("%s\n", text);
         fflush(stdout);
-        i++;
     }
     return 0;
 }

@@ -188,8 +188,8 @@ static inline void verify(const kineto_trace *trace)
         assert_true(p.start_ns <= a.start_ns && a.end_ns <= p.end_ns);
         assert_true(kineto_trace_self_ns(trace, parent) >= 0);
     }
-    uint64_t bad = ledger(trace, "recording",
-                          "malformed records, the rest of their segment was skipped");
+    uint64_t bad =
+        ledger(trace, "recording", "malformed records, the rest of their segment was skipped");
     if (bad)
         print_ledger(trace);
     assert_int_equal(bad, 0);

@@ -147,8 +147,8 @@ static void names_made_at_run_time_arrive_byte_for_byte(void **state)
         big[i] = (char)(1 + i * 7 % 255); /* any byte but NUL, mostly invalid UTF-8 */
     kineto_session *s = record();
     for (size_t i = 0; i < COUNT_OF(sizes); i++) {
-        kineto_props props = {.size = sizeof props, .name = sizes[i] ? big : "",
-                              .name_size = sizes[i]};
+        kineto_props props = {
+            .size = sizeof props, .name = sizes[i] ? big : "", .name_size = sizes[i]};
         kineto_range_end(kineto_range_begin_props(&site_inner, &props));
         kineto_instant_props(&site_inner, &props);
     }
@@ -449,7 +449,8 @@ static void threads_and_processes_bear_the_names_given_last(void **state)
     assert_true(has_track_named(t, odd_name));
     long_name[63] = 0;
     assert_true(has_track_named(t, long_name));
-    assert_false(has_track_named(t, "LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL"));
+    assert_false(
+        has_track_named(t, "LLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLLL"));
     assert_text(process_of(t, find_only(t, "outer").row).name, "process last");
     kineto_trace_release(t);
 }

@@ -37,10 +37,14 @@ static void every_type_arrives_on_ranges_instants_and_async(void **state)
     kineto_ints ints = {some_ints, COUNT_OF(some_ints)};
     kineto_strings strings = {some_strings, COUNT_OF(some_strings)};
     kineto_shapes shapes = {some_shapes, COUNT_OF(some_shapes)};
-    const kineto_value v[] = {{.i = INT64_MIN},       {.u = UINT64_MAX},
-                              {.d = -0.1},            {.u = 255},
-                              {.s = "\x01 bytes \xff"}, {.ints = &ints},
-                              {.strings = &strings},  {.s = "{\"k\":[null,true]}"},
+    const kineto_value v[] = {{.i = INT64_MIN},
+                              {.u = UINT64_MAX},
+                              {.d = -0.1},
+                              {.u = 255},
+                              {.s = "\x01 bytes \xff"},
+                              {.ints = &ints},
+                              {.strings = &strings},
+                              {.s = "{\"k\":[null,true]}"},
                               {.shapes = &shapes}};
     kineto_session *s = record();
     kineto_range_end(kineto_range_begin_args(&site_all, v));
@@ -137,7 +141,10 @@ static void strings_of_every_length_arrive_whole(void **state)
 
 #define TEN(n, t)                                                                                  \
     {n "0", t}, {n "1", t}, {n "2", t}, {n "3", t}, {n "4", t}, {n "5", t}, {n "6", t},            \
-        {n "7", t}, {n "8", t}, {n "9", t}
+        {n "7", t}, {n "8", t},                                                                    \
+    {                                                                                              \
+        n "9", t                                                                                   \
+    }
 
 static void sixty_arguments_keep_their_order(void **state)
 {

@@ -98,9 +98,11 @@ static void open_ranges_survive_many_chunks(void **state)
         memset(text, 'A' + i % 26, sizeof text);
         text[100 + i] = 0;
         kineto_value v[] = {{.i = i}, {.s = text}, {.d = i / 8.0}};
-        kineto_props props = {.size = sizeof props, .name = name,
+        kineto_props props = {.size = sizeof props,
+                              .name = name,
                               .correlation_id = 1000 + (uint64_t)i,
-                              .external_id = 2000 + (uint64_t)i, .values = v};
+                              .external_id = 2000 + (uint64_t)i,
+                              .values = v};
         r[i] = kineto_range_begin_props(&rich, &props);
         kineto_value more = {.i = -i};
         kineto_range_args(r[i], &late, &more);

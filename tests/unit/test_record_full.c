@@ -47,8 +47,8 @@ static void the_oldest_are_kept_and_every_drop_is_counted(void **state)
 static void what_found_no_room_leaves_no_trace(void **state)
 {
     (void)state;
-    KINETO_SITE_ARGS(list, KINETO_KIND_CPU_OP, "list", {"a", KINETO_ARG_INT},
-                     {"b", KINETO_ARG_INT}, {"list", KINETO_ARG_INTS});
+    KINETO_SITE_ARGS(list, KINETO_KIND_CPU_OP, "list", {"a", KINETO_ARG_INT}, {"b", KINETO_ARG_INT},
+                     {"list", KINETO_ARG_INTS});
     static int64_t looks_like_instants[600];
     for (size_t i = 0; i < COUNT_OF(looks_like_instants); i++)
         looks_like_instants[i] = 6 | 2 << 6;
@@ -117,8 +117,7 @@ static void the_ring_overwrites_the_oldest_first(void **state)
     (void)state;
     enum { CHUNKS = 16, PER_CHUNK = 500 };
     for (int64_t calls = PER_CHUNK * CHUNKS / 2; calls < 3 * PER_CHUNK * CHUNKS; calls += 777) {
-        kineto_session *s =
-            session_of(KINETO_KINDS_ALL, CHUNKS * 16384, KINETO_RETAIN_NEWEST);
+        kineto_session *s = session_of(KINETO_KINDS_ALL, CHUNKS * 16384, KINETO_RETAIN_NEWEST);
         for (int64_t n = 0; n < calls; n++)
             assert_true(record_number(n));
         kineto_trace *t = finish(s);
