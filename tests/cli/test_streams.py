@@ -93,13 +93,21 @@ class Surroundings(CommandTest):
                            env={**os.environ, "OPENCL_LAYERS": "/users/own.so"})
         self.assertEqual(done.out.split(b":")[0], b"/users/own.so")
 
+    @staticmethod
+    def signal_masks(text):
+        """Without signals 32 and 33, which are libc's own and no program can set."""
+        lines = [line.split() for line in text.decode().splitlines()]
+        return {name: int(mask, 16) & ~(3 << 31) for name, mask in lines}
+
     def test_signals_are_set_as_without_us(self):
         show = ["grep", "-E", "^Sig(Ign|Blk|Cgt)", "/proc/self/status"]
-        self.assertEqual(self.record(*show).out, subprocess.check_output(show))
+        self.assertEqual(self.signal_masks(self.record(*show).out),
+                         self.signal_masks(subprocess.check_output(show)))
         ignoring = ["sh", "-c", "trap '' INT QUIT PIPE HUP; exec \"$@\"", "sh"]
         plain = subprocess.check_output([*ignoring, *show])
         ours = [*ignoring, COMMAND, "record", "-q", "-o", "t.json", "--", *show]
-        self.assertEqual(subprocess.check_output(ours, cwd=self.directory), plain)
+        self.assertEqual(self.signal_masks(subprocess.check_output(ours, cwd=self.directory)),
+                         self.signal_masks(plain))
 
     def test_works_where_child_signals_are_ignored(self):
         command = ["sh", "-c", "trap '' CHLD; exec \"$@\"", "sh", COMMAND, "record", "-q", "-o",
