@@ -212,7 +212,8 @@ typedef struct KinetoPlugin_TraceBuilder {
     /** Properties of a device for the header of the trace, typed. "id" is added by the host. */
     int (*addDeviceProperties)(KinetoPlugin_TraceBuilderHandle *, int64_t deviceId,
                                const KinetoPlugin_Metadata *, size_t count);
-    /** Announce a device clock; *pClock receives its number, the same for the same name. */
+    /** Announce a device clock; *pClock receives its number. The same name gives the same number
+     *  again, also in later sessions: it is one clock, which may not be set back. */
     int (*registerClock)(KinetoPlugin_TraceBuilderHandle *, const char *pName, int32_t *pClock);
     /** State that device time `deviceTime` of `clock` fell between the two host readings. */
     int (*addClockSample)(KinetoPlugin_TraceBuilderHandle *, int32_t clock, int64_t deviceTime,

@@ -18,6 +18,7 @@ struct kineto_session {
     uint32_t pid, tid;
     uint32_t slot; /* UINT32_MAX: not recording */
     uint64_t start_ticks;
+    uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
 };
 
@@ -271,7 +272,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
                       .chunk_count = chunks,
                       .get = reader_get,
                       .context = reader};
-    options.complete_from = control->forgotten_ticks;
+    options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
     status = kt_build(&input, control, &options, out, err);
 done:
     free(serials);
@@ -307,6 +308,7 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .only_tid =
                                     s->options.threads == KINETO_THREADS_CALLER ? s->tid : 0,
                                 .root_pid = s->pid,
+                                .complete_from = s->complete_from,
                                 .clip_open = true};
     return pool->control->external ? build_from_collector(s, pool, &options, out, err)
                                    : build_from_pool(s, pool, &options, out, err);
@@ -377,6 +379,22 @@ kineto_status kineto_session_prepare(const kineto_session_options *options, kine
     return status;
 }
 
+/* Since when all of these kinds have been recorded without a break, now that they are to be. Ends
+ * of asynchronous ranges are not recorded while nobody wants their kind. */
+static uint64_t complete_since(uint64_t kinds, const kf_control *control, uint64_t now)
+{
+    static uint64_t since[KINETO_KIND_COUNT];
+    uint64_t latest = 0, gate = kb_load_acquire(&control->gate);
+    for (uint32_t kind = 0; kind < KINETO_KIND_COUNT; kind++) {
+        if (!(kinds & KINETO_KIND_BIT(kind)))
+            continue;
+        if (!(gate & KINETO_KIND_BIT(kind)))
+            since[kind] = now;
+        latest = KB_MAX(latest, since[kind]);
+    }
+    return latest;
+}
+
 kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
 {
     if (!s)
@@ -391,6 +409,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_now(control);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
+    s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
     s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)

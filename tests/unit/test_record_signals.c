@@ -106,12 +106,13 @@ static void a_timer_that_records_loses_and_breaks_nothing(void **state)
 /* ---- storms from other threads ------------------------------------------------------------------- */
 
 static uint32_t storm_over;
+static int storm_signals[] = {SIGUSR1, SIGUSR1};
 
 static void *storm(void *argument)
 {
     pthread_t target = *(const pthread_t *)argument;
-    while (!__atomic_load_n(&storm_over, __ATOMIC_RELAXED)) {
-        pthread_kill(target, SIGUSR1);
+    for (int i = 0; !__atomic_load_n(&storm_over, __ATOMIC_RELAXED); i++) {
+        pthread_kill(target, storm_signals[i & 1]);
         sched_yield();
     }
     return NULL;
@@ -180,11 +181,12 @@ static void nested_handlers_are_counted_when_they_cannot_be_recorded(void **stat
     (void)state;
     __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
     storm_over = 0;
-    struct sigaction action = {.sa_handler = record_in_handler,
-                               .sa_flags = SA_RESTART | SA_NODEFER};
-    sigemptyset(&action.sa_mask);
+    struct sigaction action = {.sa_handler = record_in_handler, .sa_flags = SA_RESTART};
+    sigemptyset(&action.sa_mask); /* each may interrupt the others */
     sigaction(SIGUSR1, &action, NULL);
+    sigaction(SIGUSR2, &action, NULL);
     sigaction(SIGALRM, &action, NULL);
+    storm_signals[1] = SIGUSR2;
     kineto_session *s = session_of(KINETO_KINDS_ALL, 128u << 20, KINETO_RETAIN_OLDEST);
     pthread_t self = pthread_self(), stormers[2];
     for (int i = 0; i < 2; i++)
