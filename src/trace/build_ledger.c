@@ -19,6 +19,18 @@ static uint64_t counter(const kt_build_state *s, uint32_t source, uint32_t reaso
     return kb_load_relaxed(&s->control->counters[source][reason]);
 }
 
+/* Requested events of which nothing more was heard: the program was killed, say. */
+static uint64_t still_open(const kt_build_state *s, uint32_t source)
+{
+    uint64_t requested = counter(s, source, KF_REASON_REQUESTED);
+    uint64_t known = counter(s, source, KF_REASON_DELIVERED);
+    for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++)
+        if (kf_reason_is_drop(reason) && reason != KF_REASON_EVICTED &&
+            reason != KF_REASON_NOT_KEPT) /* these were delivered before */
+            known += counter(s, source, reason);
+    return source != KF_SOURCE_API && requested > known ? requested - known : 0;
+}
+
 /* Delivered is shown beside requested even when it is nothing. */
 static void source_lines(kt_build_state *s, uint32_t source)
 {
@@ -32,6 +44,10 @@ static void source_lines(kt_build_state *s, uint32_t source)
             kt_ledger_add(s->b, name, kb_string(kf_reason_text(reason)), count,
                           kf_reason_is_drop(reason), kb_string(""));
     }
+    uint64_t open = still_open(s, source);
+    if (open)
+        kt_ledger_add(s->b, name, kb_string("still under way at the end"), open, true,
+                      kb_string("requested, and neither delivered nor known to be lost"));
     if (s->out_of_window[source])
         kt_ledger_add(s->b, name, kb_string("outside the window"), s->out_of_window[source], false,
                       kb_string(""));

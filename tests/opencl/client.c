@@ -3,6 +3,7 @@
 #include "client.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -206,6 +207,16 @@ static void way_quick_exit(const client *c)
     _exit(6);
 }
 
+/* Dies as if by `kill -9`, with commands done and commands under way. */
+static void way_killed(const client *c)
+{
+    way_props0(c);
+    leave_running(c);
+    printf("going\n");
+    fflush(stdout);
+    kill(getpid(), SIGKILL);
+}
+
 static void way_all(const client *c) { client_all_commands(c); }
 
 static void way_api(const client *c)
@@ -226,6 +237,7 @@ static const struct way {
     {"fork", way_fork},
     {"exit_running", way_exit_running},
     {"quick_exit", way_quick_exit},
+    {"killed", way_killed},
     {"all", way_all},
     {"api", way_api},
 };
