@@ -308,18 +308,28 @@ static bool is_spent(const kf_pool *pool, const kf_descriptor *d)
            (!protect || kb_load_relaxed(&d->last_ticks) < protect);
 }
 
-static bool steal(const kf_pool *pool, uint32_t index, uint64_t owner)
+typedef struct aged {
+    uint64_t ticks;
+    uint32_t index;
+} aged;
+
+/* Only what is still as it was when it was looked at. */
+static bool steal(const kf_pool *pool, aged which, uint64_t owner)
 {
-    kf_descriptor *d = &pool->descriptors[index];
+    kf_descriptor *d = &pool->descriptors[which.index];
     uint32_t sealed = KF_CHUNK_SEALED;
     if (!is_spent(pool, d) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
         return false;
+    if (kb_load_relaxed(&d->last_ticks) != which.ticks) {
+        kb_store_release(&d->state, KF_CHUNK_SEALED);
+        return false;
+    }
     kb_exchange_acqrel(&d->owner, owner);
     uint32_t used = kb_load_relaxed(&d->used);
-    count_evicted(pool, index, used);
-    forget(pool, kb_load_relaxed(&d->last_ticks));
+    count_evicted(pool, which.index, used);
+    forget(pool, which.ticks);
     begin_contents(d);
-    clear_words(pool, index, used);
+    clear_words(pool, which.index, used);
     return true;
 }
 
@@ -329,11 +339,6 @@ static uint32_t highest_of(const kf_pool *pool)
     uint32_t high = kb_load_relaxed(&pool->control->chunk_high);
     return KB_MIN(KB_MAX(high, limit_of(pool)), pool->chunk_count);
 }
-
-typedef struct aged {
-    uint64_t ticks;
-    uint32_t index;
-} aged;
 
 /* Insert into a list of the KF_RING_BATCH oldest, sorted by age. */
 static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
@@ -345,11 +350,9 @@ static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
     return count;
 }
 
-/* Look at all chunks; what is oldest is overwritten in the next turns, in this order. */
-static bool find_oldest(const kf_pool *pool)
+/* Look at all chunks; returns how many may be overwritten, at most KF_RING_BATCH. */
+static uint32_t find_oldest(const kf_pool *pool, aged *oldest)
 {
-    kf_control *c = pool->control;
-    aged oldest[KF_RING_BATCH];
     uint32_t count = 0, limit = highest_of(pool);
     for (uint32_t i = 0; i < limit; i++) {
         const kf_descriptor *d = &pool->descriptors[i];
@@ -358,38 +361,61 @@ static bool find_oldest(const kf_pool *pool)
         if (older && is_spent(pool, d))
             count = insert_by_age(oldest, count, item);
     }
-    for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
-        kb_store_relaxed(&c->ring_oldest_ticks[i], i < count ? oldest[i].ticks : 0);
-        kb_store_relaxed(&c->ring_oldest[i], i < count ? oldest[i].index + UINT64_C(1) : 0);
-    }
-    kb_store_release(&c->ring_hand, 0u);
-    return count > 0;
+    return count;
 }
 
-/* The next of the oldest that is still what it was when they were looked at. */
-static uint32_t steal_next(const kf_pool *pool, uint64_t owner)
+/* ring_hand: the next turn in the low bits, the number of the list above; or RING_BUSY while
+ * somebody looks for the oldest. */
+#define RING_BUSY UINT32_MAX
+#define TURN_BITS 8u
+#define LIST_MASK 0x7fffffu
+static uint32_t turn_of(uint32_t hand) { return hand & ((1u << TURN_BITS) - 1); }
+
+/* For the next turns of all writers. `hand` is what it was before RING_BUSY. */
+static void publish_oldest(kf_control *c, const aged *oldest, uint32_t count, uint32_t hand)
+{
+    for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
+        kb_store_release(&c->ring_oldest_ticks[i], i < count ? oldest[i].ticks : 0);
+        kb_store_release(&c->ring_oldest[i], i < count ? oldest[i].index + UINT64_C(1) : 0);
+    }
+    uint32_t list = ((hand >> TURN_BITS) + 1) & LIST_MASK;
+    kb_store_release(&c->ring_hand, list << TURN_BITS | (count ? 0 : KF_RING_BATCH));
+}
+
+/* The next of the oldest. Returns UINT32_MAX when the list is used up; *hand is where it stood. */
+static uint32_t steal_next(const kf_pool *pool, uint64_t owner, uint32_t *hand)
 {
     kf_control *c = pool->control;
-    for (;;) {
-        uint32_t turn = kb_load_acquire(&c->ring_hand);
-        if (turn >= KF_RING_BATCH)
-            return UINT32_MAX;
-        if (!kb_cas_acqrel(&c->ring_hand, &turn, turn + 1))
+    *hand = kb_load_acquire(&c->ring_hand);
+    while (turn_of(*hand) < KF_RING_BATCH) {
+        uint32_t turn = turn_of(*hand), list = *hand >> TURN_BITS;
+        if (!kb_cas_acqrel(&c->ring_hand, hand, *hand + 1))
             continue;
-        uint64_t index = kb_load_relaxed(&c->ring_oldest[turn]) - 1;
-        uint64_t ticks = kb_load_relaxed(&c->ring_oldest_ticks[turn]);
-        if (index < highest_of(pool) &&
-            kb_load_relaxed(&pool->descriptors[index].last_ticks) == ticks &&
-            steal(pool, (uint32_t)index, owner))
-            return (uint32_t)index;
+        uint64_t index = kb_load_acquire(&c->ring_oldest[turn]) - 1;
+        aged which = {kb_load_acquire(&c->ring_oldest_ticks[turn]), (uint32_t)index};
+        *hand = kb_load_acquire(&c->ring_hand);
+        bool same_list = *hand >> TURN_BITS == list; /* else it was another list's entry */
+        if (same_list && index < highest_of(pool) && steal(pool, which, owner))
+            return which.index;
     }
+    return UINT32_MAX;
 }
 
+/* One writer at a time looks for all; the others, meanwhile or if that one died over it, look for
+ * themselves. */
 static uint32_t steal_oldest(const kf_pool *pool, uint64_t owner)
 {
-    uint32_t index = steal_next(pool, owner);
-    for (int tries = 0; tries < 4 && index == UINT32_MAX && find_oldest(pool); tries++)
-        index = steal_next(pool, owner);
+    aged oldest[KF_RING_BATCH];
+    uint32_t hand, index = steal_next(pool, owner, &hand);
+    if (index != UINT32_MAX)
+        return index;
+    bool for_all = hand != RING_BUSY && kb_cas_acqrel(&pool->control->ring_hand, &hand, RING_BUSY);
+    uint32_t count = find_oldest(pool, oldest);
+    for (uint32_t i = 0; i < count && index == UINT32_MAX; i++)
+        if (steal(pool, oldest[i], owner))
+            index = oldest[i].index;
+    if (for_all)
+        publish_oldest(pool->control, oldest, count, hand);
     return index;
 }
 

@@ -302,12 +302,15 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                            kineto_error *err)
 {
     const kf_pool *pool = kineto_rt_pool();
+    /* All who share the pool that this process made are it and those below it, also where the chain
+     * of parents has a gap: one that ended, or never recorded. */
+    bool ours = !pool->control->external && pool->control->collector_pid == s->pid;
     kt_build_options options = {.kinds = s->options.kinds,
                                 .start_ticks = s->start_ticks,
                                 .end_ticks = end_ticks,
                                 .only_tid =
                                     s->options.threads == KINETO_THREADS_CALLER ? s->tid : 0,
-                                .root_pid = s->pid,
+                                .root_pid = ours ? 0 : s->pid,
                                 .complete_from = s->complete_from,
                                 .clip_open = true};
     return pool->control->external ? build_from_collector(s, pool, &options, out, err)
