@@ -66,6 +66,7 @@ KINETO_API kineto_status kineto_session_start(kineto_session *session, kineto_er
 /** Stop recording and build the trace; the session may be started again. Threads inside a range
  *  go on undisturbed; their open ranges are cut at the window's end and flagged.
  *  @param out  receives a trace to release; NULL on failure. May itself be NULL: discard.
+ *  @return KINETO_E_STATE if it is not recording, KINETO_E_MEMORY.
  *  threads: owner. */
 KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_trace **out,
                                              kineto_error *err);
@@ -77,7 +78,8 @@ KINETO_API kineto_status kineto_session_snapshot(kineto_session *session, kineto
 /** End the session (discarding, if it still records) and free it. NULL is fine. threads: owner. */
 KINETO_API void kineto_session_destroy(kineto_session *session);
 
-/** prepare + start, and stop + destroy. */
+/** prepare + start, and stop + destroy, with their errors. A session that could not begin is NULL;
+ *  end frees it whatever it returns. threads: any, and owner. */
 KINETO_API kineto_status kineto_session_begin(const kineto_session_options *options,
                                               kineto_session **out, kineto_error *err);
 KINETO_API kineto_status kineto_session_end(kineto_session *session, kineto_trace **out,

@@ -8,6 +8,9 @@
  *  A trace is immutable once made: share it freely between threads; every function that takes a
  *  const trace is `any`. Derived columns (order, parent, self time, lanes, links) are built on first
  *  use, once. Views (kineto_string, kineto_args…) borrow from the trace.
+ *
+ *  A row, track, index or id out of range gives an all-zero view (KINETO_NO_ROW for rows); so does
+ *  lack of memory for a derived column. An iterator belongs to one thread at a time.
  */
 #ifndef CKINETO_TRACE_H
 #define CKINETO_TRACE_H
@@ -21,9 +24,9 @@ extern "C" {
 
 typedef struct kineto_trace kineto_trace;
 
-/** One more owner; returns its argument. */
+/** One more owner; returns its argument. threads: any. */
 KINETO_API kineto_trace *kineto_trace_retain(kineto_trace *trace);
-/** One owner less; the last frees. NULL is fine. */
+/** One owner less; the last frees, and with it all that was borrowed. NULL is fine. threads: any. */
 KINETO_API void kineto_trace_release(kineto_trace *trace);
 
 /** Row number of an activity: arrival order, 0 … count-1. */
@@ -103,7 +106,8 @@ typedef struct kineto_track {
 KINETO_API uint32_t kineto_trace_track_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_track(const kineto_trace *trace, uint32_t index, kineto_track *out);
 
-/** Rows of a track ordered by (start, longer first, row). Borrowed array of track.count rows. */
+/** Rows of a track ordered by (start, longer first, row). Borrowed array of track.count rows; NULL
+ *  when out of memory. */
 KINETO_API const kineto_row *kineto_trace_track_rows(const kineto_trace *trace, uint32_t track);
 
 /** All rows ordered by (start, longer first, row). Borrowed array of count rows; NULL when out of
@@ -191,12 +195,15 @@ KINETO_API void kineto_trace_snapshot(const kineto_trace *trace, uint32_t index,
 
 /** Read a Kineto/Chrome trace: ".json", ".json.gz", ".json.zst".
  *  @param out  receives a trace to release. NULL on failure.
- *  @return KINETO_E_IO, or KINETO_E_FORMAT with the byte offset (of the decompressed text). */
+ *  @return KINETO_E_IO, KINETO_E_NOT_FOUND, KINETO_E_PERMISSION, KINETO_E_MEMORY, or KINETO_E_FORMAT
+ *          with the byte offset (of the decompressed text). threads: any. */
 KINETO_API kineto_status kineto_trace_open(const char *path, kineto_trace **out,
                                            kineto_error *err);
 
 /** Write a trace; the format follows the extension (".json", ".json.gz", ".json.zst"). The file
- *  appears whole or not at all. Same trace, same bytes. */
+ *  appears whole or not at all. Same trace and path, same bytes.
+ *  @return KINETO_E_UNSUPPORTED for another extension, or what writing the file met: KINETO_E_IO,
+ *          KINETO_E_PERMISSION, KINETO_E_NOT_FOUND, KINETO_E_MEMORY. threads: any. */
 KINETO_API kineto_status kineto_trace_save(const kineto_trace *trace, const char *path,
                                            kineto_error *err);
 

@@ -55,6 +55,8 @@ typedef struct kc_text {
 kc_text kc_duration(int64_t ns);
 kc_text kc_bytes(uint64_t bytes);
 kc_text kc_count(uint64_t n); /* 20,222 */
+/** The word that fits the number. */
+const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
 void kc_put_name(FILE *out, kineto_string name, size_t columns);
 /** Close enough to be a typing mistake? */

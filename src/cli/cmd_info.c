@@ -55,7 +55,8 @@ static void print_processes(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
     uint32_t tracks = kineto_trace_track_count(trace);
-    printf("  %u processes and devices, %u tracks\n", count, tracks);
+    printf("  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
+           tracks, kc_noun(tracks, "track", "tracks"));
     for (uint32_t i = 0; i < count && i < 32; i++) {
         kineto_process p;
         kineto_trace_process(trace, i, &p);
@@ -87,8 +88,9 @@ static void print_metadata(const kineto_trace *trace)
 
 static void print_text(const char *path, const kc_summary *s, const kineto_trace *trace)
 {
-    printf("%s: ", path);
-    printf("%s activities in %s\n", kc_count(s->activities).s,
+    kc_put_name(stdout, kb_string(path), 0);
+    printf(": %s %s in %s\n", kc_count(s->activities).s,
+           kc_noun(s->activities, "activity", "activities"),
            kc_duration(s->end_ns - s->start_ns).s);
     print_window(s);
     print_kinds(s);

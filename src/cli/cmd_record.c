@@ -212,7 +212,8 @@ static void tell_result(const kineto_trace *trace)
     if (kc_summary_make(trace, &s, &err)) {
         fprintf(stderr, "no summary: %s\n", err.message);
     } else if (no_summary) {
-        fprintf(stderr, "%s activities\n", kc_count(s.activities).s);
+        fprintf(stderr, "%s %s\n", kc_count(s.activities).s,
+                kc_noun(s.activities, "activity", "activities"));
     } else {
         kc_summary_print(&s, trace, stderr);
         if (s.activities == 0)
@@ -231,7 +232,7 @@ static void tell_result(const kineto_trace *trace)
 static void tell_rescue(const ks_collector *c, const kc_child *child, const char *why)
 {
     kc_complain("record: %s", why);
-    kc_complain("the recording is not lost. With room on the disk, run:\n"
+    kc_complain("the recording is not lost. Once the reason is gone, run:\n"
                 "  ckineto recover -o FILE.json --remove %s",
                 ks_collector_pool_path(c));
     if (child->status)

@@ -81,8 +81,9 @@ static int recover(const char *path)
     if (status) {
         kc_complain("recover: %s", err.message);
     } else {
-        fprintf(stderr, "ckineto: %s activities; the trace is in %s\n",
-                kc_count(kineto_trace_count(trace)).s, to);
+        uint64_t count = kineto_trace_count(trace);
+        fprintf(stderr, "ckineto: %s %s; the trace is in %s\n", kc_count(count).s,
+                kc_noun(count, "activity", "activities"), to);
         kc_ledger_print(trace, false, stderr);
         if (remove_files && !what.recorder_alive)
             remove_recording(&what);

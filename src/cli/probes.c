@@ -153,7 +153,8 @@ static void describe_platforms(kc_finding *f, const opencl_api *cl, const char *
             ignored   ? KC_BROKEN
             : devices ? KC_OK
                       : KC_ABSENT,
-            "%u platforms (%s), %u devices; %s", count, names, devices, layer);
+            "%u %s (%s), %u %s; %s", count, kc_noun(count, "platform", "platforms"), names, devices,
+            kc_noun(devices, "device", "devices"), layer);
 }
 
 static void ask_opencl(kc_finding *f)

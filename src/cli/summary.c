@@ -191,8 +191,8 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
             kc_put_name(out, p.label, 0);
             fputc(')', out);
         }
-        fprintf(out, ": busy %.1f %%, %s activities in %s\n", kc_busy_percent(s, d),
-                kc_count(d->count).s, kc_duration(d->busy_ns).s);
+        fprintf(out, ": busy %.1f %%, %s %s in %s\n", kc_busy_percent(s, d), kc_count(d->count).s,
+                kc_noun(d->count, "activity", "activities"), kc_duration(d->busy_ns).s);
     }
 }
 
@@ -217,7 +217,8 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
     uint64_t lost = kineto_trace_lost(trace);
     fprintf(out, "\n  ledger: %s", lost ? "" : "nothing was lost\n");
     if (lost)
-        fprintf(out, "%s events are missing from this trace\n", kc_count(lost).s);
+        fprintf(out, "%s %s missing from this trace\n", kc_count(lost).s,
+                kc_noun(lost, "event is", "events are"));
     for (uint32_t i = 0; i < count; i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);
@@ -237,7 +238,8 @@ void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out
 
 void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
-    fprintf(out, "%s activities in a window of %s\n", kc_count(s->activities).s,
+    fprintf(out, "%s %s in a window of %s\n", kc_count(s->activities).s,
+            kc_noun(s->activities, "activity", "activities"),
             kc_duration(s->end_ns - s->start_ns).s);
     kc_summary_tables(s, trace, out);
     kc_ledger_print(trace, false, out);

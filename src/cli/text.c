@@ -48,6 +48,11 @@ kc_text kc_count(uint64_t n)
     return t;
 }
 
+const char *kc_noun(uint64_t count, const char *one, const char *many)
+{
+    return count == 1 ? one : many;
+}
+
 /* Bytes of the character at `at`; 0 where it must not reach a terminal as it is. */
 static size_t printable(kineto_string s, size_t at)
 {

@@ -300,10 +300,14 @@ static void forget(const kf_pool *pool, uint64_t last_ticks)
         ;
 }
 
-/* May this chunk be overwritten? */
-static bool is_spent(const kf_pool *pool, const kf_descriptor *d)
+static uint64_t protected_from(const kf_pool *pool)
 {
-    uint64_t protect = kb_load_relaxed(&pool->control->ring_protect_ticks);
+    return kb_load_relaxed(&pool->control->ring_protect_ticks);
+}
+
+/* May this chunk be overwritten? */
+static bool is_spent(const kf_descriptor *d, uint64_t protect)
+{
     return kb_load_acquire(&d->state) == KF_CHUNK_SEALED &&
            (!protect || kb_load_relaxed(&d->last_ticks) < protect);
 }
@@ -318,7 +322,7 @@ static bool steal(const kf_pool *pool, aged which, uint64_t owner)
 {
     kf_descriptor *d = &pool->descriptors[which.index];
     uint32_t sealed = KF_CHUNK_SEALED;
-    if (!is_spent(pool, d) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+    if (!is_spent(d, protected_from(pool)) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
         return false;
     if (kb_load_relaxed(&d->last_ticks) != which.ticks) {
         kb_store_release(&d->state, KF_CHUNK_SEALED);
@@ -350,15 +354,17 @@ static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
     return count;
 }
 
-/* Look at all chunks; returns how many may be overwritten, at most KF_RING_BATCH. */
+/* Look at all chunks, all by the same rule; returns how many may be overwritten, at most
+ * KF_RING_BATCH. */
 static uint32_t find_oldest(const kf_pool *pool, aged *oldest)
 {
     uint32_t count = 0, limit = highest_of(pool);
+    uint64_t protect = protected_from(pool);
     for (uint32_t i = 0; i < limit; i++) {
         const kf_descriptor *d = &pool->descriptors[i];
         aged item = {kb_load_relaxed(&d->last_ticks), i};
         bool older = count < KF_RING_BATCH || item.ticks < oldest[KF_RING_BATCH - 1].ticks;
-        if (older && is_spent(pool, d))
+        if (older && is_spent(d, protect))
             count = insert_by_age(oldest, count, item);
     }
     return count;

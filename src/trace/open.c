@@ -43,14 +43,17 @@ static kineto_status read_outline(kt_reader *r, kt_scan *scan, outline *o)
     while (status == KINETO_OK && kt_scan_more(scan, &first, '{')) {
         if (!kt_scan_key(scan, &key) || !kt_scan_value(scan, &value))
             break;
-        if (kb_string_equal(key, kb_string("traceEvents")))
+        if (kb_string_equal(key, kb_string("traceEvents"))) {
+            if (o->events.size) /* readers differ in which one they take: none is the truth */
+                return kt_read_fail(r, value.data, "a second \"traceEvents\"");
             o->events = value;
-        else if (kb_string_equal(key, kb_string("deviceProperties")))
+        } else if (kb_string_equal(key, kb_string("deviceProperties"))) {
             o->devices = value;
-        else if (kb_string_equal(key, kb_string("ckineto")))
+        } else if (kb_string_equal(key, kb_string("ckineto"))) {
             o->own = value;
-        else
+        } else {
             status = kt_read_header(r, key, value);
+        }
     }
     if (status == KINETO_OK && scan->problem)
         status = kt_read_fail(r, scan->at, scan->problem);
@@ -61,6 +64,8 @@ static kineto_status read_outline(kt_reader *r, kt_scan *scan, outline *o)
 
 static kineto_status read_text(kt_reader *r, outline *o)
 {
+    if (r->text.size == 0)
+        return kt_read_fail(r, r->text.data, "the file is empty");
     size_t valid = kb_utf8_valid_prefix(r->text.data, r->text.size);
     if (valid < r->text.size)
         return kt_read_fail(r, r->text.data + valid, "invalid UTF-8");

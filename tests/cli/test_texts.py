@@ -99,12 +99,19 @@ class Info(CommandTest):
     def test_names_cannot_drive_the_terminal(self):
         event = {"ph": "X", "cat": "cpu_op", "name": "a\x1b[31mb\u009bc\u0007", "pid": 1, "tid": 1,
                  "ts": 1, "dur": 1}
-        with open(self.path("t.json"), "w") as f:
+        with open(self.path("t\x1b[2J.json"), "w") as f:
             json.dump({"traceEvents": [event]}, f)
-        done = self.run_command("info", "t.json")
+        done = self.run_command("info", "t\x1b[2J.json")
         self.assertEqual(done.returncode, 0, done.err)
         self.assertIsNone(re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", done.out))
         self.assertIn(rb"a\x1b[31mb", done.out)
+
+    def test_a_file_without_anything_is_called_empty(self):
+        with open(self.path("t.json"), "w"):
+            pass
+        done = self.run_command("info", "t.json")
+        self.assertEqual((done.returncode, done.out), (1, b""))
+        self.assertIn(b"t.json: the file is empty", done.err)
 
     def test_compressed_traces_are_the_same(self):
         self.run_command("record", "-q", "-o", "t.json.gz", "--", TARGET, "ranges", "5")

@@ -230,7 +230,9 @@ static void broken_files_are_refused_with_the_place(void **state)
         const char *text, *message;
         uint64_t offset;
     } cases[] = {
-        {"", "expected an object", 0},
+        {"", "is empty", 0},
+        {"42", "expected an object", 0},
+        {"{\"traceEvents\":[],\"traceEvents\":[]}", "a second \"traceEvents\"", 32},
         {"{}", "no \"traceEvents\"", 2},
         {"{\"traceEvents\":[]} x", "text after the end", 19},
         {"{\"traceEvents\":[}", "expected a value", 16},
