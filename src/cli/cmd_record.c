@@ -1,5 +1,6 @@
 /* ckineto record: run a program, collect what it and its children record, write the trace. */
 #include "cli/cli.h"
+#include "export/export.h"
 #include "session/session.h"
 
 #include <errno.h>
@@ -47,12 +48,6 @@ static const kc_options options = {
 
 /* ---- before ------------------------------------------------------------------------------------ */
 
-static bool has_ending(const char *path, const char *ending)
-{
-    size_t size = strlen(path), n = strlen(ending);
-    return size > n && strcmp(path + size - n, ending) == 0;
-}
-
 /* A mistake in the output's name must show before the program runs, not after. */
 static kineto_status check_output(const char *path, kineto_error *err)
 {
@@ -60,10 +55,9 @@ static kineto_status check_output(const char *path, kineto_error *err)
     char directory[KS_PATH_BYTES];
     if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is a directory: name a file", path);
-    if (!has_ending(path, ".json") && !has_ending(path, ".json.gz") &&
-        !has_ending(path, ".json.zst"))
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "'%s': the name must end in .json, .json.gz or .json.zst", path);
+    kineto_status status = ke_check_path(path, err);
+    if (status || (stat(path, &st) == 0 && !S_ISREG(st.st_mode)))
+        return status; /* /dev/null, say: nothing is made beside it */
     const char *slash = strrchr(path, '/');
     int n = slash ? (int)KB_MAX(slash - path, 1) : 1;
     snprintf(directory, sizeof directory, "%.*s", n, slash ? path : ".");

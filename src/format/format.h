@@ -207,6 +207,7 @@ typedef struct kf_ledger_entry {
     X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
     X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
     X(NOT_KEPT, "beyond the size to keep", 1)                                                      \
+    X(NO_RECORDER, "programs that started when the recorder was dead", 1)                                                      \
     X(ARGS_LOST, "arguments too large, left out", 0)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
@@ -214,7 +215,7 @@ typedef enum kf_reason {
 #undef KF_X
     KF_REASON_COUNT
 } kf_reason;
-#define KF_REASON_SLOTS 16
+#define KF_REASON_SLOTS 24
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */

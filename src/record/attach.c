@@ -103,10 +103,11 @@ done:
 
 /* A pool that nobody collects from (its recorder is gone, or lives in another pid name space) is
  * not worth filling. */
-static kineto_status check_collector(const kf_control *control, kineto_error *err)
+static kineto_status check_collector(kf_control *control, kineto_error *err)
 {
     if (kb_os_alive(control->collector_pid, control->collector_start_time))
         return KINETO_OK;
+    kb_add_relaxed(&control->counters[KF_SOURCE_API][KF_REASON_NO_RECORDER], 1);
     return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder (process %u) is not there any more",
                    control->collector_pid);
 }

@@ -248,6 +248,8 @@ static void cursor_retire(kr_cursor *c)
     if (c->limit + c->depth - c->at >= 2) { /* its ranges stay open: their words are free */
         c->at[1] = ticks;
         kr_commit(c, c->at, kf_header(KF_THREAD_EXIT, 2, 0, 0), 2);
+    } else if (c->depth) { /* room for one END there always is: it closes them all */
+        kr_commit(c, c->at, kf_end(0, ticks), 1);
     }
     kf_chunk_leave(pool, c->chunk, (uint32_t)(c->at - c->base), ticks);
     c->chunk = KR_NO_CHUNK;

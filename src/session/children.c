@@ -31,7 +31,8 @@
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \
     X(NAMESPACE, "in another pid or mount namespace")                                              \
-    X(HIDDEN, "belongs to another user: cannot be looked at")
+    X(HIDDEN, "belongs to another user: cannot be looked at")                                      \
+    X(BRIEF, "ended too soon to be looked at")
 typedef enum reason {
 #define X(name, text) REASON_##name,
     REASON_MAP(X)
@@ -140,7 +141,7 @@ static void look_at(ks_children *c, child *it)
     struct stat st;
     snprintf(path, sizeof path, "/proc/%u/exe", it->pid);
     if (stat(path, &st) != 0) {
-        if (errno == EACCES && it->inode == 0)
+        if (errno == EACCES && !it->name[0])
             it->why = REASON_HIDDEN;
         return;
     }
@@ -168,7 +169,7 @@ static void see(ks_children *c, uint32_t pid)
     if (!at)
         return;
     if (created) {
-        child fresh = {.pid = pid, .why = REASON_UNUSED};
+        child fresh = {.pid = pid, .why = REASON_BRIEF};
         if (c->all.count >= MAX_CHILDREN || !kb_vec_push(&c->all, fresh)) {
             *at = UINT64_MAX;
             return;
@@ -235,35 +236,48 @@ static void attached_pids(const kf_pool *pool, kb_map *pids)
         kf_process_entry p;
         if ((header & 0xff) == KF_ENTRY_PROCESS && (words - 1) * 8u >= sizeof p) {
             memcpy(&p, pool->dictionary + at + 1, sizeof p);
-            (void)kb_map_insert(pids, p.pid, 1, NULL);
+            uint64_t *start = kb_map_insert(pids, p.pid, p.start_time, NULL);
+            if (start)
+                *start = p.start_time;
         }
         at += words;
     }
 }
 
+typedef struct group {
+    uint64_t count;
+    char examples[256];
+} group;
+
+static void group_add(group *g, const child *it)
+{
+    size_t used = strlen(g->examples), size = sizeof g->examples - used;
+    if (g->count++ < MAX_EXAMPLES)
+        snprintf(g->examples + used, size, "%s%s (%u)", used ? ", " : "",
+                 it->name[0] ? it->name : "?", it->pid);
+    else if (g->count == MAX_EXAMPLES + 1)
+        snprintf(g->examples + used, size, " …");
+}
+
 void ks_children_report(const ks_children *c, const kf_pool *pool)
 {
-    struct {
-        uint64_t count;
-        char examples[256];
-    } groups[REASON_COUNT] = {0};
-    kb_map attached = {0};
+    group groups[REASON_COUNT] = {0}, running = {0};
+    kb_map attached = {0}; /* pid → start time */
     attached_pids(pool, &attached);
     for (size_t i = 0; i < c->all.count; i++) {
         const child *it = &c->all.data[i];
-        if (kb_map_find(&attached, it->pid))
-            continue;
-        char *text = groups[it->why].examples;
-        size_t used = strlen(text);
-        if (groups[it->why].count++ < MAX_EXAMPLES)
-            snprintf(text + used, sizeof groups[0].examples - used, "%s%s (%u)", used ? ", " : "",
-                     it->name[0] ? it->name : "?", it->pid);
-        else if (groups[it->why].count == MAX_EXAMPLES + 1)
-            snprintf(text + used, sizeof groups[0].examples - used, " …");
+        const uint64_t *start_time = kb_map_find(&attached, it->pid);
+        if (!start_time)
+            group_add(&groups[it->why], it);
+        else if (kb_os_alive(it->pid, *start_time))
+            group_add(&running, it);
     }
     for (uint32_t r = 0; r < REASON_COUNT; r++)
         if (groups[r].count)
             ks_pool_note(pool, "processes not recorded", reason_texts[r], groups[r].count, false,
                          groups[r].examples);
+    if (running.count)
+        ks_pool_note(pool, "processes", "still running when the recording ended", running.count,
+                     true, running.examples);
     kb_map_free(&attached);
 }

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -152,14 +153,20 @@ static void count_evicted(void *context, const uint64_t *words, uint32_t count)
 
 /* ---- making one ---------------------------------------------------------------------------------- */
 
-/* Beside the output, hidden: the file system that is to take the trace has room for it. */
+/* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing lies
+ * beside a device or FIFO. */
 static kineto_status spool_name(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
 {
     const char *slash = strrchr(output, '/');
     int directory = slash ? (int)(slash - output + 1) : 0;
     char relative[KS_PATH_BYTES], here[KS_PATH_BYTES] = "";
-    int n = snprintf(relative, sizeof relative, "%.*s.%s.ckspool-%u", directory, output,
-                     slash ? slash + 1 : output, kb_os_pid());
+    struct stat st;
+    bool special = stat(output, &st) == 0 && !S_ISREG(st.st_mode);
+    const char *elsewhere = kb_setting("TMPDIR");
+    int n = special ? snprintf(relative, sizeof relative, "%s/.ckspool-%u",
+                               elsewhere ? elsewhere : "/tmp", kb_os_pid())
+                    : snprintf(relative, sizeof relative, "%.*s.%s.ckspool-%u", directory, output,
+                               slash ? slash + 1 : output, kb_os_pid());
     if (relative[0] != '/' && !getcwd(here, sizeof here))
         return kb_fail_os(err, errno, "cannot tell the current directory");
     int m = snprintf(path, KS_PATH_BYTES, "%s%s%s", here, here[0] ? "/" : "", relative);

@@ -106,6 +106,8 @@ void kt_build_ledger(kt_build_state *s, const kf_decode_result *result)
 {
     for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
         source_lines(s, source);
+    if (s->options.broken_off)
+        detail(s, kb_string("recorder"), "died while recording", 1, false, s->options.broken_off);
     decoder_lines(s, result);
     clock_lines(s);
 }

@@ -115,6 +115,7 @@ typedef struct kt_build_options {
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
     uint32_t only_tid;              /* 0: all */
     uint32_t root_pid;              /* 0: all; else this process and those below it */
+    const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool clip_open;                 /* ranges still open end at the window's end, flagged */
     uint64_t complete_from;         /* ticks: of what was recorded before, parts may be gone */
 } kt_build_options;
