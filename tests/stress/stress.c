@@ -173,6 +173,8 @@ int main(int argc, char **argv)
         return 0;
     }
     totals = map_totals(path, O_RDWR | O_CREAT | O_EXCL);
+    if (strcmp(mode, "collector") != 0)
+        unlink(path);
     printf("seed %llu\n", (unsigned long long)seed);
     fflush(stdout);
     if (strcmp(mode, "threads") == 0)

@@ -341,7 +341,7 @@ static void a_site_with_too_many_arguments_keeps_the_first_ones(void **state)
     static kineto_site site = {0, KINETO_KIND_CPU_OP, 0, 100, 0, "hundred", descs};
     kineto_value v[100];
     for (int i = 0; i < 100; i++) {
-        static char names[100][8];
+        static char names[100][16];
         snprintf(names[i], sizeof names[i], "k%d", i);
         descs[i] = (kineto_arg_desc){names[i], KINETO_ARG_INT};
         v[i].i = i;

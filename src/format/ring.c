@@ -1,0 +1,212 @@
+/* The flight recorder: which chunk a writer overwrites when none is free, and what is lost with it.
+ * Lock-free like the rest of the pool: the oldest are found by whoever runs out, for all. Part of
+ * libckineto-rt. */
+#include "format/pool.h"
+
+static bool is_event(uint32_t type)
+{
+    const uint32_t events =
+        1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER | 1u << KF_MEMORY;
+    return type < KF_TYPE_COUNT && (events >> type & 1);
+}
+
+/* Ranges that are open at one place of a chunk: a bit per depth. */
+typedef struct open_set {
+    uint64_t bits[KF_MAX_DEPTH / 64];
+} open_set;
+
+/* Close what is open from `depth` inwards. Returns how many that were. */
+static uint32_t open_set_close(open_set *open, uint32_t depth)
+{
+    uint32_t closed = 0;
+    for (uint32_t i = depth / 64; i < KB_COUNT(open->bits); i++) {
+        uint64_t mask = i == depth / 64 ? ~UINT64_C(0) << depth % 64 : ~UINT64_C(0);
+        closed += (uint32_t)__builtin_popcountll(open->bits[i] & mask);
+        open->bits[i] &= ~mask;
+    }
+    return closed;
+}
+
+/* Ticks of a record, in the bits that an END has. */
+static uint64_t end_ticks_of(const uint64_t *record)
+{
+    bool is_end = kf_header_type(record[0]) == KF_END;
+    return (is_end ? record[0] >> 16 : record[1]) & KF_END_TICK_MASK;
+}
+
+/* Events that go with a record of `words` (at least 2 but for an END). A range goes where it ends:
+ * until then it lives on as a copy in the next chunk. What was over before `from` is wanted by
+ * nobody. */
+static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
+{
+    uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff, events;
+    switch (type) {
+    case KF_KEYFRAME:
+        *open = (open_set){{0}};
+        return 0;
+    case KF_DEVICE: /* its times are of another clock */
+        return 1;
+    case KF_BEGIN:
+    case KF_REOPEN:
+        events = open_set_close(open, depth);
+        open->bits[depth / 64] |= UINT64_C(1) << depth % 64;
+        break;
+    case KF_END:
+        events = open_set_close(open, (uint32_t)(record[0] >> 6 & 1023));
+        break;
+    case KF_THREAD_EXIT:
+        events = open_set_close(open, 0);
+        break;
+    default:
+        events = is_event(type);
+    }
+    bool before = ((end_ticks_of(record) - from) & KF_END_TICK_MASK) > KF_END_TICK_MASK / 2;
+    return before ? 0 : events;
+}
+
+/* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
+static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
+{
+    const uint64_t *chunk = kf_pool_chunk(pool, index);
+    uint64_t evicted[KF_MAX_SOURCES] = {0}, from = kb_load_relaxed(&pool->control->window_ticks);
+    open_set open = {{0}};
+    uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
+    for (uint32_t at = 0; at < end;) {
+        uint32_t type = kf_header_type(chunk[at]), words = kf_header_words(chunk[at]);
+        if (type == KF_NONE || words == 0 || words > end - at || (words < 2 && type != KF_END))
+            break;
+        bool device = type == KF_DEVICE && words > 5;
+        uint32_t source = device ? (uint32_t)(chunk[at + 5] >> 48 & 0xff) : KF_SOURCE_API;
+        evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] +=
+            events_of(&open, chunk + at, from);
+        at += words;
+    }
+    for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
+        if (evicted[s])
+            kb_add_relaxed(&pool->control->counters[s][KF_REASON_EVICTED], evicted[s]);
+}
+
+static uint64_t protected_from(const kf_pool *pool)
+{
+    return kb_load_relaxed(&pool->control->ring_protect_ticks);
+}
+
+/* May this chunk be overwritten? */
+static bool is_spent(const kf_descriptor *d, uint64_t protect)
+{
+    return kb_load_acquire(&d->state) == KF_CHUNK_SEALED &&
+           (!protect || kb_load_relaxed(&d->last_ticks) < protect);
+}
+
+typedef struct aged {
+    uint64_t ticks;
+    uint32_t index;
+} aged;
+
+/* Only what is still as it was when it was looked at. */
+static bool steal(const kf_pool *pool, aged which, uint64_t owner)
+{
+    kf_descriptor *d = &pool->descriptors[which.index];
+    uint32_t sealed = KF_CHUNK_SEALED;
+    if (!is_spent(d, protected_from(pool)) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+        return false;
+    if (kb_load_relaxed(&d->last_ticks) != which.ticks) {
+        kb_store_release(&d->state, KF_CHUNK_SEALED);
+        return false;
+    }
+    kb_exchange_acqrel(&d->owner, owner);
+    uint32_t used = kb_load_relaxed(&d->used);
+    count_evicted(pool, which.index, used);
+    kf_contents_forget(pool, which.ticks);
+    kf_contents_begin(d);
+    kf_contents_clear(pool, which.index, used);
+    return true;
+}
+
+/* Threads that record on when the limit has sunk keep what they have. */
+static uint32_t highest_of(const kf_pool *pool)
+{
+    uint32_t high = kb_load_relaxed(&pool->control->chunk_high);
+    return KB_MIN(KB_MAX(high, kf_chunk_limit(pool)), pool->chunk_count);
+}
+
+/* Insert into a list of the KF_RING_BATCH oldest, sorted by age. */
+static uint32_t insert_by_age(aged *list, uint32_t count, aged item)
+{
+    uint32_t at = count < KF_RING_BATCH ? count++ : KF_RING_BATCH - 1;
+    for (; at > 0 && list[at - 1].ticks > item.ticks; at--)
+        list[at] = list[at - 1];
+    list[at] = item;
+    return count;
+}
+
+/* Look at all chunks, all by the same rule; returns how many may be overwritten, at most
+ * KF_RING_BATCH. */
+static uint32_t find_oldest(const kf_pool *pool, aged *oldest)
+{
+    uint32_t count = 0, limit = highest_of(pool);
+    uint64_t protect = protected_from(pool);
+    for (uint32_t i = 0; i < limit; i++) {
+        const kf_descriptor *d = &pool->descriptors[i];
+        aged item = {kb_load_relaxed(&d->last_ticks), i};
+        bool older = count < KF_RING_BATCH || item.ticks < oldest[KF_RING_BATCH - 1].ticks;
+        if (older && is_spent(d, protect))
+            count = insert_by_age(oldest, count, item);
+    }
+    return count;
+}
+
+/* ring_hand: the next turn in the low bits, the number of the list above; or RING_BUSY while
+ * somebody looks for the oldest. */
+#define RING_BUSY UINT32_MAX
+#define TURN_BITS 8u
+#define LIST_MASK 0x7fffffu
+static uint32_t turn_of(uint32_t hand) { return hand & ((1u << TURN_BITS) - 1); }
+
+/* For the next turns of all writers. `hand` is what it was before RING_BUSY. */
+static void publish_oldest(kf_control *c, const aged *oldest, uint32_t count, uint32_t hand)
+{
+    for (uint32_t i = 0; i < KF_RING_BATCH; i++) {
+        kb_store_release(&c->ring_oldest_ticks[i], i < count ? oldest[i].ticks : 0);
+        kb_store_release(&c->ring_oldest[i], i < count ? oldest[i].index + UINT64_C(1) : 0);
+    }
+    uint32_t list = ((hand >> TURN_BITS) + 1) & LIST_MASK;
+    kb_store_release(&c->ring_hand, list << TURN_BITS | (count ? 0 : KF_RING_BATCH));
+}
+
+/* The next of the oldest. Returns UINT32_MAX when the list is used up; *hand is where it stood. */
+static uint32_t steal_next(const kf_pool *pool, uint64_t owner, uint32_t *hand)
+{
+    kf_control *c = pool->control;
+    *hand = kb_load_acquire(&c->ring_hand);
+    while (turn_of(*hand) < KF_RING_BATCH) {
+        uint32_t turn = turn_of(*hand), list = *hand >> TURN_BITS;
+        if (!kb_cas_acqrel(&c->ring_hand, hand, *hand + 1))
+            continue;
+        uint64_t index = kb_load_acquire(&c->ring_oldest[turn]) - 1;
+        aged which = {kb_load_acquire(&c->ring_oldest_ticks[turn]), (uint32_t)index};
+        *hand = kb_load_acquire(&c->ring_hand);
+        bool same_list = *hand >> TURN_BITS == list; /* else it was another list's entry */
+        if (same_list && index < highest_of(pool) && steal(pool, which, owner))
+            return which.index;
+    }
+    return UINT32_MAX;
+}
+
+/* One writer at a time looks for all; the others, meanwhile or if that one died over it, look for
+ * themselves. */
+uint32_t kf_ring_claim(const kf_pool *pool, uint64_t owner)
+{
+    aged oldest[KF_RING_BATCH];
+    uint32_t hand, index = steal_next(pool, owner, &hand);
+    if (index != UINT32_MAX)
+        return index;
+    bool for_all = hand != RING_BUSY && kb_cas_acqrel(&pool->control->ring_hand, &hand, RING_BUSY);
+    uint32_t count = find_oldest(pool, oldest);
+    for (uint32_t i = 0; i < count && index == UINT32_MAX; i++)
+        if (steal(pool, oldest[i], owner))
+            index = oldest[i].index;
+    if (for_all)
+        publish_oldest(pool->control, oldest, count, hand);
+    return index;
+}
