@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define BENCH_MAX_ROUNDS 64
+#define BENCH_MAX_ROUNDS 256
 
 typedef struct bench_series {
     double values[BENCH_MAX_ROUNDS];

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define PAIRS  500000L
-#define ROUNDS 15
+#define PAIRS  100000L
+#define ROUNDS 150 /* spread over seconds: a neighbour on the machine is not busy all the time */
 
 KINETO_SITE(site_plain, KINETO_KIND_CPU_OP, "pair");
 KINETO_SITE_ARGS(site_2args, KINETO_KIND_CPU_OP, "pair2", {"m", KINETO_ARG_INT},
@@ -90,14 +90,42 @@ static double time_ns(void (*run)(void))
 
 static double time_floor(void) { return time_ns(run_floor); }
 
-static void compare(const char *name, void (*run)(void))
+/* All subjects in turn within each round, so that each meets the quiet moments. */
+typedef struct contender {
+    const char *name;
+    void (*run)(void);
+} contender;
+
+static void compare(const contender *subjects, int count)
 {
-    bench_series subject = {0}, floor = {0};
+    static bench_series own[8], floor;
+    memset(own, 0, sizeof own);
+    memset(&floor, 0, sizeof floor);
     for (int round = 0; round < ROUNDS; round++) {
         bench_add(&floor, time_floor());
-        bench_add(&subject, time_ns(run));
+        for (int i = 0; i < count; i++)
+            bench_add(&own[i], time_ns(subjects[i].run));
     }
-    bench_print(name, "ns/pair", &subject, &floor);
+    for (int i = 0; i < count; i++)
+        bench_print(subjects[i].name, "ns/pair", &own[i], &floor);
+}
+
+/* Producer and drainer on processors of their own, where there are two: a drainer that waits for
+ * the producer's lets the pool grow cold, and then it is memory that is measured. */
+static void pin(long cpu)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET((size_t)(cpu % sysconf(_SC_NPROCESSORS_ONLN)), &set);
+    (void)sched_setaffinity(0, sizeof set, &set);
+}
+
+/* Three that want two processors: the kernel shares them out. */
+static void unpin(void)
+{
+    cpu_set_t all;
+    memset(&all, 0xff, sizeof all);
+    (void)sched_setaffinity(0, sizeof all, &all);
 }
 
 /* ---- two threads ------------------------------------------------------------------------------- */
@@ -119,6 +147,7 @@ static void compare_two_threads(void)
     bench_series own[2] = {{.count = 0}, {.count = 0}}, floor = {0};
     pthread_t other;
     pthread_barrier_init(&gather, NULL, 2);
+    unpin();
     bench_add(&floor, time_floor());
     if (pthread_create(&other, NULL, pair_thread, &own[1]))
         return;
@@ -229,9 +258,14 @@ int main(void)
     kineto_error err = {0};
     ks_collector *collector = NULL;
     ks_collector_options options = {.kinds = KINETO_KINDS_DEFAULT,
-                                    .buffer_bytes = 64u << 20,
+                                    .buffer_bytes = 16u << 20,
                                     .output_path = "/dev/shm/ckineto-bench.json"};
-    compare("range_disabled", run_disabled);
+    static const contender disabled[] = {{"range_disabled", run_disabled}};
+    static const contender enabled[] = {{"range_pair", run_pair},
+                                        {"range_pair_2args", run_2args},
+                                        {"range_pair_8args", run_8args},
+                                        {"range_pair_3shapes", run_3shapes}};
+    compare(disabled, 1);
     if (ks_collector_create(&options, &collector, &err) || ks_collector_start(collector, &err))
         fail(&err);
     compare_cold(ks_collector_pool_path(collector));
@@ -243,13 +277,16 @@ int main(void)
     (void)ks_collector_poll(collector);
     bytes_per("bytes_per_pair_4args", pool, run_4args, 80);
     (void)ks_collector_poll(collector);
-    pid_t drainer = drainer_start(pool);
     uint64_t lost = losses(pool);
+    pin(0);
+    pid_t drainer = drainer_start(pool);
+    pin(1);
     run_pair(); /* warm */
-    compare("range_pair", run_pair);
-    compare("range_pair_2args", run_2args);
-    compare("range_pair_8args", run_8args);
-    compare("range_pair_3shapes", run_3shapes);
+    compare(enabled, 4);
+    kill(drainer, SIGKILL);
+    waitpid(drainer, NULL, 0);
+    unpin();
+    drainer = drainer_start(pool);
     compare_two_threads();
     bench_line("range_lost", (double)(losses(pool) - lost), "events", 0, 1);
     kill(drainer, SIGKILL);
