@@ -11,7 +11,7 @@ trap 'rm -f "$found"' EXIT
 
 files() { # what is in the repository, or would be
     git ls-files --cached --others --exclude-standard 2>/dev/null ||
-        find . -path ./build -prune -o -type f -print
+        find . \( -path ./build -o -path ./.git \) -prune -o -type f -print
 }
 sources() { files | grep -E '\.(c|h|def)$' | while read -r f; do [ -f "$f" ] && echo "$f"; done; }
 refuse() { # text on stdin is what is wrong
