@@ -308,6 +308,9 @@ static void *jump_from_anywhere(void *argument)
 static void jumps_out_of_record_calls_do_no_damage(void **state)
 {
     (void)state;
+#if defined(__SANITIZE_THREAD__)
+    skip(); /* it holds signals back, and for good once a handler was left by a jump */
+#endif
     uint64_t calls = 0;
     sigset_t set, before;
     __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
