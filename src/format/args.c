@@ -10,7 +10,7 @@ kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, u
     if (id == 0 || id >= words)
         return nothing;
     uint64_t header = kb_load_acquire(&dictionary[id]);
-    uint32_t entry_words = (uint32_t)(header >> 8 & 0xffffff);
+    uint32_t entry_words = kf_entry_header_words(header);
     uint64_t size = header >> 32;
     if ((header & 0xff) != KF_ENTRY_STRING || entry_words == 0 || entry_words > words - id ||
         size > (uint64_t)(entry_words - 1) * 8)

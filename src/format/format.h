@@ -159,6 +159,10 @@ static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint3
     return (uint64_t)type | (uint64_t)words << 8 | (uint64_t)size << 32;
 }
 
+static inline uint32_t kf_entry_header_type(uint64_t h) { return (uint32_t)(h & 0xff); }
+static inline uint32_t kf_entry_header_words(uint64_t h) { return (uint32_t)(h >> 8 & 0xffffff); }
+static inline uint32_t kf_entry_header_size(uint64_t h) { return (uint32_t)(h >> 32); }
+
 typedef struct kf_site_entry {
     uint8_t kind, scope, arg_count, spare;
 } kf_site_entry;

@@ -426,8 +426,6 @@ void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot)
 
 /* ---- dictionary ------------------------------------------------------------------------------ */
 
-static uint32_t entry_words(uint64_t header) { return (uint32_t)(header >> 8 & 0xffffff); }
-
 static void raise_used(kf_control *control, uint32_t to)
 {
     uint32_t used = kb_load_relaxed(&control->dictionary_used);
@@ -447,9 +445,9 @@ static uint32_t reserve_entry(const kf_pool *pool, uint32_t words)
             raise_used(pool->control, at + words);
             return at;
         }
-        if (entry_words(header) == 0)
+        if (kf_entry_header_words(header) == 0)
             return 0; /* damaged: it has no end */
-        at += entry_words(header);
+        at += kf_entry_header_words(header);
     }
     return 0;
 }

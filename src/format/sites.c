@@ -24,7 +24,7 @@ static uint64_t entry_header(const kf_input *input, uint32_t id)
     if (id == 0 || id >= input->dictionary_words)
         return 0;
     uint64_t header = kb_load_acquire(&input->dictionary[id]);
-    uint64_t words = header >> 8 & 0xffffff, size = header >> 32;
+    uint64_t words = kf_entry_header_words(header), size = kf_entry_header_size(header);
     bool fits = words > 0 && words <= input->dictionary_words - id && size <= (words - 1) * 8;
     return fits ? header : 0;
 }
@@ -106,7 +106,7 @@ kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visito
         uint64_t raw = kb_load_acquire(&input->dictionary[at]), header = entry_header(input, at);
         if (raw == 0)
             break;
-        uint32_t words = (uint32_t)(raw >> 8 & 0xffffff), type = (uint32_t)(raw & 0xff);
+        uint32_t words = kf_entry_header_words(raw), type = kf_entry_header_type(raw);
         if (!header || type >= KF_ENTRY_TYPE_COUNT)
             ++*bad_entries;
         if (words == 0 || words > input->dictionary_words - at)

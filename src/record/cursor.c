@@ -10,7 +10,6 @@ __thread kr_cursor *kr_me KR_TLS_MODEL = &kr_unattached;
 
 /* glibc keeps the first 32 keys of a thread inline: setting one allocates nothing. */
 #define KR_INLINE_KEYS 32u
-#define KR_NO_KEY      UINT32_MAX
 static pthread_key_t kr_key;
 static uint32_t kr_key_usable;
 

@@ -40,12 +40,12 @@ static uint32_t source_find(const kf_pool *pool, kineto_string name)
     uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
     for (uint32_t at = 1; at < used && at < pool->dictionary_words;) {
         uint64_t h = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = (uint32_t)(h >> 8 & 0xffffff);
+        uint32_t words = kf_entry_header_words(h);
         if (words == 0)
             break;
         const char *payload = (const char *)(pool->dictionary + at + 1);
         kf_source_entry entry;
-        if ((h & 0xff) == KF_ENTRY_SOURCE && h >> 32 == sizeof entry + 4 + name.size &&
+        if (kf_entry_header_type(h) == KF_ENTRY_SOURCE && h >> 32 == sizeof entry + 4 + name.size &&
             memcmp(payload + sizeof entry + 4, name.data, name.size) == 0) {
             memcpy(&entry, payload, sizeof entry);
             return entry.source;

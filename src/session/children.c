@@ -230,11 +230,11 @@ static void attached_pids(const kf_pool *pool, kb_map *pids)
     uint32_t at = 1;
     while (at < pool->dictionary_words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = (uint32_t)(header >> 8 & 0xffffff);
+        uint32_t words = kf_entry_header_words(header);
         if (words == 0 || words > pool->dictionary_words - at)
             return;
         kf_process_entry p;
-        if ((header & 0xff) == KF_ENTRY_PROCESS && (words - 1) * 8u >= sizeof p) {
+        if (kf_entry_header_type(header) == KF_ENTRY_PROCESS && (words - 1) * 8u >= sizeof p) {
             memcpy(&p, pool->dictionary + at + 1, sizeof p);
             uint64_t *start = kb_map_insert(pids, p.pid, p.start_time, NULL);
             if (start)

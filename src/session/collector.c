@@ -284,7 +284,7 @@ static uint32_t dictionary_end(ks_collector *c, uint32_t at, bool last)
     const kf_pool *pool = &c->pool;
     while (at < pool->dictionary_words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = (uint32_t)(header >> 8 & 0xffffff), type = (uint32_t)(header & 0xff);
+        uint32_t words = kf_entry_header_words(header), type = kf_entry_header_type(header);
         if (words == 0 || words > pool->dictionary_words - at)
             break;
         if (type == KF_ENTRY_NONE && !last) {

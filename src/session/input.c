@@ -125,7 +125,7 @@ static uint32_t copy_dictionary(uint64_t *to, const kf_pool *pool)
     uint32_t at = 1;
     while (at < pool->dictionary_words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = (uint32_t)(header >> 8 & 0xffffff);
+        uint32_t words = kf_entry_header_words(header);
         if (words == 0 || words > pool->dictionary_words - at)
             break;
         to[at] = header;

@@ -24,7 +24,7 @@ static void first_program(const kf_pool *pool, char *buf, size_t size)
     buf[0] = 0;
     while (at < pool->dictionary_words) {
         uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = (uint32_t)(header >> 8 & 0xffffff);
+        uint32_t words = kf_entry_header_words(header);
         if (words == 0 || words > pool->dictionary_words - at)
             return;
         if ((header & 0xff) == KF_ENTRY_PROCESS) {
