@@ -301,6 +301,10 @@ void kb_json_bool(kb_json *j, bool v);
 void kb_json_null(kb_json *j);
 /** Verbatim text that is already one valid JSON value. */
 void kb_json_raw(kb_json *j, kineto_string value);
+/** A key and its value in one call. */
+void kb_json_put_int(kb_json *j, const char *key, int64_t value);
+void kb_json_put_uint(kb_json *j, const char *key, uint64_t value);
+void kb_json_put_string(kb_json *j, const char *key, kineto_string value);
 /** Line break for the reader's eye between items; never inside a value. */
 void kb_json_newline(kb_json *j);
 

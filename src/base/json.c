@@ -130,3 +130,21 @@ void kb_json_raw(kb_json *j, kineto_string value)
 void kb_json_bool(kb_json *j, bool v) { kb_json_raw(j, kb_string(v ? "true" : "false")); }
 
 void kb_json_null(kb_json *j) { kb_json_raw(j, kb_string("null")); }
+
+void kb_json_put_int(kb_json *j, const char *key, int64_t value)
+{
+    kb_json_key_z(j, key);
+    kb_json_int(j, value);
+}
+
+void kb_json_put_uint(kb_json *j, const char *key, uint64_t value)
+{
+    kb_json_key_z(j, key);
+    kb_json_uint(j, value);
+}
+
+void kb_json_put_string(kb_json *j, const char *key, kineto_string value)
+{
+    kb_json_key_z(j, key);
+    kb_json_string(j, value);
+}

@@ -102,31 +102,13 @@ static void print_text(const char *path, const kc_summary *s, const kineto_trace
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
 
-static void put_uint(kb_json *j, const char *key, uint64_t value)
-{
-    kb_json_key_z(j, key);
-    kb_json_uint(j, value);
-}
-
-static void put_int(kb_json *j, const char *key, int64_t value)
-{
-    kb_json_key_z(j, key);
-    kb_json_int(j, value);
-}
-
-static void put_string(kb_json *j, const char *key, kineto_string value)
-{
-    kb_json_key_z(j, key);
-    kb_json_string(j, value);
-}
-
 static void put_counts(kb_json *j, const kc_summary *s)
 {
     kb_json_key_z(j, "kinds");
     kb_json_object_begin(j);
     for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
         if (s->kinds[k])
-            put_uint(j, kineto_kind_name(k), s->kinds[k]);
+            kb_json_put_uint(j, kineto_kind_name(k), s->kinds[k]);
     kb_json_object_end(j);
     kb_json_key_z(j, "flows");
     kb_json_object_begin(j);
@@ -135,13 +117,13 @@ static void put_counts(kb_json *j, const kc_summary *s)
         if (i >= KB_COUNT(flow_names))
             other += s->flows[i];
         else if (s->flows[i])
-            put_uint(j, flow_name(i), s->flows[i]);
+            kb_json_put_uint(j, flow_name(i), s->flows[i]);
     }
     if (other)
-        put_uint(j, "other", other);
+        kb_json_put_uint(j, "other", other);
     kb_json_object_end(j);
-    put_uint(j, "dangling_flows", s->dangling_flows);
-    put_uint(j, "steps", s->steps);
+    kb_json_put_uint(j, "dangling_flows", s->dangling_flows);
+    kb_json_put_uint(j, "steps", s->steps);
 }
 
 static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
@@ -152,12 +134,12 @@ static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
     for (size_t i = 0; i < list->count && i < KC_TOP; i++) {
         const kc_stat *stat = &list->data[i];
         kb_json_object_begin(j);
-        put_string(j, "name", kineto_trace_string(trace, stat->name_id));
-        put_uint(j, "count", stat->count);
-        put_int(j, "total_ns", stat->total_ns);
-        put_int(j, "mean_ns", stat->total_ns / (int64_t)stat->count);
-        put_int(j, "min_ns", stat->min_ns);
-        put_int(j, "max_ns", stat->max_ns);
+        kb_json_put_string(j, "name", kineto_trace_string(trace, stat->name_id));
+        kb_json_put_uint(j, "count", stat->count);
+        kb_json_put_int(j, "total_ns", stat->total_ns);
+        kb_json_put_int(j, "mean_ns", stat->total_ns / (int64_t)stat->count);
+        kb_json_put_int(j, "min_ns", stat->min_ns);
+        kb_json_put_int(j, "max_ns", stat->max_ns);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -183,12 +165,12 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
         kb_json_object_begin(j);
         kb_json_key_z(j, "device");
         kb_json_bool(j, p.is_device);
-        put_int(j, "pid", p.pid);
-        put_string(j, "name", p.name);
-        put_string(j, "label", p.label);
+        kb_json_put_int(j, "pid", p.pid);
+        kb_json_put_string(j, "name", p.name);
+        kb_json_put_string(j, "label", p.label);
         if (d) {
-            put_uint(j, "activities", d->count);
-            put_int(j, "busy_ns", d->busy_ns);
+            kb_json_put_uint(j, "activities", d->count);
+            kb_json_put_int(j, "busy_ns", d->busy_ns);
             kb_json_key_z(j, "busy_percent");
             kb_json_double(j, kc_busy_percent(s, d));
         }
@@ -200,19 +182,19 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
 static void put_ledger(kb_json *j, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
-    put_uint(j, "lost", kineto_trace_lost(trace));
+    kb_json_put_uint(j, "lost", kineto_trace_lost(trace));
     kb_json_key_z(j, "ledger");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < count; i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);
         kb_json_object_begin(j);
-        put_string(j, "source", line.source);
-        put_string(j, "reason", line.reason);
-        put_uint(j, "count", line.count);
+        kb_json_put_string(j, "source", line.source);
+        kb_json_put_string(j, "reason", line.reason);
+        kb_json_put_uint(j, "count", line.count);
         kb_json_key_z(j, "loss");
         kb_json_bool(j, line.is_loss);
-        put_string(j, "detail", line.detail);
+        kb_json_put_string(j, "detail", line.detail);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -241,11 +223,11 @@ static kineto_status print_json(const char *path, const kc_summary *s, const kin
         return status;
     kb_json_init(&json, sink);
     kb_json_object_begin(&json);
-    put_string(&json, "trace", kb_string(path));
-    put_uint(&json, "activities", s->activities);
-    put_int(&json, "window_start_ns", s->start_ns);
-    put_int(&json, "window_end_ns", s->end_ns);
-    put_uint(&json, "tracks", kineto_trace_track_count(trace));
+    kb_json_put_string(&json, "trace", kb_string(path));
+    kb_json_put_uint(&json, "activities", s->activities);
+    kb_json_put_int(&json, "window_start_ns", s->start_ns);
+    kb_json_put_int(&json, "window_end_ns", s->end_ns);
+    kb_json_put_uint(&json, "tracks", kineto_trace_track_count(trace));
     put_counts(&json, s);
     put_processes(&json, s, trace);
     put_table(&json, "host", &s->host, trace);

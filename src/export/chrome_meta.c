@@ -408,34 +408,16 @@ void ke_write_rows_meta(ke_chrome *c)
 
 /* ---- what only ckineto reads ----------------------------------------------------------------- */
 
-static void put_int(kb_json *j, const char *key, int64_t value)
-{
-    kb_json_key_z(j, key);
-    kb_json_int(j, value);
-}
-
-static void put_uint(kb_json *j, const char *key, uint64_t value)
-{
-    kb_json_key_z(j, key);
-    kb_json_uint(j, value);
-}
-
-static void put_string(kb_json *j, const char *key, kineto_string value)
-{
-    kb_json_key_z(j, key);
-    kb_json_string(j, value);
-}
-
 static void write_ledger_line(kb_json *j, const kineto_ledger_line *line)
 {
     kb_json_newline(j);
     kb_json_object_begin(j);
-    put_string(j, "source", line->source);
-    put_string(j, "reason", line->reason);
-    put_uint(j, "count", line->count);
+    kb_json_put_string(j, "source", line->source);
+    kb_json_put_string(j, "reason", line->reason);
+    kb_json_put_uint(j, "count", line->count);
     kb_json_key_z(j, "loss");
     kb_json_bool(j, line->is_loss);
-    put_string(j, "detail", line->detail);
+    kb_json_put_string(j, "detail", line->detail);
     kb_json_object_end(j);
 }
 
@@ -469,7 +451,7 @@ static void write_clock(ke_chrome *c)
     kb_json_object_begin(j);
     kb_json_key_z(j, "residual_ns");
     kb_json_double(j, fit.residual_ns);
-    put_int(j, "realtime_step_ns", fit.realtime_step_ns);
+    kb_json_put_int(j, "realtime_step_ns", fit.realtime_step_ns);
     kb_json_key_z(j, "snapshots");
     kb_json_array_begin(j);
     for (uint32_t i = 0; i < kineto_trace_snapshot_count(c->trace); i++) {
@@ -477,12 +459,12 @@ static void write_clock(ke_chrome *c)
         kineto_trace_snapshot(c->trace, i, &s);
         kb_json_newline(j);
         kb_json_object_begin(j);
-        put_uint(j, "ticks", s.ticks);
-        put_int(j, "monotonic_ns", s.monotonic_ns);
-        put_int(j, "monotonic_raw_ns", s.monotonic_raw_ns);
-        put_int(j, "realtime_ns", s.realtime_ns);
-        put_int(j, "boottime_ns", s.boottime_ns);
-        put_uint(j, "width_ticks", s.width_ticks);
+        kb_json_put_uint(j, "ticks", s.ticks);
+        kb_json_put_int(j, "monotonic_ns", s.monotonic_ns);
+        kb_json_put_int(j, "monotonic_raw_ns", s.monotonic_raw_ns);
+        kb_json_put_int(j, "realtime_ns", s.realtime_ns);
+        kb_json_put_int(j, "boottime_ns", s.boottime_ns);
+        kb_json_put_uint(j, "width_ticks", s.width_ticks);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -501,16 +483,16 @@ static void write_processes(ke_chrome *c)
             continue;
         kb_json_newline(j);
         kb_json_object_begin(j);
-        put_int(j, "pid", c->pid_numbers[i]);
-        put_int(j, "id", p.pid);
+        kb_json_put_int(j, "pid", c->pid_numbers[i]);
+        kb_json_put_int(j, "id", p.pid);
         kb_json_key_z(j, "device");
         kb_json_bool(j, p.is_device);
         if (p.ppid)
-            put_int(j, "ppid", p.ppid);
+            kb_json_put_int(j, "ppid", p.ppid);
         if (p.rank >= 0)
-            put_int(j, "rank", p.rank);
+            kb_json_put_int(j, "rank", p.rank);
         if (p.host.size)
-            put_string(j, "host", p.host);
+            kb_json_put_string(j, "host", p.host);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -543,11 +525,11 @@ static void write_tracks(ke_chrome *c)
                 continue;
             kb_json_newline(j);
             kb_json_object_begin(j);
-            put_int(j, "pid", c->pid_numbers[track->view.process]);
-            put_int(j, "tid", track->tids[lane]);
-            put_int(j, "id", track->view.id);
-            put_string(j, "type", kb_string(track_types[track->view.type]));
-            put_string(j, "name", track->view.name);
+            kb_json_put_int(j, "pid", c->pid_numbers[track->view.process]);
+            kb_json_put_int(j, "tid", track->tids[lane]);
+            kb_json_put_int(j, "id", track->view.id);
+            kb_json_put_string(j, "type", kb_string(track_types[track->view.type]));
+            kb_json_put_string(j, "name", track->view.name);
             kb_json_object_end(j);
         }
     }
@@ -562,7 +544,7 @@ static void write_own(ke_chrome *c, uint64_t replaced)
     kb_json_newline(j);
     kb_json_key_z(j, "ckineto");
     kb_json_object_begin(j);
-    put_string(j, "version", kb_string(KINETO_VERSION));
+    kb_json_put_string(j, "version", kb_string(KINETO_VERSION));
     kb_json_key_z(j, "window");
     kb_json_array_begin(j);
     kb_json_int(j, start);
