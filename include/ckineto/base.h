@@ -110,18 +110,60 @@ typedef enum kineto_kind {
     KINETO_KIND_COUNT = 20
 } kineto_kind;
 
+/** Vendors' spellings of neutral kinds: X(NAME, the neutral kind). Config, traces and plug-ins may use
+ *  any of them; inside there is only the neutral kind, and the spelling is a property. */
+#define KINETO_KIND_ALIAS_MAP(X)                                                                   \
+    X(CUDA_RUNTIME, RUNTIME)                                                                       \
+    X(CUDA_DRIVER, DRIVER)                                                                         \
+    X(MTIA_RUNTIME, RUNTIME)                                                                       \
+    X(MTIA_CCP_EVENTS, CONCURRENT_KERNEL)                                                          \
+    X(MTIA_COUNTERS, GPU_PM_COUNTER)                                                               \
+    X(GLOW_RUNTIME, RUNTIME)                                                                       \
+    X(HPU_OP, RUNTIME)                                                                             \
+    X(XPU_RUNTIME, RUNTIME)                                                                        \
+    X(XPU_DRIVER, DRIVER)                                                                          \
+    X(XPU_SCOPE_PROFILER, GPU_PM_COUNTER)                                                          \
+    X(XPU_SYNC, CUDA_SYNC)                                                                         \
+    X(PRIVATEUSE1_RUNTIME, RUNTIME)                                                                \
+    X(PRIVATEUSE1_DRIVER, DRIVER)                                                                  \
+    X(HARDWARE_COUNTERS, GPU_PM_COUNTER)
+
+/* Old names stay usable; KINETO_DEPRECATED_KINDS (opt in) makes the compiler point them out. */
+#if defined(KINETO_DEPRECATED_KINDS) && defined(__GNUC__)
+#define KINETO_OLD_KIND __attribute__((deprecated("use the neutral kind")))
+#else
+#define KINETO_OLD_KIND
+#endif
+typedef enum kineto_kind_alias {
+#define KINETO_X(name, neutral) KINETO_KIND_##name KINETO_OLD_KIND = KINETO_KIND_##neutral,
+    KINETO_KIND_ALIAS_MAP(KINETO_X)
+#undef KINETO_X
+} kineto_kind_alias;
+
+/** Kinds of plug-ins' own have bits from here on: which, is decided when their names are announced. */
+#define KINETO_KIND_OWN_FIRST 32
+#define KINETO_KIND_OWN_COUNT 32
+/** Stands in a mask for all kinds of plug-ins' own that are on by default. */
+#define KINETO_KIND_OWN_DEFAULT 31
+
 /** Bit of a kind in an enabled mask. */
 #define KINETO_KIND_BIT(kind) (UINT64_C(1) << (unsigned)(kind))
 
 /** Mask of the kinds that are enabled when nobody chose; a compile-time constant. */
 #define KINETO_DEFAULT_BIT(name, value, text, on) | (UINT64_C(on) << (value))
-#define KINETO_KINDS_DEFAULT (UINT64_C(0) KINETO_KIND_MAP(KINETO_DEFAULT_BIT))
-#define KINETO_KINDS_ALL (KINETO_KIND_BIT(KINETO_KIND_COUNT) - 1)
+#define KINETO_KINDS_NEUTRAL_DEFAULT (UINT64_C(0) KINETO_KIND_MAP(KINETO_DEFAULT_BIT))
+#define KINETO_KINDS_DEFAULT                                                                       \
+    (KINETO_KINDS_NEUTRAL_DEFAULT | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT))
+#define KINETO_KINDS_NEUTRAL (KINETO_KIND_BIT(KINETO_KIND_COUNT) - 1)
+#define KINETO_KINDS_OWN (UINT64_C(0xffffffff) << KINETO_KIND_OWN_FIRST)
+#define KINETO_KINDS_ALL                                                                           \
+    (KINETO_KINDS_NEUTRAL | KINETO_KINDS_OWN | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT))
 
 /** Neutral name of a kind ("kernel"); "unknown" for a number out of range. threads: hot. */
 KINETO_API const char *kineto_kind_name(uint32_t kind);
 
-/** Parse a comma-separated list of kind names, neutral or any vendor alias, any case, into a mask.
+/** Parse a comma-separated list of kind names, neutral, any vendor's alias or announced by a plug-in
+ *  of this process, any case, into a mask.
  *  @param mask  receives the union; "default" and "all" are accepted as items.
  *  @return KINETO_OK or KINETO_E_ARGUMENT naming the item that is no kind.
  *  threads: any. */

@@ -6,6 +6,7 @@
 
 #include <ckineto/base.h>
 #include <ckineto/export.h>
+#include <ckineto/host.h>
 #include <ckineto/record.h>
 #include <ckineto/session.h>
 #include <ckineto/trace.h>

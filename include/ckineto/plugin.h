@@ -10,14 +10,20 @@
  *  Life of a profiler: register → query (handle NULL) for name and kinds → per session, if any
  *  enabled kind is supported: create → start → (push/pop correlation ids) → stop → processEvents →
  *  destroy. All functions return 0 on success. The host copies everything it is given before the
- *  call returns. Nothing allocated crosses the boundary.
+ *  call returns. Nothing allocated crosses the boundary. create that fails is followed by nothing,
+ *  start that fails by destroy only; after a stop that fails processEvents and destroy come as ever.
+ *
+ *  Members that were appended are marked. Each is optional both ways: a plug-in looks at the size
+ *  before it uses one that a host may not have, the host at the size of what a plug-in filled.
  *
  *  A profiler that has delivered through `pLiveBuilder->emit` may get processEvents several times in a
  *  session, before stop too: it hands over what is complete and goes on.
  *
  *  Threads: create, start, stop, processEvents and destroy of one session are called one after the
- *  other, on any thread. push/pop are called on the thread they concern. `pLiveBuilder->emit` may be
- *  called on any thread between start's entry and stop's return.
+ *  other, on any thread. push/pop are called on the thread they concern, between start and stop; a
+ *  pop is only called for a push that this session has seen. `pLiveBuilder->emit` may be called on any
+ *  thread between start's entry and stop's return. No function of the host may be called from a
+ *  signal handler.
  */
 #ifndef CKINETO_PLUGIN_H
 #define CKINETO_PLUGIN_H
@@ -66,7 +72,9 @@ typedef enum KinetoPlugin_ProfileEventType {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER = 22,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_RUNTIME = 23,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_DRIVER = 24,
-    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT = 25
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT = 25,
+    /** Kinds of plug-ins' own start here: see registerActivityTypes. */
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST = 1024
 } KinetoPlugin_ProfileEventType;
 
 typedef enum KinetoPlugin_ProfileEventFlowType {
@@ -189,6 +197,47 @@ typedef struct KinetoPlugin_Counts {
     uint64_t dropped;   /**< of these, known to be lost */
 } KinetoPlugin_Counts;
 
+/** Counters that are sampled together: the series of one row. */
+typedef struct KinetoPlugin_CounterSet {
+    size_t unpaddedStructSize;
+    const char *pName;   /**< of the row: "memory" */
+    int32_t eventType;   /**< GPU_PM_COUNTER, or a kind of the plug-in's own that is like it */
+    int32_t deviceId;
+    int32_t valueType;   /**< of all values: KINETO_PLUGIN_VALUE_INT, _UINT or _DOUBLE */
+    uint32_t seriesCount; /**< 1 to KINETO_PLUGIN_MAX_SERIES */
+    const char *const *pSeriesNames;
+    const char *const *pUnits; /**< NULL, or one per series, NULL for none: "W", "bytes", "%" */
+} KinetoPlugin_CounterSet;
+#define KINETO_PLUGIN_MAX_SERIES 64
+
+/** Samples of one set, in any number: a sampler hands over what it has gathered. */
+typedef struct KinetoPlugin_CounterSamples {
+    size_t unpaddedStructSize;
+    int32_t set;   /**< from registerCounters */
+    int32_t clock; /**< KinetoPlugin_Clock of pTimes */
+    size_t count;
+    const int64_t *pTimes; /**< [count] */
+    /** int64_t, uint64_t or double [count * seriesCount]: all series of the first time, of the second … */
+    const void *pValues;
+} KinetoPlugin_CounterSamples;
+
+/** A kind of a plug-in's own. Array element: never grows. */
+typedef struct KinetoPlugin_ActivityTypeInfo {
+    /** Its category in the trace, and what lists of kinds call it: 1 to 39 of a-z, 0-9 and _ */
+    const char *pName;
+    /** What tools that do not know it shall take it for: a KinetoPlugin_ProfileEventType < COUNT */
+    int32_t likeEventType;
+    int32_t enabledByDefault; /**< recorded when the user did not choose: 0 or 1 */
+} KinetoPlugin_ActivityTypeInfo;
+
+/** [in] kinds to announce, [out] the number of the first; the others follow. */
+typedef struct KinetoPlugin_RegisterActivityTypes_Params {
+    size_t unpaddedStructSize;
+    const KinetoPlugin_ActivityTypeInfo *pTypes;
+    size_t count;
+    int32_t firstEventType; /**< [out] >= KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST */
+} KinetoPlugin_RegisterActivityTypes_Params;
+
 /* -------------------------------------------------------------------------------------------- */
 
 /** Functions of the host through which a plug-in delivers. The setLast… and addLast… functions
@@ -225,6 +274,18 @@ typedef struct KinetoPlugin_TraceBuilder {
     /** Key and JSON value for the header of the trace. */
     int (*addHeaderMetadata)(KinetoPlugin_TraceBuilderHandle *, const char *pKey,
                              const char *pJsonValue);
+    /** The launch that the event belongs to, and the operator; 0: none. */
+    int (*setLastEventIds)(KinetoPlugin_TraceBuilderHandle *, uint64_t correlationId,
+                           uint64_t externalId);
+    /** Typed metadata, without JSON text. */
+    int (*addLastEventValues)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Metadata *,
+                              size_t count);
+    /** Announce counters; *pSet receives the number to give with samples. The same name, device and
+     *  series give the same number again, also in later sessions. */
+    int (*registerCounters)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_CounterSet *,
+                            int32_t *pSet);
+    /** Deliver samples. Any thread, not in a signal handler; does not block. */
+    int (*addCounterSamples)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_CounterSamples *);
 } KinetoPlugin_TraceBuilder;
 
 typedef struct KinetoPlugin_ProfilerCreate_Params {
@@ -232,6 +293,8 @@ typedef struct KinetoPlugin_ProfilerCreate_Params {
     KinetoPlugin_ProfilerHandle *pProfilerHandle; /**< [out] */
     const int32_t *pEnabledActivityTypes; /**< [in] KinetoPlugin_ProfileEventType */
     size_t enabledActivityTypesMaxLen;
+    /* appended by ckineto */
+    const char *pCustomConfig; /**< [in] text that the user gave for plug-ins; "" if none */
 } KinetoPlugin_ProfilerCreate_Params;
 
 typedef struct KinetoPlugin_ProfilerDestroy_Params {
@@ -246,6 +309,13 @@ typedef struct KinetoPlugin_ProfilerQuery_Params {
     size_t profilerNameMaxLen;    /**< without the terminating NUL */
     int32_t *pSupportedActivityTypes; /**< [in/out] filled with INVALID by the host */
     size_t supportedActivityTypesMaxLen;
+    /* appended by ckineto */
+    /** [in/out] buffer for the vendor's short name in lower case ("xpu", "spyre"). Calls of the
+     *  kinds RUNTIME and DRIVER get its spelling in the trace where tools know one
+     *  ("xpu_runtime"), else plain "runtime". A plug-in that names none is taken for one of the
+     *  proposal's time: RUNTIME, its CUDA_RUNTIME, is written "cuda_runtime". */
+    char *pVendorName;
+    size_t vendorNameMaxLen; /**< without the terminating NUL */
 } KinetoPlugin_ProfilerQuery_Params;
 
 typedef struct KinetoPlugin_ProfilerStart_Params {
@@ -291,6 +361,23 @@ typedef struct KinetoPlugin_ProfilerProcessEvents_Params {
     const KinetoPlugin_TraceBuilder *pTraceBuilder;
 } KinetoPlugin_ProfilerProcessEvents_Params;
 
+/** Recording pauses (0) or goes on (1), and the profiler with its buffers stays. A profiler without
+ *  this function is stopped and destroyed instead, and created again. */
+typedef struct KinetoPlugin_ProfilerToggleCollection_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+    int32_t enable;
+} KinetoPlugin_ProfilerToggleCollection_Params;
+
+/** Why the last call that failed did, as a sentence for the user. The handle is NULL after a query or
+ *  create that failed. */
+typedef struct KinetoPlugin_ProfilerErrorText_Params {
+    size_t unpaddedStructSize;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+    char *pText;       /**< [in/out] buffer */
+    size_t textMaxLen; /**< without the terminating NUL */
+} KinetoPlugin_ProfilerErrorText_Params;
+
 /** Functions of a plug-in. The four push/pop may be NULL. */
 typedef struct KinetoPlugin_ProfilerInterface {
     size_t unpaddedStructSize;
@@ -304,16 +391,33 @@ typedef struct KinetoPlugin_ProfilerInterface {
     int (*profilerPushUserCorrelationId)(KinetoPlugin_ProfilerPushUserCorrelationId_Params *);
     int (*profilerPopUserCorrelationId)(KinetoPlugin_ProfilerPopUserCorrelationId_Params *);
     int (*profilerProcessEvents)(KinetoPlugin_ProfilerProcessEvents_Params *);
+    /* appended by ckineto; may be NULL */
+    int (*profilerToggleCollection)(KinetoPlugin_ProfilerToggleCollection_Params *);
+    int (*profilerErrorText)(KinetoPlugin_ProfilerErrorText_Params *);
 } KinetoPlugin_ProfilerInterface;
 
 typedef struct KinetoPlugin_Registry {
     size_t unpaddedStructSize;
     KinetoPlugin_RegistryHandle *pRegistryHandle;
+    /** The interface must stay valid until the profiler is withdrawn. */
     int (*registerProfiler)(KinetoPlugin_RegistryHandle *, const KinetoPlugin_ProfilerInterface *);
+    /* appended by ckineto */
+    /** Announce kinds of the plug-in's own; call before registerProfiler, and name them among the
+     *  supported kinds in query. A name that is there already gets its old number. */
+    int (*registerActivityTypes)(KinetoPlugin_RegistryHandle *,
+                                 KinetoPlugin_RegisterActivityTypes_Params *);
+    const char *pHostVersion; /**< "ckineto 0.1.0" */
 } KinetoPlugin_Registry;
 
 /** What a plug-in library exports; called once per load. Non-zero: refused, library closed. */
 typedef int (*KinetoPlugin_registerFn)(const KinetoPlugin_Registry *);
+
+/** Optional second export, for `ckineto plugin check`: make the device do about `count` small pieces of
+ *  work of all kinds that it supports, and wait for them. 0 on success. */
+typedef int (*KinetoPlugin_exerciseFn)(uint32_t count);
+
+#define KINETO_PLUGIN_REGISTER_SYMBOL "KinetoPlugin_register"
+#define KINETO_PLUGIN_EXERCISE_SYMBOL "KinetoPlugin_exercise"
 
 /** The host's registry, for a plug-in that is part of the program or was loaded by someone else:
  *  call its register function with this. Static storage; works before and during sessions (a

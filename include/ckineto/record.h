@@ -251,6 +251,34 @@ static inline void kineto_flow_finish(uint32_t type, uint64_t id)
         kineto_record_flow(type, id, false);
 }
 
+/** Everything that this thread launches from here to the matching pop belongs to the operator `id`:
+ *  plug-ins that listen attach it to device work. The user's ids (annotations) are a stack of their
+ *  own. Ids should be unique in the process and not 0; up to 64 nest. A pop reaches a plug-in if the
+ *  push did. */
+enum { KINETO_CORRELATION = 0, KINETO_CORRELATION_USER = 1 };
+KINETO_API void kineto_record_push_id(uint32_t stack, uint64_t id);
+KINETO_API void kineto_record_pop_id(uint32_t stack);
+static inline void kineto_correlation_push(uint64_t id)
+{
+    if (kineto_enabled_any())
+        kineto_record_push_id(KINETO_CORRELATION, id);
+}
+static inline void kineto_correlation_pop(void)
+{
+    if (kineto_enabled_any())
+        kineto_record_pop_id(KINETO_CORRELATION);
+}
+static inline void kineto_user_correlation_push(uint64_t id)
+{
+    if (kineto_enabled_any())
+        kineto_record_push_id(KINETO_CORRELATION_USER, id);
+}
+static inline void kineto_user_correlation_pop(void)
+{
+    if (kineto_enabled_any())
+        kineto_record_pop_id(KINETO_CORRELATION_USER);
+}
+
 /** One allocation or release. Device types are PyTorch's (0 CPU, 1 CUDA, …); index -1 if none. */
 typedef struct kineto_memory_event {
     size_t size;                /**< sizeof(kineto_memory_event) */

@@ -44,11 +44,13 @@ typedef struct kineto_session_options {
     size_t buffer_bytes;   /**< budget; 0: 64 MiB. The largest of all open sessions counts */
     uint32_t retention;    /**< kineto_retention */
     uint32_t threads;      /**< kineto_threads */
+    const char *custom_config; /**< text for plug-ins, up to 1023 bytes; NULL: none. Copied. Plug-ins
+                                    that run already do not see it */
 } kineto_session_options;
 
 static inline void kineto_session_options_init(kineto_session_options *options)
 {
-    kineto_session_options zero = {sizeof zero, 0, 0, 0, 0};
+    kineto_session_options zero = {sizeof zero, 0, 0, 0, 0, NULL};
     *options = zero;
 }
 
@@ -70,6 +72,10 @@ KINETO_API kineto_status kineto_session_start(kineto_session *session, kineto_er
  *  threads: owner. */
 KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_trace **out,
                                              kineto_error *err);
+
+/** Pause recording (off) and go on (on), any number of times. Plug-ins that can keep their buffers;
+ *  what happens meanwhile is in no trace. KINETO_E_STATE if it is not recording. threads: owner. */
+KINETO_API kineto_status kineto_session_toggle(kineto_session *session, bool on, kineto_error *err);
 
 /** A trace of what is there now, while recording goes on. threads: owner. */
 KINETO_API kineto_status kineto_session_snapshot(kineto_session *session, kineto_trace **out,

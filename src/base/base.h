@@ -37,7 +37,7 @@ static inline bool kb_string_equal(kineto_string a, kineto_string b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* ---- status.c [rt]: errors and kinds --------------------------------------------------------- */
+/* ---- status.c [rt]: errors ------------------------------------------------------------------- */
 
 /** Fill err (may be NULL) and return code, so that failing is one line. The message is cut, on a
  *  UTF-8 boundary, to what fits. */
@@ -46,7 +46,10 @@ kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ..
 /** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
 kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
 
-/** One row of the kind table: every spelling of a kind that any tool uses. */
+/* ---- kinds.c [rt]: kinds of activities and their names ----------------------------------------- */
+
+/** One row of the kind table: every spelling of a kind that any tool uses. Append only: recordings
+ *  store row numbers. */
 typedef struct kb_kind_alias {
     const char *name;     /* lower case, as in ACTIVITY_TYPES and in a trace's "cat" */
     uint8_t kind;         /* neutral */
@@ -57,8 +60,13 @@ extern const kb_kind_alias kb_kind_aliases[];
 extern const size_t kb_kind_alias_count;
 /** Neutral kind of any spelling, case-insensitive; -1 if unknown. */
 int kb_kind_parse(kineto_string name);
+/** Row of a spelling, case-insensitive; -1 if unknown. */
+int kb_kind_row(kineto_string name);
 /** Neutral kind of a plug-in's number; -1 if unknown. */
 int kb_kind_from_plugin(int32_t plugin_number);
+/** kineto_kinds_parse. `own` says which bits a name has that is in no row: 0 if it is none. */
+kineto_status kb_kinds_parse(const char *list, uint64_t *mask, uint64_t (*own)(kineto_string name),
+                             kineto_error *err);
 
 /* ---- log.c [rt]: messages ----------------------------------------------------------------------
  * To stderr or the file of KINETO_LOG_FILE, never stdout; level from KINETO_LOG_LEVEL. */
@@ -117,6 +125,10 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err);
 void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err);
 /** Does this kernel wipe pages on fork? If not, kb_os_map_wiped_on_fork gives ordinary pages. */
 bool kb_os_wipe_supported(void);
+/** May kb_os_barrier be used: a full memory barrier on every running thread of this process, so that
+ *  the other side of a handshake needs none. */
+bool kb_os_barrier_init(void);
+void kb_os_barrier(void);
 /** Make pages present and writable now; contents stay. */
 void kb_os_prefault(void *p, size_t bytes);
 /** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */

@@ -372,3 +372,37 @@ void *kb_os_map_open(const char *path, size_t *bytes, kineto_error *err)
     close(fd);
     return p;
 }
+
+/* ---- barriers -------------------------------------------------------------------------------- */
+
+#ifndef MEMBARRIER_CMD_PRIVATE_EXPEDITED
+#define MEMBARRIER_CMD_PRIVATE_EXPEDITED          (1 << 3)
+#define MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED (1 << 4)
+#endif
+
+static long membarrier(int command)
+{
+#ifdef SYS_membarrier
+    return syscall(SYS_membarrier, command, 0, 0);
+#else
+    (void)command;
+    return -1;
+#endif
+}
+
+bool kb_os_barrier_init(void)
+{
+    int saved = errno;
+    bool usable = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0 &&
+                  membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) == 0;
+    errno = saved;
+    return usable;
+}
+
+void kb_os_barrier(void)
+{
+    int saved = errno;
+    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) /* a fork's child has to register again */
+        (void)kb_os_barrier_init();
+    errno = saved;
+}

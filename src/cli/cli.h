@@ -18,9 +18,15 @@ enum {
 };
 
 /* ---- opt.c --------------------------------------------------------------------------------------- */
-typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_NUMBER } kc_option_type;
+typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_TEXTS, KC_NUMBER } kc_option_type;
 
-/* One option: parsed into *value (bool, const char * or uint64_t), and a line of the help. */
+/* What an option that may be repeated was given, in order. */
+typedef struct kc_texts {
+    const char *data[64];
+    size_t count;
+} kc_texts;
+
+/* One option: parsed into *value (bool, const char *, kc_texts or uint64_t), and a line of the help. */
 typedef struct kc_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */
@@ -78,12 +84,29 @@ typedef struct kc_device {
     uint64_t count;
     int64_t busy_ns, busy_until_ns;
 } kc_device;
+/* A category that is no spelling of a kind: a plug-in's own, or another tool's. */
+typedef struct kc_category {
+    uint32_t name_id;
+    uint64_t count;
+} kc_category;
 typedef struct kc_summary {
     int64_t start_ns, end_ns; /* window */
     uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
     kc_stat_list host, kernels, other_device; /* longest total first */
     KB_VEC(kc_device) devices;
+    KB_VEC(kc_category) categories;
 } kc_summary;
+/** Times come from files: sums and lengths end at what a number holds. */
+static inline int64_t kc_sum_ns(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
+}
+static inline int64_t kc_length_ns(int64_t start, int64_t end)
+{
+    int64_t length;
+    return __builtin_sub_overflow(end, start, &length) ? INT64_MAX : length;
+}
 
 kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err);
 void kc_summary_free(kc_summary *s);
@@ -95,11 +118,33 @@ void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
 double kc_busy_percent(const kc_summary *s, const kc_device *device);
 
+/* ---- counters.c: what was sampled --------------------------------------------------------------------- */
+/* One series of one counter of one process or device. */
+typedef struct kc_counter {
+    uint32_t process, name_id;
+    size_t number; /* as they came */
+    kineto_string key, series, unit; /* key "power [W]": series "power", unit "W" */
+    uint64_t samples;                /* those that are numbers */
+    double min, max, mean, last;     /* of the finite ones */
+    uint64_t finite;
+} kc_counter;
+typedef struct kc_counters {
+    KB_VEC(kc_counter) list; /* by process, then by number */
+    kb_map by_key;
+    kb_arena keys;
+} kc_counters;
+kineto_status kc_counters_make(const kineto_trace *trace, kc_counters *out, kineto_error *err);
+void kc_counters_free(kc_counters *c);
+void kc_counters_print(const kc_counters *c, const kineto_trace *trace, FILE *out);
+void kc_counters_json(const kc_counters *c, const kineto_trace *trace, kb_json *j);
+
 /* ---- places.c: where our own files are ----------------------------------------------------------------- */
 /** Absolute path of a plug-in by file name. */
 bool kc_find_plugin(const char *file, char *buf, size_t size);
 /** Absolute path of libckineto-rt.so. */
 bool kc_find_rt(char *buf, size_t size);
+/** The directory of plug-ins that others installed, whether or not it is there. */
+bool kc_plugins_directory(char *buf, size_t size);
 
 /* ---- enter.c: how recording gets into a program ---------------------------------------------------------- */
 typedef enum kc_shape { KC_LIST, KC_SLOT } kc_shape;
@@ -115,6 +160,8 @@ typedef struct kc_entry_options {
     const char *pool_path, *log_file;
     int log_level; /* < 0: leave */
     bool preload;
+    const char *plugins;   /* what the program is to load: "path" or "path,rev=…" in lines; "": none */
+    bool plugins_required; /* the user named them: if they cannot get in, that is an error */
 } kc_entry_options;
 /** Tells of what could not be entered. */
 typedef void kc_entry_note(void *context, const char *source, const char *reason,
@@ -143,4 +190,7 @@ int kc_record(int argc, char **argv);
 int kc_info(int argc, char **argv);
 int kc_doctor(int argc, char **argv);
 int kc_recover(int argc, char **argv);
+int kc_plugin(int argc, char **argv);
+/** `ckineto plugin check`: argv[0] is "check". */
+int kc_plugin_check(int argc, char **argv);
 #endif

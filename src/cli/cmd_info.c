@@ -35,13 +35,30 @@ static void print_window(const kc_summary *s)
     printf("  window from %s\n", text);
 }
 
-static void print_kinds(const kc_summary *s)
+#define MOST_CATEGORIES 16u
+
+static void print_categories(const kc_summary *s, const kineto_trace *trace)
+{
+    size_t count = KB_MIN(s->categories.count, (size_t)MOST_CATEGORIES);
+    for (size_t i = 0; i < count; i++) {
+        fputs(i ? " " : "  other categories: ", stdout);
+        kc_put_name(stdout, kineto_trace_string(trace, s->categories.data[i].name_id), 0);
+        printf(" %s;", kc_count(s->categories.data[i].count).s);
+    }
+    if (count < s->categories.count)
+        printf(" … and %s more", kc_count(s->categories.count - count).s);
+    if (count)
+        putchar('\n');
+}
+
+static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
     printf("  by kind:");
     for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
         if (s->kinds[k])
             printf(" %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
     printf("\n");
+    print_categories(s, trace);
     if (s->steps)
         printf("  steps: %s\n", kc_count(s->steps).s);
     for (size_t i = 0; i < KB_COUNT(s->flows); i++)
@@ -86,23 +103,25 @@ static void print_metadata(const kineto_trace *trace)
         putchar('\n');
 }
 
-static void print_text(const char *path, const kc_summary *s, const kineto_trace *trace)
+static void print_text(const char *path, const kc_summary *s, const kc_counters *counters,
+                       const kineto_trace *trace)
 {
     kc_put_name(stdout, kb_string(path), 0);
     printf(": %s %s in %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
-           kc_duration(s->end_ns - s->start_ns).s);
+           kc_duration(kc_length_ns(s->start_ns, s->end_ns)).s);
     print_window(s);
-    print_kinds(s);
+    print_kinds(s, trace);
     print_processes(trace);
     kc_summary_tables(s, trace, stdout);
+    kc_counters_print(counters, trace, stdout);
     print_metadata(trace);
     kc_ledger_print(trace, true, stdout);
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
 
-static void put_counts(kb_json *j, const kc_summary *s)
+static void put_counts(kb_json *j, const kc_summary *s, const kineto_trace *trace)
 {
     kb_json_key_z(j, "kinds");
     kb_json_object_begin(j);
@@ -110,6 +129,15 @@ static void put_counts(kb_json *j, const kc_summary *s)
         if (s->kinds[k])
             kb_json_put_uint(j, kineto_kind_name(k), s->kinds[k]);
     kb_json_object_end(j);
+    kb_json_key_z(j, "other_categories");
+    kb_json_array_begin(j); /* names of other people's making: no keys */
+    for (size_t i = 0; i < s->categories.count; i++) {
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", kineto_trace_string(trace, s->categories.data[i].name_id));
+        kb_json_put_uint(j, "count", s->categories.data[i].count);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
     kb_json_key_z(j, "flows");
     kb_json_object_begin(j);
     uint64_t other = 0;
@@ -213,8 +241,8 @@ static void put_metadata(kb_json *j, const kineto_trace *trace)
     kb_json_array_end(j);
 }
 
-static kineto_status print_json(const char *path, const kc_summary *s, const kineto_trace *trace,
-                                kineto_error *err)
+static kineto_status print_json(const char *path, const kc_summary *s, const kc_counters *counters,
+                                const kineto_trace *trace, kineto_error *err)
 {
     kb_sink *sink;
     kb_json json;
@@ -228,11 +256,12 @@ static kineto_status print_json(const char *path, const kc_summary *s, const kin
     kb_json_put_int(&json, "window_start_ns", s->start_ns);
     kb_json_put_int(&json, "window_end_ns", s->end_ns);
     kb_json_put_uint(&json, "tracks", kineto_trace_track_count(trace));
-    put_counts(&json, s);
+    put_counts(&json, s, trace);
     put_processes(&json, s, trace);
     put_table(&json, "host", &s->host, trace);
     put_table(&json, "kernels", &s->kernels, trace);
     put_table(&json, "other_device", &s->other_device, trace);
+    kc_counters_json(counters, trace, &json);
     put_ledger(&json, trace);
     put_metadata(&json, trace);
     kb_json_object_end(&json);
@@ -247,15 +276,19 @@ static int info(const char *path)
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     kc_summary s = {0};
+    kc_counters counters = {.list = {0}};
     kineto_status status = kineto_trace_open(path, &trace, &err);
     if (status == KINETO_OK)
         status = kc_summary_make(trace, &s, &err);
+    if (status == KINETO_OK)
+        status = kc_counters_make(trace, &counters, &err);
     if (status == KINETO_OK && as_json)
-        status = print_json(path, &s, trace, &err);
+        status = print_json(path, &s, &counters, trace, &err);
     else if (status == KINETO_OK)
-        print_text(path, &s, trace);
+        print_text(path, &s, &counters, trace);
     if (status)
         kc_complain("info: %s", err.message);
+    kc_counters_free(&counters);
     kc_summary_free(&s);
     kineto_trace_release(trace);
     return kc_finish_stdout("info", status ? KC_EXIT_FAILURE : 0);

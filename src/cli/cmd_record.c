@@ -1,5 +1,6 @@
 /* ckineto record: run a program, collect what it and its children record, write the trace. */
 #include "cli/cli.h"
+#include "cli/plugins.h"
 #include "export/export.h"
 #include "session/session.h"
 
@@ -10,9 +11,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output = "trace.json", *activities, *policy, *log_file;
+static const char *output = "trace.json", *activities, *policy, *log_file, *plugin_config;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
-static bool preload, no_summary, quiet;
+static bool preload, no_plugins, no_summary, quiet;
+static kc_texts plugin_files;
+static kc_plugins plugins;
 
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
@@ -26,9 +29,17 @@ static const kc_option option_list[] = {
      "stream: keep everything (the default); oldest: keep the first\n"
      "--keep-mb; ring: keep the last --keep-mb"},
     {"keep-mb", 'k', KC_NUMBER, &keep_mb, "N", "what oldest and ring keep of the recording (256)"},
+    {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
+     "load a plug-in into the program; may be repeated. R is the\n"
+     "revision of the interface if it is an old one: early, a or b"},
+    {"plugin-config", 0, KC_TEXT, &plugin_config, "TEXT",
+     "settings for plug-ins, see their documents"},
+    {"no-plugins", 0, KC_FLAG, &no_plugins, NULL,
+     "leave out those of KINETO_PLUGIN_LIB_DIR_PATH and of the\n"
+     "installation"},
     {"preload", 0, KC_FLAG, &preload, NULL,
-     "load the recorder into the program with LD_PRELOAD, which no\n"
-     "source of this version needs"},
+     "load the recorder into the program with LD_PRELOAD, as is done\n"
+     "for plug-ins; no other source of this version needs it"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
@@ -94,7 +105,33 @@ static kineto_status check_numbers(void)
         return kc_usage_error("record", "--keep-mb is too large");
     if (log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
         return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+    if (plugin_config && strlen(plugin_config) > KS_CONFIG_BYTES - 1)
+        return kc_usage_error("record", "--plugin-config has %u bytes at most",
+                              KS_CONFIG_BYTES - 1);
     return KINETO_OK;
+}
+
+/* Kinds may be plug-ins' own: those are known when the plug-ins were tried. */
+static kineto_status parse_kinds(uint64_t *kinds)
+{
+    kineto_error err;
+    char own[256];
+    if (!activities || kineto_kinds_parse(activities, kinds, &err) == KINETO_OK)
+        return KINETO_OK;
+    kc_plugins_own_names(&plugins, own, sizeof own);
+    return kc_usage_error("record", "--activities: %s%s%s", err.message,
+                          own[0] ? "; kinds of plug-ins here: " : "", own);
+}
+
+static kineto_status find_plugins(void)
+{
+    kineto_error err;
+    kineto_status status = kc_plugins_for_record(&plugins, &plugin_files, no_plugins, &err);
+    if (status)
+        kc_complain("record: %s", err.message);
+    else
+        kc_plugins_announce(&plugins);
+    return status;
 }
 
 static kineto_status read_options(ks_collector_options *c)
@@ -102,17 +139,17 @@ static kineto_status read_options(ks_collector_options *c)
     kineto_error err;
     c->kinds = KINETO_KINDS_DEFAULT;
     c->output_path = output;
+    c->custom_config = plugin_config;
     if (check_numbers() || parse_policy(&c->policy))
         return KINETO_E_ARGUMENT;
-    if (activities && kineto_kinds_parse(activities, &c->kinds, &err))
-        return kc_usage_error("record", "--activities: %s", err.message);
     if (check_output(output, &err))
         return kc_usage_error("record", "%s", err.message);
     if (kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
         return kc_usage_error("record", "--log: %s", err.message);
     c->buffer_bytes = (size_t)buffer_mb << 20;
     c->keep_bytes = (keep_mb ? keep_mb : 256) << 20;
-    return KINETO_OK;
+    kineto_status status = find_plugins();
+    return status ? status : parse_kinds(&c->kinds);
 }
 
 /* ---- while ------------------------------------------------------------------------------------- */
@@ -121,6 +158,11 @@ static void note_entry(void *context, const char *source, const char *reason, co
 {
     ks_collector_note(context, source, reason, 1, false, detail);
     kb_log(KINETO_LOG_INFO, "%s: %s: %s", source, reason, detail);
+}
+
+static void note_plugin(void *context, const char *source, const char *reason, const char *detail)
+{
+    ks_collector_note(context, source, reason, 1, false, detail);
 }
 
 static void add_command(ks_collector *c, char **argv)
@@ -256,6 +298,23 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
     return status ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(child);
 }
 
+static kineto_status enter(ks_collector *c, kineto_error *err)
+{
+    char *environment = kc_plugins_environment(&plugins);
+    if (!environment)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    kc_entry_options entry = {.pool_path = ks_collector_pool_path(c),
+                              .log_file = log_file,
+                              .log_level = log_level == UINT64_MAX ? -1 : (int)log_level,
+                              .preload = preload,
+                              .plugins = environment,
+                              .plugins_required = plugin_files.count != 0};
+    kc_plugins_tell(&plugins, note_plugin, c);
+    kineto_status status = kc_enter(&entry, note_entry, c, err);
+    free(environment);
+    return status;
+}
+
 static int record(const ks_collector_options *collector_options, char **argv)
 {
     ks_collector *c = NULL;
@@ -267,10 +326,8 @@ static int record(const ks_collector_options *collector_options, char **argv)
     kineto_status status = ks_collector_create(collector_options, &c, &err);
     if (status)
         goto done;
-    kc_entry_options entry = {ks_collector_pool_path(c), log_file,
-                              log_level == UINT64_MAX ? -1 : (int)log_level, preload};
     add_command(c, argv);
-    status = kc_enter(&entry, note_entry, c, &err);
+    status = enter(c, &err);
     if (status == KINETO_OK)
         status = ks_collector_start(c, &err);
     if (status)
@@ -300,5 +357,7 @@ int kc_record(int argc, char **argv)
         status = kc_usage_error("record", "name the program to run: ckineto record -- PROGRAM");
     if (status == KINETO_OK)
         status = read_options(&collector_options);
-    return status ? KC_EXIT_OWN_FAILURE : record(&collector_options, argv + 1);
+    int result = status ? KC_EXIT_OWN_FAILURE : record(&collector_options, argv + 1);
+    kc_plugins_free(&plugins);
+    return result;
 }

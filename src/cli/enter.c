@@ -81,7 +81,29 @@ static kineto_status enter_by_preload(kineto_error *err)
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "libckineto-rt.so was not found beside the command or in %s",
                        CKINETO_LIBDIR);
+    if (strpbrk(path, ": "))
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "LD_PRELOAD cannot name %s: a ' ' or ':' in the path", path);
     return append_variable("LD_PRELOAD", path, ':', err);
+}
+
+/* The recorder loads them, and so it must be in the program. What is set is told also if it is
+ * nothing: a program that records itself as well shall not load what was left out here. */
+static kineto_status enter_plugins(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                   kineto_error *err)
+{
+    kineto_error why;
+    kineto_status status = set_variable("CKINETO_PLUGINS", o->plugins ? o->plugins : "", err);
+    if (status || (!o->preload && (!o->plugins || !o->plugins[0])))
+        return status;
+    status = enter_by_preload(&why);
+    if (status == KINETO_OK)
+        return status;
+    if (o->preload || o->plugins_required)
+        return kb_fail(err, why.code, "%s", why.message);
+    note(context, "plug-ins", "cannot be loaded into the program", why.message);
+    kb_log(KINETO_LOG_WARNING, "no plug-in is loaded: %s", why.message);
+    return KINETO_OK;
 }
 
 static kineto_status set_log(const kc_entry_options *o, kineto_error *err)
@@ -110,7 +132,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
     kineto_status status = set_variable("CKINETO_SESSION", options->pool_path, err);
     for (size_t i = 0; i < kc_interface_count && status == KINETO_OK; i++)
         status = enter_by(&kc_interfaces[i], note, context, err);
-    if (status == KINETO_OK && options->preload)
-        status = enter_by_preload(err);
+    if (status == KINETO_OK)
+        status = enter_plugins(options, note, context, err);
     return status ? status : set_log(options, err);
 }

@@ -12,6 +12,7 @@ static int help(int argc, char **argv);
 static const verb verbs[] = {
     {"record", kc_record, "run a program and record its timeline"},
     {"info", kc_info, "say what is in a trace"},
+    {"plugin", kc_plugin, "list plug-ins, or check one"},
     {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
     {"recover", kc_recover, "make a trace of what a recorder that died left behind"},
     {"help", help, "explain a verb: ckineto help VERB"},

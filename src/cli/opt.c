@@ -92,10 +92,18 @@ static kineto_status unknown_option(const kc_options *options, const char *text,
 
 static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
 {
+    if (o->type != KC_NUMBER && !*text)
+        return kc_usage_error(options->verb, "--%s needs a value, not an empty one", o->name);
     if (o->type == KC_TEXT) {
-        if (!*text)
-            return kc_usage_error(options->verb, "--%s needs a value, not an empty one", o->name);
         *(const char **)o->value = text;
+        return KINETO_OK;
+    }
+    if (o->type == KC_TEXTS) {
+        kc_texts *texts = o->value;
+        if (texts->count == KB_COUNT(texts->data))
+            return kc_usage_error(options->verb, "--%s may be given %zu times at most", o->name,
+                                  KB_COUNT(texts->data));
+        texts->data[texts->count++] = text;
         return KINETO_OK;
     }
     char *end = NULL;

@@ -72,3 +72,11 @@ bool kc_find_rt(char *buf, size_t size)
     return find_file(CKINETO_LIBDIR, "", RT, buf, size) ||
            find_file(CKINETO_LIBDIR, "", RT_WITH_VERSION, buf, size);
 }
+
+bool kc_plugins_directory(char *buf, size_t size)
+{
+    char rt[PATH_MAX] = CKINETO_LIBDIR "/";
+    (void)kc_find_rt(rt, sizeof rt); /* the library looks beside itself */
+    int n = snprintf(buf, size, "%.*s/ckineto/plugins", (int)(strrchr(rt, '/') - rt), rt);
+    return n > 0 && (size_t)n < size;
+}

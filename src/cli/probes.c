@@ -1,6 +1,7 @@
 /* The table of probes, and what each of them tries. */
 #include "cli/probes.h"
 #include "cli/cli.h"
+#include "cli/plugins.h"
 #include "session/session.h"
 
 #include <dlfcn.h>
@@ -91,13 +92,48 @@ static void ask_plugin(kc_finding *f, const char *file)
 
 static void ask_opencl_plugin(kc_finding *f) { ask_plugin(f, "ckineto-opencl.so"); }
 
+/* Those that recording would load. */
+static void ask_plugins(kc_finding *f)
+{
+    kc_plugins p = {0};
+    kineto_error err;
+    char names[240] = "", trouble[200] = "", installed[PATH_MAX] = "";
+    size_t loaded = 0, failed = 0, used = 0;
+    kineto_status status = kc_plugins_add_usual(&p, &err);
+    if (status == KINETO_OK)
+        status = kc_plugins_probe(&p, KC_PLUGIN_PATIENCE_MS, &err);
+    for (size_t i = 0; i < p.list.count; i++) {
+        const kc_plugin_file *plugin = &p.list.data[i];
+        const char *name = plugin->profilers.count ? plugin->profilers.data[0].name : "";
+        if (plugin->state == KC_PLUGIN_LOADED && used < sizeof names)
+            used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", loaded ? ", " : "",
+                                     name);
+        loaded += plugin->state == KC_PLUGIN_LOADED;
+        if (kc_plugin_failed(plugin) && failed++ == 0)
+            snprintf(trouble, sizeof trouble, "%.90s %s: %.90s", strrchr(plugin->path, '/') + 1,
+                     kc_plugin_state_name(plugin->state), plugin->reason);
+    }
+    kc_plugins_free(&p);
+    (void)kc_plugins_directory(installed, sizeof installed);
+    if (status)
+        kc_find(f, KC_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
+    else if (failed)
+        kc_find(f, KC_BROKEN, "%zu %s (%s), %zu cannot be loaded: %s; see 'ckineto plugin list'",
+                loaded, kc_noun(loaded, "plug-in", "plug-ins"), names, failed, trouble);
+    else if (loaded)
+        kc_find(f, KC_OK, "%zu: %s; see 'ckineto plugin list'", loaded, names);
+    else
+        kc_find(f, KC_ABSENT, "none in KINETO_PLUGIN_LIB_DIR_PATH%s and %.300s",
+                kb_setting("KINETO_PLUGIN_LIB_DIR_PATH") ? "" : " (not set)", installed);
+}
+
 static void ask_rt(kc_finding *f)
 {
     char path[PATH_MAX];
     if (kc_find_rt(path, sizeof path))
         kc_find(f, KC_OK, "%.400s", path);
     else
-        kc_find(f, KC_NOTE, "libckineto-rt.so was not found: --preload will not work");
+        kc_find(f, KC_NOTE, "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
 /* The few calls of OpenCL that are needed to ask who is there; types as its ABI has them. */
@@ -222,8 +258,9 @@ static void ask_perf(kc_finding *f)
 const kc_probe kc_probes[] = {
     {"clock", ask_clock, true, false},         {"buffer", ask_buffer, true, false},
     {"processes", ask_processes, true, false}, {"opencl plug-in", ask_opencl_plugin, false, true},
-    {"opencl", ask_opencl, false, true},       {"preload", ask_rt, false, false},
-    {"cuda", ask_cuda, false, true},           {"rocm", ask_rocm, false, true},
-    {"nvtx", ask_nvtx, false, false},          {"perf events", ask_perf, false, false},
+    {"opencl", ask_opencl, false, true},       {"plug-ins", ask_plugins, false, false},
+    {"preload", ask_rt, false, false},         {"cuda", ask_cuda, false, true},
+    {"rocm", ask_rocm, false, true},           {"nvtx", ask_nvtx, false, false},
+    {"perf events", ask_perf, false, false},
 };
 const size_t kc_probe_count = KB_COUNT(kc_probes);

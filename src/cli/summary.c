@@ -9,6 +9,7 @@ typedef struct counting {
     kc_summary *s;
     const kineto_trace *trace;
     kb_map by_name[TABLE_COUNT]; /* name id → index in the table */
+    kb_map categories;           /* string id → 1 + index in the list; 0: it is a kind's */
     uint32_t *track_device;      /* index in devices, or UINT32_MAX */
     bool failed;
 } counting;
@@ -35,7 +36,7 @@ static void add_to_table(counting *c, table t, const kineto_activity *a)
 {
     kc_stat_list *list = list_of(c->s, t);
     bool created = false;
-    int64_t ns = a->end_ns - a->start_ns;
+    int64_t ns = kc_length_ns(a->start_ns, a->end_ns);
     uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
     if (!at || (created && !kb_vec_push(list, (kc_stat){a->name_id, 0, 0, ns, ns}))) {
         c->failed = true;
@@ -43,7 +44,7 @@ static void add_to_table(counting *c, table t, const kineto_activity *a)
     }
     kc_stat *stat = &list->data[*at];
     stat->count++;
-    stat->total_ns += ns;
+    stat->total_ns = kc_sum_ns(stat->total_ns, ns);
     stat->min_ns = KB_MIN(stat->min_ns, ns);
     stat->max_ns = KB_MAX(stat->max_ns, ns);
 }
@@ -54,9 +55,23 @@ static void add_busy(kc_device *d, const kineto_activity *a)
     int64_t from = KB_MAX(a->start_ns, d->busy_until_ns);
     d->count++;
     if (a->end_ns > from) {
-        d->busy_ns += a->end_ns - from;
+        d->busy_ns = kc_sum_ns(d->busy_ns, kc_length_ns(from, a->end_ns));
         d->busy_until_ns = a->end_ns;
     }
+}
+
+static void count_category(counting *c, uint32_t category)
+{
+    bool created = false;
+    uint64_t *at = kb_map_insert(&c->categories, category, 0, &created);
+    kineto_string name = kineto_trace_string(c->trace, category);
+    if (at && created && name.size && kb_kind_parse(name) < 0) {
+        *at = c->s->categories.count + 1;
+        c->failed |= !kb_vec_push(&c->s->categories, (kc_category){category, 0});
+    }
+    c->failed |= !at;
+    if (!c->failed && *at)
+        c->s->categories.data[*at - 1].count++;
 }
 
 static void count_row(counting *c, kineto_row row)
@@ -65,6 +80,7 @@ static void count_row(counting *c, kineto_row row)
     kineto_activity a;
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
+    count_category(c, a.category);
     uint32_t device = c->track_device[a.track];
     table t = table_of(&a, device != UINT32_MAX);
     if (t == TABLE_NONE)
@@ -137,6 +153,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
             qsort(list->data, list->count, sizeof *list->data, longest_first);
         kb_map_free(&c.by_name[t]);
     }
+    kb_map_free(&c.categories);
     count_flows(out, trace);
     free(c.track_device);
     if (!c.failed)
@@ -151,11 +168,12 @@ void kc_summary_free(kc_summary *s)
     kb_vec_free(&s->kernels);
     kb_vec_free(&s->other_device);
     kb_vec_free(&s->devices);
+    kb_vec_free(&s->categories);
 }
 
 double kc_busy_percent(const kc_summary *s, const kc_device *device)
 {
-    int64_t window = s->end_ns - s->start_ns;
+    int64_t window = kc_length_ns(s->start_ns, s->end_ns);
     return window > 0 ? 100.0 * (double)device->busy_ns / (double)window : 0.0;
 }
 
@@ -240,7 +258,7 @@ void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     fprintf(out, "%s %s in a window of %s\n", kc_count(s->activities).s,
             kc_noun(s->activities, "activity", "activities"),
-            kc_duration(s->end_ns - s->start_ns).s);
+            kc_duration(kc_length_ns(s->start_ns, s->end_ns)).s);
     kc_summary_tables(s, trace, out);
     kc_ledger_print(trace, false, out);
 }

@@ -14,11 +14,20 @@ typedef enum look {
     LOOK_ASYNC_END,
     LOOK_INSTANT,
     LOOK_GLOBAL,
-    LOOK_COUNTER,
+    LOOK_COUNTER, /* without category, as Kineto writes them */
+    LOOK_COUNTER_OF_CATEGORY,
     LOOK_MEMORY
 } look;
 
-static look look_of(const kt_block *b, uint32_t i)
+static look look_of_counter(const ke_chrome *c, const kt_block *b, uint32_t i)
+{
+    kineto_string category = kt_category_string(c->trace, b->category[i]);
+    return kb_string_equal(category, c->tracks[b->track[i]].counter_category)
+               ? LOOK_COUNTER
+               : LOOK_COUNTER_OF_CATEGORY;
+}
+
+static look look_of(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     switch (b->form[i]) {
     case KINETO_FORM_SLICE:
@@ -26,7 +35,7 @@ static look look_of(const kt_block *b, uint32_t i)
     case KINETO_FORM_ASYNC:
         return LOOK_ASYNC;
     case KINETO_FORM_COUNTER:
-        return LOOK_COUNTER;
+        return look_of_counter(c, b, i);
     default:
         if (b->kind[i] == KINETO_KIND_MEMORY)
             return LOOK_MEMORY;
@@ -42,6 +51,7 @@ static const char *const openings[] = {
     [LOOK_INSTANT] = "{\"ph\":\"i\",\"s\":\"t\"",
     [LOOK_GLOBAL] = "{\"ph\":\"i\",\"s\":\"g\"",
     [LOOK_COUNTER] = "{\"ph\":\"C\"",
+    [LOOK_COUNTER_OF_CATEGORY] = "{\"ph\":\"C\"",
     [LOOK_MEMORY] = "{\"ph\":\"i\",\"s\":\"t\"",
 };
 
@@ -137,7 +147,7 @@ static KB_COLD char *put_async_end(ke_chrome *c, char *out, const kt_block *b, u
 static char *put_row(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kineto_row row,
                      const ke_place *place)
 {
-    look form = look_of(b, i);
+    look form = look_of(c, b, i);
     uint64_t async_id = 0;
     out = put_opening(c, out, b, i, form);
     if (form == LOOK_ASYNC) {

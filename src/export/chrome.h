@@ -30,8 +30,9 @@ typedef struct ke_place {
 /* What a track looks like in the file. */
 typedef struct ke_track {
     kineto_track view;
-    ke_place *places; /* by lane */
-    int64_t *tids;    /* by lane */
+    ke_place *places;               /* by lane */
+    int64_t *tids;                  /* by lane */
+    kineto_string counter_category; /* what a reader takes counters there for */
 } ke_track;
 
 /* Escaped beginning of an event, up to and including the name. */

@@ -81,9 +81,11 @@ static bool make_place(ke_chrome *c, ke_place *place, uint32_t process, kineto_s
     KE_PUT(out, ",\"pid\":");
     memcpy(out, pid.data, pid.size);
     out += pid.size;
-    KE_PUT(out, ",\"tid\":");
-    memcpy(out, tid.data, tid.size);
-    out += tid.size;
+    if (tid.size) {
+        KE_PUT(out, ",\"tid\":");
+        memcpy(out, tid.data, tid.size);
+        out += tid.size;
+    }
     KE_PUT(out, ",\"ts\":");
     place->size = (size_t)(out - place->text);
     c->room = KB_MAX(c->room, KE_ROOM + 2 * place->size);
@@ -108,6 +110,9 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
     track->tids = kb_arena_alloc(&c->arena, lanes * sizeof *track->tids, 8);
     if (!lanes || !track->places || !track->tids)
         return false;
+    bool counts_device = kt_process_counts_device(c->trace, track->view.process);
+    track->counter_category = kb_string(
+        kineto_kind_name(counts_device ? KINETO_KIND_GPU_PM_COUNTER : KINETO_KIND_COUNTER));
     kineto_string text = kt_track_text_of(c->trace, index);
     for (uint32_t lane = 0; lane < lanes && ok; lane++) {
         char tid[ID_BYTES];
@@ -116,6 +121,8 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
             number = claim(taken, 1 + (uint64_t)track->view.process, number, SHIFT_LANE, &ok);
         track->tids[lane] = number;
         size_t size = format_id(tid, text, number, lane, &c->replaced);
+        if (track->view.type == KINETO_TRACK_COUNTER && !text.data && !number)
+            size = 0; /* viewers put counters into the row of their process */
         ok = ok &&
              make_place(c, &track->places[lane], track->view.process, (kineto_string){tid, size});
     }
@@ -536,6 +543,21 @@ static void write_tracks(ke_chrome *c)
     kb_json_array_end(j);
 }
 
+/* Categories of plug-ins' own: which kind a reader shall give them. */
+static void write_kinds(ke_chrome *c)
+{
+    uint32_t count = kt_own_kind_count(c->trace), kind;
+    if (!count)
+        return;
+    kb_json_key_z(&c->json, "kinds");
+    kb_json_object_begin(&c->json);
+    for (uint32_t i = 0; i < count; i++) {
+        kb_json_key(&c->json, kt_own_kind_at(c->trace, i, &kind));
+        kb_json_string_z(&c->json, kineto_kind_name(kind));
+    }
+    kb_json_object_end(&c->json);
+}
+
 static void write_own(ke_chrome *c, uint64_t replaced)
 {
     kb_json *j = &c->json;
@@ -550,6 +572,7 @@ static void write_own(ke_chrome *c, uint64_t replaced)
     kb_json_int(j, start);
     kb_json_int(j, end);
     kb_json_array_end(j);
+    write_kinds(c);
     write_processes(c);
     write_tracks(c);
     write_ledger(c, replaced);

@@ -118,15 +118,23 @@ bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t cou
     return at == count;
 }
 
+/* Words of the value behind a loose arg's word, which may be none. False: malformed. */
+static bool loose_value_words(uint64_t word, const uint64_t *value, uint32_t words, uint32_t *out)
+{
+    uint32_t type = kf_loose_type(word), bytes_1 = kf_loose_inline(word);
+    if (bytes_1 == 0) {
+        *out = kf_value_words(type, value, words);
+        return *out != 0;
+    }
+    *out = (bytes_1 + 6) / 8;
+    return (type == KINETO_ARG_STRING || type == KINETO_ARG_JSON) && *out <= words;
+}
+
 bool kf_loose_args_valid(const uint64_t *words, uint32_t count)
 {
-    for (uint32_t at = 0; at < count;) {
-        uint32_t type = (uint32_t)(words[at] >> 32 & 0xff);
-        uint32_t n = kf_value_words(type, words + at + 1, count - at - 1);
-        if (n == 0)
+    for (uint32_t at = 0, n; at < count; at += 1 + n)
+        if (!loose_value_words(words[at], words + at + 1, count - at - 1, &n))
             return false;
-        at += 1 + n;
-    }
     return true;
 }
 
@@ -139,6 +147,21 @@ void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *in
                              .dictionary_words = input->dictionary_words};
 }
 
+/* The value of an arg whose type is known, packed as everywhere. */
+static bool take_value(kf_args_iterator *it, kf_arg *arg)
+{
+    const uint64_t *at = arg->value = it->args.words + it->position;
+    arg->word_count = kf_value_words(arg->type, at, it->args.word_count - it->position);
+    it->position += arg->word_count;
+    arg->text = (kineto_string){"", 0};
+    if (arg->word_count && (arg->type == KINETO_ARG_STRING || arg->type == KINETO_ARG_JSON)) {
+        kf_input dictionary = {.dictionary = it->dictionary,
+                               .dictionary_words = it->dictionary_words};
+        arg->text = kf_text(&dictionary, &at);
+    }
+    return arg->word_count != 0;
+}
+
 static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
 {
     const kf_site *site = it->args.site;
@@ -147,14 +170,23 @@ static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
     arg->name = site->arg_names[it->index];
     arg->type = site->arg_types[it->index];
     it->index++;
-    return true;
+    return take_value(it, arg);
 }
 
 static bool next_loose(kf_args_iterator *it, kf_arg *arg)
 {
     uint64_t word = it->args.words[it->position++];
+    uint32_t bytes_1 = kf_loose_inline(word), words;
     arg->name = kf_dictionary_string(it->dictionary, it->dictionary_words, (uint32_t)word);
-    arg->type = (uint32_t)(word >> 32 & 0xff);
+    arg->type = kf_loose_type(word);
+    if (bytes_1 == 0)
+        return take_value(it, arg);
+    arg->value = it->args.words + it->position;
+    if (!loose_value_words(word, arg->value, it->args.word_count - it->position, &words))
+        return false;
+    arg->word_count = words;
+    arg->text = (kineto_string){(const char *)arg->value, bytes_1 - 1};
+    it->position += words;
     return true;
 }
 
@@ -162,10 +194,5 @@ bool kf_args_next(kf_args_iterator *it, kf_arg *arg)
 {
     if (!it->args.words || it->position >= it->args.word_count)
         return false;
-    if (!(it->args.site ? next_of_site(it, arg) : next_loose(it, arg)))
-        return false;
-    arg->value = it->args.words + it->position;
-    arg->word_count = kf_value_words(arg->type, arg->value, it->args.word_count - it->position);
-    it->position += arg->word_count;
-    return arg->word_count != 0;
+    return it->args.site ? next_of_site(it, arg) : next_loose(it, arg);
 }

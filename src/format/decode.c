@@ -245,9 +245,10 @@ static kineto_status on_memory(decoder *d, const uint64_t *record)
     return emit(d, &e);
 }
 
-static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t words)
+/* What a DEVICE record says in its fixed words. */
+static kf_event device_event(const decoder *d, const uint64_t *record)
 {
-    uint32_t aux = kf_header_aux(record[0]), props = aux >> 10, at = 6;
+    uint32_t aux = kf_header_aux(record[0]);
     kf_event e = event_at(d, KF_FORM_DEVICE, record[1], record[1]);
     e.kind = aux & 63;
     e.clock = aux >> 6 & 15;
@@ -259,18 +260,45 @@ static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t word
     e.flow_type = (uint32_t)(record[5] >> 32 & 0xff);
     e.flow_start = (record[5] >> 40 & 0xff) != 0;
     e.source = (uint32_t)(record[5] >> 48 & 0xff);
-    e.name = kf_dictionary_string(d->input->dictionary, d->input->dictionary_words,
-                                  kf_header_id(record[0]));
-    if (e.kind >= KINETO_KIND_COUNT || e.source >= KF_MAX_SOURCES)
+    e.spelling = (uint32_t)(record[5] >> 56);
+    return e;
+}
+
+/* Name and args, from a site or by themselves; false: malformed. */
+static bool device_parts(decoder *d, kf_event *e, uint32_t props, uint32_t id,
+                         const uint64_t *words, uint32_t count)
+{
+    if (!(props & KF_DEVICE_SITE)) {
+        e->name = kf_dictionary_string(d->input->dictionary, d->input->dictionary_words, id);
+        if (!(props & KF_DEVICE_LOOSE))
+            return count == 0;
+        e->args = (kf_args){words, count, NULL};
+        return kf_loose_args_valid(words, count);
+    }
+    e->site = kf_site_of(&d->sites, id);
+    e->name = e->site->name;
+    if (props & KF_DEVICE_LOOSE)
+        return false;
+    if (!e->site->known || count == 0) {
+        e->flags |= count || e->site->arg_count ? KF_EVENT_ARGS_LOST : 0;
+        return true;
+    }
+    e->args = (kf_args){words, count, e->site};
+    return kf_site_args_valid(e->site, words, count);
+}
+
+static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t words)
+{
+    uint32_t props = kf_header_aux(record[0]) >> 10, at = 6;
+    kf_event e = device_event(d, record);
+    if (!kf_kind_possible(e.kind) || e.source >= KF_MAX_SOURCES || e.spelling > kb_kind_alias_count)
         return malformed(d);
     if (props & KF_DEVICE_EXTERNAL) {
         if (at == words)
             return malformed(d);
         e.external_id = record[at++];
     }
-    if (props & KF_DEVICE_LOOSE)
-        e.args = (kf_args){record + at, words - at, NULL};
-    if (e.args.words ? !kf_loose_args_valid(record + at, words - at) : at != words)
+    if (!device_parts(d, &e, props, kf_header_id(record[0]), record + at, words - at))
         return malformed(d);
     return emit(d, &e);
 }

@@ -5,6 +5,13 @@
 #include "format/format.h"
 #include <ckineto/plugin.h>
 
+/** A neutral kind, or one that can be a plug-in's own. */
+KB_INLINE bool kf_kind_possible(uint32_t kind)
+{
+    return kind < KINETO_KIND_COUNT ||
+           (kind >= KINETO_KIND_OWN_FIRST && kind < KINETO_KIND_OWN_FIRST + KINETO_KIND_OWN_COUNT);
+}
+
 /* ---- args.c ---- */
 /** Words that a packed value of this type takes, 0 if it is malformed or longer than `words`. */
 uint32_t kf_value_words(uint32_t type, const uint64_t *value, uint32_t words);

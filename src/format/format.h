@@ -23,7 +23,7 @@
 #include <ckineto/record.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 1u
+#define KF_VERSION 2u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -59,8 +59,8 @@ typedef enum kf_type {
                            [6] device type:32|device index:32 */
     KF_DEVICE = 13,     /* id = name (string id); aux = kind:6|clock:4|props:6;
                            [1] start [2] end [3] correlation [4] device:32|resource:32
-                           [5] flow id:32|flow type:8|flow start:8|source:8|spare:8
-                           [external id] [loose args] */
+                           [5] flow id:32|flow type:8|flow start:8|source:8|spelling:8
+                           [external id] [loose args, or args of a site] */
     KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
     KF_THREAD_NAME = 15,  /* id = string id; [1] ticks */
     KF_THREAD_EXIT = 16,  /* [1] ticks */
@@ -76,6 +76,9 @@ typedef enum kf_type {
 /* props bits of DEVICE */
 #define KF_DEVICE_EXTERNAL 1u
 #define KF_DEVICE_LOOSE 2u /* loose args follow to the record's end */
+#define KF_DEVICE_SITE 4u  /* id is a site, which names it; its args follow, packed by its types */
+/* kind of DEVICE: a neutral one, or one of the control page's own kinds. spelling: 1 + row of
+ * kb_kind_aliases, the category as its vendor writes it; 0: the kind's own name. */
 
 /* Packed args (types from the site), each a whole number of words:
  *   INT UINT DOUBLE BOOL  one word
@@ -85,7 +88,8 @@ typedef enum kf_type {
  *   SHAPES                count of shapes, then ranks (four 16-bit per word), then all dims
  * A text: word size:32|string id:32; with id 0 the bytes follow, zero-padded to a word; else the
  * bytes are the dictionary's and size is their full length.
- * Loose args: for each a word key string id:32|type:8|spare:24, then the value packed as above.  */
+ * Loose args: for each a word key string id:32|type:8|inline:24, then the value packed as above. A
+ * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word.          */
 
 static inline uint64_t kf_header(kf_type type, uint32_t words, uint32_t aux, uint32_t id)
 {
@@ -118,15 +122,17 @@ static inline uint64_t kf_text_word(uint32_t size, uint32_t string_id)
 {
     return (uint64_t)size | (uint64_t)string_id << 32;
 }
-static inline uint64_t kf_loose_word(uint32_t key, uint32_t type)
+static inline uint64_t kf_loose_word(uint32_t key, uint32_t type, uint32_t inline_bytes_1)
 {
-    return (uint64_t)key | (uint64_t)(type & 0xff) << 32;
+    return (uint64_t)key | (uint64_t)(type & 0xff) << 32 | (uint64_t)inline_bytes_1 << 40;
 }
+static inline uint32_t kf_loose_type(uint64_t word) { return (uint32_t)(word >> 32 & 0xff); }
+static inline uint32_t kf_loose_inline(uint64_t word) { return (uint32_t)(word >> 40); }
 static inline uint64_t kf_device_word(uint32_t flow_id, uint32_t flow_type, bool flow_start,
-                                      uint32_t source)
+                                      uint32_t source, uint32_t spelling)
 {
     return (uint64_t)flow_id | (uint64_t)(flow_type & 0xff) << 32 | (uint64_t)flow_start << 40 |
-           (uint64_t)(source & 0xff) << 48;
+           (uint64_t)(source & 0xff) << 48 | (uint64_t)(spelling & 0xff) << 56;
 }
 /* aux of DEVICE */
 static inline uint32_t kf_device_aux(uint32_t kind, uint32_t clock, uint32_t props)
@@ -192,6 +198,7 @@ typedef struct kf_resource_entry {
 typedef struct kf_ledger_entry {
     uint32_t process, is_loss; /* process 0: the collector's */
     uint64_t count;
+    uint64_t ticks; /* when; for windows that do not reach there it is not said. 0: for all */
 } kf_ledger_entry;
 
 /* ---- ledger counters, per source ------------------------------------------------------------- */
@@ -212,7 +219,9 @@ typedef struct kf_ledger_entry {
     X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
     X(NOT_KEPT, "beyond the size to keep", 1)                                                      \
     X(NO_RECORDER, "programs that started when the recorder was dead", 1)                                                      \
-    X(ARGS_LOST, "arguments too large, left out", 0)
+    X(ARGS_LOST, "arguments too large, left out", 0)                                               \
+    X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
+    X(LATE, "delivered when the session was over", 1)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)
@@ -229,11 +238,30 @@ typedef struct kf_window {
     uint32_t state; /* KF_WINDOW_… */
     uint32_t owner_pid;
     uint64_t owner_start_time;
-    uint64_t kinds;
+    uint64_t kinds; /* recorded now: `held`, or 0 while it is paused */
+    uint64_t held;
     uint64_t start_ticks, end_ticks; /* end 0: open */
     uint32_t keep_newest, spare;     /* wants a ring; else what it holds is not to be overwritten */
 } kf_window;
 enum { KF_WINDOW_FREE = 0, KF_WINDOW_CLAIMED = 1, KF_WINDOW_OPEN = 2 };
+
+/* A kind that a plug-in announced. Its number is KINETO_KIND_OWN_FIRST + index. */
+#define KF_OWN_NAME 40u
+typedef struct kf_own_kind {
+    uint32_t state; /* 0 free, 1 being written, 2 valid: never changes again */
+    uint8_t like, by_default, spare[2];
+    char name[KF_OWN_NAME];
+} kf_own_kind;
+
+/** Find or add: name is 1 to KF_OWN_NAME - 1 bytes of a-z, 0-9, _. Lock-free.
+ *  @return its kind; 0: the name is none, or the table is full. */
+uint32_t kf_own_kind_add(kf_own_kind *table, kineto_string name, uint32_t like, bool by_default);
+/** A valid entry of a table that nobody trusts: name ends, `like` is a kind. NULL otherwise. */
+const kf_own_kind *kf_own_kind_at(const kf_own_kind *table, uint32_t kind);
+/** Kind of a name (any case); 0 if there is none. */
+uint32_t kf_own_kind_find(const kf_own_kind *table, kineto_string name);
+/** Does the mask ask for this kind, neutral or own? */
+bool kf_kind_wanted(const kf_own_kind *table, uint64_t mask, uint32_t kind);
 
 /* What writers do when no chunk is free. */
 enum { KF_FULL_DROP = 0, KF_FULL_RING = 1 };
@@ -249,6 +277,9 @@ typedef struct kf_control {
     uint64_t collector_start_time;
     uint8_t boot_id[40];
     char spool_path[1024], output_path[1024];
+
+    char custom_config[1024];             /* for plug-ins: of who gave one last */
+    kf_own_kind own_kinds[KINETO_KIND_OWN_COUNT];
 
     _Alignas(64) uint64_t gate; /* OR of the open windows' kinds: read by every site */
     _Alignas(64) uint32_t full_policy;
@@ -334,8 +365,11 @@ void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
 /** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
  *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
-/** Change kinds (0: paused), or close; recomputes the gate. */
+/** Change kinds, pause (it still holds them) and go on, or close; all recompute the gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
+void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
+/** OR of what the open windows hold, paused ones too. */
+uint64_t kf_held_kinds(kf_control *control);
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
 /** Append a snapshot; when full, the middle is thinned so that first and last stay. */
 void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot);
@@ -421,10 +455,11 @@ typedef struct kf_event {
     uint32_t cursor;
     uint64_t start, end; /* ticks, or device/UTC time as int64 for DEVICE */
     kineto_string name;
-    const kf_site *site; /* NULL for DEVICE and MEMORY */
+    const kf_site *site; /* NULL for MEMORY, and for DEVICE unless it has one */
     uint64_t correlation_id, external_id, async_id;
     int32_t device, resource;
     uint32_t source;
+    uint32_t spelling; /* DEVICE: see KF_DEVICE_SITE */
     uint32_t flow_type, flow_id;
     bool flow_start;
     kf_args args;               /* the event's own */
@@ -486,7 +521,8 @@ typedef struct kf_arg {
     kineto_string name;
     uint32_t type; /* kineto_arg_type */
     const uint64_t *value; /* packed value, word_count words, already validated */
-    uint32_t word_count;
+    uint32_t word_count;   /* of a text that needs no text word: may be 0 */
+    kineto_string text;    /* STRING, JSON: the bytes, wherever they lie */
 } kf_arg;
 typedef struct kf_args_iterator {
     kf_args args;

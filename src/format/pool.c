@@ -309,6 +309,15 @@ static uint64_t open_kinds(kf_control *control)
     return kinds;
 }
 
+uint64_t kf_held_kinds(kf_control *control)
+{
+    uint64_t kinds = 0;
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN)
+            kinds |= kb_load_relaxed(&control->windows[i].held);
+    return kinds;
+}
+
 /* With the lock nobody stores an older union over a newer one. Without it that may happen for a
  * moment only: the last one to store has read what the others stored before (exchange), hence also
  * their windows; so when the loop has ended everywhere the gate is right. */
@@ -329,6 +338,7 @@ static void recompute_gate(kf_control *control)
 static void release_window(kf_window *w)
 {
     kb_store_relaxed(&w->kinds, 0);
+    kb_store_relaxed(&w->held, 0);
     kb_store_relaxed(&w->owner_pid, 0);
     kb_store_relaxed(&w->keep_newest, 0);
     kb_store_release(&w->state, KF_WINDOW_FREE);
@@ -368,6 +378,7 @@ uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_tick
         kb_store_relaxed(&w->owner_start_time, kb_os_start_time(kb_os_pid()));
         kb_store_release(&w->owner_pid, kb_os_pid());
         kb_store_relaxed(&w->kinds, kinds);
+        kb_store_relaxed(&w->held, kinds);
         w->start_ticks = start_ticks;
         w->end_ticks = 0;
         kb_store_release(&w->state, KF_WINDOW_OPEN);
@@ -382,7 +393,17 @@ void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds)
 {
     if (slot >= KF_MAX_WINDOWS)
         return;
+    kb_store_relaxed(&control->windows[slot].held, kinds);
     kb_store_relaxed(&control->windows[slot].kinds, kinds);
+    recompute_gate(control);
+}
+
+void kf_window_pause(kf_control *control, uint32_t slot, bool paused)
+{
+    if (slot >= KF_MAX_WINDOWS)
+        return;
+    kf_window *w = &control->windows[slot];
+    kb_store_relaxed(&w->kinds, paused ? 0 : kb_load_relaxed(&w->held));
     recompute_gate(control);
 }
 

@@ -54,7 +54,7 @@ static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t
     memcpy(&e, payload, sizeof e);
     const uint8_t *types = payload + sizeof e;
     if (e.arg_count > KINETO_SITE_MAX_ARGS || size - sizeof e < e.arg_count ||
-        e.kind >= KINETO_KIND_COUNT || !types_are_known(types, e.arg_count))
+        !kf_kind_possible(e.kind) || !types_are_known(types, e.arg_count))
         return NULL;
     size_t bytes = offsetof(kf_site, arg_names) + (size_t)e.arg_count * sizeof(kineto_string);
     kf_site *site = kb_arena_alloc(&sites->arena, bytes, _Alignof(kf_site));

@@ -1,5 +1,5 @@
 /* This process and its pool: attaching once, saying who we are, names and metadata. */
-#include "record/cursor.h"
+#include "record/host.h"
 
 #include <errno.h>
 
@@ -94,6 +94,7 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
     }
     kr_self_page = kb_os_map_wiped_on_fork(sizeof *kr_self_page);
     pool_publish(&pool);
+    kr_types_adopted();
     (void)kineto_rt_process();
     replay_names();
 done:
@@ -148,37 +149,27 @@ __attribute__((constructor)) static void attach_from_environment(void)
             kb_log(over ? KINETO_LOG_INFO : KINETO_LOG_WARNING, "not recorded: %s", err.message);
         else
             kb_log(KINETO_LOG_INFO, "recording into %s", path);
+        if (!status) {
+            kr_loader_attached();
+            (void)kineto_privateuse1_init();
+        }
     }
     errno = saved;
 }
 
-/* ---- names and metadata -------------------------------------------------------------------------
+/* ---- names, metadata, notes ---------------------------------------------------------------------
  * What is said while there is no pool is kept and said again when there is one. */
 
-typedef struct kr_meta {
-    struct kr_meta *next;
-    char *value; /* behind key, in the same block */
-    char key[];
-} kr_meta;
-static kr_meta *kr_metas;
+/* An entry of the dictionary in the making: it begins with the process, which is known later. */
+typedef struct kr_kept {
+    struct kr_kept *next;
+    kf_entry_type type;
+    uint32_t size;
+    uint8_t payload[];
+} kr_kept;
+static kr_kept *kr_kept_entries;
 static kb_lock kr_names_lock;
 static char kr_process_name[256];
-
-static uint32_t add_text_entry(kf_entry_type type, const char *a, const char *b)
-{
-    const kf_pool *pool = kr_pool_get();
-    uint32_t process = kineto_rt_process();
-    uint32_t a_size = (uint32_t)strlen(a), b_size = b ? (uint32_t)strlen(b) : 0;
-    kf_part parts[] = {{&process, sizeof process},
-                       {&a_size, sizeof a_size},
-                       {a, a_size},
-                       {&b_size, sizeof b_size},
-                       {b, b_size}};
-    uint32_t id = kf_dictionary_add(pool, type, parts, b ? 5 : 3);
-    if (!id)
-        kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
-    return id;
-}
 
 /* A handler that interrupts its own thread here goes on without the lock: it may not drop it. */
 static bool names_lock(void) { return kr_lock_take(&kr_names_lock); }
@@ -188,13 +179,98 @@ static void names_unlock(bool taken)
         kb_lock_drop(&kr_names_lock);
 }
 
+/* `head` has room for the process in front; the texts follow, each behind its size. */
+static uint32_t entry_put(kf_entry_type type, void *head, size_t head_bytes,
+                          const char *const *texts, uint32_t count)
+{
+    enum { MOST = 3 };
+    uint32_t sizes[MOST], n = 1, process = kineto_rt_process();
+    kf_part parts[1 + 2 * MOST] = {{head, head_bytes}};
+    memcpy(head, &process, sizeof process);
+    for (uint32_t i = 0; i < count && i < MOST; i++) {
+        sizes[i] = (uint32_t)strlen(texts[i]);
+        parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
+        parts[n++] = (kf_part){texts[i], sizes[i]};
+    }
+    uint32_t id = kf_dictionary_add(kr_pool_get(), type, parts, n);
+    if (!id)
+        kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+    return id;
+}
+
+static kr_kept *kept_make(kf_entry_type type, const void *head, size_t head_bytes,
+                          const char *const *texts, uint32_t count)
+{
+    size_t size = head_bytes;
+    for (uint32_t i = 0; i < count; i++)
+        size += sizeof(uint32_t) + strlen(texts[i]);
+    kr_kept *kept = malloc(sizeof *kept + size);
+    if (!kept)
+        return NULL;
+    *kept = (kr_kept){.type = type, .size = (uint32_t)size};
+    uint8_t *at = kept->payload;
+    memcpy(at, head, head_bytes);
+    at += head_bytes;
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t bytes = (uint32_t)strlen(texts[i]);
+        memcpy(at, &bytes, sizeof bytes);
+        memcpy(at + sizeof bytes, texts[i], bytes);
+        at += sizeof bytes + bytes;
+    }
+    return kept;
+}
+
+/* False: there is a pool by now, and what was kept has been said. */
+static bool kept_add(kr_kept *kept)
+{
+    bool taken = names_lock(), keep = !kr_pool_get();
+    kr_kept **last = &kr_kept_entries;
+    while (keep && *last)
+        last = &(*last)->next;
+    if (keep)
+        *last = kept;
+    names_unlock(taken);
+    return keep;
+}
+
+static kineto_status entry_say(kf_entry_type type, void *head, size_t head_bytes,
+                               const char *const *texts, uint32_t count)
+{
+    if (!kr_pool_get()) {
+        kr_kept *kept = kept_make(type, head, head_bytes, texts, count);
+        if (!kept)
+            return KINETO_E_MEMORY;
+        if (kept_add(kept))
+            return KINETO_OK;
+        free(kept);
+    }
+    return entry_put(type, head, head_bytes, texts, count) ? KINETO_OK : KINETO_E_LIMIT;
+}
+
+static void replay_kept(void)
+{
+    uint32_t process = kineto_rt_process();
+    for (kr_kept *k = kr_kept_entries; k; k = k->next) {
+        kf_part part = {k->payload, k->size};
+        memcpy(k->payload, &process, sizeof process);
+        if (!kf_dictionary_add(kr_pool_get(), k->type, &part, 1))
+            kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+    }
+}
+
+static void process_name_put(void)
+{
+    uint32_t head;
+    const char *name = kr_process_name;
+    (void)entry_put(KF_ENTRY_PROCESS_NAME, &head, sizeof head, &name, 1);
+}
+
 static void replay_names(void)
 {
     bool taken = names_lock();
     if (kr_process_name[0])
-        (void)add_text_entry(KF_ENTRY_PROCESS_NAME, kr_process_name, NULL);
-    for (kr_meta *m = kr_metas; m; m = m->next)
-        (void)add_text_entry(KF_ENTRY_META, m->key, m->value);
+        process_name_put();
+    replay_kept();
     names_unlock(taken);
 }
 
@@ -207,47 +283,29 @@ void kineto_process_set_name(const char *name)
     memcpy(kr_process_name, name, n);
     kr_process_name[n] = 0;
     if (kr_pool_get())
-        (void)add_text_entry(KF_ENTRY_PROCESS_NAME, name, NULL);
+        process_name_put();
     names_unlock(taken);
-}
-
-static kr_meta *meta_make(const char *key, const char *value)
-{
-    size_t key_bytes = strlen(key) + 1, value_bytes = strlen(value) + 1;
-    kr_meta *m = malloc(sizeof *m + key_bytes + value_bytes);
-    if (!m)
-        return NULL;
-    memcpy(m->key, key, key_bytes);
-    m->value = m->key + key_bytes;
-    memcpy(m->value, value, value_bytes);
-    m->next = NULL;
-    return m;
-}
-
-/* False: there is a pool by now, and what was kept has been said. */
-static bool meta_keep(kr_meta *m)
-{
-    bool taken = names_lock(), keep = !kr_pool_get();
-    kr_meta **last = &kr_metas;
-    while (keep && *last)
-        last = &(*last)->next;
-    if (keep)
-        *last = m;
-    names_unlock(taken);
-    return keep;
 }
 
 kineto_status kineto_metadata_add(const char *key, const char *json_value)
 {
     if (!key || !json_value)
         return KINETO_E_ARGUMENT;
-    if (!kr_pool_get()) {
-        kr_meta *m = meta_make(key, json_value);
-        if (!m)
-            return KINETO_E_MEMORY;
-        if (meta_keep(m))
-            return KINETO_OK;
-        free(m);
-    }
-    return add_text_entry(KF_ENTRY_META, key, json_value) ? KINETO_OK : KINETO_E_LIMIT;
+    uint32_t head;
+    const char *texts[] = {key, json_value};
+    return entry_say(KF_ENTRY_META, &head, sizeof head, texts, 2);
+}
+
+void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+             const char *detail, uint64_t ticks)
+{
+    kf_ledger_entry entry = {0, is_loss, count, ticks};
+    const char *texts[] = {source, reason, detail ? detail : ""};
+    (void)entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
+}
+
+KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count,
+                               bool is_loss, const char *detail)
+{
+    kr_note(source, reason, count, is_loss, detail, 0);
 }

@@ -1,19 +1,38 @@
 /* The builder that plug-ins deliver through: events become DEVICE records in the pool at once, so
- * that they survive whatever happens to the program. Everything given is copied. */
-#include "record/host.h"
+ * that they survive whatever happens to the program. Everything given is copied. What is not an
+ * event (devices, clocks, counters, header) is in announce.c. */
+#include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
-static int refuse(const kr_builder *b, kf_reason reason)
+#define KR_DEVICE_WORDS 6u
+#define KR_LONGEST_TEXT (1u << 20) /* of a name without an end */
+
+int kr_refuse(const kr_builder *b, kf_reason reason)
 {
     kr_count(b->source, reason, 1);
     return 1;
 }
 
-/* ---- writing one event ----------------------------------------------------------------------- */
+static KB_COLD void too_late(kr_builder *b, kf_reason reason)
+{
+    kr_count(b->source, reason, 1);
+    if (!kb_exchange_acqrel(&b->late, 1u))
+        kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder when its session is over",
+               b->name);
+}
 
-#define KR_DEVICE_WORDS 6u
-#define KR_LAST_CLOCK   15
+kr_cursor *kr_builder_enter(kr_builder *b, kf_reason when_late)
+{
+    kr_cursor *c = b ? kr_inside_enter() : NULL;
+    if (!c || KINETO_LIKELY(kb_load_acquire(&b->open)))
+        return c;
+    too_late(b, when_late);
+    kr_inside_leave(c);
+    return NULL;
+}
+
+/* ---- writing one event ----------------------------------------------------------------------- */
 
 static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
 {
@@ -27,18 +46,19 @@ static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
     at[1] = (uint64_t)p->start;
     at[2] = (uint64_t)p->end;
     at[3] = p->correlation_id;
-    at[4] = (uint32_t)p->device | (uint64_t)(uint32_t)p->resource << 32;
-    at[5] = p->flow_id | (uint64_t)(p->flow_type & 0xff) << 32 | (uint64_t)p->flow_start << 40 |
-            (uint64_t)b->source << 48;
+    at[4] = kf_pair((uint32_t)p->device, (uint32_t)p->resource);
+    at[5] = kf_device_word(p->flow_id, p->flow_type, p->flow_start, b->source, p->spelling);
     if (p->external_id)
         *out++ = p->external_id;
-    memcpy(out, p->loose, p->loose_words * sizeof *p->loose);
-    kr_commit(c, at, kf_header(KF_DEVICE, words, p->kind | p->clock << 6 | props << 10, p->name_id),
+    for (uint32_t i = 0; i < p->loose_words; i++)
+        out[i] = p->loose[i];
+    kr_commit(c, at,
+              kf_header(KF_DEVICE, words, kf_device_aux(p->kind, p->clock, props), p->name_id),
               words);
     return true;
 }
 
-static int event_write(kr_builder *b, const kr_pending *p)
+static int event_write(const kr_builder *b, const kr_pending *p)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -52,21 +72,28 @@ static int event_write(kr_builder *b, const kr_pending *p)
     return !written;
 }
 
-/* Check and take over an event. False: counted. */
-static bool event_accept(kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
+/* Kind of a type that is enabled; 0xff: counted. */
+uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
 {
-    int kind = e && KINETO_PLUGIN_HAS(e, KinetoPlugin_ProfileEvent, resourceId)
-                   ? kb_kind_from_plugin(e->eventType)
-                   : -1;
-    if (kind < 0) {
+    if (KINETO_LIKELY(index < KR_MAX_TYPES && b->kind_of[index]))
+        return (uint8_t)(b->kind_of[index] - 1);
+    bool known = index < KR_MAX_TYPES && b->known[index];
+    kr_count(b->source, known ? KF_REASON_WRONG_KIND : KF_REASON_BAD_EVENT, 1);
+    return 0xff;
+}
+
+/* Check and take over an event. False: counted. */
+static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
+{
+    if (!e || !KINETO_PLUGIN_HAS(e, KinetoPlugin_ProfileEvent, resourceId)) {
         kr_count(b->source, KF_REASON_BAD_EVENT, 1);
         return false;
     }
-    if (!(b->kinds & KINETO_KIND_BIT(kind))) {
-        kr_count(b->source, KF_REASON_WRONG_KIND, 1);
+    uint32_t index = kr_type_index(b->revision, e->eventType);
+    p->kind = kr_builder_kind(b, index);
+    if (p->kind == 0xff)
         return false;
-    }
-    p->kind = (uint32_t)kind;
+    p->spelling = b->spelling_of[index];
     p->clock = KINETO_PLUGIN_CLOCK_UTC;
     p->start = e->startTimeUtcNs;
     p->end = e->endTimeUtcNs;
@@ -76,8 +103,7 @@ static bool event_accept(kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_p
     p->resource = e->resourceId;
     p->flow_type = p->flow_id = 0;
     p->flow_start = false;
-    p->name_id = 0;
-    p->loose_words = 0;
+    p->loose_words = p->loose_count = 0;
     return true;
 }
 
@@ -108,125 +134,213 @@ static uint64_t *value_write(uint64_t *at, const uint64_t *limit, const KinetoPl
     }
 }
 
-static bool loose_add(kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *m)
+static bool is_text(int32_t type)
+{
+    return type == KINETO_PLUGIN_VALUE_STRING || type == KINETO_PLUGIN_VALUE_JSON;
+}
+
+/* Events of a source resemble each other: the n-th key is mostly the one it was last time. */
+static uint32_t key_id(kr_pending *p, const char *key)
+{
+    uint32_t n = p->loose_count;
+    if (n < KR_KEY_HINTS && kr_string_is(p->key_hints[n], key))
+        return p->key_hints[n];
+    uint32_t id = kr_intern(key, strnlen(key, KR_LONGEST_TEXT));
+    if (n < KR_KEY_HINTS)
+        p->key_hints[n] = id;
+    return id;
+}
+
+static uint64_t *short_text_write(uint64_t *at, const uint64_t *limit, const void *text,
+                                  uint32_t bytes)
+{
+    size_t words = ((size_t)bytes + 7) / 8;
+    if (!kr_fits(at, limit, words))
+        return NULL;
+    if (bytes >= 8 && bytes <= 16) { /* two overlapping words */
+        at[words - 1] = 0;
+        memcpy(at, text, 8);
+        memcpy((char *)at + bytes - 8, (const char *)text + bytes - 8, 8);
+    } else if (words) {
+        at[words - 1] = 0;
+        memcpy(at, text, bytes);
+    }
+    return at + words;
+}
+
+bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *m)
 {
     if (!metadata_valid(m)) {
         kr_count(b->source, KF_REASON_BAD_EVENT, 1);
         return false;
     }
     uint64_t *at = p->loose + p->loose_words, *limit = p->loose + KR_LOOSE_WORDS;
-    uint64_t *end = at < limit ? value_write(at + 1, limit, m) : NULL;
-    uint32_t key = end ? kr_intern(m->pKey, strlen(m->pKey)) : 0;
+    bool inside = is_text(m->valueType) && m->count <= KF_MAX_STRING;
+    uint64_t *end = NULL;
+    if (at < limit)
+        end = inside ? short_text_write(at + 1, limit, m->pointer, m->count)
+                     : value_write(at + 1, limit, m);
+    uint32_t key = end ? key_id(p, m->pKey) : 0;
     if (!key) {
         kr_count(b->source, KF_REASON_TRUNCATED_TEXT, 1);
         return false;
     }
-    *at = key | (uint64_t)(uint32_t)m->valueType << 32;
+    *at = kf_loose_word(key, (uint32_t)m->valueType, inside ? m->count + 1 : 0);
     p->loose_words += (uint32_t)(end - at);
+    p->loose_count++;
     return true;
+}
+
+static int loose_add_all(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *list,
+                         size_t count)
+{
+    int result = 0;
+    for (size_t i = 0; i < count && list; i++)
+        result |= !kr_loose_add(b, p, &list[i]);
+    return result;
+}
+
+/* ---- the event under construction ------------------------------------------------------------ */
+
+static uint64_t owner_of(const kr_cursor *c) { return kf_pair(c->tid, c->pid); }
+
+static kr_pending *pending_find(const kr_builder *b, uint64_t owner)
+{
+    for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next)
+        if (kb_load_relaxed(&p->owner) == owner)
+            return p;
+    return NULL;
+}
+
+static kr_pending *pending_claim(kr_builder *b, uint64_t owner)
+{
+    for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next) {
+        uint64_t nobody = 0;
+        if (kb_cas_acqrel(&p->owner, &nobody, owner))
+            return p;
+    }
+    kr_pending *p = kb_os_map(sizeof *p);
+    if (!p)
+        return NULL;
+    p->owner = owner;
+    p->next = kb_load_acquire(&b->pending);
+    while (!kb_cas_acqrel(&b->pending, &p->next, p))
+        ;
+    return p;
+}
+
+static void pending_flush(const kr_builder *b, kr_pending *p)
+{
+    if (p->filled && !p->dropped)
+        (void)event_write(b, p);
+    p->filled = false;
+}
+
+static void name_set(kr_pending *p, const char *name, size_t bytes)
+{
+    p->name_id = name ? kr_intern(name, bytes) : 0;
 }
 
 /* ---- whole events ---------------------------------------------------------------------------- */
 
+static int activity_write(kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
+{
+    if (!event_accept(b, &a->event, p))
+        return 1;
+    p->clock = (uint8_t)a->clock;
+    p->external_id = a->externalId;
+    p->flow_type = (uint32_t)a->flowType;
+    p->flow_id = a->flowId;
+    p->flow_start = a->flowIsStart != 0;
+    name_set(p, a->pName, a->nameSize);
+    (void)loose_add_all(b, p, a->pMetadata, a->metadataCount);
+    return event_write(b, p);
+}
+
+/* The thread's pending event is written first, so that events stand in the order they were given; and
+ * its memory serves. */
 static int emit(handle *b, const KinetoPlugin_Activity *a)
 {
-    if (!b || !kb_load_acquire(&b->open))
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
+    if (!c)
         return 1;
+    int result = 1;
+    kr_pending *p = pending_find(b, owner_of(c));
+    if (!p)
+        p = pending_claim(b, owner_of(c));
     if (!a || !KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, pMetadata) || a->clock < 0 ||
-        a->clock > KR_LAST_CLOCK)
-        return refuse(b, KF_REASON_BAD_EVENT);
-    kb_store_relaxed(&b->live, 1u);
-    kr_pending p;
-    if (!event_accept(b, &a->event, &p))
-        return 1;
-    p.clock = (uint32_t)a->clock;
-    p.external_id = a->externalId;
-    p.flow_type = (uint32_t)a->flowType;
-    p.flow_id = a->flowId;
-    p.flow_start = a->flowIsStart != 0;
-    p.name_id = a->pName ? kr_intern(a->pName, a->nameSize) : 0;
-    for (uint32_t i = 0; i < a->metadataCount && a->pMetadata; i++)
-        (void)loose_add(b, &p, &a->pMetadata[i]);
-    return event_write(b, &p);
+        a->clock > KR_LAST_CLOCK) {
+        (void)kr_refuse(b, KF_REASON_BAD_EVENT);
+    } else if (!p) {
+        (void)kr_refuse(b, KF_REASON_NO_ROOM);
+    } else {
+        kb_store_relaxed(&b->live, 1u);
+        pending_flush(b, p);
+        result = activity_write(b, p, a);
+    }
+    kr_inside_leave(c);
+    return result;
 }
 
 /* ---- events in steps ------------------------------------------------------------------------- */
 
-static void pending_flush(kr_builder *b, kr_pending *p)
-{
-    if (p->tid && !p->dropped)
-        (void)event_write(b, p);
-    p->tid = 0;
-}
-
-/* The calling thread's slot; made, or taken from another thread (whose event is written) when
- * `create`. Call with the lock held. */
-static kr_pending *pending_of(kr_builder *b, uint32_t tid, bool create)
-{
-    for (uint32_t i = 0; i < KR_MAX_PENDING; i++)
-        if (b->pending[i] && b->pending[i]->tid == tid)
-            return b->pending[i];
-    for (uint32_t i = 0; create && i < KR_MAX_PENDING; i++) {
-        if (!b->pending[i])
-            b->pending[i] = kb_os_map(sizeof(kr_pending));
-        if (b->pending[i] && !b->pending[i]->tid)
-            return b->pending[i];
-    }
-    if (!create || !b->pending[tid % KR_MAX_PENDING])
-        return NULL;
-    pending_flush(b, b->pending[tid % KR_MAX_PENDING]);
-    return b->pending[tid % KR_MAX_PENDING];
-}
-
 static int add_event(handle *b, const KinetoPlugin_ProfileEvent *e)
 {
-    if (!b || !kb_load_acquire(&b->open))
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
+    if (!c)
         return 1;
-    uint32_t tid = (uint32_t)kr_identity();
     int result = 1;
-    if (!kr_lock_take(&b->lock))
-        return 1;
-    kr_pending *p = pending_of(b, tid, true);
+    kr_pending *p = pending_find(b, owner_of(c));
+    if (!p)
+        p = pending_claim(b, owner_of(c));
     if (p) {
         pending_flush(b, p);
+        p->name_id = 0;
         p->dropped = !event_accept(b, e, p);
-        p->tid = tid;
+        p->filled = true;
         result = p->dropped;
     } else {
-        kr_count(b->source, KF_REASON_NO_ROOM, 1);
+        (void)kr_refuse(b, KF_REASON_NO_ROOM);
     }
-    kb_lock_drop(&b->lock);
+    kr_inside_leave(c);
     return result;
 }
 
-/* What setLast… and addLast… do to the pending event. Returns 0 when done. */
-typedef int (*kr_change)(kr_builder *b, kr_pending *p, const void *a, const void *extra);
+/* What setLast… and addLast… do to the pending event; given, among others, what they were called
+ * with. Returns 0 when done. */
+typedef struct kr_change {
+    const void *a, *b;
+    uint64_t n;
+} kr_change;
+typedef int (*kr_changer)(const kr_builder *b, kr_pending *p, const kr_change *change);
 
-static int change_last(kr_builder *b, kr_change change, const void *a, const void *extra)
+static int change_last(kr_builder *b, kr_changer change, const kr_change *what)
 {
-    if (!b || !a || !kb_load_acquire(&b->open))
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
         return 1;
-    if (!kr_lock_take(&b->lock))
-        return 1;
-    kr_pending *p = pending_of(b, (uint32_t)kr_identity(), false);
-    int result = p ? (p->dropped ? 0 : change(b, p, a, extra)) : refuse(b, KF_REASON_BAD_EVENT);
-    kb_lock_drop(&b->lock);
+    kr_pending *p = pending_find(b, owner_of(c));
+    int result;
+    if (!p || !p->filled || !what->a)
+        result = kr_refuse(b, KF_REASON_BAD_EVENT);
+    else
+        result = p->dropped ? 0 : change(b, p, what);
+    kr_inside_leave(c);
     return result;
 }
 
-static int change_name(kr_builder *b, kr_pending *p, const void *a, const void *extra)
+static int change_name(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    (void)b, (void)extra;
-    p->name_id = kr_intern(a, strlen(a));
+    (void)b;
+    name_set(p, change->a, strnlen(change->a, KR_LONGEST_TEXT));
     return p->name_id == 0;
 }
 
-static int change_flow(kr_builder *b, kr_pending *p, const void *a, const void *extra)
+static int change_flow(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    (void)extra;
-    const KinetoPlugin_ProfileEventFlow *flow = a;
+    const KinetoPlugin_ProfileEventFlow *flow = change->a;
     if (!KINETO_PLUGIN_HAS(flow, KinetoPlugin_ProfileEventFlow, isStartPoint))
-        return refuse(b, KF_REASON_BAD_EVENT);
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
     p->flow_type = (uint32_t)flow->flowType;
     p->flow_id = flow->flowId;
     p->flow_start = flow->isStartPoint;
@@ -237,239 +351,131 @@ static int change_flow(kr_builder *b, kr_pending *p, const void *a, const void *
 static bool plain_integer(const char *s, int64_t *out)
 {
     const char *digits = s + (*s == '-');
-    size_t n = strspn(digits, "0123456789");
+    int64_t value = 0;
+    int n = 0;
+    while (digits[n] >= '0' && digits[n] <= '9' && n <= 18)
+        value = value * 10 + (digits[n++] - '0');
     if (n == 0 || n > 18 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
         return false;
-    *out = strtoll(s, NULL, 10);
+    *out = digits == s ? value : -value;
     return true;
 }
 
-static int change_metadata(kr_builder *b, kr_pending *p, const void *a, const void *extra)
+static int change_metadata(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    const char *value = extra;
+    const char *value = change->b;
     if (!value)
-        return refuse(b, KF_REASON_BAD_EVENT);
-    KinetoPlugin_Metadata m = {.pKey = a, .valueType = KINETO_PLUGIN_VALUE_JSON};
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    KinetoPlugin_Metadata m = {.pKey = change->a, .valueType = KINETO_PLUGIN_VALUE_JSON};
     if (plain_integer(value, &m.i)) {
         m.valueType = KINETO_PLUGIN_VALUE_INT;
     } else {
         m.pointer = value;
-        m.count = (uint32_t)strlen(value);
+        m.count = (uint32_t)strnlen(value, KR_LONGEST_TEXT);
     }
-    return !loose_add(b, p, &m);
+    return !kr_loose_add(b, p, &m);
+}
+
+static int change_values(const kr_builder *b, kr_pending *p, const kr_change *change)
+{
+    return loose_add_all(b, p, change->a, change->n);
+}
+
+static int change_ids(const kr_builder *b, kr_pending *p, const kr_change *change)
+{
+    (void)b;
+    p->correlation_id = *(const uint64_t *)change->a;
+    p->external_id = change->n;
+    return 0;
 }
 
 static int set_last_name(handle *b, const char *name)
 {
-    return change_last(b, change_name, name, NULL);
+    return change_last(b, change_name, &(kr_change){name, NULL, 0});
 }
 static int set_last_flow(handle *b, const KinetoPlugin_ProfileEventFlow *flow)
 {
-    return change_last(b, change_flow, flow, NULL);
+    return change_last(b, change_flow, &(kr_change){flow, NULL, 0});
 }
 static int add_last_metadata(handle *b, const char *key, const char *value)
 {
-    return change_last(b, change_metadata, key, value);
+    return change_last(b, change_metadata, &(kr_change){key, value, 0});
 }
-
-/* ---- devices, clocks, header ----------------------------------------------------------------- */
-
-static int dictionary_put(kr_builder *b, kf_entry_type type, const kf_part *parts, uint32_t count)
+static int add_last_values(handle *b, const KinetoPlugin_Metadata *list, size_t count)
 {
-    const kf_pool *pool = kr_pool_get();
-    if (pool && kf_dictionary_add(pool, type, parts, count))
-        return 0;
-    return refuse(b, KF_REASON_DICTIONARY_FULL);
+    return count ? change_last(b, change_values, &(kr_change){list, NULL, count}) : 0;
 }
-
-static int add_device_info(handle *b, const KinetoPlugin_ProfileDeviceInfo *info)
+static int set_last_ids(handle *b, uint64_t correlation_id, uint64_t external_id)
 {
-    if (!b || !kb_load_acquire(&b->open))
-        return 1;
-    if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileDeviceInfo, pLabel))
-        return refuse(b, KF_REASON_BAD_EVENT);
-    kf_device_entry entry = {kineto_rt_process(), b->source, info->deviceId, info->sortIndex};
-    kineto_string name = kb_string(info->pName), label = kb_string(info->pLabel);
-    uint32_t name_size = (uint32_t)name.size, label_size = (uint32_t)label.size;
-    kf_part parts[] = {{&entry, sizeof entry},
-                       {&name_size, sizeof name_size},
-                       {name.data, name_size},
-                       {&label_size, sizeof label_size},
-                       {label.data, label_size}};
-    return dictionary_put(b, KF_ENTRY_DEVICE, parts, KB_COUNT(parts));
-}
-
-static int add_resource_info(handle *b, const KinetoPlugin_ProfileResourceInfo *info)
-{
-    if (!b || !kb_load_acquire(&b->open))
-        return 1;
-    if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileResourceInfo, pName))
-        return refuse(b, KF_REASON_BAD_EVENT);
-    kf_resource_entry entry = {kineto_rt_process(), b->source,          info->deviceId,
-                               info->resourceId,    info->displayOrder, 0};
-    kineto_string name = kb_string(info->pName);
-    uint32_t name_size = (uint32_t)name.size;
-    kf_part parts[] = {
-        {&entry, sizeof entry}, {&name_size, sizeof name_size}, {name.data, name_size}};
-    return dictionary_put(b, KF_ENTRY_RESOURCE, parts, KB_COUNT(parts));
-}
-
-static int add_device_properties(handle *b, int64_t device, const KinetoPlugin_Metadata *list,
-                                 size_t count)
-{
-    if (!b || !kb_load_acquire(&b->open))
-        return 1;
-    if (!list && count)
-        return refuse(b, KF_REASON_BAD_EVENT);
-    kr_pending *p = kb_os_map(sizeof *p);
-    if (!p)
-        return 1;
-    for (size_t i = 0; i < count; i++)
-        (void)loose_add(b, p, &list[i]);
-    kf_device_entry entry = {kineto_rt_process(), b->source, device, 0};
-    kf_part parts[] = {{&entry, sizeof entry}, {p->loose, p->loose_words * sizeof *p->loose}};
-    int result = dictionary_put(b, KF_ENTRY_DEVICE_PROPS, parts, KB_COUNT(parts));
-    kb_os_unmap(p, sizeof *p);
-    return result;
-}
-
-/* Numbers of this process: clocks are told apart by (process, number). A profiler that announces
- * its clock in every session gets the same number; a fork's child has to say it again. */
-typedef struct kr_clock {
-    uint32_t source, process;
-    bool taken;
-    char name[47]; /* what tells them apart: its beginning */
-} kr_clock;
-
-/* Its number, KR_LAST_CLOCK + 1 when there is none left. */
-static uint32_t clock_find(const kr_clock *clocks, uint32_t source, const char *name)
-{
-    uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
-    while (n <= KR_LAST_CLOCK && clocks[n].taken &&
-           (clocks[n].source != source ||
-            strncmp(clocks[n].name, name, sizeof clocks[n].name - 1) != 0))
-        n++;
-    return n;
-}
-
-static int clock_announce(kr_builder *b, kr_clock *clock, uint32_t number, const char *name)
-{
-    kf_clock_entry entry = {kineto_rt_process(), number};
-    uint32_t size = (uint32_t)strlen(name);
-    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
-    if (clock->taken && clock->process == entry.process)
-        return 0;
-    if (dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
-        return 1;
-    *clock = (kr_clock){.source = b->source, .process = entry.process, .taken = true};
-    memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
-    return 0;
-}
-
-static int register_clock(handle *b, const char *name, int32_t *clock)
-{
-    static kr_clock clocks[KR_LAST_CLOCK + 1];
-    static kb_lock lock;
-    if (!b || !clock || !kb_load_acquire(&b->open) || !kr_lock_take(&lock))
-        return 1;
-    const char *text = name ? name : "";
-    uint32_t number = clock_find(clocks, b->source, text);
-    int result = number > KR_LAST_CLOCK || clock_announce(b, &clocks[number], number, text);
-    if (!result)
-        *clock = (int32_t)number;
-    kb_lock_drop(&lock);
-    return result;
-}
-
-static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint64_t before,
-                            uint64_t after)
-{
-    if (!b || clock < KINETO_PLUGIN_CLOCK_DEVICE || clock > KR_LAST_CLOCK || !kb_load_acquire(&b->open))
-        return 1;
-    kr_cursor *c = kr_cursor_enter();
-    uint64_t *at = c ? kr_room(c, 4) : NULL;
-    if (at) {
-        at[1] = before;
-        at[2] = after;
-        at[3] = (uint64_t)device_time;
-        kr_commit(c, at, kf_header(KF_CLOCK_SAMPLE, 4, 0, (uint32_t)clock), 4);
-    }
-    if (c)
-        kr_leave(c);
-    return at == NULL;
-}
-
-static uint64_t host_ticks(handle *b)
-{
-    (void)b;
-    return kb_ticks(kb_ticks_clock());
-}
-
-static int add_counts(handle *b, const KinetoPlugin_Counts *counts)
-{
-    if (!b || !counts || !KINETO_PLUGIN_HAS(counts, KinetoPlugin_Counts, dropped))
-        return 1;
-    /* Accepted at any time: a late count is better than a wrong ledger. */
-    if (counts->requested)
-        kr_count(b->source, KF_REASON_REQUESTED, counts->requested);
-    if (counts->dropped)
-        kr_count(b->source, KF_REASON_SOURCE_DROPPED, counts->dropped);
-    return 0;
-}
-
-static int add_header_metadata(handle *b, const char *key, const char *value)
-{
-    if (!b || !key || !value || !kb_load_acquire(&b->open))
-        return 1;
-    return kineto_metadata_add(key, value) != KINETO_OK;
+    return change_last(b, change_ids, &(kr_change){&correlation_id, NULL, external_id});
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-void kr_builder_init(kr_builder *b, uint32_t source)
+void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision)
 {
     memset(b, 0, sizeof *b);
+    b->name = name;
     b->source = source;
+    b->revision = revision;
     b->table = (KinetoPlugin_TraceBuilder){
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addHeaderMetadata),
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples),
         .pTraceBuilderHandle = b,
         .addEvent = add_event,
         .setLastEventName = set_last_name,
         .setLastEventFlow = set_last_flow,
         .addLastEventMetadata = add_last_metadata,
-        .addDeviceInfo = add_device_info,
-        .addResourceInfo = add_resource_info,
         .emit = emit,
-        .addDeviceProperties = add_device_properties,
-        .registerClock = register_clock,
-        .addClockSample = add_clock_sample,
-        .hostTicks = host_ticks,
-        .addCounts = add_counts,
-        .addHeaderMetadata = add_header_metadata};
+        .setLastEventIds = set_last_ids,
+        .addLastEventValues = add_last_values};
+    kr_announce_init(&b->table);
 }
 
-void kr_builder_open(kr_builder *b, uint64_t kinds)
+void kr_builder_open(kr_builder *b)
 {
-    b->kinds = kinds;
-    b->live = 0;
+    kr_inside_init();
+    b->live = b->late = 0;
     kb_store_release(&b->open, 1u);
 }
 
-void kr_builder_close(kr_builder *b)
+/* Of this process only: a fork's child has copies of its parent's. */
+static void flush_all(const kr_builder *b)
 {
-    (void)kr_lock_take(&b->lock);
-    for (uint32_t i = 0; i < KR_MAX_PENDING; i++)
-        if (b->pending[i])
-            pending_flush(b, b->pending[i]);
-    kb_lock_drop(&b->lock);
+    uint32_t pid = kb_os_pid();
+    for (kr_pending *p = kb_load_acquire(&b->pending); p; p = p->next) {
+        if (kb_load_acquire(&p->owner) >> 32 != pid)
+            continue;
+        pending_flush(b, p);
+        kb_store_release(&p->owner, 0u);
+    }
+}
+
+bool kr_builder_close(kr_builder *b)
+{
     kb_store_release(&b->open, 0u);
+    bool left = kr_inside_wait();
+    if (left)
+        flush_all(b);
+    return left;
+}
+
+void kr_builder_thread_exit(kr_builder *b)
+{
+    kr_pending *p = pending_find(b, kr_identity());
+    if (!p)
+        return;
+    if (kb_load_acquire(&b->open))
+        pending_flush(b, p);
+    p->filled = false;
+    kb_store_release(&p->owner, 0u);
 }
 
 void kr_builder_free(kr_builder *b)
 {
-    for (uint32_t i = 0; i < KR_MAX_PENDING; i++) {
-        if (b->pending[i])
-            kb_os_unmap(b->pending[i], sizeof(kr_pending));
-        b->pending[i] = NULL;
+    kr_pending *next;
+    for (kr_pending *p = b->pending; p; p = next) {
+        next = p->next;
+        kb_os_unmap(p, sizeof *p);
     }
+    b->pending = NULL;
 }

@@ -77,6 +77,8 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->serial = c->seq = c->skip = c->source = 0;
     c->name_id = 0;
     c->name[0] = 0;
+    c->inside = c->inside_more = 0;
+    c->pushed_depth[0] = c->pushed_depth[1] = 0;
     c->pid = pid;
     c->tid = tid;
     c->ticks_clock = kb_ticks_clock();
@@ -116,6 +118,22 @@ kr_cursor *kr_cursor_slow(void)
     }
     kr_count(KF_SOURCE_API, KF_REASON_REENTRANT, 1);
     return NULL;
+}
+
+static bool slot_inside(const kr_slot *s, uint32_t pid, uint32_t tid)
+{
+    return kb_load_acquire(&s->first.in_use) && s->first.pid == pid && s->first.tid != tid &&
+           (kb_load_acquire(&s->first.inside) || kb_load_acquire(&s->second.inside));
+}
+
+bool kr_cursors_inside(void)
+{
+    uint64_t self = kr_identity();
+    for (const kr_slab *s = kb_load_acquire(&kr_slabs); s && s->magic == KR_SLAB_MAGIC; s = s->next)
+        for (size_t i = 0; i < KB_COUNT(s->slots); i++)
+            if (slot_inside(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
+                return true;
+    return false;
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -284,6 +302,8 @@ static void free_stray_chunks(const kr_cursor *c)
 static void thread_exit(void *value)
 {
     kr_slot *slot = value;
+    if (kr_me == &slot->first && !slot->first.busy && !slot->first.inside)
+        kr_host_thread_exit();
     kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
         if (slot->first.busy || slot->second.busy)
@@ -291,6 +311,7 @@ static void thread_exit(void *value)
         name_from_system(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);
+        slot->first.inside = slot->second.inside = 0; /* cancelled in there, at worst */
         slot->first.pid = 0;
         kb_store_release(&slot->first.in_use, 0);
     }

@@ -11,6 +11,7 @@
 
 #define KR_NO_CHUNK   UINT32_MAX
 #define KR_NAME_BYTES 64u
+#define KR_PUSH_DEPTH 64u
 /* A range token: depth + 1, and this bit for the signal cursor. */
 #define KR_RANGE_SIGNAL (UINT32_C(1) << 16)
 
@@ -34,6 +35,11 @@ typedef struct kr_cursor {
     uint32_t name_id; /* string id of name, once it is in the dictionary */
     char name[KR_NAME_BYTES];
     uint16_t open[KF_MAX_DEPTH]; /* word offset, in this chunk, of each open range's BEGIN */
+    uint8_t inside; /* a call of a plug-in, or of one into the host, is under way */
+    uint8_t inside_more; /* and so many within it */
+    uint16_t pushed_depth[2]; /* by stack: pushes that were passed on and not popped */
+    uint32_t pushed_epoch;
+    uint32_t pushed_at[2][KR_PUSH_DEPTH]; /* by stack: listeners' generation at each push */
 } kr_cursor;
 
 /* Stand-ins that are always busy, so that the hot path needs no NULL test. */
@@ -122,6 +128,8 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
 #define KR_SITE_SHAPES 2u /* its only arg is SHAPES: what an operator carries */
 /** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
 uint32_t kr_intern(const char *data, size_t bytes);
+/** Is this the string with this id? 0 is none. */
+bool kr_string_is(uint32_t id, const char *s);
 /** The same, but a full dictionary is the caller's to count. */
 uint32_t kr_intern_quiet(const char *data, size_t bytes);
 
@@ -134,6 +142,10 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 
 /* ---- host.c: profilers of plug-ins ---- */
 void kr_host_exit(void);
+/** The calling thread ends: what it left unfinished in builders is delivered. */
+void kr_host_thread_exit(void);
+/** Is a thread of this process, other than the caller, inside (see inside.c)? */
+bool kr_cursors_inside(void);
 
 /** pid << 32 | tid of the caller, without a system call once the thread is attached. */
 uint64_t kr_identity(void);

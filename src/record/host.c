@@ -1,39 +1,76 @@
 /* The host of plug-in profilers: registration, and one session per profiler while anybody records
- * a kind it supports. A profiler that fails costs its own data and leaves a count in the ledger. */
+ * a kind it supports. A profiler that fails costs its own data and leaves lines in the ledger. */
 #include "record/host.h"
 
-#define KR_MAX_PROFILERS (KF_MAX_SOURCES - 1u)
-#define KR_NAME_MAX      31u /* what hosts of this interface have always passed, without the NUL */
+#define KR_MAX_NOTES   8u /* of one profiler: the counter goes on */
+#define KR_ERROR_TEXT 255u
 
 typedef struct kr_profiler {
     const KinetoPlugin_ProfilerInterface *calls; /* NULL: free slot */
-    char name[KR_NAME_MAX + 1];
-    uint64_t supported; /* kinds */
-    int32_t types[KR_MAX_TYPES];
+    uint64_t freed;                              /* the slot that was freed first is taken first */
+    char name[KR_NAME_MAX + 1], vendor[KR_NAME_MAX + 1];
+    kr_revision revision;
+    uint32_t file;
+    int32_t types[KR_MAX_TYPES]; /* supported, in its numbers */
+    uint8_t indexes[KR_MAX_TYPES]; /* the same as indexes */
     uint32_t type_count;
     uint32_t source; /* 0: not announced in the pool yet */
-    bool created, started;
+    uint32_t notes;
+    bool created, started, paused;
     uint32_t session_pid; /* a fork's child inherits sessions that are not its own to end */
-    uint64_t enabled;
+    uint64_t enabled;     /* a bit per type */
     KinetoPlugin_ProfilerHandle *handle;
     kr_builder builder;
 } kr_profiler;
 
 static kr_profiler kr_profilers[KR_MAX_PROFILERS];
 static kb_lock kr_host_lock;
+static char kr_error[KR_ERROR_TEXT + 1];
+
+const char *kr_host_last_error(void) { return kr_error; }
+
+/* ---- failures -------------------------------------------------------------------------------- */
+
+/* The plug-in's own words, if it has some. */
+static void ask_why(const kr_profiler *p)
+{
+    KinetoPlugin_ProfilerErrorText_Params params = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerErrorText_Params, textMaxLen),
+        .pProfilerHandle = p->handle,
+        .pText = kr_error,
+        .textMaxLen = KR_ERROR_TEXT};
+    kr_error[0] = 0;
+    if (KINETO_PLUGIN_HAS(p->calls, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
+        p->calls->profilerErrorText && p->calls->profilerErrorText(&params) != 0)
+        kr_error[0] = 0;
+    kr_error[KR_ERROR_TEXT] = 0;
+}
 
 static int failed(kr_profiler *p, const char *what, int code)
 {
+    char reason[64], detail[KR_ERROR_TEXT + 64];
     if (code == 0)
         return 0;
-    kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s failed with %d", p->name, what, code);
+    ask_why(p);
+    snprintf(detail, sizeof detail, "returned %d%s%s", code, kr_error[0] ? ": " : "", kr_error);
+    kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
+    snprintf(reason, sizeof reason, "%s failed", what);
+    if (p->notes++ < KR_MAX_NOTES)
+        kr_note(p->name, reason, 1, false, detail, kb_ticks(kb_ticks_clock()));
     return code;
 }
 
-/* ---- sources
- * ------------------------------------------------------------------------------------- Processes
- * of one recording share the counters of a source with the same name. */
+static void stuck(kr_profiler *p, const char *where)
+{
+    kb_log(KINETO_LOG_WARNING, "plug-in '%s': a thread does not come back from %s", p->name, where);
+    kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
+    if (p->notes++ < KR_MAX_NOTES)
+        kr_note(p->name, "a thread did not come back", 1, false, where, kb_ticks(kb_ticks_clock()));
+}
+
+/* ---- sources ---------------------------------------------------------------------------------
+ * Processes of one recording share the counters of a source with the same name. */
 
 static uint32_t source_find(const kf_pool *pool, kineto_string name)
 {
@@ -45,7 +82,8 @@ static uint32_t source_find(const kf_pool *pool, kineto_string name)
             break;
         const char *payload = (const char *)(pool->dictionary + at + 1);
         kf_source_entry entry;
-        if (kf_entry_header_type(h) == KF_ENTRY_SOURCE && h >> 32 == sizeof entry + 4 + name.size &&
+        if (kf_entry_header_type(h) == KF_ENTRY_SOURCE &&
+            kf_entry_header_size(h) == sizeof entry + 4 + name.size &&
             memcmp(payload + sizeof entry + 4, name.data, name.size) == 0) {
             memcpy(&entry, payload, sizeof entry);
             return entry.source;
@@ -74,26 +112,82 @@ static uint32_t source_announce(const char *text)
     return source;
 }
 
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+/* Types of a profiler that a mask of kinds asks for: a bit per type. */
+static uint64_t types_wanted(const kr_profiler *p, uint64_t kinds)
+{
+    const kf_own_kind *own = kineto_rt_own_kinds();
+    uint64_t wanted = 0;
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        uint8_t kind = kr_type_kind(p->indexes[i]);
+        if (kind != 0xff && kf_kind_wanted(own, kinds, kind))
+            wanted |= UINT64_C(1) << i;
+    }
+    return wanted;
+}
+
+static void builder_enable(kr_profiler *p)
+{
+    kr_builder *b = &p->builder;
+    for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
+        b->kind_of[i] = 0;
+        b->known[i] = kr_type_kind(i) != 0xff;
+    }
+    for (uint32_t i = 0; i < p->type_count; i++) {
+        uint32_t index = p->indexes[i];
+        b->spelling_of[index] = kr_type_spelling(index, p->vendor);
+        if (p->enabled & UINT64_C(1) << i)
+            b->kind_of[index] = (uint8_t)(kr_type_kind(index) + 1);
+    }
+}
+
 /* ---- sessions -------------------------------------------------------------------------------- */
 
 static int profiler_create(kr_profiler *p)
 {
+    const kf_pool *pool = kr_pool_get();
+    char config[sizeof pool->control->custom_config] = "";
     int32_t enabled[KR_MAX_TYPES];
     size_t n = 0;
-    for (uint32_t i = 0; i < p->type_count; i++) {
-        int kind = kb_kind_from_plugin(p->types[i]);
-        if (kind >= 0 && (p->enabled & KINETO_KIND_BIT(kind)))
+    for (uint32_t i = 0; i < p->type_count; i++)
+        if (p->enabled & UINT64_C(1) << i)
             enabled[n++] = p->types[i];
-    }
+    if (pool)
+        memcpy(config, pool->control->custom_config, sizeof config - 1);
     KinetoPlugin_ProfilerCreate_Params params = {
-        .unpaddedStructSize =
-            KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen),
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerCreate_Params, pCustomConfig),
         .pEnabledActivityTypes = enabled,
-        .enabledActivityTypesMaxLen = n};
-    int result = failed(p, "create", p->calls->profilerCreate(&params));
+        .enabledActivityTypesMaxLen = n,
+        .pCustomConfig = config};
+    if (p->revision == KR_REVISION_A) /* it knows no more than the handle */
+        params.unpaddedStructSize =
+            KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerCreate_Params, pProfilerHandle);
+    int result = p->calls->profilerCreate(&params);
     p->handle = params.pProfilerHandle;
     p->created = result == 0;
-    return result;
+    if (result)
+        p->handle = NULL;
+    return failed(p, "create", result);
+}
+
+/* The layout of start that was published for a few days, before create got the kinds. */
+typedef struct kr_start_a {
+    size_t unpaddedStructSize;
+    const int32_t *pEnabledActivityTypes;
+    size_t enabledActivityTypesMaxLen;
+    KinetoPlugin_ProfilerHandle *pProfilerHandle;
+} kr_start_a;
+
+static int start_a(kr_profiler *p)
+{
+    int32_t enabled[KR_MAX_TYPES];
+    size_t n = 0;
+    for (uint32_t i = 0; i < p->type_count; i++)
+        if (p->enabled & UINT64_C(1) << i)
+            enabled[n++] = p->types[i];
+    kr_start_a params = {KINETO_PLUGIN_SIZE(kr_start_a, pProfilerHandle), enabled, n, p->handle};
+    return p->calls->profilerStart((KinetoPlugin_ProfilerStart_Params *)(void *)&params);
 }
 
 static int profiler_start(kr_profiler *p)
@@ -103,34 +197,39 @@ static int profiler_start(kr_profiler *p)
         .pProfilerHandle = p->handle,
         .pProfilerHandleAgain = p->handle,
         .pLiveBuilder = &p->builder.table};
-    kr_builder_open(&p->builder, p->enabled);
-    int result = failed(p, "start", p->calls->profilerStart(&params));
+    builder_enable(p);
+    kr_builder_open(&p->builder);
+    int result = p->revision == KR_REVISION_A ? start_a(p) : p->calls->profilerStart(&params);
     p->started = result == 0;
-    return result;
+    return failed(p, "start", result);
 }
 
 static void profiler_destroy(kr_profiler *p)
 {
     KinetoPlugin_ProfilerDestroy_Params params = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle), p->handle};
+    if (!kr_builder_close(&p->builder))
+        stuck(p, "a call of the builder");
     if (p->created)
         (void)failed(p, "destroy", p->calls->profilerDestroy(&params));
-    kr_builder_close(&p->builder);
     p->created = p->started = false;
     p->handle = NULL;
     p->enabled = 0;
 }
 
-static void session_open(kr_profiler *p, uint64_t kinds)
+static void session_open(kr_profiler *p, uint64_t types)
 {
     if (!p->source) {
         p->source = source_announce(p->name);
-        kr_builder_init(&p->builder, p->source);
+        kr_builder_init(&p->builder, p->name, p->source, p->revision);
     }
-    p->enabled = kinds;
+    p->enabled = types;
+    p->paused = false;
     p->session_pid = kb_os_pid();
     if (profiler_create(p) || profiler_start(p))
         profiler_destroy(p);
+    else
+        kr_listen(p->calls, p->handle, p->source);
 }
 
 static void process_events(kr_profiler *p)
@@ -146,6 +245,8 @@ static void session_close(kr_profiler *p)
 {
     KinetoPlugin_ProfilerStop_Params stop = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStop_Params, pProfilerHandle), p->handle};
+    if (!kr_unlisten(p->calls, p->handle, p->source))
+        stuck(p, "push or pop of a correlation id");
     (void)failed(p, "stop", p->calls->profilerStop(&stop));
     process_events(p);
     profiler_destroy(p);
@@ -156,9 +257,26 @@ static bool session_is_ours(const kr_profiler *p)
     return p->created && p->session_pid == kb_os_pid();
 }
 
-static void profiler_update(kr_profiler *p, uint64_t kinds, bool collect)
+static bool can_toggle(const kr_profiler *p)
 {
-    uint64_t wanted = kinds & p->supported;
+    return KINETO_PLUGIN_HAS(p->calls, KinetoPlugin_ProfilerInterface, profilerToggleCollection) &&
+           p->calls->profilerToggleCollection;
+}
+
+static void toggle(kr_profiler *p, bool on)
+{
+    KinetoPlugin_ProfilerToggleCollection_Params params = {
+        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerToggleCollection_Params, enable), p->handle, on};
+    if (on != p->paused)
+        return;
+    p->paused = !on;
+    (void)failed(p, "toggleCollection", p->calls->profilerToggleCollection(&params));
+}
+
+/* `held` is what the windows want, `gate` what they want now: less, if some are paused. */
+static void profiler_update(kr_profiler *p, uint64_t held, uint64_t gate, bool collect)
+{
+    uint64_t now = types_wanted(p, gate), wanted = can_toggle(p) ? types_wanted(p, held) : now;
     if (p->created && !session_is_ours(p))
         return; /* the parent's: its builder goes on working here, ending it is not our business */
     if (p->created && collect && p->builder.live && wanted == p->enabled)
@@ -167,18 +285,22 @@ static void profiler_update(kr_profiler *p, uint64_t kinds, bool collect)
         session_close(p);
     if (!p->created && wanted)
         session_open(p, wanted);
+    if (p->created && can_toggle(p))
+        toggle(p, now != 0);
 }
 
 static void update_all(bool collect)
 {
     const kf_pool *pool = kr_pool_get();
-    uint64_t kinds = pool ? kb_load_acquire(&pool->control->gate) : 0;
+    uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
+    uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
     if (!kr_lock_take(&kr_host_lock))
         return;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
-            profiler_update(&kr_profilers[i], kinds, collect);
+            profiler_update(&kr_profilers[i], held, gate, collect);
     kb_lock_drop(&kr_host_lock);
+    kr_privateuse1_settle();
 }
 
 KINETO_API void kineto_rt_profilers_update(void) { update_all(false); }
@@ -194,6 +316,13 @@ void kr_host_exit(void)
     kb_lock_drop(&kr_host_lock);
 }
 
+void kr_host_thread_exit(void)
+{
+    for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
+        if (kb_load_acquire(&kr_profilers[i].builder.pending))
+            kr_builder_thread_exit(&kr_profilers[i].builder);
+}
+
 /* ---- registration ---------------------------------------------------------------------------- */
 
 static bool interface_is_whole(const KinetoPlugin_ProfilerInterface *i)
@@ -203,29 +332,36 @@ static bool interface_is_whole(const KinetoPlugin_ProfilerInterface *i)
            i->profilerStop && i->profilerProcessEvents;
 }
 
+static void types_take(kr_profiler *p, const int32_t *types)
+{
+    for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
+        uint32_t index = kr_type_index(p->revision, types[i]);
+        if (index >= KR_MAX_TYPES || memchr(p->indexes, (int)index, p->type_count))
+            continue;
+        p->types[p->type_count] = types[i];
+        p->indexes[p->type_count++] = (uint8_t)index;
+    }
+}
+
 static int profiler_query(kr_profiler *p)
 {
     int32_t types[KR_MAX_TYPES] = {0};
     KinetoPlugin_ProfilerQuery_Params params = {
         .unpaddedStructSize =
-            KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen),
+            KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen),
         .pProfilerName = p->name,
         .profilerNameMaxLen = KR_NAME_MAX,
         .pSupportedActivityTypes = types,
-        .supportedActivityTypesMaxLen = KR_MAX_TYPES};
+        .supportedActivityTypesMaxLen = KR_MAX_TYPES,
+        .pVendorName = p->vendor,
+        .vendorNameMaxLen = KR_NAME_MAX};
     int result = p->calls->profilerQuery(&params);
-    p->name[KR_NAME_MAX] = 0;
+    p->name[KR_NAME_MAX] = p->vendor[KR_NAME_MAX] = 0;
     if (!p->name[0])
         memcpy(p->name, "unnamed plug-in", sizeof "unnamed plug-in");
     if (failed(p, "query", result))
         return result;
-    for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
-        int kind = kb_kind_from_plugin(types[i]);
-        if (kind < 0)
-            continue;
-        p->types[p->type_count++] = types[i];
-        p->supported |= KINETO_KIND_BIT(kind);
-    }
+    types_take(p, types);
     return 0;
 }
 
@@ -237,56 +373,175 @@ static kr_profiler *profiler_find(const KinetoPlugin_ProfilerInterface *calls)
     return NULL;
 }
 
-static int register_profiler(KinetoPlugin_RegistryHandle *registry,
+/* Calls that come late through the builder of a plug-in that is gone hit its slot: so the one that is
+ * free for longest is taken. */
+static kr_profiler *slot_find(void)
+{
+    kr_profiler *best = NULL;
+    for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
+        if (!kr_profilers[i].calls && (!best || kr_profilers[i].freed < best->freed))
+            best = &kr_profilers[i];
+    return best;
+}
+
+static int refuse(const char *why)
+{
+    snprintf(kr_error, sizeof kr_error, "%s", why);
+    kb_log(KINETO_LOG_WARNING, "a plug-in was refused: %s", why);
+    return 1;
+}
+
+static int profiler_add(const KinetoPlugin_RegistryHandle *who,
+                        const KinetoPlugin_ProfilerInterface *calls)
+{
+    if (profiler_find(calls))
+        return refuse("its profiler is registered already");
+    kr_profiler *p = slot_find();
+    if (!p)
+        return refuse("too many profilers");
+    memset(p, 0, offsetof(kr_profiler, builder));
+    kr_builder_init(&p->builder, p->name, 0, who->revision);
+    p->calls = calls;
+    p->revision = who->revision;
+    p->file = who->file;
+    int result = profiler_query(p);
+    if (result)
+        p->calls = NULL;
+    else
+        kb_log(KINETO_LOG_INFO, "plug-in '%s' registered", p->name);
+    return result;
+}
+
+/* Sessions must end while plug-ins still work: before their destructors, and those of what they need. */
+static void exit_once(void)
+{
+    static uint32_t done;
+    uint32_t no = 0;
+    if (kb_cas_acqrel(&done, &no, 1u))
+        (void)atexit(kr_host_exit);
+}
+
+static int register_profiler(KinetoPlugin_RegistryHandle *who,
                              const KinetoPlugin_ProfilerInterface *calls)
 {
-    (void)registry;
-    if (!interface_is_whole(calls)) {
-        kb_log(KINETO_LOG_WARNING, "a plug-in was refused: its interface lacks functions");
-        return 1;
-    }
-    int result = 1;
+    static const KinetoPlugin_RegistryHandle program = {KR_REVISION_B, 0};
+    if (!interface_is_whole(calls))
+        return refuse("its interface lacks functions");
+    exit_once();
     if (!kr_lock_take(&kr_host_lock))
-        return 1;
-    kr_profiler *p = profiler_find(calls) ? NULL : profiler_find(NULL);
-    if (p) {
-        memset(p, 0, sizeof *p);
-        p->calls = calls;
-        result = profiler_query(p);
-        if (result)
-            p->calls = NULL;
-    } else {
-        kb_log(KINETO_LOG_WARNING, "a plug-in was refused: registered already, or too many");
-    }
+        return refuse("it registers from inside a call of the host");
+    int result = profiler_add(who ? who : &program, calls);
     kb_lock_drop(&kr_host_lock);
-    if (result == 0) {
-        kb_log(KINETO_LOG_INFO, "plug-in '%s' registered", p->name);
+    if (result == 0)
         kineto_rt_profilers_update();
-    }
     return result;
+}
+
+static int register_types(KinetoPlugin_RegistryHandle *who,
+                          KinetoPlugin_RegisterActivityTypes_Params *params)
+{
+    (void)who;
+    return kr_types_register(params);
+}
+
+void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who)
+{
+    kr_error[0] = 0; /* what is said from now on is about who registers here */
+    *registry = (KinetoPlugin_Registry){
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
+        .pRegistryHandle = who,
+        .registerProfiler = register_profiler,
+        .registerActivityTypes = register_types,
+        .pHostVersion = "ckineto " KINETO_VERSION};
 }
 
 const KinetoPlugin_Registry *kineto_plugin_registry(void)
 {
-    static KinetoPlugin_Registry registry = {
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, registerProfiler),
-        .registerProfiler = register_profiler};
+    static KinetoPlugin_RegistryHandle program;
+    static const KinetoPlugin_Registry registry = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
+        .pRegistryHandle = &program,
+        .registerProfiler = register_profiler,
+        .registerActivityTypes = register_types,
+        .pHostVersion = "ckineto " KINETO_VERSION};
     return &registry;
+}
+
+static void withdraw(kr_profiler *p)
+{
+    static uint64_t serial;
+    if (session_is_ours(p))
+        session_close(p);
+    kr_builder_free(&p->builder);
+    p->calls = NULL;
+    p->freed = ++serial;
 }
 
 int kineto_plugin_unregister(const KinetoPlugin_ProfilerInterface *calls)
 {
-    int result = 1;
     if (!kr_lock_take(&kr_host_lock))
         return 1;
     kr_profiler *p = calls ? profiler_find(calls) : NULL;
-    if (p) {
-        if (session_is_ours(p))
-            session_close(p);
-        kr_builder_free(&p->builder);
-        p->calls = NULL;
-        result = 0;
+    if (p)
+        withdraw(p);
+    kb_lock_drop(&kr_host_lock);
+    return p == NULL;
+}
+
+uint32_t kr_host_withdraw_file(uint32_t file)
+{
+    uint32_t count = 0;
+    if (!kr_lock_take(&kr_host_lock))
+        return UINT32_MAX;
+    for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++) {
+        if (!kr_profilers[i].calls || kr_profilers[i].file != file)
+            continue;
+        withdraw(&kr_profilers[i]);
+        count++;
     }
     kb_lock_drop(&kr_host_lock);
-    return result;
+    return count;
+}
+
+/* ---- looking --------------------------------------------------------------------------------- */
+
+static void describe(const kr_profiler *p, kineto_plugin_info *info)
+{
+    info->state = p->file ? KINETO_PLUGIN_LOADED : KINETO_PLUGIN_BUILT_IN;
+    info->type_count = p->type_count;
+    info->kinds = 0;
+    memcpy(info->types, p->types, p->type_count * sizeof *p->types);
+    for (uint32_t i = 0; i < p->type_count; i++)
+        if (kr_type_kind(p->indexes[i]) != 0xff)
+            info->kinds |= KINETO_KIND_BIT(kr_type_kind(p->indexes[i]));
+    snprintf(info->name, sizeof info->name, "%s", p->name);
+    snprintf(info->vendor, sizeof info->vendor, "%s", p->vendor);
+    snprintf(info->revision, sizeof info->revision, "%s",
+             p->revision == KR_REVISION_A ? "a" : p->revision == KR_REVISION_B ? "b" : "early");
+}
+
+bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file)
+{
+    bool found = false;
+    if (!kr_lock_take(&kr_host_lock))
+        return false;
+    for (uint32_t i = 0; i < KR_MAX_PROFILERS && !found; i++) {
+        if (!kr_profilers[i].calls || n-- > 0)
+            continue;
+        describe(&kr_profilers[i], info);
+        *file = kr_profilers[i].file;
+        found = true;
+    }
+    kb_lock_drop(&kr_host_lock);
+    return found;
+}
+
+bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *calls)
+{
+    if (!kr_lock_take(&kr_host_lock))
+        return false;
+    const kr_profiler *p = calls ? profiler_find(calls) : NULL;
+    bool in_session = p && session_is_ours(p);
+    kb_lock_drop(&kr_host_lock);
+    return in_session;
 }

@@ -3,39 +3,175 @@
 #define KR_HOST_H
 
 #include "record/encode.h"
+#include <ckineto/host.h>
 #include <ckineto/plugin.h>
 
-#define KR_MAX_TYPES   64u
-#define KR_MAX_PENDING 32u
-#define KR_LOOSE_WORDS (KF_MAX_RECORD_WORDS - 16u)
+#define KR_MAX_PROFILERS (KF_MAX_SOURCES - 1u)
+#define KR_MAX_TYPES     64u
+#define KR_MAX_SETS      64u
+#define KR_NAME_MAX      31u /* what hosts of this interface have always passed, without the NUL */
+#define KR_LOOSE_WORDS   (KF_MAX_RECORD_WORDS - 16u)
+#define KR_KEY_HINTS     16u
 
-/* The event that setLast… and addLast… are about: one per thread that uses them. */
+/* The published revisions of the interface that cannot be told apart at run time. */
+typedef enum kr_revision { KR_REVISION_B = 0, KR_REVISION_A = 1, KR_REVISION_EARLY = 2 } kr_revision;
+
+/* Whoever registers profilers: the program (file 0), or a library that the loader opened. */
+struct KinetoPlugin_RegistryHandle {
+    kr_revision revision;
+    uint32_t file; /* the loader's number of the library; 0: none */
+};
+/** Fill a registry that registers for `who`. Both must stay valid as long as the library is loaded. */
+void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who);
+
+/* ---- types.c: the plug-in's numbers of kinds -------------------------------------------------- */
+
+/* Index of a plug-in's number: 0..31 as they are, own kinds from 32 on. UINT32_MAX: none. */
+uint32_t kr_type_index(kr_revision revision, int32_t type);
+/** Kind of an index in this recording; 0xff: none. Own kinds are announced in the pool here. */
+uint8_t kr_type_kind(uint32_t index);
+/** 1 + row of kb_kind_aliases for the category, 0: the kind's own name. `vendor` may be "". */
+uint8_t kr_type_spelling(uint32_t index, const char *vendor);
+/** Implements registerActivityTypes. */
+int kr_types_register(KinetoPlugin_RegisterActivityTypes_Params *params);
+/** There is a pool now: what was announced before goes into its table. */
+void kr_types_adopted(void);
+
+/* ---- builder.c -------------------------------------------------------------------------------- */
+
+/* The event that setLast… and addLast… are about: one per builder and thread that uses them. */
 typedef struct kr_pending {
-    uint32_t tid; /* 0: none */
-    uint32_t kind, clock, name_id, flow_type, flow_id;
-    bool flow_start, dropped; /* dropped: refused, but setLast… may follow */
+    struct kr_pending *next; /* of the builder; never changes */
+    uint64_t owner;          /* pid:32|tid:32; 0: free for any thread */
+    bool filled, dropped;    /* dropped: refused, but setLast… may follow */
+    bool flow_start;
+    uint8_t kind, clock, spelling;
+    uint32_t name_id, flow_type, flow_id;
     int64_t start, end;
     uint64_t correlation_id, external_id;
     int32_t device, resource;
-    uint32_t loose_words;
+    uint32_t loose_words, loose_count;
+    uint32_t key_hints[KR_KEY_HINTS]; /* string id of the n-th key of the last event */
     uint64_t loose[KR_LOOSE_WORDS];
 } kr_pending;
+
+/* A set of counters: a site of the dictionary. */
+typedef struct kr_set {
+    uint32_t site; /* 0: free */
+    uint32_t series_count;
+    int32_t device;
+    uint32_t type_index;
+    uint64_t hash; /* of everything that was announced */
+} kr_set;
 
 struct KinetoPlugin_TraceBuilderHandle {
     uint32_t source; /* whose counters */
     uint32_t open;   /* calls are accepted */
     uint32_t live;   /* has delivered during the session */
-    uint64_t kinds;  /* enabled for this session */
-    kb_lock lock;    /* guards pending */
-    kr_pending *pending[KR_MAX_PENDING];
+    uint32_t late;   /* was called when the session was over */
+    const char *name;
+    kr_revision revision;
+    uint8_t kind_of[KR_MAX_TYPES];     /* by type index: 1 + kind if enabled, else 0 */
+    uint8_t known[KR_MAX_TYPES];       /* by type index: is a kind at all */
+    uint8_t spelling_of[KR_MAX_TYPES];
+    kr_pending *pending;
+    kb_lock lock; /* guards sets */
+    kr_set sets[KR_MAX_SETS];
     KinetoPlugin_TraceBuilder table;
 };
 typedef struct KinetoPlugin_TraceBuilderHandle kr_builder;
 
-void kr_builder_init(kr_builder *b, uint32_t source);
-void kr_builder_open(kr_builder *b, uint64_t kinds);
-/** Write what is pending; refuse calls from now on. */
-void kr_builder_close(kr_builder *b);
+void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision);
+void kr_builder_open(kr_builder *b);
+/** Refuse calls from now on, wait until none is under way, write what is pending. False: a call did
+ *  not come back; what its thread had pending is lost. */
+bool kr_builder_close(kr_builder *b);
+/** The calling thread ends: write what it has pending. */
+void kr_builder_thread_exit(kr_builder *b);
 void kr_builder_free(kr_builder *b);
 
+/* ---- inside.c: which threads are inside a plug-in or the builder ------------------------------- */
+
+/* 1: the kernel cannot order other threads for us, so they fence themselves. */
+extern uint32_t kr_inside_fences;
+/** Enter: the cursor to leave with, NULL if this thread cannot (a signal handler, no memory).
+ *  Branches rather than sums: a sum would wait for the one of the call before. */
+KB_INLINE kr_cursor *kr_inside_enter(void)
+{
+    kr_cursor *c = kr_me;
+    if (KINETO_UNLIKELY(c->busy | !c->in_use)) {
+        c = kr_cursor_slow();
+        if (!c)
+            return NULL;
+    }
+    if (KINETO_UNLIKELY(c->inside))
+        c->inside_more++;
+    else
+        kb_store_relaxed(&c->inside, (uint8_t)1);
+    if (KINETO_UNLIKELY(kb_load_relaxed(&kr_inside_fences)))
+        kb_fence_seqcst();
+    kb_signal_fence();
+    return c;
+}
+KB_INLINE void kr_inside_leave(kr_cursor *c)
+{
+    if (KINETO_UNLIKELY(c->inside_more))
+        c->inside_more--;
+    else
+        kb_store_release(&c->inside, (uint8_t)0);
+}
+void kr_inside_init(void); /* before anybody waits */
+/** Wait until no other thread is inside; false: one still is after a second. What was stored before
+ *  the call is seen by whoever enters after it. */
+bool kr_inside_wait(void);
+
+/* ---- listen.c: who gets correlation ids; under the host's lock ----------------------------------- */
+void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
+               uint32_t source);
+/** False: a thread did not come back from the profiler. */
+bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
+                 uint32_t source);
+
+/* ---- host.c ------------------------------------------------------------------------------------ */
+
+/** Withdraw all profilers of a library. Returns how many; UINT32_MAX: cannot, this thread is inside a
+ *  call of the host. */
+uint32_t kr_host_withdraw_file(uint32_t file);
+/** Describe the n-th profiler (state, name, vendor, kinds, types; not the path); *file receives its
+ *  library. False past the last. */
+bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file);
+/** Has it a session of this process now? */
+bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *profiler);
+/** Why the last call that failed did; may be "". Valid until the next call of the host. */
+const char *kr_host_last_error(void);
+
+/** Has this profiler a session of this process now (created and not yet destroyed)? */
+bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *calls);
+
+/** Are the functions there that every profiler must have? */
+static inline bool kr_interface_is_whole(const KinetoPlugin_ProfilerInterface *i)
+{
+    return i && KINETO_PLUGIN_HAS(i, KinetoPlugin_ProfilerInterface, profilerProcessEvents) &&
+           i->profilerCreate && i->profilerDestroy && i->profilerQuery && i->profilerStart &&
+           i->profilerStop && i->profilerProcessEvents;
+}
+
+/* ---- privateuse1.c ----------------------------------------------------------------------------- */
+
+/** Sessions have ended: a profiler that was registered meanwhile takes its predecessor's place. Cheap
+ *  if there is none. Called at the end of every update of profilers, without the host's lock. */
+void kr_privateuse1_settle(void);
+
+/* ---- attach.c ---------------------------------------------------------------------------------- */
+
+/** A line of the ledger for the windows that reach `ticks`; 0: for all. */
+void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+             const char *detail, uint64_t ticks);
+
+/* ---- loader.c ---------------------------------------------------------------------------------- */
+
+/** In a process that attached to a recorder: load what it named in CKINETO_PLUGINS. */
+void kr_loader_attached(void);
+/** Once per process: the directories of the environment and of the installation. */
+void kr_loader_prepare(void);
 #endif

@@ -58,20 +58,52 @@ uint32_t kr_site_register(kineto_site *site)
 #define KR_INTERN_BUCKET 8u
 static uint64_t kr_intern_slots[KR_INTERN_SLOTS];
 
+static uint64_t word_at(const char *data)
+{
+    uint64_t w;
+    memcpy(&w, data, sizeof w);
+    return w;
+}
+
+/* Up to eight bytes as a number: two overlapping halves. */
+static uint64_t few_bytes(const char *data, size_t bytes)
+{
+    uint32_t low = 0, high = 0;
+    if (bytes == 8)
+        return word_at(data);
+    if (bytes >= 4) {
+        memcpy(&low, data, 4);
+        memcpy(&high, data + bytes - 4, 4);
+    } else if (bytes) {
+        low = (uint8_t)data[0];
+        high = (uint32_t)(uint8_t)data[bytes / 2] << 8 | (uint8_t)data[bytes - 1];
+    }
+    return low | (uint64_t)high << 32;
+}
+
+static uint64_t hash_step(uint64_t hash, uint64_t word)
+{
+    hash = (hash ^ word) * UINT64_C(0xff51afd7ed558ccd);
+    return hash ^ hash >> 32;
+}
+
+static uint32_t hash_finish(uint64_t a, uint64_t b)
+{
+    return (uint32_t)(hash_step(hash_step(a, b), b >> 29) * UINT64_C(0xc4ceb9fe1a85ec53) >> 32);
+}
+
 static uint32_t hash_bytes(const char *data, size_t bytes)
 {
-    uint64_t h = UINT64_C(0x9e3779b97f4a7c15) ^ bytes;
-    for (; bytes >= 8; data += 8, bytes -= 8) {
-        uint64_t w;
-        memcpy(&w, data, 8);
-        h = (h ^ w) * UINT64_C(0xff51afd7ed558ccd);
-        h ^= h >> 32;
+    uint64_t a = UINT64_C(0x9e3779b97f4a7c15) ^ bytes, b = UINT64_C(0xd6e8feb86659fd93);
+    const char *end = data + bytes;
+    if (bytes < 16)
+        return hash_finish(a ^ few_bytes(data, bytes > 8 ? 8 : bytes),
+                           b ^ (bytes > 8 ? word_at(end - 8) : 0));
+    for (; end - data > 16; data += 16) { /* two sums, so that one does not wait for the other */
+        a = hash_step(a, word_at(data));
+        b = hash_step(b, word_at(data + 8));
     }
-    uint64_t tail = 0;
-    for (size_t i = 0; i < bytes; i++)
-        tail |= (uint64_t)(uint8_t)data[i] << (8 * i);
-    h = (h ^ tail) * UINT64_C(0xc4ceb9fe1a85ec53);
-    return (uint32_t)(h >> 32);
+    return hash_finish(hash_step(a, word_at(end - 16)), hash_step(b, word_at(end - 8)));
 }
 
 static bool entry_is(const kf_pool *pool, uint32_t id, const char *data, size_t bytes)
@@ -111,4 +143,14 @@ uint32_t kr_intern(const char *data, size_t bytes)
     if (!id)
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
     return id;
+}
+
+bool kr_string_is(uint32_t id, const char *s)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!id || !pool)
+        return false;
+    const uint64_t *entry = pool->dictionary + id;
+    uint32_t size = kf_entry_header_size(kb_load_acquire(entry));
+    return strncmp((const char *)(entry + 1), s, size) == 0 && s[size] == '\0';
 }

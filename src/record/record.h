@@ -15,6 +15,17 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
 KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err);
 /** Dictionary id of this process, attaching it if it was forked since. 0 if the table is full. */
 KINETO_API uint32_t kineto_rt_process(void);
+/** Announce a kind of a plug-in's own: in the pool if there is one, else for the one to come.
+ *  @return its kind, 0: no valid name, or the table is full. */
+KINETO_API uint32_t kineto_rt_own_kind(const char *name, uint32_t like, bool by_default);
+/** The table of this process' pool, or of the pool to come. */
+KINETO_API const kf_own_kind *kineto_rt_own_kinds(void);
+/** First session of a process: load the plug-ins of the environment and of the installation, once;
+ *  forward PrivateUse1. */
+KINETO_API void kineto_rt_plugins_prepare(void);
+/** Put a line into the ledger of what is recorded here; detail may be NULL. */
+KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+                               const char *detail);
 /** Windows changed: create and start, or stop, collect and destroy the registered profilers so that
  *  they match the gate. */
 KINETO_API void kineto_rt_profilers_update(void);

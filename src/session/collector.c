@@ -4,6 +4,8 @@
  */
 #include "session/session.h"
 
+#include "record/record.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -52,7 +54,7 @@ static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                   bool is_loss, const char *detail)
 {
-    kf_ledger_entry entry = {0, is_loss, count};
+    kf_ledger_entry entry = {0, is_loss, count, 0};
     uint32_t sizes[3] = {(uint32_t)strlen(source), (uint32_t)strlen(reason),
                          (uint32_t)strlen(detail)};
     kf_part parts[] = {{&entry, sizeof entry}, {&sizes[0], sizeof sizes[0]},
@@ -180,10 +182,14 @@ static void fill_control(ks_collector *c)
     kf_control *control = c->pool.control;
     const char *output = c->options.output_path;
     control->external = 1;
+    memcpy(control->own_kinds, kineto_rt_own_kinds(), sizeof control->own_kinds);
     control->collector_pid = kb_os_pid();
     control->collector_start_time = kb_os_start_time(control->collector_pid);
     control->full_policy = KF_FULL_DROP;
     snprintf(control->spool_path, sizeof control->spool_path, "%s", c->spool_path);
+    if (c->options.custom_config)
+        snprintf(control->custom_config, sizeof control->custom_config, "%s",
+                 c->options.custom_config);
     char *absolute = output[0] == '/' ? NULL : realpath(".", NULL);
     snprintf(control->output_path, sizeof control->output_path, "%s%s%s", absolute ? absolute : "",
              absolute ? "/" : "", output);

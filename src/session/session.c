@@ -20,6 +20,7 @@ struct kineto_session {
     uint64_t start_ticks;
     uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
+    char custom_config[KS_CONFIG_BYTES];
 };
 
 /* All sessions of this process; guarded by the lock, which a fork's child may break. */
@@ -349,6 +350,10 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
         out->buffer_bytes = KS_BUFFER_BYTES;
     if (out->retention > KINETO_RETAIN_NEWEST || out->threads > KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown retention or threads");
+    if (out->custom_config && strlen(out->custom_config) >= KS_CONFIG_BYTES)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "session options: custom_config has %zu bytes, at most %u are possible",
+                       strlen(out->custom_config), KS_CONFIG_BYTES - 1);
     return KINETO_OK;
 }
 
@@ -366,6 +371,9 @@ kineto_status kineto_session_prepare(const kineto_session_options *options, kine
     if (!s)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     s->options = read;
+    if (read.custom_config)
+        memcpy(s->custom_config, read.custom_config, strlen(read.custom_config));
+    s->options.custom_config = NULL; /* borrowed until now */
     s->slot = UINT32_MAX;
     s->pid = kb_os_pid();
     lock();
@@ -375,18 +383,20 @@ kineto_status kineto_session_prepare(const kineto_session_options *options, kine
         sessions = s;
     }
     unlock();
-    if (status)
+    if (status) {
         free(s);
-    else
-        *out = s;
-    return status;
+        return status;
+    }
+    kineto_rt_plugins_prepare();
+    *out = s;
+    return KINETO_OK;
 }
 
 /* Since when all of these kinds have been recorded without a break, now that they are to be. Ends
  * of asynchronous ranges are not recorded while nobody wants their kind. */
 static uint64_t complete_since(uint64_t kinds, const kf_control *control, uint64_t now)
 {
-    static uint64_t since[KINETO_KIND_COUNT];
+    static uint64_t since[KINETO_KIND_COUNT]; /* plug-ins' own kinds have no such ranges */
     uint64_t latest = 0, gate = kb_load_acquire(&control->gate);
     for (uint32_t kind = 0; kind < KINETO_KIND_COUNT; kind++) {
         if (!(kinds & KINETO_KIND_BIT(kind)))
@@ -396,6 +406,13 @@ static uint64_t complete_since(uint64_t kinds, const kf_control *control, uint64
         latest = KB_MAX(latest, since[kind]);
     }
     return latest;
+}
+
+/* What is said for plug-ins holds for those that are created from now on. */
+static void config_say(const kineto_session *s, kf_control *control)
+{
+    if (s->custom_config[0] || kf_held_kinds(control) == 0)
+        memcpy(control->custom_config, s->custom_config, sizeof s->custom_config);
 }
 
 kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
@@ -413,6 +430,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     s->start_ticks = snapshot_now(control);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
+    config_say(s, control);
     s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
@@ -454,6 +472,24 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     chunks_release(pool);
     unlock();
     return status;
+}
+
+kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *err)
+{
+    if (!s)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_toggle: session is NULL");
+    if (!recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+    kf_control *control = kineto_rt_pool()->control;
+    lock();
+    if (on) {
+        uint64_t now = kb_ticks(control->ticks_clock);
+        s->complete_from = KB_MAX(s->complete_from, complete_since(s->options.kinds, control, now));
+    }
+    kf_window_pause(control, s->slot, !on);
+    unlock();
+    kineto_rt_profilers_update();
+    return KINETO_OK;
 }
 
 kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kineto_error *err)

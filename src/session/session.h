@@ -12,6 +12,7 @@
 #define KS_PATH_BYTES       1024u
 #define KS_DICTIONARY_BYTES (4u << 20)
 #define KS_BUFFER_BYTES     (64u << 20)
+#define KS_CONFIG_BYTES     1024u
 
 /* ---- input.c: what was recorded, as the decoder takes it ---------------------------------------
  * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
@@ -91,6 +92,7 @@ typedef struct ks_collector_options {
     uint64_t keep_bytes; /* OLDEST and RING */
     ks_policy policy;
     const char *output_path; /* the spool lies beside it */
+    const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
 } ks_collector_options;
 
 typedef struct ks_collector_stats {

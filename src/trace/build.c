@@ -5,7 +5,9 @@
 
 static bool wanted(const kt_build_state *s, const kf_event *e)
 {
-    bool kind = e->kind < KINETO_KIND_COUNT && (s->options.kinds & KINETO_KIND_BIT(e->kind));
+    bool kind = KINETO_LIKELY(e->kind < KINETO_KIND_COUNT)
+                    ? (s->options.kinds & KINETO_KIND_BIT(e->kind)) != 0
+                    : kf_kind_wanted(s->own_kinds, s->options.kinds, e->kind);
     bool thread =
         !s->options.only_tid || e->form == KF_FORM_DEVICE || e->tid == s->options.only_tid;
     return kind && thread;
@@ -45,18 +47,42 @@ static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
     return true;
 }
 
-/* Devices report when things really began and ended: no cutting. */
-static bool place_device(kt_build_state *s, const kf_event *e, kt_row *row)
+#define DAY_NS (INT64_C(86400) * 1000000000)
+#define FAR_NS INT64_C(4000000000000000000) /* the years 1843 to 2096 */
+
+/* What is days away from the window is a wrong time, which must not stretch the whole trace. */
+static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
+{
+    int64_t low = KB_MAX(s->start_ns, -FAR_NS) - DAY_NS, high = KB_MIN(s->end_ns, FAR_NS) + DAY_NS;
+    if (KINETO_LIKELY(row->start_ns >= low && row->end_ns <= high))
+        return;
+    s->cut_time[source]++;
+    row->flags |= row->start_ns < low ? KINETO_ACTIVITY_OPEN_START : 0;
+    row->flags |= row->end_ns > high ? KINETO_ACTIVITY_OPEN_END : 0;
+    row->start_ns = KB_MIN(KB_MAX(row->start_ns, low), high);
+    row->end_ns = KB_MAX(KB_MIN(row->end_ns, high), row->start_ns);
+}
+
+/* Devices report when things really began and ended: no cutting at the window. `moment`: the start
+ * is all there is. */
+static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
 {
     if (!kt_build_ns(s, e->process, e->clock, e->start, &row->start_ns) ||
         !kt_build_ns(s, e->process, e->clock, e->end, &row->end_ns)) {
         s->no_clock++;
         return false;
     }
+    if (moment)
+        row->end_ns = row->start_ns;
     if (KB_MAX(row->start_ns, row->end_ns) < s->start_ns || row->start_ns > s->end_ns) {
         s->out_of_window[e->source]++;
         return false;
     }
+    if (KINETO_UNLIKELY(row->end_ns < row->start_ns)) {
+        s->bad_time[e->source]++;
+        row->end_ns = row->start_ns;
+    }
+    cut_far(s, e->source, row);
     return true;
 }
 
@@ -91,16 +117,15 @@ static bool flow_is_derived(const kf_event *e)
 static void append(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     row->name = name_of(s, e);
-    row->kind = e->kind;
     row->correlation_id = kt_build_id(s, e->correlation_id);
     row->external_id = kt_build_id(s, e->external_id);
     if (e->args.words || e->more_count)
         kt_build_put_args(s, e, &row->flags);
     kineto_row number = kt_append(s->b, row);
     if (row->correlation_id && row->form == KINETO_FORM_SLICE) {
-        if (kt_kind_is_launch(e->kind))
+        if (kt_kind_is_launch(row->kind))
             keep_correlated(s, &s->launches, row, number);
-        else if (kt_kind_is_device(e->kind) && flow_is_derived(e))
+        else if (kt_kind_is_device(row->kind) && flow_is_derived(e))
             keep_correlated(s, &s->launched, row, number);
     }
     if (!flow_is_derived(e))
@@ -136,6 +161,7 @@ static void on_host(kt_build_state *s, const kf_event *e)
         s->out_of_window[KF_SOURCE_API]++;
         return;
     }
+    kt_build_kind(s, e, &row);
     switch (e->form) {
     case KF_FORM_ASYNC:
         row.form = KINETO_FORM_ASYNC;
@@ -161,9 +187,9 @@ static void on_host(kt_build_state *s, const kf_event *e)
 }
 
 /* A source may report host activities as well; then device and resource are process and thread. */
-static bool is_host_activity(const kf_event *e)
+static bool is_host_activity(const kf_event *e, uint32_t kind)
 {
-    switch (e->kind) {
+    switch (kind) {
     case KINETO_KIND_CPU_OP:
     case KINETO_KIND_USER_ANNOTATION:
     case KINETO_KIND_EXTERNAL_CORRELATION:
@@ -194,19 +220,20 @@ static bool is_counter(uint32_t kind)
 static void on_device(kt_build_state *s, const kf_event *e)
 {
     kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
-    if (!place_device(s, e, &row))
-        return;
-    if (is_counter(e->kind)) {
+    kt_build_kind(s, e, &row);
+    if (is_counter(row.kind))
         row.form = KINETO_FORM_COUNTER;
-        row.end_ns = row.start_ns;
+    else if (row.kind == KINETO_KIND_CPU_INSTANT_EVENT)
+        row.form = KINETO_FORM_INSTANT;
+    if (!place_device(s, e, row.form != KINETO_FORM_SLICE, &row))
+        return;
+    if (row.form == KINETO_FORM_COUNTER) {
         row.track = counter_track(s, kt_build_device_row(s, e->source, e->device));
-    } else if (is_host_activity(e)) {
+    } else if (is_host_activity(e, row.kind)) {
         locate_reported(s, e);
         if (s->out_of_memory)
             return;
         row.track = kt_build_thread_track(s);
-        row.form = e->kind == KINETO_KIND_CPU_INSTANT_EVENT ? KINETO_FORM_INSTANT : row.form;
-        row.end_ns = row.form == KINETO_FORM_INSTANT ? row.start_ns : row.end_ns;
     } else {
         row.track = kt_build_stream_track(s, e->source, e->device, e->resource);
     }
@@ -300,6 +327,7 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     s->key_correlation = kt_string(s->b, kb_string("correlation"));
     s->key_external = kt_string(s->b, kb_string("External id"));
     kineto_status status = fit_clock(s, err);
+    kt_build_own_kinds(s);
     if (!status)
         status = read_entries(s, err);
     kf_input input = *s->input;

@@ -22,6 +22,9 @@ typedef struct kt_build_process {
 } kt_build_process;
 #define KT_NONE UINT32_MAX
 
+/* Vendors' spellings whose string id is remembered. */
+#define KT_BUILD_SPELLINGS 64
+
 /* A thread that was named or has events. */
 typedef struct kt_build_thread {
     uint32_t process, tid; /* process: index of kt_build_process */
@@ -80,6 +83,9 @@ typedef struct kt_build_state {
     KB_VEC(kt_device_clock) clocks;
     KB_VEC(kt_build_site) sites;
     kineto_string source_names[KF_MAX_SOURCES];
+    kf_own_kind own_kinds[KINETO_KIND_OWN_COUNT]; /* of the control page, as of the beginning */
+    uint32_t own_category[KINETO_KIND_OWN_COUNT]; /* string ids; 0: not met yet */
+    uint32_t spelling_category[KT_BUILD_SPELLINGS];
     uint32_t number_count; /* processes with ids so far */
     KB_VEC(kt_build_thread) threads;
     kb_map thread_of_key; /* process << 32 | tid → index */
@@ -92,10 +98,12 @@ typedef struct kt_build_state {
     kt_correlated_list launches, launched;
     KB_VEC(char) text;     /* JSON being put together */
     KB_VEC(uint32_t) keys; /* of the row being put together */
+    uint32_t args_source;  /* whose args these are */
     kb_arena arena;
     uint32_t key_correlation, key_external;
-    uint64_t out_of_window[KF_MAX_SOURCES], delivered;
-    uint64_t bad_json_args, bad_json_meta, long_args, no_clock, bad_entries;
+    uint64_t out_of_window[KF_MAX_SOURCES], bad_time[KF_MAX_SOURCES], cut_time[KF_MAX_SOURCES];
+    uint64_t bad_json[KF_MAX_SOURCES], delivered;
+    uint64_t bad_json_meta, long_args, no_clock, bad_entries;
 } kt_build_state;
 
 /* ---- build_rows.c: processes, threads, devices, tracks ---- */
@@ -120,6 +128,12 @@ uint64_t kt_build_id(kt_build_state *s, uint64_t id);
 kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source);
 /** Properties of all announced devices. */
 void kt_build_devices(kt_build_state *s);
+
+/* ---- build_kinds.c ---- */
+/** Take over the recording's table of plug-ins' own kinds. */
+void kt_build_own_kinds(kt_build_state *s);
+/** Kind and category of a row; an own kind becomes what it is like, and is told to the trace. */
+void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *row);
 
 /* ---- build_args.c ---- */
 void kt_build_put_args(kt_build_state *s, const kf_event *event, uint32_t *flags);

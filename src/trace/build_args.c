@@ -131,15 +131,14 @@ static bool seen(kt_build_state *s, uint32_t key)
 
 static void put_text(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
 {
-    const uint64_t *at = arg->value;
-    kineto_string text = kf_text(s->input, &at);
+    kineto_string text = arg->text;
     if (text.size > MAX_TEXT) {
         s->long_args++;
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
     } else if (arg->type == KINETO_ARG_JSON && kb_json_valid(text)) {
         kt_args_put_json(s->b, key, KINETO_ARG_JSON, text);
     } else {
-        s->bad_json_args += arg->type == KINETO_ARG_JSON;
+        s->bad_json[s->args_source] += arg->type == KINETO_ARG_JSON;
         kt_args_put_string(s->b, key, text);
     }
 }
@@ -259,6 +258,7 @@ static void put_loose_args(kt_build_state *s, const kf_event *e, uint32_t *flags
 void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
 {
     s->keys.count = 0;
+    s->args_source = e->source;
     if (e->args.words && e->args.site)
         put_site_args(s, &e->args, e->more_count > 0, flags);
     else if (e->args.words)
@@ -272,9 +272,7 @@ void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
 
 static void object_value(kt_build_state *s, const kf_arg *arg)
 {
-    const uint64_t *at = arg->value;
     char *out;
-    kineto_string text;
     switch (arg->type) {
     case KINETO_ARG_UINT:
         if ((out = room(s, 24)) != NULL)
@@ -289,10 +287,9 @@ static void object_value(kt_build_state *s, const kf_arg *arg)
         return;
     case KINETO_ARG_STRING:
     case KINETO_ARG_JSON:
-        text = kf_text(s->input, &at);
-        if (arg->type == KINETO_ARG_JSON && text.size <= MAX_TEXT && kb_json_valid(text))
-            text_raw(s, text);
-        else if (!text_quoted(s, text))
+        if (arg->type == KINETO_ARG_JSON && arg->text.size <= MAX_TEXT && kb_json_valid(arg->text))
+            text_raw(s, arg->text);
+        else if (!text_quoted(s, arg->text))
             text_raw(s, kb_string("null"));
         return;
     case KINETO_ARG_INTS:

@@ -19,6 +19,19 @@ static uint64_t counter(const kt_build_state *s, uint32_t source, uint32_t reaso
     return kb_load_relaxed(&s->control->counters[source][reason]);
 }
 
+/* Counted where it happened, and what came to light here. */
+static uint64_t total(const kt_build_state *s, uint32_t source, uint32_t reason)
+{
+    uint64_t count = counter(s, source, reason);
+    if (reason == KF_REASON_BAD_TIME)
+        count += s->bad_time[source];
+    if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
+        count += s->bad_json[source];
+    if (reason == KF_REASON_DELIVERED && source == KF_SOURCE_API)
+        count = s->delivered;
+    return count;
+}
+
 /* Requested events of which nothing more was heard: the program was killed, say. */
 static uint64_t still_open(const kt_build_state *s, uint32_t source)
 {
@@ -37,9 +50,7 @@ static void source_lines(kt_build_state *s, uint32_t source)
     kineto_string name = kt_build_source_name(s, source);
     bool requested = counter(s, source, KF_REASON_REQUESTED) != 0;
     for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++) {
-        uint64_t count = counter(s, source, reason);
-        if (source == KF_SOURCE_API && reason == KF_REASON_DELIVERED)
-            count = s->delivered;
+        uint64_t count = total(s, source, reason);
         if (count || (requested && reason == KF_REASON_DELIVERED))
             kt_ledger_add(s->b, name, kb_string(kf_reason_text(reason)), count,
                           kf_reason_is_drop(reason), kb_string(""));
@@ -51,6 +62,9 @@ static void source_lines(kt_build_state *s, uint32_t source)
     if (s->out_of_window[source])
         kt_ledger_add(s->b, name, kb_string("outside the window"), s->out_of_window[source], false,
                       kb_string(""));
+    if (s->cut_time[source])
+        kt_ledger_add(s->b, name, kb_string("days outside the window, cut"), s->cut_time[source],
+                      false, kb_string(""));
 }
 
 /* What was thrown away on purpose leaves gaps, and is counted in events elsewhere. */
@@ -72,7 +86,7 @@ static void decoder_lines(kt_build_state *s, const kf_decode_result *r)
     line(s, "recording", "ends without a begin", r->unmatched_ends, false);
     line(s, "recording", "flows and arguments without a range", r->unmatched_parts, false);
     line(s, "recording", "ranges without an end", r->open_ranges, false);
-    line(s, "recording", "arguments were not JSON, quoted", s->bad_json_args, false);
+    line(s, "recording", "arguments were not JSON, quoted", s->bad_json[KF_SOURCE_API], false);
     line(s, "recording", "metadata was not JSON, quoted", s->bad_json_meta, false);
     line(s, "recording", "arguments too long", s->long_args, false);
     line(s, "recording", "events of a device clock that was never compared", s->no_clock, true);

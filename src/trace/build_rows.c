@@ -422,6 +422,9 @@ static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
     if (size < sizeof e)
         return false;
     memcpy(&e, payload, sizeof e);
+    const kt_build_options *o = &s->options;
+    if (e.ticks && (e.ticks < o->start_ticks || (o->end_ticks && e.ticks > o->end_ticks)))
+        return true;
     size_t at = sizeof e;
     kineto_string source = kf_entry_text(payload, size, &at);
     kineto_string reason = kf_entry_text(payload, size, &at);

@@ -175,8 +175,7 @@ static kt_block *open_block(kt_builder *b)
     return b->open;
 }
 
-/* Index of a category in the trace's table; category 0 is the kind's own name. */
-static uint16_t category_index(kt_builder *b, uint32_t kind, uint32_t category)
+uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
 {
     uint32_t id = category ? category : b->kind_names[kind];
     kineto_trace *t = b->trace;
@@ -185,7 +184,7 @@ static uint16_t category_index(kt_builder *b, uint32_t kind, uint32_t category)
         return (uint16_t)*known;
     if (t->categories.count > UINT16_MAX - KINETO_KIND_COUNT && category) {
         b->lost_categories++;
-        return category_index(b, kind, 0);
+        return kt_category_index(b, kind, 0);
     }
     if (!kb_map_insert(&b->categories, id, t->categories.count, NULL) ||
         !kb_vec_push(&t->categories, id)) {
@@ -246,9 +245,12 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
         kind = KINETO_KIND_USER_ANNOTATION;
         b->unknown_kinds++;
     }
+    int64_t length;
     if (end < row->start_ns) {
         end = row->start_ns;
         b->negative_durations++;
+    } else if (__builtin_sub_overflow(end, row->start_ns, &length)) {
+        end = row->start_ns + INT64_MAX; /* lengths are numbers too */
     }
     block->args[i] = take_args(b, block, &flags);
     block->start_ns[i] = row->start_ns;
@@ -257,7 +259,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
     block->track[i] = row->track;
     block->kind[i] = (uint8_t)kind;
     block->form[i] = (uint8_t)row->form;
-    block->category[i] = category_index(b, kind, row->category);
+    block->category[i] = kt_category_index(b, kind, row->category);
     block->flags[i] = (uint16_t)flags;
     block->correlation_id[i] = row->correlation_id;
     block->external_id[i] = row->external_id;
@@ -318,6 +320,26 @@ void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value)
 void kt_snapshot(kt_builder *b, const kb_clock_snapshot *snapshot)
 {
     if (!kb_vec_push(&b->trace->snapshots, *snapshot))
+        fail(b, KINETO_E_MEMORY);
+}
+
+int kt_own_kind_find(const kt_builder *b, kineto_string category)
+{
+    const kineto_trace *t = b->trace;
+    for (size_t i = 0; i < t->own_kinds.count; i++)
+        if (kb_string_equal(kb_intern_get(&t->strings, t->own_kinds.data[i].category), category))
+            return (int)t->own_kinds.data[i].kind;
+    return -1;
+}
+
+void kt_own_kind(kt_builder *b, kineto_string category, uint32_t kind)
+{
+    bool known = kt_own_kind_find(b, category) >= 0;
+    if (known || !category.size || kind >= KINETO_KIND_COUNT ||
+        b->trace->own_kinds.count >= KT_MAX_OWN_KINDS)
+        return;
+    kt_own_kind_row row = {kt_string(b, category), kind};
+    if (!kb_vec_push(&b->trace->own_kinds, row))
         fail(b, KINETO_E_MEMORY);
 }
 

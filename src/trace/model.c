@@ -16,6 +16,7 @@ void kineto_trace_release(kineto_trace *t)
         kt_block_release(t->blocks.data[i]);
     kb_vec_free(&t->blocks);
     kb_vec_free(&t->categories);
+    kb_vec_free(&t->own_kinds);
     kb_vec_free(&t->processes);
     kb_vec_free(&t->tracks);
     kb_vec_free(&t->async_ids);
@@ -80,6 +81,14 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->b
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
 {
     return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);
+}
+
+uint32_t kt_own_kind_count(const kineto_trace *t) { return (uint32_t)t->own_kinds.count; }
+
+kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind)
+{
+    *kind = index < t->own_kinds.count ? t->own_kinds.data[index].kind : 0;
+    return text(t, index < t->own_kinds.count ? t->own_kinds.data[index].category : 0);
 }
 
 kineto_string kineto_trace_string(const kineto_trace *trace, uint32_t id)
@@ -147,6 +156,16 @@ kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track)
 {
     const kt_track_row *k = &t->tracks.data[track];
     return text_of(t, k->id, k->text);
+}
+
+bool kt_process_counts_device(const kineto_trace *t, uint32_t process)
+{
+    static const char start[] = "GPU ", end[] = " Counters";
+    kineto_string name = kt_process_text_of(t, process);
+    if (!name.data || name.size < sizeof start + sizeof end - 2)
+        return t->processes.data[process].is_device;
+    return memcmp(name.data, start, sizeof start - 1) == 0 &&
+           memcmp(name.data + name.size - (sizeof end - 1), end, sizeof end - 1) == 0;
 }
 
 /* ---- flows, ledger, header ------------------------------------------------------------------- */

@@ -37,6 +37,12 @@ typedef struct kt_meta_row {
     uint32_t key, value;
 } kt_meta_row;
 
+/* A category of a plug-in's own. They are looked for one by one: files may not have any number. */
+#define KT_MAX_OWN_KINDS 256u
+typedef struct kt_own_kind_row {
+    uint32_t category, kind;
+} kt_own_kind_row;
+
 /* One end of a flow as stated. */
 typedef struct kt_flow_end {
     uint32_t type;
@@ -80,6 +86,7 @@ struct kineto_trace {
     kb_intern strings;
     KB_VEC(kt_block *) blocks;
     KB_VEC(uint32_t) categories; /* string ids */
+    KB_VEC(kt_own_kind_row) own_kinds;
     KB_VEC(kt_process_row) processes;
     KB_VEC(kt_track_row) tracks;
     KB_VEC(kt_async_row) async_ids; /* by row */
@@ -153,10 +160,14 @@ void kt_block_release(kt_block *block);
 /* ---- builder.c ---- */
 /** Index of the track like this one, added if there is none. */
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
+/** Index of a category in the trace's table; category 0 is the kind's own name. */
+uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category);
 
 /* ---- rework.c: second thoughts of a reader ---- */
 /** Set a row's end, and whether that is only the last known moment. */
 void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end);
+/** Give a row another kind, with its name as the category. */
+void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind);
 /** Replace the table of tracks: `wanted` says by old index what each really is. Equal ones become
  *  one track. new_index (by old index) may be NULL. Further kt_track calls are not possible. */
 void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);

@@ -77,6 +77,7 @@ static kineto_status read_text(kt_reader *r, outline *o)
         status = kt_read_fail(r, scan.at, scan.problem);
     if (status == KINETO_OK && !kt_scan_end(&scan))
         status = kt_read_fail(r, scan.at, scan.problem);
+    kt_read_own_kinds(r, o->own);
     return status == KINETO_OK ? kt_read_events(r, o->events) : status;
 }
 
@@ -182,6 +183,7 @@ static void release(kt_reader *r)
     kb_vec_free(&r->pending);
     kb_vec_free(&r->ends);
     kb_vec_free(&r->late);
+    kb_vec_free(&r->host_counters);
 }
 
 /* The message gets the file's name in front. */

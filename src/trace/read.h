@@ -35,6 +35,7 @@ typedef struct kt_reader {
     KB_VEC(kt_pending) pending;
     KB_VEC(kt_flow_end) ends;
     KB_VEC(kt_late_flow) late;
+    KB_VEC(kineto_row) host_counters; /* that say they are; others are what their process is */
 
     bool has_window_end, has_window;
     int64_t window_start_ns, window_end_ns;
@@ -53,6 +54,8 @@ kineto_status kt_read_events(kt_reader *r, kineto_string array);
 /* ---- read_header.c ---- */
 /** One key of the header that is not traceEvents. */
 kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value);
+/** Own kinds, which the events refer to. */
+void kt_read_own_kinds(kt_reader *r, kineto_string own);
 /** Devices, tracks and processes as the header describes them. */
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own);
 

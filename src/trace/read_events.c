@@ -69,7 +69,11 @@ static kineto_status track_of(kt_reader *r, const event *e, kineto_track_type ty
     if (!track)
         return KINETO_OK;
     type = named && type == KINETO_TRACK_THREAD ? KINETO_TRACK_OTHER : type;
-    if (number_of(tid, &number))
+    if (type == KINETO_TRACK_COUNTER && !e->tid.size)
+        number = 0; /* counters belong to their process */
+    else if (!number_of(tid, &number))
+        number = INT64_MIN;
+    if (number != INT64_MIN)
         *track = kt_track(r->b, *process, type, number);
     else if (kt_json_is_string(tid))
         *track = text_track(r, *process, type, kt_read_string(r, tid));
@@ -152,6 +156,7 @@ static void classify(kt_reader *r, const event *e, kt_row *row)
 {
     kineto_string cat = text_of(r, or_empty(e->cat));
     int kind = kb_kind_parse(cat);
+    kind = kind < 0 ? kt_own_kind_find(r->b, cat) : kind;
     bool memory = row->form == KINETO_FORM_INSTANT && is(e->name, "\"[memory]\"");
     row->category = kt_string(r->b, cat);
     if (memory) {
@@ -198,6 +203,9 @@ static kineto_status add_row(kt_reader *r, const event *e, kineto_form form)
         kt_args_verbatim(r->b, e->args);
     classify(r, e, &row);
     r->last_row = kt_append(r->b, &row);
+    if (form == KINETO_FORM_COUNTER && row.kind == KINETO_KIND_COUNTER && row.category &&
+        !kb_vec_push(&r->host_counters, r->last_row))
+        return kb_fail(r->err, KINETO_E_MEMORY, "no memory to read a trace");
     r->last_track = row.track;
     r->last_start_ns = row.start_ns;
     r->last_open_end = row.flags & KINETO_ACTIVITY_OPEN_END;

@@ -193,6 +193,25 @@ done:
     free(new_index);
 }
 
+/* Counters without a category are a device's if they stand in its row. */
+static void settle_counters(kt_reader *r)
+{
+    const kineto_trace *t = r->b->trace;
+    size_t next = 0;
+    bool any = false;
+    for (size_t i = 0; i < t->tracks.count; i++)
+        any |= t->tracks.data[i].type == KINETO_TRACK_COUNTER;
+    if (!any)
+        return;
+    for (kineto_row row = 0; row < t->count; row++) {
+        if (next < r->host_counters.count && r->host_counters.data[next] == row)
+            next++;
+        else if (kt_form(t, row) == KINETO_FORM_COUNTER && kt_kind(t, row) == KINETO_KIND_COUNTER &&
+                 kt_process_counts_device(t, t->tracks.data[kt_row_track(t, row)].process))
+            kt_row_set_kind(r->b, row, KINETO_KIND_GPU_PM_COUNTER);
+    }
+}
+
 static void settle_rows(kt_reader *r, kineto_string own)
 {
     kineto_trace *t = r->b->trace;
@@ -214,6 +233,26 @@ static void settle_rows(kt_reader *r, kineto_string own)
     if (count)
         memcpy(t->processes.data, final, count * sizeof *final);
     free(final);
+    settle_counters(r);
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+void kt_read_own_kinds(kt_reader *r, kineto_string own)
+{
+    kineto_string kinds = kt_read_member(own, "kinds"), key, value;
+    kt_scan scan = kt_scan_of(kinds);
+    bool first = true;
+    if (!kinds.size || !kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        int kind = kt_json_is_string(value) ? kb_kind_parse(kt_json_inside(value)) : -1;
+        kineto_string quoted = {key.data - 1, key.size + 2};
+        if (kind >= 0)
+            kt_own_kind(r->b, kb_intern_get(&r->b->trace->strings, kt_read_string(r, quoted)),
+                        (uint32_t)kind);
+    }
 }
 
 /* ---- ledger, clock, window ------------------------------------------------------------------- */

@@ -11,10 +11,24 @@ void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end)
         end_ns = block->start_ns[i];
         b->negative_durations++;
     }
+    int64_t length;
+    if (__builtin_sub_overflow(end_ns, block->start_ns[i], &length))
+        end_ns = block->start_ns[i] + INT64_MAX;
     block->end_ns[i] = end_ns;
     block->flags[i] &= (uint16_t)~KINETO_ACTIVITY_OPEN_END;
     block->flags[i] |= open_end ? KINETO_ACTIVITY_OPEN_END : 0;
     block->max_end_ns = KB_MAX(block->max_end_ns, end_ns);
+}
+
+void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind)
+{
+    if (row >= b->trace->count || kind >= KINETO_KIND_COUNT)
+        return;
+    kt_block *block = b->trace->blocks.data[row / KT_BLOCK_ROWS];
+    uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
+    block->kind[i] = (uint8_t)kind;
+    block->category[i] = kt_category_index(b, kind, 0);
+    block->kinds |= KINETO_KIND_BIT(kind);
 }
 
 static void rename_tracks(kineto_trace *t, const uint32_t *new_index)

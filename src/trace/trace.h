@@ -30,7 +30,7 @@ typedef struct kt_block {
     uint16_t *category; /* index into the trace's category table */
     uint16_t *flags;    /* KINETO_ACTIVITY_… in the low byte, kt_args_form << 8 */
     uint64_t *correlation_id, *external_id;
-    uint64_t *args;     /* offset:40 | bytes:24 into the block's args heap */
+    uint64_t *args; /* offset:40 | bytes:24 into the block's args heap */
     uint8_t *args_heap;
     size_t args_bytes;
     int64_t min_start_ns, max_end_ns; /* zone map */
@@ -56,13 +56,14 @@ typedef struct kt_row {
 } kt_row;
 
 kineto_status kt_builder_create(kt_builder **out, kineto_error *err);
-void kt_builder_destroy(kt_builder *b); /* NULL fine; a finished builder holds nothing of the trace */
+/* NULL is fine; a finished builder holds nothing of the trace. */
+void kt_builder_destroy(kt_builder *b);
 
 /* Interned id of bytes; 0 is "". Out of memory sticks in the builder and shows at finish. */
 uint32_t kt_string(kt_builder *b, kineto_string s);
 
-/* Index of the process (device) with this identity, created on first use. `exec` tells images of one
- * pid apart and may be 0. */
+/* Index of the process (device) with this identity, created on first use. `exec` tells images of
+ * one pid apart and may be 0. */
 uint32_t kt_process(kt_builder *b, bool is_device, int64_t pid, uint64_t exec);
 /* Set properties; empty strings and negative ranks leave what is there. */
 void kt_process_set(kt_builder *b, uint32_t process, const kineto_process *properties);
@@ -99,6 +100,10 @@ void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, ui
 /* Later values of a key win. Value must be valid JSON; what is not is stored as a JSON string. */
 void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value);
 void kt_snapshot(kt_builder *b, const kb_clock_snapshot *snapshot);
+/* A category of a plug-in's own, and the neutral kind that its rows have. The first word counts. */
+void kt_own_kind(kt_builder *b, kineto_string category, uint32_t kind);
+/* Kind of such a category; -1 if it is none. */
+int kt_own_kind_find(const kt_builder *b, kineto_string category);
 void kt_window(kt_builder *b, int64_t start_ns, int64_t end_ns);
 
 /* Append what the device did for each user annotation: for every (annotation, device track) one
@@ -111,13 +116,13 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
 /* ---- from recorded chunks (build.c) ------------------------------------------------------------ */
 /* Which part of a recording becomes the trace. */
 typedef struct kt_build_options {
-    uint64_t kinds;                 /* mask */
+    uint64_t kinds;                  /* mask */
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
-    uint32_t only_tid;              /* 0: all */
-    uint32_t root_pid;              /* 0: all; else this process and those below it */
+    uint32_t only_tid;               /* 0: all */
+    uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
-    bool clip_open;                 /* ranges still open end at the window's end, flagged */
-    uint64_t complete_from;         /* ticks: of what was recorded before, parts may be gone */
+    bool clip_open;         /* ranges still open end at the window's end, flagged */
+    uint64_t complete_from; /* ticks: of what was recorded before, parts may be gone */
 } kt_build_options;
 
 /* Decode the chunks of `input` with the control page's clocks and counters into a trace. */
@@ -129,10 +134,13 @@ uint32_t kt_block_count(const kineto_trace *t);
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category);
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row);
+/* Categories of plug-ins' own, as stated by kt_own_kind; empty past the end. */
+uint32_t kt_own_kind_count(const kineto_trace *t);
+kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind);
 
 /* Args of a row as spans, without the iterator's conversions. */
 typedef struct kt_arg {
-    uint32_t key; /* string id; UINT32_MAX for verbatim args: see key_text */
+    uint32_t key;  /* string id; UINT32_MAX for verbatim args: see key_text */
     uint32_t type; /* kineto_arg_type */
     union {
         int64_t i;
@@ -175,6 +183,8 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 /* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);
+/* Does a process row hold counters of a device? It is one, or has a name like "GPU 0 Counters". */
+bool kt_process_counts_device(const kineto_trace *t, uint32_t process);
 
 /* Clock of the trace's recording, for readers of other sources; false if it had no snapshots. */
 bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit);

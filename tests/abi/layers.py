@@ -9,7 +9,7 @@ import sys
 
 ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "cli"]
 # Public headers that exist when only the recording library is there.
-RECORDING = {"base.h", "record.h", "plugin.h"}
+RECORDING = {"base.h", "record.h", "plugin.h", "host.h"}
 
 
 def includes(path):

@@ -8,7 +8,7 @@ import unittest
 
 from command import TARGET, CommandTest, main
 
-VERBS = ("record", "info", "doctor", "recover")
+VERBS = ("record", "info", "plugin", "doctor", "recover")
 
 
 class Help(CommandTest):

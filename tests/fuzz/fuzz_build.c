@@ -21,8 +21,12 @@ static kf_control *make_control(void)
                                               .boottime_ns = ns,
                                               .realtime_ns = INT64_C(1700000000000000000) + ns};
     }
-    if (c)
-        c->snapshot_count = 3;
+    if (!c)
+        return NULL;
+    c->snapshot_count = 3;
+    (void)kf_own_kind_add(c->own_kinds, kb_string("own_copy"), KINETO_KIND_GPU_MEMCPY, true);
+    (void)kf_own_kind_add(c->own_kinds, kb_string("own_counter"), KINETO_KIND_GPU_PM_COUNTER,
+                          false);
     return c;
 }
 
@@ -34,6 +38,8 @@ static void walk(const kineto_trace *t)
     for (kineto_row r = 0; r < kineto_trace_count(t); r++) {
         kineto_trace_get(t, r, &a);
         check(a.end_ns >= a.start_ns && a.track < kineto_trace_track_count(t));
+        check((uint64_t)a.end_ns - (uint64_t)a.start_ns <= INT64_MAX);
+        check(kineto_trace_self_ns(t, r) >= 0);
         check(a.kind < KINETO_KIND_COUNT);
         kineto_args_begin(t, r, &it);
         while (kineto_args_next(&it, &arg))

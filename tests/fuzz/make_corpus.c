@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #define T(n)             (KW_TICKS + (n))
-#define DICTIONARY_BYTES 1024u
+#define DICTIONARY_BYTES 2048u
 
 typedef struct seed {
     kw_recording w;
@@ -86,7 +86,8 @@ static void device(seed *s)
     kf_resource_entry r = {s->process, 1, 0, 7, 1, 0};
     kf_clock_entry clock = {s->process, 5};
     uint32_t key = kw_string(&s->w, "bytes"), name = kw_string(&s->w, "kernel");
-    uint64_t loose[] = {kf_loose_word(key, KINETO_ARG_UINT), 4096}, five = 5;
+    uint32_t clock_name = kw_string(&s->w, "t");
+    uint64_t loose[] = {kf_loose_word(key, KINETO_ARG_UINT, 0), 4096}, five = 5;
     kf_part props[] = {{&d, sizeof d}, {loose, sizeof loose}};
     kw_entry(&s->w, KF_ENTRY_SOURCE, &source, sizeof source, "opencl", NULL, NULL);
     kw_entry(&s->w, KF_ENTRY_DEVICE, &d, sizeof d, "dev", "label", NULL);
@@ -109,6 +110,19 @@ static void device(seed *s)
                        .flow_id = 9};
         kw_device_record(&s->w, &k, loose, i % 2 * 2);
     }
+    /* with texts of both ways, a spelling, a kind of its own, times that make no sense */
+    uint64_t texts[16];
+    uint32_t n = kw_loose_text(texts, key, KINETO_ARG_STRING, "a string");
+    n += kw_loose_text(texts + n, name, KINETO_ARG_JSON, "[1,null]");
+    n += kw_loose_text(texts + n, clock_name, KINETO_ARG_JSON, "");
+    texts[n++] = kf_loose_word(name, KINETO_ARG_STRING, 0);
+    texts[n++] = kf_text_word(5, key);
+    kw_device k = {.kind = KINETO_KIND_OWN_FIRST, .name = name, .source = 1, .spelling = 22};
+    kw_device_record(&s->w, &k, texts, n);
+    k.kind = KINETO_KIND_RUNTIME;
+    k.start = (uint64_t)KW_EPOCH;
+    k.end = (uint64_t)INT64_MIN;
+    kw_device_record(&s->w, &k, texts, n);
     for (uint64_t i = 0; i < 3; i++) {
         uint64_t sample[] = {T(i * 100 + 2), i * 10};
         kw_record(&s->w, KF_CLOCK_SAMPLE, 0, 5, T(i * 100), sample, 2);
@@ -120,7 +134,7 @@ static void counters(seed *s)
     const uint8_t types[] = {KINETO_ARG_INT, KINETO_ARG_DOUBLE};
     uint32_t site = kw_site(&s->w, "load", KINETO_KIND_COUNTER, types, 2);
     uint64_t values[] = {1, 2}, memory[] = {1, 2, 3, 4, 5};
-    kf_ledger_entry l = {0, 1, 3};
+    kf_ledger_entry l = {0, 1, 3, 0};
     kw_entry(&s->w, KF_ENTRY_PROCESS_NAME, &s->process, 4, "named", NULL, NULL);
     kw_entry(&s->w, KF_ENTRY_META, &s->process, 4, "key", "[1]", NULL);
     kw_entry(&s->w, KF_ENTRY_LEDGER, &l, sizeof l, "source", "reason", "detail");
@@ -128,6 +142,12 @@ static void counters(seed *s)
     kw_record(&s->w, KF_THREAD_NAME, 0, kw_string(&s->w, "worker"), T(1), NULL, 0);
     kw_record(&s->w, KF_COUNTER, 0, site, T(2), values, 2);
     kw_record(&s->w, KF_MEMORY, 0, 0, T(3), memory, 5);
+    kw_device d = {.kind = KINETO_KIND_GPU_PM_COUNTER, .name = site, .source = 1, .site = true};
+    kw_device_record(&s->w, &d, values, 2);
+    d.kind = KINETO_KIND_OWN_FIRST + 1;
+    d.clock = KINETO_PLUGIN_CLOCK_TICKS;
+    d.start = d.end = T(3);
+    kw_device_record(&s->w, &d, values, 2);
     kw_put(&s->w, kf_header(KF_PAD, 3, 0, 0));
     kw_put(&s->w, 0);
     kw_put(&s->w, 0);

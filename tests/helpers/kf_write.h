@@ -188,20 +188,34 @@ typedef struct kw_device {
     int32_t device, resource;
     uint32_t flow_type, flow_id;
     bool flow_start;
+    uint32_t spelling;
+    bool site; /* `name` is a site, and the args are its */
 } kw_device;
 
-static inline void kw_device_record(kw_recording *w, const kw_device *d, const uint64_t *loose,
+/* With loose args, or those of its site. */
+static inline void kw_device_record(kw_recording *w, const kw_device *d, const uint64_t *args,
                                     uint32_t count)
 {
-    uint64_t words[4] = {d->end, d->correlation,
-                         kf_pair((uint32_t)d->device, (uint32_t)d->resource),
-                         kf_device_word(d->flow_id, d->flow_type, d->flow_start, d->source)};
-    uint32_t aux = kf_device_aux(d->kind, d->clock, count ? KF_DEVICE_LOOSE : 0);
-    kw_put(w, kf_header(KF_DEVICE, 6 + count, aux, d->name));
+    uint64_t words[4] = {
+        d->end, d->correlation, kf_pair((uint32_t)d->device, (uint32_t)d->resource),
+        kf_device_word(d->flow_id, d->flow_type, d->flow_start, d->source, d->spelling)};
+    uint32_t props = d->site ? KF_DEVICE_SITE : count ? KF_DEVICE_LOOSE : 0;
+    kw_put(w, kf_header(KF_DEVICE, 6 + count, kf_device_aux(d->kind, d->clock, props), d->name));
     kw_put(w, d->start);
     for (int i = 0; i < 4; i++)
         kw_put(w, words[i]);
     for (uint32_t i = 0; i < count; i++)
-        kw_put(w, loose[i]);
+        kw_put(w, args[i]);
+}
+
+/* A loose STRING or JSON without a text word, of at most 64 bytes; returns words. */
+static inline uint32_t kw_loose_text(uint64_t *out, uint32_t key, kineto_arg_type type,
+                                     const char *text)
+{
+    size_t bytes = strlen(text);
+    out[0] = kf_loose_word(key, type, (uint32_t)bytes + 1);
+    memset(out + 1, 0, kb_align(bytes, 8));
+    memcpy(out + 1, text, bytes);
+    return (uint32_t)(1 + (bytes + 7) / 8);
 }
 #endif

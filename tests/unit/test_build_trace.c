@@ -390,9 +390,9 @@ static void devices_are_told_apart_by_source_and_carry_their_properties(void **s
     add_device(&f, 2, "cuda", 0, "H100");
     add_device(&f, 3, "opencl", 0, "PoCL \"x\""); /* the same source in a child */
     kf_device_entry d = {f.process, 1, 0, 0};
-    uint64_t props[8] = {kf_loose_word(kw_string(&f.w, "units"), KINETO_ARG_UINT), 16,
-                         kf_loose_word(kw_string(&f.w, "id"), KINETO_ARG_UINT), 99,
-                         kf_loose_word(kw_string(&f.w, "vendor"), KINETO_ARG_STRING)};
+    uint64_t props[8] = {kf_loose_word(kw_string(&f.w, "units"), KINETO_ARG_UINT, 0), 16,
+                         kf_loose_word(kw_string(&f.w, "id"), KINETO_ARG_UINT, 0), 99,
+                         kf_loose_word(kw_string(&f.w, "vendor"), KINETO_ARG_STRING, 0)};
     uint32_t n = 5 + kw_text(props + 5, "a\"b");
     kf_part parts[] = {{&d, sizeof d}, {props, n * 8}};
     kf_dictionary_add(&f.w.pool, KF_ENTRY_DEVICE_PROPS, parts, 2);
@@ -564,7 +564,7 @@ static void counters_and_the_collectors_findings_are_lines_of_the_ledger(void **
     fixture f = make(1);
     kf_control *c = f.w.pool.control;
     kf_source_entry s = {f.process, 2};
-    kf_ledger_entry l = {0, 1, 3};
+    kf_ledger_entry l = {0, 1, 3, 0};
     kw_entry(&f.w, KF_ENTRY_SOURCE, &s, sizeof s, "opencl", NULL, NULL);
     kw_entry(&f.w, KF_ENTRY_LEDGER, &l, sizeof l, "processes", "not attached", "32-bit program");
     c->counters[0][KF_REASON_NO_ROOM] = 11;

@@ -186,7 +186,7 @@ static void forms_are_written_and_ordered(void **state)
     assert_has(data, "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"n\"");
     assert_has(data, "\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":100,\"tid\":1,");
     assert_has(data, "\"args\":{\"Bytes\":-8}},\n");
-    assert_has(data, "{\"ph\":\"C\",\"name\":\"n\",\"pid\":100,\"tid\":0,");
+    assert_has(data, "{\"ph\":\"C\",\"name\":\"n\",\"pid\":100,\"ts\":");
     assert_has(data, "\"args\":{\"a\":0.5,\"b\":2}},\n");
     assert_has(data, "{\"ph\":\"b\",\"cat\":\"user_annotation\",\"name\":\"n\",\"id\":\"0x1f\",");
     assert_has(data, "{\"ph\":\"e\",\"cat\":\"user_annotation\",\"name\":\"n\",\"id\":\"0x1f\",");

@@ -421,7 +421,7 @@ static void every_kind_of_record_arrives(void **state)
     uint32_t name = kw_string(&f.w, "kernel <x>"), thread = kw_string(&f.w, "worker");
     uint32_t key = kw_string(&f.w, "bytes");
     uint64_t values[] = {3, 0}, memory[] = {0xabc, 64, 100, 200, kf_pair(1, 0)};
-    uint64_t sample[] = {T(9), 12345}, loose[] = {kf_loose_word(key, KINETO_ARG_UINT), 4096};
+    uint64_t sample[] = {T(9), 12345}, loose[] = {kf_loose_word(key, KINETO_ARG_UINT, 0), 4096};
     start(&f, 1, 0, T(0), 0);
     kw_record(&f.w, KF_INSTANT, 0, f.a, T(1), NULL, 0);
     kw_record(&f.w, KF_COUNTER, 0, counter, T(2), values, 2);
@@ -448,6 +448,80 @@ static void every_kind_of_record_arrives(void **state)
              "src=2 flow=2:9f bytes:2=4096\n",
              f.process);
     expect(&f.w, text);
+    kw_free(&f.w);
+}
+
+static void texts_of_loose_args_are_given_whichever_way_they_are_stored(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    uint32_t key = kw_string(&f.w, "k"), stored = kw_string(&f.w, "of the dictionary");
+    uint64_t loose[40];
+    uint32_t n = kw_loose_text(loose, key, KINETO_ARG_STRING, "eight by");
+    n += kw_loose_text(loose + n, key, KINETO_ARG_JSON, "[1,2,3,4]");
+    n += kw_loose_text(loose + n, key, KINETO_ARG_STRING, "");
+    loose[n++] = kf_loose_word(key, KINETO_ARG_STRING, 0);
+    n += kw_text(loose + n, "with a word");
+    loose[n++] = kf_loose_word(key, KINETO_ARG_JSON, 0);
+    loose[n++] = kf_text_word(17, stored);
+    loose[n++] = kf_loose_word(key, KINETO_ARG_INT, 0);
+    loose[n++] = 7;
+    static const char *const texts[] = {"eight by",    "[1,2,3,4]",         "",
+                                        "with a word", "of the dictionary", ""};
+    kf_args args = {loose, n, NULL};
+    kf_args_iterator it;
+    kf_arg arg;
+    kf_args_begin(&it, &args, &f.w.input);
+    for (size_t i = 0; i < KB_COUNT(texts); i++) {
+        assert_true(kf_args_next(&it, &arg));
+        assert_true(kb_string_equal(arg.text, kb_string(texts[i])));
+        assert_true(kb_string_equal(arg.name, kb_string("k")));
+    }
+    assert_int_equal(arg.value[0], 7);
+    assert_false(kf_args_next(&it, &arg));
+    args.word_count = 1; /* nothing behind the word: the walk ends */
+    kf_args_begin(&it, &args, &f.w.input);
+    assert_false(kf_args_next(&it, &arg));
+    kw_free(&f.w);
+}
+
+static kineto_status keep_event(void *context, const kf_event *e)
+{
+    *(kf_event *)context = *e;
+    return KINETO_OK;
+}
+
+static void a_device_event_may_be_of_a_site_of_an_own_kind_and_of_a_spelling(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    const uint8_t types[] = {KINETO_ARG_DOUBLE, KINETO_ARG_UINT};
+    uint64_t values[] = {0, 77};
+    kw_device d = {.kind = KINETO_KIND_OWN_FIRST + 31,
+                   .name = kw_site(&f.w, "power", KINETO_KIND_GPU_PM_COUNTER, types, 2),
+                   .source = 3,
+                   .start = 5,
+                   .end = 5,
+                   .spelling = (uint32_t)kb_kind_alias_count,
+                   .site = true};
+    start(&f, 1, 0, T(0), 0);
+    kw_device_record(&f.w, &d, values, 2);
+    kf_event e;
+    kf_visitor v = {.context = &e, .event = keep_event};
+    kf_decode_result r;
+    assert_int_equal(kf_decode(&f.w.input, &v, &r, NULL), KINETO_OK);
+    assert_int_equal(r.bad_records, 0);
+    assert_int_equal(e.form, KF_FORM_DEVICE);
+    assert_int_equal(e.kind, 63);
+    assert_int_equal(e.spelling, kb_kind_alias_count);
+    assert_int_equal(e.args.word_count, 2);
+    assert_true(kb_string_equal(e.name, kb_string("power")));
+    d.name = 12345678; /* no such site: the event stays, its args are gone */
+    kw_device_record(&f.w, &d, values, 2);
+    assert_int_equal(kf_decode(&f.w.input, &v, &r, NULL), KINETO_OK);
+    assert_int_equal(r.bad_records, 0);
+    assert_int_equal(e.flags, KF_EVENT_ARGS_LOST);
+    assert_null(e.args.words);
     kw_free(&f.w);
 }
 
@@ -567,22 +641,35 @@ static void malformed_records_end_their_segment_only(void **state)
         kf_text_word(UINT32_MAX, 0));
     BAD(false, 3, kf_header(KF_INSTANT, 3, KF_PROP_ARGS << 8, f.a), T(3), 5); /* it has none */
     BAD(false, 3, kf_header(KF_ASYNC_END, 3, KF_PROP_EXTERNAL << 8, f.a), T(3), 5);
-    BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(63, 0, 0), 0), 1, 2, 3, 4, 5); /* kind */
+    BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(25, 0, 0), 0), 1, 2, 3, 4, 5); /* kind */
+    BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(5, 0, 0), 0), 1, 2, 3, 4,
+        UINT64_C(0xff) << 56); /* spelling */
     BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(5, 0, 0), 0), 1, 2, 3, 4,
         UINT64_C(0xff) << 48); /* source */
     BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(5, 0, KF_DEVICE_EXTERNAL), 0), 1, 2, 3, 4,
         0);
     BAD(false, 7, kf_header(KF_DEVICE, 7, kf_device_aux(5, 0, 0), 0), 1, 2, 3, 4, 0, 9);
     BAD(false, 7, kf_header(KF_DEVICE, 7, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
-        kf_loose_word(1, KINETO_ARG_INT));
+        kf_loose_word(1, KINETO_ARG_INT, 0));
     BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
-        kf_loose_word(1, KINETO_ARG_INTS), UINT64_MAX);
+        kf_loose_word(1, KINETO_ARG_INTS, 0), UINT64_MAX);
     BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
-        kf_loose_word(1, KINETO_ARG_SHAPES), UINT64_MAX / 4);
+        kf_loose_word(1, KINETO_ARG_SHAPES, 0), UINT64_MAX / 4);
     BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
-        kf_loose_word(1, KINETO_ARG_STRINGS), UINT64_MAX);
+        kf_loose_word(1, KINETO_ARG_STRINGS, 0), UINT64_MAX);
     BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
-        kf_loose_word(1, 99), 0);
+        kf_loose_word(1, 99, 0), 0);
+    BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
+        kf_loose_word(1, KINETO_ARG_STRING, 10), 0); /* nine bytes */
+    BAD(false, 7, kf_header(KF_DEVICE, 7, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
+        kf_loose_word(1, KINETO_ARG_JSON, 0xffffff));
+    BAD(false, 8, kf_header(KF_DEVICE, 8, kf_device_aux(5, 0, KF_DEVICE_LOOSE), 0), 1, 2, 3, 4, 0,
+        kf_loose_word(1, KINETO_ARG_INT, 9), 0); /* only texts can do without a word */
+    BAD(false, 7, kf_header(KF_DEVICE, 7, kf_device_aux(13, 0, KF_DEVICE_SITE), f.a), 1, 2, 3, 4, 0,
+        9); /* its site has no args */
+    BAD(false, 6,
+        kf_header(KF_DEVICE, 6, kf_device_aux(13, 0, KF_DEVICE_SITE | KF_DEVICE_LOOSE), f.a), 1, 2,
+        3, 4, 0);
 #undef BAD
     kw_free(&f.w);
 }
@@ -753,6 +840,8 @@ int main(void)
         cmocka_unit_test(a_chunk_that_comes_twice_counts_once_and_the_longer_copy_wins),
         cmocka_unit_test(where_a_cursor_changes_chunks_makes_no_difference),
         cmocka_unit_test(every_kind_of_record_arrives),
+        cmocka_unit_test(texts_of_loose_args_are_given_whichever_way_they_are_stored),
+        cmocka_unit_test(a_device_event_may_be_of_a_site_of_an_own_kind_and_of_a_spelling),
         cmocka_unit_test(args_of_every_type_are_walked),
         cmocka_unit_test(async_ranges_pair_across_threads_first_in_first_out),
         cmocka_unit_test(flows_and_args_without_a_range_are_counted),

@@ -337,7 +337,7 @@ static void events_added_at_the_end_arrive_as_delivered(void **state)
         assert_text(p.label, "FAKE 3");
         assert_int_equal(p.sort_index, 77);
     }
-    assert_int_equal(ledger(t, "recording", "arguments were not JSON, quoted"), 6);
+    assert_int_equal(ledger(t, "old style", "metadata was not JSON, quoted"), 6);
     kineto_flow flow;
     assert_int_equal(kineto_trace_flow_count(t), 1);
     kineto_trace_flow(t, 0, &flow);
@@ -384,17 +384,17 @@ static void add_wrongly(const builder *b)
     assert_int_equal(b->addEvent(h, &e), 0);
     assert_int_not_equal(b->setLastEventFlow(h, &flow), 0);           /* 15 */
     assert_int_not_equal(b->addLastEventMetadata(h, "key", NULL), 0); /* 16 */
-    assert_int_not_equal(b->setLastEventFlow(h, NULL), 0);
-    assert_int_not_equal(b->setLastEventName(h, NULL), 0);
-    assert_int_not_equal(b->addLastEventMetadata(h, NULL, "1"), 0);
+    assert_int_not_equal(b->setLastEventFlow(h, NULL), 0);            /* 17 */
+    assert_int_not_equal(b->setLastEventName(h, NULL), 0);            /* 18 */
+    assert_int_not_equal(b->addLastEventMetadata(h, NULL, "1"), 0);   /* 19 */
     assert_int_not_equal(b->addEvent(NULL, &e), 0);
     assert_int_not_equal(b->emit(NULL, &activity), 0);
     assert_int_not_equal(b->addCounts(h, NULL), 0);
     assert_int_not_equal(b->registerClock(h, "c", NULL), 0);
-    assert_int_not_equal(b->addClockSample(h, 4, 0, 0, 0), 0);
-    assert_int_not_equal(b->addClockSample(h, 16, 0, 0, 0), 0);
-    assert_int_not_equal(b->addHeaderMetadata(h, NULL, "1"), 0);
-    assert_int_not_equal(b->addHeaderMetadata(h, "k", NULL), 0);
+    assert_int_not_equal(b->addClockSample(h, 4, 0, 0, 0), 0);   /* 20 */
+    assert_int_not_equal(b->addClockSample(h, 16, 0, 0, 0), 0);  /* 21 */
+    assert_int_not_equal(b->addHeaderMetadata(h, NULL, "1"), 0); /* 22 */
+    assert_int_not_equal(b->addHeaderMetadata(h, "k", NULL), 0); /* 23 */
     /* of a kind that it did not say it supports */
     e.eventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET;
     assert_int_not_equal(b->addEvent(h, &e), 0);
@@ -414,7 +414,7 @@ static void wrong_calls_are_refused_counted_and_harmless(void **state)
     kineto_trace *t = finish(s);
     verify(t);
     assert_int_equal(kineto_trace_count(t), 2); /* the one without a name, and the backward one */
-    assert_int_equal(ledger(t, "wrong", "invalid event from a plug-in"), 16);
+    assert_int_equal(ledger(t, "wrong", "invalid event from a plug-in"), 23);
     assert_int_equal(ledger(t, "wrong", "kind not enabled"), 1);
     assert_int_equal(ledger(t, "wrong", "delivered"), 2);
     kineto_activity a = find_only(t, "backwards");

@@ -149,7 +149,7 @@ static void rows_of_every_era_are_understood(void **state)
     assert_int_equal(a.track, get(t, 0).track);
     assert_int_equal(get(t, 3).kind, KINETO_KIND_MEMORY);
     assert_int_equal(track_of(t, 4).type, KINETO_TRACK_OTHER);
-    assert_int_equal(get(t, 5).kind, KINETO_KIND_COUNTER);
+    assert_int_equal(get(t, 5).kind, KINETO_KIND_GPU_PM_COUNTER);
     assert_int_equal(track_of(t, 5).type, KINETO_TRACK_COUNTER);
     kineto_flow f;
     assert_int_equal(kineto_trace_flow_count(t), 1);

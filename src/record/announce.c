@@ -1,0 +1,395 @@
+/* What plug-ins say that is not an event: devices and their queues, clocks, counters, the header. It
+ * goes into the dictionary; samples of clocks and counters are records. */
+#include "record/announce.h"
+
+typedef KinetoPlugin_TraceBuilderHandle handle;
+
+static int dictionary_put(const kr_builder *b, kf_entry_type type, const kf_part *parts,
+                          uint32_t count)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (pool && kf_dictionary_add(pool, type, parts, count))
+        return 0;
+    return kr_refuse(b, KF_REASON_DICTIONARY_FULL);
+}
+
+/* ---- devices --------------------------------------------------------------------------------- */
+
+static int device_info(kr_builder *b, const KinetoPlugin_ProfileDeviceInfo *info)
+{
+    if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileDeviceInfo, pLabel))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    kf_device_entry entry = {kineto_rt_process(), b->source, info->deviceId, info->sortIndex};
+    kineto_string name = kb_string(info->pName), label = kb_string(info->pLabel);
+    uint32_t name_size = (uint32_t)name.size, label_size = (uint32_t)label.size;
+    kf_part parts[] = {{&entry, sizeof entry},
+                       {&name_size, sizeof name_size},
+                       {name.data, name_size},
+                       {&label_size, sizeof label_size},
+                       {label.data, label_size}};
+    return dictionary_put(b, KF_ENTRY_DEVICE, parts, KB_COUNT(parts));
+}
+
+static int add_device_info(handle *b, const KinetoPlugin_ProfileDeviceInfo *info)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = device_info(b, info);
+    kr_inside_leave(c);
+    return result;
+}
+
+static int resource_info(kr_builder *b, const KinetoPlugin_ProfileResourceInfo *info)
+{
+    if (!info || !KINETO_PLUGIN_HAS(info, KinetoPlugin_ProfileResourceInfo, pName))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    kf_resource_entry entry = {kineto_rt_process(), b->source,          info->deviceId,
+                               info->resourceId,    info->displayOrder, 0};
+    kineto_string name = kb_string(info->pName);
+    uint32_t name_size = (uint32_t)name.size;
+    kf_part parts[] = {
+        {&entry, sizeof entry}, {&name_size, sizeof name_size}, {name.data, name_size}};
+    return dictionary_put(b, KF_ENTRY_RESOURCE, parts, KB_COUNT(parts));
+}
+
+static int add_resource_info(handle *b, const KinetoPlugin_ProfileResourceInfo *info)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = resource_info(b, info);
+    kr_inside_leave(c);
+    return result;
+}
+
+static int device_properties(kr_builder *b, int64_t device, const KinetoPlugin_Metadata *list,
+                             size_t count)
+{
+    if (!list && count)
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    kr_pending *p = kb_os_map(sizeof *p);
+    if (!p)
+        return 1;
+    for (size_t i = 0; i < count; i++)
+        (void)kr_loose_add(b, p, &list[i]);
+    kf_device_entry entry = {kineto_rt_process(), b->source, device, 0};
+    kf_part parts[] = {{&entry, sizeof entry}, {p->loose, p->loose_words * sizeof *p->loose}};
+    int result = dictionary_put(b, KF_ENTRY_DEVICE_PROPS, parts, KB_COUNT(parts));
+    kb_os_unmap(p, sizeof *p);
+    return result;
+}
+
+static int add_device_properties(handle *b, int64_t device, const KinetoPlugin_Metadata *list,
+                                 size_t count)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = device_properties(b, device, list, count);
+    kr_inside_leave(c);
+    return result;
+}
+
+/* ---- clocks ----------------------------------------------------------------------------------- */
+
+/* Numbers of this process: clocks are told apart by (process, number). A profiler that announces
+ * its clock in every session gets the same number; a fork's child has to say it again. */
+typedef struct kr_clock {
+    uint32_t source, process;
+    bool taken;
+    char name[47]; /* what tells them apart: its beginning */
+} kr_clock;
+
+/* Its number, KR_LAST_CLOCK + 1 when there is none left. */
+static uint32_t clock_find(const kr_clock *clocks, uint32_t source, const char *name)
+{
+    uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
+    while (n <= KR_LAST_CLOCK && clocks[n].taken &&
+           (clocks[n].source != source ||
+            strncmp(clocks[n].name, name, sizeof clocks[n].name - 1) != 0))
+        n++;
+    return n;
+}
+
+static int clock_announce(kr_builder *b, kr_clock *clock, uint32_t number, const char *name)
+{
+    kf_clock_entry entry = {kineto_rt_process(), number};
+    uint32_t size = (uint32_t)strlen(name);
+    kf_part parts[] = {{&entry, sizeof entry}, {&size, sizeof size}, {name, size}};
+    if (clock->taken && clock->process == entry.process)
+        return 0;
+    if (dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
+        return 1;
+    *clock = (kr_clock){.source = b->source, .process = entry.process, .taken = true};
+    memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
+    return 0;
+}
+
+static int clock_register(kr_builder *b, const char *name, int32_t *clock)
+{
+    static kr_clock clocks[KR_LAST_CLOCK + 1];
+    static kb_lock lock;
+    if (!clock || !kr_lock_take(&lock))
+        return 1;
+    const char *text = name ? name : "";
+    uint32_t number = clock_find(clocks, b->source, text);
+    int result = number > KR_LAST_CLOCK || clock_announce(b, &clocks[number], number, text);
+    if (!result)
+        *clock = (int32_t)number;
+    kb_lock_drop(&lock);
+    return result;
+}
+
+static int register_clock(handle *b, const char *name, int32_t *clock)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = clock_register(b, name, clock);
+    kr_inside_leave(c);
+    return result;
+}
+
+/* A record of the calling thread: words from 1 on. False: no room. */
+static bool record_write(const kr_builder *b, uint64_t header, uint32_t words,
+                         const uint64_t *payload)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return false;
+    c->source = b->source;
+    uint64_t *at = kr_room(c, words);
+    c->source = KF_SOURCE_API;
+    for (uint32_t i = 1; at && i < words; i++)
+        at[i] = payload[i - 1];
+    if (at)
+        kr_commit(c, at, header, words);
+    kr_leave(c);
+    return at != NULL;
+}
+
+static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint64_t before,
+                            uint64_t after)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    uint64_t payload[] = {before, after, (uint64_t)device_time};
+    int result;
+    if (clock < KINETO_PLUGIN_CLOCK_DEVICE || clock > KR_LAST_CLOCK)
+        result = kr_refuse(b, KF_REASON_BAD_EVENT);
+    else
+        result = !record_write(b, kf_header(KF_CLOCK_SAMPLE, 4, 0, (uint32_t)clock), 4, payload);
+    kr_inside_leave(c);
+    return result;
+}
+
+static uint64_t host_ticks(handle *b)
+{
+    (void)b;
+    return kb_ticks(kb_ticks_clock());
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+#define KR_SERIES_NAME 256u
+
+static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_text(uint64_t hash, const char *text)
+{
+    return hash_more(hash, text ? text : "", text ? strlen(text) + 1 : 1);
+}
+
+static uint64_t set_hash(const KinetoPlugin_CounterSet *set)
+{
+    int32_t numbers[] = {set->eventType, set->deviceId, set->valueType};
+    uint64_t hash = hash_more(UINT64_C(0xcbf29ce484222325), numbers, sizeof numbers);
+    hash = hash_text(hash, set->pName);
+    for (uint32_t i = 0; i < set->seriesCount; i++) {
+        hash = hash_text(hash, set->pSeriesNames[i]);
+        hash = hash_text(hash, set->pUnits ? set->pUnits[i] : NULL);
+    }
+    return hash;
+}
+
+static bool set_valid(const KinetoPlugin_CounterSet *set)
+{
+    bool whole = set && KINETO_PLUGIN_HAS(set, KinetoPlugin_CounterSet, pUnits) && set->pName &&
+                 set->pSeriesNames && set->seriesCount > 0 &&
+                 set->seriesCount <= KINETO_PLUGIN_MAX_SERIES &&
+                 set->valueType >= KINETO_PLUGIN_VALUE_INT &&
+                 set->valueType <= KINETO_PLUGIN_VALUE_DOUBLE;
+    for (uint32_t i = 0; whole && i < set->seriesCount; i++)
+        whole = set->pSeriesNames[i] != NULL;
+    return whole;
+}
+
+/* The unit stands in the name of the series: "power [W]". */
+static uint32_t series_name(char *out, const KinetoPlugin_CounterSet *set, uint32_t i)
+{
+    const char *unit = set->pUnits ? set->pUnits[i] : NULL;
+    int n = unit && *unit ? snprintf(out, KR_SERIES_NAME, "%s [%s]", set->pSeriesNames[i], unit)
+                          : snprintf(out, KR_SERIES_NAME, "%s", set->pSeriesNames[i]);
+    return KB_MIN((uint32_t)n, KR_SERIES_NAME - 1);
+}
+
+/* A site whose arguments are the series. 0: the dictionary is full (counted). */
+static uint32_t set_announce(kr_builder *b, const KinetoPlugin_CounterSet *set)
+{
+    const kf_pool *pool = kr_pool_get();
+    kf_site_entry entry = {KINETO_KIND_GPU_PM_COUNTER, 0, (uint8_t)set->seriesCount, 0};
+    uint8_t types[KINETO_PLUGIN_MAX_SERIES];
+    uint32_t sizes[KINETO_PLUGIN_MAX_SERIES + 1], n = 2;
+    char names[KINETO_PLUGIN_MAX_SERIES][KR_SERIES_NAME];
+    kf_part parts[2 * KINETO_PLUGIN_MAX_SERIES + 4] = {{&entry, sizeof entry},
+                                                       {types, set->seriesCount}};
+    sizes[0] = (uint32_t)strlen(set->pName);
+    parts[n++] = (kf_part){&sizes[0], sizeof sizes[0]};
+    parts[n++] = (kf_part){set->pName, sizes[0]};
+    for (uint32_t i = 0; i < set->seriesCount; i++) {
+        types[i] = (uint8_t)set->valueType;
+        sizes[i + 1] = series_name(names[i], set, i);
+        parts[n++] = (kf_part){&sizes[i + 1], sizeof sizes[0]};
+        parts[n++] = (kf_part){names[i], sizes[i + 1]};
+    }
+    uint32_t site = pool ? kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n) : 0;
+    if (!site)
+        (void)kr_refuse(b, KF_REASON_DICTIONARY_FULL);
+    return site;
+}
+
+/* Slot of a set that is known, or a free one. KR_MAX_SETS: none. */
+static uint32_t set_slot(const kr_builder *b, uint64_t hash)
+{
+    uint32_t i = 0;
+    while (i < KR_MAX_SETS && b->sets[i].site && b->sets[i].hash != hash)
+        i++;
+    return i;
+}
+
+static int counters_register(kr_builder *b, const KinetoPlugin_CounterSet *set, int32_t *number)
+{
+    if (!number || !set_valid(set))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    uint32_t index = kr_type_index(b->revision, set->eventType);
+    if (kr_builder_kind(b, index) == 0xff || !kr_lock_take(&b->lock))
+        return 1;
+    uint64_t hash = set_hash(set);
+    uint32_t slot = set_slot(b, hash);
+    bool known = slot < KR_MAX_SETS && b->sets[slot].site;
+    uint32_t site = known || slot == KR_MAX_SETS ? 0 : set_announce(b, set);
+    if (site) {
+        b->sets[slot] = (kr_set){.series_count = set->seriesCount,
+                                 .device = set->deviceId,
+                                 .type_index = index,
+                                 .hash = hash};
+        kb_store_release(&b->sets[slot].site, site); /* samplers read without the lock */
+    }
+    kb_lock_drop(&b->lock);
+    if (!site && !known)
+        return slot == KR_MAX_SETS ? kr_refuse(b, KF_REASON_DICTIONARY_FULL) : 1;
+    *number = (int32_t)slot;
+    return 0;
+}
+
+static int register_counters(handle *b, const KinetoPlugin_CounterSet *set, int32_t *number)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = counters_register(b, set, number);
+    kr_inside_leave(c);
+    return result;
+}
+
+static int samples_write(const kr_builder *b, const kr_set *set,
+                         const KinetoPlugin_CounterSamples *s, uint8_t kind)
+{
+    uint32_t series = set->series_count, words = 6 + series;
+    uint32_t aux = kf_device_aux(kind, (uint32_t)s->clock, KF_DEVICE_SITE);
+    uint64_t payload[5 + KINETO_PLUGIN_MAX_SERIES], header = kf_header(KF_DEVICE, words, aux, set->site);
+    const uint64_t *values = s->pValues;
+    size_t written = 0;
+    payload[2] = 0;
+    payload[3] = kf_pair((uint32_t)set->device, 0);
+    payload[4] = kf_device_word(0, 0, false, b->source, b->spelling_of[set->type_index]);
+    for (size_t i = 0; i < s->count; i++, values += series) {
+        payload[0] = payload[1] = (uint64_t)s->pTimes[i];
+        memcpy(payload + 5, values, series * sizeof *values);
+        written += record_write(b, header, words, payload);
+    }
+    if (written)
+        kr_count(b->source, KF_REASON_DELIVERED, written);
+    return written != s->count;
+}
+
+static int counter_samples(kr_builder *b, const KinetoPlugin_CounterSamples *s)
+{
+    if (!s || !KINETO_PLUGIN_HAS(s, KinetoPlugin_CounterSamples, pValues) || s->set < 0 ||
+        (uint32_t)s->set >= KR_MAX_SETS || s->clock < 0 || s->clock > KR_LAST_CLOCK ||
+        (s->count && (!s->pTimes || !s->pValues)))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    const kr_set *set = &b->sets[s->set];
+    if (!kb_load_acquire(&set->site))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    uint8_t kind = kr_builder_kind(b, set->type_index);
+    return kind == 0xff ? 1 : samples_write(b, set, s, kind);
+}
+
+static int add_counter_samples(handle *b, const KinetoPlugin_CounterSamples *s)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);
+    if (!c)
+        return 1;
+    int result = counter_samples(b, s);
+    kb_store_relaxed(&b->live, 1u);
+    kr_inside_leave(c);
+    return result;
+}
+
+/* ---- ledger and header ----------------------------------------------------------------------- */
+
+static int add_counts(handle *b, const KinetoPlugin_Counts *counts)
+{
+    if (!b || !counts || !KINETO_PLUGIN_HAS(counts, KinetoPlugin_Counts, dropped))
+        return 1;
+    /* Accepted at any time: a late count is better than a wrong ledger. */
+    if (counts->requested)
+        kr_count(b->source, KF_REASON_REQUESTED, counts->requested);
+    if (counts->dropped)
+        kr_count(b->source, KF_REASON_SOURCE_DROPPED, counts->dropped);
+    return 0;
+}
+
+static int add_header_metadata(handle *b, const char *key, const char *value)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = key && value ? kineto_metadata_add(key, value) != KINETO_OK
+                              : kr_refuse(b, KF_REASON_BAD_EVENT);
+    kr_inside_leave(c);
+    return result;
+}
+
+void kr_announce_init(KinetoPlugin_TraceBuilder *table)
+{
+    table->addDeviceInfo = add_device_info;
+    table->addResourceInfo = add_resource_info;
+    table->addDeviceProperties = add_device_properties;
+    table->registerClock = register_clock;
+    table->addClockSample = add_clock_sample;
+    table->hostTicks = host_ticks;
+    table->addCounts = add_counts;
+    table->addHeaderMetadata = add_header_metadata;
+    table->registerCounters = register_counters;
+    table->addCounterSamples = add_counter_samples;
+}

@@ -1,0 +1,227 @@
+/* Correlation ids, passed on to the plug-ins that listen.
+ *
+ * Pushing takes no lock: it reads the list of listeners that is valid now, marked as inside (see
+ * inside.c). A list is never changed; another one takes its place, and the old one is used again when
+ * nobody is inside any more. A pop goes to those listeners that were there at the push. */
+#include "record/host.h"
+
+#define KR_LISTS 4u /* more than two, so that a thread that never comes back does no harm */
+
+/* One function to call: of one stack, push or pop. */
+typedef struct kr_ear {
+    union {
+        int (*push)(KinetoPlugin_ProfilerPushCorrelationId_Params *);
+        int (*push_user)(KinetoPlugin_ProfilerPushUserCorrelationId_Params *);
+        int (*pop)(KinetoPlugin_ProfilerPopCorrelationId_Params *);
+        int (*pop_user)(KinetoPlugin_ProfilerPopUserCorrelationId_Params *);
+    };
+    KinetoPlugin_ProfilerHandle *handle;
+    uint32_t since; /* generation of the first list that its plug-in was in */
+    uint32_t source;
+} kr_ear;
+
+typedef struct kr_ears {
+    uint32_t count;
+    kr_ear list[KR_MAX_PROFILERS];
+} kr_ears;
+
+typedef struct kr_listener {
+    const KinetoPlugin_ProfilerInterface *calls;
+    KinetoPlugin_ProfilerHandle *handle;
+    uint32_t since, source;
+} kr_listener;
+
+typedef struct kr_listeners {
+    uint32_t generation, epoch, pid, count;
+    kr_ears push[2], pop[2]; /* by stack */
+    kr_listener list[KR_MAX_PROFILERS];
+} kr_listeners;
+
+static kr_listeners kr_lists[KR_LISTS];
+static kr_listeners *kr_listening; /* NULL: nobody listens */
+static uint32_t kr_generation, kr_epoch;
+
+/* ---- push and pop ---------------------------------------------------------------------------- */
+
+#define SIZE_OF(Params) KINETO_PLUGIN_SIZE(KinetoPlugin_Profiler##Params, pProfilerHandle)
+
+KB_INLINE int ear_push(const kr_ear *ear, uint32_t stack, uint64_t id)
+{
+    if (stack == KINETO_CORRELATION) {
+        KinetoPlugin_ProfilerPushCorrelationId_Params p = {SIZE_OF(PushCorrelationId_Params), id,
+                                                           ear->handle};
+        return ear->push(&p);
+    }
+    KinetoPlugin_ProfilerPushUserCorrelationId_Params p = {SIZE_OF(PushUserCorrelationId_Params),
+                                                           id, ear->handle};
+    return ear->push_user(&p);
+}
+
+KB_INLINE int ear_pop(const kr_ear *ear, uint32_t stack)
+{
+    if (stack == KINETO_CORRELATION) {
+        KinetoPlugin_ProfilerPopCorrelationId_Params p = {SIZE_OF(PopCorrelationId_Params),
+                                                          ear->handle};
+        return ear->pop(&p);
+    }
+    KinetoPlugin_ProfilerPopUserCorrelationId_Params p = {SIZE_OF(PopUserCorrelationId_Params),
+                                                          ear->handle};
+    return ear->pop_user(&p);
+}
+
+/* What was pushed when other listeners were there, and nobody since, means nothing any more. */
+KB_INLINE void epoch_enter(kr_cursor *c, const kr_listeners *l)
+{
+    if (KINETO_LIKELY(c->pushed_epoch == l->epoch))
+        return;
+    c->pushed_epoch = l->epoch;
+    c->pushed_depth[0] = c->pushed_depth[1] = 0;
+}
+
+KB_INLINE void push(kr_cursor *c, const kr_listeners *l, uint32_t stack, uint64_t id)
+{
+    epoch_enter(c, l);
+    uint32_t depth = c->pushed_depth[stack];
+    if (KINETO_LIKELY(depth < UINT16_MAX))
+        c->pushed_depth[stack] = (uint16_t)(depth + 1);
+    if (KINETO_UNLIKELY(depth >= KR_PUSH_DEPTH))
+        return;
+    c->pushed_at[stack][depth] = l->generation;
+    const kr_ears *ears = &l->push[stack];
+    for (uint32_t i = 0; i < ears->count; i++)
+        if (KINETO_UNLIKELY(ear_push(&ears->list[i], stack, id)))
+            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+}
+
+KB_INLINE void pop(kr_cursor *c, const kr_listeners *l, uint32_t stack)
+{
+    epoch_enter(c, l);
+    uint32_t depth = c->pushed_depth[stack];
+    if (KINETO_UNLIKELY(depth-- == 0))
+        return;
+    c->pushed_depth[stack] = (uint16_t)depth;
+    if (KINETO_UNLIKELY(depth >= KR_PUSH_DEPTH))
+        return;
+    uint32_t pushed_at = c->pushed_at[stack][depth];
+    const kr_ears *ears = &l->pop[stack];
+    for (uint32_t i = 0; i < ears->count; i++)
+        if (ears->list[i].since <= pushed_at && KINETO_UNLIKELY(ear_pop(&ears->list[i], stack)))
+            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+}
+
+/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. A fork's child
+ * has no sessions of its own until it makes some. */
+KB_INLINE const kr_listeners *list_enter(kr_cursor **c)
+{
+    if (KINETO_LIKELY(!kb_load_relaxed(&kr_listening)))
+        return NULL;
+    *c = kr_inside_enter();
+    if (!*c)
+        return NULL;
+    const kr_listeners *l = kb_load_acquire(&kr_listening);
+    if (KINETO_LIKELY(l && l->pid == (*c)->pid))
+        return l;
+    kr_inside_leave(*c);
+    return NULL;
+}
+
+void kineto_record_push_id(uint32_t stack, uint64_t id)
+{
+    kr_cursor *c;
+    const kr_listeners *l = list_enter(&c);
+    if (!l)
+        return;
+    if (KINETO_LIKELY(stack == KINETO_CORRELATION))
+        push(c, l, KINETO_CORRELATION, id);
+    else
+        push(c, l, KINETO_CORRELATION_USER, id);
+    kr_inside_leave(c);
+}
+
+void kineto_record_pop_id(uint32_t stack)
+{
+    kr_cursor *c;
+    const kr_listeners *l = list_enter(&c);
+    if (!l)
+        return;
+    if (KINETO_LIKELY(stack == KINETO_CORRELATION))
+        pop(c, l, KINETO_CORRELATION);
+    else
+        pop(c, l, KINETO_CORRELATION_USER);
+    kr_inside_leave(c);
+}
+
+/* ---- who listens: under the host's lock ------------------------------------------------------ */
+
+static bool can_listen(const KinetoPlugin_ProfilerInterface *i)
+{
+    return i->profilerPushCorrelationId || i->profilerPopCorrelationId ||
+           i->profilerPushUserCorrelationId || i->profilerPopUserCorrelationId;
+}
+
+static kr_ear *ear_add(kr_ears *ears, const kr_listener *l)
+{
+    kr_ear *ear = &ears->list[ears->count++];
+    *ear = (kr_ear){.handle = l->handle, .since = l->since, .source = l->source};
+    return ear;
+}
+
+static void ears_add(kr_listeners *next, const kr_listener *l)
+{
+    const KinetoPlugin_ProfilerInterface *calls = l->calls;
+    if (calls->profilerPushCorrelationId)
+        ear_add(&next->push[0], l)->push = calls->profilerPushCorrelationId;
+    if (calls->profilerPushUserCorrelationId)
+        ear_add(&next->push[1], l)->push_user = calls->profilerPushUserCorrelationId;
+    if (calls->profilerPopCorrelationId)
+        ear_add(&next->pop[0], l)->pop = calls->profilerPopCorrelationId;
+    if (calls->profilerPopUserCorrelationId)
+        ear_add(&next->pop[1], l)->pop_user = calls->profilerPopUserCorrelationId;
+}
+
+static void publish(kr_listeners *next)
+{
+    for (uint32_t stack = 0; stack < 2; stack++)
+        next->push[stack].count = next->pop[stack].count = 0;
+    for (uint32_t i = 0; i < next->count; i++)
+        ears_add(next, &next->list[i]);
+    next->generation = ++kr_generation;
+    next->epoch = kr_epoch;
+    next->pid = kb_os_pid();
+    if (next->count == 0)
+        kr_epoch++;
+    kb_store_release(&kr_listening, next->count ? next : NULL);
+}
+
+/* The list that follows: the one of now without `handle`. */
+static kr_listeners *next_list(const KinetoPlugin_ProfilerHandle *handle, uint32_t source)
+{
+    const kr_listeners *now = kr_listening;
+    kr_listeners *next = &kr_lists[(kr_generation + 1) % KR_LISTS];
+    next->count = 0;
+    for (uint32_t i = 0; now && now->pid == kb_os_pid() && i < now->count; i++)
+        if (now->list[i].handle != handle || now->list[i].source != source)
+            next->list[next->count++] = now->list[i];
+    return next;
+}
+
+void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
+               uint32_t source)
+{
+    if (!can_listen(calls))
+        return;
+    kr_inside_init();
+    kr_listeners *next = next_list(handle, source);
+    next->list[next->count++] = (kr_listener){calls, handle, kr_generation + 1, source};
+    publish(next);
+    (void)kr_inside_wait();
+}
+
+bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
+                 uint32_t source)
+{
+    if (!can_listen(calls))
+        return true;
+    publish(next_list(handle, source));
+    return kr_inside_wait();
+}

@@ -1,0 +1,626 @@
+/* Loading plug-ins: libraries that enter this process, and what became of each.
+ *
+ * The lock guards the table and nothing else: no library is opened or closed, no function of a
+ * plug-in or of the host is called under it, because constructors may load, register and record. */
+#include "record/host.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <limits.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define KR_MAX_FILES 64u
+/* Beside the states of kineto_plugin_state: being opened or closed, by one thread of busy_pid. */
+#define KR_FILE_BUSY  100u
+#define KR_RT_LIBRARY "libckineto-rt.so"
+#define KR_INSTALLED  "ckineto/plugins"
+
+/* A library or directory that was named, by the last time it was. Its number is index + 1. */
+typedef struct kr_file {
+    uint32_t state;
+    uint32_t busy_pid;
+    uint64_t order; /* of loading; 0: free */
+    dev_t device;
+    ino_t inode;
+    void *library;
+    bool pinned; /* registered by itself while it was opened: never closed */
+    char path[sizeof((kineto_plugin_info *)0)->path];
+    char reason[sizeof((kineto_plugin_info *)0)->reason];
+    KinetoPlugin_RegistryHandle who;
+    KinetoPlugin_Registry registry;
+} kr_file;
+
+static kr_file kr_files[KR_MAX_FILES];
+static uint64_t kr_file_orders;
+static kb_lock kr_files_lock;
+static uint32_t kr_prepared; /* the environment's plug-ins are loaded, or not to be */
+
+static const struct {
+    const char *name;
+    kr_revision revision;
+} kr_revisions[] = {{"b", KR_REVISION_B}, {"a", KR_REVISION_A}, {"early", KR_REVISION_EARLY}};
+
+/* A signal handler that interrupts its own thread here goes on without the lock. */
+static bool files_lock(void) { return kr_lock_take(&kr_files_lock); }
+static void files_unlock(bool taken)
+{
+    if (taken)
+        kb_lock_drop(&kr_files_lock);
+}
+
+static uint32_t file_number(const kr_file *f) { return (uint32_t)(f - kr_files) + 1; }
+
+static const char *revision_name(kr_revision revision)
+{
+    for (size_t i = 0; i < KB_COUNT(kr_revisions); i++)
+        if (kr_revisions[i].revision == revision)
+            return kr_revisions[i].name;
+    return "";
+}
+
+/* ---- the table: all of these under the lock --------------------------------------------------- */
+
+/* Who was at it when this process was forked is not here. */
+static bool is_busy(const kr_file *f)
+{
+    return f->state == KR_FILE_BUSY && f->busy_pid == kb_os_pid();
+}
+
+static bool is_settled(const kr_file *f)
+{
+    return f->order && f->state != KINETO_PLUGIN_LOADED && !is_busy(f);
+}
+
+static kr_file *file_of(dev_t device, ino_t inode)
+{
+    for (uint32_t i = 0; i < KR_MAX_FILES; i++) {
+        kr_file *f = &kr_files[i];
+        if ((f->state == KINETO_PLUGIN_LOADED || is_busy(f)) && f->order && f->inode == inode &&
+            f->device == device)
+            return f;
+    }
+    return NULL;
+}
+
+/* Where to write what happens to `path` now: over what happened to it before, in a free place, or
+ * over the oldest that is not loaded. */
+static kr_file *file_take(const char *path)
+{
+    kr_file *place = NULL, *oldest = NULL;
+    for (uint32_t i = 0; i < KR_MAX_FILES; i++) {
+        kr_file *f = &kr_files[i];
+        bool settled = is_settled(f);
+        if (settled && strcmp(f->path, path) == 0)
+            return f;
+        if (!f->order && !place)
+            place = f;
+        if (settled && (!oldest || f->order < oldest->order))
+            oldest = f;
+    }
+    return place ? place : oldest;
+}
+
+static kr_file *file_begin(const char *path, kr_revision revision)
+{
+    kr_file *f = file_take(path);
+    if (!f)
+        return NULL;
+    memset(f, 0, sizeof *f);
+    f->state = KR_FILE_BUSY;
+    f->busy_pid = kb_os_pid();
+    f->order = ++kr_file_orders;
+    f->who.revision = revision;
+    f->who.file = file_number(f);
+    memcpy(f->path, path, strlen(path) + 1);
+    return f;
+}
+
+static kr_file *file_after(uint64_t order)
+{
+    kr_file *next = NULL;
+    for (uint32_t i = 0; i < KR_MAX_FILES; i++)
+        if (kr_files[i].order > order && (!next || kr_files[i].order < next->order))
+            next = &kr_files[i];
+    return next;
+}
+
+/* ---- what became of a file --------------------------------------------------------------------- */
+
+static const char *base_name(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash && slash[1] ? slash + 1 : path;
+}
+
+/* Says it in the table, in the log and in the ledger. Returns status. */
+static kineto_status KINETO_PRINTF(5, 6)
+    file_settle(kr_file *f, kineto_plugin_state state, kineto_status status, kineto_error *err,
+                const char *fmt, ...)
+{
+    char reason[sizeof f->reason], path[sizeof f->path], detail[sizeof reason + NAME_MAX + 3];
+    va_list args;
+    va_start(args, fmt);
+    (void)vsnprintf(reason, sizeof reason, fmt, args);
+    va_end(args);
+    bool taken = files_lock();
+    memcpy(path, f->path, sizeof path);
+    memcpy(f->reason, reason, sizeof reason);
+    f->state = state;
+    files_unlock(taken);
+    if (state == KINETO_PLUGIN_LOADED) {
+        kb_log(KINETO_LOG_INFO, "plug-in loaded: %s", path);
+        kineto_rt_note("plug-ins", "loaded", 1, false, path);
+        return status;
+    }
+    bool refused = state == KINETO_PLUGIN_REFUSED;
+    kb_log(refused ? KINETO_LOG_WARNING : KINETO_LOG_INFO, "plug-in %s: %s: %s",
+           refused ? "refused" : "skipped", path, reason);
+    (void)snprintf(detail, sizeof detail, "%s: %s", base_name(path), reason);
+    kineto_rt_note("plug-ins", refused ? "refused" : "skipped", 1, false, detail);
+    return kb_fail(err, status, "%s: %s", path, reason);
+}
+
+/* ---- loading one ------------------------------------------------------------------------------- */
+
+/* Names without a directory are looked for by the dynamic linker elsewhere than here. */
+static bool absolute(const char *path, char *buf, size_t size)
+{
+    char here[PATH_MAX];
+    if (path[0] == '/')
+        return (size_t)snprintf(buf, size, "%s", path) < size;
+    if (!getcwd(here, sizeof here))
+        return false;
+    return (size_t)snprintf(buf, size, "%s/%s", here, path) < size;
+}
+
+/* Profilers that are there without a registry of ours. */
+static uint32_t built_in_count(void)
+{
+    kineto_plugin_info info;
+    uint32_t file = 0, count = kineto_privateuse1_has_profiler();
+    for (uint32_t n = 0; kr_host_profiler(n, &info, &file); n++)
+        count += file == 0;
+    return count;
+}
+
+static const char *without_path(const char *text, const char *path)
+{
+    size_t n = strlen(path);
+    return strncmp(text, path, n) == 0 && strncmp(text + n, ": ", 2) == 0 ? text + n + 2 : text;
+}
+
+static void file_close(kr_file *f)
+{
+    if (f->library && !f->pinned)
+        (void)dlclose(f->library);
+    f->library = NULL;
+}
+
+static kineto_status file_register(kr_file *f, kineto_error *err)
+{
+    KinetoPlugin_registerFn enter = NULL;
+    void *symbol = dlsym(f->library, KINETO_PLUGIN_REGISTER_SYMBOL);
+    memcpy(&enter, &symbol, sizeof enter);
+    if (!enter) {
+        const char *kept = f->pinned ? ", but registered a profiler when it was opened: kept" : "";
+        file_close(f);
+        return file_settle(f, KINETO_PLUGIN_SKIPPED, KINETO_E_FORMAT, err,
+                           "exports no " KINETO_PLUGIN_REGISTER_SYMBOL "%s", kept);
+    }
+    kr_registry_init(&f->registry, &f->who);
+    int result = enter(&f->registry);
+    if (result == 0)
+        return file_settle(f, KINETO_PLUGIN_LOADED, KINETO_OK, err, "%s", "");
+    char why[sizeof f->reason];
+    (void)snprintf(why, sizeof why, "%s", kr_host_last_error());
+    (void)kr_host_withdraw_file(f->who.file);
+    file_close(f);
+    return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_PLUGIN, err,
+                       "its " KINETO_PLUGIN_REGISTER_SYMBOL " returned %d%s%s", result,
+                       why[0] ? ": " : "", why);
+}
+
+static kineto_status file_open(kr_file *f, kineto_error *err)
+{
+    uint32_t before = built_in_count();
+    f->library = dlopen(f->path, RTLD_LAZY | RTLD_LOCAL);
+    if (!f->library) {
+        const char *text = dlerror();
+        return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_FORMAT, err, "%s",
+                           text ? without_path(text, f->path) : "cannot be opened");
+    }
+    f->pinned = built_in_count() != before;
+    return file_register(f, err);
+}
+
+/* The entry to write into, and the file that it is already, if any: its path and whether it is
+ * loaded. NULL: the table is full of loaded ones. */
+static kr_file *file_enter(const char *path, kr_revision revision, const struct stat *st,
+                           char *known_path, bool *known_loaded)
+{
+    bool taken = files_lock();
+    kr_file *known = st ? file_of(st->st_dev, st->st_ino) : NULL;
+    known_path[0] = 0;
+    if (known) {
+        memcpy(known_path, known->path, sizeof known->path);
+        *known_loaded = known->state == KINETO_PLUGIN_LOADED;
+    }
+    kr_file *f = file_begin(path, revision);
+    if (f && st && !known) {
+        f->device = st->st_dev;
+        f->inode = st->st_ino;
+    }
+    files_unlock(taken);
+    return f;
+}
+
+static kineto_status too_many(const char *path, kineto_error *err)
+{
+    kb_log(KINETO_LOG_WARNING, "plug-in refused: %s: %u are loaded already", path, KR_MAX_FILES);
+    return kb_fail(err, KINETO_E_LIMIT, "%s: %u plug-ins are loaded already", path, KR_MAX_FILES);
+}
+
+/* `path` is absolute and fits. */
+static kineto_status file_load(const char *path, kr_revision revision, kineto_error *err)
+{
+    struct stat st;
+    char known_path[sizeof((kr_file *)0)->path];
+    bool known_loaded = false, there = stat(path, &st) == 0;
+    int os_error = errno;
+    kr_file *f = file_enter(path, revision, there ? &st : NULL, known_path, &known_loaded);
+    if (!f)
+        return too_many(path, err);
+    if (!there)
+        return file_settle(f, KINETO_PLUGIN_REFUSED,
+                           os_error == EACCES ? KINETO_E_PERMISSION : KINETO_E_NOT_FOUND, err, "%s",
+                           strerror(os_error));
+    if (!S_ISREG(st.st_mode)) /* a FIFO would block */
+        return file_settle(f, KINETO_PLUGIN_SKIPPED, KINETO_E_FORMAT, err, "no regular file");
+    if (known_path[0])
+        return file_settle(f, KINETO_PLUGIN_SKIPPED, KINETO_E_STATE, err, "%s as %s",
+                           known_loaded ? "loaded already" : "being loaded", known_path);
+    return file_open(f, err);
+}
+
+/* "rev=a" and so on; false if it is something else. */
+static bool options_parse(const char *options, kr_revision *revision)
+{
+    *revision = KR_REVISION_B;
+    if (!options || !options[0])
+        return true;
+    if (strncmp(options, "rev=", 4) != 0)
+        return false;
+    for (size_t i = 0; i < KB_COUNT(kr_revisions); i++) {
+        *revision = kr_revisions[i].revision;
+        if (strcmp(options + 4, kr_revisions[i].name) == 0)
+            return true;
+    }
+    return false;
+}
+
+KINETO_API kineto_status kineto_plugin_load(const char *path, const char *options,
+                                            kineto_error *err)
+{
+    kr_revision revision;
+    char whole[sizeof((kr_file *)0)->path];
+    if (!path || !path[0])
+        return kb_fail(err, KINETO_E_ARGUMENT, "no path of a plug-in was given");
+    if (!options_parse(options, &revision))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "%s: '%s' is no option of a plug-in: rev=b, rev=a or rev=early", path,
+                       options);
+    if (!absolute(path, whole, sizeof whole))
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of a plug-in is longer than %zu bytes: %s",
+                       sizeof whole - 1, path);
+    return file_load(whole, revision, err);
+}
+
+/* ---- lists and directories ----------------------------------------------------------------------- */
+
+/* Cuts a trailing ",rev=…" off, unless there is a file with all of that name. */
+static kr_revision revision_split(char *item)
+{
+    kr_revision revision = KR_REVISION_B;
+    char *comma = strrchr(item, ',');
+    struct stat st;
+    if (comma && comma[1] && options_parse(comma + 1, &revision) && stat(item, &st) != 0)
+        *comma = 0;
+    else
+        revision = KR_REVISION_B;
+    return revision;
+}
+
+/* Next item of a list that is not empty, as an absolute path; NULL behind the last. */
+static const char *item_next(const char *list, char separator, char *path, size_t size,
+                             kr_revision *revision)
+{
+    while (*list) {
+        char item[PATH_MAX + 16];
+        const char *end = strchr(list, separator);
+        size_t n = end ? (size_t)(end - list) : strlen(list);
+        const char *next = end ? end + 1 : list + n;
+        if (n > 0 && n < sizeof item) {
+            memcpy(item, list, n);
+            item[n] = 0;
+            *revision = revision_split(item);
+            if (absolute(item, path, size))
+                return next;
+        }
+        if (n > 0)
+            kb_log(KINETO_LOG_WARNING, "plug-ins: a path of %zu bytes is too long: left out", n);
+        list = next;
+    }
+    return NULL;
+}
+
+static int is_candidate(const struct dirent *entry)
+{
+    size_t n = strlen(entry->d_name);
+    return n >= 3 && strcmp(entry->d_name + n - 3, ".so") == 0;
+}
+
+/* Not by the locale: the same order everywhere. */
+static int by_bytes(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static void directory_refused(const char *path, kr_revision revision, int os_error)
+{
+    char known[sizeof((kr_file *)0)->path];
+    bool loaded;
+    kr_file *f = file_enter(path, revision, NULL, known, &loaded);
+    if (f)
+        (void)file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_NOT_FOUND, NULL,
+                          "cannot read the directory: %s", strerror(os_error));
+}
+
+/* optional: that it is missing is nothing to speak of. */
+static uint32_t directory_load(const char *directory, kr_revision revision, bool optional)
+{
+    struct dirent **entries = NULL;
+    uint32_t loaded = 0;
+    int count = scandir(directory, &entries, is_candidate, by_bytes);
+    if (count < 0 && !(optional && errno == ENOENT))
+        directory_refused(directory, revision, errno);
+    for (int i = 0; i < count; i++) {
+        char path[sizeof((kr_file *)0)->path];
+        int n = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
+        if (n > 0 && (size_t)n < sizeof path)
+            loaded += file_load(path, revision, NULL) == KINETO_OK;
+        else
+            kb_log(KINETO_LOG_WARNING, "plug-ins: %s/%s is too long a path: left out", directory,
+                   entries[i]->d_name);
+        free(entries[i]);
+    }
+    free(entries);
+    return loaded;
+}
+
+KINETO_API uint32_t kineto_plugin_load_directories(const char *list)
+{
+    char path[sizeof((kr_file *)0)->path];
+    kr_revision revision;
+    uint32_t loaded = 0;
+    while (list && (list = item_next(list, ':', path, sizeof path, &revision)))
+        loaded += directory_load(path, revision, false);
+    return loaded;
+}
+
+/* ---- unloading ----------------------------------------------------------------------------------- */
+
+static kr_file *file_take_loaded(const char *path)
+{
+    struct stat st;
+    bool there = stat(path, &st) == 0, taken = files_lock();
+    kr_file *f = there ? file_of(st.st_dev, st.st_ino) : NULL;
+    for (uint32_t i = 0; i < KR_MAX_FILES && !f; i++) /* removed or replaced since */
+        if (kr_files[i].state == KINETO_PLUGIN_LOADED && strcmp(kr_files[i].path, path) == 0)
+            f = &kr_files[i];
+    if (f && (!f->order || f->state != KINETO_PLUGIN_LOADED))
+        f = NULL;
+    if (f) {
+        f->state = KR_FILE_BUSY;
+        f->busy_pid = kb_os_pid();
+    }
+    files_unlock(taken);
+    return f;
+}
+
+static void file_state(kr_file *f, kineto_plugin_state state)
+{
+    bool taken = files_lock();
+    f->state = state;
+    files_unlock(taken);
+}
+
+KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *err)
+{
+    char whole[sizeof((kr_file *)0)->path];
+    if (!path || !absolute(path, whole, sizeof whole))
+        return kb_fail(err, KINETO_E_ARGUMENT, "no path of a plug-in was given");
+    kr_file *f = file_take_loaded(whole);
+    if (!f)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: no such plug-in is loaded", path);
+    uint32_t withdrawn = kr_me->inside ? UINT32_MAX : kr_host_withdraw_file(f->who.file);
+    if (withdrawn == UINT32_MAX) {
+        file_state(f, KINETO_PLUGIN_LOADED);
+        return kb_fail(err, KINETO_E_STATE,
+                       "%s: cannot be unloaded by a thread that is inside a plug-in", path);
+    }
+    if (!kr_inside_wait()) {
+        kb_log(KINETO_LOG_WARNING, "plug-in %s: a thread does not leave it: not closed", f->path);
+        f->pinned = true;
+    }
+    file_close(f);
+    kb_log(KINETO_LOG_INFO, "plug-in unloaded: %s (%u profilers)", f->path, withdrawn);
+    file_state(f, KINETO_PLUGIN_UNLOADED);
+    return KINETO_OK;
+}
+
+/* ---- seeing what there is ------------------------------------------------------------------------ */
+
+/* Copies the next file that is not in motion behind *order; 0: none. */
+static uint32_t file_describe(uint64_t *order, kineto_plugin_info *info)
+{
+    uint32_t number = 0;
+    bool taken = files_lock();
+    const kr_file *f = file_after(*order);
+    while (f && is_busy(f))
+        f = file_after(f->order);
+    memset(info, 0, sizeof *info);
+    if (f) {
+        number = file_number(f);
+        *order = f->order;
+        info->state = f->state == KR_FILE_BUSY ? KINETO_PLUGIN_UNLOADED : f->state;
+        memcpy(info->path, f->path, sizeof info->path);
+        memcpy(info->reason, f->reason, sizeof info->reason);
+        (void)snprintf(info->revision, sizeof info->revision, "%s", revision_name(f->who.revision));
+    }
+    files_unlock(taken);
+    return number;
+}
+
+/* The profilers of a library, counted up in *at. True when `index` is reached. */
+static bool profilers_of(uint32_t number, const kineto_plugin_info *file, uint32_t index,
+                         uint32_t *at, kineto_plugin_info *info)
+{
+    uint32_t owner = 0, n = 0;
+    memset(info, 0, sizeof *info);
+    while (kr_host_profiler(n++, info, &owner)) {
+        if (owner == number) {
+            if ((*at)++ != index)
+                continue;
+            info->state = file->state;
+            memcpy(info->path, file->path, sizeof info->path);
+            memcpy(info->reason, file->reason, sizeof info->reason);
+            memcpy(info->revision, file->revision, sizeof info->revision);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* True: the entry `index` is in *info. False: there are *count. */
+static bool entry_at(uint32_t index, kineto_plugin_info *info, uint32_t *count)
+{
+    kineto_plugin_info file;
+    uint64_t order = 0;
+    uint32_t number, at = 0;
+    while ((number = file_describe(&order, &file))) {
+        uint32_t before = at;
+        if (file.state == KINETO_PLUGIN_LOADED && profilers_of(number, &file, index, &at, info))
+            return true;
+        if (at == before && at++ == index) {
+            *info = file;
+            return true;
+        }
+    }
+    file.state = KINETO_PLUGIN_BUILT_IN;
+    (void)snprintf(file.revision, sizeof file.revision, "%s", revision_name(KR_REVISION_B));
+    if (profilers_of(0, &file, index, &at, info))
+        return true;
+    *count = at;
+    return false;
+}
+
+KINETO_API uint32_t kineto_plugin_count(void)
+{
+    kineto_plugin_info info;
+    uint32_t count = 0;
+    (void)entry_at(UINT32_MAX, &info, &count);
+    return count;
+}
+
+KINETO_API kineto_status kineto_plugin_get(uint32_t index, kineto_plugin_info *info)
+{
+    kineto_plugin_info found;
+    uint32_t count = 0;
+    if (!info || info->size < sizeof found.size)
+        return KINETO_E_ARGUMENT;
+    if (!entry_at(index, &found, &count))
+        return KINETO_E_NOT_FOUND;
+    found.size = info->size;
+    memcpy(info, &found, KB_MIN(info->size, sizeof found));
+    return KINETO_OK;
+}
+
+/* ---- what the environment names ------------------------------------------------------------------ */
+
+static bool prepare_once(void)
+{
+    uint32_t no = 0;
+    return kb_cas_acqrel(&kr_prepared, &no, 1);
+}
+
+/* Beside the library; a copy in a program or in another library goes where it was installed. */
+static void installed_load(void)
+{
+    char path[sizeof((kr_file *)0)->path];
+    Dl_info info;
+    const char *directory = CKINETO_LIBDIR, *slash = NULL;
+    int n = (int)strlen(directory);
+    if (dladdr(&kr_prepared, &info) && info.dli_fname)
+        slash = strrchr(info.dli_fname, '/');
+    if (slash && strncmp(slash + 1, KR_RT_LIBRARY, sizeof KR_RT_LIBRARY - 1) == 0) {
+        directory = info.dli_fname;
+        n = (int)(slash - info.dli_fname);
+    }
+    char joined[PATH_MAX];
+    if ((size_t)snprintf(joined, sizeof joined, "%.*s/%s", n, directory, KR_INSTALLED) <
+            sizeof joined &&
+        absolute(joined, path, sizeof path))
+        (void)directory_load(path, KR_REVISION_B, true);
+}
+
+static void environment_load(void)
+{
+    if (!prepare_once() || kb_os_getenv("CKINETO_PLUGINS"))
+        return;
+    (void)kineto_plugin_load_directories(kb_os_getenv("KINETO_PLUGIN_LIB_DIR_PATH"));
+    installed_load();
+}
+
+/* Did another copy of the recorder in this process attach before? It has loaded them, then. */
+static bool another_copy_attached(const kf_pool *pool)
+{
+    uint32_t self = kineto_rt_process(), pid = kb_os_pid();
+    uint64_t start_time = kb_os_start_time(pid), exec_id = kb_os_exec_id();
+    uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
+    for (uint32_t at = 1; at < used && at < pool->dictionary_words;) {
+        uint64_t header = kb_load_acquire(&pool->dictionary[at]);
+        uint32_t words = kf_entry_header_words(header);
+        kf_process_entry entry;
+        if (words == 0 || at == self)
+            break;
+        if (kf_entry_header_type(header) == KF_ENTRY_PROCESS &&
+            kf_entry_header_size(header) >= sizeof entry && words > sizeof entry / 8 &&
+            at + words <= pool->dictionary_words) {
+            memcpy(&entry, pool->dictionary + at + 1, sizeof entry);
+            if (entry.pid == pid && entry.start_time == start_time && entry.exec_id == exec_id)
+                return true;
+        }
+        at += words;
+    }
+    return false;
+}
+
+void kr_loader_attached(void)
+{
+    char path[sizeof((kr_file *)0)->path];
+    kr_revision revision;
+    const kf_pool *pool = kr_pool_get();
+    const char *list = kb_os_getenv("CKINETO_PLUGINS");
+    if (!prepare_once() || !list || !pool || another_copy_attached(pool))
+        return;
+    while ((list = item_next(list, '\n', path, sizeof path, &revision)))
+        (void)file_load(path, revision, NULL);
+}
+
+KINETO_API void kineto_rt_plugins_prepare(void)
+{
+    environment_load();
+    (void)kineto_privateuse1_init();
+}

@@ -1,0 +1,109 @@
+/* PrivateUse1: the one backend that a framework leaves room for. It may be registered before there
+ * is a recorder to speak of, from a static constructor say; it is forwarded to the host once
+ * recording is initialised. */
+#include "record/host.h"
+
+typedef const KinetoPlugin_ProfilerInterface *interface;
+
+static interface registered; /* who shall take part; NULL: nobody */
+static interface forwarded;  /* whom the host has; differs while a session ends with the old one */
+static uint32_t ready;       /* recording is initialised */
+
+/* Taken by whoever changes the above, also while the host is called; before the host's lock. */
+static kb_lock move_lock;
+static bool lock(void)
+{
+    if (kr_lock_take(&move_lock))
+        return true;
+    kb_log(KINETO_LOG_WARNING, "PrivateUse1: called from within a profiler's own functions");
+    return false;
+}
+
+/* ---- forwarding --------------------------------------------------------------------------------- */
+
+static bool forward(interface profiler)
+{
+    const KinetoPlugin_Registry *host = kineto_plugin_registry();
+    if (host->registerProfiler(host->pRegistryHandle, profiler))
+        return false;
+    kb_store_release(&forwarded, profiler);
+    return true;
+}
+
+/* The new one first: if it is refused, the old one stays. */
+static bool replace(interface old, interface profiler)
+{
+    if (!forward(profiler))
+        return false;
+    (void)kineto_plugin_unregister(old);
+    return true;
+}
+
+/* Bring the host up to date, unless a session goes on with the old one. */
+static kineto_status settle(void)
+{
+    if (!ready || registered == forwarded || !registered)
+        return KINETO_OK;
+    interface old = forwarded;
+    if (!old)
+        return forward(registered) ? KINETO_OK : KINETO_E_PLUGIN;
+    if (kr_host_in_session(old) || replace(old, registered))
+        return KINETO_OK;
+    kb_log(KINETO_LOG_WARNING, "PrivateUse1: the new profiler was refused, the old one stays");
+    kb_store_release(&registered, old);
+    return KINETO_E_PLUGIN;
+}
+
+void kr_privateuse1_settle(void)
+{
+    interface old = kb_load_acquire(&forwarded);
+    if (KINETO_LIKELY(!old || old == kb_load_acquire(&registered)) || !kr_lock_take(&move_lock))
+        return;
+    (void)settle();
+    kb_lock_drop(&move_lock);
+}
+
+/* ---- public ------------------------------------------------------------------------------------- */
+
+kineto_status kineto_privateuse1_register(const KinetoPlugin_ProfilerInterface *profiler)
+{
+    if (!kr_interface_is_whole(profiler))
+        return KINETO_E_ARGUMENT;
+    if (!lock())
+        return KINETO_E_STATE;
+    if (registered)
+        kb_log(KINETO_LOG_WARNING,
+               "PrivateUse1: a profiler is registered already, the new one replaces it");
+    kb_store_release(&registered, profiler);
+    kineto_status status = settle();
+    kb_lock_drop(&move_lock);
+    return status;
+}
+
+kineto_status kineto_privateuse1_unregister(void)
+{
+    if (!lock())
+        return KINETO_E_STATE;
+    kineto_status status = registered ? KINETO_OK : KINETO_E_NOT_FOUND;
+    interface old = forwarded;
+    kb_store_release(&registered, NULL);
+    kb_store_release(&forwarded, NULL);
+    if (old)
+        (void)kineto_plugin_unregister(old);
+    kb_lock_drop(&move_lock);
+    return status;
+}
+
+kineto_status kineto_privateuse1_init(void)
+{
+    if (!lock())
+        return KINETO_E_STATE;
+    ready = 1;
+    kineto_status status = settle();
+    kb_lock_drop(&move_lock);
+    return status;
+}
+
+bool kineto_privateuse1_has_profiler(void) { return kb_load_acquire(&registered) != NULL; }
+
+bool kineto_privateuse1_is_registered(void) { return kb_load_acquire(&forwarded) != NULL; }
