@@ -28,7 +28,7 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(JOBS) --output-log build
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo test test-full asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
+.PHONY: help all demo test test-full test-peers asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
 
 help: ## this list
 	@echo "make TARGET:"
@@ -52,6 +52,12 @@ test: ## build and run every test: plain, then address+undefined and thread sani
 
 test-full: test ## the same, and the slow tests
 	@ctest --preset full -L '^slow$$' -j $(JOBS)
+
+test-peers: ## let other people's tools read our traces; they are fetched into build/peers
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch.sh build/peers/trace-processor || test $$? = 77
+	@ctest --preset dev -L '^peer$$' --verbose
 
 asan: ## the tests under address and undefined behaviour sanitizers
 	@$(call packages,demo test)

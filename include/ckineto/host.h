@@ -27,7 +27,8 @@ extern "C" {
  *                  was built for, where the host cannot tell. "b" (the default) serves the last
  *                  revision, the first one (0) and everything built from <ckineto/plugin.h>.
  *  @return KINETO_E_NOT_FOUND (no such file), KINETO_E_FORMAT (no library, or no such symbol),
- *          KINETO_E_PLUGIN (it refused), KINETO_E_STATE (loaded already), KINETO_E_ARGUMENT.
+ *          KINETO_E_PLUGIN (it refused), KINETO_E_STATE (loaded already, or just being loaded),
+ *          KINETO_E_PERMISSION, KINETO_E_LIMIT (64 are loaded), KINETO_E_ARGUMENT.
  *  threads: any; runs the library's constructors. */
 KINETO_API kineto_status kineto_plugin_load(const char *path, const char *options,
                                             kineto_error *err);
@@ -37,7 +38,8 @@ KINETO_API kineto_status kineto_plugin_load(const char *path, const char *option
  *  @return how many were loaded. threads: any. */
 KINETO_API uint32_t kineto_plugin_load_directories(const char *list);
 
-/** Withdraw all profilers of a loaded plug-in, and close it. KINETO_E_NOT_FOUND. threads: any. */
+/** Withdraw all profilers of a loaded plug-in, and close it. KINETO_E_NOT_FOUND; KINETO_E_STATE when
+ *  called from inside a plug-in. threads: any. */
 KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *err);
 
 typedef enum kineto_plugin_state {

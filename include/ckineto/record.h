@@ -256,26 +256,36 @@ static inline void kineto_flow_finish(uint32_t type, uint64_t id)
  *  own. Ids should be unique in the process and not 0; up to 64 nest. A pop reaches a plug-in if the
  *  push did. */
 enum { KINETO_CORRELATION = 0, KINETO_CORRELATION_USER = 1 };
+/** Not NULL while a plug-in listens, also in a pause. Read by the functions below only. */
+KINETO_API extern const void *kineto_listeners;
+static inline bool kineto__heard(void)
+{
+#if defined(__GNUC__)
+    return __atomic_load_n(&kineto_listeners, __ATOMIC_RELAXED) != NULL;
+#else
+    return *(const void *const volatile *)&kineto_listeners != NULL;
+#endif
+}
 KINETO_API void kineto_record_push_id(uint32_t stack, uint64_t id);
 KINETO_API void kineto_record_pop_id(uint32_t stack);
 static inline void kineto_correlation_push(uint64_t id)
 {
-    if (kineto_enabled_any())
+    if (kineto__heard())
         kineto_record_push_id(KINETO_CORRELATION, id);
 }
 static inline void kineto_correlation_pop(void)
 {
-    if (kineto_enabled_any())
+    if (kineto__heard())
         kineto_record_pop_id(KINETO_CORRELATION);
 }
 static inline void kineto_user_correlation_push(uint64_t id)
 {
-    if (kineto_enabled_any())
+    if (kineto__heard())
         kineto_record_push_id(KINETO_CORRELATION_USER, id);
 }
 static inline void kineto_user_correlation_pop(void)
 {
-    if (kineto_enabled_any())
+    if (kineto__heard())
         kineto_record_pop_id(KINETO_CORRELATION_USER);
 }
 

@@ -26,17 +26,15 @@ SIM_API void sim_free(void *memory, size_t bytes);
 /* ---- for profilers ----------------------------------------------------------------------------- */
 
 typedef enum sim_operation { SIM_KERNEL, SIM_COPY, SIM_DMA, SIM_WAIT } sim_operation;
-enum { SIM_WATTS, SIM_MEMORY_USED, SIM_SENSORS };
 
 typedef struct sim_work {
     uint64_t id; /* of the call that caused it, from 1 */
     sim_operation operation;
     uint32_t queue, rows; /* rows of a kernel: its grid */
     char name[48];
-    int64_t call_start, call_end;  /* CLOCK_MONOTONIC_RAW */
-    int64_t start, end;            /* sim_time */
-    uint64_t sensors[SIM_SENSORS]; /* when it ended */
-    uint64_t operator_id;          /* this and the next: the profiler's, 0 until it sets them */
+    int64_t call_start, call_end; /* CLOCK_MONOTONIC_RAW */
+    int64_t start, end;           /* sim_time */
+    uint64_t operator_id;         /* this and the next: the profiler's, 0 until it sets them */
     uint32_t session, thread;
     sim_kernel kernel;
     void *to; /* of a kernel: its arguments */
@@ -48,6 +46,8 @@ typedef struct sim_work {
  *  FINISH: on the queue's thread, when the work is done, before those who wait for it wake up. */
 typedef enum sim_phase { SIM_LAUNCH, SIM_RETURN, SIM_FINISH } sim_phase;
 void sim_hook(void (*hook)(sim_phase phase, sim_work *work));
+enum { SIM_WATTS, SIM_MEMORY_USED, SIM_SENSORS };
+uint64_t sim_sensor(int sensor);
 int64_t sim_time(void); /* ns since nobody knows when, 40 ppm too fast */
 void sim_time_jump(int64_t ns);
 

@@ -39,15 +39,21 @@ int64_t sim_time(void)
     return ns + ns / 25000 + atomic_load(&clock_offset);
 }
 
+uint64_t sim_sensor(int sensor)
+{
+    return sensor == SIM_WATTS ? 15 + 60 * atomic_load(&busy) : atomic_load(&memory_used);
+}
+
 static void tell(sim_phase phase, sim_work *work)
 {
-    if (atomic_load(&hooked))
-        hooked(phase, work);
+    void (*hook)(sim_phase, sim_work *) = atomic_load(&hooked);
+    if (hook)
+        hook(phase, work);
 }
 
 static void execute(sim_work *w)
 {
-    w->sensors[SIM_WATTS] = 15 + 60 * (atomic_fetch_add(&busy, 1) + 1);
+    atomic_fetch_add(&busy, 1);
     w->start = sim_time();
     for (uint32_t i = 0; i < w->rows; i++) {
         if (w->operation == SIM_KERNEL)
@@ -57,9 +63,8 @@ static void execute(sim_work *w)
                    w->row_bytes);
     }
     w->end = sim_time();
-    w->sensors[SIM_MEMORY_USED] = atomic_load(&memory_used);
-    atomic_fetch_sub(&busy, 1);
     tell(SIM_FINISH, w);
+    atomic_fetch_sub(&busy, 1);
 }
 
 static void *serve(void *queue)

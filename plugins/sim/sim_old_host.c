@@ -18,7 +18,7 @@ typedef KinetoPlugin_TraceBuilderHandle handle;
 typedef const KinetoPlugin_TraceBuilder builder;
 
 typedef struct value {
-    char key[24], json[40];
+    char key[40], json[40];
 } value;
 typedef struct kept {
     KinetoPlugin_Activity activity;
@@ -152,13 +152,17 @@ static int add_counter_samples(handle *h, const KinetoPlugin_CounterSamples *sam
 {
     const KinetoPlugin_CounterSet *set = &k.sets[samples->set];
     KinetoPlugin_Metadata values[MAX_VALUES];
+    char keys[MAX_VALUES][40];
     int result = samples->set >= k.set_count;
     for (size_t i = 0; !result && i < samples->count; i++) {
-        for (uint32_t n = 0; n < set->seriesCount; n++)
+        for (uint32_t n = 0; n < set->seriesCount; n++) {
+            const char *unit = set->pUnits && set->pUnits[n] ? set->pUnits[n] : "";
+            snprintf(keys[n], sizeof keys[n], *unit ? "%s [%s]" : "%s", set->pSeriesNames[n], unit);
             values[n] = (KinetoPlugin_Metadata){
-                .pKey = set->pSeriesNames[n],
+                .pKey = keys[n],
                 .valueType = set->valueType,
                 .u = ((const uint64_t *)samples->pValues)[i * set->seriesCount + n]};
+        }
         KinetoPlugin_Activity a = {
             .event = {.unpaddedStructSize = SIZE(KinetoPlugin_ProfileEvent, resourceId),
                       .eventType = set->eventType,

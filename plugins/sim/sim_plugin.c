@@ -19,14 +19,13 @@
     if (!(p) || !HAS(p, KinetoPlugin_##type, member) || !(condition))                              \
     return fail(text)
 
-/* What is delivered: the operations of the device, then two things more. */
+/* What is delivered: the operations of the device (DMA is a kind of our own, where the host takes
+ * such), then two things more. */
 enum { CALLS = SIM_WAIT, COUNTERS, KINDS };
-static int32_t types[KINDS] = {
-    [SIM_KERNEL] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
-    [SIM_COPY] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
-    [SIM_DMA] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, /* unless it may be our own */
-    [CALLS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
-    [COUNTERS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER};
+static int32_t types[KINDS] = {[SIM_KERNEL] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
+                               [SIM_COPY] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
+                               [CALLS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
+                               [COUNTERS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER};
 static const char *const calls[] = {"simLaunch", "simCopy", "simDma", "simSynchronize"};
 static const char *const queues[SIM_QUEUES] = {"compute 0", "compute 1", "copy", "dma"};
 static const char *const sensors[] = {"power", "memory used"}, *const units[] = {"W", "bytes"};
@@ -36,6 +35,7 @@ static struct KinetoPlugin_ProfilerHandle {
     enum { NONE, CREATED, STARTED, STOPPED } state;
     bool wanted[KINDS], no_power;
     atomic_uint number;
+    int32_t pid;
     const KinetoPlugin_TraceBuilder *host;
     KinetoPlugin_TraceBuilderHandle *handle; /* of that */
     int32_t clock, sets[SIM_SENSORS];
@@ -73,14 +73,13 @@ static int register_counters(void)
 {
     int failures = 0;
     for (int i = 0; i < SIM_SENSORS; i++) {
-        KinetoPlugin_CounterSet set = {SIZE(KinetoPlugin_CounterSet, pUnits),
-                                       sensors[i],
-                                       types[COUNTERS],
-                                       0,
-                                       KINETO_PLUGIN_VALUE_UINT,
-                                       1,
-                                       &sensors[i],
-                                       &units[i]};
+        KinetoPlugin_CounterSet set = {.unpaddedStructSize = SIZE(KinetoPlugin_CounterSet, pUnits),
+                                       .pName = sensors[i],
+                                       .eventType = types[COUNTERS],
+                                       .valueType = KINETO_PLUGIN_VALUE_UINT,
+                                       .seriesCount = 1,
+                                       .pSeriesNames = &sensors[i],
+                                       .pUnits = &units[i]};
         failures += s.host->registerCounters(s.handle, &set, &s.sets[i]) != 0;
     }
     return failures;
@@ -103,7 +102,7 @@ static void count(uint64_t requested, uint64_t dropped)
     s.host->addCounts(s.handle, &counts);
 }
 
-/* A call of the program, with an arrow to what the device did for it; or that. */
+/* A call of the program, or what the device did for it; an arrow leads from one to the other. */
 static void deliver_work(const sim_work *w, bool call)
 {
     bool kernel = w->operation == SIM_KERNEL;
@@ -117,7 +116,7 @@ static void deliver_work(const sim_work *w, bool call)
                   .startTimeUtcNs = call ? w->call_start : w->start,
                   .endTimeUtcNs = call ? w->call_end : w->end,
                   .eventId = (int64_t)w->id,
-                  .deviceId = call ? getpid() : 0,
+                  .deviceId = call ? s.pid : 0,
                   .resourceId = (int32_t)(call ? w->thread : w->queue)},
         .clock = call ? KINETO_PLUGIN_CLOCK_MONOTONIC_RAW : s.clock,
         .pName = call ? calls[w->operation] : w->name,
@@ -129,19 +128,19 @@ static void deliver_work(const sim_work *w, bool call)
     a.nameSize = (uint32_t)strlen(a.pName);
     if (s.wanted[CALLS] && w->operation != SIM_WAIT && s.wanted[w->operation])
         a.flowType = KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU;
-    s.host->emit(s.handle, &a);
+    s.host->emit(s.handle, &a); /* what it refuses, it counts */
     s.delivered++;
 }
 
-static void deliver_sensors(const sim_work *w)
+static void deliver_sensors(void)
 {
+    int64_t time = sim_time();
     for (int i = s.no_power; i < SIM_SENSORS; i++) {
-        KinetoPlugin_CounterSamples samples = {SIZE(KinetoPlugin_CounterSamples, pValues),
-                                               s.sets[i],
-                                               s.clock,
-                                               1,
-                                               &w->end,
-                                               &w->sensors[i]};
+        uint64_t value = sim_sensor(i);
+        KinetoPlugin_CounterSamples samples = {
+            SIZE(KinetoPlugin_CounterSamples, pValues), s.sets[i], s.clock, 1, &time, &value};
+        count(1, 0);
+        s.delivered++;
         s.host->addCounterSamples(s.handle, &samples);
     }
 }
@@ -179,7 +178,7 @@ static void finish(const sim_work *w)
     if (s.wanted[w->operation])
         deliver_work(w, false);
     if (s.wanted[COUNTERS])
-        deliver_sensors(w);
+        deliver_sensors();
     if (w->end > s.sampled + 10000000)
         sample_clock();
 }
@@ -208,7 +207,7 @@ static void run(bool on)
 
 static int query(KinetoPlugin_ProfilerQuery_Params *p)
 {
-    EXPECT(p, ProfilerQuery_Params, supportedActivityTypesMaxLen, true, "query: too short");
+    EXPECT(p, ProfilerQuery_Params, supportedActivityTypesMaxLen, true, "parameters too short");
     if (p->pProfilerName)
         snprintf(p->pProfilerName, p->profilerNameMaxLen + 1, "Sim");
     if (HAS(p, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) && p->pVendorName)
@@ -222,7 +221,7 @@ static int query(KinetoPlugin_ProfilerQuery_Params *p)
 static int create(KinetoPlugin_ProfilerCreate_Params *p)
 {
     EXPECT(p, ProfilerCreate_Params, pProfilerHandle, s.state == NONE,
-           "create: there is a session");
+           "there is a session already");
     bool listed = HAS(p, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen);
     for (int kind = 0; kind < KINDS; kind++) {
         s.wanted[kind] = !listed; /* the first revision had no list */
@@ -238,10 +237,9 @@ static int create(KinetoPlugin_ProfilerCreate_Params *p)
 
 static int start(KinetoPlugin_ProfilerStart_Params *p)
 {
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, p->pProfilerHandle == &s, "start: no session");
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, s.state == CREATED, "start: not after create");
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, sim_faults_begin(),
-           "start: the device is busy");
+    EXPECT(p, ProfilerStart_Params, pProfilerHandle, p->pProfilerHandle == &s, "no such session");
+    EXPECT(p, ProfilerStart_Params, pProfilerHandle, s.state == CREATED, "not after create");
+    EXPECT(p, ProfilerStart_Params, pProfilerHandle, sim_faults_begin(), "the device is busy");
     s.host = HAS(p, KinetoPlugin_ProfilerStart_Params, pLiveBuilder) ? p->pLiveBuilder : NULL;
     if (!s.host || !HAS(s.host, KinetoPlugin_TraceBuilder, addCounterSamples))
         s.host = sim_old_host_begin();
@@ -249,10 +247,11 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
     s.handle = s.host->pTraceBuilderHandle;
     s.requested = s.delivered = 0;
     s.number++;
+    s.pid = getpid();
     if (s.host->registerClock(s.handle, "sim clock", &s.clock) != 0)
-        return fail("start: the host has no room for a clock");
+        return fail("the host has no room for a clock");
     if (s.wanted[COUNTERS] && register_counters() != 0)
-        return fail("start: the host has no room for counters");
+        return fail("the host has no room for counters");
     announce_rows();
     sample_clock();
     s.state = STARTED;
@@ -262,14 +261,14 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
 
 static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *p)
 {
-    EXPECT(p, ProfilerToggleCollection_Params, enable, s.state == STARTED, "toggle: not started");
+    EXPECT(p, ProfilerToggleCollection_Params, enable, s.state == STARTED, "not started");
     run(p->enable != 0);
     return 0;
 }
 
 static int stop(KinetoPlugin_ProfilerStop_Params *p)
 {
-    EXPECT(p, ProfilerStop_Params, pProfilerHandle, s.state == STARTED, "stop: not started");
+    EXPECT(p, ProfilerStop_Params, pProfilerHandle, s.state == STARTED, "not started");
     run(false);
     sample_clock();
     count(0, s.requested - s.delivered); /* what the device has not finished */
@@ -280,8 +279,7 @@ static int stop(KinetoPlugin_ProfilerStop_Params *p)
 /* All has been delivered already, except to an old host. */
 static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
 {
-    EXPECT(p, ProfilerProcessEvents_Params, pTraceBuilder, p->pTraceBuilder,
-           "processEvents: where to?");
+    EXPECT(p, ProfilerProcessEvents_Params, pTraceBuilder, p->pTraceBuilder, "no builder");
     if (s.state == STOPPED)
         sim_old_host_end(p->pTraceBuilder);
     return 0;
@@ -289,7 +287,7 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
 
 static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
 {
-    EXPECT(p, ProfilerDestroy_Params, pProfilerHandle, s.state != NONE, "destroy: no session");
+    EXPECT(p, ProfilerDestroy_Params, pProfilerHandle, s.state != NONE, "no such session");
     run(false);
     s.state = NONE;
     sim_faults_end();
@@ -299,7 +297,7 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
 /* From here to the pop, what the thread launches belongs to this operator. */
 static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
-    EXPECT(p, ProfilerPushCorrelationId_Params, pProfilerHandle, true, "push: too short");
+    EXPECT(p, ProfilerPushCorrelationId_Params, pProfilerHandle, true, "parameters too short");
     if (my_depth() < MAX_DEPTH)
         mine.ids[mine.depth] = p->correlationId;
     mine.depth++;
@@ -308,14 +306,14 @@ static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 
 static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 {
-    EXPECT(p, ProfilerPopCorrelationId_Params, pProfilerHandle, my_depth(), "pop: nothing there");
+    EXPECT(p, ProfilerPopCorrelationId_Params, pProfilerHandle, my_depth(), "nothing was pushed");
     mine.depth--;
     return 0;
 }
 
 static int error_text(KinetoPlugin_ProfilerErrorText_Params *p)
 {
-    EXPECT(p, ProfilerErrorText_Params, textMaxLen, p->pText, "errorText: no room");
+    EXPECT(p, ProfilerErrorText_Params, textMaxLen, p->pText, "no room for a text");
     snprintf(p->pText, p->textMaxLen + 1, "%s", why);
     return 0;
 }
@@ -339,10 +337,10 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
     KinetoPlugin_ActivityTypeInfo own = {"sim_dma", types[SIM_COPY], 1};
     KinetoPlugin_RegisterActivityTypes_Params params = {
         SIZE(KinetoPlugin_RegisterActivityTypes_Params, firstEventType), &own, 1, 0};
-    EXPECT(registry, Registry, registerProfiler, true, "register: too short");
-    if (HAS(registry, KinetoPlugin_Registry, registerActivityTypes) &&
-        registry->registerActivityTypes(registry->pRegistryHandle, &params) == 0)
-        types[SIM_DMA] = params.firstEventType;
+    EXPECT(registry, Registry, registerProfiler, true, "parameters too short");
+    bool taken = HAS(registry, KinetoPlugin_Registry, registerActivityTypes) &&
+                 registry->registerActivityTypes(registry->pRegistryHandle, &params) == 0;
+    types[SIM_DMA] = taken ? params.firstEventType : types[SIM_COPY];
     sim_hook(on_work);
     return registry->registerProfiler(registry->pRegistryHandle, &profiler);
 }

@@ -1,5 +1,5 @@
-/* Inside of `ckineto plugin check`: rules, the host that only checks, and what runs against it. All but
- * the report runs in a child process for each scenario (isolate.h). */
+/* Inside of `ckineto plugin check`: rules, the host that only checks, and what runs against it. All
+ * but the report runs in a child process for each scenario (isolate.h). */
 #ifndef KC_CHECK_H
 #define KC_CHECK_H
 
@@ -46,7 +46,7 @@ typedef struct kc_where {
     uint32_t rule;     /* what a crash is a fault of */
     char profiler[32]; /* empty: the library itself */
     char call[64];     /* function of the plug-in; empty: none */
-    char inner[64];    /* function of ours that it had called */
+    uint32_t inner;    /* function of ours that it had called: kc_builder_call */
     char guard[96];    /* what it read behind, if that was the crash */
 } kc_where;
 
@@ -66,8 +66,8 @@ void kc_calling(kc_check *k, const char *call);
 /** Reserve the pages and watch for reads behind them. False: no memory. */
 bool kc_guard_init(kc_where *where);
 #define KC_NO_MEMORY 99 /* exit status of a child without memory */
-/** `bytes` whose end, rounded up to 8, is the end of what can be read; zeroed; `what` is static text.
- *  One of a ring: used again after 64 more, or 192 if it is one to keep. Never NULL. */
+/** `bytes` whose end, rounded up to 8, is the end of what can be read; zeroed; `what` is static
+ * text. One of a ring: used again after 64 more, or 192 if it is one to keep. Never NULL. */
 void *kc_guard_new(size_t bytes, const char *what, bool keep);
 /** From now on nothing of it can be touched. */
 void kc_guard_close(void *p, size_t bytes);
@@ -90,14 +90,19 @@ const char *kc_quote(const char *text, char *buf, size_t size);
 #define KC_MAX_SETS      64
 
 /* The hosts that are played. */
-typedef enum kc_size { KC_SIZE_TODAY, KC_SIZE_LARGER, KC_SIZE_REVISION_B, KC_SIZE_REVISION_0 } kc_size;
+typedef enum kc_size {
+    KC_SIZE_TODAY,
+    KC_SIZE_LARGER,
+    KC_SIZE_REVISION_B,
+    KC_SIZE_REVISION_0
+} kc_size;
 
-typedef struct kc_profiler {
+typedef struct kc_checked {
     const KinetoPlugin_ProfilerInterface *functions;
     char name[32], vendor[32];
     int32_t kinds[KC_MAX_KINDS];
     size_t kind_count;
-} kc_profiler;
+} kc_checked;
 
 /* Of an event, what is looked at when the session is over. */
 typedef struct kc_event {
@@ -125,8 +130,6 @@ typedef struct kc_set {
     char name[64];
     int32_t type, device, value_type;
     uint32_t series;
-    int64_t last_time;
-    bool sampled;
 } kc_set;
 
 /* All that was delivered in one session. */
@@ -136,7 +139,6 @@ typedef struct kc_seen {
     uint64_t sample_count, row_count, stored_count;
     uint64_t requested, dropped;
     uint64_t live_count, flow_count, metadata_count;
-    bool full;
     kc_event events[KC_MAX_EVENTS];
     kc_sample samples[KC_MAX_SAMPLES];
     kc_row rows[KC_MAX_ROWS];
@@ -160,7 +162,7 @@ typedef struct kc_line {
 
 typedef struct kc_session {
     kc_check *k;
-    kc_profiler *p;
+    kc_checked *p;
     kc_size size;
     bool quick; /* for measuring: events are only counted */
     KinetoPlugin_ProfilerHandle *handle;
@@ -185,7 +187,7 @@ struct kc_check {
     void *library;
     KinetoPlugin_exerciseFn exercise;
     int exercise_result;
-    kc_profiler profilers[KC_MAX_PROFILERS];
+    kc_checked profilers[KC_MAX_PROFILERS];
     size_t profiler_count, refused_profilers;
     char own_names[KC_MAX_KINDS][40];
     int32_t own_like[KC_MAX_KINDS];
@@ -202,16 +204,17 @@ struct kc_check {
 bool kc_check_init(kc_check *k, const char *path, int to, kc_where *where);
 /** Open and register, as a host of this size. */
 bool kc_load(kc_check *k, kc_size size, bool strict);
-/** The same, and ask every profiler what it is; false: it refuses such a host (untested: `rule`). */
+/** The same, and ask every profiler what it is; false: it refuses such a host (untested: `rule`).
+ */
 bool kc_load_and_query(kc_check *k, kc_size size, kc_rule rule);
 /** Fill name and kinds of a profiler, quietly. 0 on success. */
-int kc_query(kc_check *k, kc_profiler *p);
+int kc_query(kc_check *k, kc_checked *p);
 /** Make the device work; false: there is no function for it, or it failed (untested, with why). */
 bool kc_exercise(kc_check *k, uint32_t count);
 const char *kc_why_no_events(const kc_check *k);
 
 /** A session with all kinds of the profiler, not yet created. */
-void kc_session_init(kc_session *s, kc_check *k, kc_profiler *p, kc_size size);
+void kc_session_init(kc_session *s, kc_check *k, kc_checked *p, kc_size size);
 int kc_create(kc_session *s);
 int kc_start(kc_session *s);
 int kc_stop(kc_session *s);
@@ -234,6 +237,8 @@ int32_t kc_type_like(const kc_check *k, int32_t type);
 /* ---- check_builder.c ------------------------------------------------------------------------------ */
 const KinetoPlugin_TraceBuilder *kc_builder_new(kc_session *s, bool live, kc_builder **handle);
 void kc_builder_end(kc_builder *b);
+/** Name of a function of the builder; "": none. */
+const char *kc_builder_call(uint32_t number);
 
 /* ---- check_events.c: what is looked at when a session is over ----------------------------------------- */
 /** Book the faults of times, clocks, flows, ids, rows and counts. */
@@ -249,7 +254,7 @@ bool kc_utc_ns(const kc_session *s, int32_t clock, int64_t time, int64_t *ns);
 typedef struct kc_scenario {
     const char *name;
     void (*run)(kc_check *k);
-    uint64_t rules; /* whose verdicts it gives; others may fail, too */
+    uint64_t rules;     /* whose verdicts it gives; others may fail, too */
     bool needs_session; /* runs if an ordinary session works */
 } kc_scenario;
 extern const kc_scenario kc_scenarios[];
@@ -257,13 +262,13 @@ extern const size_t kc_scenario_count;
 
 /* check_life.c: what scenarios are made of. */
 /** Load as a host of today, and run for each profiler. */
-void kc_for_each(kc_check *k, kc_rule rule, void (*run)(kc_check *k, kc_profiler *p));
+void kc_for_each(kc_check *k, kc_rule rule, void (*run)(kc_check *k, kc_checked *p));
 /** A session that is created; false: it could not be, a fault of `rule`. */
-bool kc_begin(kc_check *k, kc_session *s, kc_profiler *p, kc_rule rule);
+bool kc_begin(kc_check *k, kc_session *s, kc_checked *p, kc_rule rule);
 /** A result that is not 0 is a fault of `rule`. */
 void kc_expect(kc_session *s, kc_rule rule, const char *call, int result);
 /** Does an ordinary session still work? Then the rule holds. */
-void kc_afterwards(kc_check *k, kc_profiler *p, kc_rule rule);
+void kc_afterwards(kc_check *k, kc_checked *p, kc_rule rule);
 
 void kc_scene_load(kc_check *k);
 void kc_scene_query(kc_check *k);
@@ -290,7 +295,12 @@ void kc_scene_unload(kc_check *k);
 void kc_scene_costs(kc_check *k);
 
 /* ---- check_report.c ------------------------------------------------------------------------------- */
-typedef enum kc_state { KC_STATE_UNTESTED, KC_STATE_OK, KC_STATE_FAILED, KC_STATE_MEASURED } kc_state;
+typedef enum kc_state {
+    KC_STATE_UNTESTED,
+    KC_STATE_OK,
+    KC_STATE_FAILED,
+    KC_STATE_MEASURED
+} kc_state;
 
 typedef struct kc_result {
     kc_state state;

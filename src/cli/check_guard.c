@@ -1,5 +1,6 @@
-/* Memory with an end: what a plug-in is given lies before a page that cannot be read, so that reading
- * more than there is shows; and memory of a plug-in is read so that nothing it gives can crash us. */
+/* Memory with an end: what a plug-in is given lies before a page that cannot be read, so that
+ * reading more than there is shows; and memory of a plug-in is read so that nothing it gives can
+ * crash us. */
 #include "cli/check.h"
 
 #include <setjmp.h>
@@ -7,16 +8,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Pairs of a page that can be used and one that cannot: a ring for the length of a call, and one for
- * what a plug-in may keep longer. */
+/* Pairs of a page that can be used and one that cannot: a ring for the length of a call, and one
+ * for what a plug-in may keep longer. */
 #define PASSING 64u
 #define KEPT    192u
+#define FOREVER 8u /* the first ones: the registry */
 #define SLOTS   (PASSING + KEPT)
 
 static struct {
     char *base;
     size_t page;
-    unsigned passing, kept; /* how many were given out */
+    unsigned passing, kept; /* the next ones */
     const char *what[SLOTS];
     bool closed[SLOTS];
     kc_where *where;
@@ -65,7 +67,9 @@ bool kc_guard_init(kc_where *where)
 
 void *kc_guard_new(size_t bytes, const char *what, bool keep)
 {
-    unsigned slot = keep ? PASSING + guard.kept++ % KEPT : guard.passing++ % PASSING;
+    unsigned slot = keep ? PASSING + guard.kept : guard.passing++ % PASSING;
+    if (keep && ++guard.kept == KEPT)
+        guard.kept = FOREVER;
     char *page = guard.base + 2 * slot * guard.page;
     bytes = kb_align(bytes, 8);
     if (bytes > guard.page || mprotect(page, guard.page, PROT_READ | PROT_WRITE) != 0)
@@ -93,8 +97,8 @@ void kc_guard_close(void *p, size_t bytes)
 #define KC_UNCHECKED __attribute__((noinline))
 #endif
 
-/* Byte by byte, and not by memcpy: a page may end anywhere, and a sanitizer has its own ideas of what
- * may be read. */
+/* Byte by byte, and not by memcpy: a page may end anywhere, and a sanitizer has its own ideas of
+ * what may be read. */
 static KC_UNCHECKED void copy_bytes(volatile char *to, const volatile char *from, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++)

@@ -72,7 +72,7 @@ static void check_growth(kc_check *k, kc_rule rule, const uint64_t *level, const
     kc_ok(k, rule, "%s", "");
 }
 
-static void leaks(kc_check *k, kc_profiler *p)
+static void leaks(kc_check *k, kc_checked *p)
 {
     levels l;
     for (unsigned i = 0; i < WARM_SESSIONS + SESSIONS; i++) {
@@ -97,7 +97,7 @@ void kc_scene_leaks(kc_check *k) { kc_for_each(k, KC_RULE_LEAK_MEMORY, leaks); }
 
 /* ---- closing -------------------------------------------------------------------------------------- */
 
-static void one_session(kc_check *k, kc_profiler *p)
+static void one_session(kc_check *k, kc_checked *p)
 {
     kc_session s;
     kc_session_init(&s, k, p, KC_SIZE_TODAY);
@@ -186,7 +186,7 @@ static bool measure(kc_session *s, costs *c)
     return kc_destroy(s) == 0 && fine;
 }
 
-static void tell_costs(kc_check *k, const kc_profiler *p, costs *c)
+static void tell_costs(kc_check *k, const kc_checked *p, costs *c)
 {
     kc_measured(k, KC_RULE_COST_START, median(c->start, c->count), "for start");
     kc_measured(k, KC_RULE_COST_STOP, median(c->stop, c->count), "for stop");
@@ -202,7 +202,7 @@ static void tell_costs(kc_check *k, const kc_profiler *p, costs *c)
                     k->exercise ? "events are not delivered there" : kc_why_no_events(k));
 }
 
-static void measure_costs(kc_check *k, kc_profiler *p)
+static void measure_costs(kc_check *k, kc_checked *p)
 {
     costs c = {.count = 0};
     for (size_t i = 0; i < TIMES; i++) {

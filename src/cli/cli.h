@@ -26,7 +26,8 @@ typedef struct kc_texts {
     size_t count;
 } kc_texts;
 
-/* One option: parsed into *value (bool, const char *, kc_texts or uint64_t), and a line of the help. */
+/* One option: parsed into *value (bool, const char *, kc_texts or uint64_t), and a line of the
+ * help. */
 typedef struct kc_option {
     const char *name; /* without the dashes */
     char letter;      /* 0: none */

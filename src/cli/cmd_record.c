@@ -253,7 +253,8 @@ static void tell_result(const kineto_trace *trace)
     } else {
         kc_summary_print(&s, trace, stderr);
         if (s.activities == 0)
-            fputs("\n  Nothing was recorded: the program used no interface that ckineto enters.\n"
+            fputs("\n  Nothing was recorded: the program used nothing that ckineto or a plug-in "
+                  "records.\n"
                   "  'ckineto doctor' says what can be recorded here.\n",
                   stderr);
         fputc('\n', stderr);

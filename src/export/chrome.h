@@ -1,11 +1,13 @@
 /* Inside of the Chrome JSON writer.
  *
- * How rows become pids and tids (all numbers stay below 2^53):
- *   host process   its pid; a second one with that pid (reuse, exec) pid + n * 2^32
- *   device         its id, as Kineto does; + n * 2^31 while a process or device has that number
+ * How rows become pids and tids. Perfetto keeps 32 bits of each, so that is what all of them differ
+ * in; a sum that is too large wraps round.
+ *   host process   its pid; a second one with that pid (reuse, exec) pid + n * 10^9
+ *   device         its id, as Kineto does; + n * 10^9 while a process or device has that number
  *   text           the text itself
- *   lane 0         the track's id; + n * 2^32 while another track of the process has that number
- *   lane k         the same, starting from id + k * 2^32, named "... (lane k+1)"
+ *   lane 0         the track's id, in 32 bits if it is negative; + n * 10^8 while another track of
+ *                  the process has that number
+ *   lane k         the same, starting from id + k * 10^8, named "... (lane k+1)"
  * What cannot be seen from that is stated under the key "ckineto", so that reading gives back the
  * same trace. */
 #ifndef KE_CHROME_H

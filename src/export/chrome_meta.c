@@ -4,9 +4,8 @@
 
 #include "trace/json_text.h"
 
-#define SHIFT_HOST        (INT64_C(1) << 32)
-#define SHIFT_DEVICE      (INT64_C(1) << 31)
-#define SHIFT_LANE        (INT64_C(1) << 32)
+#define SHIFT_PROCESS     1000000000u
+#define SHIFT_LANE        100000000u
 #define DEVICE_SORT_INDEX 5000000
 /* Traces that were taken within the same three months get the same base, as with Kineto, so that
  * those of many hosts can be laid over each other; and ts fits a double exactly. */
@@ -14,14 +13,20 @@
 
 /* ---- pids and tids --------------------------------------------------------------------------- */
 
-/* The first of number, number + step, … that `scope` has not handed out; *ok false: no memory. */
-static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, int64_t step, bool *ok)
+/* Tries in big steps, which a reader can see through; then any free number will do. */
+#define BIG_STEPS 32
+
+/* The first of number, number + step, … whose lower half `scope` has not handed out; *ok false: no
+ * memory. */
+static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, uint32_t step, bool *ok)
 {
-    for (bool created = false; *ok; number = (int64_t)((uint64_t)number + (uint64_t)step)) {
-        uint64_t key[2] = {scope, (uint64_t)number};
+    bool created = false;
+    for (uint32_t tries = 0; *ok; tries++) {
+        uint64_t key[2] = {scope, (uint32_t)number};
         *ok = kb_map_insert(taken, kb_hash(key, sizeof key), 1, &created) != NULL;
         if (created)
             break;
+        number = (uint32_t)((uint32_t)number + (tries < BIG_STEPS ? step : 1));
     }
     return number;
 }
@@ -57,8 +62,7 @@ static bool plan_pids(ke_chrome *c)
         if (p.is_device != (i >= count))
             continue;
         kineto_string name = kt_process_text_of(c->trace, i % count);
-        int64_t pid =
-            name.data ? 0 : claim(&taken, 0, p.pid, p.is_device ? SHIFT_DEVICE : SHIFT_HOST, &ok);
+        int64_t pid = name.data ? 0 : claim(&taken, 0, p.pid, SHIFT_PROCESS, &ok);
         size_t size = format_id(text, name, pid, 0, &c->replaced);
         char *copy = kb_arena_copy(&c->arena, text, size);
         ok = ok && copy;
@@ -116,7 +120,9 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
     kineto_string text = kt_track_text_of(c->trace, index);
     for (uint32_t lane = 0; lane < lanes && ok; lane++) {
         char tid[ID_BYTES];
-        int64_t number = (int64_t)((uint64_t)track->view.id + (uint64_t)lane * SHIFT_LANE);
+        int64_t number = track->view.id;
+        if (lane || number < 0) /* those, Perfetto would put onto the main thread */
+            number = (uint32_t)((uint32_t)number + lane * SHIFT_LANE);
         if (!text.data && !shares_tid(&track->view))
             number = claim(taken, 1 + (uint64_t)track->view.process, number, SHIFT_LANE, &ok);
         track->tids[lane] = number;

@@ -101,8 +101,10 @@ typedef struct kr_clock {
     char name[47]; /* what tells them apart: its beginning */
 } kr_clock;
 
+static kr_clock clocks[KR_LAST_CLOCK + 1];
+
 /* Its number, KR_LAST_CLOCK + 1 when there is none left. */
-static uint32_t clock_find(const kr_clock *clocks, uint32_t source, const char *name)
+static uint32_t clock_find(uint32_t source, const char *name)
 {
     uint32_t n = KINETO_PLUGIN_CLOCK_DEVICE;
     while (n <= KR_LAST_CLOCK && clocks[n].taken &&
@@ -121,19 +123,20 @@ static int clock_announce(kr_builder *b, kr_clock *clock, uint32_t number, const
         return 0;
     if (dictionary_put(b, KF_ENTRY_CLOCK, parts, KB_COUNT(parts)))
         return 1;
-    *clock = (kr_clock){.source = b->source, .process = entry.process, .taken = true};
     memcpy(clock->name, name, KB_MIN(size, sizeof clock->name - 1));
+    clock->process = entry.process;
+    kb_store_relaxed(&clock->source, b->source);
+    kb_store_release(&clock->taken, true); /* who states samples reads without the lock */
     return 0;
 }
 
 static int clock_register(kr_builder *b, const char *name, int32_t *clock)
 {
-    static kr_clock clocks[KR_LAST_CLOCK + 1];
     static kb_lock lock;
     if (!clock || !kr_lock_take(&lock))
         return 1;
     const char *text = name ? name : "";
-    uint32_t number = clock_find(clocks, b->source, text);
+    uint32_t number = clock_find(b->source, text);
     int result = number > KR_LAST_CLOCK || clock_announce(b, &clocks[number], number, text);
     if (!result)
         *clock = (int32_t)number;
@@ -169,6 +172,14 @@ static bool record_write(const kr_builder *b, uint64_t header, uint32_t words,
     return at != NULL;
 }
 
+/* Samples move all events of a clock: nobody states them of another's. */
+static bool clock_is_ours(const kr_builder *b, int32_t clock)
+{
+    return clock >= KINETO_PLUGIN_CLOCK_DEVICE && clock <= KR_LAST_CLOCK &&
+           kb_load_acquire(&clocks[clock].taken) &&
+           kb_load_relaxed(&clocks[clock].source) == b->source;
+}
+
 static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint64_t before,
                             uint64_t after)
 {
@@ -177,7 +188,7 @@ static int add_clock_sample(handle *b, int32_t clock, int64_t device_time, uint6
         return 1;
     uint64_t payload[] = {before, after, (uint64_t)device_time};
     int result;
-    if (clock < KINETO_PLUGIN_CLOCK_DEVICE || clock > KR_LAST_CLOCK)
+    if (!clock_is_ours(b, clock) || after < before)
         result = kr_refuse(b, KF_REASON_BAD_EVENT);
     else
         result = !record_write(b, kf_header(KF_CLOCK_SAMPLE, 4, 0, (uint32_t)clock), 4, payload);

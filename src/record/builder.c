@@ -109,6 +109,15 @@ static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
+/* The name table is everybody's: who fills it is told. */
+static uint32_t intern(const kr_builder *b, const char *text, size_t bytes)
+{
+    uint32_t id = kr_intern_quiet(text, bytes);
+    if (!id)
+        kr_count(b->source, KF_REASON_DICTIONARY_FULL, 1);
+    return id;
+}
+
 static bool metadata_valid(const KinetoPlugin_Metadata *m)
 {
     bool by_pointer = m->valueType >= KINETO_PLUGIN_VALUE_STRING;
@@ -140,12 +149,12 @@ static bool is_text(int32_t type)
 }
 
 /* Events of a source resemble each other: the n-th key is mostly the one it was last time. */
-static uint32_t key_id(kr_pending *p, const char *key)
+static uint32_t key_id(const kr_builder *b, kr_pending *p, const char *key)
 {
     uint32_t n = p->loose_count;
     if (n < KR_KEY_HINTS && kr_string_is(p->key_hints[n], key))
         return p->key_hints[n];
-    uint32_t id = kr_intern(key, strnlen(key, KR_LONGEST_TEXT));
+    uint32_t id = intern(b, key, strnlen(key, KR_LONGEST_TEXT));
     if (n < KR_KEY_HINTS)
         p->key_hints[n] = id;
     return id;
@@ -180,7 +189,7 @@ bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadat
     if (at < limit)
         end = inside ? short_text_write(at + 1, limit, m->pointer, m->count)
                      : value_write(at + 1, limit, m);
-    uint32_t key = end ? key_id(p, m->pKey) : 0;
+    uint32_t key = end ? key_id(b, p, m->pKey) : 0;
     if (!key) {
         kr_count(b->source, KF_REASON_TRUNCATED_TEXT, 1);
         return false;
@@ -236,9 +245,19 @@ static void pending_flush(const kr_builder *b, kr_pending *p)
     p->filled = false;
 }
 
-static void name_set(kr_pending *p, const char *name, size_t bytes)
+static void name_set(const kr_builder *b, kr_pending *p, const char *name, size_t bytes)
 {
-    p->name_id = name ? kr_intern(name, bytes) : 0;
+    p->name_id = name ? intern(b, name, bytes) : 0;
+}
+
+static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t id, bool start)
+{
+    if (type < 0 || type >= KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_COUNT)
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    p->flow_type = (uint32_t)type;
+    p->flow_id = id;
+    p->flow_start = start;
+    return 0;
 }
 
 /* ---- whole events ---------------------------------------------------------------------------- */
@@ -249,10 +268,8 @@ static int activity_write(kr_builder *b, kr_pending *p, const KinetoPlugin_Activ
         return 1;
     p->clock = (uint8_t)a->clock;
     p->external_id = a->externalId;
-    p->flow_type = (uint32_t)a->flowType;
-    p->flow_id = a->flowId;
-    p->flow_start = a->flowIsStart != 0;
-    name_set(p, a->pName, a->nameSize);
+    (void)flow_set(b, p, a->flowType, a->flowId, a->flowIsStart != 0);
+    name_set(b, p, a->pName, a->nameSize);
     (void)loose_add_all(b, p, a->pMetadata, a->metadataCount);
     return event_write(b, p);
 }
@@ -331,8 +348,7 @@ static int change_last(kr_builder *b, kr_changer change, const kr_change *what)
 
 static int change_name(const kr_builder *b, kr_pending *p, const kr_change *change)
 {
-    (void)b;
-    name_set(p, change->a, strnlen(change->a, KR_LONGEST_TEXT));
+    name_set(b, p, change->a, strnlen(change->a, KR_LONGEST_TEXT));
     return p->name_id == 0;
 }
 
@@ -341,10 +357,7 @@ static int change_flow(const kr_builder *b, kr_pending *p, const kr_change *chan
     const KinetoPlugin_ProfileEventFlow *flow = change->a;
     if (!KINETO_PLUGIN_HAS(flow, KinetoPlugin_ProfileEventFlow, isStartPoint))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
-    p->flow_type = (uint32_t)flow->flowType;
-    p->flow_id = flow->flowId;
-    p->flow_start = flow->isStartPoint;
-    return 0;
+    return flow_set(b, p, flow->flowType, flow->flowId, flow->isStartPoint);
 }
 
 /* JSON text of an integer in its only spelling, so that writing it back gives the same text. */
@@ -353,9 +366,9 @@ static bool plain_integer(const char *s, int64_t *out)
     const char *digits = s + (*s == '-');
     int64_t value = 0;
     int n = 0;
-    while (digits[n] >= '0' && digits[n] <= '9' && n <= 18)
+    while (digits[n] >= '0' && digits[n] <= '9' && n < 18) /* more may not fit */
         value = value * 10 + (digits[n++] - '0');
-    if (n == 0 || n > 18 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
+    if (n == 0 || digits[n] || (*digits == '0' && (n > 1 || digits != s)))
         return false;
     *out = digits == s ? value : -value;
     return true;
@@ -414,10 +427,15 @@ static int set_last_ids(handle *b, uint64_t correlation_id, uint64_t external_id
 
 void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revision revision)
 {
-    memset(b, 0, sizeof *b);
-    b->name = name;
-    b->source = source;
+    /* Not in one go: threads of whoever had this slot before may still call, and find it closed. */
+    kb_store_release(&b->open, 0u);
+    kb_store_relaxed(&b->source, source);
     b->revision = revision;
+    memset(b->kind_of, 0, sizeof b->kind_of);
+    memset(b->sets, 0, sizeof b->sets);
+    if (b->table.unpaddedStructSize)
+        return;
+    b->name = name; /* of this slot */
     b->table = (KinetoPlugin_TraceBuilder){
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples),
         .pTraceBuilderHandle = b,
@@ -434,7 +452,8 @@ void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revisi
 void kr_builder_open(kr_builder *b)
 {
     kr_inside_init();
-    b->live = b->late = 0;
+    kb_store_relaxed(&b->live, 0u);
+    kb_store_relaxed(&b->late, 0u);
     kb_store_release(&b->open, 1u);
 }
 
@@ -462,20 +481,19 @@ bool kr_builder_close(kr_builder *b)
 void kr_builder_thread_exit(kr_builder *b)
 {
     kr_pending *p = pending_find(b, kr_identity());
-    if (!p)
+    if (!p || !kb_load_acquire(&b->open)) /* who closed it takes care */
         return;
-    if (kb_load_acquire(&b->open))
-        pending_flush(b, p);
-    p->filled = false;
+    pending_flush(b, p);
     kb_store_release(&p->owner, 0u);
 }
 
 void kr_builder_free(kr_builder *b)
 {
-    kr_pending *next;
-    for (kr_pending *p = b->pending; p; p = next) {
+    kr_pending *next, *first = kb_exchange_acqrel(&b->pending, NULL);
+    if (!first || !kr_inside_wait()) /* threads that end look at it; better lost than pulled away */
+        return;
+    for (kr_pending *p = first; p; p = next) {
         next = p->next;
         kb_os_unmap(p, sizeof *p);
     }
-    b->pending = NULL;
 }

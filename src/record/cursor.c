@@ -77,10 +77,11 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->serial = c->seq = c->skip = c->source = 0;
     c->name_id = 0;
     c->name[0] = 0;
-    c->inside = c->inside_more = 0;
+    kb_store_relaxed(&c->inside, 0);
+    c->inside_more = 0;
     c->pushed_depth[0] = c->pushed_depth[1] = 0;
-    c->pid = pid;
-    c->tid = tid;
+    kb_store_relaxed(&c->tid, tid);
+    kb_store_relaxed(&c->pid, pid);
     c->ticks_clock = kb_ticks_clock();
     c->tsc = c->ticks_clock != KB_TICKS_MONOTONIC_RAW;
 }
@@ -122,7 +123,8 @@ kr_cursor *kr_cursor_slow(void)
 
 static bool slot_inside(const kr_slot *s, uint32_t pid, uint32_t tid)
 {
-    return kb_load_acquire(&s->first.in_use) && s->first.pid == pid && s->first.tid != tid &&
+    return kb_load_acquire(&s->first.in_use) && kb_load_relaxed(&s->first.pid) == pid &&
+           kb_load_relaxed(&s->first.tid) != tid &&
            (kb_load_acquire(&s->first.inside) || kb_load_acquire(&s->second.inside));
 }
 
@@ -311,8 +313,9 @@ static void thread_exit(void *value)
         name_from_system(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);
-        slot->first.inside = slot->second.inside = 0; /* cancelled in there, at worst */
-        slot->first.pid = 0;
+        kb_store_relaxed(&slot->first.inside, 0); /* cancelled in there, at worst */
+        kb_store_relaxed(&slot->second.inside, 0);
+        kb_store_relaxed(&slot->first.pid, 0u);
         kb_store_release(&slot->first.in_use, 0);
     }
     kr_me = &kr_unattached;

@@ -25,34 +25,32 @@ typedef struct kr_profiler {
 
 static kr_profiler kr_profilers[KR_MAX_PROFILERS];
 static kb_lock kr_host_lock;
-static char kr_error[KR_ERROR_TEXT + 1];
-
-const char *kr_host_last_error(void) { return kr_error; }
+static KinetoPlugin_RegistryHandle kr_program;
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /* The plug-in's own words, if it has some. */
-static void ask_why(const kr_profiler *p)
+static void ask_why(const kr_profiler *p, char *text)
 {
     KinetoPlugin_ProfilerErrorText_Params params = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerErrorText_Params, textMaxLen),
         .pProfilerHandle = p->handle,
-        .pText = kr_error,
+        .pText = text,
         .textMaxLen = KR_ERROR_TEXT};
-    kr_error[0] = 0;
+    memset(text, 0, KR_ERROR_TEXT + 1); /* who writes no end, ends there */
     if (KINETO_PLUGIN_HAS(p->calls, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
         p->calls->profilerErrorText && p->calls->profilerErrorText(&params) != 0)
-        kr_error[0] = 0;
-    kr_error[KR_ERROR_TEXT] = 0;
+        text[0] = 0;
+    text[KR_ERROR_TEXT] = 0;
 }
 
 static int failed(kr_profiler *p, const char *what, int code)
 {
-    char reason[64], detail[KR_ERROR_TEXT + 64];
+    char reason[64], text[KR_ERROR_TEXT + 1], detail[sizeof text + 64];
     if (code == 0)
         return 0;
-    ask_why(p);
-    snprintf(detail, sizeof detail, "returned %d%s%s", code, kr_error[0] ? ": " : "", kr_error);
+    ask_why(p, text);
+    snprintf(detail, sizeof detail, "returned %d%s%s", code, text[0] ? ": " : "", text);
     kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     snprintf(reason, sizeof reason, "%s failed", what);
@@ -221,7 +219,7 @@ static void session_open(kr_profiler *p, uint64_t types)
 {
     if (!p->source) {
         p->source = source_announce(p->name);
-        kr_builder_init(&p->builder, p->name, p->source, p->revision);
+        kb_store_relaxed(&p->builder.source, p->source);
     }
     p->enabled = types;
     p->paused = false;
@@ -245,7 +243,7 @@ static void session_close(kr_profiler *p)
 {
     KinetoPlugin_ProfilerStop_Params stop = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerStop_Params, pProfilerHandle), p->handle};
-    if (!kr_unlisten(p->calls, p->handle, p->source))
+    if (!kr_unlisten(p->calls))
         stuck(p, "push or pop of a correlation id");
     (void)failed(p, "stop", p->calls->profilerStop(&stop));
     process_events(p);
@@ -279,7 +277,7 @@ static void profiler_update(kr_profiler *p, uint64_t held, uint64_t gate, bool c
     uint64_t now = types_wanted(p, gate), wanted = can_toggle(p) ? types_wanted(p, held) : now;
     if (p->created && !session_is_ours(p))
         return; /* the parent's: its builder goes on working here, ending it is not our business */
-    if (p->created && collect && p->builder.live && wanted == p->enabled)
+    if (p->created && collect && kb_load_relaxed(&p->builder.live) && wanted == p->enabled)
         process_events(p); /* delivers as it goes: no need to interrupt it */
     else if (p->created && (collect || wanted != p->enabled))
         session_close(p);
@@ -292,10 +290,11 @@ static void profiler_update(kr_profiler *p, uint64_t held, uint64_t gate, bool c
 static void update_all(bool collect)
 {
     const kf_pool *pool = kr_pool_get();
-    uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
-    uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
     if (!kr_lock_take(&kr_host_lock))
         return;
+    /* Read with the lock: who comes last must not act on what somebody before it saw. */
+    uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
+    uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
             profiler_update(&kr_profilers[i], held, gate, collect);
@@ -316,21 +315,19 @@ void kr_host_exit(void)
     kb_lock_drop(&kr_host_lock);
 }
 
+/* Marked as inside, so that nobody frees what it looks at. */
 void kr_host_thread_exit(void)
 {
+    kr_cursor *c = kr_inside_enter();
+    if (!c)
+        return;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kb_load_acquire(&kr_profilers[i].builder.pending))
             kr_builder_thread_exit(&kr_profilers[i].builder);
+    kr_inside_leave(c);
 }
 
 /* ---- registration ---------------------------------------------------------------------------- */
-
-static bool interface_is_whole(const KinetoPlugin_ProfilerInterface *i)
-{
-    return i && KINETO_PLUGIN_HAS(i, KinetoPlugin_ProfilerInterface, profilerProcessEvents) &&
-           i->profilerCreate && i->profilerDestroy && i->profilerQuery && i->profilerStart &&
-           i->profilerStop && i->profilerProcessEvents;
-}
 
 static void types_take(kr_profiler *p, const int32_t *types)
 {
@@ -384,32 +381,39 @@ static kr_profiler *slot_find(void)
     return best;
 }
 
-static int refuse(const char *why)
+static int refuse(KinetoPlugin_RegistryHandle *who, const char *why)
 {
-    snprintf(kr_error, sizeof kr_error, "%s", why);
+    snprintf(who->error, sizeof who->error, "%s", why);
     kb_log(KINETO_LOG_WARNING, "a plug-in was refused: %s", why);
     return 1;
 }
 
-static int profiler_add(const KinetoPlugin_RegistryHandle *who,
+static int profiler_add(KinetoPlugin_RegistryHandle *who,
                         const KinetoPlugin_ProfilerInterface *calls)
 {
+    if (!kr_interface_is_whole(calls))
+        return refuse(who, "its interface lacks functions");
     if (profiler_find(calls))
-        return refuse("its profiler is registered already");
+        return refuse(who, "its profiler is registered already");
     kr_profiler *p = slot_find();
     if (!p)
-        return refuse("too many profilers");
+        return refuse(who, "too many profilers");
     memset(p, 0, offsetof(kr_profiler, builder));
     kr_builder_init(&p->builder, p->name, 0, who->revision);
     p->calls = calls;
     p->revision = who->revision;
     p->file = who->file;
     int result = profiler_query(p);
-    if (result)
+    if (result) {
+        char text[KR_ERROR_TEXT + 1];
+        ask_why(p, text);
+        snprintf(who->error, sizeof who->error, "query returned %d%s%s", result,
+                 text[0] ? ": " : "", text);
         p->calls = NULL;
-    else
-        kb_log(KINETO_LOG_INFO, "plug-in '%s' registered", p->name);
-    return result;
+        return result;
+    }
+    kb_log(KINETO_LOG_INFO, "plug-in '%s' registered", p->name);
+    return 0;
 }
 
 /* Sessions must end while plug-ins still work: before their destructors, and those of what they need. */
@@ -424,13 +428,12 @@ static void exit_once(void)
 static int register_profiler(KinetoPlugin_RegistryHandle *who,
                              const KinetoPlugin_ProfilerInterface *calls)
 {
-    static const KinetoPlugin_RegistryHandle program = {KR_REVISION_B, 0};
-    if (!interface_is_whole(calls))
-        return refuse("its interface lacks functions");
+    if (!who)
+        who = &kr_program;
     exit_once();
     if (!kr_lock_take(&kr_host_lock))
-        return refuse("it registers from inside a call of the host");
-    int result = profiler_add(who ? who : &program, calls);
+        return refuse(who, "it registers from inside a call of the host");
+    int result = profiler_add(who, calls);
     kb_lock_drop(&kr_host_lock);
     if (result == 0)
         kineto_rt_profilers_update();
@@ -446,7 +449,7 @@ static int register_types(KinetoPlugin_RegistryHandle *who,
 
 void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who)
 {
-    kr_error[0] = 0; /* what is said from now on is about who registers here */
+    who->error[0] = 0;
     *registry = (KinetoPlugin_Registry){
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
         .pRegistryHandle = who,
@@ -457,10 +460,9 @@ void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHand
 
 const KinetoPlugin_Registry *kineto_plugin_registry(void)
 {
-    static KinetoPlugin_RegistryHandle program;
     static const KinetoPlugin_Registry registry = {
         .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
-        .pRegistryHandle = &program,
+        .pRegistryHandle = &kr_program,
         .registerProfiler = register_profiler,
         .registerActivityTypes = register_types,
         .pHostVersion = "ckineto " KINETO_VERSION};

@@ -20,6 +20,7 @@ typedef enum kr_revision { KR_REVISION_B = 0, KR_REVISION_A = 1, KR_REVISION_EAR
 struct KinetoPlugin_RegistryHandle {
     kr_revision revision;
     uint32_t file; /* the loader's number of the library; 0: none */
+    char error[256 + 32]; /* why the last registration failed; under the host's lock */
 };
 /** Fill a registry that registers for `who`. Both must stay valid as long as the library is loaded. */
 void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who);
@@ -129,8 +130,7 @@ bool kr_inside_wait(void);
 void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
                uint32_t source);
 /** False: a thread did not come back from the profiler. */
-bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
-                 uint32_t source);
+bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls);
 
 /* ---- host.c ------------------------------------------------------------------------------------ */
 
@@ -142,8 +142,6 @@ uint32_t kr_host_withdraw_file(uint32_t file);
 bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file);
 /** Has it a session of this process now? */
 bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *profiler);
-/** Why the last call that failed did; may be "". Valid until the next call of the host. */
-const char *kr_host_last_error(void);
 
 /** Has this profiler a session of this process now (created and not yet destroyed)? */
 bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *calls);

@@ -38,7 +38,7 @@ typedef struct kr_listeners {
 } kr_listeners;
 
 static kr_listeners kr_lists[KR_LISTS];
-static kr_listeners *kr_listening; /* NULL: nobody listens */
+const void *kineto_listeners; /* of kr_lists; NULL: nobody listens */
 static uint32_t kr_generation, kr_epoch;
 
 /* ---- push and pop ---------------------------------------------------------------------------- */
@@ -109,18 +109,25 @@ KB_INLINE void pop(kr_cursor *c, const kr_listeners *l, uint32_t stack)
             kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
 }
 
-/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. A fork's child
- * has no sessions of its own until it makes some. */
+/* A fork's child has no sessions of its own until it makes some. */
+static KB_COLD void forget_parents(const void *list)
+{
+    (void)kb_cas_acqrel(&kineto_listeners, &list, NULL);
+}
+
+/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. */
 KB_INLINE const kr_listeners *list_enter(kr_cursor **c)
 {
-    if (KINETO_LIKELY(!kb_load_relaxed(&kr_listening)))
+    if (KINETO_LIKELY(!kb_load_relaxed(&kineto_listeners)))
         return NULL;
     *c = kr_inside_enter();
     if (!*c)
         return NULL;
-    const kr_listeners *l = kb_load_acquire(&kr_listening);
+    const kr_listeners *l = kb_load_acquire(&kineto_listeners);
     if (KINETO_LIKELY(l && l->pid == (*c)->pid))
         return l;
+    if (l)
+        forget_parents(l);
     kr_inside_leave(*c);
     return NULL;
 }
@@ -190,17 +197,17 @@ static void publish(kr_listeners *next)
     next->pid = kb_os_pid();
     if (next->count == 0)
         kr_epoch++;
-    kb_store_release(&kr_listening, next->count ? next : NULL);
+    kb_store_release(&kineto_listeners, next->count ? (const void *)next : NULL);
 }
 
-/* The list that follows: the one of now without `handle`. */
-static kr_listeners *next_list(const KinetoPlugin_ProfilerHandle *handle, uint32_t source)
+/* The list that follows: the one of now without this profiler. Handles need not differ. */
+static kr_listeners *next_list(const KinetoPlugin_ProfilerInterface *calls)
 {
-    const kr_listeners *now = kr_listening;
+    const kr_listeners *now = kb_load_acquire(&kineto_listeners);
     kr_listeners *next = &kr_lists[(kr_generation + 1) % KR_LISTS];
     next->count = 0;
     for (uint32_t i = 0; now && now->pid == kb_os_pid() && i < now->count; i++)
-        if (now->list[i].handle != handle || now->list[i].source != source)
+        if (now->list[i].calls != calls)
             next->list[next->count++] = now->list[i];
     return next;
 }
@@ -211,17 +218,16 @@ void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_Profile
     if (!can_listen(calls))
         return;
     kr_inside_init();
-    kr_listeners *next = next_list(handle, source);
+    kr_listeners *next = next_list(calls);
     next->list[next->count++] = (kr_listener){calls, handle, kr_generation + 1, source};
     publish(next);
     (void)kr_inside_wait();
 }
 
-bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,
-                 uint32_t source)
+bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls)
 {
     if (!can_listen(calls))
         return true;
-    publish(next_list(handle, source));
+    publish(next_list(calls));
     return kr_inside_wait();
 }

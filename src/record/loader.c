@@ -139,7 +139,7 @@ static kineto_status KINETO_PRINTF(5, 6)
     file_settle(kr_file *f, kineto_plugin_state state, kineto_status status, kineto_error *err,
                 const char *fmt, ...)
 {
-    char reason[sizeof f->reason], path[sizeof f->path], detail[sizeof reason + NAME_MAX + 3];
+    char reason[sizeof f->reason], path[sizeof f->path], detail[sizeof path + sizeof reason + 3];
     va_list args;
     va_start(args, fmt);
     (void)vsnprintf(reason, sizeof reason, fmt, args);
@@ -213,8 +213,7 @@ static kineto_status file_register(kr_file *f, kineto_error *err)
     int result = enter(&f->registry);
     if (result == 0)
         return file_settle(f, KINETO_PLUGIN_LOADED, KINETO_OK, err, "%s", "");
-    char why[sizeof f->reason];
-    (void)snprintf(why, sizeof why, "%s", kr_host_last_error());
+    const char *why = f->who.error;
     (void)kr_host_withdraw_file(f->who.file);
     file_close(f);
     return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_PLUGIN, err,

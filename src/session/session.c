@@ -313,6 +313,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                     s->options.threads == KINETO_THREADS_CALLER ? s->tid : 0,
                                 .root_pid = ours ? 0 : s->pid,
                                 .complete_from = s->complete_from,
+                                /* what plug-ins did wrong when they were stopped is ours */
+                                .notes_until = kb_ticks(pool->control->ticks_clock),
                                 .clip_open = true};
     return pool->control->external ? build_from_collector(s, pool, &options, out, err)
                                    : build_from_pool(s, pool, &options, out, err);

@@ -423,7 +423,8 @@ static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
         return false;
     memcpy(&e, payload, sizeof e);
     const kt_build_options *o = &s->options;
-    if (e.ticks && (e.ticks < o->start_ticks || (o->end_ticks && e.ticks > o->end_ticks)))
+    uint64_t until = o->notes_until ? o->notes_until : o->end_ticks;
+    if (e.ticks && (e.ticks < o->start_ticks || (until && e.ticks > until)))
         return true;
     size_t at = sizeof e;
     kineto_string source = kf_entry_text(payload, size, &at);

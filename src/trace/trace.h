@@ -123,6 +123,7 @@ typedef struct kt_build_options {
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
     uint64_t complete_from; /* ticks: of what was recorded before, parts may be gone */
+    uint64_t notes_until;   /* ledger entries count up to then; 0: to the window's end */
 } kt_build_options;
 
 /* Decode the chunks of `input` with the control page's clocks and counters into a trace. */

@@ -193,6 +193,89 @@ static void check_appended(void)
     UNPADDED(Activity, pMetadata, 104);
     MEMBER(Counts, requested, 8, 8);
     MEMBER(Counts, dropped, 16, 8);
+    UNPADDED(Counts, dropped, 24);
+}
+
+/* Appended to the structs of the proposal by version 0.1. */
+static void check_appended_members(void)
+{
+    MEMBER(Registry, registerActivityTypes, 24, 8);
+    MEMBER(Registry, pHostVersion, 32, 8);
+    MEMBER(ProfilerInterface, profilerToggleCollection, 88, 8);
+    MEMBER(ProfilerInterface, profilerErrorText, 96, 8);
+    MEMBER(ProfilerCreate_Params, pCustomConfig, 32, 8);
+    MEMBER(ProfilerQuery_Params, pVendorName, 48, 8);
+    MEMBER(ProfilerQuery_Params, vendorNameMaxLen, 56, 8);
+    MEMBER(TraceBuilder, setLastEventIds, 120, 8);
+    MEMBER(TraceBuilder, addLastEventValues, 128, 8);
+    MEMBER(TraceBuilder, registerCounters, 136, 8);
+    MEMBER(TraceBuilder, addCounterSamples, 144, 8);
+}
+
+/* Structs of our own of version 0.1. */
+static void check_appended_structs(void)
+{
+    MEMBER(ProfilerToggleCollection_Params, pProfilerHandle, 8, 8);
+    MEMBER(ProfilerToggleCollection_Params, enable, 16, 4);
+    UNPADDED(ProfilerToggleCollection_Params, enable, 20);
+    MEMBER(ProfilerErrorText_Params, pProfilerHandle, 8, 8);
+    MEMBER(ProfilerErrorText_Params, pText, 16, 8);
+    MEMBER(ProfilerErrorText_Params, textMaxLen, 24, 8);
+    UNPADDED(ProfilerErrorText_Params, textMaxLen, 32);
+    MEMBER(RegisterActivityTypes_Params, pTypes, 8, 8);
+    MEMBER(RegisterActivityTypes_Params, count, 16, 8);
+    MEMBER(RegisterActivityTypes_Params, firstEventType, 24, 4);
+    UNPADDED(RegisterActivityTypes_Params, firstEventType, 28);
+    MEMBER(CounterSet, pName, 8, 8);
+    MEMBER(CounterSet, eventType, 16, 4);
+    MEMBER(CounterSet, deviceId, 20, 4);
+    MEMBER(CounterSet, valueType, 24, 4);
+    MEMBER(CounterSet, seriesCount, 28, 4);
+    MEMBER(CounterSet, pSeriesNames, 32, 8);
+    MEMBER(CounterSet, pUnits, 40, 8);
+    UNPADDED(CounterSet, pUnits, 48);
+    MEMBER(CounterSamples, set, 8, 4);
+    MEMBER(CounterSamples, clock, 12, 4);
+    MEMBER(CounterSamples, count, 16, 8);
+    MEMBER(CounterSamples, pTimes, 24, 8);
+    MEMBER(CounterSamples, pValues, 32, 8);
+    UNPADDED(CounterSamples, pValues, 40);
+}
+
+/* Elements of arrays: what follows them must not move. */
+static void check_elements(void)
+{
+    expect("bytes of Metadata", sizeof(KinetoPlugin_Metadata), 24);
+    expect("bytes of ActivityTypeInfo", sizeof(KinetoPlugin_ActivityTypeInfo), 16);
+    MEMBER(ActivityTypeInfo, pName, 0, 8);
+    MEMBER(ActivityTypeInfo, likeEventType, 8, 4);
+    MEMBER(ActivityTypeInfo, enabledByDefault, 12, 4);
+}
+
+#define VALUE(name, number)                                                                        \
+    expect("value type " #name, (size_t)KINETO_PLUGIN_VALUE_##name, (number))
+#define CLOCK(name, number) expect("clock " #name, (size_t)KINETO_PLUGIN_CLOCK_##name, (number))
+
+static void check_appended_numbers(void)
+{
+    VALUE(INT, 1);
+    VALUE(UINT, 2);
+    VALUE(DOUBLE, 3);
+    VALUE(BOOL, 4);
+    VALUE(STRING, 5);
+    VALUE(INTS, 6);
+    VALUE(STRINGS, 7);
+    VALUE(JSON, 8);
+    CLOCK(UTC, 0);
+    CLOCK(MONOTONIC, 1);
+    CLOCK(MONOTONIC_RAW, 2);
+    CLOCK(BOOTTIME, 3);
+    CLOCK(TICKS, 4);
+    CLOCK(DEVICE, 5);
+    EVENT(RUNTIME, 8);
+    EVENT(DRIVER, 9);
+    EVENT(OWN_FIRST, 1024);
+    expect("most series", KINETO_PLUGIN_MAX_SERIES, 64);
 }
 
 int main(void)
@@ -205,6 +288,10 @@ int main(void)
     check_events();
     check_event_types();
     check_appended();
+    check_appended_members();
+    check_appended_structs();
+    check_elements();
+    check_appended_numbers();
     return faults != 0;
 }
 

@@ -162,9 +162,11 @@ class List(PluginTest):
     def test_the_manual_has_every_option(self):
         with open(os.path.join(os.environ["CKINETO_MAN"], "ckineto-plugin.1")) as f:
             manual = f.read().replace("\\-", "-")
-        text = self.run_command("plugin", "list", "--help").out.decode().partition("Options:")[2]
-        for option in re.findall(r"--[a-z-]+(?= |$)", text, re.M):
-            self.assertIn(option, manual)
+        for verb in ("list", "check"):
+            help_text = self.run_command("plugin", verb, "--help").out.decode()
+            text = "\n".join(l[:28] for l in help_text.partition("Options:")[2].splitlines())
+            for option in re.findall(r"--[a-z-]+(?= |$)", text, re.M):
+                self.assertIn(option, manual, verb)
 
 
 class Record(PluginTest):

@@ -127,6 +127,30 @@ pkg_config_rt)
     check_links "$program" "libckineto\.so" no
     [ "$("$program")" = cpu_op ] || die "does not run"
     ;;
+vendor_plugin)
+    # As its README says, from a copy that is nowhere near our tree.
+    cp -R "$source/examples/vendor-plugin" "$mine/source"
+    cp -R "$prefix" "$mine/tree"
+    "$cmake" -S "$mine/source" -B "$mine/build" -G Ninja -DCMAKE_PREFIX_PATH="$mine/tree" \
+        -DCMAKE_C_FLAGS="-Wall -Wextra -Werror" >"$mine/log" 2>&1 || { cat "$mine/log"; die "does not configure"; }
+    "$cmake" --build "$mine/build" >"$mine/log" 2>&1 || { cat "$mine/log"; die "does not build"; }
+    plugin=$mine/build/acme-kineto.so command=$mine/tree/bin/ckineto
+    unset KINETO_PLUGIN_LIB_DIR_PATH CKINETO_PLUGINS CKINETO_PLUGIN_DIR CKINETO_LIBRARY_PATH 2>/dev/null || :
+    check_links "$plugin" ckineto no
+    "$command" plugin list "$plugin" >"$mine/list"
+    grep 'Acme' "$mine/list" | grep -q 'kernel 6' || { cat "$mine/list"; die "plugin list does not know it"; }
+    "$command" plugin check "$plugin" >"$mine/check" || { cat "$mine/check"; die "it does not conform"; }
+    beats() { # options…: a program of a fifth of a second has heart beats
+        "$command" record -o "$mine/trace.json" "$@" -- sleep 0.2 >"$mine/log" 2>&1 ||
+            { cat "$mine/log"; die "cannot be recorded"; }
+        [ "$(grep -o '"name": *"heartbeat"' "$mine/trace.json" | wc -l)" -gt 10 ] ||
+            { cat "$mine/log"; die "no heart beats: $*"; }
+    }
+    beats --plugin "$plugin"
+    "$cmake" --install "$mine/build" --prefix "$mine/tree" >"$mine/log" || { cat "$mine/log"; exit 1; }
+    [ -f "$mine/tree${lib#"$prefix"}/ckineto/plugins/acme-kineto.so" ] || die "was not installed"
+    beats
+    ;;
 add_subdirectory)
     by_cmake consumer.c ckineto::ckineto -DCKINETO_SOURCE="$source"
     check_program "$program"

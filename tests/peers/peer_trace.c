@@ -1,7 +1,7 @@
 /* A trace of a training loop on an accelerator that does not exist, for other people's tools:
  * nested ranges on two threads, kernels and copies on two queues, a kind of the plug-in's own, and
  * counters of the program and of the device, delivered in the old way and as a set with units.
- * peer_trace OUT.json [STEPS] */
+ * peer_trace OUT.json [STEPS]; peer_trace again IN OUT.json reads a trace and writes it. */
 #include <ckineto/ckineto.h>
 
 #include <math.h>
@@ -199,31 +199,52 @@ static void train(void)
     }
 }
 
-int main(int argc, char **argv)
+static int complain(const kineto_error *err)
+{
+    fprintf(stderr, "peer_trace: %s\n", err->message);
+    return 1;
+}
+
+static int again(const char *in, const char *out)
+{
+    kineto_trace *trace;
+    kineto_error err;
+    if (kineto_trace_open(in, &trace, &err) != KINETO_OK)
+        return complain(&err);
+    kineto_status status = kineto_trace_save(trace, out, &err);
+    kineto_trace_release(trace);
+    return status == KINETO_OK ? 0 : complain(&err);
+}
+
+static int record(const char *out)
 {
     kineto_session_options options;
     kineto_session *session;
     kineto_trace *trace;
     kineto_error err;
     pthread_t loader;
-    if (argc > 2)
-        steps = atoi(argv[2]);
-    if (argc < 2 || steps < 1 || steps > MOST_STEPS || register_plugin())
-        return 2;
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_ALL;
     if (kineto_session_begin(&options, &session, &err) != KINETO_OK)
-        goto failed;
+        return complain(&err);
     pthread_create(&loader, NULL, load_batches, NULL);
     train();
     pthread_join(loader, NULL);
     wait_until(now_ns() + STEP_NS);
-    if (kineto_session_end(session, &trace, &err) != KINETO_OK ||
-        kineto_trace_save(trace, argv[1], &err) != KINETO_OK)
-        goto failed;
+    if (kineto_session_end(session, &trace, &err) != KINETO_OK)
+        return complain(&err);
+    kineto_status status = kineto_trace_save(trace, out, &err);
     kineto_trace_release(trace);
-    return 0;
-failed:
-    fprintf(stderr, "peer_trace: %s\n", err.message);
-    return 1;
+    return status == KINETO_OK ? 0 : complain(&err);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 4 && strcmp(argv[1], "again") == 0)
+        return again(argv[2], argv[3]);
+    if (argc > 2)
+        steps = atoi(argv[2]);
+    if (argc < 2 || steps < 1 || steps > MOST_STEPS || register_plugin())
+        return 2;
+    return record(argv[1]);
 }

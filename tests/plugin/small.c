@@ -2,7 +2,8 @@
  * kernel of that name. SMALL_REFUSES: register says no; SMALL_FAILS: so does query, with a reason;
  * SMALL_NONE: registers nothing; SMALL_TWO: a second profiler; SMALL_NESTED: its constructor loads
  * the plug-in of that path; SMALL_PART: it is no plug-in, but brings a profiler into the program;
- * SMALL_LIBRARY: it is nothing of the kind. */
+ * SMALL_LIBRARY: it is nothing of the kind; SMALL_UNLOADS: its stop unloads the library of that
+ * path and keeps the answer. */
 #include <ckineto/host.h>
 
 #include <stdio.h>
@@ -45,9 +46,18 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
     return 0;
 }
 
+#ifdef SMALL_UNLOADS
+static int answer = -1;
+EXPORT int small_answer(void);
+EXPORT int small_answer(void) { return answer; }
+#endif
+
 static int stop(KinetoPlugin_ProfilerStop_Params *p)
 {
     (void)p;
+#ifdef SMALL_UNLOADS
+    answer = (int)kineto_plugin_unload(SMALL_UNLOADS, NULL);
+#endif
     return 0;
 }
 

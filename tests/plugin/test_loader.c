@@ -306,6 +306,40 @@ static void a_library_that_registers_by_itself_stays(void **state)
     assert_int_equal(kineto_plugin_count(), last);
 }
 
+static void a_plug_in_cannot_unload_itself_while_it_is_called(void **state)
+{
+    (void)state;
+    load(SO("unloads"), NULL);
+    kineto_trace *t = finish(record());
+    int (*answer)(void);
+    *(void **)&answer = function_of(SO("unloads"), "small_answer");
+    assert_int_equal(answer(), KINETO_E_STATE);
+    assert_int_equal(count_named(t, "unloads"), 1);
+    kineto_trace_release(t);
+    assert_string_equal(loaded(), "unloads");
+    unload(SO("unloads"));
+}
+
+static void a_forks_child_loads_and_unloads_on_its_own(void **state)
+{
+    (void)state;
+    load(SO("one"), NULL);
+    kineto_session *s = record();
+    pid_t child = fork();
+    if (child == 0) {
+        bool good = kineto_plugin_load(SO("two"), NULL, NULL) == KINETO_OK &&
+                    kineto_plugin_unload(SO("one"), NULL) == KINETO_OK &&
+                    strcmp(loaded(), "two") == 0;
+        _exit(good ? 0 : 1);
+    }
+    assert_exit(child, 0);
+    kineto_trace *t = finish(s);
+    assert_int_equal(count_of_pid(t, "one", 0),
+                     1); /* device 0, here: the child's end was not ours */
+    kineto_trace_release(t);
+    assert_string_equal(loaded(), "one");
+}
+
 /* ---- while a session runs ------------------------------------------------------------------------- */
 
 static void plug_ins_that_come_and_go_during_a_session_take_part(void **state)
@@ -346,6 +380,21 @@ static void *load_and_unload(void *argument)
     return argument;
 }
 
+/* Its constructor registers, and the linker's own lock is held meanwhile. */
+static void *open_and_close(void *argument)
+{
+    for (int i = 0; i < 100; i++) {
+        void *library = dlopen(SO("part"), RTLD_NOW);
+        void (*withdraw)(void);
+        if (!library)
+            return NULL;
+        *(void **)&withdraw = dlsym(library, "small_withdraw");
+        withdraw();
+        dlclose(library);
+    }
+    return argument;
+}
+
 static void *look(void *argument)
 {
     uint32_t *stop = argument;
@@ -362,17 +411,19 @@ static void threads_may_load_and_unload_at_once(void **state)
     loader_thread threads[] = {{SO("one"), 0}, {SO("one"), 0}, {SO("two"), 0}, {SO("three"), 0}};
     pthread_t ids[COUNT_OF(threads)];
     uint32_t stop = 0, sum = 0;
-    pthread_t looker = start_thread(look, &stop);
+    pthread_t looker = start_thread(look, &stop), opener = start_thread(open_and_close, &stop);
+    void *result;
     for (size_t i = 0; i < COUNT_OF(threads); i++)
         ids[i] = start_thread(load_and_unload, &threads[i]);
     for (int i = 0; i < 20; i++)
         kineto_trace_release(finish(record()));
     for (size_t i = 0; i < COUNT_OF(threads); i++) {
-        void *result;
         assert_int_equal(pthread_join(ids[i], &result), 0);
         assert_non_null(result);
         sum += threads[i].loaded;
     }
+    assert_int_equal(pthread_join(opener, &result), 0);
+    assert_non_null(result);
     __atomic_store_n(&stop, 1, __ATOMIC_RELAXED);
     assert_int_equal(pthread_join(looker, NULL), 0);
     assert_true(sum >= 200);
@@ -455,6 +506,8 @@ int main(void)
         TEST(a_library_may_have_several_profilers_or_none),
         TEST(constructors_may_load_plug_ins),
         TEST(a_library_that_registers_by_itself_stays),
+        TEST(a_plug_in_cannot_unload_itself_while_it_is_called),
+        TEST(a_forks_child_loads_and_unloads_on_its_own),
         TEST(plug_ins_that_come_and_go_during_a_session_take_part),
         TEST(threads_may_load_and_unload_at_once),
         TEST(the_table_is_bounded_and_keeps_what_is_loaded),

@@ -250,11 +250,36 @@ static void nobody_shares_a_pid_or_a_tid(void **state)
                                    .name = text(b, "n")});
     char *data = finish_and_write(b);
     assert_has(data, "\"pid\":0,\"tid\":5,");
-    assert_has(data, "\"pid\":0,\"tid\":4294967301,");
-    assert_has(data, "\"pid\":4294967296,\"tid\":5,");
-    assert_has(data, "\"pid\":4294967296,\"tid\":8589934597,"); /* lane 1 of the first took + 1 */
-    assert_has(data, "\"pid\":2147483648,\"tid\":5,");
+    assert_has(data, "\"pid\":0,\"tid\":100000005,");
+    assert_has(data, "\"pid\":1000000000,\"tid\":5,");
+    assert_has(data, "\"pid\":1000000000,\"tid\":200000005,"); /* lane 1 of the first took + 1 */
+    assert_has(data, "\"pid\":2000000000,\"tid\":5,");
     assert_has(data, "{\"name\":\"stream 5 (lane 2)\"}");
+    free(data);
+}
+
+/* Perfetto and others keep 32 bits. */
+static void tids_differ_in_their_lower_half(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t device = kt_process(b, true, 0, 0);
+    for (int64_t i = 0; i < 100; i++)
+        kt_append(b, &(kt_row){.start_ns = BASE,
+                               .end_ns = BASE + 10,
+                               .track = kt_track(b, device, KINETO_TRACK_STREAM, i << 32 | 7),
+                               .name = text(b, "n")});
+    char *data = finish_and_write(b);
+    static const char key[] = "\"ph\":\"X\",\"cat\":\"cpu_op\",\"name\":\"n\",\"pid\":0,\"tid\":";
+    uint32_t tids[100], count = 0;
+    for (const char *at = strstr(data, key); at; at = strstr(at + 1, key)) {
+        assert_true(count < 100);
+        tids[count] = (uint32_t)strtoll(at + sizeof key - 1, NULL, 10);
+        for (uint32_t i = 0; i < count; i++)
+            assert_int_not_equal(tids[i], tids[count]);
+        count++;
+    }
+    assert_int_equal(count, 100);
     free(data);
 }
 
@@ -730,6 +755,7 @@ int main(void)
         cmocka_unit_test(forms_are_written_and_ordered),
         cmocka_unit_test(device_work_has_its_place_and_order),
         cmocka_unit_test(nobody_shares_a_pid_or_a_tid),
+        cmocka_unit_test(tids_differ_in_their_lower_half),
         cmocka_unit_test(flows_stand_behind_their_rows),
         cmocka_unit_test(same_trace_gives_the_same_bytes),
         cmocka_unit_test(no_key_comes_twice),

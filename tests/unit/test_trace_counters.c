@@ -7,6 +7,8 @@
 #include "../helpers/kf_write.h"
 #include <ckineto/ckineto.h>
 
+#include <time.h>
+
 #define T(n) (KW_TICKS + (n))
 
 typedef struct fixture {
@@ -186,6 +188,98 @@ static void a_counter_of_the_program_becomes_the_golden_counter(void **state)
     assert_int_equal(a.kind, KINETO_KIND_COUNTER);
     assert_false(process_of(again, &a).is_device);
     kineto_trace_release(again);
+    kineto_trace_release(t);
+}
+
+/* ---- the same through the host ---- */
+
+static int64_t meter_time; /* when it took its samples */
+static struct KinetoPlugin_ProfilerHandle {
+    int unused;
+} the_profiler;
+
+static int create(KinetoPlugin_ProfilerCreate_Params *p)
+{
+    p->pProfilerHandle = &the_profiler;
+    return 0;
+}
+static int destroy(KinetoPlugin_ProfilerDestroy_Params *p) { return p->pProfilerHandle == NULL; }
+static int start(KinetoPlugin_ProfilerStart_Params *p) { return p->pProfilerHandle == NULL; }
+static int stop(KinetoPlugin_ProfilerStop_Params *p) { return p->pProfilerHandle == NULL; }
+
+static int query(KinetoPlugin_ProfilerQuery_Params *p)
+{
+    if (p->pSupportedActivityTypes && p->supportedActivityTypesMaxLen)
+        p->pSupportedActivityTypes[0] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER;
+    if (p->pProfilerName && p->profilerNameMaxLen > 5)
+        strcpy(p->pProfilerName, "meter");
+    return 0;
+}
+
+/* One counter in the way of the proposal, one announced with its unit. */
+static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
+{
+    const KinetoPlugin_TraceBuilder *b = p->pTraceBuilder;
+    KinetoPlugin_TraceBuilderHandle *h = b->pTraceBuilderHandle;
+    const char *const series[] = {"power", "count"}, *const units[] = {"W", NULL};
+    const uint64_t values[] = {250, 7};
+    KinetoPlugin_ProfileEvent e = {.unpaddedStructSize =
+                                       KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
+                                   .eventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER,
+                                   .startTimeUtcNs = meter_time,
+                                   .endTimeUtcNs = meter_time,
+                                   .deviceId = 3};
+    KinetoPlugin_CounterSet set = {.unpaddedStructSize =
+                                       KINETO_PLUGIN_SIZE(KinetoPlugin_CounterSet, pUnits),
+                                   .pName = "board",
+                                   .eventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER,
+                                   .deviceId = 3,
+                                   .valueType = KINETO_PLUGIN_VALUE_UINT,
+                                   .seriesCount = 2,
+                                   .pSeriesNames = series,
+                                   .pUnits = units};
+    KinetoPlugin_CounterSamples samples = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_CounterSamples, pValues),
+        .clock = KINETO_PLUGIN_CLOCK_UTC,
+        .count = 1,
+        .pTimes = &meter_time,
+        .pValues = values};
+    return b->addEvent(h, &e) || b->setLastEventName(h, "ctr") ||
+           b->addLastEventMetadata(h, "my_counter", "42") ||
+           b->registerCounters(h, &set, &samples.set) || b->addCounterSamples(h, &samples);
+}
+
+static const KinetoPlugin_ProfilerInterface meter = {
+    .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),
+    .profilerCreate = create,
+    .profilerDestroy = destroy,
+    .profilerQuery = query,
+    .profilerStart = start,
+    .profilerStop = stop,
+    .profilerProcessEvents = process};
+
+static void counters_of_a_plugin_go_through_the_host_into_the_file(void **state)
+{
+    (void)state;
+    const KinetoPlugin_Registry *r = kineto_plugin_registry();
+    kineto_session_options o;
+    kineto_session *s;
+    kineto_trace *t;
+    kineto_session_options_init(&o);
+    o.kinds = KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
+    assert_int_equal(r->registerProfiler(r->pRegistryHandle, &meter), 0);
+    assert_int_equal(kineto_session_begin(&o, &s, NULL), KINETO_OK);
+    meter_time = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    assert_int_equal(kineto_session_end(s, &t, NULL), KINETO_OK);
+    assert_int_equal(kineto_plugin_unregister(&meter), 0);
+    assert_int_equal(ledger(t, "meter", "delivered"), 2);
+    char *data = written(t);
+    assert_golden(data, 3);
+    assert_non_null(strstr(data, "\"args\":{\"power [W]\":250,\"count\":7}}"));
+    free(data);
+    kineto_activity a = row_named(t, "board");
+    assert_int_equal(a.track, row_named(t, "ctr").track);
+    assert_true(process_of(t, &a).is_device);
     kineto_trace_release(t);
 }
 
@@ -519,6 +613,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_plugins_event_with_metadata_becomes_the_golden_counter),
         cmocka_unit_test(a_counter_of_the_program_becomes_the_golden_counter),
+        cmocka_unit_test(counters_of_a_plugin_go_through_the_host_into_the_file),
         cmocka_unit_test(samples_of_a_set_are_one_event_with_all_series_in_the_row_of_the_device),
         cmocka_unit_test(own_kinds_keep_name_and_meaning_through_a_file),
         cmocka_unit_test(own_kinds_are_chosen_by_name_by_default_or_all),

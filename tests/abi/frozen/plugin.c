@@ -15,6 +15,9 @@ enum { DEVICE = 1, QUEUE = 2, CORRELATION = 501, FLOW = 9 };
 typedef struct session {
     const KinetoPlugin_TraceBuilder *live; /* NULL: the host takes events at the end only */
     int32_t clock, set, running, toggles;
+    int32_t enabled[8];
+    size_t enabled_count;
+    int told; /* what is enabled */
     int64_t base_ns;
     uint64_t start_ticks, pushed, pushed_user;
 } session;
@@ -26,6 +29,14 @@ static const char *error = "";
 static session *session_of(KinetoPlugin_ProfilerHandle *handle)
 {
     return (session *)(void *)handle;
+}
+
+static int wants(const session *s, int32_t type)
+{
+    for (size_t i = 0; i < s->enabled_count; i++)
+        if (s->enabled[i] == type)
+            return 1;
+    return !s->told;
 }
 
 static int64_t utc_ns(void)
@@ -83,6 +94,8 @@ static int emit(const session *s, int32_t type, int32_t clock, int64_t start, in
                                .clock = clock,
                                .pName = name,
                                .externalId = s->pushed};
+    if (!wants(s, type))
+        return 0;
     while (name[a.nameSize])
         a.nameSize++;
     if (type == KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL) {
@@ -109,6 +122,8 @@ static int emit_counters(const session *s)
                                      .count = COUNT(times),
                                      .pTimes = times,
                                      .pValues = samples};
+    if (!wants(s, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER))
+        return 0;
     return s->live->addCounterSamples(s->live->pTraceBuilderHandle, &c);
 }
 
@@ -134,8 +149,9 @@ static int announce(session *s)
                                    .pSeriesNames = series,
                                    .pUnits = units};
     s->start_ticks = b->hostTicks(b->pTraceBuilderHandle);
+    if (wants(s, set.eventType) && b->registerCounters(b->pTraceBuilderHandle, &set, &s->set))
+        return 1;
     return b->registerClock(b->pTraceBuilderHandle, "frozen clock", &s->clock) || clock_sample(s) ||
-           b->registerCounters(b->pTraceBuilderHandle, &set, &s->set) ||
            b->addDeviceProperties(b->pTraceBuilderHandle, DEVICE, values, 1) ||
            b->addHeaderMetadata(b->pTraceBuilderHandle, "frozen_version", "\"0.1\"");
 }
@@ -182,6 +198,8 @@ static int deliver_stepwise(const session *s, const KinetoPlugin_TraceBuilder *b
                                        .flowType = KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_FWD_BWD,
                                        .flowId = 10,
                                        .isStartPoint = true};
+    if (!wants(s, e.eventType))
+        return 0;
     if (b->addEvent(h, &e) || b->setLastEventName(h, "frozen stepwise") ||
         b->setLastEventFlow(h, &f) || b->addLastEventMetadata(h, "text", "\"json\""))
         return 1;
@@ -213,6 +231,10 @@ static int create(KinetoPlugin_ProfilerCreate_Params *p)
     if (HAS(p, ProfilerCreate_Params, pCustomConfig) && p->pCustomConfig[0] == '!')
         return fails("told to fail");
     the_session = fresh;
+    the_session.told = HAS(p, ProfilerCreate_Params, enabledActivityTypesMaxLen);
+    for (size_t i = 0; the_session.told && i < p->enabledActivityTypesMaxLen; i++)
+        if (i < COUNT(the_session.enabled))
+            the_session.enabled[the_session.enabled_count++] = p->pEnabledActivityTypes[i];
     p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)(void *)&the_session;
     return 0;
 }
