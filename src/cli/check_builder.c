@@ -50,7 +50,7 @@ static _Thread_local struct {
 static bool handle_right(const handle *b, kc_call which)
 {
     kc_builder copy = {0};
-    if (b == given[0] || b == given[1])
+    if (b && (b == given[0] || b == given[1]))
         return true;
     if (kc_copy_in(&copy, b, sizeof copy) && copy.magic == BUILDER_MAGIC)
         return true;

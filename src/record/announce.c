@@ -286,12 +286,24 @@ static uint32_t set_slot(const kr_builder *b, uint64_t hash)
     return i;
 }
 
+/* Neutral, or a plug-in's own that is like it. */
+static bool is_counter(uint8_t kind)
+{
+    const kf_own_kind *own = kf_own_kind_at(kineto_rt_own_kinds(), kind);
+    return (own ? own->like : kind) == KINETO_KIND_GPU_PM_COUNTER;
+}
+
 static int counters_register(kr_builder *b, const KinetoPlugin_CounterSet *set, int32_t *number)
 {
     if (!number || !set_valid(set))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     uint32_t index = kr_type_index(b->revision, set->eventType);
-    if (kr_builder_kind(b, index) == 0xff || !kr_lock_take(&b->lock))
+    uint8_t kind = kr_builder_kind(b, index);
+    if (kind == 0xff)
+        return 1;
+    if (!is_counter(kind))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    if (!kr_lock_take(&b->lock))
         return 1;
     uint64_t hash = set_hash(set);
     uint32_t slot = set_slot(b, hash);

@@ -215,7 +215,7 @@ static void be_live(fake *f, char letter, const builder *b)
 static void *record_and_deliver(void *argument)
 {
     worker *w = argument;
-    for (int i = 0; i < 150; i++) {
+    for (int i = 0; i < 60; i++) {
         kineto_session *s = NULL;
         kineto_trace *t = NULL;
         kineto_session_options o;
@@ -249,7 +249,7 @@ static void sessions_of_several_threads_have_the_plug_in_all_the_time(void **sta
     }
     for (int i = 0; i < THREADS; i++) {
         assert_int_equal(pthread_join(threads[i], NULL), 0);
-        assert_int_equal(workers[i].taken, 750);
+        assert_int_equal(workers[i].taken, 300);
         assert_int_equal(workers[i].refused, 0);
     }
     leave(0);
