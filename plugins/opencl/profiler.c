@@ -125,11 +125,16 @@ static void settle(int wait_ms)
 
 /* ---- interface ------------------------------------------------------------------------------- */
 
+/* Are parameters as long as they have always been? Later members are asked for where they are used.
+ */
+#define WHOLE(params, Type, last) ((params) && KINETO_PLUGIN_HAS(params, Type, last))
+
 static int create(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
 
-    if (!atomic_compare_exchange_strong(&profiler.created, &free_now, true))
+    if (!WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle) ||
+        !atomic_compare_exchange_strong(&profiler.created, &free_now, true))
         return -1;
     profiler.types = 0;
     if (KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen)) {
@@ -147,7 +152,8 @@ static int create(KinetoPlugin_ProfilerCreate_Params *params)
 
 static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
 {
-    if (params->pProfilerHandle != &profiler)
+    if (!WHOLE(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle) ||
+        params->pProfilerHandle != &profiler)
         return -1;
     atomic_store(&profiler.created, false);
     return 0;
@@ -155,8 +161,12 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
 
 static int query(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    if (params->pProfilerName && params->profilerNameMaxLen)
+    if (!WHOLE(params, KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen))
+        return -1;
+    if (params->pProfilerName)
         snprintf(params->pProfilerName, params->profilerNameMaxLen + 1, "OpenCL");
+    if (WHOLE(params, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) && params->pVendorName)
+        snprintf(params->pVendorName, params->vendorNameMaxLen + 1, "opencl");
     for (size_t i = 0; i < CO_COUNT(supported) && i < params->supportedActivityTypesMaxLen; i++)
         params->pSupportedActivityTypes[i] = supported[i];
     return 0;
@@ -165,11 +175,11 @@ static int query(KinetoPlugin_ProfilerQuery_Params *params)
 static int start(KinetoPlugin_ProfilerStart_Params *params)
 {
     const KinetoPlugin_TraceBuilder *builder =
-        KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder)
-            ? params->pLiveBuilder
-            : NULL;
+        WHOLE(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder) ? params->pLiveBuilder
+                                                                       : NULL;
 
-    if (params->pProfilerHandle != &profiler || !builder || atomic_load(&live) ||
+    if (!WHOLE(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) ||
+        params->pProfilerHandle != &profiler || !builder || atomic_load(&live) ||
         !KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata))
         return -1;
     for (size_t i = 0; i < CO_LOSS_COUNT; i++)
@@ -186,7 +196,8 @@ static int start(KinetoPlugin_ProfilerStart_Params *params)
 
 static int stop(KinetoPlugin_ProfilerStop_Params *params)
 {
-    if (params->pProfilerHandle != &profiler || !atomic_load(&live))
+    if (!WHOLE(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||
+        params->pProfilerHandle != &profiler || !atomic_load(&live))
         return -1;
     atomic_store(&co_active, false);
     atomic_store(&types, 0);
@@ -203,7 +214,8 @@ static int stop(KinetoPlugin_ProfilerStop_Params *params)
  * for that, and no clock undecided. */
 static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 {
-    if (params->pProfilerHandle != &profiler)
+    if (!WHOLE(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder) ||
+        params->pProfilerHandle != &profiler)
         return -1;
     if (atomic_load(&live) && !atomic_load(&ending)) {
         co_commands_collect();
@@ -212,14 +224,27 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
     return 0;
 }
 
+/* Paused: commands that were taken up are still delivered. */
+static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
+{
+    if (!WHOLE(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) ||
+        params->pProfilerHandle != &profiler || !atomic_load(&live))
+        return -1;
+    atomic_store(&types, params->enable ? profiler.types : 0);
+    atomic_store(&co_active, params->enable != 0);
+    return 0;
+}
+
 static const KinetoPlugin_ProfilerInterface interface = {
-    .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),
+    .unpaddedStructSize =
+        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerToggleCollection),
     .profilerCreate = create,
     .profilerDestroy = destroy,
     .profilerQuery = query,
     .profilerStart = start,
     .profilerStop = stop,
     .profilerProcessEvents = process_events,
+    .profilerToggleCollection = toggle,
 };
 
 KINETO_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);

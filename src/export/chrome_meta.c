@@ -7,9 +7,11 @@
 #define SHIFT_PROCESS     1000000000u
 #define SHIFT_LANE        100000000u
 #define DEVICE_SORT_INDEX 5000000
-/* Traces that were taken within the same three months get the same base, as with Kineto, so that
- * those of many hosts can be laid over each other; and ts fits a double exactly. */
-#define BASE_STEP_NS (INT64_C(7889238) * 1000000000)
+/* Traces that were taken within the same three weeks get the same base, so that those of many hosts
+ * can be laid over each other. It is a quarter of Kineto's three months: then times stay below 2^41
+ * us, and viewers that read them as doubles get every nanosecond right; a nanosecond off, and a
+ * slice that ends with what it lies in sticks out of it, and is dropped. */
+#define BASE_STEP_NS (INT64_C(7889238) * 1000000000 / 4)
 
 /* ---- pids and tids --------------------------------------------------------------------------- */
 

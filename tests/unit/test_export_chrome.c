@@ -117,15 +117,15 @@ static void header_and_ends_are_kinetos(void **state)
         if (!at)
             fail_msg("missing or in the wrong place: %s\n%s", keys[i], data);
     }
-    assert_has(data, "\"baseTimeNanoseconds\":1696186170000000000,");
-    assert_has(data, "\"ts\":3813830123456.789,\"dur\"");
+    assert_has(data, "\"baseTimeNanoseconds\":1698158479500000000,");
+    assert_has(data, "\"ts\":1841520623456.789,\"dur\"");
     free(data);
 }
 
 static void base_time_is_never_later_than_anything(void **state)
 {
     (void)state;
-    static const int64_t times[] = {0, 1, -1, INT64_C(-7889238000000001), BASE, INT64_MIN, 5};
+    static const int64_t times[] = {0, 1, -1, INT64_C(-1972309500000001), BASE, INT64_MIN, 5};
     for (size_t i = 0; i < KB_COUNT(times); i++) {
         kt_builder *b = builder();
         kt_append(b, &(kt_row){.start_ns = times[i], .end_ns = times[i], .track = thread(b, 1)});
@@ -133,6 +133,29 @@ static void base_time_is_never_later_than_anything(void **state)
         assert_lacks(data, "\"ts\":-");
         free(data);
     }
+}
+
+/* Viewers read a time as a double of microseconds and make nanoseconds of it. */
+static void times_survive_being_read_as_doubles(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    const int64_t step = INT64_C(7889238000000000) / 4, first = step * 862;
+    for (int64_t i = 0; i < 1000; i++) {
+        int64_t at = first + (step - 1) / 999 * i;
+        kt_append(b, &(kt_row){.start_ns = at, .end_ns = at, .track = track, .name = 0});
+    }
+    char *data = finish_and_write(b);
+    static const char key[] = "\"tid\":1,\"ts\":";
+    int64_t i = 0;
+    for (const char *at = strstr(data, "\"ph\":\"X\""); at; at = strstr(at + 1, "\"ph\":\"X\"")) {
+        double us = strtod(strstr(at, key) + sizeof key - 1, NULL);
+        assert_true((int64_t)(us * 1000 + 0.5) == (step - 1) / 999 * i);
+        i++;
+    }
+    assert_int_equal(i, 1000);
+    free(data);
 }
 
 static void forms_are_written_and_ordered(void **state)
@@ -752,6 +775,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(header_and_ends_are_kinetos),
         cmocka_unit_test(base_time_is_never_later_than_anything),
+        cmocka_unit_test(times_survive_being_read_as_doubles),
         cmocka_unit_test(forms_are_written_and_ordered),
         cmocka_unit_test(device_work_has_its_place_and_order),
         cmocka_unit_test(nobody_shares_a_pid_or_a_tid),
