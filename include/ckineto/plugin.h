@@ -281,7 +281,8 @@ typedef struct KinetoPlugin_TraceBuilder {
     int (*addLastEventValues)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Metadata *,
                               size_t count);
     /** Announce counters; *pSet receives the number to give with samples. The same name, device and
-     *  series give the same number again, also in later sessions. */
+     *  series give the same number again, also in later sessions. Samples of a kind that is not
+     *  enabled are dropped and counted. */
     int (*registerCounters)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_CounterSet *,
                             int32_t *pSet);
     /** Deliver samples. Any thread, not in a signal handler; does not block. */

@@ -82,6 +82,8 @@ typedef struct kb_lock {
 } kb_lock;
 /** @param self  the caller's pid << 32 | tid. @return false: this thread holds it already. */
 bool kb_lock_take(kb_lock *lock, uint64_t self);
+/** The same, giving up after a time: where the holder may be waiting for the caller. */
+bool kb_lock_take_within(kb_lock *lock, uint64_t self, uint32_t limit_ms);
 void kb_lock_drop(kb_lock *lock);
 
 /* ---- settings.c: every environment variable, from settings.def --------------------------------- */

@@ -1,5 +1,5 @@
-/* What plug-ins say that is not an event: devices and their queues, clocks, counters, the header. It
- * goes into the dictionary; samples of clocks and counters are records. */
+/* What plug-ins say that is not an event: devices and their queues, clocks, counters, the header.
+ * It goes into the dictionary; samples of clocks and counters are records. */
 #include "record/announce.h"
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -233,11 +233,10 @@ static uint64_t set_hash(const KinetoPlugin_CounterSet *set)
 
 static bool set_valid(const KinetoPlugin_CounterSet *set)
 {
-    bool whole = set && KINETO_PLUGIN_HAS(set, KinetoPlugin_CounterSet, pUnits) && set->pName &&
-                 set->pSeriesNames && set->seriesCount > 0 &&
-                 set->seriesCount <= KINETO_PLUGIN_MAX_SERIES &&
-                 set->valueType >= KINETO_PLUGIN_VALUE_INT &&
-                 set->valueType <= KINETO_PLUGIN_VALUE_DOUBLE;
+    bool whole =
+        set && KINETO_PLUGIN_HAS(set, KinetoPlugin_CounterSet, pUnits) && set->pName &&
+        set->pSeriesNames && set->seriesCount > 0 && set->seriesCount <= KINETO_PLUGIN_MAX_SERIES &&
+        set->valueType >= KINETO_PLUGIN_VALUE_INT && set->valueType <= KINETO_PLUGIN_VALUE_DOUBLE;
     for (uint32_t i = 0; whole && i < set->seriesCount; i++)
         whole = set->pSeriesNames[i] != NULL;
     return whole;
@@ -298,10 +297,7 @@ static int counters_register(kr_builder *b, const KinetoPlugin_CounterSet *set, 
     if (!number || !set_valid(set))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     uint32_t index = kr_type_index(b->revision, set->eventType);
-    uint8_t kind = kr_builder_kind(b, index);
-    if (kind == 0xff)
-        return 1;
-    if (!is_counter(kind))
+    if (index >= KR_MAX_TYPES || !b->known[index] || !is_counter((uint8_t)(b->known[index] - 1)))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     if (!kr_lock_take(&b->lock))
         return 1;
@@ -338,7 +334,8 @@ static int samples_write(const kr_builder *b, const kr_set *set,
 {
     uint32_t series = set->series_count, words = 6 + series;
     uint32_t aux = kf_device_aux(kind, (uint32_t)s->clock, KF_DEVICE_SITE);
-    uint64_t payload[5 + KINETO_PLUGIN_MAX_SERIES], header = kf_header(KF_DEVICE, words, aux, set->site);
+    uint64_t payload[5 + KINETO_PLUGIN_MAX_SERIES],
+        header = kf_header(KF_DEVICE, words, aux, set->site);
     const uint64_t *values = s->pValues;
     size_t written = 0;
     payload[2] = 0;
@@ -364,7 +361,11 @@ static int counter_samples(kr_builder *b, const KinetoPlugin_CounterSamples *s)
     if (!kb_load_acquire(&set->site))
         return kr_refuse(b, KF_REASON_BAD_EVENT);
     uint8_t kind = kr_builder_kind(b, set->type_index);
-    return kind == 0xff ? 1 : samples_write(b, set, s, kind);
+    if (kind != 0xff)
+        return samples_write(b, set, s, kind);
+    if (s->count > 1) /* one is counted already */
+        kr_count(b->source, KF_REASON_WRONG_KIND, s->count - 1);
+    return 1;
 }
 
 static int add_counter_samples(handle *b, const KinetoPlugin_CounterSamples *s)
@@ -385,10 +386,11 @@ static int add_counts(handle *b, const KinetoPlugin_Counts *counts)
     if (!b || !counts || !KINETO_PLUGIN_HAS(counts, KinetoPlugin_Counts, dropped))
         return 1;
     /* Accepted at any time: a late count is better than a wrong ledger. */
+    uint32_t source = kb_load_relaxed(&b->source);
     if (counts->requested)
-        kr_count(b->source, KF_REASON_REQUESTED, counts->requested);
+        kr_count(source, KF_REASON_REQUESTED, counts->requested);
     if (counts->dropped)
-        kr_count(b->source, KF_REASON_SOURCE_DROPPED, counts->dropped);
+        kr_count(source, KF_REASON_SOURCE_DROPPED, counts->dropped);
     return 0;
 }
 

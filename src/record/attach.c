@@ -304,8 +304,8 @@ void kr_note(const char *source, const char *reason, uint64_t count, bool is_los
     (void)entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
 }
 
-KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count,
-                               bool is_loss, const char *detail)
+KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+                               const char *detail)
 {
     kr_note(source, reason, count, is_loss, detail, 0);
 }

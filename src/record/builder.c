@@ -16,7 +16,7 @@ int kr_refuse(const kr_builder *b, kf_reason reason)
 
 static KB_COLD void too_late(kr_builder *b, kf_reason reason)
 {
-    kr_count(b->source, reason, 1);
+    kr_count(kb_load_relaxed(&b->source), reason, 1); /* the slot may get another owner now */
     if (!kb_exchange_acqrel(&b->late, 1u))
         kb_log(KINETO_LOG_WARNING, "plug-in '%s' calls the builder when its session is over",
                b->name);
@@ -274,8 +274,8 @@ static int activity_write(kr_builder *b, kr_pending *p, const KinetoPlugin_Activ
     return event_write(b, p);
 }
 
-/* The thread's pending event is written first, so that events stand in the order they were given; and
- * its memory serves. */
+/* The thread's pending event is written first, so that events stand in the order they were given;
+ * and its memory serves. */
 static int emit(handle *b, const KinetoPlugin_Activity *a)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_LATE);

@@ -110,7 +110,7 @@ static kr_cursor *thread_attach(void)
 kr_cursor *kr_cursor_slow(void)
 {
     kr_cursor *c = kr_me;
-    if (c == &kr_unattached || !c->in_use) { /* new, or zeroed by a fork */
+    if (c == &kr_unattached || !KR_IN_USE(c)) { /* new, or zeroed by a fork */
         c = thread_attach();
         if (c)
             return c;
@@ -128,14 +128,16 @@ static bool slot_inside(const kr_slot *s, uint32_t pid, uint32_t tid)
            (kb_load_acquire(&s->first.inside) || kb_load_acquire(&s->second.inside));
 }
 
-bool kr_cursors_inside(void)
+bool kr_cursors_outside(bool (*wait)(uint32_t *turns))
 {
     uint64_t self = kr_identity();
+    uint32_t turns = 0;
     for (const kr_slab *s = kb_load_acquire(&kr_slabs); s && s->magic == KR_SLAB_MAGIC; s = s->next)
         for (size_t i = 0; i < KB_COUNT(s->slots); i++)
-            if (slot_inside(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
-                return true;
-    return false;
+            while (slot_inside(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
+                if (!wait(&turns))
+                    return false;
+    return true;
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -355,5 +357,5 @@ __attribute__((destructor)) static void threads_unload(void)
 uint64_t kr_identity(void)
 {
     const kr_cursor *c = kr_me;
-    return c->in_use && c->tid ? cursor_owner(c) : (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    return KR_IN_USE(c) && c->tid ? cursor_owner(c) : (uint64_t)kb_os_pid() << 32 | kb_os_tid();
 }

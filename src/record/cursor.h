@@ -52,6 +52,14 @@ extern kr_cursor kr_unattached, kr_attaching;
 #endif
 extern __thread kr_cursor *kr_me KR_TLS_MODEL;
 
+/* Nobody else changes it while this thread lives. Others' attempts to take the slot, which fail,
+ * count as writes for GCC's thread sanitizer. */
+#if defined(__SANITIZE_THREAD__)
+#define KR_IN_USE(c) kb_load_relaxed(&(c)->in_use)
+#else
+#define KR_IN_USE(c) ((c)->in_use)
+#endif
+
 KB_INLINE uint64_t kr_ticks(const kr_cursor *c)
 {
     return KINETO_LIKELY(c->tsc) ? kb_ticks_hw() : kb_ticks(c->ticks_clock);
@@ -76,7 +84,7 @@ kr_cursor *kr_cursor_slow(void);
 KB_INLINE kr_cursor *kr_cursor_enter(void)
 {
     kr_cursor *c = kr_me;
-    if (KINETO_UNLIKELY(c->busy | !c->in_use)) {
+    if (KINETO_UNLIKELY(c->busy | !KR_IN_USE(c))) {
         c = kr_cursor_slow();
         if (!c)
             return NULL;
@@ -144,8 +152,9 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 void kr_host_exit(void);
 /** The calling thread ends: what it left unfinished in builders is delivered. */
 void kr_host_thread_exit(void);
-/** Is a thread of this process, other than the caller, inside (see inside.c)? */
-bool kr_cursors_inside(void);
+/** See every other thread of this process outside once (see inside.c), not all at the same time.
+ *  `wait` is called between looks; false when it loses patience. */
+bool kr_cursors_outside(bool (*wait)(uint32_t *turns));
 
 /** pid << 32 | tid of the caller, without a system call once the thread is attached. */
 uint64_t kr_identity(void);

@@ -2,8 +2,9 @@
  * a kind it supports. A profiler that fails costs its own data and leaves lines in the ledger. */
 #include "record/host.h"
 
+#define KR_REGISTER_MS 2000u
 #define KR_MAX_NOTES   8u /* of one profiler: the counter goes on */
-#define KR_ERROR_TEXT 255u
+#define KR_ERROR_TEXT  255u
 
 typedef struct kr_profiler {
     const KinetoPlugin_ProfilerInterface *calls; /* NULL: free slot */
@@ -11,7 +12,7 @@ typedef struct kr_profiler {
     char name[KR_NAME_MAX + 1], vendor[KR_NAME_MAX + 1];
     kr_revision revision;
     uint32_t file;
-    int32_t types[KR_MAX_TYPES]; /* supported, in its numbers */
+    int32_t types[KR_MAX_TYPES];   /* supported, in its numbers */
     uint8_t indexes[KR_MAX_TYPES]; /* the same as indexes */
     uint32_t type_count;
     uint32_t source; /* 0: not announced in the pool yet */
@@ -130,7 +131,7 @@ static void builder_enable(kr_profiler *p)
     kr_builder *b = &p->builder;
     for (uint32_t i = 0; i < KR_MAX_TYPES; i++) {
         b->kind_of[i] = 0;
-        b->known[i] = kr_type_kind(i) != 0xff;
+        b->known[i] = kr_type_kind(i) == 0xff ? 0 : (uint8_t)(kr_type_kind(i) + 1);
     }
     for (uint32_t i = 0; i < p->type_count; i++) {
         uint32_t index = p->indexes[i];
@@ -370,8 +371,8 @@ static kr_profiler *profiler_find(const KinetoPlugin_ProfilerInterface *calls)
     return NULL;
 }
 
-/* Calls that come late through the builder of a plug-in that is gone hit its slot: so the one that is
- * free for longest is taken. */
+/* Calls that come late through the builder of a plug-in that is gone hit its slot: so the one that
+ * is free for longest is taken. */
 static kr_profiler *slot_find(void)
 {
     kr_profiler *best = NULL;
@@ -416,7 +417,8 @@ static int profiler_add(KinetoPlugin_RegistryHandle *who,
     return 0;
 }
 
-/* Sessions must end while plug-ins still work: before their destructors, and those of what they need. */
+/* Sessions must end while plug-ins still work: before their destructors, and those of what they
+ * need. */
 static void exit_once(void)
 {
     static uint32_t done;
@@ -431,8 +433,10 @@ static int register_profiler(KinetoPlugin_RegistryHandle *who,
     if (!who)
         who = &kr_program;
     exit_once();
-    if (!kr_lock_take(&kr_host_lock))
-        return refuse(who, "it registers from inside a call of the host");
+    /* Constructors of libraries register with the linker's lock held, and who has the host's may be
+     * waiting for that. */
+    if (!kb_lock_take_within(&kr_host_lock, kr_identity(), KR_REGISTER_MS))
+        return refuse(who, "it registers from inside a call of the host, or the host is busy");
     int result = profiler_add(who, calls);
     kb_lock_drop(&kr_host_lock);
     if (result == 0)
@@ -450,12 +454,12 @@ static int register_types(KinetoPlugin_RegistryHandle *who,
 void kr_registry_init(KinetoPlugin_Registry *registry, KinetoPlugin_RegistryHandle *who)
 {
     who->error[0] = 0;
-    *registry = (KinetoPlugin_Registry){
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
-        .pRegistryHandle = who,
-        .registerProfiler = register_profiler,
-        .registerActivityTypes = register_types,
-        .pHostVersion = "ckineto " KINETO_VERSION};
+    *registry = (KinetoPlugin_Registry){.unpaddedStructSize =
+                                            KINETO_PLUGIN_SIZE(KinetoPlugin_Registry, pHostVersion),
+                                        .pRegistryHandle = who,
+                                        .registerProfiler = register_profiler,
+                                        .registerActivityTypes = register_types,
+                                        .pHostVersion = "ckineto " KINETO_VERSION};
 }
 
 const KinetoPlugin_Registry *kineto_plugin_registry(void)
@@ -474,6 +478,8 @@ static void withdraw(kr_profiler *p)
     static uint64_t serial;
     if (session_is_ours(p))
         session_close(p);
+    else
+        (void)kr_builder_close(&p->builder); /* the parent's, or closed */
     kr_builder_free(&p->builder);
     p->calls = NULL;
     p->freed = ++serial;
@@ -519,7 +525,9 @@ static void describe(const kr_profiler *p, kineto_plugin_info *info)
     snprintf(info->name, sizeof info->name, "%s", p->name);
     snprintf(info->vendor, sizeof info->vendor, "%s", p->vendor);
     snprintf(info->revision, sizeof info->revision, "%s",
-             p->revision == KR_REVISION_A ? "a" : p->revision == KR_REVISION_B ? "b" : "early");
+             p->revision == KR_REVISION_A   ? "a"
+             : p->revision == KR_REVISION_B ? "b"
+                                            : "early");
 }
 
 bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file)

@@ -73,7 +73,7 @@ struct KinetoPlugin_TraceBuilderHandle {
     const char *name;
     kr_revision revision;
     uint8_t kind_of[KR_MAX_TYPES];     /* by type index: 1 + kind if enabled, else 0 */
-    uint8_t known[KR_MAX_TYPES];       /* by type index: is a kind at all */
+    uint8_t known[KR_MAX_TYPES];       /* by type index: 1 + kind, 0: none at all */
     uint8_t spelling_of[KR_MAX_TYPES];
     kr_pending *pending;
     kb_lock lock; /* guards sets */
@@ -100,7 +100,7 @@ extern uint32_t kr_inside_fences;
 KB_INLINE kr_cursor *kr_inside_enter(void)
 {
     kr_cursor *c = kr_me;
-    if (KINETO_UNLIKELY(c->busy | !c->in_use)) {
+    if (KINETO_UNLIKELY(c->busy | !KR_IN_USE(c))) {
         c = kr_cursor_slow();
         if (!c)
             return NULL;
@@ -122,8 +122,8 @@ KB_INLINE void kr_inside_leave(kr_cursor *c)
         kb_store_release(&c->inside, (uint8_t)0);
 }
 void kr_inside_init(void); /* before anybody waits */
-/** Wait until no other thread is inside; false: one still is after a second. What was stored before
- *  the call is seen by whoever enters after it. */
+/** Wait until all other threads that are inside have left; false: one has not after a second. What was
+ *  stored before the call is seen by whoever enters meanwhile, so they are not waited for. */
 bool kr_inside_wait(void);
 
 /* ---- listen.c: who gets correlation ids; under the host's lock ----------------------------------- */

@@ -13,20 +13,24 @@ void kr_inside_init(void)
         kb_store_relaxed(&kr_inside_fences, 0u);
 }
 
-bool kr_inside_wait(void)
+/* Yields first, then sleeps; false after about a second. */
+static bool wait_a_little(uint32_t *turns)
 {
     enum { SPINS = 200, SLEEPS = 1000 };
     const struct timespec pause = {0, 1000000};
+    if (*turns >= SPINS + SLEEPS)
+        return false;
+    if ((*turns)++ < SPINS)
+        sched_yield();
+    else
+        (void)nanosleep(&pause, NULL);
+    return true;
+}
+
+bool kr_inside_wait(void)
+{
     kb_fence_seqcst();
     if (!kb_load_relaxed(&kr_inside_fences))
         kb_os_barrier();
-    for (int i = 0; i < SPINS + SLEEPS; i++) {
-        if (!kr_cursors_inside())
-            return true;
-        if (i < SPINS)
-            sched_yield();
-        else
-            (void)nanosleep(&pause, NULL);
-    }
-    return false;
+    return kr_cursors_outside(wait_a_little);
 }

@@ -1,8 +1,8 @@
 /* Correlation ids, passed on to the plug-ins that listen.
  *
  * Pushing takes no lock: it reads the list of listeners that is valid now, marked as inside (see
- * inside.c). A list is never changed; another one takes its place, and the old one is used again when
- * nobody is inside any more. A pop goes to those listeners that were there at the push. */
+ * inside.c). A list is never changed; another one takes its place, and the old one is used again
+ * when nobody is inside any more. A pop goes to those listeners that were there at the push. */
 #include "record/host.h"
 
 #define KR_LISTS 4u /* more than two, so that a thread that never comes back does no harm */

@@ -15,7 +15,7 @@
 #define STEP_NS    2000000
 
 static int steps = 50;
-static int64_t step_start_ns[MOST_STEPS];
+static int64_t step_start_ns[MOST_STEPS], launch_ns[4 * MOST_STEPS];
 
 static int64_t now_ns(void)
 {
@@ -54,29 +54,36 @@ static int query(KinetoPlugin_ProfilerQuery_Params *p)
 }
 
 static void event(const KinetoPlugin_TraceBuilder *b, int32_t type, const char *name, int queue,
-                  int64_t begin_ns, int64_t end_ns)
+                  int64_t launch, int64_t begin_ns, int64_t end_ns)
 {
     KinetoPlugin_ProfileEvent e = {.unpaddedStructSize =
                                        KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
                                    .eventType = type,
                                    .startTimeUtcNs = begin_ns,
                                    .endTimeUtcNs = end_ns,
+                                   .eventId = launch,
                                    .resourceId = queue};
     b->addEvent(b->pTraceBuilderHandle, &e);
     b->setLastEventName(b->pTraceBuilderHandle, name);
 }
 
+/* Work of queue 0 is done in order, some time after its launch. */
 static void device_step(const KinetoPlugin_TraceBuilder *b, int step)
 {
     static const char *const kernels[] = {"gemm", "softmax", "gemm_backward", "adam"};
+    static int64_t free_ns;
     int64_t at = step_start_ns[step];
     char value[32];
-    event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, "copy to device", 1, at, at + 150000);
-    event(b, dma_type, "gather rows", 1, at + 160000, at + 300000);
-    for (int i = 0; i < 4; i++, at += 400000)
-        event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL, kernels[i], 0, at + 200000,
-              at + 500000);
-    event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER, "ctr", 0, at, at);
+    event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY, "copy to device", 1, 0, at, at + 150001);
+    event(b, dma_type, "gather rows", 1, 0, at + 160003, at + 300000);
+    for (int i = 4 * step; i < 4 * step + 4; i++) {
+        int64_t begin = launch_ns[i] + 50003;
+        begin = begin > free_ns ? begin : free_ns;
+        free_ns = begin + 300000 + 7 * step;
+        event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL, kernels[i % 4], 0, i + 1,
+              begin, free_ns);
+    }
+    event(b, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER, "ctr", 0, 0, at, at);
     snprintf(value, sizeof value, "%d", 42 + step % 5);
     b->addLastEventMetadata(b->pTraceBuilderHandle, "my_counter", value);
 }
@@ -178,6 +185,14 @@ static void *load_batches(void *unused)
     return NULL;
 }
 
+static void launch(int number)
+{
+    KINETO_SITE(call, KINETO_KIND_RUNTIME, "launch");
+    kineto_props props = {.size = sizeof props, .correlation_id = (uint64_t)number};
+    kineto_range_end(kineto_range_begin_props(&call, &props));
+    launch_ns[number - 1] = now_ns();
+}
+
 static void train(void)
 {
     KINETO_SITE(step, KINETO_KIND_USER_ANNOTATION, "step");
@@ -191,6 +206,8 @@ static void train(void)
         for (int part = 0; part < 2; part++) {
             kineto_value values[] = {{.i = 300 + 20 * (i % 7) + 400 * part}, {.i = 1024}};
             kineto_range inner = kineto_range_begin(part ? &backward : &forward);
+            launch(4 * i + 2 * part + 1);
+            launch(4 * i + 2 * part + 2);
             wait_until(step_start_ns[i] + (part + 1) * (STEP_NS / 2));
             kineto_counter(&memory, values);
             kineto_range_end(inner);

@@ -1,4 +1,4 @@
-"""Perfetto's trace_processor reads our traces: the same counter samples, the same slices, no error.
+"""Perfetto's trace_processor reads our traces: the same counter samples, slices and flows, no error.
 
 test_perfetto.py PEER_TRACE FOLDER [TRACES]: PEER_TRACE makes a trace; so are those in the folder
 TRACES compared, if it is there, after PEER_TRACE has read and written them. trace_processor is $TRACE_PROCESSOR (a program, or a folder with its WebAssembly module), or
@@ -25,7 +25,8 @@ ALL_COUNTERS = "select count(*) as n from counter"
 SLICES = "select name, count(*) as n, sum(max(dur, 0)) as dur from slice group by 1"
 ERRORS = """select name, value from stats where severity in ('error', 'data_loss')
     and value > 0"""
-QUERIES = [COUNTERS, ALL_COUNTERS, SLICES, ERRORS]
+FLOWS = "select count(*) as n from flow"
+QUERIES = [COUNTERS, ALL_COUNTERS, SLICES, FLOWS, ERRORS]
 
 
 # ---- the peer
@@ -95,19 +96,21 @@ def nanoseconds(us):
 
 def expected(path):
     counters, slices = {}, collections.defaultdict(lambda: [0, 0])
-    asynchronous = set()
+    asynchronous, arrows = set(), 0
     for e in events_of(path):
         if e["ph"] == "C":
             for series, value in e.get("args", {}).items():
                 if isinstance(value, (int, float)):
                     key = (e["pid"], (e["name"] + " " + series).strip())
                     counters.setdefault(key, []).append(value)
+        elif e["ph"] == "f":
+            arrows += 1
         elif e["ph"] in "XbiI":
             slices[e["name"]][0] += 1
             slices[e["name"]][1] += nanoseconds(e.get("dur", 0))
             if e["ph"] == "b":
                 asynchronous.add(e["name"])  # its length is in another event
-    return counters, slices, asynchronous
+    return counters, slices, asynchronous, arrows
 
 
 # ---- comparing
@@ -115,8 +118,8 @@ def expected(path):
 
 def compare(path, ask):
     problems = []
-    counters, slices, asynchronous = expected(path)
-    theirs, all_samples, their_slices, errors = ask(path)
+    counters, slices, asynchronous, arrows = expected(path)
+    theirs, all_samples, their_slices, flows, errors = ask(path)
     seen = {(row["pid"], row["name"].strip()): row for row in theirs}
     for key, values in counters.items():
         row = seen.get(key, {"n": 0})
@@ -134,11 +137,14 @@ def compare(path, ask):
             problems.append("slices %s: %d, they count %d" % (name, count, row["n"]))
         elif name not in asynchronous and abs(row["dur"] - length) > count:
             problems.append("slices %s: %d ns long, they say %d" % (name, length, row["dur"]))
+    if flows[0]["n"] != arrows:
+        problems.append("%d flows, they count %d" % (arrows, flows[0]["n"]))
     for row in errors:
         problems.append("they complain of %s: %s" % (row["name"], row["value"]))
-    print("%s: %d counters, %d samples; %d names of slices, %d slices: %s"
+    print("%s: %d counters, %d samples; %d names of slices, %d slices; %d flows: %s"
           % (os.path.basename(path), len(counters), total, len(slices),
-             sum(count for count, _ in slices.values()), "same" if not problems else "DIFFERENT"))
+             sum(count for count, _ in slices.values()), arrows,
+             "DIFFERENT" if problems else "same"))
     for problem in problems[:20]:
         print("  " + problem)
     return not problems
