@@ -121,13 +121,14 @@ bool kf_site_args_valid(const kf_site *site, const uint64_t *words, uint32_t cou
 /* Words of the value behind a loose arg's word, which may be none. False: malformed. */
 static bool loose_value_words(uint64_t word, const uint64_t *value, uint32_t words, uint32_t *out)
 {
-    uint32_t type = kf_loose_type(word), bytes_1 = kf_loose_inline(word);
-    if (bytes_1 == 0) {
+    uint32_t type = kf_loose_type(word), size_1 = kf_loose_inline(word);
+    if (size_1 == 0) {
         *out = kf_value_words(type, value, words);
         return *out != 0;
     }
-    *out = (bytes_1 + 6) / 8;
-    return (type == KINETO_ARG_STRING || type == KINETO_ARG_JSON) && *out <= words;
+    *out = type == KINETO_ARG_INTS ? size_1 - 1 : (size_1 + 6) / 8;
+    return (type == KINETO_ARG_STRING || type == KINETO_ARG_JSON || type == KINETO_ARG_INTS) &&
+           *out <= words;
 }
 
 bool kf_loose_args_valid(const uint64_t *words, uint32_t count)
@@ -154,6 +155,10 @@ static bool take_value(kf_args_iterator *it, kf_arg *arg)
     arg->word_count = kf_value_words(arg->type, at, it->args.word_count - it->position);
     it->position += arg->word_count;
     arg->text = (kineto_string){"", 0};
+    if (arg->word_count && arg->type == KINETO_ARG_INTS) {
+        arg->ints = at + 1;
+        arg->int_count = (uint32_t)at[0];
+    }
     if (arg->word_count && (arg->type == KINETO_ARG_STRING || arg->type == KINETO_ARG_JSON)) {
         kf_input dictionary = {.dictionary = it->dictionary,
                                .dictionary_words = it->dictionary_words};
@@ -176,16 +181,19 @@ static bool next_of_site(kf_args_iterator *it, kf_arg *arg)
 static bool next_loose(kf_args_iterator *it, kf_arg *arg)
 {
     uint64_t word = it->args.words[it->position++];
-    uint32_t bytes_1 = kf_loose_inline(word), words;
+    uint32_t size_1 = kf_loose_inline(word), words;
     arg->name = kf_dictionary_string(it->dictionary, it->dictionary_words, (uint32_t)word);
     arg->type = kf_loose_type(word);
-    if (bytes_1 == 0)
+    if (size_1 == 0)
         return take_value(it, arg);
     arg->value = it->args.words + it->position;
     if (!loose_value_words(word, arg->value, it->args.word_count - it->position, &words))
         return false;
     arg->word_count = words;
-    arg->text = (kineto_string){(const char *)arg->value, bytes_1 - 1};
+    bool ints = arg->type == KINETO_ARG_INTS;
+    arg->text = (kineto_string){(const char *)arg->value, ints ? 0 : size_1 - 1};
+    arg->ints = arg->value;
+    arg->int_count = ints ? words : 0;
     it->position += words;
     return true;
 }

@@ -89,7 +89,8 @@ typedef enum kf_type {
  * A text: word size:32|string id:32; with id 0 the bytes follow, zero-padded to a word; else the
  * bytes are the dictionary's and size is their full length.
  * Loose args: for each a word key string id:32|type:8|inline:24, then the value packed as above. A
- * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word.          */
+ * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word; INTS with
+ * inline > 0 have inline - 1 items, which follow without their count.                             */
 
 static inline uint64_t kf_header(kf_type type, uint32_t words, uint32_t aux, uint32_t id)
 {
@@ -122,9 +123,9 @@ static inline uint64_t kf_text_word(uint32_t size, uint32_t string_id)
 {
     return (uint64_t)size | (uint64_t)string_id << 32;
 }
-static inline uint64_t kf_loose_word(uint32_t key, uint32_t type, uint32_t inline_bytes_1)
+static inline uint64_t kf_loose_word(uint32_t key, uint32_t type, uint32_t inline_size_1)
 {
-    return (uint64_t)key | (uint64_t)(type & 0xff) << 32 | (uint64_t)inline_bytes_1 << 40;
+    return (uint64_t)key | (uint64_t)(type & 0xff) << 32 | (uint64_t)inline_size_1 << 40;
 }
 static inline uint32_t kf_loose_type(uint64_t word) { return (uint32_t)(word >> 32 & 0xff); }
 static inline uint32_t kf_loose_inline(uint64_t word) { return (uint32_t)(word >> 40); }
@@ -521,8 +522,10 @@ typedef struct kf_arg {
     kineto_string name;
     uint32_t type; /* kineto_arg_type */
     const uint64_t *value; /* packed value, word_count words, already validated */
-    uint32_t word_count;   /* of a text that needs no text word: may be 0 */
-    kineto_string text;    /* STRING, JSON: the bytes, wherever they lie */
+    uint32_t word_count;   /* of what is inline: may be 0 */
+    uint32_t int_count;
+    const uint64_t *ints; /* INTS: the items, int_count */
+    kineto_string text;   /* STRING, JSON: the bytes, wherever they lie */
 } kf_arg;
 typedef struct kf_args_iterator {
     kf_args args;

@@ -131,8 +131,8 @@ static uint64_t *value_write(uint64_t *at, const uint64_t *limit, const KinetoPl
     case KINETO_PLUGIN_VALUE_STRING:
     case KINETO_PLUGIN_VALUE_JSON:
         return kr_text_write(at, limit, m->pointer ? m->pointer : "", m->count, KF_MAX_STRING);
-    case KINETO_PLUGIN_VALUE_INTS:
-        return kr_ints_write(at, limit, m->pointer, m->count);
+    case KINETO_PLUGIN_VALUE_INTS: /* longer than a record can be */
+        return NULL;
     case KINETO_PLUGIN_VALUE_STRINGS:
         return kr_strings_write(at, limit, m->pointer, m->count);
     default:
@@ -143,9 +143,11 @@ static uint64_t *value_write(uint64_t *at, const uint64_t *limit, const KinetoPl
     }
 }
 
-static bool is_text(int32_t type)
+/* Values whose size goes into the word of their key. */
+static bool is_sized(int32_t type)
 {
-    return type == KINETO_PLUGIN_VALUE_STRING || type == KINETO_PLUGIN_VALUE_JSON;
+    return type == KINETO_PLUGIN_VALUE_STRING || type == KINETO_PLUGIN_VALUE_JSON ||
+           type == KINETO_PLUGIN_VALUE_INTS;
 }
 
 /* Events of a source resemble each other: the n-th key is mostly the one it was last time. */
@@ -177,6 +179,18 @@ static uint64_t *short_text_write(uint64_t *at, const uint64_t *limit, const voi
     return at + words;
 }
 
+static uint64_t *sized_write(uint64_t *at, const uint64_t *limit, const KinetoPlugin_Metadata *m)
+{
+    const int64_t *items = m->pointer;
+    if (m->valueType != KINETO_PLUGIN_VALUE_INTS)
+        return short_text_write(at, limit, m->pointer, m->count);
+    if (!kr_fits(at, limit, m->count))
+        return NULL;
+    for (uint32_t i = 0; i < m->count; i++)
+        at[i] = (uint64_t)items[i];
+    return at + m->count;
+}
+
 bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *m)
 {
     if (!metadata_valid(m)) {
@@ -184,11 +198,10 @@ bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadat
         return false;
     }
     uint64_t *at = p->loose + p->loose_words, *limit = p->loose + KR_LOOSE_WORDS;
-    bool inside = is_text(m->valueType) && m->count <= KF_MAX_STRING;
+    bool inside = is_sized(m->valueType) && m->count <= KF_MAX_STRING;
     uint64_t *end = NULL;
     if (at < limit)
-        end = inside ? short_text_write(at + 1, limit, m->pointer, m->count)
-                     : value_write(at + 1, limit, m);
+        end = inside ? sized_write(at + 1, limit, m) : value_write(at + 1, limit, m);
     uint32_t key = end ? key_id(b, p, m->pKey) : 0;
     if (!key) {
         kr_count(b->source, KF_REASON_TRUNCATED_TEXT, 1);

@@ -114,7 +114,7 @@ static bool text_list(kt_build_state *s, const kf_arg *arg)
     if (arg->type == KINETO_ARG_SHAPES)
         text_shapes(s, arg->value);
     else
-        text_ints(s, arg->value + 1, arg->value[0]);
+        text_ints(s, arg->ints, arg->int_count);
     return true;
 }
 
@@ -293,7 +293,7 @@ static void object_value(kt_build_state *s, const kf_arg *arg)
             text_raw(s, kb_string("null"));
         return;
     case KINETO_ARG_INTS:
-        text_ints(s, arg->value + 1, arg->value[0]);
+        text_ints(s, arg->ints, arg->int_count);
         return;
     case KINETO_ARG_STRINGS:
         (void)text_strings(s, arg->value);

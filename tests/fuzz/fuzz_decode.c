@@ -18,6 +18,8 @@ static void touch_value(seen *s, const kf_arg *a)
     const uint64_t *at = a->value;
     s->sum += fuzz_touch(a->name.data, a->name.size) + fuzz_touch(a->value, a->word_count * 8u);
     s->sum += fuzz_touch(a->text.data, a->text.size);
+    if (a->type == KINETO_ARG_INTS)
+        s->sum += fuzz_touch(a->ints, a->int_count * 8u);
     check(a->type == KINETO_ARG_STRING || a->type == KINETO_ARG_JSON || a->text.size == 0);
     if (a->type != KINETO_ARG_STRINGS)
         return;
