@@ -4,6 +4,8 @@
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
 
+#define KR_HASH_SEED UINT64_C(0xcbf29ce484222325)
+
 static int dictionary_put(const kr_builder *b, kf_entry_type type, const kf_part *parts,
                           uint32_t count)
 {
@@ -11,6 +13,55 @@ static int dictionary_put(const kr_builder *b, kf_entry_type type, const kf_part
     if (pool && kf_dictionary_add(pool, type, parts, count))
         return 0;
     return kr_refuse(b, KF_REASON_DICTIONARY_FULL);
+}
+
+/* ---- once ------------------------------------------------------------------------------------
+ * The dictionary only grows, and plug-ins say the same in every session: it is written again only
+ * when it has changed. */
+
+static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes)
+{
+    const uint8_t *at = data;
+    for (size_t i = 0; i < bytes; i++)
+        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
+
+static uint64_t hash_parts(const kf_part *parts, uint32_t count)
+{
+    uint64_t hash = KR_HASH_SEED;
+    for (uint32_t i = 0; i < count; i++)
+        hash = hash_more(hash, parts[i].data, parts[i].bytes);
+    return hash;
+}
+
+/* Its place, or where it may go; NULL: there is none. */
+static kr_said *said_find(kr_builder *b, uint64_t key)
+{
+    for (uint64_t i = 0; i < 8; i++) {
+        kr_said *said = &b->said[(key + i) % KR_MAX_SAID];
+        if (said->key == key || said->key == 0)
+            return said;
+    }
+    return NULL;
+}
+
+/* Put what is said of (device, resource), unless it is what was said last. */
+static int put_if_new(kr_builder *b, kf_entry_type type, int64_t device, int32_t resource,
+                      const kf_part *parts, uint32_t count)
+{
+    int64_t about[] = {(int64_t)type, device, resource};
+    uint64_t key = hash_more(KR_HASH_SEED, about, sizeof about) | 1,
+             content = hash_parts(parts, count);
+    if (!kr_lock_take(&b->lock))
+        return dictionary_put(b, type, parts, count);
+    kr_said *said = said_find(b, key);
+    bool known = said && said->key == key && said->content == content;
+    int result = known ? 0 : dictionary_put(b, type, parts, count);
+    if (said && !result)
+        *said = (kr_said){key, content};
+    kb_lock_drop(&b->lock);
+    return result;
 }
 
 /* ---- devices --------------------------------------------------------------------------------- */
@@ -27,7 +78,7 @@ static int device_info(kr_builder *b, const KinetoPlugin_ProfileDeviceInfo *info
                        {name.data, name_size},
                        {&label_size, sizeof label_size},
                        {label.data, label_size}};
-    return dictionary_put(b, KF_ENTRY_DEVICE, parts, KB_COUNT(parts));
+    return put_if_new(b, KF_ENTRY_DEVICE, info->deviceId, 0, parts, KB_COUNT(parts));
 }
 
 static int add_device_info(handle *b, const KinetoPlugin_ProfileDeviceInfo *info)
@@ -50,7 +101,8 @@ static int resource_info(kr_builder *b, const KinetoPlugin_ProfileResourceInfo *
     uint32_t name_size = (uint32_t)name.size;
     kf_part parts[] = {
         {&entry, sizeof entry}, {&name_size, sizeof name_size}, {name.data, name_size}};
-    return dictionary_put(b, KF_ENTRY_RESOURCE, parts, KB_COUNT(parts));
+    return put_if_new(b, KF_ENTRY_RESOURCE, info->deviceId, info->resourceId, parts,
+                      KB_COUNT(parts));
 }
 
 static int add_resource_info(handle *b, const KinetoPlugin_ProfileResourceInfo *info)
@@ -75,7 +127,7 @@ static int device_properties(kr_builder *b, int64_t device, const KinetoPlugin_M
         (void)kr_loose_add(b, p, &list[i]);
     kf_device_entry entry = {kineto_rt_process(), b->source, device, 0};
     kf_part parts[] = {{&entry, sizeof entry}, {p->loose, p->loose_words * sizeof *p->loose}};
-    int result = dictionary_put(b, KF_ENTRY_DEVICE_PROPS, parts, KB_COUNT(parts));
+    int result = put_if_new(b, KF_ENTRY_DEVICE_PROPS, device, 0, parts, KB_COUNT(parts));
     kb_os_unmap(p, sizeof *p);
     return result;
 }
@@ -206,14 +258,6 @@ static uint64_t host_ticks(handle *b)
 
 #define KR_SERIES_NAME 256u
 
-static uint64_t hash_more(uint64_t hash, const void *data, size_t bytes)
-{
-    const uint8_t *at = data;
-    for (size_t i = 0; i < bytes; i++)
-        hash = (hash ^ at[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static uint64_t hash_text(uint64_t hash, const char *text)
 {
     return hash_more(hash, text ? text : "", text ? strlen(text) + 1 : 1);
@@ -222,7 +266,7 @@ static uint64_t hash_text(uint64_t hash, const char *text)
 static uint64_t set_hash(const KinetoPlugin_CounterSet *set)
 {
     int32_t numbers[] = {set->eventType, set->deviceId, set->valueType};
-    uint64_t hash = hash_more(UINT64_C(0xcbf29ce484222325), numbers, sizeof numbers);
+    uint64_t hash = hash_more(KR_HASH_SEED, numbers, sizeof numbers);
     hash = hash_text(hash, set->pName);
     for (uint32_t i = 0; i < set->seriesCount; i++) {
         hash = hash_text(hash, set->pSeriesNames[i]);
@@ -394,13 +438,27 @@ static int add_counts(handle *b, const KinetoPlugin_Counts *counts)
     return 0;
 }
 
+static int header_metadata(kr_builder *b, const char *key, const char *value)
+{
+    uint64_t about = hash_text(hash_text(KR_HASH_SEED, "header"), key) | 1;
+    uint64_t content = hash_text(KR_HASH_SEED + kineto_rt_process(), value);
+    bool locked = kr_lock_take(&b->lock);
+    kr_said *said = locked ? said_find(b, about) : NULL;
+    bool known = said && said->key == about && said->content == content;
+    int result = known ? 0 : kineto_metadata_add(key, value) != KINETO_OK;
+    if (said && !result)
+        *said = (kr_said){about, content};
+    if (locked)
+        kb_lock_drop(&b->lock);
+    return result;
+}
+
 static int add_header_metadata(handle *b, const char *key, const char *value)
 {
     kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
     if (!c)
         return 1;
-    int result = key && value ? kineto_metadata_add(key, value) != KINETO_OK
-                              : kr_refuse(b, KF_REASON_BAD_EVENT);
+    int result = key && value ? header_metadata(b, key, value) : kr_refuse(b, KF_REASON_BAD_EVENT);
     kr_inside_leave(c);
     return result;
 }

@@ -446,6 +446,7 @@ void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revisi
     b->revision = revision;
     memset(b->kind_of, 0, sizeof b->kind_of);
     memset(b->sets, 0, sizeof b->sets);
+    memset(b->said, 0, sizeof b->said);
     if (b->table.unpaddedStructSize)
         return;
     b->name = name; /* of this slot */

@@ -9,6 +9,7 @@
 #define KR_MAX_PROFILERS (KF_MAX_SOURCES - 1u)
 #define KR_MAX_TYPES     64u
 #define KR_MAX_SETS      64u
+#define KR_MAX_SAID      256u
 #define KR_NAME_MAX      31u /* what hosts of this interface have always passed, without the NUL */
 #define KR_LOOSE_WORDS   (KF_MAX_RECORD_WORDS - 16u)
 #define KR_KEY_HINTS     16u
@@ -65,6 +66,11 @@ typedef struct kr_set {
     uint64_t hash; /* of everything that was announced */
 } kr_set;
 
+/* What was said last of a device or queue. */
+typedef struct kr_said {
+    uint64_t key, content; /* hashes; key 0: free */
+} kr_said;
+
 struct KinetoPlugin_TraceBuilderHandle {
     uint32_t source; /* whose counters */
     uint32_t open;   /* calls are accepted */
@@ -76,8 +82,9 @@ struct KinetoPlugin_TraceBuilderHandle {
     uint8_t known[KR_MAX_TYPES];       /* by type index: 1 + kind, 0: none at all */
     uint8_t spelling_of[KR_MAX_TYPES];
     kr_pending *pending;
-    kb_lock lock; /* guards sets */
+    kb_lock lock; /* guards sets and said */
     kr_set sets[KR_MAX_SETS];
+    kr_said said[KR_MAX_SAID];
     KinetoPlugin_TraceBuilder table;
 };
 typedef struct KinetoPlugin_TraceBuilderHandle kr_builder;

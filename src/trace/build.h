@@ -29,6 +29,7 @@ typedef struct kt_build_process {
 typedef struct kt_build_thread {
     uint32_t process, tid; /* process: index of kt_build_process */
     uint32_t track;        /* KT_NONE until it has an event */
+    int32_t order;         /* that a source gave it, 0: none */
     kineto_string name;
 } kt_build_thread;
 

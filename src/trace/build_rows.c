@@ -173,7 +173,7 @@ static void name_thread(kt_build_state *s, const kt_build_thread *t)
     int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
                                  (int)KB_MIN(name.size, (size_t)120), name.data)
                       : snprintf(text, sizeof text, "thread %u", t->tid);
-    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->tid);
+    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->order ? t->order : t->tid);
 }
 
 void kt_build_name_threads(kt_build_state *s)
@@ -390,8 +390,10 @@ static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
     kineto_string name = kf_entry_text(payload, size, &at);
     if (process && s->processes.data[*process].pid == (uint32_t)e.device) { /* a thread's name */
         uint32_t thread = thread_of(s, (uint32_t)*process, (uint32_t)e.resource);
-        if (!s->out_of_memory)
+        if (!s->out_of_memory) {
             s->threads.data[thread].name = name;
+            s->threads.data[thread].order = e.order;
+        }
         return true;
     }
     kt_build_resource r = {.source = e.source,

@@ -151,8 +151,9 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
     if (too_short(p->unpaddedStructSize, SIZE(ProfilerStart_Params, pProfilerHandle)))
         return 1;
     session *s = session_of(p->pProfilerHandle);
+    static int *volatile nowhere;
     if (IS(START_CRASHES))
-        *(volatile int *)8 = 1;
+        *nowhere = 1;
     if (IS(START_FAILS) || (s->started && !IS(START_TWICE)))
         return 7;
     if (IS(START_TWICE) && s->started)

@@ -246,6 +246,39 @@ static void the_calls_of_a_plug_in_come_one_after_the_other_in_order(void **stat
         leave(n);
 }
 
+static void call_the_host(fake *f, char letter, const builder *b)
+{
+    kineto_plugin_info info = {.size = sizeof info};
+    kineto_session *s = NULL;
+    kineto_trace *t = NULL;
+    (void)f;
+    (void)b;
+    assert_int_not_equal(kineto_plugin_unregister(&interfaces[0]), 0);
+    assert_int_not_equal(register_interface(&interfaces[1]), 0);
+    (void)kineto_plugin_count();
+    (void)kineto_plugin_get(0, &info);
+    if (letter == 'p') /* another session, of which the plug-in hears nothing now */
+        return;
+    assert_int_equal(kineto_session_begin(NULL, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_session_snapshot(s, &t, NULL), KINETO_OK);
+    kineto_trace_release(t);
+    assert_int_equal(kineto_session_end(s, NULL, NULL), KINETO_OK);
+}
+
+static void a_plug_in_that_calls_the_host_from_its_calls_is_refused_not_stuck(void **state)
+{
+    (void)state;
+    (void)make_fake(1, "never", 0);
+    fake *f = enter(0, "calls back");
+    f->at = call_the_host;
+    kineto_session *s = record();
+    kineto_trace_release(snapshot(s));
+    kineto_trace_release(finish(s));
+    assert_string_equal(f->calls, "cstpdcstpd");
+    f->at = NULL;
+    leave(0);
+}
+
 /* ---- coming and going -------------------------------------------------------------------------------- */
 
 static void sessions_that_overlap_share_plug_ins_and_get_their_own_kinds(void **state)
@@ -538,6 +571,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(failures_without_end_are_counted_but_not_all_told),
         cmocka_unit_test(a_plug_in_that_fails_its_query_is_refused),
         cmocka_unit_test(the_calls_of_a_plug_in_come_one_after_the_other_in_order),
+        cmocka_unit_test(a_plug_in_that_calls_the_host_from_its_calls_is_refused_not_stuck),
         cmocka_unit_test(sessions_that_overlap_share_plug_ins_and_get_their_own_kinds),
         cmocka_unit_test(a_snapshot_has_what_plug_ins_of_both_sorts_have_so_far),
         cmocka_unit_test(a_session_restarts_with_the_same_plug_ins),

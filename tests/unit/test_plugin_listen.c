@@ -355,19 +355,20 @@ static void a_push_or_pop_that_fails_is_counted_and_the_other_hears_on(void **st
     }
 }
 
+static void *push_once(void *argument)
+{
+    (void)argument;
+    kineto_correlation_push(1);
+    return NULL;
+}
+
+#if !defined(__SANITIZE_ADDRESS__)
 static void wait_inside(fake *f, uint64_t id)
 {
     (void)id;
     kb_store_release(&f->config[0], 1);
     for (;;)
         usleep(1000); /* cancellation points */
-}
-
-static void *push_once(void *argument)
-{
-    (void)argument;
-    kineto_correlation_push(1);
-    return NULL;
 }
 
 static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
@@ -389,6 +390,14 @@ static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
     kineto_trace_release(t);
     leave(0);
 }
+
+#else
+static void a_thread_that_is_cancelled_inside_holds_nobody_up(void **state)
+{
+    (void)state;
+    skip(); /* the sanitizer does not know that a cancelled thread's stack is gone */
+}
+#endif
 
 static uint32_t may_go;
 static void wait_for_leave(fake *f, uint64_t id)

@@ -5,6 +5,7 @@
 #include "../helpers/recording.h"
 
 #include "base/base.h"
+#include "record/record.h"
 
 #include "../helpers/plugins.h"
 
@@ -171,7 +172,8 @@ static void rows_of_processes_and_threads_may_be_named_too(void **state)
     snprintf(line, sizeof line, "slice pid=%d tid=%d cat=privateuse1_runtime \"launch\" {}", pid,
              tid);
     assert_shown(line);
-    snprintf(line, sizeof line, "\nthread %d %d {\"name\": \"thread %d (runtime worker)\"", pid,
+    snprintf(line, sizeof line,
+             "\nthread %d %d {\"name\": \"thread %d (runtime worker)\", \"sort_index\": 4}", pid,
              tid, tid);
     assert_int_equal(lines_with(line), 1);
     kineto_trace_release(t);
@@ -194,6 +196,37 @@ static void names_of_rows_are_long_if_they_are(void **state)
     snprintf(line, sizeof line, "\"name\": \"%s\"", name);
     assert_true(lines_with(line) > 0);
     kineto_trace_release(t);
+    leave(0);
+}
+
+static uint32_t words_used(void) { return kineto_rt_pool()->control->dictionary_used; }
+
+static void what_is_said_again_in_every_session_takes_no_room(void **state)
+{
+    (void)state;
+    const KinetoPlugin_Metadata cores[] = {{"cores", KINETO_PLUGIN_VALUE_INT, 0, {.i = 8}}};
+    uint32_t used = 0;
+    fake *f = enter(0, "repeats");
+    for (int round = 0; round < 20; round++) {
+        bool other = round == 10; /* said otherwise once, and back */
+        kineto_session *s = record();
+        say_device(f->live, 90, 1, other ? "renamed" : "same", "l");
+        say_device(f->live, 91, 1, "same", "l");
+        assert_int_equal(f->live->addDeviceProperties(f->live->pTraceBuilderHandle, 90, cores, 1),
+                         0);
+        for (int32_t queue = 0; queue < 100; queue++)
+            say_resource(f->live, 90, queue, 0, other ? "renamed" : "queue");
+        emit_at(f->live, TYPE(CONCURRENT_KERNEL), 90, 7, "k");
+        usleep(100);
+        kineto_trace *t = finish(s);
+        assert_text(process_of(t, 0).name, other ? "renamed" : "same");
+        assert_text(track_of(t, 0).name, other ? "renamed" : "queue");
+        kineto_trace_release(t);
+        if (round == 0)
+            used = words_used();
+        if (round == 9)
+            assert_int_equal(words_used(), used);
+    }
     leave(0);
 }
 
@@ -568,6 +601,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(the_same_numbers_of_two_plug_ins_are_two_devices),
         cmocka_unit_test(rows_of_processes_and_threads_may_be_named_too),
         cmocka_unit_test(names_of_rows_are_long_if_they_are),
+        cmocka_unit_test(what_is_said_again_in_every_session_takes_no_room),
         cmocka_unit_test(properties_and_header_entries_are_in_the_header),
         cmocka_unit_test(samples_of_sets_are_counters_with_unit_and_device),
         cmocka_unit_test(an_event_of_a_counter_kind_is_a_counter_of_its_metadata),
