@@ -115,11 +115,10 @@ static KB_COLD void forget_parents(const void *list)
     (void)kb_cas_acqrel(&kineto_listeners, &list, NULL);
 }
 
-/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. */
+/* The list, with this thread marked as inside; NULL: nothing to do, nothing to leave. The caller has
+ * seen that there is one. */
 KB_INLINE const kr_listeners *list_enter(kr_cursor **c)
 {
-    if (KINETO_LIKELY(!kb_load_relaxed(&kineto_listeners)))
-        return NULL;
     *c = kr_inside_enter();
     if (!*c)
         return NULL;

@@ -173,7 +173,7 @@ static void name_thread(kt_build_state *s, const kt_build_thread *t)
     int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
                                  (int)KB_MIN(name.size, (size_t)120), name.data)
                       : snprintf(text, sizeof text, "thread %u", t->tid);
-    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->order ? t->order : t->tid);
+    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->order ? t->order : (int64_t)t->tid);
 }
 
 void kt_build_name_threads(kt_build_state *s)

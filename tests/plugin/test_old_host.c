@@ -55,21 +55,32 @@ static void what_uses_all_of_today_works_on_old_hosts(void **state)
 }
 
 #ifdef SIM
-/* It buffers, converts times itself, and says counters in the old way. */
-static void the_reference_plug_in_works_on_old_hosts(void **state)
+/* It delivers while the program runs or not at all. */
+static void what_needs_a_host_of_today_refuses_old_ones_cleanly(void **state)
 {
-    (void)state;
     static const char *const revisions[] = {"0", "b"};
+    (void)state;
     for (size_t i = 0; i < 2; i++) {
         run(revisions[i], SIM);
+        assert_string_equal(output, "refused\n");
+    }
+}
+#endif
+
+#ifdef VENDOR
+static void the_vendor_example_works_on_old_hosts(void **state)
+{
+    static const char *const revisions[] = {"0", "b"};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        run(revisions[i], VENDOR);
+        assert_int_equal(count("query Acme\n"), 1);
         assert_int_equal(count("session"), 2);
-        assert_true(count("event 6 ") >= 2); /* kernels, and all else that it supports */
-        assert_true(count("event 4 ") >= 2);
-        assert_true(count("event 22 ") >= 2);
-        assert_true(count("name ") >= 6);
-        assert_true(count("metadata ") > 0);
-        assert_true(count("device ") >= 1);
-        assert_true(count("resource ") >= 1);
+        assert_true(count("event 6 ") >= 2);
+        assert_true(count("name heartbeat\n") >= 2);
+        assert_true(count("metadata number=0\n") == 2);
+        assert_int_equal(count("device 0 Acme 9000\n"), 2);
+        assert_int_equal(count("resource 0 1 heart\n"), 2);
     }
 }
 #endif
@@ -93,7 +104,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_uses_all_of_today_works_on_old_hosts),
 #ifdef SIM
-        cmocka_unit_test(the_reference_plug_in_works_on_old_hosts),
+        cmocka_unit_test(what_needs_a_host_of_today_refuses_old_ones_cleanly),
+#endif
+#ifdef VENDOR
+        cmocka_unit_test(the_vendor_example_works_on_old_hosts),
 #endif
         cmocka_unit_test(old_plug_ins_work_there_of_course),
     };

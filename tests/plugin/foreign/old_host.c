@@ -1,6 +1,7 @@
 /* A host of the proposal's time: it knows layout.h and nothing else. Whatever it hands out ends at
  * the end of a page that nothing follows, so that a plug-in which reads a member that such a host
- * does not have dies of it. One line of output per call that it gets; its plug-ins load as ever.
+ * does not have dies of it. One line of output per call that it gets, "refused" if the plug-in does
+ * not want such a host.
  *   old_host 0|b FILE */
 #define _GNU_SOURCE
 #include "layout.h"
@@ -220,7 +221,12 @@ int main(int argc, char **argv)
     kp_registry *registry = guarded(KP_REGISTRY_SIZE);
     registry->self = &enabled;
     registry->add = add_profiler;
-    expect(enter(registry) == 0 && profiler, "it refused");
+    if (enter(registry) != 0) {
+        expect(!profiler && dlclose(library) == 0, "it refused and stays");
+        (void)printf("refused\n");
+        return 0;
+    }
+    expect(profiler != NULL, "it registered nothing");
     query();
     for (int i = 0; i < 2; i++)
         session(exercise);
