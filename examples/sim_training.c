@@ -11,10 +11,11 @@
 
 #include <stdio.h>
 
-enum { STEPS = 5, SAMPLES = 64, WIDTH = 32, TABLE_WIDTH = 64, COMPUTE = 0, COPY = 2, DMA = 3 };
+enum { STEPS = 5, SAMPLES = 64, WIDTH = 32 };
 
-/* In the memory of the device. */
-static float *table, *input, *target, *weights, *output, *gradient;
+/* What the device works on. */
+static float input[SAMPLES * WIDTH], target[SAMPLES], weights[WIDTH], output[SAMPLES];
+static float gradient[WIDTH];
 
 /* ---- kernels ----------------------------------------------------------------------------------- */
 
@@ -60,19 +61,17 @@ static void load_batch(const float *samples, const float *answers)
 {
     KINETO_SITE(site, KINETO_KIND_CPU_OP, "load_batch");
     kineto_range range = op_begin(&site);
-    sim_copy(COPY, table, samples, sizeof *table * SAMPLES * TABLE_WIDTH);
-    sim_copy(COPY, target, answers, SAMPLES * sizeof *target);
-    sim_synchronize(COPY);
-    /* Of each row of the table only the first half is input. */
-    sim_dma(DMA, input, table, TABLE_WIDTH * sizeof *table, WIDTH * sizeof *input, SAMPLES);
-    sim_synchronize(DMA);
+    sim_copy(SIM_COPIES, target, answers, sizeof target);
+    sim_copy(SIM_DMA_ENGINE, input, samples, sizeof input);
+    sim_synchronize(SIM_COPIES);
+    sim_synchronize(SIM_DMA_ENGINE);
     op_end(range);
 }
 
 static void launch(kineto_site *site, uint32_t grid, sim_kernel kernel, void *arguments)
 {
     kineto_range range = op_begin(site);
-    sim_launch(COMPUTE, site->name, grid, kernel, arguments);
+    sim_launch(SIM_COMPUTE_0, site->name, grid, kernel, arguments);
     op_end(range);
 }
 
@@ -87,16 +86,16 @@ static void step(const float *samples, const float *answers)
     launch(&forward_site, SAMPLES, forward, NULL);
     launch(&backward_site, WIDTH, backward, NULL);
     launch(&optimizer_site, WIDTH, optimize, &rate);
-    sim_synchronize(COMPUTE);
+    sim_synchronize(SIM_COMPUTE_0);
 }
 
 static void train(void)
 {
-    static float samples[SAMPLES * TABLE_WIDTH], answers[SAMPLES];
-    for (uint32_t i = 0; i < SAMPLES * TABLE_WIDTH; i++)
+    static float samples[SAMPLES * WIDTH], answers[SAMPLES];
+    for (uint32_t i = 0; i < SAMPLES * WIDTH; i++)
         samples[i] = (float)(i * 2654435761u >> 16 & 255) / 256;
     for (size_t n = 0; n < SAMPLES; n++)
-        answers[n] = samples[n * TABLE_WIDTH] - samples[n * TABLE_WIDTH + 1];
+        answers[n] = samples[n * WIDTH] - samples[n * WIDTH + 1];
     for (int i = 0; i < STEPS; i++) {
         double loss = 0;
         step(samples, answers);
@@ -108,16 +107,6 @@ static void train(void)
 
 /* ---- the whole --------------------------------------------------------------------------------- */
 
-static struct {
-    float **memory;
-    size_t bytes;
-} const memory[] = {{&table, SAMPLES *TABLE_WIDTH * sizeof *table},
-                    {&input, SAMPLES *WIDTH * sizeof *input},
-                    {&target, SAMPLES * sizeof *target},
-                    {&weights, WIDTH * sizeof *weights},
-                    {&output, SAMPLES * sizeof *output},
-                    {&gradient, WIDTH * sizeof *gradient}};
-
 static int fail(const kineto_error *err)
 {
     fprintf(stderr, "sim_training: %s\n", err->message);
@@ -126,14 +115,11 @@ static int fail(const kineto_error *err)
 
 int main(int argc, char **argv)
 {
-    kineto_error err = {.message = "no memory on the device"};
+    kineto_error err;
     kineto_session_options options;
     kineto_session *session;
     kineto_trace *trace;
 
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        if (!(*memory[i].memory = sim_alloc(memory[i].bytes)))
-            return fail(&err);
     kineto_status status = argc > 1 ? kineto_plugin_load(argv[1], NULL, &err) : KINETO_OK;
     if (status != KINETO_OK && status != KINETO_E_STATE) /* loaded already is fine */
         return fail(&err);
@@ -146,7 +132,5 @@ int main(int argc, char **argv)
         return fail(&err);
     status = kineto_trace_save(trace, "sim_training.json", &err);
     kineto_trace_release(trace);
-    for (size_t i = 0; i < sizeof memory / sizeof *memory; i++)
-        sim_free(*memory[i].memory, memory[i].bytes);
     return status == KINETO_OK ? 0 : fail(&err);
 }

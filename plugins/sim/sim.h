@@ -1,54 +1,37 @@
-/* A software accelerator. Programs use the first part; the second is for a profiler of it: every
- * vendor's driver has something of the kind. */
+/* A software accelerator: what programs use, then what profilers do; every driver has the like. */
 #ifndef SIM_H
 #define SIM_H
-
-#include <stddef.h>
-#include <stdint.h>
+#include <ckineto/plugin.h>
 
 #define SIM_API __attribute__((visibility("default")))
-
-/* The device has queues, 0 to SIM_QUEUES - 1. Work of one queue is done in order, queues work side
- * by side, and the caller goes on meanwhile: what work uses must stay until sim_synchronize. */
-#define SIM_QUEUES 4u
-typedef void (*sim_kernel)(void *arguments, uint32_t item); /* once for each item of the grid */
-
-SIM_API void sim_launch(uint32_t queue, const char *name, uint32_t grid, sim_kernel kernel,
-                        void *arguments);
-SIM_API void sim_copy(uint32_t queue, void *to, const void *from, size_t bytes);
-/** Gather rows whose beginnings are `pitch` apart. */
-SIM_API void sim_dma(uint32_t queue, void *to, const void *from, size_t pitch, size_t row_bytes,
-                     uint32_t rows);
+/* Work of a queue is done in order, queues work side by side, and the caller goes on meanwhile;
+ * what work uses, its name too, must stay until sim_synchronize. -1: it cannot be started. */
+enum { SIM_COMPUTE_0, SIM_COMPUTE_1, SIM_COPIES, SIM_DMA_ENGINE, SIM_QUEUES };
+typedef void (*sim_kernel)(void *args, uint32_t item); /* once for each item of the grid */
+SIM_API int sim_launch(uint32_t queue, const char *name, uint32_t grid, sim_kernel, void *args);
+SIM_API int sim_copy(uint32_t queue, void *to, const void *from, uint32_t bytes);
 SIM_API void sim_synchronize(uint32_t queue);
-SIM_API void *sim_alloc(size_t bytes); /* zeroed memory of the device; NULL: there is no more */
-SIM_API void sim_free(void *memory, size_t bytes);
 
 /* ---- for profilers ----------------------------------------------------------------------------- */
-
-typedef enum sim_operation { SIM_KERNEL, SIM_COPY, SIM_DMA, SIM_WAIT } sim_operation;
-
+typedef struct sim_span {
+    const char *name;
+    int64_t start, end; /* of a call: CLOCK_MONOTONIC_RAW; on the device: sim_time */
+    int32_t dev, row;   /* device and queue, or process and thread */
+} sim_span;
 typedef struct sim_work {
-    uint64_t id; /* of the call that caused it, from 1 */
-    sim_operation operation;
-    uint32_t queue, rows; /* rows of a kernel: its grid */
-    char name[48];
-    int64_t call_start, call_end; /* CLOCK_MONOTONIC_RAW */
-    int64_t start, end;           /* sim_time */
-    uint64_t operator_id;         /* this and the next: the profiler's, 0 until it sets them */
-    uint32_t session, thread;
+    enum { SIM_KERNEL, SIM_COPY, SIM_DMA } operation;
+    uint32_t size; /* the grid of a kernel, else bytes */
     sim_kernel kernel;
-    void *to; /* of a kernel: its arguments */
+    void *to; /* of a kernel: its args */
     const void *from;
-    size_t pitch, row_bytes;
+    int64_t id;              /* from 1 */
+    sim_span call, work;     /* what the program called, what the device does for it */
+    uint64_t session, owner; /* the profiler's, 0 until it sets them */
 } sim_work;
-
-/** LAUNCH: on the caller's thread, before the work is queued; RETURN: there, when the call is over;
- *  FINISH: on the queue's thread, when the work is done, before those who wait for it wake up. */
-typedef enum sim_phase { SIM_LAUNCH, SIM_RETURN, SIM_FINISH } sim_phase;
-void sim_hook(void (*hook)(sim_phase phase, sim_work *work));
-enum { SIM_WATTS, SIM_MEMORY_USED, SIM_SENSORS };
-uint64_t sim_sensor(int sensor);
+/* Told on the caller's thread before work is queued, and on the queue's when it is finished. */
+void sim_hook(void (*hook)(sim_work *work, bool finished));
+uint64_t sim_watts(void);
 int64_t sim_time(void); /* ns since nobody knows when, 40 ppm too fast */
 void sim_time_jump(int64_t ns);
-
+const KinetoPlugin_TraceBuilder *sim_faults(const KinetoPlugin_TraceBuilder *host);
 #endif

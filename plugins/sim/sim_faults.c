@@ -1,90 +1,38 @@
-/* Misbehaviour on demand, for tests of hosts: CKINETO_SIM_FAULT is a list of
- *
- *    drop          every fourth activity of the device is lost
- *    drop-counted  the same, and counted, as it should be
- *    late          an activity comes when the session is over
- *    metadata      values of JSON are none
- *    clock-jump    the device's clock is set back, again and again
- *    error         start fails
- *
- * A builder between the plug-in and the host's does it. No part of a real plug-in. */
+/* Misbehaviour on demand, to test hosts with: what CKINETO_SIM_FAULT names comes between the
+ * plug-in and the host's builder. No part of a real plug-in. */
 #include "sim.h"
-#include "sim_plugin.h"
-
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-typedef KinetoPlugin_TraceBuilderHandle handle;
-typedef const KinetoPlugin_TraceBuilder builder;
-
-static const char *const names[] = {"drop",     "drop-counted", "late",
-                                    "metadata", "clock-jump",   "error"};
-enum { DROP = 1, DROP_COUNTED = 2, LATE = 4, METADATA = 8, CLOCK_JUMP = 16, ERROR = 32 };
-
-static unsigned faults;
-static builder *host;
-static KinetoPlugin_TraceBuilder between;
+static const char *fault;
+static KinetoPlugin_TraceBuilder real, between;
 static KinetoPlugin_Activity last;
+static bool is(const char *name) { return fault && strcmp(fault, name) == 0; }
 
-static bool listed(const char *list, const char *name)
+static int emit(KinetoPlugin_TraceBuilderHandle *h, const KinetoPlugin_Activity *a)
 {
-    char all[128], word[24];
-    snprintf(all, sizeof all, ",%s,", list ? list : "");
-    snprintf(word, sizeof word, ",%s,", name);
-    return strstr(all, word) != NULL;
-}
-
-bool sim_faults_begin(void)
-{
-    faults = 0;
-    host = NULL;
-    last.nameSize = 0;
-    for (unsigned i = 0; i < sizeof names / sizeof *names; i++)
-        faults |= (unsigned)listed(getenv("CKINETO_SIM_FAULT"), names[i]) << i;
-    return !(faults & ERROR);
-}
-
-/* Called under the plug-in's lock, like the host's would be. */
-static int emit(handle *h, const KinetoPlugin_Activity *a)
-{
-    KinetoPlugin_Metadata bad = {.pKey = "state",
-                                 .valueType = KINETO_PLUGIN_VALUE_JSON,
-                                 .count = sizeof "{no JSON" - 1,
-                                 .pointer = "{no JSON"};
+    static const KinetoPlugin_Metadata bad = {"no", KINETO_PLUGIN_VALUE_JSON, 1, {.pointer = "{"}};
     KinetoPlugin_Counts lost = {KINETO_PLUGIN_SIZE(KinetoPlugin_Counts, dropped), 0, 1};
-    bool of_device = a->metadataCount > 0, fourth = of_device && a->event.eventId % 4 == 0;
-    KinetoPlugin_Activity copy = *a;
-    if (faults & CLOCK_JUMP && a->event.eventId % 4 == 0)
+    bool fourth = !a->flowIsStart && a->event.eventId % 4 == 0; /* piece of work */
+    last = *a;
+    last.pMetadata = is("metadata") ? &bad : a->pMetadata;
+    if (is("clock-jump") && fourth)
         sim_time_jump(-1000000000);
-    if (faults & DROP_COUNTED && fourth)
-        return host->addCounts(h, &lost);
-    if (faults & DROP && fourth)
-        return 0;
-    if (faults & METADATA) {
-        copy.pMetadata = &bad;
-        copy.metadataCount = 1;
-    }
-    last = copy;
-    last.pName = "late";
-    last.nameSize = sizeof "late" - 1;
-    last.metadataCount = 0;
-    return host->emit(h, &copy);
+    if (fourth && (is("drop") || is("drop-counted")))
+        return is("drop") ? 0 : real.addCounts(h, &lost);
+    return real.emit(h, &last);
 }
 
-builder *sim_faults_between(builder *real)
+/* At start: the builder to use, or NULL if start shall fail. At the end with NULL. */
+const KinetoPlugin_TraceBuilder *sim_faults(const KinetoPlugin_TraceBuilder *host)
 {
-    host = real;
-    if (!faults)
-        return real;
-    memcpy(&between, real, KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples));
-    between.unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples);
+    last.metadataCount = 0;
+    if (!host && is("late") && last.nameSize)
+        real.emit(real.pTraceBuilderHandle, &last);
+    fault = host ? getenv("CKINETO_SIM_FAULT") : NULL;
+    if (!fault || is("error"))
+        return fault ? NULL : host;
+    real = between = *host;
     between.emit = emit;
     return &between;
-}
-
-void sim_faults_end(void)
-{
-    if (faults & LATE && host && last.nameSize)
-        host->emit(host->pTraceBuilderHandle, &last);
 }

@@ -1,366 +1,230 @@
-/* The plug-in half: what the driver tells becomes activities. It has everything of its host through
- * the registry, and so loads into any host of this interface. docs/writing-a-plugin.md walks
- * through this file. */
-#include "sim_plugin.h"
+/* The plug-in of sim, to copy for another device: docs/writing-a-plugin.md walks through it. */
 #include "sim.h"
-
 #include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
-#define SIZE      KINETO_PLUGIN_SIZE
-#define HAS       KINETO_PLUGIN_HAS
-#define EXPORT    __attribute__((visibility("default")))
-#define MAX_DEPTH 32u
-/* Fail unless the parameters are as long as they have always been, and it is the right moment. */
+#define SIZE(type, member) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, member)
+/* Go on only if what the host gives is as long as we need it, and the moment is right. */
 #define EXPECT(p, type, member, condition, text)                                                   \
-    if (!(p) || !HAS(p, KinetoPlugin_##type, member) || !(condition))                              \
-    return fail(text)
+    if (!(p) || !KINETO_PLUGIN_HAS(p, KinetoPlugin_##type, member) || !(condition)) {              \
+        why = text;                                                                                \
+        return -1;                                                                                 \
+    }
+#define TOO_OLD "this host is too old: it takes no events while the program runs"
 
-/* What is delivered: the operations of the device (DMA is a kind of our own, where the host takes
- * such), then two things more. */
-enum { CALLS = SIM_WAIT, COUNTERS, KINDS };
+/* What is delivered: work of the device, the calls that cause it, counters. */
+enum { CALLS = SIM_DMA + 1, COUNTERS, KINDS, MAX_DEPTH = 32 };
 static int32_t types[KINDS] = {[SIM_KERNEL] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
                                [SIM_COPY] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
                                [CALLS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME,
                                [COUNTERS] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER};
-static const char *const calls[] = {"simLaunch", "simCopy", "simDma", "simSynchronize"};
-static const char *const queues[SIM_QUEUES] = {"compute 0", "compute 1", "copy", "dma"};
-static const char *const sensors[] = {"power", "memory used"}, *const units[] = {"W", "bytes"};
 
-/* The one session. */
-static struct KinetoPlugin_ProfilerHandle {
-    enum { NONE, CREATED, STARTED, STOPPED } state;
-    bool wanted[KINDS], no_power;
-    atomic_uint number;
-    int32_t pid;
+static struct KinetoPlugin_ProfilerHandle { /* the one session */
+    enum state { NONE, CREATED, STOPPED, PAUSED, RUNNING } state;
+    bool wanted[KINDS];
+    _Atomic uint32_t number;
     const KinetoPlugin_TraceBuilder *host;
     KinetoPlugin_TraceBuilderHandle *handle; /* of that */
-    int32_t clock, sets[SIM_SENSORS];
-    pthread_mutex_t lock; /* of what follows; a busy driver would have a buffer for each thread */
-    bool running;
-    int64_t sampled;
-    uint64_t requested, delivered;
+    int32_t clock, counters;
+    uint64_t pending;     /* activities that are still to come; what is at stop, is lost */
+    pthread_mutex_t lock; /* a busy driver would have a buffer for each thread */
 } s = {.lock = PTHREAD_MUTEX_INITIALIZER};
-static char why[96]; /* the last call failed */
+static _Thread_local struct { /* the operators of each thread, the innermost last */
+    uint32_t session, depth;
+    uint64_t ids[MAX_DEPTH];
+} mine;
+static const char *_Atomic why = ""; /* the last call failed */
 
-static int fail(const char *text)
+static int announce(void)
 {
-    snprintf(why, sizeof why, "%s", text);
-    return -1;
-}
-
-/* ---- what the host is told at the beginning ---------------------------------------------------- */
-
-static void announce_rows(void)
-{
-    KinetoPlugin_ProfileDeviceInfo device = {SIZE(KinetoPlugin_ProfileDeviceInfo, pLabel), 0, 7000,
+    static const char *const queues[] = {"compute 0", "compute 1", "copy", "dma"};
+    static const char *const name = "power", *const unit = "W";
+    KinetoPlugin_Metadata property = {"queues", KINETO_PLUGIN_VALUE_INT, 1, {.i = SIM_QUEUES}};
+    KinetoPlugin_ProfileDeviceInfo device = {SIZE(ProfileDeviceInfo, pLabel), 0, 7000,
                                              "Sim accelerator", "sim 0"};
-    KinetoPlugin_Metadata property = {
-        .pKey = "queues", .valueType = KINETO_PLUGIN_VALUE_INT, .i = SIM_QUEUES};
+    KinetoPlugin_CounterSet set = {SIZE(CounterSet, pUnits), name, types[COUNTERS], 0,
+                                   KINETO_PLUGIN_VALUE_UINT, 1,    &name,           &unit};
     s.host->addDeviceInfo(s.handle, &device);
     s.host->addDeviceProperties(s.handle, 0, &property, 1);
-    for (int32_t q = 0; q < (int32_t)SIM_QUEUES; q++) {
+    for (int32_t q = 0; q < SIM_QUEUES; q++) {
         KinetoPlugin_ProfileResourceInfo row = {
-            SIZE(KinetoPlugin_ProfileResourceInfo, pName), {0}, {q}, 10 + q, queues[q]};
+            SIZE(ProfileResourceInfo, pName), {0}, {q}, 10 + q, queues[q]};
         s.host->addResourceInfo(s.handle, &row);
     }
+    return s.host->registerClock(s.handle, "sim clock", &s.clock) ||
+           (s.wanted[COUNTERS] && s.host->registerCounters(s.handle, &set, &s.counters));
 }
 
-static int register_counters(void)
+/* What the device's clock says between two readings of the host's, and the sensor then. */
+static void sample(void)
 {
-    int failures = 0;
-    for (int i = 0; i < SIM_SENSORS; i++) {
-        KinetoPlugin_CounterSet set = {.unpaddedStructSize = SIZE(KinetoPlugin_CounterSet, pUnits),
-                                       .pName = sensors[i],
-                                       .eventType = types[COUNTERS],
-                                       .valueType = KINETO_PLUGIN_VALUE_UINT,
-                                       .seriesCount = 1,
-                                       .pSeriesNames = &sensors[i],
-                                       .pUnits = &units[i]};
-        failures += s.host->registerCounters(s.handle, &set, &s.sets[i]) != 0;
-    }
-    return failures;
-}
-
-/* What the device's clock says between two readings of the host's. The host does the rest. */
-static void sample_clock(void)
-{
-    uint64_t before = s.host->hostTicks(s.handle);
-    s.sampled = sim_time();
-    s.host->addClockSample(s.handle, s.clock, s.sampled, before, s.host->hostTicks(s.handle));
-}
-
-/* ---- delivering -------------------------------------------------------------------------------- */
-
-static void count(uint64_t requested, uint64_t dropped)
-{
-    KinetoPlugin_Counts counts = {SIZE(KinetoPlugin_Counts, dropped), requested, dropped};
-    s.requested += requested;
-    s.host->addCounts(s.handle, &counts);
-}
-
-/* A call of the program, or what the device did for it; an arrow leads from one to the other. */
-static void deliver_work(const sim_work *w, bool call)
-{
-    bool kernel = w->operation == SIM_KERNEL;
-    KinetoPlugin_Metadata value = {.pKey = kernel ? "grid" : "bytes",
-                                   .valueType = KINETO_PLUGIN_VALUE_UINT,
-                                   .u = w->rows * (kernel ? 1 : w->row_bytes)};
-    KinetoPlugin_Activity a = {
-        .unpaddedStructSize = SIZE(KinetoPlugin_Activity, pMetadata),
-        .event = {.unpaddedStructSize = SIZE(KinetoPlugin_ProfileEvent, resourceId),
-                  .eventType = types[call ? CALLS : (int)w->operation],
-                  .startTimeUtcNs = call ? w->call_start : w->start,
-                  .endTimeUtcNs = call ? w->call_end : w->end,
-                  .eventId = (int64_t)w->id,
-                  .deviceId = call ? s.pid : 0,
-                  .resourceId = (int32_t)(call ? w->thread : w->queue)},
-        .clock = call ? KINETO_PLUGIN_CLOCK_MONOTONIC_RAW : s.clock,
-        .pName = call ? calls[w->operation] : w->name,
-        .externalId = w->operator_id,
-        .flowId = (uint32_t)w->id,
-        .flowIsStart = call,
-        .metadataCount = !call,
-        .pMetadata = &value};
-    a.nameSize = (uint32_t)strlen(a.pName);
-    if (s.wanted[CALLS] && w->operation != SIM_WAIT && s.wanted[w->operation])
-        a.flowType = KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU;
-    s.host->emit(s.handle, &a); /* what it refuses, it counts */
-    s.delivered++;
-}
-
-static void deliver_sensors(void)
-{
-    int64_t time = sim_time();
-    for (int i = s.no_power; i < SIM_SENSORS; i++) {
-        uint64_t value = sim_sensor(i);
-        KinetoPlugin_CounterSamples samples = {
-            SIZE(KinetoPlugin_CounterSamples, pValues), s.sets[i], s.clock, 1, &time, &value};
-        count(1, 0);
-        s.delivered++;
+    uint64_t watts = sim_watts(), before = s.host->hostTicks(s.handle);
+    int64_t now = sim_time();
+    s.host->addClockSample(s.handle, s.clock, now, before, s.host->hostTicks(s.handle));
+    KinetoPlugin_CounterSamples samples = {
+        SIZE(CounterSamples, pValues), s.counters, s.clock, 1, &now, &watts};
+    if (s.wanted[COUNTERS]) {
+        s.host->addCounts(s.handle, &(KinetoPlugin_Counts){SIZE(Counts, dropped), 1, 0});
         s.host->addCounterSamples(s.handle, &samples);
     }
 }
 
-/* ---- what the driver tells --------------------------------------------------------------------- */
-
-/* Of each thread: its operators, the innermost last. */
-static _Thread_local struct {
-    uint32_t session, thread, depth;
-    uint64_t ids[MAX_DEPTH];
-} mine;
-
-static uint32_t my_depth(void)
+/* A call of the program, or what the device did for it; an arrow leads from one to the other. */
+static void deliver(const sim_work *w, int kind, const sim_span *at, int32_t clock)
 {
-    if (mine.session != s.number) {
-        mine.session = s.number;
-        mine.thread = (uint32_t)gettid();
-        mine.depth = 0;
+    bool call = kind == CALLS, arrow = s.wanted[CALLS] && s.wanted[w->operation];
+    uint32_t length = (uint32_t)strlen(at->name), id = (uint32_t)w->id;
+    int32_t flow = arrow ? KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU : 0;
+    KinetoPlugin_Metadata m = {
+        w->from ? "bytes" : "grid", KINETO_PLUGIN_VALUE_UINT, 1, {.u = w->size}};
+    KinetoPlugin_ProfileEvent e = {
+        SIZE(ProfileEvent, threadId), types[kind], at->start, at->end, w->id, {at->dev}, {at->row}};
+    KinetoPlugin_Activity a = {
+        SIZE(Activity, pMetadata), e, clock, length, at->name, w->owner, flow, id, call, !call, &m};
+    s.pending -= s.wanted[kind];
+    if (s.wanted[kind])
+        s.host->emit(s.handle, &a); /* what it refuses, it counts */
+}
+
+static void on_work(sim_work *w, bool finished)
+{
+    pthread_mutex_lock(&s.lock);
+    if (s.state == RUNNING && !finished) { /* whose it is, and how much there will be to deliver */
+        uint32_t depth = mine.session == s.number ? mine.depth : 0;
+        uint32_t coming = (uint32_t)s.wanted[w->operation] + s.wanted[CALLS];
+        w->session = s.number;
+        w->owner = depth ? mine.ids[(depth < MAX_DEPTH ? depth : MAX_DEPTH) - 1] : 0;
+        s.pending += coming;
+        s.host->addCounts(s.handle, &(KinetoPlugin_Counts){SIZE(Counts, dropped), coming, 0});
+    } else if (s.state == RUNNING && w->session == s.number) {
+        deliver(w, CALLS, &w->call, KINETO_PLUGIN_CLOCK_MONOTONIC_RAW);
+        deliver(w, (int)w->operation, &w->work, s.clock);
+        sample();
     }
-    return mine.depth < MAX_DEPTH ? mine.depth : MAX_DEPTH;
-}
-
-/* Before the work begins: whose it is, and how much there will be to deliver. */
-static void take_up(sim_work *w)
-{
-    uint32_t depth = my_depth();
-    w->session = s.number;
-    w->thread = mine.thread;
-    w->operator_id = depth ? mine.ids[depth - 1] : 0;
-    count((w->operation != SIM_WAIT && s.wanted[w->operation]) + (s.wanted[CALLS] ? 1u : 0u), 0);
-}
-
-static void finish(const sim_work *w)
-{
-    if (s.wanted[w->operation])
-        deliver_work(w, false);
-    if (s.wanted[COUNTERS])
-        deliver_sensors();
-    if (w->end > s.sampled + 10000000)
-        sample_clock();
-}
-
-static void on_work(sim_phase phase, sim_work *w)
-{
-    pthread_mutex_lock(&s.lock);
-    if (s.running && phase == SIM_LAUNCH)
-        take_up(w);
-    else if (s.running && w->session == s.number && phase == SIM_FINISH)
-        finish(w);
-    else if (s.running && w->session == s.number && s.wanted[CALLS])
-        deliver_work(w, true);
     pthread_mutex_unlock(&s.lock);
 }
 
-/* Off: when it returns, nobody is delivering any more. */
-static void run(bool on)
+/* When it returns, nobody is delivering any more, unless RUNNING. */
+static int become(enum state state)
 {
     pthread_mutex_lock(&s.lock);
-    s.running = on;
-    pthread_mutex_unlock(&s.lock);
+    s.state = state;
+    return pthread_mutex_unlock(&s.lock);
 }
 
 /* ---- what the host calls ----------------------------------------------------------------------- */
-
 static int query(KinetoPlugin_ProfilerQuery_Params *p)
 {
-    EXPECT(p, ProfilerQuery_Params, supportedActivityTypesMaxLen, true, "parameters too short");
-    if (p->pProfilerName)
-        snprintf(p->pProfilerName, p->profilerNameMaxLen + 1, "Sim");
-    if (HAS(p, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) && p->pVendorName)
-        snprintf(p->pVendorName, p->vendorNameMaxLen + 1, "sim");
-    for (size_t i = 0, n = 0; i < KINDS && n < p->supportedActivityTypesMaxLen; i++)
-        if (i != SIM_DMA || types[SIM_DMA] != types[SIM_COPY])
-            p->pSupportedActivityTypes[n++] = types[i];
+    EXPECT(p, ProfilerQuery_Params, vendorNameMaxLen, p->pProfilerName && p->pVendorName, TOO_OLD);
+    snprintf(p->pProfilerName, p->profilerNameMaxLen + 1, "Sim");
+    snprintf(p->pVendorName, p->vendorNameMaxLen + 1, "sim");
+    for (size_t i = 0; i < KINDS && i < p->supportedActivityTypesMaxLen; i++)
+        p->pSupportedActivityTypes[i] = types[i];
     return 0;
 }
-
 static int create(KinetoPlugin_ProfilerCreate_Params *p)
 {
-    EXPECT(p, ProfilerCreate_Params, pProfilerHandle, s.state == NONE,
-           "there is a session already");
-    bool listed = HAS(p, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen);
+    EXPECT(p, ProfilerCreate_Params, pCustomConfig, s.state == NONE, "there is a session already");
     for (int kind = 0; kind < KINDS; kind++) {
-        s.wanted[kind] = !listed; /* the first revision had no list */
-        for (size_t i = 0; listed && i < p->enabledActivityTypesMaxLen; i++)
+        s.wanted[kind] = false;
+        for (size_t i = 0; i < p->enabledActivityTypesMaxLen; i++)
             s.wanted[kind] |= p->pEnabledActivityTypes[i] == types[kind];
     }
-    s.no_power = HAS(p, KinetoPlugin_ProfilerCreate_Params, pCustomConfig) && p->pCustomConfig &&
-                 strstr(p->pCustomConfig, "sim.power=0");
-    s.state = CREATED;
+    s.wanted[COUNTERS] &= !strstr(p->pCustomConfig, "sim.power=0");
     p->pProfilerHandle = &s;
-    return 0;
+    return become(CREATED);
 }
-
 static int start(KinetoPlugin_ProfilerStart_Params *p)
 {
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, p->pProfilerHandle == &s, "no such session");
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, s.state == CREATED, "not after create");
-    EXPECT(p, ProfilerStart_Params, pProfilerHandle, sim_faults_begin(), "the device is busy");
-    s.host = HAS(p, KinetoPlugin_ProfilerStart_Params, pLiveBuilder) ? p->pLiveBuilder : NULL;
-    if (!s.host || !HAS(s.host, KinetoPlugin_TraceBuilder, addCounterSamples))
-        s.host = sim_old_host_begin();
-    s.host = sim_faults_between(s.host);
+    EXPECT(p, ProfilerStart_Params, pLiveBuilder, p->pLiveBuilder, TOO_OLD);
+    EXPECT(p->pLiveBuilder, TraceBuilder, addCounterSamples, true, TOO_OLD);
+    EXPECT(p, ProfilerStart_Params, pLiveBuilder, s.state == CREATED, "not after create");
+    s.host = sim_faults(p->pLiveBuilder);
+    EXPECT(s.host, TraceBuilder, emit, true, "the device is busy");
     s.handle = s.host->pTraceBuilderHandle;
-    s.requested = s.delivered = 0;
+    s.pending = 0;
     s.number++;
-    s.pid = getpid();
-    if (s.host->registerClock(s.handle, "sim clock", &s.clock) != 0)
-        return fail("the host has no room for a clock");
-    if (s.wanted[COUNTERS] && register_counters() != 0)
-        return fail("the host has no room for counters");
-    announce_rows();
-    sample_clock();
-    s.state = STARTED;
-    run(true);
-    return 0;
+    EXPECT(s.host, TraceBuilder, emit, announce() == 0, "the host has no more room");
+    sample();
+    return become(RUNNING);
 }
-
 static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *p)
 {
-    EXPECT(p, ProfilerToggleCollection_Params, enable, s.state == STARTED, "not started");
-    run(p->enable != 0);
-    return 0;
+    EXPECT(p, ProfilerToggleCollection_Params, enable, s.state >= PAUSED, "not started");
+    return become(p->enable ? RUNNING : PAUSED);
 }
-
 static int stop(KinetoPlugin_ProfilerStop_Params *p)
 {
-    EXPECT(p, ProfilerStop_Params, pProfilerHandle, s.state == STARTED, "not started");
-    run(false);
-    sample_clock();
-    count(0, s.requested - s.delivered); /* what the device has not finished */
-    s.state = STOPPED;
+    EXPECT(p, ProfilerStop_Params, pProfilerHandle, s.state >= PAUSED, "not started");
+    become(STOPPED);
+    sample();
+    s.host->addCounts(s.handle, &(KinetoPlugin_Counts){SIZE(Counts, dropped), 0, s.pending});
     return 0;
 }
-
-/* All has been delivered already, except to an old host. */
-static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
+static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
 {
-    EXPECT(p, ProfilerProcessEvents_Params, pTraceBuilder, p->pTraceBuilder, "no builder");
-    if (s.state == STOPPED)
-        sim_old_host_end(p->pTraceBuilder);
-    return 0;
+    EXPECT(p, ProfilerProcessEvents_Params, pTraceBuilder, true, "parameters too short");
+    return 0; /* all has been delivered */
 }
-
 static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
 {
     EXPECT(p, ProfilerDestroy_Params, pProfilerHandle, s.state != NONE, "no such session");
-    run(false);
-    s.state = NONE;
-    sim_faults_end();
+    become(NONE);
+    sim_faults(NULL);
     return 0;
 }
-
 /* From here to the pop, what the thread launches belongs to this operator. */
 static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     EXPECT(p, ProfilerPushCorrelationId_Params, pProfilerHandle, true, "parameters too short");
-    if (my_depth() < MAX_DEPTH)
-        mine.ids[mine.depth] = p->correlationId;
-    mine.depth++;
+    mine.depth = mine.session == s.number ? mine.depth : 0;
+    mine.session = s.number;
+    if (mine.depth++ < MAX_DEPTH)
+        mine.ids[mine.depth - 1] = p->correlationId;
     return 0;
 }
-
 static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 {
-    EXPECT(p, ProfilerPopCorrelationId_Params, pProfilerHandle, my_depth(), "nothing was pushed");
+    bool pushed = mine.session == s.number && mine.depth;
+    EXPECT(p, ProfilerPopCorrelationId_Params, pProfilerHandle, pushed, "nothing was pushed");
     mine.depth--;
     return 0;
 }
-
-static int error_text(KinetoPlugin_ProfilerErrorText_Params *p)
+static int explain(KinetoPlugin_ProfilerErrorText_Params *p)
 {
     EXPECT(p, ProfilerErrorText_Params, textMaxLen, p->pText, "no room for a text");
     snprintf(p->pText, p->textMaxLen + 1, "%s", why);
     return 0;
 }
 
-static const KinetoPlugin_ProfilerInterface profiler = {
-    .unpaddedStructSize = SIZE(KinetoPlugin_ProfilerInterface, profilerErrorText),
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerQuery = query,
-    .profilerStart = start,
-    .profilerStop = stop,
-    .profilerPushCorrelationId = push,
-    .profilerPopCorrelationId = pop,
-    .profilerProcessEvents = process_events,
-    .profilerToggleCollection = toggle,
-    .profilerErrorText = error_text};
-
-EXPORT int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
+SIM_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
+    static const KinetoPlugin_ProfilerInterface profiler = {
+        sizeof profiler, create, destroy, query, start, stop, push, pop, NULL, NULL,
+        process,         toggle, explain};
     KinetoPlugin_ActivityTypeInfo own = {"sim_dma", types[SIM_COPY], 1};
     KinetoPlugin_RegisterActivityTypes_Params params = {
-        SIZE(KinetoPlugin_RegisterActivityTypes_Params, firstEventType), &own, 1, 0};
-    EXPECT(registry, Registry, registerProfiler, true, "parameters too short");
-    bool taken = HAS(registry, KinetoPlugin_Registry, registerActivityTypes) &&
-                 registry->registerActivityTypes(registry->pRegistryHandle, &params) == 0;
-    types[SIM_DMA] = taken ? params.firstEventType : types[SIM_COPY];
+        SIZE(RegisterActivityTypes_Params, firstEventType), &own, 1, 0};
+    EXPECT(registry, Registry, registerActivityTypes, true, TOO_OLD);
+    if (registry->registerActivityTypes(registry->pRegistryHandle, &params) != 0)
+        return -1;
+    types[SIM_DMA] = params.firstEventType;
     sim_hook(on_work);
     return registry->registerProfiler(registry->pRegistryHandle, &profiler);
 }
-
 /* For `ckineto plugin check`: work of all kinds. */
-static void no_work(void *arguments, uint32_t item) { (void)arguments, (void)item; }
-
-EXPORT int KinetoPlugin_exercise(uint32_t n);
+SIM_API int KinetoPlugin_exercise(uint32_t n);
 int KinetoPlugin_exercise(uint32_t n)
 {
-    static char from[256], to[SIM_QUEUES][64];
-    for (uint32_t i = 0, q = 0; i < n; i++, q = i % SIM_QUEUES) {
-        if (i % 3 == SIM_KERNEL)
-            sim_launch(q, "no_work", 8, no_work, NULL);
-        else if (i % 3 == SIM_COPY)
-            sim_copy(q, to[q], from, sizeof to[q]);
-        else
-            sim_dma(q, to[q], from, 64, 16, 4);
-    }
+    static char from[64], to[2][64];
+    int failures = 0;
+    for (uint32_t i = 0; i < n; i += 3)
+        failures += sim_launch(i % 2, "nothing", 8, NULL, NULL) +
+                    sim_copy(SIM_COPIES, to[0], from, sizeof from) +
+                    sim_copy(SIM_DMA_ENGINE, to[1], from, sizeof from);
     for (uint32_t q = 0; q < SIM_QUEUES; q++)
         sim_synchronize(q);
-    return 0;
+    return failures;
 }

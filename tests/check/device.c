@@ -62,7 +62,7 @@ static void *stay(void *context)
 
 static void misbehave_at_start(void)
 {
-    static void *lost[4096];
+    static void *volatile lost[4096];
     static unsigned count;
     pthread_t thread;
     if (IS(TALKS))

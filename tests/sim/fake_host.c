@@ -270,12 +270,14 @@ const KinetoPlugin_ProfilerInterface *fake_register(fake_revision which,
 
 static size_t supported(int32_t *types, size_t room)
 {
-    char name[32] = "";
+    char name[32] = "", vendor[32] = "";
     KinetoPlugin_ProfilerQuery_Params *p =
-        exactly(SIZE(KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen));
+        exactly(SIZE(KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen));
     size_t n = 0;
     p->pProfilerName = name;
     p->profilerNameMaxLen = sizeof name - 1;
+    p->pVendorName = vendor;
+    p->vendorNameMaxLen = sizeof vendor - 1;
     p->pSupportedActivityTypes = types;
     p->supportedActivityTypesMaxLen = room;
     (void)profiler->profilerQuery(p);
@@ -358,6 +360,17 @@ int fake_begin(const int32_t *kinds, size_t count, const char *custom_config)
     builder = builder_new();
     int result = fake_create(kinds, count, custom_config);
     return result ? result : fake_start();
+}
+
+int fake_begin_with_start_of(fake_revision old)
+{
+    memset(&seen, 0, sizeof seen);
+    builder = builder_new();
+    int result = fake_create(NULL, 0, NULL);
+    revision = old;
+    result = result ? result : fake_start();
+    revision = FAKE_TODAY;
+    return result;
 }
 
 int fake_end(void)

@@ -50,6 +50,8 @@ const KinetoPlugin_ProfilerInterface *fake_register(fake_revision revision,
                                                     KinetoPlugin_registerFn function);
 /** create and start with these kinds (NULL: all that it supports). First result that is not 0. */
 int fake_begin(const int32_t *kinds, size_t count, const char *custom_config);
+/** The same with all kinds, but start is that of an old host, which has no live builder. */
+int fake_begin_with_start_of(fake_revision revision);
 /** stop, processEvents, destroy. First result that is not 0. */
 int fake_end(void);
 int fake_create(const int32_t *kinds, size_t count, const char *custom_config);

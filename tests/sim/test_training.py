@@ -16,6 +16,7 @@ CKINETO = os.environ["CKINETO"]
 SCRATCH = os.environ["SCRATCH"]
 
 STEPS = 5
+WORK = 5 * STEPS
 KERNELS = ("forward", "backward", "optimizer")
 QUEUES = {0: "compute 0", 2: "copy", 3: "dma"}  # those that were used
 TOLERANCE_US = 1000  # of a device clock, fitted over a few milliseconds
@@ -133,11 +134,11 @@ def check_counts(events):
         found = [e for e in of_category(events, "kernel") if e["name"] == kernel]
         check(len(found) == STEPS, f"{len(found)} kernels {kernel}")
         check(all(e["tid"] == 0 and e["args"]["grid"] in (32, 64) for e in found), f"{found}")
-    for category, name, each in (("gpu_memcpy", "Memcpy", 2), ("sim_dma", "Gather", 1),
+    for category, name, each in (("gpu_memcpy", "Memcpy", 1), ("sim_dma", "Memcpy", 1),
                                  ("user_annotation", "step", 1), ("cpu_op", "load_batch", 1)):
         found = [e for e in of_category(events, category) if e["name"] == name]
         check(len(found) == each * STEPS, f"{len(found)} of {category} {name}")
-    check(len(of_category(events, "runtime")) == 9 * STEPS, "calls are missing")
+    check(len(of_category(events, "runtime")) == WORK, "calls are missing")
 
 
 def check_counters(events, expected):
@@ -145,7 +146,8 @@ def check_counters(events, expected):
     check({e["name"] for e in samples} == set(expected), f"counters {[e['name'] for e in samples]}")
     for name, (unit, fits) in expected.items():
         mine = [e for e in samples if e["name"] == name]
-        check(len(mine) == 6 * STEPS, f"{len(mine)} samples of {name}")
+        # One for each piece of work, and at the start and the stop of each session.
+        check(WORK <= len(mine) <= WORK + 4, f"{len(mine)} samples of {name}")
         for e in mine:
             (key, value), = e["args"].items()
             check(key == f"{name} [{unit}]" and fits(value) and e["pid"] == 0, f"{e}")
@@ -161,8 +163,7 @@ def check_ledger(trace):
     check(trace["ckineto"]["kinds"] == {"sim_dma": "gpu_memcpy"}, f"{trace['ckineto']['kinds']}")
 
 
-POWER = ("W", lambda watts: 75 <= watts <= 15 + 60 * 4)
-MEMORY = ("bytes", lambda count: count == 25344)
+POWER = {"power": ("W", lambda watts: 15 <= watts <= 15 + 60 * 4)}
 
 
 def check_trace(path, counters):
@@ -178,15 +179,17 @@ def check_trace(path, counters):
 
 def itself(folder):
     run([TRAINING, PLUGIN], folder)
-    check_trace(os.path.join(folder, "sim_training.json"), {"power": POWER, "memory used": MEMORY})
+    check_trace(os.path.join(folder, "sim_training.json"), POWER)
 
 
 def command(folder):
     outside = os.path.join(folder, "record.json")
-    run([CKINETO, "record", "--plugin", PLUGIN, "--activities", "default,gpu_pm_counter",
-         "--plugin-config", "sim.power=0", "-o", outside, "--", TRAINING], folder)
-    check_trace(outside, {"memory used": MEMORY})
-    check_trace(os.path.join(folder, "sim_training.json"), {"memory used": MEMORY})
+    with_power = [CKINETO, "record", "--plugin", PLUGIN, "--activities", "default,gpu_pm_counter"]
+    run([*with_power, "-o", outside, "--", TRAINING], folder)
+    check_trace(outside, POWER)
+    check_trace(os.path.join(folder, "sim_training.json"), POWER)
+    run([*with_power, "--plugin-config", "sim.power=0", "-o", outside, "--", TRAINING], folder)
+    check_trace(outside, {})
     run([CKINETO, "record", "--plugin", PLUGIN, "--activities", "sim_dma,cpu_op", "-o", outside,
          "--", TRAINING, PLUGIN], folder)  # which is loaded already
     trace = read(outside)

@@ -295,10 +295,17 @@ static void a_jump_out_of_a_handler_closes_with_the_outer_range(void **state)
 static void *jump_from_anywhere(void *argument)
 {
     uint64_t *calls = argument;
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGALRM);
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
     for (volatile int i = 0; i < 30; i++)
-        if (sigsetjmp(home, 1) == 0)
+        if (sigsetjmp(home, 1) == 0) {
+            if (i == 0)
+                set_timer(ITIMER_REAL, 2000); /* not before there is a place to jump to */
             for (;; ++*calls)
                 kineto_range_end(kineto_range_begin(&site_outer));
+        }
     set_timer(ITIMER_REAL, 0);
     for (int i = 0; i < 1000; i++, ++*calls)
         kineto_range_end(kineto_range_begin(&site_outer));
@@ -316,11 +323,10 @@ static void jumps_out_of_record_calls_do_no_damage(void **state)
     __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
     on_signal(SIGALRM, jump_out, 0);
     kineto_session *s = session_of(KINETO_KINDS_ALL, 128u << 20, KINETO_RETAIN_OLDEST);
-    pthread_t thread = start_thread(jump_from_anywhere, &calls);
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &set, &before); /* the other thread gets them */
-    set_timer(ITIMER_REAL, 2000);
+    pthread_t thread = start_thread(jump_from_anywhere, &calls);
     pthread_join(thread, NULL);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     kineto_trace *t = finish(s);
