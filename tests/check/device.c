@@ -151,7 +151,8 @@ static int start(KinetoPlugin_ProfilerStart_Params *p)
     if (too_short(p->unpaddedStructSize, SIZE(ProfilerStart_Params, pProfilerHandle)))
         return 1;
     session *s = session_of(p->pProfilerHandle);
-    static int *volatile nowhere;
+    static int *volatile nowhere =
+        (int *)64; /* not NULL: a sanitizer sees that before the processor */
     if (IS(START_CRASHES))
         *nowhere = 1;
     if (IS(START_FAILS) || (s->started && !IS(START_TWICE)))
