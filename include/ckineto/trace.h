@@ -29,9 +29,9 @@ KINETO_API kineto_trace *kineto_trace_retain(kineto_trace *trace);
 /** One owner less; the last frees, and with it all that was borrowed. NULL is fine. threads: any. */
 KINETO_API void kineto_trace_release(kineto_trace *trace);
 
-/** Row number of an activity: arrival order, 0 … count-1. */
-typedef uint64_t kineto_row;
-#define KINETO_NO_ROW UINT64_MAX
+/** Row number of an activity: arrival order, 0 … count-1. A trace has at most 2^32 - 1 of them. */
+typedef uint32_t kineto_row;
+#define KINETO_NO_ROW UINT32_MAX
 
 /** How an activity is drawn; the Chrome phase it came from or goes to. */
 typedef enum kineto_form {

@@ -181,6 +181,7 @@ static void write_track(ke_chrome *c, uint32_t index)
             block = (uint32_t)(row / KT_BLOCK_ROWS);
             b = kt_block_at(c->trace, block);
         }
+        c->row = row;
         const ke_place *place = &track->places[lanes ? kineto_trace_lane(c->trace, row) : 0];
         char *out = kb_sink_reserve(c->sink, c->room);
         out = put_row(c, out, b, i, row, place);

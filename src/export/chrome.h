@@ -85,6 +85,7 @@ typedef struct ke_chrome {
     size_t room;    /* to reserve for an event */
     int64_t base_ns;
     uint64_t replaced, written;
+    kineto_row row; /* being written */
     bool out_of_memory;
 
     ke_name_slot *names;

@@ -293,7 +293,7 @@ static bool collect(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t column
     c->keys_text.count = 0;
     if (columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
         return false;
-    if (!(json ? add_verbatim(c, kt_args_verbatim_of(b, i), b->flags[i]) : add_packed(c, b, i)))
+    if (!(json ? add_verbatim(c, kt_args_text(c->trace, c->row), b->flags[i]) : add_packed(c, b, i)))
         return false;
     if (columns & KE_COLUMN_PLACE && !add_place(c, b, i))
         return false;

@@ -107,8 +107,12 @@ kt_args kt_args_of(const kt_block *block, uint32_t index)
     return (kt_args){at, at + bytes.size};
 }
 
-kineto_string kt_args_verbatim_of(const kt_block *block, uint32_t index)
+kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
 {
+    if (row >= t->count)
+        return (kineto_string){"", 0};
+    const kt_block *block = kt_block_of(t, row);
+    uint32_t index = row % KT_BLOCK_ROWS;
     bool is = kt_args_form_of(block, index) == KT_ARGS_JSON;
     return is ? args_bytes(block, index) : (kineto_string){"", 0};
 }

@@ -223,9 +223,12 @@ static bool usable(kt_builder *b, const kt_row *row)
 {
     if (row->track >= b->trace->tracks.count || row->form > KINETO_FORM_COUNTER)
         return fail(b, KINETO_E_ARGUMENT);
+    if (b->trace->count == KINETO_NO_ROW)
+        return fail(b, KINETO_E_LIMIT);
     if (row->form != KINETO_FORM_ASYNC || !row->async_id)
         return true;
-    if (!kb_vec_push(&b->trace->async_ids, (kt_async_row){b->trace->count, row->async_id}))
+    kt_async_row async = {(kineto_row)b->trace->count, row->async_id};
+    if (!kb_vec_push(&b->trace->async_ids, async))
         return fail(b, KINETO_E_MEMORY);
     return true;
 }
@@ -268,7 +271,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
     block->kinds |= KINETO_KIND_BIT(kind);
     block->count++;
     b->trace->tracks.data[row->track].count++;
-    return b->trace->count++;
+    return (kineto_row)b->trace->count++;
 }
 
 void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start)
@@ -409,6 +412,8 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
     if (b->status == KINETO_E_MEMORY)
         return kb_fail(err, b->status, "no memory for a trace of %llu activities",
                        (unsigned long long)t->count);
+    if (b->status == KINETO_E_LIMIT)
+        return kb_fail(err, b->status, "a trace cannot hold more than 2^32 - 1 activities");
     if (b->status != KINETO_OK)
         return kb_fail(err, b->status, "an activity names a track or form that does not exist");
     if (b->open)

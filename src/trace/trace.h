@@ -156,7 +156,10 @@ typedef struct kt_args {
 /* Packed args only; form NONE gives an empty walk. */
 kt_args kt_args_of(const kt_block *block, uint32_t index);
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
-kineto_string kt_args_verbatim_of(const kt_block *block, uint32_t index);
+/* Verbatim args of a row, a JSON object; empty if it has none of that form. Valid until this thread
+ * has looked at the args of KT_TEXT_VIEWS other rows. */
+#define KT_TEXT_VIEWS 8u
+kineto_string kt_args_text(const kineto_trace *t, kineto_row row);
 /* Does a member of a verbatim object repeat what a column or flag of its row says? */
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags);
 
