@@ -314,6 +314,7 @@ typedef struct kc_report {
     const char *path;
     kc_result results[KC_RULE_COUNT];
     uint64_t shown; /* rules */
+    bool blocked;   /* one of these could not be tested: what it needs does not work */
     char profilers[KC_MAX_PROFILERS][232];
     size_t profiler_count;
     uint32_t ok, failed, untested;

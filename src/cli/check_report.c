@@ -61,7 +61,9 @@ void kc_report_text(const kc_report *r)
             print_result((kc_rule)i, &r->results[i]);
     printf("\n%u %s, %u failed, %u not tested: %s\n", r->ok,
            kc_noun(r->ok, "rule holds", "rules hold"), r->failed, r->untested,
-           r->failed ? "it does not conform" : "nothing was found that does not conform");
+           r->failed    ? "it does not conform"
+           : r->blocked ? "what they need does not work"
+                        : "nothing was found that does not conform");
 }
 
 /* ---- JSON --------------------------------------------------------------------------------------- */
@@ -104,7 +106,7 @@ static void json_report(kb_json *j, const kc_report *r)
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_string(j, "file", kb_string(r->path));
     kb_json_key_z(j, "conforms");
-    kb_json_bool(j, r->failed == 0);
+    kb_json_bool(j, r->failed == 0 && !r->blocked);
     kb_json_put_uint(j, "ok", r->ok);
     kb_json_put_uint(j, "failed", r->failed);
     kb_json_put_uint(j, "untested", r->untested);

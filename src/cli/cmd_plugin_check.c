@@ -164,6 +164,14 @@ static void settle(kc_report *r, uint64_t rules, const char *why)
             result_set(&r->results[i], KC_STATE_UNTESTED, why);
 }
 
+/* Of a scenario that did not run, or ended early: its rules that are asked for were not tested. */
+static void settle_blocked(kc_report *r, uint64_t rules, const char *why)
+{
+    for (size_t i = 0; i < KC_RULE_COUNT; i++)
+        r->blocked |= (rules & r->shown & KC_RULE_BIT(i)) && !r->results[i].told;
+    settle(r, rules, why);
+}
+
 /* ---- running ------------------------------------------------------------------------------------ */
 
 static bool any_failed(const kc_report *r, kc_rule first, kc_rule last)
@@ -178,8 +186,7 @@ static kineto_status run_one(kc_report *r, const kc_scenario *scenario, kc_where
                              bool *finished, kineto_error *err)
 {
     kc_outcome o;
-    kc_isolation how = {.limit_ms = (uint32_t)KB_MIN(limit_s, 3600u) * 1000u,
-                        .most_text_bytes = MOST_TEXT_BYTES};
+    kc_isolation how = {.limit_ms = (uint32_t)limit_s * 1000u, .most_text_bytes = MOST_TEXT_BYTES};
     task t = {scenario, r->path, where};
     memset(where, 0, sizeof *where);
     kineto_status status = kc_isolate(&how, run_scenario, &t, &o, err);
@@ -196,8 +203,10 @@ static kineto_status run_one(kc_report *r, const kc_scenario *scenario, kc_where
     else if (scenario->rules &
              (KC_RULE_BIT(KC_RULE_LOAD_OPENS) | KC_RULE_BIT(KC_RULE_QUIET_OUTPUT)))
         look_at_output(r, &o);
-    settle(r, scenario->rules,
-           *finished ? "nothing was heard of it" : "the check of it ended early");
+    if (*finished)
+        settle(r, scenario->rules, "nothing was heard of it");
+    else
+        settle_blocked(r, scenario->rules, "the check of it ended early");
     kc_outcome_free(&o);
     return KINETO_OK;
 }
@@ -238,7 +247,7 @@ static kineto_status run_all(kc_report *r, kc_where *where, kineto_error *err)
             continue;
         const char *why = obstacle(r, scenario, session_works);
         if (why) {
-            settle(r, scenario->rules, why);
+            settle_blocked(r, scenario->rules, why);
             continue;
         }
         kineto_status status = run_one(r, scenario, where, &finished, err);
@@ -279,13 +288,14 @@ static bool find_library(const char *file, char path[PATH_MAX])
 {
     char magic[4] = "";
     struct stat st;
-    bool ours =
-        !strchr(file, '/') && access(file, F_OK) != 0 && kc_find_plugin(file, path, PATH_MAX);
-    if ((!ours && !realpath(file, path)) || stat(path, &st) != 0) {
-        kc_complain("plugin check: %s: %s", file, strerror(errno));
+    bool ours = file[0] && !strchr(file, '/') && access(file, F_OK) != 0 &&
+                kc_find_plugin(file, path, PATH_MAX);
+    FILE *f = NULL;
+    if ((!ours && !realpath(file, path)) || stat(path, &st) != 0 ||
+        (S_ISREG(st.st_mode) && !(f = fopen(path, "rb")))) {
+        kc_complain("plugin check: %s: %s", file[0] ? file : "''", strerror(errno));
         return false;
     }
-    FILE *f = S_ISREG(st.st_mode) ? fopen(path, "rb") : NULL;
     bool is_elf = f && fread(magic, 1, sizeof magic, f) == sizeof magic &&
                   memcmp(magic, "\177ELF", sizeof magic) == 0;
     if (f)
@@ -304,22 +314,25 @@ static int conclude(kc_report *r)
                     KINETO_PLUGIN_REGISTER_SYMBOL);
         return KC_EXIT_USAGE;
     }
-    bool blocked = !r->failed && any_failed(r, KC_RULE_LOAD_OPENS, KC_RULE_LIFE_ORDER) && !r->ok;
+    r->blocked |= r->untested && any_failed(r, KC_RULE_LOAD_OPENS, KC_RULE_LIFE_ORDER);
+    bool blocked = r->blocked && !r->failed;
     if (blocked)
-        kc_complain("plugin check: what these rules need does not work: run it without --rule");
+        kc_complain("plugin check: what these rules need does not work%s",
+                    wanted.count ? ": run it without --rule" : "");
     if (!as_json) {
         kc_report_text(r);
     } else if (kc_report_json(r, &err)) {
         kc_complain("plugin check: %s", err.message);
         return KC_EXIT_USAGE;
     }
-    return kc_finish_stdout("plugin check", blocked     ? KC_EXIT_USAGE
-                                            : r->failed ? KC_EXIT_FAILURE
-                                                        : 0);
+    if (kc_finish_stdout("plugin check", 0)) /* no verdict came out: not that of a broken rule */
+        return KC_EXIT_USAGE;
+    return blocked ? KC_EXIT_USAGE : r->failed ? KC_EXIT_FAILURE : 0;
 }
 
 int kc_plugin_check(int argc, char **argv)
 {
+    enum { MOST_S = 3600 };
     static kc_report report;
     char path[PATH_MAX];
     kineto_error err;
@@ -331,8 +344,8 @@ int kc_plugin_check(int argc, char **argv)
         return print_rules();
     if (!status && operands != 1)
         status = kc_usage_error("plugin check", "one plug-in is needed: FILE.so");
-    if (!status && limit_s == 0)
-        status = kc_usage_error("plugin check", "--limit needs at least a second");
+    if (!status && (limit_s < 1 || limit_s > MOST_S))
+        status = kc_usage_error("plugin check", "--limit is from 1 to %d", MOST_S);
     if (!status)
         status = choose(&report.shown);
     if (status || !find_library(argv[1], path))

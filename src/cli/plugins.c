@@ -95,7 +95,8 @@ static kineto_status add(kc_plugins *p, char *path, const char *revision, kc_plu
     snprintf(plugin.revision, sizeof plugin.revision, "%s", revision);
     if (stat(path, &st) != 0) {
         plugin.state = KC_PLUGIN_REFUSED;
-        snprintf(plugin.reason, sizeof plugin.reason, "%s", strerror(errno));
+        snprintf(plugin.reason, sizeof plugin.reason, "%s%s", strerror(errno),
+                 strstr(path, ",rev=") ? " (revisions are early, a and b)" : "");
     } else if (!S_ISREG(st.st_mode)) {
         plugin.state = KC_PLUGIN_SKIPPED;
         snprintf(plugin.reason, sizeof plugin.reason, "no regular file");
@@ -128,7 +129,7 @@ static bool exists(const char *path)
 static char *find_by_name(const char *name, size_t size)
 {
     char file[NAME_MAX + 1], path[PATH_MAX];
-    if (memchr(name, '/', size) || size >= sizeof file)
+    if (!size || memchr(name, '/', size) || size >= sizeof file)
         return NULL;
     memcpy(file, name, size);
     file[size] = 0;

@@ -118,8 +118,8 @@ static void ask_plugins(kc_finding *f)
     if (status)
         kc_find(f, KC_BROKEN, "%.*s", (int)sizeof f->text - 1, err.message);
     else if (failed)
-        kc_find(f, KC_BROKEN, "%zu %s (%s), %zu cannot be loaded: %s; see 'ckineto plugin list'",
-                loaded, kc_noun(loaded, "plug-in", "plug-ins"), names, failed, trouble);
+        kc_find(f, KC_BROKEN, "%zu loaded%s%s, %zu cannot be loaded: %s; see 'ckineto plugin list'",
+                loaded, loaded ? ": " : "", names, failed, trouble);
     else if (loaded)
         kc_find(f, KC_OK, "%zu: %s; see 'ckineto plugin list'", loaded, names);
     else

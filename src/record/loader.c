@@ -7,7 +7,9 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -221,9 +223,36 @@ static kineto_status file_register(kr_file *f, kineto_error *err)
                        why[0] ? ": " : "", why);
 }
 
+/* A library that was cut off would be mapped beyond its end, and kill us where it is touched. What
+ * else is wrong with it, dlopen says. */
+static bool is_cut_off(const char *path)
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part;
+    struct stat st;
+    bool cut = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+        memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_phentsize == sizeof part)
+        for (unsigned i = 0; i < head.e_phnum && !cut; i++) {
+            off_t at = (off_t)(head.e_phoff + i * sizeof part);
+            cut = pread(fd, &part, sizeof part, at) != (ssize_t)sizeof part ||
+                  (part.p_type == PT_LOAD && part.p_filesz > 0 &&
+                   (part.p_offset > (uint64_t)st.st_size ||
+                    part.p_filesz > (uint64_t)st.st_size - part.p_offset));
+        }
+    close(fd);
+    return cut;
+}
+
 static kineto_status file_open(kr_file *f, kineto_error *err)
 {
     uint32_t before = built_in_count();
+    if (is_cut_off(f->path))
+        return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_FORMAT, err,
+                           "the file ends early: copy it again");
     f->library = dlopen(f->path, RTLD_LAZY | RTLD_LOCAL);
     if (!f->library) {
         const char *text = dlerror();

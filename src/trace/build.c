@@ -63,6 +63,12 @@ static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
     row->end_ns = KB_MAX(KB_MIN(row->end_ns, high), row->start_ns);
 }
 
+/* Recorded before this window was opened, for another one: nobody expects it here. */
+static bool of_an_earlier_window(const kt_build_state *s, int64_t ns)
+{
+    return ns < s->start_ns && ns >= kb_clock_fit_ns(&s->fit, s->snapshots[0].ticks);
+}
+
 /* Devices report when things really began and ended: no cutting at the window. `moment`: the start
  * is all there is. */
 static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
@@ -74,8 +80,9 @@ static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_r
     }
     if (moment)
         row->end_ns = row->start_ns;
-    if (KB_MAX(row->start_ns, row->end_ns) < s->start_ns || row->start_ns > s->end_ns) {
-        s->out_of_window[e->source]++;
+    int64_t last = KB_MAX(row->start_ns, row->end_ns);
+    if (last < s->start_ns || row->start_ns > s->end_ns) {
+        s->out_of_window[e->source] += !of_an_earlier_window(s, last);
         return false;
     }
     if (KINETO_UNLIKELY(row->end_ns < row->start_ns)) {

@@ -180,7 +180,8 @@ class Command(unittest.TestCase):
     def test_what_cannot_be_checked_has_status_2(self):
         for arguments in ([], ["/nowhere/x.so"], [os.path.join(SOURCE, "README.md")], [FOLDER],
                           [plugin("NO_SYMBOL")], [plugin("GOOD"), plugin("GOOD")], ["--rule", "nonsense", plugin("GOOD")],
-                          ["--unknown"], ["--limit", "0", plugin("GOOD")]):
+                          ["--unknown"], ["--limit", "0", plugin("GOOD")],
+                          ["--limit", "3601", plugin("GOOD")], [""]):
             with self.subTest(arguments):
                 done = command(*arguments)
                 self.assertEqual(done.returncode, 2)
@@ -193,6 +194,16 @@ class Command(unittest.TestCase):
         status, rules, _ = check(plugin("META_NO_JSON"), "--rule=leak.fds", "-r", "toggle.quiet")
         self.assertEqual((status, list(rules)), (0, ["toggle.quiet", "leak.fds"]))
         self.assertEqual(command("--rule", "meta.json", plugin("START_FAILS")).returncode, 2)
+        status, rules, report = check(plugin("START_FAILS"), "--rule", "load.opens", "-r", "leak.memory")
+        self.assertEqual((status, failed(rules), report["conforms"]), (2, set(), False))
+
+    def test_what_cannot_be_told_is_no_verdict(self):
+        with open("/dev/full", "w", encoding="ascii") as full:
+            for json_too in ([], ["--json"]):
+                done = subprocess.run([CKINETO, "plugin", "check", *json_too, "-r", "load.opens", plugin("GOOD")],
+                                      stdout=full, stderr=subprocess.PIPE, timeout=250, check=False)
+                self.assertEqual(done.returncode, 2)
+                self.assertIn(b"cannot write", done.stderr)
 
     def test_the_table_names_rule_and_remedy(self):
         done = command(plugin("START_CRASHES"))

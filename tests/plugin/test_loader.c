@@ -123,6 +123,28 @@ static void directories_load_in_the_order_given(void **state)
     assert_int_equal(kineto_plugin_load_directories(":::"), 0);
 }
 
+/* As a copy that ran out of disk leaves it. Beyond its segments nothing is needed of a library. */
+static void a_library_that_was_cut_off_is_refused(void **state)
+{
+    (void)state;
+    char command[PATH_MAX * 2];
+    const char *path = in_folder("cut.so");
+    struct stat whole;
+    uint32_t refused = 0, sizes = 0;
+    assert_int_equal(stat(SO("one"), &whole), 0);
+    for (off_t size = 0; size < whole.st_size; size += 1 + whole.st_size / 40, sizes++) {
+        snprintf(command, sizeof command, "rm -f '%s' && head -c %lld '" SO("one") "' > '%s'", path,
+                 (long long)size, path);
+        assert_int_equal(system(command), 0);
+        refused += kineto_plugin_load(path, NULL, NULL) != KINETO_OK;
+        (void)kineto_plugin_unload(path, NULL);
+    }
+    assert_true(refused > 1 && sizes >= 20);
+    snprintf(command, sizeof command, "head -c 9000 '" SO("one") "' > '%s'", path);
+    assert_int_equal(system(command), 0);
+    expect_failure(KINETO_E_FORMAT, path, NULL, "the file ends early");
+}
+
 static void what_is_no_plug_in_says_why(void **state)
 {
     (void)state;
@@ -497,6 +519,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(files_load_in_the_order_of_their_names_bytes),
         TEST(directories_load_in_the_order_given),
+        TEST(a_library_that_was_cut_off_is_refused),
         TEST(what_is_no_plug_in_says_why),
         TEST(reasons_are_not_carried_over),
         TEST(a_file_is_loaded_once_under_whatever_name),
