@@ -103,6 +103,8 @@ const char *kb_os_getenv(const char *name);
 /** Field 22 of /proc/PID/stat, 0 if there is no such process. */
 uint64_t kb_os_start_time(uint32_t pid);
 uint32_t kb_os_parent(uint32_t pid);
+/** Processors that this process may run on; at least 1. */
+uint32_t kb_os_cpus(void);
 /** Is the process with this start time still there (not a zombie)? */
 bool kb_os_alive(uint32_t pid, uint64_t start_time);
 /** Identity of the program image: differs after each exec. */
@@ -215,6 +217,9 @@ void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
 
+/* ---- siphash.c: a keyed hash that cannot be turned round without the key ------------------------- */
+uint64_t kb_siphash(const uint64_t key[2], const void *data, size_t bytes);
+
 /* ---- intern.c: bytes → dense ids from 0 ------------------------------------------------------- */
 typedef struct kb_intern {
     kb_arena arena;
@@ -289,6 +294,16 @@ kineto_status kb_sink_take(kb_sink *s, char **data, size_t *bytes, kineto_error 
 kineto_status kb_sink_close(kb_sink *s, kineto_error *err);
 /** Throw away: nothing appears. */
 void kb_sink_abort(kb_sink *s);
+
+/* For writers that need a file of their own, as databases do: the same as a file sink, but the caller
+ * writes to the path of the temporary file, which is there and empty. */
+typedef struct kb_beside kb_beside;
+/** @return KINETO_E_UNSUPPORTED for what is no regular file. */
+kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err);
+const char *kb_beside_path(const kb_beside *beside);
+/** Sync, and rename to the final name. Frees in any case; on failure nothing remains. */
+kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err);
+void kb_beside_abort(kb_beside *beside);
 
 /* ---- json.c: the one JSON writer ---------------------------------------------------------------- */
 typedef struct kb_json {

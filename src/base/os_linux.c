@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <signal.h>
 #include <sys/auxv.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -405,4 +406,16 @@ void kb_os_barrier(void)
     if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) /* a fork's child has to register again */
         (void)kb_os_barrier_init();
     errno = saved;
+}
+
+/* ---- processors ------------------------------------------------------------------------------ */
+
+uint32_t kb_os_cpus(void)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    if (count <= 0)
+        count = (int)sysconf(_SC_NPROCESSORS_ONLN); /* more of them than the set has room for */
+    return count > 0 ? (uint32_t)count : 1;
 }

@@ -1,4 +1,5 @@
 /* Arguments: putting them into a builder, and the one iterator over packed and verbatim ones. */
+#include "trace/input.h"
 #include "trace/json_text.h"
 #include "trace/model.h"
 
@@ -95,6 +96,8 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
     uint64_t word = block->args[index];
     if (!(word & 0xffffff))
         return (kineto_string){"", 0};
+    if (block->text && kt_args_form_of(block, index) == KT_ARGS_JSON)
+        return (kineto_string){block->text->base + (word >> 24), word & 0xffffff};
     return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
 }
 

@@ -1,4 +1,5 @@
 /* Blocks: 64 Ki rows in columns, one allocation, counted references. */
+#include "trace/input.h"
 #include "trace/model.h"
 
 #define COLUMN_BYTES (2 * 8 + 2 * 4 + 2 * 1 + 2 * 2 + 3 * 8)
@@ -73,6 +74,7 @@ kt_block *kt_block_shrink(kt_block *block)
     small->count = block->count;
     small->args_heap = block->args_heap;
     small->args_bytes = block->args_bytes;
+    small->text = block->text;
     small->min_start_ns = block->min_start_ns;
     small->max_end_ns = block->max_end_ns;
     small->kinds = block->kinds;
@@ -85,5 +87,6 @@ void kt_block_release(kt_block *block)
     if (!block || kb_add_acqrel(&block->references, UINT32_MAX) != 1)
         return;
     free(block->args_heap);
+    kt_input_release(block->text);
     free(block);
 }

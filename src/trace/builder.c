@@ -175,6 +175,24 @@ static kt_block *open_block(kt_builder *b)
     return b->open;
 }
 
+kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
+{
+    kineto_trace *t = b->trace;
+    *first = (kineto_row)t->count;
+    if (count >= KINETO_NO_ROW - t->count)
+        return KINETO_E_LIMIT;
+    while (count) {
+        kt_block *block = open_block(b);
+        if (!block)
+            return KINETO_E_MEMORY;
+        uint32_t more = (uint32_t)KB_MIN(count, (size_t)(KT_BLOCK_ROWS - block->count));
+        block->count += more;
+        t->count += more;
+        count -= more;
+    }
+    return KINETO_OK;
+}
+
 uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
 {
     uint32_t id = category ? category : b->kind_names[kind];

@@ -78,6 +78,8 @@ void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *ou
 uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->blocks.data[index]; }
 
+bool kt_was_read(const kineto_trace *t) { return t->was_read; }
+
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
 {
     return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);

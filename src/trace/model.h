@@ -81,6 +81,7 @@ typedef struct kt_derived {
 struct kineto_trace {
     uint32_t references;
     bool has_window;
+    bool was_read; /* from a file: what that did not say, writers do not add */
     uint64_t count;
     int64_t window_start_ns, window_end_ns;
     kb_intern strings;
@@ -162,6 +163,8 @@ void kt_block_release(kt_block *block);
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
 /** Index of a category in the trace's table; category 0 is the kind's own name. */
 uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category);
+/** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT, KINETO_E_MEMORY. */
+kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 
 /* ---- rework.c: second thoughts of a reader ---- */
 /** Set a row's end, and whether that is only the last known moment. */

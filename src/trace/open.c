@@ -1,9 +1,9 @@
-/* kineto_trace_open: a Chrome trace file, strictly read. */
+/* kineto_trace_open: a Chrome trace, from its first byte to the finished model. */
 #include "trace/read.h"
 
 kineto_status kt_read_fail(kt_reader *r, const char *at, const char *problem)
 {
-    size_t offset = (size_t)(at - r->text.data);
+    size_t offset = (size_t)(at - r->input->base);
     kineto_status status =
         kb_fail(r->err, KINETO_E_FORMAT, "%s (byte %zu)", problem ? problem : "bad JSON", offset);
     if (r->err)
@@ -11,88 +11,206 @@ kineto_status kt_read_fail(kt_reader *r, const char *at, const char *problem)
     return status;
 }
 
-uint32_t kt_read_string(kt_reader *r, kineto_string raw)
+/* Slowly, from where the fast way gave up. */
+kineto_status kt_read_explain(kt_reader *r, size_t offset, bool first, char bracket)
 {
-    kineto_string inside = kt_json_inside(raw);
-    if (!memchr(inside.data, '\\', inside.size))
-        return kt_string(r->b, inside);
-    char *bytes = malloc(inside.size);
-    if (!bytes) {
-        r->b->status = KINETO_E_MEMORY;
-        return 0;
-    }
-    char *end = kt_json_unescape(bytes, inside, &r->lone_surrogates);
-    uint32_t id = kt_string(r->b, (kineto_string){bytes, (size_t)(end - bytes)});
-    free(bytes);
-    return id;
+    size_t ready = kt_input_wait(r->input, SIZE_MAX);
+    kt_scan scan = kt_scan_of((kineto_string){r->input->base, ready});
+    kineto_string raw;
+    scan.at += offset;
+    if (kt_scan_more(&scan, &first, bracket) && (bracket == '[' || kt_scan_key(&scan, &raw)))
+        (void)kt_scan_value(&scan, &raw);
+    return scan.problem ? kt_read_fail(r, scan.at, scan.problem) : KINETO_OK;
 }
 
 /* ---- the file's outline ---------------------------------------------------------------------- */
 
 typedef struct outline {
-    kineto_string events, devices, own;
+    kt_cursor *cursor;
+    kineto_string devices, own;
+    bool has_events;
 } outline;
 
-static kineto_status read_outline(kt_reader *r, kt_scan *scan, outline *o)
+/* It is no bracket of this kind: say so as the slow way does. */
+static kineto_status no_bracket(kt_reader *r, const char *at, char bracket)
 {
-    bool first = true;
-    kineto_string key, value;
-    kineto_status status = KINETO_OK;
-    if (!kt_scan_open(scan, '{'))
-        return kt_read_fail(r, scan->at, scan->problem);
-    while (status == KINETO_OK && kt_scan_more(scan, &first, '{')) {
-        if (!kt_scan_key(scan, &key) || !kt_scan_value(scan, &value))
-            break;
-        if (kb_string_equal(key, kb_string("traceEvents"))) {
-            if (o->events.size) /* readers differ in which one they take: none is the truth */
-                return kt_read_fail(r, value.data, "a second \"traceEvents\"");
-            o->events = value;
-        } else if (kb_string_equal(key, kb_string("deviceProperties"))) {
-            o->devices = value;
-        } else if (kb_string_equal(key, kb_string("ckineto"))) {
-            o->own = value;
-        } else {
-            status = kt_read_header(r, key, value);
-        }
-    }
-    if (status == KINETO_OK && scan->problem)
-        status = kt_read_fail(r, scan->at, scan->problem);
-    if (status == KINETO_OK && !o->events.size)
-        status = kt_read_fail(r, scan->at, "no \"traceEvents\": this is no Chrome trace");
+    kt_scan scan = {r->input->base, at, r->input->base + kt_input_wait(r->input, SIZE_MAX), NULL};
+    (void)kt_scan_open(&scan, bracket);
+    return kt_read_fail(r, scan.at, scan.problem);
+}
+
+/* What the text may begin with. */
+static size_t skip_mark(kt_reader *r)
+{
+    static const char mark[] = "\xef\xbb\xbf";
+    return kt_input_ready(r->input, 3) >= 3 && memcmp(r->input->base, mark, 3) == 0 ? 3 : 0;
+}
+
+/* The array that begins at `p`; the cursor goes on behind it. */
+static kineto_status read_array(kt_reader *r, outline *o, const char *p)
+{
+    size_t stop;
+    if (*p != '[')
+        return no_bracket(r, p, '[');
+    if (o->has_events) /* readers differ in which one they take: none is the truth */
+        return kt_read_fail(r, p, "a second \"traceEvents\"");
+    o->has_events = true;
+    kineto_status status = kt_read_events(r, kt_cursor_offset(o->cursor, p) + 1, &stop);
+    if (status == KINETO_OK)
+        kt_cursor_start(o->cursor, r->input, stop);
     return status;
+}
+
+/* One member, whose key is at `p`, of which the last ended at `before`. */
+static kineto_status read_member(kt_reader *r, outline *o, const char *p, const char **end)
+{
+    kineto_string key;
+    if (!kt_take_key(o->cursor, p, &key))
+        return KINETO_E_FORMAT;
+    p = kt_next(o->cursor);
+    if (kb_string_equal(key, kb_string("traceEvents"))) {
+        kineto_status status = read_array(r, o, p);
+        *end = r->input->base + o->cursor->next;
+        return status;
+    }
+    *end = kt_skip_value(o->cursor, p);
+    if (*end && o->cursor->bad && o->cursor->bad < *end)
+        kt_object(o->cursor, o->cursor->bad, KT_BAD_TEXT);
+    if (!*end || o->cursor->problem)
+        return KINETO_E_FORMAT;
+    kineto_string value = {p, (size_t)(*end - p)};
+    if (kb_string_equal(key, kb_string("deviceProperties")))
+        o->devices = value;
+    else if (kb_string_equal(key, kb_string("ckineto")))
+        o->own = value;
+    else
+        return kt_read_header(r, key, value);
+    return KINETO_OK;
+}
+
+/* A member that could not be read, or what stands where one should. */
+static kineto_status member_failed(kt_reader *r, outline *o, const char *before, bool first)
+{
+    kt_cursor *c = o->cursor;
+    kineto_status status = kt_read_explain(r, kt_cursor_offset(c, before), first, '{');
+    if (status != KINETO_OK)
+        return status;
+    return kt_read_fail(r, c->problem_at ? c->problem_at : before, c->problem);
+}
+
+static kineto_status read_object(kt_reader *r, outline *o, const char *open)
+{
+    const char *before = open + 1;
+    for (bool first = true;; first = false) {
+        const char *p = kt_next(o->cursor), *end = before;
+        if (*p == '}')
+            break;
+        if (!first && *p != ',')
+            return member_failed(r, o, before, first);
+        kineto_status status = read_member(r, o, first ? p : kt_next(o->cursor), &end);
+        if (status == KINETO_E_FORMAT && o->cursor->problem)
+            return member_failed(r, o, before, first);
+        if (status != KINETO_OK)
+            return status;
+        before = end;
+    }
+    if (!o->has_events)
+        return kt_read_fail(r, kt_peek(o->cursor), "no \"traceEvents\": this is no Chrome trace");
+    return KINETO_OK;
+}
+
+/* The base time stands behind the events, but they need it: look ahead if the end is there. */
+static void look_for_base(kt_reader *r)
+{
+    static const char key[] = "\"baseTimeNanoseconds\"";
+    if (!r->input->mapped)
+        return;
+    size_t size = r->input->ready_bytes, from = size > 65536 ? size - 65536 : 0;
+    const char *text = r->input->base + from;
+    const char *found = memmem(text, size - from, key, sizeof key - 1);
+    int64_t base;
+    if (!found)
+        return;
+    found += sizeof key - 1;
+    while (kt_is_space(*found) || *found == ':')
+        found++;
+    size_t digits = strspn(found, "-0123456789");
+    if (kt_json_int((kineto_string){found, digits}, &base))
+        r->used_base_ns = base;
 }
 
 static kineto_status read_text(kt_reader *r, outline *o)
 {
-    if (r->text.size == 0)
-        return kt_read_fail(r, r->text.data, "the file is empty");
-    size_t valid = kb_utf8_valid_prefix(r->text.data, r->text.size);
-    if (valid < r->text.size)
-        return kt_read_fail(r, r->text.data + valid, "invalid UTF-8");
-    kt_scan scan = kt_scan_of(r->text);
-    kineto_status status = KINETO_OK;
-    if (kt_scan_peek(&scan) != '[')
-        status = read_outline(r, &scan, o);
-    else if (!kt_scan_value(&scan, &o->events))
-        status = kt_read_fail(r, scan.at, scan.problem);
-    if (status == KINETO_OK && !kt_scan_end(&scan))
-        status = kt_read_fail(r, scan.at, scan.problem);
-    kt_read_own_kinds(r, o->own);
-    return status == KINETO_OK ? kt_read_events(r, o->events) : status;
+    if (kt_input_ready(r->input, 1) == 0)
+        return r->input->status != KINETO_OK ? KINETO_OK
+                                             : kt_read_fail(r, r->input->base, "the file is empty");
+    look_for_base(r);
+    kt_cursor_start(o->cursor, r->input, skip_mark(r));
+    const char *p = kt_next(o->cursor);
+    kineto_status status;
+    if (*p == '[')
+        status = read_array(r, o, p);
+    else if (*p == '{')
+        status = read_object(r, o, p);
+    else
+        return no_bracket(r, p, '{');
+    const char *rest = status == KINETO_OK ? kt_next(o->cursor) : NULL;
+    if (rest && rest < kt_cursor_end(o->cursor))
+        return kt_read_fail(r, rest, "text after the end");
+    return status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
 
+/* All times count from the header's base, which may have come last. */
+static void move_times(kt_reader *r)
+{
+    kineto_trace *t = r->b->trace;
+    int64_t by;
+    if (__builtin_sub_overflow(r->base_ns, r->used_base_ns, &by))
+        by = 0;
+    for (size_t i = 0; by && i < t->blocks.count; i++) {
+        kt_block *b = t->blocks.data[i];
+        for (uint32_t row = 0; row < b->count; row++) {
+            b->start_ns[row] = kt_shifted(b->start_ns[row], by);
+            b->end_ns[row] = kt_shifted(b->end_ns[row], by);
+        }
+        b->min_start_ns = kt_shifted(b->min_start_ns, by);
+        b->max_end_ns = kt_shifted(b->max_end_ns, by);
+    }
+    for (size_t i = 0; i < r->late.count; i++)
+        r->late.data[i].ts_ns = kt_shifted(r->late.data[i].ts_ns, r->base_ns);
+    for (size_t i = 0; i < r->pending.count; i++)
+        r->pending.data[i].end_ns = kt_shifted(r->pending.data[i].end_ns, r->base_ns);
+    r->window_end_ns = kt_shifted(r->window_end_ns, r->base_ns);
+}
+
+static void span_of(const kineto_trace *t, int64_t *start, int64_t *end)
+{
+    *start = INT64_MAX;
+    *end = INT64_MIN;
+    for (size_t i = 0; i < t->blocks.count; i++) {
+        *start = KB_MIN(*start, t->blocks.data[i]->min_start_ns);
+        *end = KB_MAX(*end, t->blocks.data[i]->max_end_ns);
+    }
+}
+
+static void close_ranges(kt_reader *r)
+{
+    for (size_t i = 0; i < r->pending.count; i++) {
+        const kt_pending *p = &r->pending.data[i];
+        if (p->closed)
+            kt_row_close(r->b, p->row, p->end_ns, p->open_end);
+    }
+}
+
+/* Begins without an end last to the last known moment. */
 static void state_window(kt_reader *r)
 {
     const kineto_trace *t = r->b->trace;
-    int64_t start = INT64_MAX, end = INT64_MIN;
-    for (size_t i = 0; i < t->blocks.count; i++) {
-        start = KB_MIN(start, t->blocks.data[i]->min_start_ns);
-        end = KB_MAX(end, t->blocks.data[i]->max_end_ns);
-    }
+    int64_t start, end;
+    span_of(t, &start, &end);
     end = r->has_window_end ? r->window_end_ns : end;
-    /* Begins without an end last to the last known moment. */
     for (size_t i = 0; i < r->pending.count; i++) {
         if (r->pending.data[i].closed)
             continue;
@@ -106,6 +224,34 @@ static void state_window(kt_reader *r)
         kt_window(r->b, KB_MIN(start, end), end);
 }
 
+/* Categories of plug-ins' own may be stated behind the events. */
+static void apply_own_kinds(kt_reader *r)
+{
+    kineto_trace *t = r->b->trace;
+    int kinds[KT_MAX_OWN_KINDS], none = 1;
+    uint16_t categories[KT_MAX_OWN_KINDS];
+    size_t count = 0;
+    uint32_t memory = kt_string(r->b, kb_string("[memory]"));
+    for (size_t i = 0; i < t->own_kinds.count; i++)
+        for (size_t c = 0; c < t->categories.count; c++)
+            if (t->categories.data[c] == t->own_kinds.data[i].category &&
+                kb_kind_parse(kb_intern_get(&t->strings, t->categories.data[c])) < 0) {
+                categories[count] = (uint16_t)c;
+                kinds[count++] = (int)t->own_kinds.data[i].kind;
+                none = 0;
+            }
+    for (size_t i = 0; !none && i < t->blocks.count; i++) {
+        kt_block *b = t->blocks.data[i];
+        for (uint32_t row = 0; row < b->count; row++)
+            for (size_t k = 0; k < count; k++)
+                if (b->category[row] == categories[k] &&
+                    !(b->form[row] == KINETO_FORM_INSTANT && b->name[row] == memory)) {
+                    b->kind[row] = (uint8_t)kinds[k];
+                    b->kinds |= KINETO_KIND_BIT(kinds[k]);
+                }
+    }
+}
+
 static void state_ledger(kt_reader *r)
 {
     const struct {
@@ -117,11 +263,14 @@ static void state_ledger(kt_reader *r)
                  {r->end_args, "arguments of an end event", false},
                  {r->unclosed, "begin without an end", false},
                  {r->other_metadata, "unknown metadata event", false},
+                 {r->repeated_members, "member repeated in its event: the last one counts", false},
                  {r->lone_surrogates, "half a surrogate pair replaced by U+FFFD", false}};
     for (size_t i = 0; i < KB_COUNT(lines); i++)
         if (lines[i].count)
             kt_ledger_add(r->b, kb_string("reader"), kb_string(lines[i].reason), lines[i].count,
                           lines[i].is_loss, kb_string(""));
+    r->b->negative_durations += r->negative_durations;
+    r->b->long_args += r->long_args;
 }
 
 /* The innermost row of the track around a moment. */
@@ -165,6 +314,11 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
 
 static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
 {
+    r->b->trace->was_read = true;
+    kt_read_own_kinds(r, o->own);
+    move_times(r);
+    close_ranges(r);
+    apply_own_kinds(r);
     kt_read_apply(r, o->devices, o->own);
     state_window(r);
     state_ledger(r);
@@ -173,7 +327,7 @@ static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
         return status;
     kineto_trace_release(*out);
     *out = NULL;
-    return kb_fail(r->err, KINETO_E_MEMORY, "no memory to read a trace");
+    return kt_read_no_memory(r);
 }
 
 static void release(kt_reader *r)
@@ -197,24 +351,40 @@ static kineto_status name_file(kineto_status status, const char *path, kineto_er
     return status;
 }
 
+static kineto_status read_input(kt_reader *r, kineto_trace **out)
+{
+    outline o = {.cursor = calloc(1, sizeof(kt_cursor))};
+    kineto_status status = o.cursor ? kt_builder_create(&r->b, r->err) : kt_read_no_memory(r);
+    if (status == KINETO_OK)
+        status = read_text(r, &o);
+    if (status == KINETO_OK)
+        status = finish(r, &o, out);
+    free(o.cursor);
+    return status;
+}
+
 kineto_status kineto_trace_open(const char *path, kineto_trace **out, kineto_error *err)
 {
     if (!path || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to open a trace");
     *out = NULL;
-    char *data;
-    size_t size;
-    kineto_status status = kt_read_file(path, &data, &size, err);
+    kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .threads = kb_os_cpus()};
+    r.seed = kb_os_exec_id();
+    kineto_status status = kt_input_open(path, &r.input, err);
     if (status != KINETO_OK)
         return status;
-    kt_reader r = {.err = err, .text = {data, size}};
-    outline o = {{NULL, 0}, {NULL, 0}, {NULL, 0}};
-    status = kt_builder_create(&r.b, err);
-    if (status == KINETO_OK)
-        status = read_text(&r, &o);
-    if (status == KINETO_OK)
-        status = finish(&r, &o, out);
+    status = read_input(&r, out);
+    kt_input_finish(r.input);
+    if (r.input->status != KINETO_OK) { /* what is wrong with the file is why the text is */
+        kineto_trace_release(*out);
+        *out = NULL;
+        status = r.input->status;
+        if (err)
+            *err = r.input->error;
+    } else {
+        status = name_file(status, path, err);
+    }
     release(&r);
-    free(data);
-    return name_file(status, path, err);
+    kt_input_release(r.input);
+    return status;
 }

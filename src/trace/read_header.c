@@ -30,8 +30,7 @@ kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string 
             return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
         return KINETO_OK;
     }
-    kineto_string quoted = {raw_key.data - 1, raw_key.size + 2};
-    kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_string(r, quoted)), value);
+    kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_text(r, raw_key)), value);
     return KINETO_OK;
 }
 

@@ -30,9 +30,10 @@ typedef struct kt_block {
     uint16_t *category; /* index into the trace's category table */
     uint16_t *flags;    /* KINETO_ACTIVITY_… in the low byte, kt_args_form << 8 */
     uint64_t *correlation_id, *external_id;
-    uint64_t *args; /* offset:40 | bytes:24 into the block's args heap */
+    uint64_t *args; /* offset:40 | bytes:24 into the block's args heap, or `text` */
     uint8_t *args_heap;
     size_t args_bytes;
+    struct kt_input *text; /* of the file that verbatim args stand in; NULL: they are in the heap */
     int64_t min_start_ns, max_end_ns; /* zone map */
     uint64_t kinds;
 } kt_block;
@@ -135,6 +136,8 @@ uint32_t kt_block_count(const kineto_trace *t);
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category);
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row);
+/* Does the trace come from a file? Then writers add no names of rows and no arguments of their own. */
+bool kt_was_read(const kineto_trace *t);
 /* Categories of plug-ins' own, as stated by kt_own_kind; empty past the end. */
 uint32_t kt_own_kind_count(const kineto_trace *t);
 kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind);

@@ -239,7 +239,7 @@ static void broken_files_are_refused_with_the_place(void **state)
         {"{\"traceEvents\":[", "ends inside a list", 16},
         {"{\"traceEvents\":{}}", "expected an array", 15},
         {"[1]", "expected an object", 1},
-        {"[{\"ph\":\"X\"},]", "expected a value", 12},
+        {"[{\"ph\":\"P\"},]", "expected a value", 12},
         {"[{\"ph\":\"X\",}]", "expected a string", 11},
         {"[{\"ph\":\"X\",\"name\":\"a\",\"ts\":01}]", "malformed number", 29},
         {"[{\"ph\":\"X\",\"name\":\"a\\q\"}]", "unknown escape", 21},

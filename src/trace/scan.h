@@ -1,0 +1,96 @@
+/* Stage two of scanning JSON: a grammar over the positions that stage one finds.
+ *
+ * A cursor gives the places where something begins, one after the other. Where the text ends, it
+ * gives the zero byte behind it, again and again, so that every check fails by itself. */
+#ifndef KT_SCAN_H
+#define KT_SCAN_H
+
+#include "trace/input.h"
+#include "trace/json_text.h"
+#include "trace/scan_index.h"
+
+#define KT_WINDOW_BYTES 16384u /* indexed at once: positions and text stay in the cache */
+
+typedef struct kt_cursor {
+    const uint32_t *at, *end; /* positions that are left */
+    const char *window;       /* what they count from */
+    const char *bad;          /* first place that stage one objects to; NULL: none yet */
+    const char *problem;      /* what is wrong, at problem_at */
+    const char *problem_at;
+    kt_input *input;
+    size_t next;    /* offset where the next window begins */
+    size_t checked; /* up to here the text is valid UTF-8 or has not been looked at */
+    kt_index_fn *index;
+    kt_index_state state;
+    uint32_t positions[KT_WINDOW_BYTES + 8];
+} kt_cursor;
+
+/** Begin at an offset that is outside of strings. */
+void kt_cursor_start(kt_cursor *c, kt_input *input, size_t offset);
+/** The next window; false at the end of the text. */
+bool kt_cursor_refill(kt_cursor *c);
+
+static inline const char *kt_cursor_end(kt_cursor *c)
+{
+    return c->input->base + kb_load_acquire(&c->input->ready_bytes);
+}
+static inline size_t kt_cursor_offset(const kt_cursor *c, const char *p)
+{
+    return (size_t)(p - c->input->base);
+}
+
+KB_INLINE const char *kt_next(kt_cursor *c)
+{
+    if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
+        return kt_cursor_end(c);
+    return c->window + *c->at++;
+}
+/** The same without stepping over it. */
+KB_INLINE const char *kt_peek(kt_cursor *c)
+{
+    if (KINETO_UNLIKELY(c->at == c->end) && !kt_cursor_refill(c))
+        return kt_cursor_end(c);
+    return c->window + *c->at;
+}
+
+/* What stage one objects to; which of them, a slower look tells. */
+#define KT_BAD_TEXT "invalid UTF-8"
+/** State what is wrong (the first time counts); returns false. */
+static inline bool kt_object(kt_cursor *c, const char *at, const char *problem)
+{
+    if (!c->problem) {
+        c->problem = problem;
+        c->problem_at = at;
+    }
+    return false;
+}
+
+static inline bool kt_is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+/** The closing quote of the string at `p`, given the position behind it. */
+KB_INLINE const char *kt_string_end(const char *p, const char *behind)
+{
+    const char *end = behind - 1;
+    while (KINETO_UNLIKELY(kt_is_space(*end)))
+        end--;
+    return *end == '"' && end > p ? end : NULL;
+}
+
+/** Skip and check one value that begins at `p` (already stepped onto); its end, NULL with a
+ * problem. */
+const char *kt_skip_value(kt_cursor *c, const char *p);
+/** The same of a number or word; no step is needed. */
+const char *kt_skip_scalar(kt_cursor *c, const char *p);
+/** A key at `p` (stepped onto) and its colon: `key` is what is between the quotes. */
+KB_INLINE bool kt_take_key(kt_cursor *c, const char *p, kineto_string *key)
+{
+    const char *colon = kt_next(c);
+    if (KINETO_UNLIKELY(*p != '"' || *colon != ':'))
+        return kt_object(c, *p == '"' ? colon : p, *p == '"' ? "expected ':'" : "expected a key");
+    const char *end = kt_string_end(p, colon);
+    if (KINETO_UNLIKELY(!end))
+        return kt_object(c, p, "expected a key");
+    *key = (kineto_string){p + 1, (size_t)(end - p - 1)};
+    return true;
+}
+#endif
