@@ -193,15 +193,141 @@ KINETO_API uint32_t kineto_trace_snapshot_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_snapshot(const kineto_trace *trace, uint32_t index,
                                       kineto_clock_snapshot *out);
 
-/** Read a Kineto/Chrome trace: ".json", ".json.gz", ".json.zst".
+/** How to read a trace. */
+typedef struct kineto_open_options {
+    size_t size;      /**< sizeof(kineto_open_options), set by the caller */
+    /** 0: as many as there are processors. The trace is the same with any number */
+    uint32_t threads;
+    bool strict;      /**< refuse what is no valid JSON, or no event; else it is repaired as far as
+                           that is certain, and the ledger and kineto_trace_repair tell what was done */
+} kineto_open_options;
+
+/** Read a Kineto/Chrome trace, plain or compressed with gzip or zstd (the content says which).
+ *  Broken text is repaired: see kineto_trace_repair.
+ *  @param path  "-" is standard input.
  *  @param out  receives a trace to release. NULL on failure.
  *  @return KINETO_E_IO, KINETO_E_NOT_FOUND, KINETO_E_PERMISSION, KINETO_E_MEMORY, or KINETO_E_FORMAT
  *          with the byte offset (of the decompressed text). threads: any. */
 KINETO_API kineto_status kineto_trace_open(const char *path, kineto_trace **out,
                                            kineto_error *err);
+/** The same with options; NULL: the defaults. */
+KINETO_API kineto_status kineto_trace_open_with(const char *path,
+                                                const kineto_open_options *options,
+                                                kineto_trace **out, kineto_error *err);
 
-/** Write a trace; the format follows the extension (".json", ".json.gz", ".json.zst"). The file
- *  appears whole or not at all. Same trace and path, same bytes.
+/** One thing that was wrong with the text of a trace, and was repaired. */
+typedef struct kineto_repair {
+    kineto_string kind;     /**< "raw_quote" */
+    kineto_string text;     /**< what was found and done */
+    uint64_t offset, bytes; /**< in the text (decompressed); 0 bytes: something was missing */
+    bool is_loss;           /**< something of the text is not in the trace */
+} kineto_repair;
+/** How many things were repaired, all together. threads: any. */
+KINETO_API uint64_t kineto_trace_repair_total(const kineto_trace *trace);
+/** Those whose places are known, in the order of the text: the first few thousand. threads: any. */
+KINETO_API uint32_t kineto_trace_repair_count(const kineto_trace *trace);
+KINETO_API void kineto_trace_repair(const kineto_trace *trace, uint32_t index, kineto_repair *out);
+
+/* What a selection chooses by, besides members that are set. */
+#define KINETO_SELECT_TIME 1u      /**< what touches [start_ns, end_ns) */
+#define KINETO_SELECT_STEPS 2u     /**< steps first_step … last_step */
+#define KINETO_SELECT_RANK 4u      /**< processes of a rank, and device work that they launched */
+#define KINETO_SELECT_PROCESS 8u   /**< the process pid, and device work that it launched */
+#define KINETO_SELECT_CLIP 16u     /**< with TIME: cut at its edges, flagged as open there */
+#define KINETO_SELECT_LAUNCHES 32u /**< also the launches of chosen device work */
+#define KINETO_SELECT_PARENTS 64u  /**< also what encloses the chosen ones */
+#define KINETO_SELECT_ALL 127u
+
+/** Of what `top` keeps the longest. */
+typedef enum kineto_top_per {
+    KINETO_TOP_PER_TRACE = 0,
+    KINETO_TOP_PER_KIND = 1,
+    KINETO_TOP_PER_TRACK = 2,
+    KINETO_TOP_PER_NAME = 3
+} kineto_top_per;
+
+/** Which activities a selection keeps: those that meet everything that is set here. Zeroed but for
+ *  `size`, it keeps all. */
+typedef struct kineto_selection {
+    size_t size;                /**< sizeof(kineto_selection) */
+    uint32_t use;               /**< KINETO_SELECT_… */
+    uint32_t top_per;           /**< kineto_top_per */
+    int64_t start_ns, end_ns;   /**< INT64_MIN and INT64_MAX: no limit */
+    /** A host activity belongs to the step ("ProfilerStep#3" of its process) that it starts in,
+     *  device work to the step of its launch. */
+    uint64_t first_step, last_step;
+    uint64_t kinds;             /**< mask of neutral kinds; 0: all */
+    /** POSIX extended regular expression, found anywhere in the name; NULL */
+    const char *name;
+    /** Digits: the number of a thread or stream; else a regular expression found anywhere in the
+     *  name of the track ("thread 7", "stream 7" if it has none). NULL: all. */
+    const char *track;
+    int64_t pid;                /**< with PROCESS */
+    int32_t rank;               /**< with RANK */
+    int64_t min_duration_ns;    /**< > 0: ranges of at least this; no instants and counters */
+    /** > 0: of what was chosen the longest ranges; no instants and counters */
+    uint64_t top;
+} kineto_selection;
+
+/** A new trace of the chosen activities, in their order. It has the tracks and processes that
+ *  they need, the flows of which no recorded end was left out, header, clock snapshots and ledger
+ *  of the source, and ledger lines that say what was selected. Its window is cut to the time or
+ *  steps.
+ *  @param out  receives a trace to release; the source itself if everything is selected.
+ *  @return KINETO_E_ARGUMENT for a selection that makes no sense, naming a bad regular
+ *          expression; KINETO_E_NOT_FOUND if the trace has none of the steps; KINETO_E_MEMORY.
+ *          threads: any. */
+KINETO_API kineto_status kineto_trace_select(const kineto_trace *trace,
+                                             const kineto_selection *selection, kineto_trace **out,
+                                             kineto_error *err);
+
+/* What to replace by pseudonyms. What is not asked for keeps its text, but for paths and
+ * machines in it. */
+/** functions, modules, annotations, threads, processes, categories */
+#define KINETO_SCRUB_NAMES 1u
+#define KINETO_SCRUB_PATHS 2u    /**< paths, wherever they stand */
+#define KINETO_SCRUB_HOSTS 4u    /**< machines: names the trace states, IPv4 addresses */
+#define KINETO_SCRUB_STACKS 8u   /**< call stacks */
+#define KINETO_SCRUB_ARGS 16u    /**< texts in arguments, and keys that are not PyTorch's or ours */
+/** the same in header and device properties; sentences of the ledger */
+#define KINETO_SCRUB_HEADER 32u
+#define KINETO_SCRUB_SHAPES 64u  /**< sizes of tensors */
+#define KINETO_SCRUB_KNOWN 128u  /**< with NAMES: also of public operators, kernels and calls */
+#define KINETO_SCRUB_DROP_STACKS 256u /**< with STACKS: take them away instead */
+#define KINETO_SCRUB_USUAL 63u   /**< what may tell of people, machines and code */
+#define KINETO_SCRUB_ALL 511u
+
+typedef struct kineto_scrub {
+    size_t size;        /**< sizeof(kineto_scrub) */
+    uint32_t what;      /**< KINETO_SCRUB_… */
+    /** the same text and salt give the same pseudonym in any trace; keep it secret */
+    const void *salt;
+    size_t salt_bytes;  /**< > 0; 16 random ones are enough */
+    /** POSIX extended regular expression: texts in which it is found stay; NULL */
+    const char *keep;
+} kineto_scrub;
+
+/** How many texts were replaced; a name that many activities share counts once. */
+typedef struct kineto_scrub_result {
+    size_t size;        /**< sizeof(kineto_scrub_result), set by the caller */
+    uint64_t names, paths, hosts, stacks, keys, texts, shapes;
+} kineto_scrub_result;
+
+/** A copy of the trace in which pseudonyms, keyed hashes of the texts, stand for what may not be
+ *  shown. Only what is known to be public survives in the classes asked for: operators of
+ *  PyTorch, calls and kernels of vendors' libraries, keys and words of the format. Times, numbers
+ *  and structure stay.
+ *  @param out     receives a trace to release.
+ *  @param result  may be NULL; filled on success.
+ *  @return KINETO_E_ARGUMENT without a salt or for a bad regular expression, KINETO_E_MEMORY.
+ *          threads: any. */
+KINETO_API kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *how,
+                                            kineto_trace **out, kineto_scrub_result *result,
+                                            kineto_error *err);
+
+/** Write a trace; the format follows the extension (".json.gz", ".pftrace", ".csv": those of
+ *  kineto_export_format_at in <ckineto/export.h>, where there is more). The file appears whole or not
+ *  at all. Same trace and path, same bytes.
  *  @return KINETO_E_UNSUPPORTED for another extension, or what writing the file met: KINETO_E_IO,
  *          KINETO_E_PERMISSION, KINETO_E_NOT_FOUND, KINETO_E_MEMORY. threads: any. */
 KINETO_API kineto_status kineto_trace_save(const kineto_trace *trace, const char *path,

@@ -88,7 +88,8 @@ void kt_args_verbatim(kt_builder *b, kineto_string json_object)
 
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
 {
-    return (kt_args_form)(block->flags[index] >> 8);
+    unsigned form = block->flags[index] >> 8;
+    return form == KT_ARGS_IN_FILE ? KT_ARGS_JSON : (kt_args_form)form;
 }
 
 static kineto_string args_bytes(const kt_block *block, uint32_t index)
@@ -96,7 +97,7 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
     uint64_t word = block->args[index];
     if (!(word & 0xffffff))
         return (kineto_string){"", 0};
-    if (block->text && kt_args_form_of(block, index) == KT_ARGS_JSON)
+    if (block->flags[index] >> 8 == KT_ARGS_IN_FILE)
         return (kineto_string){block->text->base + (word >> 24), word & 0xffffff};
     return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
 }

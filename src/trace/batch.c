@@ -12,6 +12,9 @@ kt_batch *kt_batch_create(uint64_t seed, bool strict)
         return NULL;
     }
     p->strict = strict;
+    p->cursor = &p->text;
+    p->repaired.lenient = true;
+    p->text.lenient = !strict;
     return p;
 }
 
@@ -25,6 +28,9 @@ void kt_batch_free(kt_batch *p)
     kb_vec_free(&p->sides);
     kb_vec_free(&p->host_counters);
     kb_vec_free(&p->window_ends);
+    kb_vec_free(&p->loose_args);
+    kt_repairs_free(&p->repairs);
+    kb_arena_free(&p->repaired_text);
     free(p);
 }
 
@@ -46,7 +52,12 @@ static void clear(kt_batch *p)
     kt_batch_forget(p);
     p->kinds = p->kinds_without_category = 0;
     p->rows.count = p->flows.count = p->sides.count = 0;
-    p->host_counters.count = p->window_ends.count = 0;
+    p->host_counters.count = p->window_ends.count = p->loose_args.count = 0;
+    if (p->repairs.total) {
+        kt_repairs_free(&p->repairs);
+        memset(&p->repairs, 0, sizeof p->repairs);
+        kb_arena_free(&p->repaired_text);
+    }
     p->last_row = KT_UNKNOWN;
     p->at_end = p->failed = false;
     p->min_start_ns = INT64_MAX;
@@ -125,17 +136,17 @@ static void classify(kt_batch *p, const kt_event *e, kt_staged *row)
     int kind = kind_of(p, row->category);
     if (row->form == KINETO_FORM_INSTANT && is(e->name, "[memory]")) {
         row->kind = KINETO_KIND_MEMORY;
-        if (is(cat, "cpu_instant_event"))
-            row->category = kt_text_number(p, no_text);
+        if (is(cat, "cpu_instant_event")) /* as Kineto writes them: the kind's own */
+            row->category = KT_UNKNOWN;
     } else {
         row->kind = kind >= 0 ? (uint8_t)kind : kind_without_category(p, row);
     }
     uint64_t bit = KINETO_KIND_BIT(row->kind);
     p->kinds |= bit;
-    if (p->texts.list.data[row->category].size)
-        want(p, &p->uses.data[row->category].is_category, &p->new_categories, row->category);
-    else
+    if (row->category == KT_UNKNOWN)
         p->kinds_without_category |= bit;
+    else
+        want(p, &p->uses.data[row->category].is_category, &p->new_categories, row->category);
 }
 
 /* Where the args are in the text. */
@@ -145,14 +156,19 @@ static void stage_args(kt_batch *p, const kt_event *e, kt_staged *row)
     row->args_form = KT_ARGS_NONE;
     if (!(e->has & KT_HAS_ARGS) || !e->other_args)
         return;
-    uint64_t offset = kt_cursor_offset(&p->cursor, e->args.data), bytes = e->args.size;
+    if (KINETO_UNLIKELY(p->cursor == &p->repaired)) {
+        kt_loose_args loose = {(uint32_t)p->rows.count, e->args};
+        p->out_of_memory = p->out_of_memory || !kb_vec_push(&p->loose_args, loose);
+        return;
+    }
+    uint64_t offset = kt_cursor_offset(p->cursor, e->args.data), bytes = e->args.size;
     if (bytes >> 24 || offset >> 40) {
         p->long_args++;
         row->flags |= KINETO_ACTIVITY_ARGS_LOST;
         return;
     }
     row->args = offset << 24 | bytes;
-    row->args_form = KT_ARGS_JSON;
+    row->args_form = KT_ARGS_IN_FILE;
 }
 
 static void settle_times(kt_batch *p, const kt_event *e, kt_staged *row)
@@ -178,9 +194,9 @@ static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
     static const uint8_t types[] = {KINETO_TRACK_THREAD, KINETO_TRACK_ASYNC, KINETO_TRACK_THREAD,
                                     KINETO_TRACK_COUNTER};
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(&p->cursor, e->at, "an event without \"name\"");
+        return kt_object(p->cursor, e->at, "an event without \"name\"");
     if (!(e->has & KT_HAS_TS))
-        return kt_object(&p->cursor, e->at, "an event without \"ts\"");
+        return kt_object(p->cursor, e->at, "an event without \"ts\"");
     if (!kb_vec_reserve(&p->rows, p->rows.count + 1))
         return out_of_memory(p);
     kt_staged *row = &p->rows.data[p->rows.count];
@@ -233,14 +249,14 @@ static bool begin(kt_batch *p, const kt_event *e, kineto_form form)
 static bool end(kt_batch *p, const kt_event *e, uint32_t type)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(&p->cursor, e->at, "an event without \"ts\"");
+        return kt_object(p->cursor, e->at, "an event without \"ts\"");
     return add_side(p, e, type, KT_UNKNOWN);
 }
 
 static bool metadata(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_NAME))
-        return kt_object(&p->cursor, e->at, "an event without \"name\"");
+        return kt_object(p->cursor, e->at, "an event without \"name\"");
     return add_side(p, e, KINETO_TRACK_THREAD, KT_UNKNOWN);
 }
 
@@ -263,7 +279,7 @@ static uint32_t flow_type(const kt_event *e)
 static bool flow(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_TS))
-        return kt_object(&p->cursor, e->at, "an event without \"ts\"");
+        return kt_object(p->cursor, e->at, "an event without \"ts\"");
     uint32_t place = place_of(p, e, KINETO_TRACK_THREAD);
     bool behind =
         p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns && p->last_row_place == place;
@@ -285,7 +301,7 @@ static bool instant(kt_batch *p, const kt_event *e)
     if (!(e->has & KT_HAS_NAME) || !is(e->name, "Record Window End"))
         return add_row(p, e, KINETO_FORM_INSTANT);
     if (!(e->has & KT_HAS_TS))
-        return kt_object(&p->cursor, e->at, "an event without \"ts\"");
+        return kt_object(p->cursor, e->at, "an event without \"ts\"");
     return kb_vec_push(&p->window_ends, e->ts_ns) || out_of_memory(p);
 }
 
@@ -325,7 +341,7 @@ static bool dispatch(kt_batch *p, const kt_event *e)
     case 'M':
         return metadata(p, e);
     case '\0':
-        return kt_object(&p->cursor, e->at,
+        return kt_object(p->cursor, e->at,
                          "an event without \"ph\", or with one that is no single letter");
     default:
         p->other_phases++;
@@ -338,7 +354,6 @@ static bool dispatch(kt_batch *p, const kt_event *e)
 static void settle_row(const kt_batch *p, const kt_staged *row, int64_t base_ns,
                        const uint16_t *kind_category, kt_block *b, uint32_t i)
 {
-    const kt_text_use *category = &p->uses.data[row->category];
     b->start_ns[i] = kt_shifted(row->start_ns, base_ns);
     b->end_ns[i] = kt_shifted(row->end_ns, base_ns);
     b->correlation_id[i] = row->correlation_id;
@@ -346,8 +361,8 @@ static void settle_row(const kt_batch *p, const kt_staged *row, int64_t base_ns,
     b->args[i] = row->args;
     b->name[i] = p->uses.data[row->name].id;
     b->track[i] = p->places.data[row->place].track;
-    b->category[i] =
-        category->category == KT_UNKNOWN ? kind_category[row->kind] : (uint16_t)category->category;
+    b->category[i] = row->category == KT_UNKNOWN ? kind_category[row->kind]
+                                                 : (uint16_t)p->uses.data[row->category].category;
     b->flags[i] = (uint16_t)(row->flags | row->args_form << 8);
     b->kind[i] = row->kind;
     b->form[i] = row->form;
@@ -368,7 +383,7 @@ void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category
 /* The next element of the array; behind it, NULL at the array's end or with a problem. */
 static const char *read_element(kt_batch *p, bool first, const char **behind)
 {
-    kt_cursor *c = &p->cursor;
+    kt_cursor *c = p->cursor;
     kt_event e;
     const char *at = kt_next(c);
     *behind = at;
@@ -400,22 +415,92 @@ static const char *read_element(kt_batch *p, bool first, const char **behind)
     return dispatch(p, &e) ? end : NULL;
 }
 
+/* ---- repair ---------------------------------------------------------------------------------- */
+
+/* One repaired event, strict JSON; zeros follow it. False: it is no event all the same. */
+static bool read_repaired(kt_batch *p, kineto_string event)
+{
+    kt_input text = {.base = event.data, .ready_bytes = event.size, .complete = 1};
+    kt_event e;
+    p->cursor = &p->repaired;
+    kt_cursor_start(p->cursor, &text, 0);
+    const char *end = kt_event_scan(p->cursor, kt_next(p->cursor), &e);
+    if (end && !(e.has & KT_HAS_PH))
+        e.ph = '\0';
+    bool ok = end && dispatch(p, &e);
+    p->cursor = &p->text;
+    return ok;
+}
+
+static kineto_string keep_repaired(kt_batch *p, const kt_bytes *bytes)
+{
+    char *copy = kb_arena_alloc(&p->repaired_text, bytes->count + 64 + 8, 1);
+    if (!copy)
+        return (kineto_string){NULL, 0};
+    memcpy(copy, bytes->data, bytes->count);
+    memset(copy + bytes->count, 0, 64 + 8);
+    return (kineto_string){copy, bytes->count};
+}
+
+static void take_repaired(kt_batch *p, const kt_bytes *bytes, size_t at)
+{
+    kineto_string event = keep_repaired(p, bytes);
+    if (!event.data)
+        p->out_of_memory = true;
+    else if (!read_repaired(p, event) && !p->out_of_memory)
+        p->out_of_memory = !kt_repairs_add(&p->repairs, KT_REPAIR_LOST_EVENT, at, 0);
+}
+
+/* Repair the element behind p->stop and go on behind it. False: the array has ended, or memory. */
+static bool repair_element(kt_batch *p, kt_input *input, bool *first)
+{
+    kt_repaired result = {.piece = KT_PIECE_MORE};
+    kt_bytes bytes = {0};
+    size_t ready = 0;
+    while (result.piece == KT_PIECE_MORE && !p->out_of_memory) {
+        ready = kt_input_wait(input, ready + 1);
+        kineto_string text = {input->base, ready};
+        bool final = kb_load_acquire(&input->complete);
+        p->out_of_memory = kt_repair_element(text, p->stop, !*first, final, &bytes, &p->repairs,
+                                             &result, NULL) != KINETO_OK;
+    }
+    if (result.piece != KT_PIECE_END && result.next <= p->stop) /* it must go on */
+        result.next = p->stop + 1;
+    if (!p->out_of_memory && result.piece == KT_PIECE_EVENT)
+        take_repaired(p, &bytes, p->stop);
+    kb_vec_free(&bytes);
+    *first = !result.comma_due;
+    p->stop = result.next;
+    p->at_end = result.piece == KT_PIECE_END;
+    if (p->at_end && result.next < ready && input->base[result.next] == ']')
+        p->stop++;
+    if (p->out_of_memory || p->at_end)
+        return false;
+    kt_cursor_start(p->cursor, input, p->stop);
+    return true;
+}
+
 void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, bool first)
 {
-    kt_cursor *c = &p->cursor;
     clear(p);
-    kt_cursor_start(c, input, start);
+    kt_cursor_start(p->cursor, input, start);
     p->start = p->stop = start;
     while (p->stop < limit) {
         const char *behind, *end = read_element(p, first, &behind);
-        first = false;
-        if (!end) {
-            p->failed = !p->at_end;
-            p->stop = p->at_end ? kt_cursor_offset(c, behind) : p->stop;
+        if (KINETO_LIKELY(end != NULL)) {
+            p->stop = kt_cursor_offset(p->cursor, end);
+            first = false;
+        } else if (p->at_end) {
+            p->stop = kt_cursor_offset(p->cursor, behind);
+            return;
+        } else if (p->strict || p->out_of_memory) {
+            p->failed = true;
+            return;
+        } else if (!repair_element(p, input, &first)) {
             return;
         }
-        p->stop = kt_cursor_offset(c, end);
     }
+    p->comma_due = !first;
 }
 
 /* ---- guessing -------------------------------------------------------------------------------- */

@@ -5,6 +5,7 @@
 #define KT_BATCH_H
 
 #include "trace/model.h"
+#include "trace/repair.h"
 #include "trace/scan.h"
 
 #define KT_BATCH_BYTES ((size_t)1 << 20)
@@ -98,8 +99,15 @@ typedef struct kt_place {
     uint32_t rows; /* of this batch */
 } kt_place;
 
+/* Args of a repaired event: they stand in no file. */
+typedef struct kt_loose_args {
+    uint32_t row;
+    kineto_string json;
+} kt_loose_args;
+
 typedef struct kt_batch {
-    kt_cursor cursor;
+    kt_cursor *cursor; /* of the text, or of a repaired event */
+    kt_cursor text, repaired;
     bool strict;
 
     kt_texts texts;
@@ -111,9 +119,13 @@ typedef struct kt_batch {
 
     /* of this batch */
     size_t start, stop; /* offsets; start SIZE_MAX: could not be guessed */
+    bool comma_due;     /* at stop */
     bool at_end;        /* it saw the end of the array */
     bool failed;        /* cursor.problem says why */
     bool out_of_memory;
+    kt_repairs repairs;
+    kb_arena repaired_text;
+    KB_VEC(kt_loose_args) loose_args;
     KB_VEC(kt_staged) rows;
     KB_VEC(kt_staged_flow) flows;
     KB_VEC(kt_side) sides;

@@ -175,6 +175,32 @@ static kt_block *open_block(kt_builder *b)
     return b->open;
 }
 
+/* Of a heap that grows by doubling from 16. */
+static size_t heap_capacity(const kt_block *block)
+{
+    size_t capacity = block->args_bytes ? 16 : 0;
+    while (capacity < block->args_bytes)
+        capacity *= 2;
+    return capacity;
+}
+
+bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
+{
+    uint64_t offset = block->args_bytes, bytes = json_object.size;
+    size_t capacity = heap_capacity(block);
+    if (bytes >> 24 || (offset + bytes) >> 40) {
+        b->long_args++;
+        return false;
+    }
+    if (offset + bytes > capacity &&
+        !kb_vec_grow((void **)&block->args_heap, &capacity, offset + bytes, 1))
+        return fail(b, KINETO_E_MEMORY);
+    memcpy(block->args_heap + offset, json_object.data, bytes);
+    block->args_bytes += bytes;
+    *word = offset << 24 | bytes;
+    return true;
+}
+
 kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
 {
     kineto_trace *t = b->trace;
@@ -196,6 +222,7 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
 uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
 {
     uint32_t id = category ? category : b->kind_names[kind];
+    id = category == KT_NO_CATEGORY ? 0 : id;
     kineto_trace *t = b->trace;
     uint64_t *known = kb_map_find(&b->categories, id);
     if (known)

@@ -55,6 +55,12 @@ bool kt_need(const kineto_trace *trace, kt_stage stage)
     return ok;
 }
 
+bool kt_prepare(const kineto_trace *t, bool nesting, bool links)
+{
+    return kt_need(t, KT_STAGE_ORDER) && kt_need(t, KT_STAGE_LANES) &&
+           (!nesting || kt_need(t, KT_STAGE_NESTING)) && (!links || kt_need(t, KT_STAGE_LINKS));
+}
+
 const kineto_row *kineto_trace_track_rows(const kineto_trace *t, uint32_t track)
 {
     if (track >= t->tracks.count || !kt_need(t, KT_STAGE_ORDER))

@@ -76,6 +76,9 @@ static bool take_time(kt_cursor *c, const char *p, int64_t *ns)
         return false;
     if (kt_json_scaled((kineto_string){p, (size_t)(end - p)}, 3, ns))
         return true;
+    *ns = *p == '-' ? INT64_MIN : INT64_MAX;
+    if (c->lenient && (is_digit(*p) || *p == '-'))
+        return true;
     return kt_object(c, p, "a time that is no number or does not fit");
 }
 
@@ -149,20 +152,19 @@ static bool take_uint(kineto_string raw, uint64_t *value)
     return take_digits(raw.data, raw.data + raw.size, value) == raw.data + raw.size;
 }
 
-/* Is this member a column or flag of its row? */
+/* Take what is a column or flag of its row. True: the member says nothing that this does not. */
 static bool take_column(kt_event *e, kineto_string key, kineto_string value)
 {
     switch (key.data[0]) {
     case 'c':
-        return is(key, "correlation") && take_uint(value, &e->correlation_id);
+        return is(key, "correlation") && take_uint(value, &e->correlation_id) && e->correlation_id;
     case 'E':
-        return is(key, "External id") && take_uint(value, &e->external_id);
+        return is(key, "External id") && take_uint(value, &e->external_id) && e->external_id;
     case 'e': {
         uint64_t id;
-        if (!is(key, "external id") || !take_uint(value, &id))
-            return false;
-        e->external_id = e->external_id ? e->external_id : id;
-        return true;
+        if (is(key, "external id") && !e->external_id && take_uint(value, &id))
+            e->external_id = id;
+        return false; /* the column has another spelling */
     }
     case 'f':
         if (!is(key, "finished") || !is(value, "false"))
@@ -336,8 +338,16 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
     case TID:
         return take_place(c, p, &e->tid);
     case TS:
-        return take_time(c, p, &e->ts_ns);
+        if (!take_time(c, p, &e->ts_ns))
+            return false;
+        if (e->ts_ns == INT64_MIN || e->ts_ns == INT64_MAX)
+            e->has &= ~(uint32_t)KT_HAS_TS;
+        return true;
     case DUR:
+        if (KINETO_UNLIKELY(*p == '"' && c->lenient)) { /* "nan" */
+            e->has &= ~(uint32_t)KT_HAS_DUR;
+            return take_other(c, p);
+        }
         return take_time(c, p, &e->dur_ns);
     case ARGS:
         return take_args(c, p, e);

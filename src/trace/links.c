@@ -28,76 +28,138 @@ const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count,
     return low < count && launches[low].id == id ? &launches[low] : NULL;
 }
 
-static int compare_links(const void *left, const void *right)
-{
-    const kt_link *a = left, *b = right;
-    return a->from < b->from ? -1 : a->from > b->from;
-}
+/* ---- launches -------------------------------------------------------------------------------- */
 
 /* Launches first; then, from the other end, device activities. Neither touches rows without id. */
-static size_t collect(const kineto_trace *t, kt_correlated *out, size_t *devices)
+static size_t collect(const kineto_trace *t, kt_keyed *out, size_t *devices)
 {
     size_t launches = 0;
+    kineto_row row = 0;
     *devices = t->count;
-    for (kineto_row row = 0; row < t->count; row++) {
-        uint64_t id = kt_correlation(t, row);
-        uint32_t kind = kt_kind(t, row);
-        if (!id || !(kt_kind_is_launch(kind) || kt_kind_is_device(kind)))
-            continue;
-        size_t at = kt_kind_is_launch(kind) ? launches++ : --*devices;
-        out[at] = (kt_correlated){id, kt_start(t, row), row};
+    for (size_t b = 0; b < t->blocks.count; b++) {
+        const kt_block *block = t->blocks.data[b];
+        for (uint32_t i = 0; i < block->count; i++, row++) {
+            uint64_t id = block->correlation_id[i];
+            if (!id)
+                continue;
+            if (kt_kind_is_launch(block->kind[i]))
+                out[launches++] = (kt_keyed){id, row};
+            else if (kt_kind_is_device(block->kind[i]))
+                out[--*devices] = (kt_keyed){id, row};
+        }
     }
     return launches;
 }
 
-/* A launch → its first device activity: `pairs` come by (launch id, device start, device row). */
-static size_t reverse_links(const kt_link *pairs, size_t count, kt_link *out)
+/* Of rows with one id, those that start first come first. Groups are small, unless a file is odd.
+ */
+static int compare_starts(const void *left, const void *right, void *trace)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        out[i] = (kt_link){pairs[i].to, pairs[i].from};
-    for (size_t i = 0; i < count; i++)
-        if (!kept || out[kept - 1].from != out[i].from)
-            out[kept++] = out[i];
-    qsort(out, kept, sizeof *out, compare_links);
-    return kept;
+    const kt_keyed *a = left, *b = right;
+    int64_t a_start = kt_start(trace, a->value), b_start = kt_start(trace, b->value);
+    if (a_start != b_start)
+        return a_start < b_start ? -1 : 1;
+    return a->value < b->value ? -1 : a->value > b->value;
 }
 
-static bool join(kt_derived *d, const kt_correlated *launches, size_t launch_count,
-                 const kt_correlated *devices, size_t device_count)
+static size_t group_end(const kt_keyed *items, size_t count, size_t from)
 {
-    kt_link *pairs = malloc((device_count + 1) * sizeof *pairs);
-    kt_link *reverse = malloc((device_count + 1) * sizeof *reverse);
-    if (!pairs || !reverse) {
-        free(pairs);
-        free(reverse);
+    size_t end = from + 1;
+    while (end < count && items[end].key == items[from].key)
+        end++;
+    return end;
+}
+
+/* By id, then start, then row. */
+static bool sort_correlated(kineto_trace *t, kt_keyed *items, size_t count)
+{
+    if (!kt_sort_keyed(items, count))
         return false;
+    for (size_t i = 0, end; i < count; i = end) {
+        end = group_end(items, count, i);
+        if (end - i > 1)
+            qsort_r(items + i, end - i, sizeof *items, compare_starts, t);
     }
-    size_t count = 0;
-    for (size_t i = 0; i < device_count; i++) {
-        const kt_correlated *launch =
-            kt_find_launch(launches, launch_count, devices[i].id, devices[i].start_ns);
-        if (launch)
-            pairs[count++] = (kt_link){devices[i].row, launch->row};
-    }
-    d->launched_count = reverse_links(pairs, count, reverse);
-    d->launched = reverse;
-    qsort(pairs, count, sizeof *pairs, compare_links);
-    d->launch = pairs;
-    d->launch_count = count;
     return true;
+}
+
+/* Of the launches of one id: the last before the moment, else the first. */
+static kineto_row launch_at(const kineto_trace *t, const kt_keyed *launches, size_t count,
+                            int64_t start_ns)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (kt_start(t, launches[middle].value) <= start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return launches[low ? low - 1 : 0].value;
+}
+
+/* Both lists are in order: walk them side by side. Each pair's key is the device row. */
+static size_t join(const kineto_trace *t, const kt_keyed *launches, size_t launch_count,
+                   const kt_keyed *devices, size_t device_count, kt_keyed *pairs)
+{
+    size_t count = 0, l = 0, group = 0;
+    for (size_t i = 0; i < device_count; i++) {
+        while (l < launch_count && launches[l].key < devices[i].key)
+            l++;
+        if (l == launch_count)
+            break;
+        if (launches[l].key != devices[i].key)
+            continue;
+        if (!i || devices[i].key != devices[i - 1].key || !group)
+            group = group_end(launches, launch_count, l) - l;
+        int64_t start = kt_start(t, devices[i].value);
+        pairs[count++] = (kt_keyed){devices[i].value, launch_at(t, launches + l, group, start)};
+    }
+    return count;
+}
+
+/* In the order of their keys, the first of each key: pairs came by (launch id, start, row). */
+static bool settle_pairs(kt_keyed *pairs, size_t count, kt_link **out, size_t *kept)
+{
+    *out = malloc((count + 1) * sizeof **out);
+    *kept = 0;
+    if (!*out || !kt_sort_keyed(pairs, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!i || pairs[i].key != pairs[i - 1].key)
+            (*out)[(*kept)++] = (kt_link){(kineto_row)pairs[i].key, pairs[i].value};
+    return true;
+}
+
+static bool keep_pairs(kt_derived *d, kt_keyed *pairs, size_t count)
+{
+    kt_keyed *reverse = malloc((count + 1) * sizeof *reverse);
+    bool ok = reverse != NULL;
+    for (size_t i = 0; ok && i < count; i++)
+        reverse[i] = (kt_keyed){pairs[i].value, (kineto_row)pairs[i].key};
+    ok = ok && settle_pairs(reverse, count, &d->launched, &d->launched_count) &&
+         settle_pairs(pairs, count, &d->launch, &d->launch_count);
+    free(reverse);
+    if (!ok) {
+        free(d->launch);
+        free(d->launched);
+        d->launch = d->launched = NULL;
+    }
+    return ok;
 }
 
 bool kt_build_links(kineto_trace *t)
 {
-    kt_correlated *all = malloc((t->count + 1) * sizeof *all);
+    kt_keyed *all = malloc((t->count + 1) * sizeof *all);
     if (!all)
         return false;
-    size_t first_device;
-    size_t launches = collect(t, all, &first_device), devices = t->count - first_device;
-    qsort(all, launches, sizeof *all, kt_compare_correlated);
-    qsort(all + first_device, devices, sizeof *all, kt_compare_correlated);
-    bool ok = join(&t->derived, all, launches, all + first_device, devices);
+    size_t first;
+    size_t launches = collect(t, all, &first), devices = t->count - first;
+    kt_keyed *pairs = malloc((devices + 1) * sizeof *pairs);
+    bool ok = pairs && sort_correlated(t, all, launches) &&
+              sort_correlated(t, all + first, devices) &&
+              keep_pairs(&t->derived, pairs, join(t, all, launches, all + first, devices, pairs));
+    free(pairs);
     free(all);
     return ok;
 }
@@ -110,14 +172,12 @@ typedef struct end_item {
     size_t sequence;
 } end_item;
 
-/* By identity, then time, then as stated. */
+/* Of one id: by type, then time, then as stated. */
 static int compare_ends(const void *left, const void *right)
 {
     const end_item *a = left, *b = right;
     if (a->end.type != b->end.type)
         return a->end.type < b->end.type ? -1 : 1;
-    if (a->end.id != b->end.id)
-        return a->end.id < b->end.id ? -1 : 1;
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
     if (a->end.start != b->end.start)
@@ -154,28 +214,61 @@ static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
     return used || add_flow(t, start, start->row, KINETO_NO_ROW);
 }
 
-static bool same_flow(const kt_flow_end *a, const kt_flow_end *b)
+/* The usual arrow: one start, one finish. */
+static bool join_pair(kineto_trace *t, const kt_flow_end *a, const kt_flow_end *b)
 {
-    return a->type == b->type && a->id == b->id;
+    const kt_flow_end *start = a->start ? a : b, *finish = a->start ? b : a;
+    return add_flow(t, start, start->row, finish->row);
+}
+
+typedef KB_VEC(end_item) end_items;
+
+/* All ends with one id, of any type. */
+static bool join_types(kineto_trace *t, end_items *items, const kt_flow_end *ends,
+                       const kt_keyed *order, size_t count)
+{
+    items->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const kt_flow_end *end = &ends[order[i].value];
+        end_item item = {*end, kt_start(t, end->row), order[i].value};
+        if (!kb_vec_push(items, item))
+            return false;
+    }
+    qsort(items->data, count, sizeof *items->data, compare_ends);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && items->data[end].end.type == items->data[i].end.type;)
+            end++;
+        if (!join_group(t, items->data + i, end - i))
+            return false;
+    }
+    return true;
+}
+
+static bool join_id(kineto_trace *t, end_items *items, const kt_flow_end *ends,
+                    const kt_keyed *order, size_t count)
+{
+    const kt_flow_end *a = &ends[order[0].value], *b = &ends[order[count - 1].value];
+    if (count == 2 && a->type == b->type && a->start != b->start)
+        return join_pair(t, a, b);
+    return join_types(t, items, ends, order, count);
 }
 
 bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
 {
-    end_item *items = malloc((count + 1) * sizeof *items);
-    if (!items)
+    kt_keyed *order = count < UINT32_MAX ? malloc((count + 1) * sizeof *order) : NULL;
+    if (!order)
         return false;
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
         if (ends[i].row < t->count)
-            items[kept++] = (end_item){ends[i], kt_start(t, ends[i].row), i};
-    qsort(items, kept, sizeof *items, compare_ends);
-    bool ok = true;
-    for (size_t i = 0, next; ok && i < kept; i = next) {
-        next = i + 1;
-        while (next < kept && same_flow(&items[i].end, &items[next].end))
-            next++;
-        ok = join_group(t, items + i, next - i);
+            order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i};
+    end_items items = {0};
+    bool ok = kt_sort_keyed(order, kept);
+    for (size_t i = 0, end; ok && i < kept; i = end) {
+        end = group_end(order, kept, i);
+        ok = join_id(t, &items, ends, order + i, end - i);
     }
-    free(items);
+    kb_vec_free(&items);
+    free(order);
     return ok;
 }

@@ -16,7 +16,8 @@ typedef struct load {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     uint64_t turn;   /* batch whose turn it is */
-    size_t expected; /* where that one has to begin */
+    size_t expected; /* where that one has to begin, and */
+    bool comma_due;  /* whether a comma comes first */
     bool done;       /* the array has ended, or something failed */
     size_t stop;
     kineto_status status;
@@ -44,16 +45,17 @@ static kineto_status batch_failed(const load *l, kt_batch *p)
     bool first = p->stop == l->begin;
     kineto_status status = kt_read_explain(l->r, p->stop, first, '[');
     return status != KINETO_OK ? status
-                               : kt_read_fail(l->r, p->cursor.problem_at, p->cursor.problem);
+                               : kt_read_fail(l->r, p->cursor->problem_at, p->cursor->problem);
 }
 
 /* Under the lock: enter what the batch found into the trace. */
 static void take_turn(load *l, kt_batch *p, uint64_t k)
 {
-    if (p->start != l->expected)
-        kt_batch_read(p, l->r->input, l->expected, limit_of(l, k), false);
+    if (p->start != l->expected || l->comma_due != (k > 0))
+        kt_batch_read(p, l->r->input, l->expected, limit_of(l, k), !l->comma_due);
     l->status = p->failed || p->out_of_memory ? batch_failed(l, p) : kt_read_turn(l->r, p);
     l->expected = p->stop;
+    l->comma_due = p->comma_due;
     l->stop = p->stop;
     l->done = p->at_end || l->status != KINETO_OK;
 }

@@ -24,6 +24,7 @@ void kineto_trace_release(kineto_trace *t)
     kb_vec_free(&t->ledger);
     kb_vec_free(&t->metadata);
     kb_vec_free(&t->snapshots);
+    kt_repairs_free(&t->repairs);
     kb_intern_free(&t->strings);
     kt_derived_free(&t->derived);
     free(t);
@@ -77,6 +78,24 @@ void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *ou
 
 uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->blocks.data[index]; }
+
+/* ---- repairs --------------------------------------------------------------------------------- */
+
+uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
+uint32_t kineto_trace_repair_count(const kineto_trace *t) { return (uint32_t)t->repairs.list.count; }
+
+void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->repairs.list.count)
+        return;
+    const kt_repair *r = &t->repairs.list.data[index];
+    *out = (kineto_repair){.kind = kb_string(kt_repair_name((kt_repair_kind)r->kind)),
+                           .text = kb_string(kt_repair_text((kt_repair_kind)r->kind)),
+                           .offset = r->offset,
+                           .bytes = r->bytes,
+                           .is_loss = kt_repair_loses((kt_repair_kind)r->kind)};
+}
 
 bool kt_was_read(const kineto_trace *t) { return t->was_read; }
 

@@ -2,6 +2,7 @@
 #ifndef KT_MODEL_H
 #define KT_MODEL_H
 
+#include "trace/repair.h"
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -95,6 +96,7 @@ struct kineto_trace {
     KB_VEC(kt_ledger_row) ledger;
     KB_VEC(kt_meta_row) metadata; /* by key */
     KB_VEC(kb_clock_snapshot) snapshots;
+    kt_repairs repairs; /* of the text that it was read from */
     kt_derived derived;
 };
 
@@ -163,6 +165,8 @@ void kt_block_release(kt_block *block);
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
 /** Index of a category in the trace's table; category 0 is the kind's own name. */
 uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category);
+/** Put verbatim args into a block that only this function adds to. False: too long, or no memory. */
+bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
 /** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT, KINETO_E_MEMORY. */
 kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 
@@ -204,6 +208,14 @@ bool kt_build_links(kineto_trace *t);
 bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
 
 /** A launch or a device activity by its correlation id; sorted by (id, start, row). */
+/* A row or number to be sorted by something else. */
+typedef struct kt_keyed {
+    uint64_t key;
+    uint32_t value;
+} kt_keyed;
+/** By key; equal keys stay in their order. False: out of memory. */
+bool kt_sort_keyed(kt_keyed *items, size_t count);
+
 typedef struct kt_correlated {
     uint64_t id;
     int64_t start_ns;

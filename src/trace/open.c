@@ -52,8 +52,9 @@ static kineto_status read_array(kt_reader *r, outline *o, const char *p)
     size_t stop;
     if (*p != '[')
         return no_bracket(r, p, '[');
-    if (o->has_events) /* readers differ in which one they take: none is the truth */
+    if (o->has_events && r->strict) /* readers differ in which one they take: none is the truth */
         return kt_read_fail(r, p, "a second \"traceEvents\"");
+    r->second_events += o->has_events;
     o->has_events = true;
     kineto_status status = kt_read_events(r, kt_cursor_offset(o->cursor, p) + 1, &stop);
     if (status == KINETO_OK)
@@ -61,24 +62,8 @@ static kineto_status read_array(kt_reader *r, outline *o, const char *p)
     return status;
 }
 
-/* One member, whose key is at `p`, of which the last ended at `before`. */
-static kineto_status read_member(kt_reader *r, outline *o, const char *p, const char **end)
+static kineto_status take_member(kt_reader *r, outline *o, kineto_string key, kineto_string value)
 {
-    kineto_string key;
-    if (!kt_take_key(o->cursor, p, &key))
-        return KINETO_E_FORMAT;
-    p = kt_next(o->cursor);
-    if (kb_string_equal(key, kb_string("traceEvents"))) {
-        kineto_status status = read_array(r, o, p);
-        *end = r->input->base + o->cursor->next;
-        return status;
-    }
-    *end = kt_skip_value(o->cursor, p);
-    if (*end && o->cursor->bad && o->cursor->bad < *end)
-        kt_object(o->cursor, o->cursor->bad, KT_BAD_TEXT);
-    if (!*end || o->cursor->problem)
-        return KINETO_E_FORMAT;
-    kineto_string value = {p, (size_t)(*end - p)};
     if (kb_string_equal(key, kb_string("deviceProperties")))
         o->devices = value;
     else if (kb_string_equal(key, kb_string("ckineto")))
@@ -86,6 +71,27 @@ static kineto_status read_member(kt_reader *r, outline *o, const char *p, const 
     else
         return kt_read_header(r, key, value);
     return KINETO_OK;
+}
+
+/* One member, whose key is at `p`. KINETO_E_FORMAT with a problem in the cursor: it is no JSON. */
+static kineto_status read_member(kt_reader *r, outline *o, const char *p, const char **end)
+{
+    kt_cursor *c = o->cursor;
+    kineto_string key;
+    if (!kt_take_key(c, p, &key))
+        return KINETO_E_FORMAT;
+    p = kt_next(c);
+    if (kb_string_equal(key, kb_string("traceEvents"))) {
+        kineto_status status = read_array(r, o, p);
+        *end = r->input->base + c->next;
+        return status;
+    }
+    *end = kt_skip_value(c, p);
+    if (*end && c->bad && c->bad < *end)
+        kt_object(c, c->bad, KT_BAD_TEXT);
+    if (!*end || c->problem)
+        return KINETO_E_FORMAT;
+    return take_member(r, o, key, (kineto_string){p, (size_t)(*end - p)});
 }
 
 /* A member that could not be read, or what stands where one should. */
@@ -98,24 +104,87 @@ static kineto_status member_failed(kt_reader *r, outline *o, const char *before,
     return kt_read_fail(r, c->problem_at ? c->problem_at : before, c->problem);
 }
 
+/* The text of a repaired member, kept: the header's values are looked at in the end. */
+static kineto_status take_repaired(kt_reader *r, outline *o, const kt_bytes *bytes)
+{
+    kineto_string key, value;
+    char *copy = kb_arena_copy(&r->repaired, bytes->data, bytes->count);
+    if (!copy)
+        return kt_read_no_memory(r);
+    kt_scan scan = kt_scan_of((kineto_string){copy, bytes->count});
+    if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+        return KINETO_OK;
+    kineto_error unused;
+    kineto_error *err = r->err;
+    r->err = &unused; /* a member of the header that makes no sense is no reason to give up */
+    kineto_status status = take_member(r, o, key, value);
+    r->err = err;
+    return status == KINETO_E_FORMAT ? KINETO_OK : status;
+}
+
+/* Repair the member behind *before and go on behind it. */
+static kineto_status repair_member(kt_reader *r, outline *o, const char **before, bool *first,
+                                   bool *ended)
+{
+    kt_bytes bytes = {0};
+    kt_repaired result;
+    kineto_string text = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
+    kineto_status status = kt_repair_member(text, (size_t)(*before - text.data), !*first, true,
+                                            &bytes, &r->b->trace->repairs, &result, r->err);
+    bool stuck = result.piece != KT_PIECE_END && result.next <= (size_t)(*before - text.data);
+    bool events = status == KINETO_OK && result.piece == KT_PIECE_EVENT && bytes.count &&
+                  bytes.data[bytes.count - 1] == ':';
+    if (status == KINETO_OK && stuck)
+        status = kt_read_fail(r, text.data + result.next, "the header cannot be repaired");
+    kt_cursor_start(o->cursor, r->input, result.next);
+    *before = text.data + result.next;
+    if (status == KINETO_OK && events)
+        status = read_array(r, o, kt_next(o->cursor));
+    else if (status == KINETO_OK && result.piece == KT_PIECE_EVENT)
+        status = take_repaired(r, o, &bytes);
+    if (events)
+        *before = text.data + o->cursor->next;
+    *first = !(events || result.comma_due);
+    *ended = result.piece == KT_PIECE_END;
+    kb_vec_free(&bytes);
+    return status;
+}
+
+/* The next member; *ended: there is none. */
+static kineto_status next_member(kt_reader *r, outline *o, const char **before, bool *first,
+                                 bool *ended)
+{
+    const char *end = *before;
+    const char *p = kt_next(o->cursor);
+    *ended = *p == '}';
+    if (*ended)
+        return KINETO_OK;
+    kineto_status status = KINETO_E_FORMAT;
+    if (*first || *p == ',')
+        status = read_member(r, o, *first ? p : kt_next(o->cursor), &end);
+    else
+        kt_object(o->cursor, p, "expected ',' or '}'");
+    if (status == KINETO_E_FORMAT && o->cursor->problem)
+        return r->strict ? member_failed(r, o, *before, *first)
+                         : repair_member(r, o, before, first, ended);
+    *before = end;
+    *first = false;
+    return status;
+}
+
 static kineto_status read_object(kt_reader *r, outline *o, const char *open)
 {
     const char *before = open + 1;
-    for (bool first = true;; first = false) {
-        const char *p = kt_next(o->cursor), *end = before;
-        if (*p == '}')
-            break;
-        if (!first && *p != ',')
-            return member_failed(r, o, before, first);
-        kineto_status status = read_member(r, o, first ? p : kt_next(o->cursor), &end);
-        if (status == KINETO_E_FORMAT && o->cursor->problem)
-            return member_failed(r, o, before, first);
+    bool first = true, ended = false;
+    while (!ended) {
+        kineto_status status = next_member(r, o, &before, &first, &ended);
         if (status != KINETO_OK)
             return status;
-        before = end;
     }
     if (!o->has_events)
         return kt_read_fail(r, kt_peek(o->cursor), "no \"traceEvents\": this is no Chrome trace");
+    if (*kt_peek(o->cursor) == '}') /* a repaired end */
+        kt_next(o->cursor);
     return KINETO_OK;
 }
 
@@ -139,24 +208,41 @@ static void look_for_base(kt_reader *r)
         r->used_base_ns = base;
 }
 
-static kineto_status read_text(kt_reader *r, outline *o)
+/* One document that begins at `offset`; *stop: behind it. */
+static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size_t *stop)
 {
-    if (kt_input_ready(r->input, 1) == 0)
-        return r->input->status != KINETO_OK ? KINETO_OK
-                                             : kt_read_fail(r, r->input->base, "the file is empty");
-    look_for_base(r);
-    kt_cursor_start(o->cursor, r->input, skip_mark(r));
-    const char *p = kt_next(o->cursor);
     kineto_status status;
+    kt_cursor_start(o->cursor, r->input, offset);
+    const char *p = kt_next(o->cursor);
     if (*p == '[')
         status = read_array(r, o, p);
     else if (*p == '{')
         status = read_object(r, o, p);
     else
         return no_bracket(r, p, '{');
-    const char *rest = status == KINETO_OK ? kt_next(o->cursor) : NULL;
-    if (rest && rest < kt_cursor_end(o->cursor))
-        return kt_read_fail(r, rest, "text after the end");
+    if (status == KINETO_OK)
+        *stop = kt_cursor_offset(o->cursor, kt_peek(o->cursor));
+    return status;
+}
+
+static kineto_status read_text(kt_reader *r, outline *o)
+{
+    size_t stop = 0;
+    if (kt_input_ready(r->input, 1) == 0)
+        return r->input->status != KINETO_OK ? r->input->status
+                                             : kt_read_fail(r, r->input->base, "the file is empty");
+    look_for_base(r);
+    kineto_status status = read_document(r, o, skip_mark(r), &stop);
+    while (status == KINETO_OK) {
+        kineto_string text = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
+        if (stop >= text.size)
+            break;
+        if (r->strict)
+            return kt_read_fail(r, text.data + stop, "text after the end");
+        if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
+            break;
+        status = read_document(r, o, stop, &stop);
+    }
     return status;
 }
 
@@ -252,6 +338,24 @@ static void apply_own_kinds(kt_reader *r)
     }
 }
 
+static void state_repairs(kt_reader *r)
+{
+    const kt_repairs *repairs = &r->b->trace->repairs;
+    char reason[160], detail[80];
+    for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++) {
+        if (!repairs->kinds[kind].count)
+            continue;
+        snprintf(reason, sizeof reason, "repaired: %s", kt_repair_text((kt_repair_kind)kind));
+        snprintf(detail, sizeof detail, "first at byte %llu of the text",
+                 (unsigned long long)repairs->kinds[kind].first_offset);
+        kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
+                      kt_repair_loses((kt_repair_kind)kind), kb_string(detail));
+    }
+    if (r->input->status != KINETO_OK)
+        kt_ledger_add(r->b, kb_string("reader"), kb_string("the compressed data is damaged"), 1,
+                      true, kb_string(r->input->error.message));
+}
+
 static void state_ledger(kt_reader *r)
 {
     const struct {
@@ -264,11 +368,13 @@ static void state_ledger(kt_reader *r)
                  {r->unclosed, "begin without an end", false},
                  {r->other_metadata, "unknown metadata event", false},
                  {r->repeated_members, "member repeated in its event: the last one counts", false},
+                 {r->second_events, "more lists of events: all were read", false},
                  {r->lone_surrogates, "half a surrogate pair replaced by U+FFFD", false}};
     for (size_t i = 0; i < KB_COUNT(lines); i++)
         if (lines[i].count)
             kt_ledger_add(r->b, kb_string("reader"), kb_string(lines[i].reason), lines[i].count,
                           lines[i].is_loss, kb_string(""));
+    state_repairs(r);
     r->b->negative_durations += r->negative_durations;
     r->b->long_args += r->long_args;
 }
@@ -338,6 +444,7 @@ static void release(kt_reader *r)
     kb_vec_free(&r->ends);
     kb_vec_free(&r->late);
     kb_vec_free(&r->host_counters);
+    kb_arena_free(&r->repaired);
 }
 
 /* The message gets the file's name in front. */
@@ -363,28 +470,45 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
     return status;
 }
 
-kineto_status kineto_trace_open(const char *path, kineto_trace **out, kineto_error *err)
+/* What is wrong with a compressed file is why its text is. Unless what is there is enough. */
+static kineto_status settle_input(kt_reader *r, kineto_status status, kineto_trace **out)
 {
+    kt_input_finish(r->input);
+    if (r->input->status == KINETO_OK || (status == KINETO_OK && *out && !r->strict))
+        return status;
+    kineto_trace_release(*out);
+    *out = NULL;
+    if (r->err)
+        *r->err = r->input->error;
+    return r->input->status;
+}
+
+kineto_status kineto_trace_open_with(const char *path, const kineto_open_options *options,
+                                     kineto_trace **out, kineto_error *err)
+{
+    kineto_open_options o = {0};
     if (!path || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to open a trace");
+    if (options)
+        memcpy(&o, options, KB_MIN(options->size, sizeof o));
     *out = NULL;
-    kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .threads = kb_os_cpus()};
+    kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .strict = o.strict};
+    r.threads = o.threads ? o.threads : kb_os_cpus();
     r.seed = kb_os_exec_id();
     kineto_status status = kt_input_open(path, &r.input, err);
     if (status != KINETO_OK)
         return status;
     status = read_input(&r, out);
-    kt_input_finish(r.input);
-    if (r.input->status != KINETO_OK) { /* what is wrong with the file is why the text is */
-        kineto_trace_release(*out);
-        *out = NULL;
-        status = r.input->status;
-        if (err)
-            *err = r.input->error;
-    } else {
+    bool damaged = kb_load_acquire(&r.input->complete) && r.input->status != KINETO_OK;
+    status = settle_input(&r, status, out);
+    if (!damaged)
         status = name_file(status, path, err);
-    }
     release(&r);
     kt_input_release(r.input);
     return status;
+}
+
+kineto_status kineto_trace_open(const char *path, kineto_trace **out, kineto_error *err)
+{
+    return kineto_trace_open_with(path, NULL, out, err);
 }

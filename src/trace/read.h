@@ -27,6 +27,7 @@ typedef struct kt_reader {
     kineto_error *err;
     kt_input *input;
     bool strict;
+    kb_arena repaired; /* members of the header */
     uint32_t threads;
     uint64_t seed;
     int64_t base_ns;      /* as the header says */
@@ -49,7 +50,7 @@ typedef struct kt_reader {
     int64_t window_start_ns, window_end_ns;
     /* for the ledger */
     uint64_t other_phases, other_metadata, unmatched_ends, end_args, unclosed, lone_surrogates;
-    uint64_t repeated_members, out_of_range, negative_durations, long_args;
+    uint64_t second_events, repeated_members, out_of_range, negative_durations, long_args;
 } kt_reader;
 
 /** Fail at a place of the text. */

@@ -21,6 +21,7 @@ typedef struct kt_cursor {
     size_t next;    /* offset where the next window begins */
     size_t checked; /* up to here the text is valid UTF-8 or has not been looked at */
     kt_index_fn *index;
+    bool lenient; /* the text was repaired: numbers may be texts */
     kt_index_state state;
     uint32_t positions[KT_WINDOW_BYTES + 8];
 } kt_cursor;

@@ -17,7 +17,8 @@
 typedef enum kt_args_form {
     KT_ARGS_NONE = 0,
     KT_ARGS_PACKED = 1, /* kt packed stream, see kt_args_put_… */
-    KT_ARGS_JSON = 2    /* verbatim JSON object text as read from a file */
+    KT_ARGS_JSON = 2,   /* verbatim JSON object text */
+    KT_ARGS_IN_FILE = 3 /* the same, in the block's `text`; kt_args_form_of says KT_ARGS_JSON */
 } kt_args_form;
 
 /* Columns of one block. Immutable once the builder has sealed it. */
@@ -41,6 +42,7 @@ typedef struct kt_block {
 /* ---- building ---------------------------------------------------------------------------------- */
 typedef struct kt_builder kt_builder;
 
+#define KT_NO_CATEGORY UINT32_MAX
 /* One row to append. Strings are interned, args copied, by the call.
  * Correlation ids, external ids and flow ids are unique in a trace: whoever builds a trace of
  * several processes makes them so (as the written formats know no other scope). */
@@ -49,7 +51,7 @@ typedef struct kt_row {
     uint32_t name;     /* kt_string id */
     uint32_t track;    /* kt_track id */
     uint32_t kind;     /* kineto_kind */
-    uint32_t category; /* kt_string id; 0: the kind's own name */
+    uint32_t category; /* kt_string id; 0: the kind's own name; KT_NO_CATEGORY: "" */
     uint32_t form;     /* kineto_form */
     uint32_t flags;    /* KINETO_ACTIVITY_… */
     uint64_t correlation_id, external_id;
@@ -192,6 +194,10 @@ kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);
 /* Does a process row hold counters of a device? It is one, or has a name like "GPU 0 Counters". */
 bool kt_process_counts_device(const kineto_trace *t, uint32_t process);
+
+/* Build what follows from the columns now: order and lanes, parents and own times, launches. False:
+ * out of memory, and views of it would be empty. */
+bool kt_prepare(const kineto_trace *t, bool nesting, bool links);
 
 /* Clock of the trace's recording, for readers of other sources; false if it had no snapshots. */
 bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit);

@@ -48,7 +48,8 @@ static void number_texts(kt_reader *r, kt_batch *p)
         name_id(r, p, p->new_names.data[i]);
     for (size_t i = 0; i < p->new_categories.count; i++) {
         uint32_t number = p->new_categories.data[i];
-        p->uses.data[number].category = kt_category_index(r->b, 0, name_id(r, p, number));
+        uint32_t id = name_id(r, p, number);
+        p->uses.data[number].category = kt_category_index(r->b, 0, id ? id : KT_NO_CATEGORY);
     }
     uint64_t missing = p->kinds_without_category & ~r->kind_category_known;
     for (uint32_t kind = 0; missing >> kind; kind++)
@@ -122,6 +123,19 @@ static void number_places(kt_reader *r, kt_batch *p)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+static void take_loose_args(kt_reader *r, kt_batch *p)
+{
+    for (size_t i = 0; i < p->loose_args.count; i++) {
+        const kt_loose_args *loose = &p->loose_args.data[i];
+        kt_staged *row = &p->rows.data[loose->row];
+        kt_block *block = r->b->trace->blocks.data[(p->first_row + loose->row) / KT_BLOCK_ROWS];
+        if (kt_heap_put(r->b, block, loose->json, &row->args))
+            row->args_form = KT_ARGS_JSON;
+        else
+            row->flags |= KINETO_ACTIVITY_ARGS_LOST;
+    }
+}
+
 static kineto_status take_rows(kt_reader *r, kt_batch *p)
 {
     kineto_status status = kt_rows_reserve(r->b, p->rows.count, &p->first_row);
@@ -145,6 +159,7 @@ static kineto_status take_rows(kt_reader *r, kt_batch *p)
         if (!kb_vec_push(&p->blocks, block))
             return kt_read_no_memory(r);
     }
+    take_loose_args(r, p);
     for (size_t i = 0; i < p->places.count; i++)
         if (p->places.data[i].rows)
             t->tracks.data[p->places.data[i].track].count += p->places.data[i].rows;
@@ -315,5 +330,7 @@ kineto_status kt_read_turn(kt_reader *r, kt_batch *p)
     for (size_t i = 0; status == KINETO_OK && i < p->sides.count; i++)
         status = take_side(r, p, &p->sides.data[i]);
     take_counts(r, p);
+    if (p->repairs.total && !kt_repairs_append(&r->b->trace->repairs, &p->repairs))
+        return kt_read_no_memory(r);
     return r->b->status == KINETO_OK ? status : kt_read_no_memory(r);
 }

@@ -1,0 +1,149 @@
+/* Repair of broken trace text: one element of "traceEvents", or one member of the header, at a
+ * time, where strict reading of it failed. What comes out is strict JSON; every change is counted
+ * with its place. Nothing is guessed: where the structure allows two readings, neither is taken.
+ *
+ * A call looks at the text from `at` on and nowhere else; it keeps nothing between calls. It goes
+ * forward: the work is linear in what it steps over, times a constant (look-ahead and second tries
+ * are bounded by KT_REPAIR_REACH_BYTES). */
+#ifndef KT_REPAIR_H
+#define KT_REPAIR_H
+
+#include "base/base.h"
+
+/** Deepest nesting of an event: with what is around it, readers' limit of 128 holds. */
+#define KT_REPAIR_MAX_DEPTH 120u
+
+/** Every kind of change: X(ID, name, is something lost?, what was found and done). Append only. */
+#define KT_REPAIR_MAP(X)                                                                           \
+    X(BAD_ESCAPE, bad_escape, 0, "a backslash that escapes nothing: kept as a backslash")          \
+    X(CONTROL_CHAR, control_char, 0, "control characters in a string: escaped")                    \
+    X(RAW_QUOTE, raw_quote, 0, "a quote inside a string: escaped")                                 \
+    X(INVALID_UTF8, invalid_utf8, 0,                                                               \
+      "bytes that are no UTF-8: kept, or U+FFFD where UTF-8 is a must")                            \
+    X(SINGLE_QUOTES, single_quotes, 0, "a string in single quotes")                                \
+    X(BARE_KEY, bare_key, 0, "a key without quotes")                                               \
+    X(NAN_INF, nan_inf, 0,                                                                         \
+      "a number that JSON does not know: kept as \"nan\", \"inf\" or \"-inf\"")                    \
+    X(BAD_NUMBER, bad_number, 0, "a malformed number: put right, or kept as a string")             \
+    X(BAD_LITERAL, bad_literal, 0, "a word that is no value: put right, or kept as a string")      \
+    X(NO_VALUE, no_value, 0, "a key without a value: null")                                        \
+    X(TRAILING_COMMA, trailing_comma, 0, "a comma with nothing behind it")                         \
+    X(MISSING_COMMA, missing_comma, 0, "a comma was missing")                                      \
+    X(COMMENT, comment, 0, "a comment")                                                            \
+    X(UNBALANCED, unbalanced, 0, "a closing bracket was missing or one too many")                  \
+    X(DUPLICATE_KEY, duplicate_key, 1, "a member given twice: the last one counts")                \
+    X(AMBIGUOUS, ambiguous, 1, "a member that cannot be read with certainty: left out")            \
+    X(TOO_DEEP, too_deep, 1, "a member nested deeper than 120 levels: left out")                   \
+    X(TRUNCATED, truncated, 1, "a member or event that is cut off: what is whole was kept")        \
+    X(LOST_EVENT, lost_event, 1, "an event that has no \"ph\" or no \"ts\" left")                  \
+    X(WRONG_TYPE, wrong_type, 1, "a member of an event that cannot be what it is: left out")       \
+    X(GARBAGE, garbage, 1, "bytes that belong to no event: skipped")                               \
+    X(OTHER_BASE, other_base, 1, "a document that counts time from another base: left out")        \
+    X(NEW_DOCUMENT, new_document, 0, "another document follows in the same text")
+
+typedef enum kt_repair_kind {
+#define KT_X(id, name, loss, text) KT_REPAIR_##id,
+    KT_REPAIR_MAP(KT_X)
+#undef KT_X
+        KT_REPAIR_KINDS
+} kt_repair_kind;
+
+/** "raw_quote", its sentence, and whether something is lost by it. */
+const char *kt_repair_name(kt_repair_kind kind);
+const char *kt_repair_text(kt_repair_kind kind);
+bool kt_repair_loses(kt_repair_kind kind);
+
+typedef struct kt_repair {
+    uint32_t kind;
+    uint64_t offset, bytes; /* in the input text; bytes 0: something was missing at offset */
+} kt_repair;
+
+/** All that was repaired, in the order of the text. The list is bounded, the counts are not. */
+#define KT_REPAIR_LIST_MAX 4096u
+typedef struct kt_repairs {
+    uint64_t base; /* set by the caller: added to offsets, for text that comes in windows */
+    KB_VEC(kt_repair) list;
+    uint64_t total;
+    struct {
+        uint64_t count, first_offset, bytes; /* bytes: at least */
+    } kinds[KT_REPAIR_KINDS];
+} kt_repairs;
+
+void kt_repairs_free(kt_repairs *r);
+/** Add one. False when out of memory; the counts are right even then. */
+bool kt_repairs_add(kt_repairs *r, kt_repair_kind kind, uint64_t offset, uint64_t bytes);
+/** More of a kind, without their places. */
+void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times);
+/** Append what was repaired in the text that follows. */
+bool kt_repairs_append(kt_repairs *r, const kt_repairs *later);
+
+/* Bytes that grow; free with kb_vec_free. */
+typedef KB_VEC(char) kt_bytes;
+
+typedef enum kt_piece {
+    KT_PIECE_EVENT,   /* one was appended to `out` */
+    KT_PIECE_NOTHING, /* bytes were skipped and counted; look again at `next` */
+    KT_PIECE_END,     /* of the array: `next` is at its "]", at the header's next key or closing
+                         bracket if "]" is missing, or at the end of the text */
+    KT_PIECE_MORE     /* only if not `final`: the text ends too early to tell. Nothing was appended
+                         or counted. Call again from the same place with more text. */
+} kt_piece;
+
+typedef struct kt_repaired {
+    kt_piece piece;
+    size_t next;    /* where to go on; > at, or the end of the text */
+    bool comma_due; /* a comma is to come before the next element */
+    bool truncated; /* END: the text ended inside the array */
+} kt_repaired;
+
+/** Most bytes that are searched for the end of a damaged string or member. */
+#define KT_REPAIR_REACH_BYTES 65536u
+
+/** Look at ONE element of "traceEvents".
+ *  @param at         just behind the element before, or behind "[": white space and commas come
+ * first.
+ *  @param comma_due  false behind "[" and where the caller has stepped over the comma.
+ *  @param final      no more text follows. With false, only what more text cannot change is
+ * decided.
+ *  @param out        gets the event, a strict JSON object of at most 120 levels (strings may hold
+ *                    bytes that are no UTF-8). An event that lost arguments has a member
+ *                    "arguments lost": true in its args.
+ *  @return KINETO_E_MEMORY, with out and repairs unspecified but to be freed; else KINETO_OK. */
+kineto_status kt_repair_element(kineto_string text, size_t at, bool comma_due, bool final,
+                                kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
+                                kineto_error *err);
+
+/** The same for ONE member of the header object, key and value: `"key":value` without commas.
+ *  KT_PIECE_EVENT: appended. KT_PIECE_END: at the header's "}", at the end of
+ *  the text, or at an event that stands there.
+ *  A "traceEvents" whose value is an array is not gone into: `"traceEvents":` is appended, and
+ *  `next` is at its "[". */
+kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bool final,
+                               kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
+                               kineto_error *err);
+
+/** The same for ONE value of the header; `at` is behind the colon, `next` behind the value. */
+kineto_status kt_repair_value(kineto_string text, size_t at, bool final, kt_bytes *out,
+                              kt_repairs *repairs, kt_repaired *result, kineto_error *err);
+
+/** text[at, size) is what follows a whole document. True: another one begins at *next, counted as
+ *  NEW_DOCUMENT. False: nothing but white space, or garbage, which is counted. */
+bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next);
+
+/* ---- repair_document.c: a whole text ------------------------------------------------------------- */
+/** What became of the events. */
+typedef struct kt_repair_events {
+    uint64_t whole;    /* copied as they stood */
+    uint64_t repaired; /* written anew */
+} kt_repair_events;
+
+/** Write all of a text that can be kept as one strict trace: the object form, the members of the
+ *  header where they stood, every sound event byte for byte. Documents that follow add their
+ * events.
+ *  @param utf8    bytes that are no UTF-8 become U+FFFD; else they stay, and the output has them.
+ *  @param out     the caller closes it, and learns there what failed in writing.
+ *  @param repairs offsets are those of `text`. Nothing in it: the text was sound.
+ *  @return KINETO_E_FORMAT if there is no trace in the text at all, KINETO_E_MEMORY. */
+kineto_status kt_repair_document(kineto_string text, bool utf8, kb_sink *out, kt_repairs *repairs,
+                                 kt_repair_events *events, kineto_error *err);
+#endif
