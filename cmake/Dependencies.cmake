@@ -23,6 +23,16 @@ if(CKINETO_ZSTD_FOUND)
   string(APPEND CKINETO_PC_MODULES " libzstd")
 endif()
 
+# Queries and the database writer; 3.38 is the first that tells where in a statement an error is.
+pkg_check_modules(CKINETO_SQLITE IMPORTED_TARGET sqlite3>=3.38)
+add_library(ckineto-database INTERFACE)
+set(CKINETO_SQLITE_NOTE "off (sqlite3 3.38 or newer not found: install libsqlite3-dev)")
+if(CKINETO_SQLITE_FOUND)
+  target_link_libraries(ckineto-database INTERFACE PkgConfig::CKINETO_SQLITE)
+  set(CKINETO_SQLITE_NOTE on)
+  string(APPEND CKINETO_PC_MODULES " sqlite3")
+endif()
+
 # The OpenCL source needs headers only: the layer is loaded by the OpenCL loader of the program.
 set(CKINETO_OPENCL_NOTE off)
 if(NOT CKINETO_OPENCL STREQUAL "OFF")

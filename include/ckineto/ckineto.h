@@ -1,9 +1,11 @@
 /** @file
- *  All of ckineto: record, sessions, traces.
+ *  All of ckineto: record, sessions, traces, judging them.
  */
 #ifndef CKINETO_CKINETO_H
 #define CKINETO_CKINETO_H
 
+#include <ckineto/analyze.h>
+#include <ckineto/arrow.h>
 #include <ckineto/base.h>
 #include <ckineto/export.h>
 #include <ckineto/host.h>

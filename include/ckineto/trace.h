@@ -215,6 +215,9 @@ KINETO_API kineto_status kineto_trace_open_with(const char *path,
                                                 const kineto_open_options *options,
                                                 kineto_trace **out, kineto_error *err);
 
+/** Bytes of the text that it was read from, decompressed; 0: it was not read. threads: any. */
+KINETO_API uint64_t kineto_trace_text_bytes(const kineto_trace *trace);
+
 /** One thing that was wrong with the text of a trace, and was repaired. */
 typedef struct kineto_repair {
     kineto_string kind;     /**< "raw_quote" */

@@ -77,11 +77,27 @@ static bool take_escape(scan *s)
     return true;
 }
 
+/* Over bytes that mean nothing in a string, eight at a time: ASCII without controls, quotes and
+ * backslashes. */
+static void skip_plain(scan *s)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), high = ones << 7;
+    while (s->end - s->at >= 8) {
+        uint64_t word, quotes, escapes;
+        memcpy(&word, s->at, sizeof word);
+        quotes = word ^ ones * '"';
+        escapes = word ^ ones * '\\';
+        if (((word - ones * 0x20) | word | (quotes - ones) | (escapes - ones)) & high)
+            return;
+        s->at += 8;
+    }
+}
+
 static bool take_string(scan *s)
 {
     if (!take(s, '"'))
         return false;
-    while (s->at < s->end) {
+    while (skip_plain(s), s->at < s->end) {
         unsigned char c = (unsigned char)*s->at;
         if (c == '"') {
             s->at++;

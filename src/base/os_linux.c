@@ -216,14 +216,16 @@ ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes)
     pthread_sigmask(SIG_BLOCK, &ours, &before);
     ssize_t n = write(fd, data, bytes);
     int os_error = errno;
-    if (n < 0 && (os_error == EPIPE || os_error == EFBIG)) {
-        int sig = os_error == EPIPE ? SIGPIPE : SIGXFSZ;
-        if (!sigismember(&pending, sig)) {
-            sigemptyset(&raised);
-            sigaddset(&raised, sig);
-            const struct timespec no_wait = {0, 0};
-            while (sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
-            }
+    /* The signal also comes when a pipe's reader goes away in the middle: part is written then. */
+    bool is_short = n >= 0 && (size_t)n < bytes;
+    if (is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG))) {
+        raised = ours;
+        if (sigismember(&pending, SIGPIPE))
+            sigdelset(&raised, SIGPIPE);
+        if (sigismember(&pending, SIGXFSZ))
+            sigdelset(&raised, SIGXFSZ);
+        const struct timespec no_wait = {0, 0};
+        while (sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
         }
     }
     pthread_sigmask(SIG_SETMASK, &before, NULL);

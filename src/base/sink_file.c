@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct file {
+typedef struct kb_beside {
     int fd;
     bool close_fd;
     char *name;      /* as the caller said it: for messages */
@@ -253,3 +253,42 @@ kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **ou
     }
     return kb_sink_over(&file_ops, f, c, out, err);
 }
+
+/* ---- for those who write by themselves --------------------------------------------------------
+ */
+
+kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *err)
+{
+    struct stat st;
+    *out = NULL;
+    if (!path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
+    if (strcmp(path, "-") == 0 ||
+        (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);
+    file *f = calloc(1, sizeof(*f));
+    if (!f || !(f->name = strdup(path))) {
+        free(f);
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", path);
+    }
+    kineto_status status = file_open(f, err);
+    if (status == KINETO_OK && !f->temporary)
+        status =
+            kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);
+    if (status == KINETO_OK)
+        *out = f;
+    else
+        file_drop(f);
+    return status;
+}
+
+const char *kb_beside_path(const kb_beside *beside) { return beside->temporary; }
+
+kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err)
+{
+    kineto_status status = file_finish(beside, err);
+    file_drop(beside);
+    return status;
+}
+
+void kb_beside_abort(kb_beside *beside) { file_drop(beside); }

@@ -66,6 +66,10 @@ kc_text kc_count(uint64_t n); /* 20,222 */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
 void kc_put_name(FILE *out, kineto_string name, size_t columns);
+/** Bytes of the character at `at`; 0 where it must not reach a terminal as it is. */
+size_t kc_printable(kineto_string s, size_t at);
+/** Columns that such a character takes, near enough. */
+size_t kc_columns(const char *character, size_t size);
 /** Close enough to be a typing mistake? */
 size_t kc_distance(const char *a, const char *b);
 /** Flush stdout; a closed pipe is no news, a full disk is. @return the exit status. */
@@ -189,9 +193,16 @@ int kc_child_exit_status(const kc_child *child);
 /* ---- verbs -------------------------------------------------------------------------------------------------- */
 int kc_record(int argc, char **argv);
 int kc_info(int argc, char **argv);
+int kc_verify(int argc, char **argv);
+int kc_convert(int argc, char **argv);
+int kc_export(int argc, char **argv);
 int kc_doctor(int argc, char **argv);
 int kc_recover(int argc, char **argv);
+int kc_repair(int argc, char **argv);
 int kc_plugin(int argc, char **argv);
+int kc_slice(int argc, char **argv);
+int kc_scrub(int argc, char **argv);
+int kc_sql(int argc, char **argv);
 /** `ckineto plugin check`: argv[0] is "check". */
 int kc_plugin_check(int argc, char **argv);
 #endif

@@ -3,9 +3,10 @@
 
 #include <time.h>
 
-static bool as_json;
+static bool as_json, timing;
 static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    {"timing", 't', KC_FLAG, &timing, NULL, "say how fast the trace was read, on standard error"},
 };
 static const kc_options options = {
     "info",
@@ -269,6 +270,42 @@ static kineto_status print_json(const char *path, const kc_summary *s, const kc_
     return kb_sink_close(sink, err);
 }
 
+/* ---- timing ------------------------------------------------------------------------------------- */
+
+static double now_s(void) { return (double)kb_clock_ns(CLOCK_MONOTONIC) / 1e9; }
+
+/* Order, lanes, parents and links, as analysis needs them. */
+static void derive_all(const kineto_trace *trace)
+{
+    (void)kineto_trace_track_rows(trace, 0);
+    (void)kineto_trace_parent(trace, 0);
+    (void)kineto_trace_launch(trace, 0);
+    (void)kineto_trace_time_order(trace);
+}
+
+static void print_rate(const char *what, double seconds, const kineto_trace *trace)
+{
+    double bytes = (double)kineto_trace_text_bytes(trace);
+    double rows = (double)kineto_trace_count(trace);
+    fprintf(stderr, "%-32s %8.3f s %8.2f GB/s of text %8.2f M activities/s\n", what, seconds,
+            bytes / seconds / 1e9, rows / seconds / 1e6);
+}
+
+static kineto_status open_timed(const char *path, kineto_trace **trace, kineto_error *err)
+{
+    double start = now_s();
+    kineto_status status = kineto_trace_open(path, trace, err);
+    double opened = now_s();
+    if (status != KINETO_OK || !timing)
+        return status;
+    derive_all(*trace);
+    double derived = now_s();
+    print_rate("read", opened - start, *trace);
+    print_rate("order, lanes, parents, links", derived - opened, *trace);
+    print_rate("together", derived - start, *trace);
+    return status;
+}
+
 /* ---- the verb ------------------------------------------------------------------------------------- */
 
 static int info(const char *path)
@@ -277,7 +314,7 @@ static int info(const char *path)
     kineto_trace *trace = NULL;
     kc_summary s = {0};
     kc_counters counters = {.list = {0}};
-    kineto_status status = kineto_trace_open(path, &trace, &err);
+    kineto_status status = open_timed(path, &trace, &err);
     if (status == KINETO_OK)
         status = kc_summary_make(trace, &s, &err);
     if (status == KINETO_OK)

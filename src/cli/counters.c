@@ -1,27 +1,10 @@
 /* Counters of a trace: for each series what was sampled, in numbers. */
 #include "cli/cli.h"
+#include "export/export.h"
 
 #include <math.h>
 
 /* ---- collecting -------------------------------------------------------------------------------- */
-
-/* The unit stands in brackets at the end of the key. */
-static void split_key(kc_counter *c)
-{
-    size_t size = c->key.size, open = size;
-    c->series = c->key;
-    c->unit = (kineto_string){"", 0};
-    if (size < 3 || c->key.data[size - 1] != ']')
-        return;
-    while (open > 0 && c->key.data[open - 1] != '[')
-        open--;
-    if (open == 0 || open + 1 == size)
-        return;
-    c->unit = (kineto_string){c->key.data + open, size - open - 1};
-    c->series.size = open - 1;
-    while (c->series.size > 0 && c->series.data[c->series.size - 1] == ' ')
-        c->series.size--;
-}
 
 static bool same_counter(const kc_counter *c, uint32_t process, uint32_t name, kineto_string key)
 {
@@ -46,7 +29,7 @@ static kc_counter *counter_of(kc_counters *all, uint32_t process, uint32_t name,
                         .key = {copy, key.size}};
         if (!copy)
             return NULL;
-        split_key(&c);
+        ke_split_unit(c.key, &c.series, &c.unit);
         return kb_vec_push(&all->list, c) ? &all->list.data[all->list.count - 1] : NULL;
     }
 }

@@ -12,9 +12,16 @@ static int help(int argc, char **argv);
 static const verb verbs[] = {
     {"record", kc_record, "run a program and record its timeline"},
     {"info", kc_info, "say what is in a trace"},
+    {"verify", kc_verify, "say whether a trace is sound"},
+    {"query", kc_sql, "ask a trace questions in SQL"},
+    {"convert", kc_convert, "write a trace in another format"},
+    {"export", kc_export, "write a trace in several formats at once"},
     {"plugin", kc_plugin, "list plug-ins, or check one"},
     {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
     {"recover", kc_recover, "make a trace of what a recorder that died left behind"},
+    {"slice", kc_slice, "take a part of a trace: of a time, of steps, the longest …"},
+    {"scrub", kc_scrub, "replace what names people, machines and code, to share a trace"},
+    {"repair", kc_repair, "make a sound trace of a broken or cut one, and say what was changed"},
     {"help", help, "explain a verb: ckineto help VERB"},
 };
 

@@ -53,8 +53,7 @@ const char *kc_noun(uint64_t count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
-/* Bytes of the character at `at`; 0 where it must not reach a terminal as it is. */
-static size_t printable(kineto_string s, size_t at)
+size_t kc_printable(kineto_string s, size_t at)
 {
     unsigned char c = (unsigned char)s.data[at];
     if (c < 0x80)
@@ -65,11 +64,37 @@ static size_t printable(kineto_string s, size_t at)
     return c == 0xc2 && (unsigned char)s.data[at + 1] < 0xa0 ? 0 : size; /* C1 controls */
 }
 
+static uint32_t code_point(const char *text, size_t size)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    uint32_t code = size == 1 ? c[0] : c[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | (c[i] & 0x3f);
+    return code;
+}
+
+/* Ranges of Unicode that terminals draw over the character before, and those drawn wide. */
+size_t kc_columns(const char *character, size_t size)
+{
+    static const struct {
+        uint32_t first, last, columns;
+    } ranges[] = {{0x300, 0x36f, 0},     {0x1100, 0x115f, 2},  {0x200b, 0x200f, 0},
+                  {0x20d0, 0x20ff, 0},   {0x2e80, 0xa4cf, 2},  {0xac00, 0xd7a3, 2},
+                  {0xf900, 0xfaff, 2},   {0xfe00, 0xfe0f, 0},  {0xfe30, 0xfe6f, 2},
+                  {0xff00, 0xff60, 2},   {0xffe0, 0xffe6, 2},  {0x1f300, 0x1f64f, 2},
+                  {0x1f900, 0x1f9ff, 2}, {0x20000, 0x3fffd, 2}};
+    uint32_t code = code_point(character, size);
+    for (size_t i = 0; i < KB_COUNT(ranges); i++)
+        if (code >= ranges[i].first && code <= ranges[i].last)
+            return ranges[i].columns;
+    return 1;
+}
+
 void kc_put_name(FILE *out, kineto_string name, size_t columns)
 {
     size_t used = 0;
     for (size_t at = 0; at < name.size;) {
-        size_t size = printable(name, at);
+        size_t size = kc_printable(name, at);
         size_t width = size ? 1 : 4;
         if (columns && used + width > columns - (name.size - at > 1)) {
             used++;

@@ -63,7 +63,7 @@ static kineto_string category_of(const ke_chrome *c, const kt_block *b, uint32_t
     kineto_string own = kt_category_string(c->trace, b->category[i]);
     if (form == LOOK_MEMORY && kb_string_equal(own, kb_string("memory")))
         return kb_string("cpu_instant_event");
-    return own;
+    return own.size ? own : (kineto_string){NULL, 0};
 }
 
 static kineto_string name_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
@@ -188,11 +188,21 @@ static void write_track(ke_chrome *c, uint32_t index)
         if (KINETO_UNLIKELY(c->flow_rows != NULL))
             out = ke_put_flows(c, out, row, place, b->start_ns[i]);
         ke_commit(c, out);
+        if (KINETO_UNLIKELY(n % KT_BLOCK_ROWS == KT_BLOCK_ROWS - 1))
+            ke_progress(c->job, c->written + n);
     }
     c->written += track->view.count;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
+
+static void account(const ke_chrome *c)
+{
+    kineto_export_result *r = c->job->result;
+    ke_result_all(c->job);
+    r->activities = c->written;
+    r->replaced_bytes = c->replaced;
+}
 
 static void release(ke_chrome *c)
 {
@@ -209,20 +219,11 @@ static void release(ke_chrome *c)
     kb_arena_free(&c->arena);
 }
 
-static void report(const ke_chrome *c, uint64_t bytes, kineto_export_result *result)
+kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err)
 {
-    if (!result)
-        return;
-    kineto_export_result all = {result->size, c->written, bytes, c->replaced};
-    memcpy(result, &all, KB_MIN(result->size, sizeof all));
-}
-
-kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
-                              kineto_export_result *result, kineto_error *err)
-{
-    ke_chrome c = {.trace = trace, .sink = sink};
-    uint64_t before = kb_sink_bytes(sink);
-    kb_json_init(&c.json, sink);
+    const kineto_trace *trace = job->trace;
+    ke_chrome c = {.job = job, .trace = trace, .sink = job->sink};
+    kb_json_init(&c.json, job->sink);
     c.names = calloc(KE_NAME_SLOTS, sizeof *c.names);
     c.keys = calloc(KE_KEY_SLOTS, sizeof *c.keys);
     bool ok = c.names && c.keys && ke_plan(&c) && ke_plan_flows(&c);
@@ -231,30 +232,18 @@ kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const ch
         ke_write_rows_meta(&c);
         for (uint32_t i = 0; i < kineto_trace_track_count(trace); i++)
             write_track(&c, i);
-        ke_write_tail(&c, trace_name);
-        report(&c, kb_sink_bytes(sink) - before, result);
+        ke_write_tail(&c, job->trace_name);
     }
     ok = ok && !c.out_of_memory;
+    account(&c);
     release(&c);
-    if (!ok)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
-                       (unsigned long long)kineto_trace_count(trace));
-    return KINETO_OK; /* what the sink met, its close says */
+    return ok ? KINETO_OK : ke_no_memory(job, err); /* what the sink met, its close says */
 }
 
-kineto_status kineto_export_chrome(const kineto_trace *trace, const char *path,
-                                   kineto_export_result *result, kineto_error *err)
+kineto_status ke_chrome_write(const kineto_trace *trace, kb_sink *sink, const char *trace_name,
+                              kineto_export_result *result, kineto_error *err)
 {
-    kb_sink *sink = NULL;
-    if (!trace || !path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a trace");
-    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
-    if (status != KINETO_OK)
-        return status;
-    status = ke_chrome_write(trace, sink, path, result, err);
-    if (status != KINETO_OK) {
-        kb_sink_abort(sink);
-        return status;
-    }
-    return kb_sink_close(sink, err);
+    kineto_export_options options = {
+        .size = sizeof options, .format = "chrome", .trace_name = trace_name};
+    return ke_export_to_sink(trace, sink, &options, result, err);
 }

@@ -78,6 +78,7 @@ typedef struct ke_flow_end {
 } ke_flow_end;
 
 typedef struct ke_chrome {
+    const ke_job *job;
     const kineto_trace *trace;
     kb_sink *sink;
     kb_json json;
@@ -87,6 +88,7 @@ typedef struct ke_chrome {
     uint64_t replaced, written;
     kineto_row row; /* being written */
     bool out_of_memory;
+    bool was_read; /* rows and args are written as the file had them: nothing is added */
 
     ke_name_slot *names;
     ke_key_slot *keys;

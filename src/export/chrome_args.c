@@ -9,6 +9,7 @@
 #define KINDS(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
 /* Activities whose arguments have a fixed order, with "correlation" in the middle. */
 #define DEVICE_KINDS (KINDS(CONCURRENT_KERNEL) | KINDS(GPU_MEMCPY) | KINDS(GPU_MEMSET))
+#define PLACED_KINDS (DEVICE_KINDS | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
 #define CALL_KINDS   (KINDS(RUNTIME) | KINDS(DRIVER) | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT))
 
 static const char *const device_order[] = {"External id",
@@ -53,7 +54,7 @@ static const char *const plain_order[] = {"External id"};
 #define MAX_RANKS 32
 
 /* What the columns of a row add to its args. */
-static uint32_t columns_of(const kt_block *b, uint32_t i)
+static uint32_t columns_of(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     uint32_t columns = 0, flags = b->flags[i];
     if (b->form[i] == KINETO_FORM_COUNTER)
@@ -68,7 +69,7 @@ static uint32_t columns_of(const kt_block *b, uint32_t i)
         columns |= KE_COLUMN_STARTED;
     if (flags & KINETO_ACTIVITY_ARGS_LOST)
         columns |= KE_COLUMN_LOST;
-    if (KINETO_KIND_BIT(b->kind[i]) & (DEVICE_KINDS | KINDS(CUDA_SYNC) | KINDS(CUDA_EVENT)))
+    if (KINETO_KIND_BIT(b->kind[i]) & PLACED_KINDS && !c->was_read)
         columns |= KE_COLUMN_PLACE;
     return columns;
 }
@@ -78,11 +79,9 @@ static uint16_t column_of_key(kineto_string key)
     static const struct {
         const char *key;
         uint16_t column;
-    } known[] = {{"External id", KE_COLUMN_EXTERNAL},
-                 {"correlation", KE_COLUMN_CORRELATION},
-                 {"finished", KE_COLUMN_FINISHED},
-                 {"started", KE_COLUMN_STARTED},
-                 {"arguments lost", KE_COLUMN_LOST}};
+    } known[] = {{"External id", KE_COLUMN_EXTERNAL},    {"external id", KE_COLUMN_EXTERNAL},
+                 {"correlation", KE_COLUMN_CORRELATION}, {"finished", KE_COLUMN_FINISHED},
+                 {"started", KE_COLUMN_STARTED},         {"arguments lost", KE_COLUMN_LOST}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
         if (kb_string_equal(key, kb_string(known[i].key)))
             return known[i].column;
@@ -237,24 +236,50 @@ static bool add_packed(ke_chrome *c, const kt_block *b, uint32_t i)
     return true;
 }
 
-/* A verbatim value stays as it is written. */
-static bool add_verbatim(ke_chrome *c, kineto_string object, uint32_t flags)
+/* What the column says now of a member that a reader took it from; the text where it says nothing,
+ * or was said before. */
+static void take_column(const kt_block *b, uint32_t i, uint32_t column, uint32_t *columns,
+                        kt_arg *arg)
 {
-    kt_scan scan = kt_scan_of(object);
-    bool first = true, ok = kt_scan_open(&scan, '{');
-    kineto_string raw;
-    kt_arg arg = {.type = KINETO_ARG_JSON};
-    while (ok && kt_scan_more(&scan, &first, '{')) {
-        if (!kt_scan_key(&scan, &raw) || !kt_scan_value(&scan, &arg.text))
-            break;
-        char *key = malloc(raw.size + 1);
-        if (!key)
+    bool is_id = column & (KE_COLUMN_EXTERNAL | KE_COLUMN_CORRELATION);
+    if (is_id && (*columns & column))
+        *arg =
+            (kt_arg){.type = KINETO_ARG_UINT,
+                     .u = column == KE_COLUMN_EXTERNAL ? b->external_id[i] : b->correlation_id[i]};
+    *columns &= ~column;
+}
+
+static bool add_verbatim_member(ke_chrome *c, const kt_block *b, uint32_t i, kineto_string raw_key,
+                                kineto_string value, uint32_t *columns)
+{
+    kt_arg arg = {.type = KINETO_ARG_JSON, .text = value};
+    kineto_string key = raw_key;
+    uint64_t replaced = 0;
+    char *room = NULL;
+    if (memchr(raw_key.data, '\\', raw_key.size)) {
+        room = malloc(raw_key.size);
+        if (!room)
             return give_up(c);
-        uint64_t replaced = 0;
-        size_t size = (size_t)(kt_json_unescape(key, raw, &replaced) - key);
-        if (!kt_args_member_is_column((kineto_string){key, size}, arg.text, flags))
-            ok = add(c, (kineto_string){key, size}, &arg);
-        free(key);
+        key = (kineto_string){room, (size_t)(kt_json_unescape(room, raw_key, &replaced) - room)};
+    }
+    if (kt_args_member_is_column(key, value, b->flags[i]))
+        take_column(b, i, column_of_key(key), columns, &arg);
+    bool ok = add(c, key, &arg);
+    free(room);
+    return ok;
+}
+
+/* Verbatim members stay as they are written, in their order; those of columns under the key that
+ * they had. What of the columns is not among them stays in *columns. */
+static bool add_verbatim(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
+{
+    kt_scan scan = kt_scan_of(kt_args_text(c->trace, c->row));
+    bool first = true, ok = kt_scan_open(&scan, '{');
+    kineto_string key, value;
+    while (ok && kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            break;
+        ok = add_verbatim_member(c, b, i, key, value, columns);
     }
     return ok;
 }
@@ -285,23 +310,26 @@ static bool add_place(ke_chrome *c, const kt_block *b, uint32_t i)
            (has_key(c, "stream") || add(c, kb_string("stream"), &stream));
 }
 
-/* Columns first, so that in a conflict it is the argument that is renamed. */
-static bool collect(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
+/* Columns first, so that in a conflict it is the argument that is renamed. Those that are not among
+ * the members yet stay in *columns. */
+static bool collect(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t *columns)
 {
-    bool json = kt_args_form_of(b, i) == KT_ARGS_JSON;
     c->members.count = 0;
     c->keys_text.count = 0;
-    if (columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
+    if (kt_args_form_of(b, i) == KT_ARGS_JSON)
+        return add_verbatim(c, b, i, columns) && !c->out_of_memory;
+    if (*columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
         return false;
-    if (!(json ? add_verbatim(c, kt_args_text(c->trace, c->row), b->flags[i]) : add_packed(c, b, i)))
+    if (!add_packed(c, b, i) || (*columns & KE_COLUMN_PLACE && !add_place(c, b, i)))
         return false;
-    if (columns & KE_COLUMN_PLACE && !add_place(c, b, i))
-        return false;
+    *columns &= ~(uint32_t)KE_COLUMN_EXTERNAL;
     return !c->out_of_memory;
 }
 
 static bool collect_rest(ke_chrome *c, const kt_block *b, uint32_t i, uint32_t columns)
 {
+    if (columns & KE_COLUMN_EXTERNAL && !add_uint(c, "External id", b->external_id[i]))
+        return false;
     if (columns & KE_COLUMN_CORRELATION && !add_uint(c, "correlation", b->correlation_id[i]))
         return false;
     if (columns & KE_COLUMN_FINISHED && !add_bool(c, "finished", false))
@@ -469,7 +497,8 @@ static void write_members(ke_chrome *c, const char *const *order, size_t ranks)
 static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
                                    uint32_t columns)
 {
-    if (!collect(c, b, i, columns & (KE_COLUMN_EXTERNAL | KE_COLUMN_PLACE)))
+    bool as_it_was = kt_args_form_of(b, i) == KT_ARGS_JSON;
+    if (!collect(c, b, i, &columns))
         return out;
     size_t first_column = c->members.count;
     if (!collect_rest(c, b, i, columns) || !unique_keys(c, first_column, c->members.count))
@@ -479,7 +508,9 @@ static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, u
     uint64_t kind = KINETO_KIND_BIT(b->kind[i]);
     KE_PUT(out, ",\"args\":");
     ke_commit(c, out);
-    if (kind & DEVICE_KINDS)
+    if (as_it_was)
+        write_members(c, NULL, 0);
+    else if (kind & DEVICE_KINDS)
         write_members(c, device_order, KB_COUNT(device_order));
     else if (kind & CALL_KINDS)
         write_members(c, call_order, KB_COUNT(call_order));
@@ -491,7 +522,7 @@ static KB_COLD char *put_carefully(ke_chrome *c, char *out, const kt_block *b, u
 
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *b, uint32_t i)
 {
-    uint32_t columns = columns_of(b, i);
+    uint32_t columns = columns_of(c, b, i);
     uint64_t bytes = b->args[i] & 0xffffff;
     if (!columns && !bytes)
         return out;

@@ -1,5 +1,5 @@
-/* Flow events: written right behind the row they bind to, at its place and start. An arrow of
- * which one end was not recorded is not drawn. */
+/* Flow events: written right behind the row they bind to, at its place and start. Of an arrow of
+ * which one end was not recorded the other one is written. */
 #include "export/chrome.h"
 
 static int compare(const void *left, const void *right)
@@ -24,6 +24,14 @@ static size_t drop_repeated(ke_flow_end *ends, size_t count)
     return kept;
 }
 
+static void plan_end(ke_chrome *c, const kineto_flow *f, kineto_row row, bool start)
+{
+    if (row >= kineto_trace_count(c->trace))
+        return;
+    c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, start};
+    c->flow_rows[row / 64] |= UINT64_C(1) << row % 64;
+}
+
 bool ke_plan_flows(ke_chrome *c)
 {
     uint64_t flows = kineto_trace_flow_count(c->trace), rows = kineto_trace_count(c->trace);
@@ -36,12 +44,8 @@ bool ke_plan_flows(ke_chrome *c)
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
         kineto_trace_flow(c->trace, i, &f);
-        if (f.from >= rows || f.to >= rows)
-            continue;
-        c->flows[c->flow_count++] = (ke_flow_end){f.from, f.id, f.type, true};
-        c->flows[c->flow_count++] = (ke_flow_end){f.to, f.id, f.type, false};
-        c->flow_rows[f.from / 64] |= UINT64_C(1) << f.from % 64;
-        c->flow_rows[f.to / 64] |= UINT64_C(1) << f.to % 64;
+        plan_end(c, &f, f.from, true);
+        plan_end(c, &f, f.to, false);
     }
     qsort(c->flows, c->flow_count, sizeof *c->flows, compare);
     c->flow_count = drop_repeated(c->flows, c->flow_count);

@@ -167,6 +167,7 @@ bool ke_plan(ke_chrome *c)
     uint32_t tracks = kineto_trace_track_count(c->trace);
     kb_map taken = {0};
     c->room = KE_ROOM;
+    c->was_read = kt_was_read(c->trace);
     plan_base(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
     bool ok = c->tracks && take_own_keys(c) && plan_pids(c);
@@ -359,7 +360,8 @@ static void write_process_rows(ke_chrome *c, uint32_t index)
         begin_meta(c, "process_name", "name", pid, NULL);
         end_meta_text(c, p.name);
     }
-    if (!p.label.size && !is_text) {
+    bool complete = !is_text && !c->was_read;
+    if (!p.label.size && complete) {
         snprintf(label, sizeof label, p.is_device ? "GPU %lld" : "CPU", (long long)p.pid);
         p.label = kb_string(label);
     }
@@ -367,7 +369,7 @@ static void write_process_rows(ke_chrome *c, uint32_t index)
         begin_meta(c, "process_labels", "labels", pid, NULL);
         end_meta_text(c, p.label);
     }
-    if (!p.sort_index && !is_text)
+    if (!p.sort_index && complete)
         p.sort_index = p.is_device ? p.pid + DEVICE_SORT_INDEX : p.pid;
     if (p.sort_index) {
         begin_meta(c, "process_sort_index", "sort_index", pid, NULL);
@@ -402,14 +404,19 @@ static void write_thread_name(ke_chrome *c, const ke_track *track, uint32_t lane
 static void write_track_rows(ke_chrome *c, uint32_t index)
 {
     const ke_track *track = &c->tracks[index];
-    kineto_string text = kt_track_text_of(c->trace, index);
-    if (shares_tid(&track->view) || text.data)
+    kineto_string text = kt_track_text_of(c->trace, index), name = track->view.name;
+    if (shares_tid(&track->view))
         return;
-    int64_t sort = track->view.sort_index ? track->view.sort_index : track->view.id;
+    bool named = name.size && !(text.data && kb_string_equal(name, text));
+    int64_t sort = track->view.sort_index;
     for (uint32_t lane = 0; lane < track->view.lane_count; lane++) {
-        write_thread_name(c, track, lane);
-        begin_meta(c, "thread_sort_index", "sort_index", text, &track->places[lane]);
-        end_meta_int(c, sort);
+        bool complete = !text.data && (lane || !c->was_read);
+        if (named || complete)
+            write_thread_name(c, track, lane);
+        if (sort || complete) {
+            begin_meta(c, "thread_sort_index", "sort_index", text, &track->places[lane]);
+            end_meta_int(c, sort || text.data ? sort : track->view.id);
+        }
     }
 }
 

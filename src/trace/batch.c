@@ -458,9 +458,10 @@ static bool repair_element(kt_batch *p, kt_input *input, bool *first)
     kt_bytes bytes = {0};
     size_t ready = 0;
     while (result.piece == KT_PIECE_MORE && !p->out_of_memory) {
+        kt_input_wait(input, ready + 1);
+        bool final = kb_load_acquire(&input->complete); /* before how much there is */
         ready = kt_input_wait(input, ready + 1);
         kineto_string text = {input->base, ready};
-        bool final = kb_load_acquire(&input->complete);
         p->out_of_memory = kt_repair_element(text, p->stop, !*first, final, &bytes, &p->repairs,
                                              &result, NULL) != KINETO_OK;
     }

@@ -81,6 +81,7 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->b
 
 /* ---- repairs --------------------------------------------------------------------------------- */
 
+uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
 uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
 uint32_t kineto_trace_repair_count(const kineto_trace *t) { return (uint32_t)t->repairs.list.count; }
 

@@ -82,6 +82,7 @@ typedef struct kt_derived {
 struct kineto_trace {
     uint32_t references;
     bool has_window;
+    uint64_t text_bytes; /* that it was read from */
     bool was_read; /* from a file: what that did not say, writers do not add */
     uint64_t count;
     int64_t window_start_ns, window_end_ns;

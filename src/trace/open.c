@@ -421,6 +421,7 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
 static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
 {
     r->b->trace->was_read = true;
+    r->b->trace->text_bytes = kt_input_wait(r->input, SIZE_MAX);
     kt_read_own_kinds(r, o->own);
     move_times(r);
     close_ranges(r);

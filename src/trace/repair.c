@@ -63,6 +63,13 @@ static bool new_array(kt_fix *f, size_t at)
     return kt_fix_byte(f, at) == '[' && kt_look_start(f, kt_look_space(f, at + 1));
 }
 
+/* An object that is not an event. */
+static bool any_object(kt_fix *f, size_t at)
+{
+    return kt_fix_byte(f, at) == '{' && !kt_look_start(f, at) &&
+           kt_look_key(f, kt_look_space(f, at + 1), KT_LEVEL_HEADER) != KT_NO;
+}
+
 /* Can the closing bracket at `at` be the array's, or the one of the whole? */
 static bool ends_array(kt_fix *f, size_t at)
 {
@@ -74,8 +81,11 @@ static bool ends_array(kt_fix *f, size_t at)
                (kt_look_key(f, next, KT_LEVEL_HEADER) == KT_MAYBE &&
                 kt_look_key(f, next, KT_LEVEL_EVENT) != KT_SURE);
     }
-    if (f->text[at] == ']' && c == '}')
-        return kt_fix_byte(f, kt_look_space(f, next + 1)) != ',';
+    if (f->text[at] == ']' && c == '}') {
+        next = kt_look_space(f, next + 1);
+        c = kt_fix_byte(f, next);
+        return c != ',' && (c != '{' || any_object(f, next));
+    }
     return c < 0 || (f->text[at] == ']' && (new_header(f, next) || new_array(f, next)));
 }
 
@@ -260,13 +270,6 @@ kineto_status kt_repair_value(kineto_string text, size_t at, bool final, kt_byte
     }
     kt_repaired start = {KT_PIECE_MORE, at, false, false};
     return finish(&f, &start, out_from, repairs, result, err);
-}
-
-/* An object that is not an event. */
-static bool any_object(kt_fix *f, size_t at)
-{
-    return kt_fix_byte(f, at) == '{' && !kt_look_start(f, at) &&
-           kt_look_key(f, kt_look_space(f, at + 1), KT_LEVEL_HEADER) != KT_NO;
 }
 
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next)

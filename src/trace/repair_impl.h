@@ -108,9 +108,9 @@ size_t kt_look_space(kt_fix *f, size_t at);
 kt_sure kt_look_key(kt_fix *f, size_t at, kt_level level);
 /** Can a value end just before `at`, with `depth` brackets open? */
 kt_sure kt_look_end(kt_fix *f, size_t at, uint32_t depth);
-/** Does an object at `at` begin with a known member of an event; does it look like an event? */
-bool kt_look_start(kt_fix *f, size_t at);
+/** Is an event at `at`, with its phase near; or one that begins with "ph", whatever follows? */
 bool kt_look_event(kt_fix *f, size_t at);
+bool kt_look_start(kt_fix *f, size_t at);
 /** Is the "]" at `at` certainly that of the events? */
 bool kt_look_array_end(kt_fix *f, size_t at);
 /** Behind the closing bracket of what opens at `at`, strings taken as such; 0: not balanced. */

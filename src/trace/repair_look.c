@@ -92,15 +92,22 @@ kt_sure kt_look_key(kt_fix *f, size_t at, kt_level level)
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-bool kt_look_start(kt_fix *f, size_t at)
+/* Does an object at `at` begin with a known member of an event? */
+static bool begins_known(kt_fix *f, size_t at, kineto_string *key)
 {
-    kineto_string key;
     bool cut;
     if (kt_fix_byte(f, at) != '{')
         return false;
     size_t first = kt_look_space(f, at + 1);
-    return key_text(f, first, &key, &cut) && kt_known(KT_LEVEL_EVENT, key) >= 0 &&
-           kt_fix_byte(f, kt_look_space(f, first + key.size + 2)) == ':';
+    return key_text(f, first, key, &cut) && kt_known(KT_LEVEL_EVENT, *key) >= 0 &&
+           kt_fix_byte(f, kt_look_space(f, first + key->size + 2)) == ':';
+}
+
+bool kt_look_start(kt_fix *f, size_t at)
+{
+    kineto_string key;
+    return begins_known(f, at, &key) &&
+           (kb_string_equal(key, kb_string("ph")) || kt_look_event(f, at));
 }
 
 /* "ph": "X" */
@@ -118,7 +125,8 @@ static bool look_phase(kt_fix *f, size_t at, kineto_string key)
 bool kt_look_event(kt_fix *f, size_t at)
 {
     uint32_t nested = 0;
-    if (!kt_look_start(f, at))
+    kineto_string first;
+    if (!begins_known(f, at, &first))
         return false;
     for (size_t i = at + 1; i < at + EVENT_REACH; i++) {
         int c = kt_fix_byte(f, i);
@@ -182,9 +190,10 @@ static kt_sure look_after_all(kt_fix *f, size_t at)
         at = kt_look_space(f, at + 1);
         c = kt_fix_byte(f, at);
     }
-    bool sure = c < 0 || (comma && c == ',') || (c == ']' && kt_look_array_end(f, at)) ||
-                (c == '{' && kt_look_start(f, at)) ||
-                kt_look_key(f, at, KT_LEVEL_HEADER) == KT_SURE;
+    bool sure = c < 0 || kt_look_start(f, at);
+    if (f->level[0] != KT_LEVEL_HEADER)
+        sure = sure || (comma && c == ',') || (c == ']' && kt_look_array_end(f, at)) ||
+               kt_look_key(f, at, KT_LEVEL_HEADER) == KT_SURE;
     return sure ? KT_SURE : KT_MAYBE;
 }
 
@@ -326,7 +335,7 @@ bool kt_look_resume(kt_fix *f, size_t from, size_t *to)
     size_t limit = KB_MAX(from, f->at) + KT_REPAIR_REACH_BYTES;
     bool found = resume_in(f, from, limit, true, to);
     size_t stop = *to;
-    if (!found && f->level[f->depth - 1] == KT_LEVEL_EVENT)
+    if (!found && f->level[f->depth - 1] <= KT_LEVEL_EVENT)
         found = resume_in(f, from, stop, false, to);
     if (!found)
         *to = stop;

@@ -8,7 +8,8 @@ import unittest
 
 from command import TARGET, CommandTest, main
 
-VERBS = ("record", "info", "plugin", "doctor", "recover")
+VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
+         "slice", "scrub", "convert", "export")
 
 
 class Help(CommandTest):

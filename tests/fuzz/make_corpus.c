@@ -224,7 +224,15 @@ int main(int argc, char **argv)
     if (argc != 2)
         return 2;
     (void)mkdir(argv[1], 0777);
+    static const char broken[] =
+        "{\"schemaVersion\": 1,\n\"traceEvents\": [{\"ph\":\"X\",\"name\":\"a \"b\" "
+        "\\q\",\"ts\":1.5,"
+        "\"args\":{\"k\":NaN,\"l\":[1,2,],\"c\":\"{\"a\": 1}\"}} {\"ph\":\"M\",\"name\":\"n\"},\n"
+        "log {'ph':'i','name':'x','ts':-5.-10}], \"traceName\": \"x\"}{\"traceEvents\": [";
     bool written = write_bytes(argv[1], "fuzz_pool", "bytes", pool, sizeof pool);
+    written =
+        write_bytes(argv[1], "fuzz_repair", "broken", (const uint8_t *)broken, sizeof broken - 1) &&
+        written;
     for (size_t i = 0; i < KB_COUNT(seeds); i++)
         written = make_seed(argv[1], seeds[i].name, seeds[i].fill) && written;
     return !written;

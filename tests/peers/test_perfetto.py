@@ -1,7 +1,9 @@
 """Perfetto's trace_processor reads our traces: the same counter samples, slices and flows, no error.
 
 test_perfetto.py PEER_TRACE FOLDER [TRACES]: PEER_TRACE makes a trace; so are those in the folder
-TRACES compared, if it is there, after PEER_TRACE has read and written them. trace_processor is $TRACE_PROCESSOR (a program, or a folder with its WebAssembly module), or
+TRACES compared, if it is there, after PEER_TRACE has read and written them; each as Chrome JSON and
+in Perfetto's own format, and one with overlaps in the latter alone, as Perfetto hides what overlaps
+in JSON. trace_processor is $TRACE_PROCESSOR (a program, or a folder with its WebAssembly module), or
 in the PATH, or the module in FOLDER (see fetch.sh); else this is skipped."""
 
 import collections
@@ -11,6 +13,7 @@ import gzip
 import io
 import json
 import os
+import random
 import shutil
 import subprocess
 import sys
@@ -27,6 +30,20 @@ ERRORS = """select name, value from stats where severity in ('error', 'data_loss
     and value > 0"""
 FLOWS = "select count(*) as n from flow"
 QUERIES = [COUNTERS, ALL_COUNTERS, SLICES, FLOWS, ERRORS]
+# Of Perfetto's own format: there, devices are tracks and no processes.
+NAMED_COUNTERS = """select t.name as name, count(*) as n, min(c.value) as low,
+    max(c.value) as high from counter c join counter_track t on c.track_id = t.id group by 1"""
+STICKING_OUT = """select count(*) as n from slice a join slice p on a.parent_id = p.id
+    where a.ts < p.ts or a.ts + a.dur > p.ts + p.dur or a.track_id != p.track_id"""
+NAMELESS = """select count(*) as n from slice s left join track t on s.track_id = t.id
+    left join thread_track h on h.id = t.id where t.name is null and h.utid is null"""
+IDS = """select count(*) as n, sum(a.int_value) as total from slice s join args a
+    using (arg_set_id) where a.key = 'debug.correlation'"""
+PROCESSES = "select pid, name from process where pid > 0"
+LANES = """select count(*) as n from track t left join track p on t.parent_id = p.id
+    where t.name like '% (lane %' and p.id is null and t.type like 'global%'"""
+OWN_QUERIES = [NAMED_COUNTERS, ALL_COUNTERS, SLICES, FLOWS, ERRORS, STICKING_OUT, NAMELESS, IDS,
+               PROCESSES, LANES]
 
 
 # ---- the peer
@@ -44,9 +61,9 @@ def number(text):
 
 
 def ask_program(program):
-    def ask(trace):
+    def ask(trace, queries):
         answers = []
-        for query in QUERIES:
+        for query in queries:
             with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
                 file.write(query)
                 file.flush()
@@ -59,9 +76,9 @@ def ask_program(program):
 
 
 def ask_module(folder):
-    def ask(trace):
+    def ask(trace, queries):
         out = subprocess.run(["node", os.path.join(HERE, "trace_processor.mjs"), folder, trace]
-                             + QUERIES, check=True, text=True, stdout=subprocess.PIPE).stdout
+                             + queries, check=True, text=True, stdout=subprocess.PIPE).stdout
         return json.loads(out)
     return ask
 
@@ -96,58 +113,163 @@ def nanoseconds(us):
 
 def expected(path):
     counters, slices = {}, collections.defaultdict(lambda: [0, 0])
-    asynchronous, arrows = set(), 0
+    asynchronous, starts, ends = set(), set(), []
     for e in events_of(path):
         if e["ph"] == "C":
             for series, value in e.get("args", {}).items():
                 if isinstance(value, (int, float)):
                     key = (e["pid"], (e["name"] + " " + series).strip())
                     counters.setdefault(key, []).append(value)
+        elif e["ph"] == "s":
+            starts.add((e["cat"], e["id"]))
         elif e["ph"] == "f":
-            arrows += 1
+            ends.append((e["cat"], e["id"]))
         elif e["ph"] in "XbiI":
             slices[e["name"]][0] += 1
             slices[e["name"]][1] += nanoseconds(e.get("dur", 0))
             if e["ph"] == "b":
                 asynchronous.add(e["name"])  # its length is in another event
+    arrows = sum(end in starts for end in ends)  # of half a one nothing can be drawn
     return counters, slices, asynchronous, arrows
+
+
+def correlations(path):
+    """Of the activities: how many have an id, and their sum."""
+    ids = [e["args"]["correlation"] for e in events_of(path)
+           if e["ph"] in "XbiI" and isinstance(e.get("args", {}).get("correlation"), int)]
+    return len(ids), sum(ids)
+
+
+def process_names(path):
+    """By pid, of processes that have threads: Perfetto knows a number of 31 bits as a pid."""
+    names, hosts = {}, set()
+    for e in events_of(path):
+        if e["ph"] == "M" and e["name"] == "process_name":
+            names[e["pid"]] = e["args"]["name"]
+        elif e["ph"] == "X" and e.get("cat") == "cpu_op":
+            hosts.add(e["pid"])
+    return {pid: name for pid, name in names.items()
+            if pid in hosts and isinstance(pid, int) and 0 < pid < 1 << 31}
 
 
 # ---- comparing
 
 
-def compare(path, ask):
-    problems = []
-    counters, slices, asynchronous, arrows = expected(path)
-    theirs, all_samples, their_slices, flows, errors = ask(path)
-    seen = {(row["pid"], row["name"].strip()): row for row in theirs}
-    for key, values in counters.items():
-        row = seen.get(key, {"n": 0})
-        if row["n"] != len(values):
-            problems.append("counter %s: %d samples, they count %d" % (key, len(values), row["n"]))
-        elif abs(row["low"] - min(values)) > 1e-6 or abs(row["high"] - max(values)) > 1e-6:
-            problems.append("counter %s: other values" % (key,))
-    total = sum(len(values) for values in counters.values())
-    if all_samples[0]["n"] != total:
-        problems.append("%d samples, they count %d" % (total, all_samples[0]["n"]))
-    counted = {row["name"]: row for row in their_slices}
+def differ_slices(slices, theirs, asynchronous):
+    counted = {row["name"]: row for row in theirs}
     for name, (count, length) in slices.items():
         row = counted.get(name, {"n": 0, "dur": 0})
         if row["n"] != count:
-            problems.append("slices %s: %d, they count %d" % (name, count, row["n"]))
+            yield "slices %s: %d, they count %d" % (name, count, row["n"])
         elif name not in asynchronous and abs(row["dur"] - length) > count:
-            problems.append("slices %s: %d ns long, they say %d" % (name, length, row["dur"]))
-    if flows[0]["n"] != arrows:
-        problems.append("%d flows, they count %d" % (arrows, flows[0]["n"]))
+            yield "slices %s: %d ns long, they say %d" % (name, length, row["dur"])
+
+
+def differ_counters(counters, seen, total):
+    for key, values in counters.items():
+        row = seen.get(key, {"n": 0})
+        if row["n"] != len(values):
+            yield "counter %s: %d samples, they count %d" % (key, len(values), row["n"])
+        elif abs(row["low"] - min(values)) > 1e-6 or abs(row["high"] - max(values)) > 1e-6:
+            yield "counter %s: other values" % (key,)
+    if total != sum(len(values) for values in counters.values()):
+        yield "%d samples in all" % total
+
+
+def differ_rest(flows, arrows, errors):
+    if flows != arrows:
+        yield "%d flows, they count %d" % (arrows, flows)
     for row in errors:
-        problems.append("they complain of %s: %s" % (row["name"], row["value"]))
+        yield "they complain of %s: %s" % (row["name"], row["value"])
+
+
+def say(what, problems, counters, slices, arrows):
     print("%s: %d counters, %d samples; %d names of slices, %d slices; %d flows: %s"
-          % (os.path.basename(path), len(counters), total, len(slices),
-             sum(count for count, _ in slices.values()), arrows,
+          % (os.path.basename(what), len(counters), sum(len(v) for v in counters.values()),
+             len(slices), sum(count for count, _ in slices.values()), arrows,
              "DIFFERENT" if problems else "same"))
     for problem in problems[:20]:
         print("  " + problem)
     return not problems
+
+
+def compare(path, ask):
+    counters, slices, asynchronous, arrows = expected(path)
+    theirs, all_samples, their_slices, flows, errors = ask(path, QUERIES)
+    seen = {(row["pid"], row["name"].strip()): row for row in theirs}
+    problems = [*differ_counters(counters, seen, all_samples[0]["n"]),
+                *differ_slices(slices, their_slices, asynchronous),
+                *differ_rest(flows[0]["n"], arrows, errors)]
+    return say(path, problems, counters, slices, arrows)
+
+
+def compare_own(path, own, ask):
+    """Perfetto's format at `own` against the same trace as JSON."""
+    counters, slices, asynchronous, arrows = expected(path)
+    slices.pop("Record Window End", None)  # what only Chrome JSON needs
+    by_name = {}
+    for (_, name), values in counters.items():
+        by_name.setdefault(name, []).extend(values)
+    (theirs, all_samples, their_slices, flows, errors, sticking_out, nameless, ids, processes,
+     lanes) = ask(own, OWN_QUERIES)
+    problems = [*differ_counters(by_name, {row["name"]: row for row in theirs},
+                                 all_samples[0]["n"]),
+                *differ_slices(slices, their_slices, asynchronous),
+                *differ_rest(flows[0]["n"], arrows, errors)]
+    for rows, what in ((sticking_out, "slices stick out of their parents"),
+                       (nameless, "slices are on tracks without a name"),
+                       (lanes, "lanes have no parent")):
+        if rows[0]["n"]:
+            problems.append("%d %s" % (rows[0]["n"], what))
+    count, total = correlations(path)
+    if ids[0]["n"] != count or (ids[0]["total"] or 0) != total:
+        problems.append("%d correlation ids of sum %d, they see %s" % (count, total, ids[0]))
+    for pid, name in process_names(path).items():
+        if {"pid": pid, "name": name} not in processes:
+            problems.append("process %s %s is unknown" % (pid, name))
+    return say(own, problems, by_name, slices, arrows)
+
+
+def overlapping(path):
+    """Slices of a stream and of a thread that overlap in all ways; arrows in both directions."""
+    chance, events, start = random.Random(3), [], 1700000000000000
+    for pid, label in ((100, "CPU"), (0, "GPU 0")):
+        events.append({"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "train"}})
+        events.append({"ph": "M", "name": "process_labels", "pid": pid, "args": {"labels": label}})
+    for i in range(1, 401):
+        at, length = chance.randrange(100000) / 8, chance.choice([0, chance.randrange(3000) / 8])
+        events.append({"ph": "X", "cat": "kernel", "name": "k%d" % (i % 7), "pid": 0, "tid": 7,
+                       "ts": start + at, "dur": length,
+                       "args": {"stream": 7, "device": 0, "correlation": i, "grid": [1, 2, 3]}})
+        events.append({"ph": "X", "cat": "cuda_runtime", "name": "launch", "pid": 100, "tid": 101,
+                       "ts": start + i * 300 - 5000 * (i % 2), "dur": chance.choice([100, 400]),
+                       "args": {"correlation": i}})
+        events.append({"ph": "s", "id": i, "pid": 100, "tid": 101, "ts": events[-1]["ts"],
+                       "cat": "ac2g", "name": "ac2g"})
+        events.append({"ph": "f", "bp": "e", "id": i, "pid": 0, "tid": 7, "ts": start + at,
+                       "cat": "ac2g", "name": "ac2g"})
+        events.append({"ph": "C", "name": "memory", "pid": i % 2 * 100, "tid": 0, "ts": start + i,
+                       "args": {"used [MiB]": i * 1.5}})
+    for i in range(30):
+        for ph, later in (("b", 0), ("e", 95)):
+            events.append({"ph": ph, "cat": "io", "name": "request", "id": i + 1, "pid": 100,
+                           "tid": 101, "ts": start + 10 * i + later})
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"schemaVersion": 1, "traceEvents": events}, file)
+
+
+def check(program, source, work, ask, own_only=False):
+    """Write a trace in both formats and compare; None if it cannot be read."""
+    name = os.path.basename(source).split(".json")[0]
+    trace, own = os.path.join(work, name + ".json"), os.path.join(work, name + ".pftrace")
+    for out in (trace, own):
+        if subprocess.run([program, "again", source, out],
+                          stderr=subprocess.DEVNULL).returncode:
+            return None
+    same = (own_only or compare(trace, ask)) & compare_own(trace, own, ask)
+    os.unlink(trace)
+    os.unlink(own)
+    return same
 
 
 def main():
@@ -157,17 +279,19 @@ def main():
     if not ask:
         print("skipped: Perfetto's trace_processor is not here (make test-peers fetches it)")
         return 77
-    with tempfile.TemporaryDirectory() as work:
-        trace = os.path.join(work, "peer.json")
-        subprocess.run([program, trace], check=True)
-        same = compare(trace, ask)
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as work:
+        recorded = os.path.join(folder, "recorded.json")
+        overlaps = os.path.join(folder, "overlapping.json")
+        subprocess.run([program, recorded], check=True)
+        overlapping(overlaps)
+        same = bool(check(program, recorded, work, ask))
+        same = bool(check(program, overlaps, work, ask, own_only=True)) and same
         for other in others:
-            trace = os.path.join(work, os.path.basename(other)[:-3])
-            if subprocess.run([program, "again", other, trace], stderr=subprocess.DEVNULL).returncode:
+            result = check(program, other, work, ask)
+            if result is None:
                 print("%s: no trace of events" % os.path.basename(other))
-                continue
-            same = compare(trace, ask) and same
-            os.unlink(trace)
+            else:
+                same = same and result
     if not others:
         print("no traces of others here")
     return 0 if same else 1

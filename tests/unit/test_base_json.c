@@ -338,6 +338,21 @@ static void only_json_is_json(void **state)
     assert_false(kb_json_valid((kineto_string){"\"\\\0\"", 4}));
 }
 
+static void every_byte_counts_wherever_it_stands_in_a_string(void **state)
+{
+    (void)state;
+    for (int byte = 0; byte < 256; byte++) {
+        for (size_t at = 1; at <= 24; at++) {
+            char text[26];
+            memset(text, 'a', sizeof text);
+            text[0] = text[25] = '"';
+            text[at] = (char)byte;
+            bool plain = byte >= 0x20 && byte < 0x80 && byte != '"' && byte != '\\';
+            assert_int_equal(kb_json_valid((kineto_string){text, sizeof text}), plain);
+        }
+    }
+}
+
 static void depth_is_bounded(void **state)
 {
     (void)state;
@@ -496,6 +511,7 @@ int main(void)
         cmocka_unit_test(every_double_reads_back_as_itself),
         cmocka_unit_test(the_locale_does_not_reach_numbers),
         cmocka_unit_test(only_json_is_json),
+        cmocka_unit_test(every_byte_counts_wherever_it_stands_in_a_string),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(python_reads_back_every_string),
         cmocka_unit_test(python_agrees_on_what_is_json),

@@ -325,10 +325,11 @@ static void flows_stand_behind_their_rows(void **state)
     const char *end = strstr(data, "{\"ph\":\"f\",\"id\":5,\"pid\":100,\"tid\":1,\"ts\":");
     assert_non_null(start);
     assert_non_null(end);
-    assert_null(strstr(start + 1, "{\"ph\":\"s\""));
+    assert_null(strstr(start + 1, "{\"ph\":\"s\",\"id\":5"));
     assert_has(end, "\"cat\":\"ac2g\",\"name\":\"ac2g\",\"bp\":\"e\"},\n");
     assert_has(data, "{\"ph\":\"f\",\"id\":5,\"pid\":100,\"tid\":2,");
-    assert_lacks(data, "fwdbwd");
+    assert_has(data, "{\"ph\":\"s\",\"id\":6,\"pid\":100,\"tid\":0,");
+    assert_has(data, "\"cat\":\"fwdbwd\",\"name\":\"fwdbwd\"},\n");
     free(data);
 }
 
@@ -383,7 +384,7 @@ static void no_key_comes_twice(void **state)
                      "\"correlation (2)\":3,\"finished (2)\":4,\"a (2) (2)\":5,"
                      "\"correlation\":2,\"finished\":false}");
     assert_has(data, "{\"k\xef\xbf\xbd\":1,\"k\xef\xbf\xbd (2)\":2}");
-    assert_has(data, "{\"External id\":7,\"x\":1,\"x (2)\":2,\"x (3)\":[3]}");
+    assert_has(data, "{\"x\":1,\"x (2)\":2,\"External id\":7,\"x (3)\":[3]}");
     assert_has(data, "\"same (200)\":199}");
     free(data);
 }
@@ -570,7 +571,8 @@ static void assert_same_rows(const kineto_trace *a, const kineto_trace *b)
     }
 }
 
-static void add_varied_row(kt_builder *b, const uint32_t *tracks, uint64_t *random)
+/* Can a flow bind to it in a file? Those lie at places: slices and instants do. */
+static bool add_varied_row(kt_builder *b, const uint32_t *tracks, uint64_t *random)
 {
     static const struct {
         uint32_t kind, form, track;
@@ -605,6 +607,7 @@ static void add_varied_row(kt_builder *b, const uint32_t *tracks, uint64_t *rand
                   .async_id = kinds[pick].form == KINETO_FORM_ASYNC ? bits | 1 : 0,
                   .flags = is_range && bits & 128 ? KINETO_ACTIVITY_OPEN_END : 0};
     kt_append(b, &row);
+    return row.form == KINETO_FORM_SLICE || row.form == KINETO_FORM_INSTANT;
 }
 
 static void reading_gives_back_what_was_written(void **state)
@@ -628,10 +631,14 @@ static void reading_gives_back_what_was_written(void **state)
                              kt_track(b, host, KINETO_TRACK_COUNTER, 0),
                              kt_track(b, host, KINETO_TRACK_ASYNC, 9),
                              kt_track(b, same, KINETO_TRACK_THREAD, 5)};
-        for (int i = 0; i < 800; i++)
-            add_varied_row(b, tracks, &random);
+        kineto_row places[800];
+        size_t place_count = 0;
+        for (kineto_row i = 0; i < 800; i++)
+            if (add_varied_row(b, tracks, &random))
+                places[place_count++] = i;
         for (uint64_t i = 0; i < 50; i++)
-            kt_flow(b, 1 + (uint32_t)(i % 3), i / 2, next_random(&random) % 800, i % 2 == 0);
+            kt_flow(b, 1 + (uint32_t)(i % 3), i / 2, places[next_random(&random) % place_count],
+                    i % 2 == 0);
         kt_window(b, BASE - 5, BASE + 100000);
         kt_ledger_add(b, kb_string("s"), kb_string("r"), 5, true, kb_string("d\xc3\xa9"));
         kt_metadata(b, kb_string("k\""), kb_string("{\"a\": 1}"));
@@ -644,13 +651,7 @@ static void reading_gives_back_what_was_written(void **state)
             kineto_trace_open(path, &u, &err) != KINETO_OK)
             fail_msg("%s", err.message);
         assert_same_rows(t, u);
-        uint64_t whole = 0;
-        for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
-            kineto_flow f;
-            kineto_trace_flow(t, i, &f);
-            whole += f.from != KINETO_NO_ROW && f.to != KINETO_NO_ROW;
-        }
-        assert_int_equal(kineto_trace_flow_count(u), whole);
+        assert_int_equal(kineto_trace_flow_count(u), kineto_trace_flow_count(t));
         int64_t start, end;
         kineto_trace_window(u, &start, &end);
         assert_int_equal(start, BASE - 5);
@@ -706,7 +707,7 @@ static void unknown_extensions_are_refused_with_a_list(void **state)
                                         "/tmp/x.JSON"};
     for (size_t i = 0; i < KB_COUNT(names); i++) {
         assert_int_equal(kineto_trace_save(t, names[i], &err), KINETO_E_UNSUPPORTED);
-        assert_has(err.message, ".json, .json.gz, .json.zst");
+        assert_has(err.message, "one of .json, ");
     }
     assert_int_equal(kineto_trace_save(NULL, "x.json", &err), KINETO_E_ARGUMENT);
     assert_int_equal(kineto_trace_save(t, NULL, NULL), KINETO_E_ARGUMENT);

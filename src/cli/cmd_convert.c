@@ -1,0 +1,102 @@
+/* ckineto convert: a trace in another format. */
+#include "cli/convert.h"
+#include "export/export.h"
+
+static const char *output, *format, *by, *unit;
+static bool list, quiet;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "OUT", "where to; - is the standard output"},
+    {"to", 't', KC_TEXT, &format, "FORMAT",
+     "the format (see --list), where the name of OUT does\nnot end in it; FORMAT.gz, FORMAT.zst"},
+    {"by", 'b', KC_TEXT, &by, "ROOTS",
+     "folded, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
+     "merged"},
+    {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: what weights count: ns (the default), us, ms"},
+    {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
+    {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing but what went wrong"},
+};
+static const kc_options options = {
+    "convert",
+    "TRACE -o OUT [options]",
+    "Write a trace of ckineto, Kineto or PyTorch in another format, by default the one\n"
+    "that OUT's name ends in, and say by count what was written and what the format\n"
+    "cannot hold. A TRACE of - is the standard input.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+static kineto_status parse_roots(kineto_export_options *o)
+{
+    static const char *const names[] = {"track", "kind", "none"};
+    for (uint32_t i = 0; by && i < KB_COUNT(names); i++) {
+        if (strcmp(by, names[i]) == 0) {
+            o->roots = i;
+            return KINETO_OK;
+        }
+    }
+    return by ? kc_usage_error("convert", "--by is track, kind or none, not '%s'", by) : KINETO_OK;
+}
+
+static kineto_status parse_unit(kineto_export_options *o)
+{
+    static const struct {
+        const char *name;
+        uint32_t ns;
+    } units[] = {{"ns", 1}, {"us", 1000}, {"ms", 1000000}};
+    for (size_t i = 0; unit && i < KB_COUNT(units); i++) {
+        if (strcmp(unit, units[i].name) == 0) {
+            o->weight_ns = units[i].ns;
+            return KINETO_OK;
+        }
+    }
+    return unit ? kc_usage_error("convert", "--unit is ns, us or ms, not '%s'", unit) : KINETO_OK;
+}
+
+/* Before a long trace is read. */
+static kineto_status check_output(const char *input)
+{
+    kineto_error err;
+    if (!output)
+        return kc_usage_error("convert", "say where to with -o");
+    if (!format && strcmp(output, "-") == 0)
+        return kc_usage_error("convert", "the standard output needs --to FORMAT");
+    if (ke_check_format(output, format, &err))
+        return kc_usage_error("convert", "%s", err.message);
+    if (kc_same_file(input, output))
+        return kc_usage_error("convert", "%s would overwrite the trace that is read", output);
+    return KINETO_OK;
+}
+
+static kineto_status check(int operands, char **argv, kineto_export_options *o)
+{
+    if (operands == 0)
+        return kc_usage_error("convert", "name the trace to convert");
+    if (operands > 1)
+        return kc_usage_error("convert", "one trace at a time, not '%s' as well", argv[2]);
+    kineto_status status = parse_roots(o);
+    if (status == KINETO_OK)
+        status = parse_unit(o);
+    return status ? status : check_output(argv[1]);
+}
+
+int kc_convert(int argc, char **argv)
+{
+    int operands;
+    kineto_error err = {0};
+    kineto_trace *trace = NULL;
+    kineto_export_options o = {.size = sizeof o};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("convert", 0);
+    if (status == KINETO_OK && list && operands == 0) {
+        kc_print_formats();
+        return kc_finish_stdout("convert", 0);
+    }
+    if (status || check(operands, argv, &o) || kc_convert_open("convert", argv[1], &trace, &err))
+        return KC_EXIT_USAGE;
+    o.format = format;
+    o.trace_name = strcmp(output, "-") ? NULL : "trace";
+    int exit_status = kc_convert_write("convert", trace, output, &o, quiet);
+    kineto_trace_release(trace);
+    return exit_status;
+}

@@ -1,0 +1,226 @@
+/* ckineto repair: a broken trace file becomes a sound one, and every change is told. */
+#include "cli/cli.h"
+#include "trace/input.h"
+#include "trace/repair.h"
+
+#include <sys/stat.h>
+
+static bool as_json, in_place;
+static const char *output;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace there; else only report"},
+    {"in-place", 'f', KC_FLAG, &in_place, NULL, "FILE may be TRACE itself"},
+    {"json", 'j', KC_FLAG, &as_json, NULL, "the report as one JSON object instead of text"},
+};
+static const kc_options options = {
+    "repair",
+    "[options] TRACE",
+    "Keep all that can be kept of a trace file that is broken or cut off, and say what was "
+    "changed\n"
+    "and where. What is sound is copied as it stands. Nothing is guessed: of two readings none is\n"
+    "taken. The exit status is 0 also if something was lost, 2 if TRACE cannot be read.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+typedef struct repair {
+    const char *path;
+    kt_input *input;
+    kt_repairs repairs;
+    kt_repair_events events;
+    uint64_t lost; /* places where something is missing now */
+} repair;
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+static void print_kind(const repair *r, kt_repair_kind kind)
+{
+    uint64_t count = r->repairs.kinds[kind].count;
+    printf("  %8s  %s (%s", kc_count(count).s, kt_repair_text(kind),
+           count > 1 ? "first at byte " : "at byte ");
+    printf("%llu", (unsigned long long)r->repairs.kinds[kind].first_offset);
+    if (kt_repair_loses(kind) && r->repairs.kinds[kind].bytes)
+        printf(", %s", kc_bytes(r->repairs.kinds[kind].bytes).s);
+    puts(")");
+}
+
+static void print_text(const repair *r)
+{
+    uint64_t events = r->events.whole + r->events.repaired;
+    kc_put_name(stdout, kb_string(r->path), 0);
+    printf(": %s %s", kc_count(events).s, kc_noun(events, "event", "events"));
+    if (r->repairs.total == 0 && r->input->status == KINETO_OK) {
+        puts(", nothing to repair");
+        return;
+    }
+    printf(", %s of them repaired; %s %s, %s with a loss\n", kc_count(r->events.repaired).s,
+           kc_count(r->repairs.total).s, kc_noun(r->repairs.total, "change", "changes"),
+           kc_count(r->lost).s);
+    if (r->input->status != KINETO_OK) {
+        fputs("  the file ends early: ", stdout);
+        kc_put_name(stdout, kb_string(r->input->error.message), 0);
+        putchar('\n');
+    }
+    for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
+        if (r->repairs.kinds[k].count)
+            print_kind(r, (kt_repair_kind)k);
+}
+
+/* ---- JSON ------------------------------------------------------------------------------------ */
+
+static void put_kinds(kb_json *j, const repair *r)
+{
+    kb_json_key_z(j, "kinds");
+    kb_json_array_begin(j);
+    for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++) {
+        if (!r->repairs.kinds[k].count)
+            continue;
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "kind", kb_string(kt_repair_name((kt_repair_kind)k)));
+        kb_json_put_string(j, "text", kb_string(kt_repair_text((kt_repair_kind)k)));
+        kb_json_key_z(j, "loss");
+        kb_json_bool(j, kt_repair_loses((kt_repair_kind)k));
+        kb_json_put_uint(j, "count", r->repairs.kinds[k].count);
+        kb_json_put_uint(j, "first_offset", r->repairs.kinds[k].first_offset);
+        kb_json_put_uint(j, "bytes", r->repairs.kinds[k].bytes);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_changes(kb_json *j, const repair *r)
+{
+    kb_json_key_z(j, "changes");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < r->repairs.list.count; i++) {
+        const kt_repair *change = &r->repairs.list.data[i];
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "kind", kb_string(kt_repair_name((kt_repair_kind)change->kind)));
+        kb_json_put_uint(j, "offset", change->offset);
+        kb_json_put_uint(j, "bytes", change->bytes);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_report(kb_json *j, const repair *r)
+{
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "file", kb_string(r->path));
+    kb_json_put_uint(j, "events", r->events.whole + r->events.repaired);
+    kb_json_put_uint(j, "repaired_events", r->events.repaired);
+    kb_json_put_uint(j, "changes_total", r->repairs.total);
+    kb_json_put_uint(j, "changes_with_loss", r->lost);
+    kb_json_key_z(j, "file_problem");
+    if (r->input->status != KINETO_OK)
+        kb_json_string_z(j, r->input->error.message);
+    else
+        kb_json_null(j);
+    put_kinds(j, r);
+    put_changes(j, r);
+    kb_json_object_end(j);
+    kb_json_newline(j);
+}
+
+static kineto_status print_json(const repair *r, kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
+    if (status != KINETO_OK)
+        return status;
+    kb_json_init(&j, sink);
+    put_report(&j, r);
+    return kb_sink_close(sink, err);
+}
+
+/* ---- repairing ------------------------------------------------------------------------------- */
+
+static bool same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+}
+
+/* What is there of the text, even if the file is broken below it. */
+static kineto_status read_all(repair *r, kineto_error *err)
+{
+    kineto_status status = kt_input_open(r->path, &r->input, err);
+    if (status != KINETO_OK)
+        return status;
+    if (kt_input_ready(r->input, SIZE_MAX) > 0)
+        return KINETO_OK;
+    if (r->input->status == KINETO_OK)
+        return kb_fail(err, KINETO_E_FORMAT, "%s: the file is empty", r->path);
+    if (err)
+        *err = r->input->error;
+    return r->input->status;
+}
+
+static kineto_status write_repaired(repair *r, kineto_error *err)
+{
+    kb_sink *sink;
+    kineto_string text = {r->input->base, kt_input_ready(r->input, SIZE_MAX)};
+    kineto_status status = output ? kb_sink_open_file(output, kb_compression_of(output), &sink, err)
+                                  : kb_sink_open_discard(&sink, err);
+    if (status != KINETO_OK)
+        return status;
+    status = kt_repair_document(text, true, sink, &r->repairs, &r->events, err);
+    if (status == KINETO_OK)
+        return kb_sink_close(sink, err);
+    kb_sink_abort(sink);
+    return status;
+}
+
+static void count_losses(repair *r)
+{
+    for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
+        r->lost += kt_repair_loses((kt_repair_kind)k) ? r->repairs.kinds[k].count : 0;
+}
+
+static int run(repair *r)
+{
+    kineto_error err = {.message = ""};
+    kineto_status status = read_all(r, &err);
+    int unreadable = status != KINETO_OK ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
+    if (status == KINETO_OK)
+        status = write_repaired(r, &err);
+    if (status == KINETO_OK) {
+        count_losses(r);
+        if (!as_json)
+            print_text(r);
+        else
+            status = print_json(r, &err);
+    }
+    if (status == KINETO_OK)
+        return 0;
+    bool named = strstr(err.message, r->path) != NULL || (output && strstr(err.message, output));
+    kc_complain("%s%s%s", named ? "" : r->path, named ? "" : ": ", err.message);
+    return status == KINETO_E_FORMAT ? KC_EXIT_USAGE : unreadable;
+}
+
+int kc_repair(int argc, char **argv)
+{
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status != KINETO_OK)
+        return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
+    if (operands != 1) {
+        kc_usage_error("repair", "one trace to repair is needed");
+        return KC_EXIT_USAGE;
+    }
+    repair r = {.path = argv[1]};
+    if (output && !in_place && same_file(r.path, output)) {
+        kc_usage_error("repair", "%s would be replaced; say --in-place if that is meant", output);
+        return KC_EXIT_USAGE;
+    }
+    int result = run(&r);
+    kt_repairs_free(&r.repairs);
+    if (r.input) {
+        kt_input_finish(r.input);
+        kt_input_release(r.input);
+    }
+    return kc_finish_stdout("repair", result);
+}

@@ -1,0 +1,185 @@
+/* ckineto scrub: a trace that can be shared. */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+static const char *output, *salt_text, *salt_file, *keep;
+static bool names, paths, hosts, stacks, drop_stacks, args, header, shapes, known_names, all;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
+    {"names", 0, KC_FLAG, &names, NULL,
+     "functions, modules, annotations, threads, processes,\n"
+     "categories; public operators, kernels and calls stay"},
+    {"paths", 0, KC_FLAG, &paths, NULL, "paths of files, wherever they stand"},
+    {"hosts", 0, KC_FLAG, &hosts, NULL, "names and addresses of machines"},
+    {"stacks", 0, KC_FLAG, &stacks, NULL, "call stacks"},
+    {"args", 0, KC_FLAG, &args, NULL, "texts in arguments, and keys of the program's own"},
+    {"header", 0, KC_FLAG, &header, NULL, "the same in the header, devices and ledger"},
+    {"shapes", 0, KC_FLAG, &shapes, NULL, "sizes of tensors and messages"},
+    {"known-names", 0, KC_FLAG, &known_names, NULL,
+     "also the names of public operators, kernels and calls;\n"
+     "little can be analysed then"},
+    {"drop-stacks", 0, KC_FLAG, &drop_stacks, NULL, "take call stacks away, for a smaller file"},
+    {"all", 0, KC_FLAG, &all, NULL, "all of the above but --drop-stacks"},
+    {"keep", 0, KC_TEXT, &keep, "RE",
+     "texts in which this extended regular expression is found\n"
+     "stay as they are"},
+    {"salt-file", 0, KC_TEXT, &salt_file, "FILE",
+     "the same salt gives the same pseudonyms, as ranks need;\n"
+     "who has it can test guesses. If none is given, a random\n"
+     "one is used and forgotten"},
+    {"salt", 0, KC_TEXT, &salt_text, "TEXT",
+     "the salt itself; others may see it in the list of\n"
+     "processes"},
+};
+static const kc_options options = {
+    "scrub",
+    "[options] TRACE -o FILE",
+    "Replace what a trace says of people, machines and code by pseudonyms, so that\n"
+    "it can be shared. Times, numbers and structure stay. If none of the options\n"
+    "says what to replace: --names --paths --hosts --stacks --args --header.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+static uint32_t what_to_scrub(void)
+{
+    const struct {
+        bool wanted;
+        uint32_t what;
+    } rows[] = {{names || known_names, KINETO_SCRUB_NAMES},
+                {paths, KINETO_SCRUB_PATHS},
+                {hosts, KINETO_SCRUB_HOSTS},
+                {stacks, KINETO_SCRUB_STACKS},
+                {args, KINETO_SCRUB_ARGS},
+                {header, KINETO_SCRUB_HEADER},
+                {shapes, KINETO_SCRUB_SHAPES},
+                {known_names, KINETO_SCRUB_KNOWN}};
+    uint32_t what = 0;
+    for (size_t i = 0; i < KB_COUNT(rows); i++)
+        what |= rows[i].wanted ? rows[i].what : 0;
+    if (all)
+        what = KINETO_SCRUB_ALL & ~KINETO_SCRUB_DROP_STACKS;
+    what = what ? what : KINETO_SCRUB_USUAL;
+    return drop_stacks ? what | KINETO_SCRUB_STACKS | KINETO_SCRUB_DROP_STACKS : what;
+}
+
+/* ---- the salt ------------------------------------------------------------------------------------ */
+
+#define SALT_BYTES 4096u
+
+static kineto_status read_salt(char *salt, size_t *size, kineto_error *err)
+{
+    FILE *f = fopen(salt_file, "rb");
+    if (!f)
+        return kb_fail_os(err, errno, "cannot read the salt from %s", salt_file);
+    *size = fread(salt, 1, SALT_BYTES, f);
+    bool failed = ferror(f) != 0, more = *size == SALT_BYTES && fgetc(f) != EOF;
+    fclose(f);
+    /* An editor's last line break is not part of it. */
+    while (*size && (salt[*size - 1] == '\n' || salt[*size - 1] == '\r'))
+        --*size;
+    if (failed)
+        return kb_fail(err, KINETO_E_IO, "cannot read the salt from %s", salt_file);
+    if (more || !*size)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the salt in %s must have 1 to %u bytes", salt_file,
+                       SALT_BYTES);
+    return KINETO_OK;
+}
+
+static kineto_status make_salt(char *salt, size_t *size, kineto_error *err)
+{
+    if (salt_file)
+        return read_salt(salt, size, err);
+    *size = 32;
+    if (getrandom(salt, *size, 0) != (ssize_t)*size)
+        return kb_fail_os(err, errno, "no random salt can be had: give one with --salt-file");
+    return KINETO_OK;
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------ */
+
+/* A trace says where it was written to. So that it does not tell of the directory, go there. */
+static kineto_status save(const kineto_trace *trace, kineto_error *err)
+{
+    const char *slash = strrchr(output, '/');
+    if (!slash)
+        return kineto_trace_save(trace, output, err);
+    char *directory = strndup(output, (size_t)(slash - output) + 1);
+    if (!directory)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to write %s", output);
+    int failed = chdir(directory);
+    free(directory);
+    if (failed)
+        return kb_fail_os(err, errno, "cannot write %s", output);
+    return kineto_trace_save(trace, slash + 1, err);
+}
+
+static void report(const kineto_scrub_result *r)
+{
+    const struct {
+        uint64_t count;
+        const char *one, *many;
+    } rows[] = {{r->names, "name", "names"},       {r->paths, "path", "paths"},
+                {r->hosts, "machine", "machines"}, {r->stacks, "stack", "stacks"},
+                {r->keys, "key", "keys"},          {r->texts, "text", "texts"},
+                {r->shapes, "size", "sizes"}};
+    fputs("ckineto: replaced", stderr);
+    for (size_t i = 0; i < KB_COUNT(rows); i++)
+        fprintf(stderr, "%s %s %s", i ? "," : "", kc_count(rows[i].count).s,
+                kc_noun(rows[i].count, rows[i].one, rows[i].many));
+    fprintf(stderr, "\nckineto: the trace is in %s\n", output);
+    if (!salt_text && !salt_file)
+        fputs("ckineto: the salt was random: to give other files the same pseudonyms, scrub all of "
+              "them\nwith the same --salt-file\n",
+              stderr);
+}
+
+static int scrub(const char *path)
+{
+    kineto_error err = {.message = ""};
+    kineto_trace *trace = NULL, *scrubbed = NULL;
+    kineto_scrub_result done = {.size = sizeof done};
+    char salt[SALT_BYTES];
+    size_t size = 0;
+    kineto_scrub how = {.size = sizeof how, .what = what_to_scrub(), .keep = keep};
+    int result = KC_EXIT_USAGE;
+    if ((!salt_text && make_salt(salt, &size, &err) != KINETO_OK) ||
+        kineto_trace_open(path, &trace, &err) != KINETO_OK)
+        goto done;
+    how.salt = salt_text ? salt_text : salt;
+    how.salt_bytes = salt_text ? strlen(salt_text) : size;
+    kineto_status status = kineto_trace_scrub(trace, &how, &scrubbed, &done, &err);
+    result = status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
+    kineto_trace_release(trace);
+    trace = NULL;
+    if (status != KINETO_OK || save(scrubbed, &err) != KINETO_OK)
+        goto done;
+    report(&done);
+    result = 0;
+done:
+    if (result)
+        kc_complain("scrub: %s", err.message);
+    kineto_trace_release(scrubbed);
+    kineto_trace_release(trace);
+    return result;
+}
+
+int kc_scrub(int argc, char **argv)
+{
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("scrub", 0);
+    if (status == KINETO_OK && operands != 1)
+        status = operands
+                     ? kc_usage_error("scrub", "one trace at a time, not '%s' as well", argv[2])
+                     : kc_usage_error("scrub", "name the trace to scrub");
+    if (status == KINETO_OK && !output)
+        status = kc_usage_error("scrub", "say with -o where to write the new trace");
+    if (status == KINETO_OK && salt_text && salt_file)
+        status = kc_usage_error("scrub", "one salt: --salt or --salt-file");
+    return status ? KC_EXIT_USAGE : scrub(argv[1]);
+}

@@ -1,0 +1,263 @@
+/* ckineto slice: a part of a trace as a trace of its own. */
+#include "cli/cli.h"
+#include "trace/json_text.h"
+
+static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
+static const char *min_duration, *top_per;
+static uint64_t top;
+static bool clip, with_launches, with_parents;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
+    {"time", 't', KC_TEXT, &time_range, "A:B",
+     "what touches the time from A up to B: +1.5s from the start of\n"
+     "the trace, -200ms from its end, 10% of it, or a time since\n"
+     "1970; ns, us, ms or s, ns if nothing is said; either may\n"
+     "be left out"},
+    {"step", 's', KC_TEXT, &steps, "N..M", "steps N to M, or one step N (ProfilerStep#N)"},
+    {"kind", 'k', KC_TEXT, &kinds, "LIST", "kinds, as in ACTIVITY_TYPES: kernel,gpu_memcpy"},
+    {"name", 'n', KC_TEXT, &name, "RE",
+     "names in which this extended regular expression is found;\n"
+     "^ and $ stand for the ends"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "processes of this rank and device work they launched"},
+    {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
+    {"track", 0, KC_TEXT, &track, "N|RE",
+     "threads, streams … by number, or by a regular expression\n"
+     "that is found in the name"},
+    {"min-duration", 0, KC_TEXT, &min_duration, "TIME", "ranges of at least this, as 10us"},
+    {"top", 0, KC_NUMBER, &top, "N", "of what was chosen by the other options, the N longest"},
+    {"per", 0, KC_TEXT, &top_per, "WHAT", "the N longest of each kind, track or name"},
+    {"clip", 0, KC_FLAG, &clip, NULL, "cut off what sticks out of the time"},
+    {"with-launches", 0, KC_FLAG, &with_launches, NULL, "also the launches of chosen device work"},
+    {"with-parents", 0, KC_FLAG, &with_parents, NULL, "also what encloses the chosen activities"},
+};
+static const kc_options options = {
+    "slice",
+    "[options] TRACE -o FILE",
+    "Write the part of a trace that meets all of the options given, with the flows,\n"
+    "names, header and ledger that belong to it.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+/* ---- texts → numbers ----------------------------------------------------------------------------- */
+
+static kineto_string part(const char *from, const char *to)
+{
+    return (kineto_string){from, (size_t)(to - from)};
+}
+
+static bool ends_with(kineto_string s, const char *suffix)
+{
+    size_t size = strlen(suffix);
+    return s.size > size && memcmp(s.data + s.size - size, suffix, size) == 0;
+}
+
+/* "1.5ms" → ns, exactly. */
+static bool parse_duration(kineto_string text, int64_t *ns)
+{
+    static const struct {
+        const char *unit;
+        int shift;
+    } units[] = {{"ns", 0}, {"us", 3}, {"ms", 6}, {"s", 9}};
+    int shift = 0;
+    for (size_t i = 0; i < KB_COUNT(units); i++) {
+        if (ends_with(text, units[i].unit)) {
+            shift = units[i].shift;
+            text.size -= strlen(units[i].unit);
+            break;
+        }
+    }
+    return text.size && text.data[0] >= '0' && text.data[0] <= '9' &&
+           kt_json_scaled(text, shift, ns);
+}
+
+/* A part of the whole, to a millionth of a percent. */
+static bool parse_percent(kineto_string text, int64_t start, int64_t end, int64_t *ns)
+{
+    int64_t share, length;
+    if (!text.size || !kt_json_scaled(text, 6, &share) || share < 0 || share > 100000000 ||
+        __builtin_sub_overflow(end, start, &length))
+        return false;
+    *ns = start + (int64_t)((long double)length * (long double)share / 1e8L);
+    return true;
+}
+
+/* One end of the time; an empty one is `none`. */
+static bool parse_time(kineto_string text, int64_t start, int64_t end, int64_t none, int64_t *ns)
+{
+    *ns = none;
+    if (!text.size)
+        return true;
+    if (text.data[text.size - 1] == '%') {
+        kineto_string number = {text.data, text.size - 1};
+        bool whole = kb_string_equal(number, kb_string(none == INT64_MAX ? "100" : "0"));
+        return whole || parse_percent(number, start, end, ns);
+    }
+    kineto_string rest = {text.data + 1, text.size - 1};
+    int64_t distance;
+    if (text.data[0] == '+')
+        return parse_duration(rest, &distance) && !__builtin_add_overflow(start, distance, ns);
+    if (text.data[0] == '-')
+        return parse_duration(rest, &distance) && !__builtin_sub_overflow(end, distance, ns);
+    return parse_duration(text, ns);
+}
+
+static kineto_status set_time(const kineto_trace *trace, kineto_selection *how)
+{
+    int64_t start, end;
+    if (!time_range)
+        return KINETO_OK;
+    const char *colon = strchr(time_range, ':'), *last = time_range + strlen(time_range);
+    kineto_trace_window(trace, &start, &end);
+    how->use |= KINETO_SELECT_TIME;
+    if (!colon || strchr(colon + 1, ':') ||
+        !parse_time(part(time_range, colon), start, end, INT64_MIN, &how->start_ns) ||
+        !parse_time(part(colon + 1, last), start, end, INT64_MAX, &how->end_ns))
+        return kc_usage_error("slice", "--time wants A:B, as +1.5s:+2s or 10%%:20%%, not '%s'",
+                              time_range);
+    if (how->end_ns <= how->start_ns)
+        return kc_usage_error("slice", "--time %s ends before it starts", time_range);
+    return KINETO_OK;
+}
+
+static bool all_digits(kineto_string text, uint64_t *number) { return kt_json_uint(text, number); }
+
+static kineto_status set_steps(kineto_selection *how)
+{
+    if (!steps)
+        return KINETO_OK;
+    const char *dots = strstr(steps, ".."), *last = steps + strlen(steps);
+    kineto_string first = part(steps, dots ? dots : last);
+    kineto_string second = dots ? part(dots + 2, last) : first;
+    how->use |= KINETO_SELECT_STEPS;
+    if (!all_digits(first, &how->first_step) || !all_digits(second, &how->last_step) ||
+        how->last_step < how->first_step)
+        return kc_usage_error("slice", "--step wants N or N..M, not '%s'", steps);
+    return KINETO_OK;
+}
+
+static kineto_status set_place(kineto_selection *how)
+{
+    int64_t number = 0;
+    if (rank) {
+        how->use |= KINETO_SELECT_RANK;
+        if (!kt_json_int(kb_string(rank), &number) || number < 0 || number > INT32_MAX)
+            return kc_usage_error("slice", "--rank wants a rank, not '%s'", rank);
+        how->rank = (int32_t)number;
+    }
+    if (process) {
+        how->use |= KINETO_SELECT_PROCESS;
+        if (!kt_json_int(kb_string(process), &how->pid))
+            return kc_usage_error("slice", "--process wants a process id, not '%s'", process);
+    }
+    how->track = track;
+    return KINETO_OK;
+}
+
+static kineto_status set_top(kineto_selection *how)
+{
+    static const char *const per[] = {"trace", "kind", "track", "name"};
+    how->top = top;
+    if (!top_per)
+        return KINETO_OK;
+    if (!top)
+        return kc_usage_error("slice",
+                              "--per says of what to keep the longest: give --top as well");
+    for (uint32_t i = 0; i < KB_COUNT(per); i++) {
+        if (strcmp(top_per, per[i]) == 0) {
+            how->top_per = i;
+            return KINETO_OK;
+        }
+    }
+    return kc_usage_error("slice", "--per wants kind, track or name, not '%s'", top_per);
+}
+
+static kineto_status set_kinds(kineto_selection *how)
+{
+    kineto_error err = {.message = ""};
+    if (kinds && kineto_kinds_parse(kinds, &how->kinds, &err) != KINETO_OK)
+        return kc_usage_error("slice", "--kind: %s", err.message);
+    return KINETO_OK;
+}
+
+/* Everything that needs no trace. */
+static kineto_status set_selection(kineto_selection *how)
+{
+    kineto_status status = set_steps(how);
+    if (status == KINETO_OK)
+        status = set_place(how);
+    if (status == KINETO_OK)
+        status = set_top(how);
+    if (status == KINETO_OK)
+        status = set_kinds(how);
+    if (status == KINETO_OK && min_duration &&
+        !parse_duration(kb_string(min_duration), &how->min_duration_ns))
+        status =
+            kc_usage_error("slice", "--min-duration wants a time, as 10us, not '%s'", min_duration);
+    if (status == KINETO_OK && clip && !time_range)
+        status = kc_usage_error("slice", "--clip cuts at the edges of a time: give --time as well");
+    how->name = name;
+    how->use |= (clip ? KINETO_SELECT_CLIP : 0) | (with_launches ? KINETO_SELECT_LAUNCHES : 0) |
+                (with_parents ? KINETO_SELECT_PARENTS : 0);
+    return status;
+}
+
+/* ---- the verb ------------------------------------------------------------------------------------ */
+
+static void report(const kineto_trace *from, const kineto_trace *to)
+{
+    uint64_t kept = kineto_trace_count(to), all = kineto_trace_count(from);
+    uint64_t flows = kineto_trace_flow_count(to), all_flows = kineto_trace_flow_count(from);
+    int64_t start, end;
+    kineto_trace_window(to, &start, &end);
+    fprintf(stderr, "ckineto: kept %s of %s %s, left out %s", kc_count(kept).s, kc_count(all).s,
+            kc_noun(all, "activity", "activities"), kc_count(all - kept).s);
+    if (all_flows)
+        fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
+                kc_noun(all_flows, "flow", "flows"));
+    fprintf(stderr, "; %s\nckineto: the trace is in %s\n", kc_duration(kc_length_ns(start, end)).s,
+            output);
+}
+
+static int slice(const char *path, kineto_selection *how)
+{
+    kineto_error err = {.message = ""};
+    kineto_trace *trace = NULL, *selected = NULL;
+    int result = KC_EXIT_USAGE;
+    if (kineto_trace_open(path, &trace, &err) != KINETO_OK)
+        goto done;
+    if (set_time(trace, how) != KINETO_OK) {
+        kineto_trace_release(trace);
+        return KC_EXIT_USAGE;
+    }
+    kineto_status status = kineto_trace_select(trace, how, &selected, &err);
+    result = status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
+    if (status != KINETO_OK || kineto_trace_save(selected, output, &err) != KINETO_OK)
+        goto done;
+    report(trace, selected);
+    result = 0;
+done:
+    if (result)
+        kc_complain("slice: %s", err.message);
+    kineto_trace_release(selected);
+    kineto_trace_release(trace);
+    return result;
+}
+
+int kc_slice(int argc, char **argv)
+{
+    int operands;
+    kineto_selection how = {.size = sizeof how};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("slice", 0);
+    if (status == KINETO_OK && operands != 1)
+        status = operands
+                     ? kc_usage_error("slice", "one trace at a time, not '%s' as well", argv[2])
+                     : kc_usage_error("slice", "name the trace to take a part of");
+    if (status == KINETO_OK && !output)
+        status = kc_usage_error("slice", "say with -o where to write the part");
+    if (status == KINETO_OK)
+        status = set_selection(&how);
+    return status ? KC_EXIT_USAGE : slice(argv[1], &how);
+}

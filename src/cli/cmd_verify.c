@@ -1,0 +1,344 @@
+/* ckineto verify: is a trace sound? */
+#include "cli/cli.h"
+#include <ckineto/analyze.h>
+
+#include <errno.h>
+
+static bool as_json, quiet, list_rules;
+static kc_texts rules;
+static uint64_t most_places;
+static const kc_option option_list[] = {
+    {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
+    {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all that begin with ID (repeatable)"},
+    {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules and what they mean"},
+    {"max", 'm', KC_NUMBER, &most_places, "N", "places shown for each finding (default 3)"},
+    {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing; the exit status tells"},
+};
+static const kc_options options = {
+    "verify",
+    "[options] TRACE...",
+    "Say whether traces are sound: complete, consistent, and possible. The exit status is 0 if "
+    "they\n"
+    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+enum { EXIT_SOUND = 0, EXIT_FINDINGS = 1, EXIT_UNREADABLE = 2 };
+
+/* ---- text --------------------------------------------------------------------------------------- */
+
+static void print_place(const kineto_verify_place *place, int64_t origin_ns)
+{
+    fputs("      ", stdout);
+    if (place->row != KINETO_NO_ROW) {
+        printf("at %s", kc_duration(kc_length_ns(origin_ns, place->start_ns)).s);
+        printf(" for %s, ", kc_duration(kc_length_ns(place->start_ns, place->end_ns)).s);
+        kc_put_name(stdout, place->where, 0);
+        fputs(": ", stdout);
+        kc_put_name(stdout, place->name, 0);
+        printf(" (row %u)", place->row);
+    }
+    kc_put_name(stdout, place->text, 0);
+    if (place->offset != KINETO_NO_OFFSET)
+        printf(" (byte %llu)", (unsigned long long)place->offset);
+    putchar('\n');
+}
+
+/* Places of what is no defect are shown to those who ask for a number of them. */
+static void print_places(const kineto_verify_report *report, uint32_t index,
+                         const kineto_verify_finding *f, int64_t origin_ns)
+{
+    kineto_verify_place place;
+    if (f->severity == KINETO_SEVERITY_NOTE && !most_places)
+        return;
+    for (uint32_t i = 0; kineto_verify_report_place(report, index, i, &place); i++)
+        print_place(&place, origin_ns);
+    if (kineto_verify_report_place(report, index, 0, &place) && place.row != KINETO_NO_ROW &&
+        f->count > f->place_count)
+        printf("      … and %s more\n", kc_count(f->count - f->place_count).s);
+}
+
+static void print_finding(const kineto_verify_report *report, uint32_t index, int64_t origin_ns)
+{
+    kineto_verify_finding f;
+    kineto_verify_rule rule;
+    kineto_verify_report_finding(report, index, &f);
+    kineto_verify_rule_get(f.rule, &rule);
+    printf("  %-7s %s: %s: ", kineto_severity_name(f.severity), rule.id, kc_count(f.count).s);
+    kc_put_name(stdout, f.sentence, 0);
+    putchar('\n');
+    print_places(report, index, &f, origin_ns);
+    if (f.severity > KINETO_SEVERITY_NOTE)
+        printf("      why it matters: %s\n      what to do: %s\n", rule.why, rule.remedy);
+}
+
+static void print_verdict(const char *path, const kineto_verify_report *report)
+{
+    uint32_t errors = kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR);
+    uint32_t warnings = kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING);
+    uint32_t notes = kineto_verify_report_severity_count(report, KINETO_SEVERITY_NOTE);
+    kc_put_name(stdout, kb_string(path), 0);
+    if (errors || warnings)
+        printf(": %u %s, %u %s", errors, kc_noun(errors, "error", "errors"), warnings,
+               kc_noun(warnings, "warning", "warnings"));
+    else
+        fputs(": sound", stdout);
+    if (notes)
+        printf(", %u %s", notes, kc_noun(notes, "note", "notes"));
+    putchar('\n');
+}
+
+static void print_report(const char *path, const kineto_trace *trace,
+                         const kineto_verify_report *report)
+{
+    int64_t start, end;
+    kineto_trace_window(trace, &start, &end);
+    print_verdict(path, report);
+    for (uint32_t i = 0; i < kineto_verify_report_count(report); i++)
+        print_finding(report, i, start);
+}
+
+static void print_rules(void)
+{
+    kineto_verify_rule rule;
+    for (uint32_t i = 0; kineto_verify_rule_get(i, &rule); i++)
+        printf("%-24s %-8s %s\n%33s %s\n%33s %s\n", rule.id, kineto_severity_name(rule.severity),
+               rule.meaning, "why:", rule.why, "do:", rule.remedy);
+}
+
+/* ---- JSON --------------------------------------------------------------------------------------- */
+
+static void put_place(kb_json *j, const kineto_verify_place *place)
+{
+    kb_json_object_begin(j);
+    if (place->row != KINETO_NO_ROW) {
+        kb_json_put_uint(j, "row", place->row);
+        kb_json_put_uint(j, "track", place->track);
+        kb_json_put_int(j, "start_ns", place->start_ns);
+        kb_json_put_int(j, "end_ns", place->end_ns);
+        kb_json_put_string(j, "name", place->name);
+        kb_json_put_string(j, "where", place->where);
+    }
+    if (place->text.size)
+        kb_json_put_string(j, "text", place->text);
+    if (place->offset != KINETO_NO_OFFSET)
+        kb_json_put_uint(j, "offset", place->offset);
+    kb_json_object_end(j);
+}
+
+static void put_finding(kb_json *j, const kineto_verify_report *report, uint32_t index)
+{
+    kineto_verify_finding f;
+    kineto_verify_rule rule;
+    kineto_verify_place place;
+    kineto_verify_report_finding(report, index, &f);
+    kineto_verify_rule_get(f.rule, &rule);
+    kb_json_newline(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "rule", kb_string(rule.id));
+    kb_json_put_string(j, "severity", kb_string(kineto_severity_name(f.severity)));
+    kb_json_put_uint(j, "count", f.count);
+    kb_json_put_string(j, "sentence", f.sentence);
+    kb_json_put_string(j, "why", kb_string(rule.why));
+    kb_json_put_string(j, "remedy", kb_string(rule.remedy));
+    kb_json_key_z(j, "places");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_verify_report_place(report, index, i, &place); i++)
+        put_place(j, &place);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+static void put_report(kb_json *j, const kineto_verify_report *report)
+{
+    static const char *const keys[] = {"notes", "warnings", "errors"};
+    uint32_t counts[KB_COUNT(keys)];
+    for (uint32_t s = 0; s < KB_COUNT(keys); s++)
+        counts[s] = kineto_verify_report_severity_count(report, s);
+    kb_json_key_z(j, "sound");
+    kb_json_bool(j, !counts[KINETO_SEVERITY_WARNING] && !counts[KINETO_SEVERITY_ERROR]);
+    for (uint32_t s = KB_COUNT(keys); s-- > 0;)
+        kb_json_put_uint(j, keys[s], counts[s]);
+    kb_json_key_z(j, "findings");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_verify_report_count(report); i++)
+        put_finding(j, report, i);
+    kb_json_array_end(j);
+}
+
+static void put_error(kb_json *j, const kineto_error *err)
+{
+    kb_json_key_z(j, "error");
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "status", kb_string(kineto_status_name(err->code)));
+    kb_json_put_string(j, "message", kb_string(err->message));
+    if (err->code == KINETO_E_FORMAT)
+        kb_json_put_uint(j, "offset", err->offset);
+    kb_json_object_end(j);
+}
+
+static void put_rules(kb_json *j)
+{
+    kineto_verify_rule rule;
+    kb_json_key_z(j, "rules");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_verify_rule_get(i, &rule); i++) {
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "id", kb_string(rule.id));
+        kb_json_put_string(j, "severity", kb_string(kineto_severity_name(rule.severity)));
+        kb_json_put_string(j, "meaning", kb_string(rule.meaning));
+        kb_json_put_string(j, "why", kb_string(rule.why));
+        kb_json_put_string(j, "remedy", kb_string(rule.remedy));
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+/* ---- files -------------------------------------------------------------------------------------- */
+
+static int show(const char *path, const kineto_trace *trace, const kineto_verify_report *report,
+                kb_json *j)
+{
+    if (j)
+        put_report(j, report);
+    else if (!quiet)
+        print_report(path, trace, report);
+    return kineto_verify_report_severity_count(report, KINETO_SEVERITY_ERROR) ||
+                   kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING)
+               ? EXIT_FINDINGS
+               : EXIT_SOUND;
+}
+
+static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
+{
+    kineto_error err = {0};
+    kineto_trace *trace = NULL;
+    kineto_verify_report *report = NULL;
+    int result = EXIT_UNREADABLE;
+    if (j) {
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "trace", kb_string(path));
+    }
+    kineto_status status = kineto_trace_open(path, &trace, &err);
+    if (status == KINETO_OK)
+        status = kineto_verify(trace, how, &report, &err);
+    if (status == KINETO_OK)
+        result = show(path, trace, report, j);
+    else if (j)
+        put_error(j, &err);
+    if (status != KINETO_OK)
+        kc_complain("verify: %s", err.message);
+    if (j)
+        kb_json_object_end(j);
+    kineto_verify_report_release(report);
+    kineto_trace_release(trace);
+    return result;
+}
+
+static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j)
+{
+    int worst = EXIT_SOUND;
+    for (int i = 0; i < count; i++) {
+        int result = verify_file(paths[i], how, j);
+        worst = KB_MAX(worst, result);
+    }
+    return worst;
+}
+
+static int in_json(int count, char **paths, const kineto_verify_options *how)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_error err = {0};
+    int result = EXIT_SOUND;
+    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err);
+    if (status == KINETO_OK) {
+        kb_json_init(&j, sink);
+        kb_json_object_begin(&j);
+        kb_json_put_string(&j, "version", kb_string(kineto_version()));
+        if (list_rules) {
+            put_rules(&j);
+        } else {
+            kb_json_key_z(&j, "traces");
+            kb_json_array_begin(&j);
+            result = verify_files(count, paths, how, &j);
+            kb_json_array_end(&j);
+        }
+        kb_json_object_end(&j);
+        kb_sink_write(sink, "\n", 1);
+        status = kb_sink_close(sink, &err);
+    }
+    if (status != KINETO_OK && err.os_error != EPIPE) {
+        kc_complain("verify: %s", err.message);
+        result = KB_MAX(result, KC_EXIT_FAILURE);
+    }
+    return result;
+}
+
+/* ---- the command line --------------------------------------------------------------------------- */
+
+/* The rules that were named, in one text; NULL: none was. */
+static char *join_rules(void)
+{
+    size_t bytes = 1;
+    for (size_t i = 0; i < rules.count; i++)
+        bytes += strlen(rules.data[i]) + 1;
+    char *all = rules.count ? calloc(bytes, 1) : NULL;
+    for (size_t i = 0; all && i < rules.count; i++) {
+        if (i)
+            strcat(all, ",");
+        strcat(all, rules.data[i]);
+    }
+    return all;
+}
+
+/* An unknown rule is a mistake of the command line, whatever the files are. */
+static kineto_status check_rules(const char *list)
+{
+    for (const char *at = list; at && *at;) {
+        size_t size = strcspn(at, ",");
+        kineto_verify_rule rule;
+        bool known = size == 0;
+        for (uint32_t i = 0; !known && kineto_verify_rule_get(i, &rule); i++)
+            known = strncmp(rule.id, at, size) == 0 && (!rule.id[size] || rule.id[size] == '.');
+        if (!known)
+            return kc_usage_error("verify", "'%.*s' is no rule; --list shows them",
+                                  (int)KB_MIN(size, (size_t)80), at);
+        at += size + (at[size] == ',');
+    }
+    return KINETO_OK;
+}
+
+static int run(int count, char **paths)
+{
+    char *list = join_rules();
+    kineto_verify_options how = {
+        .size = sizeof how, .rules = list, .places = (uint32_t)KB_MIN(most_places, 1000u)};
+    int result = EXIT_UNREADABLE;
+    if (rules.count && !list)
+        kc_complain("verify: out of memory");
+    else if (check_rules(list) != KINETO_OK)
+        result = KC_EXIT_USAGE;
+    else if (as_json)
+        result = in_json(count, paths, &how);
+    else if (list_rules)
+        result = (print_rules(), 0);
+    else
+        result = verify_files(count, paths, &how, NULL);
+    free(list);
+    return as_json ? result : kc_finish_stdout("verify", result);
+}
+
+int kc_verify(int argc, char **argv)
+{
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("verify", 0);
+    if (status == KINETO_OK && !operands && !list_rules)
+        status = kc_usage_error("verify", "name the trace to look at");
+    return status ? KC_EXIT_USAGE : run(operands, argv + 1);
+}

@@ -1,0 +1,146 @@
+/* Writing a trace in another format, and the account of it: every activity is written or named as
+ * left out, with the reason. */
+#include "cli/convert.h"
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- progress, on terminals only ------------------------------------------------------------------- */
+
+typedef struct progress {
+    uint64_t shown_ns; /* when the line was written last */
+    bool is_there;
+} progress;
+
+static void show_progress(void *context, uint64_t done, uint64_t all)
+{
+    enum { BETWEEN_NS = 200000000 };
+    progress *p = context;
+    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    if (all == 0 || now - p->shown_ns < BETWEEN_NS)
+        return;
+    if (p->shown_ns || p->is_there)
+        fprintf(stderr, "\rckineto: writing, %llu %%\033[K",
+                (unsigned long long)(done / KB_MAX(all / 100, 1)));
+    p->is_there = true; /* what is done at once needs no line */
+    p->shown_ns = now;
+}
+
+static void clear_progress(const progress *p)
+{
+    if (p->is_there)
+        fputs("\r\033[K", stderr);
+}
+
+kineto_status kc_convert_open(const char *verb, const char *path, kineto_trace **out,
+                              kineto_error *err)
+{
+    bool tell = isatty(STDERR_FILENO);
+    if (tell)
+        fprintf(stderr, "ckineto: reading %s …", path);
+    kineto_status status = kineto_trace_open(path, out, err);
+    if (tell)
+        fputs("\r\033[K", stderr);
+    if (status)
+        kc_complain("%s: %s", verb, err->message);
+    return status;
+}
+
+/* ---- the account -------------------------------------------------------------------------------------- */
+
+static void add_form(uint64_t count, const char *one, const char *many, const char **separator)
+{
+    if (!count)
+        return;
+    fprintf(stderr, "%s%s %s", *separator, kc_count(count).s, kc_noun(count, one, many));
+    *separator = " + ";
+}
+
+static void print_account(const kineto_trace *trace, const kineto_export_result *r)
+{
+    uint64_t count = kineto_trace_count(trace), flows = kineto_trace_flow_count(trace);
+    const char *separator = " → ";
+    fprintf(stderr, "  activities %s", kc_count(count).s);
+    add_form(r->slices, "slice", "slices", &separator);
+    add_form(r->asyncs, "asynchronous range", "asynchronous ranges", &separator);
+    add_form(r->instants, "instant", "instants", &separator);
+    add_form(r->counters, "counter sample", "counter samples", &separator);
+    fprintf(stderr, "%s", r->activities ? "" : " → 0");
+    if (r->record_noun)
+        fprintf(stderr, ", in %s %s", kc_count(r->records).s, r->record_noun);
+    if (flows)
+        fprintf(stderr, "; flows %s → %s", kc_count(flows).s, kc_count(r->flows).s);
+    fputc('\n', stderr);
+    for (uint32_t i = 0; i < r->omission_count; i++)
+        fprintf(stderr, "  not in this file: %s %s (%s)\n", kc_count(r->omissions[i].count).s,
+                r->omissions[i].what, r->omissions[i].reason);
+    if (r->replaced_bytes)
+        fprintf(stderr, "  invalid UTF-8 became U+FFFD %s %s\n", kc_count(r->replaced_bytes).s,
+                kc_noun(r->replaced_bytes, "time", "times"));
+}
+
+/* Activities that are neither written nor named as left out. */
+static int64_t unaccounted(const kineto_trace *trace, const kineto_export_result *r)
+{
+    uint64_t known = r->activities;
+    for (uint32_t i = 0; i < r->omission_count; i++)
+        if (strcmp(r->omissions[i].what, "activities") == 0)
+            known += r->omissions[i].count;
+    return (int64_t)(kineto_trace_count(trace) - known);
+}
+
+static int account(const char *verb, const kineto_trace *trace, const char *path,
+                   const kineto_export_result *r, bool quiet)
+{
+    int64_t missing = unaccounted(trace, r);
+    if (!quiet) {
+        fprintf(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
+                r->format, kc_bytes(r->bytes).s);
+        print_account(trace, r);
+        if (kineto_trace_lost(trace))
+            kc_ledger_print(trace, false, stderr);
+    }
+    if (missing)
+        kc_complain("%s: %lld activities are not accounted for in %s: do not rely on it", verb,
+                    (long long)missing, path);
+    return missing ? KC_EXIT_FAILURE : 0;
+}
+
+int kc_convert_write(const char *verb, const kineto_trace *trace, const char *path,
+                     kineto_export_options *options, bool quiet)
+{
+    kineto_error err = {0};
+    kineto_export_result result = {.size = sizeof result};
+    progress p = {0};
+    if (!quiet && isatty(STDERR_FILENO)) {
+        options->progress = show_progress;
+        options->context = &p;
+    }
+    kineto_status status = kineto_export(trace, path, options, &result, &err);
+    clear_progress(&p);
+    if (status == KINETO_OK)
+        return account(verb, trace, path, &result, quiet);
+    kc_complain("%s: %s", verb, err.message);
+    return KC_EXIT_FAILURE;
+}
+
+/* ---- odds and ends ------------------------------------------------------------------------------------ */
+
+bool kc_same_file(const char *a, const char *b)
+{
+    struct stat one, other;
+    return stat(a, &one) == 0 && stat(b, &other) == 0 && S_ISREG(one.st_mode) &&
+           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
+}
+
+void kc_print_formats(void)
+{
+    kineto_export_format f = {.size = sizeof f};
+    for (uint32_t i = 0; kineto_export_format_at(i, &f); i++) {
+        printf("%-11s %s\n%-11s ", f.name, f.about, "");
+        for (size_t k = 0; f.endings[k]; k++)
+            printf("%s%s", k ? ", " : "", f.endings[k]);
+        puts(f.compressible ? "; also with .gz or .zst" : "");
+    }
+}

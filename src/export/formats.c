@@ -1,0 +1,293 @@
+/* The table of formats: which file name means which, and writing a trace in one of them. */
+#include "export/export.h"
+
+#include <sys/stat.h>
+
+typedef struct format {
+    const char *name;
+    const char *const *endings;
+    const char *about;
+    kineto_status (*write)(ke_job *job, kineto_error *err);
+    kineto_status (*write_file)(ke_job *job, kineto_error *err); /* instead: needs a real file */
+    bool nesting, links; /* what it needs of the trace, beside order and lanes */
+    bool compressible;
+    kb_compression always; /* of formats that are never seen without */
+} format;
+
+#define ENDINGS(...) ((const char *const[]){__VA_ARGS__, NULL})
+
+static kineto_status write_sqlite(ke_job *job, kineto_error *err)
+{
+    ke_result_all(job);
+    return ke_sqlite_write_path(job->trace, job->path, job->result, err);
+}
+
+static kineto_status write_perfetto(ke_job *job, kineto_error *err)
+{
+    return ke_perfetto_write(job->trace, job->sink, job->trace_name, job->result, err);
+}
+
+/* The first is for what has no name to speak of: a device, a FIFO. */
+static const format formats[] = {
+    {"chrome", ENDINGS(".json"), "Kineto's Chrome JSON: holds all, and reads back the same",
+     ke_chrome_write_job, NULL, false, false, true, KB_COMPRESS_NONE},
+    {"perfetto", ENDINGS(".pftrace", ".perfetto-trace"),
+     "Perfetto's own format, for ui.perfetto.dev", write_perfetto, NULL, false, false, true,
+     KB_COMPRESS_NONE},
+    {"sqlite", ENDINGS(".sqlite", ".sqlite3", ".db"), "a database, for SQL", NULL, write_sqlite,
+     true, true, false, KB_COMPRESS_NONE},
+    {"jsonl", ENDINGS(".jsonl", ".ndjson"), "a JSON object on each line, for jq and scripts",
+     ke_jsonl_write, NULL, true, true, true, KB_COMPRESS_NONE},
+    {"csv", ENDINGS(".csv"), "a table of all activities", ke_csv_write, NULL, true, true, true,
+     KB_COMPRESS_NONE},
+    {"folded", ENDINGS(".folded", ".collapsed"), "stacks with their own time, for flame graphs",
+     ke_folded_write, NULL, true, false, true, KB_COMPRESS_NONE},
+    {"speedscope", ENDINGS(".speedscope.json"), "timelines and flame graphs in speedscope",
+     ke_speedscope_write, NULL, true, false, true, KB_COMPRESS_NONE},
+    {"pprof", ENDINGS(".pb.gz", ".pprof"), "a profile for pprof and Grafana", ke_pprof_write, NULL,
+     true, false, false, KB_COMPRESS_GZIP},
+};
+
+/* A format and what goes around it. */
+typedef struct choice {
+    const format *format;
+    kb_compression compression;
+} choice;
+
+bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
+{
+    if (index >= KB_COUNT(formats) || !out)
+        return false;
+    const format *f = &formats[index];
+    kineto_export_format all = {out->size, f->name,         f->endings,
+                                f->about,  f->compressible, f->write_file != NULL};
+    memcpy(out, &all, KB_MIN(out->size, sizeof all));
+    return true;
+}
+
+/* ---- which one ---------------------------------------------------------------------------------- */
+
+/* Bytes of a name without ".gz" and ".zst". */
+static size_t plain_size(const char *name)
+{
+    kb_compression c = kb_compression_of(name);
+    return strlen(name) - (c == KB_COMPRESS_GZIP ? 3 : c == KB_COMPRESS_ZSTD ? 4 : 0);
+}
+
+/* Bytes of the longest ending of a format that a path of `size` bytes has. */
+static size_t matching_ending(const format *f, const char *path, size_t size)
+{
+    size_t best = 0;
+    for (const char *const *ending = f->endings; *ending; ending++) {
+        size_t n = strlen(*ending);
+        if (n > best && size > n && memcmp(path + size - n, *ending, n) == 0)
+            best = n;
+    }
+    return best;
+}
+
+static const format *format_of_path(const char *path)
+{
+    const format *best = NULL;
+    size_t best_size = 0, whole = strlen(path), plain = plain_size(path);
+    for (size_t i = 0; i < KB_COUNT(formats); i++) {
+        size_t size = matching_ending(&formats[i], path, formats[i].compressible ? plain : whole);
+        if (size > best_size) {
+            best = &formats[i];
+            best_size = size;
+        }
+    }
+    return best;
+}
+
+static const format *format_of_name(const char *name)
+{
+    size_t whole = strlen(name), plain = plain_size(name);
+    for (size_t i = 0; i < KB_COUNT(formats); i++) {
+        size_t size = formats[i].compressible ? plain : whole;
+        if (strlen(formats[i].name) == size && memcmp(formats[i].name, name, size) == 0)
+            return &formats[i];
+    }
+    return NULL;
+}
+
+static bool is_stdout(const char *path)
+{
+    return strcmp(path, "-") == 0 || strcmp(path, "/dev/stdout") == 0;
+}
+
+/* Something that is written as it is, not made anew. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+    return is_stdout(path) ||
+           (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode));
+}
+
+static void append(char *to, size_t size, const char *separator, const char *text)
+{
+    size_t used = strlen(to);
+    snprintf(to + used, size - used, "%s%s", used ? separator : "", text);
+}
+
+static kineto_status unknown_format(const char *name, kineto_error *err)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < KB_COUNT(formats); i++)
+        append(known, sizeof known, ", ", formats[i].name);
+    return kb_fail(err, KINETO_E_UNSUPPORTED, "'%.64s' is no format: there are %s", name, known);
+}
+
+static kineto_status unknown_ending(const char *path, kineto_error *err)
+{
+    char known[256] = "";
+    for (size_t i = 0; i < KB_COUNT(formats); i++)
+        for (const char *const *ending = formats[i].endings; *ending; ending++)
+            append(known, sizeof known, ", ", *ending);
+    return kb_fail(
+        err, KINETO_E_UNSUPPORTED,
+        "cannot tell the format of %.128s: its name must end in one of %s, or these with "
+        ".gz or .zst",
+        path, known);
+}
+
+static kineto_status choose(const char *path, const char *name, choice *out, kineto_error *err)
+{
+    const format *f = name ? format_of_name(name) : format_of_path(path);
+    if (!f && name)
+        return unknown_format(name, err);
+    if (!f && strcmp(path, "-") != 0 && is_special(path))
+        f = &formats[0];
+    if (!f)
+        return unknown_ending(path, err);
+    if (f->write_file && is_special(path))
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a file of its own: %.128s is none",
+                       f->name, path);
+    out->format = f;
+    out->compression = f->always;
+    if (f->compressible)
+        out->compression = name && plain_size(name) != strlen(name) ? kb_compression_of(name)
+                                                                    : kb_compression_of(path);
+    return KINETO_OK;
+}
+
+kineto_status ke_check_format(const char *path, const char *name, kineto_error *err)
+{
+    choice c;
+    return choose(path, name, &c, err);
+}
+
+kineto_status ke_check_path(const char *path, kineto_error *err)
+{
+    return ke_check_format(path, NULL, err);
+}
+
+/* ---- writing ------------------------------------------------------------------------------------ */
+
+/* What writers look at row by row must be there: they could not tell a lack of memory from a row
+ * that has no parent. */
+static kineto_status begin_job(ke_job *job, const format *f, kineto_error *err)
+{
+    job->trace_name = job->options->trace_name ? job->options->trace_name : job->path;
+    job->result->format = f->name;
+    ke_census_take(job->trace, &job->census);
+    ke_progress(job, 0);
+    return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_no_memory(job, err);
+}
+
+static kineto_status write_job(ke_job *job, const format *f, kineto_error *err)
+{
+    uint64_t before = kb_sink_bytes(job->sink);
+    kineto_status status = begin_job(job, f, err);
+    if (status == KINETO_OK)
+        status = f->write(job, err);
+    job->result->bytes = kb_sink_bytes(job->sink) - before;
+    if (status == KINETO_OK)
+        ke_progress(job, job->census.activities);
+    return status;
+}
+
+static kineto_status write_path(ke_job *job, choice c, kineto_error *err)
+{
+    if (c.format->write_file) {
+        kineto_status status = begin_job(job, c.format, err);
+        return status ? status : c.format->write_file(job, err);
+    }
+    kineto_status status = kb_sink_open_file(job->path, c.compression, &job->sink, err);
+    if (status != KINETO_OK)
+        return status;
+    status = write_job(job, c.format, err);
+    if (status == KINETO_OK)
+        return kb_sink_close(job->sink, err);
+    kb_sink_abort(job->sink);
+    return status;
+}
+
+static kineto_status take_options(const kineto_export_options *from, kineto_export_options *to,
+                                  kineto_error *err)
+{
+    *to = (kineto_export_options){.size = sizeof *to};
+    if (from && from->size < sizeof from->size)
+        return kb_fail(err, KINETO_E_ARGUMENT, "options must state their size");
+    if (from)
+        memcpy(to, from, KB_MIN(from->size, sizeof *to));
+    to->size = sizeof *to;
+    if (to->roots > KINETO_EXPORT_MERGED)
+        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no kind of roots", to->roots);
+    return KINETO_OK;
+}
+
+kineto_status kineto_export(const kineto_trace *trace, const char *path,
+                            const kineto_export_options *options, kineto_export_result *result,
+                            kineto_error *err)
+{
+    choice c;
+    kineto_export_options all;
+    kineto_export_result account = {.size = sizeof account};
+    if (!trace || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a trace");
+    kineto_status status = take_options(options, &all, err);
+    if (status == KINETO_OK)
+        status = choose(path, all.format, &c, err);
+    if (status != KINETO_OK)
+        return status;
+    ke_job job = {.trace = trace, .path = path, .options = &all, .result = &account};
+    status = write_path(&job, c, err);
+    if (status == KINETO_OK)
+        ke_result_give(&account, result);
+    return status;
+}
+
+kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
+                                const kineto_export_options *options, kineto_export_result *result,
+                                kineto_error *err)
+{
+    kineto_export_options all;
+    kineto_export_result account = {.size = sizeof account};
+    kineto_status status = take_options(options, &all, err);
+    if (status != KINETO_OK)
+        return status;
+    const format *f = format_of_name(all.format ? all.format : formats[0].name);
+    if (!f)
+        return unknown_format(all.format, err);
+    if (!f->write)
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a file of its own", f->name);
+    ke_job job = {
+        .trace = trace, .sink = sink, .path = "trace", .options = &all, .result = &account};
+    status = write_job(&job, f, err);
+    if (status == KINETO_OK)
+        ke_result_give(&account, result);
+    return status;
+}
+
+kineto_status kineto_export_chrome(const kineto_trace *trace, const char *path,
+                                   kineto_export_result *result, kineto_error *err)
+{
+    kineto_export_options options = {.size = sizeof options, .format = formats[0].name};
+    return kineto_export(trace, path, &options, result, err);
+}
+
+kineto_status kineto_trace_save(const kineto_trace *trace, const char *path, kineto_error *err)
+{
+    return kineto_export(trace, path, NULL, NULL, err);
+}

@@ -1,0 +1,127 @@
+/* Names for what may have none: processes, tracks, types; and what the names of Python functions
+ * say. */
+#include "export/export.h"
+
+static void add(ke_label *l, kineto_string s)
+{
+    size_t n = KB_MIN(s.size, sizeof l->text - l->size);
+    if (n > 0)
+        memcpy(l->text + l->size, s.data, n);
+    l->size += n;
+}
+
+/* Leaves room for the number behind a name. */
+static void add_name(ke_label *l, kineto_string name)
+{
+    add(l, (kineto_string){name.data, KB_MIN(name.size, sizeof l->text - 32)});
+}
+
+static bool contains(kineto_string in, const char *part)
+{
+    size_t size = strlen(part);
+    for (size_t at = 0; at + size <= in.size; at++)
+        if (memcmp(in.data + at, part, size) == 0)
+            return true;
+    return false;
+}
+
+/* "name (id)", or the name alone if the id is in it. */
+static void add_named(ke_label *l, kineto_string name, int64_t id)
+{
+    char number[32];
+    add_name(l, name);
+    snprintf(number, sizeof number, "%lld", (long long)id);
+    if (contains(name, number))
+        return;
+    snprintf(number, sizeof number, " (%lld)", (long long)id);
+    add(l, kb_string(number));
+}
+
+static void add_numbered(ke_label *l, const char *what, int64_t id)
+{
+    l->size += (size_t)snprintf(l->text, sizeof l->text, "%s %lld", what, (long long)id);
+}
+
+ke_label ke_process_label(const kineto_trace *trace, uint32_t process)
+{
+    ke_label l = {.size = 0};
+    kineto_process p;
+    kineto_trace_process(trace, process, &p);
+    kineto_string text = kt_process_text_of(trace, process);
+    if (text.data)
+        add_name(&l, text);
+    else if (p.is_device && p.label.size)
+        add_named(&l, p.label, p.pid);
+    else if (p.is_device)
+        add_numbered(&l, "device", p.pid);
+    else if (p.name.size)
+        add_named(&l, p.name, p.pid);
+    else
+        add_numbered(&l, "process", p.pid);
+    return l;
+}
+
+ke_label ke_track_label(const kineto_trace *trace, uint32_t track)
+{
+    ke_label l = {.size = 0};
+    kineto_track t;
+    kineto_trace_track(trace, track, &t);
+    kineto_string text = kt_track_text_of(trace, track);
+    if (text.data)
+        add_name(&l, text);
+    else if (t.name.size)
+        add_named(&l, t.name, t.id);
+    else if (t.type == KINETO_TRACK_COUNTER || t.type == KINETO_TRACK_ASYNC)
+        add(&l, kb_string(t.type == KINETO_TRACK_ASYNC ? "asynchronous" : "counters"));
+    else
+        add_numbered(&l, t.type == KINETO_TRACK_OTHER ? "track" : ke_track_type_name(t.type), t.id);
+    return l;
+}
+
+const char *ke_track_type_name(uint32_t type)
+{
+    static const char *const names[] = {"thread", "stream", "counter", "async", "other"};
+    return type < KB_COUNT(names) ? names[type] : "other";
+}
+
+const char *ke_form_name(uint32_t form)
+{
+    static const char *const names[] = {"slice", "async", "instant", "counter"};
+    return form < KB_COUNT(names) ? names[form] : "unknown";
+}
+
+const char *ke_flow_type_name(uint32_t type)
+{
+    static const char *const names[] = {"unknown", "fwdbwd", "ac2g", "user"};
+    return type < KB_COUNT(names) ? names[type] : "other";
+}
+
+/* Where "(digits): " begins; SIZE_MAX if it is nowhere. */
+static size_t find_line(kineto_string name, uint32_t *line, size_t *behind)
+{
+    for (size_t at = 1; at + 4 <= name.size; at++) {
+        uint64_t n = 0;
+        size_t end = at + 1;
+        if (name.data[at] != '(')
+            continue;
+        for (; end < name.size && name.data[end] >= '0' && name.data[end] <= '9'; end++)
+            n = KB_MIN(n * 10 + (uint64_t)(name.data[end] - '0'), (uint64_t)UINT32_MAX);
+        if (end == at + 1 || end + 3 > name.size || memcmp(name.data + end, "): ", 3) != 0)
+            continue;
+        *line = (uint32_t)n;
+        *behind = end + 3;
+        return at;
+    }
+    return SIZE_MAX;
+}
+
+bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
+                     kineto_string *function)
+{
+    size_t behind, at = find_line(name, line, &behind);
+    if (at == SIZE_MAX || behind == name.size)
+        return false;
+    *file = (kineto_string){name.data, at};
+    *function = (kineto_string){name.data + behind, name.size - behind};
+    return true;
+}

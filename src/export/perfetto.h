@@ -1,0 +1,242 @@
+/* Inside of the writer of Perfetto's trace format.
+ *
+ * A lane is a sequence of packets of its own: it has its track as default, so that events need not
+ * name it, a clock that counts from one packet to the next, and interned names with small numbers.
+ * Packets of a lane come in the order of time, and lanes one after the other; nothing is sorted.
+ *
+ * Times are those of CLOCK_REALTIME, which the file states as the clock of the trace. */
+#ifndef KE_PERFETTO_H
+#define KE_PERFETTO_H
+
+#include "export/export.h"
+#include "export/proto.h"
+#include "trace/trace.h"
+
+/* Fields of Perfetto's messages: KE_PF_<message>_<field>. */
+enum {
+    KE_PF_TRACE_PACKET = 1,
+
+    KE_PF_PACKET_CHROME_EVENTS = 5,
+    KE_PF_PACKET_CLOCK_SNAPSHOT = 6,
+    KE_PF_PACKET_TIMESTAMP = 8,
+    KE_PF_PACKET_SEQUENCE = 10,
+    KE_PF_PACKET_TRACK_EVENT = 11,
+    KE_PF_PACKET_INTERNED = 12,
+    KE_PF_PACKET_FLAGS = 13,
+    KE_PF_PACKET_DEFAULTS = 59,
+    KE_PF_PACKET_TRACK = 60,
+
+    KE_PF_DEFAULTS_EVENT = 11,
+    KE_PF_DEFAULTS_CLOCK = 58,
+
+    KE_PF_CLOCKS_CLOCK = 1,
+    KE_PF_CLOCKS_PRIMARY = 2,
+    KE_PF_CLOCK_ID = 1,
+    KE_PF_CLOCK_TIME = 2,
+    KE_PF_CLOCK_INCREMENTAL = 3,
+
+    KE_PF_INTERNED_CATEGORY = 1,
+    KE_PF_INTERNED_NAME = 2,
+    KE_PF_INTERNED_KEY = 3,
+    KE_PF_INTERNED_IID = 1,
+    KE_PF_INTERNED_TEXT = 2,
+
+    KE_PF_TRACK_UUID = 1,
+    KE_PF_TRACK_NAME = 2,
+    KE_PF_TRACK_PROCESS = 3,
+    KE_PF_TRACK_THREAD = 4,
+    KE_PF_TRACK_PARENT = 5,
+    KE_PF_TRACK_COUNTER = 8,
+    KE_PF_TRACK_CHILD_ORDER = 11,
+    KE_PF_TRACK_RANK = 12,
+    KE_PF_TRACK_DESCRIPTION = 14,
+    KE_PF_TRACK_MERGING = 15,
+
+    KE_PF_PROCESS_PID = 1,
+    KE_PF_PROCESS_SORT_INDEX = 3,
+    KE_PF_PROCESS_NAME = 6,
+    KE_PF_PROCESS_LABEL = 8,
+    KE_PF_THREAD_PID = 1,
+    KE_PF_THREAD_TID = 2,
+    KE_PF_THREAD_SORT_INDEX = 3,
+    KE_PF_THREAD_NAME = 5,
+    KE_PF_COUNTER_UNIT_NAME = 6,
+
+    KE_PF_EVENT_CATEGORY = 3,
+    KE_PF_EVENT_ANNOTATION = 4,
+    KE_PF_EVENT_TYPE = 9,
+    KE_PF_EVENT_NAME = 10,
+    KE_PF_EVENT_TRACK = 11,
+    KE_PF_EVENT_INTEGER = 30,
+    KE_PF_EVENT_DOUBLE = 44,
+    KE_PF_EVENT_FLOW = 47,
+    KE_PF_EVENT_FLOW_END = 48,
+
+    KE_PF_VALUE_KEY = 1, /* interned */
+    KE_PF_VALUE_BOOL = 2,
+    KE_PF_VALUE_UINT = 3,
+    KE_PF_VALUE_INT = 4,
+    KE_PF_VALUE_DOUBLE = 5,
+    KE_PF_VALUE_STRING = 6,
+    KE_PF_VALUE_KEY_TEXT = 10,
+    KE_PF_VALUE_ENTRY = 11,
+    KE_PF_VALUE_ITEM = 12,
+
+    KE_PF_BUNDLE_METADATA = 2,
+    KE_PF_METADATA_NAME = 1,
+    KE_PF_METADATA_STRING = 2,
+    KE_PF_METADATA_INT = 4,
+    KE_PF_METADATA_JSON = 5
+};
+
+/* Values of enumerations. */
+enum {
+    KE_PF_STATE_CLEARED = 1, /* flags of a packet */
+    KE_PF_STATE_NEEDED = 2,
+    KE_PF_CLOCK_REALTIME = 1,
+    KE_PF_CLOCK_MONOTONIC = 3,
+    KE_PF_CLOCK_BOOTTIME = 6,
+    KE_PF_CLOCK_OWN = 64, /* of a sequence */
+    KE_PF_CHILDREN_EXPLICIT = 3,
+    KE_PF_MERGING_NONE = 2,
+    KE_PF_TYPE_BEGIN = 1,
+    KE_PF_TYPE_END = 2,
+    KE_PF_TYPE_INSTANT = 3,
+    KE_PF_TYPE_COUNTER = 4
+};
+
+/* Small numbers for texts, by an index: given at the first use in a sequence. */
+typedef struct ke_pf_ids {
+    KB_VEC(uint64_t) given; /* sequence << 32 | number */
+    uint32_t next;
+} ke_pf_ids;
+
+/* May a key of verbatim args say what a column says? See kt_args_member_is_column. */
+enum { KE_PF_NO_COLUMN, KE_PF_ID_COLUMN, KE_PF_FLAG_COLUMN };
+
+/* A key of verbatim args. */
+typedef struct ke_pf_key {
+    kineto_string text; /* resolved */
+    uint32_t column;
+} ke_pf_key;
+
+/* The same for the fast way, by a cheap hash of its bytes. */
+typedef struct ke_pf_slot {
+    kineto_string raw; /* as it is written */
+    uint32_t index;    /* into the numbers of keys */
+    uint32_t column;
+} ke_pf_slot;
+#define KE_PF_SLOTS 256u
+
+/* Keys that columns and flags give: the first that are interned, in this order. */
+enum {
+    KE_PF_OWN_CORRELATION = 1,
+    KE_PF_OWN_EXTERNAL,
+    KE_PF_OWN_FINISHED,
+    KE_PF_OWN_STARTED,
+    KE_PF_OWN_LOST,
+    KE_PF_OWN_ASYNC,
+    KE_PF_OWN_END
+};
+/* Keys have one space of numbers: those of packed args even indices, texts odd ones. */
+#define KE_PF_OWN_INDEX(id) (2 * (id) + 1)
+
+extern const double ke_pf_powers[16];
+
+typedef struct ke_pf_track {
+    kineto_track view;
+    uint64_t uuid;
+    int64_t tid; /* 0: Perfetto need not know it as a thread */
+    bool described;
+} ke_pf_track;
+
+typedef struct ke_pf_process {
+    kineto_process view;
+    uint64_t uuid;
+    int64_t pid; /* 0: Perfetto need not know it as a process */
+} ke_pf_process;
+
+typedef struct ke_perfetto {
+    const kineto_trace *trace;
+    kb_sink *sink;
+    kb_arena arena;
+    ke_proto packets;  /* that are not in the sink yet */
+    ke_proto interned; /* of the current packet */
+    bool out_of_memory;
+
+    int64_t base_ns, last_ns; /* last_ns: of the packet before, in this sequence */
+    uint32_t sequence;
+    uint64_t next_uuid;
+    ke_pf_process *processes;
+    ke_pf_track *tracks;
+    kb_map series; /* hash of (track, name, key) → uuid */
+
+    ke_pf_ids names, categories, keys;
+    kb_intern raw_keys;         /* keys of verbatim args as they are written */
+    KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
+    KB_VEC(char) unescaped;
+    ke_pf_slot slots[KE_PF_SLOTS];
+
+    uint32_t *flow_first; /* by row: first of its ends; NULL: there are no flows */
+    uint64_t *flow_ends;  /* number << 1 | is the end */
+
+    KB_VEC(int64_t) open;      /* ends of the slices that enclose the current one */
+    KB_VEC(kineto_row) sorted; /* rows of a track by lane */
+    kineto_export_result all;
+    uint64_t clamped, backward_flows;
+} ke_perfetto;
+
+/* ---- perfetto.c ---- */
+/** A packet of the current sequence; ends with ke_pf_end. */
+size_t ke_pf_begin(ke_perfetto *w);
+void ke_pf_end(ke_perfetto *w, size_t mark);
+/** No time before the epoch, which the format cannot say. */
+static inline int64_t ke_pf_time(int64_t ns) { return KB_MAX(ns, INT64_C(0)); }
+/** Number of a text; *fresh: it has to be stated in this packet. 0: out of memory. */
+uint32_t ke_pf_number(ke_perfetto *w, ke_pf_ids *ids, uint32_t index, bool *fresh);
+/** State a text under its number, in the current packet. */
+void ke_pf_state(ke_perfetto *w, uint32_t field, uint32_t number, kineto_string text);
+
+/* ---- perfetto_tracks.c ---- */
+/** Give out identities. False: out of memory. */
+bool ke_pf_plan(ke_perfetto *w);
+/** Clocks, processes, tracks: the first sequence. */
+void ke_pf_write_tables(ke_perfetto *w);
+void ke_pf_describe_track(ke_perfetto *w, uint32_t track);
+/** A lane's own track. */
+uint64_t ke_pf_describe_lane(ke_perfetto *w, uint32_t track, uint32_t lane);
+/** Begin the next sequence, whose events are on this track. */
+void ke_pf_begin_sequence(ke_perfetto *w, uint64_t uuid);
+/** Track of a series of a counter, described at its first use. 0: out of memory. */
+uint64_t ke_pf_series(ke_perfetto *w, uint32_t track, kineto_string name, kineto_string key);
+
+/* ---- perfetto_args.c ---- */
+bool ke_pf_plan_args(ke_perfetto *w);
+/** Annotations of an event: columns and args. */
+void ke_pf_put_args(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row);
+
+/* ---- perfetto_fast.c ---- */
+/** Write a slice's begin or an instant; false: nothing was written, it takes the careful way. */
+bool ke_pf_put_fast(ke_perfetto *w, const kt_block *b, uint32_t i, kineto_row row, uint32_t type);
+static inline ke_pf_slot *ke_pf_slot_of(const ke_perfetto *w, kineto_string key)
+{
+    uint64_t first = 0, last = 0;
+    if (key.size >= sizeof first) {
+        memcpy(&first, key.data, sizeof first);
+        memcpy(&last, key.data + key.size - sizeof last, sizeof last);
+    } else {
+        for (size_t i = 0; i < key.size; i++)
+            first = first << 8 | (unsigned char)key.data[i];
+    }
+    uint64_t hash = (first ^ last * 31 ^ key.size) * UINT64_C(0x9e3779b97f4a7c15);
+    return (ke_pf_slot *)&w->slots[hash >> 56];
+}
+
+/* ---- perfetto_flows.c ---- */
+bool ke_pf_plan_flows(ke_perfetto *w);
+void ke_pf_put_flows(ke_perfetto *w, kineto_row row);
+
+/* ---- perfetto_meta.c ---- */
+/** The last sequence. */
+void ke_pf_write_metadata(ke_perfetto *w, const char *trace_name);
+#endif

@@ -1,0 +1,125 @@
+/* Protocol buffers, written. Lengths are as short as they can be: a message begins with one byte
+ * for its length and is moved when it needs more, so the same data gives the same bytes. */
+#include "export/proto.h"
+
+#define FIRST_BYTES 4096u
+
+void ke_proto_free(ke_proto *p)
+{
+    free(p->data);
+    *p = (ke_proto){0};
+}
+
+bool ke_proto_grow(ke_proto *p, size_t bytes)
+{
+    void *data = p->data;
+    bool ok = !p->failed && bytes <= SIZE_MAX / 2 - p->count &&
+              kb_vec_grow(&data, &p->capacity, KB_MAX(p->count + bytes, (size_t)FIRST_BYTES), 1);
+    if (ok)
+        p->data = data;
+    p->failed |= !ok;
+    return ok;
+}
+
+void ke_proto_flush(ke_proto *p, kb_sink *sink)
+{
+    if (!p->failed)
+        kb_sink_write(sink, p->data, p->count);
+    p->count = 0;
+}
+
+static void put_tag(ke_proto *p, uint32_t field, uint32_t wire)
+{
+    ke_proto_item(p, (uint64_t)field << 3 | wire);
+}
+
+static void put_little_endian(ke_proto *p, uint64_t v, size_t bytes)
+{
+    if (!ke_proto_reserve(p, bytes))
+        return;
+    for (size_t i = 0; i < bytes; i++)
+        p->data[p->count++] = (char)(v >> 8 * i);
+}
+
+void ke_proto_fixed64(ke_proto *p, uint32_t field, uint64_t v)
+{
+    put_tag(p, field, KE_WIRE_FIXED64);
+    put_little_endian(p, v, 8);
+}
+
+void ke_proto_fixed32(ke_proto *p, uint32_t field, uint32_t v)
+{
+    put_tag(p, field, KE_WIRE_FIXED32);
+    put_little_endian(p, v, 4);
+}
+
+void ke_proto_double(ke_proto *p, uint32_t field, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    ke_proto_fixed64(p, field, bits);
+}
+
+static void put_raw(ke_proto *p, const char *data, size_t bytes)
+{
+    if (bytes == 0 || !ke_proto_reserve(p, bytes))
+        return;
+    memcpy(p->data + p->count, data, bytes);
+    p->count += bytes;
+}
+
+void ke_proto_bytes(ke_proto *p, uint32_t field, kineto_string s)
+{
+    put_tag(p, field, KE_WIRE_BYTES);
+    ke_proto_item(p, s.size);
+    put_raw(p, s.data, s.size);
+}
+
+void ke_proto_string(ke_proto *p, uint32_t field, kineto_string s)
+{
+    size_t good = kb_utf8_valid_prefix(s.data, s.size);
+    if (KINETO_LIKELY(good == s.size)) {
+        ke_proto_bytes(p, field, s);
+        return;
+    }
+    size_t mark = ke_proto_begin(p, field);
+    while (true) {
+        put_raw(p, s.data, good);
+        s = (kineto_string){s.data + good, s.size - good};
+        if (s.size == 0)
+            break;
+        put_raw(p, "\xef\xbf\xbd", 3);
+        p->replaced++;
+        good = kb_utf8_bad_length(s.data, s.size);
+        s = (kineto_string){s.data + good, s.size - good};
+        good = kb_utf8_valid_prefix(s.data, s.size);
+    }
+    ke_proto_end(p, mark);
+}
+
+size_t ke_proto_begin(ke_proto *p, uint32_t field)
+{
+    put_tag(p, field, KE_WIRE_BYTES);
+    ke_proto_item(p, 0);
+    return p->count;
+}
+
+void ke_proto_end(ke_proto *p, size_t mark)
+{
+    char length[10];
+    if (p->failed)
+        return;
+    size_t bytes = p->count - mark;
+    size_t need = (size_t)(ke_proto_put_varint(length, bytes) - length);
+    if (bytes > UINT32_MAX) { /* no reader takes it */
+        p->failed = true;
+        return;
+    }
+    if (need > 1) {
+        if (!ke_proto_reserve(p, need - 1))
+            return;
+        memmove(p->data + mark + need - 1, p->data + mark, bytes);
+        p->count += need - 1;
+    }
+    memcpy(p->data + mark - 1, length, need);
+}

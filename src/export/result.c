@@ -1,0 +1,67 @@
+/* The account of what a writer wrote and what its format cannot hold. */
+#include "export/export.h"
+
+static void count_block(const kt_block *b, ke_census *c)
+{
+    for (uint32_t i = 0; i < b->count; i++) {
+        c->forms[b->form[i] & 3]++;
+        c->with_args += kt_args_form_of(b, i) != KT_ARGS_NONE;
+        c->start_ns = KB_MIN(c->start_ns, b->start_ns[i]);
+        c->end_ns = KB_MAX(c->end_ns, b->end_ns[i]);
+    }
+}
+
+void ke_census_take(const kineto_trace *trace, ke_census *out)
+{
+    *out = (ke_census){.activities = kineto_trace_count(trace)};
+    kineto_trace_window(trace, &out->start_ns, &out->end_ns);
+    for (uint32_t i = 0; i < kt_block_count(trace); i++)
+        count_block(kt_block_at(trace, i), out);
+    uint64_t flows = kineto_trace_flow_count(trace);
+    for (uint64_t i = 0; i < flows; i++) {
+        kineto_flow f;
+        kineto_trace_flow(trace, i, &f);
+        bool whole = f.from < out->activities && f.to < out->activities;
+        out->flows += whole;
+        out->half_flows += !whole;
+    }
+}
+
+void ke_omit(kineto_export_result *result, const char *what, const char *reason, uint64_t count)
+{
+    if (count == 0 || result->omission_count == KINETO_EXPORT_MAX_OMISSIONS)
+        return;
+    result->omissions[result->omission_count++] = (kineto_export_omission){what, reason, count};
+}
+
+void ke_result_all(const ke_job *job)
+{
+    kineto_export_result *r = job->result;
+    r->activities = job->census.activities;
+    r->slices = job->census.forms[KINETO_FORM_SLICE];
+    r->asyncs = job->census.forms[KINETO_FORM_ASYNC];
+    r->instants = job->census.forms[KINETO_FORM_INSTANT];
+    r->counters = job->census.forms[KINETO_FORM_COUNTER];
+    r->flows = job->census.flows + job->census.half_flows;
+}
+
+void ke_result_give(const kineto_export_result *all, kineto_export_result *to)
+{
+    if (!to || to->size < sizeof to->size)
+        return;
+    size_t size = KB_MIN(to->size, sizeof *all);
+    memcpy((char *)to + sizeof to->size, (const char *)all + sizeof to->size,
+           size - sizeof to->size);
+}
+
+void ke_progress(const ke_job *job, uint64_t done)
+{
+    if (job->options->progress)
+        job->options->progress(job->options->context, done, job->census.activities);
+}
+
+kineto_status ke_no_memory(const ke_job *job, kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_MEMORY, "no memory to write a trace of %llu activities",
+                   (unsigned long long)job->census.activities);
+}

@@ -1,0 +1,303 @@
+/* SQL table activities: the rows of the trace. */
+#include "export/export.h"
+#include "export/sql_tables.h"
+
+enum {
+    A_ROW,
+    A_START,
+    A_END,
+    A_DUR,
+    A_SELF,
+    A_NAME,
+    A_CATEGORY,
+    A_KIND,
+    A_FORM,
+    A_TRACK,
+    A_PROCESS,
+    A_LANE,
+    A_DEPTH,
+    A_PARENT,
+    A_CORRELATION,
+    A_EXTERNAL,
+    A_ASYNC,
+    A_LAUNCH,
+    A_LAUNCHED,
+    A_OPEN_START,
+    A_OPEN_END,
+    A_ARGS,
+    A_COUNT
+};
+
+static const ke_sql_column columns[] = {
+    [A_ROW] = {"row", "INTEGER", "number of the activity, from 0", KE_SQL_ROW, false},
+    [A_START] = {"start_ns", "INTEGER", "ns since the Unix epoch", KE_SQL_SCAN, false},
+    [A_END] = {"end_ns", "INTEGER", "start_ns + dur_ns", KE_SQL_SCAN, false},
+    [A_DUR] = {"dur_ns", "INTEGER", "0 for instants and counters", KE_SQL_SCAN, false},
+    [A_SELF] = {"self_ns", "INTEGER", "dur_ns less that of its children", KE_SQL_SCAN, false},
+    [A_NAME] = {"name", "TEXT", "bytes as they are in the trace", KE_SQL_INDEX_FEW, false},
+    [A_CATEGORY] = {"category", "TEXT", "\"cat\" of the file", KE_SQL_INDEX_MANY, false},
+    [A_KIND] = {"kind", "TEXT", "cpu_op, kernel, runtime …: the same for all vendors",
+                KE_SQL_INDEX_MANY, false},
+    [A_FORM] = {"form", "TEXT", "slice, async, instant, counter", KE_SQL_INDEX_MANY, false},
+    [A_TRACK] = {"track", "INTEGER", "tracks.track", KE_SQL_INDEX_MANY, false},
+    [A_PROCESS] = {"process", "INTEGER", "processes.process", KE_SQL_INDEX_MANY, false},
+    [A_LANE] = {"lane", "INTEGER", "part of the track without overlaps, from 0", KE_SQL_SCAN,
+                false},
+    [A_DEPTH] = {"depth", "INTEGER", "how many activities enclose it", KE_SQL_SCAN, false},
+    [A_PARENT] = {"parent", "INTEGER", "row of the one that encloses it", KE_SQL_INDEX_FEW, false},
+    [A_CORRELATION] = {"correlation_id", "INTEGER", "joins launches with device work",
+                       KE_SQL_INDEX_FEW, false},
+    [A_EXTERNAL] = {"external_id", "INTEGER", "joins operators with launches and device work",
+                    KE_SQL_INDEX_FEW, false},
+    [A_ASYNC] = {"async_id", "INTEGER", "of asynchronous ranges", KE_SQL_INDEX_FEW, false},
+    [A_LAUNCH] = {"launch", "INTEGER", "row of the call that launched this device activity",
+                  KE_SQL_INDEX_FEW, false},
+    [A_LAUNCHED] = {"launched", "INTEGER", "row of the first device activity of this launch",
+                    KE_SQL_SCAN, false},
+    [A_OPEN_START] = {"open_start", "INTEGER", "1: began before the window", KE_SQL_SCAN, false},
+    [A_OPEN_END] = {"open_end", "INTEGER", "1: had not ended", KE_SQL_SCAN, false},
+    [A_ARGS] = {"args", "TEXT", "all arguments as a JSON object", KE_SQL_SCAN, true},
+};
+
+static const kt_block *block_of(const ke_sql *sql, uint32_t row)
+{
+    return kt_block_at(sql->trace, row / KT_BLOCK_ROWS);
+}
+
+static uint32_t process_of(const ke_sql *sql, uint32_t track)
+{
+    kineto_track t;
+    kineto_trace_track(sql->trace, track, &t);
+    return t.process;
+}
+
+static uint32_t category_id(const ke_sql *sql, uint32_t row)
+{
+    kineto_activity a;
+    kineto_trace_get(sql->trace, row, &a);
+    return a.category;
+}
+
+static uint64_t rows(const ke_sql *sql) { return kineto_trace_count(sql->trace); }
+
+static const uint32_t *order(const ke_sql *sql) { return kineto_trace_time_order(sql->trace); }
+
+static void prefetch(const ke_sql *sql, uint32_t row)
+{
+    const kt_block *b = block_of(sql, row);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    __builtin_prefetch(&b->start_ns[i]);
+    __builtin_prefetch(&b->end_ns[i]);
+    __builtin_prefetch(&b->name[i]);
+}
+
+static int64_t time_of(const ke_sql *sql, uint32_t row)
+{
+    return block_of(sql, row)->start_ns[row % KT_BLOCK_ROWS];
+}
+
+/* ---- cells ----------------------------------------------------------------------------------------- */
+
+/* Times come from files: a difference ends at what a number holds. */
+static int64_t duration(const kt_block *b, uint32_t i)
+{
+    int64_t ns;
+    return __builtin_sub_overflow(b->end_ns[i], b->start_ns[i], &ns) ? INT64_MAX : ns;
+}
+
+/* Who encloses stands before what is enclosed in the order of time. */
+static bool make_depths(ke_sql *sql)
+{
+    uint64_t count = kineto_trace_count(sql->trace);
+    const kineto_row *rows_by_time = kineto_trace_time_order(sql->trace);
+    sql->depths = rows_by_time ? calloc(count + 1, sizeof *sql->depths) : NULL;
+    for (uint64_t i = 0; i < count && sql->depths; i++) {
+        kineto_row parent = kineto_trace_parent(sql->trace, rows_by_time[i]);
+        if (parent != KINETO_NO_ROW)
+            sql->depths[rows_by_time[i]] = sql->depths[parent] + 1;
+    }
+    return sql->depths != NULL;
+}
+
+static void put_depth(ke_sql *sql, kineto_row row, sqlite3_context *out)
+{
+    if (sql->depths || make_depths(sql))
+        ke_sql_put_int(out, sql->depths[row]);
+    else
+        sqlite3_result_error_nomem(out);
+}
+
+static void put_id(sqlite3_context *out, uint64_t id)
+{
+    if (id)
+        ke_sql_put_int(out, (int64_t)id);
+}
+
+static void put_args(const ke_sql *sql, uint32_t row, sqlite3_context *out)
+{
+    ke_text text = {0};
+    uint64_t replaced = 0;
+    if (!ke_args_json(sql->trace, row, &text, &replaced))
+        sqlite3_result_error_nomem(out);
+    else if (text.count)
+        sqlite3_result_text64(out, text.data, text.count, SQLITE_TRANSIENT, SQLITE_UTF8);
+    kb_vec_free(&text);
+}
+
+/* What is in other places than the columns of the block. */
+static void derived_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+{
+    switch (column) {
+    case A_SELF:
+        ke_sql_put_int(out, kineto_trace_self_ns(sql->trace, row));
+        break;
+    case A_CATEGORY:
+        ke_sql_put(out, kineto_trace_string(sql->trace, category_id(sql, row)));
+        break;
+    case A_LANE:
+        ke_sql_put_int(out, kineto_trace_lane(sql->trace, row));
+        break;
+    case A_DEPTH:
+        put_depth(sql, row, out);
+        break;
+    case A_PARENT:
+        ke_sql_put_row(out, kineto_trace_parent(sql->trace, row));
+        break;
+    case A_ASYNC:
+        put_id(out, kt_async_id(sql->trace, row));
+        break;
+    case A_LAUNCH:
+        ke_sql_put_row(out, kineto_trace_launch(sql->trace, row));
+        break;
+    case A_LAUNCHED:
+        ke_sql_put_row(out, kineto_trace_launched(sql->trace, row));
+        break;
+    case A_ARGS:
+        put_args(sql, row, out);
+        break;
+    default:
+        break;
+    }
+}
+
+static void cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *out)
+{
+    const kt_block *b = block_of(sql, row);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    switch (column) {
+    case A_ROW:
+        ke_sql_put_int(out, row);
+        break;
+    case A_START:
+        ke_sql_put_int(out, b->start_ns[i]);
+        break;
+    case A_END:
+        ke_sql_put_int(out, b->end_ns[i]);
+        break;
+    case A_DUR:
+        ke_sql_put_int(out, duration(b, i));
+        break;
+    case A_NAME:
+        ke_sql_put(out, kineto_trace_string(sql->trace, b->name[i]));
+        break;
+    case A_KIND:
+        ke_sql_put(out, kb_string(kineto_kind_name(b->kind[i])));
+        break;
+    case A_FORM:
+        ke_sql_put(out, kb_string(ke_form_name(b->form[i])));
+        break;
+    case A_TRACK:
+        ke_sql_put_int(out, b->track[i]);
+        break;
+    case A_PROCESS:
+        ke_sql_put_int(out, process_of(sql, b->track[i]));
+        break;
+    case A_CORRELATION:
+        put_id(out, b->correlation_id[i]);
+        break;
+    case A_EXTERNAL:
+        put_id(out, b->external_id[i]);
+        break;
+    case A_OPEN_START:
+        ke_sql_put_int(out, (b->flags[i] & KINETO_ACTIVITY_OPEN_START) != 0);
+        break;
+    case A_OPEN_END:
+        ke_sql_put_int(out, (b->flags[i] & KINETO_ACTIVITY_OPEN_END) != 0);
+        break;
+    default:
+        derived_cell(sql, row, column, out);
+    }
+}
+
+/* ---- keys ------------------------------------------------------------------------------------------ */
+
+static uint64_t key_number(const ke_sql *sql, uint32_t row, int column)
+{
+    const kt_block *b = block_of(sql, row);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    switch (column) {
+    case A_NAME:
+        return b->name[i];
+    case A_CATEGORY:
+        return category_id(sql, row);
+    case A_KIND:
+        return KB_MIN(b->kind[i], KINETO_KIND_COUNT);
+    case A_FORM:
+        return b->form[i];
+    case A_TRACK:
+        return b->track[i];
+    case A_PROCESS:
+        return process_of(sql, b->track[i]);
+    case A_PARENT:
+        return kineto_trace_parent(sql->trace, row);
+    case A_CORRELATION:
+        return b->correlation_id[i];
+    case A_EXTERNAL:
+        return b->external_id[i];
+    case A_ASYNC:
+        return kt_async_id(sql->trace, row);
+    default:
+        return kineto_trace_launch(sql->trace, row);
+    }
+}
+
+static bool key(const ke_sql *sql, uint32_t row, int column, uint64_t *out)
+{
+    *out = key_number(sql, row, column);
+    if (column == A_PARENT || column == A_LAUNCH)
+        return *out != KINETO_NO_ROW;
+    bool is_id = column == A_CORRELATION || column == A_EXTERNAL || column == A_ASYNC;
+    return !is_id || *out != 0;
+}
+
+static bool key_of_text(ke_sql *sql, int column, kineto_string text, uint64_t *out)
+{
+    uint32_t id;
+    if (column == A_KIND) {
+        for (*out = 0; *out <= KINETO_KIND_COUNT; ++*out)
+            if (kb_string_equal(text, kb_string(kineto_kind_name((uint32_t)*out))))
+                return true;
+        return false;
+    }
+    if (column == A_FORM) {
+        for (*out = 0; *out <= KINETO_FORM_COUNTER; ++*out)
+            if (kb_string_equal(text, kb_string(ke_form_name((uint32_t)*out))))
+                return true;
+        return false;
+    }
+    bool found = ke_sql_find_string(sql, text, &id);
+    *out = id;
+    return found;
+}
+
+static const ke_sql_ops ops = {.rows = rows,
+                               .cell = cell,
+                               .key = key,
+                               .key_of_text = key_of_text,
+                               .time_column = A_START,
+                               .order = order,
+                               .time = time_of,
+                               .prefetch = prefetch};
+
+const ke_sql_table ke_sql_activities = {"activities", "what happened: one line for each activity",
+                                        columns, A_COUNT, &ops};

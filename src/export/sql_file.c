@@ -1,0 +1,118 @@
+/* A trace as a database of SQLite: the tables of SQL as real ones, with indexes. */
+#include "export/export.h"
+#include "export/sql_tables.h"
+
+#include <sys/stat.h>
+
+/* What is looked for; a column that stands here twice is in both. */
+static const char indexes[] =
+    "CREATE INDEX activities_by_start ON activities(start_ns);"
+    "CREATE INDEX activities_by_name ON activities(name);"
+    "CREATE INDEX activities_by_track ON activities(track, start_ns);"
+    "CREATE INDEX activities_by_correlation ON activities(correlation_id)"
+    " WHERE correlation_id IS NOT NULL;"
+    "CREATE INDEX activities_by_external ON activities(external_id)"
+    " WHERE external_id IS NOT NULL;"
+    "CREATE INDEX activities_by_parent ON activities(parent) WHERE parent IS NOT NULL;"
+    "CREATE INDEX args_by_row ON args(row, key);"
+    "CREATE INDEX args_by_key ON args(key);"
+    "CREATE INDEX flows_by_from ON flows(from_row);"
+    "CREATE INDEX flows_by_to ON flows(to_row);"
+    "CREATE INDEX counters_by_name ON counters(name, series, time_ns);";
+
+/* The number in the header that tells programs what a database is for: "ckin". */
+static const char before[] = "PRAGMA page_size=8192; PRAGMA journal_mode=OFF;"
+                             "PRAGMA synchronous=OFF; PRAGMA locking_mode=EXCLUSIVE;"
+                             "PRAGMA cache_size=-65536; PRAGMA application_id=1667983726;"
+                             "PRAGMA user_version=1; BEGIN";
+
+static int run(ke_sql *sql, const char *text)
+{
+    return sqlite3_exec(sql->db, text, NULL, NULL, NULL);
+}
+
+/* A table's number becomes the key of its rows. */
+static char *create_text(const ke_sql_table *table)
+{
+    char *text = ke_sql_declaration(table, table->name, false);
+    const ke_sql_column *first = &table->columns[0];
+    bool is_key = first->lookup == KE_SQL_ROW && table != &ke_sql_args;
+    char *at = text && is_key ? strstr(text, "INTEGER") : NULL;
+    if (!at)
+        return text;
+    at += strlen("INTEGER");
+    char *keyed = sqlite3_mprintf("%.*s PRIMARY KEY%s", (int)(at - text), text, at);
+    sqlite3_free(text);
+    return keyed;
+}
+
+static int copy_table(ke_sql *sql, const ke_sql_table *table)
+{
+    char *create = create_text(table);
+    char *fill =
+        sqlite3_mprintf("INSERT INTO main.%s SELECT * FROM trace_%s", table->name, table->name);
+    int rc = create && fill ? run(sql, create) : SQLITE_NOMEM;
+    if (rc == SQLITE_OK)
+        rc = run(sql, fill);
+    sqlite3_free(create);
+    sqlite3_free(fill);
+    return rc;
+}
+
+static int copy_all(ke_sql *sql)
+{
+    size_t count;
+    const ke_sql_table *const *tables = ke_sql_schema(&count);
+    int rc = run(sql, before);
+    for (size_t i = 0; i < count && rc == SQLITE_OK; i++)
+        rc = copy_table(sql, tables[i]);
+    if (rc == SQLITE_OK)
+        rc = run(sql, indexes);
+    return rc ? rc : run(sql, "COMMIT; ANALYZE");
+}
+
+static kineto_status write_database(const kineto_trace *trace, const char *temporary,
+                                    const char *path, kineto_error *err)
+{
+    ke_sql *sql;
+    char what[200];
+    kineto_status status = ke_sql_open_at(trace, temporary, "trace_", &sql, err);
+    if (status)
+        return status;
+    int rc = copy_all(sql);
+    snprintf(what, sizeof what, "cannot write '%s'", path);
+    if (rc)
+        status = ke_sql_fail(sql, err, rc, what);
+    ke_sql_close(sql);
+    return status;
+}
+
+static void give_result(const kineto_trace *trace, const char *path, kineto_export_result *result)
+{
+    struct stat st;
+    if (!result)
+        return;
+    result->activities = kineto_trace_count(trace);
+    result->bytes = stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
+    result->replaced_bytes = 0;
+}
+
+kineto_status ke_sqlite_write_path(const kineto_trace *trace, const char *path,
+                                   kineto_export_result *result, kineto_error *err)
+{
+    kb_beside *file;
+    if (!trace || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a database");
+    kineto_status status = kb_beside_open(path, &file, err);
+    if (status)
+        return status;
+    status = write_database(trace, kb_beside_path(file), path, err);
+    if (status) {
+        kb_beside_abort(file);
+        return status;
+    }
+    status = kb_beside_commit(file, err);
+    if (status == KINETO_OK)
+        give_result(trace, path, result);
+    return status;
+}

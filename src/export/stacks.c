@@ -1,0 +1,177 @@
+/* Stacks, added up: see stacks.h. A tree; a node is found by its parent and its frame. */
+#include "export/stacks.h"
+
+/* ---- frames and nodes --------------------------------------------------------------------------- */
+
+static uint32_t add_frame(ke_stacks *s, kineto_string text, uint32_t kind)
+{
+    ke_frame f = {text, kind};
+    if (s->frames.count >= UINT32_MAX || !kb_vec_push(&s->frames, f))
+        return UINT32_MAX;
+    return (uint32_t)s->frames.count - 1;
+}
+
+uint32_t ke_stacks_frame(ke_stacks *s, const kineto_trace *trace, uint32_t name, uint32_t kind)
+{
+    bool created;
+    uint64_t key = (uint64_t)kind << 32 | name;
+    uint64_t *id = kb_map_insert(&s->frame_ids, key, s->frames.count, &created);
+    if (!id)
+        return UINT32_MAX;
+    uint32_t frame = (uint32_t)*id;
+    return created ? add_frame(s, kineto_trace_string(trace, name), kind) : frame;
+}
+
+static uint32_t add_node(ke_stacks *s, uint32_t parent, uint32_t frame, uint32_t track)
+{
+    ke_node n = {.parent = parent, .frame = frame, .track = track};
+    if (frame == UINT32_MAX || s->nodes.count >= UINT32_MAX || !kb_vec_push(&s->nodes, n))
+        return KE_NO_NODE;
+    return (uint32_t)s->nodes.count - 1;
+}
+
+static uint32_t child(ke_stacks *s, uint32_t parent, uint32_t frame, uint32_t track)
+{
+    bool created;
+    uint64_t key = (uint64_t)parent << 32 | frame;
+    uint64_t *id =
+        frame == UINT32_MAX ? NULL : kb_map_insert(&s->node_ids, key, s->nodes.count, &created);
+    if (!id)
+        return KE_NO_NODE;
+    uint32_t node = (uint32_t)*id;
+    return created ? add_node(s, parent, frame, track) : node;
+}
+
+/* ---- roots -------------------------------------------------------------------------------------- */
+
+static uint32_t root_node(ke_stacks *s, uint32_t parent, kineto_string text, uint32_t track)
+{
+    char *copy = kb_arena_copy(&s->arena, text.data, text.size);
+    if (!copy)
+        return KE_NO_NODE;
+    kineto_string kept = {copy, text.size};
+    return add_node(s, parent, add_frame(s, kept, KINETO_KIND_COUNT), track);
+}
+
+/* Process and track; *ok is false when out of memory. */
+static uint32_t track_root(ke_stacks *s, const kineto_trace *t, uint32_t track, bool *ok)
+{
+    kineto_track view;
+    kineto_trace_track(t, track, &view);
+    ke_label process = ke_process_label(t, view.process), row = ke_track_label(t, track);
+    uint32_t top = root_node(s, KE_NO_NODE, (kineto_string){process.text, process.size}, track);
+    if (top != KE_NO_NODE)
+        top = root_node(s, top, (kineto_string){row.text, row.size}, track);
+    *ok = top != KE_NO_NODE;
+    return top;
+}
+
+typedef struct roots {
+    uint32_t by;                           /* kineto_export_roots */
+    uint32_t track, node;                  /* of the track that is walked */
+    uint32_t kinds[KINETO_KIND_COUNT + 1]; /* nodes, made at first use */
+} roots;
+
+static uint32_t root_of(ke_stacks *s, roots *r, uint32_t kind, bool *ok)
+{
+    if (r->by != KINETO_EXPORT_BY_KIND)
+        return r->node;
+    uint32_t *node = &r->kinds[KB_MIN(kind, (uint32_t)KINETO_KIND_COUNT)];
+    if (*node == KE_NO_NODE)
+        *node = root_node(s, KE_NO_NODE, kb_string(kineto_kind_name(kind)), UINT32_MAX);
+    *ok = *node != KE_NO_NODE;
+    return *node;
+}
+
+/* ---- the walk ------------------------------------------------------------------------------------ */
+
+static void add_time(ke_node *n, uint64_t ns)
+{
+    n->count++;
+    if (__builtin_add_overflow(n->self_ns, ns, &n->self_ns))
+        n->self_ns = UINT64_MAX;
+}
+
+/* `node_of` says by row where it stands. */
+static bool add_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row row,
+                    uint32_t *node_of)
+{
+    const kt_block *b = kt_block_at(t, row / KT_BLOCK_ROWS);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    bool ok = true;
+    node_of[row] = KE_NO_NODE;
+    if (!ke_form_has_length(b->form[i]))
+        return true;
+    kineto_row enclosing = kineto_trace_parent(t, row);
+    uint32_t parent =
+        enclosing == KINETO_NO_ROW ? root_of(s, r, b->kind[i], &ok) : node_of[enclosing];
+    uint32_t frame = ke_stacks_frame(s, t, b->name[i], b->kind[i]);
+    uint32_t node = ok ? child(s, parent, frame, r->track) : KE_NO_NODE;
+    if (node == KE_NO_NODE)
+        return false;
+    /* Modulo 2^64 the time is right even where a length does not fit into 63 bits. */
+    add_time(&s->nodes.data[node], (uint64_t)kineto_trace_self_ns(t, row));
+    s->forms[b->form[i]]++;
+    node_of[row] = node;
+    return true;
+}
+
+static bool add_track(ke_stacks *s, const ke_job *job, roots *r, uint32_t track, uint32_t *node_of)
+{
+    kineto_track view;
+    bool ok = true;
+    kineto_trace_track(job->trace, track, &view);
+    const kineto_row *rows = kineto_trace_track_rows(job->trace, track);
+    if (view.count == 0)
+        return true;
+    if (!rows)
+        return false;
+    r->track = r->by == KINETO_EXPORT_BY_TRACK ? track : UINT32_MAX;
+    if (r->by == KINETO_EXPORT_BY_TRACK)
+        r->node = track_root(s, job->trace, track, &ok);
+    for (uint64_t i = 0; ok && i < view.count; i++)
+        ok = add_row(s, job->trace, r, rows[i], node_of);
+    return ok;
+}
+
+bool ke_stacks_make(ke_stacks *s, const ke_job *job)
+{
+    roots r = {.by = job->options->roots, .node = KE_NO_NODE};
+    *s = (ke_stacks){.forms = {0}};
+    memset(r.kinds, 0xff, sizeof r.kinds);
+    uint32_t *node_of = malloc((job->census.activities + 1) * sizeof *node_of);
+    bool ok = node_of != NULL;
+    for (uint32_t i = 0; ok && i < kineto_trace_track_count(job->trace); i++) {
+        ok = add_track(s, job, &r, i, node_of);
+        ke_progress(job, s->forms[KINETO_FORM_SLICE] + s->forms[KINETO_FORM_ASYNC]);
+    }
+    free(node_of);
+    return ok;
+}
+
+void ke_stacks_free(ke_stacks *s)
+{
+    kb_vec_free(&s->frames);
+    kb_vec_free(&s->nodes);
+    kb_map_free(&s->frame_ids);
+    kb_map_free(&s->node_ids);
+    kb_arena_free(&s->arena);
+}
+
+/* ---- the account --------------------------------------------------------------------------------- */
+
+void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
+{
+    kineto_export_result *r = job->result;
+    const ke_census *c = &job->census;
+    const char *only = "this format has names and lengths only";
+    r->slices = forms[KINETO_FORM_SLICE];
+    r->asyncs = forms[KINETO_FORM_ASYNC];
+    r->activities = r->slices + r->asyncs;
+    ke_omit(r, "activities", "instants have no length", c->forms[KINETO_FORM_INSTANT]);
+    ke_omit(r, "activities", "counters have no length", c->forms[KINETO_FORM_COUNTER]);
+    ke_omit(r, "activities' arguments", only, c->with_args);
+    ke_omit(r, "flows", only, c->flows + c->half_flows);
+    ke_omit(r, "metadata entries", only, kineto_trace_metadata_count(job->trace));
+    ke_omit(r, "ledger lines", only, kineto_trace_ledger_count(job->trace));
+}

@@ -1,0 +1,45 @@
+/* Stacks of activities, equal ones added up: what flame graphs and profiles show. What has a length
+ * (slices, asynchronous ranges) stands in a stack below what encloses it in its lane. */
+#ifndef KE_STACKS_H
+#define KE_STACKS_H
+
+#include "export/export.h"
+
+#define KE_NO_NODE UINT32_MAX
+
+/* A word in stacks: a name of activities of one kind; or a root. */
+typedef struct ke_frame {
+    kineto_string text;
+    uint32_t kind; /* KINETO_KIND_COUNT: a root */
+} ke_frame;
+
+typedef struct ke_node {
+    uint32_t parent; /* stands before its children; KE_NO_NODE at the top */
+    uint32_t frame;
+    uint32_t track;   /* UINT32_MAX where tracks are merged */
+    uint64_t self_ns; /* ends at what a number holds */
+    uint64_t count;   /* activities; 0 for roots */
+} ke_node;
+
+typedef struct ke_stacks {
+    KB_VEC(ke_frame) frames;
+    KB_VEC(ke_node) nodes;
+    uint64_t forms[4]; /* activities that are in stacks */
+    kb_map frame_ids, node_ids;
+    kb_arena arena;
+} ke_stacks;
+
+/** False: out of memory. Free in any case. */
+bool ke_stacks_make(ke_stacks *stacks, const ke_job *job);
+void ke_stacks_free(ke_stacks *stacks);
+/** Frame of an activity, made at first use; UINT32_MAX when out of memory. */
+uint32_t ke_stacks_frame(ke_stacks *stacks, const kineto_trace *trace, uint32_t name,
+                         uint32_t kind);
+/** Does a form have a length, and so a place in a stack? */
+static inline bool ke_form_has_length(uint32_t form)
+{
+    return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
+}
+/** Account for a format that has names and lengths only. */
+void ke_stacks_account(const ke_job *job, const uint64_t forms[4]);
+#endif

@@ -1,0 +1,192 @@
+/* The scanner: all its variants find the same places, and any number of threads gives the same
+ * trace, also where a guess of where an event begins is wrong. */
+#include "trace/scan_index.h"
+#include "trace/trace.h"
+
+#include "unit.h"
+
+enum { BLOCKS = 64, BYTES = BLOCKS * 64 };
+
+/* ---- stage one ------------------------------------------------------------------------------- */
+
+/* Places by their definition, one byte after the other. */
+static size_t places_of(const char *text, uint32_t *out)
+{
+    size_t count = 0;
+    bool in_string = false, escaped = false, in_scalar = false;
+    for (uint32_t i = 0; i < BYTES; i++) {
+        char c = text[i];
+        if (escaped) {
+            escaped = false;
+            in_scalar = true;
+            continue;
+        }
+        if (in_string) {
+            escaped = c == '\\';
+            in_string = c != '"';
+            in_scalar = in_string;
+            continue;
+        }
+        bool op = c && strchr("{}[]:,", c), space = c && strchr(" \t\r\n", c);
+        if (op || (!space && !in_scalar)) /* a quote right behind a word belongs to that */
+            out[count++] = i;
+        in_string = c == '"';
+        in_scalar = !op && !space && c != '"';
+    }
+    return count;
+}
+
+/* Likely characters; backslashes only inside of strings, where they have a meaning. */
+static void random_text(char *text, uint64_t *random)
+{
+    static const char likely[] = "\"\"{}[]:,  \n\tab12.-\x80\xff";
+    bool in_string = false;
+    for (size_t i = 0; i < BYTES; i++) {
+        text[i] = likely[next_random(random) % (sizeof likely - 1)];
+        in_string ^= text[i] == '"';
+        if (in_string && i + 2 < BYTES && next_random(random) % 8 == 0) {
+            text[++i] = '\\';
+            text[++i] = "\"\\/bfnrt"[next_random(random) % 8];
+        }
+    }
+}
+
+static void every_variant_finds_the_places(void **state)
+{
+    (void)state;
+    static char text[BYTES + 64];
+    static uint32_t wanted[BYTES + 8], found[BYTES + 8];
+    uint64_t random = 9;
+    for (int round = 0; round < 200; round++) {
+        random_text(text, &random);
+        size_t count = places_of(text, wanted);
+        const char *name;
+        kt_index_fn *index;
+        for (size_t i = 0; (index = kt_index_at(i, &name)) != NULL; i++) {
+            kt_index_state s = {0};
+            kt_index_result r = index(text, BLOCKS, &s, found);
+            if (r.count != count || memcmp(found, wanted, count * sizeof *wanted) != 0)
+                fail_msg("%s differs in round %d", name, round);
+        }
+    }
+}
+
+static void every_variant_objects_at_the_same_place(void **state)
+{
+    (void)state;
+    static char text[BYTES + 64];
+    static uint32_t places[BYTES + 8];
+    for (size_t at = 1; at < BYTES - 8; at += 7) {
+        static const char *const wrong[] = {"\n", "\x01", "\\q", "\\u12g4"};
+        const char *bad = wrong[at % KB_COUNT(wrong)], *name;
+        memset(text, 'x', BYTES);
+        text[0] = '"';
+        memcpy(text + at, bad, strlen(bad));
+        kt_index_fn *index;
+        for (size_t i = 0; (index = kt_index_at(i, &name)) != NULL; i++) {
+            kt_index_state s = {0};
+            kt_index_result r = index(text, BLOCKS, &s, places);
+            if (r.bad != text + at)
+                fail_msg("%s: %td instead of %zu", name, r.bad ? r.bad - text : -1, at);
+        }
+    }
+}
+
+/* ---- threads --------------------------------------------------------------------------------- */
+
+static char directory[200], file[256], first_save[280], other_save[280];
+
+static int setup(void **state)
+{
+    (void)state;
+    if (!make_directory(directory, sizeof directory))
+        return -1;
+    snprintf(file, sizeof file, "%s/t.json", directory);
+    snprintf(first_save, sizeof first_save, "%s/a.json", directory);
+    snprintf(other_save, sizeof other_save, "%s/b.json", directory);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    unlink(file);
+    unlink(first_save);
+    unlink(other_save);
+    return rmdir(directory);
+}
+
+/* Names that look like the borders of events, args with events in them, ranges that end in another
+ * batch, flows at the beginning of one: a few megabytes. */
+static void write_awkward(FILE *f)
+{
+    fputs("{\"schemaVersion\":1,\"traceEvents\":[\n", f);
+    for (unsigned i = 0; i < 24000; i++) {
+        fprintf(
+            f, "{\"ph\":\"X\",\"cat\":\"%s\",\"name\":\"n%u }, {\\\"ph\\\":\\\"X\\\"\",\"pid\":%u,",
+            i % 3 ? "cpu_op" : "kernel", i % 500, i % 4);
+        fprintf(f, "\"tid\":%u,\"ts\":%u.%03u,\"dur\":3.5,\"args\":{\"a\":[{\"b\":%u},{\"ph\":1}],",
+                i % 7, i * 5, i % 1000, i);
+        fprintf(f, "\"correlation\":%u}},\n", i / 3 + 1);
+        if (i % 5 == 0)
+            fprintf(f,
+                    "{\"ph\":\"%c\",\"id\":%u,\"pid\":%u,\"tid\":%u,\"ts\":%u.%03u,\"cat\":"
+                    "\"ac2g\"},\n",
+                    i % 2 ? 's' : 'f', i / 10, i % 4, i % 7, i * 5, i % 1000);
+        if (i % 1000 == 0)
+            fprintf(f, "{\"ph\":\"%c\",\"name\":\"long\",\"pid\":9,\"tid\":9,\"ts\":%u},\n",
+                    i / 1000 % 2 ? 'E' : 'B', i * 5);
+    }
+    fputs("{\"ph\":\"M\",\"name\":\"process_name\",\"pid\":2,\"args\":{\"name\":\"two\"}}],\n"
+          "\"baseTimeNanoseconds\":1700000000000000000}\n",
+          f);
+}
+
+static void save_with(uint32_t threads, const char *path)
+{
+    kineto_open_options o = {.size = sizeof o, .threads = threads, .strict = true};
+    kineto_trace *t;
+    kineto_error err = {.message = ""};
+    if (kineto_trace_open_with(file, &o, &t, &err) != KINETO_OK)
+        fail_msg("%s", err.message);
+    assert_int_equal(kineto_trace_count(t), 24000 + 12);
+    assert_int_equal(kineto_trace_save(t, path, &err), KINETO_OK);
+    kineto_trace_release(t);
+}
+
+static bool same_but_for_the_name(const char *a, const char *b)
+{
+    char command[2000];
+    snprintf(command, sizeof command,
+             "grep -v traceName '%s' >'%s.x'; grep -v traceName '%s' | cmp -s - '%s.x'; r=$?; rm "
+             "'%s.x'; "
+             "exit $r",
+             a, a, b, a, a);
+    return system(command) == 0;
+}
+
+static void any_number_of_threads_gives_the_same_trace(void **state)
+{
+    (void)state;
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    write_awkward(f);
+    assert_int_equal(fclose(f), 0);
+    save_with(1, first_save);
+    static const uint32_t counts[] = {2, 3, 7, 64};
+    for (size_t i = 0; i < KB_COUNT(counts); i++) {
+        save_with(counts[i], other_save);
+        assert_true(same_but_for_the_name(first_save, other_save));
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_variant_finds_the_places),
+        cmocka_unit_test(every_variant_objects_at_the_same_place),
+        cmocka_unit_test_setup_teardown(any_number_of_threads_gives_the_same_trace, setup,
+                                        teardown),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
