@@ -465,6 +465,10 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
     kineto_status status = o.cursor ? kt_builder_create(&r->b, r->err) : kt_read_no_memory(r);
     if (status == KINETO_OK)
         status = read_text(r, &o);
+    /* Repair leaves nothing of what never was one. */
+    if (status == KINETO_OK && !r->events && r->b->trace->repairs.total)
+        status =
+            kb_fail(r->err, KINETO_E_FORMAT, "nothing in it is an event: this is no Chrome trace");
     if (status == KINETO_OK)
         status = finish(r, &o, out);
     free(o.cursor);

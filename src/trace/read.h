@@ -50,7 +50,7 @@ typedef struct kt_reader {
     int64_t window_start_ns, window_end_ns;
     /* for the ledger */
     uint64_t other_phases, other_metadata, unmatched_ends, end_args, unclosed, lone_surrogates;
-    uint64_t second_events, repeated_members, out_of_range, negative_durations, long_args;
+    uint64_t events, second_events, repeated_members, out_of_range, negative_durations, long_args;
 } kt_reader;
 
 /** Fail at a place of the text. */

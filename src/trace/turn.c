@@ -303,6 +303,7 @@ static kineto_status take_side(kt_reader *r, kt_batch *p, const kt_side *side)
 
 static void take_counts(kt_reader *r, const kt_batch *p)
 {
+    r->events += p->events;
     r->other_phases += p->other_phases;
     r->long_args += p->long_args;
     r->negative_durations += p->negative_durations;

@@ -131,7 +131,7 @@ class Readers(CommandTest):
 
     def test_what_is_no_trace_is_told(self):
         with open(self.path("bad.json"), "w") as f:
-            f.write('{"traceEvents": [{]}')
+            f.write('{"trace": [{]}')
         for name in ("bad.json", "absent.json", "."):
             done = self.run_command("info", name)
             self.assertEqual((done.returncode, done.out), (1, b""), name)

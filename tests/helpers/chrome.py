@@ -185,9 +185,10 @@ class Facts:
             return
         place = self.place(event)
         of_thread = event["name"].startswith("thread")
-        if of_thread and self.own and place[1] != number(event.get("tid", "")):
+        key_of_row = event["name"], place if of_thread else place[0]
+        if self.own and key_of_row in self.names:
             return  # a lane of a row that has its name already
-        self.names[event["name"], place if of_thread else place[0]] = event["args"].get(key)
+        self.names[key_of_row] = event["args"].get(key)
 
     @property
     def rows(self):
