@@ -8,6 +8,7 @@
 #include <ckineto/arrow.h>
 #include <ckineto/base.h>
 #include <ckineto/export.h>
+#include <ckineto/files.h>
 #include <ckineto/host.h>
 #include <ckineto/record.h>
 #include <ckineto/session.h>

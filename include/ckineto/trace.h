@@ -138,7 +138,10 @@ typedef struct kineto_arg {
 } kineto_arg;
 
 /** Iterator over arguments; owned by the caller, no heap. text of the last argument is valid until
- *  the next call. Keys "correlation" and "External id" are not repeated here: they are columns. */
+ *  the next call. Keys "correlation" and "External id" are not repeated here: they are columns.
+ *  Arguments of traces that were read from compressed files or pipes are loaded when they are looked
+ *  at: an iterator belongs to the thread that began it, which may have begun iterators over the
+ *  arguments of 7 other rows since. There are none if the file was changed meanwhile. */
 typedef struct kineto_args_iterator {
     const kineto_trace *trace;
     kineto_row row;
@@ -193,11 +196,18 @@ KINETO_API uint32_t kineto_trace_snapshot_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_snapshot(const kineto_trace *trace, uint32_t index,
                                       kineto_clock_snapshot *out);
 
+/** How far a limit of memory may be exceeded for a moment. */
+#define KINETO_MEMORY_SLACK_BYTES ((uint64_t)64 << 20)
+
 /** How to read a trace. */
 typedef struct kineto_open_options {
     size_t size;      /**< sizeof(kineto_open_options), set by the caller */
     /** 0: as many as there are processors. The trace is the same with any number */
     uint32_t threads;
+    /** 0: no limit. Else what grows with the trace goes to a temporary file (in $TMPDIR, else
+     *  /var/tmp) as soon as more than this of the process is resident. Held within
+     *  KINETO_MEMORY_SLACK_BYTES, as far as names, header and what the program itself has allow it */
+    uint64_t memory_bytes;
     bool strict;      /**< refuse what is no valid JSON, or no event; else it is repaired as far as
                            that is certain, and the ledger and kineto_trace_repair tell what was done */
 } kineto_open_options;

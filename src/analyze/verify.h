@@ -21,20 +21,6 @@ typedef enum ka_rule {
 #define KA_HOST_LIMIT_NS   (7 * 86400 * KA_SECOND_NS)
 #define KA_RESIDUAL_NS     10000u
 
-/** Text of a duration, for sentences. */
-typedef struct ka_text {
-    char s[40];
-} ka_text;
-ka_text ka_duration(int64_t ns);
-/** end - start; ends at what a number holds. */
-static inline int64_t ka_length(int64_t start_ns, int64_t end_ns)
-{
-    int64_t length;
-    if (!__builtin_sub_overflow(end_ns, start_ns, &length))
-        return length;
-    return end_ns > start_ns ? INT64_MAX : INT64_MIN;
-}
-
 /* ---- verify_report.c ---- */
 /** How often something was seen, and the first rows where. */
 typedef struct ka_tally {

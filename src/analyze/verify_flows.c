@@ -51,7 +51,7 @@ static void check_direction(pass *p, const kineto_flow *flow)
     uint64_t id = id_of(p, flow->to);
     if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU && id && id == id_of(p, flow->from))
         return; /* launch.order */
-    int64_t ns = ka_length(from.block->start_ns[from.index], to.block->start_ns[to.index]);
+    int64_t ns = kb_length_ns(from.block->start_ns[from.index], to.block->start_ns[to.index]);
     if (ns >= -KA_ROUNDING_NS)
         return;
     ka_tally_add(p->v, &p->backwards, flow->to);
@@ -102,7 +102,7 @@ void ka_verify_flows(ka_verify *v)
             "arrows repeat the id of an earlier one");
     ka_find(v, KA_RULE_FLOW_BACKWARDS, KINETO_SEVERITY_ERROR, &p.backwards,
             "arrows end up to %s before they start",
-            ka_duration(p.worst_ns == INT64_MIN ? INT64_MAX : -p.worst_ns).s);
+            kb_duration(p.worst_ns == INT64_MIN ? INT64_MAX : -p.worst_ns).s);
     kb_map_free(&p.starts);
     ka_tally *const all[] = {&p.lost, &p.habit, &p.user, &p.duplicate, &p.backwards};
     for (size_t i = 0; i < KB_COUNT(all); i++)

@@ -82,13 +82,13 @@ static uint32_t process_of(const links *l, kineto_row row)
 
 static void link_pair(links *l, item *call, item *work)
 {
-    int64_t delay = ka_length(call->start_ns, work->start_ns);
+    int64_t delay = kb_length_ns(call->start_ns, work->start_ns);
     if (delay < -KA_ROUNDING_NS) {
         ka_tally_add(l->v, &l->reversed, work->row);
         l->earliest_ns = KB_MAX(l->earliest_ns, delay == INT64_MIN ? INT64_MAX : -delay);
     }
-    l->least_delay_ns = KB_MIN(l->least_delay_ns, ka_length(call->end_ns, work->start_ns));
-    if (__builtin_add_overflow(l->work_ns, ka_length(work->start_ns, work->end_ns), &l->work_ns))
+    l->least_delay_ns = KB_MIN(l->least_delay_ns, kb_length_ns(call->end_ns, work->start_ns));
+    if (__builtin_add_overflow(l->work_ns, kb_length_ns(work->start_ns, work->end_ns), &l->work_ns))
         l->work_ns = INT64_MAX;
     if (!l->linked || call->start_ns < l->first_call.start_ns) {
         l->first_call = *call;
@@ -214,7 +214,7 @@ static void disjoint_spans(const ka_verify *v, int64_t *gap_ns)
     }
     *gap_ns = 0;
     if (host[0] <= host[1] && device[0] <= device[1])
-        *gap_ns = KB_MAX(ka_length(host[1], device[0]), ka_length(device[1], host[0]));
+        *gap_ns = KB_MAX(kb_length_ns(host[1], device[0]), kb_length_ns(device[1], host[0]));
 }
 
 static void find_clocks(links *l)
@@ -227,8 +227,8 @@ static void find_clocks(links *l)
                      KINETO_NO_OFFSET,
                      "between the first and the last launch the device's clock went %s, the host's "
                      "%s",
-                     ka_duration(ka_length(l->first_work.start_ns, l->last_work.start_ns)).s,
-                     ka_duration(ka_length(l->first_call.start_ns, l->last_call.start_ns)).s);
+                     kb_duration(kb_length_ns(l->first_work.start_ns, l->last_work.start_ns)).s,
+                     kb_duration(kb_length_ns(l->first_call.start_ns, l->last_call.start_ns)).s);
         return;
     }
     if (l->reversed.count >= 3 && l->reversed.count * 5 >= l->linked) {
@@ -236,20 +236,20 @@ static void find_clocks(links *l)
             v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, &l->reversed,
             "of %llu device activities that have a launch so many start before it: the device's "
             "clock is behind by %s or more",
-            (unsigned long long)l->linked, ka_duration(l->earliest_ns).s);
+            (unsigned long long)l->linked, kb_duration(l->earliest_ns).s);
         return;
     }
     ka_find(v, KA_RULE_LAUNCH_ORDER, KINETO_SEVERITY_ERROR, &l->reversed,
-            "device activities start up to %s before their launch", ka_duration(l->earliest_ns).s);
+            "device activities start up to %s before their launch", kb_duration(l->earliest_ns).s);
     disjoint_spans(v, &gap);
     if (l->linked >= 3 && l->least_delay_ns > KA_SECOND_NS)
         ka_find_text(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, l->linked, NULL,
                      KINETO_NO_OFFSET,
                      "no device activity starts earlier than %s after its launch returned",
-                     ka_duration(l->least_delay_ns).s);
+                     kb_duration(l->least_delay_ns).s);
     else if (!l->linked && gap > KA_SECOND_NS)
         ka_find_text(v, KA_RULE_CLOCK_SUSPICION, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
-                     "host and device activities lie %s apart", ka_duration(gap).s);
+                     "host and device activities lie %s apart", kb_duration(gap).s);
 }
 
 /* ---- calls without work ---------------------------------------------------------------------- */
@@ -295,7 +295,7 @@ static void find_truncated(links *l, ka_tally *tail, uint64_t all)
             "the last %llu of %llu launches have no device work: about that many device activities "
             "are missing; device records end %s %s those of the host",
             (unsigned long long)tail->count, (unsigned long long)all,
-            ka_duration(llabs(KB_MAX(ka_length(device_end, host_end), -INT64_MAX))).s,
+            kb_duration(llabs(KB_MAX(kb_length_ns(device_end, host_end), -INT64_MAX))).s,
             device_end <= host_end ? "before" : "after");
 }
 

@@ -76,7 +76,8 @@ static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
 static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     ka_verify *v = p->v;
-    int64_t before = ka_length(start, v->window_start_ns), after = ka_length(v->window_end_ns, end);
+    int64_t before = kb_length_ns(start, v->window_start_ns),
+            after = kb_length_ns(v->window_end_ns, end);
     int64_t furthest = KB_MAX(before, after);
     if (furthest <= KA_ROUNDING_NS)
         return;
@@ -88,12 +89,12 @@ static void check_window(pass *p, kineto_row row, int64_t start, int64_t end)
 static void check_duration(pass *p, kineto_row row, const kt_block *b, uint32_t i, bool work)
 {
     ka_verify *v = p->v;
-    int64_t ns = ka_length(b->start_ns[i], b->end_ns[i]);
+    int64_t ns = kb_length_ns(b->start_ns[i], b->end_ns[i]);
     int64_t limit = work ? KA_DEVICE_LIMIT_NS : KA_HOST_LIMIT_NS;
     p->slices++;
     if (ns == 0)
         ka_tally_add(v, &p->zero, row);
-    int64_t window = ka_length(v->window_start_ns, v->window_end_ns);
+    int64_t window = kb_length_ns(v->window_start_ns, v->window_end_ns);
     bool longer = ns > window && ns - window > KA_ROUNDING_NS;
     if (ns <= limit && !longer)
         return;
@@ -179,12 +180,12 @@ static void find_durations(pass *p)
                 "%llu of %llu slices have a duration of 0", (unsigned long long)p->zero.count,
                 (unsigned long long)p->slices);
     ka_find(v, KA_RULE_DURATION_ABSURD, KINETO_SEVERITY_WARNING, &p->absurd,
-            "slices as long as %s in a window of %s", ka_duration(p->worst_ns).s,
-            ka_duration(ka_length(v->window_start_ns, v->window_end_ns)).s);
+            "slices as long as %s in a window of %s", kb_duration(p->worst_ns).s,
+            kb_duration(kb_length_ns(v->window_start_ns, v->window_end_ns)).s);
     ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_WARNING, &p->outside,
-            "activities wholly outside the window, by up to %s", ka_duration(p->furthest_ns).s);
+            "activities wholly outside the window, by up to %s", kb_duration(p->furthest_ns).s);
     ka_find(v, KA_RULE_WINDOW_OUTSIDE, KINETO_SEVERITY_NOTE, &p->beside,
-            "activities stick out of the window, by up to %s", ka_duration(p->furthest_ns).s);
+            "activities stick out of the window, by up to %s", kb_duration(p->furthest_ns).s);
 }
 
 static void find_rest(pass *p)

@@ -70,8 +70,8 @@ static void cross(pass *p, const slice *s)
     int64_t worst_ns = 0; /* of those that may not */
     while (p->stack.count && p->stack.data[p->stack.count - 1]->end_ns < s->end_ns) {
         const slice *other = p->stack.data[--p->stack.count];
-        int64_t ns =
-            KB_MIN(ka_length(s->start_ns, other->end_ns), ka_length(other->end_ns, s->end_ns));
+        int64_t ns = KB_MIN(kb_length_ns(s->start_ns, other->end_ns),
+                            kb_length_ns(other->end_ns, s->end_ns));
         crosses = true;
         scope = scope || is_scope(p, other);
         if (!is_annotation(s) && !is_annotation(other))
@@ -107,9 +107,9 @@ static void check_crossing(pass *p)
 /* Overlap beyond rounding, of most of the shorter one, and not within one launch (of a graph). */
 static void check_pair(pass *p, const slice *running, const slice *s)
 {
-    int64_t ns = ka_length(s->start_ns, KB_MIN(running->end_ns, s->end_ns));
-    int64_t shorter =
-        KB_MIN(ka_length(s->start_ns, s->end_ns), ka_length(running->start_ns, running->end_ns));
+    int64_t ns = kb_length_ns(s->start_ns, KB_MIN(running->end_ns, s->end_ns));
+    int64_t shorter = KB_MIN(kb_length_ns(s->start_ns, s->end_ns),
+                             kb_length_ns(running->start_ns, running->end_ns));
     bool legal = p->may_overlap || ns <= 10 * KA_ROUNDING_NS || ns < shorter / 2 ||
                  (s->correlation_id && s->correlation_id == running->correlation_id);
     ka_tally_add(p->v, legal ? &p->legal : &p->overlap, s->row);
@@ -141,11 +141,11 @@ static void check_overlap(pass *p)
         first = first ? first : s;
         last = s;
         count++;
-        busy_ns += (double)ka_length(s->start_ns, s->end_ns);
+        busy_ns += (double)kb_length_ns(s->start_ns, s->end_ns);
     }
     if (!last)
         return;
-    busy_ns -= (double)ka_length(last->start_ns, last->end_ns);
+    busy_ns -= (double)kb_length_ns(last->start_ns, last->end_ns);
     if (units_differ(p, count, busy_ns, first->start_ns, last->start_ns)) {
         ka_tally_add(p->v, &p->busy, first->row);
         return;
@@ -200,19 +200,19 @@ static void find(pass *p)
             "their starts",
             p->busiest);
     ka_find(v, KA_RULE_THREAD_PARTIAL_OVERLAP, KINETO_SEVERITY_WARNING, &p->crossing,
-            "slices cross the one they began in, by up to %s", ka_duration(p->worst_crossing_ns).s);
+            "slices cross the one they began in, by up to %s", kb_duration(p->worst_crossing_ns).s);
     ka_find(v, KA_RULE_THREAD_PARTIAL_OVERLAP, KINETO_SEVERITY_NOTE, &p->skew,
             "slices cross the one they began in by less than a microsecond");
     ka_find(v, KA_RULE_THREAD_PARTIAL_OVERLAP, KINETO_SEVERITY_NOTE, &p->annotations,
             "annotations cross calls, or calls annotations, at their edges");
     ka_find(v, KA_RULE_TRACK_OVERLAP, KINETO_SEVERITY_WARNING, &p->overlap,
             "device activities run while another one of their queue does, for up to %s",
-            ka_duration(p->worst_overlap_ns).s);
+            kb_duration(p->worst_overlap_ns).s);
     ka_find(
         v, KA_RULE_TRACK_OVERLAP, KINETO_SEVERITY_NOTE, &p->legal,
         "device activities overlap for up to %s: nodes of one graph, rounding, or a device that "
         "does so by design",
-        ka_duration(p->worst_legal_ns).s);
+        kb_duration(p->worst_legal_ns).s);
     ka_find(v, KA_RULE_ROWS_DUPLICATE, KINETO_SEVERITY_WARNING, &p->duplicate,
             "activities repeat the one in front of them");
 }

@@ -37,6 +37,15 @@ static inline bool kb_string_equal(kineto_string a, kineto_string b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
+/** end - start of times that come from files: stops at what a number holds. */
+static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
+{
+    int64_t length;
+    if (!__builtin_sub_overflow(end_ns, start_ns, &length))
+        return length;
+    return end_ns > start_ns ? INT64_MAX : INT64_MIN;
+}
+
 /* ---- status.c [rt]: errors ------------------------------------------------------------------- */
 
 /** Fill err (may be NULL) and return code, so that failing is one line. The message is cut, on a
@@ -137,6 +146,9 @@ void kb_os_barrier(void);
 void kb_os_prefault(void *p, size_t bytes);
 /** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
+/** Take space of a file, so that a full disk is an error here and not a SIGBUS when it is mapped.
+ *  Raises no SIGXFSZ. @return 0 or an errno. */
+int kb_os_reserve(int fd, off_t offset, size_t bytes);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
 typedef struct kb_clock_snapshot {
@@ -244,6 +256,17 @@ size_t kb_utf8_length(const char *s, size_t bytes);
 /** Bytes to skip at an invalid position: the maximal subpart that one U+FFFD replaces (Unicode
  *  3.9, as Python's errors="replace" does). */
 size_t kb_utf8_bad_length(const char *s, size_t bytes);
+/** The next piece of a text as writers of UTF-8 show it: all that is valid at the front, or U+FFFD
+ *  for what is not, which counts in *replaced (may be NULL). Empty at the end. */
+kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
+/** The whole text that way, into at least 3 * size bytes; returns the end. */
+char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
+
+/* ---- text.c: for human eyes -------------------------------------------------------------------- */
+typedef struct kb_text {
+    char s[64];
+} kb_text;
+kb_text kb_duration(int64_t ns); /* "1.234 ms", "2.500 days" */
 
 /* ---- sink.c: where bytes go; errors stick and reach the caller ---------------------------------- */
 /* The free part of the buffer; the rest is private to sink.c. */

@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
-#include <sched.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -204,33 +204,74 @@ size_t kb_os_host_name(char *buf, size_t size)
  */
 
 /* A closed pipe and the file-size limit raise signals that kill by default. They are blocked for
- * this thread, and what this write raised is taken away again, unless one was waiting before. */
+ * this thread, and what our own call raised is taken away again, unless one was waiting before. */
+typedef struct quiet {
+    sigset_t ours, before, pending;
+} quiet;
+
+static void quiet_begin(quiet *q)
+{
+    sigemptyset(&q->ours);
+    sigaddset(&q->ours, SIGPIPE);
+    sigaddset(&q->ours, SIGXFSZ);
+    sigemptyset(&q->pending);
+    sigpending(&q->pending);
+    pthread_sigmask(SIG_BLOCK, &q->ours, &q->before);
+}
+
+static void quiet_end(const quiet *q, bool may_be_raised)
+{
+    const struct timespec no_wait = {0, 0};
+    sigset_t raised = q->ours;
+    if (sigismember(&q->pending, SIGPIPE))
+        sigdelset(&raised, SIGPIPE);
+    if (sigismember(&q->pending, SIGXFSZ))
+        sigdelset(&raised, SIGXFSZ);
+    while (may_be_raised && sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
+    }
+    pthread_sigmask(SIG_SETMASK, &q->before, NULL);
+}
+
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes)
 {
-    sigset_t ours, before, pending, raised;
-    sigemptyset(&ours);
-    sigaddset(&ours, SIGPIPE);
-    sigaddset(&ours, SIGXFSZ);
-    sigemptyset(&pending);
-    sigpending(&pending);
-    pthread_sigmask(SIG_BLOCK, &ours, &before);
+    quiet q;
+    quiet_begin(&q);
     ssize_t n = write(fd, data, bytes);
     int os_error = errno;
     /* The signal also comes when a pipe's reader goes away in the middle: part is written then. */
     bool is_short = n >= 0 && (size_t)n < bytes;
-    if (is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG))) {
-        raised = ours;
-        if (sigismember(&pending, SIGPIPE))
-            sigdelset(&raised, SIGPIPE);
-        if (sigismember(&pending, SIGXFSZ))
-            sigdelset(&raised, SIGXFSZ);
-        const struct timespec no_wait = {0, 0};
-        while (sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
-        }
-    }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    quiet_end(&q, is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG)));
     errno = os_error;
     return n;
+}
+
+/* For file systems that cannot reserve: 0 or an errno. */
+static int write_zeros(int fd, off_t offset, size_t bytes)
+{
+    static const char zeros[65536];
+    for (size_t done = 0; done < bytes;) {
+        ssize_t n = pwrite(fd, zeros, KB_MIN(sizeof(zeros), bytes - done), offset + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 ? errno : EIO;
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+int kb_os_reserve(int fd, off_t offset, size_t bytes)
+{
+    quiet q;
+    int rc;
+    quiet_begin(&q);
+    do
+        rc = posix_fallocate(fd, offset, (off_t)bytes);
+    while (rc == EINTR);
+    if (rc == EOPNOTSUPP || rc == EINVAL || rc == ENOSYS)
+        rc = write_zeros(fd, offset, bytes);
+    quiet_end(&q, rc == EFBIG);
+    return rc;
 }
 
 /* ---- mappings ---------------------------------------------------------------------------------
@@ -290,30 +331,6 @@ void *kb_os_map_shared(size_t bytes, kineto_error *err)
     return p;
 }
 
-/* For file systems that cannot reserve: 0 or an errno. */
-static int write_zeros(int fd, size_t bytes)
-{
-    static const char zeros[65536];
-    for (size_t done = 0; done < bytes;) {
-        ssize_t n = kb_os_write_quiet(fd, zeros, KB_MIN(sizeof(zeros), bytes - done));
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return n < 0 ? errno : EIO;
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-static int reserve_space(int fd, size_t bytes)
-{
-    int rc;
-    do
-        rc = posix_fallocate(fd, 0, (off_t)bytes);
-    while (rc == EINTR);
-    return rc == EOPNOTSUPP || rc == EINVAL || rc == ENOSYS ? write_zeros(fd, bytes) : rc;
-}
-
 void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
 {
     void *p = NULL;
@@ -326,7 +343,7 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
         kb_fail_os(err, errno, "cannot create '%s'", path);
         return NULL;
     }
-    int rc = reserve_space(fd, bytes);
+    int rc = kb_os_reserve(fd, 0, bytes);
     if (rc == ENOSPC || rc == EDQUOT)
         kb_fail_os(err, rc,
                    "'%s' needs %zu MiB: use a smaller buffer or a directory with more space", path,
@@ -405,7 +422,8 @@ bool kb_os_barrier_init(void)
 void kb_os_barrier(void)
 {
     int saved = errno;
-    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0) /* a fork's child has to register again */
+    if (membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED) !=
+        0) /* a fork's child has to register again */
         (void)kb_os_barrier_init();
     errno = saved;
 }

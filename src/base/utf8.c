@@ -1,4 +1,4 @@
-/* UTF-8: where text is valid, and how much of it is not. */
+/* UTF-8: where text is valid, how much of it is not, and what stands for that. */
 #include "base/base.h"
 
 /* What may follow a lead byte: how many continuation bytes, and the range of the first of them
@@ -72,4 +72,30 @@ size_t kb_utf8_valid_prefix(const char *s, size_t bytes)
         at += n;
     }
     return at;
+}
+
+kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced)
+{
+    if (rest->size == 0)
+        return (kineto_string){"", 0};
+    kineto_string piece = {rest->data, kb_utf8_valid_prefix(rest->data, rest->size)};
+    size_t used = piece.size;
+    if (used == 0) {
+        used = kb_utf8_bad_length(rest->data, rest->size);
+        piece = (kineto_string){"\xef\xbf\xbd", 3};
+        if (replaced)
+            ++*replaced;
+    }
+    rest->data += used;
+    rest->size -= used;
+    return piece;
+}
+
+char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced)
+{
+    for (kineto_string piece; (piece = kb_utf8_next(&s, replaced)).size;) {
+        memcpy(out, piece.data, piece.size);
+        out += piece.size;
+    }
+    return out;
 }

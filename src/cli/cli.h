@@ -18,7 +18,7 @@ enum {
 };
 
 /* ---- opt.c --------------------------------------------------------------------------------------- */
-typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_TEXTS, KC_NUMBER } kc_option_type;
+typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_TEXTS, KC_NUMBER, KC_SIZE } kc_option_type;
 
 /* What an option that may be repeated was given, in order. */
 typedef struct kc_texts {
@@ -26,7 +26,8 @@ typedef struct kc_texts {
     size_t count;
 } kc_texts;
 
-/* One option: parsed into *value (bool, const char *, kc_texts or uint64_t), and a line of the
+/* One option: parsed into *value (bool, const char *, kc_texts; uint64_t
+ * for numbers, and for sizes in bytes, with K, M or G behind them), and a line of the
  * help. */
 typedef struct kc_option {
     const char *name; /* without the dashes */
@@ -56,12 +57,8 @@ kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRIN
 void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
 
 /* ---- text.c: for human eyes ------------------------------------------------------------------------ */
-typedef struct kc_text {
-    char s[64];
-} kc_text;
-kc_text kc_duration(int64_t ns);
-kc_text kc_bytes(uint64_t bytes);
-kc_text kc_count(uint64_t n); /* 20,222 */
+kb_text kc_bytes(uint64_t bytes);
+kb_text kc_count(uint64_t n); /* 20,222 */
 /** The word that fits the number. */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
@@ -106,11 +103,6 @@ static inline int64_t kc_sum_ns(int64_t a, int64_t b)
 {
     int64_t sum;
     return __builtin_add_overflow(a, b, &sum) ? INT64_MAX : sum;
-}
-static inline int64_t kc_length_ns(int64_t start, int64_t end)
-{
-    int64_t length;
-    return __builtin_sub_overflow(end, start, &length) ? INT64_MAX : length;
 }
 
 kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err);

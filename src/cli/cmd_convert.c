@@ -2,7 +2,7 @@
 #include "cli/convert.h"
 #include "export/export.h"
 
-static const char *output, *format, *by, *unit;
+static const char *output, *format, *by, *unit, *rank;
 static bool list, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "OUT", "where to; - is the standard output"},
@@ -12,15 +12,18 @@ static const kc_option option_list[] = {
      "folded, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
      "merged"},
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: what weights count: ns (the default), us, ms"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    KC_MEMORY_OPTION,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing but what went wrong"},
 };
 static const kc_options options = {
     "convert",
-    "TRACE -o OUT [options]",
+    "TRACE... -o OUT [options]",
     "Write a trace of ckineto, Kineto or PyTorch in another format, by default the one\n"
     "that OUT's name ends in, and say by count what was written and what the format\n"
-    "cannot hold. A TRACE of - is the standard input.",
+    "cannot hold. A TRACE of - is the standard input. Several files, and those in a directory,\n"
+    "become one trace.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -53,7 +56,7 @@ static kineto_status parse_unit(kineto_export_options *o)
 }
 
 /* Before a long trace is read. */
-static kineto_status check_output(const char *input)
+static kineto_status check_output(char *const *inputs, int count)
 {
     kineto_error err;
     if (!output)
@@ -62,7 +65,7 @@ static kineto_status check_output(const char *input)
         return kc_usage_error("convert", "the standard output needs --to FORMAT");
     if (ke_check_format(output, format, &err))
         return kc_usage_error("convert", "%s", err.message);
-    if (kc_same_file(input, output))
+    if (kc_would_overwrite(inputs, count, output))
         return kc_usage_error("convert", "%s would overwrite the trace that is read", output);
     return KINETO_OK;
 }
@@ -71,12 +74,10 @@ static kineto_status check(int operands, char **argv, kineto_export_options *o)
 {
     if (operands == 0)
         return kc_usage_error("convert", "name the trace to convert");
-    if (operands > 1)
-        return kc_usage_error("convert", "one trace at a time, not '%s' as well", argv[2]);
     kineto_status status = parse_roots(o);
     if (status == KINETO_OK)
         status = parse_unit(o);
-    return status ? status : check_output(argv[1]);
+    return status ? status : check_output(argv + 1, operands);
 }
 
 int kc_convert(int argc, char **argv)
@@ -85,6 +86,7 @@ int kc_convert(int argc, char **argv)
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     kineto_export_options o = {.size = sizeof o};
+    int32_t of_rank = -1;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("convert", 0);
@@ -92,7 +94,8 @@ int kc_convert(int argc, char **argv)
         kc_print_formats();
         return kc_finish_stdout("convert", 0);
     }
-    if (status || check(operands, argv, &o) || kc_convert_open("convert", argv[1], &trace, &err))
+    if (status || check(operands, argv, &o) || kc_parse_rank("convert", rank, &of_rank) ||
+        kc_convert_open("convert", argv + 1, operands, of_rank, &trace, &err))
         return KC_EXIT_USAGE;
     o.format = format;
     o.trace_name = strcmp(output, "-") ? NULL : "trace";

@@ -6,22 +6,28 @@ enum { MOST = 32 };
 static const char *outputs[MOST];
 static char help_texts[MOST][160];
 static bool quiet;
+static const char *rank;
 
 /* The table of formats, as options. */
 static size_t make_options(kc_option *list)
 {
     kineto_export_format f = {.size = sizeof f};
     size_t count = 0;
-    for (; count < MOST - 1 && kineto_export_format_at((uint32_t)count, &f); count++) {
+    for (; count < MOST - 3 && kineto_export_format_at((uint32_t)count, &f); count++) {
         snprintf(help_texts[count], sizeof help_texts[count], "%s", f.about);
         list[count] = (kc_option){f.name, 0, KC_TEXT, &outputs[count], "OUT", help_texts[count]};
     }
+    list[count + 2] = (kc_option)KC_MEMORY_OPTION;
+    list[count + 1] =
+        (kc_option){"rank", 'r', KC_TEXT,
+                    &rank,  "N", "of several files, or of one with several ranks: this one"};
     list[count] =
         (kc_option){"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing but what went wrong"};
     return count;
 }
 
-static kineto_status check(const char *input, const kc_option *list, size_t count)
+static kineto_status check(char *const *inputs, int input_count, const kc_option *list,
+                           size_t count)
 {
     kineto_error err;
     size_t wanted = 0;
@@ -31,7 +37,7 @@ static kineto_status check(const char *input, const kc_option *list, size_t coun
         wanted++;
         if (ke_check_format(outputs[i], list[i].name, &err))
             return kc_usage_error("export", "%s", err.message);
-        if (kc_same_file(input, outputs[i]))
+        if (kc_would_overwrite(inputs, input_count, outputs[i]))
             return kc_usage_error("export", "%s would overwrite the trace that is read",
                                   outputs[i]);
     }
@@ -39,13 +45,9 @@ static kineto_status check(const char *input, const kc_option *list, size_t coun
                   : kc_usage_error("export", "say what to write: --%s OUT, say", list[0].name);
 }
 
-static kineto_status check_operands(int operands, char **argv)
+static kineto_status check_operands(int operands)
 {
-    if (operands == 0)
-        return kc_usage_error("export", "name the trace to export");
-    if (operands > 1)
-        return kc_usage_error("export", "one trace at a time, not '%s' as well", argv[2]);
-    return KINETO_OK;
+    return operands ? KINETO_OK : kc_usage_error("export", "name the trace to export");
 }
 
 /* All of them are tried; one that fails makes the exit status. */
@@ -68,20 +70,24 @@ int kc_export(int argc, char **argv)
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     kc_option list[MOST];
+    int32_t of_rank = -1;
     size_t count = make_options(list);
     const kc_options options = {
         "export",
-        "TRACE --FORMAT OUT …",
+        "TRACE... --FORMAT OUT …",
         "Write a trace in one or more formats, whatever the files' names end in, but for\n"
-        "compression. 'ckineto convert' writes one, with more options.",
+        "compression. 'ckineto convert' writes one, with more options. Several files, and those "
+        "in\n"
+        "a directory, become one trace.",
         list,
-        count + 1,
+        count + 3,
         false};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("export", 0);
-    if (status || check_operands(operands, argv) || check(argv[1], list, count) ||
-        kc_convert_open("export", argv[1], &trace, &err))
+    if (status || check_operands(operands) || check(argv + 1, operands, list, count) ||
+        kc_parse_rank("export", rank, &of_rank) ||
+        kc_convert_open("export", argv + 1, operands, of_rank, &trace, &err))
         return KC_EXIT_USAGE;
     int exit_status = write_all(trace, list, count);
     kineto_trace_release(trace);

@@ -1,18 +1,22 @@
 /* ckineto info: what is in a trace. */
-#include "cli/cli.h"
+#include "cli/several.h"
 
 #include <time.h>
 
 static bool as_json, timing;
+static const char *rank;
 static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
     {"timing", 't', KC_FLAG, &timing, NULL, "say how fast the trace was read, on standard error"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "only this rank, of files or of a trace with several"},
+    KC_MEMORY_OPTION,
 };
 static const kc_options options = {
     "info",
-    "[options] TRACE",
+    "[options] TRACE...",
     "Say what is in a trace of ckineto, Kineto or PyTorch: its window, processes,\n"
-    "devices, what took longest, and what was lost.",
+    "devices, what took longest, and what was lost. Of several files, or of those in a\n"
+    "directory: whose they are, and what is odd about them together.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -110,7 +114,7 @@ static void print_text(const char *path, const kc_summary *s, const kc_counters 
     kc_put_name(stdout, kb_string(path), 0);
     printf(": %s %s in %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
-           kc_duration(kc_length_ns(s->start_ns, s->end_ns)).s);
+           kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     print_window(s);
     print_kinds(s, trace);
     print_processes(trace);
@@ -291,10 +295,11 @@ static void print_rate(const char *what, double seconds, const kineto_trace *tra
             bytes / seconds / 1e9, rows / seconds / 1e6);
 }
 
-static kineto_status open_timed(const char *path, kineto_trace **trace, kineto_error *err)
+static kineto_status open_timed(char *const *paths, int count, int32_t of_rank,
+                                kineto_trace **trace, kineto_error *err)
 {
     double start = now_s();
-    kineto_status status = kineto_trace_open(path, trace, err);
+    kineto_status status = kc_open(paths, count, of_rank, trace, err);
     double opened = now_s();
     if (status != KINETO_OK || !timing)
         return status;
@@ -308,13 +313,14 @@ static kineto_status open_timed(const char *path, kineto_trace **trace, kineto_e
 
 /* ---- the verb ------------------------------------------------------------------------------------- */
 
-static int info(const char *path)
+static int info(char *const *paths, int count, int32_t of_rank)
 {
+    const char *path = paths[0];
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     kc_summary s = {0};
     kc_counters counters = {.list = {0}};
-    kineto_status status = open_timed(path, &trace, &err);
+    kineto_status status = open_timed(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
         status = kc_summary_make(trace, &s, &err);
     if (status == KINETO_OK)
@@ -334,11 +340,18 @@ static int info(const char *path)
 int kc_info(int argc, char **argv)
 {
     int operands;
+    int32_t of_rank = -1;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("info", 0);
-    if (status == KINETO_OK && operands != 1)
-        status = operands ? kc_usage_error("info", "one trace at a time, not '%s' as well", argv[2])
-                          : kc_usage_error("info", "name the trace to look at");
-    return status ? KC_EXIT_USAGE : info(argv[1]);
+    if (status == KINETO_OK && !operands)
+        status = kc_usage_error("info", "name the trace to look at");
+    if (status == KINETO_OK)
+        status = kc_parse_rank("info", rank, &of_rank);
+    bool table = of_rank < 0 && !kc_is_one_file(argv + 1, operands);
+    if (status == KINETO_OK && table && timing)
+        status = kc_usage_error("info", "--timing is of one trace, not of several");
+    if (status)
+        return KC_EXIT_USAGE;
+    return table ? kc_info_files(argv + 1, operands, as_json) : info(argv + 1, operands, of_rank);
 }

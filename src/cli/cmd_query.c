@@ -1,10 +1,11 @@
 /* ckineto query: ask a trace questions in SQL. */
 #include "cli/query.h"
+#include "cli/several.h"
 
 #include <errno.h>
-#include <signal.h>
+#include <unistd.h>
 
-static const char *format_name, *output_path, *query_file;
+static const char *format_name, *output_path, *query_file, *rank;
 static bool schema;
 static uint64_t width = 60;
 static const kc_option option_list[] = {
@@ -13,11 +14,13 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output_path, "FILE", "write there instead of the standard output"},
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table, 60; 0: never cut"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    KC_MEMORY_OPTION,
     {"schema", 0, KC_FLAG, &schema, NULL, "list the tables, their columns and the functions"},
 };
 static const kc_options options = {
     "query",
-    "[options] TRACE SQL",
+    "[options] TRACE... SQL",
     "Ask a trace questions in SQL. Nothing is copied or written: the tables are the trace.\n"
     "Times are nanoseconds. Several statements may follow each other.\n"
     "Example: ckineto query t.json \"SELECT name, sum(dur_ns) FROM activities\n"
@@ -61,26 +64,6 @@ static kineto_status read_query(const char *path, text *out, kineto_error *err)
 
 /* ---- running ------------------------------------------------------------------------------------------ */
 
-static ke_sql *volatile running;
-static volatile sig_atomic_t interrupted;
-
-/* Once: the second time ends the program. */
-static void on_interrupt(int number)
-{
-    (void)number;
-    interrupted = 1;
-    if (running)
-        ke_sql_interrupt(running);
-}
-
-static void catch_interrupts(void)
-{
-    struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    struct sigaction old;
-    if (sigaction(SIGINT, NULL, &old) == 0 && old.sa_handler != SIG_IGN)
-        sigaction(SIGINT, &action, NULL);
-}
-
 static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_output *out, int *exit)
 {
     kineto_string rest = all;
@@ -89,13 +72,15 @@ static kineto_status run_statements(ke_sql *sql, kineto_string all, kc_query_out
     while (rest.size && status == KINETO_OK && !kb_sink_failed(out->sink)) {
         ke_sql_query *query;
         size_t used;
-        if (interrupted)
+        if (kc_query_interrupted())
             status = kb_fail(&err, KINETO_E_STATE, "the query was interrupted");
         else
             status = ke_sql_prepare(sql, rest, &used, &query, &err);
         bool prepared = status == KINETO_OK;
+        kc_query_watch_statement(prepared);
         if (prepared && query)
             status = kc_query_write(query, out, &err);
+        kc_query_watch_statement(false);
         kb_sink_flush(out->sink); /* the next one may take long */
         if (status) {
             bool wrong = status == KINETO_E_ARGUMENT || status == KINETO_E_PERMISSION;
@@ -126,14 +111,17 @@ static int finish(kc_query_output *out, kineto_status status, int exit)
     return exit ? exit : closed ? KC_EXIT_FAILURE : 0;
 }
 
-static int query(const char *path, kineto_string sql_text, kc_query_format format)
+static int query(char *const *paths, int count, kineto_string sql_text, kc_query_format format)
 {
     kineto_error err = {0};
     kineto_trace *trace = NULL;
     ke_sql *sql = NULL;
     kc_query_output out = {.format = format, .width = (size_t)width};
     int exit = 0;
-    kineto_status status = kineto_trace_open(path, &trace, &err);
+    int32_t of_rank;
+    if (kc_parse_rank("query", rank, &of_rank))
+        return KC_EXIT_USAGE;
+    kineto_status status = kc_open(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
         status = ke_sql_open(trace, &sql, &err);
     const char *target = output_path ? output_path : "-";
@@ -143,15 +131,14 @@ static int query(const char *path, kineto_string sql_text, kc_query_format forma
         kc_complain("query: %s", err.message);
         exit = trace ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
     } else {
-        running = sql;
-        catch_interrupts();
+        kc_query_watch_begin(sql, &out, !output_path);
         status = run_statements(sql, sql_text, &out, &exit);
         exit = finish(&out, status, exit);
-        running = NULL;
+        kc_query_watch_end();
     }
     ke_sql_close(sql);
     kineto_trace_release(trace);
-    return exit;
+    return kc_query_end_as_interrupted(exit);
 }
 
 /* ---- the verb ------------------------------------------------------------------------------------------ */
@@ -190,16 +177,19 @@ static int print_schema(void)
     return kc_finish_stdout("query", err.code ? KC_EXIT_FAILURE : 0);
 }
 
+/* All but the last are traces; a query in pieces, for want of quotes, looks like more of them. */
 static kineto_status check_operands(int operands, char **argv)
 {
+    int traces = query_file ? operands : operands - 1;
     if (operands < 1)
         return kc_usage_error("query", "name the trace to ask, then the query");
-    if (operands == 1 && !query_file)
+    if (!traces)
         return kc_usage_error("query", "what is the query? Give it behind '%s', or with --file",
                               argv[1]);
-    if (operands > (query_file ? 1 : 2))
-        return kc_usage_error("query", "'%s' is too much: the query is one argument, in quotes",
-                              argv[query_file ? 2 : 3]);
+    for (int i = 2; i <= traces; i++)
+        if (access(argv[i], F_OK) != 0)
+            return kc_usage_error("query", "'%s' is no file: the query is one argument, in quotes",
+                                  argv[i]);
     return KINETO_OK;
 }
 
@@ -220,12 +210,17 @@ int kc_sql(int argc, char **argv)
         status = choose_format(&format);
     if (status)
         return KC_EXIT_USAGE;
-    const char *path = query_file ? query_file : strcmp(argv[2], "-") == 0 ? argv[2] : NULL;
+    const char *last = argv[operands];
+    const char *path = query_file ? query_file : strcmp(last, "-") == 0 ? last : NULL;
+    if (path && strcmp(path, "-") == 0 && strcmp(argv[1], "-") == 0) {
+        kc_usage_error("query", "the standard input is the trace or the query, not both");
+        return KC_EXIT_USAGE;
+    }
     if (path && (status = read_query(path, &from_file, &err)))
         kc_complain("query: %s", err.message);
     else
-        exit = query(argv[1],
-                     path ? (kineto_string){from_file.data, from_file.count} : kb_string(argv[2]),
+        exit = query(argv + 1, query_file ? operands : operands - 1,
+                     path ? (kineto_string){from_file.data, from_file.count} : kb_string(last),
                      format);
     kb_vec_free(&from_file);
     return exit;

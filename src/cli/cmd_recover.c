@@ -22,9 +22,9 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
-static kc_text age_text(int64_t seconds)
+static kb_text age_text(int64_t seconds)
 {
-    kc_text t;
+    kb_text t;
     if (seconds < 120)
         snprintf(t.s, sizeof t.s, "%lld s", (long long)seconds);
     else if (seconds < 7200)

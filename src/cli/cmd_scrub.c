@@ -1,14 +1,16 @@
 /* ckineto scrub: a trace that can be shared. */
-#include "cli/cli.h"
+#include "cli/several.h"
 
 #include <errno.h>
 #include <sys/random.h>
 #include <unistd.h>
 
-static const char *output, *salt_text, *salt_file, *keep;
+static const char *output, *salt_text, *salt_file, *keep, *rank;
 static bool names, paths, hosts, stacks, drop_stacks, args, header, shapes, known_names, all;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
+    KC_MEMORY_OPTION,
     {"names", 0, KC_FLAG, &names, NULL,
      "functions, modules, annotations, threads, processes,\n"
      "categories; public operators, kernels and calls stay"},
@@ -36,10 +38,11 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "scrub",
-    "[options] TRACE -o FILE",
+    "[options] TRACE... -o FILE",
     "Replace what a trace says of people, machines and code by pseudonyms, so that\n"
     "it can be shared. Times, numbers and structure stay. If none of the options\n"
-    "says what to replace: --names --paths --hosts --stacks --args --header.",
+    "says what to replace: --names --paths --hosts --stacks --args --header.\n"
+    "Several files, and those in a directory, become one trace.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -137,7 +140,7 @@ static void report(const kineto_scrub_result *r)
               stderr);
 }
 
-static int scrub(const char *path)
+static int scrub(char *const *files, int count, int32_t of_rank)
 {
     kineto_error err = {.message = ""};
     kineto_trace *trace = NULL, *scrubbed = NULL;
@@ -147,7 +150,7 @@ static int scrub(const char *path)
     kineto_scrub how = {.size = sizeof how, .what = what_to_scrub(), .keep = keep};
     int result = KC_EXIT_USAGE;
     if ((!salt_text && make_salt(salt, &size, &err) != KINETO_OK) ||
-        kineto_trace_open(path, &trace, &err) != KINETO_OK)
+        kc_open(files, count, of_rank, &trace, &err) != KINETO_OK)
         goto done;
     how.salt = salt_text ? salt_text : salt;
     how.salt_bytes = salt_text ? strlen(salt_text) : size;
@@ -170,16 +173,17 @@ done:
 int kc_scrub(int argc, char **argv)
 {
     int operands;
+    int32_t of_rank = -1;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("scrub", 0);
-    if (status == KINETO_OK && operands != 1)
-        status = operands
-                     ? kc_usage_error("scrub", "one trace at a time, not '%s' as well", argv[2])
-                     : kc_usage_error("scrub", "name the trace to scrub");
+    if (status == KINETO_OK && !operands)
+        status = kc_usage_error("scrub", "name the trace to scrub");
+    if (status == KINETO_OK)
+        status = kc_parse_rank("scrub", rank, &of_rank);
     if (status == KINETO_OK && !output)
         status = kc_usage_error("scrub", "say with -o where to write the new trace");
     if (status == KINETO_OK && salt_text && salt_file)
         status = kc_usage_error("scrub", "one salt: --salt or --salt-file");
-    return status ? KC_EXIT_USAGE : scrub(argv[1]);
+    return status ? KC_EXIT_USAGE : scrub(argv + 1, operands, of_rank);
 }

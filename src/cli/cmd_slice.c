@@ -1,5 +1,5 @@
 /* ckineto slice: a part of a trace as a trace of its own. */
-#include "cli/cli.h"
+#include "cli/several.h"
 #include "trace/json_text.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
@@ -19,6 +19,7 @@ static const kc_option option_list[] = {
      "names in which this extended regular expression is found;\n"
      "^ and $ stand for the ends"},
     {"rank", 'r', KC_TEXT, &rank, "N", "processes of this rank and device work they launched"},
+    KC_MEMORY_OPTION,
     {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
     {"track", 0, KC_TEXT, &track, "N|RE",
      "threads, streams … by number, or by a regular expression\n"
@@ -32,9 +33,10 @@ static const kc_option option_list[] = {
 };
 static const kc_options options = {
     "slice",
-    "[options] TRACE -o FILE",
+    "[options] TRACE... -o FILE",
     "Write the part of a trace that meets all of the options given, with the flows,\n"
-    "names, header and ledger that belong to it.",
+    "names, header and ledger that belong to it. Several files, and those in a directory,\n"
+    "become one trace.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -215,16 +217,16 @@ static void report(const kineto_trace *from, const kineto_trace *to)
     if (all_flows)
         fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
                 kc_noun(all_flows, "flow", "flows"));
-    fprintf(stderr, "; %s\nckineto: the trace is in %s\n", kc_duration(kc_length_ns(start, end)).s,
+    fprintf(stderr, "; %s\nckineto: the trace is in %s\n", kb_duration(kb_length_ns(start, end)).s,
             output);
 }
 
-static int slice(const char *path, kineto_selection *how)
+static int slice(char *const *paths, int count, kineto_selection *how)
 {
     kineto_error err = {.message = ""};
     kineto_trace *trace = NULL, *selected = NULL;
     int result = KC_EXIT_USAGE;
-    if (kineto_trace_open(path, &trace, &err) != KINETO_OK)
+    if (kc_open(paths, count, -1, &trace, &err) != KINETO_OK)
         goto done;
     if (set_time(trace, how) != KINETO_OK) {
         kineto_trace_release(trace);
@@ -251,13 +253,11 @@ int kc_slice(int argc, char **argv)
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("slice", 0);
-    if (status == KINETO_OK && operands != 1)
-        status = operands
-                     ? kc_usage_error("slice", "one trace at a time, not '%s' as well", argv[2])
-                     : kc_usage_error("slice", "name the trace to take a part of");
+    if (status == KINETO_OK && !operands)
+        status = kc_usage_error("slice", "name the trace to take a part of");
     if (status == KINETO_OK && !output)
         status = kc_usage_error("slice", "say with -o where to write the part");
     if (status == KINETO_OK)
         status = set_selection(&how);
-    return status ? KC_EXIT_USAGE : slice(argv[1], &how);
+    return status ? KC_EXIT_USAGE : slice(argv + 1, operands, &how);
 }

@@ -1,5 +1,5 @@
 /* ckineto verify: is a trace sound? */
-#include "cli/cli.h"
+#include "cli/several.h"
 #include <ckineto/analyze.h>
 
 #include <errno.h>
@@ -12,6 +12,7 @@ static const kc_option option_list[] = {
     {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all that begin with ID (repeatable)"},
     {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules and what they mean"},
     {"max", 'm', KC_NUMBER, &most_places, "N", "places shown for each finding (default 3)"},
+    KC_MEMORY_OPTION,
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing; the exit status tells"},
 };
 static const kc_options options = {
@@ -19,7 +20,8 @@ static const kc_options options = {
     "[options] TRACE...",
     "Say whether traces are sound: complete, consistent, and possible. The exit status is 0 if "
     "they\n"
-    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read.",
+    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read.\n"
+    "Of a directory, all traces in it, and whether they belong together.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -32,8 +34,8 @@ static void print_place(const kineto_verify_place *place, int64_t origin_ns)
 {
     fputs("      ", stdout);
     if (place->row != KINETO_NO_ROW) {
-        printf("at %s", kc_duration(kc_length_ns(origin_ns, place->start_ns)).s);
-        printf(" for %s, ", kc_duration(kc_length_ns(place->start_ns, place->end_ns)).s);
+        printf("at %s", kb_duration(kb_length_ns(origin_ns, place->start_ns)).s);
+        printf(" for %s, ", kb_duration(kb_length_ns(place->start_ns, place->end_ns)).s);
         kc_put_name(stdout, place->where, 0);
         fputs(": ", stdout);
         kc_put_name(stdout, place->name, 0);
@@ -211,10 +213,10 @@ static int show(const char *path, const kineto_trace *trace, const kineto_verify
                : EXIT_SOUND;
 }
 
-static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
+/* A trace that was opened, or could not be. */
+static int verify_opened(const char *path, const kineto_trace *trace, kineto_error *err,
+                         const kineto_verify_options *how, kb_json *j)
 {
-    kineto_error err = {0};
-    kineto_trace *trace = NULL;
     kineto_verify_report *report = NULL;
     int result = EXIT_UNREADABLE;
     if (j) {
@@ -222,30 +224,97 @@ static int verify_file(const char *path, const kineto_verify_options *how, kb_js
         kb_json_object_begin(j);
         kb_json_put_string(j, "trace", kb_string(path));
     }
-    kineto_status status = kineto_trace_open(path, &trace, &err);
-    if (status == KINETO_OK)
-        status = kineto_verify(trace, how, &report, &err);
+    kineto_status status = trace ? kineto_verify(trace, how, &report, err) : err->code;
     if (status == KINETO_OK)
         result = show(path, trace, report, j);
     else if (j)
-        put_error(j, &err);
+        put_error(j, err);
     if (status != KINETO_OK)
-        kc_complain("verify: %s", err.message);
+        kc_complain("verify: %s", err->message);
     if (j)
         kb_json_object_end(j);
     kineto_verify_report_release(report);
+    return result;
+}
+
+static int verify_file(const char *path, const kineto_verify_options *how, kb_json *j)
+{
+    kineto_error err = {0};
+    kineto_trace *trace = NULL;
+    (void)kineto_trace_open_with(path, &kc_reading, &trace, &err);
+    int result = verify_opened(path, trace, &err, how, j);
     kineto_trace_release(trace);
     return result;
 }
 
-static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j)
+typedef struct visitor {
+    const kineto_verify_options *how;
+    kb_json *j;
+    int worst;
+} visitor;
+
+static bool visit_file(void *context, const kineto_visit *visit)
 {
-    int worst = EXIT_SOUND;
+    visitor *v = context;
+    kineto_error err = *visit->error;
+    int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
+    v->worst = KB_MAX(v->worst, result);
+    return true;
+}
+
+/* With directories among them: each trace, then what is odd about them together. */
+static int verify_set(int count, char **paths, visitor *v, kineto_survey **survey)
+{
+    kineto_error err = {0};
+    kineto_files *files = NULL;
+    kineto_survey_options how = {
+        .size = sizeof how, .open = &kc_reading, .visit = visit_file, .context = v};
+    kineto_status status =
+        kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
+    if (status == KINETO_OK)
+        status = kineto_files_survey(files, &how, survey, &err);
+    kineto_files_release(files);
+    if (status == KINETO_OK)
+        return v->worst;
+    kc_complain("verify: %s", err.message);
+    return EXIT_UNREADABLE;
+}
+
+static int print_set(const kineto_survey *survey)
+{
+    if (quiet || !kineto_survey_finding_count(survey))
+        return kc_worst_finding(survey);
+    puts("all of them together:");
+    return kc_print_findings(survey, stdout);
+}
+
+static int verify_files(int count, char **paths, const kineto_verify_options *how, kb_json *j,
+                        kineto_survey **survey)
+{
+    visitor v = {.how = how, .j = j, .worst = EXIT_SOUND};
+    for (int i = 0; i < count; i++)
+        if (!kc_is_one_file(&paths[i], 1))
+            return verify_set(count, paths, &v, survey);
     for (int i = 0; i < count; i++) {
         int result = verify_file(paths[i], how, j);
-        worst = KB_MAX(worst, result);
+        v.worst = KB_MAX(v.worst, result);
     }
-    return worst;
+    return v.worst;
+}
+
+static int with_severity(int result, int severity)
+{
+    return severity > KINETO_SEVERITY_NOTE ? KB_MAX(result, (int)EXIT_FINDINGS) : result;
+}
+
+static int in_text(int count, char **paths, const kineto_verify_options *how)
+{
+    kineto_survey *survey = NULL;
+    int result = verify_files(count, paths, how, NULL, &survey);
+    if (survey)
+        result = with_severity(result, print_set(survey));
+    kineto_survey_release(survey);
+    return result;
 }
 
 static int in_json(int count, char **paths, const kineto_verify_options *how)
@@ -253,6 +322,7 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
     kb_sink *sink;
     kb_json j;
     kineto_error err = {0};
+    kineto_survey *survey = NULL;
     int result = EXIT_SOUND;
     kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err);
     if (status == KINETO_OK) {
@@ -264,8 +334,10 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
         } else {
             kb_json_key_z(&j, "traces");
             kb_json_array_begin(&j);
-            result = verify_files(count, paths, how, &j);
+            result = verify_files(count, paths, how, &j, &survey);
             kb_json_array_end(&j);
+            if (survey)
+                result = with_severity(result, kc_put_findings(survey, &j));
         }
         kb_json_object_end(&j);
         kb_sink_write(sink, "\n", 1);
@@ -275,6 +347,7 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
         kc_complain("verify: %s", err.message);
         result = KB_MAX(result, KC_EXIT_FAILURE);
     }
+    kineto_survey_release(survey);
     return result;
 }
 
@@ -327,7 +400,7 @@ static int run(int count, char **paths)
     else if (list_rules)
         result = (print_rules(), 0);
     else
-        result = verify_files(count, paths, &how, NULL);
+        result = in_text(count, paths, &how);
     free(list);
     return as_json ? result : kc_finish_stdout("verify", result);
 }

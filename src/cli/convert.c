@@ -2,6 +2,7 @@
  * left out, with the reason. */
 #include "cli/convert.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,13 +34,13 @@ static void clear_progress(const progress *p)
         fputs("\r\033[K", stderr);
 }
 
-kineto_status kc_convert_open(const char *verb, const char *path, kineto_trace **out,
-                              kineto_error *err)
+kineto_status kc_convert_open(const char *verb, char *const *paths, int count, int32_t rank,
+                              kineto_trace **out, kineto_error *err)
 {
-    bool tell = isatty(STDERR_FILENO);
+    bool tell = isatty(STDERR_FILENO) && kc_is_one_file(paths, count);
     if (tell)
-        fprintf(stderr, "ckineto: reading %s …", path);
-    kineto_status status = kineto_trace_open(path, out, err);
+        fprintf(stderr, "ckineto: reading %s …", paths[0]);
+    kineto_status status = kc_open(paths, count, rank, out, err);
     if (tell)
         fputs("\r\033[K", stderr);
     if (status)
@@ -55,6 +56,22 @@ static void add_form(uint64_t count, const char *one, const char *many, const ch
         return;
     fprintf(stderr, "%s%s %s", *separator, kc_count(count).s, kc_noun(count, one, many));
     *separator = " + ";
+}
+
+/* Words of omissions are plural. */
+static const char *noun_of(const kineto_export_omission *omission)
+{
+    static const char *const nouns[][2] = {{"activities", "activity"},
+                                           {"activities' arguments", "activity's arguments"},
+                                           {"flows", "flow"},
+                                           {"flow directions", "flow direction"},
+                                           {"ledger lines", "ledger line"},
+                                           {"metadata entries", "metadata entry"},
+                                           {"times", "time"}};
+    for (size_t i = 0; i < KB_COUNT(nouns); i++)
+        if (strcmp(omission->what, nouns[i][0]) == 0)
+            return kc_noun(omission->count, nouns[i][1], nouns[i][0]);
+    return omission->what;
 }
 
 static void print_account(const kineto_trace *trace, const kineto_export_result *r)
@@ -74,7 +91,7 @@ static void print_account(const kineto_trace *trace, const kineto_export_result 
     fputc('\n', stderr);
     for (uint32_t i = 0; i < r->omission_count; i++)
         fprintf(stderr, "  not in this file: %s %s (%s)\n", kc_count(r->omissions[i].count).s,
-                r->omissions[i].what, r->omissions[i].reason);
+                noun_of(&r->omissions[i]), r->omissions[i].reason);
     if (r->replaced_bytes)
         fprintf(stderr, "  invalid UTF-8 became U+FFFD %s %s\n", kc_count(r->replaced_bytes).s,
                 kc_noun(r->replaced_bytes, "time", "times"));
@@ -121,18 +138,12 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     clear_progress(&p);
     if (status == KINETO_OK)
         return account(verb, trace, path, &result, quiet);
-    kc_complain("%s: %s", verb, err.message);
+    if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* who reads has seen enough */
+        kc_complain("%s: %s", verb, err.message);
     return KC_EXIT_FAILURE;
 }
 
 /* ---- odds and ends ------------------------------------------------------------------------------------ */
-
-bool kc_same_file(const char *a, const char *b)
-{
-    struct stat one, other;
-    return stat(a, &one) == 0 && stat(b, &other) == 0 && S_ISREG(one.st_mode) &&
-           one.st_dev == other.st_dev && one.st_ino == other.st_ino;
-}
 
 void kc_print_formats(void)
 {

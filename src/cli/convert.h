@@ -2,19 +2,17 @@
 #ifndef KC_CONVERT_H
 #define KC_CONVERT_H
 
-#include "cli/cli.h"
+#include "cli/several.h"
 
 #include <ckineto/export.h>
 
 /** Open the trace to convert, telling a terminal that it is being read. */
-kineto_status kc_convert_open(const char *verb, const char *path, kineto_trace **out,
-                              kineto_error *err);
+kineto_status kc_convert_open(const char *verb, char *const *paths, int count, int32_t rank,
+                              kineto_trace **out, kineto_error *err);
 /** Write a trace, with progress on a terminal, then say on stderr what became of it unless quiet.
  *  @return the exit status: failure also if not every activity is accounted for. */
 int kc_convert_write(const char *verb, const kineto_trace *trace, const char *path,
                      kineto_export_options *options, bool quiet);
-/** Is the output the file that is being read? */
-bool kc_same_file(const char *a, const char *b);
 /** The table of formats, on stdout. */
 void kc_print_formats(void);
 #endif

@@ -143,9 +143,9 @@ void kc_counters_free(kc_counters *c)
 /* ---- showing ------------------------------------------------------------------------------------- */
 
 /* Whole numbers as such, others with six digits. */
-static kc_text number_text(double value)
+static kb_text number_text(double value)
 {
-    kc_text t;
+    kb_text t;
     bool whole = fabs(value) < 1e15 && (double)(int64_t)value == value;
     snprintf(t.s, sizeof t.s, whole ? "%.0f" : "%.6g", value);
     return t;

@@ -90,6 +90,24 @@ static kineto_status unknown_option(const kc_options *options, const char *text,
                           best ? ": did you mean --" : "", best ? best : "", best ? "?" : "");
 }
 
+/* 4096, 512K, 64M, 1G, 1GiB: always powers of 1024. */
+static bool parse_size(const char *text, uint64_t *bytes)
+{
+    static const char letters[] = "KMGT";
+    char *end = NULL;
+    errno = 0;
+    unsigned long long n = strtoull(text, &end, 10);
+    if (errno || end == text || text[0] < '0' || text[0] > '9')
+        return false;
+    const char *letter = *end ? strchr(letters, *end & ~32) : NULL;
+    unsigned shift = letter ? 10 * (unsigned)(letter - letters + 1) : 0;
+    end += letter != NULL;
+    if (*end && strcmp(end, "B") != 0 && strcmp(end, "iB") != 0)
+        return false;
+    *bytes = (uint64_t)n << shift;
+    return *bytes >> shift == n;
+}
+
 static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
 {
     if (o->type != KC_NUMBER && !*text)
@@ -105,6 +123,12 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
                                   KB_COUNT(texts->data));
         texts->data[texts->count++] = text;
         return KINETO_OK;
+    }
+    if (o->type == KC_SIZE) {
+        if (parse_size(text, o->value))
+            return KINETO_OK;
+        return kc_usage_error(options->verb, "--%s needs a size such as 512M or 2G, not '%s'",
+                              o->name, text);
     }
     char *end = NULL;
     errno = 0;

@@ -31,6 +31,17 @@ kineto_status kc_query_write(ke_sql_query *query, kc_query_output *out, kineto_e
 /* ---- query_table.c: for human eyes ---- */
 kineto_status kc_query_write_table(ke_sql_query *query, kc_query_output *out, kineto_error *err);
 
+/* ---- query_watch.c ---- */
+/** From here on Ctrl-C ends what runs, and a terminal is told when that takes long. */
+void kc_query_watch_begin(ke_sql *sql, const kc_query_output *out, bool to_stdout);
+/** A statement begins; or it has ended, and its result follows. */
+void kc_query_watch_statement(bool begins);
+bool kc_query_interrupted(void);
+/** Before the connection is closed. */
+void kc_query_watch_end(void);
+/** If Ctrl-C was pressed, end as a program does that it ended; else returns `exit`. */
+int kc_query_end_as_interrupted(int exit);
+
 /* ---- query_explain.c ---- */
 void kc_query_print_schema(FILE *out);
 /** Say on stderr where in `text` a mistake is and what there is instead. `statement`: the part that

@@ -1,5 +1,6 @@
 /* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
 #include "cli/cli.h"
+#include "trace/select.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
 
@@ -36,7 +37,7 @@ static void add_to_table(counting *c, table t, const kineto_activity *a)
 {
     kc_stat_list *list = list_of(c->s, t);
     bool created = false;
-    int64_t ns = kc_length_ns(a->start_ns, a->end_ns);
+    int64_t ns = kb_length_ns(a->start_ns, a->end_ns);
     uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
     if (!at || (created && !kb_vec_push(list, (kc_stat){a->name_id, 0, 0, ns, ns}))) {
         c->failed = true;
@@ -55,7 +56,7 @@ static void add_busy(kc_device *d, const kineto_activity *a)
     int64_t from = KB_MAX(a->start_ns, d->busy_until_ns);
     d->count++;
     if (a->end_ns > from) {
-        d->busy_ns = kc_sum_ns(d->busy_ns, kc_length_ns(from, a->end_ns));
+        d->busy_ns = kc_sum_ns(d->busy_ns, kb_length_ns(from, a->end_ns));
         d->busy_until_ns = a->end_ns;
     }
 }
@@ -76,8 +77,8 @@ static void count_category(counting *c, uint32_t category)
 
 static void count_row(counting *c, kineto_row row)
 {
-    static const char step[] = "ProfilerStep#";
     kineto_activity a;
+    uint64_t step;
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
     count_category(c, a.category);
@@ -88,9 +89,7 @@ static void count_row(counting *c, kineto_row row)
     add_to_table(c, t, &a);
     if (t != TABLE_HOST && device != UINT32_MAX)
         add_busy(&c->s->devices.data[device], &a);
-    if (t == TABLE_HOST && a.name.size > sizeof step - 1 &&
-        memcmp(a.name.data, step, sizeof step - 1) == 0)
-        c->s->steps++;
+    c->s->steps += t == TABLE_HOST && kt_step_number(a.name, &step);
 }
 
 static bool find_devices(counting *c)
@@ -173,7 +172,7 @@ void kc_summary_free(kc_summary *s)
 
 double kc_busy_percent(const kc_summary *s, const kc_device *device)
 {
-    int64_t window = kc_length_ns(s->start_ns, s->end_ns);
+    int64_t window = kb_length_ns(s->start_ns, s->end_ns);
     return window > 0 ? 100.0 * (double)device->busy_ns / (double)window : 0.0;
 }
 
@@ -189,8 +188,8 @@ static void print_table(const char *title, const kc_stat *stats, size_t count,
         fputs("  ", out);
         kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 44);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
-                kc_duration(stats[i].total_ns).s,
-                kc_duration(stats[i].total_ns / (int64_t)stats[i].count).s);
+                kb_duration(stats[i].total_ns).s,
+                kb_duration(stats[i].total_ns / (int64_t)stats[i].count).s);
     }
     if (count > KC_TOP)
         fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
@@ -210,7 +209,7 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
             fputc(')', out);
         }
         fprintf(out, ": busy %.1f %%, %s %s in %s\n", kc_busy_percent(s, d), kc_count(d->count).s,
-                kc_noun(d->count, "activity", "activities"), kc_duration(d->busy_ns).s);
+                kc_noun(d->count, "activity", "activities"), kb_duration(d->busy_ns).s);
     }
 }
 
@@ -258,7 +257,7 @@ void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     fprintf(out, "%s %s in a window of %s\n", kc_count(s->activities).s,
             kc_noun(s->activities, "activity", "activities"),
-            kc_duration(kc_length_ns(s->start_ns, s->end_ns)).s);
+            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     kc_summary_tables(s, trace, out);
     kc_ledger_print(trace, false, out);
 }

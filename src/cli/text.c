@@ -3,27 +3,9 @@
 
 #include <errno.h>
 
-kc_text kc_duration(int64_t ns)
+kb_text kc_bytes(uint64_t bytes)
 {
-    static const struct {
-        double ns;
-        const char *unit;
-    } units[] = {{1e9, "s"}, {1e6, "ms"}, {1e3, "us"}};
-    kc_text t;
-    double value = (double)ns;
-    for (size_t i = 0; i < KB_COUNT(units); i++) {
-        if (value >= units[i].ns || value <= -units[i].ns) {
-            snprintf(t.s, sizeof t.s, "%.3f %s", value / units[i].ns, units[i].unit);
-            return t;
-        }
-    }
-    snprintf(t.s, sizeof t.s, "%lld ns", (long long)ns);
-    return t;
-}
-
-kc_text kc_bytes(uint64_t bytes)
-{
-    kc_text t;
+    kb_text t;
     if (bytes < 1000)
         snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
     else if (bytes < 1000000)
@@ -33,9 +15,9 @@ kc_text kc_bytes(uint64_t bytes)
     return t;
 }
 
-kc_text kc_count(uint64_t n)
+kb_text kc_count(uint64_t n)
 {
-    kc_text t;
+    kb_text t;
     char digits[24];
     int size = snprintf(digits, sizeof digits, "%llu", (unsigned long long)n);
     size_t used = 0;

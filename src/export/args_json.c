@@ -1,5 +1,5 @@
-/* The arguments of a row as one JSON object, for writers of rows. Values of traces that were read
- * stay as they were written, but for white space. */
+/* What several writers put into JSON: lines of tables, and the arguments of a row as one object.
+ * Values of traces that were read stay as they were written, but for white space. */
 #include "export/export.h"
 #include "trace/json_text.h"
 
@@ -41,35 +41,57 @@ static bool append_string(ke_text *out, kineto_string s, uint64_t *replaced)
 /* Texts of traces may hold bytes that are no UTF-8: a trace that was repaired keeps them. */
 static bool append_utf8(ke_text *out, kineto_string s, uint64_t *replaced)
 {
-    while (true) {
-        size_t good = kb_utf8_valid_prefix(s.data, s.size);
-        if (!append(out, s.data, good))
-            return false;
-        if (good == s.size)
-            return true;
-        size_t bad = kb_utf8_bad_length(s.data + good, s.size - good);
-        if (!append(out, "\xef\xbf\xbd", 3))
-            return false;
-        ++*replaced;
-        s = (kineto_string){s.data + good + bad, s.size - good - bad};
+    bool ok = true;
+    for (kineto_string piece; ok && (piece = kb_utf8_next(&s, replaced)).size;)
+        ok = append(out, piece.data, piece.size);
+    return ok;
+}
+
+kineto_string ke_compact_next(kineto_string *json)
+{
+    const char *at = json->data, *end = json->data + json->size;
+    while (at < end && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+        at++;
+    const char *from = at;
+    for (bool inside = false; at < end; at++) {
+        if (*at == '"')
+            inside = !inside;
+        else if (inside && *at == '\\' && at + 1 < end)
+            at++;
+        else if (!inside && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t'))
+            break;
     }
+    *json = (kineto_string){at, (size_t)(end - at)};
+    return (kineto_string){from, (size_t)(at - from)};
 }
 
 bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced)
 {
-    const char *at = json.data, *end = json.data + json.size, *from = at;
     bool ok = true;
-    for (bool inside = false; ok && at < end; at++) {
-        if (*at == '"') {
-            inside = !inside;
-        } else if (inside && *at == '\\' && at + 1 < end) {
-            at++;
-        } else if (!inside && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
-            ok = append_utf8(out, (kineto_string){from, (size_t)(at - from)}, replaced);
-            from = at + 1;
-        }
-    }
-    return ok && append_utf8(out, (kineto_string){from, (size_t)(end - from)}, replaced);
+    for (kineto_string piece; ok && (piece = ke_compact_next(&json)).size;)
+        ok = append_utf8(out, piece, replaced);
+    return ok;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------------- */
+
+void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *s)
+{
+    kb_json_put_uint(j, "ticks", s->ticks);
+    kb_json_put_int(j, "monotonic_ns", s->monotonic_ns);
+    kb_json_put_int(j, "monotonic_raw_ns", s->monotonic_raw_ns);
+    kb_json_put_int(j, "realtime_ns", s->realtime_ns);
+    kb_json_put_int(j, "boottime_ns", s->boottime_ns);
+    kb_json_put_uint(j, "width_ticks", s->width_ticks);
+}
+
+void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line)
+{
+    kb_json_put_string(j, "source", line->source);
+    kb_json_put_string(j, "reason", line->reason);
+    kb_json_put_uint(j, "count", line->count);
+    kb_json_key_z(j, "loss");
+    kb_json_bool(j, line->is_loss);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------ */

@@ -72,18 +72,10 @@ void ke_arrow_put_bool(ke_arrow_batch *b, uint32_t column, bool value)
 
 static bool append_valid(ke_arrow_column *c, kineto_string s)
 {
-    while (s.size > 0) {
-        size_t good = kb_utf8_valid_prefix(s.data, s.size), skip = good;
-        if (!append(&c->values, s.data, good))
-            return false;
-        if (good < s.size) {
-            skip += kb_utf8_bad_length(s.data + good, s.size - good);
-            if (!append(&c->values, "\xef\xbf\xbd", 3))
-                return false;
-        }
-        s = (kineto_string){s.data + skip, s.size - skip};
-    }
-    return true;
+    bool ok = true;
+    for (kineto_string piece; ok && (piece = kb_utf8_next(&s, NULL)).size;)
+        ok = append(&c->values, piece.data, piece.size);
+    return ok;
 }
 
 static bool append_offset(ke_arrow_column *c, bool wide)

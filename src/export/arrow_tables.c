@@ -41,8 +41,7 @@ static const ke_arrow_spec activity_columns[] = {
 
 static int64_t duration(const kt_block *k, uint32_t i)
 {
-    int64_t ns;
-    return __builtin_sub_overflow(k->end_ns[i], k->start_ns[i], &ns) ? INT64_MAX : ns;
+    return kb_length_ns(k->start_ns[i], k->end_ns[i]);
 }
 
 static uint32_t process_of(const kineto_trace *trace, uint32_t track)

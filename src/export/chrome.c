@@ -211,6 +211,8 @@ static void release(ke_chrome *c)
     free(c->pids);
     free(c->pid_numbers);
     free(c->tracks);
+    free(c->process_order);
+    free(c->track_order);
     free(c->flows);
     free(c->flow_rows);
     kb_vec_free(&c->members);
@@ -231,7 +233,7 @@ kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err)
         ke_write_head(&c);
         ke_write_rows_meta(&c);
         for (uint32_t i = 0; i < kineto_trace_track_count(trace); i++)
-            write_track(&c, i);
+            write_track(&c, c.track_order[i]);
         ke_write_tail(&c, job->trace_name);
     }
     ok = ok && !c.out_of_memory;

@@ -17,7 +17,7 @@
 #include "trace/trace.h"
 
 #define KE_ROOM         8192u /* reserved in the sink for one event, besides its places */
-#define KE_LONGEST_TEXT 1024u /* bytes of a pid or tid that is a text; longer ones are cut */
+#define KE_LONGEST_TEXT 1024u /* bytes of a pid or tid that is a text, as written; more are cut */
 #define KE_FAST_ARGS    640u  /* bytes of packed args that surely fit into it */
 #define KE_NAME_SLOTS   1024u /* powers of two */
 #define KE_KEY_SLOTS    512u
@@ -98,6 +98,7 @@ typedef struct ke_chrome {
     kineto_string *pids; /* JSON text, by process */
     int64_t *pid_numbers;
     ke_track *tracks;
+    uint32_t *process_order, *track_order; /* in which they are written */
 
     KB_VEC(ke_member) members;
     KB_VEC(char) keys_text;
@@ -124,9 +125,20 @@ KB_INLINE void ke_commit(ke_chrome *c, const char *at)
     kb_sink_advance(c->sink, (size_t)(at - c->sink->at));
 }
 
-/* ---- chrome_meta.c ---- */
-/** Decide pids, tids and the base time. False: out of memory. */
+/* Only slices can get into each other's way. */
+static inline bool ke_shares_tid(const kineto_track *track)
+{
+    return track->type == KINETO_TRACK_COUNTER || track->type == KINETO_TRACK_ASYNC;
+}
+
+/* ---- chrome_plan.c ---- */
+/** Decide order, pids, tids and the base time. False: out of memory. */
 bool ke_plan(ke_chrome *c);
+
+/* ---- chrome_meta.c ---- */
+/** Do rows of names tell of it? */
+bool ke_process_has_names(const ke_chrome *c, uint32_t index);
+bool ke_track_has_names(const ke_chrome *c, uint32_t index);
 void ke_write_head(ke_chrome *c);
 void ke_write_rows_meta(ke_chrome *c);
 void ke_write_tail(ke_chrome *c, const char *trace_name);
@@ -136,6 +148,8 @@ void ke_write_tail(ke_chrome *c, const char *trace_name);
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *block, uint32_t index);
 /** Escaped string with quotes, straight into the sink, any length. */
 void ke_write_string(ke_chrome *c, kineto_string s);
+/** JSON text as it is, but for bytes that are no UTF-8. */
+void ke_write_valid(ke_chrome *c, kineto_string json);
 
 /* ---- chrome_flows.c ---- */
 bool ke_plan_flows(ke_chrome *c);

@@ -425,21 +425,22 @@ void ke_write_string(ke_chrome *c, kineto_string s)
     c->replaced += json.replaced_bytes;
 }
 
-/* JSON text without the white space between its tokens, so that events stay on their lines. */
-static void write_compact(kb_sink *sink, kineto_string json)
+void ke_write_valid(ke_chrome *c, kineto_string json)
 {
-    const char *at = json.data, *end = json.data + json.size, *from = at;
-    for (bool inside = false; at < end; at++) {
-        if (*at == '"') {
-            inside = !inside;
-        } else if (inside && *at == '\\') {
-            at++;
-        } else if (!inside && (*at == ' ' || *at == '\n' || *at == '\r' || *at == '\t')) {
-            kb_sink_write(sink, from, (size_t)(at - from));
-            from = at + 1;
-        }
+    for (kineto_string piece; (piece = kb_utf8_next(&json, &c->replaced)).size;)
+        kb_sink_write(c->sink, piece.data, piece.size);
+}
+
+/* Without the white space between tokens, so that events stay on their lines. */
+static void write_compact(ke_chrome *c, kineto_string json)
+{
+    bool valid = kb_utf8_valid_prefix(json.data, json.size) == json.size;
+    for (kineto_string piece; (piece = ke_compact_next(&json)).size;) {
+        if (KINETO_LIKELY(valid))
+            kb_sink_write(c->sink, piece.data, piece.size);
+        else
+            ke_write_valid(c, piece);
     }
-    kb_sink_write(sink, from, (size_t)(end - from));
 }
 
 static void write_member(ke_chrome *c, const ke_member *m, char before)
@@ -451,7 +452,7 @@ static void write_member(ke_chrome *c, const ke_member *m, char before)
     if (m->arg.type == KINETO_ARG_STRING) {
         ke_write_string(c, m->arg.text);
     } else if (m->arg.type > KINETO_ARG_STRING) {
-        write_compact(c->sink, m->arg.text);
+        write_compact(c, m->arg.text);
     } else {
         char *out = kb_sink_reserve(c->sink, 64);
         ke_commit(c, put_value(out, &m->arg, NULL));

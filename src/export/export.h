@@ -64,7 +64,8 @@ bool ke_python_place(kineto_string name, kineto_string *file, uint32_t *line,
                      kineto_string *function);
 
 /* ---- units.c ------------------------------------------------------------------------------------ */
-/** "power [W]" is series "power" in "W"; unit is empty if there is none. Both are parts of the key. */
+/** "power [W]" is series "power" in "W"; unit is empty if there is none. Both are parts of the key.
+ */
 void ke_split_unit(kineto_string key, kineto_string *series, kineto_string *unit);
 
 /* ---- csv.c -------------------------------------------------------------------------------------- */
@@ -77,7 +78,12 @@ typedef KB_VEC(char) ke_text;
  *  there are none. Keys that come twice become "key (2)". Invalid UTF-8 becomes U+FFFD and is
  *  counted. @return false: out of memory. */
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
-/** Append JSON text without the white space between its tokens. */
+/** Members of the objects that stand for these; the object itself is the caller's. */
+void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
+void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
+/** The next piece of JSON text without white space between its tokens; empty at the end. */
+kineto_string ke_compact_next(kineto_string *json);
+/** Append JSON text that way, made valid UTF-8. */
 bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced);
 
 /* ---- writers ---------------------------------------------------------------------------------------- */

@@ -195,12 +195,25 @@ static kineto_status begin_job(ke_job *job, const format *f, kineto_error *err)
     return kt_prepare(job->trace, f->nesting, f->links) ? KINETO_OK : ke_no_memory(job, err);
 }
 
+/* Args are looked at in the file that a trace was read from. */
+static kineto_status end_job(const ke_job *job, kineto_error *err)
+{
+    const char *lost = kt_args_lost_file(job->trace);
+    return lost ? kb_fail(err, KINETO_E_IO,
+                          "%s: arguments of events cannot be read any more, the file has changed "
+                          "since it was opened: open it again",
+                          lost)
+                : KINETO_OK;
+}
+
 static kineto_status write_job(ke_job *job, const format *f, kineto_error *err)
 {
     uint64_t before = kb_sink_bytes(job->sink);
     kineto_status status = begin_job(job, f, err);
     if (status == KINETO_OK)
         status = f->write(job, err);
+    if (status == KINETO_OK)
+        status = end_job(job, err);
     job->result->bytes = kb_sink_bytes(job->sink) - before;
     if (status == KINETO_OK)
         ke_progress(job, job->census.activities);
@@ -211,7 +224,9 @@ static kineto_status write_path(ke_job *job, choice c, kineto_error *err)
 {
     if (c.format->write_file) {
         kineto_status status = begin_job(job, c.format, err);
-        return status ? status : c.format->write_file(job, err);
+        if (status == KINETO_OK)
+            status = c.format->write_file(job, err);
+        return status ? status : end_job(job, err);
     }
     kineto_status status = kb_sink_open_file(job->path, c.compression, &job->sink, err);
     if (status != KINETO_OK)

@@ -142,12 +142,7 @@ static void put_snapshots(lines *l)
         kineto_clock_snapshot s;
         kineto_trace_snapshot(l->trace, i, &s);
         kb_json *j = begin(l, "clock_snapshot");
-        kb_json_put_uint(j, "ticks", s.ticks);
-        kb_json_put_int(j, "monotonic_ns", s.monotonic_ns);
-        kb_json_put_int(j, "monotonic_raw_ns", s.monotonic_raw_ns);
-        kb_json_put_int(j, "realtime_ns", s.realtime_ns);
-        kb_json_put_int(j, "boottime_ns", s.boottime_ns);
-        kb_json_put_uint(j, "width_ticks", s.width_ticks);
+        ke_put_snapshot(j, &s);
         end(l);
     }
 }
@@ -174,10 +169,7 @@ static void put_ledger(lines *l)
         kineto_ledger_line line;
         kineto_trace_ledger(l->trace, i, &line);
         kb_json *j = begin(l, "ledger");
-        kb_json_put_string(j, "source", line.source);
-        kb_json_put_string(j, "reason", line.reason);
-        kb_json_put_uint(j, "count", line.count);
-        put_bool(j, "loss", line.is_loss);
+        ke_put_ledger_line(j, &line);
         put_some(j, "detail", line.detail);
         end(l);
     }

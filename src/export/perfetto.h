@@ -176,6 +176,9 @@ typedef struct ke_perfetto {
     KB_VEC(ke_pf_key) raw_info; /* by id of raw_keys */
     KB_VEC(char) unescaped;
     ke_pf_slot slots[KE_PF_SLOTS];
+    /* By kind and slot, which slot's key came next the last time; in place KE_PF_SLOTS: which came
+     * first. Keys come in the same order again and again. */
+    uint8_t slot_after[KINETO_KIND_COUNT][KE_PF_SLOTS + 1];
 
     uint32_t *flow_first; /* by row: first of its ends; NULL: there are no flows */
     uint64_t *flow_ends;  /* number << 1 | is the end */

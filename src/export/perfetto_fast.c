@@ -58,6 +58,22 @@ static inline char *put_text(char *out, uint32_t field, const char *data, size_t
     return out + size;
 }
 
+static inline bool same_bytes(const char *a, const char *b, size_t size)
+{
+    uint64_t x, y;
+    size_t at = 0;
+    for (; size - at >= sizeof x; at += sizeof x) {
+        memcpy(&x, a + at, sizeof x);
+        memcpy(&y, b + at, sizeof y);
+        if (x != y)
+            return false;
+    }
+    for (; at < size; at++)
+        if (a[at] != b[at])
+            return false;
+    return true;
+}
+
 /* Number of a text in this sequence; 0: it has none yet. */
 static inline uint32_t known(const ke_perfetto *w, const ke_pf_ids *ids, uint32_t index)
 {
@@ -121,9 +137,27 @@ typedef struct place {
 /* The next character that is no white space; '\0' at the end. */
 static inline char peek(place *p)
 {
-    while (p->at < p->end && (*p->at == ' ' || *p->at == '\n' || *p->at == '\t' || *p->at == '\r'))
+    while (p->at < p->end &&
+           (unsigned char)*p->at <= ' ') /* the text is valid: no other controls */
         p->at++;
     return p->at < p->end ? *p->at : '\0';
+}
+
+/* To the quote or backslash that comes first, or near it: what is stepped over is neither. */
+static inline const char *skip_plain(const char *at, const char *end)
+{
+    const uint64_t ones = UINT64_C(0x0101010101010101), highs = ones * 0x80;
+    for (uint64_t word; end - at >= 8; at += 8) {
+        memcpy(&word, at, 8);
+        uint64_t quote = word ^ ones * '"', backslash = word ^ ones * '\\';
+        uint64_t found =
+            ((quote - ones) & ~quote & highs) | ((backslash - ones) & ~backslash & highs);
+        if (found && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__)
+            return at + __builtin_ctzll(found) / 8;
+        if (found)
+            break;
+    }
+    return at;
 }
 
 /* A string without escapes: its text. */
@@ -131,7 +165,8 @@ static inline bool take_string(place *p, kineto_string *text)
 {
     if (peek(p) != '"')
         return false;
-    const char *begin = ++p->at;
+    const char *begin = p->at + 1;
+    p->at = skip_plain(begin, p->end);
     while (p->at < p->end && *p->at != '"' && *p->at != '\\')
         p->at++;
     *text = (kineto_string){begin, (size_t)(p->at - begin)};
@@ -242,16 +277,42 @@ static inline bool skip_id(place *p)
     return digits > 0 && digits < 18 && (behind == ',' || behind == '}');
 }
 
-static inline char *put_member(const ke_perfetto *w, char *out, place *p)
+/* The key that is expected, with its quotes. Steps over it. */
+static inline bool take_key(place *p, const ke_pf_slot *slot)
+{
+    size_t size = slot->raw.size;
+    if (peek(p) != '"' || (size_t)(p->end - p->at) < size + 2 || p->at[size + 1] != '"' ||
+        !same_bytes(p->at + 1, slot->raw.data, size))
+        return false;
+    p->at += size + 2;
+    return true;
+}
+
+/* Slot of the next key; NULL: it has none. *after knows what to expect, and learns. */
+static inline const ke_pf_slot *next_slot(const ke_perfetto *w, place *p, uint8_t *after)
 {
     kineto_string key;
-    char *length;
-    if (!take_string(p, &key) || peek(p) != ':')
+    const ke_pf_slot *slot = &w->slots[*after];
+    if (KINETO_LIKELY(slot->index && take_key(p, slot)))
+        return slot;
+    if (!take_string(p, &key))
         return NULL;
-    p->at++;
-    const ke_pf_slot *slot = ke_pf_slot_of(w, key);
+    slot = ke_pf_slot_of(w, key);
     if (KINETO_UNLIKELY(!slot->index || !kb_string_equal(slot->raw, key)))
         return NULL;
+    *after = (uint8_t)(slot - w->slots);
+    return slot;
+}
+
+static inline char *put_member(ke_perfetto *w, char *out, place *p, uint8_t **after,
+                               uint8_t *after_slots)
+{
+    char *length;
+    const ke_pf_slot *slot = next_slot(w, p, *after);
+    if (!slot || peek(p) != ':')
+        return NULL;
+    p->at++;
+    *after = &after_slots[slot - w->slots];
     if (slot->column != KE_PF_NO_COLUMN)
         return slot->column == KE_PF_ID_COLUMN && skip_id(p) ? out : NULL;
     out = open_annotation(w, out, slot->index, &length);
@@ -260,15 +321,17 @@ static inline char *put_member(const ke_perfetto *w, char *out, place *p)
     return close_message(length, out);
 }
 
-static char *put_verbatim(const ke_perfetto *w, char *out, kineto_string text)
+static char *put_verbatim(ke_perfetto *w, char *out, kineto_string text, uint32_t kind)
 {
     place p = {text.data, text.data + text.size};
+    uint8_t *after_slots = w->slot_after[KB_MIN(kind, KINETO_KIND_COUNT - 1u)];
+    uint8_t *after = &after_slots[KE_PF_SLOTS];
     bool ok = true;
     if (peek(&p) != '{')
         return NULL;
     p.at++;
     for (bool any = peek(&p) != '}'; any; any = ok && more(&p, '}', &ok))
-        if (!(out = put_member(w, out, &p)))
+        if (!(out = put_member(w, out, &p, &after, after_slots)))
             return NULL;
     return ok ? out : NULL;
 }
@@ -297,7 +360,7 @@ static char *put_all_args(ke_perfetto *w, char *out, const kt_block *b, uint32_t
         return fits ? put_packed(w, out, b, i) : NULL;
     }
     kineto_string text = kt_args_text(w->trace, row);
-    return text.size <= MOST_ARGS_BYTES ? put_verbatim(w, out, text) : NULL;
+    return text.size <= MOST_ARGS_BYTES ? put_verbatim(w, out, text, b->kind[i]) : NULL;
 }
 
 static inline char *put_flows(const ke_perfetto *w, char *out, kineto_row row)

@@ -77,23 +77,13 @@ void ke_proto_bytes(ke_proto *p, uint32_t field, kineto_string s)
 
 void ke_proto_string(ke_proto *p, uint32_t field, kineto_string s)
 {
-    size_t good = kb_utf8_valid_prefix(s.data, s.size);
-    if (KINETO_LIKELY(good == s.size)) {
+    if (KINETO_LIKELY(kb_utf8_valid_prefix(s.data, s.size) == s.size)) {
         ke_proto_bytes(p, field, s);
         return;
     }
     size_t mark = ke_proto_begin(p, field);
-    while (true) {
-        put_raw(p, s.data, good);
-        s = (kineto_string){s.data + good, s.size - good};
-        if (s.size == 0)
-            break;
-        put_raw(p, "\xef\xbf\xbd", 3);
-        p->replaced++;
-        good = kb_utf8_bad_length(s.data, s.size);
-        s = (kineto_string){s.data + good, s.size - good};
-        good = kb_utf8_valid_prefix(s.data, s.size);
-    }
+    for (kineto_string piece; (piece = kb_utf8_next(&s, &p->replaced)).size;)
+        put_raw(p, piece.data, piece.size);
     ke_proto_end(p, mark);
 }
 

@@ -187,6 +187,21 @@ void ke_sql_close(ke_sql *sql)
 
 void ke_sql_interrupt(ke_sql *sql) { sqlite3_interrupt(sql->db); }
 
+static int on_progress(void *context)
+{
+    ke_sql *sql = context;
+    sql->look(sql->look_context);
+    return 0;
+}
+
+void ke_sql_watch(ke_sql *sql, void (*look)(void *context), void *context)
+{
+    enum { STEPS = 100000 }; /* of SQLite's machine: a few milliseconds */
+    sql->look = look;
+    sql->look_context = context;
+    sqlite3_progress_handler(sql->db, look ? STEPS : 0, look ? on_progress : NULL, sql);
+}
+
 /* ---- queries --------------------------------------------------------------------------------------- */
 
 /* Name the statement that would do more than read. */

@@ -32,6 +32,13 @@ void ke_sql_close(ke_sql *sql) { (void)sql; }
 
 void ke_sql_interrupt(ke_sql *sql) { (void)sql; }
 
+void ke_sql_watch(ke_sql *sql, void (*look)(void *context), void *context)
+{
+    (void)sql;
+    (void)look;
+    (void)context;
+}
+
 kineto_status ke_sql_prepare(ke_sql *sql, kineto_string text, size_t *used, ke_sql_query **out,
                              kineto_error *err)
 {

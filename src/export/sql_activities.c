@@ -98,11 +98,9 @@ static int64_t time_of(const ke_sql *sql, uint32_t row)
 
 /* ---- cells ----------------------------------------------------------------------------------------- */
 
-/* Times come from files: a difference ends at what a number holds. */
 static int64_t duration(const kt_block *b, uint32_t i)
 {
-    int64_t ns;
-    return __builtin_sub_overflow(b->end_ns[i], b->start_ns[i], &ns) ? INT64_MAX : ns;
+    return kb_length_ns(b->start_ns[i], b->end_ns[i]);
 }
 
 /* Who encloses stands before what is enclosed in the order of time. */

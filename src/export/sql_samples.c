@@ -232,7 +232,6 @@ static void step_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *ou
     const ke_sql_step_row *s = &sql->steps.data[row];
     kineto_activity a;
     kineto_track t;
-    int64_t length;
     kineto_trace_get(sql->trace, s->row, &a);
     kineto_trace_track(sql->trace, a.track, &t);
     switch (column) {
@@ -246,8 +245,7 @@ static void step_cell(ke_sql *sql, uint32_t row, int column, sqlite3_context *ou
         ke_sql_put_int(out, a.end_ns);
         break;
     case S_DUR:
-        ke_sql_put_int(out,
-                       __builtin_sub_overflow(a.end_ns, a.start_ns, &length) ? INT64_MAX : length);
+        ke_sql_put_int(out, kb_length_ns(a.start_ns, a.end_ns));
         break;
     case S_TRACK:
         ke_sql_put_int(out, a.track);

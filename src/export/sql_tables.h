@@ -102,9 +102,11 @@ struct ke_sql {
     KB_VEC(ke_sql_sample) samples;
     kb_intern sample_texts;
     KB_VEC(ke_sql_step_row) steps;
-    uint32_t *depths;         /* by row; NULL: not asked for yet */
-    KB_VEC(uint32_t) devices; /* processes that are devices */
-    char denied[160];         /* what a statement wanted to do, but may not */
+    uint32_t *depths;            /* by row; NULL: not asked for yet */
+    KB_VEC(uint32_t) devices;    /* processes that are devices */
+    char denied[160];            /* what a statement wanted to do, but may not */
+    void (*look)(void *context); /* while something runs */
+    void *look_context;
 };
 
 /** Open over the trace, with tables named prefix + name, in the database at `path`. */

@@ -84,6 +84,14 @@ void kt_args_verbatim(kt_builder *b, kineto_string json_object)
     b->staged_form = KT_ARGS_JSON;
 }
 
+void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word)
+{
+    b->staged.count = 0;
+    b->staged_form = KT_ARGS_IN_FILE;
+    b->staged_text = text;
+    b->staged_word = word;
+}
+
 /* ---- spans of a block ------------------------------------------------------------------------ */
 
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
@@ -98,7 +106,7 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
     if (!(word & 0xffffff))
         return (kineto_string){"", 0};
     if (block->flags[index] >> 8 == KT_ARGS_IN_FILE)
-        return (kineto_string){block->text->base + (word >> 24), word & 0xffffff};
+        return kt_input_text(kt_block_text(block, index), word >> 24, word & 0xffffff);
     return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
 }
 
@@ -119,6 +127,21 @@ kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
     uint32_t index = row % KT_BLOCK_ROWS;
     bool is = kt_args_form_of(block, index) == KT_ARGS_JSON;
     return is ? args_bytes(block, index) : (kineto_string){"", 0};
+}
+
+const char *kt_args_lost_file(const kineto_trace *t)
+{
+    const kt_input *before = NULL;
+    for (size_t i = 0; i < t->blocks.count; i++) {
+        const kt_block *block = t->blocks.data[i];
+        for (uint32_t k = 0; k <= block->more_text_count; k++) {
+            kt_input *text = k ? block->more_texts[k - 1].text : block->text;
+            if (text && text != before && kt_input_has_lost(text))
+                return text->path;
+            before = text;
+        }
+    }
+    return NULL;
 }
 
 /* ---- the iterator ---------------------------------------------------------------------------- */

@@ -436,6 +436,7 @@ static bool read_repaired(kt_batch *p, kineto_string event)
     if (end && !(e.has & KT_HAS_PH))
         e.ph = '\0';
     bool ok = end && dispatch(p, &e);
+    p->events += ok && (e.has & KT_HAS_PH);
     p->cursor = &p->text;
     return ok;
 }
@@ -465,10 +466,13 @@ static bool repair_element(kt_batch *p, kt_input *input, bool *first)
     kt_repaired result = {.piece = KT_PIECE_MORE};
     kt_bytes bytes = {0};
     size_t ready = 0;
-    while (result.piece == KT_PIECE_MORE && !p->out_of_memory) {
-        kt_input_wait(input, ready + 1);
-        bool final = kb_load_acquire(&input->complete); /* before how much there is */
-        ready = kt_input_wait(input, ready + 1);
+    /* What is looked at does not depend on how much of the text happens to be there. */
+    for (size_t reach = KT_BATCH_BYTES; result.piece == KT_PIECE_MORE && !p->out_of_memory;
+         reach *= 2) {
+        size_t limit = p->stop + reach;
+        ready = kt_input_ready(input, limit);
+        bool final = ready < limit;
+        ready = KB_MIN(ready, limit);
         kineto_string text = {input->base, ready};
         p->out_of_memory = kt_repair_element(text, p->stop, !*first, final, &bytes, &p->repairs,
                                              &result, NULL) != KINETO_OK;

@@ -24,14 +24,21 @@ void kt_builder_destroy(kt_builder *b)
 {
     if (!b)
         return;
+    kt_store_free(b->store, b->flow_ends.data);
     kineto_trace_release(b->trace);
+    kt_store_release(b->store);
     kb_map_free(&b->processes);
     kb_map_free(&b->tracks);
     kb_map_free(&b->categories);
     kb_map_free(&b->metadata);
     kb_vec_free(&b->staged);
-    kb_vec_free(&b->flow_ends);
     free(b);
+}
+
+void kt_builder_store(kt_builder *b, kt_store *store)
+{
+    b->store = kt_store_retain(store);
+    b->trace->store = kt_store_retain(store);
 }
 
 static bool fail(kt_builder *b, kineto_status status)
@@ -166,7 +173,7 @@ static kt_block *open_block(kt_builder *b)
         return b->open;
     if (b->open)
         kt_block_shrink(b->open); /* it is full: only its heap shrinks, in place of the struct */
-    b->open = kt_block_create();
+    b->open = kt_block_create(b->trace->store);
     b->args_capacity = 0;
     if (b->open && !kb_vec_push(&b->trace->blocks, b->open)) {
         kt_block_release(b->open);
@@ -193,7 +200,7 @@ bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint
         return false;
     }
     if (offset + bytes > capacity &&
-        !kb_vec_grow((void **)&block->args_heap, &capacity, offset + bytes, 1))
+        !kt_store_grow(block->store, (void **)&block->args_heap, &capacity, offset + bytes, 1))
         return fail(b, KINETO_E_MEMORY);
     memcpy(block->args_heap + offset, json_object.data, bytes);
     block->args_bytes += bytes;
@@ -239,9 +246,23 @@ uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
     return (uint16_t)(t->categories.count - 1);
 }
 
+/* Args that stay where they are. Returns the row's args word. */
+static uint64_t share_args(kt_builder *b, kt_block *block, uint32_t *flags)
+{
+    b->staged_form = KT_ARGS_NONE;
+    if (!kt_block_add_text(block, block->count, b->staged_text)) {
+        fail(b, KINETO_E_MEMORY);
+        return 0;
+    }
+    *flags |= (uint32_t)KT_ARGS_IN_FILE << 8;
+    return b->staged_word;
+}
+
 /* Move the staged args into the block's heap. Returns the row's args word. */
 static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
 {
+    if (b->staged_form == KT_ARGS_IN_FILE)
+        return share_args(b, block, flags);
     uint64_t bytes = b->staged.count, offset = block->args_bytes;
     kt_args_form form = b->staged_form;
     b->staged.count = 0;
@@ -254,7 +275,8 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
         return 0;
     }
     if (offset + bytes > b->args_capacity &&
-        !kb_vec_grow((void **)&block->args_heap, &b->args_capacity, offset + bytes, 1)) {
+        !kt_store_grow(block->store, (void **)&block->args_heap, &b->args_capacity, offset + bytes,
+                       1)) {
         fail(b, KINETO_E_MEMORY);
         return 0;
     }
@@ -273,7 +295,7 @@ static bool usable(kt_builder *b, const kt_row *row)
     if (row->form != KINETO_FORM_ASYNC || !row->async_id)
         return true;
     kt_async_row async = {(kineto_row)b->trace->count, row->async_id};
-    if (!kb_vec_push(&b->trace->async_ids, async))
+    if (!kt_store_push(b->trace->store, &b->trace->async_ids, async))
         return fail(b, KINETO_E_MEMORY);
     return true;
 }
@@ -321,7 +343,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
 
 void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start)
 {
-    if (!kb_vec_push(&b->flow_ends, (kt_flow_end){type, start, id, row}))
+    if (!kt_store_push(b->store, &b->flow_ends, (kt_flow_end){type, start, id, row}))
         fail(b, KINETO_E_MEMORY);
 }
 
@@ -339,15 +361,18 @@ void kt_ledger_add(kt_builder *b, kineto_string source, kineto_string reason, ui
         fail(b, KINETO_E_MEMORY);
 }
 
-/* The text as a JSON string; id 0 when out of memory. */
-static uint32_t quoted(kt_builder *b, kineto_string text)
+/* JSON text that is not valid: made so if only its bytes are wrong, else the text as a string. Id 0
+ * when out of memory. */
+static uint32_t make_valid(kt_builder *b, kineto_string text)
 {
     uint64_t replaced = 0;
     char *buffer = malloc(6 * text.size + 2);
     if (!buffer)
         return fail(b, KINETO_E_MEMORY);
-    char *end = kb_json_escape(buffer, text, &replaced);
-    uint32_t id = kt_string(b, (kineto_string){buffer, (size_t)(end - buffer)});
+    kineto_string made = {buffer, (size_t)(kb_utf8_clean(buffer, text, &replaced) - buffer)};
+    if (!kb_json_valid(made))
+        made.size = (size_t)(kb_json_escape(buffer, text, &replaced) - buffer);
+    uint32_t id = kt_string(b, made);
     free(buffer);
     return id;
 }
@@ -356,7 +381,7 @@ void kt_metadata(kt_builder *b, kineto_string key, kineto_string json_value)
 {
     kineto_trace *t = b->trace;
     kt_meta_row row = {kt_string(b, key), 0};
-    row.value = kb_json_valid(json_value) ? kt_string(b, json_value) : quoted(b, json_value);
+    row.value = kb_json_valid(json_value) ? kt_string(b, json_value) : make_valid(b, json_value);
     bool created;
     uint64_t *slot = kb_map_insert(&b->metadata, row.key, t->metadata.count, &created);
     if (slot && !created)
@@ -464,6 +489,8 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
     if (b->open)
         t->blocks.data[t->blocks.count - 1] = kt_block_shrink(b->open);
     b->open = NULL;
+    kt_store_free(b->store, b->flow_ends.data);
+    memset(&b->flow_ends, 0, sizeof b->flow_ends);
     window_from_rows(t);
     sort_metadata(t);
     b->trace = NULL;

@@ -1,6 +1,8 @@
 /* Copying rows of a trace into a builder, with everything that they refer to. */
 #include "trace/copy.h"
 
+#include "trace/json_text.h"
+
 static uint32_t *table(uint32_t count)
 {
     uint32_t *ids = malloc(((size_t)count + 1) * sizeof *ids);
@@ -13,6 +15,8 @@ bool kt_copy_begin(kt_copy *c, kt_builder *b, const kineto_trace *from)
 {
     *c = (kt_copy){.b = b, .from = from};
     b->trace->was_read |= from->was_read;
+    if (!b->store && !b->trace->count)
+        kt_builder_store(b, from->store); /* what came out of a limit of memory stays in it */
     c->string_count = kineto_trace_string_count(from);
     c->process_count = kineto_trace_process_count(from);
     c->track_count = kineto_trace_track_count(from);
@@ -64,6 +68,8 @@ static uint32_t category_of(kt_copy *c, uint16_t category)
 {
     if (category >= c->category_count)
         return 0;
+    if (!c->from->categories.data[category])
+        return KT_NO_CATEGORY; /* 0 would be the kind's name */
     if (c->categories[category] == KT_COPY_NONE)
         c->categories[category] = mapped(c, KT_TEXT_CATEGORY, c->from->categories.data[category]);
     return c->categories[category];
@@ -74,6 +80,8 @@ static uint32_t category_of(kt_copy *c, uint16_t category)
 /* Mark a process of the builder as one of this source; false if it is already. */
 static bool take(kt_copy *c, uint32_t process)
 {
+    if (process < c->first_process && c->b->status == KINETO_OK)
+        return false; /* another source's */
     if (process >= c->taken_room) {
         uint32_t room = (process / 64 + 1) * 128;
         uint64_t *bits = realloc(c->taken, room / 8);
@@ -95,7 +103,7 @@ static bool take(kt_copy *c, uint32_t process)
  * apart by their numbers. */
 static uint32_t process_by_number(kt_copy *c, const kt_process_row *p)
 {
-    uint64_t exec = p->exec + c->scope;
+    uint64_t exec = p->exec;
     for (;; exec++) {
         uint32_t index = kt_process(c->b, p->is_device, p->pid, exec);
         if (c->b->status != KINETO_OK || take(c, index))
@@ -103,10 +111,40 @@ static uint32_t process_by_number(kt_copy *c, const kt_process_row *p)
     }
 }
 
+/* A text that no source before had. "GPU 0 Counters" goes on being what its words say. */
+static uint32_t process_apart(kt_copy *c, kineto_string text)
+{
+    static const char counters[] = " Counters";
+    size_t tail = sizeof counters - 1;
+    bool counts = text.size > tail && memcmp(text.data + text.size - tail, counters, tail) == 0;
+    size_t room = text.size + c->apart.size + 64;
+    char *name = malloc(room);
+    uint32_t index = 0, number = 1;
+    if (!name) {
+        fail(c);
+        return 0;
+    }
+    do {
+        char suffix[24] = "";
+        if (number > 1)
+            snprintf(suffix, sizeof suffix, " (%u)", number);
+        int size = snprintf(name, room, "%.*s%s%.*s%s%s", (int)(text.size - (counts ? tail : 0)),
+                            text.data, text.size ? " " : "", (int)c->apart.size, c->apart.data,
+                            suffix, counts ? counters : "");
+        index = kt_process_text(c->b, (kineto_string){name, (size_t)size});
+        number++;
+    } while (index < c->first_process && c->b->status == KINETO_OK);
+    free(name);
+    return index;
+}
+
 static uint32_t process_by_text(kt_copy *c, const kt_process_row *p)
 {
-    uint32_t text = mapped(c, KT_TEXT_PROCESS, p->text);
-    uint32_t index = kt_process_text(c->b, kb_intern_get(&c->b->trace->strings, text));
+    uint32_t id = mapped(c, KT_TEXT_PROCESS, p->text);
+    kineto_string text = kb_intern_get(&c->b->trace->strings, id);
+    uint32_t index = kt_process_text(c->b, text);
+    if (index < c->first_process && text.size < INT32_MAX && c->apart.size < INT32_MAX)
+        index = process_apart(c, text);
     if (take(c, index) && index < c->b->trace->processes.count)
         c->b->trace->processes.data[index].is_device = p->is_device;
     return index;
@@ -165,7 +203,12 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static uint64_t moved(const kt_copy *c, uint64_t id) { return id ? id + c->first_id : 0; }
+/* 0 is none, and stays so also where large ids go round. */
+static uint64_t moved(const kt_copy *c, uint64_t id)
+{
+    uint64_t to = id ? id + c->first_id : 0;
+    return id && !to ? 1 : to;
+}
 
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
 {
@@ -185,9 +228,49 @@ void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
         out->async_id = moved(c, kt_async_id(c->from, row));
 }
 
-static void copy_arg(kt_copy *c, const kt_arg *arg)
+/* The argument of a wait that is the correlation id of another row. */
+static const char other_row[] = "wait_on_cuda_event_record_corr_id";
+
+static bool may_name_other_row(const kt_copy *c, uint32_t kind)
+{
+    return c->first_id && (kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT);
+}
+
+/* The object with that id moved; false: it has none. */
+static bool put_moved(kt_copy *c, kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value = {NULL, 0};
+    bool first = true, found = false;
+    uint64_t id = 0;
+    if (!kt_scan_open(&scan, '{'))
+        return false;
+    while (!found && kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            return false;
+        found = kb_string_equal(key, kb_string(other_row)) && kt_json_uint(value, &id) && id;
+    }
+    char *text = found ? malloc(object.size + 24) : NULL;
+    if (!text)
+        return found ? (fail(c), false) : false;
+    size_t before = (size_t)(value.data - object.data), after = before + value.size;
+    memcpy(text, object.data, before);
+    char *end = kb_json_format_uint(text + before, moved(c, id));
+    memcpy(end, object.data + after, object.size - after);
+    kt_args_verbatim(c->b, (kineto_string){text, (size_t)(end - text) + (object.size - after)});
+    free(text);
+    return true;
+}
+
+static void copy_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
 {
     uint32_t key = kt_copy_string(c, arg->key);
+    bool moves = may_name_other_row(c, kind) && arg->type <= KINETO_ARG_UINT && arg->i > 0 &&
+                 kb_string_equal(kineto_trace_string(c->from, arg->key), kb_string(other_row));
+    if (moves) {
+        kt_args_put_uint(c->b, key, moved(c, arg->u));
+        return;
+    }
     switch (arg->type) {
     case KINETO_ARG_INT:
         kt_args_put_int(c->b, key, arg->i);
@@ -209,20 +292,34 @@ static void copy_arg(kt_copy *c, const kt_arg *arg)
     }
 }
 
+static void copy_verbatim(kt_copy *c, const kt_block *block, kineto_row row)
+{
+    uint32_t i = row % KT_BLOCK_ROWS;
+    bool in_file = block->flags[i] >> 8 == KT_ARGS_IN_FILE;
+    bool may_move = may_name_other_row(c, block->kind[i]);
+    kineto_string text = in_file && !may_move ? (kineto_string){"", 0} : kt_args_text(c->from, row);
+    if (may_move && text.size && put_moved(c, text))
+        return;
+    if (in_file)
+        kt_args_in_text(c->b, kt_block_text(block, i), block->args[i]);
+    else if (text.size)
+        kt_args_verbatim(c->b, text);
+}
+
 void kt_copy_args(kt_copy *c, kineto_row row)
 {
     const kt_block *block = kt_block_of(c->from, row);
     uint32_t i = row % KT_BLOCK_ROWS;
     kt_args_form form = kt_args_form_of(block, i);
+    if (!(block->args[i] & 0xffffff))
+        return;
     if (form == KT_ARGS_JSON) {
-        kineto_string text = kt_args_text(c->from, row);
-        if (text.size)
-            kt_args_verbatim(c->b, text);
+        copy_verbatim(c, block, row);
     } else if (form == KT_ARGS_PACKED) {
         kt_args args = kt_args_of(block, i);
         kt_arg arg = {0};
         while (kt_args_step(&args, &arg))
-            copy_arg(c, &arg);
+            copy_arg(c, block->kind[i], &arg);
     }
 }
 
@@ -237,7 +334,7 @@ kineto_row kt_copy_row(kt_copy *c, kineto_row row)
 void kt_copy_flow(kt_copy *c, const kineto_flow *flow, kineto_row from, kineto_row to)
 {
     kineto_flow copy = {flow->type, moved(c, flow->id), from, to};
-    if (!kb_vec_push(&c->b->trace->flows, copy))
+    if (!kt_flow_add(c->b->trace, copy))
         fail(c);
 }
 

@@ -23,9 +23,11 @@ typedef struct kt_copy {
     const kineto_trace *from;
     kt_copy_text *text; /* NULL: texts stay what they are */
     void *context;
-    /* For builders that take several traces: processes of different scopes stay apart though they
-     * have the same number, and ids (correlation, external, flow, async) are moved up. */
-    uint64_t scope, first_id;
+    /* For builders that take several traces: processes of different sources stay apart though they
+     * have the same number or text, and ids (correlation, external, flow, async) are moved up. */
+    uint64_t first_id;
+    uint32_t first_process; /* of the builder's, that may be this source's */
+    kineto_string apart;    /* behind the text of a process row whose text is taken */
     uint32_t *strings, *processes, *tracks, *categories; /* by source id; NONE: not yet */
     uint32_t string_count, process_count, track_count, category_count;
     uint64_t *taken; /* a bit for each process of the builder that is one of this source */
@@ -46,7 +48,8 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track);
 uint32_t kt_copy_string(kt_copy *c, uint32_t id);
 /** A row without its args, ready to append: its texts, track and ids are the builder's. */
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out);
-/** Stage the args of a source row as they are. */
+/** Stage the args of a source row as they are: those that stand in a file stay there. Ids of other
+ *  rows in them are moved. */
 void kt_copy_args(kt_copy *c, kineto_row row);
 /** Append a row as it is. @return its number in the builder. */
 kineto_row kt_copy_row(kt_copy *c, kineto_row row);

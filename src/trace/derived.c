@@ -1,18 +1,15 @@
 /* Derived columns: built once, on first use, then read by any thread without a lock. */
 #include "trace/model.h"
 
-void kt_derived_free(kt_derived *d)
+void kt_derived_free(kt_store *store, kt_derived *d)
 {
+    void *const large[] = {d->order,   d->time_order, d->parent,  d->lane,
+                           d->self_ns, d->launch,     d->launched};
     pthread_mutex_destroy(&d->mutex);
-    free(d->order);
-    free(d->time_order);
-    free(d->parent);
+    for (size_t i = 0; i < KB_COUNT(large); i++)
+        kt_store_free(store, large[i]);
     free(d->track_first);
-    free(d->lane);
     free(d->lane_count);
-    free(d->self_ns);
-    free(d->launch);
-    free(d->launched);
 }
 
 /* Stages in the order of their needs. */
@@ -20,10 +17,10 @@ static const struct {
     kt_stage stage;
     uint32_t needs;
     bool (*build)(kineto_trace *);
-} stages[] = {{KT_STAGE_ORDER, 0, kt_build_order},
+} stages[] = {{KT_STAGE_TIME, 0, kt_build_time_order},
+              {KT_STAGE_ORDER, KT_STAGE_TIME, kt_build_order},
               {KT_STAGE_LANES, KT_STAGE_ORDER, kt_build_lanes},
               {KT_STAGE_NESTING, KT_STAGE_ORDER | KT_STAGE_LANES, kt_build_nesting},
-              {KT_STAGE_TIME, 0, kt_build_time_order},
               {KT_STAGE_LINKS, 0, kt_build_links}};
 
 static bool build(kineto_trace *t, kt_stage wanted)

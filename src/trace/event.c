@@ -206,30 +206,68 @@ static KB_COLD bool take_escaped_column(kt_event *e, kineto_string key, kineto_s
     return may_be_column(plain) && take_column(e, plain, value);
 }
 
-/* The object at `p`: columns out of it, the rest only checked. */
-static const char *scan_args(kt_cursor *c, const char *p, kt_event *e)
+/* Is there a backslash? */
+KB_INLINE bool has_escape(kineto_string s)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < s.size; i += 8) {
+        uint64_t word = kt_word(s.data + i) ^ 0x5c5c5c5c5c5c5c5cu;
+        word &= s.size - i >= 8 ? UINT64_MAX : kt_first_bytes(s.size - i);
+        word |= s.size - i >= 8 ? 0 : ~kt_first_bytes(s.size - i);
+        found |= (word - 0x0101010101010101u) & ~word & 0x8080808080808080u;
+    }
+    return found != 0;
+}
+
+static void take_arg(kt_event *e, kineto_string key, kineto_string value)
+{
+    bool column = may_be_column(key) && take_column(e, key, value);
+    if (KINETO_UNLIKELY(!column && has_escape(key)))
+        column = take_escaped_column(e, key, value);
+    e->other_args |= !column;
+}
+
+/* A text or short number, and a step onto what follows it, which it returns. NULL: some other
+ * value; no step was made. */
+KB_INLINE const char *step_over_simple(kt_cursor *c, kineto_string *value)
+{
+    const char *p = c->window + c->at[0], *behind = c->window + c->at[1];
+    const char *end = *p == '"' ? kt_string_end(p, behind) : kt_skip_digits(p);
+    if (KINETO_UNLIKELY(!end))
+        return NULL;
+    *value = (kineto_string){p, (size_t)(end - p) + (*p == '"')};
+    c->at += 2;
+    return behind;
+}
+
+/* The same of any value. */
+static const char *step_over(kt_cursor *c, kineto_string *value)
+{
+    const char *p = kt_next(c), *end = kt_skip_value(c, p);
+    *value = (kineto_string){p, end ? (size_t)(end - p) : 0};
+    return end ? kt_next(c) : NULL;
+}
+
+/* The object whose bracket was stepped onto: columns out of it, the rest only checked. */
+static const char *scan_args(kt_cursor *c, kt_event *e)
 {
     e->correlation_id = e->external_id = 0;
     e->flags = 0;
     e->other_args = false;
-    for (bool first = true;; first = false) {
-        kineto_string key;
-        p = kt_next(c);
-        if (*p == '}')
-            return p + 1;
-        if (!first && *p != ',')
-            return kt_object(c, p, "expected ',' or '}'"), NULL;
-        p = first ? p : kt_next(c);
+    const char *p = kt_next(c);
+    if (*p == '}')
+        return p + 1;
+    for (kineto_string key, value;; p = kt_next(c)) {
         if (!kt_take_key(c, p, &key))
             return NULL;
-        const char *value = kt_next(c), *end = kt_skip_value(c, value);
-        if (!end)
+        p = KINETO_LIKELY(kt_ahead(c) >= 2) ? step_over_simple(c, &value) : NULL;
+        if (!p && !(p = step_over(c, &value)))
             return NULL;
-        kineto_string raw = {value, (size_t)(end - value)};
-        bool column = may_be_column(key) && take_column(e, key, raw);
-        if (KINETO_UNLIKELY(!column && key.size && memchr(key.data, '\\', key.size)))
-            column = take_escaped_column(e, key, raw);
-        e->other_args |= !column;
+        take_arg(e, key, value);
+        if (*p == '}')
+            return p + 1;
+        if (*p != ',')
+            return kt_object(c, p, "expected ',' or '}'"), NULL;
     }
 }
 
@@ -239,29 +277,46 @@ static const char *scan_args(kt_cursor *c, const char *p, kt_event *e)
 typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, OTHER } member;
 _Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << S == KT_HAS_S, "bits");
 
-KB_INLINE member member_of(kineto_string key)
+/* The members as Kineto writes them, with quotes and colon, where a hash of their first two letters
+ * finds them. "id2" shares its place with "id". */
+#define PLACE_OF(first, second) (((unsigned char)(first) + 3u * (unsigned char)(second)) & 15u)
+static const struct {
+    char text[9];
+    uint8_t size, member;
+} usual[16] = {
+    [PLACE_OF('p', 'h')] = {"\"ph\":", 5, PH},   [PLACE_OF('n', 'a')] = {"\"name\":", 7, NAME},
+    [PLACE_OF('c', 'a')] = {"\"cat\":", 6, CAT}, [PLACE_OF('p', 'i')] = {"\"pid\":", 6, PID},
+    [PLACE_OF('t', 'i')] = {"\"tid\":", 6, TID}, [PLACE_OF('t', 's')] = {"\"ts\":", 5, TS},
+    [PLACE_OF('d', 'u')] = {"\"dur\":", 6, DUR}, [PLACE_OF('a', 'r')] = {"\"args\":", 7, ARGS},
+    [PLACE_OF('i', 'd')] = {"\"id\":", 5, ID},   [PLACE_OF('s', '"')] = {"\"s\":", 4, S},
+};
+
+static member member_of(kineto_string key)
 {
-    const char *k = key.data;
-    switch (key.size) {
-    case 1:
-        return k[0] == 's' ? S : OTHER;
-    case 2:
-        return k[0] == 'p' && k[1] == 'h'   ? PH
-               : k[0] == 't' && k[1] == 's' ? TS
-               : k[0] == 'i' && k[1] == 'd' ? ID
-                                            : OTHER;
-    case 3:
-        return memcmp(k, "cat", 3) == 0   ? CAT
-               : memcmp(k, "pid", 3) == 0 ? PID
-               : memcmp(k, "tid", 3) == 0 ? TID
-               : memcmp(k, "dur", 3) == 0 ? DUR
-               : memcmp(k, "id2", 3) == 0 ? ID2
-                                          : OTHER;
-    case 4:
-        return memcmp(k, "name", 4) == 0 ? NAME : memcmp(k, "args", 4) == 0 ? ARGS : OTHER;
-    default:
-        return OTHER;
+    static const kineto_string names[] = {{"ph", 2},  {"name", 4}, {"cat", 3}, {"pid", 3},
+                                          {"tid", 3}, {"ts", 2},   {"dur", 3}, {"args", 4},
+                                          {"id", 2},  {"id2", 3},  {"s", 1}};
+    for (unsigned m = 0; m < OTHER; m++)
+        if (key.size == names[m].size && memcmp(key.data, names[m].data, key.size) == 0)
+            return (member)m;
+    return OTHER;
+}
+
+/* The key at `p` and its colon. False, with a problem. */
+KB_INLINE bool take_member_key(kt_cursor *c, const char *p, member *m)
+{
+    unsigned place = PLACE_OF(p[1], p[2]);
+    uint64_t differs = kt_word(p) ^ kt_word(usual[place].text);
+    if (KINETO_LIKELY(usual[place].size && !(differs & kt_first_bytes(usual[place].size)))) {
+        *m = (member)usual[place].member;
+        (void)kt_next(c); /* the colon */
+        return true;
     }
+    kineto_string key;
+    if (!kt_take_key(c, p, &key))
+        return false;
+    *m = member_of(key);
+    return true;
 }
 
 /* Raw text of any value. */
@@ -284,12 +339,13 @@ KB_INLINE bool take_string(kt_cursor *c, const char *p, kineto_string *inside)
 /* A short number or text. */
 KB_INLINE bool take_place(kt_cursor *c, const char *p, kineto_string *raw)
 {
-    uint64_t number;
+    const char *end = kt_skip_digits(p);
+    if (KINETO_LIKELY(end != NULL)) {
+        *raw = (kineto_string){p, (size_t)(end - p)};
+        return true;
+    }
     if (!take_raw(c, p, raw))
         return false;
-    const char *digits = p + (*p == '-'), *end = p + raw->size;
-    if (KINETO_LIKELY(end - digits <= 18 && take_digits(digits, end, &number) == end))
-        return true;
     int64_t value;
     if ((*p == '"' && raw->size <= 1024) || kt_json_int(*raw, &value))
         return true;
@@ -311,7 +367,7 @@ static bool take_args(kt_cursor *c, const char *p, kt_event *e)
 {
     if (*p != '{')
         return kt_object(c, p, "\"args\" must be an object");
-    const char *end = scan_args(c, p, e);
+    const char *end = scan_args(c, e);
     e->args = (kineto_string){p, end ? (size_t)(end - p) : 0};
     return end != NULL;
 }
@@ -362,27 +418,75 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
     }
 }
 
+/* Usual values, and a step onto what follows, which it returns. NULL: some other form; no step was
+ * made. Needs two places ahead. */
+KB_INLINE const char *take_usual(kt_cursor *c, member m, kt_event *e)
+{
+    const char *p = c->window + c->at[0], *behind = c->window + c->at[1], *end;
+    switch (m) {
+    case PH:
+        end = *p == '"' ? kt_string_end(p, behind) : NULL;
+        if (KINETO_UNLIKELY(end != p + 2))
+            return NULL;
+        e->ph = p[1];
+        break;
+    case NAME:
+    case CAT:
+        end = *p == '"' ? kt_string_end(p, behind) : NULL;
+        if (KINETO_UNLIKELY(!end))
+            return NULL;
+        *(m == NAME ? &e->name : &e->cat) = (kineto_string){p + 1, (size_t)(end - p - 1)};
+        break;
+    case PID:
+    case TID:
+    case ID:
+        end = kt_skip_digits(p);
+        if (KINETO_UNLIKELY(!end))
+            return NULL;
+        *(m == PID ? &e->pid : m == TID ? &e->tid : &e->id) = (kineto_string){p, (size_t)(end - p)};
+        break;
+    case TS:
+    case DUR:
+        end = take_us(p, m == TS ? &e->ts_ns : &e->dur_ns);
+        if (KINETO_UNLIKELY(!end || (*end != ',' && *end != '}')))
+            return NULL;
+        break;
+    default:
+        return NULL;
+    }
+    c->at += 2;
+    return behind;
+}
+
+KB_INLINE void note_member(kt_event *e, member m)
+{
+    uint32_t bit = m == OTHER ? 0 : UINT32_C(1) << m;
+    e->repeats += (e->has & bit) != 0;
+    e->has |= bit;
+}
+
 const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
 {
     e->at = p;
     e->has = e->repeats = e->flags = 0;
     e->correlation_id = e->external_id = 0;
     e->other_args = false;
-    for (bool first = true;; first = false) {
-        kineto_string key;
-        p = kt_next(c);
+    p = kt_next(c);
+    if (*p == '}')
+        return p + 1;
+    for (member m;; p = kt_next(c)) {
+        if (!take_member_key(c, p, &m))
+            return NULL;
+        note_member(e, m);
+        p = KINETO_LIKELY(kt_ahead(c) >= 2) ? take_usual(c, m, e) : NULL;
+        if (!p) {
+            if (!take_member(c, kt_next(c), m, e))
+                return NULL;
+            p = kt_next(c);
+        }
         if (*p == '}')
             return p + 1;
-        if (KINETO_UNLIKELY(!first && *p != ','))
+        if (KINETO_UNLIKELY(*p != ','))
             return kt_object(c, p, *p ? "expected ',' or '}'" : "the text ends early"), NULL;
-        p = first ? p : kt_next(c);
-        if (!kt_take_key(c, p, &key))
-            return NULL;
-        member m = member_of(key);
-        uint32_t bit = UINT32_C(1) << m;
-        e->repeats += m != OTHER && (e->has & bit);
-        e->has |= m != OTHER ? bit : 0;
-        if (!take_member(c, kt_next(c), m, e))
-            return NULL;
     }
 }

@@ -13,7 +13,8 @@ typedef struct kt_scan {
 
 static inline kt_scan kt_scan_of(kineto_string text)
 {
-    return (kt_scan){text.data, text.data, text.data + text.size, NULL};
+    const char *end = text.size ? text.data + text.size : text.data; /* NULL + 0 is undefined */
+    return (kt_scan){text.data, text.data, end, NULL};
 }
 
 /** Step over a bracket ('{' or '['); false with a problem if something else is there. */

@@ -112,8 +112,8 @@ static bool assign_lanes(kineto_trace *t, const kineto_row *rows, size_t count, 
 {
     kt_derived *d = &t->derived;
     if (!d->lane)
-        d->lane = calloc(t->count, sizeof *d->lane);
-    lanes l = {.ends = ends, .below = malloc(count * sizeof *l.below)};
+        d->lane = kt_store_zeroed(t->store, t->count * sizeof *d->lane);
+    lanes l = {.ends = ends, .below = kt_store_alloc(t->store, count * sizeof *l.below)};
     bool ok = d->lane && l.below && lanes_grow(&l);
     for (size_t i = 0; ok && i < count; i++)
         ends[i] = kt_end(t, rows[i]);
@@ -122,7 +122,7 @@ static bool assign_lanes(kineto_trace *t, const kineto_row *rows, size_t count, 
         ok = lanes_put(&l, i, kt_start(t, rows[i]), lane);
         *lane_count = KB_MAX(*lane_count, *lane + 1);
     }
-    free(l.below);
+    kt_store_free(t->store, l.below);
     free(l.top);
     free(l.lowest);
     return ok;
@@ -134,7 +134,7 @@ bool kt_build_lanes(kineto_trace *t)
     uint64_t longest = 0;
     for (size_t i = 0; i < t->tracks.count; i++)
         longest = KB_MAX(longest, t->tracks.data[i].count);
-    int64_t *ends = malloc((longest + 1) * sizeof *ends);
+    int64_t *ends = kt_store_alloc(t->store, (longest + 1) * sizeof *ends);
     d->lane_count = calloc(t->tracks.count + 1, sizeof *d->lane_count);
     bool ok = ends && d->lane_count;
     for (size_t i = 0; ok && i < t->tracks.count; i++) {
@@ -144,10 +144,10 @@ bool kt_build_lanes(kineto_trace *t)
         if (!nests(t, rows, count, ends))
             ok = assign_lanes(t, rows, count, ends, &d->lane_count[i]);
     }
-    free(ends);
+    kt_store_free(t->store, ends);
     if (!ok) {
         free(d->lane_count);
-        free(d->lane);
+        kt_store_free(t->store, d->lane);
         d->lane_count = NULL;
         d->lane = NULL;
     }
@@ -182,12 +182,12 @@ bool kt_build_nesting(kineto_trace *t)
     for (size_t i = 0; i < t->tracks.count; i++)
         lanes_needed = KB_MAX(lanes_needed, d->lane_count[i]);
     kineto_row *top = malloc(lanes_needed * sizeof *top);
-    kineto_row *parent = malloc((t->count + 1) * sizeof *parent);
-    int64_t *self_ns = malloc((t->count + 1) * sizeof *self_ns);
+    kineto_row *parent = kt_store_alloc(t->store, (t->count + 1) * sizeof *parent);
+    int64_t *self_ns = kt_store_alloc(t->store, (t->count + 1) * sizeof *self_ns);
     if (!top || !parent || !self_ns) {
         free(top);
-        free(parent);
-        free(self_ns);
+        kt_store_free(t->store, parent);
+        kt_store_free(t->store, self_ns);
         return false;
     }
     d->parent = parent;

@@ -73,7 +73,7 @@ static size_t group_end(const kt_keyed *items, size_t count, size_t from)
 /* By id, then start, then row. */
 static bool sort_correlated(kineto_trace *t, kt_keyed *items, size_t count)
 {
-    if (!kt_sort_keyed(items, count))
+    if (!kt_sort_keyed(t->store, items, count))
         return false;
     for (size_t i = 0, end; i < count; i = end) {
         end = group_end(items, count, i);
@@ -119,11 +119,12 @@ static size_t join(const kineto_trace *t, const kt_keyed *launches, size_t launc
 }
 
 /* In the order of their keys, the first of each key: pairs came by (launch id, start, row). */
-static bool settle_pairs(kt_keyed *pairs, size_t count, kt_link **out, size_t *kept)
+static bool settle_pairs(kt_store *store, kt_keyed *pairs, size_t count, kt_link **out,
+                         size_t *kept)
 {
-    *out = malloc((count + 1) * sizeof **out);
+    *out = kt_store_alloc(store, (count + 1) * sizeof **out);
     *kept = 0;
-    if (!*out || !kt_sort_keyed(pairs, count))
+    if (!*out || !kt_sort_keyed(store, pairs, count))
         return false;
     for (size_t i = 0; i < count; i++)
         if (!i || pairs[i].key != pairs[i - 1].key)
@@ -131,18 +132,18 @@ static bool settle_pairs(kt_keyed *pairs, size_t count, kt_link **out, size_t *k
     return true;
 }
 
-static bool keep_pairs(kt_derived *d, kt_keyed *pairs, size_t count)
+static bool keep_pairs(kt_store *store, kt_derived *d, kt_keyed *pairs, size_t count)
 {
-    kt_keyed *reverse = malloc((count + 1) * sizeof *reverse);
+    kt_keyed *reverse = kt_store_alloc(store, (count + 1) * sizeof *reverse);
     bool ok = reverse != NULL;
     for (size_t i = 0; ok && i < count; i++)
         reverse[i] = (kt_keyed){pairs[i].value, (kineto_row)pairs[i].key};
-    ok = ok && settle_pairs(reverse, count, &d->launched, &d->launched_count) &&
-         settle_pairs(pairs, count, &d->launch, &d->launch_count);
-    free(reverse);
+    ok = ok && settle_pairs(store, reverse, count, &d->launched, &d->launched_count) &&
+         settle_pairs(store, pairs, count, &d->launch, &d->launch_count);
+    kt_store_free(store, reverse);
     if (!ok) {
-        free(d->launch);
-        free(d->launched);
+        kt_store_free(store, d->launch);
+        kt_store_free(store, d->launched);
         d->launch = d->launched = NULL;
     }
     return ok;
@@ -150,17 +151,18 @@ static bool keep_pairs(kt_derived *d, kt_keyed *pairs, size_t count)
 
 bool kt_build_links(kineto_trace *t)
 {
-    kt_keyed *all = malloc((t->count + 1) * sizeof *all);
+    kt_keyed *all = kt_store_alloc(t->store, (t->count + 1) * sizeof *all);
     if (!all)
         return false;
     size_t first;
     size_t launches = collect(t, all, &first), devices = t->count - first;
-    kt_keyed *pairs = malloc((devices + 1) * sizeof *pairs);
+    kt_keyed *pairs = kt_store_alloc(t->store, (devices + 1) * sizeof *pairs);
     bool ok = pairs && sort_correlated(t, all, launches) &&
               sort_correlated(t, all + first, devices) &&
-              keep_pairs(&t->derived, pairs, join(t, all, launches, all + first, devices, pairs));
-    free(pairs);
-    free(all);
+              keep_pairs(t->store, &t->derived, pairs,
+                         join(t, all, launches, all + first, devices, pairs));
+    kt_store_free(t->store, pairs);
+    kt_store_free(t->store, all);
     return ok;
 }
 
@@ -185,9 +187,14 @@ static int compare_ends(const void *left, const void *right)
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
 }
 
+bool kt_flow_add(kineto_trace *t, kineto_flow flow)
+{
+    return kt_store_push(t->store, &t->flows, flow);
+}
+
 static bool add_flow(kineto_trace *t, const kt_flow_end *end, kineto_row from, kineto_row to)
 {
-    return kb_vec_push(&t->flows, (kineto_flow){end->type, end->id, from, to});
+    return kt_flow_add(t, (kineto_flow){end->type, end->id, from, to});
 }
 
 /* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
@@ -255,7 +262,8 @@ static bool join_id(kineto_trace *t, end_items *items, const kt_flow_end *ends,
 
 bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
 {
-    kt_keyed *order = count < UINT32_MAX ? malloc((count + 1) * sizeof *order) : NULL;
+    kt_keyed *order =
+        count < UINT32_MAX ? kt_store_alloc(t->store, (count + 1) * sizeof *order) : NULL;
     if (!order)
         return false;
     size_t kept = 0;
@@ -263,12 +271,12 @@ bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
         if (ends[i].row < t->count)
             order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i};
     end_items items = {0};
-    bool ok = kt_sort_keyed(order, kept);
+    bool ok = kt_sort_keyed(t->store, order, kept);
     for (size_t i = 0, end; ok && i < kept; i = end) {
         end = group_end(order, kept, i);
         ok = join_id(t, &items, ends, order + i, end - i);
     }
     kb_vec_free(&items);
-    free(order);
+    kt_store_free(t->store, order);
     return ok;
 }

@@ -78,9 +78,13 @@ static void *work(void *argument)
             take_turn(l, p, k);
         bool settle = !done && l->status == KINETO_OK;
         l->done = l->done || l->status != KINETO_OK;
+        size_t passed = KB_MIN(l->stop, limit_of(l, k) - 1); /* guesses look at the byte before */
         l->turn++;
         pthread_cond_broadcast(&l->changed);
         pthread_mutex_unlock(&l->mutex);
+        if (settle)
+            kt_input_passed(l->r->input, passed);
+        kt_store_check(l->r->store);
         if (settle)
             kt_batch_settle(p, l->r->used_base_ns, l->r->kind_category);
     }

@@ -19,14 +19,15 @@ void kineto_trace_release(kineto_trace *t)
     kb_vec_free(&t->own_kinds);
     kb_vec_free(&t->processes);
     kb_vec_free(&t->tracks);
-    kb_vec_free(&t->async_ids);
-    kb_vec_free(&t->flows);
+    kt_store_free(t->store, t->async_ids.data);
+    kt_store_free(t->store, t->flows.data);
     kb_vec_free(&t->ledger);
     kb_vec_free(&t->metadata);
     kb_vec_free(&t->snapshots);
     kt_repairs_free(&t->repairs);
     kb_intern_free(&t->strings);
-    kt_derived_free(&t->derived);
+    kt_derived_free(t->store, &t->derived);
+    kt_store_release(t->store);
     free(t);
 }
 

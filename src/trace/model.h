@@ -3,6 +3,7 @@
 #define KT_MODEL_H
 
 #include "trace/repair.h"
+#include "trace/store.h"
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -81,6 +82,7 @@ typedef struct kt_derived {
 
 struct kineto_trace {
     uint32_t references;
+    kt_store *store; /* of what grows with the number of rows; NULL: the heap */
     bool has_window;
     uint64_t text_bytes; /* that it was read from */
     bool was_read; /* from a file: what that did not say, writers do not add */
@@ -103,6 +105,7 @@ struct kineto_trace {
 
 struct kt_builder {
     kineto_trace *trace;
+    kt_store *store;
     kineto_status status; /* first failure; sticks */
     kt_block *open;       /* last block of the trace while it has room */
     size_t args_capacity; /* of the open block's heap */
@@ -110,6 +113,8 @@ struct kt_builder {
     uint32_t kind_names[KINETO_KIND_COUNT];
     KB_VEC(uint8_t) staged; /* args of the next row */
     kt_args_form staged_form;
+    uint64_t staged_word;          /* KT_ARGS_IN_FILE: place in staged_text, which is borrowed */
+    struct kt_input *staged_text;
     KB_VEC(kt_flow_end) flow_ends;
     uint64_t negative_durations, unknown_kinds, long_args, lost_categories;
 };
@@ -156,18 +161,26 @@ static inline bool kt_kind_is_launch(uint32_t kind)
 }
 
 /* ---- block.c ---- */
-kt_block *kt_block_create(void);
+kt_block *kt_block_create(kt_store *store);
 /** Give back the unused room of a finished block. */
 kt_block *kt_block_shrink(kt_block *block);
 void kt_block_release(kt_block *block);
+/** The text that args of a row in form KT_ARGS_IN_FILE stand in. */
+struct kt_input *kt_block_text(const kt_block *block, uint32_t index);
+/** Rows from here on have their args in `text`, which is retained. False: out of memory. */
+bool kt_block_add_text(kt_block *block, uint32_t index, struct kt_input *text);
 
 /* ---- builder.c ---- */
+/** Where what grows with the rows is to be; at once after the builder was made. NULL: the heap. */
+void kt_builder_store(kt_builder *b, kt_store *store);
 /** Index of the track like this one, added if there is none. */
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
 /** Index of a category in the trace's table; category 0 is the kind's own name. */
 uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category);
 /** Put verbatim args into a block that only this function adds to. False: too long, or no memory. */
 bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
+/** Stage args of the next row that stand in a text already: their word, see kt_block. */
+void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word);
 /** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT, KINETO_E_MEMORY. */
 kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 
@@ -194,10 +207,9 @@ static inline bool kt_before(const kt_sort_item *a, const kt_sort_item *b)
         return a->end_ns > b->end_ns;
     return a->row < b->row;
 }
-/** Sort; `scratch` has room for count items. */
-void kt_sort(kt_sort_item *items, kt_sort_item *scratch, size_t count);
-bool kt_build_order(kineto_trace *t);
 bool kt_build_time_order(kineto_trace *t);
+/** Out of the time order. */
+bool kt_build_order(kineto_trace *t);
 
 /* ---- lanes.c ---- */
 bool kt_build_lanes(kineto_trace *t);
@@ -205,6 +217,7 @@ bool kt_build_nesting(kineto_trace *t);
 
 /* ---- links.c ---- */
 bool kt_build_links(kineto_trace *t);
+bool kt_flow_add(kineto_trace *t, kineto_flow flow);
 /** Join stated ends into t->flows. */
 bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
 
@@ -215,7 +228,7 @@ typedef struct kt_keyed {
     uint32_t value;
 } kt_keyed;
 /** By key; equal keys stay in their order. False: out of memory. */
-bool kt_sort_keyed(kt_keyed *items, size_t count);
+bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count);
 
 typedef struct kt_correlated {
     uint64_t id;
@@ -231,5 +244,5 @@ const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count,
 /* ---- derived.c ---- */
 /** Is the stage there, after building it if need be? False: out of memory. */
 bool kt_need(const kineto_trace *t, kt_stage stage);
-void kt_derived_free(kt_derived *d);
+void kt_derived_free(kt_store *store, kt_derived *d);
 #endif

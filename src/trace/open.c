@@ -62,15 +62,21 @@ static kineto_status read_array(kt_reader *r, outline *o, const char *p)
     return status;
 }
 
+/* The text may be gone when it is looked at. */
+static kineto_status keep_member(kt_reader *r, kineto_string value, kineto_string *kept)
+{
+    char *copy = kb_arena_copy(&r->repaired, value.data, value.size);
+    *kept = (kineto_string){copy, copy ? value.size : 0};
+    return copy ? KINETO_OK : kt_read_no_memory(r);
+}
+
 static kineto_status take_member(kt_reader *r, outline *o, kineto_string key, kineto_string value)
 {
     if (kb_string_equal(key, kb_string("deviceProperties")))
-        o->devices = value;
-    else if (kb_string_equal(key, kb_string("ckineto")))
-        o->own = value;
-    else
-        return kt_read_header(r, key, value);
-    return KINETO_OK;
+        return keep_member(r, value, &o->devices);
+    if (kb_string_equal(key, kb_string("ckineto")))
+        return keep_member(r, value, &o->own);
+    return kt_read_header(r, key, value);
 }
 
 /* One member, whose key is at `p`. KINETO_E_FORMAT with a problem in the cursor: it is no JSON. */
@@ -87,8 +93,11 @@ static kineto_status read_member(kt_reader *r, outline *o, const char *p, const 
         return status;
     }
     *end = kt_skip_value(c, p);
+    const char *next = *end ? kt_peek(c) : NULL;
     if (*end && c->bad && c->bad < *end)
         kt_object(c, c->bad, KT_BAD_TEXT);
+    else if (next && *next != ',' && *next != '}') /* a quote in a text may seem to be its end */
+        kt_object(c, next, *next ? "expected ',' or '}'" : "the text ends early");
     if (!*end || c->problem)
         return KINETO_E_FORMAT;
     return take_member(r, o, key, (kineto_string){p, (size_t)(*end - p)});
@@ -169,6 +178,8 @@ static kineto_status next_member(kt_reader *r, outline *o, const char **before, 
                          : repair_member(r, o, before, first, ended);
     *before = end;
     *first = false;
+    if (status == KINETO_OK)
+        kt_input_passed(r->input, (size_t)(end - r->input->base));
     return status;
 }
 
@@ -204,7 +215,7 @@ static void look_for_base(kt_reader *r)
     while (kt_is_space(*found) || *found == ':')
         found++;
     size_t digits = strspn(found, "-0123456789");
-    if (kt_json_int((kineto_string){found, digits}, &base))
+    if (kt_read_base((kineto_string){found, digits}, &base))
         r->used_base_ns = base;
 }
 
@@ -233,10 +244,8 @@ static kineto_status read_text(kt_reader *r, outline *o)
                                              : kt_read_fail(r, r->input->base, "the file is empty");
     look_for_base(r);
     kineto_status status = read_document(r, o, skip_mark(r), &stop);
-    while (status == KINETO_OK) {
+    while (status == KINETO_OK && kt_input_ready(r->input, stop + 1) > stop) {
         kineto_string text = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
-        if (stop >= text.size)
-            break;
         if (r->strict)
             return kt_read_fail(r, text.data + stop, "text after the end");
         if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
@@ -296,6 +305,10 @@ static void state_window(kt_reader *r)
     const kineto_trace *t = r->b->trace;
     int64_t start, end;
     span_of(t, &start, &end);
+    if (r->has_window_end && t->count && r->window_end_ns < start) {
+        r->has_window_end = false;
+        kt_read_distrust_window(r);
+    }
     end = r->has_window_end ? r->window_end_ns : end;
     for (size_t i = 0; i < r->pending.count; i++) {
         if (r->pending.data[i].closed)
@@ -421,6 +434,7 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
 static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
 {
     r->b->trace->was_read = true;
+    kt_input_passed(r->input, SIZE_MAX);
     r->b->trace->text_bytes = kt_input_wait(r->input, SIZE_MAX);
     kt_read_own_kinds(r, o->own);
     move_times(r);
@@ -446,6 +460,7 @@ static void release(kt_reader *r)
     kb_vec_free(&r->late);
     kb_vec_free(&r->host_counters);
     kb_arena_free(&r->repaired);
+    kb_map_free(&r->properties);
 }
 
 /* The message gets the file's name in front. */
@@ -463,8 +478,10 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
 {
     outline o = {.cursor = calloc(1, sizeof(kt_cursor))};
     kineto_status status = o.cursor ? kt_builder_create(&r->b, r->err) : kt_read_no_memory(r);
-    if (status == KINETO_OK)
+    if (status == KINETO_OK) {
+        kt_builder_store(r->b, r->store);
         status = read_text(r, &o);
+    }
     /* Repair leaves nothing of what never was one. */
     if (status == KINETO_OK && !r->events && r->b->trace->repairs.total)
         status =
@@ -479,13 +496,18 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
 static kineto_status settle_input(kt_reader *r, kineto_status status, kineto_trace **out)
 {
     kt_input_finish(r->input);
-    if (r->input->status == KINETO_OK || (status == KINETO_OK && *out && !r->strict))
+    bool damaged = r->input->status != KINETO_OK && (status != KINETO_OK || !*out || r->strict);
+    if (!damaged && status == KINETO_OK)
+        status = kt_input_settle(r->input, r->err);
+    if (!damaged && status == KINETO_OK) {
+        kt_store_watch(r->store, r->input);
         return status;
+    }
     kineto_trace_release(*out);
     *out = NULL;
-    if (r->err)
+    if (damaged && r->err)
         *r->err = r->input->error;
-    return r->input->status;
+    return damaged ? r->input->status : status;
 }
 
 kineto_status kineto_trace_open_with(const char *path, const kineto_open_options *options,
@@ -503,13 +525,17 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     kineto_status status = kt_input_open(path, &r.input, err);
     if (status != KINETO_OK)
         return status;
-    status = read_input(&r, out);
+    if (o.memory_bytes)
+        status = kt_store_create(o.memory_bytes, &r.store, err);
+    if (status == KINETO_OK)
+        status = read_input(&r, out);
     bool damaged = kb_load_acquire(&r.input->complete) && r.input->status != KINETO_OK;
     status = settle_input(&r, status, out);
     if (!damaged)
         status = name_file(status, path, err);
     release(&r);
     kt_input_release(r.input);
+    kt_store_release(r.store);
     return status;
 }
 

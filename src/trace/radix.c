@@ -1,7 +1,7 @@
 /* Sorting numbers by their digits: for ids, which are many, small and nearly in order. */
 #include "trace/model.h"
 
-enum { DIGITS = 8, VALUES = 256 };
+enum { DIGITS = 8, VALUES = 256, FEW = 48 };
 
 /* How often each value of each digit comes. */
 static void count_digits(const kt_keyed *items, size_t count, size_t (*counts)[VALUES])
@@ -24,14 +24,34 @@ static void spread(const kt_keyed *from, kt_keyed *to, size_t count, unsigned di
         to[next[from[i].key >> 8 * digit & 0xff]++] = from[i];
 }
 
-bool kt_sort_keyed(kt_keyed *items, size_t count)
+static void sort_few(kt_keyed *items, size_t count)
 {
-    size_t counts[DIGITS][VALUES], sorted = 1;
-    while (sorted < count && items[sorted - 1].key <= items[sorted].key)
-        sorted++;
-    if (sorted >= count)
+    for (size_t i = 1; i < count; i++) {
+        kt_keyed item = items[i];
+        size_t at = i;
+        for (; at > 0 && items[at - 1].key > item.key; at--)
+            items[at] = items[at - 1];
+        items[at] = item;
+    }
+}
+
+static bool is_sorted(const kt_keyed *items, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (items[i - 1].key > items[i].key)
+            return false;
+    return true;
+}
+
+bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count)
+{
+    size_t counts[DIGITS][VALUES];
+    if (count <= FEW)
+        sort_few(items, count);
+    if (count <= FEW || is_sorted(items, count))
         return true;
-    kt_keyed *scratch = malloc(count * sizeof *scratch), *from = items, *to = scratch;
+    kt_keyed *scratch = kt_store_alloc(store, count * sizeof *scratch), *from = items,
+             *to = scratch;
     if (!scratch)
         return false;
     count_digits(items, count, counts);
@@ -45,6 +65,6 @@ bool kt_sort_keyed(kt_keyed *items, size_t count)
     }
     if (from != items)
         memcpy(items, from, count * sizeof *items);
-    free(scratch);
+    kt_store_free(store, scratch);
     return true;
 }

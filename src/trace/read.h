@@ -23,11 +23,13 @@ typedef struct kt_late_flow {
 } kt_late_flow;
 
 typedef struct kt_reader {
+    kt_store *store; /* NULL: no limit of memory */
     kt_builder *b;
     kineto_error *err;
     kt_input *input;
     bool strict;
     kb_arena repaired; /* members of the header */
+    kb_map properties; /* place in deviceProperties → device, where its id is not enough */
     uint32_t threads;
     uint64_t seed;
     int64_t base_ns;      /* as the header says */
@@ -79,6 +81,10 @@ void kt_read_close(kt_reader *r);
 /* ---- read_header.c ---- */
 /** One key of the header that is not traceEvents. */
 kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value);
+/** Base time of a header, also in quotes; false for what cannot be one. */
+bool kt_read_base(kineto_string value, int64_t *base_ns);
+/** Say in the ledger that a stated window is not believed. */
+void kt_read_distrust_window(kt_reader *r);
 /** Own kinds, which the events refer to. */
 void kt_read_own_kinds(kt_reader *r, kineto_string own);
 /** Devices, tracks and processes as the header describes them. */

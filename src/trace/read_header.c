@@ -19,17 +19,37 @@ kineto_string kt_read_member(kineto_string object, const char *wanted)
 
 static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
 
+/* An hour of times must fit behind it. */
+#define LAST_BASE_NS (INT64_MAX - INT64_C(3600000000000))
+
+bool kt_read_base(kineto_string value, int64_t *base_ns)
+{
+    int64_t ns;
+    kineto_string number = kt_json_is_string(value) ? kt_json_inside(value) : value;
+    if (!number.size || !kt_json_scaled(number, 0, &ns) || ns > LAST_BASE_NS)
+        return false;
+    *base_ns = ns;
+    return true;
+}
+
+static kineto_status take_base(kt_reader *r, kineto_string value)
+{
+    if (kt_read_base(value, &r->base_ns))
+        return KINETO_OK;
+    if (r->strict)
+        return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
+    kt_ledger_add(r->b, kb_string("reader"),
+                  kb_string("a base time that cannot be one: left out, times count from 1970"), 1,
+                  false, value.size <= 64 ? value : kb_string(""));
+    return KINETO_OK;
+}
+
 kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value)
 {
-    static const char *const rebuilt[] = {"schemaVersion", "displayTimeUnit", "traceName"};
-    for (size_t i = 0; i < KB_COUNT(rebuilt); i++)
-        if (is(raw_key, rebuilt[i]))
-            return KINETO_OK;
-    if (is(raw_key, "baseTimeNanoseconds")) {
-        if (!kt_json_scaled(value, 0, &r->base_ns))
-            return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
+    if (is(raw_key, "traceName")) /* the file's own: another one has another */
         return KINETO_OK;
-    }
+    if (is(raw_key, "baseTimeNanoseconds"))
+        return take_base(r, value);
     kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_text(r, raw_key)), value);
     return KINETO_OK;
 }
@@ -91,27 +111,51 @@ static void guess_devices(kt_reader *r, kt_process_row *final)
     }
 }
 
+static int32_t get_rank(kineto_string object)
+{
+    int64_t rank = -1;
+    get_int(object, "rank", &rank);
+    return (int32_t)KB_MAX(-1, KB_MIN(rank, INT32_MAX));
+}
+
+/* A row that has a text instead of a number; nothing of it may be new. */
+static void read_text_process(kt_reader *r, kineto_string item, kt_process_row *final, size_t known)
+{
+    if (!final || !kt_read_member(item, "text").size)
+        return;
+    uint32_t index = kt_process_text(r->b, get_text(r, item, "text"));
+    if (index >= known)
+        return;
+    final[index].rank = get_rank(item);
+    final[index].host = kt_string(r->b, get_text(r, item, "host"));
+}
+
 /* Our own list. Processes are found by the pid in the file, so nothing may change here yet:
- * without `final` they are only made known. */
-static void read_processes(kt_reader *r, kineto_string array, kt_process_row *final)
+ * without `final`, which has `known` of them, they are only made known. */
+static void read_processes(kt_reader *r, kineto_string array, kt_process_row *final, size_t known)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
-        int64_t pid, id, rank = -1, ppid = 0;
-        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id))
+        int64_t pid, id, ppid = 0;
+        uint64_t place;
+        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id)) {
+            read_text_process(r, item, final, known);
             continue;
+        }
         uint32_t index = kt_process(r->b, false, pid, 0);
         if (!final)
             continue;
-        get_int(item, "rank", &rank);
         get_int(item, "ppid", &ppid);
-        final[index].rank = (int32_t)KB_MAX(-1, KB_MIN(rank, INT32_MAX));
+        final[index].rank = get_rank(item);
         final[index].ppid = ppid;
         final[index].host = kt_string(r->b, get_text(r, item, "host"));
         final[index].is_device = is(kt_read_member(item, "device"), "true");
         final[index].pid = id;
+        if (kt_json_uint(kt_read_member(item, "properties"), &place) &&
+            !kb_map_insert(&r->properties, place, index, NULL))
+            r->b->status = KINETO_E_MEMORY;
     }
 }
 
@@ -120,11 +164,13 @@ static void read_devices(kt_reader *r, kineto_string array)
     kt_scan scan;
     bool first = true;
     kineto_string item;
-    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+    uint64_t place = 0;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
         kineto_trace *t = r->b->trace;
         int64_t id;
-        uint32_t index = UINT32_MAX;
-        if (!get_int(item, "id", &id))
+        const uint64_t *placed = kb_map_find(&r->properties, place);
+        uint32_t index = placed ? (uint32_t)*placed : UINT32_MAX;
+        if (!placed && !get_int(item, "id", &id))
             continue;
         for (uint32_t i = 0; i < t->processes.count && index == UINT32_MAX; i++)
             if (t->processes.data[i].is_device && t->processes.data[i].pid == id)
@@ -153,12 +199,15 @@ static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
         kineto_string name = get_text(r, item, "type");
         while (type < KB_COUNT(types) && !is(name, types[type]))
             type++;
-        if (type == KB_COUNT(types) || !get_int(item, "pid", &pid) || !get_int(item, "tid", &tid) ||
-            !get_int(item, "id", &id))
+        bool by_number = get_int(item, "pid", &pid);
+        if (type == KB_COUNT(types) || !get_int(item, "tid", &tid) || !get_int(item, "id", &id) ||
+            (!by_number && !kt_json_is_string(kt_read_member(item, "text"))))
             continue;
         bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
-        uint32_t process = kt_process(r->b, false, pid, 0);
-        uint32_t track = kt_track(r->b, process, shares ? type : KINETO_TRACK_THREAD, tid);
+        uint32_t process = by_number ? kt_process(r->b, false, pid, 0)
+                                     : kt_process_text(r->b, get_text(r, item, "text"));
+        uint32_t read_as = by_number ? KINETO_TRACK_THREAD : KINETO_TRACK_OTHER;
+        uint32_t track = kt_track(r->b, process, shares ? type : read_as, tid);
         if (track >= known)
             continue; /* nothing there: hostile or empty */
         wanted[track].type = type;
@@ -215,7 +264,7 @@ static void settle_rows(kt_reader *r, kineto_string own)
 {
     kineto_trace *t = r->b->trace;
     kineto_string listed = kt_read_member(own, "processes");
-    read_processes(r, listed, NULL);
+    read_processes(r, listed, NULL, 0);
     size_t count = t->processes.count;
     kt_process_row *final = malloc((count + 1) * sizeof *final);
     if (!final) {
@@ -225,7 +274,7 @@ static void settle_rows(kt_reader *r, kineto_string own)
     if (count)
         memcpy(final, t->processes.data, count * sizeof *final);
     if (listed.size)
-        read_processes(r, listed, final);
+        read_processes(r, listed, final, count);
     else
         guess_devices(r, final);
     settle_tracks(r, own, final);
@@ -283,14 +332,42 @@ static void read_snapshots(kt_reader *r, kineto_string array)
     }
 }
 
+/* Could this be the window of these activities? It begins no earlier than the base, which was
+ * chosen so, and some activity lies in it. */
+static bool window_fits(const kt_reader *r, int64_t start_ns, int64_t end_ns)
+{
+    const kineto_trace *t = r->b->trace;
+    bool touched = t->count == 0;
+    for (size_t i = 0; i < t->blocks.count && !touched; i++)
+        touched =
+            t->blocks.data[i]->min_start_ns <= end_ns && t->blocks.data[i]->max_end_ns >= start_ns;
+    return touched && start_ns >= r->base_ns && start_ns <= end_ns;
+}
+
+void kt_read_distrust_window(kt_reader *r)
+{
+    kt_ledger_add(r->b, kb_string("reader"),
+                  kb_string("a window that cannot be that of the activities: left out"), 1, false,
+                  kb_string(""));
+}
+
 static void read_window(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string start, end;
-    r->has_window = open_list(&scan, array) && next_item(&scan, &first, &start) &&
-                    next_item(&scan, &first, &end) && kt_json_int(start, &r->window_start_ns) &&
-                    kt_json_int(end, &r->window_end_ns);
+    int64_t start_ns, end_ns;
+    if (!open_list(&scan, array) || !next_item(&scan, &first, &start) ||
+        !next_item(&scan, &first, &end) || !kt_json_int(start, &start_ns) ||
+        !kt_json_int(end, &end_ns))
+        return;
+    r->has_window = window_fits(r, start_ns, end_ns);
+    if (r->has_window) {
+        r->window_start_ns = start_ns;
+        r->window_end_ns = end_ns;
+    } else {
+        kt_read_distrust_window(r);
+    }
 }
 
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)

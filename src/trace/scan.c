@@ -103,10 +103,34 @@ static const char *skip_word(const char *p)
     return memcmp(p, "false", 5) == 0 ? p + 5 : NULL;
 }
 
-const char *kt_skip_scalar(kt_cursor *c, const char *p)
+static inline const char *scalar_end(const char *p)
 {
     const char *end = is_digit(*p) || *p == '-' ? skip_number(p) : skip_word(p);
-    if (KINETO_LIKELY(end && ends_scalar(*end)))
+    return end && ends_scalar(*end) ? end : NULL;
+}
+
+/* Behind a window 64 bytes are there, and more may be to come: a longer number is waited for. */
+static KB_COLD const char *wait_for_scalar(kt_cursor *c, const char *p)
+{
+    size_t offset = kt_cursor_offset(c, p);
+    for (size_t bytes = 128; bytes < SIZE_MAX / 4; bytes *= 2) {
+        size_t ready = kt_input_ready(c->input, offset + bytes);
+        size_t length = 0;
+        while (offset + length < ready && !ends_scalar(p[length]))
+            length++;
+        if (offset + length < ready || ready < offset + bytes)
+            break; /* it ends, here or with the text */
+    }
+    return scalar_end(p);
+}
+
+const char *kt_skip_scalar(kt_cursor *c, const char *p)
+{
+    const char *end = scalar_end(p);
+    if (KINETO_LIKELY(end && *end))
+        return end;
+    end = wait_for_scalar(c, p);
+    if (end)
         return end;
     kt_object(c, p, *p ? "expected a value" : "the text ends early");
     return NULL;
@@ -139,6 +163,8 @@ static inline bool in_object(const nesting *n)
 /* A value that is no container. `p` may be the first character of anything. */
 static inline bool simple_value(kt_cursor *c, const char *p)
 {
+    if (kt_skip_digits(p))
+        return true;
     if (*p == '"')
         return kt_string_end(p, kt_peek(c)) || kt_object(c, p, "a string that does not end");
     return kt_skip_scalar(c, p) != NULL;

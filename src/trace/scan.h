@@ -9,7 +9,9 @@
 #include "trace/json_text.h"
 #include "trace/scan_index.h"
 
+#ifndef KT_WINDOW_BYTES
 #define KT_WINDOW_BYTES 16384u /* indexed at once: positions and text stay in the cache */
+#endif
 
 typedef struct kt_cursor {
     const uint32_t *at, *end; /* positions that are left */
@@ -54,6 +56,9 @@ KB_INLINE const char *kt_peek(kt_cursor *c)
     return c->window + *c->at;
 }
 
+/** How many places can be stepped onto without another window. */
+KB_INLINE size_t kt_ahead(const kt_cursor *c) { return (size_t)(c->end - c->at); }
+
 /* What stage one objects to; which of them, a slower look tells. */
 #define KT_BAD_TEXT "invalid UTF-8"
 /** State what is wrong (the first time counts); returns false. */
@@ -64,6 +69,31 @@ static inline bool kt_object(kt_cursor *c, const char *at, const char *problem)
         c->problem_at = at;
     }
     return false;
+}
+
+/* ---- words: up to eight bytes at once. Behind every text eight bytes may be read. ---- */
+
+KB_INLINE uint64_t kt_word(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return word;
+}
+/** Mask of the first `bytes` (1…8) in memory. */
+KB_INLINE uint64_t kt_first_bytes(size_t bytes)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    return UINT64_MAX << (64 - 8 * bytes);
+#else
+    return UINT64_MAX >> (64 - 8 * bytes);
+#endif
+}
+KB_INLINE bool kt_same_bytes(const char *a, const char *b, size_t size)
+{
+    for (; size > 8; a += 8, b += 8, size -= 8)
+        if (kt_word(a) != kt_word(b))
+            return false;
+    return !size || !((kt_word(a) ^ kt_word(b)) & kt_first_bytes(size));
 }
 
 static inline bool kt_is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
@@ -82,6 +112,24 @@ KB_INLINE const char *kt_string_end(const char *p, const char *behind)
 const char *kt_skip_value(kt_cursor *c, const char *p);
 /** The same of a number or word; no step is needed. */
 const char *kt_skip_scalar(kt_cursor *c, const char *p);
+/** A plain number of up to seven digits: behind it, NULL if it is something else. */
+KB_INLINE const char *kt_skip_digits(const char *p)
+{
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    uint64_t word = kt_word(p);
+    uint64_t other =
+        ((word - 0x3030303030303030u) | (word + 0x4646464646464646u) | word) & 0x8080808080808080u;
+    /* Borrows and carries reach only bytes behind the first that is no digit. */
+    unsigned digits = other ? (unsigned)__builtin_ctzll(other) / 8 : 8;
+    const char *end = p + digits;
+    bool plain =
+        digits - 1 < 7 && (*p != '0' || digits == 1) && (*end == ',' || *end == '}' || *end == ']');
+    return plain ? end : NULL;
+#else
+    (void)p;
+    return NULL;
+#endif
+}
 /** A key at `p` (stepped onto) and its colon: `key` is what is between the quotes. */
 KB_INLINE bool kt_take_key(kt_cursor *c, const char *p, kineto_string *key)
 {

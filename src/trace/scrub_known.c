@@ -4,6 +4,8 @@
 
 #include "trace/select.h"
 
+#include <ckineto/files.h>
+
 /* Lists are words with bars between them. Is one of them the text, or what it starts with? */
 static bool find(kineto_string s, const char *list, bool whole)
 {
@@ -151,18 +153,37 @@ bool kt_known_name(uint32_t kind, kineto_string name)
            is_numbered(name, "Torch-Compiled Region: ", "");
 }
 
+/* What merging puts behind the names of rows, taken away: "CPU, rank 3", "Spans rank 3". */
+static kineto_string without_rank(kineto_string name)
+{
+    static const char word[] = "rank ";
+    size_t at = name.size, word_size = sizeof word - 1;
+    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+        at--;
+    if (at == name.size || at < word_size ||
+        memcmp(name.data + at - word_size, word, word_size) != 0)
+        return name;
+    at -= word_size;
+    at -= at > 0 && name.data[at - 1] == ' ';
+    at -= at > 0 && name.data[at - 1] == ',';
+    return (kineto_string){name.data, at};
+}
+
 bool kt_known_place(kineto_string name)
 {
     static const char exact[] =
         "python|python2|python3|pt_main_thread|Spans|Traces|Trace|CPU|GPU|PACKET|pt_data_pin|"
         "pt_data_worker|pt_nccl_watchdg|pt_nccl_heartbt|pt_elastic|cuda-EvtHandlr|counters|"
         "main";
-    return in(name, exact) || is_numbered(name, "python", "") || is_numbered(name, "GPU ", "") ||
-           is_numbered(name, "GPU ", " Counters") || is_numbered(name, "CPU ", "") ||
-           is_numbered(name, "MTIA ", "") || is_numbered(name, "XPU ", "") ||
-           is_numbered(name, "PyTorch Profiler (", ")") || is_numbered(name, "thread ", "") ||
-           is_numbered(name, "stream ", "") || is_numbered(name, "Stream ", "") ||
-           is_numbered(name, "pt_autograd_", "") || digits(name);
+    kineto_string whole = name;
+    name = without_rank(name);
+    return (whole.size && !name.size) || in(name, exact) || is_numbered(name, "python", "") ||
+           is_numbered(name, "GPU ", "") || is_numbered(name, "GPU ", " Counters") ||
+           is_numbered(name, "CPU ", "") || is_numbered(name, "MTIA ", "") ||
+           is_numbered(name, "XPU ", "") || is_numbered(name, "PyTorch Profiler (", ")") ||
+           is_numbered(name, "thread ", "") || is_numbered(name, "stream ", "") ||
+           is_numbered(name, "Stream ", "") || is_numbered(name, "pt_autograd_", "") ||
+           digits(name);
 }
 
 bool kt_known_category(kineto_string category)
@@ -202,7 +223,9 @@ static bool is_plain_key(kineto_string key)
         "Framework|backend|rank|world_size|pg_count|pg_config|pg_name|pg_desc|"
         "backend_config|pg_size|ranks|nccl_version|"
         "chrome_trace_version|"
-        "torch_version|local_rank|program|version";
+        "torch_version|local_rank|program|version|host_name|"
+        "mergedTraces|host|pid|activities|flows|first_id|window|header|snapshots|ticks|width_ticks|"
+        "monotonic_ns|monotonic_raw_ns|realtime_ns|boottime_ns";
     static const char device[] =
         "id|name|totalGlobalMem|computeMajor|computeMinor|maxThreadsPerBlock|"
         "maxThreadsPerMultiprocessor|maxThreadsPerMultiProcessor|regsPerBlock|"
@@ -308,7 +331,13 @@ bool kt_known_reason(kineto_string reason)
         "requested, and neither delivered nor known to be lost|invalid UTF-8 replaced|"
         "end before start: duration set to 0|unknown kind: shown as user_annotation|"
         "arguments over 16 MiB dropped|activities left out by selection|"
-        "flows left out by selection|texts replaced by pseudonyms";
+        "flows left out by selection|texts replaced by pseudonyms|"
+        "traces merged|processes with a number that another one has|"
+        "categories with another kind in another trace|"
+#define KINETO_X(name, value, id, severity, text) text "|"
+        KINETO_FILES_FINDING_MAP(KINETO_X)
+#undef KINETO_X
+            "";
     return in(reason, own);
 }
 
@@ -316,7 +345,7 @@ bool kt_known_source(kineto_string source)
 {
     static const char own[] =
         "reader|clock|trace|text|selection|scrub|collector|recorder|host|opencl|sim|"
-        "cuda|nvtx|repair";
+        "cuda|nvtx|repair|merge";
     return in(source, own);
 }
 

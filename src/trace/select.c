@@ -1,7 +1,7 @@
 /* A trace with some of another's rows: those of a time, of steps, of kinds, with names … */
 #include "trace/select.h"
 
-#include "trace/json_text.h"
+#include "trace/identity.h"
 
 #include <regex.h>
 
@@ -109,32 +109,6 @@ static bool track_matches(selector *s, uint32_t track)
 }
 
 /* ---- ranks and processes --------------------------------------------------------------------- */
-
-static int32_t rank_of_object(kineto_string object)
-{
-    kt_scan scan = kt_scan_of(object);
-    kineto_string key, value;
-    bool first = true;
-    int64_t rank;
-    if (!kt_scan_open(&scan, '{'))
-        return -1;
-    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
-           kt_scan_value(&scan, &value))
-        if (kb_string_equal(key, kb_string("rank")) && kt_json_int(value, &rank))
-            return rank >= 0 && rank <= INT32_MAX ? (int32_t)rank : -1;
-    return -1;
-}
-
-static int32_t rank_of_trace(const kineto_trace *t)
-{
-    kineto_string key, value;
-    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
-        kineto_trace_metadata(t, i, &key, &value);
-        if (kb_string_equal(key, kb_string("distributedInfo")))
-            return rank_of_object(value);
-    }
-    return -1;
-}
 
 static bool rank_matches(const selector *s, uint32_t process)
 {
@@ -586,7 +560,7 @@ static kineto_status prepare(selector *s)
     s->used = calloc(s->t->tracks.count + 1, 1);
     if (!s->map || !s->used)
         return no_memory(s);
-    s->trace_rank = s->how.use & KINETO_SELECT_RANK ? rank_of_trace(s->t) : -1;
+    s->trace_rank = s->how.use & KINETO_SELECT_RANK ? kt_header_rank(s->t) : -1;
     kineto_status status =
         compile(s, &s->names, s->how.name, "names", kineto_trace_string_count(s->t));
     if (status == KINETO_OK)

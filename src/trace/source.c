@@ -1,7 +1,9 @@
-/* Bytes of a file or pipe, decompressed by what the first of them say: plain, gzip, zstd. */
+/* Bytes of a file or pipe, decompressed by what the first of them say: plain, gzip, zstd. gzip can
+ * be gone on with in the middle of a file. */
 #include "trace/input.h"
 
 #include <errno.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #if defined(KB_WITH_ISAL)
 #include <isa-l/igzip_lib.h>
@@ -18,6 +20,8 @@ typedef enum coding { PLAIN, GZIP, ZSTD } coding;
 
 struct kt_source {
     int fd;
+    bool by_place;  /* a regular file, read without moving its position */
+    uint64_t begin; /* of what is read, in the file */
     coding coding;
     const char *path; /* borrowed */
     char *in;
@@ -32,6 +36,17 @@ struct kt_source {
 #endif
 #if defined(KB_WITH_ZSTD)
     ZSTD_DStream *zstd;
+    size_t wanted; /* as it says: a block at a time, so that an error costs one block */
+#endif
+};
+
+struct kt_point {
+    uint64_t place; /* in the file, of what comes next */
+    bool fresh;
+#if defined(KB_WITH_ISAL)
+    kt_packed state;
+#else
+    z_stream state;
 #endif
 };
 
@@ -53,15 +68,23 @@ static kineto_status broken(const kt_source *s, const char *what, kineto_error *
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
+/* What follows what was read, to `to`. */
+static ssize_t read_some(const kt_source *s, char *to, size_t room)
+{
+    uint64_t place = s->begin + s->taken + s->filled;
+    ssize_t got;
+    do
+        got = s->by_place ? pread(s->fd, to, room, (off_t)place) : read(s->fd, to, room);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
 /* Have input again; at_end if there is none. */
 static kineto_status fill(kt_source *s, kineto_error *err)
 {
     if (s->at < s->filled || s->at_end)
         return KINETO_OK;
-    ssize_t got;
-    do
-        got = read(s->fd, s->in, IN_BYTES);
-    while (got < 0 && errno == EINTR);
+    ssize_t got = read_some(s, s->in, IN_BYTES);
     if (got < 0)
         return kb_fail_os(err, errno, "cannot read %s", s->path);
     s->taken += s->filled;
@@ -80,9 +103,7 @@ static bool starts_with(const kt_source *s, const char *magic, size_t size)
 static kineto_status fill_magic(kt_source *s, kineto_error *err)
 {
     while (s->filled < 4 && !s->at_end) {
-        ssize_t got = read(s->fd, s->in + s->filled, IN_BYTES - s->filled);
-        if (got < 0 && errno == EINTR)
-            continue;
+        ssize_t got = read_some(s, s->in + s->filled, IN_BYTES - s->filled);
         if (got < 0)
             return kb_fail_os(err, errno, "cannot read %s", s->path);
         s->filled += (size_t)got;
@@ -123,6 +144,17 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
     *done = z->block_state == ISAL_BLOCK_FINISH;
     return result == ISAL_DECOMP_OK || result == ISAL_END_INPUT;
 }
+/* A copy of the decoder holds what it needs of the text before; packed, it is a tenth. */
+static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+{
+    s->gzip->next_in = s->gzip->next_out = NULL;
+    return kt_pack(packer, s->gzip, sizeof *s->gzip, &point->state);
+}
+static bool gzip_begin_at(kt_source *s, const kt_point *point)
+{
+    return gzip_begin(s) && kt_unpack(&point->state, s->gzip);
+}
+static void point_end(kt_point *point) { free(point->state.data); }
 #else
 static bool gzip_begin(kt_source *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
 static void gzip_end(kt_source *s) { inflateEnd(&s->gzip); }
@@ -139,6 +171,16 @@ static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *d
     *done = result == Z_STREAM_END;
     return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
 }
+static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+{
+    (void)packer; /* it is no plain memory */
+    return inflateCopy(&point->state, &s->gzip) == Z_OK;
+}
+static bool gzip_begin_at(kt_source *s, const kt_point *point)
+{
+    return inflateCopy(&s->gzip, (z_stream *)(uintptr_t)&point->state) == Z_OK;
+}
+static void point_end(kt_point *point) { inflateEnd(&point->state); }
 #endif
 
 /* Any number of members, one after the other; zeros behind the last one are tape blocks. */
@@ -176,6 +218,7 @@ static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got
 /* ---- zstd ------------------------------------------------------------------------------------ */
 
 #if defined(KB_WITH_ZSTD)
+#define MOST_ZSTD_HEADER ((size_t)18)
 static bool zstd_begin(kt_source *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
 static void zstd_end(kt_source *s) { ZSTD_freeDStream(s->zstd); }
 static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
@@ -184,13 +227,15 @@ static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got
         kineto_status status = fill(s, err);
         if (status != KINETO_OK || (s->fresh && s->at_end))
             return status;
-        ZSTD_inBuffer input = {s->in, s->filled, s->at};
+        size_t part = KB_MIN(s->filled - s->at, s->fresh ? MOST_ZSTD_HEADER : s->wanted);
+        ZSTD_inBuffer input = {s->in, s->at + part, s->at};
         ZSTD_outBuffer output = {out, room, 0};
         size_t left = ZSTD_decompressStream(s->zstd, &output, &input);
         s->at = input.pos;
         if (ZSTD_isError(left))
             return broken(s, ZSTD_getErrorName(left), err);
         s->fresh = left == 0;
+        s->wanted = left;
         *got = output.pos;
         if (*got)
             return KINETO_OK;
@@ -229,6 +274,15 @@ static kineto_status begin(kt_source *s, kineto_error *err)
     return s->coding == PLAIN ? no_memory(s, err) : KINETO_OK;
 }
 
+/* Can it be read by place? */
+static void look_at_file(kt_source *s)
+{
+    struct stat st;
+    off_t at = lseek(s->fd, 0, SEEK_CUR);
+    s->by_place = at >= 0 && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    s->begin = s->by_place ? (uint64_t)at : 0;
+}
+
 kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err)
 {
     kt_source *s = calloc(1, sizeof *s);
@@ -239,6 +293,7 @@ kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_e
     }
     s->fd = fd;
     s->path = path;
+    look_at_file(s);
     s->in = malloc(IN_BYTES);
     kineto_status status = s->in ? begin(s, err) : no_memory(s, err);
     if (status != KINETO_OK) {
@@ -257,7 +312,8 @@ void kt_source_close(kt_source *s)
         gzip_end(s);
     if (s->coding == ZSTD)
         zstd_end(s);
-    close(s->fd);
+    if (s->fd >= 0)
+        close(s->fd);
     free(s->in);
     free(s);
 }
@@ -277,4 +333,60 @@ kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, 
     memcpy(out, s->in + s->at, *got);
     s->at += *got;
     return status;
+}
+
+/* ---- going on in the middle ------------------------------------------------------------------ */
+
+bool kt_source_can_resume(const kt_source *s) { return s->coding == GZIP && s->by_place; }
+
+int kt_source_take_file(kt_source *s)
+{
+    int fd = s->fd;
+    s->fd = -1;
+    return fd;
+}
+
+kt_point *kt_source_mark(kt_source *s, kt_packer *packer)
+{
+    kt_point *point = calloc(1, sizeof *point);
+    if (!point)
+        return NULL;
+    point->place = s->begin + s->taken + s->at;
+    point->fresh = s->fresh;
+    if (gzip_copy(s, point, packer))
+        return point;
+    free(point);
+    return NULL;
+}
+
+void kt_point_free(kt_point *point)
+{
+    if (point)
+        point_end(point);
+    free(point);
+}
+
+static bool read_whole(kt_source *s, char *out, size_t bytes)
+{
+    kineto_status status = KINETO_OK;
+    for (size_t got = 1; bytes && got && status == KINETO_OK; out += got, bytes -= got) {
+        got = 0;
+        status = read_gzip(s, out, bytes, &got, NULL);
+    }
+    return !bytes;
+}
+
+bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes)
+{
+    kt_source s = {.fd = fd,
+                   .by_place = true,
+                   .begin = point->place,
+                   .coding = GZIP,
+                   .path = "the file",
+                   .fresh = point->fresh};
+    s.in = malloc(IN_BYTES);
+    bool ok = s.in && gzip_begin_at(&s, point) && read_whole(&s, out, bytes);
+    gzip_end(&s);
+    free(s.in);
+    return ok;
 }

@@ -22,20 +22,13 @@ KB_INLINE uint64_t mix(uint64_t a, uint64_t b)
 #endif
 }
 
-KB_INLINE uint64_t word_at(const char *p)
-{
-    uint64_t v;
-    memcpy(&v, p, sizeof v);
-    return v;
-}
-
 /* The first `size` (< 8) bytes; eight may be read. */
 KB_INLINE uint64_t part_of_word(const char *p, size_t size)
 {
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    return size ? word_at(p) >> (64 - 8 * size) : 0;
+    return size ? kt_word(p) >> (64 - 8 * size) : 0;
 #else
-    return size ? word_at(p) << (64 - 8 * size) : 0;
+    return size ? kt_word(p) << (64 - 8 * size) : 0;
 #endif
 }
 
@@ -44,9 +37,9 @@ KB_INLINE uint64_t hash_of(uint64_t seed, const char *p, size_t size)
 {
     uint64_t h = seed ^ size * UINT64_C(0xa0761d6478bd642f);
     for (; size >= 16; p += 16, size -= 16)
-        h = mix(word_at(p) ^ h, word_at(p + 8) ^ UINT64_C(0xe7037ed1a0b428db));
+        h = mix(kt_word(p) ^ h, kt_word(p + 8) ^ UINT64_C(0xe7037ed1a0b428db));
     if (size >= 8) {
-        h = mix(word_at(p) ^ h, UINT64_C(0x8ebc6af09c88c6e3));
+        h = mix(kt_word(p) ^ h, UINT64_C(0x8ebc6af09c88c6e3));
         p += 8;
         size -= 8;
     }
@@ -127,7 +120,7 @@ uint32_t kt_text_number(kt_batch *p, kineto_string raw)
     uint64_t hash = hash_of(t->seed, raw.data, raw.size);
     for (size_t at = hash & (t->size - 1); t->slots[at].number; at = (at + 1) & (t->size - 1)) {
         const struct kt_text_slot *s = &t->slots[at];
-        if (s->hash == hash && s->size == raw.size && memcmp(s->data, raw.data, raw.size) == 0)
+        if (s->hash == hash && s->size == raw.size && kt_same_bytes(s->data, raw.data, raw.size))
             return s->number - 1;
     }
     return text_add(p, raw, hash);
@@ -138,8 +131,8 @@ uint32_t kt_text_number(kt_batch *p, kineto_string raw)
 KB_INLINE bool same_place(const kt_place *a, kineto_string pid, kineto_string tid, uint32_t type)
 {
     return a->type == type && a->pid.size == pid.size && a->tid.size == tid.size &&
-           memcmp(a->pid.data, pid.data, pid.size) == 0 &&
-           memcmp(a->tid.data, tid.data, tid.size) == 0;
+           kt_same_bytes(a->pid.data, pid.data, pid.size) &&
+           kt_same_bytes(a->tid.data, tid.data, tid.size);
 }
 
 static uint64_t place_hash(const kt_batch *p, kineto_string pid, kineto_string tid, uint32_t type)

@@ -21,9 +21,16 @@ typedef enum kt_args_form {
     KT_ARGS_IN_FILE = 3 /* the same, in the block's `text`; kt_args_form_of says KT_ARGS_JSON */
 } kt_args_form;
 
+/* Rows from `first` on have their args in another text than those before. */
+typedef struct kt_text_run {
+    uint32_t first;
+    struct kt_input *text;
+} kt_text_run;
+
 /* Columns of one block. Immutable once the builder has sealed it. */
 typedef struct kt_block {
     uint32_t references;
+    struct kt_store *store; /* that it is from; NULL: the heap */
     uint32_t count;
     int64_t *start_ns, *end_ns;
     uint32_t *name, *track;
@@ -35,6 +42,8 @@ typedef struct kt_block {
     uint8_t *args_heap;
     size_t args_bytes;
     struct kt_input *text; /* of the file that verbatim args stand in; NULL: they are in the heap */
+    kt_text_run *more_texts; /* of rows that came from other files: see kt_block_text */
+    uint32_t more_text_count;
     int64_t min_start_ns, max_end_ns; /* zone map */
     uint64_t kinds;
 } kt_block;
@@ -165,6 +174,8 @@ kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
  * has looked at the args of KT_TEXT_VIEWS other rows. */
 #define KT_TEXT_VIEWS 8u
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row);
+/* A file whose args were asked for and cannot be had any more, since it has changed; NULL: none. */
+const char *kt_args_lost_file(const kineto_trace *t);
 /* Does a member of a verbatim object repeat what a column or flag of its row says? */
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags);
 

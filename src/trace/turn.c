@@ -240,7 +240,7 @@ static kineto_status end(kt_reader *r, kt_batch *p, const kt_side *side)
 static kineto_status take_async(kt_reader *r, kt_batch *p, const kt_side *side)
 {
     kt_async_row async = {p->first_row + side->row, kt_event_id(&side->event)};
-    if (async.id && !kb_vec_push(&r->b->trace->async_ids, async))
+    if (async.id && !kt_store_push(r->b->trace->store, &r->b->trace->async_ids, async))
         return kt_read_no_memory(r);
     return KINETO_OK;
 }

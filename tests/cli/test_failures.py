@@ -132,7 +132,8 @@ class Readers(CommandTest):
     def test_what_is_no_trace_is_told(self):
         with open(self.path("bad.json"), "w") as f:
             f.write('{"trace": [{]}')
-        for name in ("bad.json", "absent.json", "."):
+        os.mkdir(self.path("empty"))
+        for name in ("bad.json", "absent.json", "empty"):
             done = self.run_command("info", name)
             self.assertEqual((done.returncode, done.out), (1, b""), name)
             self.assertIn(name.encode(), done.err)

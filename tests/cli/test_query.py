@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import pty
 import re
 import signal
 import sqlite3
@@ -17,6 +18,7 @@ from command import COMMAND, CommandTest, main
 TRACES = os.environ.get("CKINETO_TRACES", "")
 DOCUMENT = os.path.join(os.environ.get("CKINETO_MAN", ""), "..", "query.md")
 
+ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
 EVENTS = [
     {"ph": "M", "name": "process_name", "pid": 5, "tid": 0, "ts": 0, "args": {"name": "train"}},
     {"ph": "X", "cat": "user_annotation", "name": "ProfilerStep#2", "pid": 5, "tid": 5, "ts": 100, "dur": 50},
@@ -160,14 +162,40 @@ class Query(CommandTest):
 
     def test_an_endless_query_ends_at_an_interrupt(self):
         # The first line comes when the trace is open and signals are caught.
-        endless = "SELECT 1 AS ready; " \
-            "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT count(*) FROM n"
-        process = self.start("query", "--format", "csv", self.trace, endless)
+        process = self.start("query", "--format", "csv", self.trace, "SELECT 1 AS ready; " + ENDLESS)
         self.assertIn(b"ready", process.stdout.readline())
         process.send_signal(signal.SIGINT)
         out, err = process.communicate(timeout=60)
-        self.assertEqual(process.returncode, 1)
+        self.assertEqual(process.returncode, -signal.SIGINT)
         self.assertIn(b"interrupted", err)
+
+    def test_a_terminal_is_told_of_a_long_query(self):
+        ours, theirs = pty.openpty()
+        process = subprocess.Popen([COMMAND, "query", "-o", self.path("out.csv"), self.trace, ENDLESS],
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs)
+        os.close(theirs)
+        said = b""
+        while b"Ctrl-C ends it" not in said:
+            said += os.read(ours, 4096)
+        process.send_signal(signal.SIGINT)
+        self.assertEqual(process.communicate(timeout=60)[0], b"")
+        self.assertEqual(process.returncode, -signal.SIGINT)
+        said += os.read(ours, 4096)
+        os.close(ours)
+        self.assertIn(b"\r\x1b[K", said)
+        self.assertIn(b"interrupted", said)
+        self.assertFalse(os.path.exists(self.path("out.csv")))
+
+    def test_the_trace_may_come_from_a_pipe(self):
+        with open(self.trace, "rb") as file:
+            trace = file.read()
+        count = "SELECT count(*) AS n FROM activities"
+        piped = self.run_command("query", "--format", "csv", "-", count, data=trace)
+        self.assertEqual((piped.returncode, piped.err), (0, b""))
+        self.assertEqual(piped.out, self.query(count, "--format", "csv").out)
+        both = self.run_command("query", "-", "-", data=trace)
+        self.assertEqual(both.returncode, 2)
+        self.assertIn(b"not both", both.err)
 
     def test_a_closed_pipe_ends_the_query_quietly(self):
         process = self.start("query", "--format", "csv", self.trace,

@@ -78,7 +78,7 @@ class Mistakes(CommandTest):
 
     def test_operands_are_counted(self):
         self.check(["info"], 2, "name the trace")
-        self.check(["info", "a", "b"], 2, "'b'")
+        self.check(["repair", "a", "b"], 2, "one trace")
         self.check(["doctor", "x"], 2, "'x'")
         self.check(["recover", "x", "y"], 2, "'y'")
 

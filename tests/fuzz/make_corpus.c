@@ -1,5 +1,5 @@
-/* Writes the seeds of fuzz_decode, fuzz_build and fuzz_pool: small valid recordings, one per
- * subject. make_corpus DIRECTORY */
+/* Writes the seeds of the fuzz targets: small valid recordings, one per subject, and traces.
+ * make_corpus DIRECTORY */
 #include "../helpers/kf_write.h"
 #include "recording.h"
 
@@ -229,7 +229,31 @@ int main(int argc, char **argv)
         "\\q\",\"ts\":1.5,"
         "\"args\":{\"k\":NaN,\"l\":[1,2,],\"c\":\"{\"a\": 1}\"}} {\"ph\":\"M\",\"name\":\"n\"},\n"
         "log {'ph':'i','name':'x','ts':-5.-10}], \"traceName\": \"x\"}{\"traceEvents\": [";
+    static const char sound[] = /* behind how it is packed */
+        "\x14\0\0\0{\"schemaVersion\": 1, \"baseTimeNanoseconds\": 1700000000000000000,\n"
+        "\"deviceProperties\": [{\"id\": 0, \"name\": \"d\"}], \"traceEvents\": [\n"
+        "{\"ph\":\"M\",\"name\":\"process_labels\",\"pid\":0,\"args\":{\"labels\":\"GPU 0\"}},\n"
+        "{\"ph\":\"X\",\"cat\":\"cuda_runtime\",\"name\":\"launch\",\"pid\":10,\"tid\":11,\"ts\":1."
+        "5,"
+        "\"dur\":2,\"args\":{\"correlation\":9,\"External id\":3}},\n"
+        "{\"ph\":\"s\",\"id\":9,\"pid\":10,\"tid\":11,\"ts\":1.5,\"cat\":\"ac2g\",\"name\":"
+        "\"ac2g\"},\n"
+        "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\\u00e9\",\"pid\":0,\"tid\":7,\"ts\":3,"
+        "\"dur\":4,"
+        "\"args\":{\"stream\":7,\"correlation\":9,\"grid\":[1,2,3]}},\n"
+        "{\"ph\":\"f\",\"id\":9,\"pid\":0,\"tid\":7,\"ts\":3,\"cat\":\"ac2g\",\"name\":\"ac2g\"},\n"
+        "{\"ph\":\"C\",\"name\":\"c\",\"pid\":10,\"ts\":2,\"args\":{\"x\":1,\"y\":-2.5e1}},\n"
+        "{\"ph\":\"b\",\"cat\":\"io\",\"id\":\"0x1f\",\"name\":\"r\",\"pid\":10,\"tid\":11,\"ts\":"
+        "1},\n"
+        "{\"ph\":\"e\",\"cat\":\"io\",\"id\":\"0x1f\",\"name\":\"r\",\"pid\":10,\"tid\":11,\"ts\":"
+        "9},\n"
+        "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"now\",\"pid\":\"10\",\"tid\":\"stream 7\",\"ts\":2}\n"
+        "]}\n";
     bool written = write_bytes(argv[1], "fuzz_pool", "bytes", pool, sizeof pool);
+    written =
+        write_bytes(argv[1], "fuzz_packed", "sound", (const uint8_t *)sound, sizeof sound - 1) &&
+        write_bytes(argv[1], "fuzz_read", "sound", (const uint8_t *)sound + 4, sizeof sound - 5) &&
+        written;
     written =
         write_bytes(argv[1], "fuzz_repair", "broken", (const uint8_t *)broken, sizeof broken - 1) &&
         written;

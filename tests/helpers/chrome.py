@@ -14,8 +14,7 @@ import json
 Decimal = decimal.Decimal
 decimal.getcontext().prec = 60
 
-REBUILT = {"schemaVersion", "displayTimeUnit", "traceName", "baseTimeNanoseconds", "traceEvents",
-           "deviceProperties", "ckineto"}
+REBUILT = {"traceName", "baseTimeNanoseconds", "traceEvents", "deviceProperties", "ckineto"}
 ROW_NAMES = {"process_name": "name", "process_labels": "labels", "process_sort_index": "sort_index",
              "thread_name": "name", "thread_sort_index": "sort_index"}
 FLOW_CLASSES = {"ac2g": "ac2g", "async_cpu_to_gpu": "ac2g", "async": "ac2g", "fwdbwd": "fwdbwd",
@@ -63,8 +62,8 @@ def frozen(value):
 
 
 def ns(us):
-    """Microseconds as written → nanoseconds, what is below them cut off."""
-    return int(Decimal(us) * 1000)
+    """Microseconds as written → nanoseconds, to the nearest, halves away from 0."""
+    return int((Decimal(us) * 1000).to_integral_value(decimal.ROUND_HALF_UP))
 
 
 def fits(nanoseconds):
@@ -113,7 +112,8 @@ class Facts:
         base = self.header.get("baseTimeNanoseconds", 0)
         self.base_ns = int(Decimal(base))
         self.processes = {p["pid"]: p["id"] for p in self.own.get("processes", [])}
-        self.tracks = {(t["pid"], t["tid"]): t for t in self.own.get("tracks", [])}
+        self.tracks = {(t["pid"] if "pid" in t else number(t["text"]), t["tid"]): t
+                       for t in self.own.get("tracks", [])}
         self.events, self.flows = [], collections.Counter()
         self.names, self.other = {}, collections.Counter()
         self.by_form = collections.Counter()

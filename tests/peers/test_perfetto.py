@@ -1,12 +1,13 @@
 """Perfetto's trace_processor reads our traces: the same counter samples, slices and flows, no error.
 
-test_perfetto.py PEER_TRACE FOLDER [TRACES]: PEER_TRACE makes a trace; so are those in the folder
-TRACES compared, if it is there, after PEER_TRACE has read and written them; each as Chrome JSON and
-in Perfetto's own format, and one with overlaps in the latter alone, as Perfetto hides what overlaps
-in JSON. trace_processor is $TRACE_PROCESSOR (a program, or a folder with its WebAssembly module), or
+test_perfetto.py PEER_TRACE FOLDER [TRACES…]: PEER_TRACE makes a trace; so are those compared that lie
+in and below the folders TRACES, after PEER_TRACE has read and written them. All in Perfetto's own
+format; what PEER_TRACE made and those right in the first folder also as Chrome JSON, but not the one
+with overlaps, as Perfetto hides what overlaps in JSON. trace_processor is $TRACE_PROCESSOR (a program, or a folder with its WebAssembly module), or
 in the PATH, or the module in FOLDER (see fetch.sh); else this is skipped."""
 
 import collections
+import concurrent.futures
 import csv
 import glob
 import gzip
@@ -78,7 +79,8 @@ def ask_program(program):
 def ask_module(folder):
     def ask(trace, queries):
         out = subprocess.run(["node", os.path.join(HERE, "trace_processor.mjs"), folder, trace]
-                             + queries, check=True, text=True, stdout=subprocess.PIPE).stdout
+                             + queries, check=True, text=True, stdout=subprocess.PIPE,
+                             timeout=600).stdout
         return json.loads(out)
     return ask
 
@@ -261,6 +263,7 @@ def overlapping(path):
 def check(program, source, work, ask, own_only=False):
     """Write a trace in both formats and compare; None if it cannot be read."""
     name = os.path.basename(source).split(".json")[0]
+    work = tempfile.mkdtemp(dir=work)
     trace, own = os.path.join(work, name + ".json"), os.path.join(work, name + ".pftrace")
     for out in (trace, own):
         if subprocess.run([program, "again", source, out],
@@ -274,7 +277,9 @@ def check(program, source, work, ask, own_only=False):
 
 def main():
     program, folder = sys.argv[1:3]
-    others = sorted(glob.glob(os.path.join(sys.argv[3], "*.json.gz"))) if len(sys.argv) > 3 else []
+    first = sys.argv[3:4]
+    others = sorted(path for traces in sys.argv[3:]
+                    for path in glob.glob(os.path.join(traces, "**", "*.json.gz"), recursive=True))
     ask = find_peer(folder)
     if not ask:
         print("skipped: Perfetto's trace_processor is not here (make test-peers fetches it)")
@@ -286,12 +291,16 @@ def main():
         overlapping(overlaps)
         same = bool(check(program, recorded, work, ask))
         same = bool(check(program, overlaps, work, ask, own_only=True)) and same
-        for other in others:
-            result = check(program, other, work, ask)
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            results = list(pool.map(
+                lambda other: check(program, other, work, ask,
+                                    own_only=[os.path.dirname(other)] != first), others))
+        for other, result in zip(others, results):
             if result is None:
-                print("%s: no trace of events" % os.path.basename(other))
-            else:
-                same = same and result
+                print("%s: no trace of events" % other)
+            elif not result:
+                same = False
+                print("%s: different" % other)
     if not others:
         print("no traces of others here")
     return 0 if same else 1

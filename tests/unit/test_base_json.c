@@ -175,6 +175,46 @@ static void valid_prefix_stops_at_the_first_bad_byte(void **state)
     assert_int_equal(kb_utf8_bad_length("\xf0\x80\x80\x80", 4), 1);
 }
 
+static void cleaned_text_is_what_an_escaped_one_shows(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *clean;
+        uint64_t replaced;
+    } cases[] = {{"", "", 0},
+                 {"plain \xc3\xa9", "plain \xc3\xa9", 0},
+                 {"\xff", "\xef\xbf\xbd", 1},
+                 {"a\xf0\x90\x80 b\xc3", "a\xef\xbf\xbd b\xef\xbf\xbd", 2},
+                 {"\xff\xfe\xe2\x82\xac", "\xef\xbf\xbd\xef\xbf\xbd\xe2\x82\xac", 2}};
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        char out[40], escaped[100];
+        uint64_t replaced = 0, again = 0;
+        char *end = kb_utf8_clean(out, kb_string(cases[i].text), &replaced);
+        *end = '\0';
+        assert_string_equal(out, cases[i].clean);
+        assert_int_equal(replaced, cases[i].replaced);
+        *kb_json_escape_body(escaped, kb_string(cases[i].text), &again) = '\0';
+        assert_string_equal(out, escaped);
+        assert_int_equal(again, replaced);
+    }
+    kineto_string rest = {NULL, 0};
+    assert_int_equal(kb_utf8_next(&rest, NULL).size, 0);
+}
+
+static void durations_have_a_fitting_unit(void **state)
+{
+    (void)state;
+    assert_string_equal(kb_duration(0).s, "0 ns");
+    assert_string_equal(kb_duration(-999).s, "-999 ns");
+    assert_string_equal(kb_duration(1500).s, "1.500 us");
+    assert_string_equal(kb_duration(INT64_C(-90000000000)).s, "-90.000 s");
+    assert_string_equal(kb_duration(INT64_C(7200000000000)).s, "2.000 h");
+    assert_string_equal(kb_duration(INT64_MAX).s, "106751.991 days");
+    assert_true(kb_length_ns(INT64_MIN, INT64_MAX) == INT64_MAX);
+    assert_true(kb_length_ns(INT64_MAX, INT64_MIN) == INT64_MIN);
+    assert_int_equal(kb_length_ns(5, 3), -2);
+}
+
 /* ---- numbers ---------------------------------------------------------------------------------- */
 
 static const char *text_of(char *(*format)(char *, int64_t), int64_t v)
@@ -505,6 +545,8 @@ int main(void)
         cmocka_unit_test(invalid_bytes_become_one_replacement_per_maximal_part),
         cmocka_unit_test(every_place_in_a_block_is_looked_at),
         cmocka_unit_test(valid_prefix_stops_at_the_first_bad_byte),
+        cmocka_unit_test(cleaned_text_is_what_an_escaped_one_shows),
+        cmocka_unit_test(durations_have_a_fitting_unit),
         cmocka_unit_test(integers_print_as_the_c_library_prints_them),
         cmocka_unit_test(microseconds_keep_every_nanosecond),
         cmocka_unit_test(doubles_stay_doubles_and_are_short),

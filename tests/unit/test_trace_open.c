@@ -171,7 +171,7 @@ static void rows_of_every_era_are_understood(void **state)
     kineto_trace_window(t, &start, &end);
     assert_int_equal(start, 1001000);
     assert_int_equal(end, 1100000);
-    assert_int_equal(kineto_trace_metadata_count(t), 1);
+    assert_int_equal(kineto_trace_metadata_count(t), 2); /* "own" and "schemaVersion" */
     assert_int_equal(kineto_trace_ledger_count(t), 0);
     kineto_trace_release(t);
 }
@@ -275,6 +275,54 @@ static void broken_files_are_refused_with_the_place(void **state)
             err.offset != cases[i].offset)
             fail_msg("%s → %s (%llu)", cases[i].text, err.message, (unsigned long long)err.offset);
     }
+}
+
+/* What it says of times contradicts them, or cannot be: the activities are the truth. */
+static void headers_that_cannot_be_right_are_left_out(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *header;
+        int64_t start, end;
+        uint32_t lines;
+    } cases[] = {
+        {"\"baseTimeNanoseconds\":1000", 2000, 3000, 0},
+        {"\"baseTimeNanoseconds\":\"1000\"", 2000, 3000, 0},
+        {"\"baseTimeNanoseconds\":\"12x\"", 1000, 2000, 1},
+        {"\"baseTimeNanoseconds\":[1]", 1000, 2000, 1},
+        {"\"baseTimeNanoseconds\":9223372036854775807", 1000, 2000, 1},
+        {"\"baseTimeNanoseconds\":99999999999999999999", 1000, 2000, 1},
+        {"\"ckineto\":{\"window\":[900,2500]}", 900, 2500, 0},
+        {"\"ckineto\":{\"window\":[2500,900]}", 1000, 2000, 1},
+        {"\"ckineto\":{\"window\":[1700000000000000000,1700000000000000009]}", 1000, 2000, 1},
+        {"\"ckineto\":{\"window\":[-9223372036854775808,9223372036854775807]}", 1000, 2000, 1},
+        {"\"ckineto\":{\"window\":[900]}", 1000, 2000, 0},
+    };
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        char text[300];
+        int64_t start, end;
+        kineto_trace *t;
+        int size = snprintf(text, sizeof text,
+                            "{%s,\"traceEvents\":[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,"
+                            "\"dur\":1,\"pid\":1,\"tid\":1}]}",
+                            cases[i].header);
+        assert_int_equal(repair_bytes(text, (size_t)size, &t), KINETO_OK);
+        kineto_trace_window(t, &start, &end);
+        if (start != cases[i].start || end != cases[i].end ||
+            kineto_trace_ledger_count(t) != cases[i].lines)
+            fail_msg("%s → %lld … %lld, %u lines", cases[i].header, (long long)start,
+                     (long long)end, kineto_trace_ledger_count(t));
+        kineto_trace_release(t);
+    }
+    kineto_trace *t = open_text("[{\"ph\":\"X\",\"name\":\"a\",\"ts\":5,\"dur\":1},"
+                                "{\"ph\":\"i\",\"name\":\"Record Window End\",\"ts\":4,\"s\":\"g\","
+                                "\"pid\":\"\",\"tid\":\"\"}]");
+    int64_t start, end;
+    kineto_trace_window(t, &start, &end);
+    assert_int_equal(start, 5000);
+    assert_int_equal(end, 6000);
+    assert_int_equal(kineto_trace_ledger_count(t), 1);
+    kineto_trace_release(t);
 }
 
 static void deep_nesting_is_refused(void **state)
@@ -388,6 +436,7 @@ int main(void)
         cmocka_unit_test(begins_and_ends_are_joined),
         cmocka_unit_test(flows_find_their_rows_later),
         cmocka_unit_test(broken_files_are_refused_with_the_place),
+        cmocka_unit_test(headers_that_cannot_be_right_are_left_out),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(missing_and_cut_files_say_so),
         cmocka_unit_test(changed_bytes_do_no_harm),

@@ -5,6 +5,10 @@
 
 #include "unit.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
 enum { BLOCKS = 64, BYTES = BLOCKS * 64 };
 
 /* ---- stage one ------------------------------------------------------------------------------- */
@@ -180,6 +184,65 @@ static void any_number_of_threads_gives_the_same_trace(void **state)
     }
 }
 
+/* ---- what comes slowly --------------------------------------------------------------------------- */
+
+enum { LONG_NUMBER = 6000 };
+
+static void write_slowly(int fd, const char *text, size_t bytes, size_t pause_at)
+{
+    for (size_t done = 0; done < bytes;) {
+        size_t most = done < pause_at ? pause_at - done : bytes - done;
+        ssize_t n = write(fd, text + done, most);
+        if (n <= 0)
+            _exit(1);
+        done += (size_t)n;
+        if (done == pause_at)
+            usleep(30000);
+    }
+    _exit(0);
+}
+
+/* Through a pipe that pauses inside of the number; `before` it are spaces. */
+static uint64_t read_through_a_pipe(size_t before, const char *number, size_t pause_in)
+{
+    static char text[3000000];
+    size_t bytes = (size_t)snprintf(text, sizeof text,
+                                    "{\"traceEvents\":[%*s{\"ph\":\"X\",\"name\":\"n\",\"pid\":1,"
+                                    "\"tid\":1,\"ts\":1,\"dur\":",
+                                    (int)before, "");
+    size_t pause_at = bytes + pause_in;
+    bytes += (size_t)snprintf(text + bytes, sizeof text - bytes, "%s}]}", number);
+    assert_int_equal(mkfifo(file, 0600), 0);
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0)
+        write_slowly(open(file, O_WRONLY), text, bytes, pause_at);
+    kineto_open_options o = {.size = sizeof o, .strict = true};
+    kineto_trace *t;
+    kineto_error err = {.message = ""};
+    if (kineto_trace_open_with(file, &o, &t, &err) != KINETO_OK)
+        fail_msg("%zu spaces, pause after %zu: %s", before, pause_in, err.message);
+    kineto_activity a;
+    kineto_trace_get(t, 0, &a);
+    kineto_trace_release(t);
+    waitpid(child, NULL, 0);
+    unlink(file);
+    return (uint64_t)(a.end_ns - a.start_ns);
+}
+
+static void a_number_may_come_in_pieces(void **state)
+{
+    (void)state;
+    static char number[LONG_NUMBER + 1];
+    memset(number, '0', LONG_NUMBER);
+    memcpy(number, "7.25", 4);
+    memcpy(number + LONG_NUMBER - 2, "e1", 2); /* who stops too early sees another number */
+    size_t window = (size_t)140 * 16384;       /* less is waited for before reading begins */
+    for (size_t before = window - 200; before < window; before += 40)
+        assert_int_equal(read_through_a_pipe(before, number, 1000 + before % 300), 72500);
+    assert_int_equal(read_through_a_pipe(window + 3, number, LONG_NUMBER - 1), 72500);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -187,6 +250,7 @@ int main(void)
         cmocka_unit_test(every_variant_objects_at_the_same_place),
         cmocka_unit_test_setup_teardown(any_number_of_threads_gives_the_same_trace, setup,
                                         teardown),
+        cmocka_unit_test_setup_teardown(a_number_may_come_in_pieces, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

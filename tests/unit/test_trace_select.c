@@ -223,7 +223,7 @@ static void processes_that_look_alike_stay_apart(void **state)
     kineto_trace_release(t);
 }
 
-static void copies_with_another_scope_share_nothing(void **state)
+static void copies_of_two_sources_share_nothing(void **state)
 {
     (void)state;
     kineto_trace *t = training();
@@ -232,7 +232,7 @@ static void copies_with_another_scope_share_nothing(void **state)
     assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
     for (uint64_t n = 0; n < 2; n++) {
         assert_true(kt_copy_begin(&c, b, t));
-        c.scope = n << 32;
+        c.first_process = (uint32_t)b->trace->processes.count;
         c.first_id = 1000 * n;
         for (kineto_row row = 0; row < kineto_trace_count(t); row++)
             kt_copy_row(&c, row);
@@ -572,7 +572,7 @@ int main(void)
         cmocka_unit_test(selecting_nothing_in_particular_gives_the_trace_itself),
         cmocka_unit_test(a_copy_of_all_rows_is_written_byte_for_byte_the_same),
         cmocka_unit_test(processes_that_look_alike_stay_apart),
-        cmocka_unit_test(copies_with_another_scope_share_nothing),
+        cmocka_unit_test(copies_of_two_sources_share_nothing),
         cmocka_unit_test(time_keeps_what_touches_it),
         cmocka_unit_test(clipped_rows_end_at_the_edges_and_say_so),
         cmocka_unit_test(extremes_of_time_are_times),

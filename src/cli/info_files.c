@@ -1,0 +1,206 @@
+/* ckineto info of several files: a table of them, and what is odd about them together. */
+#include "cli/several.h"
+
+#include <time.h>
+
+/* ---- text -------------------------------------------------------------------------------------- */
+
+typedef struct totals {
+    uint64_t activities, lost, unreadable;
+    int64_t start_ns, end_ns;
+    bool any;
+    size_t host_columns;
+} totals;
+
+static totals add_up(const kineto_survey *survey)
+{
+    enum { MOST_COLUMNS = 32 };
+    totals sum = {.host_columns = 4};
+    kineto_survey_file f;
+    for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++) {
+        size_t host = KB_MIN(strlen(f.identity->host), (size_t)MOST_COLUMNS);
+        sum.host_columns = KB_MAX(sum.host_columns, host);
+        sum.unreadable += f.status != KINETO_OK;
+        sum.activities += f.activities;
+        sum.lost += f.lost;
+        if (f.status != KINETO_OK || !f.activities)
+            continue;
+        sum.start_ns = sum.any ? KB_MIN(sum.start_ns, f.window_start_ns) : f.window_start_ns;
+        sum.end_ns = sum.any ? KB_MAX(sum.end_ns, f.window_end_ns) : f.window_end_ns;
+        sum.any = true;
+    }
+    return sum;
+}
+
+static void print_number(int64_t number, int columns, bool known)
+{
+    if (known)
+        printf("%*lld  ", columns, (long long)number);
+    else
+        printf("%*s  ", columns, "-");
+}
+
+static void print_row(const kineto_survey_file *f, const totals *sum)
+{
+    const kineto_identity *id = f->identity;
+    if (id->rank_count > 1)
+        printf("  %5s  ", "many");
+    else
+        print_number(id->rank, 7, id->rank >= 0);
+    kc_put_name(stdout, kb_string(id->host[0] ? id->host : "-"), sum->host_columns);
+    fputs("  ", stdout);
+    print_number(id->pid, 10, id->pid >= 0);
+    if (f->status == KINETO_OK)
+        printf("%12s  %12s  %12s  ", kc_count(f->activities).s,
+               f->activities ? kb_duration(kb_length_ns(sum->start_ns, f->window_start_ns)).s : "-",
+               kb_duration(kb_length_ns(f->window_start_ns, f->window_end_ns)).s);
+    else
+        printf("%12s  %12s  %12s  ", "unreadable", "-", "-");
+    kc_put_name(stdout, kb_string(f->name), 0);
+    if (f->lost)
+        printf(" (%s lost)", kc_count(f->lost).s);
+    putchar('\n');
+}
+
+static void print_start(int64_t start_ns)
+{
+    char text[64] = "";
+    struct tm parts;
+    time_t seconds = (time_t)(start_ns / 1000000000);
+    if (gmtime_r(&seconds, &parts))
+        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
+    printf("  windows from %s\n", text);
+}
+
+static void print_text(const kineto_survey *survey, uint64_t skipped)
+{
+    uint32_t count = kineto_survey_count(survey);
+    totals sum = add_up(survey);
+    kineto_survey_file f;
+    printf("%u %s, %s %s in %s", count, kc_noun(count, "trace", "traces"),
+           kc_count(sum.activities).s, kc_noun(sum.activities, "activity", "activities"),
+           kb_duration(kb_length_ns(sum.start_ns, sum.end_ns)).s);
+    if (skipped)
+        printf("; %s other %s left alone", kc_count(skipped).s,
+               kc_noun(skipped, "thing was", "things were"));
+    putchar('\n');
+    if (sum.any)
+        print_start(sum.start_ns);
+    printf("\n  %5s  %-*s  %10s  %12s  %12s  %12s  %s\n", "rank", (int)sum.host_columns, "host",
+           "process", "activities", "from", "length", "file");
+    for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
+        print_row(&f, &sum);
+    if (kineto_survey_finding_count(survey))
+        putchar('\n');
+    kc_print_findings(survey, stdout);
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------- */
+
+static void put_learned(kb_json *j, const char *key, uint8_t learned)
+{
+    if (learned)
+        kb_json_put_string(j, key, kb_string(kineto_learned_name(learned)));
+}
+
+static void put_identity(kb_json *j, const kineto_identity *id)
+{
+    if (id->rank >= 0)
+        kb_json_put_int(j, "rank", id->rank);
+    if (id->rank_count > 1)
+        kb_json_put_uint(j, "ranks", id->rank_count);
+    if (id->world_size)
+        kb_json_put_int(j, "world_size", id->world_size);
+    if (id->host[0])
+        kb_json_put_string(j, "host", kb_string(id->host));
+    if (id->pid >= 0)
+        kb_json_put_int(j, "pid", id->pid);
+    if (id->backend[0])
+        kb_json_put_string(j, "backend", kb_string(id->backend));
+    kb_json_key_z(j, "learned");
+    kb_json_object_begin(j);
+    put_learned(j, "rank", id->rank_learned);
+    put_learned(j, "world_size", id->world_size_learned);
+    put_learned(j, "host", id->host_learned);
+    put_learned(j, "pid", id->pid_learned);
+    put_learned(j, "backend", id->backend_learned);
+    kb_json_object_end(j);
+    if (id->conflict[0])
+        kb_json_put_string(j, "conflict", kb_string(id->conflict));
+}
+
+static void put_file(kb_json *j, const kineto_survey_file *f)
+{
+    kb_json_newline(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "trace", kb_string(f->path));
+    kb_json_put_string(j, "name", kb_string(f->name));
+    if (f->status == KINETO_OK) {
+        put_identity(j, f->identity);
+        kb_json_put_uint(j, "activities", f->activities);
+        kb_json_put_uint(j, "lost", f->lost);
+        kb_json_put_int(j, "window_start_ns", f->window_start_ns);
+        kb_json_put_int(j, "window_end_ns", f->window_end_ns);
+        kb_json_put_uint(j, "text_bytes", f->text_bytes);
+    } else {
+        kb_json_put_string(j, "error", kb_string(f->error));
+    }
+    kb_json_object_end(j);
+}
+
+static kineto_status print_json(const kineto_survey *survey, uint64_t skipped, kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json json;
+    kineto_survey_file f;
+    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&json, sink);
+    kb_json_object_begin(&json);
+    kb_json_key_z(&json, "traces");
+    kb_json_array_begin(&json);
+    for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
+        put_file(&json, &f);
+    kb_json_array_end(&json);
+    kb_json_put_uint(&json, "other_things", skipped);
+    kc_put_findings(survey, &json);
+    kb_json_object_end(&json);
+    kb_sink_write(sink, "\n", 1);
+    return kb_sink_close(sink, err);
+}
+
+/* ---- the call ---------------------------------------------------------------------------------- */
+
+static bool show(void *context, const kineto_visit *visit)
+{
+    (void)context;
+    kc_show_reading(visit->index, visit->count, visit->path);
+    return true;
+}
+
+int kc_info_files(char *const *paths, int count, bool as_json)
+{
+    kineto_error err = {0};
+    kineto_files *files = NULL;
+    kineto_survey *survey = NULL;
+    kineto_survey_options how = {.size = sizeof how, .open = &kc_reading, .visit = show};
+    bool unreadable = false;
+    kineto_status status =
+        kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
+    if (status == KINETO_OK)
+        status = kineto_files_survey(files, &how, &survey, &err);
+    kc_show_reading(0, 0, NULL);
+    if (status == KINETO_OK) {
+        unreadable = add_up(survey).unreadable > 0;
+        if (as_json)
+            status = print_json(survey, kineto_files_skipped(files), &err);
+        else
+            print_text(survey, kineto_files_skipped(files));
+    }
+    if (status)
+        kc_complain("info: %s", err.message);
+    kineto_survey_release(survey);
+    kineto_files_release(files);
+    return kc_finish_stdout("info", status || unreadable ? KC_EXIT_FAILURE : 0);
+}

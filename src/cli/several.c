@@ -1,0 +1,189 @@
+/* Several files and directories where a verb takes a trace: opening them, and telling of it. */
+#include "cli/several.h"
+
+#include "trace/json_text.h"
+
+#include <ckineto/analyze.h>
+
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+kineto_open_options kc_reading = {.size = sizeof kc_reading};
+
+kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
+{
+    int64_t number;
+    *rank = -1;
+    if (!text)
+        return KINETO_OK;
+    if (!kt_json_int(kb_string(text), &number) || number < 0 || number > INT32_MAX)
+        return kc_usage_error(verb, "--rank wants a rank, not '%s'", text);
+    *rank = (int32_t)number;
+    return KINETO_OK;
+}
+
+static bool is_directory(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+bool kc_is_one_file(char *const *paths, int count) { return count == 1 && !is_directory(paths[0]); }
+
+/* ---- progress, on terminals only --------------------------------------------------------------- */
+
+void kc_show_reading(uint32_t index, uint32_t count, const char *path)
+{
+    enum { QUIET_NS = 500000000, BETWEEN_NS = 100000000 };
+    static uint64_t started_ns, shown_ns;
+    static bool is_there;
+    if (!isatty(STDERR_FILENO))
+        return;
+    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    if (!path) {
+        if (is_there)
+            fputs("\r\033[K", stderr);
+        started_ns = shown_ns = 0;
+        is_there = false;
+        return;
+    }
+    started_ns = started_ns ? started_ns : now;
+    if (now - started_ns < QUIET_NS || now - shown_ns < BETWEEN_NS)
+        return;
+    fprintf(stderr, "\rckineto: reading %u of %u: ", index + 1, count);
+    kc_put_name(stderr, kb_string(path), 0);
+    fputs(" …\033[K", stderr);
+    shown_ns = now;
+    is_there = true;
+}
+
+static void show_opening(void *context, uint32_t index, uint32_t count, const char *path)
+{
+    (void)context;
+    kc_show_reading(index, count, path);
+}
+
+/* ---- opening ----------------------------------------------------------------------------------- */
+
+/* Lines of the ledger that tell of files that do not belong together. */
+static void warn(const kineto_trace *trace, uint32_t from)
+{
+    static const struct {
+        const char *meaning;
+        uint32_t severity;
+    } known[] = {
+#define KINETO_X(name, value, id, level, text) {text, level},
+        KINETO_FILES_FINDING_MAP(KINETO_X)
+#undef KINETO_X
+    };
+    for (uint32_t i = from; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        for (size_t k = 0; k < KB_COUNT(known); k++) {
+            if (known[k].severity == KINETO_SEVERITY_NOTE ||
+                !kb_string_equal(line.source, kb_string("merge")) ||
+                !kb_string_equal(line.reason, kb_string(known[k].meaning)))
+                continue;
+            fprintf(stderr, "ckineto: %s: ", known[k].meaning);
+            kc_put_name(stderr, line.detail, 0);
+            fputc('\n', stderr);
+        }
+    }
+}
+
+/* Of those lines only the ones that this merge added: they are behind the line that says so. */
+static uint32_t last_merge(const kineto_trace *trace)
+{
+    uint32_t at = kineto_trace_ledger_count(trace);
+    for (uint32_t i = at; i-- > 0;) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        if (kb_string_equal(line.source, kb_string("merge")) &&
+            kb_string_equal(line.reason, kb_string("traces merged")))
+            return i;
+    }
+    return at;
+}
+
+kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
+                      kineto_error *err)
+{
+    kineto_open_many_options how = {.size = sizeof how,
+                                    .open = &kc_reading,
+                                    .only_rank = rank >= 0,
+                                    .rank = rank,
+                                    .progress = show_opening};
+    if (kc_is_one_file(paths, count) && rank < 0)
+        return kineto_trace_open_with(paths[0], &kc_reading, out, err);
+    kineto_status status =
+        kineto_trace_open_many((const char *const *)paths, (size_t)count, &how, out, err);
+    kc_show_reading(0, 0, NULL);
+    if (status == KINETO_OK && !kc_is_one_file(paths, count))
+        warn(*out, last_merge(*out));
+    return status;
+}
+
+bool kc_would_overwrite(char *const *paths, int count, const char *output)
+{
+    kineto_files *files;
+    struct stat one, other;
+    bool would = false;
+    if (stat(output, &other) != 0 || !S_ISREG(other.st_mode) ||
+        kineto_files_find((const char *const *)paths, (size_t)count, &files, NULL) != KINETO_OK)
+        return false;
+    for (uint32_t i = 0; i < kineto_files_count(files) && !would; i++)
+        would = stat(kineto_files_path(files, i), &one) == 0 && one.st_dev == other.st_dev &&
+                one.st_ino == other.st_ino;
+    kineto_files_release(files);
+    return would;
+}
+
+/* ---- findings ---------------------------------------------------------------------------------- */
+
+int kc_worst_finding(const kineto_survey *survey)
+{
+    kineto_files_finding f;
+    int worst = -1;
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++)
+        worst = KB_MAX(worst, (int)f.severity);
+    return worst;
+}
+
+int kc_print_findings(const kineto_survey *survey, FILE *out)
+{
+    kineto_files_finding f;
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
+        fprintf(out, "  %-7s %s: ", kineto_severity_name(f.severity), f.id);
+        kc_put_name(out, f.sentence, 0);
+        fputc('\n', out);
+    }
+    return kc_worst_finding(survey);
+}
+
+int kc_put_findings(const kineto_survey *survey, kb_json *j)
+{
+    kineto_files_finding f;
+    kb_json_key_z(j, "findings");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_survey_finding(survey, i, &f); i++) {
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "id", kb_string(f.id));
+        kb_json_put_string(j, "severity", kb_string(kineto_severity_name(f.severity)));
+        kb_json_put_string(j, "meaning", kb_string(f.meaning));
+        kb_json_put_string(j, "sentence", f.sentence);
+        kb_json_put_uint(j, "total", f.total);
+        kb_json_key_z(j, "files");
+        kb_json_array_begin(j);
+        for (uint32_t k = 0; k < f.file_count; k++) {
+            kineto_survey_file file;
+            kineto_survey_file_at(survey, f.files[k], &file);
+            kb_json_string_z(j, file.name);
+        }
+        kb_json_array_end(j);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+    return kc_worst_finding(survey);
+}

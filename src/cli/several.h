@@ -1,0 +1,41 @@
+/* Several files and directories where a verb takes a trace. */
+#ifndef KC_SEVERAL_H
+#define KC_SEVERAL_H
+
+#include "cli/cli.h"
+
+#include <ckineto/files.h>
+
+/** How traces are read, as options said. */
+extern kineto_open_options kc_reading;
+#define KC_MEMORY_OPTION                                                                           \
+    {                                                                                              \
+        "mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE",                                       \
+            "hold at most so much in memory (512M, 2G); the rest goes to\na temporary file in "    \
+            "$TMPDIR or /var/tmp"                                                                  \
+    }
+/** What --rank was given; *rank -1: nothing. A mistake is explained on stderr. */
+kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
+/** Are these one file, and not a directory or several? */
+bool kc_is_one_file(char *const *paths, int count);
+/** One trace of all that was named; of one rank if `rank` >= 0. Shows a terminal what is read when
+ * that takes long. What is odd about several files goes to stderr, notes left out. On failure
+ * nothing has been said. */
+kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
+                      kineto_error *err);
+/** Would writing there replace one of the files that are read? */
+bool kc_would_overwrite(char *const *paths, int count, const char *output);
+/** Tell a terminal which file is being read, when it takes long; `path` NULL: it is over. */
+void kc_show_reading(uint32_t index, uint32_t count, const char *path);
+
+/** The worst severity of all findings; -1: there are none. */
+int kc_worst_finding(const kineto_survey *survey);
+/** Findings, as lines or as the member "findings". @return the worst severity, -1: there are none.
+ */
+int kc_print_findings(const kineto_survey *survey, FILE *out);
+int kc_put_findings(const kineto_survey *survey, kb_json *j);
+
+/* ---- info_files.c ---- */
+/** `info` of several files: a table of them, and what is odd. @return the exit status. */
+int kc_info_files(char *const *paths, int count, bool as_json);
+#endif
