@@ -18,7 +18,7 @@ endfunction()
 
 # Sources of a room into a variable.
 function(ckineto_room room out)
-  file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c)
+  file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${room}/*.c)
   list(SORT files)
   set(${out} ${files} PARENT_SCOPE)
 endfunction()

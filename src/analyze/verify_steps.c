@@ -1,6 +1,6 @@
 /* Steps and operators: numbers that should occur once, and without gaps. */
 #include "analyze/verify.h"
-#include "trace/select.h"
+#include "trace/change/select.h"
 
 typedef struct step {
     uint64_t number;

@@ -1,6 +1,6 @@
 /* What stands beside the rows: ledger, processes, tracks, header. */
 #include "analyze/verify.h"
-#include "trace/repair.h"
+#include "trace/repair/repair.h"
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 

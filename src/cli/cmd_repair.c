@@ -1,7 +1,7 @@
 /* ckineto repair: a broken trace file becomes a sound one, and every change is told. */
 #include "cli/cli.h"
-#include "trace/input.h"
-#include "trace/repair.h"
+#include "trace/text/input.h"
+#include "trace/repair/repair.h"
 
 #include <sys/stat.h>
 

@@ -1,6 +1,6 @@
 /* ckineto slice: a part of a trace as a trace of its own. */
 #include "cli/several.h"
-#include "trace/json_text.h"
+#include "trace/text/json_text.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
 static const char *min_duration, *top_per;

@@ -1,6 +1,6 @@
 /* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
 #include "cli/cli.h"
-#include "trace/select.h"
+#include "trace/change/select.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
 

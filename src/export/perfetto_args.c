@@ -2,7 +2,7 @@
  * item. What has no type there (null, an empty list or object) is its JSON text. */
 #include "export/perfetto.h"
 
-#include "trace/json_text.h"
+#include "trace/text/json_text.h"
 
 #include <locale.h>
 

@@ -4,7 +4,7 @@
  * it give up: then nothing was written, and the careful way says the same thing. */
 #include "export/perfetto.h"
 
-#include "trace/json_text.h"
+#include "trace/text/json_text.h"
 
 #define MOST_ARGS_BYTES 4096u
 #define MOST_FLOWS      64u

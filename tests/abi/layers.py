@@ -8,6 +8,8 @@ import re
 import sys
 
 ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "cli"]
+# The trace's room has corners, in which the same holds; trace.h, the room's header, is for all.
+CORNERS = ["text", "repair", "model", "build", "read", "files", "change"]
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "plugin.h", "host.h"}
 
@@ -27,6 +29,18 @@ def sources(top):
                 yield os.path.join(folder, name)
 
 
+def corner(path):
+    """Its place among the corners; None: it is in none."""
+    parts = path.split("/")
+    return CORNERS.index(parts[1]) if parts[0] == "trace" and len(parts) > 2 else None
+
+
+def check_corner(path, number, inside, name, faults):
+    here, there = corner(inside), corner(name)
+    if here is not None and there is not None and there > here:
+        faults.append(f'{path}:{number}: {CORNERS[here]} must not include "{name}"')
+
+
 def check_room(root, room, counts, faults):
     allowed = ROOMS[:ROOMS.index(room) + 1]
     for path in sources(os.path.join(root, "src", room)):
@@ -41,6 +55,7 @@ def check_room(root, room, counts, faults):
                 faults.append(f'{path}:{number}: "{name}" is in no room')
                 continue
             counts[room, target] = counts.get((room, target), 0) + 1
+            check_corner(path, number, os.path.relpath(path, os.path.join(root, "src")), name, faults)
             if target not in allowed:
                 faults.append(f'{path}:{number}: {room} must not include "{name}": {target} is to its right')
 

@@ -1,7 +1,7 @@
 /* Repair of any text: no crash, nothing read out of bounds, it ends, and what comes out is strict.
  */
 #include "recording.h"
-#include "trace/repair.h"
+#include "trace/repair/repair.h"
 
 static void check(bool right)
 {

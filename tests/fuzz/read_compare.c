@@ -178,9 +178,9 @@ void fuzz_same(const kineto_trace *a, const kineto_trace *b)
 
 /* ---- written and read ------------------------------------------------------------------------- */
 
-/* A key of a column that stands twice, once with something that is no id, is written as two keys;
- * which of them gets the plain one is not settled. */
-static bool has_clear_ids(const kineto_trace *t, kineto_row row)
+/* A key of a column that stands twice is written as two keys; which of them gets the plain one is
+ * not settled. */
+static bool row_has_clear_ids(const kineto_trace *t, kineto_row row)
 {
     static const char *const keys[] = {"External id", "external id", "correlation"};
     kineto_args_iterator args;
@@ -193,22 +193,31 @@ static bool has_clear_ids(const kineto_trace *t, kineto_row row)
     return clear;
 }
 
-/* What rows say, whatever their order; without their names if those could not be written. */
-static uint64_t row_hash(const kineto_trace *t, kineto_row row, bool names)
+static bool has_clear_ids(const kineto_trace *t)
+{
+    bool clear = true;
+    for (kineto_row row = 0; clear && row < kineto_trace_count(t); row++)
+        clear = row_has_clear_ids(t, row);
+    return clear;
+}
+
+enum { NAMES = 1, IDS = 2 };
+
+/* What rows say, whatever their order; names and ids only where they could be written. */
+static uint64_t row_hash(const kineto_trace *t, kineto_row row, unsigned what)
 {
     kineto_activity a;
     kineto_trace_get(t, row, &a);
-    bool clear = has_clear_ids(t, row);
     uint64_t facts[] = {(uint64_t)a.start_ns, (uint64_t)a.end_ns, a.form,
-                        clear ? a.correlation_id : 0, clear ? a.external_id : 0};
-    return kb_hash(facts, sizeof facts) + (names ? kb_hash(a.name.data, a.name.size) : 0);
+                        what & IDS ? a.correlation_id : 0, what & IDS ? a.external_id : 0};
+    return kb_hash(facts, sizeof facts) + (what & NAMES ? kb_hash(a.name.data, a.name.size) : 0);
 }
 
-static uint64_t sum_of_rows(const kineto_trace *t, bool names)
+static uint64_t sum_of_rows(const kineto_trace *t, unsigned what)
 {
     uint64_t sum = 0;
     for (kineto_row row = 0; row < kineto_trace_count(t); row++)
-        sum += row_hash(t, row, names);
+        sum += row_hash(t, row, what);
     return sum;
 }
 
@@ -219,7 +228,7 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Ends of flows, each once: a start may have many finishes, and is written once. */
-static uint64_t sum_of_flows(const kineto_trace *t, bool names)
+static uint64_t sum_of_flows(const kineto_trace *t, unsigned what)
 {
     uint64_t count = 0, sum = 0, *ends = calloc(2 * kineto_trace_flow_count(t) + 1, sizeof *ends);
     for (uint64_t i = 0; ends && i < kineto_trace_flow_count(t); i++) {
@@ -230,7 +239,7 @@ static uint64_t sum_of_flows(const kineto_trace *t, bool names)
             uint64_t facts[] = {f.type, f.id, start, 0};
             if (row == KINETO_NO_ROW)
                 continue;
-            facts[3] = row_hash(t, row, names);
+            facts[3] = row_hash(t, row, what);
             ends[count++] = kb_hash(facts, sizeof facts);
         }
     }
@@ -259,10 +268,11 @@ void fuzz_write_again(const kineto_trace *t)
     if (!again)
         fprintf(stderr, "%s\n%.*s\n", err.message, (int)KB_MIN(bytes, (size_t)65536), data);
     fuzz_check(again != NULL, "what was written is refused");
-    bool names = !result.replaced_bytes;
+    unsigned what =
+        (result.replaced_bytes ? 0 : NAMES) | (has_clear_ids(t) && has_clear_ids(again) ? IDS : 0);
     bool same = kineto_trace_count(t) == kineto_trace_count(again) &&
-                sum_of_rows(t, names) == sum_of_rows(again, names);
-    bool same_flows = sum_of_flows(t, names) == sum_of_flows(again, names);
+                sum_of_rows(t, what) == sum_of_rows(again, what);
+    bool same_flows = sum_of_flows(t, what) == sum_of_flows(again, what);
     if (!same || !same_flows)
         fprintf(stderr, "%.*s\n", (int)KB_MIN(bytes, (size_t)65536), data);
     fuzz_check(same, "what was written reads otherwise");

@@ -2,7 +2,7 @@
  * file. */
 #include "unit.h"
 
-#include "trace/repair.h"
+#include "trace/repair/repair.h"
 #include "trace/trace.h"
 #include <ckineto/analyze.h>
 

@@ -1,6 +1,6 @@
 /* Broken elements come back as strict JSON, every change is named with its place, and whole
  * neighbours are not touched. */
-#include "trace/repair.h"
+#include "trace/repair/repair.h"
 #include "unit.h"
 
 /* ---- running it ------------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* Whose trace a file is: forms of names, headers of all versions, process rows; who disagrees. */
-#include "trace/identity.h"
+#include "trace/files/identity.h"
 #include "trace/trace.h"
 
 #include "unit.h"

@@ -1,7 +1,7 @@
 /* Several traces as one: what stays apart, what is moved, what the header and ledger say; and what
  * is odd about sets of files. */
-#include "trace/copy.h"
-#include "trace/identity.h"
+#include "trace/change/copy.h"
+#include "trace/files/identity.h"
 
 #include "unit.h"
 

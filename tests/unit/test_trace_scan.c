@@ -1,6 +1,6 @@
 /* The scanner: all its variants find the same places, and any number of threads gives the same
  * trace, also where a guess of where an event begins is wrong. */
-#include "trace/scan_index.h"
+#include "trace/read/scan_index.h"
 #include "trace/trace.h"
 
 #include "unit.h"

@@ -1,6 +1,6 @@
 /* Pseudonyms: nothing of a secret is anywhere in the new trace, what is public and what belongs
  * together stays, and no text can hurt. */
-#include "trace/scrub.h"
+#include "trace/change/scrub.h"
 
 #include "unit.h"
 

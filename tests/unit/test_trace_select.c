@@ -1,6 +1,6 @@
 /* Selections: what is kept of rows, flows, tracks and tables, and that nothing else changes. */
-#include "trace/copy.h"
-#include "trace/select.h"
+#include "trace/change/copy.h"
+#include "trace/change/select.h"
 
 #include "unit.h"
 

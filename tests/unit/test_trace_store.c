@@ -1,6 +1,6 @@
 /* Memory with a limit: what was put there stays, the limit is kept, a full file is no failure, and
  * a trace that was opened with a limit is the same as without. */
-#include "trace/store.h"
+#include "trace/model/store.h"
 #include "trace/trace.h"
 
 #include "unit.h"

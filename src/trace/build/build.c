@@ -1,0 +1,399 @@
+/* From a recording to a trace: the decoder calls back per event, each becomes a row. */
+#include "trace/build/build.h"
+
+/* ---- window ---------------------------------------------------------------------------------- */
+
+static bool wanted(const kt_build_state *s, const kf_event *e)
+{
+    bool kind = KINETO_LIKELY(e->kind < KINETO_KIND_COUNT)
+                    ? (s->options.kinds & KINETO_KIND_BIT(e->kind)) != 0
+                    : kf_kind_wanted(s->own_kinds, s->options.kinds, e->kind);
+    bool thread =
+        !s->options.only_tid || e->form == KF_FORM_DEVICE || e->tid == s->options.only_tid;
+    return kind && thread;
+}
+
+static uint32_t row_flags(uint32_t event_flags)
+{
+    return (event_flags & KF_EVENT_OPEN_START ? KINETO_ACTIVITY_OPEN_START : 0) |
+           (event_flags & KF_EVENT_OPEN_END ? KINETO_ACTIVITY_OPEN_END : 0) |
+           (event_flags & KF_EVENT_ARGS_LOST ? KINETO_ACTIVITY_ARGS_LOST : 0);
+}
+
+/* Times of a host event, cut at the window; false: outside. What still runs when the window ends
+ * runs to its end. */
+static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
+{
+    const kt_build_options *o = &s->options;
+    uint64_t start = e->start, end = e->end, window_end = o->end_ticks ? o->end_ticks : UINT64_MAX;
+    if ((e->flags & KF_EVENT_STILL_OPEN) && e->form == KF_FORM_ASYNC && start <= o->complete_from)
+        return false; /* it may have ended: elsewhere, in what is gone */
+    if ((e->flags & KF_EVENT_STILL_OPEN) && o->clip_open && o->end_ticks)
+        end = KB_MAX(end, window_end);
+    if ((e->flags & KF_EVENT_OPEN_START) && e->form == KF_FORM_ASYNC && o->start_ticks)
+        start = KB_MIN(start, o->start_ticks);
+    if (end < o->start_ticks || start > window_end)
+        return false;
+    if (start < o->start_ticks) {
+        start = o->start_ticks;
+        row->flags |= KINETO_ACTIVITY_OPEN_START;
+    }
+    if (end > window_end) {
+        end = window_end;
+        row->flags |= KINETO_ACTIVITY_OPEN_END;
+    }
+    row->start_ns = kb_clock_fit_ns(&s->fit, start);
+    row->end_ns = start == end ? row->start_ns : kb_clock_fit_ns(&s->fit, end);
+    return true;
+}
+
+#define DAY_NS (INT64_C(86400) * 1000000000)
+#define FAR_NS INT64_C(4000000000000000000) /* the years 1843 to 2096 */
+
+/* What is days away from the window is a wrong time, which must not stretch the whole trace. */
+static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
+{
+    int64_t low = KB_MAX(s->start_ns, -FAR_NS) - DAY_NS, high = KB_MIN(s->end_ns, FAR_NS) + DAY_NS;
+    if (KINETO_LIKELY(row->start_ns >= low && row->end_ns <= high))
+        return;
+    s->cut_time[source]++;
+    row->flags |= row->start_ns < low ? KINETO_ACTIVITY_OPEN_START : 0;
+    row->flags |= row->end_ns > high ? KINETO_ACTIVITY_OPEN_END : 0;
+    row->start_ns = KB_MIN(KB_MAX(row->start_ns, low), high);
+    row->end_ns = KB_MAX(KB_MIN(row->end_ns, high), row->start_ns);
+}
+
+/* Recorded before this window was opened, for another one: nobody expects it here. */
+static bool of_an_earlier_window(const kt_build_state *s, int64_t ns)
+{
+    return ns < s->start_ns && ns >= kb_clock_fit_ns(&s->fit, s->snapshots[0].ticks);
+}
+
+/* Devices report when things really began and ended: no cutting at the window. `moment`: the start
+ * is all there is. */
+static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_row *row)
+{
+    if (!kt_build_ns(s, e->process, e->clock, e->start, &row->start_ns) ||
+        !kt_build_ns(s, e->process, e->clock, e->end, &row->end_ns)) {
+        s->no_clock++;
+        return false;
+    }
+    if (moment)
+        row->end_ns = row->start_ns;
+    int64_t last = KB_MAX(row->start_ns, row->end_ns);
+    if (last < s->start_ns || row->start_ns > s->end_ns) {
+        s->out_of_window[e->source] += !of_an_earlier_window(s, last);
+        return false;
+    }
+    if (KINETO_UNLIKELY(row->end_ns < row->start_ns)) {
+        s->bad_time[e->source]++;
+        row->end_ns = row->start_ns;
+    }
+    cut_far(s, e->source, row);
+    return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static uint32_t name_of(kt_build_state *s, const kf_event *e)
+{
+    if (e->form == KF_FORM_MEMORY)
+        return kt_string(s->b, kb_string("[memory]"));
+    if (!e->site || e->name.data != e->site->name.data || e->name.size != e->site->name.size)
+        return kt_string(s->b, e->name);
+    const kt_build_site *site = kt_build_site_of(s, e->site);
+    s->out_of_memory |= !site;
+    return site ? site->name - 1 : 0;
+}
+
+static void keep_correlated(kt_build_state *s, kt_correlated_list *list, const kt_row *row,
+                            kineto_row number)
+{
+    kt_correlated item = {row->correlation_id, row->start_ns, number};
+    s->out_of_memory |= !kb_vec_push(list, item);
+}
+
+/* A source that says "the arrow of my launch ends here" and nothing else: both ends follow from the
+ * correlation id. */
+static bool flow_is_derived(const kf_event *e)
+{
+    return !e->flow_type || (e->flow_type == KINETO_FLOW_ASYNC_CPU_GPU && !e->flow_start &&
+                             e->flow_id == (uint32_t)e->correlation_id);
+}
+
+static void append(kt_build_state *s, const kf_event *e, kt_row *row)
+{
+    row->name = name_of(s, e);
+    row->correlation_id = kt_build_id(s, e->correlation_id);
+    row->external_id = kt_build_id(s, e->external_id);
+    if (e->args.words || e->more_count)
+        kt_build_put_args(s, e, &row->flags);
+    kineto_row number = kt_append(s->b, row);
+    if (row->correlation_id && row->form == KINETO_FORM_SLICE) {
+        if (kt_kind_is_launch(row->kind))
+            keep_correlated(s, &s->launches, row, number);
+        else if (kt_kind_is_device(row->kind) && flow_is_derived(e))
+            keep_correlated(s, &s->launched, row, number);
+    }
+    if (!flow_is_derived(e))
+        kt_flow(s->b, e->flow_type, kt_build_id(s, e->flow_id), number, e->flow_start);
+    for (uint32_t i = 0; i < e->flow_count; i++)
+        kt_flow(s->b, e->flows[i].type, kt_build_id(s, e->flows[i].id), number, e->flows[i].start);
+}
+
+static uint32_t counter_track(kt_build_state *s, uint32_t process_row)
+{
+    return kt_track(s->b, process_row, KINETO_TRACK_COUNTER, 0);
+}
+
+static void put_memory(kt_build_state *s, const kf_event *e)
+{
+    static const char *const keys[] = {"Addr", "Bytes", "Total Allocated", "Total Reserved"};
+    kt_builder *b = s->b;
+    kt_args_put_int(b, kt_string(b, kb_string("Device Type")), (int32_t)(uint32_t)e->memory[4]);
+    kt_args_put_int(b, kt_string(b, kb_string("Device Id")), (int32_t)(e->memory[4] >> 32));
+    for (size_t i = 0; i < KB_COUNT(keys); i++) {
+        uint32_t key = kt_string(b, kb_string(keys[i]));
+        if (i == 1)
+            kt_args_put_int(b, key, (int64_t)e->memory[i]);
+        else
+            kt_args_put_uint(b, key, e->memory[i]);
+    }
+}
+
+static void on_host(kt_build_state *s, const kf_event *e)
+{
+    kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
+    if (!place_host(s, e, &row)) {
+        s->out_of_window[KF_SOURCE_API]++;
+        return;
+    }
+    kt_build_kind(s, e, &row);
+    switch (e->form) {
+    case KF_FORM_ASYNC:
+        row.form = KINETO_FORM_ASYNC;
+        row.async_id = e->async_id;
+        row.track = kt_track(s->b, kt_build_process_row(s, s->here), KINETO_TRACK_ASYNC, 0);
+        break;
+    case KF_FORM_COUNTER:
+        row.form = KINETO_FORM_COUNTER;
+        row.track = counter_track(s, kt_build_process_row(s, s->here));
+        break;
+    case KF_FORM_MEMORY:
+        put_memory(s, e);
+        row.form = KINETO_FORM_INSTANT;
+        row.category = kt_string(s->b, kb_string("cpu_instant_event")); /* as Kineto has it */
+        row.track = kt_build_thread_track(s);
+        break;
+    default:
+        row.form = e->form == KF_FORM_INSTANT ? KINETO_FORM_INSTANT : KINETO_FORM_SLICE;
+        row.track = kt_build_thread_track(s);
+    }
+    append(s, e, &row);
+    s->delivered++;
+}
+
+/* A source may report host activities as well; then device and resource are process and thread. */
+static bool is_host_activity(const kf_event *e, uint32_t kind)
+{
+    switch (kind) {
+    case KINETO_KIND_CPU_OP:
+    case KINETO_KIND_USER_ANNOTATION:
+    case KINETO_KIND_EXTERNAL_CORRELATION:
+    case KINETO_KIND_RUNTIME:
+    case KINETO_KIND_DRIVER:
+    case KINETO_KIND_CPU_INSTANT_EVENT:
+    case KINETO_KIND_PYTHON_FUNCTION:
+        return true;
+    case KINETO_KIND_OVERHEAD:
+        return (uint32_t)e->device == e->pid;
+    default:
+        return false;
+    }
+}
+
+static void locate_reported(kt_build_state *s, const kf_event *e)
+{
+    uint32_t pid = e->device > 0 ? (uint32_t)e->device : e->pid;
+    uint32_t tid = e->resource > 0 ? (uint32_t)e->resource : e->tid;
+    kt_build_locate(s, pid == e->pid ? e->process : 0, pid, tid);
+}
+
+static bool is_counter(uint32_t kind)
+{
+    return kind == KINETO_KIND_COUNTER || kind == KINETO_KIND_GPU_PM_COUNTER;
+}
+
+static void on_device(kt_build_state *s, const kf_event *e)
+{
+    kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
+    kt_build_kind(s, e, &row);
+    if (is_counter(row.kind))
+        row.form = KINETO_FORM_COUNTER;
+    else if (row.kind == KINETO_KIND_CPU_INSTANT_EVENT)
+        row.form = KINETO_FORM_INSTANT;
+    if (!place_device(s, e, row.form != KINETO_FORM_SLICE, &row))
+        return;
+    if (row.form == KINETO_FORM_COUNTER) {
+        row.track = counter_track(s, kt_build_device_row(s, e->source, e->device));
+    } else if (is_host_activity(e, row.kind)) {
+        locate_reported(s, e);
+        if (s->out_of_memory)
+            return;
+        row.track = kt_build_thread_track(s);
+    } else {
+        row.track = kt_build_stream_track(s, e->source, e->device, e->resource);
+    }
+    append(s, e, &row);
+}
+
+static kineto_status on_event(void *state, const kf_event *e)
+{
+    kt_build_state *s = state;
+    if (!wanted(s, e))
+        return KINETO_OK;
+    kt_build_locate(s, e->process, e->pid, e->tid);
+    if (s->out_of_memory)
+        return KINETO_E_MEMORY;
+    if (!kt_build_below_root(s))
+        return KINETO_OK;
+    if (e->form == KF_FORM_DEVICE)
+        on_device(s, e);
+    else
+        on_host(s, e);
+    return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
+}
+
+/* ---- flows ----------------------------------------------------------------------------------- */
+
+/* An arrow from each launch to what it launched, as Kineto draws it, where the source gave none. */
+static void derive_flows(kt_build_state *s)
+{
+    const kt_correlated *started = NULL;
+    if (!s->launches.count || !s->launched.count)
+        return;
+    qsort(s->launches.data, s->launches.count, sizeof *s->launches.data, kt_compare_correlated);
+    qsort(s->launched.data, s->launched.count, sizeof *s->launched.data, kt_compare_correlated);
+    for (size_t i = 0; i < s->launched.count; i++) {
+        const kt_correlated *to = &s->launched.data[i];
+        const kt_correlated *from =
+            kt_find_launch(s->launches.data, s->launches.count, to->id, to->start_ns);
+        if (!from)
+            continue;
+        if (from != started)
+            kt_flow(s->b, KINETO_FLOW_ASYNC_CPU_GPU, from->id, from->row, true);
+        started = from;
+        kt_flow(s->b, KINETO_FLOW_ASYNC_CPU_GPU, to->id, to->row, false);
+    }
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+/* The control page is as untrusted as the rest. */
+static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
+{
+    uint32_t count = kb_load_acquire(&s->control->snapshot_count);
+    s->snapshot_count = KB_MIN(count, KF_MAX_SNAPSHOTS);
+    memcpy(s->snapshots, s->control->snapshots, s->snapshot_count * sizeof *s->snapshots);
+    if (s->snapshot_count == 0)
+        return kb_fail(err, KINETO_E_FORMAT,
+                       "the recording holds no clock snapshot: its times cannot be placed");
+    for (uint32_t i = 0; i < s->snapshot_count; i++)
+        kt_snapshot(s->b, &s->snapshots[i]);
+    kineto_status status = kb_clock_fit_make(s->snapshots, s->snapshot_count, &s->fit, err);
+    const kt_build_options *o = &s->options;
+    s->start_ns = o->start_ticks && !status ? kb_clock_fit_ns(&s->fit, o->start_ticks) : INT64_MIN;
+    s->end_ns = o->end_ticks && !status ? kb_clock_fit_ns(&s->fit, o->end_ticks) : INT64_MAX;
+    return status;
+}
+
+static void set_window(kt_build_state *s, const kf_decode_result *result)
+{
+    const kt_build_options *o = &s->options;
+    uint64_t start = o->start_ticks ? o->start_ticks : result->first_ticks;
+    uint64_t end = o->end_ticks ? o->end_ticks : result->last_ticks;
+    if (start && end)
+        kt_window(s->b, kb_clock_fit_ns(&s->fit, start), kb_clock_fit_ns(&s->fit, end));
+}
+
+static kineto_status read_entries(kt_build_state *s, kineto_error *err)
+{
+    kf_input entries_only = *s->input;
+    kf_visitor visitor = {.context = s, .entry = kt_build_entry};
+    entries_only.chunk_count = 0;
+    kineto_status status = kf_decode(&entries_only, &visitor, NULL, err);
+    if (!status && s->clocks.count)
+        status = kt_build_device_clocks(s, err);
+    return status;
+}
+
+static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *err)
+{
+    kf_decode_result result;
+    kf_visitor visitor = {.context = s, .event = on_event, .thread_name = kt_build_thread_name};
+    s->key_correlation = kt_string(s->b, kb_string("correlation"));
+    s->key_external = kt_string(s->b, kb_string("External id"));
+    kineto_status status = fit_clock(s, err);
+    kt_build_own_kinds(s);
+    if (!status)
+        status = read_entries(s, err);
+    kf_input input = *s->input;
+    input.from_ticks = s->options.start_ticks;
+    if (!status)
+        status = kf_decode(&input, &visitor, &result, err);
+    if (status)
+        return status;
+    kt_build_devices(s);
+    kt_build_name_threads(s);
+    derive_flows(s);
+    kt_project_user_annotations(s->b);
+    kt_build_ledger(s, &result);
+    set_window(s, &result);
+    if (s->out_of_memory)
+        return KINETO_E_MEMORY;
+    return kt_builder_finish(s->b, out, err);
+}
+
+static void state_free(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->clocks.count; i++)
+        kb_vec_free(&s->clocks.data[i].samples);
+    kb_vec_free(&s->clocks);
+    kb_vec_free(&s->processes);
+    kb_vec_free(&s->threads);
+    kb_vec_free(&s->devices);
+    kb_vec_free(&s->resources);
+    kb_vec_free(&s->sites);
+    kb_vec_free(&s->launches);
+    kb_vec_free(&s->launched);
+    kb_vec_free(&s->text);
+    kb_vec_free(&s->keys);
+    kb_map_free(&s->process_of_entry);
+    kb_map_free(&s->thread_of_key);
+    kb_arena_free(&s->arena);
+    kt_builder_destroy(s->b);
+    free(s);
+}
+
+kineto_status kt_build(const kf_input *input, const kf_control *control,
+                       const kt_build_options *options, kineto_trace **out, kineto_error *err)
+{
+    kineto_error why = {.code = KINETO_OK};
+    *out = NULL;
+    kt_build_state *s = calloc(1, sizeof *s);
+    if (!s)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory while building a trace");
+    s->input = input;
+    s->control = control;
+    s->options = *options;
+    if (!s->options.kinds)
+        s->options.kinds = KINETO_KINDS_ALL;
+    kineto_status status = kt_builder_create(&s->b, &why);
+    if (!status)
+        status = build(s, out, &why);
+    state_free(s);
+    if (status == KINETO_OK)
+        return KINETO_OK;
+    return kb_fail(err, status, "%s",
+                   why.code ? why.message : "out of memory while building a trace");
+}

@@ -1,0 +1,157 @@
+/* Inside of building a trace from a recording: what the build_*.c files share. */
+#ifndef KT_BUILD_H
+#define KT_BUILD_H
+
+#include "trace/model/model.h"
+#include <ckineto/plugin.h>
+
+/* The first of this many (or fewer) processes with ids of their own keeps them as they are; those
+ * of the others get the process' number in the upper bits: correlation ids, external ids and flow
+ * ids are one name space in a trace. */
+#define KT_ID_PROCESS_SHIFT 48
+
+/* A process of the operating system; several producers may have announced it. */
+typedef struct kt_build_process {
+    uint32_t pid;
+    uint64_t start_time, exec_id;
+    uint32_t row;    /* in the trace; KT_NONE until it has an event */
+    uint32_t number; /* of its ids; KT_NONE until it has one */
+    int64_t ppid;
+    uint32_t below; /* options.root_pid: 0 not looked at, 1 it or below it, 2 not */
+    kineto_string name, command, given_name;
+} kt_build_process;
+#define KT_NONE UINT32_MAX
+
+/* Vendors' spellings whose string id is remembered. */
+#define KT_BUILD_SPELLINGS 64
+
+/* A thread that was named or has events. */
+typedef struct kt_build_thread {
+    uint32_t process, tid; /* process: index of kt_build_process */
+    uint32_t track;        /* KT_NONE until it has an event */
+    int32_t order;         /* that a source gave it, 0: none */
+    kineto_string name;
+} kt_build_thread;
+
+/* What is remembered per site: its strings in the trace. */
+typedef struct kt_build_site {
+    uint32_t name;  /* string id + 1 */
+    uint32_t *keys; /* string ids of the arg names; KT_NONE: its name is there already */
+} kt_build_site;
+
+typedef struct kt_build_device {
+    uint32_t source;
+    int64_t device, sort_index;
+    kineto_string name, label;
+    const uint64_t *props; /* loose args */
+    uint32_t prop_words;
+} kt_build_device;
+
+typedef struct kt_build_resource {
+    uint32_t source, process; /* process: index of kt_build_process */
+    int32_t device, resource, order;
+    kineto_string name;
+} kt_build_resource;
+
+/* device time → Unix ns, of one device clock of one producer */
+typedef struct kt_device_clock {
+    uint32_t process, clock;
+    kineto_string name;
+    bool usable;
+    int64_t device0, ns0;
+    double rate, residual_ns;
+    KB_VEC(kf_clock_sample) samples;
+} kt_device_clock;
+
+/* A flow to derive: the launch or the device activity of a correlation id. */
+typedef KB_VEC(kt_correlated) kt_correlated_list;
+
+typedef struct kt_build_state {
+    const kf_input *input;
+    const kf_control *control;
+    kt_build_options options;
+    kt_builder *b;
+    kb_clock_fit fit;
+    kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
+    uint32_t snapshot_count;
+    int64_t start_ns, end_ns; /* of the window; INT64_MIN / MAX when open */
+    bool out_of_memory;
+
+    KB_VEC(kt_build_process) processes;
+    kb_map process_of_entry; /* dictionary id → index */
+    KB_VEC(kt_build_device) devices;
+    KB_VEC(kt_build_resource) resources;
+    KB_VEC(kt_device_clock) clocks;
+    KB_VEC(kt_build_site) sites;
+    kineto_string source_names[KF_MAX_SOURCES];
+    kf_own_kind own_kinds[KINETO_KIND_OWN_COUNT]; /* of the control page, as of the beginning */
+    uint32_t own_category[KINETO_KIND_OWN_COUNT]; /* string ids; 0: not met yet */
+    uint32_t spelling_category[KT_BUILD_SPELLINGS];
+    uint32_t number_count; /* processes with ids so far */
+    KB_VEC(kt_build_thread) threads;
+    kb_map thread_of_key; /* process << 32 | tid → index */
+
+    /* the thread of the last event */
+    uint32_t last_process, last_pid, last_tid;
+    uint32_t here, here_thread; /* index of its process, of itself */
+    bool here_valid;
+
+    kt_correlated_list launches, launched;
+    KB_VEC(char) text;     /* JSON being put together */
+    KB_VEC(uint32_t) keys; /* of the row being put together */
+    uint32_t args_source;  /* whose args these are */
+    kb_arena arena;
+    uint32_t key_correlation, key_external;
+    uint64_t out_of_window[KF_MAX_SOURCES], bad_time[KF_MAX_SOURCES], cut_time[KF_MAX_SOURCES];
+    uint64_t bad_json[KF_MAX_SOURCES], delivered;
+    uint64_t bad_json_meta, long_args, no_clock, bad_entries;
+} kt_build_state;
+
+/* ---- build_rows.c: processes, threads, devices, tracks ---- */
+kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
+                             size_t size);
+kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
+                                   kineto_string name);
+/** Make the process and thread of an event the current one: state->here, here_thread. */
+void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
+/** Is the current process options.root_pid or below it? */
+bool kt_build_below_root(kt_build_state *s);
+/** Row of a process in the trace, made when first needed. */
+uint32_t kt_build_process_row(kt_build_state *s, uint32_t process);
+/** Track of the current thread, made when first needed. */
+uint32_t kt_build_thread_track(kt_build_state *s);
+void kt_build_name_threads(kt_build_state *s);
+uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device);
+uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device,
+                               int32_t resource);
+/** An id of the current process, unique in the trace. */
+uint64_t kt_build_id(kt_build_state *s, uint64_t id);
+kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source);
+/** Properties of all announced devices. */
+void kt_build_devices(kt_build_state *s);
+
+/* ---- build_kinds.c ---- */
+/** Take over the recording's table of plug-ins' own kinds. */
+void kt_build_own_kinds(kt_build_state *s);
+/** Kind and category of a row; an own kind becomes what it is like, and is told to the trace. */
+void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *row);
+
+/* ---- build_args.c ---- */
+void kt_build_put_args(kt_build_state *s, const kf_event *event, uint32_t *flags);
+/** A JSON object of loose args into s->text, with "id" and "name" first. */
+kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
+                              const kf_args *args);
+/** String ids of a site's name and arg names; NULL: out of memory. */
+const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
+
+/* ---- build_clock.c ---- */
+void kt_build_add_clock(kt_build_state *s, uint32_t process, uint32_t clock, kineto_string name);
+/** Read all samples and fit every device clock. */
+kineto_status kt_build_device_clocks(kt_build_state *s, kineto_error *err);
+/** Time of an event in any clock → Unix ns; false if that clock is unknown. */
+bool kt_build_ns(const kt_build_state *s, uint32_t process, uint32_t clock, uint64_t time,
+                 int64_t *ns);
+
+/* ---- build_ledger.c ---- */
+void kt_build_ledger(kt_build_state *s, const kf_decode_result *result);
+#endif

@@ -1,0 +1,337 @@
+/* Recorded arguments → arguments of a row. Lists become JSON text. */
+#include "trace/build/build.h"
+
+/* A row's args are at most 16 MiB; what would make more is left out and flagged. */
+#define MAX_TEXT (1u << 23)
+
+/* ---- JSON text ------------------------------------------------------------------------------- */
+
+static char *room(kt_build_state *s, size_t bytes)
+{
+    if (!kb_vec_reserve(&s->text, s->text.count + bytes)) {
+        s->out_of_memory = true;
+        return NULL;
+    }
+    return s->text.data + s->text.count;
+}
+
+static void text_advance(kt_build_state *s, const char *end)
+{
+    s->text.count = (size_t)(end - s->text.data);
+}
+
+static void text_char(kt_build_state *s, char c)
+{
+    char *at = room(s, 1);
+    if (!at)
+        return;
+    *at = c;
+    s->text.count++;
+}
+
+static void text_raw(kt_build_state *s, kineto_string text)
+{
+    char *at = room(s, text.size);
+    if (!at || !text.size)
+        return;
+    memcpy(at, text.data, text.size);
+    s->text.count += text.size;
+}
+
+static bool text_quoted(kt_build_state *s, kineto_string text)
+{
+    uint64_t replaced = 0;
+    if (text.size > MAX_TEXT || s->text.count > MAX_TEXT)
+        return false;
+    char *at = room(s, text.size * 6 + 2);
+    if (at)
+        text_advance(s, kb_json_escape(at, text, &replaced));
+    return true;
+}
+
+static void text_int(kt_build_state *s, uint64_t word)
+{
+    char *at = room(s, 24);
+    if (at)
+        text_advance(s, kb_json_format_int(at, (int64_t)word));
+}
+
+static void text_ints(kt_build_state *s, const uint64_t *words, size_t count)
+{
+    text_char(s, '[');
+    for (size_t i = 0; i < count; i++) {
+        if (i)
+            text_char(s, ',');
+        text_int(s, words[i]);
+    }
+    text_char(s, ']');
+}
+
+static bool text_strings(kt_build_state *s, const uint64_t *value)
+{
+    const uint64_t *at = value + 1;
+    bool complete = true;
+    text_char(s, '[');
+    for (uint64_t i = 0; i < value[0] && complete; i++) {
+        if (i)
+            text_char(s, ',');
+        complete = text_quoted(s, kf_text(s->input, &at));
+        if (!complete)
+            text_raw(s, kb_string("null"));
+    }
+    text_char(s, ']');
+    return complete;
+}
+
+static void text_shapes(kt_build_state *s, const uint64_t *value)
+{
+    uint64_t count = value[0];
+    const uint64_t *dims = value + 1 + (count + 3) / 4;
+    text_char(s, '[');
+    for (uint64_t i = 0; i < count; i++) {
+        uint32_t rank = value[1 + i / 4] >> (i % 4 * 16) & 0xffff;
+        if (i)
+            text_char(s, ',');
+        text_ints(s, dims, rank);
+        dims += rank;
+    }
+    text_char(s, ']');
+}
+
+static double as_double(uint64_t word)
+{
+    double d;
+    memcpy(&d, &word, sizeof d);
+    return d;
+}
+
+/* A list as JSON text; false: too long. */
+static bool text_list(kt_build_state *s, const kf_arg *arg)
+{
+    s->text.count = 0;
+    if (arg->type == KINETO_ARG_STRINGS)
+        return text_strings(s, arg->value);
+    if (arg->type == KINETO_ARG_SHAPES)
+        text_shapes(s, arg->value);
+    else
+        text_ints(s, arg->ints, arg->int_count);
+    return true;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static bool seen(kt_build_state *s, uint32_t key)
+{
+    for (size_t i = 0; i < s->keys.count; i++)
+        if (s->keys.data[i] == key)
+            return true;
+    s->out_of_memory |= !kb_vec_push(&s->keys, key);
+    return false;
+}
+
+static void put_text(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
+{
+    kineto_string text = arg->text;
+    if (text.size > MAX_TEXT) {
+        s->long_args++;
+        *flags |= KINETO_ACTIVITY_ARGS_LOST;
+    } else if (arg->type == KINETO_ARG_JSON && kb_json_valid(text)) {
+        kt_args_put_json(s->b, key, KINETO_ARG_JSON, text);
+    } else {
+        s->bad_json[s->args_source] += arg->type == KINETO_ARG_JSON;
+        kt_args_put_string(s->b, key, text);
+    }
+}
+
+static void put_arg(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
+{
+    switch (arg->type) {
+    case KINETO_ARG_INT:
+        kt_args_put_int(s->b, key, (int64_t)arg->value[0]);
+        return;
+    case KINETO_ARG_UINT:
+        kt_args_put_uint(s->b, key, arg->value[0]);
+        return;
+    case KINETO_ARG_DOUBLE:
+        kt_args_put_double(s->b, key, as_double(arg->value[0]));
+        return;
+    case KINETO_ARG_BOOL:
+        kt_args_put_bool(s->b, key, arg->value[0] != 0);
+        return;
+    case KINETO_ARG_STRING:
+    case KINETO_ARG_JSON:
+        put_text(s, key, arg, flags);
+        return;
+    default:
+        break;
+    }
+    if (text_list(s, arg)) {
+        kineto_string text = {s->text.data, s->text.count};
+        kt_args_put_json(s->b, key, (kineto_arg_type)arg->type, text);
+    } else {
+        s->long_args++;
+        *flags |= KINETO_ACTIVITY_ARGS_LOST;
+    }
+}
+
+const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
+{
+    while (s->sites.count <= site->index)
+        if (!kb_vec_push(&s->sites, (kt_build_site){0}))
+            return NULL;
+    kt_build_site *known = &s->sites.data[site->index];
+    if (KINETO_LIKELY(known->name != 0))
+        return known;
+    size_t bytes = ((size_t)site->arg_count + 1) * sizeof *known->keys;
+    known->keys = kb_arena_alloc(&s->arena, bytes, sizeof *known->keys);
+    if (!known->keys)
+        return NULL;
+    for (uint32_t i = 0; i < site->arg_count; i++) {
+        known->keys[i] = kt_string(s->b, site->arg_names[i]);
+        for (uint32_t k = 0; k < i; k++)
+            if (known->keys[k] == known->keys[i])
+                known->keys[i] = KT_NONE;
+    }
+    known->name = kt_string(s->b, site->name) + 1;
+    return known;
+}
+
+/* Single words, one after the other: the common case, packed in place. */
+static void put_fixed_args(kt_build_state *s, const kf_args *args, const uint32_t *keys)
+{
+    enum { PACKED_BYTES = KT_ARG_HEAD + sizeof(uint64_t) };
+    kt_builder *b = s->b;
+    uint32_t count = KB_MIN(args->site->arg_count, args->word_count);
+    if (!kb_vec_reserve(&b->staged, b->staged.count + count * (size_t)PACKED_BYTES)) {
+        s->out_of_memory = true;
+        return;
+    }
+    uint8_t *at = b->staged.data + b->staged.count;
+    for (uint32_t i = 0; i < count; i++) {
+        uint8_t type = args->site->arg_types[i];
+        uint64_t word = type == KINETO_ARG_BOOL ? args->words[i] != 0 : args->words[i];
+        if (keys[i] == KT_NONE)
+            continue;
+        memcpy(at, &keys[i], sizeof keys[i]);
+        at[4] = type;
+        memcpy(at + KT_ARG_HEAD, &word, sizeof word);
+        at += PACKED_BYTES;
+    }
+    b->staged.count = (size_t)(at - b->staged.data);
+    b->staged_form = KT_ARGS_PACKED;
+}
+
+/* `check`: other args of the row may have the same keys; the first one stays. */
+static void put_site_args(kt_build_state *s, const kf_args *args, bool check, uint32_t *flags)
+{
+    const kt_build_site *site = kt_build_site_of(s, args->site);
+    kf_args_iterator it;
+    kf_arg arg;
+    if (!site) {
+        s->out_of_memory = true;
+        return;
+    }
+    if (args->site->fixed_args && !check) {
+        put_fixed_args(s, args, site->keys);
+        return;
+    }
+    kf_args_begin(&it, args, s->input);
+    for (uint32_t i = 0; kf_args_next(&it, &arg); i++)
+        if (site->keys[i] != KT_NONE && !(check && seen(s, site->keys[i])))
+            put_arg(s, site->keys[i], &arg, flags);
+}
+
+static void put_loose_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
+{
+    kf_args_iterator it;
+    kf_arg arg;
+    kf_args_begin(&it, &e->args, s->input);
+    while (kf_args_next(&it, &arg)) {
+        uint32_t key = kt_string(s->b, arg.name);
+        bool column = (key == s->key_correlation && e->correlation_id) ||
+                      (key == s->key_external && e->external_id);
+        if (!column && !seen(s, key))
+            put_arg(s, key, &arg, flags);
+    }
+}
+
+void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
+{
+    s->keys.count = 0;
+    s->args_source = e->source;
+    if (e->args.words && e->args.site)
+        put_site_args(s, &e->args, e->more_count > 0, flags);
+    else if (e->args.words)
+        put_loose_args(s, e, flags);
+    for (uint32_t i = 0; i < e->more_count; i++)
+        if (e->more_args[i].site)
+            put_site_args(s, &e->more_args[i], true, flags);
+}
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+static void object_value(kt_build_state *s, const kf_arg *arg)
+{
+    char *out;
+    switch (arg->type) {
+    case KINETO_ARG_UINT:
+        if ((out = room(s, 24)) != NULL)
+            text_advance(s, kb_json_format_uint(out, arg->value[0]));
+        return;
+    case KINETO_ARG_DOUBLE:
+        if ((out = room(s, 40)) != NULL)
+            text_advance(s, kb_json_format_double(out, as_double(arg->value[0])));
+        return;
+    case KINETO_ARG_BOOL:
+        text_raw(s, kb_string(arg->value[0] ? "true" : "false"));
+        return;
+    case KINETO_ARG_STRING:
+    case KINETO_ARG_JSON:
+        if (arg->type == KINETO_ARG_JSON && arg->text.size <= MAX_TEXT && kb_json_valid(arg->text))
+            text_raw(s, arg->text);
+        else if (!text_quoted(s, arg->text))
+            text_raw(s, kb_string("null"));
+        return;
+    case KINETO_ARG_INTS:
+        text_ints(s, arg->ints, arg->int_count);
+        return;
+    case KINETO_ARG_STRINGS:
+        (void)text_strings(s, arg->value);
+        return;
+    case KINETO_ARG_SHAPES:
+        text_shapes(s, arg->value);
+        return;
+    default:
+        text_int(s, arg->value[0]);
+    }
+}
+
+kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
+                              const kf_args *args)
+{
+    kf_args_iterator it;
+    kf_arg arg;
+    uint32_t key_id = kt_string(s->b, kb_string("id")),
+             key_name = kt_string(s->b, kb_string("name"));
+    s->text.count = s->keys.count = 0;
+    (void)seen(s, key_id);
+    text_raw(s, kb_string("{\"id\":"));
+    text_int(s, (uint64_t)id);
+    if (name.size) {
+        (void)seen(s, key_name);
+        text_raw(s, kb_string(",\"name\":"));
+        if (!text_quoted(s, name))
+            text_raw(s, kb_string("\"\""));
+    }
+    kf_args_begin(&it, args, s->input);
+    while (kf_args_next(&it, &arg) && s->text.count < MAX_TEXT) {
+        if (arg.name.size > MAX_TEXT / 8 || seen(s, kt_string(s->b, arg.name)))
+            continue;
+        text_char(s, ',');
+        (void)text_quoted(s, arg.name);
+        text_char(s, ':');
+        object_value(s, &arg);
+    }
+    text_char(s, '}');
+    return (kineto_string){s->text.data, s->text.count};
+}

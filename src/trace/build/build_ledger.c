@@ -1,0 +1,127 @@
+/* What happened to the events of a recording, as lines of the trace's ledger. */
+#include "trace/build/build.h"
+
+static void line(kt_build_state *s, const char *source, const char *reason, uint64_t count,
+                 bool is_loss)
+{
+    if (count)
+        kt_ledger_add(s->b, kb_string(source), kb_string(reason), count, is_loss, kb_string(""));
+}
+
+static void detail(kt_build_state *s, kineto_string source, const char *reason, uint64_t count,
+                   bool is_loss, const char *text)
+{
+    kt_ledger_add(s->b, source, kb_string(reason), count, is_loss, kb_string(text));
+}
+
+static uint64_t counter(const kt_build_state *s, uint32_t source, uint32_t reason)
+{
+    return kb_load_relaxed(&s->control->counters[source][reason]);
+}
+
+/* Counted where it happened, and what came to light here. */
+static uint64_t total(const kt_build_state *s, uint32_t source, uint32_t reason)
+{
+    uint64_t count = counter(s, source, reason);
+    if (reason == KF_REASON_BAD_TIME)
+        count += s->bad_time[source];
+    if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
+        count += s->bad_json[source];
+    if (reason == KF_REASON_DELIVERED && source == KF_SOURCE_API)
+        count = s->delivered;
+    return count;
+}
+
+/* Requested events of which nothing more was heard: the program was killed, say. */
+static uint64_t still_open(const kt_build_state *s, uint32_t source)
+{
+    uint64_t requested = counter(s, source, KF_REASON_REQUESTED);
+    uint64_t known = counter(s, source, KF_REASON_DELIVERED);
+    for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++)
+        if (kf_reason_is_drop(reason) && reason != KF_REASON_EVICTED &&
+            reason != KF_REASON_NOT_KEPT) /* these were delivered before */
+            known += counter(s, source, reason);
+    return source != KF_SOURCE_API && requested > known ? requested - known : 0;
+}
+
+/* Delivered is shown beside requested even when it is nothing. */
+static void source_lines(kt_build_state *s, uint32_t source)
+{
+    kineto_string name = kt_build_source_name(s, source);
+    bool requested = counter(s, source, KF_REASON_REQUESTED) != 0;
+    for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++) {
+        uint64_t count = total(s, source, reason);
+        if (count || (requested && reason == KF_REASON_DELIVERED))
+            kt_ledger_add(s->b, name, kb_string(kf_reason_text(reason)), count,
+                          kf_reason_is_drop(reason), kb_string(""));
+    }
+    uint64_t open = still_open(s, source);
+    if (open)
+        kt_ledger_add(s->b, name, kb_string("still under way at the end"), open, true,
+                      kb_string("requested, and neither delivered nor known to be lost"));
+    if (s->out_of_window[source])
+        kt_ledger_add(s->b, name, kb_string("outside the window"), s->out_of_window[source], false,
+                      kb_string(""));
+    if (s->cut_time[source])
+        kt_ledger_add(s->b, name, kb_string("days outside the window, cut"), s->cut_time[source],
+                      false, kb_string(""));
+}
+
+/* What was thrown away on purpose leaves gaps, and is counted in events elsewhere. */
+static bool gaps_are_explained(const kt_build_state *s)
+{
+    for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
+        if (counter(s, source, KF_REASON_EVICTED) || counter(s, source, KF_REASON_NOT_KEPT))
+            return true;
+    return false;
+}
+
+static void decoder_lines(kt_build_state *s, const kf_decode_result *r)
+{
+    line(s, "recording", "malformed records, the rest of their segment was skipped", r->bad_records,
+         true);
+    line(s, "recording", "segments missing", r->missing_segments, !gaps_are_explained(s));
+    line(s, "recording", "malformed entries of the name table", r->bad_entries + s->bad_entries,
+         false);
+    line(s, "recording", "ends without a begin", r->unmatched_ends, false);
+    line(s, "recording", "flows and arguments without a range", r->unmatched_parts, false);
+    line(s, "recording", "ranges without an end", r->open_ranges, false);
+    line(s, "recording", "arguments were not JSON, quoted", s->bad_json[KF_SOURCE_API], false);
+    line(s, "recording", "metadata was not JSON, quoted", s->bad_json_meta, false);
+    line(s, "recording", "arguments too long", s->long_args, false);
+    line(s, "recording", "events of a device clock that was never compared", s->no_clock, true);
+}
+
+static void clock_lines(kt_build_state *s)
+{
+    char text[200];
+    snprintf(text, sizeof text, "%u snapshots, %.9f ns per tick, largest distance %.0f ns",
+             s->snapshot_count, s->fit.ns_per_tick, s->fit.residual_ns);
+    detail(s, kb_string("clock"), "residual [ns]", (uint64_t)(s->fit.residual_ns + 0.5), false,
+           text);
+    if (s->fit.realtime_step_ns) {
+        snprintf(text, sizeof text,
+                 "the wall clock was set by %+.6f s while recording; times stay on the line of the "
+                 "first snapshot",
+                 (double)s->fit.realtime_step_ns / 1e9);
+        detail(s, kb_string("clock"), "wall clock steps", 1, false, text);
+    }
+    for (size_t i = 0; i < s->clocks.count; i++) {
+        const kt_device_clock *c = &s->clocks.data[i];
+        if (!c->usable)
+            continue;
+        snprintf(text, sizeof text, "%zu samples, %.9f ns per unit", c->samples.count, c->rate);
+        detail(s, c->name.size ? c->name : kb_string("device clock"), "residual [ns]",
+               (uint64_t)(c->residual_ns + 0.5), false, text);
+    }
+}
+
+void kt_build_ledger(kt_build_state *s, const kf_decode_result *result)
+{
+    for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
+        source_lines(s, source);
+    if (s->options.broken_off)
+        detail(s, kb_string("recorder"), "died while recording", 1, false, s->options.broken_off);
+    decoder_lines(s, result);
+    clock_lines(s);
+}

@@ -1,0 +1,472 @@
+/* The tables of a recording (processes, threads, devices, streams) as rows of a trace. A row is
+ * made when its first event comes; what never did anything leaves no empty row behind. */
+#include "trace/build/build.h"
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+static uint32_t process_add(kt_build_state *s, kt_build_process p)
+{
+    p.row = p.number = KT_NONE;
+    if (!kb_vec_push(&s->processes, p)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return (uint32_t)s->processes.count - 1;
+}
+
+/* Producers of one process (a preload and a static copy) announce it each. */
+static uint32_t process_of_identity(kt_build_state *s, const kf_process_entry *e)
+{
+    for (uint32_t i = 0; i < s->processes.count; i++) {
+        const kt_build_process *p = &s->processes.data[i];
+        if (p->pid == e->pid && p->start_time == e->start_time && p->exec_id == e->exec_id)
+            return i;
+    }
+    return process_add(
+        s, (kt_build_process){
+               .pid = e->pid, .start_time = e->start_time, .exec_id = e->exec_id, .ppid = e->ppid});
+}
+
+/* Events may name a pid only: the latest image of it is meant. */
+static uint32_t process_of(kt_build_state *s, uint32_t entry, uint32_t pid)
+{
+    const uint64_t *known = entry ? kb_map_find(&s->process_of_entry, entry) : NULL;
+    if (known && s->processes.data[*known].pid == pid)
+        return (uint32_t)*known;
+    for (size_t i = s->processes.count; i > 0; i--)
+        if (s->processes.data[i - 1].pid == pid)
+            return (uint32_t)i - 1;
+    return process_add(s, (kt_build_process){.pid = pid});
+}
+
+/* The program's own name for itself, else the file name of its command, else its short name. */
+static kineto_string process_name(const kt_build_process *p)
+{
+    kineto_string name = p->command;
+    const char *end = memchr(name.data ? name.data : "", ' ', name.size);
+    if (end)
+        name.size = (size_t)(end - name.data);
+    for (size_t i = name.size; i > 0; i--) {
+        if (name.data[i - 1] != '/')
+            continue;
+        name.data += i;
+        name.size -= i;
+        break;
+    }
+    if (p->given_name.size)
+        return p->given_name;
+    return name.size ? name : p->name;
+}
+
+uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
+{
+    kt_build_process *p = &s->processes.data[process];
+    if (p->row != KT_NONE)
+        return p->row;
+    uint64_t image[2] = {p->start_time, p->exec_id};
+    p->row = kt_process(s->b, false, p->pid, kb_hash(image, sizeof image));
+    kineto_process row = {.pid = p->pid,
+                          .ppid = p->ppid,
+                          .name = process_name(p),
+                          .label = {"CPU", 3},
+                          .sort_index = p->pid,
+                          .rank = -1};
+    kt_process_set(s->b, p->row, &row);
+    return p->row;
+}
+
+/* By parent as of the attach; a chain that leads out of the recording ends it. */
+static bool descends(const kt_build_state *s, uint32_t process, uint32_t root)
+{
+    for (size_t steps = 0; steps <= s->processes.count; steps++) {
+        const kt_build_process *p = &s->processes.data[process];
+        if (p->pid == root)
+            return true;
+        uint32_t parent = KT_NONE;
+        for (uint32_t i = 0; i < s->processes.count && parent == KT_NONE; i++)
+            if (s->processes.data[i].pid == p->ppid)
+                parent = i;
+        if (parent == KT_NONE)
+            return p->ppid == root;
+        process = parent;
+    }
+    return false;
+}
+
+bool kt_build_below_root(kt_build_state *s)
+{
+    kt_build_process *p = &s->processes.data[s->here];
+    if (!s->options.root_pid)
+        return true;
+    if (!p->below)
+        p->below = descends(s, s->here, s->options.root_pid) ? 1 : 2;
+    return p->below == 1;
+}
+
+uint64_t kt_build_id(kt_build_state *s, uint64_t id)
+{
+    kt_build_process *p = &s->processes.data[s->here];
+    if (id == 0)
+        return 0;
+    if (p->number == KT_NONE)
+        p->number = s->number_count++;
+    return id + ((uint64_t)p->number << KT_ID_PROCESS_SHIFT);
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
+{
+    bool created;
+    uint64_t *slot =
+        kb_map_insert(&s->thread_of_key, (uint64_t)process << 32 | tid, s->threads.count, &created);
+    kt_build_thread thread = {.process = process, .tid = tid, .track = KT_NONE};
+    if (slot && !created)
+        return (uint32_t)*slot;
+    if (!slot || !kb_vec_push(&s->threads, thread)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return (uint32_t)s->threads.count - 1;
+}
+
+void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+{
+    if (KINETO_LIKELY(s->here_valid && s->last_process == process && s->last_pid == pid &&
+                      s->last_tid == tid))
+        return;
+    s->last_process = process;
+    s->last_pid = pid;
+    s->last_tid = tid;
+    s->here = process_of(s, process, pid);
+    s->here_thread = thread_of(s, s->here, tid);
+    s->here_valid = true;
+}
+
+uint32_t kt_build_thread_track(kt_build_state *s)
+{
+    kt_build_thread *t = &s->threads.data[s->here_thread];
+    if (KINETO_UNLIKELY(t->track == KT_NONE)) {
+        uint32_t row = kt_build_process_row(s, t->process);
+        t->track = kt_track(s->b, row, KINETO_TRACK_THREAD, t->tid);
+    }
+    return t->track;
+}
+
+kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
+                                   kineto_string name)
+{
+    kt_build_state *s = state;
+    kt_build_locate(s, process, pid, tid);
+    if (s->out_of_memory)
+        return KINETO_E_MEMORY;
+    s->threads.data[s->here_thread].name = name;
+    return KINETO_OK;
+}
+
+/* "thread 42 (worker)"; the first thread bears its process' short name. */
+static void name_thread(kt_build_state *s, const kt_build_thread *t)
+{
+    const kt_build_process *p = &s->processes.data[t->process];
+    kineto_string name = t->name.size || t->tid != p->pid ? t->name : p->name;
+    char text[160];
+    int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
+                                 (int)KB_MIN(name.size, (size_t)120), name.data)
+                      : snprintf(text, sizeof text, "thread %u", t->tid);
+    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->order ? t->order : (int64_t)t->tid);
+}
+
+void kt_build_name_threads(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->threads.count; i++)
+        if (s->threads.data[i].track != KT_NONE)
+            name_thread(s, &s->threads.data[i]);
+}
+
+/* ---- devices ---------------------------------------------------------------------------------- */
+
+kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source)
+{
+    if (source < KF_MAX_SOURCES && s->source_names[source].size)
+        return s->source_names[source];
+    return kb_string(source == KF_SOURCE_API ? "program" : "unnamed source");
+}
+
+/* Device 0 of one vendor is not device 0 of another; but it is the same in every process. */
+static bool same_source(const kt_build_state *s, uint32_t a, uint32_t b)
+{
+    return a == b || kb_string_equal(kt_build_source_name(s, a), kt_build_source_name(s, b));
+}
+
+static kt_build_device *device_find(kt_build_state *s, uint32_t source, int64_t device)
+{
+    for (size_t i = 0; i < s->devices.count; i++)
+        if (s->devices.data[i].device == device &&
+            same_source(s, s->devices.data[i].source, source))
+            return &s->devices.data[i];
+    return NULL;
+}
+
+static kt_build_device *device_get(kt_build_state *s, uint32_t source, int64_t device)
+{
+    kt_build_device *d = device_find(s, source, device);
+    if (d)
+        return d;
+    if (kb_vec_push(&s->devices, (kt_build_device){.source = source, .device = device}))
+        return &s->devices.data[s->devices.count - 1];
+    s->out_of_memory = true;
+    return NULL;
+}
+
+/* Rows of devices stand below those of processes, unless the source says where. */
+#define DEVICE_SORT_INDEX 5000000
+
+uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device)
+{
+    kineto_string source_name = kt_build_source_name(s, source);
+    size_t known = s->b->trace->processes.count;
+    uint32_t row = kt_process(s->b, true, device, kb_hash(source_name.data, source_name.size));
+    if (s->b->trace->processes.count == known)
+        return row;
+    const kt_build_device *d = device_find(s, source, device);
+    char label[48];
+    int n = snprintf(label, sizeof label, "device %lld", (long long)device);
+    kineto_process p = {.is_device = true,
+                        .pid = device,
+                        .name = d && d->name.size ? d->name : source_name,
+                        .label = d && d->label.size ? d->label : (kineto_string){label, (size_t)n},
+                        .sort_index = d && d->sort_index ? d->sort_index
+                                                         : DEVICE_SORT_INDEX + (device & 0xffff),
+                        .rank = -1};
+    kt_process_set(s->b, row, &p);
+    return row;
+}
+
+void kt_build_devices(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->devices.count; i++) {
+        const kt_build_device *d = &s->devices.data[i];
+        uint32_t row = kt_build_device_row(s, d->source, d->device);
+        kf_args props = {d->props, d->prop_words, NULL};
+        kineto_process p = {.rank = -1};
+        p.properties_json = kt_build_object(s, d->device, d->name, &props);
+        kt_process_set(s->b, row, &p);
+    }
+}
+
+/* ---- streams ---------------------------------------------------------------------------------- */
+
+/* What the source said last about a stream; of this process if it said something about it. */
+static const kt_build_resource *resource_find(const kt_build_state *s, uint32_t source,
+                                              int32_t device, int32_t resource)
+{
+    const kt_build_resource *found = NULL;
+    for (size_t i = 0; i < s->resources.count; i++) {
+        const kt_build_resource *r = &s->resources.data[i];
+        bool same =
+            r->device == device && r->resource == resource && same_source(s, r->source, source);
+        if (same && (!found || r->process == s->here || found->process != s->here))
+            found = r;
+    }
+    return found;
+}
+
+static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int32_t device,
+                        int32_t resource, bool foreign)
+{
+    const kt_build_resource *r = resource_find(s, source, device, resource);
+    char name[300], suffix[32] = "";
+    int n;
+    if (foreign)
+        snprintf(suffix, sizeof suffix, " (process %u)", s->processes.data[s->here].pid);
+    if (r && r->name.size)
+        n = snprintf(name, sizeof name, "%.*s%s", (int)KB_MIN(r->name.size, (size_t)255),
+                     r->name.data, suffix);
+    else
+        n = snprintf(name, sizeof name, "stream %d%s", resource, suffix);
+    kt_track_set(s->b, track, (kineto_string){name, (size_t)n},
+                 r && r->order ? r->order : resource);
+}
+
+/* Stream 7 of two processes is two streams. */
+uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+{
+    uint32_t row = kt_build_device_row(s, source, device);
+    (void)kt_build_id(s, 1);
+    int64_t number = s->processes.data[s->here].number;
+    size_t known = s->b->trace->tracks.count;
+    int64_t id = number == 0 ? resource : number << 32 | (uint32_t)resource;
+    uint32_t track = kt_track(s->b, row, KINETO_TRACK_STREAM, id);
+    if (s->b->trace->tracks.count != known)
+        name_stream(s, track, source, device, resource, number != 0);
+    return track;
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+static bool on_process(kt_build_state *s, uint32_t id, const uint8_t *payload, size_t size)
+{
+    kf_process_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    uint32_t index = process_of_identity(s, &e);
+    if (s->out_of_memory || !kb_map_insert(&s->process_of_entry, id, index, NULL)) {
+        s->out_of_memory = true;
+        return true;
+    }
+    kt_build_process *p = &s->processes.data[index];
+    size_t at = sizeof e;
+    p->name = kf_entry_text(payload, size, &at);
+    p->command = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_process_name(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    uint32_t process;
+    if (size < sizeof process)
+        return false;
+    memcpy(&process, payload, sizeof process);
+    const uint64_t *index = kb_map_find(&s->process_of_entry, process);
+    size_t at = sizeof process;
+    if (index)
+        s->processes.data[*index].given_name = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_source(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_source_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    if (e.source < KF_MAX_SOURCES && !s->source_names[e.source].size)
+        s->source_names[e.source] = kf_entry_text(payload, size, &at);
+    return e.source < KF_MAX_SOURCES;
+}
+
+static bool on_clock(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_clock_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    kt_build_add_clock(s, e.process, e.clock, kf_entry_text(payload, size, &at));
+    return true;
+}
+
+static bool on_device(kt_build_state *s, kf_entry_type type, const uint8_t *payload, size_t size)
+{
+    kf_device_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    kt_build_device *d = device_get(s, e.source, e.device);
+    if (!d)
+        return true;
+    size_t at = sizeof e;
+    if (type == KF_ENTRY_DEVICE_PROPS) {
+        d->props = (const uint64_t *)(const void *)(payload + sizeof e);
+        d->prop_words = (uint32_t)((size - sizeof e) / sizeof(uint64_t));
+        return true;
+    }
+    d->sort_index = e.sort_index;
+    d->name = kf_entry_text(payload, size, &at);
+    d->label = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_resource_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
+    size_t at = sizeof e;
+    kineto_string name = kf_entry_text(payload, size, &at);
+    if (process && s->processes.data[*process].pid == (uint32_t)e.device) { /* a thread's name */
+        uint32_t thread = thread_of(s, (uint32_t)*process, (uint32_t)e.resource);
+        if (!s->out_of_memory) {
+            s->threads.data[thread].name = name;
+            s->threads.data[thread].order = e.order;
+        }
+        return true;
+    }
+    kt_build_resource r = {.source = e.source,
+                           .process = process ? (uint32_t)*process : KT_NONE,
+                           .device = e.device,
+                           .resource = e.resource,
+                           .order = e.order,
+                           .name = name};
+    s->out_of_memory |= !kb_vec_push(&s->resources, r);
+    return true;
+}
+
+static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    size_t at = sizeof(uint32_t);
+    if (size < at)
+        return false;
+    kineto_string key = kf_entry_text(payload, size, &at);
+    kineto_string value = kf_entry_text(payload, size, &at);
+    s->bad_json_meta += !kb_json_valid(value);
+    kt_metadata(s->b, key, value);
+    return true;
+}
+
+static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_ledger_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    const kt_build_options *o = &s->options;
+    uint64_t until = o->notes_until ? o->notes_until : o->end_ticks;
+    if (e.ticks && (e.ticks < o->start_ticks || (until && e.ticks > until)))
+        return true;
+    size_t at = sizeof e;
+    kineto_string source = kf_entry_text(payload, size, &at);
+    kineto_string reason = kf_entry_text(payload, size, &at);
+    kineto_string detail = kf_entry_text(payload, size, &at);
+    kt_ledger_add(s->b, source, reason, e.count, e.is_loss != 0, detail);
+    return true;
+}
+
+static bool on_entry(kt_build_state *s, uint32_t id, kf_entry_type type, const uint8_t *payload,
+                     size_t size)
+{
+    switch (type) {
+    case KF_ENTRY_PROCESS:
+        return on_process(s, id, payload, size);
+    case KF_ENTRY_PROCESS_NAME:
+        return on_process_name(s, payload, size);
+    case KF_ENTRY_SOURCE:
+        return on_source(s, payload, size);
+    case KF_ENTRY_CLOCK:
+        return on_clock(s, payload, size);
+    case KF_ENTRY_DEVICE:
+    case KF_ENTRY_DEVICE_PROPS:
+        return on_device(s, type, payload, size);
+    case KF_ENTRY_RESOURCE:
+        return on_resource(s, payload, size);
+    case KF_ENTRY_META:
+        return on_meta(s, payload, size);
+    case KF_ENTRY_LEDGER:
+        return on_ledger(s, payload, size);
+    default:
+        return true;
+    }
+}
+
+kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
+                             size_t size)
+{
+    kt_build_state *s = state;
+    if (!on_entry(s, id, type, payload, size))
+        s->bad_entries++;
+    return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
+}

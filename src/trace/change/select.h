@@ -1,0 +1,41 @@
+/* Choosing rows of a trace: what the parts of a selection share. */
+#ifndef KT_SELECT_H
+#define KT_SELECT_H
+
+#include "trace/change/copy.h"
+
+/* A span of time of one process, [start, end). */
+typedef struct kt_span {
+    uint32_t process;
+    int64_t start_ns, end_ns;
+} kt_span;
+typedef KB_VEC(kt_span) kt_spans;
+
+/* Which times belong to the chosen steps. */
+typedef struct kt_steps {
+    uint64_t first, last; /* chosen */
+    uint64_t least, most; /* that are there */
+    bool any;             /* is one there? */
+    kt_spans spans;       /* chosen, by (process, start), disjoint within a process */
+    kt_spans everywhere;  /* the same of all processes together */
+    uint8_t *has_steps;   /* by process */
+} kt_steps;
+
+/* Is a row in the chosen steps? LATER: a device's annotation, which is where its work is. */
+typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_LATER } kt_in_steps;
+
+/* ---- select_steps.c ---- */
+/** The number of a step's name, "ProfilerStep#12"; false if it is none. */
+bool kt_step_number(kineto_string name, uint64_t *number);
+/** Find the steps first..last. KINETO_E_NOT_FOUND names those that are there. */
+kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, uint64_t last,
+                            kineto_error *err);
+void kt_steps_free(kt_steps *s);
+/** Host rows belong to the step that they start in, device work to that of its launch, and to the
+ *  one that it starts in if it has none. */
+kt_in_steps kt_steps_have(const kt_steps *s, const kineto_trace *t, kineto_row row);
+/** For rows that are LATER: does work of the chosen steps start within them? `rows` of one track,
+ *  in its order; clears those marks that are not. False: out of memory. */
+bool kt_steps_settle(const kt_steps *s, const kineto_trace *t, uint32_t track, uint32_t *marks,
+                     uint32_t later);
+#endif

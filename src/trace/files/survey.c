@@ -1,0 +1,276 @@
+/* A line about each of many files, and what is odd about them together, in the memory of one. */
+#include "trace/files/survey.h"
+
+#include "trace/model/model.h"
+
+kineto_survey *kt_survey_create(void) { return calloc(1, sizeof(kineto_survey)); }
+
+void kineto_survey_release(kineto_survey *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->rows.count; i++) {
+        free((void *)(uintptr_t)s->rows.data[i]->view.path);
+        free((void *)(uintptr_t)s->rows.data[i]->view.error);
+        free(s->rows.data[i]);
+    }
+    for (size_t i = 0; i < s->findings.count; i++)
+        free(s->findings.data[i]);
+    kb_vec_free(&s->rows);
+    kb_vec_free(&s->findings);
+    kb_vec_free(&s->texts);
+    free(s);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+static uint64_t mix(uint64_t x, uint64_t y)
+{
+    x = (x ^ y) * UINT64_C(0x9e3779b97f4a7c15);
+    return x ^ x >> 32;
+}
+
+/* Equal for the same activities of one process, in whatever order and spelling, however compressed.
+ */
+static uint64_t fingerprint_of(const kineto_trace *t, const kineto_identity *id)
+{
+    bool by_content = id->rank_learned && id->rank_learned <= KINETO_LEARNED_ENVIRONMENT;
+    uint64_t sum = mix(mix(t->count, (uint64_t)id->pid), by_content ? (uint64_t)id->rank : 0);
+    for (size_t i = 0; i < t->blocks.count; i++) {
+        const kt_block *b = t->blocks.data[i];
+        for (uint32_t row = 0; row < b->count; row++)
+            sum += mix(mix((uint64_t)b->start_ns[row] + b->kind[row], b->correlation_id[row]),
+                       (uint64_t)b->end_ns[row]);
+    }
+    return sum;
+}
+
+static void describe(kt_survey_row *row, const kineto_trace *trace)
+{
+    kineto_survey_file *view = &row->view;
+    view->activities = kineto_trace_count(trace);
+    view->lost = kineto_trace_lost(trace);
+    view->text_bytes = kineto_trace_text_bytes(trace);
+    kineto_trace_window(trace, &view->window_start_ns, &view->window_end_ns);
+    row->fingerprint = fingerprint_of(trace, &row->identity);
+}
+
+bool kt_survey_add(kineto_survey *s, const char *path, const kineto_trace *trace,
+                   const kineto_identity *identity, const kineto_error *error)
+{
+    kt_survey_row *row = calloc(1, sizeof *row);
+    char *own_path = strdup(path), *reason = strdup(trace ? "" : error->message);
+    if (!row || !own_path || !reason || !kb_vec_push(&s->rows, row)) {
+        free(row);
+        free(own_path);
+        free(reason);
+        return false;
+    }
+    *row = (kt_survey_row){.number = s->rows.count - 1};
+    row->identity = (kineto_identity){.size = sizeof row->identity, .rank = -1, .pid = -1};
+    if (identity)
+        row->identity = *identity;
+    row->view = (kineto_survey_file){.path = own_path,
+                                     .name = own_path,
+                                     .identity = &row->identity,
+                                     .status = trace ? KINETO_OK : error->code,
+                                     .error = reason};
+    if (trace)
+        describe(row, trace);
+    return true;
+}
+
+static int by_rank(const void *left, const void *right)
+{
+    const kt_survey_row *a = *(kt_survey_row *const *)left, *b = *(kt_survey_row *const *)right;
+    uint32_t rank_a = (uint32_t)a->identity.rank, rank_b = (uint32_t)b->identity.rank;
+    if (rank_a != rank_b)
+        return rank_a < rank_b ? -1 : 1; /* none is the largest */
+    return a->number < b->number ? -1 : a->number > b->number;
+}
+
+static void name_rows(kineto_survey *s)
+{
+    const char **paths = malloc((s->rows.count + 1) * sizeof *paths);
+    s->out_of_memory |= !paths;
+    for (size_t i = 0; paths && i < s->rows.count; i++)
+        paths[i] = s->rows.data[i]->view.path;
+    size_t common = paths ? kt_common_directory(paths, s->rows.count) : 0;
+    for (size_t i = 0; i < s->rows.count; i++)
+        s->rows.data[i]->view.name = s->rows.data[i]->view.path + common;
+    free(paths);
+}
+
+/* ---- findings -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *id, *meaning;
+    uint32_t severity;
+} kinds[] = {
+#define KINETO_X(name, value, id, severity, text) [value] = {id, text, severity},
+    KINETO_FILES_FINDING_MAP(KINETO_X)
+#undef KINETO_X
+};
+
+static void put(kineto_survey *s, const char *text, size_t size)
+{
+    if (!kb_vec_reserve(&s->texts, s->texts.count + size)) {
+        s->out_of_memory = true;
+        return;
+    }
+    memcpy(s->texts.data + s->texts.count, text, size);
+    s->texts.count += size;
+}
+
+static void put_z(kineto_survey *s, const char *text) { put(s, text, strlen(text)); }
+
+/* "a, b, c and 12 others" */
+static void put_names(kineto_survey *s, const uint32_t *files, size_t count)
+{
+    enum { SHOWN = 6 };
+    size_t shown = count > SHOWN + 1 ? SHOWN : count;
+    for (size_t i = 0; i < shown; i++) {
+        put_z(s, i ? ", " : ": ");
+        put_z(s, s->rows.data[files[i]]->view.name);
+    }
+    if (shown < count) {
+        char more[48];
+        snprintf(more, sizeof more, " and %zu others", count - shown);
+        put_z(s, more);
+    }
+}
+
+void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
+                     size_t count, const char *fmt, ...)
+{
+    char text[1200];
+    kt_survey_finding *f = calloc(1, sizeof *f);
+    if (!f || !kb_vec_push(&s->findings, f)) {
+        free(f);
+        s->out_of_memory = true;
+        return;
+    }
+    va_list args;
+    va_start(args, fmt);
+    int size = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    f->sentence_at = s->texts.count;
+    put(s, text, size < 0 ? 0 : KB_MIN((size_t)size, sizeof text - 1));
+    if (kind != KINETO_FILES_UNREADABLE) /* whose text begins with the name */
+        put_names(s, files, count);
+    f->view = (kineto_files_finding){.kind = (uint32_t)kind,
+                                     .severity = kinds[kind].severity,
+                                     .id = kinds[kind].id,
+                                     .meaning = kinds[kind].meaning,
+                                     .files = f->files,
+                                     .total = count};
+    f->view.file_count = (uint32_t)KB_MIN(count, KB_COUNT(f->files));
+    if (f->view.file_count)
+        memcpy(f->files, files, f->view.file_count * sizeof *files);
+    f->view.sentence.size = s->texts.count - f->sentence_at;
+}
+
+static int by_severity(const void *left, const void *right)
+{
+    const kt_survey_finding *a = *(kt_survey_finding *const *)left;
+    const kt_survey_finding *b = *(kt_survey_finding *const *)right;
+    if (a->view.severity != b->view.severity)
+        return a->view.severity > b->view.severity ? -1 : 1;
+    return a->sentence_at < b->sentence_at ? -1 : a->sentence_at > b->sentence_at;
+}
+
+static void state_repeated(kineto_survey *s, const kineto_files *files)
+{
+    const char *first = NULL;
+    uint32_t repeated = files ? kt_files_repeated(files, &first) : 0;
+    if (repeated)
+        kt_survey_state(s, KINETO_FILES_NAMED_TWICE, NULL, 0,
+                        "%u %s that were named already, and are read once: %.1000s%s", repeated,
+                        repeated == 1 ? "file" : "files", first, repeated > 1 ? " …" : "");
+}
+
+bool kt_survey_settle(kineto_survey *s, const kineto_files *files, bool whole)
+{
+    if (s->rows.count)
+        qsort(s->rows.data, s->rows.count, sizeof(kt_survey_row *), by_rank);
+    name_rows(s);
+    kt_survey_judge(s, whole);
+    state_repeated(s, files);
+    if (s->findings.count)
+        qsort(s->findings.data, s->findings.count, sizeof(kt_survey_finding *), by_severity);
+    for (size_t i = 0; i < s->findings.count; i++)
+        s->findings.data[i]->view.sentence.data = s->texts.data + s->findings.data[i]->sentence_at;
+    return !s->out_of_memory;
+}
+
+/* ---- the public view ------------------------------------------------------------------------- */
+
+uint32_t kineto_survey_count(const kineto_survey *s) { return (uint32_t)s->rows.count; }
+
+bool kineto_survey_file_at(const kineto_survey *s, uint32_t index, kineto_survey_file *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= s->rows.count)
+        return false;
+    *out = s->rows.data[index]->view;
+    return true;
+}
+
+uint32_t kineto_survey_finding_count(const kineto_survey *s) { return (uint32_t)s->findings.count; }
+
+bool kineto_survey_finding(const kineto_survey *s, uint32_t index, kineto_files_finding *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= s->findings.count)
+        return false;
+    *out = s->findings.data[index]->view;
+    return true;
+}
+
+/* ---- one file after the other ---------------------------------------------------------------- */
+
+static kineto_status visit(kineto_survey *s, const kineto_files *files, uint32_t index,
+                           const kineto_survey_options *how, bool *more, kineto_error *err)
+{
+    kineto_error error = {.message = ""};
+    kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
+    kineto_trace *trace = NULL;
+    const char *path = kineto_files_path(files, index);
+    if (kineto_trace_open_with(path, how->open, &trace, &error) == KINETO_OK)
+        kineto_trace_identity(trace, path, &identity);
+    bool kept = kt_survey_add(s, path, trace, &identity, &error);
+    kineto_visit view = {.index = index,
+                         .count = kineto_files_count(files),
+                         .path = path,
+                         .trace = trace,
+                         .identity = &identity,
+                         .error = &error};
+    *more = kept && (!how->visit || how->visit(how->context, &view));
+    kineto_trace_release(trace);
+    return kept ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a table of files");
+}
+
+kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey_options *options,
+                                  kineto_survey **out, kineto_error *err)
+{
+    kineto_survey_options how = {0};
+    if (out)
+        *out = NULL;
+    if (!files)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a list of files is needed");
+    if (options)
+        memcpy(&how, options, KB_MIN(options->size, sizeof how));
+    kineto_survey *s = kt_survey_create();
+    bool more = true;
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = 0; s && more && status == KINETO_OK && i < kineto_files_count(files); i++)
+        status = visit(s, files, i, &how, &more, err);
+    if (!s || (status == KINETO_OK && !kt_survey_settle(s, files, more)))
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a table of files");
+    if (status != KINETO_OK || !out) {
+        kineto_survey_release(s);
+        return status;
+    }
+    *out = s;
+    return KINETO_OK;
+}

@@ -1,0 +1,340 @@
+/* Arguments: putting them into a builder, and the one iterator over packed and verbatim ones. */
+#include "trace/text/input.h"
+#include "trace/text/json_text.h"
+#include "trace/model/model.h"
+
+#include <locale.h>
+
+/* ---- putting --------------------------------------------------------------------------------- */
+
+static void put(kt_builder *b, uint32_t key, uint32_t type, const void *value, size_t bytes)
+{
+    size_t old = b->staged.count, need = KT_ARG_HEAD + bytes;
+    if (!kb_vec_reserve(&b->staged, old + need)) {
+        b->status = b->status == KINETO_OK ? KINETO_E_MEMORY : b->status;
+        return;
+    }
+    uint8_t *at = b->staged.data + old;
+    memcpy(at, &key, sizeof key);
+    at[4] = (uint8_t)type;
+    memcpy(at + KT_ARG_HEAD, value, bytes);
+    b->staged.count += need;
+    b->staged_form = KT_ARGS_PACKED;
+}
+
+static void put_text(kt_builder *b, uint32_t key, uint32_t type, kineto_string text)
+{
+    uint32_t size = (uint32_t)KB_MIN(text.size, (size_t)UINT32_MAX >> 1);
+    size_t old = b->staged.count;
+    put(b, key, type, &size, sizeof size);
+    if (b->staged.count == old)
+        return;
+    if (!kb_vec_reserve(&b->staged, b->staged.count + size)) {
+        b->staged.count = old;
+        b->status = b->status == KINETO_OK ? KINETO_E_MEMORY : b->status;
+        return;
+    }
+    if (size)
+        memcpy(b->staged.data + b->staged.count, text.data, size);
+    b->staged.count += size;
+}
+
+void kt_args_put_int(kt_builder *b, uint32_t key, int64_t v)
+{
+    put(b, key, KINETO_ARG_INT, &v, sizeof v);
+}
+
+void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v)
+{
+    put(b, key, KINETO_ARG_UINT, &v, sizeof v);
+}
+
+void kt_args_put_double(kt_builder *b, uint32_t key, double v)
+{
+    put(b, key, KINETO_ARG_DOUBLE, &v, sizeof v);
+}
+
+void kt_args_put_bool(kt_builder *b, uint32_t key, bool v)
+{
+    uint64_t u = v;
+    put(b, key, KINETO_ARG_BOOL, &u, sizeof u);
+}
+
+void kt_args_put_string(kt_builder *b, uint32_t key, kineto_string raw_bytes)
+{
+    put_text(b, key, KINETO_ARG_STRING, raw_bytes);
+}
+
+void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_string json)
+{
+    /* The raw JSON of a program is not to be trusted; the lists were written by us. */
+    bool valid = type != KINETO_ARG_JSON || kb_json_valid(json);
+    put_text(b, key, valid ? type : KINETO_ARG_STRING, json);
+}
+
+void kt_args_verbatim(kt_builder *b, kineto_string json_object)
+{
+    b->staged.count = 0;
+    if (!kb_vec_reserve(&b->staged, json_object.size)) {
+        b->status = b->status == KINETO_OK ? KINETO_E_MEMORY : b->status;
+        return;
+    }
+    memcpy(b->staged.data, json_object.data, json_object.size);
+    b->staged.count = json_object.size;
+    b->staged_form = KT_ARGS_JSON;
+}
+
+void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word)
+{
+    b->staged.count = 0;
+    b->staged_form = KT_ARGS_IN_FILE;
+    b->staged_text = text;
+    b->staged_word = word;
+}
+
+/* ---- spans of a block ------------------------------------------------------------------------ */
+
+kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
+{
+    unsigned form = block->flags[index] >> 8;
+    return form == KT_ARGS_IN_FILE ? KT_ARGS_JSON : (kt_args_form)form;
+}
+
+static kineto_string args_bytes(const kt_block *block, uint32_t index)
+{
+    uint64_t word = block->args[index];
+    if (!(word & 0xffffff))
+        return (kineto_string){"", 0};
+    if (block->flags[index] >> 8 == KT_ARGS_IN_FILE)
+        return kt_input_text(kt_block_text(block, index), word >> 24, word & 0xffffff);
+    return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
+}
+
+kt_args kt_args_of(const kt_block *block, uint32_t index)
+{
+    if (kt_args_form_of(block, index) != KT_ARGS_PACKED)
+        return (kt_args){NULL, NULL};
+    kineto_string bytes = args_bytes(block, index);
+    const uint8_t *at = (const uint8_t *)bytes.data;
+    return (kt_args){at, at + bytes.size};
+}
+
+kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
+{
+    if (row >= t->count)
+        return (kineto_string){"", 0};
+    const kt_block *block = kt_block_of(t, row);
+    uint32_t index = row % KT_BLOCK_ROWS;
+    bool is = kt_args_form_of(block, index) == KT_ARGS_JSON;
+    return is ? args_bytes(block, index) : (kineto_string){"", 0};
+}
+
+const char *kt_args_lost_file(const kineto_trace *t)
+{
+    const kt_input *before = NULL;
+    for (size_t i = 0; i < t->blocks.count; i++) {
+        const kt_block *block = t->blocks.data[i];
+        for (uint32_t k = 0; k <= block->more_text_count; k++) {
+            kt_input *text = k ? block->more_texts[k - 1].text : block->text;
+            if (text && text != before && kt_input_has_lost(text))
+                return text->path;
+            before = text;
+        }
+    }
+    return NULL;
+}
+
+/* ---- the iterator ---------------------------------------------------------------------------- */
+
+/* Unescaped text of the last argument, per thread: one buffer for the key, one for the value. */
+typedef struct scratch {
+    char *data[2];
+    size_t capacity[2];
+} scratch;
+static pthread_key_t scratch_key;
+static locale_t c_locale;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void scratch_free(void *p)
+{
+    scratch *s = p;
+    free(s->data[0]);
+    free(s->data[1]);
+    free(s);
+}
+
+static void prepare(void)
+{
+    if (pthread_key_create(&scratch_key, scratch_free) != 0)
+        scratch_key = (pthread_key_t)-1;
+    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
+}
+
+static char *scratch_room(int which, size_t bytes)
+{
+    pthread_once(&once, prepare);
+    scratch *s = pthread_getspecific(scratch_key);
+    if (!s) {
+        s = calloc(1, sizeof *s);
+        if (!s || pthread_setspecific(scratch_key, s) != 0) {
+            free(s);
+            return NULL;
+        }
+    }
+    if (bytes > s->capacity[which] &&
+        !kb_vec_grow((void **)&s->data[which], &s->capacity[which], bytes, 1))
+        return NULL;
+    return s->data[which];
+}
+
+/* The bytes a raw JSON string stands for; out of memory leaves the escapes in. */
+static kineto_string unescaped(int which, kineto_string raw)
+{
+    if (!raw.size || !memchr(raw.data, '\\', raw.size))
+        return raw;
+    char *room = scratch_room(which, raw.size);
+    if (!room)
+        return raw;
+    uint64_t replaced = 0;
+    char *end = kt_json_unescape(room, raw, &replaced);
+    return (kineto_string){room, (size_t)(end - room)};
+}
+
+static double parse_double(kineto_string raw)
+{
+    char text[400];
+    size_t size = KB_MIN(raw.size, sizeof text - 1);
+    memcpy(text, raw.data, size);
+    text[size] = '\0';
+    pthread_once(&once, prepare);
+    return c_locale ? strtod_l(text, NULL, c_locale) : strtod(text, NULL);
+}
+
+static void value_of(kineto_string raw, kineto_arg *arg)
+{
+    arg->type = KINETO_ARG_JSON;
+    arg->text = raw;
+    switch (raw.data[0]) {
+    case '"':
+        arg->type = KINETO_ARG_STRING;
+        arg->text = unescaped(1, kt_json_inside(raw));
+        return;
+    case 't':
+    case 'f':
+        arg->type = KINETO_ARG_BOOL;
+        arg->u = raw.data[0] == 't';
+        return;
+    case '{':
+    case '[':
+    case 'n':
+        return;
+    default:
+        if (kt_json_int(raw, &arg->i)) {
+            arg->type = KINETO_ARG_INT;
+        } else if (kt_json_uint(raw, &arg->u)) {
+            arg->type = KINETO_ARG_UINT;
+        } else {
+            arg->type = KINETO_ARG_DOUBLE;
+            arg->d = parse_double(raw);
+        }
+    }
+}
+
+bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags)
+{
+    uint64_t id;
+    if (kb_string_equal(key, kb_string("External id")) ||
+        kb_string_equal(key, kb_string("external id")) ||
+        kb_string_equal(key, kb_string("correlation")))
+        return kt_json_uint(raw_value, &id);
+    bool is_false = kb_string_equal(raw_value, kb_string("false"));
+    if (kb_string_equal(key, kb_string("finished")))
+        return is_false && (flags & KINETO_ACTIVITY_OPEN_END);
+    if (kb_string_equal(key, kb_string("started")))
+        return is_false && (flags & KINETO_ACTIVITY_OPEN_START);
+    if (kb_string_equal(key, kb_string("arguments lost")))
+        return kb_string_equal(raw_value, kb_string("true")) && (flags & KINETO_ACTIVITY_ARGS_LOST);
+    return false;
+}
+
+/* state[0]: form; state[1]: the first member is still to come. */
+void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_iterator *it)
+{
+    memset(it, 0, sizeof *it);
+    it->trace = trace;
+    it->row = row;
+    if (row >= trace->count)
+        return;
+    const kt_block *block = kt_block_of(trace, row);
+    uint32_t index = (uint32_t)(row % KT_BLOCK_ROWS);
+    kineto_string bytes = args_bytes(block, index);
+    it->state[0] = bytes.size ? kt_args_form_of(block, index) : KT_ARGS_NONE;
+    it->state[1] = 1;
+    it->position = bytes.data;
+    it->end = bytes.data + bytes.size;
+    if (it->state[0] != KT_ARGS_JSON)
+        return;
+    kt_scan scan = kt_scan_of(bytes);
+    if (kt_scan_open(&scan, '{'))
+        it->position = scan.at;
+    else
+        it->state[0] = KT_ARGS_NONE;
+}
+
+static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
+{
+    kt_args args = {it->position, it->end};
+    kt_arg packed;
+    if (!kt_args_step(&args, &packed))
+        return false;
+    it->position = args.at;
+    arg->key = kineto_trace_string(it->trace, packed.key);
+    arg->type = packed.type;
+    arg->text = (kineto_string){"", 0};
+    if (packed.type < KINETO_ARG_STRING)
+        arg->u = packed.u;
+    else
+        arg->text = packed.text;
+    return true;
+}
+
+static bool next_verbatim(kineto_args_iterator *it, kineto_arg *arg)
+{
+    const char *at = it->position, *end = it->end;
+    kt_scan scan = {at, at, end, NULL};
+    bool first = it->state[1] != 0;
+    uint32_t flags = kt_block_of(it->trace, it->row)->flags[it->row % KT_BLOCK_ROWS];
+    kineto_string raw_key, raw_value;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &raw_key) || !kt_scan_value(&scan, &raw_value))
+            break;
+        it->position = scan.at;
+        it->state[1] = 0;
+        arg->key = unescaped(0, raw_key);
+        if (kt_args_member_is_column(arg->key, raw_value, flags))
+            continue;
+        value_of(raw_value, arg);
+        return true;
+    }
+    it->state[0] = KT_ARGS_NONE;
+    return false;
+}
+
+bool kineto_args_next(kineto_args_iterator *it, kineto_arg *arg)
+{
+    arg->u = 0;
+    if (it->state[0] == KT_ARGS_PACKED)
+        return next_packed(it, arg);
+    return it->state[0] == KT_ARGS_JSON && next_verbatim(it, arg);
+}
+
+bool kineto_args_find(const kineto_trace *trace, kineto_row row, const char *key, kineto_arg *arg)
+{
+    kineto_args_iterator it;
+    kineto_string wanted = kb_string(key);
+    kineto_args_begin(trace, row, &it);
+    while (kineto_args_next(&it, arg))
+        if (kb_string_equal(arg->key, wanted))
+            return true;
+    return false;
+}

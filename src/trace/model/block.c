@@ -1,0 +1,148 @@
+/* Blocks: 64 Ki rows in columns, one allocation, counted references. */
+#include "trace/text/input.h"
+#include "trace/model/model.h"
+
+#define COLUMN_BYTES (2 * 8 + 2 * 4 + 2 * 1 + 2 * 2 + 3 * 8)
+
+/* Point the columns into `memory`, widest first so that each is aligned. Returns its end. */
+static uint8_t *lay_out(kt_block *b, uint8_t *memory, size_t rows)
+{
+    uint8_t *at = memory;
+#define COLUMN(member)                                                                             \
+    b->member = (void *)at;                                                                        \
+    at += rows * sizeof *b->member
+    COLUMN(start_ns);
+    COLUMN(end_ns);
+    COLUMN(correlation_id);
+    COLUMN(external_id);
+    COLUMN(args);
+    COLUMN(name);
+    COLUMN(track);
+    COLUMN(category);
+    COLUMN(flags);
+    COLUMN(kind);
+    COLUMN(form);
+#undef COLUMN
+    return at;
+}
+
+/* Counts of owners are in the heap: after a fork, those of parent and child go different ways. */
+static kt_block *allocate(kt_store *store, size_t rows)
+{
+    kt_block *b = calloc(1, sizeof *b);
+    uint8_t *columns = b ? kt_store_alloc(store, rows * COLUMN_BYTES) : NULL;
+    if (!columns) {
+        free(b);
+        return NULL;
+    }
+    b->references = 1;
+    b->store = kt_store_retain(store);
+    b->min_start_ns = INT64_MAX;
+    b->max_end_ns = INT64_MIN;
+    lay_out(b, columns, rows);
+    return b;
+}
+
+kt_block *kt_block_create(kt_store *store) { return allocate(store, KT_BLOCK_ROWS); }
+
+static void copy_columns(kt_block *to, const kt_block *from)
+{
+    size_t n = from->count;
+#define COLUMN(member) memcpy(to->member, from->member, n * sizeof *to->member)
+    COLUMN(start_ns);
+    COLUMN(end_ns);
+    COLUMN(correlation_id);
+    COLUMN(external_id);
+    COLUMN(args);
+    COLUMN(name);
+    COLUMN(track);
+    COLUMN(category);
+    COLUMN(flags);
+    COLUMN(kind);
+    COLUMN(form);
+#undef COLUMN
+}
+
+static void free_block(kt_block *block)
+{
+    kt_store_free(block->store, block->start_ns); /* where all columns begin */
+    kt_store_release(block->store);
+    free(block);
+}
+
+kt_block *kt_block_shrink(kt_block *block)
+{
+    uint8_t *heap = NULL;
+    if (block->args_heap && !block->store) /* else what is not used costs no memory */
+        heap = realloc(block->args_heap, block->args_bytes);
+    if (heap)
+        block->args_heap = heap;
+    if (block->count == KT_BLOCK_ROWS)
+        return block;
+    kt_block *small = allocate(block->store, block->count);
+    if (!small)
+        return block; /* keeps its spare room */
+    copy_columns(small, block);
+    small->count = block->count;
+    small->args_heap = block->args_heap;
+    small->args_bytes = block->args_bytes;
+    small->text = block->text;
+    small->more_texts = block->more_texts;
+    small->more_text_count = block->more_text_count;
+    small->min_start_ns = block->min_start_ns;
+    small->max_end_ns = block->max_end_ns;
+    small->kinds = block->kinds;
+    free_block(block);
+    return small;
+}
+
+/* Runs are few unless files are tiny; the last one that begins at or before the row counts. */
+struct kt_input *kt_block_text(const kt_block *block, uint32_t index)
+{
+    uint32_t low = 0, high = block->more_text_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (block->more_texts[middle].first <= index)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low ? block->more_texts[low - 1].text : block->text;
+}
+
+bool kt_block_add_text(kt_block *block, uint32_t index, struct kt_input *text)
+{
+    uint32_t count = block->more_text_count;
+    if (!block->text) {
+        block->text = kt_input_retain(text);
+        kt_store_watch(block->store, text);
+        return true;
+    }
+    if ((count ? block->more_texts[count - 1].text : block->text) == text)
+        return true;
+    size_t capacity = 0;
+    while (capacity < count) /* grown by doubling, whenever it is full */
+        capacity = capacity ? capacity * 2 : 1;
+    if (count == capacity) {
+        size_t room = count ? 2 * (size_t)count : 1;
+        kt_text_run *runs = realloc(block->more_texts, room * sizeof *runs);
+        if (!runs)
+            return false;
+        block->more_texts = runs;
+    }
+    block->more_texts[block->more_text_count++] = (kt_text_run){index, kt_input_retain(text)};
+    kt_store_watch(block->store, text);
+    return true;
+}
+
+void kt_block_release(kt_block *block)
+{
+    if (!block || kb_add_acqrel(&block->references, UINT32_MAX) != 1)
+        return;
+    kt_store_free(block->store, block->args_heap);
+    kt_input_release(block->text);
+    for (uint32_t i = 0; i < block->more_text_count; i++)
+        kt_input_release(block->more_texts[i].text);
+    free(block->more_texts);
+    free_block(block);
+}

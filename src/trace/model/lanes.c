@@ -1,0 +1,202 @@
+/* Lanes: each row of a track goes into the first lane where it nests or is disjoint. And nesting,
+ * which exists only inside a lane.
+ *
+ * Rows come in the total order. A lane is a stack of rows that enclose each other; its `ceiling` is
+ * the end of the innermost row that still runs. A row fits if the lane is empty or the row ends at
+ * or before the ceiling. A segment tree over the lanes holds the lowest and highest ceiling of
+ * each subtree: the lowest finds lanes whose top has ended, the highest the first lane that fits.
+ * Every row is pushed and popped once, so a track costs O(n log lanes). */
+#include "trace/model/model.h"
+
+#define NO_POSITION SIZE_MAX
+#define EMPTY       INT64_MAX /* ceiling of an empty lane */
+
+typedef struct lanes {
+    uint32_t capacity;         /* leaves, a power of two */
+    int64_t *lowest, *highest; /* 2 * capacity nodes, the root is 1 */
+    size_t *top;               /* by lane: position of the innermost running row */
+    size_t *below;             /* by position: what it was pushed onto */
+    const int64_t *ends;       /* by position */
+} lanes;
+
+static void lanes_update(lanes *l, uint32_t lane)
+{
+    uint32_t node = l->capacity + lane;
+    int64_t ceiling = l->top[lane] == NO_POSITION ? EMPTY : l->ends[l->top[lane]];
+    l->lowest[node] = l->highest[node] = ceiling;
+    for (node /= 2; node; node /= 2) {
+        l->lowest[node] = KB_MIN(l->lowest[2 * node], l->lowest[2 * node + 1]);
+        l->highest[node] = KB_MAX(l->highest[2 * node], l->highest[2 * node + 1]);
+    }
+}
+
+static bool lanes_grow(lanes *l)
+{
+    uint32_t old = l->capacity, capacity = old ? 2 * old : 4;
+    if (capacity > UINT32_MAX / 4)
+        return false;
+    int64_t *lowest = malloc(4 * (size_t)capacity * sizeof *lowest);
+    size_t *top = realloc(l->top, capacity * sizeof *top);
+    l->top = top ? top : l->top;
+    if (!lowest || !top) {
+        free(lowest);
+        return false;
+    }
+    free(l->lowest);
+    l->lowest = lowest;
+    l->highest = lowest + 2 * (size_t)capacity;
+    l->capacity = capacity;
+    for (uint32_t i = 0; i < 2 * capacity; i++)
+        l->lowest[i] = l->highest[i] = EMPTY;
+    for (uint32_t lane = 0; lane < capacity; lane++) {
+        top[lane] = lane < old ? top[lane] : NO_POSITION;
+        lanes_update(l, lane);
+    }
+    return true;
+}
+
+/* Take rows off their lanes that have ended at `now`. */
+static void lanes_advance(lanes *l, int64_t now)
+{
+    while (l->lowest[1] <= now && l->lowest[1] != EMPTY) {
+        uint32_t node = 1;
+        while (node < l->capacity)
+            node = l->lowest[2 * node] == l->lowest[node] ? 2 * node : 2 * node + 1;
+        uint32_t lane = node - l->capacity;
+        size_t top = l->top[lane];
+        while (top != NO_POSITION && l->ends[top] <= now)
+            top = l->below[top];
+        l->top[lane] = top;
+        lanes_update(l, lane);
+    }
+}
+
+/* Put a row on the first lane that takes it; false: out of memory. */
+static bool lanes_put(lanes *l, size_t position, int64_t start, uint32_t *lane)
+{
+    int64_t end = l->ends[position];
+    lanes_advance(l, start);
+    while (l->highest[1] < end)
+        if (!lanes_grow(l))
+            return false;
+    uint32_t node = 1;
+    while (node < l->capacity)
+        node = l->highest[2 * node] >= end ? 2 * node : 2 * node + 1;
+    *lane = node - l->capacity;
+    if (end > start) {
+        l->below[position] = l->top[*lane];
+        l->top[*lane] = position;
+        lanes_update(l, *lane);
+    }
+    return true;
+}
+
+/* Do all rows nest in one lane? `stack` has room for count ends. */
+static bool nests(const kineto_trace *t, const kineto_row *rows, size_t count, int64_t *stack)
+{
+    size_t depth = 0;
+    for (size_t i = 0; i < count; i++) {
+        int64_t start = kt_start(t, rows[i]), end = kt_end(t, rows[i]);
+        while (depth && stack[depth - 1] <= start)
+            depth--;
+        if (depth && stack[depth - 1] < end)
+            return false;
+        if (end > start)
+            stack[depth++] = end;
+    }
+    return true;
+}
+
+static bool assign_lanes(kineto_trace *t, const kineto_row *rows, size_t count, int64_t *ends,
+                         uint32_t *lane_count)
+{
+    kt_derived *d = &t->derived;
+    if (!d->lane)
+        d->lane = kt_store_zeroed(t->store, t->count * sizeof *d->lane);
+    lanes l = {.ends = ends, .below = kt_store_alloc(t->store, count * sizeof *l.below)};
+    bool ok = d->lane && l.below && lanes_grow(&l);
+    for (size_t i = 0; ok && i < count; i++)
+        ends[i] = kt_end(t, rows[i]);
+    for (size_t i = 0; ok && i < count; i++) {
+        uint32_t *lane = &d->lane[rows[i]];
+        ok = lanes_put(&l, i, kt_start(t, rows[i]), lane);
+        *lane_count = KB_MAX(*lane_count, *lane + 1);
+    }
+    kt_store_free(t->store, l.below);
+    free(l.top);
+    free(l.lowest);
+    return ok;
+}
+
+bool kt_build_lanes(kineto_trace *t)
+{
+    kt_derived *d = &t->derived;
+    uint64_t longest = 0;
+    for (size_t i = 0; i < t->tracks.count; i++)
+        longest = KB_MAX(longest, t->tracks.data[i].count);
+    int64_t *ends = kt_store_alloc(t->store, (longest + 1) * sizeof *ends);
+    d->lane_count = calloc(t->tracks.count + 1, sizeof *d->lane_count);
+    bool ok = ends && d->lane_count;
+    for (size_t i = 0; ok && i < t->tracks.count; i++) {
+        const kineto_row *rows = d->order + d->track_first[i];
+        size_t count = t->tracks.data[i].count;
+        d->lane_count[i] = 1;
+        if (!nests(t, rows, count, ends))
+            ok = assign_lanes(t, rows, count, ends, &d->lane_count[i]);
+    }
+    kt_store_free(t->store, ends);
+    if (!ok) {
+        free(d->lane_count);
+        kt_store_free(t->store, d->lane);
+        d->lane_count = NULL;
+        d->lane = NULL;
+    }
+    return ok;
+}
+
+/* parent and self time of one track; `top` holds the innermost running row of each lane. The
+ * parents are the stacks. */
+static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count, kineto_row *top)
+{
+    kt_derived *d = &t->derived;
+    for (size_t i = 0; i < count; i++) {
+        kineto_row row = rows[i];
+        int64_t start = kt_start(t, row), end = kt_end(t, row);
+        kineto_row *lane = &top[d->lane ? d->lane[row] : 0];
+        kineto_row parent = *lane;
+        while (parent != KINETO_NO_ROW && kt_end(t, parent) <= start)
+            parent = d->parent[parent];
+        d->parent[row] = parent;
+        d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);
+        if (parent != KINETO_NO_ROW)
+            d->self_ns[parent] =
+                (int64_t)((uint64_t)d->self_ns[parent] - (uint64_t)d->self_ns[row]);
+        *lane = end > start ? row : parent;
+    }
+}
+
+bool kt_build_nesting(kineto_trace *t)
+{
+    kt_derived *d = &t->derived;
+    uint32_t lanes_needed = 1;
+    for (size_t i = 0; i < t->tracks.count; i++)
+        lanes_needed = KB_MAX(lanes_needed, d->lane_count[i]);
+    kineto_row *top = malloc(lanes_needed * sizeof *top);
+    kineto_row *parent = kt_store_alloc(t->store, (t->count + 1) * sizeof *parent);
+    int64_t *self_ns = kt_store_alloc(t->store, (t->count + 1) * sizeof *self_ns);
+    if (!top || !parent || !self_ns) {
+        free(top);
+        kt_store_free(t->store, parent);
+        kt_store_free(t->store, self_ns);
+        return false;
+    }
+    d->parent = parent;
+    d->self_ns = self_ns;
+    for (size_t i = 0; i < t->tracks.count; i++) {
+        for (uint32_t lane = 0; lane < d->lane_count[i]; lane++)
+            top[lane] = KINETO_NO_ROW;
+        nest_track(t, d->order + d->track_first[i], t->tracks.data[i].count, top);
+    }
+    free(top);
+    return true;
+}

@@ -1,0 +1,282 @@
+/* Who launched what: host calls and device activities by correlation id, and flows by their id. */
+#include "trace/model/model.h"
+
+int kt_compare_correlated(const void *left, const void *right)
+{
+    const kt_correlated *a = left, *b = right;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count, uint64_t id,
+                                    int64_t start_ns)
+{
+    size_t low = 0, high = count; /* → first launch after (id, start_ns) */
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        const kt_correlated *l = &launches[middle];
+        if (l->id < id || (l->id == id && l->start_ns <= start_ns))
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low > 0 && launches[low - 1].id == id)
+        return &launches[low - 1];
+    return low < count && launches[low].id == id ? &launches[low] : NULL;
+}
+
+/* ---- launches -------------------------------------------------------------------------------- */
+
+/* Launches first; then, from the other end, device activities. Neither touches rows without id. */
+static size_t collect(const kineto_trace *t, kt_keyed *out, size_t *devices)
+{
+    size_t launches = 0;
+    kineto_row row = 0;
+    *devices = t->count;
+    for (size_t b = 0; b < t->blocks.count; b++) {
+        const kt_block *block = t->blocks.data[b];
+        for (uint32_t i = 0; i < block->count; i++, row++) {
+            uint64_t id = block->correlation_id[i];
+            if (!id)
+                continue;
+            if (kt_kind_is_launch(block->kind[i]))
+                out[launches++] = (kt_keyed){id, row};
+            else if (kt_kind_is_device(block->kind[i]))
+                out[--*devices] = (kt_keyed){id, row};
+        }
+    }
+    return launches;
+}
+
+/* Of rows with one id, those that start first come first. Groups are small, unless a file is odd.
+ */
+static int compare_starts(const void *left, const void *right, void *trace)
+{
+    const kt_keyed *a = left, *b = right;
+    int64_t a_start = kt_start(trace, a->value), b_start = kt_start(trace, b->value);
+    if (a_start != b_start)
+        return a_start < b_start ? -1 : 1;
+    return a->value < b->value ? -1 : a->value > b->value;
+}
+
+static size_t group_end(const kt_keyed *items, size_t count, size_t from)
+{
+    size_t end = from + 1;
+    while (end < count && items[end].key == items[from].key)
+        end++;
+    return end;
+}
+
+/* By id, then start, then row. */
+static bool sort_correlated(kineto_trace *t, kt_keyed *items, size_t count)
+{
+    if (!kt_sort_keyed(t->store, items, count))
+        return false;
+    for (size_t i = 0, end; i < count; i = end) {
+        end = group_end(items, count, i);
+        if (end - i > 1)
+            qsort_r(items + i, end - i, sizeof *items, compare_starts, t);
+    }
+    return true;
+}
+
+/* Of the launches of one id: the last before the moment, else the first. */
+static kineto_row launch_at(const kineto_trace *t, const kt_keyed *launches, size_t count,
+                            int64_t start_ns)
+{
+    size_t low = 0, high = count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (kt_start(t, launches[middle].value) <= start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return launches[low ? low - 1 : 0].value;
+}
+
+/* Both lists are in order: walk them side by side. Each pair's key is the device row. */
+static size_t join(const kineto_trace *t, const kt_keyed *launches, size_t launch_count,
+                   const kt_keyed *devices, size_t device_count, kt_keyed *pairs)
+{
+    size_t count = 0, l = 0, group = 0;
+    for (size_t i = 0; i < device_count; i++) {
+        while (l < launch_count && launches[l].key < devices[i].key)
+            l++;
+        if (l == launch_count)
+            break;
+        if (launches[l].key != devices[i].key)
+            continue;
+        if (!i || devices[i].key != devices[i - 1].key || !group)
+            group = group_end(launches, launch_count, l) - l;
+        int64_t start = kt_start(t, devices[i].value);
+        pairs[count++] = (kt_keyed){devices[i].value, launch_at(t, launches + l, group, start)};
+    }
+    return count;
+}
+
+/* In the order of their keys, the first of each key: pairs came by (launch id, start, row). */
+static bool settle_pairs(kt_store *store, kt_keyed *pairs, size_t count, kt_link **out,
+                         size_t *kept)
+{
+    *out = kt_store_alloc(store, (count + 1) * sizeof **out);
+    *kept = 0;
+    if (!*out || !kt_sort_keyed(store, pairs, count))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!i || pairs[i].key != pairs[i - 1].key)
+            (*out)[(*kept)++] = (kt_link){(kineto_row)pairs[i].key, pairs[i].value};
+    return true;
+}
+
+static bool keep_pairs(kt_store *store, kt_derived *d, kt_keyed *pairs, size_t count)
+{
+    kt_keyed *reverse = kt_store_alloc(store, (count + 1) * sizeof *reverse);
+    bool ok = reverse != NULL;
+    for (size_t i = 0; ok && i < count; i++)
+        reverse[i] = (kt_keyed){pairs[i].value, (kineto_row)pairs[i].key};
+    ok = ok && settle_pairs(store, reverse, count, &d->launched, &d->launched_count) &&
+         settle_pairs(store, pairs, count, &d->launch, &d->launch_count);
+    kt_store_free(store, reverse);
+    if (!ok) {
+        kt_store_free(store, d->launch);
+        kt_store_free(store, d->launched);
+        d->launch = d->launched = NULL;
+    }
+    return ok;
+}
+
+bool kt_build_links(kineto_trace *t)
+{
+    kt_keyed *all = kt_store_alloc(t->store, (t->count + 1) * sizeof *all);
+    if (!all)
+        return false;
+    size_t first;
+    size_t launches = collect(t, all, &first), devices = t->count - first;
+    kt_keyed *pairs = kt_store_alloc(t->store, (devices + 1) * sizeof *pairs);
+    bool ok = pairs && sort_correlated(t, all, launches) &&
+              sort_correlated(t, all + first, devices) &&
+              keep_pairs(t->store, &t->derived, pairs,
+                         join(t, all, launches, all + first, devices, pairs));
+    kt_store_free(t->store, pairs);
+    kt_store_free(t->store, all);
+    return ok;
+}
+
+/* ---- flows ----------------------------------------------------------------------------------- */
+
+typedef struct end_item {
+    kt_flow_end end;
+    int64_t time_ns;
+    size_t sequence;
+} end_item;
+
+/* Of one id: by type, then time, then as stated. */
+static int compare_ends(const void *left, const void *right)
+{
+    const end_item *a = left, *b = right;
+    if (a->end.type != b->end.type)
+        return a->end.type < b->end.type ? -1 : 1;
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    if (a->end.start != b->end.start)
+        return a->end.start ? -1 : 1;
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+bool kt_flow_add(kineto_trace *t, kineto_flow flow)
+{
+    return kt_store_push(t->store, &t->flows, flow);
+}
+
+static bool add_flow(kineto_trace *t, const kt_flow_end *end, kineto_row from, kineto_row to)
+{
+    return kt_flow_add(t, (kineto_flow){end->type, end->id, from, to});
+}
+
+/* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
+ * every start, to the first: clocks of devices are never exact. */
+static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
+{
+    const kt_flow_end *start = NULL;
+    bool used = true;
+    for (size_t i = 0; i < count && !start; i++)
+        start = ends[i].end.start ? &ends[i].end : NULL;
+    for (size_t i = 0; i < count; i++) {
+        const kt_flow_end *end = &ends[i].end;
+        if (!end->start) {
+            if (!add_flow(t, end, start ? start->row : KINETO_NO_ROW, end->row))
+                return false;
+            used = true;
+            continue;
+        }
+        if (!used && !add_flow(t, start, start->row, KINETO_NO_ROW))
+            return false;
+        used = end == start && i > 0; /* the first start may have been taken already */
+        start = end;
+    }
+    return used || add_flow(t, start, start->row, KINETO_NO_ROW);
+}
+
+/* The usual arrow: one start, one finish. */
+static bool join_pair(kineto_trace *t, const kt_flow_end *a, const kt_flow_end *b)
+{
+    const kt_flow_end *start = a->start ? a : b, *finish = a->start ? b : a;
+    return add_flow(t, start, start->row, finish->row);
+}
+
+typedef KB_VEC(end_item) end_items;
+
+/* All ends with one id, of any type. */
+static bool join_types(kineto_trace *t, end_items *items, const kt_flow_end *ends,
+                       const kt_keyed *order, size_t count)
+{
+    items->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        const kt_flow_end *end = &ends[order[i].value];
+        end_item item = {*end, kt_start(t, end->row), order[i].value};
+        if (!kb_vec_push(items, item))
+            return false;
+    }
+    qsort(items->data, count, sizeof *items->data, compare_ends);
+    for (size_t i = 0, end; i < count; i = end) {
+        for (end = i + 1; end < count && items->data[end].end.type == items->data[i].end.type;)
+            end++;
+        if (!join_group(t, items->data + i, end - i))
+            return false;
+    }
+    return true;
+}
+
+static bool join_id(kineto_trace *t, end_items *items, const kt_flow_end *ends,
+                    const kt_keyed *order, size_t count)
+{
+    const kt_flow_end *a = &ends[order[0].value], *b = &ends[order[count - 1].value];
+    if (count == 2 && a->type == b->type && a->start != b->start)
+        return join_pair(t, a, b);
+    return join_types(t, items, ends, order, count);
+}
+
+bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
+{
+    kt_keyed *order =
+        count < UINT32_MAX ? kt_store_alloc(t->store, (count + 1) * sizeof *order) : NULL;
+    if (!order)
+        return false;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; i++)
+        if (ends[i].row < t->count)
+            order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i};
+    end_items items = {0};
+    bool ok = kt_sort_keyed(t->store, order, kept);
+    for (size_t i = 0, end; ok && i < kept; i = end) {
+        end = group_end(order, kept, i);
+        ok = join_id(t, &items, ends, order + i, end - i);
+    }
+    kb_vec_free(&items);
+    kt_store_free(t->store, order);
+    return ok;
+}

@@ -1,0 +1,264 @@
+/* Looking at a finished trace: getters, and its life. */
+#include "trace/model/model.h"
+
+kineto_trace *kineto_trace_retain(kineto_trace *trace)
+{
+    if (trace)
+        kb_add_relaxed(&trace->references, 1);
+    return trace;
+}
+
+void kineto_trace_release(kineto_trace *t)
+{
+    if (!t || kb_add_acqrel(&t->references, UINT32_MAX) != 1)
+        return;
+    for (size_t i = 0; i < t->blocks.count; i++)
+        kt_block_release(t->blocks.data[i]);
+    kb_vec_free(&t->blocks);
+    kb_vec_free(&t->categories);
+    kb_vec_free(&t->own_kinds);
+    kb_vec_free(&t->processes);
+    kb_vec_free(&t->tracks);
+    kt_store_free(t->store, t->async_ids.data);
+    kt_store_free(t->store, t->flows.data);
+    kb_vec_free(&t->ledger);
+    kb_vec_free(&t->metadata);
+    kb_vec_free(&t->snapshots);
+    kt_repairs_free(&t->repairs);
+    kb_intern_free(&t->strings);
+    kt_derived_free(t->store, &t->derived);
+    kt_store_release(t->store);
+    free(t);
+}
+
+static kineto_string text(const kineto_trace *t, uint32_t id)
+{
+    return kb_intern_get(&t->strings, id);
+}
+
+/* ---- rows ------------------------------------------------------------------------------------ */
+
+uint64_t kineto_trace_count(const kineto_trace *trace) { return trace->count; }
+
+uint64_t kt_async_id(const kineto_trace *t, kineto_row row)
+{
+    size_t low = 0, high = t->async_ids.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->async_ids.data[middle].row < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < t->async_ids.count && t->async_ids.data[low].row == row;
+    return found ? t->async_ids.data[low].id : 0;
+}
+
+void kineto_trace_get(const kineto_trace *t, kineto_row row, kineto_activity *out)
+{
+    memset(out, 0, sizeof *out);
+    if (row >= t->count)
+        return;
+    const kt_block *b = kt_block_of(t, row);
+    uint32_t i = (uint32_t)(row % KT_BLOCK_ROWS);
+    out->row = row;
+    out->start_ns = b->start_ns[i];
+    out->end_ns = b->end_ns[i];
+    out->name_id = b->name[i];
+    out->name = text(t, b->name[i]);
+    out->track = b->track[i];
+    out->kind = b->kind[i];
+    out->category = t->categories.data[b->category[i]];
+    out->form = b->form[i];
+    out->flags = b->flags[i] & 0xffu;
+    out->correlation_id = b->correlation_id[i];
+    out->external_id = b->external_id[i];
+    if (out->form == KINETO_FORM_ASYNC)
+        out->async_id = kt_async_id(t, row);
+}
+
+uint32_t kt_block_count(const kineto_trace *t) { return (uint32_t)t->blocks.count; }
+const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->blocks.data[index]; }
+
+/* ---- repairs --------------------------------------------------------------------------------- */
+
+uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
+uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
+uint32_t kineto_trace_repair_count(const kineto_trace *t) { return (uint32_t)t->repairs.list.count; }
+
+void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->repairs.list.count)
+        return;
+    const kt_repair *r = &t->repairs.list.data[index];
+    *out = (kineto_repair){.kind = kb_string(kt_repair_name((kt_repair_kind)r->kind)),
+                           .text = kb_string(kt_repair_text((kt_repair_kind)r->kind)),
+                           .offset = r->offset,
+                           .bytes = r->bytes,
+                           .is_loss = kt_repair_loses((kt_repair_kind)r->kind)};
+}
+
+bool kt_was_read(const kineto_trace *t) { return t->was_read; }
+
+kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
+{
+    return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);
+}
+
+uint32_t kt_own_kind_count(const kineto_trace *t) { return (uint32_t)t->own_kinds.count; }
+
+kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind)
+{
+    *kind = index < t->own_kinds.count ? t->own_kinds.data[index].kind : 0;
+    return text(t, index < t->own_kinds.count ? t->own_kinds.data[index].category : 0);
+}
+
+kineto_string kineto_trace_string(const kineto_trace *trace, uint32_t id)
+{
+    return text(trace, id);
+}
+
+uint32_t kineto_trace_string_count(const kineto_trace *trace)
+{
+    return (uint32_t)trace->strings.strings.count;
+}
+
+/* ---- processes and tracks -------------------------------------------------------------------- */
+
+uint32_t kineto_trace_process_count(const kineto_trace *t) { return (uint32_t)t->processes.count; }
+
+void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->processes.count)
+        return;
+    const kt_process_row *p = &t->processes.data[index];
+    *out = (kineto_process){.is_device = p->is_device,
+                            .pid = p->pid,
+                            .ppid = p->ppid,
+                            .name = text(t, p->name),
+                            .label = text(t, p->label),
+                            .sort_index = p->sort_index,
+                            .rank = p->rank,
+                            .host = text(t, p->host),
+                            .properties_json = text(t, p->properties)};
+}
+
+uint32_t kineto_trace_track_count(const kineto_trace *t) { return (uint32_t)t->tracks.count; }
+
+void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->tracks.count)
+        return;
+    const kt_track_row *k = &t->tracks.data[index];
+    bool lanes = kt_need(t, KT_STAGE_LANES);
+    *out = (kineto_track){.process = k->process,
+                          .type = k->type,
+                          .id = k->id,
+                          .name = text(t, k->name),
+                          .sort_index = k->sort_index,
+                          .count = k->count,
+                          .lane_count = lanes ? t->derived.lane_count[index] : 0};
+}
+
+/* The number of a text row is made of the text's id, and no other row has such a number. */
+static kineto_string text_of(const kineto_trace *t, int64_t number, uint32_t id)
+{
+    return number == INT64_MIN + (int64_t)id ? text(t, id) : (kineto_string){NULL, 0};
+}
+
+kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process)
+{
+    const kt_process_row *p = &t->processes.data[process];
+    return text_of(t, p->pid, p->text);
+}
+
+kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track)
+{
+    const kt_track_row *k = &t->tracks.data[track];
+    return text_of(t, k->id, k->text);
+}
+
+bool kt_process_counts_device(const kineto_trace *t, uint32_t process)
+{
+    static const char start[] = "GPU ", end[] = " Counters";
+    kineto_string name = kt_process_text_of(t, process);
+    if (!name.data || name.size < sizeof start + sizeof end - 2)
+        return t->processes.data[process].is_device;
+    return memcmp(name.data, start, sizeof start - 1) == 0 &&
+           memcmp(name.data + name.size - (sizeof end - 1), end, sizeof end - 1) == 0;
+}
+
+/* ---- flows, ledger, header ------------------------------------------------------------------- */
+
+uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
+
+void kineto_trace_flow(const kineto_trace *t, uint64_t index, kineto_flow *out)
+{
+    *out = (kineto_flow){.from = KINETO_NO_ROW, .to = KINETO_NO_ROW};
+    if (index < t->flows.count)
+        *out = t->flows.data[index];
+}
+
+uint32_t kineto_trace_ledger_count(const kineto_trace *t) { return (uint32_t)t->ledger.count; }
+
+void kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_line *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->ledger.count)
+        return;
+    const kt_ledger_row *l = &t->ledger.data[index];
+    *out = (kineto_ledger_line){.source = text(t, l->source),
+                                .reason = text(t, l->reason),
+                                .count = l->count,
+                                .is_loss = l->is_loss,
+                                .detail = text(t, l->detail)};
+}
+
+uint64_t kineto_trace_lost(const kineto_trace *t)
+{
+    uint64_t lost = 0;
+    for (size_t i = 0; i < t->ledger.count; i++)
+        lost += t->ledger.data[i].is_loss ? t->ledger.data[i].count : 0;
+    return lost;
+}
+
+uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t->metadata.count; }
+
+void kineto_trace_metadata(const kineto_trace *t, uint32_t index, kineto_string *key,
+                           kineto_string *json_value)
+{
+    bool is = index < t->metadata.count;
+    *key = text(t, is ? t->metadata.data[index].key : 0);
+    *json_value = text(t, is ? t->metadata.data[index].value : 0);
+}
+
+void kineto_trace_window(const kineto_trace *t, int64_t *start_ns, int64_t *end_ns)
+{
+    *start_ns = t->window_start_ns;
+    *end_ns = t->window_end_ns;
+}
+
+uint32_t kineto_trace_snapshot_count(const kineto_trace *t) { return (uint32_t)t->snapshots.count; }
+
+void kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_snapshot *out)
+{
+    memset(out, 0, sizeof *out);
+    if (index >= t->snapshots.count)
+        return;
+    const kb_clock_snapshot *s = &t->snapshots.data[index];
+    *out = (kineto_clock_snapshot){.ticks = s->ticks,
+                                   .monotonic_ns = s->monotonic_ns,
+                                   .monotonic_raw_ns = s->monotonic_raw_ns,
+                                   .realtime_ns = s->realtime_ns,
+                                   .boottime_ns = s->boottime_ns,
+                                   .width_ticks = s->width_ticks};
+}
+
+bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit)
+{
+    return t->snapshots.count &&
+           kb_clock_fit_make(t->snapshots.data, t->snapshots.count, fit, NULL) == KINETO_OK;
+}

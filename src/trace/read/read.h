@@ -1,0 +1,95 @@
+/* Reading Chrome traces: what the parts of the reader share. */
+#ifndef KT_READ_H
+#define KT_READ_H
+
+#include "trace/read/batch.h"
+#include "trace/text/json_text.h"
+#include "trace/model/model.h"
+
+/* A begin that waits for its end; stacks of them, linked by `below`. */
+typedef struct kt_pending {
+    kineto_row row;
+    bool closed;
+    bool open_end;  /* its args say that it had not ended */
+    uint64_t below; /* index + 1 */
+    int64_t end_ns; /* if closed */
+} kt_pending;
+
+/* A flow end whose row is found once all rows are known. */
+typedef struct kt_late_flow {
+    uint32_t track;
+    int64_t ts_ns;
+    size_t end; /* index into ends */
+} kt_late_flow;
+
+typedef struct kt_reader {
+    kt_store *store; /* NULL: no limit of memory */
+    kt_builder *b;
+    kineto_error *err;
+    kt_input *input;
+    bool strict;
+    kb_arena repaired; /* members of the header */
+    kb_map properties; /* place in deviceProperties → device, where its id is not enough */
+    uint32_t threads;
+    uint64_t seed;
+    int64_t base_ns;      /* as the header says */
+    int64_t used_base_ns; /* that rows were made with */
+
+    /* the last row of the batch before */
+    kineto_row last_row;
+    uint32_t last_track;
+    int64_t last_start_ns; /* without the base */
+
+    kb_map open; /* hash of what an end is matched by → index + 1 of its innermost begin */
+    KB_VEC(kt_pending) pending;
+    KB_VEC(kt_flow_end) ends;
+    KB_VEC(kt_late_flow) late;
+    KB_VEC(kineto_row) host_counters; /* that say they are; others are what their process is */
+    uint16_t kind_category[KINETO_KIND_COUNT];
+    uint64_t kind_category_known;
+
+    bool has_window_end, has_window;
+    int64_t window_start_ns, window_end_ns;
+    /* for the ledger */
+    uint64_t other_phases, other_metadata, unmatched_ends, end_args, unclosed, lone_surrogates;
+    uint64_t events, second_events, repeated_members, out_of_range, negative_durations, long_args;
+} kt_reader;
+
+/** Fail at a place of the text. */
+kineto_status kt_read_fail(kt_reader *r, const char *at, const char *problem);
+kineto_status kt_read_no_memory(kt_reader *r);
+/** Say more exactly what is wrong with the next item of an object or array, from behind the one
+ *  before; KINETO_OK if nothing is, as far as JSON goes. */
+kineto_status kt_read_explain(kt_reader *r, size_t offset, bool first, char bracket);
+/** Text between quotes → interned id of the bytes that it stands for. */
+uint32_t kt_read_text(kt_reader *r, kineto_string inside);
+/** Raw JSON string → interned id of its bytes. */
+uint32_t kt_read_string(kt_reader *r, kineto_string raw);
+
+/* ---- load.c ---- */
+/** All elements of the array that begins behind `offset`, by r->threads threads; *stop: behind it.
+ */
+kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop);
+
+/* ---- turn.c: what batches do one after the other ---- */
+/** Give all that a batch refers to its number in the trace, its rows their places; join what
+ *  belongs together over batches. */
+kineto_status kt_read_turn(kt_reader *r, kt_batch *p);
+/** When all batches are in: ends of ranges, and the time that all times count from. */
+void kt_read_close(kt_reader *r);
+
+/* ---- read_header.c ---- */
+/** One key of the header that is not traceEvents. */
+kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value);
+/** Base time of a header, also in quotes; false for what cannot be one. */
+bool kt_read_base(kineto_string value, int64_t *base_ns);
+/** Say in the ledger that a stated window is not believed. */
+void kt_read_distrust_window(kt_reader *r);
+/** Own kinds, which the events refer to. */
+void kt_read_own_kinds(kt_reader *r, kineto_string own);
+/** Devices, tracks and processes as the header describes them. */
+void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own);
+
+/** A member of an object by its key; size 0 if absent. */
+kineto_string kt_read_member(kineto_string object, const char *key);
+#endif

@@ -1,0 +1,380 @@
+/* The header of a Chrome trace: metadata, devices, and what ckineto itself wrote there. */
+#include "trace/read/read.h"
+
+kineto_string kt_read_member(kineto_string object, const char *wanted)
+{
+    kt_scan scan = kt_scan_of(object);
+    bool first = true;
+    kineto_string key, value, found = {"", 0};
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return found;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            break;
+        if (kb_string_equal(key, kb_string(wanted)))
+            found = value;
+    }
+    return found;
+}
+
+static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
+
+/* An hour of times must fit behind it. */
+#define LAST_BASE_NS (INT64_MAX - INT64_C(3600000000000))
+
+bool kt_read_base(kineto_string value, int64_t *base_ns)
+{
+    int64_t ns;
+    kineto_string number = kt_json_is_string(value) ? kt_json_inside(value) : value;
+    if (!number.size || !kt_json_scaled(number, 0, &ns) || ns > LAST_BASE_NS)
+        return false;
+    *base_ns = ns;
+    return true;
+}
+
+static kineto_status take_base(kt_reader *r, kineto_string value)
+{
+    if (kt_read_base(value, &r->base_ns))
+        return KINETO_OK;
+    if (r->strict)
+        return kt_read_fail(r, value.data, "\"baseTimeNanoseconds\" must be an integer");
+    kt_ledger_add(r->b, kb_string("reader"),
+                  kb_string("a base time that cannot be one: left out, times count from 1970"), 1,
+                  false, value.size <= 64 ? value : kb_string(""));
+    return KINETO_OK;
+}
+
+kineto_status kt_read_header(kt_reader *r, kineto_string raw_key, kineto_string value)
+{
+    if (is(raw_key, "traceName")) /* the file's own: another one has another */
+        return KINETO_OK;
+    if (is(raw_key, "baseTimeNanoseconds"))
+        return take_base(r, value);
+    kt_metadata(r->b, kb_intern_get(&r->b->trace->strings, kt_read_text(r, raw_key)), value);
+    return KINETO_OK;
+}
+
+/* ---- lists of objects ------------------------------------------------------------------------ */
+
+static bool next_item(kt_scan *scan, bool *first, kineto_string *item)
+{
+    return kt_scan_more(scan, first, '[') && kt_scan_value(scan, item);
+}
+
+static bool open_list(kt_scan *scan, kineto_string array)
+{
+    *scan = kt_scan_of(array);
+    return array.size && kt_scan_open(scan, '[');
+}
+
+static bool get_int(kineto_string object, const char *key, int64_t *value)
+{
+    return kt_json_int(kt_read_member(object, key), value);
+}
+
+static uint64_t get_uint(kineto_string object, const char *key)
+{
+    uint64_t value = 0;
+    kt_json_uint(kt_read_member(object, key), &value);
+    return value;
+}
+
+static kineto_string get_text(kt_reader *r, kineto_string object, const char *key)
+{
+    kineto_string raw = kt_read_member(object, key);
+    if (!kt_json_is_string(raw))
+        return (kineto_string){"", 0};
+    return kb_intern_get(&r->b->trace->strings, kt_read_string(r, raw));
+}
+
+/* ---- processes and devices ------------------------------------------------------------------- */
+
+static bool starts_with(kineto_string s, const char *start)
+{
+    size_t size = strlen(start);
+    return s.size >= size && memcmp(s.data, start, size) == 0;
+}
+
+/* Process rows are devices if they say so, or if something ran there that only devices run. */
+static void guess_devices(kt_reader *r, kt_process_row *final)
+{
+    kineto_trace *t = r->b->trace;
+    for (size_t i = 0; i < t->processes.count; i++)
+        final[i].is_device = starts_with(kb_intern_get(&t->strings, final[i].label), "GPU ");
+    for (kineto_row row = 0; row < t->count; row++) {
+        uint32_t kind = kt_kind(t, row);
+        if (kind != KINETO_KIND_CONCURRENT_KERNEL && kind != KINETO_KIND_GPU_MEMCPY &&
+            kind != KINETO_KIND_GPU_MEMSET && kind != KINETO_KIND_GPU_USER_ANNOTATION)
+            continue;
+        kt_process_row *p = &final[t->tracks.data[kt_row_track(t, row)].process];
+        p->is_device = p->is_device || !is(kb_intern_get(&t->strings, p->label), "CPU");
+    }
+}
+
+static int32_t get_rank(kineto_string object)
+{
+    int64_t rank = -1;
+    get_int(object, "rank", &rank);
+    return (int32_t)KB_MAX(-1, KB_MIN(rank, INT32_MAX));
+}
+
+/* A row that has a text instead of a number; nothing of it may be new. */
+static void read_text_process(kt_reader *r, kineto_string item, kt_process_row *final, size_t known)
+{
+    if (!final || !kt_read_member(item, "text").size)
+        return;
+    uint32_t index = kt_process_text(r->b, get_text(r, item, "text"));
+    if (index >= known)
+        return;
+    final[index].rank = get_rank(item);
+    final[index].host = kt_string(r->b, get_text(r, item, "host"));
+}
+
+/* Our own list. Processes are found by the pid in the file, so nothing may change here yet:
+ * without `final`, which has `known` of them, they are only made known. */
+static void read_processes(kt_reader *r, kineto_string array, kt_process_row *final, size_t known)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        int64_t pid, id, ppid = 0;
+        uint64_t place;
+        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id)) {
+            read_text_process(r, item, final, known);
+            continue;
+        }
+        uint32_t index = kt_process(r->b, false, pid, 0);
+        if (!final)
+            continue;
+        get_int(item, "ppid", &ppid);
+        final[index].rank = get_rank(item);
+        final[index].ppid = ppid;
+        final[index].host = kt_string(r->b, get_text(r, item, "host"));
+        final[index].is_device = is(kt_read_member(item, "device"), "true");
+        final[index].pid = id;
+        if (kt_json_uint(kt_read_member(item, "properties"), &place) &&
+            !kb_map_insert(&r->properties, place, index, NULL))
+            r->b->status = KINETO_E_MEMORY;
+    }
+}
+
+static void read_devices(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    uint64_t place = 0;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
+        kineto_trace *t = r->b->trace;
+        int64_t id;
+        const uint64_t *placed = kb_map_find(&r->properties, place);
+        uint32_t index = placed ? (uint32_t)*placed : UINT32_MAX;
+        if (!placed && !get_int(item, "id", &id))
+            continue;
+        for (uint32_t i = 0; i < t->processes.count && index == UINT32_MAX; i++)
+            if (t->processes.data[i].is_device && t->processes.data[i].pid == id)
+                index = i;
+        if (index == UINT32_MAX)
+            index = kt_process(r->b, true, id, 0);
+        kineto_process p = {.rank = -1, .properties_json = item};
+        kt_process_set(r->b, index, &p);
+    }
+}
+
+/* ---- tracks ---------------------------------------------------------------------------------- */
+
+static const char *const types[] = {"thread", "stream", "counter", "async", "other"};
+
+/* What our own list says of rows whose tid is not their id. */
+static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    uint32_t known = (uint32_t)r->b->trace->tracks.count;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        int64_t pid, tid, id;
+        uint32_t type = 0;
+        kineto_string name = get_text(r, item, "type");
+        while (type < KB_COUNT(types) && !is(name, types[type]))
+            type++;
+        bool by_number = get_int(item, "pid", &pid);
+        if (type == KB_COUNT(types) || !get_int(item, "tid", &tid) || !get_int(item, "id", &id) ||
+            (!by_number && !kt_json_is_string(kt_read_member(item, "text"))))
+            continue;
+        bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
+        uint32_t process = by_number ? kt_process(r->b, false, pid, 0)
+                                     : kt_process_text(r->b, get_text(r, item, "text"));
+        uint32_t read_as = by_number ? KINETO_TRACK_THREAD : KINETO_TRACK_OTHER;
+        uint32_t track = kt_track(r->b, process, shares ? type : read_as, tid);
+        if (track >= known)
+            continue; /* nothing there: hostile or empty */
+        wanted[track].type = type;
+        wanted[track].id = id;
+        wanted[track].name = kt_string(r->b, get_text(r, item, "name"));
+    }
+}
+
+static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row *processes)
+{
+    kineto_trace *t = r->b->trace;
+    size_t count = t->tracks.count;
+    kt_track_row *wanted = malloc((count + 1) * sizeof *wanted);
+    uint32_t *new_index = malloc((count + 1) * sizeof *new_index);
+    if (!wanted || !new_index) {
+        r->b->status = KINETO_E_MEMORY;
+        goto done;
+    }
+    for (size_t i = 0; i < count; i++) {
+        wanted[i] = t->tracks.data[i];
+        if (processes[wanted[i].process].is_device && wanted[i].type == KINETO_TRACK_THREAD)
+            wanted[i].type = KINETO_TRACK_STREAM;
+    }
+    read_tracks(r, kt_read_member(own, "tracks"), wanted);
+    t->tracks.count = count;
+    kt_retrack(r->b, wanted, new_index);
+    for (size_t i = 0; i < r->late.count; i++)
+        r->late.data[i].track = new_index[r->late.data[i].track];
+done:
+    free(wanted);
+    free(new_index);
+}
+
+/* Counters without a category are a device's if they stand in its row. */
+static void settle_counters(kt_reader *r)
+{
+    const kineto_trace *t = r->b->trace;
+    size_t next = 0;
+    bool any = false;
+    for (size_t i = 0; i < t->tracks.count; i++)
+        any |= t->tracks.data[i].type == KINETO_TRACK_COUNTER;
+    if (!any)
+        return;
+    for (kineto_row row = 0; row < t->count; row++) {
+        if (next < r->host_counters.count && r->host_counters.data[next] == row)
+            next++;
+        else if (kt_form(t, row) == KINETO_FORM_COUNTER && kt_kind(t, row) == KINETO_KIND_COUNTER &&
+                 kt_process_counts_device(t, t->tracks.data[kt_row_track(t, row)].process))
+            kt_row_set_kind(r->b, row, KINETO_KIND_GPU_PM_COUNTER);
+    }
+}
+
+static void settle_rows(kt_reader *r, kineto_string own)
+{
+    kineto_trace *t = r->b->trace;
+    kineto_string listed = kt_read_member(own, "processes");
+    read_processes(r, listed, NULL, 0);
+    size_t count = t->processes.count;
+    kt_process_row *final = malloc((count + 1) * sizeof *final);
+    if (!final) {
+        r->b->status = KINETO_E_MEMORY;
+        return;
+    }
+    if (count)
+        memcpy(final, t->processes.data, count * sizeof *final);
+    if (listed.size)
+        read_processes(r, listed, final, count);
+    else
+        guess_devices(r, final);
+    settle_tracks(r, own, final);
+    if (count)
+        memcpy(t->processes.data, final, count * sizeof *final);
+    free(final);
+    settle_counters(r);
+}
+
+/* ---- kinds ----------------------------------------------------------------------------------- */
+
+void kt_read_own_kinds(kt_reader *r, kineto_string own)
+{
+    kineto_string kinds = kt_read_member(own, "kinds"), key, value;
+    kt_scan scan = kt_scan_of(kinds);
+    bool first = true;
+    if (!kinds.size || !kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        int kind = kt_json_is_string(value) ? kb_kind_parse(kt_json_inside(value)) : -1;
+        kineto_string quoted = {key.data - 1, key.size + 2};
+        if (kind >= 0)
+            kt_own_kind(r->b, kb_intern_get(&r->b->trace->strings, kt_read_string(r, quoted)),
+                        (uint32_t)kind);
+    }
+}
+
+/* ---- ledger, clock, window ------------------------------------------------------------------- */
+
+static void read_ledger(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);)
+        kt_ledger_add(r->b, get_text(r, item, "source"), get_text(r, item, "reason"),
+                      get_uint(item, "count"), is(kt_read_member(item, "loss"), "true"),
+                      get_text(r, item, "detail"));
+}
+
+static void read_snapshots(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string item;
+    for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
+        kb_clock_snapshot s = {.ticks = get_uint(item, "ticks"),
+                               .width_ticks = get_uint(item, "width_ticks")};
+        if (get_int(item, "monotonic_ns", &s.monotonic_ns) &&
+            get_int(item, "monotonic_raw_ns", &s.monotonic_raw_ns) &&
+            get_int(item, "realtime_ns", &s.realtime_ns) &&
+            get_int(item, "boottime_ns", &s.boottime_ns))
+            kt_snapshot(r->b, &s);
+    }
+}
+
+/* Could this be the window of these activities? It begins no earlier than the base, which was
+ * chosen so, and some activity lies in it. */
+static bool window_fits(const kt_reader *r, int64_t start_ns, int64_t end_ns)
+{
+    const kineto_trace *t = r->b->trace;
+    bool touched = t->count == 0;
+    for (size_t i = 0; i < t->blocks.count && !touched; i++)
+        touched =
+            t->blocks.data[i]->min_start_ns <= end_ns && t->blocks.data[i]->max_end_ns >= start_ns;
+    return touched && start_ns >= r->base_ns && start_ns <= end_ns;
+}
+
+void kt_read_distrust_window(kt_reader *r)
+{
+    kt_ledger_add(r->b, kb_string("reader"),
+                  kb_string("a window that cannot be that of the activities: left out"), 1, false,
+                  kb_string(""));
+}
+
+static void read_window(kt_reader *r, kineto_string array)
+{
+    kt_scan scan;
+    bool first = true;
+    kineto_string start, end;
+    int64_t start_ns, end_ns;
+    if (!open_list(&scan, array) || !next_item(&scan, &first, &start) ||
+        !next_item(&scan, &first, &end) || !kt_json_int(start, &start_ns) ||
+        !kt_json_int(end, &end_ns))
+        return;
+    r->has_window = window_fits(r, start_ns, end_ns);
+    if (r->has_window) {
+        r->window_start_ns = start_ns;
+        r->window_end_ns = end_ns;
+    } else {
+        kt_read_distrust_window(r);
+    }
+}
+
+void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
+{
+    settle_rows(r, own);
+    read_devices(r, devices);
+    read_ledger(r, kt_read_member(own, "ledger"));
+    read_snapshots(r, kt_read_member(kt_read_member(own, "clock"), "snapshots"));
+    read_window(r, kt_read_member(own, "window"));
+}

@@ -1,0 +1,233 @@
+/* Stage two of scanning JSON: windows, and values that are only checked and stepped over. */
+#include "trace/read/scan.h"
+
+/* ---- windows --------------------------------------------------------------------------------- */
+
+void kt_cursor_start(kt_cursor *c, kt_input *input, size_t offset)
+{
+    c->input = input;
+    c->at = c->end = c->positions;
+    c->window = input->base + offset;
+    c->bad = c->problem = c->problem_at = NULL;
+    c->next = c->checked = offset;
+    c->index = c->index ? c->index : kt_index_best();
+    c->state = (kt_index_state){0};
+}
+
+/* Non-ASCII bytes up to `to`: a sequence may be cut there if more text follows. */
+static void check_utf8(kt_cursor *c, size_t to, bool last)
+{
+    const char *base = c->input->base;
+    size_t from = KB_MAX(c->checked, (size_t)0);
+    from += kb_utf8_valid_prefix(base + from, to - from);
+    bool cut = !last && to - from < 4;
+    if (from < to && !cut && (!c->bad || c->bad > base + from))
+        c->bad = base + from;
+    c->checked = cut ? from : to;
+}
+
+bool kt_cursor_refill(kt_cursor *c)
+{
+    do {
+        size_t want = c->next + KT_WINDOW_BYTES + 64;
+        size_t ready = kt_input_ready(c->input, want);
+        size_t left = ready > c->next ? ready - c->next : 0;
+        if (!left)
+            return false;
+        bool last = left <= KT_WINDOW_BYTES;
+        size_t bytes = last ? left : KT_WINDOW_BYTES;
+        size_t blocks =
+            bytes / 64 + (bytes % 64 != 0); /* zeros follow the text: they are harmless */
+        const char *text = c->input->base + c->next;
+        kt_index_result found = c->index(text, blocks, &c->state, c->positions);
+        while (last && found.count && c->positions[found.count - 1] >= bytes)
+            found.count--;
+        if (found.bad && found.bad < text + bytes && !c->bad)
+            c->bad = found.bad;
+        if (KINETO_UNLIKELY(found.non_ascii || c->checked < c->next))
+            check_utf8(c, c->next + bytes, last);
+        else
+            c->checked = c->next + bytes;
+        c->window = text;
+        c->next += bytes;
+        c->at = c->positions;
+        c->end = c->positions + found.count;
+    } while (c->at == c->end);
+    return true;
+}
+
+/* ---- scalars --------------------------------------------------------------------------------- */
+
+static bool ends_scalar(char c)
+{
+    return c == ',' || c == '}' || c == ']' || kt_is_space(c) || c == '\0';
+}
+
+static inline bool is_digit(char c) { return (unsigned char)(c - '0') < 10; }
+
+static const char *skip_digits(const char *p)
+{
+    while (is_digit(*p))
+        p++;
+    return p;
+}
+
+/* RFC 8259, section 6. NULL: no number. */
+static const char *skip_number(const char *p)
+{
+    const char *digits = p += *p == '-';
+    p = skip_digits(p);
+    if (p == digits || (*digits == '0' && p - digits > 1))
+        return NULL;
+    if (*p == '.') {
+        const char *fraction = ++p;
+        p = skip_digits(p);
+        if (p == fraction)
+            return NULL;
+    }
+    if ((*p | 32) == 'e') {
+        p++;
+        p += *p == '+' || *p == '-';
+        const char *exponent = p;
+        p = skip_digits(p);
+        if (p == exponent)
+            return NULL;
+    }
+    return p;
+}
+
+static const char *skip_word(const char *p)
+{
+    if (memcmp(p, "true", 4) == 0 || memcmp(p, "null", 4) == 0)
+        return p + 4;
+    return memcmp(p, "false", 5) == 0 ? p + 5 : NULL;
+}
+
+static inline const char *scalar_end(const char *p)
+{
+    const char *end = is_digit(*p) || *p == '-' ? skip_number(p) : skip_word(p);
+    return end && ends_scalar(*end) ? end : NULL;
+}
+
+/* Behind a window 64 bytes are there, and more may be to come: a longer number is waited for. */
+static KB_COLD const char *wait_for_scalar(kt_cursor *c, const char *p)
+{
+    size_t offset = kt_cursor_offset(c, p);
+    for (size_t bytes = 128; bytes < SIZE_MAX / 4; bytes *= 2) {
+        size_t ready = kt_input_ready(c->input, offset + bytes);
+        size_t length = 0;
+        while (offset + length < ready && !ends_scalar(p[length]))
+            length++;
+        if (offset + length < ready || ready < offset + bytes)
+            break; /* it ends, here or with the text */
+    }
+    return scalar_end(p);
+}
+
+const char *kt_skip_scalar(kt_cursor *c, const char *p)
+{
+    const char *end = scalar_end(p);
+    if (KINETO_LIKELY(end && *end))
+        return end;
+    end = wait_for_scalar(c, p);
+    if (end)
+        return end;
+    kt_object(c, p, *p ? "expected a value" : "the text ends early");
+    return NULL;
+}
+
+/* ---- containers ------------------------------------------------------------------------------ */
+
+/* Which brackets are open, a bit each: objects have a 1. */
+typedef struct nesting {
+    uint64_t object[KT_JSON_MAX_DEPTH / 64 + 1];
+    unsigned depth;
+} nesting;
+
+static bool push(nesting *n, bool object)
+{
+    if (n->depth == KT_JSON_MAX_DEPTH)
+        return false;
+    uint64_t bit = UINT64_C(1) << n->depth % 64, *word = &n->object[n->depth / 64];
+    *word = object ? *word | bit : *word & ~bit;
+    n->depth++;
+    return true;
+}
+
+static inline bool in_object(const nesting *n)
+{
+    unsigned top = n->depth - 1;
+    return n->object[top / 64] >> top % 64 & 1;
+}
+
+/* A value that is no container. `p` may be the first character of anything. */
+static inline bool simple_value(kt_cursor *c, const char *p)
+{
+    if (kt_skip_digits(p))
+        return true;
+    if (*p == '"')
+        return kt_string_end(p, kt_peek(c)) || kt_object(c, p, "a string that does not end");
+    return kt_skip_scalar(c, p) != NULL;
+}
+
+static bool step_key(kt_cursor *c, const char *p)
+{
+    kineto_string key;
+    return kt_take_key(c, p, &key);
+}
+
+/* From behind an opening bracket to behind the one that closes it. */
+static const char *skip_container(kt_cursor *c, const char *open)
+{
+    nesting n = {.depth = 0};
+    const char *p = open;
+    push(&n, *open == '{');
+    for (bool first = true;; first = false) {
+        p = kt_next(c);
+        bool closes = *p == (in_object(&n) ? '}' : ']');
+        if (closes) {
+            if (--n.depth == 0)
+                return p + 1;
+            continue;
+        }
+        if (!first && *p != ',')
+            return kt_object(c, p, in_object(&n) ? "expected ',' or '}'" : "expected ',' or ']'"),
+                   NULL;
+        p = first ? p : kt_next(c);
+        if (in_object(&n)) {
+            if (!step_key(c, p))
+                return NULL;
+            p = kt_next(c);
+        }
+        while (*p == '{' || *p == '[') {
+            if (!push(&n, *p == '{'))
+                return kt_object(c, p, "nested too deep"), NULL;
+            p = kt_next(c);
+            if (*p == (in_object(&n) ? '}' : ']')) {
+                n.depth--;
+                p = NULL;
+                break;
+            }
+            if (in_object(&n)) {
+                if (!step_key(c, p))
+                    return NULL;
+                p = kt_next(c);
+            }
+        }
+        if (p && !simple_value(c, p))
+            return NULL;
+    }
+}
+
+const char *kt_skip_value(kt_cursor *c, const char *p)
+{
+    if (*p == '{' || *p == '[')
+        return skip_container(c, p);
+    if (*p == '"') {
+        const char *end = kt_string_end(p, kt_peek(c));
+        if (!end)
+            kt_object(c, p, "a string that does not end");
+        return end ? end + 1 : NULL;
+    }
+    return kt_skip_scalar(c, p);
+}

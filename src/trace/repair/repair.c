@@ -1,0 +1,288 @@
+/* Repair between elements: commas, garbage, the end of the array; and what becomes of an element.
+ */
+#include "trace/repair/repair_impl.h"
+
+/* ---- beginning and ending a call ------------------------------------------------------------- */
+
+static kt_fix begin(kineto_string text, size_t at, bool final, kt_bytes *out)
+{
+    return (kt_fix){.text = text.data,
+                    .size = text.size,
+                    .final = final,
+                    .at = KB_MIN(at, text.size),
+                    .out = out,
+                    .tries = KT_FIX_TRIES};
+}
+
+static int by_offset(const void *a, const void *b)
+{
+    const kt_repair *x = a, *y = b;
+    if (x->offset != y->offset)
+        return x->offset < y->offset ? -1 : 1;
+    return (x->kind > y->kind) - (x->kind < y->kind);
+}
+
+/* Hand over the changes, unless more text could change them. */
+static kineto_status finish(kt_fix *f, const kt_repaired *start, size_t out_from,
+                            kt_repairs *repairs, kt_repaired *result, kineto_error *err)
+{
+    if (f->ran_out && !f->final) {
+        *result = *start;
+        f->out->count = out_from;
+        f->changes.count = 0;
+        memset(f->uncounted, 0, sizeof f->uncounted);
+    }
+    if (f->changes.count)
+        qsort(f->changes.data, f->changes.count, sizeof *f->changes.data, by_offset);
+    for (size_t i = 0; i < f->changes.count && !f->no_memory; i++) {
+        const kt_repair *c = &f->changes.data[i];
+        f->no_memory = !kt_repairs_add(repairs, (kt_repair_kind)c->kind, c->offset, c->bytes);
+    }
+    for (uint32_t i = 0; i < KT_REPAIR_KINDS; i++)
+        kt_repairs_more(repairs, (kt_repair_kind)i, f->uncounted[i]);
+    kb_vec_free(&f->changes);
+    return f->no_memory ? kb_fail(err, KINETO_E_MEMORY, "no memory to repair a trace") : KINETO_OK;
+}
+
+/* ---- between elements ------------------------------------------------------------------------ */
+
+/* Is there a key of the header at `at`? */
+static bool header_key(kt_fix *f, size_t at)
+{
+    return kt_look_key(f, at, KT_LEVEL_HEADER) == KT_SURE;
+}
+
+/* An object of a header: another document begins. */
+static bool new_header(kt_fix *f, size_t at)
+{
+    return kt_fix_byte(f, at) == '{' && header_key(f, kt_look_space(f, at + 1));
+}
+
+static bool new_array(kt_fix *f, size_t at)
+{
+    return kt_fix_byte(f, at) == '[' && kt_look_start(f, kt_look_space(f, at + 1));
+}
+
+/* An object that is not an event. */
+static bool any_object(kt_fix *f, size_t at)
+{
+    return kt_fix_byte(f, at) == '{' && !kt_look_start(f, at) &&
+           kt_look_key(f, kt_look_space(f, at + 1), KT_LEVEL_HEADER) != KT_NO;
+}
+
+/* Can the closing bracket at `at` be the array's, or the one of the whole? */
+static bool ends_array(kt_fix *f, size_t at)
+{
+    size_t next = kt_look_space(f, at + 1);
+    int c = kt_fix_byte(f, next);
+    if (c == ',') {
+        next = kt_look_space(f, next + 1);
+        return kt_look_key(f, next, KT_LEVEL_HEADER) == KT_SURE ||
+               (kt_look_key(f, next, KT_LEVEL_HEADER) == KT_MAYBE &&
+                kt_look_key(f, next, KT_LEVEL_EVENT) != KT_SURE);
+    }
+    if (f->text[at] == ']' && c == '}') {
+        next = kt_look_space(f, next + 1);
+        c = kt_fix_byte(f, next);
+        return c != ',' && (c != '{' || any_object(f, next));
+    }
+    return c < 0 || (f->text[at] == ']' && (new_header(f, next) || new_array(f, next)));
+}
+
+/* Skip to where an event begins or the array ends. */
+static kt_repaired skip_garbage(kt_fix *f)
+{
+    size_t from = f->at, to = from + 1;
+    for (int c; (c = kt_fix_byte(f, to)) >= 0; to++)
+        if ((c == '{' && (kt_look_start(f, to) || new_header(f, to))) ||
+            (c == ']' && kt_look_array_end(f, to)) || (c == '"' && header_key(f, to)))
+            break;
+    if (to >= f->size && !f->final) {
+        if (f->size - from < KT_REPAIR_REACH_BYTES)
+            return (kt_repaired){KT_PIECE_MORE, from, false, false};
+        to = f->size - 1024; /* an event may begin in the rest */
+        f->ran_out = false;
+    }
+    kt_fix_count(f, KT_REPAIR_GARBAGE, from, to - from);
+    return (kt_repaired){KT_PIECE_NOTHING, to, false, false};
+}
+
+/* A closing bracket where an element should be. */
+static kt_repaired at_closer(kt_fix *f)
+{
+    bool array = f->text[f->at] == ']';
+    size_t at = f->at;
+    if (ends_array(f, at) || (!array && header_key(f, kt_look_space(f, at + 1)))) {
+        if (!array)
+            kt_fix_count(f, KT_REPAIR_UNBALANCED, at, 0);
+        return (kt_repaired){KT_PIECE_END, at, false, false};
+    }
+    kt_fix_count(f, KT_REPAIR_UNBALANCED, at, 1);
+    return (kt_repaired){KT_PIECE_NOTHING, at + 1, true, false};
+}
+
+static kt_repaired end_without_bracket(kt_fix *f)
+{
+    kt_fix_count(f, KT_REPAIR_UNBALANCED, f->at, 0);
+    return (kt_repaired){KT_PIECE_END, f->at, false, f->at >= f->size};
+}
+
+/* What stands where an element should, if it is none. */
+static kt_repaired no_element(kt_fix *f, int c)
+{
+    if (c < 0 || new_header(f, f->at) || (c == '"' && header_key(f, f->at)))
+        return end_without_bracket(f);
+    if (c == ']' || c == '}')
+        return at_closer(f);
+    if (new_array(f, f->at)) {
+        kt_fix_count(f, KT_REPAIR_NEW_DOCUMENT, f->at, 1);
+        return (kt_repaired){KT_PIECE_NOTHING, f->at + 1, false, false};
+    }
+    return skip_garbage(f);
+}
+
+/* ---- elements -------------------------------------------------------------------------------- */
+
+/* What every reader needs of an event. */
+static bool has_essentials(const kt_fix *f)
+{
+    const kt_fix_event *e = &f->event;
+    return e->phase && (e->phase == 'M' ? e->has_name : e->has_ts);
+}
+
+static kt_repaired element(kt_fix *f)
+{
+    size_t from = f->at;
+    kt_fix_mark mark;
+    kt_fix_save(f, &mark);
+    kt_fixed status = kt_fix_object(f, KT_LEVEL_EVENT);
+    kt_repaired result = {KT_PIECE_EVENT, f->at, !f->cut_short, false};
+    if (status == KT_FIX_FAILED || !has_essentials(f)) {
+        size_t to = KB_MAX(f->at, from + 1);
+        kt_fix_restore(f, &mark);
+        kt_fix_count(f, KT_REPAIR_LOST_EVENT, from, to - from);
+        result.piece = KT_PIECE_NOTHING;
+        result.next = to;
+    }
+    return result;
+}
+
+kineto_status kt_repair_element(kineto_string text, size_t at, bool comma_due, bool final,
+                                kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
+                                kineto_error *err)
+{
+    kt_fix f = begin(text, at, final, out);
+    size_t out_from = out->count;
+    bool comma;
+    int c = kt_fix_next_item(&f, !comma_due, &comma);
+    if (c != '{' || new_header(&f, f.at)) {
+        *result = no_element(&f, c);
+    } else {
+        if (comma_due && !comma)
+            kt_fix_count(&f, KT_REPAIR_MISSING_COMMA, f.at, 0);
+        *result = element(&f);
+    }
+    kt_repaired start = {KT_PIECE_MORE, at, comma_due, false};
+    return finish(&f, &start, out_from, repairs, result, err);
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+/* The key of the events, and their bracket behind it. */
+static bool at_events(kt_fix *f, kt_repaired *result)
+{
+    static const char key[] = "\"traceEvents\"";
+    size_t size = sizeof key - 1;
+    if (f->size - f->at < size || memcmp(f->text + f->at, key, size) != 0)
+        return false;
+    size_t colon = kt_look_space(f, f->at + size);
+    size_t bracket = kt_look_space(f, colon + 1);
+    if (kt_fix_byte(f, colon) != ':' || kt_fix_byte(f, bracket) != '[')
+        return false;
+    kt_fix_put(f, key, size);
+    kt_fix_put_z(f, ":");
+    *result = (kt_repaired){KT_PIECE_EVENT, bracket, true, false};
+    return true;
+}
+
+static kt_repaired header_member(kt_fix *f, size_t out_from)
+{
+    kt_repaired result;
+    if (at_events(f, &result))
+        return result;
+    size_t from = f->at;
+    (void)kt_fix_member_alone(f, KT_LEVEL_HEADER);
+    if (f->at == from && f->at < f->size)
+        kt_fix_count(f, KT_REPAIR_GARBAGE, f->at++, 1);
+    bool written = f->out->count > out_from;
+    return (kt_repaired){written ? KT_PIECE_EVENT : KT_PIECE_NOTHING, f->at, !f->cut_short, false};
+}
+
+kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bool final,
+                               kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
+                               kineto_error *err)
+{
+    kt_fix f = begin(text, at, final, out);
+    size_t out_from = out->count;
+    bool comma;
+    (void)kt_fix_push(&f, '{', KT_LEVEL_HEADER);
+    int c = kt_fix_next_item(&f, !comma_due, &comma);
+    bool event = c == '{' && kt_look_event(&f, f.at);
+    if (c < 0 || c == '}' || event) {
+        if (c != '}')
+            kt_fix_count(&f, KT_REPAIR_UNBALANCED, f.at, 0);
+        *result = (kt_repaired){KT_PIECE_END, f.at, false, c < 0};
+    } else if (c == ']') {
+        kt_fix_count(&f, KT_REPAIR_UNBALANCED, f.at, 1);
+        *result = (kt_repaired){KT_PIECE_NOTHING, f.at + 1, true, false};
+    } else {
+        if (comma_due && !comma)
+            kt_fix_count(&f, KT_REPAIR_MISSING_COMMA, f.at, 0);
+        *result = header_member(&f, out_from);
+    }
+    kt_repaired start = {KT_PIECE_MORE, at, comma_due, false};
+    return finish(&f, &start, out_from, repairs, result, err);
+}
+
+kineto_status kt_repair_value(kineto_string text, size_t at, bool final, kt_bytes *out,
+                              kt_repairs *repairs, kt_repaired *result, kineto_error *err)
+{
+    kt_fix f = begin(text, at, final, out);
+    size_t out_from = out->count, to;
+    kt_text_end end;
+    kt_fix_mark mark;
+    (void)kt_fix_push(&f, '{', KT_LEVEL_HEADER);
+    kt_fix_save(&f, &mark);
+    kt_fixed status = kt_fix_value(&f, 0, KT_LEVEL_INNER, &end);
+    *result = (kt_repaired){KT_PIECE_EVENT, f.at, true, false};
+    if (status != KT_FIXED) {
+        size_t reached = f.at;
+        kt_fix_restore(&f, &mark);
+        f.at = reached;
+        (void)kt_look_resume(&f, at, &to);
+        to = KB_MAX(KB_MIN(to, f.size), KB_MIN(at + 1, f.size));
+        kt_fix_count(&f,
+                     f.too_deep     ? KT_REPAIR_TOO_DEEP
+                     : to == f.size ? KT_REPAIR_TRUNCATED
+                                    : KT_REPAIR_AMBIGUOUS,
+                     at, to - at);
+        *result = (kt_repaired){KT_PIECE_NOTHING, to, true, to == f.size};
+    }
+    kt_repaired start = {KT_PIECE_MORE, at, false, false};
+    return finish(&f, &start, out_from, repairs, result, err);
+}
+
+bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next)
+{
+    kt_fix f = begin(text, at, true, NULL);
+    size_t from = kt_look_space(&f, f.at), to = from;
+    for (int c; (c = kt_fix_byte(&f, to)) >= 0; to++)
+        if (new_header(&f, to) || new_array(&f, to) || (to == from && any_object(&f, to)))
+            break;
+    if (to > from)
+        (void)kt_repairs_add(repairs, KT_REPAIR_GARBAGE, from, to - from);
+    *next = to;
+    if (to < f.size)
+        (void)kt_repairs_add(repairs, KT_REPAIR_NEW_DOCUMENT, to, 0);
+    return to < f.size;
+}

@@ -1,0 +1,386 @@
+/* Repair of a whole text: what is sound is copied, what is not goes through repair piece by piece.
+ */
+#include "trace/text/json_text.h"
+#include "trace/repair/repair_impl.h"
+
+typedef struct document {
+    kineto_string text;
+    size_t at;
+    bool comma_due;
+    bool utf8;
+    bool found;    /* an array of events */
+    bool in_array; /* the events' bracket is open in the output */
+    uint64_t events_written, members_written;
+    kt_bytes piece;     /* being repaired */
+    kt_bytes behind;    /* members that came behind the first events: "," and the member, each */
+    kb_map keys;        /* hashes of keys of the header that were written */
+    kineto_string base; /* "baseTimeNanoseconds" of the first document */
+    kb_sink *out;
+    kt_repairs *repairs;
+    kt_repair_events *events;
+    kineto_error *err;
+} document;
+
+static kineto_status no_memory(const document *d)
+{
+    return kb_fail(d->err, KINETO_E_MEMORY, "no memory to repair a trace");
+}
+
+static kineto_string rest_of(const document *d)
+{
+    return (kineto_string){d->text.data + d->at, d->text.size - d->at};
+}
+
+static kineto_status count(document *d, kt_repair_kind kind, size_t offset, size_t bytes)
+{
+    return kt_repairs_add(d->repairs, kind, offset, bytes) ? KINETO_OK : no_memory(d);
+}
+
+/* ---- writing --------------------------------------------------------------------------------- */
+
+static void write_text(document *d, kineto_string s)
+{
+    if (d->utf8) {
+        for (size_t valid; (valid = kb_utf8_valid_prefix(s.data, s.size)) < s.size;) {
+            size_t bad = valid + kb_utf8_bad_length(s.data + valid, s.size - valid);
+            kb_sink_write(d->out, s.data, valid);
+            kb_sink_write(d->out, "\xef\xbf\xbd", 3);
+            s = (kineto_string){s.data + bad, s.size - bad};
+        }
+    }
+    kb_sink_write(d->out, s.data, s.size);
+}
+
+static void write_z(document *d, const char *text) { kb_sink_write(d->out, text, strlen(text)); }
+
+static void open_array(document *d)
+{
+    if (!d->in_array)
+        write_z(d, d->members_written ? ",\n\"traceEvents\": [" : "{\n\"traceEvents\": [");
+    d->in_array = true;
+}
+
+static void write_event(document *d, kineto_string event)
+{
+    open_array(d);
+    write_z(d, d->events_written++ ? ",\n" : "\n");
+    write_text(d, event);
+}
+
+/* A member of the header: `"key":value`. The first of several with one key counts. */
+static kineto_status write_member(document *d, kineto_string key, kineto_string member, size_t at)
+{
+    bool created;
+    if (!kb_map_insert(&d->keys, kb_hash(key.data, key.size), 1, &created))
+        return no_memory(d);
+    if (!created)
+        return count(d, KT_REPAIR_DUPLICATE_KEY, at, key.size);
+    if (!d->in_array) {
+        write_z(d, d->members_written++ ? ",\n" : "{\n");
+        write_text(d, member);
+        return KINETO_OK;
+    }
+    if (!kb_vec_reserve(&d->behind, d->behind.count + member.size + 2))
+        return no_memory(d);
+    memcpy(d->behind.data + d->behind.count, ",\n", 2);
+    memcpy(d->behind.data + d->behind.count + 2, member.data, member.size);
+    d->behind.count += member.size + 2;
+    return KINETO_OK;
+}
+
+static void write_end(document *d)
+{
+    open_array(d);
+    write_z(d, "\n]");
+    write_text(d, (kineto_string){d->behind.data, d->behind.count});
+    write_z(d, "}\n");
+}
+
+/* ---- sound events ---------------------------------------------------------------------------- */
+
+/* Does a strict object have what readers need of an event? */
+static bool has_essentials(kineto_string object)
+{
+    kt_scan s = kt_scan_of(object);
+    bool first = true, ts = false, name = false;
+    char phase = '\0';
+    kineto_string key, value;
+    if (!kt_scan_open(&s, '{'))
+        return false;
+    while (kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key) && kt_scan_value(&s, &value)) {
+        if (!kt_fix_fits(key, value))
+            return false;
+        if (kb_string_equal(key, kb_string("ph")))
+            phase = value.size == 3 && value.data[0] == '"' ? value.data[1] : '\0';
+        else if (kb_string_equal(key, kb_string("ts")))
+            ts = true;
+        else if (kb_string_equal(key, kb_string("name")))
+            name = kt_json_is_string(value);
+    }
+    return phase && name && (ts || phase == 'M');
+}
+
+/* Levels of brackets in strict JSON. */
+static uint32_t depth_of(kineto_string value)
+{
+    uint32_t depth = 0, most = 0;
+    bool inside = false;
+    for (size_t i = 0; i < value.size; i++) {
+        char c = value.data[i];
+        i += c == '\\';
+        inside ^= c == '"';
+        if (inside || !(c & 0x40)) /* all brackets have it */
+            continue;
+        depth += c == '{' || c == '[';
+        depth -= c == '}' || c == ']';
+        most = KB_MAX(most, depth);
+    }
+    return most;
+}
+
+/* A strict value at `at`, behind its comma if one is due; the next place is behind it. */
+static bool sound_value(const document *d, kt_scan *s, kineto_string *value)
+{
+    *s = kt_scan_of(rest_of(d));
+    char c = kt_scan_peek(s);
+    if (d->comma_due && c != ',')
+        return false;
+    s->at += d->comma_due;
+    return kt_scan_peek(s) == '{' && kt_scan_value(s, value) &&
+           kb_utf8_valid_prefix(value->data, value->size) == value->size;
+}
+
+static bool copy_sound_event(document *d)
+{
+    kt_scan s;
+    kineto_string value;
+    if (!sound_value(d, &s, &value) || !has_essentials(value) ||
+        depth_of(value) > KT_REPAIR_MAX_DEPTH)
+        return false;
+    write_event(d, value);
+    d->events->whole++;
+    d->at += (size_t)(s.at - s.begin);
+    d->comma_due = true;
+    return true;
+}
+
+/* ---- the events ------------------------------------------------------------------------------ */
+
+/* Behind the array's opening bracket. */
+static kineto_status read_events(document *d)
+{
+    open_array(d);
+    for (d->comma_due = false;;) {
+        if (kb_sink_failed(d->out))
+            return KINETO_OK; /* whoever closes it learns why */
+        if (copy_sound_event(d))
+            continue;
+        kt_repaired result;
+        d->piece.count = 0;
+        kineto_status status = kt_repair_element(d->text, d->at, d->comma_due, true, &d->piece,
+                                                 d->repairs, &result, d->err);
+        if (status != KINETO_OK)
+            return status;
+        if (result.piece == KT_PIECE_EVENT) {
+            write_event(d, (kineto_string){d->piece.data, d->piece.count});
+            d->events->repaired++;
+        }
+        d->at = result.next;
+        d->comma_due = result.comma_due;
+        if (result.piece == KT_PIECE_END)
+            break;
+    }
+    d->comma_due = d->at < d->text.size && d->text.data[d->at] == ']';
+    d->at += d->comma_due;
+    return KINETO_OK;
+}
+
+/* ---- the header ------------------------------------------------------------------------------ */
+
+/* A sound member; for the events only the key and what is before their bracket. */
+static bool take_sound_member(document *d, kineto_string *key, kineto_string *member, bool *events)
+{
+    kt_scan s = kt_scan_of(rest_of(d));
+    kineto_string value;
+    char c = kt_scan_peek(&s);
+    if (d->comma_due && c != ',')
+        return false;
+    s.at += d->comma_due;
+    (void)kt_scan_peek(&s);
+    const char *from = s.at;
+    if (!kt_scan_key(&s, key))
+        return false;
+    *events = kb_string_equal(*key, kb_string("traceEvents")) && kt_scan_peek(&s) == '[';
+    if (!*events && !kt_scan_value(&s, &value))
+        return false;
+    *member = (kineto_string){from, (size_t)(s.at - from)};
+    char next = kt_scan_peek(&s);
+    if (!*events && next != ',' && next != '}')
+        return false;
+    if (kb_utf8_valid_prefix(member->data, member->size) < member->size ||
+        depth_of(*member) > KT_REPAIR_MAX_DEPTH)
+        return false;
+    d->at += (size_t)(s.at - s.begin);
+    d->comma_due = true;
+    return true;
+}
+
+/* A member that was repaired, in `piece`. */
+static bool take_repaired_member(const document *d, kineto_string *key, kineto_string *member,
+                                 bool *events)
+{
+    *member = (kineto_string){d->piece.data, d->piece.count};
+    kt_scan s = kt_scan_of(*member);
+    *events = kt_scan_key(&s, key) && kt_scan_end(&s);
+    return s.at > s.begin;
+}
+
+static kineto_status keep_member(document *d, kineto_string key, kineto_string member, size_t at)
+{
+    bool of_text = member.data >= d->text.data && member.data < d->text.data + d->text.size;
+    if (of_text && !d->base.data && kb_string_equal(key, kb_string("baseTimeNanoseconds")))
+        d->base = member;
+    return write_member(d, key, member, at);
+}
+
+static kineto_status read_member(document *d, bool *end)
+{
+    kineto_string key, member;
+    bool events;
+    size_t at = d->at;
+    if (!take_sound_member(d, &key, &member, &events)) {
+        kt_repaired result;
+        d->piece.count = 0;
+        kineto_status status = kt_repair_member(d->text, d->at, d->comma_due, true, &d->piece,
+                                                d->repairs, &result, d->err);
+        d->at = result.next;
+        d->comma_due = result.comma_due;
+        *end = result.piece == KT_PIECE_END;
+        if (status != KINETO_OK || result.piece != KT_PIECE_EVENT ||
+            !take_repaired_member(d, &key, &member, &events))
+            return status;
+    }
+    if (!events)
+        return keep_member(d, key, member, at);
+    d->at++; /* behind the bracket */
+    d->found = true;
+    return read_events(d);
+}
+
+static kineto_status read_header(document *d)
+{
+    bool end = false;
+    d->at++;
+    d->comma_due = false;
+    while (!end && !kb_sink_failed(d->out)) {
+        kineto_status status = read_member(d, &end);
+        if (status != KINETO_OK)
+            return status;
+    }
+    d->at += d->at < d->text.size && d->text.data[d->at] == '}';
+    return KINETO_OK;
+}
+
+/* ---- documents ------------------------------------------------------------------------------- */
+
+static void skip_space(document *d)
+{
+    if (d->at == 0 && d->text.size >= 3 && memcmp(d->text.data, "\xef\xbb\xbf", 3) == 0)
+        d->at = 3;
+    kt_scan s = kt_scan_of(rest_of(d));
+    (void)kt_scan_peek(&s);
+    d->at += (size_t)(s.at - s.begin);
+}
+
+/* Events without an array around them: one JSON object after the other. */
+static bool begins_with_event(const document *d)
+{
+    kt_scan s = kt_scan_of(rest_of(d));
+    kineto_string key;
+    return kt_scan_open(&s, '{') && kt_scan_key(&s, &key) &&
+           (kb_string_equal(key, kb_string("ph")) || kb_string_equal(key, kb_string("name")));
+}
+
+static kineto_status read_document(document *d)
+{
+    char c = d->at < d->text.size ? d->text.data[d->at] : '\0';
+    if (c == '[') {
+        d->found = true;
+        d->at++;
+        return read_events(d);
+    }
+    if (c == '{' && !begins_with_event(d))
+        return read_header(d);
+    kineto_status status = count(d, KT_REPAIR_UNBALANCED, d->at, 0);
+    return status == KINETO_OK ? read_events(d) : status;
+}
+
+/* The base that a document states, wherever it stands. */
+static kineto_string base_of(kineto_string text)
+{
+    static const char key[] = "\"baseTimeNanoseconds\"";
+    const char *found = memmem(text.data, text.size, key, sizeof key - 1);
+    if (!found)
+        return (kineto_string){NULL, 0};
+    const char *end = text.data + text.size, *at = found + sizeof key - 1;
+    while (at < end && *at != ',' && *at != '}')
+        at++;
+    return (kineto_string){found, (size_t)(at - found)};
+}
+
+/* The value of a member; empty if there is none. */
+static kineto_string value_of(kineto_string member)
+{
+    kineto_string key, value = {"", 0};
+    if (!member.size)
+        return value;
+    kt_scan s = kt_scan_of(member);
+    (void)(kt_scan_key(&s, &key) && kt_scan_value(&s, &value));
+    return value;
+}
+
+static bool same_base(kineto_string a, kineto_string b)
+{
+    return kb_string_equal(value_of(a), value_of(b));
+}
+
+static kineto_status read_documents(document *d)
+{
+    skip_space(d);
+    kineto_status status = read_document(d);
+    size_t next;
+    while (status == KINETO_OK && !kb_sink_failed(d->out)) {
+        skip_space(d);
+        if (!begins_with_event(d)) {
+            if (!kt_repair_next_document(d->text, d->at, d->repairs, &next))
+                break;
+            d->at = next;
+            if (!same_base(d->base, base_of(rest_of(d))))
+                return count(d, KT_REPAIR_OTHER_BASE, next, d->text.size - next);
+        }
+        status = read_document(d);
+    }
+    return status;
+}
+
+static bool loses(const kt_repairs *r)
+{
+    return r->kinds[KT_REPAIR_GARBAGE].count || r->kinds[KT_REPAIR_LOST_EVENT].count;
+}
+
+kineto_status kt_repair_document(kineto_string text, bool utf8, kb_sink *out, kt_repairs *repairs,
+                                 kt_repair_events *events, kineto_error *err)
+{
+    document d = {
+        .text = text, .utf8 = utf8, .out = out, .repairs = repairs, .events = events, .err = err};
+    *events = (kt_repair_events){0, 0};
+    kineto_status status = read_documents(&d);
+    if (status == KINETO_OK && !d.events_written && (!d.found || loses(repairs)))
+        status = kb_fail(err, KINETO_E_FORMAT, "nothing in there looks like a Chrome trace");
+    if (status == KINETO_OK)
+        write_end(&d);
+    kb_vec_free(&d.piece);
+    kb_vec_free(&d.behind);
+    kb_map_free(&d.keys);
+    return status;
+}

@@ -1,0 +1,88 @@
+/* Members that are known to come: where the name of one follows, what was before it is over. And
+ * what readers need their values to be. */
+#include "trace/text/json_text.h"
+#include "trace/repair/repair_impl.h"
+
+/* clang-format off */
+static const char *const header_names[] = {
+    "traceEvents", "schemaVersion", "deviceProperties", "displayTimeUnit", "baseTimeNanoseconds",
+    "distributedInfo", "traceName", "record_shapes", "with_stack", "with_flops", "with_modules",
+    "profile_memory", "trace_id", "host_name", "username", "cupti_version", "cuda_runtime_version",
+    "cuda_driver_version", "hip_runtime_version", "hip_driver_version", "rocprofiler-sdk_version",
+    "otherData", "stackFrames", "systemTraceEvents", "samples", "metadata",
+    "controllerTraceDataKey", "ckineto"};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const event_names[] = {
+    "ph", "name", "cat", "pid", "tid", "ts", "dur", "args", "id", "id2", "bp", "s", "sf", "stack",
+    "tts", "tdur", "esf", "estack", "cname", "scope", "bind_id", "flow_in", "flow_out"};
+/* clang-format on */
+
+/* clang-format off */
+static const char *const args_names[] = {
+    "External id", "external id", "External ID", "correlation", "Ev Idx", "cbid", "Call stack",
+    "Input Dims", "Input type", "Input Strides", "Concrete Inputs", "Output Dims", "Output type",
+    "Sequence number", "Fwd thread id", "Record function id", "Module Hierarchy", "Python id",
+    "Python parent id", "Python module id", "Python thread", "Profiler Event Index", "Trace name",
+    "Trace iteration", "Backend", "CallFrom", "Addr", "Bytes", "Total Allocated", "Total Reserved",
+    "Device Type", "Device Id", "queued", "device", "context", "stream", "registers per thread",
+    "shared memory", "blocks per SM", "warps per SM", "grid", "block", "est. achieved occupancy %",
+    "occupancy", "graph id", "graph node id", "priority", "channel", "channel_type", "bytes",
+    "memory bandwidth (GB/s)", "fromDevice", "inDevice", "toDevice", "cuda_sync_kind",
+    "wait_on_stream", "wait_on_cuda_event_record_corr_id", "wait_on_cuda_event_id", "event_id",
+    "Collective name", "In msg nelems", "Out msg nelems", "Group size", "dtype", "In split size",
+    "Out split size", "Process Group Name", "Process Group Description", "Process Group Ranks",
+    "Global rank start", "Global rank stride", "Input Tensors start", "Output Tensors start",
+    "Dst Rank", "Src Rank", "Seq", "Comms Id", "Op count", "finished", "kernel_file", "kernel_hash",
+    "kernel_backend", "arguments lost"};
+/* clang-format on */
+
+int kt_known(kt_level level, kineto_string key)
+{
+    static const struct {
+        const char *const *names;
+        size_t count;
+    } tables[] = {[KT_LEVEL_HEADER] = {header_names, KB_COUNT(header_names)},
+                  [KT_LEVEL_EVENT] = {event_names, KB_COUNT(event_names)},
+                  [KT_LEVEL_ARGS] = {args_names, KB_COUNT(args_names)},
+                  [KT_LEVEL_INNER] = {NULL, 0}};
+    for (size_t i = 0; i < tables[level].count; i++)
+        if (kb_string_equal(key, kb_string(tables[level].names[i])))
+            return (int)i;
+    return -1;
+}
+
+static bool is_place(kineto_string value)
+{
+    int64_t number;
+    return kt_json_is_string(value) ? value.size <= 1024 : kt_json_int(value, &number);
+}
+
+static bool is_time(kineto_string value)
+{
+    int64_t ns;
+    return kt_json_scaled(value, 3, &ns);
+}
+
+bool kt_fix_fits(kineto_string key, kineto_string value)
+{
+    if (kb_string_equal(key, kb_string("pid")) || kb_string_equal(key, kb_string("tid")))
+        return is_place(value);
+    if (kb_string_equal(key, kb_string("ts")))
+        return is_time(value);
+    if (kb_string_equal(key, kb_string("dur"))) /* "nan" is what it was */
+        return kt_json_is_string(value) || is_time(value);
+    if (kb_string_equal(key, kb_string("args")))
+        return value.data[0] == '{';
+    return !kb_string_equal(key, kb_string("cat")) || kt_json_is_string(value);
+}
+
+kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value)
+{
+    bool time = kb_string_equal(key, kb_string("ts")) || kb_string_equal(key, kb_string("dur"));
+    kineto_string inside = {value.data + 1, value.size - 2};
+    return time && kt_json_is_string(value) && is_time(inside) && kb_json_valid(inside)
+               ? inside
+               : (kineto_string){"", 0};
+}

@@ -1,0 +1,116 @@
+/* Text to read: one range of addresses, in which the text of a file appears from its beginning on.
+ *
+ * A plain file is mapped. What is compressed, or comes through a pipe, is put there by a thread of
+ * its own while others already scan. Behind the text there is always a page of zeros.
+ *
+ * What all readers have passed is given back, and the thread that brings text does not run far
+ * ahead of them; once the text is read, its addresses are gone, and parts of it are had from what
+ * was kept (keep.h). Who never says how far it has read keeps all of it. */
+#ifndef KT_INPUT_H
+#define KT_INPUT_H
+
+#include "base/base.h"
+#include "trace/text/keep.h"
+
+#include <pthread.h>
+
+#define KT_AHEAD_BYTES                                                                             \
+    ((size_t)8 << 20) /* of text, before the slowest reader; more if one waits                     \
+                       */
+#define KT_BEHIND_BYTES ((size_t)64 << 10) /* repair looks back */
+#define KT_GIVE_BYTES   ((size_t)2 << 20)  /* given back at a time: a huge page */
+
+typedef struct kt_input {
+    uint32_t references;
+    char *path;
+    const char *base;
+    size_t reserved_bytes; /* of address space */
+    uint64_t file_bytes;   /* as it lies on the disk, 0 unknown */
+    size_t ready_bytes;    /* grows; stored with release */
+    uint32_t complete;     /* no more will come; stored with release */
+    bool mapped;           /* the file itself */
+
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    pthread_t producer;
+    bool has_producer;
+    bool stop;        /* nobody needs more */
+    size_t wanted;    /* somebody waits for this much */
+    size_t passed;    /* nobody looks at what is before */
+    size_t given;     /* back to the system, from the beginning on */
+    size_t spares[8]; /* of that, KT_GIVE_BYTES each, not yet with the system */
+    uint32_t spare_count;
+    bool all_passed; /* also what is still to come */
+    bool away;       /* the text is not at `base` any more: see keep */
+    kt_keep keep;
+    uint64_t number; /* no other input has it */
+
+    struct kt_source *source;
+    kineto_status status; /* why the text ends where it does; set before complete */
+    kineto_error error;
+} kt_input;
+
+/** Begin to read a file; "-" is stdin. The caller releases it. */
+kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err);
+/** Text that is in memory already, copied. */
+kineto_status kt_input_of_text(kineto_string text, kt_input **out, kineto_error *err);
+kt_input *kt_input_retain(kt_input *in);
+void kt_input_release(kt_input *in);
+/** The text is read: ends the thread that brought it. What is there stays. */
+void kt_input_finish(kt_input *in);
+/** Nobody looks at the text before `offset` any more, except through kt_input_text when all is
+ * read; SIZE_MAX: at none of it. Any thread that reads. */
+void kt_input_passed(kt_input *in, size_t offset);
+/** After kt_input_finish, if kt_input_passed was called: what is left of the text goes away. Nobody
+ *  else may look at it meanwhile. */
+kineto_status kt_input_settle(kt_input *in, kineto_error *err);
+/** Give back what memory can be given back: of a mapped file its pages, else what was loaded to be
+ *  looked at again. Any thread. */
+void kt_input_trim(kt_input *in);
+/** Could some of the text that was asked for not be had any more? */
+bool kt_input_has_lost(kt_input *in);
+/** Wait until this much of the text is there, or all. @return how much there is. */
+size_t kt_input_wait(kt_input *in, size_t bytes);
+static inline size_t kt_input_ready(kt_input *in, size_t bytes)
+{
+    size_t ready = kb_load_acquire(&in->ready_bytes);
+    return ready >= bytes ? ready : kt_input_wait(in, bytes);
+}
+
+/* ---- recall.c: parts of texts that are away ------------------------------------------------------- */
+#ifndef KT_RECALL_BYTES
+#define KT_RECALL_BYTES ((size_t)16 << 20) /* of loaded chunks, in all; a thread holds one more */
+#endif
+/** A part of the text; 64 zeros follow it. It stays until this thread has asked for KT_TEXT_VIEWS
+ *  others. Empty: it cannot be had any more. */
+kineto_string kt_recall(kt_input *in, uint64_t offset, size_t bytes);
+/** What is loaded of it is no longer needed. */
+void kt_recall_forget(kt_input *in);
+
+/** Part of a text that has been read. Where it is not at its addresses, valid as by kt_recall. */
+static inline kineto_string kt_input_text(kt_input *in, uint64_t offset, size_t bytes)
+{
+    if (KINETO_LIKELY(!in->away))
+        return (kineto_string){in->base + offset, bytes};
+    return kt_recall(in, offset, bytes);
+}
+
+/* ---- source.c: bytes, decompressed by what the first of them say ---------------------------------- */
+typedef struct kt_source kt_source;
+/** Takes the descriptor. */
+kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err);
+void kt_source_close(kt_source *s);
+bool kt_source_is_compressed(const kt_source *s);
+/** Up to `room` bytes of text; *got 0: the end. What is wrong with the data is the status. */
+kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err);
+/* Where a gzip file can be gone on with. */
+typedef struct kt_point kt_point;
+bool kt_source_can_resume(const kt_source *s);
+/** What comes next can be had again from here; NULL: out of memory. */
+kt_point *kt_source_mark(kt_source *s, kt_packer *packer);
+void kt_point_free(kt_point *point);
+/** Take the file away from the source, which has been read. The caller closes it. */
+int kt_source_take_file(kt_source *s);
+/** Exactly so many bytes from a point on; any number of threads. */
+bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes);
+#endif
