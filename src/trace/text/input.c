@@ -34,7 +34,8 @@ static char *reserve(size_t *bytes)
             munmap(base, before);
         munmap(base + before + size, KT_GIVE_BYTES - before);
         *bytes = size;
-        madvise(base + before, size, MADV_HUGEPAGE); /* a wish */
+        if (size > KT_GIVE_BYTES) /* a wish; of short texts most of a huge page would be wasted */
+            madvise(base + before + KT_GIVE_BYTES, size - KT_GIVE_BYTES, MADV_HUGEPAGE);
         return base + before;
     }
     return NULL;
