@@ -275,15 +275,8 @@ static uint32_t flow_type(const kt_event *e)
     return KINETO_FLOW_USER;
 }
 
-/* Of the same thread, be it a range of the thread or an asynchronous one. */
-static bool is_same_row(const kt_batch *p, uint32_t a, uint32_t b)
-{
-    const kt_place *one = &p->places.data[a], *other = &p->places.data[b];
-    return a == b ||
-           (kb_string_equal(one->pid, other->pid) && kb_string_equal(one->tid, other->tid));
-}
-
-/* Kineto writes a flow right behind the row it belongs to. Else the row is looked for later. */
+/* Kineto writes a flow right behind the row it belongs to. Whether that is of the same thread, is
+ * seen when tracks are known; else the row is looked for later. */
 static bool flow(kt_batch *p, const kt_event *e)
 {
     if (!(e->has & KT_HAS_TS))
@@ -291,13 +284,13 @@ static bool flow(kt_batch *p, const kt_event *e)
     uint32_t place = place_of(p, e, KINETO_TRACK_THREAD);
     if (place == KT_UNKNOWN)
         return false;
-    bool behind = p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns &&
-                  is_same_row(p, p->last_row_place, place);
+    bool behind = p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns;
     kt_staged_flow staged = {.id = kt_event_id(e),
                              .ts_ns = e->ts_ns,
                              .type = flow_type(e),
                              .place = place,
                              .row = behind ? p->last_row : KT_UNKNOWN,
+                             .row_place = p->last_row_place,
                              .first = p->last_row == KT_UNKNOWN,
                              .ph = e->ph};
     want_place(p, place);

@@ -59,6 +59,7 @@ typedef struct kt_staged_flow {
     int64_t ts_ns;
     uint32_t type, place;
     uint32_t row; /* of the batch, if it stands right behind that; else KT_UNKNOWN */
+    uint32_t row_place;
     bool first;   /* no row stands before it in this batch */
     char ph;
 } kt_staged_flow;

@@ -171,13 +171,36 @@ static kineto_status take_rows(kt_reader *r, kt_batch *p)
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
+/* Of the same thread, be it a range of the thread or an asynchronous one? */
+static bool is_same_thread(const kineto_trace *t, uint32_t track, uint32_t other)
+{
+    const kt_track_row *a = &t->tracks.data[track], *b = &t->tracks.data[other];
+    bool counter = a->type == KINETO_TRACK_COUNTER || b->type == KINETO_TRACK_COUNTER;
+    return track == other ||
+           (!counter && a->process == b->process && a->id == b->id && a->text == b->text);
+}
+
+/* The row that the flow stands behind, in this batch or at the end of the last. */
+static kineto_row row_before(const kt_reader *r, const kt_batch *p, const kt_staged_flow *f)
+{
+    kineto_row row = KINETO_NO_ROW;
+    uint32_t track = KT_UNKNOWN;
+    if (f->row != KT_UNKNOWN) {
+        row = p->first_row + f->row;
+        track = p->places.data[f->row_place].track;
+    } else if (f->first && r->last_row != KINETO_NO_ROW && r->last_start_ns == f->ts_ns) {
+        row = r->last_row;
+        track = r->last_track;
+    }
+    bool same =
+        row != KINETO_NO_ROW && is_same_thread(r->b->trace, track, p->places.data[f->place].track);
+    return same ? row : KINETO_NO_ROW;
+}
+
 static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *f)
 {
     uint32_t track = p->places.data[f->place].track;
-    kineto_row row = f->row == KT_UNKNOWN ? KINETO_NO_ROW : p->first_row + f->row;
-    if (f->first && r->last_row != KINETO_NO_ROW && r->last_start_ns == f->ts_ns &&
-        r->last_track == track)
-        row = r->last_row;
+    kineto_row row = row_before(r, p, f);
     kt_flow_end stated = {f->type, f->ph != 'f', f->id, row};
     for (int ends = f->ph == 't' ? 2 : 1; ends > 0; ends--) { /* a step ends and starts */
         stated.start = f->ph == 't' ? ends == 1 : stated.start;
