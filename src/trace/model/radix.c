@@ -1,27 +1,30 @@
 /* Sorting numbers by their digits: for ids, which are many, small and nearly in order. */
 #include "trace/model/model.h"
 
-enum { DIGITS = 8, VALUES = 256, FEW = 48 };
+enum { DIGIT_BITS = 8, VALUES = 1 << DIGIT_BITS, FEW = 48 };
 
-/* How often each value of each digit comes. */
-static void count_digits(const kt_keyed *items, size_t count, size_t (*counts)[VALUES])
+/* Bits in which not all keys are alike. */
+static uint64_t varying_bits(const kt_keyed *items, size_t count)
 {
-    memset(counts, 0, DIGITS * sizeof *counts);
-    for (size_t i = 0; i < count; i++)
-        for (unsigned d = 0; d < DIGITS; d++)
-            counts[d][items[i].key >> 8 * d & 0xff]++;
+    uint64_t varying = 0;
+    for (size_t i = 1; i < count; i++)
+        varying |= items[i].key ^ items[0].key;
+    return varying;
 }
 
-static void spread(const kt_keyed *from, kt_keyed *to, size_t count, unsigned digit,
-                   const size_t *counts)
+/* Stable, by one digit. */
+static void spread(const kt_keyed *from, kt_keyed *to, size_t count, unsigned shift)
 {
-    size_t next[VALUES], sum = 0;
+    size_t next[VALUES] = {0}, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        next[from[i].key >> shift & (VALUES - 1)]++;
     for (unsigned v = 0; v < VALUES; v++) {
+        size_t own = next[v];
         next[v] = sum;
-        sum += counts[v];
+        sum += own;
     }
     for (size_t i = 0; i < count; i++)
-        to[next[from[i].key >> 8 * digit & 0xff]++] = from[i];
+        to[next[from[i].key >> shift & (VALUES - 1)]++] = from[i];
 }
 
 static void sort_few(kt_keyed *items, size_t count)
@@ -45,7 +48,6 @@ static bool is_sorted(const kt_keyed *items, size_t count)
 
 bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count)
 {
-    size_t counts[DIGITS][VALUES];
     if (count <= FEW)
         sort_few(items, count);
     if (count <= FEW || is_sorted(items, count))
@@ -54,11 +56,11 @@ bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count)
              *to = scratch;
     if (!scratch)
         return false;
-    count_digits(items, count, counts);
-    for (unsigned d = 0; d < DIGITS; d++) {
-        if (counts[d][from[0].key >> 8 * d & 0xff] == count)
+    uint64_t varying = varying_bits(items, count);
+    for (unsigned shift = 0; shift < 64 && varying >> shift; shift += DIGIT_BITS) {
+        if (!(varying >> shift & (VALUES - 1)))
             continue; /* all have the same */
-        spread(from, to, count, d, counts[d]);
+        spread(from, to, count, shift);
         kt_keyed *swap = from;
         from = to;
         to = swap;

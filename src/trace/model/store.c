@@ -13,8 +13,9 @@
 #include <unistd.h>
 
 #define SMALLEST_BYTES ((size_t)256 << 10) /* less stays in the heap */
-#define WATCH_NS       2000000             /* between two looks at the resident size */
-#define STEP_BYTES     ((size_t)8 << 20)   /* that must have come before more is given back */
+#define HUGE_BYTES     ((size_t)2 << 20)
+#define WATCH_NS       2000000           /* between two looks at the resident size */
+#define STEP_BYTES     ((size_t)8 << 20) /* that must have come before more is given back */
 
 typedef struct region {
     void *memory;
@@ -133,14 +134,25 @@ static void *map_region(kt_store *s, size_t bytes)
     return new.memory;
 }
 
+/* Fresh memory is a fault for each page: large ones where they fit whole. */
+static void *from_heap(size_t bytes)
+{
+    void *memory = malloc(bytes ? bytes : 1);
+    uintptr_t first = kb_align((uintptr_t)memory, HUGE_BYTES);
+    uintptr_t end = ((uintptr_t)memory + bytes) / HUGE_BYTES * HUGE_BYTES;
+    if (memory && bytes >= HUGE_BYTES && first < end)
+        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_HUGEPAGE);
+    return memory;
+}
+
 void *kt_store_alloc(kt_store *s, size_t bytes)
 {
     if (!s || bytes < SMALLEST_BYTES || !is_ours(s))
-        return malloc(bytes ? bytes : 1);
+        return from_heap(bytes);
     pthread_mutex_lock(&s->mutex);
     void *memory = map_region(s, bytes);
     pthread_mutex_unlock(&s->mutex);
-    return memory ? memory : malloc(bytes);
+    return memory ? memory : from_heap(bytes);
 }
 
 void *kt_store_zeroed(kt_store *s, size_t bytes)
