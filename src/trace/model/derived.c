@@ -17,8 +17,7 @@ static const struct {
     kt_stage stage;
     uint32_t needs;
     bool (*build)(kineto_trace *);
-} stages[] = {{KT_STAGE_TIME, 0, kt_build_time_order},
-              {KT_STAGE_ORDER, KT_STAGE_TIME, kt_build_order},
+} stages[] = {{KT_STAGE_ORDER, 0, kt_build_order},
               {KT_STAGE_LANES, KT_STAGE_ORDER, kt_build_lanes},
               {KT_STAGE_NESTING, KT_STAGE_ORDER | KT_STAGE_LANES, kt_build_nesting},
               {KT_STAGE_LINKS, 0, kt_build_links}};
@@ -67,7 +66,7 @@ const kineto_row *kineto_trace_track_rows(const kineto_trace *t, uint32_t track)
 
 const kineto_row *kineto_trace_time_order(const kineto_trace *t)
 {
-    return kt_need(t, KT_STAGE_TIME) ? t->derived.time_order : NULL;
+    return kt_need(t, KT_STAGE_ORDER) ? t->derived.time_order : NULL;
 }
 
 kineto_row kineto_trace_parent(const kineto_trace *t, kineto_row row)

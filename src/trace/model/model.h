@@ -61,10 +61,9 @@ typedef struct kt_link {
 /* Columns that follow from the others; each stage is built on first use under the mutex and never
  * changes afterwards. */
 typedef enum kt_stage {
-    KT_STAGE_ORDER = 1,   /* rows of each track in order */
+    KT_STAGE_ORDER = 1,   /* order, track_first, time_order */
     KT_STAGE_LANES = 2,   /* lane_count, lane */
     KT_STAGE_NESTING = 4, /* parent, self_ns */
-    KT_STAGE_TIME = 8,    /* time_order */
     KT_STAGE_LINKS = 16   /* launch, launched */
 } kt_stage;
 
@@ -207,8 +206,6 @@ static inline bool kt_before(const kt_sort_item *a, const kt_sort_item *b)
         return a->end_ns > b->end_ns;
     return a->row < b->row;
 }
-bool kt_build_time_order(kineto_trace *t);
-/** Out of the time order. */
 bool kt_build_order(kineto_trace *t);
 
 /* ---- lanes.c ---- */
@@ -226,6 +223,7 @@ bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
 typedef struct kt_keyed {
     uint64_t key;
     uint32_t value;
+    uint32_t note; /* goes along */
 } kt_keyed;
 /** By key; equal keys stay in their order. False: out of memory. */
 bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count);

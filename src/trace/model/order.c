@@ -26,51 +26,62 @@ static void key_by_start(const kineto_trace *t, kt_keyed *items)
     for (size_t b = 0; b < t->blocks.count; b++) {
         const kt_block *block = t->blocks.data[b];
         for (uint32_t i = 0; i < block->count; i++, row++)
-            items[row] = (kt_keyed){ordered(block->start_ns[i]), row};
+            items[row] = (kt_keyed){ordered(block->start_ns[i]), row, block->track[i]};
     }
 }
 
-bool kt_build_time_order(kineto_trace *t)
+/* The rows of each track are those of all, in the same order: a counting sort. `next` has room for
+ * each track's next place. */
+static void spread(const kineto_trace *t, const kt_keyed *items, uint64_t *next)
+{
+    const kt_derived *d = &t->derived;
+    memcpy(next, d->track_first, t->tracks.count * sizeof *next);
+    for (size_t i = 0; i < t->count; i++) {
+        d->time_order[i] = items[i].value;
+        d->order[next[items[i].note]++] = items[i].value;
+    }
+}
+
+static bool allocate(kineto_trace *t)
+{
+    kt_derived *d = &t->derived;
+    size_t tracks = t->tracks.count;
+    d->track_first = calloc(tracks + 1, sizeof *d->track_first);
+    d->order = kt_store_alloc(t->store, (t->count + 1) * sizeof *d->order);
+    d->time_order = kt_store_alloc(t->store, (t->count + 1) * sizeof *d->time_order);
+    if (!d->track_first || !d->order || !d->time_order)
+        return false;
+    for (size_t i = 0; i < tracks; i++)
+        d->track_first[i + 1] = d->track_first[i] + t->tracks.data[i].count;
+    return true;
+}
+
+static void give_up(kineto_trace *t)
+{
+    kt_derived *d = &t->derived;
+    free(d->track_first);
+    kt_store_free(t->store, d->order);
+    kt_store_free(t->store, d->time_order);
+    d->track_first = NULL;
+    d->order = d->time_order = NULL;
+}
+
+bool kt_build_order(kineto_trace *t)
 {
     if (t->count >= SIZE_MAX / sizeof(kt_keyed))
         return false;
-    kineto_row *order = kt_store_alloc(t->store, (t->count + 1) * sizeof *order);
+    uint64_t *next = malloc((t->tracks.count + 1) * sizeof *next);
     kt_keyed *items = kt_store_alloc(t->store, (t->count + 1) * sizeof *items);
-    bool ok = order && items;
+    bool ok = next && items && allocate(t);
     if (ok) {
         key_by_start(t, items);
         ok = kt_sort_keyed(t->store, items, t->count) && settle_ties(t, items, t->count);
     }
-    for (size_t i = 0; ok && i < t->count; i++)
-        order[i] = items[i].value;
+    if (ok)
+        spread(t, items, next);
+    else
+        give_up(t);
     kt_store_free(t->store, items);
-    if (!ok) {
-        kt_store_free(t->store, order);
-        return false;
-    }
-    t->derived.time_order = order;
-    return true;
-}
-
-/* The rows of each track are those of all, in the same order: a counting sort. */
-bool kt_build_order(kineto_trace *t)
-{
-    size_t tracks = t->tracks.count;
-    uint64_t *first = calloc(2 * tracks + 1, sizeof *first);
-    kineto_row *order = kt_store_alloc(t->store, (t->count + 1) * sizeof *order);
-    if (!first || !order) {
-        free(first);
-        kt_store_free(t->store, order);
-        return false;
-    }
-    uint64_t *next = first + tracks + 1; /* room for the next row of each track */
-    for (size_t i = 0; i < tracks; i++)
-        first[i + 1] = first[i] + t->tracks.data[i].count;
-    memcpy(next, first, tracks * sizeof *next);
-    const kineto_row *by_time = t->derived.time_order;
-    for (size_t i = 0; i < t->count; i++)
-        order[next[kt_row_track(t, by_time[i])]++] = by_time[i];
-    t->derived.track_first = first;
-    t->derived.order = order;
-    return true;
+    free(next);
+    return ok;
 }
