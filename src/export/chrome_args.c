@@ -57,8 +57,8 @@ static const char *const plain_order[] = {"External id"};
 static uint32_t columns_of(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     uint32_t columns = 0, flags = b->flags[i];
-    if (b->form[i] == KINETO_FORM_COUNTER)
-        return 0; /* its args are series */
+    if (b->form[i] == KINETO_FORM_COUNTER && !c->was_read)
+        return 0; /* its args are series; what a file said there is said again */
     if (b->external_id[i])
         columns |= KE_COLUMN_EXTERNAL;
     if (b->correlation_id[i])
