@@ -343,7 +343,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
 
 void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start)
 {
-    if (!kt_store_push(b->store, &b->flow_ends, (kt_flow_end){type, start, id, row}))
+    if (!kt_store_push(b->store, &b->flow_ends, (kt_flow_end){id, row, type & INT32_MAX, start}))
         fail(b, KINETO_E_MEMORY);
 }
 

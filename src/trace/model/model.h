@@ -47,10 +47,9 @@ typedef struct kt_own_kind_row {
 
 /* One end of a flow as stated. */
 typedef struct kt_flow_end {
-    uint32_t type;
-    bool start;
     uint64_t id;
     kineto_row row;
+    uint32_t type : 31, start : 1;
 } kt_flow_end;
 
 /* A pair of rows, in arrays sorted by `from`. */

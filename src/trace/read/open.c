@@ -456,8 +456,8 @@ static void release(kt_reader *r)
     kt_builder_destroy(r->b);
     kb_map_free(&r->open);
     kb_vec_free(&r->pending);
-    kb_vec_free(&r->ends);
-    kb_vec_free(&r->late);
+    kt_store_free(r->store, r->ends.data);
+    kt_store_free(r->store, r->late.data);
     kb_vec_free(&r->host_counters);
     kb_arena_free(&r->repaired);
     kb_map_free(&r->properties);

@@ -201,12 +201,12 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
 {
     uint32_t track = p->places.data[f->place].track;
     kineto_row row = row_before(r, p, f);
-    kt_flow_end stated = {f->type, f->ph != 'f', f->id, row};
+    kt_flow_end stated = {f->id, row, f->type & INT32_MAX, f->ph != 'f'};
     for (int ends = f->ph == 't' ? 2 : 1; ends > 0; ends--) { /* a step ends and starts */
         stated.start = f->ph == 't' ? ends == 1 : stated.start;
         kt_late_flow late = {track, f->ts_ns, r->ends.count};
-        if (!kb_vec_push(&r->ends, stated) ||
-            (row == KINETO_NO_ROW && !kb_vec_push(&r->late, late)))
+        if (!kt_store_push(r->store, &r->ends, stated) ||
+            (row == KINETO_NO_ROW && !kt_store_push(r->store, &r->late, late)))
             return kt_read_no_memory(r);
     }
     return KINETO_OK;
