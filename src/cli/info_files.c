@@ -1,6 +1,8 @@
 /* ckineto info of several files: a table of them, and what is odd about them together. */
 #include "cli/several.h"
 
+#include "trace/files/identity.h"
+
 #include <time.h>
 
 /* ---- text -------------------------------------------------------------------------------------- */
@@ -105,18 +107,9 @@ static void put_learned(kb_json *j, const char *key, uint8_t learned)
 
 static void put_identity(kb_json *j, const kineto_identity *id)
 {
-    if (id->rank >= 0)
-        kb_json_put_int(j, "rank", id->rank);
+    kt_put_identity(j, id);
     if (id->rank_count > 1)
         kb_json_put_uint(j, "ranks", id->rank_count);
-    if (id->world_size)
-        kb_json_put_int(j, "world_size", id->world_size);
-    if (id->host[0])
-        kb_json_put_string(j, "host", kb_string(id->host));
-    if (id->pid >= 0)
-        kb_json_put_int(j, "pid", id->pid);
-    if (id->backend[0])
-        kb_json_put_string(j, "backend", kb_string(id->backend));
     kb_json_key_z(j, "learned");
     kb_json_object_begin(j);
     put_learned(j, "rank", id->rank_learned);

@@ -86,18 +86,8 @@ static void put_snapshots(const kt_merger *m, const kt_merge_source *s, kb_json 
 
 static void put_identity(const kt_merge_source *s, kb_json *j)
 {
-    const kineto_identity *id = &s->identity;
     kb_json_put_string(j, "name", kb_string(s->name));
-    if (id->rank >= 0)
-        kb_json_put_int(j, "rank", id->rank);
-    if (id->world_size)
-        kb_json_put_int(j, "world_size", id->world_size);
-    if (id->host[0])
-        kb_json_put_string(j, "host", kb_string(id->host));
-    if (id->pid >= 0)
-        kb_json_put_int(j, "pid", id->pid);
-    if (id->backend[0])
-        kb_json_put_string(j, "backend", kb_string(id->backend));
+    kt_put_identity(j, &s->identity);
     kb_json_put_uint(j, "activities", s->activities);
     kb_json_put_uint(j, "flows", s->flows);
     kb_json_put_uint(j, "first_id", s->first_id);

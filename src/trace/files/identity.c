@@ -2,8 +2,8 @@
  * the names of its file and directories, in this order. Who disagrees is named. */
 #include "trace/files/identity.h"
 
-#include "trace/text/json_text.h"
 #include "trace/model/model.h"
+#include "trace/text/json_text.h"
 
 #define LEARNED (KINETO_LEARNED_DIRECTORY + 1)
 
@@ -347,4 +347,20 @@ void kineto_trace_identity(const kineto_trace *trace, const char *path, kineto_i
     size_t size = KB_MIN(out->size, sizeof id);
     id.size = out->size;
     memcpy(out, &id, size);
+}
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+void kt_put_identity(kb_json *j, const kineto_identity *id)
+{
+    if (id->rank >= 0)
+        kb_json_put_int(j, "rank", id->rank);
+    if (id->world_size)
+        kb_json_put_int(j, "world_size", id->world_size);
+    if (id->host[0])
+        kb_json_put_string(j, "host", kb_string(id->host));
+    if (id->pid >= 0)
+        kb_json_put_int(j, "pid", id->pid);
+    if (id->backend[0])
+        kb_json_put_string(j, "backend", kb_string(id->backend));
 }

@@ -24,6 +24,8 @@ int kt_compare_names(const char *a, const char *b);
 size_t kt_common_directory(const char *const *paths, size_t count);
 
 /* ---- identity.c ---- */
+/** Members of an object that say whose it is: rank, world_size, host, pid, backend, if known. */
+void kt_put_identity(kb_json *j, const kineto_identity *id);
 /** The rank that the header of a trace states; -1: none. */
 int32_t kt_header_rank(const kineto_trace *trace);
 

@@ -1,36 +1,35 @@
-/* Blocks: 64 Ki rows in columns, one allocation, counted references. */
-#include "trace/text/input.h"
+/* Blocks: 64 Ki rows in columns, counted references. */
 #include "trace/model/model.h"
+#include "trace/text/input.h"
 
-#define COLUMN_BYTES (2 * 8 + 2 * 4 + 2 * 1 + 2 * 2 + 3 * 8)
+/* All columns, the widest first so that each is aligned. */
+#define COLUMNS(X)                                                                                 \
+    X(start_ns)                                                                                    \
+    X(end_ns) X(correlation_id) X(external_id) X(args) X(name) X(track) X(category) X(flags)       \
+        X(kind) X(form)
 
-/* Point the columns into `memory`, widest first so that each is aligned. Returns its end. */
-static uint8_t *lay_out(kt_block *b, uint8_t *memory, size_t rows)
+static size_t row_bytes(void)
 {
-    uint8_t *at = memory;
-#define COLUMN(member)                                                                             \
-    b->member = (void *)at;                                                                        \
-    at += rows * sizeof *b->member
-    COLUMN(start_ns);
-    COLUMN(end_ns);
-    COLUMN(correlation_id);
-    COLUMN(external_id);
-    COLUMN(args);
-    COLUMN(name);
-    COLUMN(track);
-    COLUMN(category);
-    COLUMN(flags);
-    COLUMN(kind);
-    COLUMN(form);
-#undef COLUMN
-    return at;
+    const kt_block *b = NULL;
+#define X(column) +sizeof *b->column
+    return 0 COLUMNS(X);
+#undef X
+}
+
+static void lay_out(kt_block *b, uint8_t *memory, size_t rows)
+{
+#define X(column)                                                                                  \
+    b->column = (void *)memory;                                                                    \
+    memory += rows * sizeof *b->column;
+    COLUMNS(X)
+#undef X
 }
 
 /* Counts of owners are in the heap: after a fork, those of parent and child go different ways. */
 static kt_block *allocate(kt_store *store, size_t rows)
 {
     kt_block *b = calloc(1, sizeof *b);
-    uint8_t *columns = b ? kt_store_alloc(store, rows * COLUMN_BYTES) : NULL;
+    uint8_t *columns = b ? kt_store_alloc(store, rows * row_bytes()) : NULL;
     if (!columns) {
         free(b);
         return NULL;
@@ -47,20 +46,9 @@ kt_block *kt_block_create(kt_store *store) { return allocate(store, KT_BLOCK_ROW
 
 static void copy_columns(kt_block *to, const kt_block *from)
 {
-    size_t n = from->count;
-#define COLUMN(member) memcpy(to->member, from->member, n * sizeof *to->member)
-    COLUMN(start_ns);
-    COLUMN(end_ns);
-    COLUMN(correlation_id);
-    COLUMN(external_id);
-    COLUMN(args);
-    COLUMN(name);
-    COLUMN(track);
-    COLUMN(category);
-    COLUMN(flags);
-    COLUMN(kind);
-    COLUMN(form);
-#undef COLUMN
+#define X(column) memcpy(to->column, from->column, from->count * sizeof *to->column);
+    COLUMNS(X)
+#undef X
 }
 
 static void free_block(kt_block *block)
