@@ -9,7 +9,7 @@ from command import CommandTest, main
 
 
 class Limits(CommandTest):
-    def trace(self, count=60000):
+    def trace(self, count=20000):
         path = self.path("t.json")
         with open(path, "w", encoding="utf-8") as f:
             f.write('{"traceEvents":[\n')
@@ -30,13 +30,13 @@ class Limits(CommandTest):
         for verb in (["info", "--json", path], ["verify", "--json", path],
                      ["query", "--format", "csv", path,
                       "SELECT name, sum(dur_ns), max(self_ns) FROM activities GROUP BY name"]):
-            limited = [verb[0], "--mem", "4M", *verb[1:]]
+            limited = [verb[0], "--mem", "1M", *verb[1:]]
             a, b = self.run_command(*limited), self.run_command(*verb)
             self.assertEqual((a.returncode, a.out, a.err), (b.returncode, b.out, b.err), verb[0])
             self.assertNotEqual(a.out, b"", a.err)
         for verb in (["convert"], ["slice", "--name", "op 1"], ["scrub", "--salt", "sixteen letters."]):
             texts = []
-            for more in ([], ["--mem", "4M"]):
+            for more in ([], ["--mem", "1M"]):
                 out = self.path("out.json")
                 self.out_of(*verb, *more, path, "-o", out)
                 with open(out, encoding="utf-8") as f:
@@ -63,7 +63,7 @@ class Limits(CommandTest):
         path, place = self.trace(), self.path("place")
         os.mkdir(place)
         done = self.run_command("info", "--json", "--mem", "1M", path, env={**os.environ, "TMPDIR": place})
-        self.assertEqual(json.loads(done.out)["activities"], 60000)
+        self.assertEqual(json.loads(done.out)["activities"], 20000)
         self.assertEqual(os.listdir(place), [])
 
 
