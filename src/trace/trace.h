@@ -40,7 +40,7 @@ typedef struct kt_block {
     uint64_t *correlation_id, *external_id;
     uint64_t *args; /* offset:40 | bytes:24 into the block's args heap, or `text` */
     uint8_t *args_heap;
-    size_t args_bytes;
+    size_t args_bytes, args_capacity;
     struct kt_input *text; /* of the file that verbatim args stand in; NULL: they are in the heap */
     kt_text_run *more_texts; /* of rows that came from other files: see kt_block_text */
     uint32_t more_text_count;

@@ -243,6 +243,36 @@ static void a_number_may_come_in_pieces(void **state)
     assert_int_equal(read_through_a_pipe(window + 3, number, LONG_NUMBER - 1), 72500);
 }
 
+/* ---- repaired rows over more than one block ------------------------------------------------------ */
+
+static void args_of_many_repaired_rows_are_kept(void **state)
+{
+    (void)state;
+    enum { EVENTS = 70000 };
+    FILE *f = fopen(file, "wb");
+    assert_non_null(f);
+    fputs("{\"traceEvents\":[\n", f);
+    for (unsigned i = 0; i < EVENTS; i++)
+        fprintf(f,
+                "%s{\"ph\":\"X\",\"name\":\"n\",\"pid\":1,\"tid\":1,\"ts\":%u,\"dur\":1,\"args\":"
+                "{\"what\":\"%0*u\",}}",
+                i ? ",\n" : "", i * 2, (int)(i % 90 + 1), i);
+    fputs("]}\n", f);
+    assert_int_equal(fclose(f), 0);
+    kineto_trace *t;
+    assert_int_equal(kineto_trace_open(file, &t, NULL), KINETO_OK);
+    assert_int_equal(kineto_trace_count(t), EVENTS);
+    assert_int_equal(kineto_trace_repair_total(t), EVENTS);
+    for (unsigned i = 0; i < EVENTS; i++) {
+        kineto_arg arg;
+        char wanted[120];
+        snprintf(wanted, sizeof wanted, "%0*u", (int)(i % 90 + 1), i);
+        assert_true(kineto_args_find(t, i, "what", &arg));
+        assert_true(kb_string_equal(arg.text, kb_string(wanted)));
+    }
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -251,6 +281,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(any_number_of_threads_gives_the_same_trace, setup,
                                         teardown),
         cmocka_unit_test_setup_teardown(a_number_may_come_in_pieces, setup, teardown),
+        cmocka_unit_test_setup_teardown(args_of_many_repaired_rows_are_kept, setup, teardown),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,8 +5,8 @@
 /* All columns, the widest first so that each is aligned. */
 #define COLUMNS(X)                                                                                 \
     X(start_ns)                                                                                    \
-    X(end_ns) X(correlation_id) X(external_id) X(args) X(name) X(track) X(category) X(flags)       \
-        X(kind) X(form)
+    X(end_ns)                                                                                      \
+    X(correlation_id) X(external_id) X(args) X(name) X(track) X(category) X(flags) X(kind) X(form)
 
 static size_t row_bytes(void)
 {
@@ -63,8 +63,10 @@ kt_block *kt_block_shrink(kt_block *block)
     uint8_t *heap = NULL;
     if (block->args_heap && !block->store) /* else what is not used costs no memory */
         heap = realloc(block->args_heap, block->args_bytes);
-    if (heap)
+    if (heap) {
         block->args_heap = heap;
+        block->args_capacity = block->args_bytes;
+    }
     if (block->count == KT_BLOCK_ROWS)
         return block;
     kt_block *small = allocate(block->store, block->count);
@@ -74,6 +76,7 @@ kt_block *kt_block_shrink(kt_block *block)
     small->count = block->count;
     small->args_heap = block->args_heap;
     small->args_bytes = block->args_bytes;
+    small->args_capacity = block->args_capacity;
     small->text = block->text;
     small->more_texts = block->more_texts;
     small->more_text_count = block->more_text_count;

@@ -174,7 +174,6 @@ static kt_block *open_block(kt_builder *b)
     if (b->open)
         kt_block_shrink(b->open); /* it is full: only its heap shrinks, in place of the struct */
     b->open = kt_block_create(b->trace->store);
-    b->args_capacity = 0;
     if (b->open && !kb_vec_push(&b->trace->blocks, b->open)) {
         kt_block_release(b->open);
         b->open = NULL;
@@ -182,25 +181,16 @@ static kt_block *open_block(kt_builder *b)
     return b->open;
 }
 
-/* Of a heap that grows by doubling from 16. */
-static size_t heap_capacity(const kt_block *block)
-{
-    size_t capacity = block->args_bytes ? 16 : 0;
-    while (capacity < block->args_bytes)
-        capacity *= 2;
-    return capacity;
-}
-
 bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word)
 {
     uint64_t offset = block->args_bytes, bytes = json_object.size;
-    size_t capacity = heap_capacity(block);
     if (bytes >> 24 || (offset + bytes) >> 40) {
         b->long_args++;
         return false;
     }
-    if (offset + bytes > capacity &&
-        !kt_store_grow(block->store, (void **)&block->args_heap, &capacity, offset + bytes, 1))
+    if (offset + bytes > block->args_capacity &&
+        !kt_store_grow(block->store, (void **)&block->args_heap, &block->args_capacity,
+                       offset + bytes, 1))
         return fail(b, KINETO_E_MEMORY);
     memcpy(block->args_heap + offset, json_object.data, bytes);
     block->args_bytes += bytes;
@@ -274,9 +264,9 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
         return 0;
     }
-    if (offset + bytes > b->args_capacity &&
-        !kt_store_grow(block->store, (void **)&block->args_heap, &b->args_capacity, offset + bytes,
-                       1)) {
+    if (offset + bytes > block->args_capacity &&
+        !kt_store_grow(block->store, (void **)&block->args_heap, &block->args_capacity,
+                       offset + bytes, 1)) {
         fail(b, KINETO_E_MEMORY);
         return 0;
     }

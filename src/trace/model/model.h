@@ -106,7 +106,6 @@ struct kt_builder {
     kt_store *store;
     kineto_status status; /* first failure; sticks */
     kt_block *open;       /* last block of the trace while it has room */
-    size_t args_capacity; /* of the open block's heap */
     kb_map processes, tracks, categories, metadata;
     uint32_t kind_names[KINETO_KIND_COUNT];
     KB_VEC(uint8_t) staged; /* args of the next row */
