@@ -4,24 +4,9 @@
 #include "trace/trace.h"
 #include <ckineto/arrow.h>
 
-#include "unit.h"
+#include "building.h"
 
 #define BASE INT64_C(1700000000000000000)
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    assert_int_equal(kt_builder_finish(b, &t, NULL), KINETO_OK);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static kineto_row add(kt_builder *b, const char *name, int64_t start, int64_t end, uint64_t id)
 {

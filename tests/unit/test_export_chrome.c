@@ -3,7 +3,7 @@
 #include "export/export.h"
 #include "trace/trace.h"
 
-#include "unit.h"
+#include "building.h"
 
 #include <errno.h>
 #include <sys/resource.h>
@@ -11,21 +11,6 @@
 #include <sys/wait.h>
 
 #define BASE INT64_C(1700000000123456789)
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    assert_int_equal(kt_builder_finish(b, &t, NULL), KINETO_OK);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static uint32_t thread(kt_builder *b, int64_t tid)
 {

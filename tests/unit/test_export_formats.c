@@ -3,27 +3,12 @@
 #include "export/export.h"
 #include "trace/trace.h"
 
-#include "unit.h"
+#include "building.h"
 
 #include <sys/stat.h>
 
 static const char *const endings[] = {".json",   ".csv",   ".jsonl",
                                       ".folded", ".pprof", ".speedscope.json"};
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    assert_int_equal(kt_builder_finish(b, &t, NULL), KINETO_OK);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static uint32_t text(kt_builder *b, const char *s) { return kt_string(b, kb_string(s)); }
 

@@ -1,24 +1,9 @@
 /* Order, lanes, nesting, links, flows and projection: by hand and against simple, slow versions. */
 #include "trace/trace.h"
 
-#include "unit.h"
+#include "building.h"
 
 #include <pthread.h>
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    assert_int_equal(kt_builder_finish(b, &t, NULL), KINETO_OK);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static uint32_t thread(kt_builder *b, int64_t tid)
 {

@@ -1,26 +1,9 @@
 /* Building a trace and looking at it: rows, args, tables, errors. */
 #include "trace/trace.h"
 
-#include "unit.h"
+#include "building.h"
 
 #define BASE INT64_C(1700000000000000000)
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    kineto_error err = {.message = ""};
-    if (kt_builder_finish(b, &t, &err) != KINETO_OK)
-        fail_msg("%s", err.message);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static uint32_t thread(kt_builder *b, int64_t tid)
 {

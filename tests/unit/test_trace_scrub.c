@@ -2,26 +2,9 @@
  * together stays, and no text can hurt. */
 #include "trace/change/scrub.h"
 
-#include "unit.h"
+#include "building.h"
 
 #define SECRET "zebra"
-
-static kt_builder *builder(void)
-{
-    kt_builder *b;
-    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
-    return b;
-}
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    kineto_error err = {.message = ""};
-    if (kt_builder_finish(b, &t, &err) != KINETO_OK)
-        fail_msg("%s", err.message);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static kineto_row named(kt_builder *b, uint32_t kind, kineto_string name)
 {
