@@ -7,6 +7,7 @@
 
 #include "base/atomic.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -149,6 +150,11 @@ ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
 /** Take space of a file, so that a full disk is an error here and not a SIGBUS when it is mapped.
  *  Raises no SIGXFSZ. @return 0 or an errno. */
 int kb_os_reserve(int fd, off_t offset, size_t bytes);
+
+/* ---- thread.c ---------------------------------------------------------------------------------- */
+/** Start a thread of the library's own: no signal is delivered to it, they are for the program's
+ *  threads. @return 0 or an errno. */
+int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
 typedef struct kb_clock_snapshot {

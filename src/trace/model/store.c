@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <time.h>
@@ -313,14 +312,9 @@ void kt_store_watch(kt_store *s, kt_input *input)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Signals are for the program's own threads. */
 static kineto_status start_watching(kt_store *s, kineto_error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int why = pthread_create(&s->watcher, NULL, watch, s);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int why = kb_thread_start(&s->watcher, watch, s);
     return why ? kb_fail_os(err, why, "a thread that keeps the limit of memory") : KINETO_OK;
 }
 

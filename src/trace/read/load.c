@@ -7,8 +7,6 @@
  * copied to their places side by side again. */
 #include "trace/read/read.h"
 
-#include <signal.h>
-
 typedef struct load {
     kt_reader *r;
     size_t begin;  /* offset behind the array's opening bracket */
@@ -98,19 +96,6 @@ static uint32_t useful_threads(const kt_reader *r)
     return ready >= KT_BATCH_BYTES * 2 ? r->threads : 1;
 }
 
-/* Signals are for the program's own threads. */
-static uint32_t start_threads(load *l, pthread_t *threads, uint32_t count)
-{
-    sigset_t all, before;
-    uint32_t started = 0;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    while (started < count && pthread_create(&threads[started], NULL, work, l) == 0)
-        started++;
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return started;
-}
-
 kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop)
 {
     enum { MOST_THREADS = 64 };
@@ -119,7 +104,9 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop)
     pthread_mutex_init(&l.mutex, NULL);
     pthread_cond_init(&l.changed, NULL);
     uint32_t wanted = KB_MIN(useful_threads(r), (uint32_t)MOST_THREADS);
-    uint32_t started = start_threads(&l, threads, wanted - 1);
+    uint32_t started = 0;
+    while (started < wanted - 1 && kb_thread_start(&threads[started], work, &l) == 0)
+        started++;
     work(&l);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -144,14 +143,9 @@ static void *produce(void *input)
     return NULL;
 }
 
-/* Signals are for the program's own threads. */
 static kineto_status start_producer(kt_input *in, kineto_error *err)
 {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&in->producer, NULL, produce, in);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    int failed = kb_thread_start(&in->producer, produce, in);
     in->has_producer = !failed;
     return failed ? kb_fail_os(err, failed, "cannot start a thread to read") : KINETO_OK;
 }
