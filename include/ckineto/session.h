@@ -17,7 +17,7 @@
 #ifndef CKINETO_SESSION_H
 #define CKINETO_SESSION_H
 
-#include <ckineto/base.h>
+#include <ckineto/function.h>
 #include <ckineto/trace.h>
 
 #ifdef __cplusplus
@@ -34,8 +34,21 @@ typedef enum kineto_retention {
 
 typedef enum kineto_threads {
     KINETO_THREADS_ALL = 0,
-    KINETO_THREADS_CALLER = 1 /**< only the thread that starts the session */
+    /** only the thread that starts the session, and those that kineto_session_join it */
+    KINETO_THREADS_CALLER = 1
 } kineto_threads;
+
+/* What to record of operators (<ckineto/function.h>) besides names, ids and times. */
+#define KINETO_OPERATORS_INPUTS 1u /**< sizes, strides and types of inputs; keywords */
+#define KINETO_OPERATORS_VALUES 2u /**< with INPUTS: values of scalars and short lists */
+/** with INPUTS: ids of tensors and their memory; outputs */
+#define KINETO_OPERATORS_IDS 4u
+#define KINETO_OPERATORS_STACK 8u /**< native call stacks */
+/** call stacks and modules that the program hands in; by default they are */
+#define KINETO_OPERATORS_NO_TEXTS 16u
+/** do not tell plug-ins which operator launches what, if nobody else wants it */
+#define KINETO_OPERATORS_NO_CORRELATION 32u
+#define KINETO_OPERATORS_OVERLOADS 64u /**< names are "name.overload" */
 
 /** Zero is the default of every member. Fill with kineto_session_options_init. */
 typedef struct kineto_session_options {
@@ -46,11 +59,13 @@ typedef struct kineto_session_options {
     uint32_t threads;      /**< kineto_threads */
     const char *custom_config; /**< text for plug-ins, up to 1023 bytes; NULL: none. Copied. Plug-ins
                                     that run already do not see it */
+    uint32_t operators;    /**< KINETO_OPERATORS_… */
+    uint32_t scopes;       /**< of operators: mask of 1 << kineto_scope; 0: all */
 } kineto_session_options;
 
 static inline void kineto_session_options_init(kineto_session_options *options)
 {
-    kineto_session_options zero = {sizeof zero, 0, 0, 0, 0, NULL};
+    kineto_session_options zero = {sizeof zero, 0, 0, 0, 0, NULL, 0, 0};
     *options = zero;
 }
 
@@ -72,6 +87,12 @@ KINETO_API kineto_status kineto_session_start(kineto_session *session, kineto_er
  *  threads: owner. */
 KINETO_API kineto_status kineto_session_stop(kineto_session *session, kineto_trace **out,
                                              kineto_error *err);
+
+/** The calling thread takes part in a session of KINETO_THREADS_CALLER from now on, and no more. A
+ *  thread that ends has left. KINETO_E_STATE if it is not recording, or for all threads; if the thread
+ *  is in it already, or is not. threads: any. */
+KINETO_API kineto_status kineto_session_join(kineto_session *session, kineto_error *err);
+KINETO_API kineto_status kineto_session_leave(kineto_session *session, kineto_error *err);
 
 /** Pause recording (off) and go on (on), any number of times. Plug-ins that can keep their buffers;
  *  what happens meanwhile is in no trace. KINETO_E_STATE if it is not recording. threads: owner. */

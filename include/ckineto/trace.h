@@ -45,6 +45,8 @@ typedef enum kineto_form {
 #define KINETO_ACTIVITY_OPEN_END 2u   /**< had not ended: end is the last known moment */
 #define KINETO_ACTIVITY_ARGS_LOST 4u  /**< arguments were dropped */
 #define KINETO_ACTIVITY_GLOBAL 8u     /**< instant that concerns all tracks */
+#define KINETO_ACTIVITY_SCOPE_SHIFT 4 /**< four bits: kineto_scope of an operator */
+#define KINETO_ACTIVITY_SCOPE(flags) ((kineto_scope)((flags) >> KINETO_ACTIVITY_SCOPE_SHIFT & 15u))
 
 /** One row, as a view. */
 typedef struct kineto_activity {

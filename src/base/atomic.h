@@ -7,6 +7,7 @@
 #define kb_store_relaxed(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define kb_store_release(p, v) __atomic_store_n((p), (v), __ATOMIC_RELEASE)
 #define kb_add_relaxed(p, v) __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
+#define kb_sub_relaxed(p, v) __atomic_fetch_sub((p), (v), __ATOMIC_RELAXED)
 #define kb_add_acqrel(p, v) __atomic_fetch_add((p), (v), __ATOMIC_ACQ_REL)
 #define kb_or_release(p, v) __atomic_fetch_or((p), (v), __ATOMIC_RELEASE)
 #define kb_and_acqrel(p, v) __atomic_fetch_and((p), (v), __ATOMIC_ACQ_REL)

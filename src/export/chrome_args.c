@@ -170,12 +170,14 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
         out = kb_json_format_uint(out, b->external_id[i]);
     }
     c->stamp++;
-    kt_args args = kt_args_of(b, i);
-    kt_arg arg;
+    kt_args args = kt_args_of(c->trace, b, i);
+    kt_arg arg = {0};
+    size_t room = KE_FAST_ARGS - (size_t)(args.end - args.at); /* for texts that stand elsewhere */
     while (kt_args_step(&args, &arg)) {
         const ke_key_slot *slot = use_key(c, arg.key, columns);
-        if (KINETO_UNLIKELY(!slot))
+        if (KINETO_UNLIKELY(!slot || (arg.shared && arg.text.size > room)))
             return NULL;
+        room -= arg.shared ? arg.text.size : 0;
         memcpy(out, slot->text, 32);
         if (KINETO_UNLIKELY(slot->size > 32))
             memcpy(out + 32, slot->text + 32, sizeof slot->text - 32);
@@ -228,8 +230,8 @@ static bool add_bool(ke_chrome *c, const char *key, bool value)
 
 static bool add_packed(ke_chrome *c, const kt_block *b, uint32_t i)
 {
-    kt_args args = kt_args_of(b, i);
-    kt_arg arg;
+    kt_args args = kt_args_of(c->trace, b, i);
+    kt_arg arg = {0};
     while (kt_args_step(&args, &arg))
         if (!add(c, kineto_trace_string(c->trace, arg.key), &arg))
             return false;

@@ -189,8 +189,8 @@ static void put_value(ke_perfetto *w, kineto_string raw)
 
 static void put_packed(ke_perfetto *w, const kt_block *b, uint32_t i)
 {
-    kt_args args = kt_args_of(b, i);
-    kt_arg arg;
+    kt_args args = kt_args_of(w->trace, b, i);
+    kt_arg arg = {0};
     while (kt_args_step(&args, &arg)) {
         size_t mark = begin_packed(w, arg.key);
         if (arg.type == KINETO_ARG_INT)

@@ -115,10 +115,14 @@ static inline char *put_packed_value(char *out, const kt_arg *arg)
 
 static char *put_packed(const ke_perfetto *w, char *out, const kt_block *b, uint32_t i)
 {
-    kt_args args = kt_args_of(b, i);
-    kt_arg arg;
+    kt_args args = kt_args_of(w->trace, b, i);
+    kt_arg arg = {0};
+    size_t room = MOST_ARGS_BYTES - (size_t)(args.end - args.at);
     while (kt_args_step(&args, &arg)) {
         char *length;
+        if (arg.shared && arg.text.size > room)
+            return NULL;
+        room -= arg.shared ? arg.text.size : 0;
         out = open_annotation(w, out, 2 * arg.key, &length);
         if (!out || !(out = put_packed_value(out, &arg)))
             return NULL;
@@ -355,7 +359,7 @@ static char *put_all_args(ke_perfetto *w, char *out, const kt_block *b, uint32_t
     if (!out || form == KT_ARGS_NONE)
         return out;
     if (form == KT_ARGS_PACKED) {
-        kt_args args = kt_args_of(b, i);
+        kt_args args = kt_args_of(w->trace, b, i);
         bool fits = (size_t)(args.end - args.at) <= MOST_ARGS_BYTES;
         return fits ? put_packed(w, out, b, i) : NULL;
     }

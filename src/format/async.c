@@ -40,6 +40,13 @@ bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uin
         return false;
     if ((props & KF_PROP_NAME) && !take_name(sites->input, &at, end, &out->name))
         return false;
+    if (props & KF_PROP_FUNCTION) {
+        uint32_t part = kf_function_check(at, (uint32_t)(end - at));
+        if (!part)
+            return false;
+        out->function = at;
+        at += part;
+    }
     if (props & KF_PROP_ARGS_LOST)
         out->flags |= KF_EVENT_ARGS_LOST;
     if (!(props & KF_PROP_ARGS))
@@ -60,6 +67,7 @@ void kf_event_set_parts(kf_event *event, const kf_parts_view *parts)
     event->correlation_id = parts->correlation_id;
     event->external_id = parts->external_id;
     event->args = parts->args;
+    event->function = parts->function;
     event->flags |= parts->flags;
 }
 
@@ -128,7 +136,8 @@ static kineto_status emit_pair(joiner *j, const kf_half *begin, const kf_half *e
                   .cursor = half->cursor,
                   .start = half->ticks,
                   .end = end ? end->ticks : KB_MAX(half->ticks, j->result->last_ticks),
-                  .async_id = half->id};
+                  .async_id = half->id,
+                  .end_tid = end ? end->tid : 0};
     kf_event_set_parts(&e, &parts);
     if (!end) {
         e.flags |= KF_EVENT_OPEN_END | KF_EVENT_STILL_OPEN;

@@ -17,6 +17,8 @@ typedef struct open_range {
     size_t owned_more;
     KB_VEC(kf_args) more;
     KB_VEC(kf_flow) flows;
+    const uint64_t *outputs;
+    bool owned_outputs;
     kb_arena arena;
 } open_range;
 
@@ -62,6 +64,8 @@ static void range_clear(open_range *r)
 {
     r->present = r->owned = r->stale = false;
     r->more.count = r->flows.count = r->owned_more = 0;
+    r->outputs = NULL;
+    r->owned_outputs = false;
     if (r->arena.used_bytes)
         kb_arena_free(&r->arena);
 }
@@ -77,6 +81,7 @@ static kineto_status range_emit(decoder *d, open_range *r, uint64_t end, uint32_
     e->more_count = (uint32_t)r->more.count;
     e->flows = r->flows.data;
     e->flow_count = (uint32_t)r->flows.count;
+    e->outputs = r->outputs;
     d->result->open_ranges += (flags & KF_EVENT_OPEN_END) != 0;
     kineto_status status = emit(d, e);
     range_clear(r);
@@ -208,21 +213,36 @@ static kineto_status on_counter(decoder *d, const uint64_t *record, uint32_t wor
 
 static kineto_status on_args(decoder *d, const uint64_t *record, uint32_t words)
 {
-    uint32_t depth = kf_header_aux(record[0]);
-    const kf_site *site = kf_site_of(&d->sites, kf_header_id(record[0]));
+    uint32_t depth = kf_header_aux(record[0]), id = kf_header_id(record[0]);
+    const kf_site *site = id ? kf_site_of(&d->sites, id) : NULL;
     if (depth >= d->top || !d->open[depth].present) {
         d->result->unmatched_parts++;
         return KINETO_OK;
     }
     open_range *r = &d->open[depth];
-    if (!site->known) {
+    if (site && !site->known) {
         r->parts.flags |= KF_EVENT_ARGS_LOST;
         return KINETO_OK;
     }
-    if (!kf_site_args_valid(site, record + 2, words - 2))
+    if (site ? !kf_site_args_valid(site, record + 2, words - 2)
+             : !kf_loose_args_valid(record + 2, words - 2))
         return malformed(d);
     kf_args args = {record + 2, words - 2, site};
     return kb_vec_push(&r->more, args) ? KINETO_OK : KINETO_E_MEMORY;
+}
+
+static kineto_status on_outputs(decoder *d, const uint64_t *record, uint32_t words)
+{
+    uint32_t depth = kf_header_aux(record[0]);
+    if (depth >= d->top || !d->open[depth].present) {
+        d->result->unmatched_parts++;
+        return KINETO_OK;
+    }
+    if (kf_function_check(record + 2, words - 2) != words - 2)
+        return malformed(d);
+    d->open[depth].outputs = record + 2;
+    d->open[depth].owned_outputs = false;
+    return KINETO_OK;
 }
 
 static kineto_status on_flow(decoder *d, const uint64_t *record)
@@ -340,6 +360,8 @@ static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record
         return on_counter(d, record, words);
     case KF_ARGS:
         return on_args(d, record, words);
+    case KF_OUTPUTS:
+        return on_outputs(d, record, words);
     case KF_FLOW:
         return on_flow(d, record);
     case KF_MEMORY:
@@ -429,6 +451,11 @@ static bool own_range(decoder *d, open_range *r)
         kf_args *args = &r->more.data[r->owned_more];
         if (!own_words(r, &args->words, args->word_count))
             return false;
+    }
+    if (r->outputs && !r->owned_outputs) {
+        if (!own_words(r, &r->outputs, (uint32_t)(r->outputs[0] >> 16 & 0xffff)))
+            return false;
+        r->owned_outputs = true;
     }
     return true;
 }

@@ -63,7 +63,8 @@ typedef struct kf_parts_view {
     kineto_string name;
     uint64_t correlation_id, external_id;
     kf_args args;
-    uint32_t flags; /* KF_EVENT_… */
+    const uint64_t *function; /* part of an operator, checked; NULL */
+    uint32_t flags;           /* KF_EVENT_… */
 } kf_parts_view;
 /** Parse a record whose parts start at word `first`; false if they are inconsistent. */
 bool kf_parts_parse(kf_sites *sites, const uint64_t *record, uint32_t words, uint32_t first,

@@ -20,10 +20,10 @@
 #define KF_FORMAT_H
 
 #include "base/base.h"
-#include <ckineto/record.h>
+#include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 2u
+#define KF_VERSION 3u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -53,7 +53,8 @@ typedef enum kf_type {
     KF_ASYNC_BEGIN = 7, /* as BEGIN, with an extra word [2] = caller's id */
     KF_ASYNC_END = 8,   /* as ASYNC_BEGIN */
     KF_COUNTER = 9,     /* id = site; [1] ticks [args] */
-    KF_ARGS = 10,       /* id = site; aux = depth; [1] ticks [args]: more args of an open range */
+    KF_ARGS = 10,       /* id = site, or 0: loose; aux = depth; [1] ticks [args]: more args of an open
+                           range */
     KF_FLOW = 11,       /* id = 0; aux = type:8|start:1<<8; [1] ticks [2] flow id */
     KF_MEMORY = 12,     /* [1] ticks [2] address [3] bytes [4] allocated [5] reserved
                            [6] device type:32|device index:32 */
@@ -64,7 +65,9 @@ typedef enum kf_type {
     KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
     KF_THREAD_NAME = 15,  /* id = string id; [1] ticks */
     KF_THREAD_EXIT = 16,  /* [1] ticks */
-    KF_TYPE_COUNT = 17
+    KF_OUTPUTS = 17,      /* aux = depth; [1] ticks [2…] a part as of KF_PROP_FUNCTION: outputs of an
+                             open operator */
+    KF_TYPE_COUNT = 18
 } kf_type;
 
 /* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
@@ -73,6 +76,7 @@ typedef enum kf_type {
 #define KF_PROP_NAME 4u        /* a text: replaces the site's name */
 #define KF_PROP_ARGS 8u        /* the site's args, packed by its types */
 #define KF_PROP_ARGS_LOST 16u  /* args or name did not fit into the copy */
+#define KF_PROP_FUNCTION 32u   /* an operator: see KF_FUNCTION_…; stands before the args */
 /* props bits of DEVICE */
 #define KF_DEVICE_EXTERNAL 1u
 #define KF_DEVICE_LOOSE 2u /* loose args follow to the record's end */
@@ -91,6 +95,45 @@ typedef enum kf_type {
  * Loose args: for each a word key string id:32|type:8|inline:24, then the value packed as above. A
  * STRING or JSON with inline > 0 has inline - 1 bytes, which follow without a text word; INTS with
  * inline > 0 have inline - 1 items, which follow without their count.                             */
+
+/* The part that makes a range an operator:
+ *   word    parts:8 | input count:8 | words:16 of this part | logical thread:32
+ *   parts   in the order of their bits, each a word; STACK: a count and its addresses; ARGS: a count of
+ *           words and loose args
+ *   inputs  one after the other until the part's end: a word tag:8 | flags:8 | count:16 | dtype:8 |
+ *           device type:8 | device index:16, and what the tag says:
+ *     TENSOR          count = rank; the sizes; with STRIDES the strides; with IDS tensor id, storage
+ *                     id, storage offset. Sizes and strides are a word each, or with SMALL four to a
+ *                     word
+ *     TENSORS         count tensors follow, each as above
+ *     INT DOUBLE BOOL a word
+ *     INTS DOUBLES BOOLS  count words; with UNSAID none: the list was long, or is not wanted
+ *     others          nothing                                                                    */
+#define KF_FUNCTION_SEQUENCE 1u /* number in the autograd graph */
+#define KF_FUNCTION_FORWARD 2u  /* logical thread of the forward operator */
+#define KF_FUNCTION_DEBUG 4u    /* debug handle */
+#define KF_FUNCTION_INPUTS 8u   /* inputs were wanted: input count of them follow */
+#define KF_FUNCTION_VALUES 16u  /* with INPUTS: those of scalars were wanted */
+#define KF_FUNCTION_STACK 32u   /* return addresses, innermost first */
+#define KF_FUNCTION_CUT 64u     /* there were more inputs */
+#define KF_FUNCTION_ARGS 128u   /* further args */
+#define KF_INPUT_SMALL 1u
+#define KF_INPUT_STRIDES 2u
+#define KF_INPUT_IDS 4u
+#define KF_INPUT_UNSAID 8u
+#define KF_MAX_INPUTS 255u
+#define KF_MAX_RANK 64u
+
+static inline uint64_t kf_function_word(uint32_t parts, uint32_t inputs, uint32_t words,
+                                        uint32_t thread)
+{
+    return (uint64_t)(parts & 0xff) | (uint64_t)(inputs & 0xff) << 8 |
+           (uint64_t)(words & 0xffff) << 16 | (uint64_t)thread << 32;
+}
+static inline uint64_t kf_input_word(uint32_t tag, uint32_t flags, uint32_t count)
+{
+    return (uint64_t)tag | (uint64_t)flags << 8 | (uint64_t)(count & 0xffff) << 16;
+}
 
 static inline uint64_t kf_header(kf_type type, uint32_t words, uint32_t aux, uint32_t id)
 {
@@ -147,8 +190,8 @@ static inline uint32_t kf_device_aux(uint32_t kind, uint32_t clock, uint32_t pro
 typedef enum kf_entry_type {
     KF_ENTRY_NONE = 0,
     KF_ENTRY_STRING = 1,   /* bytes */
-    KF_ENTRY_SITE = 2,     /* kf_site_entry, arg types (u8 each), then texts: name, arg names:
-                              each u32 size + bytes, unpadded */
+    KF_ENTRY_SITE = 2,     /* kf_site_entry, arg types (u8 each), then texts: name, arg names,
+                              overload (may be missing): each u32 size + bytes, unpadded */
     KF_ENTRY_PROCESS = 3,  /* kf_process_entry, then texts: name, command line */
     KF_ENTRY_PROCESS_NAME = 4, /* u32 process, then text: name given by the program */
     KF_ENTRY_SOURCE = 5,   /* kf_source_entry, then text: name */
@@ -242,8 +285,22 @@ typedef struct kf_window {
     uint64_t kinds; /* recorded now: `held`, or 0 while it is paused */
     uint64_t held;
     uint64_t start_ticks, end_ticks; /* end 0: open */
-    uint32_t keep_newest, spare;     /* wants a ring; else what it holds is not to be overwritten */
+    uint32_t keep_newest; /* wants a ring; else what it holds is not to be overwritten */
+    uint32_t wants;       /* KF_WANT_… */
 } kf_window;
+/* What to record of operators. In the upper half a bit for each scope. */
+#define KF_WANT_INPUTS 1u      /* sizes, strides and types */
+#define KF_WANT_VALUES 2u      /* of scalar inputs */
+#define KF_WANT_IDS 4u         /* of tensors, and outputs */
+#define KF_WANT_STACK 8u       /* native call stacks */
+#define KF_WANT_TEXTS 16u      /* stacks and modules that the program hands in */
+#define KF_WANT_CORRELATION 32u /* ids are passed on to plug-ins */
+#define KF_WANT_ALL_THREADS 64u /* also of threads that joined no profiler */
+#define KF_WANT_COUNTERS 128u  /* hardware counters */
+#define KF_WANT_SCOPE(scope) (UINT32_C(1) << (16 + (scope)))
+#define KF_WANT_SCOPES (((UINT32_C(1) << KINETO_NUM_SCOPES) - 1) << 16)
+#define KF_WANT_USUAL (KF_WANT_CORRELATION | KF_WANT_ALL_THREADS | KF_WANT_TEXTS | KF_WANT_SCOPES)
+
 enum { KF_WINDOW_FREE = 0, KF_WINDOW_CLAIMED = 1, KF_WINDOW_OPEN = 2 };
 
 /* A kind that a plug-in announced. Its number is KINETO_KIND_OWN_FIRST + index. */
@@ -283,6 +340,8 @@ typedef struct kf_control {
     kf_own_kind own_kinds[KINETO_KIND_OWN_COUNT];
 
     _Alignas(64) uint64_t gate; /* OR of the open windows' kinds: read by every site */
+    uint64_t wants;             /* OR of what they want */
+    uint64_t function_ids;      /* of operators, last handed out */
     _Alignas(64) uint32_t full_policy;
     uint32_t chunk_limit;       /* chunks that may be claimed now, <= chunk_count */
     uint32_t window_lock;       /* pid of who edits windows; never taken by recorders */
@@ -366,6 +425,8 @@ void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
 /** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
  *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
+/** What it wants of operators; at first KF_WANT_USUAL. */
+void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
 /** Change kinds, pause (it still holds them) and go on, or close; all recompute the gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
 void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
@@ -421,6 +482,7 @@ typedef struct kf_site {
     uint8_t kind, scope, arg_count;
     bool known;      /* false: a placeholder, its args cannot be read */
     bool fixed_args; /* all args are single words */
+    kineto_string overload; /* of an operator; empty: none */
     uint8_t arg_types[KINETO_SITE_MAX_ARGS];
     kineto_string arg_names[KINETO_SITE_MAX_ARGS];
 } kf_site;
@@ -469,7 +531,39 @@ typedef struct kf_event {
     const struct kf_flow *flows; /* from FLOW records inside the range, innermost only */
     uint32_t flow_count;
     const uint64_t *memory;      /* MEMORY: 5 words: address, bytes, allocated, reserved, device */
+    const uint64_t *function;    /* of an operator: its part, checked; see kf_function_read. NULL */
+    const uint64_t *outputs;     /* the same of its outputs; NULL */
+    uint32_t end_tid;            /* ASYNC: of its end; 0: none was recorded */
 } kf_event;
+
+/* The part of an operator, opened. */
+typedef struct kf_function {
+    uint32_t parts, thread, input_count;
+    int64_t sequence, debug_handle; /* -1: none */
+    uint64_t forward_thread;        /* 0: none */
+    const uint64_t *inputs;
+    uint32_t input_words;
+    const uint64_t *stack;
+    uint32_t stack_count;
+    const uint64_t *args; /* loose */
+    uint32_t arg_words;
+} kf_function;
+/** Check a part that starts at `words` and has at most `count`. @return its words; 0: malformed. */
+uint32_t kf_function_check(const uint64_t *words, uint32_t count);
+/** Open a part that was checked. */
+kf_function kf_function_read(const uint64_t *words);
+
+/* One input of it. */
+typedef struct kf_input_item {
+    uint32_t type, flags, dtype, device_type, count; /* count: rank, or items of a list */
+    int32_t device_index;
+    const uint64_t *values; /* of scalars and lists; NULL: not recorded */
+    const uint64_t *sizes, *strides, *ids; /* of a tensor; strides, ids: NULL if there are none */
+} kf_input_item;
+/** Take the next input (or, after a TENSORS, tensor of the list) of a checked part. False: none. */
+bool kf_input_next(const uint64_t **at, const uint64_t *end, kf_input_item *item);
+/** Size or stride k of a tensor. */
+int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t k);
 
 typedef struct kf_flow {
     uint32_t type;

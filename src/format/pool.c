@@ -321,16 +321,26 @@ uint64_t kf_held_kinds(kf_control *control)
 /* With the lock nobody stores an older union over a newer one. Without it that may happen for a
  * moment only: the last one to store has read what the others stored before (exchange), hence also
  * their windows; so when the loop has ended everywhere the gate is right. */
+static uint64_t open_wants(kf_control *control)
+{
+    uint64_t wants = 0;
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
+            kb_load_relaxed(&control->windows[i].kinds))
+            wants |= kb_load_relaxed(&control->windows[i].wants);
+    return wants;
+}
+
 static void recompute_gate(kf_control *control)
 {
     bool locked = lock_edit(control);
-    uint64_t kinds = open_kinds(control), again;
-    for (;; kinds = again) {
+    uint64_t kinds, wants;
+    do {
+        kinds = open_kinds(control);
+        wants = open_wants(control);
+        kb_exchange_acqrel(&control->wants, wants); /* first: the gate lets operators in */
         kb_exchange_acqrel(&control->gate, kinds);
-        again = open_kinds(control);
-        if (again == kinds)
-            break;
-    }
+    } while (kinds != open_kinds(control) || wants != open_wants(control));
     if (locked)
         unlock_edit(control);
 }
@@ -379,6 +389,7 @@ uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_tick
         kb_store_release(&w->owner_pid, kb_os_pid());
         kb_store_relaxed(&w->kinds, kinds);
         kb_store_relaxed(&w->held, kinds);
+        kb_store_relaxed(&w->wants, KF_WANT_USUAL);
         w->start_ticks = start_ticks;
         w->end_ticks = 0;
         kb_store_release(&w->state, KF_WINDOW_OPEN);
@@ -395,6 +406,14 @@ void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds)
         return;
     kb_store_relaxed(&control->windows[slot].held, kinds);
     kb_store_relaxed(&control->windows[slot].kinds, kinds);
+    recompute_gate(control);
+}
+
+void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants)
+{
+    if (slot >= KF_MAX_WINDOWS)
+        return;
+    kb_store_relaxed(&control->windows[slot].wants, wants);
     recompute_gate(control);
 }
 

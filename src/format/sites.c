@@ -72,6 +72,7 @@ static const kf_site *parse_site(kf_sites *sites, const uint8_t *payload, size_t
     site->name = kf_entry_text(payload, size, &at);
     for (uint32_t i = 0; i < e.arg_count; i++)
         site->arg_names[i] = kf_entry_text(payload, size, &at);
+    site->overload = kf_entry_text(payload, size, &at);
     return site;
 }
 

@@ -1,6 +1,6 @@
 /* Cursors: attaching threads, changing chunks, keyframes, thread exit. The slow half of recording.
  */
-#include "record/cursor.h"
+#include "record/function.h"
 
 #include <pthread.h>
 
@@ -80,6 +80,11 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     kb_store_relaxed(&c->inside, 0);
     c->inside_more = 0;
     c->pushed_depth[0] = c->pushed_depth[1] = 0;
+    c->function_next = c->function_end = 0;
+    c->number = 0;
+    c->joined = 0;
+    c->functions_off = c->functions_fast = 0;
+    c->callbacks = NULL;
     kb_store_relaxed(&c->tid, tid);
     kb_store_relaxed(&c->pid, pid);
     c->ticks_clock = kb_ticks_clock();
@@ -306,8 +311,10 @@ static void free_stray_chunks(const kr_cursor *c)
 static void thread_exit(void *value)
 {
     kr_slot *slot = value;
-    if (kr_me == &slot->first && !slot->first.busy && !slot->first.inside)
+    if (kr_me == &slot->first && !slot->first.busy && !slot->first.inside) {
         kr_host_thread_exit();
+        kr_callbacks_thread_exit(&slot->first);
+    }
     kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
         if (slot->first.busy || slot->second.busy)

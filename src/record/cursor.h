@@ -40,6 +40,12 @@ typedef struct kr_cursor {
     uint16_t pushed_depth[2]; /* by stack: pushes that were passed on and not popped */
     uint32_t pushed_epoch;
     uint32_t pushed_at[2][KR_PUSH_DEPTH]; /* by stack: listeners' generation at each push */
+    uint64_t function_next, function_end; /* ids to be given to operators */
+    uint32_t number;       /* of the thread, 0: none yet */
+    uint32_t joined;       /* sessions of some threads that this one is in: a bit for each window */
+    uint8_t functions_off; /* neither callbacks nor records of operators */
+    uint8_t functions_fast; /* it has a number, a fast clock, and they are not off */
+    void *callbacks;       /* of this thread: see callbacks.c */
 } kr_cursor;
 
 /* Stand-ins that are always busy, so that the hot path needs no NULL test. */
@@ -120,6 +126,80 @@ KB_INLINE void kr_commit(kr_cursor *c, uint64_t *at, uint64_t header, uint32_t w
 }
 
 void kr_count(uint32_t source, kf_reason reason, uint64_t n);
+
+/* ---- record calls ---- */
+/* May this thread record right here, right now? If not (a signal handler, a new thread, a fork's
+ * child, a machine without a usable counter) the general path finds out why. */
+KB_INLINE bool kr_ready(const kr_cursor *c) { return KINETO_LIKELY(!(c->busy | !c->tsc)); }
+
+KB_INLINE bool kr_room_for(const kr_cursor *c, size_t words)
+{
+    return KINETO_LIKELY((uintptr_t)c->limit - (uintptr_t)c->at >= words * 8u);
+}
+
+KB_INLINE kineto_range kr_range_opened(kr_cursor *c, const uint64_t *at)
+{
+    uint32_t depth = c->depth;
+    c->open[depth] = (uint16_t)(at - c->base);
+    c->depth = depth + 1;
+    c->limit--; /* the word of its END */
+    return (depth + 1) | (c->is_second ? KR_RANGE_SIGNAL : 0);
+}
+
+/* A range on the thread's first cursor, all checks passed: `words` without the END. */
+KB_INLINE kineto_range kr_range_begin(kr_cursor *c, uint64_t *at, uint32_t words, uint32_t props,
+                                   uint32_t id)
+{
+    uint32_t depth = c->depth;
+    c->open[depth] = (uint16_t)(at - c->base);
+    c->depth = depth + 1;
+    c->limit--;
+    kr_commit(c, at, kf_header(KF_BEGIN, words, depth | props << 8, id), words);
+    kr_leave(c);
+    return depth + 1;
+}
+
+KB_INLINE bool kr_too_deep(const kr_cursor *c)
+{
+    if (KINETO_LIKELY(c->depth < KF_MAX_DEPTH))
+        return false;
+    kr_count(KF_SOURCE_API, KF_REASON_TOO_DEEP, 1);
+    return true;
+}
+
+/* Closes all that is open from `depth` on. Room was kept when the range was opened. */
+KB_INLINE void kr_end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
+{
+    uint64_t *at = c->at;
+    kb_store_release(at, kf_end(depth, ticks));
+    c->at = at + 1;
+    c->limit += c->depth - depth;
+    c->depth = depth;
+}
+
+/** A range of the signal cursor, one with unclosed ranges inside, or one that is not ours. */
+void kr_end_slow(kineto_range range);
+
+KB_INLINE void kr_range_end(kineto_range range)
+{
+    kr_cursor *c = kr_me;
+    if (!kr_ready(c) || KINETO_UNLIKELY(c->depth != range)) {
+        kr_end_slow(range);
+        return;
+    }
+    kr_enter(c);
+    kr_end_write(c, range - 1, kb_ticks_hw());
+    kr_leave(c);
+}
+
+/* What was written of a record that is given up must not be taken for records later: beyond the
+ * last one there are only zeros. */
+static inline void kr_undo(kr_cursor *c)
+{
+    const uint64_t *limit = kr_record_limit(c, c->at);
+    memset(c->at, 0, (size_t)(limit - c->at) * sizeof *c->at);
+}
+
 /** Write a THREAD_NAME record if the cursor has a name and a chunk. Entered cursors only. */
 void kr_cursor_put_name(kr_cursor *c);
 kineto_status kr_threads_init(void);
@@ -134,6 +214,7 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
 }
 #define KR_SITE_FIXED  1u /* flag of a site: all args are single words */
 #define KR_SITE_SHAPES 2u /* its only arg is SHAPES: what an operator carries */
+#define KR_SITE_OVERLOAD 4u /* an operator: args[0].name is its overload */
 /** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
 uint32_t kr_intern(const char *data, size_t bytes);
 /** Is this the string with this id? 0 is none. */
@@ -152,6 +233,9 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 void kr_host_exit(void);
 /** The calling thread ends: what it left unfinished in builders is delivered. */
 void kr_host_thread_exit(void);
+/** Pass an operator's id on. @return what to pop it with; 0: nobody listens. */
+uint32_t kr_listen_push(uint32_t stack, uint64_t id);
+void kr_listen_pop(uint32_t stack, uint32_t pushed_at);
 /** See every other thread of this process outside once (see inside.c), not all at the same time.
  *  `wait` is called between looks; false when it loses patience. */
 bool kr_cursors_outside(bool (*wait)(uint32_t *turns));

@@ -27,10 +27,12 @@ static bool wait_a_little(uint32_t *turns)
     return true;
 }
 
-bool kr_inside_wait(void)
+bool kr_inside_wait_with(bool (*wait)(uint32_t *turns))
 {
     kb_fence_seqcst();
     if (!kb_load_relaxed(&kr_inside_fences))
         kb_os_barrier();
-    return kr_cursors_outside(wait_a_little);
+    return kr_cursors_outside(wait);
 }
+
+bool kr_inside_wait(void) { return kr_inside_wait_with(wait_a_little); }

@@ -157,6 +157,53 @@ void kineto_record_pop_id(uint32_t stack)
     kr_inside_leave(c);
 }
 
+/* What an operator pushes it pops itself: it remembers who was there, no depth is counted. */
+
+static KB_NOINLINE void push_all(const kr_ears *ears, uint32_t stack, uint64_t id)
+{
+    for (uint32_t i = 0; i < ears->count; i++)
+        if (KINETO_UNLIKELY(ear_push(&ears->list[i], stack, id)))
+            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+}
+
+static KB_NOINLINE void pop_all(const kr_ears *ears, uint32_t stack, uint32_t pushed_at)
+{
+    for (uint32_t i = 0; i < ears->count; i++)
+        if (ears->list[i].since <= pushed_at && KINETO_UNLIKELY(ear_pop(&ears->list[i], stack)))
+            kr_count(ears->list[i].source, KF_REASON_PLUGIN_ERROR, 1);
+}
+
+uint32_t kr_listen_push(uint32_t stack, uint64_t id)
+{
+    kr_cursor *c;
+    const kr_listeners *l = list_enter(&c);
+    if (!l)
+        return 0;
+    uint32_t generation = l->generation;
+    const kr_ears *ears = &l->push[stack];
+    if (KINETO_UNLIKELY(ears->count != 1 || stack != KINETO_CORRELATION))
+        push_all(ears, stack, id);
+    else if (KINETO_UNLIKELY(ear_push(&ears->list[0], KINETO_CORRELATION, id)))
+        kr_count(ears->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
+    kr_inside_leave(c);
+    return generation;
+}
+
+void kr_listen_pop(uint32_t stack, uint32_t pushed_at)
+{
+    kr_cursor *c;
+    const kr_listeners *l = list_enter(&c);
+    if (!l)
+        return;
+    const kr_ears *ears = &l->pop[stack];
+    if (KINETO_UNLIKELY(ears->count != 1 || stack != KINETO_CORRELATION ||
+                        ears->list[0].since > pushed_at))
+        pop_all(ears, stack, pushed_at);
+    else if (KINETO_UNLIKELY(ear_pop(&ears->list[0], KINETO_CORRELATION)))
+        kr_count(ears->list[0].source, KF_REASON_PLUGIN_ERROR, 1);
+    kr_inside_leave(c);
+}
+
 /* ---- who listens: under the host's lock ------------------------------------------------------ */
 
 static bool can_listen(const KinetoPlugin_ProfilerInterface *i)

@@ -3,12 +3,14 @@
 
 /* ---- sites ----------------------------------------------------------------------------------- */
 
-#define KR_SITE_PARTS (2u + 2u * (KINETO_SITE_MAX_ARGS + 1u))
+#define KR_SITE_PARTS (2u + 2u * (KINETO_SITE_MAX_ARGS + 2u))
 
 static bool single_word(uint32_t type) { return type >= KINETO_ARG_INT && type <= KINETO_ARG_BOOL; }
 
 static uint8_t site_flags(const kineto_site *site)
 {
+    if (site->flags & KR_SITE_OVERLOAD)
+        return KR_SITE_OVERLOAD;
     if (site->arg_count == 1 && site->args[0].type == KINETO_ARG_SHAPES)
         return KR_SITE_SHAPES;
     for (uint32_t i = 0; i < site->arg_count; i++)
@@ -27,7 +29,7 @@ uint32_t kr_site_register(kineto_site *site)
         kb_store_relaxed(&site->arg_count, (uint8_t)args);
     kf_site_entry entry = {site->kind, site->scope, (uint8_t)args, 0};
     uint8_t types[KINETO_SITE_MAX_ARGS] = {0};
-    uint32_t sizes[KINETO_SITE_MAX_ARGS + 1];
+    uint32_t sizes[KINETO_SITE_MAX_ARGS + 2];
     kf_part parts[KR_SITE_PARTS] = {{&entry, sizeof entry}, {types, args}};
     uint32_t n = 2;
     for (uint32_t i = 0; i <= args; i++) {
@@ -37,6 +39,11 @@ uint32_t kr_site_register(kineto_site *site)
         sizes[i] = text ? (uint32_t)strlen(text) : 0;
         parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
         parts[n++] = (kf_part){text, sizes[i]};
+    }
+    if (site->flags & KR_SITE_OVERLOAD) {
+        sizes[args + 1] = (uint32_t)strlen(site->args[0].name);
+        parts[n++] = (kf_part){&sizes[args + 1], sizeof sizes[0]};
+        parts[n++] = (kf_part){site->args[0].name, sizes[args + 1]};
     }
     uint32_t id = kf_dictionary_add(pool, KF_ENTRY_SITE, parts, n), first = 0;
     if (!id) { /* recorded without a name from now on */

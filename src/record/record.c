@@ -6,45 +6,6 @@
 static const uint64_t kr_closed_gate = 0;
 const uint64_t *kineto_gate = &kr_closed_gate;
 
-/* May this thread record right here, right now? If not (a signal handler, a new thread, a fork's
- * child, a machine without a usable counter) the general path finds out why. */
-KB_INLINE bool ready(const kr_cursor *c) { return KINETO_LIKELY(!(c->busy | !c->tsc)); }
-
-KB_INLINE bool room_for(const kr_cursor *c, size_t words)
-{
-    return KINETO_LIKELY((uintptr_t)c->limit - (uintptr_t)c->at >= words * 8u);
-}
-
-KB_INLINE kineto_range range_opened(kr_cursor *c, const uint64_t *at)
-{
-    uint32_t depth = c->depth;
-    c->open[depth] = (uint16_t)(at - c->base);
-    c->depth = depth + 1;
-    c->limit--; /* the word of its END */
-    return (depth + 1) | (c->is_second ? KR_RANGE_SIGNAL : 0);
-}
-
-/* A range on the thread's first cursor, all checks passed: `words` without the END. */
-KB_INLINE kineto_range range_begin(kr_cursor *c, uint64_t *at, uint32_t words, uint32_t props,
-                                   uint32_t id)
-{
-    uint32_t depth = c->depth;
-    c->open[depth] = (uint16_t)(at - c->base);
-    c->depth = depth + 1;
-    c->limit--;
-    kr_commit(c, at, kf_header(KF_BEGIN, words, depth | props << 8, id), words);
-    kr_leave(c);
-    return depth + 1;
-}
-
-KB_INLINE bool too_deep(const kr_cursor *c)
-{
-    if (KINETO_LIKELY(c->depth < KF_MAX_DEPTH))
-        return false;
-    kr_count(KF_SOURCE_API, KF_REASON_TOO_DEEP, 1);
-    return true;
-}
-
 static const kineto_props kr_no_props = {sizeof kr_no_props, NULL, 0, 0, 0, NULL};
 static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_props *props);
 
@@ -59,17 +20,17 @@ static KB_NOINLINE kineto_range begin_values(kineto_site *site, const kineto_val
 kineto_range kineto_record_begin(kineto_site *site)
 {
     kr_cursor *c = kr_me;
-    if (!ready(c))
+    if (!kr_ready(c))
         return begin_values(site, NULL);
     kr_enter(c);
     uint32_t id = kb_load_acquire(&site->id);
-    if (!id || !room_for(c, 3) || c->depth >= KF_MAX_DEPTH) {
+    if (!id || !kr_room_for(c, 3) || c->depth >= KF_MAX_DEPTH) {
         kr_leave(c);
         return begin_values(site, NULL);
     }
     uint64_t *at = c->at;
     at[1] = kb_ticks_hw();
-    return range_begin(c, at, 2, 0, id);
+    return kr_range_begin(c, at, 2, 0, id);
 }
 
 /* Fewer than 16 words in at most four moves: a loop would cost a mispredicted branch when the count
@@ -107,7 +68,7 @@ KB_INLINE kineto_range begin_fixed(kr_cursor *c, const kineto_site *site,
         (void)words_copy(at + 2, values, n);
     else
         memcpy(at + 2, values, n * sizeof *values);
-    return range_begin(c, at, 2 + n, KF_PROP_ARGS, kb_load_relaxed(&site->id));
+    return kr_range_begin(c, at, 2 + n, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
 /* Sites whose only arg is the shapes of an operator's inputs, up to four of them: what nearly every
@@ -142,21 +103,21 @@ KB_INLINE kineto_range begin_shapes(kr_cursor *c, const kineto_site *site,
     at[3] = few.ranks;
     for (const kineto_shape *s = list->data; few.ranks; few.ranks >>= 16, s++)
         out = words_copy(out, s->dims, s->rank);
-    return range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, kb_load_relaxed(&site->id));
+    return kr_range_begin(c, at, 4 + few.dims, KF_PROP_ARGS, kb_load_relaxed(&site->id));
 }
 
 kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values)
 {
     kr_cursor *c = kr_me;
     kr_few_shapes few;
-    if (!ready(c))
+    if (!kr_ready(c))
         return begin_values(site, values);
     kr_enter(c);
     if (KINETO_LIKELY(kb_load_acquire(&site->id) && c->depth < KF_MAX_DEPTH && values)) {
-        if (KINETO_LIKELY(site->flags & KR_SITE_FIXED) && room_for(c, 3u + site->arg_count))
+        if (KINETO_LIKELY(site->flags & KR_SITE_FIXED) && kr_room_for(c, 3u + site->arg_count))
             return begin_fixed(c, site, values);
         if ((site->flags & KR_SITE_SHAPES) && few_shapes(values->shapes, &few) &&
-            room_for(c, 5 + few.dims))
+            kr_room_for(c, 5 + few.dims))
             return begin_shapes(c, site, values->shapes, few);
     }
     kr_leave(c);
@@ -192,26 +153,18 @@ KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kinet
     return at;
 }
 
-/* What was written of a record that is given up must not be taken for records later: beyond the
- * last one there are only zeros. */
-static void attempt_undo(kr_cursor *c)
-{
-    const uint64_t *limit = kr_record_limit(c, c->at);
-    memset(c->at, 0, (size_t)(limit - c->at) * sizeof *c->at);
-}
-
 /* Once more in a fresh chunk; then without the values. */
 static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
                                           const kineto_props *props, uint32_t *flags)
 {
     kineto_props less = *props;
-    attempt_undo(c);
+    kr_undo(c);
     if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
         return NULL;
     const uint64_t *limit = kr_record_limit(c, c->at);
     uint64_t *end = parts_write(c->at + fixed, limit, site, &less, flags);
     if (!end) {
-        attempt_undo(c);
+        kr_undo(c);
         kr_count(c->source, KF_REASON_ARGS_LOST, 1);
         less.values = NULL;
         end = parts_write(c->at + fixed, limit, site, &less, flags);
@@ -242,7 +195,7 @@ KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32
     uint32_t words = (uint32_t)(end - at), depth = 0;
     if (type == KF_BEGIN) {
         depth = c->depth;
-        (void)range_opened(c, at);
+        (void)kr_range_opened(c, at);
     }
     kr_commit(c, at, kf_header(type, words, depth | flags << 8, site_id), words);
     return true;
@@ -255,7 +208,7 @@ static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_pr
         return 0;
     uint32_t id = kr_site_id(site);
     kineto_range range = 0;
-    if (!too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
+    if (!kr_too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
         range = c->depth | (c->is_second ? KR_RANGE_SIGNAL : 0);
     kr_leave(c);
     return range;
@@ -276,14 +229,14 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
         return;
     end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
     if (!end) {
-        attempt_undo(c);
+        kr_undo(c);
         if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
             return;
         at = c->at;
         end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
     }
     if (!end) {
-        attempt_undo(c);
+        kr_undo(c);
         kr_count(c->source, type == KF_ARGS ? KF_REASON_ARGS_LOST : KF_REASON_TOO_LARGE, 1);
         return;
     }
@@ -293,18 +246,8 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-/* Closes all that is open from `depth` on. Room was kept when the range was opened. */
-KB_INLINE void end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
-{
-    uint64_t *at = c->at;
-    kb_store_release(at, kf_end(depth, ticks));
-    c->at = at + 1;
-    c->limit += c->depth - depth;
-    c->depth = depth;
-}
-
 /* A range of the signal cursor, one with unclosed ranges inside, or one that is not ours. */
-static KB_COLD void end_slow(kineto_range range)
+KB_COLD void kr_end_slow(kineto_range range)
 {
     kr_cursor *c = kr_me;
     uint32_t depth = range & (KR_RANGE_SIGNAL - 1);
@@ -313,21 +256,11 @@ static KB_COLD void end_slow(kineto_range range)
     if (!c || !c->in_use || c->busy || depth == 0 || depth > c->depth)
         return; /* closed already, or opened before a fork */
     kr_enter(c);
-    end_write(c, depth - 1, kr_ticks(c));
+    kr_end_write(c, depth - 1, kr_ticks(c));
     kr_leave(c);
 }
 
-void kineto_record_end(kineto_range range)
-{
-    kr_cursor *c = kr_me;
-    if (!ready(c) || KINETO_UNLIKELY(c->depth != range)) {
-        end_slow(range);
-        return;
-    }
-    kr_enter(c);
-    end_write(c, range - 1, kb_ticks_hw());
-    kr_leave(c);
-}
+void kineto_record_end(kineto_range range) { kr_range_end(range); }
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 

@@ -23,6 +23,9 @@ KINETO_API const kf_own_kind *kineto_rt_own_kinds(void);
 /** First session of a process: load the plug-ins of the environment and of the installation, once;
  *  forward PrivateUse1. */
 KINETO_API void kineto_rt_plugins_prepare(void);
+/** The calling thread takes part in the session with this window, or not; does it? */
+KINETO_API void kineto_rt_join(uint32_t window, bool in);
+KINETO_API bool kineto_rt_joined(uint32_t window);
 /** Put a line into the ledger of what is recorded here; detail may be NULL. */
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
                                const char *detail);

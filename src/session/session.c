@@ -15,8 +15,9 @@
 struct kineto_session {
     kineto_session_options options;
     struct kineto_session *next; /* of the prepared ones, newest first */
-    uint32_t pid, tid;
+    uint32_t pid;
     uint32_t slot; /* UINT32_MAX: not recording */
+    KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
     uint64_t start_ticks;
     uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
@@ -299,6 +300,20 @@ static kineto_status build_from_collector(const kineto_session *s, const kf_pool
     return status;
 }
 
+/* What its window asks for. */
+static uint32_t wants_of(const kineto_session_options *o)
+{
+    uint32_t not = (o->operators & KINETO_OPERATORS_NO_TEXTS ? KF_WANT_TEXTS : 0) |
+                   (o->operators & KINETO_OPERATORS_NO_CORRELATION ? KF_WANT_CORRELATION : 0) |
+                   (o->threads == KINETO_THREADS_CALLER ? KF_WANT_ALL_THREADS : 0) |
+                   (o->scopes ? KF_WANT_SCOPES : 0);
+    uint32_t more = (o->operators & KINETO_OPERATORS_INPUTS ? KF_WANT_INPUTS : 0) |
+                    (o->operators & KINETO_OPERATORS_VALUES ? KF_WANT_VALUES : 0) |
+                    (o->operators & KINETO_OPERATORS_IDS ? KF_WANT_IDS : 0) |
+                    (o->operators & KINETO_OPERATORS_STACK ? KF_WANT_STACK : 0);
+    return (KF_WANT_USUAL & ~not) | more | o->scopes << 16;
+}
+
 static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
                            kineto_error *err)
 {
@@ -309,8 +324,10 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
     kt_build_options options = {.kinds = s->options.kinds,
                                 .start_ticks = s->start_ticks,
                                 .end_ticks = end_ticks,
-                                .only_tid =
-                                    s->options.threads == KINETO_THREADS_CALLER ? s->tid : 0,
+                                .threads = s->threads.data,
+                                .thread_count = s->threads.count,
+                                .wants = wants_of(&s->options),
+                                .overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS,
                                 .root_pid = ours ? 0 : s->pid,
                                 .complete_from = s->complete_from,
                                 /* what plug-ins did wrong when they were stopped is ours */
@@ -352,6 +369,8 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
         out->buffer_bytes = KS_BUFFER_BYTES;
     if (out->retention > KINETO_RETAIN_NEWEST || out->threads > KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown retention or threads");
+    if (out->scopes >> KINETO_NUM_SCOPES || out->operators > 2 * KINETO_OPERATORS_OVERLOADS - 1)
+        return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown scopes or operators");
     if (out->custom_config && strlen(out->custom_config) >= KS_CONFIG_BYTES)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "session options: custom_config has %zu bytes, at most %u are possible",
@@ -417,6 +436,73 @@ static void config_say(const kineto_session *s, kf_control *control)
         memcpy(control->custom_config, s->custom_config, sizeof s->custom_config);
 }
 
+/* ---- threads of a session ---- */
+
+static kineto_status join_first(kineto_session *s, kineto_error *err)
+{
+    kt_build_thread_span span = {.tid = kb_os_tid(), .from_ticks = s->start_ticks};
+    bool fine = s->options.threads != KINETO_THREADS_CALLER || kb_vec_push(&s->threads, span);
+    return fine ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+/* Where the calling thread is in it now; NULL: it is not. */
+static kt_build_thread_span *thread_in(kineto_session *s)
+{
+    uint32_t tid = kb_os_tid();
+    for (size_t i = s->threads.count; i-- > 0;)
+        if (s->threads.data[i].tid == tid && !s->threads.data[i].to_ticks)
+            return &s->threads.data[i];
+    return NULL;
+}
+
+static kineto_status may_join(const kineto_session *s, kineto_error *err)
+{
+    if (!s)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_join: session is NULL");
+    if (!recording(s))
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+    if (s->options.threads != KINETO_THREADS_CALLER)
+        return kb_fail(err, KINETO_E_STATE, "the session is one of all threads");
+    return KINETO_OK;
+}
+
+kineto_status kineto_session_join(kineto_session *s, kineto_error *err)
+{
+    kineto_status status = may_join(s, err);
+    if (status)
+        return status;
+    lock();
+    kt_build_thread_span span = {.tid = kb_os_tid(),
+                                 .from_ticks = kb_ticks(kineto_rt_pool()->control->ticks_clock)};
+    /* A thread that ended may have had its number. */
+    kt_build_thread_span *before = thread_in(s);
+    if (before && kineto_rt_joined(s->slot))
+        status = kb_fail(err, KINETO_E_STATE, "the thread is in the session already");
+    else if (!kb_vec_push(&s->threads, span))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    else
+        kineto_rt_join(s->slot, true);
+    unlock();
+    return status;
+}
+
+kineto_status kineto_session_leave(kineto_session *s, kineto_error *err)
+{
+    kineto_status status = may_join(s, err);
+    if (status)
+        return status;
+    lock();
+    kt_build_thread_span *span = thread_in(s);
+    if (!span) {
+        status = kb_fail(err, KINETO_E_STATE, "the thread is not in the session");
+    } else {
+        span->to_ticks = kb_ticks(kineto_rt_pool()->control->ticks_clock);
+        kineto_rt_join(s->slot, false);
+    }
+    unlock();
+    return status;
+}
+
 kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
 {
     if (!s)
@@ -427,21 +513,27 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     kf_control *control = kineto_rt_pool()->control;
     lock();
     s->pid = kb_os_pid();
-    s->tid = kb_os_tid();
+    s->threads.count = 0;
     chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_now(control);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
     config_say(s, control);
-    s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
+    status = join_first(s, err);
+    if (!status)
+        s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
+    if (s->slot != UINT32_MAX)
+        kf_window_want(control, s->slot, wants_of(&s->options));
     bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
         kb_store_relaxed(&control->windows[s->slot].keep_newest, newest);
-    if (s->slot == UINT32_MAX)
+    if (!status && s->slot == UINT32_MAX)
         status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
                          KF_MAX_WINDOWS);
-    else
+    else if (!status)
         retention_update(control);
+    if (!status && s->options.threads == KINETO_THREADS_CALLER)
+        kineto_rt_join(s->slot, true);
     unlock();
     kineto_rt_profilers_update();
     return status;
@@ -468,6 +560,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     lock();
     kineto_status status = out ? build(s, end, out, err) : KINETO_OK;
     kf_window_close(control, s->slot, end);
+    kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
     retention_update(control);
     chunks_of_the_dead(pool);
@@ -530,6 +623,7 @@ void kineto_session_destroy(kineto_session *s)
     if (kineto_rt_pool())
         memory_release(kineto_rt_pool());
     unlock();
+    kb_vec_free(&s->threads);
     free(s);
 }
 

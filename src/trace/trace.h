@@ -90,11 +90,15 @@ uint32_t kt_track_text(kt_builder *b, uint32_t process, kineto_string text);
 /* Args of the next row: put them, in order, then append the row. Keys are kt_string ids. */
 void kt_args_put_int(kt_builder *b, uint32_t key, int64_t v);
 void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v);
+/* The same, in less room if it is below 2^32. */
+void kt_args_put_number(kt_builder *b, uint32_t key, uint64_t v);
 void kt_args_put_double(kt_builder *b, uint32_t key, double v);
 void kt_args_put_bool(kt_builder *b, uint32_t key, bool v);
 void kt_args_put_string(kt_builder *b, uint32_t key, kineto_string raw_bytes);
 /* INTS, STRINGS, SHAPES, JSON: text must be valid JSON. */
 void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_string json);
+/* The same for a text that many rows share: by its kt_string id. */
+void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint32_t text);
 /* Instead of put: the whole args object, verbatim valid JSON. "correlation" and "External id" in
  * it are the caller's to copy into columns; iteration leaves them out. */
 void kt_args_verbatim(kt_builder *b, kineto_string json_object);
@@ -127,10 +131,17 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
 
 /* ---- from recorded chunks (build.c) ------------------------------------------------------------ */
 /* Which part of a recording becomes the trace. */
+typedef struct kt_build_thread_span {
+    uint32_t tid;
+    uint64_t from_ticks, to_ticks; /* to 0: to the end */
+} kt_build_thread_span;
 typedef struct kt_build_options {
     uint64_t kinds;                  /* mask */
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
-    uint32_t only_tid;               /* 0: all */
+    const kt_build_thread_span *threads; /* what begins on these, at these times; NULL: all */
+    size_t thread_count;
+    uint32_t wants;                  /* KF_WANT_… of operators; 0: all that was recorded */
+    bool overloads;                  /* names are "name.overload" */
     uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
@@ -163,12 +174,15 @@ typedef struct kt_arg {
         double d;
     };
     kineto_string text; /* STRING: raw bytes; lists and JSON: JSON text */
+    bool shared;        /* text is a string of the trace: `text_id`; it may be longer than the span */
+    uint32_t text_id;
 } kt_arg;
 typedef struct kt_args {
     const uint8_t *at, *end;
+    const kineto_trace *trace;
 } kt_args;
 /* Packed args only; form NONE gives an empty walk. */
-kt_args kt_args_of(const kt_block *block, uint32_t index);
+kt_args kt_args_of(const kineto_trace *t, const kt_block *block, uint32_t index);
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
 /* Verbatim args of a row, a JSON object; empty if it has none of that form. Valid until this thread
  * has looked at the args of KT_TEXT_VIEWS other rows. */
@@ -179,8 +193,27 @@ const char *kt_args_lost_file(const kineto_trace *t);
 /* Does a member of a verbatim object repeat what a column or flag of its row says? */
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags);
 
-/* A packed argument is: key u32, type u8, then a value of 8 bytes, or u32 size + bytes. */
+/* A packed argument is: key u32, type u8, then a value of 8 bytes, or u32 size + bytes; or, as bits of
+ * the type say, the u32 id of a text, or a number below 2^32. */
 #define KT_ARG_HEAD 5u
+#define KT_ARG_SHARED 0x80u
+#define KT_ARG_SMALL 0x40u
+/* The rest of kt_args_step: what stands in four bytes. */
+KB_INLINE bool kt_args_step_short(kt_args *args, kt_arg *arg, uint32_t bits)
+{
+    uint32_t value;
+    memcpy(&value, args->at + KT_ARG_HEAD, sizeof value);
+    args->at += KT_ARG_HEAD + sizeof value;
+    arg->type &= KT_ARG_SMALL - 1;
+    arg->shared = (bits & KT_ARG_SHARED) != 0;
+    if (arg->shared) {
+        arg->text_id = value;
+        arg->text = kineto_trace_string(args->trace, value);
+    } else {
+        arg->u = value;
+    }
+    return true;
+}
 KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 {
     const uint8_t *at = args->at;
@@ -188,6 +221,9 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
         return false;
     memcpy(&arg->key, at, sizeof arg->key);
     arg->type = at[4];
+    if (KINETO_UNLIKELY(arg->type & (KT_ARG_SHARED | KT_ARG_SMALL)))
+        return kt_args_step_short(args, arg, arg->type);
+    arg->shared = false;
     if (arg->type < KINETO_ARG_STRING) {
         memcpy(&arg->u, at + KT_ARG_HEAD, sizeof arg->u);
         args->at = at + KT_ARG_HEAD + sizeof arg->u;
@@ -203,6 +239,8 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 /* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);
+/* Is a track one of a device? *device receives its number, else the process'. */
+bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device);
 /* Does a process row hold counters of a device? It is one, or has a name like "GPU 0 Counters". */
 bool kt_process_counts_device(const kineto_trace *t, uint32_t process);
 

@@ -59,11 +59,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     fuzz_recording r;
     kf_control *control = make_control();
     kineto_trace *t = NULL;
+    const kt_build_thread_span span = {.tid = 10};
     if (control && fuzz_open(&r, data, size)) {
         kt_build_options o = {.kinds = r.options & 1 ? KINETO_KINDS_DEFAULT : KINETO_KINDS_ALL,
                               .start_ticks = r.options & 2 ? TICKS + 10 : 0,
                               .end_ticks = r.options & 4 ? TICKS + 1000 : 0,
-                              .only_tid = r.options & 8 ? 10 : 0,
+                              .threads = r.options & 8 ? &span : NULL,
+                              .thread_count = 1,
                               .clip_open = (r.options & 16) != 0};
         kineto_status status = kt_build(&r.input, control, &o, &t, NULL);
         check(status == KINETO_OK || status == KINETO_E_MEMORY);

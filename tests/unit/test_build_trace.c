@@ -281,7 +281,8 @@ static void kinds_and_thread_choose_rows(void **state)
     assert_int_equal(kineto_trace_count(t), 1);
     assert_int_equal(row_named(t, "op").row, 0);
     kineto_trace_release(t);
-    o = (kt_build_options){.kinds = KINETO_KINDS_ALL, .only_tid = 42};
+    const kt_build_thread_span span = {.tid = 42};
+    o = (kt_build_options){.kinds = KINETO_KINDS_ALL, .threads = &span, .thread_count = 1};
     t = build_with(&f, &o);
     assert_int_equal(kineto_trace_count(t), 1);
     assert_int_equal(row_named(t, "note").row, 0);

@@ -3,14 +3,27 @@
 
 /* ---- window ---------------------------------------------------------------------------------- */
 
+static bool thread_wanted(const kt_build_options *o, const kf_event *e)
+{
+    if (e->form == KF_FORM_DEVICE)
+        return true;
+    for (size_t i = 0; i < o->thread_count; i++) {
+        const kt_build_thread_span *span = &o->threads[i];
+        if (span->tid == e->tid && e->end >= span->from_ticks &&
+            (!span->to_ticks || e->start <= span->to_ticks))
+            return true;
+    }
+    return false;
+}
+
 static bool wanted(const kt_build_state *s, const kf_event *e)
 {
+    const kt_build_options *o = &s->options;
     bool kind = KINETO_LIKELY(e->kind < KINETO_KIND_COUNT)
-                    ? (s->options.kinds & KINETO_KIND_BIT(e->kind)) != 0
-                    : kf_kind_wanted(s->own_kinds, s->options.kinds, e->kind);
-    bool thread =
-        !s->options.only_tid || e->form == KF_FORM_DEVICE || e->tid == s->options.only_tid;
-    return kind && thread;
+                    ? (o->kinds & KINETO_KIND_BIT(e->kind)) != 0
+                    : kf_kind_wanted(s->own_kinds, o->kinds, e->kind);
+    bool scope = !e->function || (o->wants & KF_WANT_SCOPE(e->site->scope & 15u));
+    return kind && scope && (!o->threads || thread_wanted(o, e));
 }
 
 static uint32_t row_flags(uint32_t event_flags)
@@ -126,6 +139,8 @@ static void append(kt_build_state *s, const kf_event *e, kt_row *row)
     row->name = name_of(s, e);
     row->correlation_id = kt_build_id(s, e->correlation_id);
     row->external_id = kt_build_id(s, e->external_id);
+    if (e->function)
+        kt_build_function(s, e, row);
     if (e->args.words || e->more_count)
         kt_build_put_args(s, e, &row->flags);
     kineto_row number = kt_append(s->b, row);
@@ -346,6 +361,7 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     kt_build_devices(s);
     kt_build_name_threads(s);
     derive_flows(s);
+    kt_build_nodes(s);
     kt_project_user_annotations(s->b);
     kt_build_ledger(s, &result);
     set_window(s, &result);
@@ -368,6 +384,10 @@ static void state_free(kt_build_state *s)
     kb_vec_free(&s->launched);
     kb_vec_free(&s->text);
     kb_vec_free(&s->keys);
+    kb_vec_free(&s->inputs);
+    kb_vec_free(&s->words);
+    kb_vec_free(&s->nodes);
+    kb_map_free(&s->inputs_of_hash);
     kb_map_free(&s->process_of_entry);
     kb_map_free(&s->thread_of_key);
     kb_arena_free(&s->arena);
@@ -388,6 +408,8 @@ kineto_status kt_build(const kf_input *input, const kf_control *control,
     s->options = *options;
     if (!s->options.kinds)
         s->options.kinds = KINETO_KINDS_ALL;
+    if (!s->options.wants)
+        s->options.wants = UINT32_MAX;
     kineto_status status = kt_builder_create(&s->b, &why);
     if (!status)
         status = build(s, out, &why);

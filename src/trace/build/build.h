@@ -31,7 +31,31 @@ typedef struct kt_build_thread {
     uint32_t track;        /* KT_NONE until it has an event */
     int32_t order;         /* that a source gave it, 0: none */
     kineto_string name;
+    bool has_node; /* of the autograd graph, that its last backward operator told */
+    int64_t node_sequence;
+    uint64_t node_forward, node_start;
 } kt_build_thread;
+
+/* A set of inputs of operators, and the texts of it: sizes, strides, types, values. */
+typedef struct kt_build_inputs {
+    uint64_t hash;
+    const uint64_t *words;
+    uint32_t word_count;
+    uint32_t texts[4]; /* string ids */
+} kt_build_inputs;
+
+/* An operator with a number in the autograd graph; thread: of the forward one. */
+typedef struct kt_build_node {
+    uint64_t sequence, thread;
+    uint32_t process;
+    kineto_row row;
+    bool backward;
+} kt_build_node;
+
+/* String ids of keys; 0: not met yet. */
+typedef struct kt_build_keys {
+    uint32_t function_id, sequence, forward_thread, inputs[4], outputs[4];
+} kt_build_keys;
 
 /* What is remembered per site: its strings in the trace. */
 typedef struct kt_build_site {
@@ -97,6 +121,12 @@ typedef struct kt_build_state {
     bool here_valid;
 
     kt_correlated_list launches, launched;
+    KB_VEC(kt_build_inputs) inputs;
+    kb_map inputs_of_hash;
+    KB_VEC(uint64_t) words; /* of inputs, without ids */
+    KB_VEC(kt_build_node) nodes;
+    uint64_t node_links;
+    kt_build_keys function_keys;
     KB_VEC(char) text;     /* JSON being put together */
     KB_VEC(uint32_t) keys; /* of the row being put together */
     uint32_t args_source;  /* whose args these are */
@@ -143,6 +173,12 @@ kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
                               const kf_args *args);
 /** String ids of a site's name and arg names; NULL: out of memory. */
 const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
+
+/* ---- build_function.c ---- */
+/** Args and flags of an operator's row, which is about to be appended. */
+void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
+/** Link forward and backward operators by their numbers. */
+void kt_build_nodes(kt_build_state *s);
 
 /* ---- build_clock.c ---- */
 void kt_build_add_clock(kt_build_state *s, uint32_t process, uint32_t clock, kineto_string name);

@@ -174,6 +174,18 @@ static void put_arg(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t
     }
 }
 
+/* "name.overload" of an operator, if that is wanted. */
+static uint32_t site_name(kt_build_state *s, const kf_site *site)
+{
+    if (!s->options.overloads || !site->overload.size)
+        return kt_string(s->b, site->name);
+    s->text.count = 0;
+    text_raw(s, site->name);
+    text_char(s, '.');
+    text_raw(s, site->overload);
+    return kt_string(s->b, (kineto_string){s->text.data, s->text.count});
+}
+
 const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
 {
     while (s->sites.count <= site->index)
@@ -192,7 +204,7 @@ const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
             if (known->keys[k] == known->keys[i])
                 known->keys[i] = KT_NONE;
     }
-    known->name = kt_string(s->b, site->name) + 1;
+    known->name = site_name(s, site) + 1;
     return known;
 }
 
@@ -241,11 +253,12 @@ static void put_site_args(kt_build_state *s, const kf_args *args, bool check, ui
             put_arg(s, site->keys[i], &arg, flags);
 }
 
-static void put_loose_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
+static void put_loose_args(kt_build_state *s, const kf_event *e, const kf_args *args,
+                           uint32_t *flags)
 {
     kf_args_iterator it;
     kf_arg arg;
-    kf_args_begin(&it, &e->args, s->input);
+    kf_args_begin(&it, args, s->input);
     while (kf_args_next(&it, &arg)) {
         uint32_t key = kt_string(s->b, arg.name);
         bool column = (key == s->key_correlation && e->correlation_id) ||
@@ -262,10 +275,13 @@ void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
     if (e->args.words && e->args.site)
         put_site_args(s, &e->args, e->more_count > 0, flags);
     else if (e->args.words)
-        put_loose_args(s, e, flags);
-    for (uint32_t i = 0; i < e->more_count; i++)
+        put_loose_args(s, e, &e->args, flags);
+    for (uint32_t i = 0; i < e->more_count; i++) {
         if (e->more_args[i].site)
             put_site_args(s, &e->more_args[i], true, flags);
+        else
+            put_loose_args(s, e, &e->more_args[i], flags);
+    }
 }
 
 /* ---- objects --------------------------------------------------------------------------------- */

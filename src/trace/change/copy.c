@@ -271,12 +271,16 @@ static void copy_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
         kt_args_put_uint(c->b, key, moved(c, arg->u));
         return;
     }
+    if (arg->shared) {
+        kt_args_put_shared(c->b, key, (kineto_arg_type)arg->type, kt_copy_string(c, arg->text_id));
+        return;
+    }
     switch (arg->type) {
     case KINETO_ARG_INT:
         kt_args_put_int(c->b, key, arg->i);
         return;
     case KINETO_ARG_UINT:
-        kt_args_put_uint(c->b, key, arg->u);
+        kt_args_put_number(c->b, key, arg->u);
         return;
     case KINETO_ARG_DOUBLE:
         kt_args_put_double(c->b, key, arg->d);
@@ -316,7 +320,7 @@ void kt_copy_args(kt_copy *c, kineto_row row)
     if (form == KT_ARGS_JSON) {
         copy_verbatim(c, block, row);
     } else if (form == KT_ARGS_PACKED) {
-        kt_args args = kt_args_of(block, i);
+        kt_args args = kt_args_of(c->from, block, i);
         kt_arg arg = {0};
         while (kt_args_step(&args, &arg))
             copy_arg(c, block->kind[i], &arg);

@@ -221,6 +221,17 @@ kineto_string kt_scrub_json(kt_scrub *s, kineto_string raw, kt_key_class class, 
 
 /* ---- args ------------------------------------------------------------------------------------ */
 
+/* As the source has it: once for all rows, or for this one. */
+static void put_text(kt_scrub *s, uint32_t key, const kt_arg *arg, kineto_string text)
+{
+    if (arg->shared)
+        kt_args_put_shared(s->b, key, (kineto_arg_type)arg->type, kt_string(s->b, text));
+    else if (arg->type == KINETO_ARG_STRING)
+        kt_args_put_string(s->b, key, text);
+    else
+        kt_args_put_json(s->b, key, (kineto_arg_type)arg->type, text);
+}
+
 static void packed_arg(kt_scrub *s, const kt_arg *arg)
 {
     kt_key_class class;
@@ -239,7 +250,7 @@ static void packed_arg(kt_scrub *s, const kt_arg *arg)
                         hide && arg->i >= 0 ? (int64_t)size_of(s, (uint64_t)arg->i) : arg->i);
         return;
     case KINETO_ARG_UINT:
-        kt_args_put_uint(s->b, key, hide ? size_of(s, arg->u) : arg->u);
+        kt_args_put_number(s->b, key, hide ? size_of(s, arg->u) : arg->u);
         return;
     case KINETO_ARG_DOUBLE:
         kt_args_put_double(s->b, key, arg->d);
@@ -248,11 +259,10 @@ static void packed_arg(kt_scrub *s, const kt_arg *arg)
         kt_args_put_bool(s->b, key, arg->u != 0);
         return;
     case KINETO_ARG_STRING:
-        kt_args_put_string(s->b, key, text_of(s, arg->text, class, KINETO_SCRUB_ARGS));
+        put_text(s, key, arg, text_of(s, arg->text, class, KINETO_SCRUB_ARGS));
         return;
     default:
-        kt_args_put_json(s->b, key, (kineto_arg_type)arg->type,
-                         kt_scrub_json(s, arg->text, class, KINETO_SCRUB_ARGS));
+        put_text(s, key, arg, kt_scrub_json(s, arg->text, class, KINETO_SCRUB_ARGS));
     }
 }
 
@@ -266,7 +276,7 @@ void kt_scrub_args(kt_scrub *s, kineto_row row)
         if (text.size)
             kt_args_verbatim(s->b, kt_scrub_json(s, text, KT_KEY_UNKNOWN, KINETO_SCRUB_ARGS));
     } else if (form == KT_ARGS_PACKED) {
-        kt_args args = kt_args_of(block, i);
+        kt_args args = kt_args_of(s->from, block, i);
         kt_arg arg = {0};
         while (kt_args_step(&args, &arg))
             packed_arg(s, &arg);

@@ -49,6 +49,20 @@ void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v)
     put(b, key, KINETO_ARG_UINT, &v, sizeof v);
 }
 
+/* Numbers of operators, of which there are many on every row. */
+void kt_args_put_number(kt_builder *b, uint32_t key, uint64_t v)
+{
+    size_t old = b->staged.count;
+    uint32_t small = (uint32_t)v;
+    if (v != small) {
+        kt_args_put_uint(b, key, v);
+        return;
+    }
+    put(b, key, KINETO_ARG_UINT, &small, sizeof small);
+    if (b->staged.count != old)
+        b->staged.data[old + 4] |= KT_ARG_SMALL;
+}
+
 void kt_args_put_double(kt_builder *b, uint32_t key, double v)
 {
     put(b, key, KINETO_ARG_DOUBLE, &v, sizeof v);
@@ -70,6 +84,14 @@ void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_
     /* The raw JSON of a program is not to be trusted; the lists were written by us. */
     bool valid = type != KINETO_ARG_JSON || kb_json_valid(json);
     put_text(b, key, valid ? type : KINETO_ARG_STRING, json);
+}
+
+void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint32_t text)
+{
+    size_t old = b->staged.count;
+    put(b, key, type, &text, sizeof text);
+    if (b->staged.count != old)
+        b->staged.data[old + 4] |= KT_ARG_SHARED;
 }
 
 void kt_args_verbatim(kt_builder *b, kineto_string json_object)
@@ -110,13 +132,13 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
     return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
 }
 
-kt_args kt_args_of(const kt_block *block, uint32_t index)
+kt_args kt_args_of(const kineto_trace *t, const kt_block *block, uint32_t index)
 {
     if (kt_args_form_of(block, index) != KT_ARGS_PACKED)
-        return (kt_args){NULL, NULL};
+        return (kt_args){NULL, NULL, t};
     kineto_string bytes = args_bytes(block, index);
     const uint8_t *at = (const uint8_t *)bytes.data;
-    return (kt_args){at, at + bytes.size};
+    return (kt_args){at, at + bytes.size, t};
 }
 
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
@@ -283,8 +305,8 @@ void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_it
 
 static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
 {
-    kt_args args = {it->position, it->end};
-    kt_arg packed;
+    kt_args args = {it->position, it->end, it->trace};
+    kt_arg packed = {0};
     if (!kt_args_step(&args, &packed))
         return false;
     it->position = args.at;

@@ -163,6 +163,16 @@ void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out
                           .lane_count = lanes ? t->derived.lane_count[index] : 0};
 }
 
+bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device)
+{
+    *device = 0;
+    if (track >= t->tracks.count)
+        return false;
+    const kt_process_row *p = &t->processes.data[t->tracks.data[track].process];
+    *device = p->pid;
+    return p->is_device;
+}
+
 /* The number of a text row is made of the text's id, and no other row has such a number. */
 static kineto_string text_of(const kineto_trace *t, int64_t number, uint32_t id)
 {

@@ -1,0 +1,163 @@
+/* The part of a record that makes it an operator: checking and walking. Untrusted like the rest. */
+#include "format/decode.h"
+
+/* Words that `count` sizes or strides take. */
+static uint32_t dims_words(uint32_t flags, uint32_t count)
+{
+    return flags & KF_INPUT_SMALL ? (count + 3) / 4 : count;
+}
+
+static void item_open(uint64_t word, kf_input_item *item)
+{
+    *item = (kf_input_item){.type = (uint32_t)(word & 0xff),
+                            .flags = (uint32_t)(word >> 8 & 0xff),
+                            .count = (uint32_t)(word >> 16 & 0xffff),
+                            .dtype = (uint32_t)(word >> 32 & 0xff),
+                            .device_type = (uint32_t)(word >> 40 & 0xff),
+                            .device_index = (int16_t)(uint16_t)(word >> 48)};
+}
+
+/* Words behind the item's own; a list of tensors has none of its own. */
+static uint32_t item_words(const kf_input_item *item)
+{
+    switch (item->type) {
+    case KINETO_INPUT_TENSOR:
+        return dims_words(item->flags, item->count) *
+                   (item->flags & KF_INPUT_STRIDES ? 2u : 1u) +
+               (item->flags & KF_INPUT_IDS ? 3u : 0u);
+    case KINETO_INPUT_INT:
+    case KINETO_INPUT_DOUBLE:
+    case KINETO_INPUT_BOOL:
+        return item->flags & KF_INPUT_UNSAID ? 0 : 1;
+    case KINETO_INPUT_INTS:
+    case KINETO_INPUT_DOUBLES:
+    case KINETO_INPUT_BOOLS:
+        return item->flags & KF_INPUT_UNSAID ? 0 : item->count;
+    default:
+        return 0;
+    }
+}
+
+bool kf_input_next(const uint64_t **at, const uint64_t *end, kf_input_item *item)
+{
+    if (*at >= end)
+        return false;
+    item_open(*(*at)++, item);
+    uint32_t words = item_words(item);
+    if ((size_t)(end - *at) < words || item->type >= KINETO_INPUT_TYPE_COUNT)
+        return false;
+    if (item->type == KINETO_INPUT_TENSOR) {
+        uint32_t dims = dims_words(item->flags, item->count);
+        item->sizes = *at;
+        item->strides = item->flags & KF_INPUT_STRIDES ? *at + dims : NULL;
+        item->ids = item->flags & KF_INPUT_IDS ? *at + words - 3 : NULL;
+    } else if (words) {
+        item->values = *at;
+    }
+    *at += words;
+    return true;
+}
+
+int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t k)
+{
+    if (item->flags & KF_INPUT_SMALL)
+        return (int64_t)(words[k / 4] >> (k % 4 * 16) & 0xffff);
+    return (int64_t)words[k];
+}
+
+/* Lists of tensors hold tensors, not lists. */
+static bool inputs_are_whole(const uint64_t *at, const uint64_t *end, uint32_t count)
+{
+    kf_input_item item;
+    for (uint32_t left = count; left; left--) {
+        if (!kf_input_next(&at, end, &item))
+            return false;
+        bool list = item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID);
+        for (uint32_t k = 0; list && k < item.count; k++) {
+            kf_input_item tensor;
+            if (!kf_input_next(&at, end, &tensor) || tensor.type == KINETO_INPUT_TENSORS)
+                return false;
+        }
+    }
+    return at == end;
+}
+
+static uint32_t bit_count(uint32_t bits)
+{
+    uint32_t n = 0;
+    for (; bits; bits &= bits - 1)
+        n++;
+    return n;
+}
+
+#define FIXED_PARTS (KF_FUNCTION_SEQUENCE | KF_FUNCTION_FORWARD | KF_FUNCTION_DEBUG)
+
+/* The counted lists between the fixed parts and the inputs. */
+typedef struct lists {
+    const uint64_t *stack, *args, *inputs;
+    uint32_t stack_count, arg_words;
+} lists;
+
+static bool take_list(const uint64_t **at, const uint64_t *end, bool present,
+                      const uint64_t **items, uint32_t *count)
+{
+    *items = NULL;
+    *count = 0;
+    if (!present)
+        return true;
+    if (*at >= end || **at > (size_t)(end - *at) - 1)
+        return false;
+    *count = (uint32_t) * *at;
+    *items = *at + 1;
+    *at = *items + *count;
+    return true;
+}
+
+static bool split(const uint64_t *words, uint32_t count, lists *out)
+{
+    uint32_t parts = (uint32_t)(words[0] & 0xff), fixed = 1 + bit_count(parts & FIXED_PARTS);
+    const uint64_t *at = words + fixed, *end = words + count;
+    if (fixed > count ||
+        !take_list(&at, end, parts & KF_FUNCTION_STACK, &out->stack, &out->stack_count) ||
+        !take_list(&at, end, parts & KF_FUNCTION_ARGS, &out->args, &out->arg_words))
+        return false;
+    out->inputs = at;
+    return true;
+}
+
+uint32_t kf_function_check(const uint64_t *words, uint32_t count)
+{
+    lists l;
+    uint32_t own = count ? (uint32_t)(words[0] >> 16 & 0xffff) : 0;
+    if (own == 0 || own > count || !split(words, own, &l) ||
+        (l.args && !kf_loose_args_valid(l.args, l.arg_words)))
+        return 0;
+    uint32_t inputs = words[0] & KF_FUNCTION_INPUTS ? (uint32_t)(words[0] >> 8 & 0xff) : 0;
+    return inputs_are_whole(l.inputs, words + own, inputs) ? own : 0;
+}
+
+static uint64_t take(const uint64_t **at, uint32_t parts, uint32_t bit, uint64_t absent)
+{
+    return parts & bit ? *(*at)++ : absent;
+}
+
+kf_function kf_function_read(const uint64_t *words)
+{
+    lists l = {0};
+    uint32_t own = (uint32_t)(words[0] >> 16 & 0xffff);
+    (void)split(words, own, &l);
+    kf_function f = {.parts = (uint32_t)(words[0] & 0xff),
+                     .input_count = (uint32_t)(words[0] >> 8 & 0xff),
+                     .thread = (uint32_t)(words[0] >> 32),
+                     .inputs = l.inputs,
+                     .input_words = (uint32_t)(words + own - l.inputs),
+                     .stack = l.stack,
+                     .stack_count = l.stack_count,
+                     .args = l.args,
+                     .arg_words = l.arg_words};
+    const uint64_t *at = words + 1;
+    f.sequence = (int64_t)take(&at, f.parts, KF_FUNCTION_SEQUENCE, UINT64_MAX);
+    f.forward_thread = take(&at, f.parts, KF_FUNCTION_FORWARD, 0);
+    f.debug_handle = (int64_t)take(&at, f.parts, KF_FUNCTION_DEBUG, UINT64_MAX);
+    return f;
+}

@@ -1,0 +1,600 @@
+/* Callbacks around operators: those of all threads, and each thread's own.
+ *
+ * Who runs one is marked as inside (see inside.c). Who removes one takes it out of the table and waits
+ * until nobody else is inside; only then is its place used again. So a place may be read without a
+ * lock by whoever is inside, and what a removed callback uses may be freed. */
+#include "record/function.h"
+#include "record/host.h"
+
+#include <time.h>
+
+#define KR_CALLBACKS 32u /* a bit each: those of all threads are the low half of a step's members */
+
+typedef struct kr_callback {
+    kineto_callback handle; /* 0: nobody; stored last, cleared first */
+    bool taken, disabled;
+    kineto_function_callback c;
+} kr_callback;
+
+/* The masks by scope hold those that are not disabled. */
+typedef struct kr_callbacks {
+    uint32_t of_scope[KINETO_NUM_SCOPES];
+    kr_callback list[KR_CALLBACKS];
+} kr_callbacks;
+
+/* What an operator with callbacks remembers until its end. */
+typedef struct kineto_function_calls {
+    struct kineto_function_calls *next; /* of the unused ones */
+    struct kr_thread *thread;           /* whose own callbacks these are */
+    kineto_function_view view;
+    const kineto_input *outputs;
+    uint32_t output_count, count;
+    struct {
+        kineto_callback handle;
+        uint32_t place; /* KR_CALLBACKS and up: the thread's own */
+        void *context;
+    } list[2 * KR_CALLBACKS];
+} calls;
+
+typedef struct kr_thread {
+    kr_callbacks own;
+    calls *unused;
+    uint64_t random;
+    bool running; /* a callback of this thread is */
+} kr_thread;
+
+uint32_t kineto_function_watchers;
+static kr_callbacks everywhere;
+static kb_lock edit_lock; /* of everywhere */
+static uint64_t last_handle;
+static int64_t node_id = -1;
+
+/* ---- this thread ----------------------------------------------------------------------------- */
+
+/* Its callbacks; NULL: it has none yet, or runs a signal handler. */
+static kr_thread *thread_known(void)
+{
+    const kr_cursor *c = kr_me;
+    return c->busy || !KR_IN_USE(c) ? NULL : c->callbacks;
+}
+
+static kr_thread *thread_get(void)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return NULL;
+    bool handler = c->is_second;
+    kr_leave(c);
+    if (handler)
+        return NULL;
+    if (!c->callbacks) {
+        kr_thread *t = calloc(1, sizeof *t);
+        if (t)
+            t->random = kr_identity() * UINT64_C(0x9e3779b97f4a7c15) | 1;
+        c->callbacks = t;
+    }
+    return c->callbacks;
+}
+
+static uint32_t enabled_count(const kr_callbacks *all)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < KR_CALLBACKS; i++)
+        n += all->list[i].handle && !all->list[i].disabled;
+    return n;
+}
+
+void kr_callbacks_thread_exit(kr_cursor *c)
+{
+    kr_thread *t = c->callbacks;
+    if (!t)
+        return;
+    c->callbacks = NULL;
+    kb_sub_relaxed(&kineto_function_watchers, enabled_count(&t->own));
+    for (calls *next, *at = t->unused; at; at = next) {
+        next = at->next;
+        free(at);
+    }
+    free(t);
+}
+
+bool kineto_function_enable(bool on)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return true;
+    bool was = !c->functions_off;
+    c->functions_off = !on;
+    kr_functions_update(c);
+    kr_leave(c);
+    return was;
+}
+
+bool kineto_function_is_enabled(void) { return !kr_me->functions_off; }
+
+void kineto_function_seed(uint32_t seed)
+{
+    kr_thread *t = thread_get();
+    if (t)
+        t->random = (seed + UINT64_C(1)) * UINT64_C(0x9e3779b97f4a7c15) | 1;
+}
+
+kineto_status kineto_function_set_node_id(int64_t id)
+{
+    if (id < -1)
+        return KINETO_E_ARGUMENT;
+    kb_store_relaxed(&node_id, id);
+    return KINETO_OK;
+}
+
+int64_t kineto_function_node_id(void) { return kb_load_relaxed(&node_id); }
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+static void masks_update(kr_callbacks *all)
+{
+    for (uint32_t scope = 0; scope < KINETO_NUM_SCOPES; scope++) {
+        uint32_t mask = 0;
+        for (uint32_t i = 0; i < KR_CALLBACKS; i++) {
+            const kr_callback *k = &all->list[i];
+            bool shown = k->handle && !k->disabled && (k->c.scopes >> scope & 1);
+            mask |= (uint32_t)shown << i;
+        }
+        kb_store_release(&all->of_scope[scope], mask);
+    }
+}
+
+static kineto_status check(const kineto_function_callback *in, kineto_function_callback *out,
+                           kineto_error *err)
+{
+    const kineto_function_callback none = KINETO_FUNCTION_CALLBACK_INIT;
+    *out = none;
+    if (!in || in->size < sizeof in->size)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "callback of operators: start from KINETO_FUNCTION_CALLBACK_INIT");
+    memcpy(out, in, KB_MIN(in->size, sizeof *out));
+    if (!(out->probability >= 0 && out->probability <= 1))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "callback of operators: probability %g is not between 0 and 1",
+                       out->probability);
+    if (!out->enter && !out->exit)
+        return kb_fail(err, KINETO_E_ARGUMENT, "callback of operators: no function is given");
+    if (out->scopes >> KINETO_NUM_SCOPES)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "callback of operators: scopes %#x has bits above those of kineto_scope",
+                       out->scopes);
+    if (!out->scopes)
+        out->scopes = (1u << KINETO_NUM_SCOPES) - 1;
+    return KINETO_OK;
+}
+
+static kineto_status add(kr_callbacks *all, const kineto_function_callback *c, kineto_callback *out,
+                         kineto_error *err)
+{
+    kr_callback *k = NULL;
+    for (uint32_t i = 0; i < KR_CALLBACKS && !k; i++)
+        if (!all->list[i].taken)
+            k = &all->list[i];
+    if (!k)
+        return kb_fail(err, KINETO_E_LIMIT, "there are %u callbacks of operators already",
+                       KR_CALLBACKS);
+    k->taken = true;
+    k->disabled = false;
+    k->c = *c;
+    kineto_callback handle = kb_add_relaxed(&last_handle, 1) + 1;
+    kb_store_release(&k->handle, handle);
+    masks_update(all);
+    kb_add_relaxed(&kineto_function_watchers, 1u);
+    if (out)
+        *out = handle;
+    return KINETO_OK;
+}
+
+kineto_status kineto_function_add_global(const kineto_function_callback *callback,
+                                         kineto_callback *out, kineto_error *err)
+{
+    kineto_function_callback c;
+    if (out)
+        *out = 0;
+    kineto_status status = check(callback, &c, err);
+    if (status)
+        return status;
+    kr_inside_init();
+    (void)kr_lock_take(&edit_lock);
+    status = add(&everywhere, &c, out, err);
+    kb_lock_drop(&edit_lock);
+    return status;
+}
+
+kineto_status kineto_function_add_local(const kineto_function_callback *callback,
+                                        kineto_callback *out, kineto_error *err)
+{
+    kineto_function_callback c;
+    if (out)
+        *out = 0;
+    kineto_status status = check(callback, &c, err);
+    kr_thread *t = status ? NULL : thread_get();
+    if (!status && !t)
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for callbacks of a thread");
+    return status ? status : add(&t->own, &c, out, err);
+}
+
+static kr_callback *find(kr_callbacks *all, kineto_callback handle)
+{
+    for (uint32_t i = 0; i < KR_CALLBACKS && handle; i++)
+        if (all->list[i].handle == handle)
+            return &all->list[i];
+    return NULL;
+}
+
+/* Out of the table; its place stays taken. */
+static void hide(kr_callbacks *all, kr_callback *k)
+{
+    if (!k->disabled)
+        kb_sub_relaxed(&kineto_function_watchers, 1u);
+    kb_store_release(&k->handle, 0);
+    masks_update(all);
+}
+
+/* Yields first, then sleeps; false after half a minute. */
+static bool wait_long(uint32_t *turns)
+{
+    enum { SPINS = 200, SLEEPS = 30000 };
+    const struct timespec pause = {0, 1000000};
+    if (*turns >= SPINS + SLEEPS)
+        return false;
+    if ((*turns)++ < SPINS)
+        sched_yield();
+    else
+        (void)nanosleep(&pause, NULL);
+    return true;
+}
+
+static kineto_status remove_global(kineto_callback handle)
+{
+    (void)kr_lock_take(&edit_lock);
+    kr_callback *k = find(&everywhere, handle);
+    if (k)
+        hide(&everywhere, k);
+    kb_lock_drop(&edit_lock);
+    if (!k)
+        return KINETO_E_NOT_FOUND;
+    if (!kr_inside_wait_with(wait_long)) {
+        kb_log(KINETO_LOG_WARNING, "a callback of operators does not return; it is left behind");
+        return KINETO_E_BUSY;
+    }
+    kb_store_release(&k->taken, false);
+    return KINETO_OK;
+}
+
+kineto_status kineto_function_remove(kineto_callback handle)
+{
+    kr_thread *t = thread_known();
+    kr_callback *k = t ? find(&t->own, handle) : NULL;
+    if (!k)
+        return remove_global(handle);
+    hide(&t->own, k);
+    k->taken = false;
+    return KINETO_OK;
+}
+
+static bool set_disabled(kr_callbacks *all, kineto_callback handle, bool disabled)
+{
+    kr_callback *k = find(all, handle);
+    if (!k)
+        return false;
+    if (k->disabled != disabled) {
+        k->disabled = disabled;
+        masks_update(all);
+        if (disabled)
+            kb_sub_relaxed(&kineto_function_watchers, 1u);
+        else
+            kb_add_relaxed(&kineto_function_watchers, 1u);
+    }
+    return true;
+}
+
+static kineto_status change(kineto_callback handle, bool disabled)
+{
+    kr_thread *t = thread_known();
+    if (t && set_disabled(&t->own, handle, disabled))
+        return KINETO_OK;
+    (void)kr_lock_take(&edit_lock);
+    bool found = set_disabled(&everywhere, handle, disabled);
+    kb_lock_drop(&edit_lock);
+    return found ? KINETO_OK : KINETO_E_NOT_FOUND;
+}
+
+kineto_status kineto_function_disable(kineto_callback handle) { return change(handle, true); }
+kineto_status kineto_function_reenable(kineto_callback handle) { return change(handle, false); }
+
+static bool has(const kr_callbacks *all)
+{
+    uint32_t mask = 0;
+    for (uint32_t scope = 0; scope < KINETO_NUM_SCOPES; scope++)
+        mask |= kb_load_relaxed(&all->of_scope[scope]);
+    return mask != 0;
+}
+
+bool kineto_function_has_global(void) { return has(&everywhere); }
+
+bool kineto_function_has_local(void)
+{
+    const kr_thread *t = thread_known();
+    return t && has(&t->own);
+}
+
+bool kineto_function_has_callbacks(void)
+{
+    return kineto_function_has_global() || kineto_function_has_local();
+}
+
+void kineto_function_clear_global(void)
+{
+    for (uint32_t i = 0; i < KR_CALLBACKS; i++) {
+        kineto_callback handle = kb_load_acquire(&everywhere.list[i].handle);
+        if (handle)
+            (void)remove_global(handle);
+    }
+}
+
+void kineto_function_clear_local(void)
+{
+    kr_thread *t = thread_known();
+    for (uint32_t i = 0; t && i < KR_CALLBACKS; i++)
+        if (t->own.list[i].handle)
+            (void)kineto_function_remove(t->own.list[i].handle);
+}
+
+void kineto_function_clear(void)
+{
+    kineto_function_clear_local();
+    kineto_function_clear_global();
+}
+
+/* ---- a step: who is called now --------------------------------------------------------------- */
+
+/* xorshift64* */
+static uint64_t draw(kr_thread *t)
+{
+    uint64_t x = t->random;
+    x ^= x >> 12;
+    x ^= x << 25;
+    x ^= x >> 27;
+    t->random = x;
+    return x * UINT64_C(0x2545f4914f6cdd1d);
+}
+
+static bool drawn(kr_thread *t, double probability)
+{
+    if (KINETO_LIKELY(probability >= 1))
+        return true;
+    return (double)(draw(t) >> 11) * 0x1p-53 < probability;
+}
+
+static kr_callback *place_of(kr_thread *t, uint32_t place)
+{
+    return place < KR_CALLBACKS ? &everywhere.list[place] : &t->own.list[place - KR_CALLBACKS];
+}
+
+/* Inside only. */
+static void step_make(kr_thread *t, uint32_t scope, kineto_function_step *out)
+{
+    uint64_t members = kb_load_acquire(&everywhere.of_scope[scope]) |
+                       (uint64_t)t->own.of_scope[scope] << KR_CALLBACKS;
+    for (uint64_t left = members; left; left &= left - 1) {
+        uint32_t place = (uint32_t)__builtin_ctzll(left);
+        const kr_callback *k = place_of(t, place);
+        if (!drawn(t, k->c.probability)) {
+            members &= ~(UINT64_C(1) << place);
+            continue;
+        }
+        out->count++;
+        out->needs_inputs |= k->c.needs_inputs;
+        out->needs_outputs |= k->c.needs_outputs;
+        out->needs_ids |= k->c.needs_ids;
+    }
+    out->members = members;
+}
+
+/* NULL: no callbacks here and now. Else inside, to be left with *c. */
+static kr_thread *thread_enter(kr_cursor **c)
+{
+    kr_thread *t = kr_me->functions_off ? NULL : thread_get();
+    if (!t || t->running)
+        return NULL;
+    *c = kr_inside_enter();
+    return *c ? t : NULL;
+}
+
+bool kineto_function_step_callbacks(kineto_scope scope, kineto_function_step *out)
+{
+    kr_cursor *c;
+    *out = (kineto_function_step){.scope = scope};
+    if ((uint32_t)scope >= KINETO_NUM_SCOPES)
+        return false;
+    out->recorded = kr_function_recorded(scope);
+    kr_thread *t = kb_load_relaxed(&kineto_function_watchers) ? thread_enter(&c) : NULL;
+    if (t) {
+        step_make(t, scope, out);
+        kr_inside_leave(c);
+    }
+    out->needs_ids |= out->recorded;
+    return out->recorded || out->count;
+}
+
+/* ---- running --------------------------------------------------------------------------------- */
+
+static calls *calls_get(kr_thread *t)
+{
+    calls *k = t->unused;
+    if (k)
+        t->unused = k->next;
+    else
+        k = malloc(sizeof *k);
+    if (k) {
+        k->thread = t;
+        k->outputs = NULL;
+        k->output_count = k->count = 0;
+    }
+    return k;
+}
+
+static void view_fill(kineto_function_view *v, const kineto_function *f, const kineto_site *site,
+                      const kineto_function_info *info)
+{
+    *v = (kineto_function_view){
+        .size = sizeof *v,
+        .name = info->name ? info->name : site->name,
+        .overload = site->flags & KR_SITE_OVERLOAD ? site->args[0].name : "",
+        .scope = (kineto_scope)site->scope,
+        .is_async = info->is_async,
+        .id = f->id,
+        .thread_id = kineto_function_thread_id(),
+        .sequence_number = info->sequence_number,
+        .forward_thread_id = info->forward_thread_id,
+        .debug_handle = info->debug_handle,
+        .inputs = info->inputs,
+        .keywords = info->keywords,
+        .input_count = info->inputs ? info->input_count : 0,
+        .keyword_count = info->keywords ? info->keyword_count : 0,
+    };
+}
+
+/* What this callback did not ask for, it does not see. */
+static kineto_function_view view_for(const kineto_function_view *whole, const kr_callback *k)
+{
+    kineto_function_view v = *whole;
+    if (!k->c.needs_inputs)
+        v.inputs = NULL, v.keywords = NULL, v.input_count = v.keyword_count = 0;
+    if (!k->c.needs_outputs)
+        v.outputs = NULL, v.output_count = 0;
+    if (!k->c.needs_ids)
+        v.id = 0;
+    return v;
+}
+
+/* Inside only. */
+static void enter_all(kr_thread *t, calls *k, uint64_t members)
+{
+    t->running = true;
+    for (; members; members &= members - 1) {
+        uint32_t place = (uint32_t)__builtin_ctzll(members);
+        const kr_callback *callback = place_of(t, place);
+        kineto_callback handle = kb_load_acquire(&callback->handle);
+        if (!handle)
+            continue;
+        kineto_function_view view = view_for(&k->view, callback);
+        kineto_function_exit exit = callback->c.exit;
+        void *context =
+            callback->c.enter ? callback->c.enter(&view, callback->c.user) : NULL;
+        if (!exit)
+            continue;
+        k->list[k->count].handle = handle;
+        k->list[k->count].place = place;
+        k->list[k->count++].context = context;
+    }
+    t->running = false;
+}
+
+static void begin(kineto_function *f, kr_thread *t, const kineto_function_step *step,
+                  kineto_site *site, const kineto_function_info *info)
+{
+    calls *k = calls_get(t);
+    if (!k)
+        return;
+    if (step->needs_ids && !f->id)
+        f->id = kr_function_id_slow();
+    view_fill(&k->view, f, site, info);
+    enter_all(t, k, step->members);
+    if (k->count == 0) {
+        k->next = t->unused;
+        t->unused = k;
+        return;
+    }
+    k->view.inputs = NULL;
+    k->view.keywords = NULL;
+    k->view.input_count = k->view.keyword_count = 0;
+    f->calls = k;
+    f->state |= KR_FUNCTION_CALLS;
+}
+
+void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info)
+{
+    kr_cursor *c;
+    kr_thread *t = site->scope < KINETO_NUM_SCOPES ? thread_enter(&c) : NULL;
+    if (t) {
+        kineto_function_step step = {.scope = site->scope};
+        step_make(t, site->scope, &step);
+        if (step.count)
+            begin(f, t, &step, site, info);
+        kr_inside_leave(c);
+    }
+    kr_function_record(f, site, info);
+}
+
+void kineto_function_start_step(kineto_function *f, const kineto_function_step *step,
+                                kineto_site *site, const kineto_function_info *given)
+{
+    kr_cursor *c;
+    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    if (given)
+        memcpy(&info, given, KB_MIN(given->size, sizeof info));
+    *f = (kineto_function){.site = site, .state = info.is_async ? KR_FUNCTION_ASYNC : 0};
+    kr_thread *t = step->count ? thread_enter(&c) : NULL;
+    if (t) {
+        begin(f, t, step, site, &info);
+        kr_inside_leave(c);
+    }
+    if (step->recorded)
+        kr_function_record(f, site, &info);
+    if (f->state == KR_FUNCTION_ASYNC)
+        f->state = 0;
+}
+
+void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs, size_t count)
+{
+    if ((f->state & KR_FUNCTION_CALLS) && outputs) {
+        f->calls->outputs = outputs;
+        f->calls->output_count = (uint32_t)KB_MIN(count, (size_t)UINT32_MAX);
+    }
+    if (f->state & KR_FUNCTION_RECORDED)
+        kr_function_outputs(f, outputs, outputs ? count : 0);
+}
+
+/* Those that are still there. The thread's own are called on it only. */
+static void exit_all(kr_thread *t, calls *k)
+{
+    t->running = true;
+    for (uint32_t i = k->count; i-- > 0;) {
+        uint32_t place = k->list[i].place;
+        if (place >= KR_CALLBACKS && k->thread != t)
+            continue;
+        const kr_callback *callback = place_of(t, place);
+        if (kb_load_acquire(&callback->handle) != k->list[i].handle)
+            continue;
+        kineto_function_view view = view_for(&k->view, callback);
+        callback->c.exit(&view, k->list[i].context, callback->c.user);
+    }
+    t->running = false;
+}
+
+void kr_callbacks_end(kineto_function *f)
+{
+    calls *k = f->calls;
+    kr_cursor *c = kr_inside_enter();
+    kr_thread *t = c ? thread_get() : NULL;
+    k->view.outputs = k->outputs;
+    k->view.output_count = k->output_count;
+    f->calls = NULL;
+    if (t && !t->running)
+        exit_all(t, k);
+    if (t) {
+        k->next = t->unused;
+        t->unused = k;
+    } else {
+        free(k);
+    }
+    if (c)
+        kr_inside_leave(c);
+}

@@ -1,0 +1,413 @@
+/* Operators: what runs when one begins and ends. A range with a part of its own for inputs.
+ *
+ * Budget: two clock reads, eight words for two matrices, and handing its id to plug-ins. */
+#include "record/function.h"
+
+/* ---- who counts ------------------------------------------------------------------------------ */
+
+/* Before there is a pool; far from the ids of any pool. */
+static uint64_t early_ids = UINT64_C(1) << 40;
+static uint32_t thread_numbers;
+
+KB_COLD uint64_t kr_function_ids_refill(kr_cursor *c)
+{
+    const kf_pool *pool = kr_pool_get();
+    uint64_t *counter = pool ? &pool->control->function_ids : &early_ids;
+    c->function_next = kb_add_relaxed(counter, KR_FUNCTION_IDS) + 1;
+    c->function_end = c->function_next + KR_FUNCTION_IDS;
+    return c->function_next++;
+}
+
+void kr_functions_update(kr_cursor *c)
+{
+    c->functions_fast = c->number && c->tsc && !c->functions_off;
+}
+
+KB_COLD uint32_t kr_thread_number_new(kr_cursor *c)
+{
+    if (c->is_second && kr_me != c) /* a signal handler: it is the thread's */
+        return c->number = kr_me->number ? kr_me->number : kr_thread_number_new(kr_me);
+    c->number = kb_add_relaxed(&thread_numbers, 1u) + 1;
+    kr_functions_update(c);
+    return c->number;
+}
+
+void kineto_rt_join(uint32_t window, bool in)
+{
+    kr_cursor *c = kr_cursor_enter();
+    uint32_t bit = UINT32_C(1) << (window % KF_MAX_WINDOWS);
+    if (!c)
+        return;
+    c->joined = in ? c->joined | bit : c->joined & ~bit;
+    kr_leave(c);
+}
+
+bool kineto_rt_joined(uint32_t window) { return kr_me->joined >> (window % KF_MAX_WINDOWS) & 1; }
+
+uint64_t kineto_function_thread_id(void)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return 0;
+    uint64_t number = kr_thread_number(c);
+    kr_leave(c);
+    return number;
+}
+
+/* What those who record want of this operator on this thread; 0: nothing. */
+KB_INLINE uint32_t wanted(const kr_cursor *c, uint32_t of_scope)
+{
+    const kf_control *control = kb_load_acquire(&kr_pool.control);
+    uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
+    bool scope = (wants & KF_WANT_SCOPE(of_scope & 15u)) != 0;
+    bool thread = (wants & KF_WANT_ALL_THREADS) || c->joined;
+    return scope && thread && !c->functions_off ? wants : 0;
+}
+
+/* ---- recording ------------------------------------------------------------------------------- */
+
+/* What nearly all inputs are: tensors of up to four small sizes, contiguous. They take two words
+ * each, or one. NULL: it is not such. */
+static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
+{
+    if (t->rank > 4)
+        return NULL;
+    uint64_t all = 0, packed = 0, step = 1, odd = 0;
+    for (uint32_t i = t->rank; i-- > 0;) {
+        uint64_t size = (uint64_t)t->sizes[i];
+        all |= size;
+        packed = packed << 16 | (size & 0xffff);
+        odd |= t->strides && size != 1 ? (uint64_t)t->strides[i] ^ step : 0;
+        step *= size;
+    }
+    if (all > 0xffff || odd)
+        return NULL;
+    at[0] = kr_tensor_word(t, KF_INPUT_SMALL);
+    at[1] = packed;
+    return at + 1 + (t->rank != 0);
+}
+
+/* The same for a matrix; branches that always go the same way cost less than sums. */
+KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t columns)
+{
+    const int64_t *strides = t->strides;
+    return (rows | columns) > 0xffff ||
+           (strides &&
+            (((uint64_t)strides[0] != columns && rows != 1) || (strides[1] != 1 && columns != 1)));
+}
+
+KB_INLINE uint64_t *tensors_write(uint64_t *at, const kineto_input *inputs, size_t count)
+{
+    for (const kineto_input *end = inputs + count; inputs < end; inputs++) {
+        const kineto_tensor *t = inputs->tensor;
+        if (KINETO_UNLIKELY(inputs->type != KINETO_INPUT_TENSOR || !t))
+            return NULL;
+        if (KINETO_UNLIKELY(t->rank != 2)) {
+            at = small_write(at, t);
+            if (!at)
+                return NULL;
+            continue;
+        }
+        uint64_t rows = (uint64_t)t->sizes[0], columns = (uint64_t)t->sizes[1];
+        if (KINETO_UNLIKELY(matrix_is_odd(t, rows, columns)))
+            return NULL;
+        at[0] = kr_tensor_word(t, KF_INPUT_SMALL);
+        at[1] = rows | columns << 16;
+        at += 2;
+    }
+    return at;
+}
+
+#define FEW_INPUTS 8u
+#define FEW_WORDS  (5u + 2 * FEW_INPUTS)
+
+/* Behind the head of a part; *head receives its lower half. NULL: there is no room. */
+KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
+                              size_t count, uint32_t wants, uint32_t *head)
+{
+    *head = 0;
+    if (!(wants & KF_WANT_INPUTS) || !inputs)
+        return at;
+    *head = (uint32_t)count << 8 | KF_FUNCTION_INPUTS |
+            (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
+    uint64_t *end = wants & KF_WANT_IDS ? NULL : tensors_write(at, inputs, count);
+    return KINETO_LIKELY(end != NULL)
+               ? end
+               : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
+}
+
+/* A frequent operator: its site is known, there is nothing to say but a few inputs, there is room.
+ * 0: not so. */
+KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
+                                  const kineto_input *inputs, size_t count, uint32_t wants)
+{
+    uint32_t site_id = kb_load_acquire(&site->id), head, depth = c->depth;
+    if (KINETO_UNLIKELY(!site_id || !kr_room_for(c, FEW_WORDS) || depth >= KF_MAX_DEPTH ||
+                        count > FEW_INPUTS))
+        return 0;
+    uint64_t *at = c->at;
+    at[1] = kb_ticks_hw();
+    at[2] = id;
+    uint64_t *end = few_write(c, at + 4, inputs, count, wants, &head);
+    if (KINETO_UNLIKELY(!end)) {
+        kr_undo(c);
+        return 0;
+    }
+    uint32_t words = (uint32_t)(end - at);
+    at[3] = head | (uint64_t)(words - 3) << 16 | (uint64_t)c->number << 32;
+    c->open[depth] = (uint16_t)(at - c->base);
+    c->depth = depth + 1;
+    c->limit--; /* the word of its END */
+    uint32_t aux = depth | (KF_PROP_EXTERNAL | KF_PROP_FUNCTION) << 8;
+    kr_commit(c, at, kf_header(KF_BEGIN, words, aux, site_id), words);
+    return depth + 1;
+}
+
+/* [ticks, async id, id, name, part] behind the header; NULL: they do not fit. */
+static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function *f,
+                              const kineto_function_info *info, uint32_t wants, uint32_t *props)
+{
+    const uint64_t *limit = kr_record_limit(c, at) - 1;
+    if (!kr_fits(at, limit, 4))
+        return NULL;
+    *props = KF_PROP_EXTERNAL | KF_PROP_FUNCTION;
+    uint64_t *end = at + 1;
+    *end++ = kr_ticks(c);
+    if (f->state & KR_FUNCTION_ASYNC)
+        *end++ = f->id;
+    *end++ = f->id;
+    if (info->name) {
+        *props |= KF_PROP_NAME;
+        end = kr_text_write(end, limit, info->name, strlen(info->name), KF_MAX_INLINE_NAME);
+    }
+    return end ? kr_part_write(c, end, limit, info, wants) : NULL;
+}
+
+/* In this chunk, else in a fresh one, else without inputs. */
+static uint64_t *record_place(kr_cursor *c, const kineto_function *f,
+                              const kineto_function_info *info, uint32_t wants, uint32_t *props)
+{
+    if (!kr_room(c, 10))
+        return NULL;
+    uint64_t *end = record_write(c, c->at, f, info, wants, props);
+    if (end)
+        return end;
+    kr_undo(c);
+    if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
+        return NULL;
+    end = record_write(c, c->at, f, info, wants, props);
+    if (end)
+        return end;
+    kr_undo(c);
+    kr_count(c->source, KF_REASON_ARGS_LOST, 1);
+    end = record_write(c, c->at, f, info, 0, props);
+    *props |= KF_PROP_ARGS_LOST;
+    return end;
+}
+
+static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site,
+                                      const kineto_function_info *info, uint32_t wants)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t site_id = kr_site_id(site), props;
+    bool async = f->state & KR_FUNCTION_ASYNC;
+    uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, info, wants, &props);
+    if (end) {
+        uint64_t *at = c->at;
+        uint32_t words = (uint32_t)(end - at), depth = 0;
+        if (!async) {
+            depth = c->depth;
+            f->range = kr_range_opened(c, at);
+        }
+        kr_commit(c, at,
+                  kf_header(async ? KF_ASYNC_BEGIN : KF_BEGIN, words, depth | props << 8, site_id),
+                  words);
+        f->state |= KR_FUNCTION_RECORDED;
+    }
+    kr_leave(c);
+}
+
+KB_INLINE void push_id(kineto_function *f, const kineto_site *site, uint32_t wants)
+{
+    /* What ends elsewhere cannot be popped where it was pushed. */
+    if (!(wants & KF_WANT_CORRELATION) || !kineto__heard() || (f->state & KR_FUNCTION_ASYNC))
+        return;
+    bool user = site->scope == KINETO_SCOPE_USER_SCOPE;
+    f->pushed_at = kr_listen_push(user ? KINETO_CORRELATION_USER : KINETO_CORRELATION, f->id);
+    f->state |= (f->pushed_at ? KR_FUNCTION_PUSHED : 0) | (user ? KR_FUNCTION_USER : 0);
+}
+
+uint64_t kr_function_id_slow(void)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return 0;
+    uint64_t id = kr_function_id(c);
+    kr_leave(c);
+    return id;
+}
+
+static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
+                                       const kineto_function_info *info, uint32_t wants)
+{
+    if (!f->id)
+        f->id = kr_function_id_slow();
+    if (!(f->state & KR_FUNCTION_PUSHED))
+        push_id(f, site, wants);
+    begin_general(f, site, info, wants);
+}
+
+bool kr_function_recorded(uint32_t scope)
+{
+    uint32_t kind = KINETO_SCOPE_KIND(scope);
+    return kineto_enabled(kind) && wanted(kr_me, scope);
+}
+
+void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info)
+{
+    uint32_t wants = wanted(kr_me, site->scope);
+    if (wants && kineto_enabled(site->kind))
+        record_general(f, site, info, wants);
+}
+
+/* ---- outputs --------------------------------------------------------------------------------- */
+
+/* A record of args by name: "Outputs", a part of its own kind. */
+static uint64_t *outputs_write(kr_cursor *c, uint64_t *at, const kineto_input *outputs,
+                               uint32_t count, uint32_t wants)
+{
+    const uint64_t *limit = kr_record_limit(c, at);
+    if (!kr_fits(at, limit, 4))
+        return NULL;
+    at[1] = kr_ticks(c);
+    uint64_t *end = kr_inputs_write(at + 3, limit, outputs, count, wants);
+    if (end)
+        at[2] =
+            kf_function_word(KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES ? KF_FUNCTION_VALUES : 0),
+                             count, (uint32_t)(end - at - 2), 0);
+    return end;
+}
+
+void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, size_t count)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t wants = wanted(c, f->site->scope), n = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
+    uint32_t depth = f->range & (KR_RANGE_SIGNAL - 1);
+    bool ours = depth != 0 && depth <= c->depth && !(f->range & KR_RANGE_SIGNAL) == !c->is_second;
+    if (ours && (wants & KF_WANT_IDS) && kr_room(c, 5)) {
+        uint64_t *end = outputs_write(c, c->at, outputs, n, wants);
+        if (!end) {
+            kr_undo(c);
+            if (kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
+                end = outputs_write(c, c->at, outputs, n, wants);
+        }
+        if (end)
+            kr_commit(c, c->at, kf_header(KF_OUTPUTS, (uint32_t)(end - c->at), depth - 1, 0),
+                      (uint32_t)(end - c->at));
+        else if (c->at)
+            kr_undo(c);
+    }
+    kr_leave(c);
+}
+
+/* ---- the calls ------------------------------------------------------------------------------- */
+
+KB_INLINE void function_init(kineto_function *f, kineto_site *site)
+{
+    f->range = 0;
+    f->id = 0;
+    f->site = site;
+}
+
+static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
+                                   const kineto_input *inputs, size_t count)
+{
+    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    info.inputs = inputs;
+    info.input_count = (uint32_t)KB_MIN(count, (size_t)UINT32_MAX);
+    if (kb_load_relaxed(&kineto_function_watchers))
+        kr_callbacks_begin(f, site, &info);
+    else
+        kr_function_record(f, site, &info);
+}
+
+void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
+                           size_t count)
+{
+    kr_cursor *c = kr_me;
+    const kf_control *control = kb_load_acquire(&kr_pool.control);
+    function_init(f, site);
+    uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
+    uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
+    if (KINETO_UNLIKELY((wants & must) != must || c->busy || !c->functions_fast ||
+                        c->function_next == c->function_end ||
+                        kb_load_relaxed(&kineto_function_watchers))) {
+        start_slow(f, site, inputs, count);
+        return;
+    }
+    f->id = c->function_next++;
+    if (KINETO_LIKELY(wants & KF_WANT_CORRELATION) && kineto__heard())
+        push_id(f, site, wants);
+    kr_enter(c);
+    kineto_range range = begin_fast(c, site, f->id, inputs, count, wants);
+    kr_leave(c);
+    f->range = range;
+    if (KINETO_LIKELY(range))
+        f->state |= KR_FUNCTION_RECORDED;
+    else
+        start_slow(f, site, inputs, count);
+}
+
+static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
+
+void kineto_function_start_info(kineto_function *f, kineto_site *site,
+                                const kineto_function_info *given)
+{
+    kineto_function_info info = no_info;
+    if (given)
+        memcpy(&info, given, KB_MIN(given->size, sizeof info));
+    function_init(f, site);
+    f->state = info.is_async ? KR_FUNCTION_ASYNC : 0;
+    if (KINETO_UNLIKELY(kb_load_relaxed(&kineto_function_watchers)))
+        kr_callbacks_begin(f, site, &info);
+    else
+        kr_function_record(f, site, &info);
+    if (f->state == KR_FUNCTION_ASYNC)
+        f->state = 0;
+}
+
+static KB_NOINLINE void finish_async(kineto_function *f)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t site_id = kr_site_id(f->site);
+    uint64_t *at = kr_room(c, 3);
+    if (at) {
+        at[1] = kr_ticks(c);
+        at[2] = f->id;
+        kr_commit(c, at, kf_header(KF_ASYNC_END, 3, 0, site_id), 3);
+    }
+    kr_leave(c);
+}
+
+void kineto_function_finish(kineto_function *f)
+{
+    uint32_t state = f->state;
+    f->state = 0;
+    if (KINETO_UNLIKELY(state & KR_FUNCTION_ASYNC)) {
+        if (state & KR_FUNCTION_RECORDED)
+            finish_async(f);
+    } else if (KINETO_LIKELY(f->range)) {
+        kr_range_end(f->range);
+    }
+    if (state & KR_FUNCTION_PUSHED)
+        kr_listen_pop(state & KR_FUNCTION_USER ? KINETO_CORRELATION_USER : KINETO_CORRELATION,
+                      f->pushed_at);
+    if (KINETO_UNLIKELY(state & KR_FUNCTION_CALLS))
+        kr_callbacks_end(f);
+}

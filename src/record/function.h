@@ -1,0 +1,64 @@
+/* Operators in the record room: recording one, and the callbacks around it. */
+#ifndef KR_FUNCTION_H
+#define KR_FUNCTION_H
+
+#include "record/encode.h"
+
+/* kineto_function.state */
+#define KR_FUNCTION_RECORDED 1u
+#define KR_FUNCTION_PUSHED 2u /* its id, to plug-ins */
+#define KR_FUNCTION_USER 4u   /* on the stack of the user's ids */
+#define KR_FUNCTION_ASYNC 8u
+#define KR_FUNCTION_CALLS 16u /* callbacks wait for its end */
+
+#define KR_FUNCTION_IDS 1024u /* that a thread takes at a time */
+
+/** A new id, unique in the process. c is the thread's own cursor. */
+uint64_t kr_function_ids_refill(kr_cursor *c);
+KB_INLINE uint64_t kr_function_id(kr_cursor *c)
+{
+    if (KINETO_LIKELY(c->function_next != c->function_end))
+        return c->function_next++;
+    return kr_function_ids_refill(c);
+}
+
+void kr_functions_update(kr_cursor *c);
+/** Number of the thread. */
+uint32_t kr_thread_number_new(kr_cursor *c);
+KB_INLINE uint32_t kr_thread_number(kr_cursor *c)
+{
+    return KINETO_LIKELY(c->number) ? c->number : kr_thread_number_new(c);
+}
+
+/** First word of a tensor. */
+KB_INLINE uint64_t kr_tensor_word(const kineto_tensor *t, uint32_t flags)
+{
+    return kf_input_word(KINETO_INPUT_TENSOR, flags, t->rank) | (uint64_t)t->dtype << 32 |
+           (uint64_t)t->device_type << 40 | (uint64_t)(uint16_t)t->device_index << 48;
+}
+
+/* ---- function_part.c: NULL when it would pass `limit` ---- */
+uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_input *inputs,
+                          uint32_t count, uint32_t wants);
+/** The whole part of an operator. */
+uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit,
+                        const kineto_function_info *info, uint32_t wants);
+
+/* ---- function.c ---- */
+/** Record its beginning, if somebody wants that. */
+void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info);
+
+/** Record what came out of a running operator, if ids of tensors are wanted. */
+void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, size_t count);
+/** Does somebody record operators of this scope, on this thread? */
+bool kr_function_recorded(uint32_t scope);
+/** An id, from outside of a record call; 0: this thread cannot have one. */
+uint64_t kr_function_id_slow(void);
+
+/* ---- callbacks.c ---- */
+/** Run the callbacks of those who watch, around what record does. */
+void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info);
+void kr_callbacks_end(kineto_function *f);
+/** The thread with this cursor ends. */
+void kr_callbacks_thread_exit(kr_cursor *c);
+#endif

@@ -1,0 +1,256 @@
+/* The part of a record that makes it an operator: inputs, numbers of the graph, args by name.
+ * Layout: format.h. Whatever comes; what is frequent is in function.c. Writers return the end, or
+ * NULL when it would pass `limit`. */
+#include "record/function.h"
+
+/* ---- inputs ---------------------------------------------------------------------------------- */
+
+static uint64_t *dims_write(uint64_t *at, const int64_t *from, uint32_t count, bool small)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (!small)
+            *at++ = (uint64_t)from[i];
+        else if (i % 4 == 0)
+            at[i / 4] = (uint64_t)from[i];
+        else
+            at[i / 4] |= (uint64_t)from[i] << (i % 4 * 16);
+    }
+    return small ? at + (count + 3) / 4 : at;
+}
+
+static bool are_small(const int64_t *from, uint32_t count)
+{
+    uint64_t all = 0;
+    for (uint32_t i = 0; i < count; i++)
+        all |= (uint64_t)from[i];
+    return all <= 0xffff;
+}
+
+/* The same as no strides. */
+static bool is_contiguous(const kineto_tensor *t)
+{
+    uint64_t step = 1;
+    for (uint32_t i = t->rank; t->strides && i-- > 0;) {
+        if (t->sizes[i] != 1 && (uint64_t)t->strides[i] != step)
+            return false;
+        step *= (uint64_t)t->sizes[i];
+    }
+    return true;
+}
+
+static uint64_t *tensor_write(uint64_t *at, const uint64_t *limit, const kineto_tensor *t,
+                              uint32_t wants)
+{
+    uint32_t flags = 0, rank = t ? t->rank : 0;
+    if (rank > KF_MAX_RANK || !kr_fits(at, limit, 4 + 2 * (size_t)rank))
+        return NULL;
+    uint64_t *head = at++;
+    *head = kf_input_word(KINETO_INPUT_OTHER, 0, 0);
+    if (!t)
+        return at;
+    bool strided = !is_contiguous(t);
+    bool small = are_small(t->sizes, rank) && (!strided || are_small(t->strides, rank));
+    flags |= (small ? KF_INPUT_SMALL : 0) | (strided ? KF_INPUT_STRIDES : 0);
+    at = dims_write(at, t->sizes, rank, small);
+    if (strided)
+        at = dims_write(at, t->strides, rank, small);
+    if (wants & KF_WANT_IDS) {
+        flags |= KF_INPUT_IDS;
+        *at++ = t->id;
+        *at++ = t->storage_id;
+        *at++ = (uint64_t)t->storage_offset;
+    }
+    *head = kr_tensor_word(t, flags);
+    return at;
+}
+
+static uint64_t *tensors_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                               uint32_t wants)
+{
+    uint32_t count = input->tensor ? input->count : 0;
+    if (!kr_fits(at, limit, 1))
+        return NULL;
+    bool said = count <= KF_MAX_INPUTS;
+    *at++ = kf_input_word(KINETO_INPUT_TENSORS, said ? 0 : KF_INPUT_UNSAID, said ? count : 0);
+    for (uint32_t i = 0; said && i < count && at; i++)
+        at = tensor_write(at, limit, &input->tensor[i], wants);
+    return at;
+}
+
+/* PyTorch records lists of up to this many. */
+#define LIST_MAX 30u
+
+static uint64_t *list_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                            uint32_t wants)
+{
+    bool said = (wants & KF_WANT_VALUES) && input->count <= LIST_MAX && input->ints;
+    uint32_t count = said ? input->count : 0;
+    if (!kr_fits(at, limit, 1 + (size_t)count))
+        return NULL;
+    *at++ = kf_input_word(input->type, said ? 0 : KF_INPUT_UNSAID, count);
+    for (uint32_t i = 0; i < count; i++) {
+        double d = input->type == KINETO_INPUT_DOUBLES ? input->doubles[i] : 0;
+        memcpy(at, &d, sizeof d);
+        if (input->type == KINETO_INPUT_INTS)
+            *at = (uint64_t)input->ints[i];
+        else if (input->type == KINETO_INPUT_BOOLS)
+            *at = input->bools[i];
+        at++;
+    }
+    return at;
+}
+
+static uint64_t *other_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
+                             uint32_t wants)
+{
+    switch (input->type) {
+    case KINETO_INPUT_TENSORS:
+        return tensors_write(at, limit, input, wants);
+    case KINETO_INPUT_INTS:
+    case KINETO_INPUT_DOUBLES:
+    case KINETO_INPUT_BOOLS:
+        return list_write(at, limit, input, wants);
+    case KINETO_INPUT_INT:
+    case KINETO_INPUT_DOUBLE:
+    case KINETO_INPUT_BOOL:
+        if (!kr_fits(at, limit, 2))
+            return NULL;
+        *at++ = kf_input_word(input->type, wants & KF_WANT_VALUES ? 0 : KF_INPUT_UNSAID, 0);
+        if (wants & KF_WANT_VALUES)
+            *at++ = input->type == KINETO_INPUT_BOOL ? input->u != 0 : input->u;
+        return at;
+    default:
+        if (!kr_fits(at, limit, 1))
+            return NULL;
+        *at++ = kf_input_word(
+            input->type < KINETO_INPUT_TYPE_COUNT ? input->type : KINETO_INPUT_OTHER, 0, 0);
+        return at;
+    }
+}
+
+uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_input *inputs,
+                          uint32_t count, uint32_t wants)
+{
+    for (uint32_t i = 0; i < count && at; i++) {
+        if (KINETO_LIKELY(inputs[i].type == KINETO_INPUT_TENSOR))
+            at = tensor_write(at, limit, inputs[i].tensor, wants);
+        else
+            at = other_write(at, limit, &inputs[i], wants);
+    }
+    return at;
+}
+
+/* ---- args by name ---------------------------------------------------------------------------- */
+
+static uint64_t *loose_head(uint64_t *at, const uint64_t *limit, const char *key, uint32_t type)
+{
+    uint32_t id = kr_fits(at, limit, 2) ? kr_intern(key, strlen(key)) : 0;
+    if (!id)
+        return NULL;
+    *at++ = kf_loose_word(id, type, 0);
+    return at;
+}
+
+static uint64_t *text_arg_write(uint64_t *at, const uint64_t *limit, const char *key,
+                                const char *text)
+{
+    if (!text || !text[0])
+        return at;
+    at = loose_head(at, limit, key, KINETO_ARG_STRING);
+    return at ? kr_string_write(at, limit, text) : NULL;
+}
+
+static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto_keyword *k)
+{
+    static const uint8_t types[KINETO_INPUT_TYPE_COUNT] = {
+        [KINETO_INPUT_INT] = KINETO_ARG_INT,       [KINETO_INPUT_DOUBLE] = KINETO_ARG_DOUBLE,
+        [KINETO_INPUT_BOOL] = KINETO_ARG_BOOL,     [KINETO_INPUT_INTS] = KINETO_ARG_INTS,
+        [KINETO_INPUT_STRING] = KINETO_ARG_STRING,
+    };
+    const kineto_input *v = &k->value;
+    uint32_t type = v->type < KINETO_INPUT_TYPE_COUNT ? types[v->type] : 0;
+    if (!type || !k->name)
+        return at;
+    at = loose_head(at, limit, k->name, type);
+    if (!at)
+        return NULL;
+    if (type == KINETO_ARG_STRING)
+        return kr_string_write(at, limit, v->s);
+    if (type == KINETO_ARG_INTS)
+        return kr_ints_write(at, limit, v->ints, v->ints ? v->count : 0);
+    *at++ = type == KINETO_ARG_BOOL ? v->u != 0 : v->u;
+    return at;
+}
+
+/* A count of words, and they. */
+static uint64_t *args_write(uint64_t *at, const uint64_t *limit, const kineto_function_info *info,
+                            uint32_t wants)
+{
+    uint64_t *count = at++;
+    if (wants & KF_WANT_TEXTS)
+        at = text_arg_write(at, limit, "Call stack", info->stack);
+    if (at && (wants & KF_WANT_TEXTS))
+        at = text_arg_write(at, limit, "Module Hierarchy", info->modules);
+    for (uint32_t i = 0; at && (wants & KF_WANT_INPUTS) && i < info->keyword_count; i++)
+        at = keyword_write(at, limit, &info->keywords[i]);
+    if (at)
+        *count = (uint64_t)(at - count - 1);
+    return at;
+}
+
+/* ---- the part of an operator ----------------------------------------------------------------- */
+
+typedef struct part_head {
+    uint32_t parts, count;
+} part_head;
+
+/* What stands between the head and the inputs. */
+static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kineto_function_info *info,
+                              uint32_t wants, part_head *head)
+{
+    if (info->sequence_number >= 0) {
+        head->parts |= KF_FUNCTION_SEQUENCE;
+        *at++ = (uint64_t)info->sequence_number;
+    }
+    if (info->forward_thread_id) {
+        head->parts |= KF_FUNCTION_FORWARD;
+        *at++ = info->forward_thread_id;
+    }
+    if (info->debug_handle != -1) {
+        head->parts |= KF_FUNCTION_DEBUG;
+        *at++ = (uint64_t)info->debug_handle;
+    }
+    if (info->stack || info->modules || info->keyword_count) {
+        head->parts |= KF_FUNCTION_ARGS;
+        at = args_write(at, limit, info, wants);
+    }
+    return at;
+}
+
+#define PART_MIN 5u /* head, and what extras_write writes unasked */
+
+static part_head head_of(const kineto_input *inputs, size_t count, uint32_t wants)
+{
+    part_head head = {0, 0};
+    if ((wants & KF_WANT_INPUTS) && inputs) {
+        head.count = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
+        head.parts = KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES ? KF_FUNCTION_VALUES : 0) |
+                     (count > KF_MAX_INPUTS ? KF_FUNCTION_CUT : 0);
+    }
+    return head;
+}
+
+/* NULL: it does not fit. */
+uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit,
+                        const kineto_function_info *info, uint32_t wants)
+{
+    if (!kr_fits(at, limit, PART_MIN))
+        return NULL;
+    part_head head = head_of(info->inputs, info->input_count, wants);
+    uint64_t *end = extras_write(at + 1, limit, info, wants, &head);
+    if (end)
+        end = kr_inputs_write(end, limit, info->inputs, head.count, wants);
+    if (end)
+        *at = kf_function_word(head.parts, head.count, (uint32_t)(end - at), kr_thread_number(c));
+    return end;
+}
