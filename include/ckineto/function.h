@@ -9,10 +9,10 @@
  *      ...
  *      kineto_function_end(&f);
  *
- *  While a profiler or `ckineto record` records the operator's kind, it is one record of a few words;
- *  its id is passed on to the plug-ins that listen, so that device work finds its operator. Callbacks
- *  that the program adds run around it besides. While nobody does either, a site costs three loads
- *  and a branch.
+ *  While a profiler or `ckineto record` records the operator's kind, it is one record of a few
+ * words; its id is passed on to the plug-ins that listen, so that device work finds its operator.
+ * Callbacks that the program adds run around it besides. While nobody does either, a site costs
+ * three loads and a branch.
  *
  *  Of inputs, sizes and types are copied, never contents, and nothing is held on to: the program's
  *  memory is its own. Which of it is recorded is for those who record to say.
@@ -67,7 +67,7 @@ typedef enum kineto_dtype {
 #define KINETO_X(name, value, text, bytes) KINETO_DTYPE_##name = (value),
     KINETO_DTYPE_MAP(KINETO_X)
 #undef KINETO_X
-    KINETO_DTYPE_COUNT = 30
+        KINETO_DTYPE_COUNT = 30
 } kineto_dtype;
 
 /** Where memory is, in PyTorch's numbers. */
@@ -103,11 +103,11 @@ typedef enum kineto_input_type {
     KINETO_INPUT_INT = 3,
     KINETO_INPUT_DOUBLE = 4,
     KINETO_INPUT_BOOL = 5,
-    KINETO_INPUT_INTS = 6,    /**< lists of numbers: of more than 30 only their type is recorded */
+    KINETO_INPUT_INTS = 6, /**< lists of numbers: of more than 30 only their type is recorded */
     KINETO_INPUT_DOUBLES = 7,
     KINETO_INPUT_BOOLS = 8,
-    KINETO_INPUT_STRING = 9,  /**< recorded where it has a keyword */
-    KINETO_INPUT_OTHER = 10,  /**< something that is not recorded */
+    KINETO_INPUT_STRING = 9, /**< recorded where it has a keyword */
+    KINETO_INPUT_OTHER = 10, /**< something that is not recorded */
     KINETO_INPUT_TYPE_COUNT = 11
 } kineto_input_type;
 
@@ -191,12 +191,10 @@ typedef struct kineto_keyword {
 #define KINETO_OPERATOR(var, name)                                                                 \
     static kineto_site var = {0, KINETO_KIND_CPU_OP, KINETO_SCOPE_FUNCTION, 0, 0, (name), NULL}
 #define KINETO_FUNCTION_SITE(var, scope, name)                                                     \
-    static kineto_site var = {                                                                     \
-        0, KINETO_SCOPE_KIND(scope), (uint8_t)(scope), 0, 0, (name), NULL}
+    static kineto_site var = {0, KINETO_SCOPE_KIND(scope), (uint8_t)(scope), 0, 0, (name), NULL}
 /** What the user marks is an annotation, all else an operator. */
 #define KINETO_SCOPE_KIND(scope)                                                                   \
-    (uint8_t)((scope) == KINETO_SCOPE_USER_SCOPE ? KINETO_KIND_USER_ANNOTATION                     \
-                                                 : KINETO_KIND_CPU_OP)
+    (uint8_t)((scope) == KINETO_SCOPE_USER_SCOPE ? KINETO_KIND_USER_ANNOTATION : KINETO_KIND_CPU_OP)
 
 /** A site for a name that is known at run time only; the same one for the same name, overload and
  *  scope, valid until the process ends. With an overload, the name is "name.overload".
@@ -207,18 +205,18 @@ KINETO_API kineto_site *kineto_function_site(const char *name, const char *overl
 /** What else there is to say of an operator. Start from KINETO_FUNCTION_INFO_INIT. Borrowed for the
  *  call. */
 typedef struct kineto_function_info {
-    size_t size;                  /**< sizeof(kineto_function_info) */
+    size_t size; /**< sizeof(kineto_function_info) */
     const kineto_input *inputs;
     const kineto_keyword *keywords;
     uint32_t input_count, keyword_count;
-    int64_t sequence_number;      /**< of the autograd graph; -1: none */
-    uint64_t forward_thread_id;   /**< of a backward operator: kineto_function_thread_id() of the
-                                       thread that ran the forward one; 0: a forward operator */
-    int64_t debug_handle;         /**< -1: none */
-    const char *name;             /**< replaces the site's; NULL */
-    const char *stack;            /**< frames, innermost first, each followed by ';'; NULL */
-    const char *modules;          /**< module hierarchy, each followed by '.'; NULL */
-    bool is_async;                /**< may end on another thread, need not nest */
+    int64_t sequence_number;    /**< of the autograd graph; -1: none */
+    uint64_t forward_thread_id; /**< of a backward operator: kineto_function_thread_id() of the
+                                     thread that ran the forward one; 0: a forward operator */
+    int64_t debug_handle;       /**< -1: none */
+    const char *name;           /**< replaces the site's; NULL */
+    const char *stack;          /**< frames, innermost first, each followed by ';'; NULL */
+    const char *modules;        /**< module hierarchy, each followed by '.'; NULL */
+    bool is_async;              /**< may end on another thread, need not nest */
 } kineto_function_info;
 #define KINETO_FUNCTION_INFO_INIT                                                                  \
     {                                                                                              \
@@ -287,17 +285,14 @@ static inline void kineto_function_end(kineto_function *f)
         kineto_function_finish(f);
 }
 
-/** What came out of it: for callbacks that need outputs, and sessions that want ids of tensors. Must
- *  stay valid until the operator's end. */
+/** What came out of it: for callbacks that need outputs, and sessions that want ids of tensors.
+ * Must stay valid until the operator's end. */
 KINETO_API void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs,
                                             size_t count);
 
 /** Id of a running operator, unique in the process ("External id", "Record function id"); 0 while
  *  nobody looks. */
-static inline uint64_t kineto_function_id(const kineto_function *f)
-{
-    return f->state ? f->id : 0;
-}
+static inline uint64_t kineto_function_id(const kineto_function *f) { return f->state ? f->id : 0; }
 
 /** Number of the calling thread: 1, 2, … in the order in which threads first asked, or ran an
  *  operator that somebody looked at. Never used again. */
@@ -307,16 +302,16 @@ KINETO_API uint64_t kineto_function_thread_id(void);
 
 /** What a callback sees of the operator; valid during the call. */
 typedef struct kineto_function_view {
-    size_t size;             /**< sizeof(kineto_function_view) of the library */
+    size_t size; /**< sizeof(kineto_function_view) of the library */
     const char *name;
-    const char *overload;    /**< "" if there is none */
+    const char *overload; /**< "" if there is none */
     kineto_scope scope;
     bool is_async;
     uint64_t id;             /**< 0 unless the callback needs ids */
     uint64_t thread_id;      /**< of the thread where it began */
     int64_t sequence_number; /**< -1: none */
     uint64_t forward_thread_id;
-    int64_t debug_handle;    /**< -1: none */
+    int64_t debug_handle; /**< -1: none */
     /** for callbacks that need inputs, at enter only */
     const kineto_input *inputs;
     const kineto_keyword *keywords;
@@ -334,9 +329,9 @@ typedef struct kineto_function_callback {
     kineto_function_enter enter; /**< may be NULL */
     kineto_function_exit exit;   /**< may be NULL; called for every enter, with its context */
     void *user;
-    uint32_t scopes;             /**< mask of 1 << kineto_scope; 0: all */
+    uint32_t scopes; /**< mask of 1 << kineto_scope; 0: all */
     bool needs_inputs, needs_outputs, needs_ids;
-    double probability;          /**< 0 … 1: of each operator to be shown; 0: none is */
+    double probability; /**< 0 … 1: of each operator to be shown; 0: none is */
 } kineto_function_callback;
 #define KINETO_FUNCTION_CALLBACK_INIT                                                              \
     {                                                                                              \
@@ -346,19 +341,19 @@ typedef struct kineto_function_callback {
 /** Names a callback; never used again. 0: none. */
 typedef uint64_t kineto_callback;
 
-/** Show operators of all threads, or of the calling thread only, to a callback. Those of all threads
- *  are called first. Operators of signal handlers, and those that a callback begins itself, are not
- *  shown. A fork's child has those of all threads only.
- *  @return KINETO_E_ARGUMENT for a probability outside of 0 … 1, no function at all or no such scope,
- *          KINETO_E_MEMORY, KINETO_E_LIMIT: there are 32 already. threads: any. */
+/** Show operators of all threads, or of the calling thread only, to a callback. Those of all
+ * threads are called first. Operators of signal handlers, and those that a callback begins itself,
+ * are not shown. A fork's child has those of all threads only.
+ *  @return KINETO_E_ARGUMENT for a probability outside of 0 … 1, no function at all or no such
+ * scope, KINETO_E_MEMORY, KINETO_E_LIMIT: there are 32 already. threads: any. */
 KINETO_API kineto_status kineto_function_add_global(const kineto_function_callback *callback,
                                                     kineto_callback *out, kineto_error *err);
 KINETO_API kineto_status kineto_function_add_local(const kineto_function_callback *callback,
                                                    kineto_callback *out, kineto_error *err);
 
 /** Remove one of the calling thread, or of all threads. When it returns, no other thread is inside
- *  of it and none will call it again: what it uses may be freed. An operator that it has entered and
- *  that still runs does not call its exit any more. It may remove itself.
+ *  of it and none will call it again: what it uses may be freed. An operator that it has entered
+ * and that still runs does not call its exit any more. It may remove itself.
  *  @return KINETO_E_NOT_FOUND, KINETO_E_BUSY: another thread has been inside for half a minute; it
  *          is removed, but not to be freed. threads: any. */
 KINETO_API kineto_status kineto_function_remove(kineto_callback callback);
@@ -394,7 +389,7 @@ typedef struct kineto_function_step {
     uint32_t count; /**< of callbacks */
     uint32_t scope;
     bool needs_inputs, needs_outputs, needs_ids;
-    bool recorded;  /**< operators of this scope are recorded now, on this thread */
+    bool recorded; /**< operators of this scope are recorded now, on this thread */
     uint64_t members;
 } kineto_function_step;
 /** @return is there anything to do? */
@@ -423,7 +418,7 @@ static inline void kineto__function_cleanup(kineto_function *f) { kineto_functio
     KINETO_FUNCTION_SITE(KINETO_CONCAT(id, _site), scope, name);                                   \
     __attribute__((cleanup(kineto__function_cleanup), unused)) kineto_function id;                 \
     id.state = 0;                                                                                  \
-    if (kineto__kind_wanted(KINETO_CONCAT(id, _site).kind)) {                                       \
+    if (kineto__kind_wanted(KINETO_CONCAT(id, _site).kind)) {                                      \
         const kineto_input KINETO_CONCAT(id, _in)[] = {kineto_input_of(KINETO_INPUT_NONE, 0),      \
                                                        ##__VA_ARGS__};                             \
         kineto_function_start(&id, &KINETO_CONCAT(id, _site), KINETO_CONCAT(id, _in) + 1,          \

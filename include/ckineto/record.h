@@ -306,6 +306,14 @@ static inline void kineto_memory(const kineto_memory_event *event)
         kineto_record_memory(event);
 }
 
+/** Memory was asked for and there was none: `bytes` of it. */
+KINETO_API void kineto_record_out_of_memory(const kineto_memory_event *event);
+static inline void kineto_out_of_memory(const kineto_memory_event *event)
+{
+    if (kineto_enabled(KINETO_KIND_MEMORY))
+        kineto_record_out_of_memory(event);
+}
+
 /** Name the calling thread in the trace; its first 63 bytes are copied. The last call wins.
  *  Remembered while nobody records. threads: hot. */
 KINETO_API void kineto_thread_set_name(const char *name);
@@ -315,6 +323,14 @@ KINETO_API void kineto_process_set_name(const char *name);
 /** Put a key and a JSON value into the header of the trace ("my_key": {...}). Copied. A value that
  *  is not valid JSON is written as a string and counted. threads: any. */
 KINETO_API kineto_status kineto_metadata_add(const char *key, const char *json_value);
+
+/** Put a line into the ledger of the trace: `count` of what the source "my_library" did or could not do
+ *  for the reason "buffer full". Texts are copied; detail, a sentence, may be NULL. With is_loss the
+ *  count is of events that are missing. For what happens seldom: each call is a line.
+ *  @return KINETO_OK; KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's table
+ *          of texts is full. threads: any. */
+KINETO_API kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
+                                           bool is_loss, const char *detail);
 
 /** Record from here to the end of the enclosing block, whatever way it is left (return, break,
  *  goto, exception): { KINETO_SCOPED("load"); … }. Needs GCC or Clang. */

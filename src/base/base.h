@@ -128,6 +128,9 @@ size_t kb_os_boot_id(char *buf, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
+/** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us where
+ *  it is touched. What else is wrong with it, dlopen says. */
+bool kb_os_library_is_cut_off(const char *path);
 /** Zeroed private pages (NULL on failure), and pages that a fork's child sees zeroed. */
 void *kb_os_map(size_t bytes);
 void *kb_os_map_wiped_on_fork(size_t bytes);

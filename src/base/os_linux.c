@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <link.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/auxv.h>
@@ -198,6 +199,28 @@ size_t kb_os_host_name(char *buf, size_t size)
     memcpy(buf, name, n);
     buf[n] = '\0';
     return n;
+}
+
+bool kb_os_library_is_cut_off(const char *path)
+{
+    ElfW(Ehdr) head;
+    ElfW(Phdr) part;
+    struct stat st;
+    bool cut = false;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0)
+        return false;
+    if (fstat(fd, &st) == 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
+        memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_phentsize == sizeof part)
+        for (unsigned i = 0; i < head.e_phnum && !cut; i++) {
+            off_t at = (off_t)(head.e_phoff + i * sizeof part);
+            cut = pread(fd, &part, sizeof part, at) != (ssize_t)sizeof part ||
+                  (part.p_type == PT_LOAD && part.p_filesz > 0 &&
+                   (part.p_offset > (uint64_t)st.st_size ||
+                    part.p_filesz > (uint64_t)st.st_size - part.p_offset));
+        }
+    close(fd);
+    return cut;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------

@@ -261,6 +261,7 @@ static kineto_status on_memory(decoder *d, const uint64_t *record)
 {
     kf_event e = event_at(d, KF_FORM_MEMORY, record[1], record[1]);
     e.kind = KINETO_KIND_MEMORY;
+    e.flags = kf_header_aux(record[0]) & 1 ? KF_EVENT_NO_MEMORY : 0;
     e.memory = record + 2;
     return emit(d, &e);
 }

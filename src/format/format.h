@@ -57,7 +57,7 @@ typedef enum kf_type {
                            range */
     KF_FLOW = 11,       /* id = 0; aux = type:8|start:1<<8; [1] ticks [2] flow id */
     KF_MEMORY = 12,     /* [1] ticks [2] address [3] bytes [4] allocated [5] reserved
-                           [6] device type:32|device index:32 */
+                           [6] device type:32|device index:32; aux = 1: there was no memory */
     KF_DEVICE = 13,     /* id = name (string id); aux = kind:6|clock:4|props:6;
                            [1] start [2] end [3] correlation [4] device:32|resource:32
                            [5] flow id:32|flow type:8|flow start:8|source:8|spelling:8
@@ -201,7 +201,8 @@ typedef enum kf_entry_type {
     KF_ENTRY_DEVICE_PROPS = 9, /* kf_device_entry (sort unused), then loose args (word aligned) */
     KF_ENTRY_META = 10,    /* u32 process, then texts: key, JSON value */
     KF_ENTRY_LEDGER = 11,  /* kf_ledger_entry, then texts: source, reason, detail: one ledger line */
-    KF_ENTRY_TYPE_COUNT = 12
+    KF_ENTRY_MODULE = 12, /* kf_module_entry, then texts: path, build id: code that stacks go through */
+    KF_ENTRY_TYPE_COUNT = 13
 } kf_entry_type;
 
 static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
@@ -237,6 +238,11 @@ typedef struct kf_resource_entry {
     int32_t device, resource, order;
     uint32_t spare;
 } kf_resource_entry;
+
+typedef struct kf_module_entry {
+    uint32_t process, spare;
+    uint64_t start, end, file_offset;
+} kf_module_entry;
 
 /* What happened outside the counters: processes that were not attached, a full disk … */
 typedef struct kf_ledger_entry {
@@ -297,6 +303,7 @@ typedef struct kf_window {
 #define KF_WANT_CORRELATION 32u /* ids are passed on to plug-ins */
 #define KF_WANT_ALL_THREADS 64u /* also of threads that joined no profiler */
 #define KF_WANT_COUNTERS 128u  /* hardware counters */
+#define KF_WANT_SLOW (KF_WANT_STACK | KF_WANT_COUNTERS)
 #define KF_WANT_SCOPE(scope) (UINT32_C(1) << (16 + (scope)))
 #define KF_WANT_SCOPES (((UINT32_C(1) << KINETO_NUM_SCOPES) - 1) << 16)
 #define KF_WANT_USUAL (KF_WANT_CORRELATION | KF_WANT_ALL_THREADS | KF_WANT_TEXTS | KF_WANT_SCOPES)
@@ -499,6 +506,7 @@ typedef enum kf_event_form {
 #define KF_EVENT_OPEN_START 1u /* began before what was kept */
 #define KF_EVENT_OPEN_END 2u   /* no end was recorded; end is the last known moment */
 #define KF_EVENT_ARGS_LOST 4u
+#define KF_EVENT_NO_MEMORY 16u /* MEMORY: what was asked for was not there */
 #define KF_EVENT_STILL_OPEN 8u /* with OPEN_END: nothing says that it ended */
 
 /* Words of packed args together with their types. */

@@ -296,12 +296,24 @@ kineto_status kineto_metadata_add(const char *key, const char *json_value)
     return entry_say(KF_ENTRY_META, &head, sizeof head, texts, 2);
 }
 
-void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
-             const char *detail, uint64_t ticks)
+static kineto_status note(const char *source, const char *reason, uint64_t count, bool is_loss,
+                          const char *detail, uint64_t ticks)
 {
     kf_ledger_entry entry = {0, is_loss, count, ticks};
     const char *texts[] = {source, reason, detail ? detail : ""};
-    (void)entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
+    return entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
+}
+
+void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+             const char *detail, uint64_t ticks)
+{
+    (void)note(source, reason, count, is_loss, detail, ticks);
+}
+
+kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
+                                bool is_loss, const char *detail)
+{
+    return source && reason ? note(source, reason, count, is_loss, detail, 0) : KINETO_E_ARGUMENT;
 }
 
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,

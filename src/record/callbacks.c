@@ -519,7 +519,8 @@ static void begin(kineto_function *f, kr_thread *t, const kineto_function_step *
     f->state |= KR_FUNCTION_CALLS;
 }
 
-void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info)
+void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info,
+                        const void *frame)
 {
     kr_cursor *c;
     kr_thread *t = site->scope < KINETO_NUM_SCOPES ? thread_enter(&c) : NULL;
@@ -530,7 +531,7 @@ void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_func
             begin(f, t, &step, site, info);
         kr_inside_leave(c);
     }
-    kr_function_record(f, site, info);
+    kr_function_record(f, site, info, frame);
 }
 
 void kineto_function_start_step(kineto_function *f, const kineto_function_step *step,
@@ -547,7 +548,7 @@ void kineto_function_start_step(kineto_function *f, const kineto_function_step *
         kr_inside_leave(c);
     }
     if (step->recorded)
-        kr_function_record(f, site, &info);
+        kr_function_record(f, site, &info, __builtin_frame_address(0));
     if (f->state == KR_FUNCTION_ASYNC)
         f->state = 0;
 }

@@ -84,7 +84,7 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->number = 0;
     c->joined = 0;
     c->functions_off = c->functions_fast = 0;
-    c->callbacks = NULL;
+    c->callbacks = c->extras = NULL;
     kb_store_relaxed(&c->tid, tid);
     kb_store_relaxed(&c->pid, pid);
     c->ticks_clock = kb_ticks_clock();
@@ -314,6 +314,7 @@ static void thread_exit(void *value)
     if (kr_me == &slot->first && !slot->first.busy && !slot->first.inside) {
         kr_host_thread_exit();
         kr_callbacks_thread_exit(&slot->first);
+        kr_extras_thread_exit(&slot->first);
     }
     kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */

@@ -46,6 +46,7 @@ typedef struct kr_cursor {
     uint8_t functions_off; /* neither callbacks nor records of operators */
     uint8_t functions_fast; /* it has a number, a fast clock, and they are not off */
     void *callbacks;       /* of this thread: see callbacks.c */
+    void *extras;          /* the same, for stacks and counters: see function.c */
 } kr_cursor;
 
 /* Stand-ins that are always busy, so that the hot path needs no NULL test. */

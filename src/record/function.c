@@ -165,7 +165,7 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
 
 /* [ticks, async id, id, name, part] behind the header; NULL: they do not fit. */
 static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function *f,
-                              const kineto_function_info *info, uint32_t wants, uint32_t *props)
+                              const kr_operator *op, uint32_t wants, uint32_t *props)
 {
     const uint64_t *limit = kr_record_limit(c, at) - 1;
     if (!kr_fits(at, limit, 4))
@@ -176,44 +176,45 @@ static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function 
     if (f->state & KR_FUNCTION_ASYNC)
         *end++ = f->id;
     *end++ = f->id;
-    if (info->name) {
+    if (op->info.name) {
         *props |= KF_PROP_NAME;
-        end = kr_text_write(end, limit, info->name, strlen(info->name), KF_MAX_INLINE_NAME);
+        end =
+            kr_text_write(end, limit, op->info.name, strlen(op->info.name), KF_MAX_INLINE_NAME);
     }
-    return end ? kr_part_write(c, end, limit, info, wants) : NULL;
+    return end ? kr_part_write(c, end, limit, op, wants) : NULL;
 }
 
 /* In this chunk, else in a fresh one, else without inputs. */
-static uint64_t *record_place(kr_cursor *c, const kineto_function *f,
-                              const kineto_function_info *info, uint32_t wants, uint32_t *props)
+static uint64_t *record_place(kr_cursor *c, const kineto_function *f, const kr_operator *op,
+                              uint32_t wants, uint32_t *props)
 {
     if (!kr_room(c, 10))
         return NULL;
-    uint64_t *end = record_write(c, c->at, f, info, wants, props);
+    uint64_t *end = record_write(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
         return NULL;
-    end = record_write(c, c->at, f, info, wants, props);
+    end = record_write(c, c->at, f, op, wants, props);
     if (end)
         return end;
     kr_undo(c);
     kr_count(c->source, KF_REASON_ARGS_LOST, 1);
-    end = record_write(c, c->at, f, info, 0, props);
+    end = record_write(c, c->at, f, op, 0, props);
     *props |= KF_PROP_ARGS_LOST;
     return end;
 }
 
-static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site,
-                                      const kineto_function_info *info, uint32_t wants)
+static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, const kr_operator *op,
+                                      uint32_t wants)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
     uint32_t site_id = kr_site_id(site), props;
     bool async = f->state & KR_FUNCTION_ASYNC;
-    uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, info, wants, &props);
+    uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, op, wants, &props);
     if (end) {
         uint64_t *at = c->at;
         uint32_t words = (uint32_t)(end - at), depth = 0;
@@ -249,14 +250,23 @@ uint64_t kr_function_id_slow(void)
     return id;
 }
 
+/* ---- recording, the whole -------------------------------------------------------------------- */
+
 static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
-                                       const kineto_function_info *info, uint32_t wants)
+                                       const kineto_function_info *info, uint32_t wants,
+                                       const void *frame)
 {
+    kr_operator op = {.info = *info};
+    uint64_t room[KR_STACK_MAX];
     if (!f->id)
         f->id = kr_function_id_slow();
+    if ((wants & KF_WANT_STACK) && !info->stack)
+        kr_stack_take(&op, frame, room);
     if (!(f->state & KR_FUNCTION_PUSHED))
         push_id(f, site, wants);
-    begin_general(f, site, info, wants);
+    begin_general(f, site, &op, wants);
+    if ((wants & KF_WANT_COUNTERS) && !(f->state & KR_FUNCTION_ASYNC))
+        kr_counters_begin(f);
 }
 
 bool kr_function_recorded(uint32_t scope)
@@ -265,11 +275,12 @@ bool kr_function_recorded(uint32_t scope)
     return kineto_enabled(kind) && wanted(kr_me, scope);
 }
 
-void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info)
+void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
+                        const void *frame)
 {
     uint32_t wants = wanted(kr_me, site->scope);
     if (wants && kineto_enabled(site->kind))
-        record_general(f, site, info, wants);
+        record_general(f, site, info, wants, frame);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -324,15 +335,15 @@ KB_INLINE void function_init(kineto_function *f, kineto_site *site)
 }
 
 static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
-                                   const kineto_input *inputs, size_t count)
+                                   const kineto_input *inputs, size_t count, const void *frame)
 {
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
     info.inputs = inputs;
     info.input_count = (uint32_t)KB_MIN(count, (size_t)UINT32_MAX);
     if (kb_load_relaxed(&kineto_function_watchers))
-        kr_callbacks_begin(f, site, &info);
+        kr_callbacks_begin(f, site, &info, frame);
     else
-        kr_function_record(f, site, &info);
+        kr_function_record(f, site, &info, frame);
 }
 
 void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
@@ -343,10 +354,10 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     function_init(f, site);
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
     uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
-    if (KINETO_UNLIKELY((wants & must) != must || c->busy || !c->functions_fast ||
+    if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
                         c->function_next == c->function_end ||
                         kb_load_relaxed(&kineto_function_watchers))) {
-        start_slow(f, site, inputs, count);
+        start_slow(f, site, inputs, count, __builtin_frame_address(0));
         return;
     }
     f->id = c->function_next++;
@@ -359,7 +370,7 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     if (KINETO_LIKELY(range))
         f->state |= KR_FUNCTION_RECORDED;
     else
-        start_slow(f, site, inputs, count);
+        start_slow(f, site, inputs, count, __builtin_frame_address(0));
 }
 
 static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
@@ -373,9 +384,9 @@ void kineto_function_start_info(kineto_function *f, kineto_site *site,
     function_init(f, site);
     f->state = info.is_async ? KR_FUNCTION_ASYNC : 0;
     if (KINETO_UNLIKELY(kb_load_relaxed(&kineto_function_watchers)))
-        kr_callbacks_begin(f, site, &info);
+        kr_callbacks_begin(f, site, &info, __builtin_frame_address(0));
     else
-        kr_function_record(f, site, &info);
+        kr_function_record(f, site, &info, __builtin_frame_address(0));
     if (f->state == KR_FUNCTION_ASYNC)
         f->state = 0;
 }
@@ -403,7 +414,10 @@ void kineto_function_finish(kineto_function *f)
         if (state & KR_FUNCTION_RECORDED)
             finish_async(f);
     } else if (KINETO_LIKELY(f->range)) {
-        kr_range_end(f->range);
+        if (KINETO_UNLIKELY(state & KR_FUNCTION_COUNTED))
+            kr_counters_end(f);
+        else
+            kr_range_end(f->range);
     }
     if (state & KR_FUNCTION_PUSHED)
         kr_listen_pop(state & KR_FUNCTION_USER ? KINETO_CORRELATION_USER : KINETO_CORRELATION,

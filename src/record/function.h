@@ -3,6 +3,8 @@
 #define KR_FUNCTION_H
 
 #include "record/encode.h"
+#include "record/perf.h"
+#include "record/stack.h"
 
 /* kineto_function.state */
 #define KR_FUNCTION_RECORDED 1u
@@ -10,6 +12,7 @@
 #define KR_FUNCTION_USER 4u   /* on the stack of the user's ids */
 #define KR_FUNCTION_ASYNC 8u
 #define KR_FUNCTION_CALLS 16u /* callbacks wait for its end */
+#define KR_FUNCTION_COUNTED 32u /* hardware counters were read when it began */
 
 #define KR_FUNCTION_IDS 1024u /* that a thread takes at a time */
 
@@ -30,6 +33,13 @@ KB_INLINE uint32_t kr_thread_number(kr_cursor *c)
     return KINETO_LIKELY(c->number) ? c->number : kr_thread_number_new(c);
 }
 
+/* What is to be written of one. */
+typedef struct kr_operator {
+    kineto_function_info info;
+    const uint64_t *stack; /* return addresses, innermost first */
+    uint32_t stack_count;
+} kr_operator;
+
 /** First word of a tensor. */
 KB_INLINE uint64_t kr_tensor_word(const kineto_tensor *t, uint32_t flags)
 {
@@ -41,12 +51,20 @@ KB_INLINE uint64_t kr_tensor_word(const kineto_tensor *t, uint32_t flags)
 uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_input *inputs,
                           uint32_t count, uint32_t wants);
 /** The whole part of an operator. */
-uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit,
-                        const kineto_function_info *info, uint32_t wants);
+uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const kr_operator *op,
+                        uint32_t wants);
+/** Loose args. */
+uint64_t *kr_loose_int_write(uint64_t *at, const uint64_t *limit, const char *key, int64_t value);
+uint64_t *kr_loose_text_write(uint64_t *at, const uint64_t *limit, const char *key,
+                              const char *text);
+uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_plan *plan,
+                            const kr_perf_values *values);
 
 /* ---- function.c ---- */
 /** Record its beginning, if somebody wants that. */
-void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info);
+void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
+                        const void *frame);
+
 
 /** Record what came out of a running operator, if ids of tensors are wanted. */
 void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, size_t count);
@@ -55,9 +73,19 @@ bool kr_function_recorded(uint32_t scope);
 /** An id, from outside of a record call; 0: this thread cannot have one. */
 uint64_t kr_function_id_slow(void);
 
+/* ---- function_extras.c ---- */
+/** The stack above the operator whose call has this frame; room for KR_STACK_MAX addresses. */
+void kr_stack_take(kr_operator *op, const void *frame, uint64_t *room);
+/** Read hardware counters for a range that was just opened; say what it took, and end it. */
+void kr_counters_begin(kineto_function *f);
+void kr_counters_end(kineto_function *f);
+/** The thread with this cursor ends. */
+void kr_extras_thread_exit(kr_cursor *c);
+
 /* ---- callbacks.c ---- */
 /** Run the callbacks of those who watch, around what record does. */
-void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info);
+void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info,
+                        const void *frame);
 void kr_callbacks_end(kineto_function *f);
 /** The thread with this cursor ends. */
 void kr_callbacks_thread_exit(kr_cursor *c);

@@ -70,9 +70,9 @@ static uint64_t *tensors_write(uint64_t *at, const uint64_t *limit, const kineto
     uint32_t count = input->tensor ? input->count : 0;
     if (!kr_fits(at, limit, 1))
         return NULL;
-    bool said = count <= KF_MAX_INPUTS;
-    *at++ = kf_input_word(KINETO_INPUT_TENSORS, said ? 0 : KF_INPUT_UNSAID, said ? count : 0);
-    for (uint32_t i = 0; said && i < count && at; i++)
+    bool told = count <= KF_MAX_INPUTS;
+    *at++ = kf_input_word(KINETO_INPUT_TENSORS, told ? 0 : KF_INPUT_UNSAID, told ? count : 0);
+    for (uint32_t i = 0; told && i < count && at; i++)
         at = tensor_write(at, limit, &input->tensor[i], wants);
     return at;
 }
@@ -83,11 +83,12 @@ static uint64_t *tensors_write(uint64_t *at, const uint64_t *limit, const kineto
 static uint64_t *list_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
                             uint32_t wants)
 {
-    bool said = (wants & KF_WANT_VALUES) && input->count <= LIST_MAX && input->ints;
-    uint32_t count = said ? input->count : 0;
+    bool told = (wants & KF_WANT_VALUES) && input->count <= LIST_MAX &&
+                (input->ints || !input->count);
+    uint32_t count = told ? input->count : 0;
     if (!kr_fits(at, limit, 1 + (size_t)count))
         return NULL;
-    *at++ = kf_input_word(input->type, said ? 0 : KF_INPUT_UNSAID, count);
+    *at++ = kf_input_word(input->type, told ? 0 : KF_INPUT_UNSAID, count);
     for (uint32_t i = 0; i < count; i++) {
         double d = input->type == KINETO_INPUT_DOUBLES ? input->doubles[i] : 0;
         memcpy(at, &d, sizeof d);
@@ -151,8 +152,16 @@ static uint64_t *loose_head(uint64_t *at, const uint64_t *limit, const char *key
     return at;
 }
 
-static uint64_t *text_arg_write(uint64_t *at, const uint64_t *limit, const char *key,
-                                const char *text)
+uint64_t *kr_loose_int_write(uint64_t *at, const uint64_t *limit, const char *key, int64_t value)
+{
+    at = loose_head(at, limit, key, KINETO_ARG_INT);
+    if (at)
+        *at++ = (uint64_t)value;
+    return at;
+}
+
+uint64_t *kr_loose_text_write(uint64_t *at, const uint64_t *limit, const char *key,
+                              const char *text)
 {
     if (!text || !text[0])
         return at;
@@ -188,9 +197,9 @@ static uint64_t *args_write(uint64_t *at, const uint64_t *limit, const kineto_fu
 {
     uint64_t *count = at++;
     if (wants & KF_WANT_TEXTS)
-        at = text_arg_write(at, limit, "Call stack", info->stack);
+        at = kr_loose_text_write(at, limit, "Call stack", info->stack);
     if (at && (wants & KF_WANT_TEXTS))
-        at = text_arg_write(at, limit, "Module Hierarchy", info->modules);
+        at = kr_loose_text_write(at, limit, "Module Hierarchy", info->modules);
     for (uint32_t i = 0; at && (wants & KF_WANT_INPUTS) && i < info->keyword_count; i++)
         at = keyword_write(at, limit, &info->keywords[i]);
     if (at)
@@ -205,9 +214,10 @@ typedef struct part_head {
 } part_head;
 
 /* What stands between the head and the inputs. */
-static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kineto_function_info *info,
+static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kr_operator *op,
                               uint32_t wants, part_head *head)
 {
+    const kineto_function_info *info = &op->info;
     if (info->sequence_number >= 0) {
         head->parts |= KF_FUNCTION_SEQUENCE;
         *at++ = (uint64_t)info->sequence_number;
@@ -220,7 +230,15 @@ static uint64_t *extras_write(uint64_t *at, const uint64_t *limit, const kineto_
         head->parts |= KF_FUNCTION_DEBUG;
         *at++ = (uint64_t)info->debug_handle;
     }
-    if (info->stack || info->modules || info->keyword_count) {
+    if (op->stack_count) {
+        if (!kr_fits(at, limit, 1 + (size_t)op->stack_count))
+            return NULL;
+        head->parts |= KF_FUNCTION_STACK;
+        *at++ = op->stack_count;
+        memcpy(at, op->stack, op->stack_count * sizeof *at);
+        at += op->stack_count;
+    }
+    if ((info->stack || info->modules || info->keyword_count) && kr_fits(at, limit, 1)) {
         head->parts |= KF_FUNCTION_ARGS;
         at = args_write(at, limit, info, wants);
     }
@@ -241,16 +259,33 @@ static part_head head_of(const kineto_input *inputs, size_t count, uint32_t want
 }
 
 /* NULL: it does not fit. */
-uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit,
-                        const kineto_function_info *info, uint32_t wants)
+uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const kr_operator *op,
+                        uint32_t wants)
 {
+    const kineto_function_info *info = &op->info;
     if (!kr_fits(at, limit, PART_MIN))
         return NULL;
     part_head head = head_of(info->inputs, info->input_count, wants);
-    uint64_t *end = extras_write(at + 1, limit, info, wants, &head);
+    uint64_t *end = extras_write(at + 1, limit, op, wants, &head);
     if (end)
         end = kr_inputs_write(end, limit, info->inputs, head.count, wants);
     if (end)
         *at = kf_function_word(head.parts, head.count, (uint32_t)(end - at), kr_thread_number(c));
     return end;
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_plan *plan,
+                            const kr_perf_values *values)
+{
+    for (uint32_t i = 0; i < plan->count && at; i++) {
+        const char *name = kr_perf_name(plan, i);
+        if (!name)
+            continue;
+        at = loose_head(at, limit, name, KINETO_ARG_UINT);
+        if (at)
+            *at++ = values->value[i];
+    }
+    return at;
 }

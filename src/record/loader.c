@@ -7,9 +7,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <link.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -223,34 +221,10 @@ static kineto_status file_register(kr_file *f, kineto_error *err)
                        why[0] ? ": " : "", why);
 }
 
-/* A library that was cut off would be mapped beyond its end, and kill us where it is touched. What
- * else is wrong with it, dlopen says. */
-static bool is_cut_off(const char *path)
-{
-    ElfW(Ehdr) head;
-    ElfW(Phdr) part;
-    struct stat st;
-    bool cut = false;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &st) == 0 && pread(fd, &head, sizeof head, 0) == (ssize_t)sizeof head &&
-        memcmp(head.e_ident, ELFMAG, SELFMAG) == 0 && head.e_phentsize == sizeof part)
-        for (unsigned i = 0; i < head.e_phnum && !cut; i++) {
-            off_t at = (off_t)(head.e_phoff + i * sizeof part);
-            cut = pread(fd, &part, sizeof part, at) != (ssize_t)sizeof part ||
-                  (part.p_type == PT_LOAD && part.p_filesz > 0 &&
-                   (part.p_offset > (uint64_t)st.st_size ||
-                    part.p_filesz > (uint64_t)st.st_size - part.p_offset));
-        }
-    close(fd);
-    return cut;
-}
-
 static kineto_status file_open(kr_file *f, kineto_error *err)
 {
     uint32_t before = built_in_count();
-    if (is_cut_off(f->path))
+    if (kb_os_library_is_cut_off(f->path))
         return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_FORMAT, err,
                            "the file ends early: copy it again");
     f->library = dlopen(f->path, RTLD_LAZY | RTLD_LOCAL);
@@ -647,8 +621,9 @@ void kr_loader_attached(void)
         (void)file_load(path, revision, NULL);
 }
 
-KINETO_API void kineto_rt_plugins_prepare(void)
+KINETO_API void kineto_rt_plugins_prepare(bool privateuse1)
 {
     environment_load();
-    (void)kineto_privateuse1_init();
+    if (privateuse1)
+        (void)kineto_privateuse1_init();
 }

@@ -320,7 +320,7 @@ void kineto_record_flow(uint32_t type, uint64_t id, bool start)
     kr_leave(c);
 }
 
-void kineto_record_memory(const kineto_memory_event *event)
+static void memory_write(const kineto_memory_event *event, uint32_t aux)
 {
     kr_cursor *c = kr_cursor_enter();
     if (!c)
@@ -333,10 +333,13 @@ void kineto_record_memory(const kineto_memory_event *event)
         at[4] = event->total_allocated_bytes;
         at[5] = event->total_reserved_bytes;
         at[6] = (uint32_t)event->device_type | (uint64_t)(uint32_t)event->device_index << 32;
-        kr_commit(c, at, kf_header(KF_MEMORY, 7, 0, 0), 7);
+        kr_commit(c, at, kf_header(KF_MEMORY, 7, aux, 0), 7);
     }
     kr_leave(c);
 }
+
+void kineto_record_memory(const kineto_memory_event *event) { memory_write(event, 0); }
+void kineto_record_out_of_memory(const kineto_memory_event *event) { memory_write(event, 1); }
 
 void kineto_thread_set_name(const char *name)
 {

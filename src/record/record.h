@@ -22,10 +22,20 @@ KINETO_API uint32_t kineto_rt_own_kind(const char *name, uint32_t like, bool by_
 KINETO_API const kf_own_kind *kineto_rt_own_kinds(void);
 /** First session of a process: load the plug-ins of the environment and of the installation, once;
  *  forward PrivateUse1. */
-KINETO_API void kineto_rt_plugins_prepare(void);
+KINETO_API void kineto_rt_plugins_prepare(bool privateuse1);
 /** The calling thread takes part in the session with this window, or not; does it? */
 KINETO_API void kineto_rt_join(uint32_t window, bool in);
 KINETO_API bool kineto_rt_joined(uint32_t window);
+/** Operators will want native stacks: load the unwinder, tell the recording what modules there are. */
+KINETO_API kineto_status kineto_rt_stacks_prepare(kineto_error *err);
+/** Tell it again if a stack went through a module that it does not know; `anyway`: in any case. */
+KINETO_API void kineto_rt_modules_note(bool anyway);
+/** Operators will want these counters; see kr_perf_prepare. */
+KINETO_API kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
+                                                    kineto_error *absent, kineto_error *err);
+/** An operator that is over, on this thread; times in Unix ns. */
+KINETO_API void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_t debug_handle,
+                                        uint32_t scope, const char *name, const char *backend);
 /** Put a line into the ledger of what is recorded here; detail may be NULL. */
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
                                const char *detail);

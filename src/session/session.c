@@ -22,6 +22,7 @@ struct kineto_session {
     uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
     char custom_config[KS_CONFIG_BYTES];
+    ks_extras extras;
 };
 
 /* All sessions of this process; guarded by the lock, which a fork's child may break. */
@@ -301,8 +302,9 @@ static kineto_status build_from_collector(const kineto_session *s, const kf_pool
 }
 
 /* What its window asks for. */
-static uint32_t wants_of(const kineto_session_options *o)
+static uint32_t wants_of(const kineto_session *s)
 {
+    const kineto_session_options *o = &s->options;
     uint32_t not = (o->operators & KINETO_OPERATORS_NO_TEXTS ? KF_WANT_TEXTS : 0) |
                    (o->operators & KINETO_OPERATORS_NO_CORRELATION ? KF_WANT_CORRELATION : 0) |
                    (o->threads == KINETO_THREADS_CALLER ? KF_WANT_ALL_THREADS : 0) |
@@ -310,7 +312,8 @@ static uint32_t wants_of(const kineto_session_options *o)
     uint32_t more = (o->operators & KINETO_OPERATORS_INPUTS ? KF_WANT_INPUTS : 0) |
                     (o->operators & KINETO_OPERATORS_VALUES ? KF_WANT_VALUES : 0) |
                     (o->operators & KINETO_OPERATORS_IDS ? KF_WANT_IDS : 0) |
-                    (o->operators & KINETO_OPERATORS_STACK ? KF_WANT_STACK : 0);
+                    (o->operators & KINETO_OPERATORS_STACK ? KF_WANT_STACK : 0) |
+                    (s->extras.counters ? KF_WANT_COUNTERS : 0);
     return (KF_WANT_USUAL & ~not) | more | o->scopes << 16;
 }
 
@@ -326,8 +329,13 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .end_ticks = end_ticks,
                                 .threads = s->threads.data,
                                 .thread_count = s->threads.count,
-                                .wants = wants_of(&s->options),
+                                .wants = wants_of(s),
                                 .overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS,
+                                .no_links = s->extras.no_links,
+                                .metadata = s->extras.metadata,
+                                .metadata_count = s->extras.metadata_count,
+                                .post = s->extras.post,
+                                .post_context = s->extras.post_context,
                                 .root_pid = ours ? 0 : s->pid,
                                 .complete_from = s->complete_from,
                                 /* what plug-ins did wrong when they were stopped is ours */
@@ -378,8 +386,16 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
     return KINETO_OK;
 }
 
+ks_extras *ks_session_extras(kineto_session *s) { return &s->extras; }
+
 kineto_status kineto_session_prepare(const kineto_session_options *options, kineto_session **out,
                                      kineto_error *err)
+{
+    return ks_session_prepare(options, &(ks_extras){0}, out, err);
+}
+
+kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,
+                                 kineto_session **out, kineto_error *err)
 {
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_prepare: out is NULL");
@@ -397,6 +413,7 @@ kineto_status kineto_session_prepare(const kineto_session_options *options, kine
     s->options.custom_config = NULL; /* borrowed until now */
     s->slot = UINT32_MAX;
     s->pid = kb_os_pid();
+    s->extras = *extras;
     lock();
     status = pool_ready(read.buffer_bytes, err);
     if (status == KINETO_OK) {
@@ -408,9 +425,14 @@ kineto_status kineto_session_prepare(const kineto_session_options *options, kine
         free(s);
         return status;
     }
-    kineto_rt_plugins_prepare();
-    *out = s;
-    return KINETO_OK;
+    kineto_rt_plugins_prepare(!extras->no_privateuse1);
+    if (read.operators & KINETO_OPERATORS_STACK)
+        status = kineto_rt_stacks_prepare(err);
+    if (status)
+        kineto_session_destroy(s);
+    else
+        *out = s;
+    return status;
 }
 
 /* Since when all of these kinds have been recorded without a break, now that they are to be. Ends
@@ -523,7 +545,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     if (!status)
         s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     if (s->slot != UINT32_MAX)
-        kf_window_want(control, s->slot, wants_of(&s->options));
+        kf_window_want(control, s->slot, wants_of(s));
     bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
         kb_store_relaxed(&control->windows[s->slot].keep_newest, newest);
@@ -557,6 +579,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     if (kb_load_acquire(&control->gate))
         kineto_rt_profilers_collect(); /* somebody else goes on: only hand over what is there */
     kineto_rt_profilers_update();
+    kineto_rt_modules_note(false);
     lock();
     kineto_status status = out ? build(s, end, out, err) : KINETO_OK;
     kf_window_close(control, s->slot, end);
@@ -596,6 +619,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kineto_rt_profilers_collect();
     lock();
+    kineto_rt_modules_note(false);
     chunks_of_the_dead(kineto_rt_pool());
     uint64_t now = snapshot_now(kineto_rt_pool()->control);
     kineto_status status = build(s, now, out, err);

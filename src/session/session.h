@@ -14,6 +14,23 @@
 #define KS_BUFFER_BYTES     (64u << 20)
 #define KS_CONFIG_BYTES     1024u
 
+/* ---- session.c: what the front end asks of a session beyond its options -------------------------- */
+typedef struct ks_extras {
+    bool no_privateuse1; /* prepare without forwarding the PrivateUse1 profiler */
+    bool counters;       /* of operators: kineto_rt_counters_prepare was called */
+    bool no_links;       /* none from forward to backward operators */
+    bool last;           /* it ends with the next stop: memory is given back while the trace grows */
+    void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
+    void *post_context;
+    const char *metadata[8]; /* keys that the header has, with the value 1 */
+    uint32_t metadata_count;
+} ks_extras;
+/** kineto_session_prepare with such. */
+kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,
+                                 kineto_session **out, kineto_error *err);
+/** Change what holds for the next stop. */
+ks_extras *ks_session_extras(kineto_session *session);
+
 /* ---- input.c: what was recorded, as the decoder takes it ---------------------------------------
  * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
 typedef struct ks_input {

@@ -131,6 +131,11 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
 
 /* ---- from recorded chunks (build.c) ------------------------------------------------------------ */
 /* Which part of a recording becomes the trace. */
+/* What somebody says of an operator when the trace is built: "frame;frame;", "Module.Module." */
+typedef struct kt_build_post {
+    KB_VEC(char) stack, modules;
+    bool out_of_memory;
+} kt_build_post;
 typedef struct kt_build_thread_span {
     uint32_t tid;
     uint64_t from_ticks, to_ticks; /* to 0: to the end */
@@ -142,6 +147,12 @@ typedef struct kt_build_options {
     size_t thread_count;
     uint32_t wants;                  /* KF_WANT_… of operators; 0: all that was recorded */
     bool overloads;                  /* names are "name.overload" */
+    bool no_links;                   /* none from forward to backward operators */
+    /* Asked of each operator and backend event; may add to its stack and modules. NULL: nobody. */
+    void (*post)(void *context, int64_t debug_handle, kt_build_post *post);
+    void *post_context;
+    const char *const *metadata; /* keys of the header with the value 1 */
+    uint32_t metadata_count;
     uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool clip_open;         /* ranges still open end at the window's end, flagged */

@@ -111,7 +111,7 @@ static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_r
 static uint32_t name_of(kt_build_state *s, const kf_event *e)
 {
     if (e->form == KF_FORM_MEMORY)
-        return kt_string(s->b, kb_string("[memory]"));
+        return kt_string(s->b, kb_string(e->flags & KF_EVENT_NO_MEMORY ? "[OutOfMemory]" : "[memory]"));
     if (!e->site || e->name.data != e->site->name.data || e->name.size != e->site->name.size)
         return kt_string(s->b, e->name);
     const kt_build_site *site = kt_build_site_of(s, e->site);
@@ -167,7 +167,7 @@ static void put_memory(kt_build_state *s, const kf_event *e)
     kt_builder *b = s->b;
     kt_args_put_int(b, kt_string(b, kb_string("Device Type")), (int32_t)(uint32_t)e->memory[4]);
     kt_args_put_int(b, kt_string(b, kb_string("Device Id")), (int32_t)(e->memory[4] >> 32));
-    for (size_t i = 0; i < KB_COUNT(keys); i++) {
+    for (size_t i = e->flags & KF_EVENT_NO_MEMORY ? 1 : 0; i < KB_COUNT(keys); i++) {
         uint32_t key = kt_string(b, kb_string(keys[i]));
         if (i == 1)
             kt_args_put_int(b, key, (int64_t)e->memory[i]);
@@ -361,7 +361,11 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     kt_build_devices(s);
     kt_build_name_threads(s);
     derive_flows(s);
-    kt_build_nodes(s);
+    if (!s->options.no_links)
+        kt_build_nodes(s);
+    kt_build_thread_numbers(s);
+    for (uint32_t i = 0; i < s->options.metadata_count; i++)
+        kt_metadata(s->b, kb_string(s->options.metadata[i]), kb_string("1"));
     kt_project_user_annotations(s->b);
     kt_build_ledger(s, &result);
     set_window(s, &result);
@@ -375,6 +379,8 @@ static void state_free(kt_build_state *s)
     for (size_t i = 0; i < s->clocks.count; i++)
         kb_vec_free(&s->clocks.data[i].samples);
     kb_vec_free(&s->clocks);
+    for (size_t i = 0; i < s->processes.count; i++)
+        kt_symbols_destroy(s->processes.data[i].symbols);
     kb_vec_free(&s->processes);
     kb_vec_free(&s->threads);
     kb_vec_free(&s->devices);
@@ -386,6 +392,8 @@ static void state_free(kt_build_state *s)
     kb_vec_free(&s->keys);
     kb_vec_free(&s->inputs);
     kb_vec_free(&s->words);
+    kb_vec_free(&s->post.stack);
+    kb_vec_free(&s->post.modules);
     kb_vec_free(&s->nodes);
     kb_map_free(&s->inputs_of_hash);
     kb_map_free(&s->process_of_entry);

@@ -2,6 +2,7 @@
 #ifndef KT_BUILD_H
 #define KT_BUILD_H
 
+#include "trace/build/symbols.h"
 #include "trace/model/model.h"
 #include <ckineto/plugin.h>
 
@@ -18,6 +19,7 @@ typedef struct kt_build_process {
     uint32_t number; /* of its ids; KT_NONE until it has one */
     int64_t ppid;
     uint32_t below; /* options.root_pid: 0 not looked at, 1 it or below it, 2 not */
+    kt_symbols *symbols; /* of its modules; NULL: none were told */
     kineto_string name, command, given_name;
 } kt_build_process;
 #define KT_NONE UINT32_MAX
@@ -31,6 +33,7 @@ typedef struct kt_build_thread {
     uint32_t track;        /* KT_NONE until it has an event */
     int32_t order;         /* that a source gave it, 0: none */
     kineto_string name;
+    uint32_t number; /* as operators know it; 0: none */
     bool has_node; /* of the autograd graph, that its last backward operator told */
     int64_t node_sequence;
     uint64_t node_forward, node_start;
@@ -54,7 +57,7 @@ typedef struct kt_build_node {
 
 /* String ids of keys; 0: not met yet. */
 typedef struct kt_build_keys {
-    uint32_t function_id, sequence, forward_thread, inputs[4], outputs[4];
+    uint32_t function_id, sequence, forward_thread, stack, event, inputs[4], outputs[4];
 } kt_build_keys;
 
 /* What is remembered per site: its strings in the trace. */
@@ -127,6 +130,7 @@ typedef struct kt_build_state {
     KB_VEC(kt_build_node) nodes;
     uint64_t node_links;
     kt_build_keys function_keys;
+    kt_build_post post; /* what was said of the last operator */
     KB_VEC(char) text;     /* JSON being put together */
     KB_VEC(uint32_t) keys; /* of the row being put together */
     uint32_t args_source;  /* whose args these are */
@@ -177,6 +181,11 @@ const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
 /* ---- build_function.c ---- */
 /** Args and flags of an operator's row, which is about to be appended. */
 void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
+/** What the program's tables say of a debug handle; a host activity reported by a plug-in or the
+ *  front end may have one, too. */
+void kt_build_post_args(kt_build_state *s, int64_t debug_handle, bool has_stack);
+/** Say in the header which thread has which number: "ckineto_threads". */
+void kt_build_thread_numbers(kt_build_state *s);
 /** Link forward and backward operators by their numbers. */
 void kt_build_nodes(kt_build_state *s);
 

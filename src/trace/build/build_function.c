@@ -371,6 +371,67 @@ static void put_loose(kt_build_state *s, const kf_function *f, const kf_event *e
     kt_build_put_args(s, &loose, flags);
 }
 
+static void put_shared_text(kt_build_state *s, const char *key, kineto_string text)
+{
+    kt_args_put_shared(s->b, kt_string(s->b, kb_string(key)), KINETO_ARG_STRING,
+                       kt_string(s->b, text));
+}
+
+static bool put_stack(kt_build_state *s, const kf_function *f)
+{
+    kt_symbols *symbols = s->processes.data[s->here].symbols;
+    if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
+        return false;
+    kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
+    if (text.size)
+        put_shared_text(s, "Call stack", text);
+    return text.size != 0;
+}
+
+void kt_build_post_args(kt_build_state *s, int64_t debug_handle, bool has_stack)
+{
+    kt_build_post *p = &s->post;
+    if (!s->options.post)
+        return;
+    p->stack.count = p->modules.count = 0;
+    s->options.post(s->options.post_context, debug_handle, p);
+    s->out_of_memory |= p->out_of_memory;
+    if (p->stack.count && !has_stack)
+        put_shared_text(s, "Call stack", (kineto_string){p->stack.data, p->stack.count});
+    if (p->modules.count)
+        put_shared_text(s, "Module Hierarchy", (kineto_string){p->modules.data, p->modules.count});
+}
+
+/* A thread's number, for who reads the trace: "Fwd thread id" is one. */
+static void note_thread(kt_build_state *s, uint32_t number)
+{
+    if (number)
+        s->threads.data[s->here_thread].number = number;
+}
+
+void kt_build_thread_numbers(kt_build_state *s)
+{
+    bool first = true;
+    s->text.count = 0;
+    put_chars(s, "{");
+    for (size_t i = 0; i < s->threads.count; i++) {
+        const kt_build_thread *t = &s->threads.data[i];
+        if (t->track == KT_NONE || !t->number)
+            continue;
+        put_chars(s, first ? "\"" : ",\"");
+        put_number(s, s->processes.data[t->process].pid);
+        put_chars(s, "/");
+        put_number(s, t->tid);
+        put_chars(s, "\":");
+        put_number(s, t->number);
+        first = false;
+    }
+    put_chars(s, "}");
+    if (!first)
+        kt_metadata(s->b, kb_string("ckineto_threads"),
+                    (kineto_string){s->text.data, s->text.count});
+}
+
 void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
 {
     kf_function f = kf_function_read(e->function);
@@ -378,6 +439,8 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     kt_build_keys *keys = &s->function_keys;
     row->flags |= (uint32_t)(e->site->scope & 15) << KINETO_ACTIVITY_SCOPE_SHIFT;
     adopt_node(s, e, &f);
+    note_thread(s, f.thread);
+    put_number_arg(s, &keys->event, "Ev Idx", s->b->trace->count);
     put_number_arg(s, &keys->function_id, "Record function id", e->external_id);
     if (f.sequence >= 0) {
         put_number_arg(s, &keys->sequence, "Sequence number", (uint64_t)f.sequence);
@@ -403,6 +466,7 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     }
     if (f.args && (wants & (KF_WANT_TEXTS | KF_WANT_INPUTS)))
         put_loose(s, &f, e, &row->flags);
+    kt_build_post_args(s, f.debug_handle, put_stack(s, &f));
     if (f.parts & KF_FUNCTION_CUT)
         row->flags |= KINETO_ACTIVITY_ARGS_LOST;
 }

@@ -418,6 +418,29 @@ static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
     return true;
 }
 
+static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_module_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    kt_module module = {.start = e.start, .end = e.end, .file_offset = e.file_offset};
+    module.path = kf_entry_text(payload, size, &at);
+    module.build_id = kf_entry_text(payload, size, &at);
+    const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
+    if (!process)
+        return false;
+    kt_build_process *p = &s->processes.data[*process];
+    if (!p->symbols && kt_symbols_create(&p->symbols, NULL)) {
+        s->out_of_memory = true;
+        return true;
+    }
+    kineto_status status = kt_symbols_add(p->symbols, &module, NULL);
+    s->out_of_memory |= status == KINETO_E_MEMORY;
+    return status != KINETO_E_ARGUMENT;
+}
+
 static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_ledger_entry e;
@@ -457,6 +480,8 @@ static bool on_entry(kt_build_state *s, uint32_t id, kf_entry_type type, const u
         return on_meta(s, payload, size);
     case KF_ENTRY_LEDGER:
         return on_ledger(s, payload, size);
+    case KF_ENTRY_MODULE:
+        return on_module(s, payload, size);
     default:
         return true;
     }

@@ -81,7 +81,7 @@ void kt_symbols_destroy(kt_symbols *s)
     free(s);
 }
 
-/* ---- modules ----------------------------------------------------------------------------------------- */
+/* ---- modules --------------------------------------------------------------------------------- */
 
 static uint32_t file_of(kt_symbols *s, const kt_module *module)
 {
@@ -109,7 +109,7 @@ kineto_status kt_symbols_add(kt_symbols *s, const kt_module *module, kineto_erro
     return KINETO_OK;
 }
 
-/* ---- code made in memory -------------------------------------------------------------------------------- */
+/* ---- code made in memory --------------------------------------------------------------------- */
 
 static bool take_hex(const char **at, const char *end, uint64_t *value)
 {
@@ -215,7 +215,7 @@ static bool made_name(const kt_symbols *s, uint64_t address, kineto_string *name
     return true;
 }
 
-/* ---- files ----------------------------------------------------------------------------------------------- */
+/* ---- files ----------------------------------------------------------------------------------- */
 
 /* Only the build that ran. */
 static kt_elf *open_build(const char *path, kineto_string build_id)
@@ -298,7 +298,7 @@ static void open_file(kt_symbols *s, file *f)
         f->lines = kt_lines_open(path);
 }
 
-/* ---- text -------------------------------------------------------------------------------------------------- */
+/* ---- text ------------------------------------------------------------------------------------ */
 
 /* __cxa_demangle of the C++ library, if the machine has one: it is not worth a dependency. */
 static void find_demangler(kt_symbols *s)
@@ -437,7 +437,7 @@ bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
     return r.found;
 }
 
-/* ---- stacks ---------------------------------------------------------------------------------------------- */
+/* ---- stacks ---------------------------------------------------------------------------------- */
 
 static bool append_frame(kt_symbols *s, uint64_t address)
 {

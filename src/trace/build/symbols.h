@@ -41,7 +41,7 @@ bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out);
  * same text again; borrowed until the handle is destroyed. Empty without memory. */
 kineto_string kt_symbols_stack(kt_symbols *s, const uint64_t *addresses, uint32_t count);
 
-/* ---- symbols_elf.c: the tables of an ELF file, which may be anything -------------------------------- */
+/* ---- symbols_elf.c: the tables of an ELF file, which may be anything ------------------------- */
 typedef struct kt_elf kt_elf;
 /* @return KINETO_E_FORMAT for what is no ELF file of this machine's kind; what opening met. */
 kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err);
@@ -58,7 +58,7 @@ bool kt_elf_is_full(const kt_elf *e);
 /* Name of the file with what was stripped from this one; empty if it says none. */
 kineto_string kt_elf_debug_link(const kt_elf *e);
 
-/* ---- symbols_lines.c: file and line, with libdw ------------------------------------------------------ */
+/* ---- symbols_lines.c: file and line, with libdw ---------------------------------------------- */
 typedef struct kt_lines kt_lines;
 /* Lines of the file at `path`, or of the one with what was stripped from it. NULL: there are none.
  */

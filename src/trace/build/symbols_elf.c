@@ -36,7 +36,7 @@ struct kt_elf {
     char debug_link[LINK_BYTES];
 };
 
-/* ---- bytes ------------------------------------------------------------------------------------------ */
+/* ---- bytes ----------------------------------------------------------------------------------- */
 
 static bool read_at(const kt_elf *e, uint64_t offset, void *to, uint64_t bytes)
 {
@@ -74,7 +74,7 @@ static void *load(const kt_elf *e, uint64_t offset, uint64_t bytes)
     return NULL;
 }
 
-/* ---- segments ---------------------------------------------------------------------------------------- */
+/* ---- segments -------------------------------------------------------------------------------- */
 
 static void find_build_id(kt_elf *e, uint64_t at, uint64_t bytes)
 {
@@ -126,7 +126,7 @@ bool kt_elf_address(const kt_elf *e, uint64_t file_offset, uint64_t *address)
     return false;
 }
 
-/* ---- functions ---------------------------------------------------------------------------------------- */
+/* ---- functions ------------------------------------------------------------------------------- */
 
 static uint8_t rank_of(const ElfW(Sym) * symbol)
 {
@@ -220,7 +220,7 @@ bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
     return false;
 }
 
-/* ---- sections ------------------------------------------------------------------------------------------- */
+/* ---- sections -------------------------------------------------------------------------------- */
 
 static void read_debug_link(kt_elf *e, const ElfW(Shdr) * section)
 {
@@ -273,7 +273,7 @@ static bool read_sections(kt_elf *e, const ElfW(Ehdr) * head)
     return ok;
 }
 
-/* ---- opening ---------------------------------------------------------------------------------------------- */
+/* ---- opening --------------------------------------------------------------------------------- */
 
 static bool is_ours(const ElfW(Ehdr) * head)
 {

@@ -1,0 +1,264 @@
+/* Configurations of profilers: numbers and names, what each wish asks a session for. */
+#include "profiler/profiler.h"
+
+/* The numbers are PyTorch's; programs store them. */
+_Static_assert(KINETO_STATE_KINETO == 6 && KINETO_STATE_KINETO_ONDEMAND == 9 &&
+                   KINETO_STATE_KINETO_PRIVATEUSE1 == 10 && KINETO_NUM_PROFILER_STATES == 11,
+               "states");
+_Static_assert(KINETO_ACTIVE_PRIVATEUSE1 == 5 && KINETO_NUM_ACTIVE_PROFILERS == 6, "active");
+_Static_assert(KINETO_ACTIVITY_TYPE_PRIVATEUSE1 == 5 && KINETO_NUM_ACTIVITY_TYPES == 6, "types");
+_Static_assert(KINETO_SCOPE_STATIC_RUNTIME_MODEL == 9 && KINETO_NUM_SCOPES == 10, "scopes");
+
+const char *kineto_activity_type_name(kineto_activity_type type)
+{
+    static const char *const names[] = {"CPU", "XPU", "CUDA", "HPU", "MTIA", "PrivateUse1"};
+    return (uint32_t)type < KB_COUNT(names) ? names[type] : "unknown";
+}
+
+const char *kineto_profiler_state_name(kineto_profiler_state state)
+{
+    static const char *const names[] = {
+#define KINETO_X(name, value) [value] = #name,
+        KINETO_STATE_MAP(KINETO_X)
+#undef KINETO_X
+    };
+    return (uint32_t)state < KB_COUNT(names) ? names[state] : "unknown";
+}
+
+/* ---- activities ------------------------------------------------------------------------------- */
+
+#define BIT(kind)  KINETO_KIND_BIT(KINETO_KIND_##kind)
+#define DEVICE_OWN KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT)
+
+uint64_t kineto_activity_kinds(uint32_t activities)
+{
+    static const uint64_t kinds[KINETO_NUM_ACTIVITY_TYPES] = {
+        [KINETO_ACTIVITY_TYPE_CPU] = BIT(CPU_OP) | BIT(CPU_INSTANT_EVENT) | BIT(USER_ANNOTATION) |
+                                     BIT(EXTERNAL_CORRELATION) | BIT(RUNTIME) | BIT(DRIVER) |
+                                     BIT(PYTHON_FUNCTION) | BIT(COUNTER),
+        [KINETO_ACTIVITY_TYPE_XPU] = BIT(GPU_MEMCPY) | BIT(GPU_MEMSET) | BIT(CONCURRENT_KERNEL) |
+                                     BIT(RUNTIME) | BIT(DRIVER) | DEVICE_OWN,
+        [KINETO_ACTIVITY_TYPE_CUDA] = BIT(GPU_MEMCPY) | BIT(GPU_MEMSET) | BIT(GPU_USER_ANNOTATION) |
+                                      BIT(CONCURRENT_KERNEL) | BIT(RUNTIME) | BIT(DRIVER) |
+                                      BIT(OVERHEAD) | DEVICE_OWN,
+        [KINETO_ACTIVITY_TYPE_HPU] =
+            BIT(GPU_MEMCPY) | BIT(GPU_MEMSET) | BIT(CONCURRENT_KERNEL) | BIT(RUNTIME) | DEVICE_OWN,
+        [KINETO_ACTIVITY_TYPE_MTIA] = BIT(CONCURRENT_KERNEL) | BIT(RUNTIME) | BIT(MTIA_INSIGHT) |
+                                      BIT(GPU_PM_COUNTER) | DEVICE_OWN,
+        [KINETO_ACTIVITY_TYPE_PRIVATEUSE1] = BIT(GPU_MEMCPY) | BIT(GPU_MEMSET) |
+                                             BIT(GPU_USER_ANNOTATION) | BIT(CONCURRENT_KERNEL) |
+                                             BIT(RUNTIME) | BIT(DRIVER) | DEVICE_OWN,
+    };
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < KINETO_NUM_ACTIVITY_TYPES; i++)
+        mask |= activities >> i & 1 ? kinds[i] : 0;
+    return mask;
+}
+
+/* ---- configs ---------------------------------------------------------------------------------- */
+
+void kineto_profiler_config_init(kineto_profiler_config *config, kineto_profiler_state state)
+{
+    *config = (kineto_profiler_config){.size = sizeof *config, .state = state};
+}
+
+bool kineto_profiler_config_disabled(const kineto_profiler_config *config)
+{
+    return config->state == KINETO_STATE_DISABLED;
+}
+
+bool kineto_profiler_config_global(const kineto_profiler_config *config)
+{
+    return config->state == KINETO_STATE_KINETO_ONDEMAND;
+}
+
+bool kineto_profiler_config_push_global_callbacks(const kineto_profiler_config *config)
+{
+    return kineto_profiler_config_global(config) || config->experimental.profile_all_threads;
+}
+
+bool kineto_experimental_config_is_set(const kineto_experimental_config *config)
+{
+    return config->profiler_metric_count != 0;
+}
+
+void kineto_profiler_config_to_values(const kineto_profiler_config *config,
+                                      int64_t values[KINETO_CONFIG_VALUES])
+{
+    values[0] = config->state;
+    values[1] = config->report_input_shapes;
+    values[2] = config->profile_memory;
+}
+
+kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t count,
+                                                 kineto_profiler_config *config, kineto_error *err)
+{
+    if (!values || count != KINETO_CONFIG_VALUES)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a profiler config has %d values, not %zu",
+                       KINETO_CONFIG_VALUES, count);
+    if (values[0] < 0 || values[0] >= KINETO_NUM_PROFILER_STATES)
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %lld is no state",
+                       (long long)values[0]);
+    kineto_profiler_config_init(config, (kineto_profiler_state)values[0]);
+    config->report_input_shapes = values[1] != 0;
+    config->profile_memory = values[2] != 0;
+    return KINETO_OK;
+}
+
+static bool copy_text(kp_config *c, const char **text)
+{
+    if (!*text)
+        return true;
+    *text = kb_arena_copy(&c->arena, *text, strlen(*text) + 1);
+    return *text != NULL;
+}
+
+static bool copy_texts(kp_config *c, const char *const **list, size_t count)
+{
+    const char **copy = kb_arena_alloc(&c->arena, (count + 1) * sizeof *copy, sizeof *copy);
+    if (!copy)
+        return false;
+    for (size_t i = 0; i < count; i++) {
+        copy[i] = (*list)[i];
+        if (!copy_text(c, &copy[i]))
+            return false;
+    }
+    *list = copy;
+    return true;
+}
+
+static kineto_status check(const kineto_profiler_config *c, kineto_error *err)
+{
+    const kineto_experimental_config *x = &c->experimental;
+    if (c->state >= KINETO_NUM_PROFILER_STATES)
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %u is no state", c->state);
+    if ((x->profiler_metric_count && !x->profiler_metrics) ||
+        (x->performance_event_count && !x->performance_events))
+        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: a list of names is NULL");
+    if (x->adjust_timestamps)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "profiler config: adjust_timestamps is for Vulkan's times, which come from "
+                       "no clock; there is no source of such here");
+    return KINETO_OK;
+}
+
+kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out, kineto_error *err)
+{
+    memset(out, 0, sizeof *out);
+    kineto_profiler_config_init(&out->values, KINETO_STATE_DISABLED);
+    if (!from || from->size < sizeof from->size)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "profiler config: fill it with kineto_profiler_config_init");
+    for (size_t i = sizeof *from; i < from->size; i++)
+        if (((const unsigned char *)from)[i])
+            return kb_fail(err, KINETO_E_UNSUPPORTED,
+                           "profiler config: a member of a newer version is set");
+    kineto_profiler_config *v = &out->values;
+    memcpy(v, from, KB_MIN(from->size, sizeof *v));
+    v->size = sizeof *v;
+    kineto_status status = check(v, err);
+    if (status)
+        return status;
+    kineto_experimental_config *x = &v->experimental;
+    if (copy_text(out, &v->trace_id) && copy_text(out, &x->custom_profiler_config) &&
+        copy_texts(out, &x->profiler_metrics, x->profiler_metric_count) &&
+        copy_texts(out, &x->performance_events, x->performance_event_count))
+        return KINETO_OK;
+    kp_config_free(out);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void kp_config_free(kp_config *config)
+{
+    kb_arena_free(&config->arena);
+    kineto_profiler_config_init(&config->values, KINETO_STATE_DISABLED);
+}
+
+/* ---- states ------------------------------------------------------------------------------------ */
+
+bool kp_state_records(uint32_t state)
+{
+    return state == KINETO_STATE_CPU || state == KINETO_STATE_CUDA ||
+           (state >= KINETO_STATE_KINETO && state < KINETO_NUM_PROFILER_STATES);
+}
+
+kineto_active_profiler kp_state_active(uint32_t state)
+{
+    switch (state) {
+    case KINETO_STATE_DISABLED:
+        return KINETO_ACTIVE_NONE;
+    case KINETO_STATE_CPU:
+    case KINETO_STATE_CUDA:
+        return KINETO_ACTIVE_LEGACY;
+    case KINETO_STATE_NVTX:
+        return KINETO_ACTIVE_NVTX;
+    case KINETO_STATE_ITT:
+        return KINETO_ACTIVE_ITT;
+    case KINETO_STATE_PRIVATEUSE1:
+        return KINETO_ACTIVE_PRIVATEUSE1;
+    default:
+        return KINETO_ACTIVE_KINETO;
+    }
+}
+
+/* ---- switches of the process ------------------------------------------------------------------ */
+
+static uint32_t no_values, no_links, waits, ids;
+
+#define SWITCH(name, variable, on)                                                                 \
+    void kineto_profiler_set_##name(bool value) { kb_store_relaxed(&variable, value == (on)); }    \
+    bool kineto_profiler_get_##name(void) { return (kb_load_relaxed(&variable) != 0) == (on); }
+SWITCH(record_concrete_inputs, no_values, false)
+SWITCH(fwd_bwd, no_links, false)
+SWITCH(cuda_sync, waits, true)
+SWITCH(record_tensor_ids, ids, true)
+#undef SWITCH
+
+/* ---- what a session is asked for ---------------------------------------------------------------- */
+
+/* States CPU and CUDA are sets of their own. */
+static uint64_t kinds_of(const kineto_profiler_config *c, uint32_t activities)
+{
+    const kineto_experimental_config *x = &c->experimental;
+    const char *collective = getenv("TORCH_PROFILER_ENABLE_COLLECTIVE_PROFILING");
+    if (c->state == KINETO_STATE_CPU)
+        activities = KINETO_ACTIVITY_SET(CPU);
+    if (c->state == KINETO_STATE_CUDA)
+        activities = KINETO_ACTIVITY_SET(CPU) | KINETO_ACTIVITY_SET(CUDA);
+    uint64_t kinds = kineto_activity_kinds(activities);
+    if (x->enable_cuda_sync_events || kineto_profiler_get_cuda_sync())
+        kinds |= activities & KINETO_ACTIVITY_SET(CUDA) ? BIT(CUDA_SYNC) | BIT(CUDA_EVENT) : 0;
+    if (collective && strcmp(collective, "1") == 0)
+        kinds |= BIT(COLLECTIVE_COMM);
+    if (kineto_experimental_config_is_set(x))
+        kinds |= BIT(CUDA_PROFILER_RANGE);
+    return kinds | (c->profile_memory ? BIT(MEMORY) : 0);
+}
+
+static uint32_t operators_of(const kineto_profiler_config *c)
+{
+    bool shapes = c->report_input_shapes || c->with_flops;
+    uint32_t o = shapes ? KINETO_OPERATORS_INPUTS : 0;
+    if (shapes && kineto_profiler_get_record_concrete_inputs())
+        o |= KINETO_OPERATORS_VALUES;
+    if (c->record_tensor_ids || kineto_profiler_get_record_tensor_ids())
+        o |= KINETO_OPERATORS_INPUTS | KINETO_OPERATORS_IDS;
+    o |= c->with_stack ? KINETO_OPERATORS_STACK : 0;
+    o |= c->with_stack || c->with_modules ? 0 : KINETO_OPERATORS_NO_TEXTS;
+    o |= c->experimental.disable_external_correlation ? KINETO_OPERATORS_NO_CORRELATION : 0;
+    o |= c->experimental.capture_overload_names ? KINETO_OPERATORS_OVERLOADS : 0;
+    return o;
+}
+
+void kp_session_options(const kineto_profiler_config *c, uint32_t activities, uint32_t scopes,
+                        kineto_session_options *out)
+{
+    kineto_session_options_init(out);
+    out->kinds = kinds_of(c, activities);
+    out->buffer_bytes = c->buffer_bytes;
+    out->retention = c->retention;
+    out->threads = kineto_profiler_config_push_global_callbacks(c) ? KINETO_THREADS_ALL
+                                                                   : KINETO_THREADS_CALLER;
+    out->operators = operators_of(c);
+    out->scopes = scopes;
+}

@@ -1,0 +1,432 @@
+/* Profilers as PyTorch has them: one for each thread, one for all threads, found without a handle.
+ */
+#include "profiler/profiler.h"
+#include "record/record.h"
+
+/* Those that are enabled, the last first; and those that were prepared and not yet enabled. */
+static kb_lock lock;
+static kineto_profiler *enabled, *prepared;
+static kineto_profiler *main_one; /* whom child threads join */
+static uint32_t joinable;         /* for who asks without the lock */
+
+static void take(void) { (void)kb_lock_take(&lock, kp_self()); }
+static void drop(void) { kb_lock_drop(&lock); }
+
+static kineto_profiler *global_one(kineto_profiler *list)
+{
+    for (kineto_profiler *p = list; p; p = p->next)
+        if (p->global)
+            return p;
+    return NULL;
+}
+
+static kineto_profiler *own_one(kineto_profiler *list, uint64_t thread)
+{
+    for (kineto_profiler *p = list; p; p = p->next)
+        if (!p->global && p->owner == thread)
+            return p;
+    return NULL;
+}
+
+static void list_add(kineto_profiler **list, kineto_profiler *p)
+{
+    p->next = *list;
+    *list = p;
+}
+
+static void list_remove(kineto_profiler **list, kineto_profiler *p)
+{
+    for (; *list; list = &(*list)->next)
+        if (*list == p) {
+            *list = p->next;
+            return;
+        }
+}
+
+/* The one that is meant by who has no handle. */
+static kineto_profiler *current(void)
+{
+    kineto_profiler *p = global_one(enabled);
+    if (!p)
+        p = own_one(enabled, kineto_function_thread_id());
+    if (!p && enabled && !enabled->next)
+        p = enabled;
+    return p;
+}
+
+/* ---- prepare and enable ------------------------------------------------------------------------- */
+
+static bool same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && strcmp(a, b) == 0);
+}
+
+/* Is it the profiler that is now asked for? */
+static bool is_for(const kineto_profiler *p, const kineto_profiler_config *c, uint32_t activities)
+{
+    const kineto_profiler_config *v = &p->config.values;
+    return v->state == c->state && p->activities == activities &&
+           v->report_input_shapes == c->report_input_shapes &&
+           v->profile_memory == c->profile_memory && v->with_stack == c->with_stack &&
+           v->with_flops == c->with_flops && v->with_modules == c->with_modules &&
+           v->buffer_bytes == c->buffer_bytes && same_text(v->trace_id, c->trace_id);
+}
+
+static kineto_status make(const kineto_profiler_config *config, uint32_t activities,
+                          uint32_t scopes, kineto_profiler **out, kineto_error *err)
+{
+    kineto_status status = kineto_profiler_create(config, activities, scopes, out, err);
+    if (!status)
+        (*out)->owner = kineto_function_thread_id();
+    return status;
+}
+
+kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint32_t activities,
+                                      kineto_error *err)
+{
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
+    if (config->state == KINETO_STATE_NVTX || config->state == KINETO_STATE_ITT)
+        return KINETO_OK;
+    if (config->state < KINETO_STATE_KINETO || config->state == KINETO_STATE_KINETO_ONDEMAND)
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler");
+    kineto_profiler *p, *before;
+    kineto_status status = make(config, activities, 0, &p, err);
+    if (status)
+        return status;
+    take();
+    before = p->global ? global_one(prepared) : own_one(prepared, p->owner);
+    if (before)
+        list_remove(&prepared, before);
+    list_add(&prepared, p);
+    drop();
+    kineto_profiler_destroy(before);
+    return KINETO_OK;
+}
+
+/* What was prepared for this, if it still fits. */
+static kineto_profiler *take_prepared(const kineto_profiler_config *config, uint32_t activities,
+                                      uint32_t scopes)
+{
+    bool global = kineto_profiler_config_push_global_callbacks(config);
+    take();
+    kineto_profiler *p =
+        global ? global_one(prepared) : own_one(prepared, kineto_function_thread_id());
+    if (p)
+        list_remove(&prepared, p);
+    drop();
+    if (p && !scopes && is_for(p, config, activities))
+        return p;
+    kineto_profiler_destroy(p);
+    return NULL;
+}
+
+static kineto_status already(const kineto_profiler_config *config, kineto_error *err)
+{
+    bool global = kineto_profiler_config_push_global_callbacks(config);
+    take();
+    bool is = global ? global_one(enabled) != NULL
+                     : own_one(enabled, kineto_function_thread_id()) != NULL;
+    drop();
+    return is ? kb_fail(err, KINETO_E_STATE, "Profiler is already enabled%s",
+                        kineto_profiler_config_global(config) ? "." : " on this thread.")
+              : KINETO_OK;
+}
+
+static bool has_cpu(const kineto_profiler *p)
+{
+    uint32_t state = p->config.values.state;
+    return p->records && (p->activities & KINETO_ACTIVITY_SET(CPU) || state == KINETO_STATE_CPU ||
+                          state == KINETO_STATE_CUDA);
+}
+
+static void publish(kineto_profiler *p)
+{
+    take();
+    list_add(&enabled, p);
+    if (has_cpu(p)) {
+        main_one = p;
+        kb_store_release(&joinable, 1u);
+    }
+    drop();
+}
+
+static kineto_status enable(const kineto_profiler_config *config, uint32_t activities,
+                            uint32_t scopes, kineto_post_process post, void *user,
+                            kineto_error *err)
+{
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
+    kineto_status status = already(config, err);
+    kineto_profiler *p = status ? NULL : take_prepared(config, activities, scopes);
+    if (!status && !p)
+        status = make(config, activities, scopes, &p, err);
+    if (status)
+        return status;
+    kineto_profiler_set_post_process(p, post, user);
+    status = kineto_profiler_start(p, err);
+    if (status)
+        kineto_profiler_destroy(p);
+    else
+        publish(p);
+    return status;
+}
+
+kineto_status kineto_profiler_enable(const kineto_profiler_config *config, uint32_t activities,
+                                     uint32_t scopes, kineto_error *err)
+{
+    return enable(config, activities, scopes, NULL, NULL, err);
+}
+
+kineto_status kineto_profiler_enable_with_post_process(const kineto_profiler_config *config,
+                                                       uint32_t activities,
+                                                       kineto_post_process process, void *user,
+                                                       uint32_t scopes, kineto_error *err)
+{
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
+    if (config->state == KINETO_STATE_KINETO_ONDEMAND)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "On-demand profiling does not support post processing callback");
+    if (config->state < KINETO_NUM_PROFILER_STATES && !kp_state_records(config->state))
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "%s does not support post processing callback.",
+                       kineto_profiler_state_name((kineto_profiler_state)config->state));
+    return enable(config, activities, scopes, process, user, err);
+}
+
+/* ---- disable ------------------------------------------------------------------------------------ */
+
+static kineto_profiler *withdraw(void)
+{
+    take();
+    kineto_profiler *p = current();
+    if (p) {
+        list_remove(&enabled, p);
+        if (main_one == p)
+            main_one = NULL;
+        for (kineto_profiler *q = enabled; q && !main_one; q = q->next)
+            main_one = has_cpu(q) ? q : NULL;
+        kb_store_release(&joinable, main_one != NULL);
+    }
+    drop();
+    return p;
+}
+
+/* ---- on demand ---------------------------------------------------------------------------------- */
+
+static kineto_ondemand_ready ready;
+static void *ready_user;
+static uint64_t steps;
+
+void kineto_ondemand_set_ready(kineto_ondemand_ready function, void *user)
+{
+    take();
+    ready = function;
+    ready_user = user;
+    drop();
+}
+
+/* Its trace is for who drives it. */
+static void hand_over(kineto_profiler_result *result)
+{
+    take();
+    kineto_ondemand_ready function = ready;
+    void *user = ready_user;
+    drop();
+    if (function && kineto_result_trace(result))
+        function(kineto_result_trace(result), user);
+}
+
+static kineto_status stop_ondemand(kineto_profiler *p, kineto_profiler_result **out,
+                                   kineto_error *err)
+{
+    kineto_profiler_result *result = NULL;
+    kineto_status status = kineto_profiler_stop(p, &result, err);
+    if (!status)
+        hand_over(result);
+    kineto_result_release(result);
+    if (!status && out) {
+        *out = kp_result_create(NULL);
+        if (!*out)
+            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    }
+    return status;
+}
+
+kineto_status kineto_profiler_disable(kineto_profiler_result **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    kineto_profiler *p = withdraw();
+    if (!p)
+        return kb_fail(err, KINETO_E_STATE, "Can't disable Kineto profiler when it's not running");
+    p->last = true;
+    kineto_status status = p->config.values.state == KINETO_STATE_KINETO_ONDEMAND
+                               ? stop_ondemand(p, out, err)
+                               : kineto_profiler_stop(p, out, err);
+    kineto_profiler_destroy(p);
+    return status;
+}
+
+kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kineto_error *err)
+{
+    kineto_profiler_config c;
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_ondemand_prepare: config is NULL");
+    kineto_profiler_config_init(&c, KINETO_STATE_KINETO_ONDEMAND);
+    memcpy(&c, config, KB_MIN(config->size, sizeof c));
+    c.size = sizeof c;
+    c.state = KINETO_STATE_KINETO_ONDEMAND;
+    uint32_t scopes = 1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |
+                      1u << KINETO_SCOPE_BACKWARD_FUNCTION;
+    kineto_profiler *p, *before;
+    kineto_status status = make(&c, KINETO_ACTIVITY_SET(CPU), scopes, &p, err);
+    if (status)
+        return status;
+    take();
+    before = global_one(prepared);
+    if (before)
+        list_remove(&prepared, before);
+    list_add(&prepared, p);
+    drop();
+    kineto_profiler_destroy(before);
+    return KINETO_OK;
+}
+
+kineto_status kineto_ondemand_start(kineto_error *err)
+{
+    take();
+    kineto_profiler *p = global_one(prepared);
+    bool busy = global_one(enabled) != NULL;
+    if (p && !busy && p->config.values.state == KINETO_STATE_KINETO_ONDEMAND)
+        list_remove(&prepared, p);
+    else
+        p = NULL;
+    drop();
+    if (busy)
+        return kb_fail(err, KINETO_E_STATE, "Profiler is already enabled.");
+    if (!p)
+        return kb_fail(err, KINETO_E_STATE, "on-demand profiling was not prepared");
+    kineto_status status = kineto_profiler_start(p, err);
+    if (status)
+        kineto_profiler_destroy(p);
+    else
+        publish(p);
+    return status;
+}
+
+kineto_status kineto_ondemand_stop(kineto_error *err)
+{
+    take();
+    kineto_profiler *p = global_one(enabled);
+    bool is = p && p->config.values.state == KINETO_STATE_KINETO_ONDEMAND;
+    drop();
+    return is ? kineto_profiler_disable(NULL, err)
+              : kb_fail(err, KINETO_E_STATE, "on-demand profiling does not run");
+}
+
+void kineto_profiler_step(void) { kb_add_relaxed(&steps, 1); }
+
+uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&steps); }
+
+/* ---- while it runs ------------------------------------------------------------------------------ */
+
+kineto_status kineto_profiler_toggle_collection_dynamic(bool on, uint32_t activities,
+                                                        kineto_error *err)
+{
+    if (!activities || activities >> KINETO_NUM_ACTIVITY_TYPES)
+        return kb_fail(err, KINETO_E_ARGUMENT, "No activities specified.");
+    take();
+    kineto_profiler *p = current();
+    kineto_status status =
+        p ? kineto_profiler_pause(p, !on, err)
+          : kb_fail(err, KINETO_E_STATE, "there is no profiler to be paused or to go on");
+    drop();
+    return status;
+}
+
+bool kineto_profiler_is_enabled_in_main_thread(void) { return kb_load_acquire(&joinable) != 0; }
+
+kineto_status kineto_profiler_enable_in_child_thread(kineto_error *err)
+{
+    take();
+    kineto_status status = KINETO_OK;
+    if (!main_one)
+        status = kb_fail(err, KINETO_E_STATE, "Profiler is not enabled in main thread.");
+    else if (main_one->global || kineto_profiler_join(main_one, NULL))
+        status = kb_fail(err, KINETO_E_STATE, "Profiler is already enabled in this thread.");
+    drop();
+    return status;
+}
+
+kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err)
+{
+    take();
+    bool left = main_one && !main_one->global && !kineto_profiler_leave(main_one, NULL);
+    drop();
+    return left ? KINETO_OK
+                : kb_fail(err, KINETO_E_STATE,
+                          "Can't disable Kineto profiler when it's not running in this thread");
+}
+
+/* ---- questions ---------------------------------------------------------------------------------- */
+
+bool kineto_profiler_enabled(void) { return kineto_profiler_type() != KINETO_ACTIVE_NONE; }
+
+kineto_active_profiler kineto_profiler_type(void)
+{
+    take();
+    kineto_profiler *p = global_one(enabled);
+    if (!p)
+        p = own_one(enabled, kineto_function_thread_id());
+    kineto_active_profiler type = p ? kp_state_active(p->config.values.state) : KINETO_ACTIVE_NONE;
+    drop();
+    return type;
+}
+
+kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
+{
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_get_config: out is NULL");
+    take();
+    const kineto_profiler *p = current();
+    if (p)
+        *out = p->config.values;
+    drop();
+    return p ? KINETO_OK
+             : kb_fail(err, KINETO_E_STATE,
+                       "Tried to access profiler config, but profiler is not enabled!");
+}
+
+/* ---- reports ------------------------------------------------------------------------------------ */
+
+void kineto_profiler_report_backend_event_ns(int64_t start_ns, int64_t end_ns, int64_t debug_handle,
+                                             kineto_scope scope, const char *name,
+                                             const char *backend)
+{
+    if ((uint32_t)scope < KINETO_NUM_SCOPES)
+        kineto_rt_backend_event(start_ns, end_ns, debug_handle, (uint32_t)scope, name, backend);
+}
+
+static bool wants_gc(void)
+{
+    take();
+    bool wants = false;
+    for (const kineto_profiler *p = enabled; p; p = p->next)
+        wants |= p->config.values.experimental.record_python_gc_info;
+    drop();
+    return wants;
+}
+
+KINETO_SITE(site_gc, KINETO_KIND_PYTHON_FUNCTION, "Python GC");
+
+void kineto_profiler_report_gc(bool begin)
+{
+    static __thread kineto_range open;
+    if (!begin) {
+        kineto_range_end(open);
+        open = 0;
+    } else if (!open && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) && wants_gc()) {
+        open = kineto_range_begin(&site_gc);
+    }
+}

@@ -1,0 +1,476 @@
+/* Accessors of events, by PyTorch's names for them. Columns of the row, or its arguments. */
+#include "profiler/fallback.h"
+#include "profiler/flops.h"
+#include "profiler/profiler.h"
+
+/* ---- arguments ---------------------------------------------------------------------------------- */
+
+static bool find(const kineto_event *e, const char *key, kineto_arg *arg)
+{
+    return e->trace && kineto_args_find(e->trace, e->row, key, arg);
+}
+
+static kineto_string text_of(const kineto_event *e, const char *key)
+{
+    kineto_arg arg;
+    return find(e, key, &arg) && arg.type >= KINETO_ARG_STRING ? arg.text : (kineto_string){"", 0};
+}
+
+static int64_t int_of(const kineto_event *e, const char *key, int64_t absent)
+{
+    kineto_arg arg;
+    if (!find(e, key, &arg))
+        return absent;
+    return arg.type == KINETO_ARG_INT || arg.type == KINETO_ARG_UINT ? arg.i : absent;
+}
+
+static bool is_list(kineto_string text) { return text.size && text.data[0] == '['; }
+
+bool kineto_event_extra_meta(const kineto_event *e, const char *key, kineto_arg *out)
+{
+    return find(e, key, out);
+}
+
+/* ---- threads ------------------------------------------------------------------------------------ */
+
+/* "ckineto_threads": {"pid/tid": number, …}, as the recording knew them. */
+static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
+{
+    char wanted[64];
+    int n = snprintf(wanted, sizeof wanted, "\"%lld/%lld\":", (long long)pid, (long long)tid);
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
+        kineto_string key, value;
+        kineto_trace_metadata(t, i, &key, &value);
+        if (!kb_string_equal(key, kb_string("ckineto_threads")))
+            continue;
+        const char *at = memmem(value.data, value.size, wanted, (size_t)n);
+        uint64_t number = 0;
+        for (at = at ? at + n : NULL;
+             at && at < value.data + value.size && (*at == ' ' || (*at >= '0' && *at <= '9')); at++)
+            number = *at == ' ' ? number : number * 10 + (uint64_t)(*at - '0');
+        return number;
+    }
+    return 0;
+}
+
+static bool thread_of(const kineto_event *e, int64_t *pid, int64_t *tid)
+{
+    kineto_track track;
+    kineto_process process;
+    if (!e->trace)
+        return false;
+    kineto_trace_track(e->trace, e->activity.track, &track);
+    kineto_trace_process(e->trace, track.process, &process);
+    *pid = process.pid;
+    *tid = track.id;
+    return track.type == KINETO_TRACK_THREAD;
+}
+
+/* Device work is on the thread that launched it. */
+static bool host_of(const kineto_event *e, kineto_event *out)
+{
+    kineto_row launch = e->trace ? kineto_trace_launch(e->trace, e->row) : KINETO_NO_ROW;
+    if (launch == KINETO_NO_ROW) {
+        *out = *e;
+        return true;
+    }
+    return kineto_event_of(e->trace, launch, out);
+}
+
+uint64_t kineto_event_start_thread_id(const kineto_event *e)
+{
+    kineto_event host;
+    int64_t pid, tid;
+    return host_of(e, &host) && thread_of(&host, &pid, &tid) ? number_of(e->trace, pid, tid) : 0;
+}
+
+uint64_t kineto_event_end_thread_id(const kineto_event *e)
+{
+    int64_t pid = 0, tid = 0, end = int_of(e, "End thread", 0);
+    (void)thread_of(e, &pid, &tid);
+    return end ? number_of(e->trace, pid, end) : kineto_event_start_thread_id(e);
+}
+
+uint64_t kineto_event_fwd_thread_id(const kineto_event *e)
+{
+    return (uint64_t)int_of(e, "Fwd thread id", 0);
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------- */
+
+uint32_t kineto_event_activity_type(const kineto_event *e) { return e->activity.kind; }
+
+kineto_string kineto_event_shapes(const kineto_event *e) { return text_of(e, "Input Dims"); }
+bool kineto_event_has_shapes(const kineto_event *e) { return is_list(kineto_event_shapes(e)); }
+kineto_string kineto_event_strides(const kineto_event *e) { return text_of(e, "Input Strides"); }
+kineto_string kineto_event_dtypes(const kineto_event *e) { return text_of(e, "Input type"); }
+bool kineto_event_has_types(const kineto_event *e) { return is_list(kineto_event_dtypes(e)); }
+
+kineto_string kineto_event_concrete_inputs(const kineto_event *e)
+{
+    return text_of(e, "Concrete Inputs");
+}
+bool kineto_event_has_concrete_inputs(const kineto_event *e)
+{
+    return is_list(kineto_event_concrete_inputs(e));
+}
+
+/* What the profiler itself writes of an operator. */
+static bool is_own_key(kineto_string key)
+{
+    static const char *const own[] = {"Ev Idx",           "Record function id",
+                                      "Sequence number",  "Fwd thread id",
+                                      "Input Dims",       "Input Strides",
+                                      "Input type",       "Concrete Inputs",
+                                      "Input Tensors",    "Output Dims",
+                                      "Output Strides",   "Output type",
+                                      "Concrete Outputs", "Output Tensors",
+                                      "Call stack",       "Module Hierarchy",
+                                      "Debug handle",     "Backend",
+                                      "End thread",       "Python id",
+                                      "Python parent id", "Python module id",
+                                      "Python thread",    "CallFrom",
+                                      "Collective name",  "hidden"};
+    for (size_t i = 0; i < KB_COUNT(own); i++)
+        if (kb_string_equal(key, kb_string(own[i])))
+            return true;
+    return false;
+}
+
+static bool is_counter_name(kineto_string name);
+
+bool kineto_event_kwinput(const kineto_event *e, uint32_t n, kineto_arg *out)
+{
+    kineto_args_iterator it;
+    bool is_operator = e->trace && (e->activity.kind == KINETO_KIND_CPU_OP ||
+                                    e->activity.kind == KINETO_KIND_USER_ANNOTATION);
+    if (!is_operator)
+        return false;
+    kineto_args_begin(e->trace, e->row, &it);
+    while (kineto_args_next(&it, out))
+        if (!is_own_key(out->key) && !is_counter_name(out->key) && n-- == 0)
+            return true;
+    return false;
+}
+
+bool kineto_event_has_kwinputs(const kineto_event *e)
+{
+    kineto_arg arg;
+    return kineto_event_kwinput(e, 0, &arg);
+}
+
+bool kineto_event_is_hidden(const kineto_event *e)
+{
+    kineto_arg arg;
+    if (!find(e, "hidden", &arg))
+        return false;
+    return arg.type == KINETO_ARG_STRING ? kb_string_equal(arg.text, kb_string("1")) : arg.u == 1;
+}
+
+uint64_t kineto_event_flops(const kineto_event *e)
+{
+    uint64_t flops = 0;
+    if (e->trace)
+        (void)kp_flops(e->trace, e->row, &flops);
+    return flops;
+}
+
+/* ---- what it is --------------------------------------------------------------------------------- */
+
+int64_t kineto_event_sequence_nr(const kineto_event *e) { return int_of(e, "Sequence number", -1); }
+
+kineto_string kineto_event_stack(const kineto_event *e) { return text_of(e, "Call stack"); }
+bool kineto_event_has_stack(const kineto_event *e) { return kineto_event_stack(e).size != 0; }
+
+kineto_scope kineto_event_scope(const kineto_event *e)
+{
+    kineto_scope scope = KINETO_ACTIVITY_SCOPE(e->activity.flags);
+    if (scope != KINETO_SCOPE_FUNCTION)
+        return scope;
+    if (e->activity.kind == KINETO_KIND_USER_ANNOTATION)
+        return KINETO_SCOPE_USER_SCOPE;
+    /* A file does not say; the thread of a forward operator is said of backward ones only. */
+    return kineto_event_fwd_thread_id(e) ? KINETO_SCOPE_BACKWARD_FUNCTION : scope;
+}
+
+kineto_string kineto_event_module_hierarchy(const kineto_event *e)
+{
+    return text_of(e, "Module Hierarchy");
+}
+bool kineto_event_has_module_hierarchy(const kineto_event *e)
+{
+    return kineto_event_module_hierarchy(e).size != 0;
+}
+
+int64_t kineto_event_debug_handle(const kineto_event *e) { return int_of(e, "Debug handle", -1); }
+
+/* Where the overload of "aten::add.Tensor" begins; 0: it has none. */
+static size_t overload_at(const kineto_event *e)
+{
+    kineto_string name = e->activity.name;
+    if (e->activity.kind != KINETO_KIND_CPU_OP || !name.size ||
+        !memmem(name.data, name.size, "::", 2))
+        return 0;
+    const char *dot = memrchr(name.data, '.', name.size);
+    if (!dot || dot == name.data || dot + 1 == name.data + name.size)
+        return 0;
+    return memchr(dot, ':', (size_t)(name.data + name.size - dot)) ? 0 : (size_t)(dot - name.data);
+}
+
+kineto_string kineto_event_name(const kineto_event *e)
+{
+    size_t at = overload_at(e);
+    return at ? (kineto_string){e->activity.name.data, at} : e->activity.name;
+}
+
+kineto_string kineto_event_overload_name(const kineto_event *e)
+{
+    size_t at = overload_at(e);
+    return at ? (kineto_string){e->activity.name.data + at + 1, e->activity.name.size - at - 1}
+              : (kineto_string){"", 0};
+}
+
+/* ---- devices and times -------------------------------------------------------------------------- */
+
+static bool is_memory(const kineto_event *e)
+{
+    kineto_arg arg;
+    return e->activity.form == KINETO_FORM_INSTANT && find(e, "Device Type", &arg);
+}
+
+/* Number of the device that the category's vendor makes; CUDA where it is not told. */
+static uint32_t device_of_category(const kineto_event *e)
+{
+    static const struct {
+        const char *prefix;
+        uint32_t type;
+    } vendors[] = {{"xpu", KINETO_DEVICE_XPU},
+                   {"mtia", KINETO_DEVICE_MTIA},
+                   {"hpu", KINETO_DEVICE_HPU},
+                   {"privateuse1", KINETO_DEVICE_PRIVATEUSE1}};
+    kineto_string category = kineto_trace_string(e->trace, e->activity.category);
+    for (size_t i = 0; i < KB_COUNT(vendors); i++) {
+        size_t n = strlen(vendors[i].prefix);
+        if (category.size >= n && memcmp(category.data, vendors[i].prefix, n) == 0)
+            return vendors[i].type;
+    }
+    return KINETO_DEVICE_CUDA;
+}
+
+uint32_t kineto_event_device_type(const kineto_event *e)
+{
+    kineto_track track;
+    if (!e->trace)
+        return KINETO_DEVICE_CPU;
+    if (is_memory(e))
+        return (uint32_t)int_of(e, "Device Type", 0);
+    kineto_trace_track(e->trace, e->activity.track, &track);
+    return track.type == KINETO_TRACK_STREAM ? device_of_category(e) : KINETO_DEVICE_CPU;
+}
+
+int64_t kineto_event_device_index(const kineto_event *e)
+{
+    int64_t pid = 0, tid;
+    if (is_memory(e))
+        return int_of(e, "Device Id", -1);
+    (void)thread_of(e, &pid, &tid);
+    return pid;
+}
+
+int64_t kineto_event_nbytes(const kineto_event *e) { return int_of(e, "Bytes", 0); }
+int64_t kineto_event_start_ns(const kineto_event *e) { return e->activity.start_ns; }
+int64_t kineto_event_end_ns(const kineto_event *e) { return e->activity.end_ns; }
+int64_t kineto_event_duration_ns(const kineto_event *e)
+{
+    return kb_length_ns(e->activity.start_ns, e->activity.end_ns);
+}
+
+bool kineto_event_is_async(const kineto_event *e) { return e->activity.form == KINETO_FORM_ASYNC; }
+
+uint64_t kineto_event_correlation_id(const kineto_event *e)
+{
+    return e->activity.correlation_id ? e->activity.correlation_id : e->activity.external_id;
+}
+
+uint64_t kineto_event_linked_correlation_id(const kineto_event *e)
+{
+    kineto_event host;
+    bool is_device = kineto_event_device_type(e) != KINETO_DEVICE_CPU;
+    if (!is_device)
+        return 0;
+    if (e->activity.external_id)
+        return e->activity.external_id;
+    return host_of(e, &host) ? host.activity.external_id : 0;
+}
+
+uint64_t kineto_event_external_id(const kineto_event *e) { return e->activity.external_id; }
+
+int64_t kineto_event_device_resource_id(const kineto_event *e)
+{
+    int64_t pid, tid = 0;
+    (void)thread_of(e, &pid, &tid);
+    return tid;
+}
+
+kineto_string kineto_event_backend(const kineto_event *e) { return text_of(e, "Backend"); }
+
+bool kineto_event_is_python_function(const kineto_event *e)
+{
+    return e->activity.kind == KINETO_KIND_PYTHON_FUNCTION;
+}
+
+bool kineto_event_is_user_annotation(const kineto_event *e)
+{
+    return e->activity.kind == KINETO_KIND_USER_ANNOTATION ||
+           e->activity.kind == KINETO_KIND_GPU_USER_ANNOTATION;
+}
+
+/* ---- fallbacks, counters ------------------------------------------------------------------------ */
+
+static int64_t elapsed_us(const kineto_event *e, uint32_t device)
+{
+    int64_t ns;
+    const kineto_profiler_result *r = e->result;
+    if (!r || !r->fallback || r->fallback_device != device || !e->activity.external_id ||
+        !kp_fallback_find(r->fallback, e->activity.external_id, &ns, NULL))
+        return -1;
+    return ns / 1000;
+}
+
+int64_t kineto_event_cuda_elapsed_us(const kineto_event *e)
+{
+    return elapsed_us(e, KINETO_DEVICE_CUDA);
+}
+
+int64_t kineto_event_privateuse1_elapsed_us(const kineto_event *e)
+{
+    return elapsed_us(e, KINETO_DEVICE_PRIVATEUSE1);
+}
+
+static bool is_counter_name(kineto_string name)
+{
+    static const char *const names[] = {
+        "cycles",       "instructions",     "pagefaults",    "backend-stall-cycles",
+        "task-clock",   "page-faults",      "minor-faults",  "frontend-stall-cycles",
+        "major-faults", "context-switches", "cpu-migrations"};
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        size_t n = strlen(names[i]);
+        if (name.size >= n && memcmp(name.data, names[i], n) == 0 &&
+            (name.size == n || name.data[n] == ' '))
+            return true;
+    }
+    return false;
+}
+
+bool kineto_event_perf_counter(const kineto_event *e, uint32_t n, kineto_string *name,
+                               uint64_t *value)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    if (!e->trace)
+        return false;
+    kineto_args_begin(e->trace, e->row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        if (arg.type > KINETO_ARG_UINT || !is_counter_name(arg.key) || n-- != 0)
+            continue;
+        *name = arg.key;
+        *value = arg.u;
+        return true;
+    }
+    return false;
+}
+
+/* ---- arguments as they are ---------------------------------------------------------------------- */
+
+static void put_member(kb_json *j, const kineto_arg *arg)
+{
+    kb_json_key(j, arg->key);
+    switch (arg->type) {
+    case KINETO_ARG_INT:
+        kb_json_int(j, arg->i);
+        return;
+    case KINETO_ARG_UINT:
+        kb_json_uint(j, arg->u);
+        return;
+    case KINETO_ARG_DOUBLE:
+        kb_json_double(j, arg->d);
+        return;
+    case KINETO_ARG_BOOL:
+        kb_json_bool(j, arg->u != 0);
+        return;
+    case KINETO_ARG_STRING:
+        kb_json_string(j, arg->text);
+        return;
+    default:
+        kb_json_raw(j, arg->text);
+    }
+}
+
+char *kineto_event_metadata_json(const kineto_event *e)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    if (!e->trace || (e->result && !e->result->exposes_metadata))
+        return calloc(1, 1);
+    kb_sink *sink = NULL;
+    char *text = NULL;
+    size_t bytes;
+    if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, NULL))
+        return NULL;
+    kb_json j;
+    kb_json_init(&j, sink);
+    kb_json_object_begin(&j);
+    kineto_args_begin(e->trace, e->row, &it);
+    while (kineto_args_next(&it, &arg))
+        put_member(&j, &arg);
+    kb_json_object_end(&j);
+    (void)kb_sink_take(sink, &text, &bytes, NULL);
+    (void)kb_sink_close(sink, NULL);
+    return text;
+}
+
+/* ---- flows -------------------------------------------------------------------------------------- */
+
+/* The first arrow that starts or ends here. Of an event with a result it is looked up. */
+static bool flow_of(const kineto_event *e, kineto_flow *out)
+{
+    uint64_t count = e->trace ? kineto_trace_flow_count(e->trace) : 0, at;
+    if (e->result)
+        return kp_result_flow(e->result, e->row, out);
+    for (at = 0; at < count; at++) {
+        kineto_trace_flow(e->trace, at, out);
+        if (out->from == e->row || out->to == e->row)
+            return true;
+    }
+    return false;
+}
+
+uint64_t kineto_event_flow_id(const kineto_event *e)
+{
+    kineto_flow f;
+    return flow_of(e, &f) ? f.id : 0;
+}
+
+uint32_t kineto_event_flow_type(const kineto_event *e)
+{
+    kineto_flow f;
+    return flow_of(e, &f) ? f.type : 0;
+}
+
+bool kineto_event_flow_start(const kineto_event *e)
+{
+    kineto_flow f;
+    return flow_of(e, &f) && f.from == e->row;
+}
+
+/* ---- Python ------------------------------------------------------------------------------------- */
+
+int64_t kineto_event_python_id(const kineto_event *e) { return int_of(e, "Python id", -1); }
+int64_t kineto_event_python_parent_id(const kineto_event *e)
+{
+    return int_of(e, "Python parent id", -1);
+}
+int64_t kineto_event_python_module_id(const kineto_event *e)
+{
+    return int_of(e, "Python module id", -1);
+}

@@ -1,0 +1,178 @@
+/* What is recorded of operators on special request: native stacks, hardware counters; and operators
+ * that a backend reports when they are over. */
+#include "record/function.h"
+#include "record/host.h"
+
+/* Of one thread; made when its first operator wants it. */
+typedef struct kr_extras {
+    kr_stack_thread stack;
+    bool counts;
+    kr_perf_thread perf;
+    kr_perf_values begun[KF_MAX_DEPTH]; /* by depth of the range */
+    uint64_t multiplexed;
+} kr_extras;
+
+static kr_perf_plan counters; /* of all threads; changes while nobody counts */
+
+static kr_extras *extras_of(kr_cursor *c)
+{
+    if (c->is_second)
+        return NULL;
+    if (!c->extras)
+        c->extras = kb_os_map_wiped_on_fork(sizeof(kr_extras));
+    return c->extras;
+}
+
+void kr_extras_thread_exit(kr_cursor *c)
+{
+    kr_extras *x = c->extras;
+    if (!x)
+        return;
+    c->extras = NULL;
+    if (x->counts)
+        kr_perf_close(&x->perf);
+    kb_os_unmap(x, sizeof *x);
+}
+
+void kr_stack_take(kr_operator *op, const void *frame, uint64_t *room)
+{
+    kr_cursor *c = kr_me;
+    kr_extras *x = c->busy ? NULL : extras_of(c);
+    if (!x || !frame)
+        return;
+    op->stack_count = kr_stack_capture(&x->stack, frame, room, KR_STACK_MAX);
+    op->stack = room;
+}
+
+void kr_counters_begin(kineto_function *f)
+{
+    kr_cursor *c = kr_me;
+    kr_extras *x = c->busy || !f->range || (f->range & KR_RANGE_SIGNAL) ? NULL : extras_of(c);
+    if (!x)
+        return;
+    if (!x->counts)
+        x->counts = kr_perf_open(&x->perf, &counters, NULL) == KINETO_OK;
+    if (!x->counts)
+        return;
+    kr_perf_read(&x->perf, &x->begun[(f->range - 1) % KF_MAX_DEPTH]);
+    f->state |= KR_FUNCTION_COUNTED;
+}
+
+/* More args of the open range, then its end; the reading is not its time. */
+void kr_counters_end(kineto_function *f)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint64_t ticks = kr_ticks(c), *end = NULL;
+    kr_extras *x = c->extras;
+    kr_perf_values now;
+    if (!c->is_second && x && x->counts && f->range <= c->depth &&
+        kr_room(c, 3 + 2 * KR_PERF_MAX)) {
+        kr_perf_read(&x->perf, &now);
+        if (!kr_perf_since(&x->begun[(f->range - 1) % KF_MAX_DEPTH], &now))
+            x->multiplexed++;
+        end = kr_counters_write(c->at + 2, kr_record_limit(c, c->at), &x->perf.plan, &now);
+    }
+    if (end) {
+        uint32_t words = (uint32_t)(end - c->at);
+        c->at[1] = ticks;
+        kr_commit(c, c->at, kf_header(KF_ARGS, words, f->range - 1, 0), words);
+    } else if (c->at) {
+        kr_undo(c);
+    }
+    if (f->range <= c->depth)
+        kr_end_write(c, f->range - 1, ticks);
+    kr_leave(c);
+}
+
+kineto_status kineto_rt_stacks_prepare(kineto_error *err)
+{
+    kineto_status status = kr_stack_prepare(kr_stack_by_setting(), err);
+    if (!status)
+        kineto_rt_modules_note(true);
+    return status;
+}
+
+kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
+                                         kineto_error *absent, kineto_error *err)
+{
+    kr_perf_plan plan;
+    kineto_status status = kr_perf_prepare(names, count, &plan, absent, err);
+    if (!status)
+        counters = plan;
+    return status;
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static kb_lock modules_lock;
+
+static void module_add(void *context, const kr_module *m)
+{
+    const kf_pool *pool = context;
+    kf_module_entry entry = {.process = kineto_rt_process(),
+                             .start = m->start,
+                             .end = m->end,
+                             .file_offset = m->file_offset};
+    uint32_t path = (uint32_t)strlen(m->path), id = m->is_gone ? 0 : m->build_id_bytes;
+    kf_part parts[] = {{&entry, sizeof entry},
+                       {&path, sizeof path},
+                       {m->path, path},
+                       {&id, sizeof id},
+                       {m->build_id, id}};
+    if (!kf_dictionary_add(pool, KF_ENTRY_MODULE, parts, KB_COUNT(parts)))
+        kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+}
+
+void kineto_rt_modules_note(bool anyway)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool || !(anyway || kr_modules_are_stale()) || !kr_lock_take(&modules_lock))
+        return;
+    (void)kr_modules_note(module_add, (void *)pool, NULL);
+    kb_lock_drop(&modules_lock);
+}
+
+/* ---- operators that are over ----------------------------------------------------------------- */
+
+static uint64_t *backend_write(uint64_t *at, const uint64_t *limit, int64_t debug_handle,
+                               const char *backend)
+{
+    if (debug_handle != -1)
+        at = kr_loose_int_write(at, limit, "Debug handle", debug_handle);
+    if (at && backend && backend[0])
+        at = kr_loose_text_write(at, limit, "Backend", backend);
+    return at;
+}
+
+void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_t debug_handle, uint32_t scope,
+                             const char *name, const char *backend)
+{
+    uint32_t kind = KINETO_SCOPE_KIND(scope);
+    kr_cursor *c = kineto_enabled(kind) ? kr_cursor_enter() : NULL;
+    if (!c)
+        return;
+    uint32_t id = kr_intern(name ? name : "", name ? strlen(name) : 0);
+    uint64_t *at = kr_room(c, 64), *end = NULL;
+    if (at)
+        end = backend_write(at + 7, kr_record_limit(c, at), debug_handle, backend);
+    if (end) {
+        uint32_t words = (uint32_t)(end - at);
+        uint32_t props = KF_DEVICE_EXTERNAL | (words > 7 ? KF_DEVICE_LOOSE : 0);
+        at[1] = (uint64_t)start_ns;
+        at[2] = (uint64_t)KB_MAX(start_ns, end_ns);
+        at[3] = 0;
+        at[4] = c->pid | (uint64_t)c->tid << 32;
+        at[5] = 0;
+        at[6] = kr_function_id(c);
+        kr_commit(
+            c, at,
+            kf_header(KF_DEVICE, words, kf_device_aux(kind, KINETO_PLUGIN_CLOCK_UTC, props), id),
+            words);
+    } else if (at) {
+        kr_undo(c);
+        kr_count(c->source, KF_REASON_TOO_LARGE, 1);
+    }
+    kr_leave(c);
+}

@@ -1,0 +1,379 @@
+/* Capturing call stacks: by frame pointers where they can be believed, else by the unwinder. */
+#include "record/stack.h"
+
+#include <dlfcn.h>
+#include <unwind.h>
+
+#if defined(__x86_64__)
+#define FRAME_REGISTER 6
+#elif defined(__aarch64__)
+#define FRAME_REGISTER 29
+#endif
+
+/* ---- the unwinder ---------------------------------------------------------------------------- */
+
+static struct unwinder {
+    _Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
+    _Unwind_Ptr (*ip)(struct _Unwind_Context *, int *);
+    _Unwind_Word (*cfa)(struct _Unwind_Context *);
+    _Unwind_Word (*reg)(struct _Unwind_Context *, int);
+} unwinder;
+
+static _Unwind_Reason_Code look_once(struct _Unwind_Context *context, void *argument)
+{
+    (void)argument;
+    (void)unwinder.cfa(context);
+    return _URC_NO_REASON;
+}
+
+static bool unwinder_load(void)
+{
+    if (unwinder.backtrace)
+        return true;
+    void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
+    if (!library)
+        return false;
+    struct unwinder found;
+    *(void **)&found.backtrace = dlsym(library, "_Unwind_Backtrace");
+    *(void **)&found.ip = dlsym(library, "_Unwind_GetIPInfo");
+    *(void **)&found.cfa = dlsym(library, "_Unwind_GetCFA");
+    *(void **)&found.reg = dlsym(library, "_Unwind_GetGR");
+    if (!found.backtrace || !found.ip || !found.cfa || !found.reg)
+        return false;
+    unwinder = found;
+    /* What it prepares at its first use is prepared now, not in a signal handler. */
+    unwinder.backtrace(look_once, NULL);
+    return true;
+}
+
+/* ---- what is known of return addresses ------------------------------------------------------- */
+
+/* At END nothing but the start of the program or thread follows. */
+enum { UNMET, GOOD, BAD, END };
+
+/* A set of 4 words for each hash: address << 2 | what is known. Lossy: what falls out is learned
+ * again. */
+#define SETS 2048u
+#define WAYS 4u
+static uint64_t (*known)[WAYS];
+static uint32_t known_turn; /* which way gives way next */
+
+static uint64_t *set_of(uint64_t address)
+{
+    return known[(address * UINT64_C(0x9e3779b97f4a7c15)) >> 53];
+}
+
+static uint32_t known_of(uint64_t address)
+{
+    const uint64_t *set = set_of(address);
+    for (uint32_t i = 0; i < WAYS; i++) {
+        uint64_t word = kb_load_relaxed(&set[i]);
+        if (word >> 2 == address)
+            return word & 3;
+    }
+    return UNMET;
+}
+
+static void know(uint64_t address, uint32_t what)
+{
+    uint64_t *set = set_of(address);
+    uint32_t way = WAYS;
+    for (uint32_t i = 0; i < WAYS && way == WAYS; i++) {
+        uint64_t word = kb_load_relaxed(&set[i]);
+        if (word == 0 || word >> 2 == address)
+            way = i;
+    }
+    if (way == WAYS)
+        way = kb_add_relaxed(&known_turn, 1) % WAYS;
+    kb_store_relaxed(&set[way], address << 2 | what);
+}
+
+void kr_stack_forget(void)
+{
+    for (uint32_t i = 0; known && i < SETS * WAYS; i++)
+        kb_store_relaxed(&known[i / WAYS][i % WAYS], 0);
+}
+
+/* ---- preparing ------------------------------------------------------------------------------- */
+
+#define NOT_PREPARED UINT32_MAX
+static uint32_t mode = NOT_PREPARED;
+
+bool kr_stack_by_parse(const char *word, kr_stack_by *by)
+{
+    static const char *const words[] = {"auto", "frames", "tables"};
+    for (uint32_t i = 0; word && i < KB_COUNT(words); i++) {
+        if (strcmp(word, words[i]) == 0) {
+            *by = (kr_stack_by)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+kr_stack_by kr_stack_by_setting(void)
+{
+    kr_stack_by by = KR_STACK_AUTO;
+    (void)kr_stack_by_parse(kb_os_getenv("CKINETO_STACK_BY"), &by);
+    return by;
+}
+
+kr_stack_by kr_stack_is_by(void)
+{
+    uint32_t is = kb_load_relaxed(&mode);
+    return is == NOT_PREPARED ? KR_STACK_AUTO : (kr_stack_by)is;
+}
+
+kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
+{
+    static kb_lock lock; /* not broken by a fork */
+    kineto_status status = KINETO_OK;
+    if (!kb_lock_take(&lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid()))
+        return kb_fail(err, KINETO_E_BUSY, "call stacks are being prepared");
+    if (!known)
+        known = kb_os_map(SETS * sizeof *known);
+    bool can_unwind = by != KR_STACK_FRAMES && unwinder_load();
+#ifdef FRAME_REGISTER
+    if (!can_unwind && by == KR_STACK_AUTO)
+        by = KR_STACK_FRAMES;
+#else
+    by = KR_STACK_TABLES;
+    can_unwind = unwinder_load();
+#endif
+    if (!known)
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for call stacks");
+    else if (by == KR_STACK_TABLES && !can_unwind)
+        status =
+            kb_fail(err, KINETO_E_UNSUPPORTED,
+                    "call stacks by tables need libgcc_s.so.1, which cannot be loaded: install "
+                    "it (libgcc-s1), or use frame pointers");
+    else
+        status = kr_modules_note(NULL, NULL, err);
+    if (status == KINETO_OK && mode != (uint32_t)by) {
+        kr_stack_forget(); /* frames mean another thing by it */
+        kb_store_release(&mode, (uint32_t)by);
+    }
+    kb_lock_drop(&lock);
+    return status;
+}
+
+/* ---- frame pointers -------------------------------------------------------------------------- */
+
+/* Each frame pointer points to the caller's, beside which lies the return address. */
+typedef struct frame_record {
+    uint64_t caller, address;
+} frame_record;
+
+/* The sanitizer does not know that all of the stack may be read. */
+#if defined(__SANITIZE_ADDRESS__)
+#define ANY_STACK __attribute__((no_sanitize_address))
+#else
+#define ANY_STACK
+#endif
+
+static ANY_STACK uint64_t return_address(const frame_record *frame)
+{
+#if defined(__aarch64__)
+    /* It may be signed: XPACLRI, a hint that old processors ignore. */
+    register uint64_t x30 __asm__("x30") = frame->address;
+    __asm__("hint #7" : "+r"(x30));
+    return x30;
+#else
+    return frame->address;
+#endif
+}
+
+/* Where the stack that `frame` lies on ends. Looked up once for a thread, and when it goes on on
+ * another stack (a signal's, a coroutine's). */
+static void find_bounds(kr_stack_thread *thread, uint64_t frame)
+{
+    if (!kr_mapping_of(frame, &thread->low, &thread->high)) {
+        thread->low = frame;
+        thread->high = frame + sizeof(frame_record);
+    }
+}
+
+/* By frame pointers alone, an address outside all code is where they went astray. */
+static bool is_code(uint64_t address, uint32_t what)
+{
+    if (what != UNMET)
+        return true;
+    if (kr_module_of(address) == KR_MODULE_UNKNOWN) {
+        kr_modules_set_stale();
+        return false;
+    }
+    if (kb_load_relaxed(&mode) == KR_STACK_FRAMES)
+        know(address, GOOD); /* not to ask again */
+    return true;
+}
+
+static bool is_above(const kr_stack_thread *thread, uint64_t next, uint64_t frame)
+{
+    return next > frame && next % sizeof(uint64_t) == 0 &&
+           next <= thread->high - sizeof(frame_record);
+}
+
+static ANY_STACK uint32_t walk_all(const kr_stack_thread *thread, uint64_t frame,
+                                   uint64_t *addresses, uint32_t limit)
+{
+    uint32_t n = 0;
+    while (n < limit) {
+        const frame_record *at = (const frame_record *)(uintptr_t)frame;
+        uint64_t address = return_address(at);
+        if (!is_code(address, known_of(address)))
+            break;
+        addresses[n++] = address;
+        if (!is_above(thread, at->caller, frame))
+            break;
+        frame = at->caller;
+    }
+    return n;
+}
+
+/* As long as the unwinder agreed at each address; else USE_TABLES. */
+#define USE_TABLES UINT32_MAX
+static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t frame,
+                                     uint64_t *addresses, uint32_t limit)
+{
+    uint32_t n = 0;
+    while (n < limit) {
+        const frame_record *at = (const frame_record *)(uintptr_t)frame;
+        uint64_t address = return_address(at);
+        addresses[n++] = address;
+        uint32_t what = known_of(address);
+        if (KINETO_UNLIKELY(what != GOOD))
+            return what == END ? n : USE_TABLES;
+        if (KINETO_UNLIKELY(!is_above(thread, at->caller, frame)))
+            return n == limit ? n : USE_TABLES;
+        frame = at->caller;
+    }
+    return n;
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+#define END_FRAMES 2u /* at most so many follow an address where a program or thread starts */
+#define WINDOW     (END_FRAMES + 2)
+
+typedef struct unwound {
+    uint64_t address, stack, frame; /* while there: the stack pointer, the frame pointer */
+    bool is_exact; /* interrupted by a signal at this instruction; not a return address */
+    bool leads;    /* its frame pointer leads to its caller */
+} unwound;
+/* Little, since a signal's stack may be small: only the last frames are kept. */
+typedef struct unwinding {
+    uint64_t above; /* frames below this are our own */
+    uint64_t *addresses;
+    uint32_t limit, count;
+    bool is_whole;
+    unwound last[WINDOW];
+} unwinding;
+
+/* Does the frame pointer, while `f` runs, lead to its caller? It is looked at only where the
+ * unwinder found that caller: between their stack pointers. */
+static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
+{
+    if (caller->is_exact || f->frame % sizeof(uint64_t) != 0 || f->frame < f->stack ||
+        caller->stack < sizeof(frame_record) || f->frame > caller->stack - sizeof(frame_record))
+        return false;
+#if defined(__x86_64__)
+    if (f->frame != caller->stack - sizeof(frame_record))
+        return false;
+#endif
+    return return_address((const frame_record *)(uintptr_t)f->frame) == caller->address;
+}
+
+/* Remember what was found at the address of frame i; `may_end`: the stack ends close behind it. */
+static void learn(const unwinding *u, uint32_t i, bool may_end)
+{
+    const unwound *f = &u->last[i % WINDOW];
+    /* An interrupted instruction is no return address, though it may look like one. */
+    if (f->is_exact || known_of(f->address) != UNMET)
+        return;
+    kr_module_is module = kr_module_of(f->address);
+    if (module == KR_MODULE_UNKNOWN)
+        kr_modules_set_stale();
+    bool ends = may_end && module == KR_MODULE_RUNTIME;
+    know(f->address, f->leads ? GOOD : ends ? END : BAD);
+}
+
+static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *argument)
+{
+    unwinding *u = argument;
+    int exact = 0;
+    unwound f = {.address = unwinder.ip(context, &exact), .stack = unwinder.cfa(context)};
+    /* A signal may have its own stack, but only outwards of the frames that are left out. */
+    if ((u->count == 0 && f.stack <= u->above) || f.address == 0)
+        return _URC_NO_REASON;
+    if (u->count == u->limit + END_FRAMES + 1) {
+        u->is_whole = false;
+        return _URC_END_OF_STACK;
+    }
+    f.is_exact = exact != 0;
+#ifdef FRAME_REGISTER
+    f.frame = unwinder.reg(context, FRAME_REGISTER);
+#endif
+    if (u->count > 0) {
+        unwound *before = &u->last[(u->count - 1) % WINDOW];
+        before->leads = frame_leads_to(before, &f);
+    }
+    if (u->count < u->limit)
+        u->addresses[u->count] = f.address;
+    u->last[u->count++ % WINDOW] = f;
+    if (u->count >= WINDOW)
+        learn(u, u->count - WINDOW, false);
+    return _URC_NO_REASON;
+}
+
+/* The frames that are left in the window. The last one of a stack that was cut off says nothing. */
+static void learn_rest(const unwinding *u)
+{
+    uint32_t first = u->count >= WINDOW ? u->count - WINDOW + 1 : 0;
+    for (uint32_t i = first; i < u->count; i++)
+        if (u->is_whole || i + 1 < u->count)
+            learn(u, i, u->is_whole);
+}
+
+/* Code that was made in memory has no tables: the unwinder ends at it. It often keeps frame
+ * pointers. */
+static uint32_t go_on(const unwinding *u, const kr_stack_thread *thread)
+{
+    const unwound *last = &u->last[(u->count - 1) % WINDOW];
+    if (kr_module_of(last->address) == KR_MODULE_RUNTIME ||
+        !is_above(thread, last->frame, last->stack - 1))
+        return 0;
+    return walk_all(thread, last->frame, u->addresses + u->count, u->limit - u->count);
+}
+
+static KB_NOINLINE uint32_t unwind(const kr_stack_thread *thread, uint64_t frame,
+                                   uint64_t *addresses, uint32_t limit)
+{
+    unwinding u = {.above = frame, .addresses = addresses, .limit = limit, .is_whole = true};
+    unwinder.backtrace(unwind_frame, &u);
+    learn_rest(&u);
+    uint32_t n = KB_MIN(u.count, limit);
+    for (uint32_t i = 0; i < n; i++)
+        if (known_of(addresses[i]) == END)
+            return i + 1;
+    if (u.is_whole && u.count > 0 && u.count < limit)
+        n += go_on(&u, thread);
+    return n;
+}
+
+uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *addresses,
+                          uint32_t limit)
+{
+    uint32_t by = kb_load_acquire(&mode);
+    uint64_t from = (uint64_t)(uintptr_t)frame;
+    limit = KB_MIN(limit, KR_STACK_MAX);
+    if (by == NOT_PREPARED || !frame || limit == 0)
+        return 0;
+    if (from < thread->low || from >= thread->high)
+        find_bounds(thread, from);
+    if (by == KR_STACK_TABLES)
+        return unwind(thread, from, addresses, limit);
+    if (by == KR_STACK_FRAMES)
+        return walk_all(thread, from, addresses, limit);
+    uint32_t n = walk_known(thread, from, addresses, limit);
+    return n != USE_TABLES ? n : unwind(thread, from, addresses, limit);
+}

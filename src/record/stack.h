@@ -1,0 +1,77 @@
+/* Native call stacks of the calling thread, and the modules that their addresses lie in.
+ *
+ * Frame pointers give an address in a nanosecond, but code that was compiled without them leaves
+ * callers out, silently. Whether code keeps its frame pointer is a property of each return address.
+ * So, by default, an address is believed once the unwinder, which reads tables instead, has agreed
+ * at it; a stack with an address that it did not agree at, or has not met yet, is the unwinder's.
+ */
+#ifndef KR_STACK_H
+#define KR_STACK_H
+
+#include "base/base.h"
+
+#define KR_STACK_MAX 128u /* addresses of one stack */
+
+typedef enum kr_stack_by {
+    KR_STACK_AUTO = 0,
+    KR_STACK_FRAMES = 1, /* frame pointers only: callers in code without them are missing */
+    KR_STACK_TABLES = 2  /* the unwinder only */
+} kr_stack_by;
+
+/** What is known of a thread's stack; zeroed at first. A thread's own, kept by the caller. */
+typedef struct kr_stack_thread {
+    uint64_t low, high;
+} kr_stack_thread;
+
+/** "auto", "frames", "tables"; false for another word. threads: hot. */
+bool kr_stack_by_parse(const char *word, kr_stack_by *by);
+/** What CKINETO_STACK_BY says; AUTO if it says nothing. threads: hot. */
+kr_stack_by kr_stack_by_setting(void);
+/** Before the first stack: loads the unwinder (libgcc_s, of the compiler), and sees which modules
+ *  there are. AUTO without an unwinder becomes FRAMES. May be called again.
+ *  @return KINETO_E_UNSUPPORTED for TABLES where there is no unwinder, KINETO_E_MEMORY. threads:
+ * any. */
+kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err);
+/** What stacks are made by, once prepared. threads: hot. */
+kr_stack_by kr_stack_is_by(void);
+
+/** Return addresses above a function, innermost first: where it was called, and so on outwards;
+ * what calls main or a thread's function is left out after one address of the C library.
+ *  @param frame  __builtin_frame_address(0) of that function; it must be one of the callers of
+ * this.
+ *  @return how many; at most limit and KR_STACK_MAX. 0 before kr_stack_prepare. threads: hot. */
+uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *addresses,
+                          uint32_t limit);
+
+/* ---- modules.c ------------------------------------------------------------------------------- */
+
+#define KR_BUILD_ID_BYTES 32u
+/** A piece of code: an executable mapping. */
+typedef struct kr_module {
+    uint64_t start, end;
+    uint64_t file_offset;    /* of start */
+    uint32_t build_id_bytes; /* 0: unknown */
+    uint8_t build_id[KR_BUILD_ID_BYTES];
+    const char *path; /* "[vdso]"; "" for code that was made in memory */
+    bool is_gone;     /* the file at path was replaced or removed since it was mapped */
+} kr_module;
+typedef void (*kr_module_visit)(void *context, const kr_module *module);
+
+/** Show all executable mappings, in the order of addresses, and remember that they were shown.
+ *  @param visit  NULL: only look for what stacks need; kr_modules_are_stale stays as it is.
+ * threads: any; not in a signal handler. */
+kineto_status kr_modules_note(kr_module_visit visit, void *context, kineto_error *err);
+/** Was a stack captured with an address that lay in no module noted until then? Then a library was
+ *  opened since: note again. threads: hot. */
+bool kr_modules_are_stale(void);
+
+/* For stack.c: */
+typedef enum kr_module_is { KR_MODULE_UNKNOWN, KR_MODULE_CODE, KR_MODULE_RUNTIME } kr_module_is;
+/** Of a noted module; RUNTIME: the C library and those that start threads. threads: hot. */
+kr_module_is kr_module_of(uint64_t address);
+void kr_modules_set_stale(void);
+/** Learn anew at which addresses frame pointers can be believed. */
+void kr_stack_forget(void);
+/** The mapping that holds an address. False: none, or it cannot be told. threads: hot. */
+bool kr_mapping_of(uint64_t address, uint64_t *start, uint64_t *end);
+#endif
