@@ -59,6 +59,8 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch.sh build/peers/trace-processor || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_hta.sh build/peers/hta || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_arrow.sh build/peers/arrow || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_emission.sh build/peers/emission || test $$? = 77
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_torch.sh build/peers/torch || test $$? = 77
 	@ctest --preset full -L '^peer$$' --verbose
 
 asan: ## the tests under address and undefined behaviour sanitizers

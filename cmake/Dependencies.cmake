@@ -33,6 +33,17 @@ if(CKINETO_SQLITE_FOUND)
   string(APPEND CKINETO_PC_MODULES " sqlite3")
 endif()
 
+# Lines of source code in native call stacks.
+pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw)
+add_library(ckineto-symbols INTERFACE)
+set(CKINETO_DW_NOTE "off (libdw not found: install libdw-dev)")
+if(CKINETO_DW_FOUND)
+  target_link_libraries(ckineto-symbols INTERFACE PkgConfig::CKINETO_DW)
+  target_compile_definitions(ckineto-symbols INTERFACE KT_WITH_DW)
+  set(CKINETO_DW_NOTE on)
+  string(APPEND CKINETO_PC_MODULES " libdw")
+endif()
+
 # The OpenCL source needs headers only: the layer is loaded by the OpenCL loader of the program.
 set(CKINETO_OPENCL_NOTE off)
 if(NOT CKINETO_OPENCL STREQUAL "OFF")

@@ -9,9 +9,14 @@
 #include <ckineto/base.h>
 #include <ckineto/export.h>
 #include <ckineto/files.h>
+#include <ckineto/flops.h>
 #include <ckineto/host.h>
+#include <ckineto/profile.h>
 #include <ckineto/record.h>
+#include <ckineto/schedule.h>
 #include <ckineto/session.h>
+#include <ckineto/stubs.h>
+#include <ckineto/summary.h>
 #include <ckineto/trace.h>
 
 #endif

@@ -18,7 +18,14 @@ enum {
 };
 
 /* ---- opt.c --------------------------------------------------------------------------------------- */
-typedef enum kc_option_type { KC_FLAG, KC_TEXT, KC_TEXTS, KC_NUMBER, KC_SIZE } kc_option_type;
+typedef enum kc_option_type {
+    KC_FLAG,
+    KC_TEXT,
+    KC_TEXTS,
+    KC_NUMBER,
+    KC_SIZE,
+    KC_OPTIONAL_SIZE /* --name or --name=SIZE */
+} kc_option_type;
 
 /* What an option that may be repeated was given, in order. */
 typedef struct kc_texts {
@@ -26,7 +33,13 @@ typedef struct kc_texts {
     size_t count;
 } kc_texts;
 
-/* One option: parsed into *value (bool, const char *, kc_texts; uint64_t
+/* An option that may be given alone: then `bytes` stays what it is. */
+typedef struct kc_optional_size {
+    bool given;
+    uint64_t bytes;
+} kc_optional_size;
+
+/* One option: parsed into *value (bool, const char *, kc_texts, kc_optional_size; uint64_t
  * for numbers, and for sizes in bytes, with K, M or G behind them), and a line of the
  * help. */
 typedef struct kc_option {
@@ -135,6 +148,29 @@ void kc_counters_free(kc_counters *c);
 void kc_counters_print(const kc_counters *c, const kineto_trace *trace, FILE *out);
 void kc_counters_json(const kc_counters *c, const kineto_trace *trace, kb_json *j);
 
+/* ---- memory.c: what was allocated ---------------------------------------------------------------------- */
+/* The memory of one device (or the CPU's), as one process used it. Estimates are what the events
+ * stand for, if they are a sample; else the same as the sums. */
+typedef struct kc_memory_place {
+    uint32_t process;
+    int64_t device_type, device; /* PyTorch's numbers; -1: the only one */
+    uint64_t allocations, releases, largest_bytes;
+    double allocated_bytes, released_bytes;
+    double allocations_estimate, allocated_bytes_estimate;
+    double releases_estimate, released_bytes_estimate;
+    bool has_totals;
+    int64_t peak_bytes, last_total_bytes;
+} kc_memory_place;
+typedef struct kc_memory {
+    KB_VEC(kc_memory_place) places; /* as they came */
+    kb_map by_key;
+    uint64_t sampling_bytes; /* 0 or 1: not sampled */
+} kc_memory;
+kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_error *err);
+void kc_memory_free(kc_memory *m);
+void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out);
+void kc_memory_json(const kc_memory *m, const kineto_trace *trace, kb_json *j);
+
 /* ---- places.c: where our own files are ----------------------------------------------------------------- */
 /** Absolute path of a plug-in by file name. */
 bool kc_find_plugin(const char *file, char *buf, size_t size);
@@ -157,6 +193,8 @@ typedef struct kc_entry_options {
     const char *pool_path, *log_file;
     int log_level; /* < 0: leave */
     bool preload;
+    bool memory;           /* the allocator hook */
+    uint64_t memory_bytes; /* mean bytes between its samples */
     const char *plugins;   /* what the program is to load: "path" or "path,rev=…" in lines; "": none */
     bool plugins_required; /* the user named them: if they cannot get in, that is an error */
 } kc_entry_options;
@@ -195,6 +233,7 @@ int kc_plugin(int argc, char **argv);
 int kc_slice(int argc, char **argv);
 int kc_scrub(int argc, char **argv);
 int kc_sql(int argc, char **argv);
+int kc_table(int argc, char **argv);
 /** `ckineto plugin check`: argv[0] is "check". */
 int kc_plugin_check(int argc, char **argv);
 #endif

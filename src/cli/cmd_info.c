@@ -108,9 +108,16 @@ static void print_metadata(const kineto_trace *trace)
         putchar('\n');
 }
 
-static void print_text(const char *path, const kc_summary *s, const kc_counters *counters,
-                       const kineto_trace *trace)
+/* What is told of a trace. */
+typedef struct facts {
+    kc_summary summary;
+    kc_counters counters;
+    kc_memory memory;
+} facts;
+
+static void print_text(const char *path, const facts *f, const kineto_trace *trace)
 {
+    const kc_summary *s = &f->summary;
     kc_put_name(stdout, kb_string(path), 0);
     printf(": %s %s in %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
@@ -119,7 +126,8 @@ static void print_text(const char *path, const kc_summary *s, const kc_counters 
     print_kinds(s, trace);
     print_processes(trace);
     kc_summary_tables(s, trace, stdout);
-    kc_counters_print(counters, trace, stdout);
+    kc_memory_print(&f->memory, trace, stdout);
+    kc_counters_print(&f->counters, trace, stdout);
     print_metadata(trace);
     kc_ledger_print(trace, true, stdout);
 }
@@ -246,9 +254,10 @@ static void put_metadata(kb_json *j, const kineto_trace *trace)
     kb_json_array_end(j);
 }
 
-static kineto_status print_json(const char *path, const kc_summary *s, const kc_counters *counters,
-                                const kineto_trace *trace, kineto_error *err)
+static kineto_status print_json(const char *path, const facts *f, const kineto_trace *trace,
+                                kineto_error *err)
 {
+    const kc_summary *s = &f->summary;
     kb_sink *sink;
     kb_json json;
     kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
@@ -266,7 +275,8 @@ static kineto_status print_json(const char *path, const kc_summary *s, const kc_
     put_table(&json, "host", &s->host, trace);
     put_table(&json, "kernels", &s->kernels, trace);
     put_table(&json, "other_device", &s->other_device, trace);
-    kc_counters_json(counters, trace, &json);
+    kc_memory_json(&f->memory, trace, &json);
+    kc_counters_json(&f->counters, trace, &json);
     put_ledger(&json, trace);
     put_metadata(&json, trace);
     kb_json_object_end(&json);
@@ -318,21 +328,23 @@ static int info(char *const *paths, int count, int32_t of_rank)
     const char *path = paths[0];
     kineto_error err = {0};
     kineto_trace *trace = NULL;
-    kc_summary s = {0};
-    kc_counters counters = {.list = {0}};
+    facts f = {.summary = {0}};
     kineto_status status = open_timed(paths, count, of_rank, &trace, &err);
     if (status == KINETO_OK)
-        status = kc_summary_make(trace, &s, &err);
+        status = kc_summary_make(trace, &f.summary, &err);
     if (status == KINETO_OK)
-        status = kc_counters_make(trace, &counters, &err);
+        status = kc_counters_make(trace, &f.counters, &err);
+    if (status == KINETO_OK && f.summary.kinds[KINETO_KIND_MEMORY])
+        status = kc_memory_make(trace, &f.memory, &err);
     if (status == KINETO_OK && as_json)
-        status = print_json(path, &s, &counters, trace, &err);
+        status = print_json(path, &f, trace, &err);
     else if (status == KINETO_OK)
-        print_text(path, &s, &counters, trace);
+        print_text(path, &f, trace);
     if (status)
         kc_complain("info: %s", err.message);
-    kc_counters_free(&counters);
-    kc_summary_free(&s);
+    kc_memory_free(&f.memory);
+    kc_counters_free(&f.counters);
+    kc_summary_free(&f.summary);
     kineto_trace_release(trace);
     return kc_finish_stdout("info", status ? KC_EXIT_FAILURE : 0);
 }

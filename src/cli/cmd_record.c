@@ -13,6 +13,7 @@
 
 static const char *output = "trace.json", *activities, *policy, *log_file, *plugin_config;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
+static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet;
 static kc_texts plugin_files;
 static kc_plugins plugins;
@@ -29,6 +30,9 @@ static const kc_option option_list[] = {
      "stream: keep everything (the default); oldest: keep the first\n"
      "--keep-mb; ring: keep the last --keep-mb"},
     {"keep-mb", 'k', KC_NUMBER, &keep_mb, "N", "what oldest and ring keep of the recording (256)"},
+    {"memory", 0, KC_OPTIONAL_SIZE, &memory, "[=BYTES]",
+     "record malloc and free: one allocation in BYTES on the average\n"
+     "(512K), with exact totals; 1: every one"},
     {"plugin", 0, KC_TEXTS, &plugin_files, "FILE[,rev=R]",
      "load a plug-in into the program; may be repeated. R is the\n"
      "revision of the interface if it is an old one: early, a or b"},
@@ -39,7 +43,7 @@ static const kc_option option_list[] = {
      "installation"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD, as is done\n"
-     "for plug-ins; no other source of this version needs it"},
+     "for plug-ins and --memory; no other source needs it"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
@@ -99,12 +103,15 @@ static kineto_status parse_policy(ks_policy *out)
 static kineto_status check_numbers(void)
 {
     enum { MOST_MB = 16384 };
+    const uint64_t MOST_SAMPLING_BYTES = UINT64_C(1) << 40;
     if (buffer_mb < 1 || buffer_mb > MOST_MB)
         return kc_usage_error("record", "--buffer-mb is from 1 to %d", MOST_MB);
     if (keep_mb > UINT64_MAX >> 20)
         return kc_usage_error("record", "--keep-mb is too large");
     if (log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
         return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+    if (memory.bytes > MOST_SAMPLING_BYTES)
+        return kc_usage_error("record", "--memory is at most 1T");
     if (plugin_config && strlen(plugin_config) > KS_CONFIG_BYTES - 1)
         return kc_usage_error("record", "--plugin-config has %u bytes at most",
                               KS_CONFIG_BYTES - 1);
@@ -149,7 +156,11 @@ static kineto_status read_options(ks_collector_options *c)
     c->buffer_bytes = (size_t)buffer_mb << 20;
     c->keep_bytes = (keep_mb ? keep_mb : 256) << 20;
     kineto_status status = find_plugins();
-    return status ? status : parse_kinds(&c->kinds);
+    if (status == KINETO_OK)
+        status = parse_kinds(&c->kinds);
+    if (memory.given)
+        c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    return status;
 }
 
 /* ---- while ------------------------------------------------------------------------------------- */
@@ -184,6 +195,19 @@ static void add_command(ks_collector *c, char **argv)
         free(text);
     }
     kb_sink_abort(sink);
+}
+
+/* Summaries scale what was sampled by this number. */
+static void add_sampling(ks_collector *c, uint64_t bytes)
+{
+    char number[32], detail[160];
+    snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
+    ks_collector_metadata(c, "ckineto_memory_sampling_bytes", number);
+    snprintf(detail, sizeof detail,
+             bytes > 1 ? "of s bytes is recorded with the chance 1 - exp(-s / %s); totals count all"
+                       : "every allocation is recorded",
+             number);
+    ks_collector_note(c, "memory", "mean bytes between sampled allocations", bytes, false, detail);
 }
 
 /* A line that is written over and over is for a terminal that nobody else writes to. */
@@ -240,6 +264,17 @@ static void tell_how_it_ended(const kc_child *child)
         fprintf(stderr, "ckineto: the program ended with status %d\n", WEXITSTATUS(child->status));
 }
 
+/* Only if it was asked for: a program may have memory events of its own. */
+static void tell_memory(const kineto_trace *trace)
+{
+    kc_memory m;
+    kineto_error err;
+    if (!memory.given || kc_memory_make(trace, &m, &err))
+        return;
+    kc_memory_print(&m, trace, stderr);
+    kc_memory_free(&m);
+}
+
 static void tell_result(const kineto_trace *trace)
 {
     kc_summary s;
@@ -252,6 +287,7 @@ static void tell_result(const kineto_trace *trace)
                 kc_noun(s.activities, "activity", "activities"));
     } else {
         kc_summary_print(&s, trace, stderr);
+        tell_memory(trace);
         if (s.activities == 0)
             fputs("\n  Nothing was recorded: the program used nothing that ckineto or a plug-in "
                   "records.\n"
@@ -308,10 +344,14 @@ static kineto_status enter(ks_collector *c, kineto_error *err)
                               .log_file = log_file,
                               .log_level = log_level == UINT64_MAX ? -1 : (int)log_level,
                               .preload = preload,
+                              .memory = memory.given,
+                              .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,
                               .plugins_required = plugin_files.count != 0};
     kc_plugins_tell(&plugins, note_plugin, c);
     kineto_status status = kc_enter(&entry, note_entry, c, err);
+    if (status == KINETO_OK && memory.given)
+        add_sampling(c, entry.memory_bytes);
     free(environment);
     return status;
 }

@@ -30,8 +30,8 @@ static bool in_list(const char *list, const char *item, char separator)
     return false;
 }
 
-static kineto_status append_variable(const char *name, const char *item, char separator,
-                                     kineto_error *err)
+static kineto_status add_to_variable(const char *name, const char *item, char separator,
+                                     bool in_front, kineto_error *err)
 {
     const char *old = getenv(name);
     if (!old || !*old)
@@ -42,7 +42,7 @@ static kineto_status append_variable(const char *name, const char *item, char se
     char *joined = malloc(size);
     if (!joined)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    snprintf(joined, size, "%s%c%s", old, separator, item);
+    snprintf(joined, size, "%s%c%s", in_front ? item : old, separator, in_front ? old : item);
     kineto_status status = set_variable(name, joined, err);
     free(joined);
     return status;
@@ -71,7 +71,15 @@ static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *
         return KINETO_OK;
     }
     return i->shape == KC_SLOT ? set_variable(i->variable, path, err)
-                               : append_variable(i->variable, path, i->separator, err);
+                               : add_to_variable(i->variable, path, i->separator, false, err);
+}
+
+static kineto_status preload_file(const char *path, bool in_front, kineto_error *err)
+{
+    if (strpbrk(path, ": "))
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "LD_PRELOAD cannot name %s: a ' ' or ':' in the path", path);
+    return add_to_variable("LD_PRELOAD", path, ':', in_front, err);
 }
 
 static kineto_status enter_by_preload(kineto_error *err)
@@ -81,10 +89,22 @@ static kineto_status enter_by_preload(kineto_error *err)
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "libckineto-rt.so was not found beside the command or in %s",
                        CKINETO_LIBDIR);
-    if (strpbrk(path, ": "))
-        return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "LD_PRELOAD cannot name %s: a ' ' or ':' in the path", path);
-    return append_variable("LD_PRELOAD", path, ':', err);
+    return preload_file(path, false, err);
+}
+
+/* It brings the recorder along. In front of an allocator that the user preloads, or that would be
+ * called and not the hook. */
+static kineto_status enter_memory(uint64_t bytes, kineto_error *err)
+{
+    char path[PATH_MAX], number[32];
+    if (!kc_find_plugin("libckineto-memory.so", path, sizeof path))
+        return kb_fail(
+            err, KINETO_E_NOT_FOUND,
+            "--memory: libckineto-memory.so was not found: set CKINETO_PLUGIN_DIR, or see "
+            "'ckineto doctor'");
+    snprintf(number, sizeof number, "%llu", (unsigned long long)bytes);
+    kineto_status status = set_variable("CKINETO_MEMORY_SAMPLING", number, err);
+    return status ? status : preload_file(path, true, err);
 }
 
 /* The recorder loads them, and so it must be in the program. What is set is told also if it is
@@ -134,5 +154,7 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = enter_by(&kc_interfaces[i], note, context, err);
     if (status == KINETO_OK)
         status = enter_plugins(options, note, context, err);
+    if (status == KINETO_OK && options->memory)
+        status = enter_memory(options->memory_bytes, err);
     return status ? status : set_log(options, err);
 }

@@ -34,8 +34,9 @@ static void print_option(const kc_option *o, FILE *out)
     char head[64], letter[8] = "    ";
     if (o->letter)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
-    snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name, o->argument ? " " : "",
-             o->argument ? o->argument : "");
+    const char *argument = o->argument ? o->argument : "";
+    snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
+             *argument && o->type != KC_OPTIONAL_SIZE ? " " : "", argument);
     fprintf(out, "  %-26s", head);
     /* Further lines of the help stand below the first. */
     for (const char *at = o->help; *at; at++) {
@@ -108,6 +109,15 @@ static bool parse_size(const char *text, uint64_t *bytes)
     return *bytes >> shift == n;
 }
 
+static kineto_status set_size(const kc_options *options, const kc_option *o, const char *text,
+                              uint64_t *bytes)
+{
+    if (parse_size(text, bytes))
+        return KINETO_OK;
+    return kc_usage_error(options->verb, "--%s needs a size such as 512M or 2G, not '%s'", o->name,
+                          text);
+}
+
 static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
 {
     if (o->type != KC_NUMBER && !*text)
@@ -124,12 +134,10 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
         texts->data[texts->count++] = text;
         return KINETO_OK;
     }
-    if (o->type == KC_SIZE) {
-        if (parse_size(text, o->value))
-            return KINETO_OK;
-        return kc_usage_error(options->verb, "--%s needs a size such as 512M or 2G, not '%s'",
-                              o->name, text);
-    }
+    if (o->type == KC_SIZE)
+        return set_size(options, o, text, o->value);
+    if (o->type == KC_OPTIONAL_SIZE)
+        return set_size(options, o, text, &((kc_optional_size *)o->value)->bytes);
     char *end = NULL;
     errno = 0;
     unsigned long long n = strtoull(text, &end, 10);
@@ -162,6 +170,10 @@ static kineto_status parse_one(const kc_options *options, int argc, char **argv,
             return kc_usage_error(options->verb, "--%s takes no value", o->name);
         *(bool *)o->value = true;
         return KINETO_OK;
+    }
+    if (o->type == KC_OPTIONAL_SIZE) {
+        ((kc_optional_size *)o->value)->given = true;
+        return text ? set_value(options, o, text) : KINETO_OK;
     }
     if (!text && ++*at >= argc)
         return kc_usage_error(options->verb, "--%s needs a value: %s", o->name, o->argument);

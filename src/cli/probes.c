@@ -136,6 +136,15 @@ static void ask_rt(kc_finding *f)
         kc_find(f, KC_NOTE, "libckineto-rt.so was not found: --preload and plug-ins will not work");
 }
 
+static void ask_memory(kc_finding *f)
+{
+    char path[PATH_MAX];
+    if (kc_find_plugin("libckineto-memory.so", path, sizeof path))
+        kc_find(f, KC_OK, "%.400s", path);
+    else
+        kc_find(f, KC_NOTE, "libckineto-memory.so was not found: --memory will not work");
+}
+
 /* The few calls of OpenCL that are needed to ask who is there; types as its ABI has them. */
 typedef struct opencl_api {
     int32_t (*platforms)(uint32_t, void **, uint32_t *);
@@ -259,8 +268,8 @@ const kc_probe kc_probes[] = {
     {"clock", ask_clock, true, false},         {"buffer", ask_buffer, true, false},
     {"processes", ask_processes, true, false}, {"opencl plug-in", ask_opencl_plugin, false, true},
     {"opencl", ask_opencl, false, true},       {"plug-ins", ask_plugins, false, false},
-    {"preload", ask_rt, false, false},         {"cuda", ask_cuda, false, true},
-    {"rocm", ask_rocm, false, true},           {"nvtx", ask_nvtx, false, false},
-    {"perf events", ask_perf, false, false},
+    {"preload", ask_rt, false, false},         {"memory hook", ask_memory, false, false},
+    {"cuda", ask_cuda, false, true},           {"rocm", ask_rocm, false, true},
+    {"nvtx", ask_nvtx, false, false},          {"perf events", ask_perf, false, false},
 };
 const size_t kc_probe_count = KB_COUNT(kc_probes);

@@ -38,6 +38,7 @@ typedef struct decoder {
     bool any_stale;
     bool bad;       /* the record at hand is malformed */
     kf_event range; /* the last one: what does not change stays filled in */
+    uint32_t *left; /* by chunk: segments still to come; NULL: nobody wants to know */
     open_range open[KF_MAX_DEPTH];
 } decoder;
 
@@ -454,7 +455,7 @@ static bool own_range(decoder *d, open_range *r)
             return false;
     }
     if (r->outputs && !r->owned_outputs) {
-        if (!own_words(r, &r->outputs, (uint32_t)(r->outputs[0] >> 16 & 0xffff)))
+        if (!own_words(r, &r->outputs, kf_function_words(r->outputs[0])))
             return false;
         r->owned_outputs = true;
     }
@@ -519,14 +520,34 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
     return decode_words(d, s, words);
 }
 
+/* How many segments of each chunk are still to come, for who wants to know when none is. */
+static bool count_segments(decoder *d)
+{
+    if (!d->input->done)
+        return true;
+    d->left = calloc((size_t)d->input->chunk_count + 1, sizeof *d->left);
+    for (size_t i = 0; i < d->segments.count && d->left; i++)
+        d->left[d->segments.data[i].chunk]++;
+    return d->left != NULL;
+}
+
+static void chunk_used(decoder *d, uint32_t chunk)
+{
+    if (d->left && --d->left[chunk] == 0)
+        d->input->done(d->input->context, chunk);
+}
+
 static kineto_status decode_all(decoder *d, kineto_error *err)
 {
     kineto_status status = kf_dictionary_walk(d->input, d->visitor, &d->result->bad_entries);
     if (!status)
         status = kf_scan(d->input, &d->segments, d->result, err);
+    if (!status && !count_segments(d))
+        status = KINETO_E_MEMORY;
     for (size_t i = 0; i < d->segments.count && !status; i++) {
         const kf_segment *s = &d->segments.data[i];
         status = decode_segment(d, s, i ? s - 1 : NULL, err);
+        chunk_used(d, s->chunk);
     }
     if (!status)
         status = finish_cursor(d);
@@ -546,6 +567,7 @@ static void decoder_destroy(decoder *d)
     kf_halves_free(&d->halves);
     kf_sites_free(&d->sites);
     kb_vec_free(&d->segments);
+    free(d->left);
     free(d);
 }
 

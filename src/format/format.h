@@ -97,7 +97,7 @@ typedef enum kf_type {
  * inline > 0 have inline - 1 items, which follow without their count.                             */
 
 /* The part that makes a range an operator:
- *   word    parts:8 | input count:8 | words:16 of this part | logical thread:32
+ *   word    parts:12 | input count:12 | words:16 of this part | thread's number:24
  *   parts   in the order of their bits, each a word; STACK: a count and its addresses; ARGS: a count of
  *           words and loose args
  *   inputs  one after the other until the part's end: a word tag:8 | flags:8 | count:16 | dtype:8 |
@@ -117,6 +117,7 @@ typedef enum kf_type {
 #define KF_FUNCTION_STACK 32u   /* return addresses, innermost first */
 #define KF_FUNCTION_CUT 64u     /* there were more inputs */
 #define KF_FUNCTION_ARGS 128u   /* further args */
+#define KF_FUNCTION_IDS 256u    /* tensors among the inputs have ids */
 #define KF_INPUT_SMALL 1u
 #define KF_INPUT_STRIDES 2u
 #define KF_INPUT_IDS 4u
@@ -127,9 +128,10 @@ typedef enum kf_type {
 static inline uint64_t kf_function_word(uint32_t parts, uint32_t inputs, uint32_t words,
                                         uint32_t thread)
 {
-    return (uint64_t)(parts & 0xff) | (uint64_t)(inputs & 0xff) << 8 |
-           (uint64_t)(words & 0xffff) << 16 | (uint64_t)thread << 32;
+    return (uint64_t)(parts & 0xfff) | (uint64_t)(inputs & 0xfff) << 12 |
+           (uint64_t)(words & 0xffff) << 24 | (uint64_t)(thread & 0xffffff) << 40;
 }
+static inline uint32_t kf_function_words(uint64_t word) { return (uint32_t)(word >> 24 & 0xffff); }
 static inline uint64_t kf_input_word(uint32_t tag, uint32_t flags, uint32_t count)
 {
     return (uint64_t)tag | (uint64_t)flags << 8 | (uint64_t)(count & 0xffff) << 16;
@@ -556,7 +558,8 @@ typedef struct kf_function {
     const uint64_t *args; /* loose */
     uint32_t arg_words;
 } kf_function;
-/** Check a part that starts at `words` and has at most `count`. @return its words; 0: malformed. */
+/** Check a part that starts at `words` and has at most `count`, but for its inputs, which are checked
+ *  as they are taken. @return its words; 0: malformed. */
 uint32_t kf_function_check(const uint64_t *words, uint32_t count);
 /** Open a part that was checked. */
 kf_function kf_function_read(const uint64_t *words);
@@ -603,7 +606,11 @@ typedef struct kf_input {
     uint32_t dictionary_words;
     uint32_t chunk_count;
     const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
+    /* The same, to look at headers only: may be where they lie. NULL: get is used. */
+    const uint64_t *(*peek)(void *context, uint32_t index, uint32_t *words);
     void *context;
+    /* Nothing of this chunk will be asked for again. NULL: nobody wants to know. */
+    void (*done)(void *context, uint32_t index);
     uint64_t from_ticks; /* what lies before is not wanted: its absence is not counted */
 } kf_input;
 

@@ -65,23 +65,6 @@ int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t
     return (int64_t)words[k];
 }
 
-/* Lists of tensors hold tensors, not lists. */
-static bool inputs_are_whole(const uint64_t *at, const uint64_t *end, uint32_t count)
-{
-    kf_input_item item;
-    for (uint32_t left = count; left; left--) {
-        if (!kf_input_next(&at, end, &item))
-            return false;
-        bool list = item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID);
-        for (uint32_t k = 0; list && k < item.count; k++) {
-            kf_input_item tensor;
-            if (!kf_input_next(&at, end, &tensor) || tensor.type == KINETO_INPUT_TENSORS)
-                return false;
-        }
-    }
-    return at == end;
-}
-
 static uint32_t bit_count(uint32_t bits)
 {
     uint32_t n = 0;
@@ -115,7 +98,7 @@ static bool take_list(const uint64_t **at, const uint64_t *end, bool present,
 
 static bool split(const uint64_t *words, uint32_t count, lists *out)
 {
-    uint32_t parts = (uint32_t)(words[0] & 0xff), fixed = 1 + bit_count(parts & FIXED_PARTS);
+    uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = 1 + bit_count(parts & FIXED_PARTS);
     const uint64_t *at = words + fixed, *end = words + count;
     if (fixed > count ||
         !take_list(&at, end, parts & KF_FUNCTION_STACK, &out->stack, &out->stack_count) ||
@@ -128,12 +111,10 @@ static bool split(const uint64_t *words, uint32_t count, lists *out)
 uint32_t kf_function_check(const uint64_t *words, uint32_t count)
 {
     lists l;
-    uint32_t own = count ? (uint32_t)(words[0] >> 16 & 0xffff) : 0;
-    if (own == 0 || own > count || !split(words, own, &l) ||
-        (l.args && !kf_loose_args_valid(l.args, l.arg_words)))
-        return 0;
-    uint32_t inputs = words[0] & KF_FUNCTION_INPUTS ? (uint32_t)(words[0] >> 8 & 0xff) : 0;
-    return inputs_are_whole(l.inputs, words + own, inputs) ? own : 0;
+    uint32_t own = count ? kf_function_words(words[0]) : 0;
+    bool fine = own != 0 && own <= count && split(words, own, &l) &&
+                (!l.args || kf_loose_args_valid(l.args, l.arg_words));
+    return fine ? own : 0;
 }
 
 static uint64_t take(const uint64_t **at, uint32_t parts, uint32_t bit, uint64_t absent)
@@ -144,11 +125,11 @@ static uint64_t take(const uint64_t **at, uint32_t parts, uint32_t bit, uint64_t
 kf_function kf_function_read(const uint64_t *words)
 {
     lists l = {0};
-    uint32_t own = (uint32_t)(words[0] >> 16 & 0xffff);
+    uint32_t own = kf_function_words(words[0]);
     (void)split(words, own, &l);
-    kf_function f = {.parts = (uint32_t)(words[0] & 0xff),
-                     .input_count = (uint32_t)(words[0] >> 8 & 0xff),
-                     .thread = (uint32_t)(words[0] >> 32),
+    kf_function f = {.parts = (uint32_t)(words[0] & 0xfff),
+                     .input_count = (uint32_t)(words[0] >> 12 & 0xfff),
+                     .thread = (uint32_t)(words[0] >> 40),
                      .inputs = l.inputs,
                      .input_words = (uint32_t)(words + own - l.inputs),
                      .stack = l.stack,

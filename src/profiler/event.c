@@ -80,8 +80,11 @@ static bool host_of(const kineto_event *e, kineto_event *out)
 uint64_t kineto_event_start_thread_id(const kineto_event *e)
 {
     kineto_event host;
-    int64_t pid, tid;
-    return host_of(e, &host) && thread_of(&host, &pid, &tid) ? number_of(e->trace, pid, tid) : 0;
+    int64_t pid = 0, tid, start = int_of(e, "Start thread", 0);
+    bool is_thread = host_of(e, &host) && thread_of(&host, &pid, &tid);
+    if (start)
+        return number_of(e->trace, pid, start);
+    return is_thread ? number_of(e->trace, pid, tid) : 0;
 }
 
 uint64_t kineto_event_end_thread_id(const kineto_event *e)
@@ -118,19 +121,15 @@ bool kineto_event_has_concrete_inputs(const kineto_event *e)
 /* What the profiler itself writes of an operator. */
 static bool is_own_key(kineto_string key)
 {
-    static const char *const own[] = {"Ev Idx",           "Record function id",
-                                      "Sequence number",  "Fwd thread id",
-                                      "Input Dims",       "Input Strides",
-                                      "Input type",       "Concrete Inputs",
-                                      "Input Tensors",    "Output Dims",
-                                      "Output Strides",   "Output type",
-                                      "Concrete Outputs", "Output Tensors",
-                                      "Call stack",       "Module Hierarchy",
-                                      "Debug handle",     "Backend",
-                                      "End thread",       "Python id",
-                                      "Python parent id", "Python module id",
-                                      "Python thread",    "CallFrom",
-                                      "Collective name",  "hidden"};
+    static const char *const own[] = {"Ev Idx",           "Record function id", "Sequence number",
+                                      "Fwd thread id",    "Input Dims",         "Input Strides",
+                                      "Input type",       "Concrete Inputs",    "Input Tensors",
+                                      "Output Dims",      "Output Strides",     "Output type",
+                                      "Concrete Outputs", "Output Tensors",     "Call stack",
+                                      "Module Hierarchy", "Debug handle",       "Backend",
+                                      "Start thread",     "End thread",         "Python id",
+                                      "Python parent id", "Python module id",   "Python thread",
+                                      "CallFrom",         "Collective name",    "hidden"};
     for (size_t i = 0; i < KB_COUNT(own); i++)
         if (kb_string_equal(key, kb_string(own[i])))
             return true;

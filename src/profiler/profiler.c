@@ -231,8 +231,8 @@ static kineto_status callback_add(kineto_profiler *p, kineto_error *err)
 
 static void marks_end(kineto_profiler *p)
 {
-    if (p->callback)
-        (void)kineto_function_remove(p->callback);
+    if (p->callback && kineto_function_remove(p->callback) == KINETO_E_BUSY)
+        p->stuck = true; /* a thread is inside and does not come back: what it uses stays */
     p->callback = 0;
     if (p->observed)
         (void)kp_observer_disable(NULL);
@@ -318,7 +318,7 @@ static kineto_status stop_session(kineto_profiler *p, bool keep, kineto_trace **
 static kineto_status fallback_hand_over(kineto_profiler *p, kineto_profiler_result *result,
                                         kineto_error *err)
 {
-    if (!p->fallback)
+    if (!p->fallback || p->stuck)
         return KINETO_OK;
     kineto_status status = kp_fallback_finish(p->fallback, err);
     bool cuda = p->config.values.state == KINETO_STATE_KINETO_GPU_FALLBACK;
@@ -421,6 +421,8 @@ void kineto_profiler_destroy(kineto_profiler *p)
         return;
     if (p->running)
         (void)kineto_profiler_stop(p, NULL, NULL);
+    if (p->stuck)
+        return;
     kineto_session_destroy(p->session);
     kp_emission_free(p->emission);
     kp_fallback_close(p->fallback);

@@ -64,6 +64,7 @@ struct kineto_profiler {
     uint32_t activities, scopes;
     bool records, global; /* global: of all threads */
     bool running, last;   /* last: it ends with this stop */
+    bool stuck;           /* a thread does not come out of a callback */
     kineto_session *session;
     struct kp_emission *emission;
     struct kp_fallback *fallback;

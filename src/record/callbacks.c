@@ -37,6 +37,7 @@ typedef struct kineto_function_calls {
 } calls;
 
 typedef struct kr_thread {
+    struct kr_thread *next, **link; /* of all threads: cursors are where no leak checker looks */
     kr_callbacks own;
     calls *unused;
     uint64_t random;
@@ -45,6 +46,8 @@ typedef struct kr_thread {
 
 uint32_t kineto_function_watchers;
 static kr_callbacks everywhere;
+static kr_thread *threads;
+static kb_lock threads_lock;
 static kb_lock edit_lock; /* of everywhere */
 static uint64_t last_handle;
 static int64_t node_id = -1;
@@ -58,6 +61,26 @@ static kr_thread *thread_known(void)
     return c->busy || !KR_IN_USE(c) ? NULL : c->callbacks;
 }
 
+static void thread_list(kr_thread *t)
+{
+    (void)kr_lock_take(&threads_lock);
+    t->next = threads;
+    t->link = &threads;
+    if (threads)
+        threads->link = &t->next;
+    threads = t;
+    kb_lock_drop(&threads_lock);
+}
+
+static void thread_unlist(kr_thread *t)
+{
+    (void)kr_lock_take(&threads_lock);
+    *t->link = t->next;
+    if (t->next)
+        t->next->link = t->link;
+    kb_lock_drop(&threads_lock);
+}
+
 static kr_thread *thread_get(void)
 {
     kr_cursor *c = kr_cursor_enter();
@@ -69,8 +92,10 @@ static kr_thread *thread_get(void)
         return NULL;
     if (!c->callbacks) {
         kr_thread *t = calloc(1, sizeof *t);
-        if (t)
+        if (t) {
             t->random = kr_identity() * UINT64_C(0x9e3779b97f4a7c15) | 1;
+            thread_list(t);
+        }
         c->callbacks = t;
     }
     return c->callbacks;
@@ -90,6 +115,7 @@ void kr_callbacks_thread_exit(kr_cursor *c)
     if (!t)
         return;
     c->callbacks = NULL;
+    thread_unlist(t);
     kb_sub_relaxed(&kineto_function_watchers, enabled_count(&t->own));
     for (calls *next, *at = t->unused; at; at = next) {
         next = at->next;

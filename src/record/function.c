@@ -128,8 +128,8 @@ KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_inp
     *head = 0;
     if (!(wants & KF_WANT_INPUTS) || !inputs)
         return at;
-    *head = (uint32_t)count << 8 | KF_FUNCTION_INPUTS |
-            (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
+    *head = (uint32_t)count << 12 | (wants & KF_WANT_IDS ? KF_FUNCTION_IDS : 0) |
+            KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
     uint64_t *end = wants & KF_WANT_IDS ? NULL : tensors_write(at, inputs, count);
     return KINETO_LIKELY(end != NULL)
                ? end
@@ -154,7 +154,7 @@ KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
         return 0;
     }
     uint32_t words = (uint32_t)(end - at);
-    at[3] = head | (uint64_t)(words - 3) << 16 | (uint64_t)c->number << 32;
+    at[3] = head | (uint64_t)(words - 3) << 24 | (uint64_t)c->number << 40;
     c->open[depth] = (uint16_t)(at - c->base);
     c->depth = depth + 1;
     c->limit--; /* the word of its END */
@@ -178,8 +178,7 @@ static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function 
     *end++ = f->id;
     if (op->info.name) {
         *props |= KF_PROP_NAME;
-        end =
-            kr_text_write(end, limit, op->info.name, strlen(op->info.name), KF_MAX_INLINE_NAME);
+        end = kr_text_write(end, limit, op->info.name, strlen(op->info.name), KF_MAX_INLINE_NAME);
     }
     return end ? kr_part_write(c, end, limit, op, wants) : NULL;
 }
@@ -295,9 +294,9 @@ static uint64_t *outputs_write(kr_cursor *c, uint64_t *at, const kineto_input *o
     at[1] = kr_ticks(c);
     uint64_t *end = kr_inputs_write(at + 3, limit, outputs, count, wants);
     if (end)
-        at[2] =
-            kf_function_word(KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES ? KF_FUNCTION_VALUES : 0),
-                             count, (uint32_t)(end - at - 2), 0);
+        at[2] = kf_function_word(KF_FUNCTION_INPUTS | KF_FUNCTION_IDS |
+                                     (wants & KF_WANT_VALUES ? KF_FUNCTION_VALUES : 0),
+                                 count, (uint32_t)(end - at - 2), 0);
     return end;
 }
 

@@ -253,6 +253,7 @@ static part_head head_of(const kineto_input *inputs, size_t count, uint32_t want
     if ((wants & KF_WANT_INPUTS) && inputs) {
         head.count = (uint32_t)KB_MIN(count, (size_t)KF_MAX_INPUTS);
         head.parts = KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES ? KF_FUNCTION_VALUES : 0) |
+                     (wants & KF_WANT_IDS ? KF_FUNCTION_IDS : 0) |
                      (count > KF_MAX_INPUTS ? KF_FUNCTION_CUT : 0);
     }
     return head;

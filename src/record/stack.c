@@ -12,11 +12,17 @@
 
 /* ---- the unwinder ---------------------------------------------------------------------------- */
 
+/* What _Unwind_Find_FDE tells besides. */
+struct entry_bases {
+    void *text, *data, *function;
+};
+
 static struct unwinder {
     _Unwind_Reason_Code (*backtrace)(_Unwind_Trace_Fn, void *);
     _Unwind_Ptr (*ip)(struct _Unwind_Context *, int *);
     _Unwind_Word (*cfa)(struct _Unwind_Context *);
     _Unwind_Word (*reg)(struct _Unwind_Context *, int);
+    const void *(*entry)(void *, struct entry_bases *); /* NULL: has none */
 } unwinder;
 
 static _Unwind_Reason_Code look_once(struct _Unwind_Context *context, void *argument)
@@ -38,6 +44,7 @@ static bool unwinder_load(void)
     *(void **)&found.ip = dlsym(library, "_Unwind_GetIPInfo");
     *(void **)&found.cfa = dlsym(library, "_Unwind_GetCFA");
     *(void **)&found.reg = dlsym(library, "_Unwind_GetGR");
+    *(void **)&found.entry = dlsym(library, "_Unwind_Find_FDE");
     if (!found.backtrace || !found.ip || !found.cfa || !found.reg)
         return false;
     unwinder = found;
@@ -48,10 +55,19 @@ static bool unwinder_load(void)
 
 /* ---- what is known of return addresses ------------------------------------------------------- */
 
-/* At END nothing but the start of the program or thread follows. */
-enum { UNMET, GOOD, BAD, END };
+/* How its caller is found: GOOD, by the frame pointer; SIZED, by the stack pointer, its function
+ * keeps a constant distance; BAD, by the unwinder only. At END nothing but the start of the program
+ * or thread follows. */
+enum { BAD = 0, GOOD = 1, SIZED = 2, END = 3 };
+#define UNMET UINT32_MAX
+/* What is known of an address is its kind, and if SIZED two distances, in words of 8 bytes. */
+#define KIND(what)           ((what)&3u)
+#define SIZE_BYTES(what)     ((uint64_t)((what) >> 5) * 8)
+#define FRAME_AT_BYTES(what) ((uint64_t)((what) >> 2 & 7u) * 8)
+#define MAX_SIZE_WORDS       2047u
+#define MAX_FRAME_AT_WORDS   7u
 
-/* A set of 4 words for each hash: address << 2 | what is known. Lossy: what falls out is learned
+/* A set of 4 words for each hash: address << 16 | what is known. Lossy: what falls out is learned
  * again. */
 #define SETS 2048u
 #define WAYS 4u
@@ -68,8 +84,8 @@ static uint32_t known_of(uint64_t address)
     const uint64_t *set = set_of(address);
     for (uint32_t i = 0; i < WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
-        if (word >> 2 == address)
-            return word & 3;
+        if (word >> 16 == address)
+            return (uint32_t)(word & 0xffff);
     }
     return UNMET;
 }
@@ -78,14 +94,16 @@ static void know(uint64_t address, uint32_t what)
 {
     uint64_t *set = set_of(address);
     uint32_t way = WAYS;
+    if (address >> 48)
+        return; /* no program's */
     for (uint32_t i = 0; i < WAYS && way == WAYS; i++) {
         uint64_t word = kb_load_relaxed(&set[i]);
-        if (word == 0 || word >> 2 == address)
+        if (word == 0 || word >> 16 == address)
             way = i;
     }
     if (way == WAYS)
         way = kb_add_relaxed(&known_turn, 1) % WAYS;
-    kb_store_relaxed(&set[way], address << 2 | what);
+    kb_store_relaxed(&set[way], address << 16 | what);
 }
 
 void kr_stack_forget(void)
@@ -230,24 +248,53 @@ static ANY_STACK uint32_t walk_all(const kr_stack_thread *thread, uint64_t frame
     return n;
 }
 
-/* As long as the unwinder agreed at each address; else USE_TABLES. */
+/* Where a function is: its stack pointer, the frame pointer that it has or passes on. */
+typedef struct position {
+    uint64_t address, stack, frame;
+} position;
+
+static ANY_STACK bool step_by_frame(const kr_stack_thread *thread, position *p)
+{
+    if (!is_above(thread, p->frame, p->stack - 1))
+        return false;
+    const frame_record *at = (const frame_record *)(uintptr_t)p->frame;
+    p->address = return_address(at);
+    p->stack = p->frame + sizeof *at;
+    p->frame = at->caller;
+    return true;
+}
+
+static ANY_STACK bool step_by_size(const kr_stack_thread *thread, uint32_t what, position *p)
+{
+    uint64_t next = p->stack + SIZE_BYTES(what);
+    if (next > thread->high)
+        return false;
+    p->address = *(const uint64_t *)(uintptr_t)(next - 8);
+    if (FRAME_AT_BYTES(what) > 0)
+        p->frame = *(const uint64_t *)(uintptr_t)(next - FRAME_AT_BYTES(what));
+    p->stack = next;
+    return true;
+}
+
+/* As long as it is known how, at each address; else USE_TABLES. */
 #define USE_TABLES UINT32_MAX
 static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t frame,
                                      uint64_t *addresses, uint32_t limit)
 {
-    uint32_t n = 0;
-    while (n < limit) {
-        const frame_record *at = (const frame_record *)(uintptr_t)frame;
-        uint64_t address = return_address(at);
-        addresses[n++] = address;
-        uint32_t what = known_of(address);
-        if (KINETO_UNLIKELY(what != GOOD))
-            return what == END ? n : USE_TABLES;
-        if (KINETO_UNLIKELY(!is_above(thread, at->caller, frame)))
-            return n == limit ? n : USE_TABLES;
-        frame = at->caller;
+    const frame_record *at = (const frame_record *)(uintptr_t)frame;
+    position p = {return_address(at), frame + sizeof *at, at->caller};
+    for (uint32_t n = 0; n < limit;) {
+        uint32_t what = known_of(p.address);
+        addresses[n++] = p.address;
+        if (what == UNMET || KIND(what) == BAD)
+            return USE_TABLES;
+        if (KIND(what) == END || n == limit)
+            return n;
+        bool may = KIND(what) == GOOD ? step_by_frame(thread, &p) : step_by_size(thread, what, &p);
+        if (KINETO_UNLIKELY(!may))
+            return USE_TABLES;
     }
-    return n;
+    return limit;
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
@@ -258,7 +305,7 @@ static ANY_STACK uint32_t walk_known(const kr_stack_thread *thread, uint64_t fra
 typedef struct unwound {
     uint64_t address, stack, frame; /* while there: the stack pointer, the frame pointer */
     bool is_exact; /* interrupted by a signal at this instruction; not a return address */
-    bool leads;    /* its frame pointer leads to its caller */
+    uint32_t what; /* is to be known of its address */
 } unwound;
 /* Little, since a signal's stack may be small: only the last frames are kept. */
 typedef struct unwinding {
@@ -283,6 +330,27 @@ static ANY_STACK bool frame_leads_to(const unwound *f, const unwound *caller)
     return return_address((const frame_record *)(uintptr_t)f->frame) == caller->address;
 }
 
+/* Do the unwinder's own tables say that the caller is at a constant distance, and is it there? */
+static ANY_STACK uint32_t size_of(const unwound *f, const unwound *caller)
+{
+    struct entry_bases bases = {NULL, NULL, NULL};
+    kr_frame_size size = {0, 0};
+    uint64_t call = f->address - 1;
+    const void *entry = unwinder.entry ? unwinder.entry((void *)(uintptr_t)call, &bases) : NULL;
+    if (!entry || caller->is_exact ||
+        !kr_frame_size_of(entry, (uint64_t)(uintptr_t)bases.function, call, &size))
+        return BAD;
+    uint64_t words = size.bytes / 8, frame_at = size.frame_at / 8;
+    if (size.bytes % 8 || size.frame_at % 8 || words > MAX_SIZE_WORDS ||
+        frame_at > MAX_FRAME_AT_WORDS || frame_at >= words + 1 ||
+        f->stack + size.bytes != caller->stack ||
+        *(const uint64_t *)(uintptr_t)(caller->stack - 8) != caller->address)
+        return BAD;
+    uint64_t frame =
+        frame_at ? *(const uint64_t *)(uintptr_t)(caller->stack - size.frame_at) : f->frame;
+    return frame == caller->frame ? (uint32_t)(words << 5 | frame_at << 2 | SIZED) : BAD;
+}
+
 /* Remember what was found at the address of frame i; `may_end`: the stack ends close behind it. */
 static void learn(const unwinding *u, uint32_t i, bool may_end)
 {
@@ -294,7 +362,7 @@ static void learn(const unwinding *u, uint32_t i, bool may_end)
     if (module == KR_MODULE_UNKNOWN)
         kr_modules_set_stale();
     bool ends = may_end && module == KR_MODULE_RUNTIME;
-    know(f->address, f->leads ? GOOD : ends ? END : BAD);
+    know(f->address, ends ? END : f->what);
 }
 
 static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *argument)
@@ -315,7 +383,8 @@ static _Unwind_Reason_Code unwind_frame(struct _Unwind_Context *context, void *a
 #endif
     if (u->count > 0) {
         unwound *before = &u->last[(u->count - 1) % WINDOW];
-        before->leads = frame_leads_to(before, &f);
+        if (!before->is_exact && known_of(before->address) == UNMET)
+            before->what = frame_leads_to(before, &f) ? GOOD : size_of(before, &f);
     }
     if (u->count < u->limit)
         u->addresses[u->count] = f.address;
@@ -353,7 +422,7 @@ static KB_NOINLINE uint32_t unwind(const kr_stack_thread *thread, uint64_t frame
     learn_rest(&u);
     uint32_t n = KB_MIN(u.count, limit);
     for (uint32_t i = 0; i < n; i++)
-        if (known_of(addresses[i]) == END)
+        if (KIND(known_of(addresses[i])) == END && known_of(addresses[i]) != UNMET)
             return i + 1;
     if (u.is_whole && u.count > 0 && u.count < limit)
         n += go_on(&u, thread);

@@ -1,10 +1,10 @@
 /* Native call stacks of the calling thread, and the modules that their addresses lie in.
  *
- * Frame pointers give an address in a nanosecond, but code that was compiled without them leaves
- * callers out, silently. Whether code keeps its frame pointer is a property of each return address.
- * So, by default, an address is believed once the unwinder, which reads tables instead, has agreed
- * at it; a stack with an address that it did not agree at, or has not met yet, is the unwinder's.
- */
+ * How a caller is found is a property of each return address: by the frame pointer, if the code
+ * keeps one; else, mostly, at a constant distance from the stack pointer, which the unwinder's
+ * tables tell. The unwinder itself is right but slow. So, by default, a stack with an address that
+ * was not met before is the unwinder's, and at each of its addresses is learned how it would have
+ * been found; from then on it takes some nanoseconds a frame. */
 #ifndef KR_STACK_H
 #define KR_STACK_H
 
@@ -42,6 +42,18 @@ kr_stack_by kr_stack_is_by(void);
  *  @return how many; at most limit and KR_STACK_MAX. 0 before kr_stack_prepare. threads: hot. */
 uint32_t kr_stack_capture(kr_stack_thread *thread, const void *frame, uint64_t *addresses,
                           uint32_t limit);
+
+/* ---- frame_size.c ---------------------------------------------------------------------------- */
+
+/** How code that keeps no frame pointer finds its caller from the stack pointer. */
+typedef struct kr_frame_size {
+    uint64_t bytes;    /* from its stack pointer to its caller's */
+    uint64_t frame_at; /* where it keeps its caller's frame pointer, below its caller's stack
+                          pointer; 0: it is not changed */
+} kr_frame_size;
+/** Of the code at `address`, whose entry in .eh_frame and first address are given. False: it is not
+ *  that simple, or not on this processor. threads: hot. */
+bool kr_frame_size_of(const void *entry, uint64_t start, uint64_t address, kr_frame_size *out);
 
 /* ---- modules.c ------------------------------------------------------------------------------- */
 

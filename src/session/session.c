@@ -221,9 +221,33 @@ static void retention_update(kf_control *control)
  * empty. */
 typedef struct pool_reader {
     const kf_pool *pool;
+    uint32_t spent, spent_count; /* chunks in a row whose memory can go back */
     uint32_t *serials; /* as first seen */
     uint64_t buffer[KF_CHUNK_WORDS];
 } pool_reader;
+
+/* Where they lie. What is seen of a chunk that changes meanwhile is checked when it is read. */
+static const uint64_t *reader_peek(void *context, uint32_t index, uint32_t *words)
+{
+    pool_reader *r = context;
+    const kf_descriptor *d = &r->pool->descriptors[index];
+    uint32_t state = kb_load_acquire(&d->state);
+    *words = state == KF_CHUNK_FREE ? 0 : KF_CHUNK_WORDS;
+    return kf_pool_chunk(r->pool, index);
+}
+
+/* Nobody writes into a chunk that is full. */
+static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
+{
+#if defined(__SANITIZE_THREAD__)
+    (void)used;
+    return ks_chunk_copy(to, chunk);
+#else
+    used = KB_MIN(used, KF_CHUNK_WORDS);
+    memcpy(to, chunk, used * sizeof *to);
+    return used;
+#endif
+}
 
 static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
 {
@@ -236,11 +260,49 @@ static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words
         return r->buffer;
     if (!r->serials[index])
         r->serials[index] = serial + 1;
-    uint32_t count = ks_chunk_copy(r->buffer, kf_pool_chunk(r->pool, index));
+    const uint64_t *chunk = kf_pool_chunk(r->pool, index);
+    uint32_t count = kb_load_acquire(&d->state) == KF_CHUNK_SEALED
+                         ? sealed_copy(r->buffer, chunk, kb_load_relaxed(&d->used))
+                         : ks_chunk_copy(r->buffer, chunk);
     kb_fence_seqcst();
     if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
         *words = count;
     return r->buffer;
+}
+
+/* What has become rows is not kept twice: the memory of chunks goes back as they are read. Many at a
+ * time, and only if nobody else may want them; see build_from_pool. */
+#define SPENT_MAX 64u
+
+static void spent_give_back(pool_reader *r)
+{
+    if (r->spent_count)
+        (void)madvise(kf_pool_chunk(r->pool, r->spent), (size_t)r->spent_count * KF_CHUNK_BYTES,
+                      MADV_REMOVE);
+    for (uint32_t i = 0; i < r->spent_count; i++) {
+        kb_store_relaxed(&r->pool->descriptors[r->spent + i].used, 0u); /* zero already */
+        kf_chunk_free(r->pool, r->spent + i);
+    }
+    r->spent_count = 0;
+}
+
+static void reader_done(void *context, uint32_t index)
+{
+    pool_reader *r = context;
+    if (kb_load_acquire(&r->pool->descriptors[index].state) != KF_CHUNK_SEALED)
+        return;
+    if (r->spent_count == SPENT_MAX || (r->spent_count && index != r->spent + r->spent_count))
+        spent_give_back(r);
+    if (!r->spent_count)
+        r->spent = index;
+    r->spent_count++;
+}
+
+/* Is this the last session there is, and does it end? */
+static bool nobody_else_wants(const kineto_session *s, const kf_control *control)
+{
+    return s->extras.last && sessions == s && !s->next && !others_record(control) &&
+           control->collector_pid == s->pid;
 }
 
 /* The ledger of this session alone. */
@@ -274,9 +336,15 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
                       .dictionary_words = KB_MIN(used, pool->dictionary_words),
                       .chunk_count = chunks,
                       .get = reader_get,
+                      .peek = reader_peek,
                       .context = reader};
     options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
+    if (nobody_else_wants(s, pool->control)) {
+        kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
+        input.done = reader_done;
+    }
     status = kt_build(&input, control, &options, out, err);
+    spent_give_back(reader);
 done:
     free(serials);
     free(control);
@@ -334,6 +402,10 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .no_links = s->extras.no_links,
                                 .metadata = s->extras.metadata,
                                 .metadata_count = s->extras.metadata_count,
+                                .header = s->extras.header,
+                                .header_count = s->extras.header_count,
+                                .notes = s->extras.notes,
+                                .note_count = s->extras.note_count,
                                 .post = s->extras.post,
                                 .post_context = s->extras.post_context,
                                 .root_pid = ours ? 0 : s->pid,

@@ -24,6 +24,10 @@ typedef struct ks_extras {
     void *post_context;
     const char *metadata[8]; /* keys that the header has, with the value 1 */
     uint32_t metadata_count;
+    const kt_build_header *header; /* more keys, with their values */
+    uint32_t header_count;
+    const kt_build_note *notes; /* lines of the ledger */
+    uint32_t note_count;
 } ks_extras;
 /** kineto_session_prepare with such. */
 kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,

@@ -140,6 +140,15 @@ typedef struct kt_build_thread_span {
     uint32_t tid;
     uint64_t from_ticks, to_ticks; /* to 0: to the end */
 } kt_build_thread_span;
+/* What whoever asks for the trace adds to its header, and to its ledger. */
+typedef struct kt_build_header {
+    const char *key, *json_value;
+} kt_build_header;
+typedef struct kt_build_note {
+    const char *source, *reason, *detail;
+    uint64_t count;
+    bool is_loss;
+} kt_build_note;
 typedef struct kt_build_options {
     uint64_t kinds;                  /* mask */
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
@@ -153,6 +162,10 @@ typedef struct kt_build_options {
     void *post_context;
     const char *const *metadata; /* keys of the header with the value 1 */
     uint32_t metadata_count;
+    const kt_build_header *header; /* more keys */
+    uint32_t header_count;
+    const kt_build_note *notes; /* lines of the ledger besides */
+    uint32_t note_count;
     uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool clip_open;         /* ranges still open end at the window's end, flagged */

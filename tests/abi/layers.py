@@ -11,7 +11,7 @@ ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", 
 # The trace's room has corners, in which the same holds; trace.h, the room's header, is for all.
 CORNERS = ["text", "repair", "model", "build", "read", "files", "change"]
 # Public headers that exist when only the recording library is there.
-RECORDING = {"base.h", "record.h", "plugin.h", "host.h"}
+RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}
 
 
 def includes(path):

@@ -1,6 +1,7 @@
 """What the command says: help, versions, mistakes, and what is in a trace."""
 
 import json
+import math
 import os
 import re
 import subprocess
@@ -113,6 +114,44 @@ class Info(CommandTest):
         done = self.run_command("info", "t.json")
         self.assertEqual((done.returncode, done.out), (1, b""))
         self.assertIn(b"t.json: the file is empty", done.err)
+
+    def memory_of(self, rows, **header):
+        with open(self.path("m.json"), "w") as f:
+            json.dump({**header, "traceEvents": [
+                {"ph": "i", "s": "t", "cat": "cpu_instant_event", "name": "[memory]", "pid": 1, "tid": 1, "ts": i,
+                 "args": {"Device Type": t, "Device Id": d, "Addr": 16, **args}}
+                for i, (t, d, args) in enumerate(rows)]}, f)
+        done = self.run_command("info", "--json", "m.json")
+        self.assertEqual((done.returncode, self.run_command("info", "m.json").returncode), (0, 0), done.err)
+        return json.loads(done.out)["memory"]
+
+    def test_memory_is_told_for_each_device(self):
+        rows = [(0, -1, {"Bytes": 100, "Total Allocated": 100}), (1, 0, {"Bytes": 512, "Total Allocated": 4096}),
+                (0, -1, {"Bytes": 50, "Total Allocated": 150}), (1, 1, {"Bytes": 512}),
+                (0, -1, {"Bytes": -100, "Total Allocated": 50})]
+        cpu, first, second = self.memory_of(rows)
+        self.assertEqual((cpu["allocations"], cpu["allocated_bytes"], cpu["releases"], cpu["released_bytes"],
+                          cpu["peak_bytes"], cpu["last_total_bytes"], cpu["largest_bytes"]),
+                         (2, 150, 1, 100, 150, 50, 100))
+        self.assertEqual(cpu["allocations_estimate"], 2)
+        self.assertEqual((first["device_type"], first["device"], first["peak_bytes"]), (1, 0, 4096))
+        self.assertNotIn("peak_bytes", second)
+
+    def test_sampled_memory_is_scaled(self):
+        """A sample of s bytes stands for 1 / (1 - exp(-s / R)) blocks."""
+        for size, rate in ((1, 1 << 40), (24, 65536), (65536, 65536), (1 << 30, 512)):
+            weight = -1 / math.expm1(-size / rate)
+            place = self.memory_of([(0, -1, {"Bytes": size})], ckineto_memory_sampling_bytes=rate)[0]
+            self.assertAlmostEqual(place["allocations_estimate"] / weight, 1, places=6)
+            self.assertAlmostEqual(place["allocated_bytes_estimate"] / weight / size, 1, places=6)
+
+    def test_odd_memory_events_are_survived(self):
+        big = (1 << 63) - 1
+        odd = [{}, {"Bytes": "x"}, {"Bytes": 1.5}, {"Bytes": 0}, {"Bytes": -big - 1, "Total Allocated": -5},
+               {"Bytes": big, "Total Allocated": big}, {"Bytes": 1 << 64}, {"Bytes": None, "Total Allocated": []}]
+        for rate in (0, 1, 2, -1, "x", 1e300, big, {"a": 1}, None):
+            self.assertTrue(self.memory_of([(t, d, args) for args in odd for t, d in ((0, -1), (-7, big), ("a", "b"))],
+                                           ckineto_memory_sampling_bytes=rate))
 
     def test_compressed_traces_are_the_same(self):
         self.run_command("record", "-q", "-o", "t.json.gz", "--", TARGET, "ranges", "5")

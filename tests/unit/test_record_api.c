@@ -495,6 +495,21 @@ static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
     kineto_trace_release(t);
 }
 
+static void lines_of_a_program_reach_the_ledger(void **state)
+{
+    (void)state;
+    assert_int_equal(kineto_ledger_add(NULL, "r", 1, false, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_ledger_add("s", NULL, 1, false, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_ledger_add("mine", "said early", 3, false, "a sentence"), KINETO_OK);
+    kineto_session *s = record();
+    assert_int_equal(kineto_ledger_add("mine", "lost \xff", 5, true, NULL), KINETO_OK);
+    kineto_trace *t = finish(s);
+    assert_int_equal(ledger(t, "mine", "said early"), 3);
+    assert_int_equal(ledger(t, "mine", "lost \xff"), 5);
+    assert_int_equal(kineto_trace_lost(t), 5);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -517,6 +532,7 @@ int main(void)
         cmocka_unit_test(memory_events_keep_every_number),
         cmocka_unit_test(each_kind_is_recorded_only_when_enabled),
         cmocka_unit_test(threads_and_processes_bear_the_names_given_last),
+        cmocka_unit_test(lines_of_a_program_reach_the_ledger), /* last: they stay in the pool */
     };
     return RUN_TESTS(tests);
 }

@@ -366,8 +366,16 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     kt_build_thread_numbers(s);
     for (uint32_t i = 0; i < s->options.metadata_count; i++)
         kt_metadata(s->b, kb_string(s->options.metadata[i]), kb_string("1"));
+    for (uint32_t i = 0; i < s->options.header_count; i++)
+        kt_metadata(s->b, kb_string(s->options.header[i].key),
+                    kb_string(s->options.header[i].json_value));
     kt_project_user_annotations(s->b);
     kt_build_ledger(s, &result);
+    for (uint32_t i = 0; i < s->options.note_count; i++) {
+        const kt_build_note *note = &s->options.notes[i];
+        kt_ledger_add(s->b, kb_string(note->source), kb_string(note->reason), note->count,
+                      note->is_loss, kb_string(note->detail));
+    }
     set_window(s, &result);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;

@@ -39,12 +39,16 @@ typedef struct kt_build_thread {
     uint64_t node_forward, node_start;
 } kt_build_thread;
 
+/* A packed arg with a shared text. */
+#define KT_SHARED_BYTES (KT_ARG_HEAD + sizeof(uint32_t))
+
 /* A set of inputs of operators, and the texts of it: sizes, strides, types, values. */
 typedef struct kt_build_inputs {
     uint64_t hash;
     const uint64_t *words;
     uint32_t word_count;
-    uint32_t texts[4]; /* string ids */
+    bool broken; /* the words are not what they should be */
+    uint8_t packed[4 * KT_SHARED_BYTES]; /* args of a row: sizes, strides, types, values */
 } kt_build_inputs;
 
 /* An operator with a number in the autograd graph; thread: of the forward one. */
@@ -57,7 +61,7 @@ typedef struct kt_build_node {
 
 /* String ids of keys; 0: not met yet. */
 typedef struct kt_build_keys {
-    uint32_t function_id, sequence, forward_thread, stack, event, inputs[4], outputs[4];
+    uint32_t function_id, sequence, forward_thread, event;
 } kt_build_keys;
 
 /* What is remembered per site: its strings in the trace. */
@@ -182,8 +186,8 @@ const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
 /** Args and flags of an operator's row, which is about to be appended. */
 void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
 /** What the program's tables say of a debug handle; a host activity reported by a plug-in or the
- *  front end may have one, too. */
-void kt_build_post_args(kt_build_state *s, int64_t debug_handle, bool has_stack);
+ *  front end may have one, too. @return they say its call stack. */
+bool kt_build_post_args(kt_build_state *s, int64_t debug_handle);
 /** Say in the header which thread has which number: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
 /** Link forward and backward operators by their numbers. */

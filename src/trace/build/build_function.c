@@ -222,44 +222,95 @@ static const char *const output_keys[] = {"Output Dims", "Output Strides", "Outp
 static const char *const input_keys[] = {"Input Dims", "Input Strides", "Input type",
                                          "Concrete Inputs"};
 
-/* The words of inputs without ids, which differ each time; the length. */
-static uint32_t words_without_ids(kt_build_state *s, const uint64_t *at, const uint64_t *end)
+/* The words of inputs without ids, which differ each time. */
+static const uint64_t *words_without_ids(kt_build_state *s, const kf_function *f, uint32_t *count)
 {
+    const uint64_t *at = f->inputs, *end = at + f->input_words;
     kf_input_item item;
-    s->words.count = 0;
-    if (!kb_vec_reserve(&s->words, (size_t)(end - at))) {
+    *count = f->input_words;
+    if (!(f->parts & KF_FUNCTION_IDS))
+        return at;
+    s->words.count = *count = 0;
+    if (!kb_vec_reserve(&s->words, f->input_words)) {
         s->out_of_memory = true;
-        return 0;
+        return at;
     }
     for (const uint64_t *from = at; kf_input_next(&at, end, &item); from = at) {
         size_t n = (size_t)(at - from) - (item.ids ? 3 : 0);
         memcpy(s->words.data + s->words.count, from, n * sizeof *from);
         s->words.count += n;
     }
-    return (uint32_t)s->words.count;
+    *count = (uint32_t)s->words.count;
+    return s->words.data;
 }
 
-/* A set of inputs that was met: its texts. */
-static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, uint64_t hash)
+/* They come from a recording: are they what their number says? Lists hold tensors, not lists. */
+static bool inputs_are_whole(const kf_function *f)
+{
+    const uint64_t *at = f->inputs, *end = at + f->input_words;
+    kf_input_item item;
+    for (uint32_t left = f->input_count; left; left--) {
+        if (!kf_input_next(&at, end, &item))
+            return false;
+        bool list = item.type == KINETO_INPUT_TENSORS && !(item.flags & KF_INPUT_UNSAID);
+        for (uint32_t k = 0; list && k < item.count; k++) {
+            kf_input_item tensor;
+            if (!kf_input_next(&at, end, &tensor) || tensor.type == KINETO_INPUT_TENSORS)
+                return false;
+        }
+    }
+    return at == end;
+}
+
+static void pack_shared(uint8_t *at, uint32_t key, kineto_arg_type type, uint32_t text)
+{
+    memcpy(at, &key, sizeof key);
+    at[4] = (uint8_t)(type | KT_ARG_SHARED);
+    memcpy(at + KT_ARG_HEAD, &text, sizeof text);
+}
+
+static void entry_fill(kt_build_state *s, kt_build_inputs *entry, const kf_function *f,
+                       const char *const *keys)
 {
     const uint64_t *end = f->inputs + f->input_words;
-    uint64_t *copy = kb_arena_alloc(&s->arena, (s->words.count + 1) * sizeof *copy, sizeof *copy);
-    kt_build_inputs entry = {.hash = hash, .words = copy, .word_count = (uint32_t)s->words.count};
+    entry->broken = !inputs_are_whole(f);
+    for (what w = DIMS; w <= VALUE && !entry->broken; w++)
+        pack_shared(entry->packed + w * KT_SHARED_BYTES, kt_string(s->b, kb_string(keys[w])),
+                    w == TYPE || w == VALUE ? KINETO_ARG_STRINGS : KINETO_ARG_JSON,
+                    text_of(s, f->inputs, end, f->input_count, w));
+}
+
+/* A set of inputs that was not met before: its texts. */
+static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, uint64_t hash,
+                                   const uint64_t *words, uint32_t count, const char *const *keys)
+{
+    uint64_t *copy = kb_arena_alloc(&s->arena, (count + 1) * sizeof *copy, sizeof *copy);
+    kt_build_inputs entry = {.hash = hash, .words = copy, .word_count = count};
     if (!copy || !kb_vec_push(&s->inputs, entry)) {
         s->out_of_memory = true;
         return NULL;
     }
-    memcpy(copy, s->words.data, s->words.count * sizeof *copy);
+    memcpy(copy, words, count * sizeof *copy);
     kt_build_inputs *made = &s->inputs.data[s->inputs.count - 1];
-    for (what w = DIMS; w <= VALUE; w++)
-        made->texts[w] = text_of(s, f->inputs, end, f->input_count, w);
+    entry_fill(s, made, f, keys);
     return made;
 }
 
-static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f)
+static uint64_t words_hash(const uint64_t *words, uint32_t count, uint64_t seed)
 {
-    uint32_t count = words_without_ids(s, f->inputs, f->inputs + f->input_words);
-    uint64_t hash = kb_hash(s->words.data, count * sizeof *s->words.data) ^ f->input_count;
+    uint64_t hash = seed;
+    for (uint32_t i = 0; i < count; i++) {
+        hash = (hash ^ words[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        hash ^= hash >> 29;
+    }
+    return hash;
+}
+
+static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, const char *const *keys)
+{
+    uint32_t count;
+    const uint64_t *words = words_without_ids(s, f, &count);
+    uint64_t hash = words_hash(words, count, f->input_count + (keys == input_keys ? 1u : 1001u));
     for (;; hash++) {
         bool created;
         uint64_t *slot = kb_map_insert(&s->inputs_of_hash, hash, s->inputs.count, &created);
@@ -268,35 +319,40 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f)
             return NULL;
         }
         if (created)
-            return entry_make(s, f, hash);
+            return entry_make(s, f, hash, words, count, keys);
         if (*slot >= s->inputs.count)
             return NULL;
         kt_build_inputs *known = &s->inputs.data[*slot];
         if (known->word_count == count &&
-            memcmp(known->words, s->words.data, count * sizeof *known->words) == 0)
+            memcmp(known->words, words, count * sizeof *known->words) == 0)
             return known;
     }
 }
 
 static void put_inputs(kt_build_state *s, const kf_function *f, const char *const *keys,
-                       uint32_t *key_ids)
+                       uint32_t *flags)
 {
-    kt_build_inputs *entry = entry_find(s, f);
-    if (!entry)
+    const kt_build_inputs *entry = entry_find(s, f, keys);
+    size_t bytes = (f->parts & KF_FUNCTION_VALUES ? 4 : 3) * KT_SHARED_BYTES;
+    kt_builder *b = s->b;
+    if (!entry || entry->broken) {
+        *flags |= KINETO_ACTIVITY_ARGS_LOST;
         return;
-    for (what w = DIMS; w <= VALUE; w++) {
-        if (w == VALUE && !(f->parts & KF_FUNCTION_VALUES))
-            break;
-        if (!key_ids[w])
-            key_ids[w] = kt_string(s->b, kb_string(keys[w]));
-        kineto_arg_type type = w == TYPE || w == VALUE ? KINETO_ARG_STRINGS : KINETO_ARG_JSON;
-        kt_args_put_shared(s->b, key_ids[w], type, entry->texts[w]);
     }
+    if (!kb_vec_reserve(&b->staged, b->staged.count + bytes)) {
+        s->out_of_memory = true;
+        return;
+    }
+    memcpy(b->staged.data + b->staged.count, entry->packed, bytes);
+    b->staged.count += bytes;
+    b->staged_form = KT_ARGS_PACKED;
 }
 
 /* [[tensor, storage, offset], …] in the order of the inputs; lists contribute each of theirs. */
 static void put_ids(kt_build_state *s, const kf_function *f, const char *key)
 {
+    if (!(f->parts & KF_FUNCTION_IDS))
+        return;
     const uint64_t *at = f->inputs, *end = at + f->input_words;
     kf_input_item item;
     bool first = true;
@@ -377,29 +433,29 @@ static void put_shared_text(kt_build_state *s, const char *key, kineto_string te
                        kt_string(s->b, text));
 }
 
-static bool put_stack(kt_build_state *s, const kf_function *f)
+static void put_stack(kt_build_state *s, const kf_function *f)
 {
     kt_symbols *symbols = s->processes.data[s->here].symbols;
     if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
-        return false;
+        return;
     kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
     if (text.size)
         put_shared_text(s, "Call stack", text);
-    return text.size != 0;
 }
 
-void kt_build_post_args(kt_build_state *s, int64_t debug_handle, bool has_stack)
+bool kt_build_post_args(kt_build_state *s, int64_t debug_handle)
 {
     kt_build_post *p = &s->post;
     if (!s->options.post)
-        return;
+        return false;
     p->stack.count = p->modules.count = 0;
     s->options.post(s->options.post_context, debug_handle, p);
     s->out_of_memory |= p->out_of_memory;
-    if (p->stack.count && !has_stack)
+    if (p->stack.count)
         put_shared_text(s, "Call stack", (kineto_string){p->stack.data, p->stack.count});
     if (p->modules.count)
         put_shared_text(s, "Module Hierarchy", (kineto_string){p->modules.data, p->modules.count});
+    return p->stack.count != 0;
 }
 
 /* A thread's number, for who reads the trace: "Fwd thread id" is one. */
@@ -450,23 +506,26 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     }
     if (f.debug_handle != -1)
         kt_args_put_int(s->b, kt_string(s->b, kb_string("Debug handle")), f.debug_handle);
+    if (e->form == KF_FORM_ASYNC && e->tid) /* its track is none of a thread */
+        kt_args_put_number(s->b, kt_string(s->b, kb_string("Start thread")), e->tid);
     if (e->form == KF_FORM_ASYNC && e->end_tid && e->end_tid != e->tid)
         kt_args_put_number(s->b, kt_string(s->b, kb_string("End thread")), e->end_tid);
     if ((f.parts & KF_FUNCTION_INPUTS) && (wants & KF_WANT_INPUTS)) {
         if (!(wants & KF_WANT_VALUES))
             f.parts &= ~KF_FUNCTION_VALUES;
-        put_inputs(s, &f, input_keys, keys->inputs);
+        put_inputs(s, &f, input_keys, &row->flags);
         if (wants & KF_WANT_IDS)
             put_ids(s, &f, "Input Tensors");
     }
     if (e->outputs && (wants & KF_WANT_IDS)) {
         kf_function out = kf_function_read(e->outputs);
-        put_inputs(s, &out, output_keys, keys->outputs);
+        put_inputs(s, &out, output_keys, &row->flags);
         put_ids(s, &out, "Output Tensors");
     }
     if (f.args && (wants & (KF_WANT_TEXTS | KF_WANT_INPUTS)))
         put_loose(s, &f, e, &row->flags);
-    kt_build_post_args(s, f.debug_handle, put_stack(s, &f));
+    if (!kt_build_post_args(s, f.debug_handle)) /* what the program says goes first */
+        put_stack(s, &f);
     if (f.parts & KF_FUNCTION_CUT)
         row->flags |= KINETO_ACTIVITY_ARGS_LOST;
 }

@@ -1,0 +1,280 @@
+/** @file
+ *  Summaries of a trace, as PyTorch's profiler gives them: what each function cost itself and with
+ *  what it called, grouped by name, input shapes or stack; the table; folded stacks.
+ *
+ *      kineto_function_events *events;
+ *      kineto_averages *averages;
+ *      kineto_function_events_create(trace, NULL, &events, &err);
+ *      kineto_averages_create(events, NULL, &averages, &err);
+ *      kineto_averages_save(averages, &(kineto_table_options){.size = sizeof(kineto_table_options),
+ *                           .sort_by = "self_cpu_time_total"}, "-", &err);
+ *
+ *  All of it is computed from a const trace, whoever recorded or wrote it, and changes nothing:
+ *  asking twice gives the same. docs/summaries.md says what differs from PyTorch, and why.
+ *  Times are nanoseconds, sizes bytes; sums stop at what a number holds.
+ */
+#ifndef CKINETO_SUMMARY_H
+#define CKINETO_SUMMARY_H
+
+#include <ckineto/trace.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- function events --------------------------------------------------------------------------- */
+
+/** What PyTorch's events() lists: host and device activities in the order of their starts (the longer
+ *  first), host ones as a tree. Left out are instants, counters, operators that PyTorch
+ *  never shows (`aten::is_leaf`, the marks of record_function …), and a function whose caller has
+ *  the same name and called nothing else: the two are one. Memory events are what functions used;
+ *  those outside of all functions are events of their own. Immutable once made. */
+typedef struct kineto_function_events kineto_function_events;
+
+typedef struct kineto_function_events_options {
+    size_t size; /**< sizeof(kineto_function_events_options), set by the caller */
+    /** As PyTorch counts, to compare with it: memory belongs to every function that was running, on
+     *  whatever thread; device work belongs only to the function with its "External id", and what
+     *  the device did for an annotation counts beside the kernels in it; stacks are
+     *  only what the trace gives as "Call stack". */
+    bool as_torch;
+    uint32_t device_type; /**< PyTorch's number of the device, for its name; 0: as the trace says */
+    /** What a device took for an operator, measured from the host around it, where the trace does not
+     *  say it: with its "External id" receives the time and returns true. Such an event is LEGACY. May
+     *  be NULL. Called from within the call only. */
+    bool (*device_elapsed)(void *context, uint64_t external_id, int64_t *elapsed_ns);
+    void *context;
+} kineto_function_events_options;
+
+/** Make the list. @param options may be NULL.
+ *  @param out  receives a list to release, which keeps the trace. NULL on failure.
+ *  @return KINETO_E_ARGUMENT without a trace, KINETO_E_MEMORY. threads: any. */
+KINETO_API kineto_status kineto_function_events_create(
+    const kineto_trace *trace, const kineto_function_events_options *options,
+    kineto_function_events **out, kineto_error *err);
+/** NULL is fine. threads: owner. */
+KINETO_API void kineto_function_events_release(kineto_function_events *events);
+
+#define KINETO_NO_EVENT UINT32_MAX
+
+#define KINETO_FUNCTION_DEVICE 1u     /**< the device did it */
+#define KINETO_FUNCTION_ASYNC 2u      /**< ended elsewhere than it began: has no callees, no own time */
+#define KINETO_FUNCTION_ANNOTATION 4u /**< a range of the user, on host or device */
+#define KINETO_FUNCTION_PYTHON 8u     /**< a function of Python */
+#define KINETO_FUNCTION_MEMORY 16u    /**< memory outside of all functions, or lack of memory */
+#define KINETO_FUNCTION_LEGACY 32u    /**< its device time was measured from the host */
+
+/** One event, as a view that borrows from the list. */
+typedef struct kineto_function_event {
+    kineto_row row; /**< in the trace */
+    uint32_t flags; /**< KINETO_FUNCTION_… */
+    uint32_t track; /**< in the trace */
+    uint32_t parent, first_child, next_sibling; /**< events, or KINETO_NO_EVENT; of the host */
+    /** Of a host event: the first of the device events that it caused itself. Of a device event:
+     *  the next one of the same host event. Or KINETO_NO_EVENT. */
+    uint32_t kernel;
+    uint32_t device_type;      /**< PyTorch's number; 0: the host */
+    int64_t device_index;      /**< of a device event */
+    kineto_string name;        /**< what it is grouped by: "ProfilerStep*" stands for all steps */
+    kineto_string overload;    /**< of an operator, where the name has one ("Tensor"); may be empty */
+    kineto_string trace_name;  /**< as in the trace */
+    int64_t start_ns, end_ns;
+    int64_t cpu_time_total_ns, self_cpu_time_total_ns;       /**< 0 for a device event */
+    int64_t device_time_total_ns, self_device_time_total_ns; /**< what it and its callees caused */
+    int64_t cpu_memory_usage, self_cpu_memory_usage;         /**< bytes, less what was released */
+    int64_t device_memory_usage, self_device_memory_usage;
+} kineto_function_event;
+
+/** How many there are, and one of them; all-zero for an index out of range. threads: any. */
+KINETO_API uint32_t kineto_function_events_count(const kineto_function_events *events);
+KINETO_API void kineto_function_events_get(const kineto_function_events *events, uint32_t index,
+                                           kineto_function_event *out);
+
+/** What the device is called in tables: "cuda", "xpu", "mtia", "hpu", "privateuse1", or "device" where
+ *  the trace does not tell. Static storage. threads: any. */
+KINETO_API const char *kineto_function_events_device(const kineto_function_events *events);
+
+/* ---- averages ---------------------------------------------------------------------------------- */
+
+/** What key_averages() gives: the same functions together, with their sums. Immutable once made. */
+typedef struct kineto_averages kineto_averages;
+
+/** Yes, no, or as the trace says. */
+typedef enum kineto_choice { KINETO_AUTO = 0, KINETO_YES = 1, KINETO_NO = 2 } kineto_choice;
+
+typedef struct kineto_averages_options {
+    size_t size;              /**< sizeof(kineto_averages_options), set by the caller */
+    bool each_event;          /**< no groups: each event is a row, as in events().table() */
+    bool group_by_shape;      /**< also by shapes of inputs */
+    bool group_by_overload;   /**< also by overload */
+    uint32_t group_by_stack;  /**< also by so many frames of the stack, the innermost first */
+    bool python_functions;    /**< also those of Python */
+    uint32_t flops;           /**< kineto_choice: AUTO is where the profiler was asked for FLOPs */
+} kineto_averages_options;
+
+/** Group events. Same name, device or host, annotation or not are always a group.
+ *  @param options  may be NULL.
+ *  @param out      receives averages to release, which keep the events. NULL on failure.
+ *  @return KINETO_E_ARGUMENT without events, KINETO_E_MEMORY. threads: any. */
+KINETO_API kineto_status kineto_averages_create(kineto_function_events *events,
+                                                const kineto_averages_options *options,
+                                                kineto_averages **out, kineto_error *err);
+/** NULL is fine. threads: owner. */
+KINETO_API void kineto_averages_release(kineto_averages *averages);
+
+/** One group, as a view that borrows from the averages. */
+typedef struct kineto_average {
+    kineto_string name, overload; /**< overload is empty unless grouped by it */
+    kineto_string input_shapes;   /**< "[[2, 3], []]", lists of tensors as "[]"; empty unless grouped */
+    uint32_t stack_depth;         /**< frames; 0 unless grouped by stack */
+    uint32_t flags;               /**< KINETO_FUNCTION_… of its first event */
+    uint32_t device_type;
+    uint32_t first_event;         /**< the earliest of the group */
+    uint64_t count;
+    int64_t cpu_time_total_ns, self_cpu_time_total_ns;
+    int64_t device_time_total_ns, self_device_time_total_ns;
+    int64_t cpu_memory_usage, self_cpu_memory_usage;
+    int64_t device_memory_usage, self_device_memory_usage;
+    uint64_t flops;               /**< 0: none, not known or not asked for */
+} kineto_average;
+
+/** Groups in the order of their first events; all-zero for an index out of range. threads: any. */
+KINETO_API uint32_t kineto_averages_count(const kineto_averages *averages);
+KINETO_API void kineto_averages_get(const kineto_averages *averages, uint32_t index,
+                                    kineto_average *out);
+/** A frame of a group's stack, 0 being the innermost; empty past its depth. threads: any. */
+KINETO_API kineto_string kineto_averages_frame(const kineto_averages *averages, uint32_t index,
+                                               uint32_t frame);
+/** All groups as one, with the name "Total"; memory and times of callers hold those of what they
+ *  called, so only its own times and sizes are those of the program. threads: any. */
+KINETO_API void kineto_averages_total(const kineto_averages *averages, kineto_average *out);
+
+/** A number of a group by PyTorch's name for it: "count", "flops", "cpu_time" (per call),
+ *  "cpu_time_total", "self_cpu_time_total", "cpu_memory_usage", "self_cpu_memory_usage", and all but
+ *  the first two with "device", "cuda", "xpu", "hpu", "mtia" or "privateuse1" in place of "cpu".
+ *  Times are microseconds, as PyTorch has them.
+ *  @return KINETO_E_ARGUMENT for another name, naming these; KINETO_E_NOT_FOUND for an index out of
+ *          range. threads: any. */
+KINETO_API kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t index,
+                                               const char *attribute, double *value,
+                                               kineto_error *err);
+
+/* ---- the table --------------------------------------------------------------------------------- */
+
+typedef enum kineto_table_format {
+    KINETO_TABLE_TEXT = 0, /**< PyTorch's table */
+    KINETO_TABLE_CSV = 1,  /**< all numbers; RFC 4180, a line of names first */
+    KINETO_TABLE_JSON = 2  /**< the same as an array of objects */
+} kineto_table_format;
+
+typedef enum kineto_time_unit {
+    KINETO_TIME_AUTO = 0, /**< s, ms or us, as each number needs */
+    KINETO_TIME_S = 1,
+    KINETO_TIME_MS = 2,
+    KINETO_TIME_US = 3
+} kineto_time_unit;
+
+/** "auto", "s", "ms", "us" to a unit; false for another text. threads: any. */
+KINETO_API bool kineto_time_unit_parse(const char *text, uint32_t *unit);
+
+#define KINETO_WIDTH_UNLIMITED UINT32_MAX
+
+/** All zero but the size is what PyTorch does. */
+typedef struct kineto_table_options {
+    size_t size;           /**< sizeof(kineto_table_options), set by the caller */
+    uint32_t format;       /**< kineto_table_format */
+    uint32_t time_unit;    /**< kineto_time_unit, of the text */
+    const char *sort_by;   /**< as in kineto_averages_value, the largest first; NULL: first event */
+    const char *header;    /**< a line above; NULL: none */
+    int64_t row_limit;     /**< 0: 100; negative: no limit. CSV and JSON have all unless > 0 */
+    uint32_t max_name_width;   /**< characters; 0: 55 */
+    uint32_t max_shapes_width; /**< 0: 80 */
+    uint32_t max_source_width; /**< 0: 75 */
+    bool top_level_events_only;   /**< those whose first event has no caller */
+    uint32_t memory;       /**< kineto_choice: columns of memory; AUTO: where it was recorded */
+} kineto_table_options;
+
+/** Write the rows.
+ *  @param path  the file appears whole or not at all; "-" is the standard output.
+ *  @return KINETO_E_ARGUMENT for an option that makes no sense, KINETO_E_MEMORY, or what writing
+ *          met. threads: any. */
+KINETO_API kineto_status kineto_averages_save(const kineto_averages *averages,
+                                              const kineto_table_options *options,
+                                              const char *path, kineto_error *err);
+/** The same as bytes.
+ *  @param text   receives memory to free(), NUL-terminated. NULL on failure.
+ *  @param bytes  receives its length; may be NULL. threads: any. */
+KINETO_API kineto_status kineto_averages_text(const kineto_averages *averages,
+                                              const kineto_table_options *options, char **text,
+                                              size_t *bytes, kineto_error *err);
+
+/* ---- stacks ------------------------------------------------------------------------------------ */
+
+typedef struct kineto_stacks_options {
+    size_t size;        /**< sizeof(kineto_stacks_options), set by the caller */
+    const char *metric; /**< "self_cpu_time_total" (NULL), "self_device_time_total", or with another
+                             name of the device */
+    bool merge;         /**< add equal stacks up, in the order of their first */
+    bool functions;     /**< the function itself is the innermost frame; PyTorch leaves it out */
+} kineto_stacks_options;
+
+/** Write folded stacks, as flame graphs are made of: "outer;inner 12", the number being whole
+ *  microseconds of an event. Blanks, tabs, line ends and semicolons in frames become "_". The stack
+ *  is what the trace gives as "Call stack"; without any, the functions of Python around an event.
+ *  Backward operators have the stack of the forward ones they belong to.
+ *  @param lines  receives how many were written; may be NULL. 0 means that there are no stacks: record
+ *                with_stack.
+ *  @return KINETO_E_ARGUMENT for another metric, naming those that there are; KINETO_E_MEMORY, or what
+ *          writing met. threads: any. */
+KINETO_API kineto_status kineto_stacks_save(const kineto_function_events *events,
+                                            const kineto_stacks_options *options, const char *path,
+                                            uint64_t *lines, kineto_error *err);
+
+/* ---- memory over time ---------------------------------------------------------------------------- */
+
+typedef struct kineto_memory_timeline_options {
+    size_t size;        /**< sizeof(kineto_memory_timeline_options), set by the caller */
+    const char *device; /**< "cpu", "cuda:0", or a number of PyTorch's for the type, "20:1"; NULL: the
+                             first device in the trace, else the CPU */
+    const char *title;  /**< of the page; NULL: "Memory" */
+} kineto_memory_timeline_options;
+
+/** What was written. */
+typedef struct kineto_memory_timeline_result {
+    size_t size; /**< sizeof(kineto_memory_timeline_result), set by the caller */
+    uint64_t allocations, releases;
+    uint64_t unknown_releases;   /**< of memory from before the trace */
+    int64_t peak_bytes, end_bytes; /**< what is known to be in use */
+    int64_t peak_ns;             /**< time of the peak */
+    char device[32];             /**< which it was */
+} kineto_memory_timeline_result;
+
+/** Write how memory grew and shrank. The path's ending says how, ".gz" and ".zst" may follow:
+ *  ".html", a page with a picture, by functions that allocated; ".raw.json", PyTorch's list
+ *  [[time_ns, action, bytes, category], …] with the actions 1 (was there before; time -1), 2 (came) and
+ *  4 (went; bytes < 0); ".json", its [[time_us, …], [[0, bytes by category …], …]]. A trace does not
+ *  tell PyTorch's categories: all is in the last one, 7 in ".raw.json", the ninth number in ".json".
+ *  @param options, result  may be NULL.
+ *  @return KINETO_E_NOT_FOUND if the trace has no memory of the device, KINETO_E_UNSUPPORTED for
+ *          another ending, KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met. threads: any. */
+KINETO_API kineto_status kineto_memory_timeline_save(
+    const kineto_function_events *events, const kineto_memory_timeline_options *options,
+    const char *path, kineto_memory_timeline_result *result, kineto_error *err);
+
+/* ---- execution trace ----------------------------------------------------------------------------- */
+
+/** Write the operators of a process as a graph in Chakra's schema 1.1.1, as PyTorch's
+ *  ExecutionTraceObserver does: who called whom, inputs with types, shapes and strides, sequence numbers.
+ *  "rf_id" is the operator's "Record function id", else its "External id": what joins it with the trace.
+ *  "fw_parent" of a backward function is its forward operator. What a trace does not tell is 0 or empty:
+ *  numbers of tensors and storages, outputs, schemas, devices.
+ *  @return KINETO_E_UNSUPPORTED if operators are of several processes (select one first),
+ *          KINETO_E_NOT_FOUND if there are none; KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met.
+ *          threads: any. */
+KINETO_API kineto_status kineto_execution_trace_save(const kineto_trace *trace, const char *path,
+                                                     kineto_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,256 @@
+/* Memory events of a trace, in short: for each process and device how much was allocated, the peak,
+ * and what samples stand for. */
+#include "cli/cli.h"
+
+/* ---- what a sample stands for ------------------------------------------------------------------ */
+
+/* 1 - exp(-x), x >= 0: the exponential of a 1024th by its series, squared ten times. */
+static double chance_of(double x)
+{
+    if (x < 1e-4)
+        return x - x * x / 2;
+    if (x > 700)
+        return 1;
+    double y = -x / 1024, power = 1;
+    for (int n = 8; n >= 1; n--)
+        power = 1 + y / n * power;
+    for (int i = 0; i < 10; i++)
+        power *= power;
+    return 1 - power;
+}
+
+static double weight_of(const kc_memory *m, uint64_t bytes)
+{
+    if (m->sampling_bytes <= 1 || bytes == 0)
+        return 1;
+    return 1 / chance_of((double)bytes / (double)m->sampling_bytes);
+}
+
+static uint64_t sampling_of(const kineto_trace *trace)
+{
+    uint32_t count = kineto_trace_metadata_count(trace);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_string key, value;
+        char text[32];
+        kineto_trace_metadata(trace, i, &key, &value);
+        if (!kb_string_equal(key, kb_string("ckineto_memory_sampling_bytes")) ||
+            value.size >= sizeof text)
+            continue;
+        memcpy(text, value.data, value.size);
+        text[value.size] = 0;
+        return strtoull(text, NULL, 10);
+    }
+    return 0;
+}
+
+/* ---- collecting -------------------------------------------------------------------------------- */
+
+typedef struct event {
+    int64_t device_type, device, bytes, total;
+    bool has_bytes, has_total;
+} event;
+
+static event read_event(const kineto_trace *trace, kineto_row row)
+{
+    event e = {.device = -1};
+    kineto_args_iterator it;
+    kineto_arg arg;
+    kineto_args_begin(trace, row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        if (arg.type != KINETO_ARG_INT && arg.type != KINETO_ARG_UINT)
+            continue;
+        int64_t value = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX ? INT64_MAX : arg.i;
+        if (kb_string_equal(arg.key, kb_string("Device Type"))) {
+            e.device_type = value;
+        } else if (kb_string_equal(arg.key, kb_string("Device Id"))) {
+            e.device = value;
+        } else if (kb_string_equal(arg.key, kb_string("Bytes"))) {
+            e.bytes = value;
+            e.has_bytes = true;
+        } else if (kb_string_equal(arg.key, kb_string("Total Allocated"))) {
+            e.total = value;
+            e.has_total = true;
+        }
+    }
+    return e;
+}
+
+/* NULL: out of memory. Few devices, few processes; the last one is asked for again. */
+static kc_memory_place *place_of(kc_memory *m, uint32_t process, const event *e)
+{
+    uint64_t identity[3] = {process, (uint64_t)e->device_type, (uint64_t)e->device};
+    for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
+        bool created = false;
+        uint64_t *at = kb_map_insert(&m->by_key, hash, m->places.count, &created);
+        if (!at)
+            return NULL;
+        if (created) {
+            kc_memory_place p = {
+                .process = process, .device_type = e->device_type, .device = e->device};
+            return kb_vec_push(&m->places, p) ? &m->places.data[m->places.count - 1] : NULL;
+        }
+        kc_memory_place *p = &m->places.data[*at];
+        if (p->process == process && p->device_type == e->device_type && p->device == e->device)
+            return p;
+    }
+}
+
+static void add_event(const kc_memory *m, kc_memory_place *p, const event *e)
+{
+    uint64_t bytes = e->bytes < 0 ? 0 - (uint64_t)e->bytes : (uint64_t)e->bytes;
+    double weight = weight_of(m, bytes);
+    if (e->bytes < 0) {
+        p->releases++;
+        p->released_bytes += (double)bytes;
+        p->releases_estimate += weight;
+        p->released_bytes_estimate += weight * (double)bytes;
+    } else {
+        p->allocations++;
+        p->allocated_bytes += (double)bytes;
+        p->allocations_estimate += weight;
+        p->allocated_bytes_estimate += weight * (double)bytes;
+        p->largest_bytes = KB_MAX(p->largest_bytes, bytes);
+    }
+    if (!e->has_total)
+        return;
+    p->has_totals = true;
+    p->last_total_bytes = e->total;
+    p->peak_bytes = KB_MAX(p->peak_bytes, e->total);
+}
+
+kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_error *err)
+{
+    uint64_t count = kineto_trace_count(trace);
+    memset(out, 0, sizeof *out);
+    out->sampling_bytes = sampling_of(trace);
+    const kineto_row *order = kineto_trace_time_order(trace);
+    bool ok = order || !count;
+    for (uint64_t i = 0; i < count && ok; i++) {
+        kineto_activity a;
+        kineto_track track;
+        kineto_trace_get(trace, order[i], &a);
+        if (a.kind != KINETO_KIND_MEMORY)
+            continue;
+        event e = read_event(trace, order[i]);
+        if (!e.has_bytes)
+            continue;
+        kineto_trace_track(trace, a.track, &track);
+        kc_memory_place *p = place_of(out, track.process, &e);
+        ok = p != NULL;
+        if (p)
+            add_event(out, p, &e);
+    }
+    kb_map_free(&out->by_key);
+    if (ok)
+        return KINETO_OK;
+    kc_memory_free(out);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void kc_memory_free(kc_memory *m)
+{
+    kb_vec_free(&m->places);
+    kb_map_free(&m->by_key);
+}
+
+/* ---- showing ------------------------------------------------------------------------------------- */
+
+/* c10::DeviceType, those that PyTorch profiles. */
+static const char *device_name(int64_t type)
+{
+    static const struct {
+        int64_t type;
+        const char *name;
+    } names[] = {{0, "CPU"},  {1, "CUDA"}, {6, "HIP"},   {12, "XPU"},
+                 {13, "MPS"}, {15, "HPU"}, {19, "MTIA"}, {20, "PrivateUse1"}};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (names[i].type == type)
+            return names[i].name;
+    return "device";
+}
+
+static uint64_t rounded(double value)
+{
+    return value < 0x1p63 ? (uint64_t)(value + 0.5) : UINT64_MAX;
+}
+
+static kb_text total_text(const kc_memory_place *p, int64_t bytes)
+{
+    return p->has_totals ? kc_bytes((uint64_t)KB_MAX(bytes, 0)) : (kb_text){"-"};
+}
+
+static void print_place(const kc_memory *m, const kc_memory_place *p, const kineto_trace *trace,
+                        FILE *out)
+{
+    char where[96], device[24] = "";
+    kineto_process process;
+    kineto_trace_process(trace, p->process, &process);
+    if (p->device >= 0)
+        snprintf(device, sizeof device, " %lld", (long long)p->device);
+    snprintf(where, sizeof where, "%.*s, %s%s", (int)KB_MIN(process.name.size, (size_t)40),
+             process.name.data, device_name(p->device_type), device);
+    fputs("  ", out);
+    kc_put_name(out, kb_string(where), 28);
+    fprintf(out, " %12s %12s", total_text(p, p->peak_bytes).s,
+            total_text(p, p->last_total_bytes).s);
+    fprintf(out, " %12s %14s", kc_count(rounded(p->allocations_estimate)).s,
+            kc_bytes(rounded(p->allocated_bytes_estimate)).s);
+    fprintf(out, " %12s", kc_count(rounded(p->releases_estimate)).s);
+    if (m->sampling_bytes > 1)
+        fprintf(out, " %10s", kc_count(p->allocations + p->releases).s);
+    fputc('\n', out);
+}
+
+#define MOST_PLACES 32u
+
+void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
+{
+    bool sampled = m->sampling_bytes > 1;
+    size_t count = KB_MIN(m->places.count, (size_t)MOST_PLACES);
+    if (count == 0)
+        return;
+    fprintf(out, "\n  %-28s %12s %12s %12s %14s %12s%s\n",
+            sampled ? "memory (a sample, scaled up)" : "memory", "peak", "at the end",
+            "allocations", "of", "releases", sampled ? "    samples" : "");
+    for (size_t i = 0; i < count; i++)
+        print_place(m, &m->places.data[i], trace, out);
+    if (count < m->places.count)
+        fprintf(out, "  … and %s more\n", kc_count(m->places.count - count).s);
+}
+
+static void put_double(kb_json *j, const char *key, double value)
+{
+    kb_json_key_z(j, key);
+    kb_json_double(j, value);
+}
+
+void kc_memory_json(const kc_memory *m, const kineto_trace *trace, kb_json *j)
+{
+    kb_json_put_uint(j, "memory_sampling_bytes", m->sampling_bytes);
+    kb_json_key_z(j, "memory");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < m->places.count; i++) {
+        const kc_memory_place *p = &m->places.data[i];
+        kineto_process process;
+        kineto_trace_process(trace, p->process, &process);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "process", process.name);
+        kb_json_put_int(j, "device_type", p->device_type);
+        kb_json_put_int(j, "device", p->device);
+        kb_json_put_uint(j, "allocations", p->allocations);
+        put_double(j, "allocated_bytes", p->allocated_bytes);
+        put_double(j, "allocations_estimate", p->allocations_estimate);
+        put_double(j, "allocated_bytes_estimate", p->allocated_bytes_estimate);
+        kb_json_put_uint(j, "releases", p->releases);
+        put_double(j, "released_bytes", p->released_bytes);
+        put_double(j, "releases_estimate", p->releases_estimate);
+        put_double(j, "released_bytes_estimate", p->released_bytes_estimate);
+        kb_json_put_uint(j, "largest_bytes", p->largest_bytes);
+        if (p->has_totals) {
+            kb_json_put_int(j, "peak_bytes", p->peak_bytes);
+            kb_json_put_int(j, "last_total_bytes", p->last_total_bytes);
+        }
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}

@@ -1,0 +1,512 @@
+/* kineto_execution_trace_save: operators of a trace as a graph in the schema of Chakra, as
+ * PyTorch's ExecutionTraceObserver writes it, as far as the trace tells it. */
+#include "profiler/summary.h"
+
+#include <ckineto/function.h>
+
+#include <time.h>
+
+#define SCHEMA     "1.1.1-chakra.0.0.4"
+#define ROOT       1u
+#define USER_SCOPE 7 /* PyTorch's numbers of scopes */
+#define BACKWARD   1
+
+typedef struct graph {
+    const kineto_trace *t;
+    kb_sink *sink;
+    kb_json j;
+    uint32_t *node_of_row, *node_of_track; /* 0: none */
+    kineto_row *rows;                      /* operators in the order of time */
+    uint64_t count;
+    kb_map forward; /* by row of a backward operator: its forward one, and one more */
+    int64_t pid;
+    uint32_t process;
+} graph;
+
+/* What arguments of an operator say. */
+typedef struct node {
+    kineto_activity a;
+    uint32_t id, parent;
+    int64_t sequence;
+    uint64_t function_id, forward_thread;
+    kineto_string dims, strides, types, values; /* JSON lists */
+} node;
+
+/* ---- lists in JSON ------------------------------------------------------------------------------- */
+
+/* The next member of a list, whose text begins behind its bracket. */
+static bool next_member(kineto_string *rest, kineto_string *member)
+{
+    size_t depth = 0, at = 0;
+    bool quoted = false;
+    while (rest->size && (rest->data[0] == ' ' || rest->data[0] == ',')) {
+        rest->data++;
+        rest->size--;
+    }
+    for (; at < rest->size; at++) {
+        char c = rest->data[at];
+        if (quoted) {
+            at += c == '\\';
+            quoted = c != '"';
+        } else if (c == '"') {
+            quoted = true;
+        } else if (c == '[' || c == '{') {
+            depth++;
+        } else if ((c == ']' || c == '}' || c == ',') && depth == 0) {
+            break;
+        } else if (c == ']' || c == '}') {
+            depth--;
+        }
+    }
+    at = KB_MIN(at, rest->size);
+    *member = (kineto_string){rest->data, at};
+    rest->data += at;
+    rest->size -= at;
+    return at > 0;
+}
+
+static kineto_string inside(kineto_string list)
+{
+    return list.size && list.data[0] == '[' ? (kineto_string){list.data + 1, list.size - 1}
+                                            : (kineto_string){"", 0};
+}
+
+static kineto_string unquoted(kineto_string s)
+{
+    return s.size >= 2 && s.data[0] == '"' ? (kineto_string){s.data + 1, s.size - 2} : s;
+}
+
+static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+
+/* A list as it is, or an empty one where it is missing or broken. */
+static void put_list(kb_json *j, kineto_string list)
+{
+    bool good = list.size && list.data[0] == '[' && kb_json_valid(list);
+    kb_json_raw(j, good ? list : kb_string("[]"));
+}
+
+/* ---- inputs -------------------------------------------------------------------------------------- */
+
+typedef enum input_kind { NOTHING, SCALAR, SCALARS, TENSORS, TENSOR } input_kind;
+
+typedef struct input {
+    input_kind kind;
+    kineto_string type, value, dims, strides; /* type and value without quotes */
+} input;
+
+typedef struct input_walk {
+    kineto_string types, values, dims, strides;
+} input_walk;
+
+static input_walk walk_inputs(const node *n)
+{
+    return (input_walk){inside(n->types), inside(n->values), inside(n->dims), inside(n->strides)};
+}
+
+static bool next_input(input_walk *w, input *in)
+{
+    kineto_string type, value = {"", 0};
+    *in = (input){.kind = NOTHING};
+    if (!next_member(&w->types, &type))
+        return false;
+    next_member(&w->values, &value);
+    next_member(&w->dims, &in->dims);
+    next_member(&w->strides, &in->strides);
+    in->type = unquoted(type);
+    in->value = unquoted(value);
+    bool told = in->value.size > 0;
+    in->kind = is(in->type, "Scalar")       ? told ? SCALAR : NOTHING
+               : is(in->type, "ScalarList") ? told ? SCALARS : NOTHING
+               : is(in->type, "TensorList") ? TENSORS
+               : in->type.size              ? TENSOR
+                                            : NOTHING;
+    return true;
+}
+
+static bool is_bool(kineto_string s) { return is(s, "True") || is(s, "False"); }
+
+static const char *scalar_type(kineto_string s)
+{
+    if (is_bool(s))
+        return "Bool";
+    for (size_t i = 0; i < s.size; i++)
+        if (s.data[i] != '-' && (s.data[i] < '0' || s.data[i] > '9'))
+            return "Double"; /* "1.", "1e-3", "inf" */
+    return "Int";
+}
+
+static void put_scalar(kb_json *j, kineto_string s)
+{
+    kineto_string shorter = {s.data, s.size - (s.size && s.data[s.size - 1] == '.')};
+    if (is_bool(s))
+        kb_json_bool(j, is(s, "True"));
+    else if (kb_json_valid(shorter))
+        kb_json_raw(j, shorter); /* "1." is no JSON, "1" is */
+    else
+        kb_json_string(j, s);
+}
+
+static void put_type_text(graph *g, const char *before, kineto_string middle, const char *behind)
+{
+    kb_json *j = &g->j;
+    char text[160];
+    snprintf(text, sizeof text, "%s%.*s%s", before, (int)KB_MIN(middle.size, (size_t)100),
+             middle.data, behind);
+    kb_json_string_z(j, text);
+}
+
+/* "GenericList[Int,Int]" */
+static void put_list_type(graph *g, const input *in)
+{
+    char text[512] = "GenericList[";
+    size_t used = strlen(text);
+    kineto_string rest = inside(in->kind == SCALARS ? in->value : in->dims), member;
+    for (bool first = true; next_member(&rest, &member) && used + 16 < sizeof text; first = false)
+        used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", first ? "" : ",",
+                                 in->kind == SCALARS ? scalar_type(member) : "Tensor()");
+    snprintf(text + used, sizeof text - used, "]");
+    kb_json_string_z(&g->j, text);
+}
+
+static void put_type(graph *g, const input *in)
+{
+    if (in->kind == TENSOR)
+        put_type_text(g, "Tensor(", in->type, ")");
+    else if (in->kind == SCALAR)
+        kb_json_string_z(&g->j, scalar_type(in->value));
+    else if (in->kind == NOTHING)
+        kb_json_string_z(&g->j, "None");
+    else
+        put_list_type(g, in);
+}
+
+static int64_t element_bytes(kineto_string type)
+{
+    static const struct {
+        const char *name;
+        int bytes;
+    } types[] = {
+#define KINETO_X(name, value, text, bytes) {text, bytes},
+        KINETO_DTYPE_MAP(KINETO_X)
+#undef KINETO_X
+    };
+    for (size_t i = 0; i < KB_COUNT(types); i++)
+        if (is(type, types[i].name))
+            return types[i].bytes;
+    return 0;
+}
+
+/* [tensor, storage, offset, elements, bytes of one, device]: 0 and "" is what a trace does not
+ * tell. */
+static void put_tensor(kb_json *j, kineto_string dims, kineto_string type)
+{
+    int64_t elements = 1;
+    kineto_string rest = inside(dims), member;
+    while (next_member(&rest, &member)) {
+        int64_t size = 0;
+        for (size_t i = 0; i < member.size && member.data[i] >= '0' && member.data[i] <= '9'; i++)
+            if (__builtin_mul_overflow(size, 10, &size) ||
+                __builtin_add_overflow(size, member.data[i] - '0', &size))
+                size = INT64_MAX;
+        if (__builtin_mul_overflow(elements, size, &elements))
+            elements = INT64_MAX;
+    }
+    const int64_t numbers[] = {0, 0, 0, elements, element_bytes(type)};
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < KB_COUNT(numbers); i++)
+        kb_json_int(j, numbers[i]);
+    kb_json_string_z(j, "");
+    kb_json_array_end(j);
+}
+
+static void put_value(graph *g, const input *in)
+{
+    kb_json *j = &g->j;
+    kineto_string rest = inside(in->kind == SCALARS ? in->value : in->dims), member;
+    if (in->kind == NOTHING)
+        kb_json_string_z(j, "<None>");
+    else if (in->kind == SCALAR)
+        put_scalar(j, in->value);
+    else if (in->kind == TENSOR)
+        put_tensor(j, in->dims, in->type);
+    if (in->kind != SCALARS && in->kind != TENSORS)
+        return;
+    kb_json_array_begin(j);
+    while (next_member(&rest, &member))
+        if (in->kind == SCALARS)
+            put_scalar(j, member);
+        else
+            put_tensor(j, member, (kineto_string){"", 0});
+    kb_json_array_end(j);
+}
+
+/* Shapes and strides of lists of numbers are empty ones, as many as there are numbers. */
+static void put_sizes(graph *g, const input *in, kineto_string sizes)
+{
+    kineto_string rest = inside(in->value), member;
+    if (in->kind != SCALARS) {
+        put_list(&g->j, in->kind == NOTHING ? kb_string("[]") : sizes);
+        return;
+    }
+    kb_json_array_begin(&g->j);
+    while (next_member(&rest, &member))
+        kb_json_raw(&g->j, kb_string("[]"));
+    kb_json_array_end(&g->j);
+}
+
+static void put_inputs(graph *g, const node *n)
+{
+    static const char *const keys[] = {"values", "shapes", "types", "strides"};
+    kb_json_object_begin(&g->j);
+    for (int part = 0; part < 4; part++) {
+        input_walk w = walk_inputs(n);
+        input in;
+        kb_json_key_z(&g->j, keys[part]);
+        kb_json_array_begin(&g->j);
+        while (next_input(&w, &in)) {
+            if (part == 0)
+                put_value(g, &in);
+            else if (part == 2)
+                put_type(g, &in);
+            else
+                put_sizes(g, &in, part == 1 ? in.dims : in.strides);
+        }
+        kb_json_array_end(&g->j);
+    }
+    kb_json_object_end(&g->j);
+}
+
+/* ---- nodes --------------------------------------------------------------------------------------- */
+
+static void put_attribute(graph *g, const char *name, const char *type, int64_t number)
+{
+    kb_json *j = &g->j;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", kb_string(name));
+    kb_json_put_string(j, "type", kb_string(type));
+    if (type[0] == 's')
+        kb_json_put_string(j, "value", kb_string(""));
+    else if (type[0] == 'u')
+        kb_json_put_uint(j, "value", (uint64_t)number);
+    else
+        kb_json_put_int(j, "value", number);
+    kb_json_object_end(j);
+}
+
+static void put_node(graph *g, const node *n, kineto_string name, int scope, int64_t tid,
+                     uint32_t forward)
+{
+    static const char *const texts[] = {"op_schema", "kernel_backend", "kernel_file",
+                                        "tensor_range"};
+    static const char no_outputs[] = "{\"values\":[],\"shapes\":[],\"types\":[],\"strides\":[]}";
+    kb_json *j = &g->j;
+    kb_json_newline(j);
+    kb_json_object_begin(j);
+    kb_json_put_uint(j, "id", n->id);
+    kb_json_put_string(j, "name", name);
+    kb_json_put_uint(j, "ctrl_deps", n->parent);
+    kb_json_key_z(j, "inputs");
+    put_inputs(g, n);
+    kb_json_key_z(j, "outputs");
+    kb_json_raw(j, kb_string(no_outputs));
+    kb_json_key_z(j, "attrs");
+    kb_json_array_begin(j);
+    put_attribute(g, "rf_id", "uint64", (int64_t)n->function_id);
+    put_attribute(g, "fw_parent", "uint64", forward);
+    put_attribute(g, "seq_id", "int64", n->sequence);
+    put_attribute(g, "scope", "uint64", scope);
+    put_attribute(g, "tid", "uint64", tid);
+    put_attribute(g, "fw_tid", "uint64", (int64_t)n->forward_thread);
+    for (size_t i = 0; i < KB_COUNT(texts); i++)
+        put_attribute(g, texts[i], "string", 0);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+static void put_root(graph *g, uint32_t id, uint32_t parent, const char *what, int64_t tid)
+{
+    node n = {.id = id, .parent = parent, .sequence = -1};
+    char name[64];
+    snprintf(name, sizeof name, "[pytorch|profiler|execution_trace|%s]", what);
+    put_node(g, &n, kb_string(name), USER_SCOPE, tid, 0);
+}
+
+static int64_t number(const kineto_arg *arg, int64_t otherwise)
+{
+    return arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT ? arg->i : otherwise;
+}
+
+static void read_node(const graph *g, kineto_row row, node *n)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    *n = (node){.id = g->node_of_row[row], .sequence = -1};
+    kineto_trace_get(g->t, row, &n->a);
+    kineto_args_begin(g->t, row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        kineto_string text = arg.type >= KINETO_ARG_STRING ? arg.text : (kineto_string){"", 0};
+        if (is(arg.key, "Input Dims"))
+            n->dims = text;
+        else if (is(arg.key, "Input Strides"))
+            n->strides = text;
+        else if (is(arg.key, "Input type"))
+            n->types = text;
+        else if (is(arg.key, "Concrete Inputs"))
+            n->values = text;
+        else if (is(arg.key, "Sequence number"))
+            n->sequence = number(&arg, -1);
+        else if (is(arg.key, "Fwd thread id"))
+            n->forward_thread = (uint64_t)number(&arg, 0);
+        else if (is(arg.key, "Record function id"))
+            n->function_id = (uint64_t)number(&arg, 0);
+    }
+    if (kp_framed_name(n->a.name).data) { /* a trace repeats there what is the function's */
+        n->sequence = -1;
+        n->forward_thread = 0;
+    }
+    if (!n->function_id) /* nobody asked for ids when it was recorded */
+        n->function_id = n->a.external_id;
+}
+
+static int scope_of(const graph *g, const node *n)
+{
+    if (n->a.kind == KINETO_KIND_USER_ANNOTATION)
+        return USER_SCOPE;
+    kineto_activity parent;
+    kineto_trace_get(g->t, kineto_trace_parent(g->t, n->a.row), &parent);
+    kineto_string framed = kp_framed_name(parent.name);
+    return framed.data && kb_string_equal(framed, n->a.name) ? BACKWARD : 0;
+}
+
+/* ---- the graph ----------------------------------------------------------------------------------- */
+
+static bool is_operator(const kineto_activity *a)
+{
+    return a->form == KINETO_FORM_SLICE &&
+           !(a->kind != KINETO_KIND_CPU_OP && a->kind != KINETO_KIND_USER_ANNOTATION);
+}
+
+/* Operators in the order of time; numbers for them and, before its first one, for each thread. */
+static kineto_status number_nodes(graph *g, kineto_error *err)
+{
+    const kineto_row *order = kineto_trace_time_order(g->t);
+    uint64_t rows = kineto_trace_count(g->t);
+    uint32_t next = ROOT + 1;
+    for (uint64_t i = 0; order && i < rows; i++) {
+        kineto_activity a;
+        kineto_track track;
+        int64_t pid;
+        kineto_trace_get(g->t, order[i], &a);
+        if (!is_operator(&a) || kt_track_device(g->t, a.track, &pid))
+            continue;
+        if (!g->node_of_track[a.track]) {
+            kineto_trace_track(g->t, a.track, &track);
+            if (g->count && track.process != g->process)
+                return kb_fail(err, KINETO_E_UNSUPPORTED,
+                               "an execution trace is of one process, and there are several: "
+                               "choose one");
+            g->process = track.process;
+            g->pid = pid;
+            g->node_of_track[a.track] = next++;
+        }
+        g->node_of_row[order[i]] = next++;
+        g->rows[g->count++] = order[i];
+    }
+    return order || !rows ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a graph");
+}
+
+static bool join_flows(graph *g)
+{
+    uint64_t flows = kineto_trace_flow_count(g->t);
+    for (uint64_t i = 0; i < flows; i++) {
+        kineto_flow f;
+        kineto_trace_flow(g->t, i, &f);
+        if (f.type == KINETO_FLOW_FWD_BWD && f.from != KINETO_NO_ROW && f.to != KINETO_NO_ROW &&
+            !kb_map_insert(&g->forward, f.to, f.from, NULL))
+            return false;
+    }
+    return true;
+}
+
+static uint32_t parent_of(const graph *g, const kineto_activity *a)
+{
+    kineto_row at = kineto_trace_parent(g->t, a->row);
+    while (at != KINETO_NO_ROW && !g->node_of_row[at])
+        at = kineto_trace_parent(g->t, at);
+    return at == KINETO_NO_ROW ? g->node_of_track[a->track] : g->node_of_row[at];
+}
+
+static void put_nodes(graph *g)
+{
+    uint32_t last = ROOT;
+    put_root(g, ROOT, ROOT, "process", 0);
+    for (uint64_t i = 0; i < g->count; i++) {
+        node n;
+        kineto_track track;
+        read_node(g, g->rows[i], &n);
+        kineto_trace_track(g->t, n.a.track, &track);
+        if (g->node_of_track[n.a.track] == last + 1)
+            put_root(g, ++last, ROOT, "thread", track.id);
+        last = n.id;
+        n.parent = parent_of(g, &n.a);
+        const uint64_t *forward = kb_map_find(&g->forward, n.a.row);
+        put_node(g, &n, n.a.name, scope_of(g, &n), track.id,
+                 forward ? g->node_of_row[*forward] : 0);
+    }
+}
+
+static void put_document(graph *g)
+{
+    int64_t start_ns, end_ns;
+    char when[32] = "";
+    struct tm parts;
+    kb_json *j = &g->j;
+    kineto_trace_window(g->t, &start_ns, &end_ns);
+    time_t seconds = (time_t)(start_ns / 1000000000);
+    if (gmtime_r(&seconds, &parts))
+        strftime(when, sizeof when, "%Y-%m-%d %H:%M:%S", &parts);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "schema", kb_string(SCHEMA));
+    kb_json_put_int(j, "pid", g->pid);
+    kb_json_put_string(j, "time", kb_string(when));
+    kb_json_put_int(j, "start_ts", start_ns / 1000000);
+    kb_json_key_z(j, "nodes");
+    kb_json_array_begin(j);
+    put_nodes(g);
+    kb_json_array_end(j);
+    kb_json_put_int(j, "finish_ts", end_ns / 1000000);
+    kb_json_object_end(j);
+    kb_sink_write(g->sink, "\n", 1);
+}
+
+kineto_status kineto_execution_trace_save(const kineto_trace *trace, const char *path,
+                                          kineto_error *err)
+{
+    if (!trace || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed");
+    graph g = {.t = trace};
+    uint64_t rows = KB_MAX(kineto_trace_count(trace), 1u);
+    g.node_of_row = calloc(rows, sizeof *g.node_of_row);
+    g.rows = malloc(rows * sizeof *g.rows);
+    g.node_of_track = calloc((size_t)kineto_trace_track_count(trace) + 1, sizeof *g.node_of_track);
+    kineto_status status = KINETO_OK;
+    if (!g.node_of_row || !g.rows || !g.node_of_track || !kt_prepare(trace, true, false) ||
+        !join_flows(&g))
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for an execution trace");
+    if (status == KINETO_OK)
+        status = number_nodes(&g, err);
+    if (status == KINETO_OK && !g.count)
+        status = kb_fail(err, KINETO_E_NOT_FOUND, "there are no operators in it");
+    if (status == KINETO_OK)
+        status = kb_sink_open_file(path, kb_compression_of(path), &g.sink, err);
+    if (status == KINETO_OK) {
+        kb_json_init(&g.j, g.sink);
+        put_document(&g);
+        status = kb_sink_close(g.sink, err);
+    }
+    free(g.node_of_row);
+    free(g.node_of_track);
+    free(g.rows);
+    kb_map_free(&g.forward);
+    return status;
+}

@@ -1,0 +1,72 @@
+/* FLOPs: the table of operators, and the numbers of a trace's rows. */
+#ifndef KP_FLOPS_H
+#define KP_FLOPS_H
+
+#include "base/base.h"
+#include <ckineto/flops.h>
+#include <ckineto/trace.h>
+
+/* ---- the table (flops_table.c) --------------------------------------------------------------- */
+
+#define KP_FLOPS_ARGS 6
+#define KP_FLOPS_NONE (-1) /* the operator has no such argument */
+typedef struct kp_flops_rule {
+    const char *name;
+    bool (*count)(const struct kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops);
+    int8_t at[KP_FLOPS_ARGS]; /* which inputs it looks at; each formula says what they are */
+} kp_flops_rule;
+
+/* Rule of exactly this name; NULL: none. */
+const kp_flops_rule *kp_flops_rule_find(kineto_string name);
+/* All rules, in order of their names. */
+const kp_flops_rule *kp_flops_rules(size_t *count);
+
+/* ---- what formulas share (flops_math.c) ------------------------------------------------------ */
+
+/* Input `index`, NULL if the call has none there or it is no single tensor. */
+const kineto_flops_input *kp_flops_tensor(const kineto_flops_inputs *in, int index);
+/* a * b, UINT64_MAX if that is more. */
+uint64_t kp_flops_times(uint64_t a, uint64_t b);
+/* Product of sizes; false if one is negative. */
+bool kp_flops_product(const int64_t *dims, uint32_t count, uint64_t *product);
+/* Number of elements of what two shapes broadcast to; false if they do not. */
+bool kp_flops_broadcast(const int64_t *a, uint32_t a_rank, const int64_t *b, uint32_t b_rank,
+                        uint64_t *elements);
+/* Whole numbers of a text "[1, 2]", "3", "[True, False]"; false if it is none, or has more than
+ * `limit`. */
+bool kp_flops_numbers(kineto_string text, int64_t *values, uint32_t limit, uint32_t *count);
+
+/* Formulas of convolutions (flops_conv.c). */
+bool kp_flops_conv(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops);
+bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs *in,
+                            uint64_t *flops);
+
+/* ---- rows of a trace (flops.c) --------------------------------------------------------------- */
+
+typedef enum kp_flops_answer {
+    KP_FLOPS_UNKNOWN = 0,  /* nobody knows the operator */
+    KP_FLOPS_UNUSABLE = 1, /* its inputs are missing or do not say it */
+    KP_FLOPS_COUNTED = 2
+} kp_flops_answer;
+
+/* Operations of a row's call, what its children do included; 0 unless COUNTED. threads: any. */
+kp_flops_answer kp_flops_row(const kineto_trace *trace, kineto_row row, uint64_t *flops);
+static inline bool kp_flops(const kineto_trace *trace, kineto_row row, uint64_t *flops)
+{
+    return kp_flops_row(trace, row, flops) == KP_FLOPS_COUNTED;
+}
+
+/* All rows at once. Rows nest, and an operator's number contains its children's, so that only
+ * `self` may be added up: a row's own number less what is counted inside it, not below 0. The sum
+ * of `self` below and at a row is its own number, or what its children do if that is more. */
+typedef struct kp_flops_columns {
+    uint64_t *flops, *self; /* by row, `count` of them; never NULL */
+    uint64_t count;
+    uint64_t counted, unusable; /* rows */
+    uint64_t total;             /* of self */
+} kp_flops_columns;
+/* @return KINETO_E_MEMORY. threads: any. */
+kineto_status kp_flops_columns_make(const kineto_trace *trace, kp_flops_columns *out,
+                                    kineto_error *err);
+void kp_flops_columns_free(kp_flops_columns *columns);
+#endif

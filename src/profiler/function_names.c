@@ -1,0 +1,124 @@
+/* Names of function events: what they are grouped by, and which are never shown. */
+#include "profiler/summary.h"
+
+bool kp_is_dropped_name(kineto_string name)
+{
+    static const char *const dropped[] = {"profiler::_record_function_enter",
+                                          "profiler::_record_function_enter_new",
+                                          "profiler::_record_function_exit",
+                                          "aten::is_leaf",
+                                          "aten::output_nr",
+                                          "aten::_version"};
+    for (size_t i = 0; i < KB_COUNT(dropped); i++)
+        if (kb_string_equal(name, kb_string(dropped[i])))
+            return true;
+    return false;
+}
+
+kineto_string kp_framed_name(kineto_string name)
+{
+    static const char frame[] = "autograd::engine::evaluate_function: ";
+    size_t size = sizeof frame - 1;
+    if (name.size < size || memcmp(name.data, frame, size) != 0)
+        return (kineto_string){NULL, 0};
+    return (kineto_string){name.data + size, name.size - size};
+}
+
+bool kp_names_create(kp_names *names, const kineto_trace *t)
+{
+    size_t bytes = kp_bytes(kineto_trace_string_count(t), sizeof *names->key);
+    names->key = malloc(bytes);
+    names->overload = malloc(bytes);
+    if (!names->key || !names->overload || kb_intern_id(&names->texts, kb_string("")) != 0)
+        return false;
+    memset(names->key, 0xff, bytes);
+    memset(names->overload, 0, bytes);
+    return true;
+}
+
+void kp_names_free(kp_names *names)
+{
+    kb_intern_free(&names->texts);
+    free(names->key);
+    free(names->overload);
+}
+
+static bool is_word(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static size_t word(kineto_string s, size_t at)
+{
+    while (at < s.size && is_word(s.data[at]))
+        at++;
+    return at;
+}
+
+/* "aten::add.Tensor" is how traces write an operator with its overload: where the dot is, or 0. */
+static size_t overload_dot(kineto_string name)
+{
+    size_t space = word(name, 0);
+    if (space == 0 || name.size - space < 2 || memcmp(name.data + space, "::", 2) != 0)
+        return 0;
+    size_t dot = word(name, space + 2);
+    if (dot == space + 2 || dot + 1 >= name.size || name.data[dot] != '.')
+        return 0;
+    return word(name, dot + 1) == name.size ? dot : 0;
+}
+
+bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind)
+{
+    static const char step[] = "ProfilerStep#";
+    if (names->key[name] != UINT32_MAX)
+        return true;
+    kineto_string text = kineto_trace_string(t, name), overload = {"", 0};
+    size_t dot = kind == KINETO_KIND_CPU_OP ? overload_dot(text) : 0;
+    if (dot) {
+        overload = (kineto_string){text.data + dot + 1, text.size - dot - 1};
+        text.size = dot;
+    } else if (text.size >= sizeof step - 1 && memcmp(text.data, step, sizeof step - 1) == 0) {
+        text = kb_string("ProfilerStep*");
+    }
+    names->key[name] = kb_intern_id(&names->texts, text);
+    names->overload[name] = kb_intern_id(&names->texts, overload);
+    return names->key[name] != KB_INTERN_NONE && names->overload[name] != KB_INTERN_NONE;
+}
+
+/* ---- the device -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *category; /* of activities that only this device has */
+    uint32_t type;               /* PyTorch's */
+} devices[] = {{"cuda", "cuda_", 1},
+               {"xpu", "xpu_", 12},
+               {"mtia", "mtia_", 19},
+               {"hpu", "hpu_", 15},
+               {"privateuse1", "privateuse1_", 20}};
+
+static int device_of(kineto_string category)
+{
+    for (size_t i = 0; i < KB_COUNT(devices); i++) {
+        size_t size = strlen(devices[i].category);
+        if (category.size > size && memcmp(category.data, devices[i].category, size) == 0)
+            return (int)i;
+    }
+    return -1;
+}
+
+const char *kp_device_name(kineto_string category, uint32_t *type)
+{
+    int found = device_of(category);
+    if (found < 0)
+        return NULL;
+    *type = devices[found].type;
+    return devices[found].name;
+}
+
+const char *kp_device_type_name(uint32_t type)
+{
+    for (size_t i = 0; i < KB_COUNT(devices); i++)
+        if (devices[i].type == type)
+            return devices[i].name;
+    return NULL;
+}

@@ -1,0 +1,45 @@
+/* Memory of which a sample was recorded: what a block stands for. docs/memory.md has the formula.
+ */
+#include "profiler/summary.h"
+
+uint64_t kp_memory_sampling(const kineto_trace *t)
+{
+    uint32_t count = kineto_trace_metadata_count(t);
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_string key, value;
+        char text[24];
+        kineto_trace_metadata(t, i, &key, &value);
+        if (!kb_string_equal(key, kb_string("ckineto_memory_sampling_bytes")) ||
+            value.size >= sizeof text)
+            continue;
+        memcpy(text, value.data, value.size);
+        text[value.size] = '\0';
+        return strtoull(text, NULL, 10);
+    }
+    return 0;
+}
+
+/* 1 - exp(-x) for 0 <= x: of a small part of it by the series, then doubled as often as it was
+ * halved. */
+static double chance(double x)
+{
+    int halved = 0;
+    if (x > 40)
+        return 1;
+    for (; x > 1.0 / 1024; x /= 2)
+        halved++;
+    double part = x * (1 - x / 2 * (1 - x / 3));
+    for (; halved > 0; halved--)
+        part = part * (2 - part); /* 1 - (1 - p)^2 */
+    return part;
+}
+
+int64_t kp_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
+{
+    if (sampling_bytes <= 1 || bytes == 0)
+        return bytes;
+    double size = bytes < 0 ? -(double)bytes : (double)bytes;
+    double scaled = size / chance(size / (double)sampling_bytes);
+    int64_t whole = scaled < 9e18 ? (int64_t)(scaled + 0.5) : INT64_MAX;
+    return bytes < 0 ? -whole : whole;
+}

@@ -1,0 +1,223 @@
+/* What comes out of a profile: files of the last cycle, summaries of the kept ones. */
+#include "profiler/fallback.h"
+#include "profiler/profile.h"
+
+#include <ckineto/files.h>
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/stat.h>
+#include <time.h>
+
+static kineto_status last_trace(const kineto_profile *p, const kineto_trace **out,
+                                kineto_error *err)
+{
+    if (!p)
+        return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
+    kineto_profiler_result *last = kineto_profile_result(p);
+    if (!last)
+        return kb_fail(err, KINETO_E_STATE, "the profile has no complete cycle yet");
+    *out = kineto_result_trace(last);
+    return *out ? KINETO_OK
+                : kb_fail(err, KINETO_E_STATE,
+                          "Missing trace: a profiler of state %s records nothing itself",
+                          kineto_profiler_state_name(p->config.values.state));
+}
+
+kineto_status kineto_profile_export_chrome_trace(const kineto_profile *p, const char *path,
+                                                 kineto_error *err)
+{
+    const kineto_trace *trace;
+    kineto_status status = last_trace(p, &trace, err);
+    return status ? status : kineto_result_save(kineto_profile_result(p), path, err);
+}
+
+/* ---- summaries ---------------------------------------------------------------------------------- */
+
+static bool device_elapsed(void *context, uint64_t external_id, int64_t *elapsed_ns)
+{
+    const kineto_profiler_result *r = context;
+    return kp_fallback_find(r->fallback, external_id, elapsed_ns, NULL);
+}
+
+/* All kept cycles as one trace, to be released. */
+static kineto_status merge_cycles(const kineto_profile *p, kineto_trace **out, kineto_error *err)
+{
+    const kineto_trace **traces = calloc(p->cycles.count, sizeof *traces);
+    if (!traces)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    for (size_t i = 0; i < p->cycles.count; i++)
+        traces[i] = kineto_result_trace(p->cycles.data[i]);
+    kineto_status status = kineto_trace_merge(traces, p->cycles.count, NULL, out, err);
+    free(traces);
+    return status;
+}
+
+static kineto_status events_of_last(const kineto_profile *p, const kineto_trace *trace,
+                                    kineto_function_events **out, kineto_error *err)
+{
+    kineto_profiler_result *last = kineto_profile_result(p);
+    kineto_function_events_options o = {.size = sizeof o};
+    if (last->fallback) {
+        o.device_elapsed = device_elapsed;
+        o.context = last;
+        o.device_type = last->fallback_device;
+    }
+    return kineto_function_events_create(trace, &o, out, err);
+}
+
+kineto_status kineto_profile_events(const kineto_profile *p, kineto_function_events **out,
+                                    kineto_error *err)
+{
+    const kineto_trace *trace;
+    kineto_trace *all = NULL;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_events: out is NULL");
+    *out = NULL;
+    kineto_status status = last_trace(p, &trace, err);
+    if (status || p->cycles.count == 1)
+        return status ? status : events_of_last(p, trace, out, err);
+    /* Ids of operators are others in the merged trace. */
+    if (kineto_profile_result(p)->fallback)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "device times by events around operators cannot be added up over cycles: "
+                       "ask for one with kineto_profile_cycle");
+    status = merge_cycles(p, &all, err);
+    if (!status)
+        status = kineto_function_events_create(all, NULL, out, err);
+    kineto_trace_release(all);
+    return status;
+}
+
+kineto_status kineto_profile_key_averages(const kineto_profile *p,
+                                          const kineto_averages_options *options,
+                                          kineto_averages **out, kineto_error *err)
+{
+    kineto_function_events *events;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_key_averages: out is NULL");
+    *out = NULL;
+    kineto_status status = kineto_profile_events(p, &events, err);
+    if (!status)
+        status = kineto_averages_create(events, options, out, err);
+    kineto_function_events_release(events);
+    return status;
+}
+
+kineto_status kineto_profile_export_stacks(const kineto_profile *p, const char *path,
+                                           const char *metric, kineto_error *err)
+{
+    kineto_function_events *events = NULL;
+    kineto_stacks_options o = {.size = sizeof o, .metric = metric};
+    if (!p || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_export_stacks: an argument is NULL");
+    if (!p->config.values.with_stack)
+        return kb_fail(err, KINETO_E_STATE, "export_stacks() requires with_stack=True");
+    kineto_status status = kineto_profile_events(p, &events, err);
+    if (!status)
+        status = kineto_stacks_save(events, &o, path, NULL, err);
+    kineto_function_events_release(events);
+    return status;
+}
+
+kineto_status kineto_profile_export_memory_timeline(const kineto_profile *p, const char *path,
+                                                    const char *device, kineto_error *err)
+{
+    const kineto_trace *trace;
+    kineto_function_events *events = NULL;
+    kineto_memory_timeline_options o = {.size = sizeof o, .device = device};
+    if (!p || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_profile_export_memory_timeline: an argument is NULL");
+    if (!p->config.values.profile_memory)
+        return kb_fail(err, KINETO_E_STATE, "profile_memory=True required for memory profiling.");
+    kineto_status status = last_trace(p, &trace, err);
+    if (!status)
+        status = events_of_last(p, trace, &events, err);
+    if (!status)
+        status = kineto_memory_timeline_save(events, &o, path, NULL, err);
+    kineto_function_events_release(events);
+    return status;
+}
+
+kineto_status kineto_profile_export_execution_trace(const kineto_profile *p, const char *path,
+                                                    kineto_error *err)
+{
+    const kineto_trace *trace;
+    kineto_status status = last_trace(p, &trace, err);
+    return status ? status : kineto_execution_trace_save(trace, path, err);
+}
+
+/* ---- TensorBoard -------------------------------------------------------------------------------- */
+
+static kineto_status make_directories(const char *directory, kineto_error *err)
+{
+    char path[4096];
+    size_t size = strlen(directory);
+    struct stat there;
+    if (size >= sizeof path)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "Can't create directory: %.80s…: its path is too long", directory);
+    memcpy(path, directory, size + 1);
+    for (size_t i = 1; i <= size; i++) {
+        if (path[i] != '/' && path[i] != '\0')
+            continue;
+        char c = path[i];
+        path[i] = '\0';
+        if (mkdir(path, 0777) != 0 && errno != EEXIST && stat(path, &there) != 0)
+            return kb_fail_os(err, errno, "Can't create directory: %s", path);
+        path[i] = c;
+    }
+    if (stat(path, &there) == 0 && !S_ISDIR(there.st_mode))
+        return kb_fail_os(err, ENOTDIR, "Can't create directory: %s", path);
+    return KINETO_OK;
+}
+
+static kineto_status worker_name(const char *given, char *out, size_t bytes, kineto_error *err)
+{
+    char host[256] = "";
+    if (!given) {
+        (void)kb_os_host_name(host, sizeof host);
+        snprintf(out, bytes, "%s_%u", host, kb_os_pid());
+        return KINETO_OK;
+    }
+    if (!*given || strchr(given, '/') || strlen(given) >= bytes)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%.60s' is no name of a worker: it becomes the beginning of a file's name",
+                       given);
+    snprintf(out, bytes, "%s", given);
+    return KINETO_OK;
+}
+
+kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
+                                              const kineto_tensorboard *where, char *path,
+                                              size_t bytes, kineto_error *err)
+{
+    kineto_tensorboard w = {.size = sizeof w};
+    char worker[300], whole[4096];
+    const kineto_trace *trace;
+    if (!p || !where || where->size < sizeof where->size)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a profile and a kineto_tensorboard are needed");
+    memcpy(&w, where, KB_MIN(where->size, sizeof w));
+    if (!w.directory || !*w.directory)
+        return kb_fail(err, KINETO_E_ARGUMENT, "Can't create directory: it has no name");
+    kineto_status status = last_trace(p, &trace, err);
+    if (!status)
+        status = worker_name(w.worker, worker, sizeof worker, err);
+    if (!status)
+        status = make_directories(w.directory, err);
+    if (status)
+        return status;
+    int n = snprintf(whole, sizeof whole, "%s/%s.%" PRIu64 ".pt.trace.json%s", w.directory, worker,
+                     kb_clock_ns(CLOCK_REALTIME), w.gzip ? ".gz" : "");
+    if (n < 0 || (size_t)n >= sizeof whole || (path && (size_t)n >= bytes))
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path in %.80s… is too long", w.directory);
+    if (path)
+        memcpy(path, whole, (size_t)n + 1);
+    return kineto_result_save(kineto_profile_result(p), whole, err);
+}
+
+kineto_status kineto_tensorboard_handler(kineto_profile *profile, void *where, kineto_error *err)
+{
+    return kineto_profile_save_tensorboard(profile, where, NULL, 0, err);
+}

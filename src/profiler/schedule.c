@@ -1,0 +1,124 @@
+/* Which steps to record, and what has to happen between two of them. */
+#include "base/base.h"
+
+#include <ckineto/schedule.h>
+
+/* The caller's schedule may be of an earlier or later version. */
+static kineto_schedule known_part(const kineto_schedule *schedule)
+{
+    kineto_schedule s = KINETO_SCHEDULE_INIT;
+    memcpy(&s, schedule, KB_MIN(schedule->size, sizeof s));
+    return s;
+}
+
+static bool cycle_length(const kineto_schedule *s, uint64_t *length)
+{
+    return !__builtin_add_overflow(s->wait, s->warmup, length) &&
+           !__builtin_add_overflow(*length, s->active, length);
+}
+
+kineto_status kineto_schedule_check(const kineto_schedule *schedule, const char **warning,
+                                    kineto_error *err)
+{
+    uint64_t length;
+    if (warning)
+        *warning = NULL;
+    if (!schedule)
+        return KINETO_OK;
+    if (schedule->size < offsetof(kineto_schedule, repeat))
+        return kb_fail(err, KINETO_E_ARGUMENT, "a schedule needs its size: KINETO_SCHEDULE_INIT");
+    kineto_schedule s = known_part(schedule);
+    if (s.active == 0)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "a schedule must have active steps: nothing would be recorded");
+    if (!cycle_length(&s, &length))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "wait, warmup and active of a schedule are more steps than there can be");
+    if (s.warmup == 0 && warning)
+        *warning = "the schedule has no warm-up: the first steps of each cycle also show what "
+                   "starting to record costs";
+    return KINETO_OK;
+}
+
+kineto_action kineto_schedule_action(const kineto_schedule *schedule, uint64_t step)
+{
+    uint64_t length;
+    if (!schedule)
+        return KINETO_ACTION_RECORD;
+    if (kineto_schedule_check(schedule, NULL, NULL) != KINETO_OK)
+        return KINETO_ACTION_NONE;
+    kineto_schedule s = known_part(schedule);
+    if (!cycle_length(&s, &length) || step < s.skip_first)
+        return KINETO_ACTION_NONE;
+    step -= s.skip_first;
+    /* Cycle and place in it of step + wait, which may be more than a number holds. */
+    uint64_t shift = s.skip_first_wait ? s.wait : 0, cycle = step / length, at = step % length;
+    if (at >= length - shift) {
+        at -= length - shift;
+        cycle++;
+    } else {
+        at += shift;
+    }
+    if (s.repeat > 0 && cycle >= s.repeat)
+        return KINETO_ACTION_NONE;
+    if (at < s.wait)
+        return KINETO_ACTION_NONE;
+    if (at - s.wait < s.warmup)
+        return KINETO_ACTION_WARMUP;
+    return at < length - 1 ? KINETO_ACTION_RECORD : KINETO_ACTION_RECORD_AND_SAVE;
+}
+
+/* ---- transitions ----------------------------------------------------------------------------- */
+
+/* A call more than its number, so that 0 ends a row. */
+#define PREPARE (KINETO_CALL_PREPARE + 1)
+#define START   (KINETO_CALL_START + 1)
+#define STOP    (KINETO_CALL_STOP + 1)
+#define READY   (KINETO_CALL_READY + 1)
+#define WARN(x) (KINETO_CALL_WARN_##x + 1)
+
+typedef uint8_t call_row[KINETO_TRANSITION_CALLS];
+enum { N = KINETO_ACTION_NONE, W, R, S, END };
+static const call_row transitions[KINETO_ACTION_COUNT][KINETO_ACTION_COUNT + 1] = {
+    [N] = {[W] = {PREPARE}, [R] = {PREPARE, START}, [S] = {PREPARE, START}},
+    [W] = {[N] = {WARN(WARMUP_THEN_NONE), START, STOP},
+           [R] = {START},
+           [S] = {START},
+           [END] = {START, STOP}},
+    [R] = {[N] = {WARN(RECORD_THEN_NONE), STOP},
+           [W] = {WARN(RECORD_THEN_WARMUP), STOP},
+           [END] = {STOP, READY}},
+    [S] = {[N] = {STOP, READY},
+           [W] = {STOP, READY, PREPARE},
+           [R] = {STOP, READY, PREPARE, START},
+           [S] = {STOP, READY, PREPARE, START},
+           [END] = {STOP, READY}},
+};
+
+uint32_t kineto_schedule_transition(kineto_action previous, kineto_action next,
+                                    kineto_call calls[KINETO_TRANSITION_CALLS])
+{
+    uint32_t n = 0;
+    if ((unsigned)previous >= KINETO_ACTION_COUNT || (unsigned)next > KINETO_ACTION_END)
+        return 0;
+    const uint8_t *row = transitions[previous][next];
+    while (n < KINETO_TRANSITION_CALLS && row[n]) {
+        calls[n] = (kineto_call)(row[n] - 1);
+        n++;
+    }
+    return n;
+}
+
+const char *kineto_call_warning(kineto_call call)
+{
+    switch (call) {
+    case KINETO_CALL_WARN_WARMUP_THEN_NONE:
+        return "Incorrect schedule: WARMUP followed by NONE";
+    case KINETO_CALL_WARN_RECORD_THEN_NONE:
+        return "Incorrect schedule: RECORD followed by NONE";
+    case KINETO_CALL_WARN_RECORD_THEN_WARMUP:
+        return "Incorrect schedule: RECORD followed by WARMUP";
+    default:
+        return NULL;
+    }
+}
