@@ -72,7 +72,8 @@ typedef struct kineto_profile_options {
  *          warning in the log. threads: any. */
 KINETO_API kineto_status kineto_profile_create(const kineto_profile_options *options,
                                                kineto_profile **out, kineto_error *err);
-/** What runs is discarded. NULL is fine. threads: owner. */
+/** What runs is discarded. NULL is fine. To be called by the thread that started it: see
+ *  kineto_profile_step. threads: owner. */
 KINETO_API void kineto_profile_destroy(kineto_profile *profile);
 
 /** Begin, with the step that it is at. KINETO_E_STATE if it runs already; else what
@@ -81,7 +82,7 @@ KINETO_API void kineto_profile_destroy(kineto_profile *profile);
 KINETO_API kineto_status kineto_profile_start(kineto_profile *profile, kineto_error *err);
 /** A step is over and the next one begins: to be called by the thread that started it, which
  *  is the one that is recorded unless all are. From another thread it does all but end the
- *  annotation of the step, which then lasts until recording ends.
+ *  annotation of the step, which lasts until this profile is called by its own thread again.
  *  @return KINETO_E_STATE if it does not run; the first failure of what the schedule asks for, or
  * of on_trace_ready. The step counts all the same, and the schedule goes on. threads: owner.
  */

@@ -61,15 +61,44 @@ static bool same_text(const char *a, const char *b)
     return a == b || (a && b && strcmp(a, b) == 0);
 }
 
-/* Is it the profiler that is now asked for? */
+static bool same_texts(const char *const *a, size_t a_count, const char *const *b, size_t b_count)
+{
+    bool same = a_count == b_count;
+    for (size_t i = 0; i < a_count && same; i++)
+        same = a && b && same_text(a[i], b[i]);
+    return same;
+}
+
+static bool same_experimental(const kineto_experimental_config *a,
+                              const kineto_experimental_config *b)
+{
+    return same_texts(a->profiler_metrics, a->profiler_metric_count, b->profiler_metrics,
+                      b->profiler_metric_count) &&
+           same_texts(a->performance_events, a->performance_event_count, b->performance_events,
+                      b->performance_event_count) &&
+           same_text(a->custom_profiler_config, b->custom_profiler_config) &&
+           a->profiler_measure_per_kernel == b->profiler_measure_per_kernel &&
+           a->verbose == b->verbose && a->enable_cuda_sync_events == b->enable_cuda_sync_events &&
+           a->adjust_profiler_step == b->adjust_profiler_step &&
+           a->disable_external_correlation == b->disable_external_correlation &&
+           a->profile_all_threads == b->profile_all_threads &&
+           a->capture_overload_names == b->capture_overload_names &&
+           a->record_python_gc_info == b->record_python_gc_info &&
+           a->expose_kineto_event_metadata == b->expose_kineto_event_metadata &&
+           a->adjust_timestamps == b->adjust_timestamps && a->trace_only == b->trace_only;
+}
+
+/* Is it the profiler that is now asked for?  One of another version is not compared. */
 static bool is_for(const kineto_profiler *p, const kineto_profiler_config *c, uint32_t activities)
 {
     const kineto_profiler_config *v = &p->config.values;
-    return v->state == c->state && p->activities == activities &&
+    return c->size == sizeof *c && v->state == c->state && p->activities == activities &&
            v->report_input_shapes == c->report_input_shapes &&
            v->profile_memory == c->profile_memory && v->with_stack == c->with_stack &&
            v->with_flops == c->with_flops && v->with_modules == c->with_modules &&
-           v->buffer_bytes == c->buffer_bytes && same_text(v->trace_id, c->trace_id);
+           v->buffer_bytes == c->buffer_bytes && v->retention == c->retention &&
+           v->record_tensor_ids == c->record_tensor_ids && same_text(v->trace_id, c->trace_id) &&
+           same_experimental(&v->experimental, &c->experimental);
 }
 
 static kineto_status make(const kineto_profiler_config *config, uint32_t activities,

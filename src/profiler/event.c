@@ -237,7 +237,7 @@ static bool is_memory(const kineto_event *e)
     return e->activity.form == KINETO_FORM_INSTANT && find(e, "Device Type", &arg);
 }
 
-/* Number of the device that the category's vendor makes; CUDA where it is not told. */
+/* Number of the device that the category's vendor makes; 0: it names none. */
 static uint32_t device_of_category(const kineto_event *e)
 {
     static const struct {
@@ -253,7 +253,17 @@ static uint32_t device_of_category(const kineto_event *e)
         if (category.size >= n && memcmp(category.data, vendors[i].prefix, n) == 0)
             return vendors[i].type;
     }
-    return KINETO_DEVICE_CUDA;
+    return 0;
+}
+
+/* Kernels of all vendors have one category, their launches do not. CUDA where neither tells. */
+static uint32_t device_of(const kineto_event *e)
+{
+    kineto_event host;
+    uint32_t type = device_of_category(e);
+    if (!type && host_of(e, &host))
+        type = device_of_category(&host);
+    return type ? type : KINETO_DEVICE_CUDA;
 }
 
 uint32_t kineto_event_device_type(const kineto_event *e)
@@ -264,7 +274,7 @@ uint32_t kineto_event_device_type(const kineto_event *e)
     if (is_memory(e))
         return (uint32_t)int_of(e, "Device Type", 0);
     kineto_trace_track(e->trace, e->activity.track, &track);
-    return track.type == KINETO_TRACK_STREAM ? device_of_category(e) : KINETO_DEVICE_CPU;
+    return track.type == KINETO_TRACK_STREAM ? device_of(e) : KINETO_DEVICE_CPU;
 }
 
 int64_t kineto_event_device_index(const kineto_event *e)

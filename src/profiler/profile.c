@@ -359,8 +359,7 @@ static void orphans_end(kineto_profile *p)
             continue;
         kineto_function_end(&p->orphans.data[i].function);
         kept--;
-        memmove(&p->orphans.data[i], &p->orphans.data[i + 1],
-                (kept - i) * sizeof *p->orphans.data);
+        memmove(&p->orphans.data[i], &p->orphans.data[i + 1], (kept - i) * sizeof *p->orphans.data);
     }
     p->orphans.count = kept;
 }

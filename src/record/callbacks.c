@@ -27,6 +27,7 @@ typedef struct kineto_function_calls {
     struct kineto_function_calls *next; /* of the unused ones */
     struct kr_thread *thread;           /* whose own callbacks these are */
     kineto_function_view view;
+    char *name; /* one of the moment, which is gone when the operator ends */
     const kineto_input *outputs;
     uint32_t output_count, count;
     struct {
@@ -460,6 +461,7 @@ static calls *calls_get(kr_thread *t)
         k = malloc(sizeof *k);
     if (k) {
         k->thread = t;
+        k->name = NULL;
         k->outputs = NULL;
         k->output_count = k->count = 0;
     }
@@ -541,12 +543,16 @@ static void begin(kineto_function *f, kr_thread *t, const kineto_function_step *
     k->view.inputs = NULL;
     k->view.keywords = NULL;
     k->view.input_count = k->view.keyword_count = 0;
+    if (info->name) {
+        k->name = strdup(info->name);
+        k->view.name = k->name ? k->name : site->name;
+    }
     f->calls = k;
     f->state |= KR_FUNCTION_CALLS;
 }
 
 void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info,
-                        const void *frame)
+                        const kr_place *place)
 {
     kr_cursor *c;
     kr_thread *t = site->scope < KINETO_NUM_SCOPES ? thread_enter(&c) : NULL;
@@ -557,7 +563,7 @@ void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_func
             begin(f, t, &step, site, info);
         kr_inside_leave(c);
     }
-    kr_function_record(f, site, info, frame);
+    kr_function_record(f, site, info, place);
 }
 
 void kineto_function_start_step(kineto_function *f, const kineto_function_step *step,
@@ -573,8 +579,9 @@ void kineto_function_start_step(kineto_function *f, const kineto_function_step *
         begin(f, t, step, site, &info);
         kr_inside_leave(c);
     }
+    kr_place place = {__builtin_frame_address(0), KR_CALLER};
     if (step->recorded)
-        kr_function_record(f, site, &info, __builtin_frame_address(0));
+        kr_function_record(f, site, &info, &place);
     if (f->state == KR_FUNCTION_ASYNC)
         f->state = 0;
 }
@@ -616,6 +623,7 @@ void kr_callbacks_end(kineto_function *f)
     f->calls = NULL;
     if (t && !t->running)
         exit_all(t, k);
+    free(k->name);
     if (t) {
         k->next = t->unused;
         t->unused = k;

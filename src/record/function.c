@@ -253,14 +253,14 @@ uint64_t kr_function_id_slow(void)
 
 static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
                                        const kineto_function_info *info, uint32_t wants,
-                                       const void *frame)
+                                       const kr_place *place)
 {
     kr_operator op = {.info = *info};
     uint64_t room[KR_STACK_MAX];
     if (!f->id)
         f->id = kr_function_id_slow();
     if ((wants & KF_WANT_STACK) && !info->stack)
-        kr_stack_take(&op, frame, room);
+        kr_stack_take(&op, place, room);
     if (!(f->state & KR_FUNCTION_PUSHED))
         push_id(f, site, wants);
     begin_general(f, site, &op, wants);
@@ -275,11 +275,11 @@ bool kr_function_recorded(uint32_t scope)
 }
 
 void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
-                        const void *frame)
+                        const kr_place *place)
 {
     uint32_t wants = wanted(kr_me, site->scope);
     if (wants && kineto_enabled(site->kind))
-        record_general(f, site, info, wants, frame);
+        record_general(f, site, info, wants, place);
 }
 
 /* ---- outputs --------------------------------------------------------------------------------- */
@@ -333,16 +333,19 @@ KB_INLINE void function_init(kineto_function *f, kineto_site *site)
     f->site = site;
 }
 
+/* `caller`: where the program called kineto_function_start, which jumped here, or called: the
+ * compiler's choice, so that its own frame cannot be handed on. */
 static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
-                                   const kineto_input *inputs, size_t count, const void *frame)
+                                   const kineto_input *inputs, size_t count, const void *caller)
 {
+    kr_place place = {__builtin_frame_address(0), caller};
     kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
     info.inputs = inputs;
     info.input_count = (uint32_t)KB_MIN(count, (size_t)UINT32_MAX);
     if (kb_load_relaxed(&kineto_function_watchers))
-        kr_callbacks_begin(f, site, &info, frame);
+        kr_callbacks_begin(f, site, &info, &place);
     else
-        kr_function_record(f, site, &info, frame);
+        kr_function_record(f, site, &info, &place);
 }
 
 void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
@@ -356,7 +359,7 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
                         c->function_next == c->function_end ||
                         kb_load_relaxed(&kineto_function_watchers))) {
-        start_slow(f, site, inputs, count, __builtin_frame_address(0));
+        start_slow(f, site, inputs, count, KR_CALLER);
         return;
     }
     f->id = c->function_next++;
@@ -369,7 +372,7 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     if (KINETO_LIKELY(range))
         f->state |= KR_FUNCTION_RECORDED;
     else
-        start_slow(f, site, inputs, count, __builtin_frame_address(0));
+        start_slow(f, site, inputs, count, KR_CALLER);
 }
 
 static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
@@ -382,10 +385,11 @@ void kineto_function_start_info(kineto_function *f, kineto_site *site,
         memcpy(&info, given, KB_MIN(given->size, sizeof info));
     function_init(f, site);
     f->state = info.is_async ? KR_FUNCTION_ASYNC : 0;
+    kr_place place = {__builtin_frame_address(0), KR_CALLER};
     if (KINETO_UNLIKELY(kb_load_relaxed(&kineto_function_watchers)))
-        kr_callbacks_begin(f, site, &info, __builtin_frame_address(0));
+        kr_callbacks_begin(f, site, &info, &place);
     else
-        kr_function_record(f, site, &info, __builtin_frame_address(0));
+        kr_function_record(f, site, &info, &place);
     if (f->state == KR_FUNCTION_ASYNC)
         f->state = 0;
 }

@@ -61,9 +61,16 @@ uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_p
                             const kr_perf_values *values);
 
 /* ---- function.c ---- */
+/** Where an operator was called: a frame of ours, and the address in the program that we return to.
+ *  Between them there is at most one more frame of ours. */
+typedef struct kr_place {
+    const void *frame, *caller;
+} kr_place;
+#define KR_CALLER __builtin_extract_return_addr(__builtin_return_address(0))
+
 /** Record its beginning, if somebody wants that. */
 void kr_function_record(kineto_function *f, kineto_site *site, const kineto_function_info *info,
-                        const void *frame);
+                        const kr_place *place);
 
 
 /** Record what came out of a running operator, if ids of tensors are wanted. */
@@ -74,8 +81,8 @@ bool kr_function_recorded(uint32_t scope);
 uint64_t kr_function_id_slow(void);
 
 /* ---- function_extras.c ---- */
-/** The stack above the operator whose call has this frame; room for KR_STACK_MAX addresses. */
-void kr_stack_take(kr_operator *op, const void *frame, uint64_t *room);
+/** The stack above the operator that was called there; room for KR_STACK_MAX addresses. */
+void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room);
 /** Read hardware counters for a range that was just opened; say what it took, and end it. */
 void kr_counters_begin(kineto_function *f);
 void kr_counters_end(kineto_function *f);
@@ -85,7 +92,7 @@ void kr_extras_thread_exit(kr_cursor *c);
 /* ---- callbacks.c ---- */
 /** Run the callbacks of those who watch, around what record does. */
 void kr_callbacks_begin(kineto_function *f, kineto_site *site, const kineto_function_info *info,
-                        const void *frame);
+                        const kr_place *place);
 void kr_callbacks_end(kineto_function *f);
 /** The thread with this cursor ends. */
 void kr_callbacks_thread_exit(kr_cursor *c);

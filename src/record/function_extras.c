@@ -34,14 +34,16 @@ void kr_extras_thread_exit(kr_cursor *c)
     kb_os_unmap(x, sizeof *x);
 }
 
-void kr_stack_take(kr_operator *op, const void *frame, uint64_t *room)
+void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room)
 {
     kr_cursor *c = kr_me;
     kr_extras *x = c->busy ? NULL : extras_of(c);
-    if (!x || !frame)
+    if (!x)
         return;
-    op->stack_count = kr_stack_capture(&x->stack, frame, room, KR_STACK_MAX);
-    op->stack = room;
+    uint32_t n = kr_stack_capture(&x->stack, place->frame, room, KR_STACK_MAX);
+    uint32_t ours = n > 1 && room[1] == (uint64_t)(uintptr_t)place->caller;
+    op->stack = room + ours;
+    op->stack_count = n - ours;
 }
 
 void kr_counters_begin(kineto_function *f)
@@ -115,7 +117,7 @@ static void module_add(void *context, const kr_module *m)
                              .start = m->start,
                              .end = m->end,
                              .file_offset = m->file_offset};
-    uint32_t path = (uint32_t)strlen(m->path), id = m->is_gone ? 0 : m->build_id_bytes;
+    uint32_t path = (uint32_t)strlen(m->path), id = m->build_id_bytes;
     kf_part parts[] = {{&entry, sizeof entry},
                        {&path, sizeof path},
                        {m->path, path},
