@@ -108,7 +108,7 @@ typedef struct kineto_experimental_config {
     bool expose_kineto_event_metadata;  /**< kineto_event_metadata_json gives all arguments */
     const char *custom_profiler_config; /**< text for plug-ins, up to 1023 bytes */
     bool adjust_timestamps; /**< operators last at least as long as those inside of them */
-    bool trace_only;        /**< the trace is all that is wanted: no list of events */
+    bool trace_only;        /**< the trace is all that is wanted: no list of events, no tree */
 } kineto_experimental_config;
 
 /** What to profile, and how. Fill with kineto_profiler_config_init. Texts are borrowed until the

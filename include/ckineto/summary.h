@@ -266,8 +266,10 @@ KINETO_API kineto_status kineto_memory_timeline_save(
 /** Write the operators of a process as a graph in Chakra's schema 1.1.1, as PyTorch's
  *  ExecutionTraceObserver does: who called whom, inputs with types, shapes and strides, sequence numbers.
  *  "rf_id" is the operator's "Record function id", else its "External id": what joins it with the trace.
- *  "fw_parent" of a backward function is its forward operator. What a trace does not tell is 0 or empty:
- *  numbers of tensors and storages, outputs, schemas, devices.
+ *  "fw_parent" of a backward function is its forward operator. Numbers of tensors and their memory, and
+ *  outputs, are in recordings that were asked for them (kineto_profiler_config.record_tensor_ids). What a
+ *  trace does not tell is 0 or empty: these in all others, schemas, devices; numbers also where an
+ *  operator has lists of tensors that are longer than 30.
  *  @return KINETO_E_UNSUPPORTED if operators are of several processes (select one first),
  *          KINETO_E_NOT_FOUND if there are none; KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met.
  *          threads: any. */

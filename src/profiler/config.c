@@ -127,14 +127,29 @@ static bool copy_texts(kp_config *c, const char *const **list, size_t count)
     return true;
 }
 
+#define KP_MAX_NAMES 256u
+
+static bool are_names(const char *const *list, size_t count)
+{
+    if (count > KP_MAX_NAMES || (count && !list))
+        return false;
+    for (size_t i = 0; i < count; i++)
+        if (!list[i])
+            return false;
+    return true;
+}
+
 static kineto_status check(const kineto_profiler_config *c, kineto_error *err)
 {
     const kineto_experimental_config *x = &c->experimental;
     if (c->state >= KINETO_NUM_PROFILER_STATES)
         return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %u is no state", c->state);
-    if ((x->profiler_metric_count && !x->profiler_metrics) ||
-        (x->performance_event_count && !x->performance_events))
-        return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: a list of names is NULL");
+    if (!are_names(x->profiler_metrics, x->profiler_metric_count) ||
+        !are_names(x->performance_events, x->performance_event_count))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "profiler config: a list of names is NULL, one of them is, or there are "
+                       "more than %u",
+                       KP_MAX_NAMES);
     if (x->adjust_timestamps)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "profiler config: adjust_timestamps is for Vulkan's times, which come from "

@@ -23,13 +23,18 @@ typedef struct graph {
     uint32_t process;
 } graph;
 
+/* What arguments say of an operator's inputs, or outputs: JSON lists. */
+typedef struct side {
+    kineto_string dims, strides, types, values, ids;
+} side;
+
 /* What arguments of an operator say. */
 typedef struct node {
     kineto_activity a;
     uint32_t id, parent;
     int64_t sequence;
     uint64_t function_id, forward_thread;
-    kineto_string dims, strides, types, values; /* JSON lists */
+    side in, out;
 } node;
 
 /* ---- lists in JSON ------------------------------------------------------------------------------- */
@@ -95,12 +100,23 @@ typedef struct input {
 } input;
 
 typedef struct input_walk {
-    kineto_string types, values, dims, strides;
+    kineto_string types, values, dims, strides, ids;
+    bool ids_fit; /* there are as many as there are tensors */
 } input_walk;
 
-static input_walk walk_inputs(const node *n)
+static size_t member_count(kineto_string list)
 {
-    return (input_walk){inside(n->types), inside(n->values), inside(n->dims), inside(n->strides)};
+    kineto_string rest = inside(list), member;
+    size_t count = 0;
+    while (next_member(&rest, &member))
+        count++;
+    return count;
+}
+
+static input_walk walk_side(const side *s)
+{
+    return (input_walk){inside(s->types),   inside(s->values), inside(s->dims),
+                        inside(s->strides), inside(s->ids),    true};
 }
 
 static bool next_input(input_walk *w, input *in)
@@ -121,6 +137,18 @@ static bool next_input(input_walk *w, input *in)
                : in->type.size              ? TENSOR
                                             : NOTHING;
     return true;
+}
+
+/* Tensors that are told; ids of long lists, and of lists with undefined tensors, are of others too.
+ */
+static size_t tensor_count(const side *s)
+{
+    input_walk w = walk_side(s);
+    input in;
+    size_t count = 0;
+    while (next_input(&w, &in))
+        count += in.kind == TENSOR ? 1 : in.kind == TENSORS ? member_count(in.dims) : 0;
+    return count;
 }
 
 static bool is_bool(kineto_string s) { return is(s, "True") || is(s, "False"); }
@@ -196,9 +224,22 @@ static int64_t element_bytes(kineto_string type)
     return 0;
 }
 
+/* A tensor's id, its memory's, where in it; 0 where the trace does not tell. */
+static void put_ids(kb_json *j, input_walk *w)
+{
+    kineto_string entry = {"", 0}, number;
+    if (w->ids_fit)
+        next_member(&w->ids, &entry);
+    kineto_string rest = inside(entry);
+    for (int i = 0; i < 3; i++) {
+        bool told = next_member(&rest, &number) && kb_json_valid(number) && number.data[0] != '[';
+        kb_json_raw(j, told ? number : kb_string("0"));
+    }
+}
+
 /* [tensor, storage, offset, elements, bytes of one, device]: 0 and "" is what a trace does not
  * tell. */
-static void put_tensor(kb_json *j, kineto_string dims, kineto_string type)
+static void put_tensor(kb_json *j, input_walk *w, kineto_string dims, kineto_string type)
 {
     int64_t elements = 1;
     kineto_string rest = inside(dims), member;
@@ -211,15 +252,15 @@ static void put_tensor(kb_json *j, kineto_string dims, kineto_string type)
         if (__builtin_mul_overflow(elements, size, &elements))
             elements = INT64_MAX;
     }
-    const int64_t numbers[] = {0, 0, 0, elements, element_bytes(type)};
     kb_json_array_begin(j);
-    for (size_t i = 0; i < KB_COUNT(numbers); i++)
-        kb_json_int(j, numbers[i]);
+    put_ids(j, w);
+    kb_json_int(j, elements);
+    kb_json_int(j, element_bytes(type));
     kb_json_string_z(j, "");
     kb_json_array_end(j);
 }
 
-static void put_value(graph *g, const input *in)
+static void put_value(graph *g, input_walk *w, const input *in)
 {
     kb_json *j = &g->j;
     kineto_string rest = inside(in->kind == SCALARS ? in->value : in->dims), member;
@@ -228,7 +269,7 @@ static void put_value(graph *g, const input *in)
     else if (in->kind == SCALAR)
         put_scalar(j, in->value);
     else if (in->kind == TENSOR)
-        put_tensor(j, in->dims, in->type);
+        put_tensor(j, w, in->dims, in->type);
     if (in->kind != SCALARS && in->kind != TENSORS)
         return;
     kb_json_array_begin(j);
@@ -236,7 +277,7 @@ static void put_value(graph *g, const input *in)
         if (in->kind == SCALARS)
             put_scalar(j, member);
         else
-            put_tensor(j, member, (kineto_string){"", 0});
+            put_tensor(j, w, member, (kineto_string){"", 0});
     kb_json_array_end(j);
 }
 
@@ -254,18 +295,20 @@ static void put_sizes(graph *g, const input *in, kineto_string sizes)
     kb_json_array_end(&g->j);
 }
 
-static void put_inputs(graph *g, const node *n)
+static void put_side(graph *g, const side *s)
 {
     static const char *const keys[] = {"values", "shapes", "types", "strides"};
+    bool ids_fit = member_count(s->ids) == tensor_count(s);
     kb_json_object_begin(&g->j);
     for (int part = 0; part < 4; part++) {
-        input_walk w = walk_inputs(n);
+        input_walk w = walk_side(s);
         input in;
+        w.ids_fit = ids_fit;
         kb_json_key_z(&g->j, keys[part]);
         kb_json_array_begin(&g->j);
         while (next_input(&w, &in)) {
             if (part == 0)
-                put_value(g, &in);
+                put_value(g, &w, &in);
             else if (part == 2)
                 put_type(g, &in);
             else
@@ -298,7 +341,6 @@ static void put_node(graph *g, const node *n, kineto_string name, int scope, int
 {
     static const char *const texts[] = {"op_schema", "kernel_backend", "kernel_file",
                                         "tensor_range"};
-    static const char no_outputs[] = "{\"values\":[],\"shapes\":[],\"types\":[],\"strides\":[]}";
     kb_json *j = &g->j;
     kb_json_newline(j);
     kb_json_object_begin(j);
@@ -306,9 +348,9 @@ static void put_node(graph *g, const node *n, kineto_string name, int scope, int
     kb_json_put_string(j, "name", name);
     kb_json_put_uint(j, "ctrl_deps", n->parent);
     kb_json_key_z(j, "inputs");
-    put_inputs(g, n);
+    put_side(g, &n->in);
     kb_json_key_z(j, "outputs");
-    kb_json_raw(j, kb_string(no_outputs));
+    put_side(g, &n->out);
     kb_json_key_z(j, "attrs");
     kb_json_array_begin(j);
     put_attribute(g, "rf_id", "uint64", (int64_t)n->function_id);
@@ -336,6 +378,23 @@ static int64_t number(const kineto_arg *arg, int64_t otherwise)
     return arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT ? arg->i : otherwise;
 }
 
+/* The list that a key is for; NULL: none. */
+static kineto_string *list_of(node *n, kineto_string key)
+{
+    const struct {
+        const char *key;
+        kineto_string *list;
+    } lists[] = {{"Input Dims", &n->in.dims},        {"Output Dims", &n->out.dims},
+                 {"Input Strides", &n->in.strides},  {"Output Strides", &n->out.strides},
+                 {"Input type", &n->in.types},       {"Output type", &n->out.types},
+                 {"Concrete Inputs", &n->in.values}, {"Concrete Outputs", &n->out.values},
+                 {"Input Tensors", &n->in.ids},      {"Output Tensors", &n->out.ids}};
+    for (size_t i = 0; i < KB_COUNT(lists); i++)
+        if (is(key, lists[i].key))
+            return lists[i].list;
+    return NULL;
+}
+
 static void read_node(const graph *g, kineto_row row, node *n)
 {
     kineto_args_iterator it;
@@ -344,15 +403,9 @@ static void read_node(const graph *g, kineto_row row, node *n)
     kineto_trace_get(g->t, row, &n->a);
     kineto_args_begin(g->t, row, &it);
     while (kineto_args_next(&it, &arg)) {
-        kineto_string text = arg.type >= KINETO_ARG_STRING ? arg.text : (kineto_string){"", 0};
-        if (is(arg.key, "Input Dims"))
-            n->dims = text;
-        else if (is(arg.key, "Input Strides"))
-            n->strides = text;
-        else if (is(arg.key, "Input type"))
-            n->types = text;
-        else if (is(arg.key, "Concrete Inputs"))
-            n->values = text;
+        kineto_string *list = list_of(n, arg.key);
+        if (list)
+            *list = arg.type >= KINETO_ARG_STRING ? arg.text : (kineto_string){"", 0};
         else if (is(arg.key, "Sequence number"))
             n->sequence = number(&arg, -1);
         else if (is(arg.key, "Fwd thread id"))

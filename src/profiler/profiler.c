@@ -285,7 +285,7 @@ static void post_call(void *context, int64_t debug_handle, kt_build_post *post)
 
 static void post_add(kt_build_post *p, bool stack, const char *text, char separator)
 {
-    size_t n = text ? strlen(text) : 0;
+    size_t n = p && text ? strlen(text) : 0;
     for (size_t i = 0; i <= n && n; i++) {
         char c = i == n ? separator : text[i];
         bool fine = stack ? kb_vec_push(&p->stack, c) : kb_vec_push(&p->modules, c);
@@ -360,6 +360,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     }
     if (result) {
         result->exposes_metadata = p->config.values.experimental.expose_kineto_event_metadata;
+        result->trace_only = p->config.values.experimental.trace_only;
         *out = result;
     }
     return KINETO_OK;
@@ -367,6 +368,8 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
 
 void kineto_profiler_set_post_process(kineto_profiler *p, kineto_post_process process, void *user)
 {
+    if (!p)
+        return;
     p->post = process;
     p->post_user = user;
 }

@@ -42,7 +42,7 @@ typedef struct kp_tree {
 struct kineto_profiler_result {
     uint32_t references;
     kineto_trace *trace;
-    bool exposes_metadata;
+    bool exposes_metadata, trace_only;
     struct kp_fallback *fallback; /* device times of operators; NULL */
     uint32_t fallback_device;     /* kineto_device_type */
     kb_lock lock;                 /* of what is built on first use */

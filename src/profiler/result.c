@@ -73,7 +73,7 @@ kineto_status kineto_result_save(const kineto_profiler_result *r, const char *pa
 
 uint64_t kineto_result_event_count(const kineto_profiler_result *r)
 {
-    return r && r->trace ? kineto_trace_count(r->trace) : 0;
+    return r && r->trace && !r->trace_only ? kineto_trace_count(r->trace) : 0;
 }
 
 bool kineto_event_of(const kineto_trace *trace, kineto_row row, kineto_event *out)
@@ -191,7 +191,7 @@ static kp_tree *tree_make(const kineto_trace *t)
 static const kp_tree *tree_of(const kineto_profiler_result *result)
 {
     kineto_profiler_result *r = (kineto_profiler_result *)result;
-    if (!r || !r->trace)
+    if (!r || !r->trace || r->trace_only)
         return NULL;
     kp_tree *tree = kb_load_acquire(&r->tree);
     if (tree)

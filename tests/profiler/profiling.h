@@ -7,6 +7,8 @@
 
 #include <ckineto/profiler.h>
 
+#include <time.h>
+
 #define ONLY(name) KINETO_ACTIVITY_SET(name)
 
 static inline kineto_profiler_config config_of(kineto_profiler_state state)
@@ -109,6 +111,13 @@ static inline void run_scoped(const char *name, kineto_scope scope)
     assert_non_null(site);
     kineto_function_begin(&f, site, NULL, 0);
     kineto_function_end(&f);
+}
+
+static inline int64_t now_realtime_ns(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 /* Run it on a thread of its own, to its end. */

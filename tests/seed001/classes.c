@@ -470,6 +470,20 @@ static void ExperimentalConfig_adjust_timestamps_is_refused(void **state)
     expect(KINETO_E_UNSUPPORTED, "Vulkan", kineto_profiler_enable(&c, ONLY(CPU), 0, &err));
 }
 
+static void ExperimentalConfig_trace_only(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+    c.experimental.trace_only = true;
+    kineto_profiler_result *r = worked(&c);
+    kineto_event e;
+    assert_int_equal(kineto_result_event_count(r), 0);
+    assert_false(kineto_result_event(r, 0, &e));
+    assert_int_equal(kineto_result_tree_root_count(r), 0);
+    assert_int_equal(kineto_trace_count(trace_of(r)), 2);
+    kineto_result_release(r);
+}
+
 /* ---- results ------------------------------------------------------------------------------------ */
 
 /* ProfilerResult → kineto_profiler_result: events by their starts, the tree, when it began; any
@@ -649,6 +663,7 @@ int main(void)
         ROW(ExperimentalConfig_expose_kineto_event_metadata),
         ROW(ExperimentalConfig_custom_profiler_config),
         ROW(ExperimentalConfig_adjust_timestamps_is_refused),
+        ROW(ExperimentalConfig_trace_only),
         ROW(ProfilerResult),
         ROW(ActivityTraceWrapper),
         ROW(RecordQueue),

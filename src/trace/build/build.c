@@ -108,11 +108,25 @@ static bool place_device(kt_build_state *s, const kf_event *e, bool moment, kt_r
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
+/* The dictionary stays where it is: the same place is the same name. */
+static uint32_t dictionary_name(kt_build_state *s, kineto_string name)
+{
+    size_t place = ((uintptr_t)name.data >> 3) % KT_BUILD_NAMES;
+    if (KINETO_UNLIKELY(s->names[place].data != name.data || s->names[place].size != name.size)) {
+        s->names[place].id = kt_string(s->b, name);
+        s->names[place].data = name.data;
+        s->names[place].size = name.size;
+    }
+    return s->names[place].id;
+}
+
 static uint32_t name_of(kt_build_state *s, const kf_event *e)
 {
     if (e->form == KF_FORM_MEMORY)
         return kt_string(s->b, kb_string(e->flags & KF_EVENT_NO_MEMORY ? "[OutOfMemory]" : "[memory]"));
-    if (!e->site || e->name.data != e->site->name.data || e->name.size != e->site->name.size)
+    if (!e->site)
+        return dictionary_name(s, e->name);
+    if (e->name.data != e->site->name.data || e->name.size != e->site->name.size)
         return kt_string(s->b, e->name);
     const kt_build_site *site = kt_build_site_of(s, e->site);
     s->out_of_memory |= !site;
@@ -143,6 +157,8 @@ static void append(kt_build_state *s, const kf_event *e, kt_row *row)
         kt_build_function(s, e, row);
     if (e->args.words || e->more_count)
         kt_build_put_args(s, e, &row->flags);
+    if (e->form == KF_FORM_DEVICE && e->source == KF_SOURCE_API)
+        kt_build_backend(s, e);
     kineto_row number = kt_append(s->b, row);
     if (row->correlation_id && row->form == KINETO_FORM_SLICE) {
         if (kt_kind_is_launch(row->kind))

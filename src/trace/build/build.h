@@ -24,6 +24,10 @@ typedef struct kt_build_process {
 } kt_build_process;
 #define KT_NONE UINT32_MAX
 
+/* Streams and names that are remembered; powers of two. */
+#define KT_BUILD_STREAMS 16
+#define KT_BUILD_NAMES   1024
+
 /* Vendors' spellings whose string id is remembered. */
 #define KT_BUILD_SPELLINGS 64
 
@@ -132,6 +136,17 @@ typedef struct kt_build_state {
     kb_map inputs_of_hash;
     KB_VEC(uint64_t) words; /* of inputs, without ids */
     KB_VEC(kt_build_node) nodes;
+    /* What the last rows of devices needed: most are on a few streams, with a few names. */
+    struct {
+        uint32_t source, here, track;
+        int32_t device, resource;
+        bool valid;
+    } streams[KT_BUILD_STREAMS];
+    struct {
+        const char *data;
+        size_t size;
+        uint32_t id;
+    } names[KT_BUILD_NAMES];
     uint64_t node_links;
     kt_build_keys function_keys;
     kt_build_post post; /* what was said of the last operator */
@@ -185,9 +200,9 @@ const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
 /* ---- build_function.c ---- */
 /** Args and flags of an operator's row, which is about to be appended. */
 void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
-/** What the program's tables say of a debug handle; a host activity reported by a plug-in or the
- *  front end may have one, too. @return they say its call stack. */
-bool kt_build_post_args(kt_build_state *s, int64_t debug_handle);
+/** What the program's tables say of an operator that a backend ran, whose row is about to be
+ *  appended. */
+void kt_build_backend(kt_build_state *s, const kf_event *e);
 /** Say in the header which thread has which number: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
 /** Link forward and backward operators by their numbers. */

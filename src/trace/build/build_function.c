@@ -443,7 +443,8 @@ static void put_stack(kt_build_state *s, const kf_function *f)
         put_shared_text(s, "Call stack", text);
 }
 
-bool kt_build_post_args(kt_build_state *s, int64_t debug_handle)
+/* @return they say its call stack. */
+static bool post_args(kt_build_state *s, int64_t debug_handle)
 {
     kt_build_post *p = &s->post;
     if (!s->options.post)
@@ -524,10 +525,26 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     }
     if (f.args && (wants & (KF_WANT_TEXTS | KF_WANT_INPUTS)))
         put_loose(s, &f, e, &row->flags);
-    if (!kt_build_post_args(s, f.debug_handle)) /* what the program says goes first */
+    if (!post_args(s, f.debug_handle)) /* what the program says goes first */
         put_stack(s, &f);
     if (f.parts & KF_FUNCTION_CUT)
         row->flags |= KINETO_ACTIVITY_ARGS_LOST;
+}
+
+/* What a backend ran as a whole and reported afterwards. */
+void kt_build_backend(kt_build_state *s, const kf_event *e)
+{
+    kf_args_iterator it;
+    kf_arg arg;
+    int64_t debug_handle = -1;
+    if (!s->options.post)
+        return;
+    if (e->args.words)
+        kf_args_begin(&it, &e->args, s->input);
+    while (e->args.words && kf_args_next(&it, &arg))
+        if (arg.type == KINETO_ARG_INT && kb_string_equal(arg.name, kb_string("Debug handle")))
+            debug_handle = (int64_t)arg.value[0];
+    (void)post_args(s, debug_handle);
 }
 
 /* ---- forward and backward -------------------------------------------------------------------- */

@@ -289,7 +289,7 @@ static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int3
 }
 
 /* Stream 7 of two processes is two streams. */
-uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+static uint32_t stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
 {
     uint32_t row = kt_build_device_row(s, source, device);
     (void)kt_build_id(s, 1);
@@ -299,6 +299,23 @@ uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t devic
     uint32_t track = kt_track(s->b, row, KINETO_TRACK_STREAM, id);
     if (s->b->trace->tracks.count != known)
         name_stream(s, track, source, device, resource, number != 0);
+    return track;
+}
+
+uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+{
+    uint32_t place = ((uint32_t)resource ^ (uint32_t)device * 5 ^ source * 3) % KT_BUILD_STREAMS;
+    if (s->streams[place].valid && s->streams[place].source == source &&
+        s->streams[place].device == device && s->streams[place].resource == resource &&
+        s->streams[place].here == s->here)
+        return s->streams[place].track;
+    uint32_t track = stream_track(s, source, device, resource);
+    s->streams[place].source = source;
+    s->streams[place].device = device;
+    s->streams[place].resource = resource;
+    s->streams[place].here = s->here;
+    s->streams[place].track = track;
+    s->streams[place].valid = true;
     return track;
 }
 
