@@ -28,11 +28,11 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(JOBS) --output-log build
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo test test-full test-peers asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
+.PHONY: help all demo demo2 test test-full test-peers asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
 
 help: ## this list
 	@echo "make TARGET:"
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
 	@echo "Missing Debian packages are installed first; CKINETO_INSTALL=0 skips that."
 
 all: ## build everything, optimised, into build/release
@@ -42,6 +42,14 @@ all: ## build everything, optimised, into build/release
 demo: all ## record a real OpenCL program and show what it did
 	@mkdir -p demo
 	build/release/bin/ckineto record -o demo/trace.json -- $(PROGRAM)
+
+demo2: ## train a small transformer, profiled as PyTorch programs are, and show what it did
+	@$(call packages,demo demo2)
+	@$(call build,release)
+	@rm -rf build/release/demo2
+	build/release/bin/transformer --profile build/release/demo2
+	@echo
+	build/release/bin/transformer --profile build/release/demo2/sim --device sim
 
 test: ## build and run every test: plain, then address+undefined and thread sanitizers
 	@$(call packages,demo test)

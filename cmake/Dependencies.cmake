@@ -56,3 +56,12 @@ if(NOT CKINETO_OPENCL STREQUAL "OFF")
     set(CKINETO_OPENCL_NOTE "off (CL/cl_layer.h not found: install opencl-headers)")
   endif()
 endif()
+
+# Matrix products of examples/transformer.
+set(CKINETO_OPENBLAS_NOTE "off (openblas not found: install libopenblas-dev)")
+if(CKINETO_EXAMPLES)
+  pkg_check_modules(CKINETO_OPENBLAS IMPORTED_TARGET openblas)
+  if(CKINETO_OPENBLAS_FOUND)
+    set(CKINETO_OPENBLAS_NOTE on)
+  endif()
+endif()

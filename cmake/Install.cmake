@@ -5,7 +5,8 @@
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ckineto)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
+install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
+  PATTERN "*.hpp")
 install(TARGETS ckineto-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(TARGETS ckineto-rt_shared ckineto-rt_static ckineto_shared ckineto_static EXPORT ckineto
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -2,11 +2,13 @@
 
 usage: check_trace.py PROGRAM FILE EXPECTATION...
   PHASE:NAME=COUNT    events of this phase and name (NAME * is any)
-  args:NAME=KEY,KEY   every slice of this name has these arguments
+  args:NAME=KEY,KEY   every slice or instant of this name has these arguments
   thread:NAME=COUNT, process:NAME=COUNT   named so
+  output:EXPRESSION=COUNT   lines of output that match the regular expression as a whole
 """
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -26,13 +28,17 @@ def count(events, what, name):
     return sum(e["ph"] == what and name in ("*", e["name"]) for e in events)
 
 
-def faults_of(events, expectation):
+def faults_of(events, output, expectation):
     left, right = expectation.split("=")
-    what, name = left.split(":")
-    if what == "args":
+    what, name = left.split(":", 1)
+    if what == "output":
+        found = sum(re.fullmatch(name, line) is not None for line in output.splitlines())
+        if found != int(right):
+            yield f"{left}: {found} lines, expected {right}, of:\n{output}"
+    elif what == "args":
         for event in events:
             missing = set(right.split(",")) - event.get("args", {}).keys()
-            if event["ph"] == "X" and event["name"] == name and missing:
+            if event["ph"] in "Xi" and event["name"] == name and missing:
                 yield f"{name} lacks arguments {missing}: {event}"
     elif count(events, what, name) != int(right):
         yield f"{left}: {count(events, what, name)} events, expected {right}"
@@ -42,11 +48,12 @@ def main():
     program, path, expectations = sys.argv[1], sys.argv[2], sys.argv[3:]
     if os.path.exists(path):
         os.unlink(path)
-    subprocess.run([program], check=True, stdin=subprocess.DEVNULL)
+    output = subprocess.run([program], check=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                            text=True).stdout
     with open(path, encoding="utf-8") as file:
         trace = json.load(file, object_pairs_hook=no_duplicates)
     events = trace["traceEvents"]
-    faults = [f for e in expectations for f in faults_of(events, e)]
+    faults = [f for e in expectations for f in faults_of(events, output, e)]
     faults += [f"negative duration: {e}" for e in events if e.get("dur", 0) < 0]
     for fault in faults:
         print(fault)

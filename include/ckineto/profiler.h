@@ -47,7 +47,7 @@ extern "C" {
  *  (<ckineto/stubs.h>). KINETO: what is asked for. The FALLBACKs time operators on the device by
  *  events of its stubs besides. ONDEMAND: all threads, for who drives it from outside.
  *  KINETO_PRIVATEUSE1: KINETO with the registered PrivateUse1 profiler (<ckineto/host.h>), which
- *  otherwise stays out of it. */
+ *  stays out of it until then; once let in, it takes part in what follows until unregistered. */
 typedef enum kineto_profiler_state {
 #define KINETO_X(name, value) KINETO_STATE_##name = (value),
     KINETO_STATE_MAP(KINETO_X)
@@ -94,7 +94,7 @@ typedef struct kineto_experimental_config {
     const char *const *profiler_metrics;
     size_t profiler_metric_count;
     bool profiler_measure_per_kernel; /**< a range for each kernel, not one for all */
-    bool verbose; /**< call stacks with the frames of the C library and of the profiler's callers */
+    bool verbose; /**< with_stack: native stacks also of operators that the program hands one in of */
     /** Counters of the processor for each operator, up to 4: cycles, instructions, pagefaults,
      *  backend-stall-cycles, frontend-stall-cycles and those of docs/stacks.md */
     const char *const *performance_events;

@@ -49,6 +49,8 @@ typedef enum kineto_threads {
 /** do not tell plug-ins which operator launches what, if nobody else wants it */
 #define KINETO_OPERATORS_NO_CORRELATION 32u
 #define KINETO_OPERATORS_OVERLOADS 64u /**< names are "name.overload" */
+/** with STACK: also where the program hands one in, as "Native stack" beside it */
+#define KINETO_OPERATORS_BOTH_STACKS 128u
 
 /** Zero is the default of every member. Fill with kineto_session_options_init. */
 typedef struct kineto_session_options {

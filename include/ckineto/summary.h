@@ -232,11 +232,45 @@ KINETO_API kineto_status kineto_stacks_save(const kineto_function_events *events
 
 /* ---- memory over time ---------------------------------------------------------------------------- */
 
+/** What memory is for, by PyTorch's numbers: X(NAME, number, "text"). */
+#define KINETO_MEMORY_CATEGORY_MAP(X)                                                              \
+    X(PARAMETER, 0, "parameter")                                                                   \
+    X(OPTIMIZER_STATE, 1, "optimizer_state")                                                       \
+    X(INPUT, 2, "input")                                                                           \
+    X(TEMPORARY, 3, "temporary")                                                                   \
+    X(ACTIVATION, 4, "activation")                                                                 \
+    X(GRADIENT, 5, "gradient")                                                                     \
+    X(AUTOGRAD_DETAIL, 6, "autograd_detail")                                                       \
+    X(UNKNOWN, 7, "unknown")
+
+typedef enum kineto_memory_category {
+#define KINETO_X(name, value, text) KINETO_MEMORY_##name = (value),
+    KINETO_MEMORY_CATEGORY_MAP(KINETO_X)
+#undef KINETO_X
+        KINETO_MEMORY_CATEGORY_COUNT = 8
+} kineto_memory_category;
+
+/** "optimizer_state"; "unknown" for a number out of range. Static storage. threads: hot. */
+KINETO_API const char *kineto_memory_category_name(uint32_t category);
+/** The other way round, any case; false for what is none. threads: hot. */
+KINETO_API bool kineto_memory_category_parse(const char *text, uint32_t *category);
+
+/** What the program alone knows: all that is allocated in functions or annotations of this name, and in
+ *  what they call, is of a category. Of several the innermost counts. Parameters, optimizer state and
+ *  inputs are what outlives the function; the rest of it is temporary. */
+typedef struct kineto_memory_rule {
+    const char *name;
+    uint32_t category; /**< kineto_memory_category */
+} kineto_memory_rule;
+
 typedef struct kineto_memory_timeline_options {
     size_t size;        /**< sizeof(kineto_memory_timeline_options), set by the caller */
     const char *device; /**< "cpu", "cuda:0", or a number of PyTorch's for the type, "20:1"; NULL: the
                              first device in the trace, else the CPU */
     const char *title;  /**< of the page; NULL: "Memory" */
+    const kineto_memory_rule *rules;
+    size_t rule_count;
+    bool by_category;   /**< the page shows categories, not functions */
 } kineto_memory_timeline_options;
 
 /** What was written. */
@@ -252,8 +286,11 @@ typedef struct kineto_memory_timeline_result {
 /** Write how memory grew and shrank. The path's ending says how, ".gz" and ".zst" may follow:
  *  ".html", a page with a picture, by functions that allocated; ".raw.json", PyTorch's list
  *  [[time_ns, action, bytes, category], …] with the actions 1 (was there before; time -1), 2 (came) and
- *  4 (went; bytes < 0); ".json", its [[time_us, …], [[0, bytes by category …], …]]. A trace does not
- *  tell PyTorch's categories: all is in the last one, 7 in ".raw.json", the ninth number in ".json".
+ *  4 (went; bytes < 0); ".json", its [[time_us, …], [[0, bytes by category …], …]].
+ *
+ *  Categories follow from where memory came and went: TEMPORARY in one operator; else what a rule says;
+ *  else, of what came in a backward function, AUTOGRAD_DETAIL if it went in one and GRADIENT if not;
+ *  ACTIVATION of what came in a forward operator that has a sequence number; UNKNOWN of all else.
  *  @param options, result  may be NULL.
  *  @return KINETO_E_NOT_FOUND if the trace has no memory of the device, KINETO_E_UNSUPPORTED for
  *          another ending, KINETO_E_ARGUMENT, KINETO_E_MEMORY, or what writing met. threads: any. */

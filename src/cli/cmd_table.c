@@ -6,8 +6,8 @@
 static bool by_shape, by_overload, each_event, top_level, python, flops, as_torch, csv, json;
 static bool functions, merge;
 static const char *sort_by = "self_cpu_time_total", *time_unit = "auto", *header, *stacks, *rank;
-static const char *output = "-", *memory_device;
-static bool memory, execution;
+static const char *output = "-", *memory_device, *categories;
+static bool memory, by_category, execution;
 static uint64_t by_stack, row_limit = 100, name_width = 55, shapes_width = 80, source_width = 75;
 
 static const kc_option option_list[] = {
@@ -40,6 +40,11 @@ static const kc_option option_list[] = {
     {"memory", 0, KC_FLAG, &memory, NULL,
      "instead of a table, memory over time: -o FILE.html, .json\nor .raw.json"},
     {"device", 0, KC_TEXT, &memory_device, "DEVICE", "with --memory: cpu, cuda:0 …"},
+    {"by-category", 0, KC_FLAG, &by_category, NULL,
+     "with --memory: a page of parameters, activations … in place of\nfunctions"},
+    {"category", 0, KC_TEXT, &categories, "NAME=CATEGORY[,...]",
+     "with --memory: what functions and annotations of this name\nallocate is parameter, "
+     "optimizer_state, input, temporary,\nactivation, gradient, autograd_detail or unknown"},
     {"execution-trace", 0, KC_FLAG, &execution, NULL,
      "instead of a table, operators as a graph in Chakra's schema:\n-o FILE.json"},
     {"as-torch", 0, KC_FLAG, &as_torch, NULL,
@@ -101,8 +106,11 @@ static kineto_status check(uint32_t *unit)
         return kc_usage_error("table", "--memory needs -o FILE.html, .json or .raw.json");
     if (execution && (memory || stacks || csv || json))
         return kc_usage_error("table", "--execution-trace has a form of its own");
-    if (memory_device && !memory)
-        return kc_usage_error("table", "--device is about --memory");
+    if ((memory_device || by_category || categories) && !memory)
+        return kc_usage_error("table", "--%s is about --memory",
+                              memory_device ? "device"
+                              : by_category ? "by-category"
+                                            : "category");
     if ((merge || functions) && !stacks)
         return kc_usage_error("table", "--%s is about --stacks", merge ? "merge" : "functions");
     return KINETO_OK;
@@ -122,11 +130,50 @@ static kineto_status write_stacks(kineto_function_events *events, kineto_error *
     return status;
 }
 
+/* "NAME=CATEGORY,NAME=CATEGORY"; the names stay in `text`, which is cut up. */
+static kineto_status parse_rules(char *text, kineto_memory_rule *rules, size_t *count,
+                                 kineto_error *err)
+{
+    *count = 0;
+    for (char *at = text, *next; at; at = next) {
+        next = strchr(at, ',');
+        if (next)
+            *next++ = '\0';
+        char *equals = strrchr(at, '=');
+        kineto_memory_rule rule = {.name = at};
+        if (!equals || equals == at || !kineto_memory_category_parse(equals + 1, &rule.category))
+            return kb_fail(err, KINETO_E_ARGUMENT,
+                           "--category is NAME=CATEGORY, as in 'init=parameter', not '%s'", at);
+        *equals = '\0';
+        rules[(*count)++] = rule;
+    }
+    return KINETO_OK;
+}
+
+static kineto_status save_memory(const kineto_function_events *events,
+                                 kineto_memory_timeline_result *r, kineto_error *err)
+{
+    kineto_memory_timeline_options o = {
+        .size = sizeof o, .device = memory_device, .title = header, .by_category = by_category};
+    size_t most = categories ? strlen(categories) + 1 : 1;
+    char *text = strdup(categories ? categories : "");
+    kineto_memory_rule *rules = calloc(most, sizeof *rules);
+    kineto_status status =
+        text && rules ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!status && categories)
+        status = parse_rules(text, rules, &o.rule_count, err);
+    o.rules = rules;
+    if (!status)
+        status = kineto_memory_timeline_save(events, &o, output, r, err);
+    free(text);
+    free(rules);
+    return status;
+}
+
 static kineto_status write_memory(const kineto_function_events *events, kineto_error *err)
 {
-    kineto_memory_timeline_options o = {.size = sizeof o, .device = memory_device, .title = header};
     kineto_memory_timeline_result r = {.size = sizeof r};
-    kineto_status status = kineto_memory_timeline_save(events, &o, output, &r, err);
+    kineto_status status = save_memory(events, &r, err);
     if (status)
         return status;
     printf("%s: at most %s at once, %s at the end;", r.device,

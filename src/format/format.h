@@ -305,6 +305,7 @@ typedef struct kf_window {
 #define KF_WANT_CORRELATION 32u /* ids are passed on to plug-ins */
 #define KF_WANT_ALL_THREADS 64u /* also of threads that joined no profiler */
 #define KF_WANT_COUNTERS 128u  /* hardware counters */
+#define KF_WANT_BOTH 256u      /* a native stack also where the program hands one in */
 #define KF_WANT_SLOW (KF_WANT_STACK | KF_WANT_COUNTERS)
 #define KF_WANT_SCOPE(scope) (UINT32_C(1) << (16 + (scope)))
 #define KF_WANT_SCOPES (((UINT32_C(1) << KINETO_NUM_SCOPES) - 1) << 16)

@@ -259,6 +259,7 @@ static uint32_t operators_of(const kineto_profiler_config *c)
     if (c->record_tensor_ids || kineto_profiler_get_record_tensor_ids())
         o |= KINETO_OPERATORS_INPUTS | KINETO_OPERATORS_IDS;
     o |= c->with_stack ? KINETO_OPERATORS_STACK : 0;
+    o |= c->with_stack && c->experimental.verbose ? KINETO_OPERATORS_BOTH_STACKS : 0;
     o |= c->with_stack || c->with_modules ? 0 : KINETO_OPERATORS_NO_TEXTS;
     o |= c->experimental.disable_external_correlation ? KINETO_OPERATORS_NO_CORRELATION : 0;
     o |= c->experimental.capture_overload_names ? KINETO_OPERATORS_OVERLOADS : 0;

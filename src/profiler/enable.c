@@ -9,8 +9,17 @@ static kineto_profiler *enabled, *prepared;
 static kineto_profiler *main_one; /* whom child threads join */
 static uint32_t joinable;         /* for who asks without the lock */
 
-static void take(void) { (void)kb_lock_take(&lock, kp_self()); }
-static void drop(void) { kb_lock_drop(&lock); }
+static uint32_t again; /* times that its holder took it once more: a plug-in asks from within */
+
+static void take(void) { again += !kb_lock_take(&lock, kp_self()); }
+
+static void drop(void)
+{
+    if (again)
+        again--;
+    else
+        kb_lock_drop(&lock);
+}
 
 static kineto_profiler *global_one(kineto_profiler *list)
 {
@@ -437,16 +446,6 @@ void kineto_profiler_report_backend_event_ns(int64_t start_ns, int64_t end_ns, i
         kineto_rt_backend_event(start_ns, end_ns, debug_handle, (uint32_t)scope, name, backend);
 }
 
-static bool wants_gc(void)
-{
-    take();
-    bool wants = false;
-    for (const kineto_profiler *p = enabled; p; p = p->next)
-        wants |= p->config.values.experimental.record_python_gc_info;
-    drop();
-    return wants;
-}
-
 KINETO_SITE(site_gc, KINETO_KIND_PYTHON_FUNCTION, "Python GC");
 
 void kineto_profiler_report_gc(bool begin)
@@ -455,7 +454,8 @@ void kineto_profiler_report_gc(bool begin)
     if (!begin) {
         kineto_range_end(open);
         open = 0;
-    } else if (!open && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) && wants_gc()) {
+    } else if (!open && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) &&
+               kb_load_relaxed(&kp_gc_wishes)) {
         open = kineto_range_begin(&site_gc);
     }
 }

@@ -121,15 +121,20 @@ bool kineto_event_has_concrete_inputs(const kineto_event *e)
 /* What the profiler itself writes of an operator. */
 static bool is_own_key(kineto_string key)
 {
-    static const char *const own[] = {"Ev Idx",           "Record function id", "Sequence number",
-                                      "Fwd thread id",    "Input Dims",         "Input Strides",
-                                      "Input type",       "Concrete Inputs",    "Input Tensors",
-                                      "Output Dims",      "Output Strides",     "Output type",
-                                      "Concrete Outputs", "Output Tensors",     "Call stack",
-                                      "Module Hierarchy", "Debug handle",       "Backend",
-                                      "Start thread",     "End thread",         "Python id",
-                                      "Python parent id", "Python module id",   "Python thread",
-                                      "CallFrom",         "Collective name",    "hidden"};
+    static const char *const own[] = {"Ev Idx",           "Record function id",
+                                      "Sequence number",  "Fwd thread id",
+                                      "Input Dims",       "Input Strides",
+                                      "Input type",       "Concrete Inputs",
+                                      "Input Tensors",    "Output Dims",
+                                      "Output Strides",   "Output type",
+                                      "Concrete Outputs", "Output Tensors",
+                                      "Call stack",       "Module Hierarchy",
+                                      "Debug handle",     "Backend",
+                                      "Start thread",     "End thread",
+                                      "Native stack",     "Python id",
+                                      "Python parent id", "Python module id",
+                                      "Python thread",    "CallFrom",
+                                      "Collective name",  "hidden"};
     for (size_t i = 0; i < KB_COUNT(own); i++)
         if (kb_string_equal(key, kb_string(own[i])))
             return true;

@@ -1,9 +1,10 @@
 /* Memory over time as a page with a picture: areas on top of each other, one for each function that
- * allocated much, in one file without scripts. */
+ * allocated much, or each category, in one file without scripts. */
 #include "profiler/summary.h"
 
 #define SERIES  9 /* the last one: all others */
 #define BUCKETS 800
+#define HINTS   200 /* that appear under the pointer: one for so many parts of the width */
 #define LEFT    90
 #define TOP     20
 #define HEIGHT  420
@@ -26,13 +27,27 @@ typedef struct drawing {
     kp_cell cell;
 } drawing;
 
-/* ---- which functions ----------------------------------------------------------------------------- */
+/* ---- which functions, or categories ---------------------------------------------------------------- */
+
+static uint32_t owner_of(const drawing *d, const kp_memory_change *c)
+{
+    return d->t->by_category ? c->category : c->owner;
+}
+
+static kineto_string owner_name(const drawing *d, uint32_t owner)
+{
+    if (d->t->by_category)
+        return kb_string(kineto_memory_category_name(owner));
+    kineto_string name = kb_intern_get(&d->t->e->names.texts, owner);
+    return name.size ? name : kb_string("(not known, or outside of functions)");
+}
 
 static void count_owner(drawing *d, const kp_memory_change *c)
 {
-    int64_t *now = &d->now[c->owner];
+    uint32_t owner = owner_of(d, c);
+    int64_t *now = &d->now[owner];
     *now = kp_sum(*now, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
-    d->peak[c->owner] = KB_MAX(d->peak[c->owner], *now);
+    d->peak[owner] = KB_MAX(d->peak[owner], *now);
 }
 
 /* Those that held most at some time, the largest first. */
@@ -73,7 +88,7 @@ static uint32_t bucket_of(const drawing *d, int64_t time_ns)
 static void change(moment *now, const drawing *d, const kp_memory_change *c)
 {
     int64_t bytes = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
-    uint32_t series = series_of(d, c->owner);
+    uint32_t series = series_of(d, owner_of(d, c));
     now->bytes[series] = kp_sum(now->bytes[series], bytes);
     now->total = kp_sum(now->total, bytes);
 }
@@ -175,17 +190,40 @@ static void put_axes(drawing *d)
             kb_duration((int64_t)((double)span * i / 4)).s);
 }
 
+/* What a viewer shows where the pointer rests: the time, and what is there, the uppermost first. */
+static void put_hint(drawing *d, uint32_t hint)
+{
+    const uint32_t width = BUCKETS / HINTS, first = hint * width;
+    uint32_t at = first;
+    for (uint32_t i = first; i < first + width; i++)
+        at = d->moments[i].total > d->moments[at].total ? i : at;
+    const moment *m = &d->moments[at];
+    int64_t span = kb_length_ns(d->first_ns, d->last_ns);
+    put(d, "<rect x=\"%u\" y=\"%d\" width=\"%u\" height=\"%d\"><title>%s: %s", LEFT + first, TOP,
+        width, HEIGHT, kb_duration((int64_t)((double)span * at / BUCKETS)).s,
+        kp_memory_text(m->total).s);
+    for (uint32_t i = d->shown_count; i-- > 0;) {
+        if (m->bytes[i] <= 0)
+            continue;
+        put(d, "\n%s ", kp_memory_text(m->bytes[i]).s);
+        put_escaped(d, owner_name(d, d->shown[i]), 60);
+    }
+    put(d, "</title></rect>\n");
+}
+
 static void put_legend(drawing *d)
 {
-    put(d, "<table><tr><th></th><th>allocated in</th><th>most</th></tr>\n");
+    put(d, "<table><tr><th></th><th>%s</th><th>most</th></tr>\n",
+        d->t->by_category ? "for" : "allocated in");
     for (uint32_t i = 0; i < d->shown_count; i++) {
-        kineto_string name = kb_intern_get(&d->t->e->names.texts, d->shown[i]);
         put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>", colours[i]);
-        put_escaped(d, name.size ? name : kb_string("(not known, or outside of functions)"), 100);
+        put_escaped(d, owner_name(d, d->shown[i]), 100);
         put(d, "</td><td>%s</td></tr>\n", kp_memory_text(d->peak[d->shown[i]]).s);
     }
-    put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>(others)</td><td></td></tr></table>\n",
-        colours[SERIES - 1]);
+    if (!d->t->by_category)
+        put(d, "<tr><td style=\"background:%s\">&emsp;</td><td>(others)</td><td></td></tr>\n",
+            colours[SERIES - 1]);
+    put(d, "</table>\n");
 }
 
 static void put_page(drawing *d, const char *title)
@@ -206,7 +244,10 @@ static void put_page(drawing *d, const char *title)
         if (i < d->shown_count || i == SERIES - 1)
             put_area(d, i);
     put_axes(d);
-    put(d, "</svg>\n");
+    put(d, "<g fill=\"#0000\">\n");
+    for (uint32_t i = 0; i < HINTS; i++)
+        put_hint(d, i);
+    put(d, "</g></svg>\n");
     put_legend(d);
     put(d, "</body></html>");
 }
@@ -214,6 +255,8 @@ static void put_page(drawing *d, const char *title)
 bool kp_memory_write_page(const kp_timeline *t, const char *title, kb_sink *sink)
 {
     drawing d = {.t = t, .sink = sink, .owners = (uint32_t)t->e->names.texts.strings.count};
+    if (t->by_category)
+        d.owners = KINETO_MEMORY_CATEGORY_COUNT;
     d.first_ns = t->changes.data[0].time_ns;
     d.last_ns = t->changes.data[t->changes.count - 1].time_ns;
     d.now = calloc(d.owners, sizeof *d.now);

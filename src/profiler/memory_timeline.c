@@ -3,9 +3,6 @@
  */
 #include "profiler/summary.h"
 
-#define UNKNOWN_CATEGORY 7 /* PyTorch's number for what it cannot tell */
-#define CATEGORIES       8
-
 /* ---- which memory ------------------------------------------------------------------------------ */
 
 /* One record, as arguments say it. */
@@ -13,7 +10,7 @@ typedef struct memory_record {
     kineto_row row;
     int64_t time_ns, bytes, type, index;
     uint64_t address;
-    uint32_t track, owner;
+    uint32_t track, owner, function; /* the innermost one around it */
 } memory_record;
 
 typedef KB_VEC(memory_record) record_list;
@@ -157,6 +154,7 @@ static bool find_owners(const kineto_function_events *e, record_list *records)
         while (at != KINETO_NO_EVENT && e->end_ns[at] < r->time_ns)
             at = e->parent[at];
         r->owner = at == KINETO_NO_EVENT ? 0 : e->names.key[e->name[at]];
+        r->function = at;
     }
     free(latest);
     return true;
@@ -166,36 +164,51 @@ static bool find_owners(const kineto_function_events *e, record_list *records)
 
 typedef struct joining {
     kp_timeline *t;
+    const kp_memory_places *places;
     kb_map live; /* by address: the change that brought it, and one more */
     int64_t bytes;
 } joining;
 
-static bool push_change(joining *j, int64_t time_ns, int64_t bytes, kp_memory_action action,
-                        uint32_t owner)
+static bool push_change(joining *j, kp_memory_change change)
 {
     kineto_memory_timeline_result *result = &j->t->result;
-    if (!kb_vec_push(&j->t->changes, (kp_memory_change){time_ns, bytes, action, owner}))
+    bool goes = change.action == KP_MEMORY_GOES;
+    if (!kb_vec_push(&j->t->changes, change))
         return false;
-    j->bytes = kp_sum(j->bytes, action == KP_MEMORY_GOES ? -bytes : bytes);
+    j->bytes = kp_sum(j->bytes, goes ? -change.bytes : change.bytes);
     if (j->bytes > result->peak_bytes) {
         result->peak_bytes = j->bytes;
-        result->peak_ns = time_ns;
+        result->peak_ns = change.time_ns;
     }
     return true;
 }
 
-static bool add_before(joining *j, int64_t bytes)
+/* Nobody's, of no known purpose. */
+static kp_memory_change nobodys(int64_t time_ns, int64_t bytes, kp_memory_action action)
 {
-    return kb_vec_push(&j->t->before, (kp_memory_change){-1, bytes, KP_MEMORY_BEFORE, 0});
+    return (kp_memory_change){.time_ns = time_ns,
+                              .bytes = bytes,
+                              .function = KINETO_NO_EVENT,
+                              .action = (uint8_t)action,
+                              .category = KINETO_MEMORY_UNKNOWN};
 }
 
-/* What was at the address is gone, whether or not it was said: its size is what it came with. */
+static bool add_before(joining *j, int64_t bytes)
+{
+    return kb_vec_push(&j->t->before, nobodys(-1, bytes, KP_MEMORY_BEFORE));
+}
+
+/* What was at the address is gone, whether or not it was said: its size is what it came with. What
+ * it was for shows only now. */
 static bool leave(joining *j, const memory_record *r, uint64_t *live)
 {
-    const kp_memory_change *came = &j->t->changes.data[*live - 1];
-    kp_memory_change copy = *came;
+    kp_memory_change *came = &j->t->changes.data[*live - 1];
+    came->category = kp_memory_category(j->places, came->function, r->function);
+    kp_memory_change goes = *came;
     *live = 0;
-    return push_change(j, r->time_ns, copy.bytes, KP_MEMORY_GOES, copy.owner);
+    goes.time_ns = r->time_ns;
+    goes.action = KP_MEMORY_GOES;
+    return push_change(j, goes);
 }
 
 static bool join_release(joining *j, const memory_record *r)
@@ -203,24 +216,29 @@ static bool join_release(joining *j, const memory_record *r)
     kineto_memory_timeline_result *result = &j->t->result;
     result->releases++;
     if (!r->address)
-        return push_change(j, r->time_ns, -r->bytes, KP_MEMORY_GOES, 0);
+        return push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
     uint64_t *live = kb_map_find(&j->live, r->address);
     if (live && *live)
         return leave(j, r, live);
     result->unknown_releases++;
-    return add_before(j, -r->bytes) && push_change(j, r->time_ns, -r->bytes, KP_MEMORY_GOES, 0);
+    return add_before(j, -r->bytes) &&
+           push_change(j, nobodys(r->time_ns, -r->bytes, KP_MEMORY_GOES));
 }
 
 static bool join_allocation(joining *j, const memory_record *r)
 {
+    kp_memory_change comes = nobodys(r->time_ns, r->bytes, KP_MEMORY_COMES);
     j->t->result.allocations++;
     if (!r->address)
-        return push_change(j, r->time_ns, r->bytes, KP_MEMORY_COMES, 0);
+        return push_change(j, comes);
     uint64_t *live = kb_map_insert(&j->live, r->address, 0, NULL);
     if (!live || (*live && !leave(j, r, live)))
         return false;
     *live = j->t->changes.count + 1;
-    return push_change(j, r->time_ns, r->bytes, KP_MEMORY_COMES, r->owner);
+    comes.owner = r->owner;
+    comes.function = r->function;
+    comes.category = kp_memory_category(j->places, r->function, KINETO_NO_EVENT);
+    return push_change(j, comes);
 }
 
 /* What was there before shows only when it goes, so a first walk finds how much it was. Old traces
@@ -248,9 +266,9 @@ static bool look_ahead(const record_list *records, kb_map *live, earlier *out)
     return true;
 }
 
-static bool join(kp_timeline *t, const record_list *records)
+static bool join(kp_timeline *t, const record_list *records, const kp_memory_places *places)
 {
-    joining j = {.t = t};
+    joining j = {.t = t, .places = places};
     kb_map live = {0};
     earlier before = {0};
     bool ok = look_ahead(records, &live, &before);
@@ -268,15 +286,30 @@ static bool join(kp_timeline *t, const record_list *records)
     return ok;
 }
 
-static kineto_status make_timeline(const kineto_function_events *e, const char *device,
-                                   kp_timeline *t, kineto_error *err)
+static bool join_with_places(kp_timeline *t, const record_list *records,
+                             const kineto_memory_timeline_options *options)
+{
+    kp_memory_places places;
+    if (!kp_memory_places_create(&places, t->e, options))
+        return false;
+    for (size_t i = 0; i < records->count; i++)
+        kp_memory_places_want(&places, records->data[i].function);
+    kp_memory_places_find(&places);
+    bool ok = join(t, records, &places);
+    kp_memory_places_free(&places);
+    return ok;
+}
+
+static kineto_status make_timeline(const kineto_function_events *e,
+                                   const kineto_memory_timeline_options *options, kp_timeline *t,
+                                   kineto_error *err)
 {
     record_list records = {0};
     int64_t type = 0, index = -1;
     kineto_status status = KINETO_OK;
     bool ok = read_records(e->trace, &records);
     if (ok)
-        status = choose_device(&records, device, &type, &index, err);
+        status = choose_device(&records, options->device, &type, &index, err);
     if (ok && status == KINETO_OK) {
         size_t kept = 0;
         for (size_t i = 0; i < records.count; i++)
@@ -286,7 +319,7 @@ static kineto_status make_timeline(const kineto_function_events *e, const char *
         say_device(&t->result, type, index);
         if (kept) {
             qsort(records.data, kept, sizeof *records.data, compare_times);
-            ok = find_owners(e, &records) && join(t, &records);
+            ok = find_owners(e, &records) && join_with_places(t, &records, options);
         } else {
             status = kb_fail(err, KINETO_E_NOT_FOUND,
                              "there is no memory of %s in it: was it recorded with memory?",
@@ -306,7 +339,7 @@ static void put_raw(kb_json *j, const kp_memory_change *c)
     kb_json_int(j, c->time_ns);
     kb_json_uint(j, c->action);
     kb_json_int(j, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
-    kb_json_uint(j, UNKNOWN_CATEGORY);
+    kb_json_uint(j, c->category);
     kb_json_array_end(j);
 }
 
@@ -320,14 +353,20 @@ static void write_raw(const kp_timeline *t, kb_json *j)
     kb_json_array_end(j);
 }
 
-static void put_sizes(kb_json *j, int64_t bytes)
+static void put_sizes(kb_json *j, const int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT])
 {
     kb_json_newline(j);
     kb_json_array_begin(j);
-    for (int i = 0; i < CATEGORIES; i++)
-        kb_json_int(j, 0);
-    kb_json_int(j, bytes);
+    kb_json_int(j, 0);
+    for (int i = 0; i < KINETO_MEMORY_CATEGORY_COUNT; i++)
+        kb_json_int(j, bytes[i]);
     kb_json_array_end(j);
+}
+
+static void add_change(int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT], const kp_memory_change *c)
+{
+    int64_t more = c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes;
+    bytes[c->category] = kp_sum(bytes[c->category], more);
 }
 
 /* One time for each microsecond in which something changed. */
@@ -339,7 +378,7 @@ static bool ends_microsecond(const kp_timeline *t, size_t i)
 
 static void write_coalesced(const kp_timeline *t, kb_json *j)
 {
-    int64_t bytes = 0;
+    int64_t bytes[KINETO_MEMORY_CATEGORY_COUNT] = {0};
     kb_json_array_begin(j);
     kb_json_array_begin(j);
     if (t->before.count)
@@ -351,12 +390,11 @@ static void write_coalesced(const kp_timeline *t, kb_json *j)
     kb_json_newline(j);
     kb_json_array_begin(j);
     for (size_t i = 0; i < t->before.count; i++)
-        bytes = kp_sum(bytes, t->before.data[i].bytes);
+        add_change(bytes, &t->before.data[i]);
     if (t->before.count)
         put_sizes(j, bytes);
     for (size_t i = 0; i < t->changes.count; i++) {
-        const kp_memory_change *c = &t->changes.data[i];
-        bytes = kp_sum(bytes, c->action == KP_MEMORY_GOES ? -c->bytes : c->bytes);
+        add_change(bytes, &t->changes.data[i]);
         if (ends_microsecond(t, i))
             put_sizes(j, bytes);
     }
@@ -419,8 +457,12 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
         return kb_fail(
             err, KINETO_E_UNSUPPORTED,
             "%s: memory over time is written as .html, .json or .raw.json, .gz may follow", path);
-    kp_timeline t = {.e = events};
-    kineto_status status = make_timeline(events, all.device, &t, err);
+    for (size_t i = 0; i < all.rule_count; i++)
+        if (!all.rules || !all.rules[i].name ||
+            all.rules[i].category >= KINETO_MEMORY_CATEGORY_COUNT)
+            return kb_fail(err, KINETO_E_ARGUMENT, "rule %zu of memory's categories is none", i);
+    kp_timeline t = {.e = events, .by_category = all.by_category};
+    kineto_status status = make_timeline(events, &all, &t, err);
     if (status == KINETO_OK)
         status = write_to(&t, form, all.title ? all.title : "Memory", path, err);
     if (status == KINETO_OK && result && result->size) {

@@ -102,6 +102,7 @@ static kineto_status session_prepare(kineto_profiler *p, kineto_error *err)
     kineto_session_options options;
     ks_extras extras = {.no_privateuse1 = c->state != KINETO_STATE_KINETO_PRIVATEUSE1,
                         .counters = c->experimental.performance_event_count != 0,
+                        .adjust_steps = c->experimental.adjust_profiler_step,
                         .no_links = !kineto_profiler_get_fwd_bwd()};
     kp_session_options(c, p->activities, p->scopes, &options);
     kineto_status status = config_text(c, text, sizeof text, err);
@@ -239,6 +240,8 @@ static void marks_end(kineto_profiler *p)
     p->observed = false;
 }
 
+uint32_t kp_gc_wishes;
+
 kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
 {
     if (!p)
@@ -257,6 +260,8 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     if (status)
         marks_end(p);
     p->running = !status;
+    if (p->running && p->config.values.experimental.record_python_gc_info)
+        kb_add_relaxed(&kp_gc_wishes, 1u);
     return status;
 }
 
@@ -344,6 +349,8 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     if (!p->running)
         return kb_fail(err, KINETO_E_STATE, "the profiler does not run: start it first");
     p->running = false;
+    if (p->config.values.experimental.record_python_gc_info)
+        kb_add_relaxed(&kp_gc_wishes, (uint32_t)-1);
     kineto_trace *trace = NULL;
     kineto_status status = KINETO_OK;
     marks_end(p);

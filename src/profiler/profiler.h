@@ -81,4 +81,7 @@ struct kineto_profiler {
     uint64_t owner; /* number of the thread that enabled it */
 };
 
+/** How many of those that run want garbage collections. */
+extern uint32_t kp_gc_wishes;
+
 #endif

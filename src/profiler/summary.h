@@ -217,17 +217,38 @@ typedef enum kp_memory_action {
     KP_MEMORY_GOES = 4
 } kp_memory_action;
 
-/* One change. `owner` is the name that allocated it. */
+/* One change. `owner` is the name that allocated it, `function` the event, of what came. */
 typedef struct kp_memory_change {
     int64_t time_ns, bytes; /* bytes > 0 */
-    uint32_t action, owner;
+    uint32_t owner, function;
+    uint8_t action, category;
 } kp_memory_change;
 
 typedef struct kp_timeline {
     const kineto_function_events *e;
     KB_VEC(kp_memory_change) before, changes; /* changes in the order of time */
     kineto_memory_timeline_result result;
+    bool by_category; /* the page */
 } kp_timeline;
+
+/* memory_category.c: what memory is for. */
+typedef struct kp_memory_places {
+    const kineto_function_events *e;
+    const kineto_memory_rule *rules;
+    size_t rule_count;
+    uint32_t *rule_of_name; /* by name key: category and one more; NULL: no rules */
+    uint8_t *place;         /* by event: what was found of it */
+    uint32_t *outermost;    /* operator around it, where place is known; */
+    uint32_t *ruled;        /* the innermost event around it that has a rule */
+} kp_memory_places;
+bool kp_memory_places_create(kp_memory_places *p, const kineto_function_events *e,
+                             const kineto_memory_timeline_options *options);
+void kp_memory_places_free(kp_memory_places *p);
+/* Some memory came or went in an event; to be said of all before _find. */
+void kp_memory_places_want(kp_memory_places *p, uint32_t event);
+void kp_memory_places_find(kp_memory_places *p);
+/* Of what came in an event and went in another, or KINETO_NO_EVENT. */
+uint8_t kp_memory_category(const kp_memory_places *p, uint32_t came, uint32_t went);
 
 bool kp_memory_write_page(const kp_timeline *t, const char *title, kb_sink *sink);
 

@@ -259,7 +259,7 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
     uint64_t room[KR_STACK_MAX];
     if (!f->id)
         f->id = kr_function_id_slow();
-    if ((wants & KF_WANT_STACK) && !info->stack)
+    if ((wants & KF_WANT_STACK) && (!info->stack || (wants & KF_WANT_BOTH)))
         kr_stack_take(&op, place, room);
     if (!(f->state & KR_FUNCTION_PUSHED))
         push_id(f, site, wants);

@@ -381,6 +381,7 @@ static uint32_t wants_of(const kineto_session *s)
                     (o->operators & KINETO_OPERATORS_VALUES ? KF_WANT_VALUES : 0) |
                     (o->operators & KINETO_OPERATORS_IDS ? KF_WANT_IDS : 0) |
                     (o->operators & KINETO_OPERATORS_STACK ? KF_WANT_STACK : 0) |
+                    (o->operators & KINETO_OPERATORS_BOTH_STACKS ? KF_WANT_BOTH : 0) |
                     (s->extras.counters ? KF_WANT_COUNTERS : 0);
     return (KF_WANT_USUAL & ~not) | more | o->scopes << 16;
 }
@@ -400,6 +401,7 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .wants = wants_of(s),
                                 .overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS,
                                 .no_links = s->extras.no_links,
+                                .adjust_steps = s->extras.adjust_steps,
                                 .metadata = s->extras.metadata,
                                 .metadata_count = s->extras.metadata_count,
                                 .header = s->extras.header,
@@ -449,7 +451,7 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
         out->buffer_bytes = KS_BUFFER_BYTES;
     if (out->retention > KINETO_RETAIN_NEWEST || out->threads > KINETO_THREADS_CALLER)
         return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown retention or threads");
-    if (out->scopes >> KINETO_NUM_SCOPES || out->operators > 2 * KINETO_OPERATORS_OVERLOADS - 1)
+    if (out->scopes >> KINETO_NUM_SCOPES || out->operators > 2 * KINETO_OPERATORS_BOTH_STACKS - 1)
         return kb_fail(err, KINETO_E_ARGUMENT, "session options: unknown scopes or operators");
     if (out->custom_config && strlen(out->custom_config) >= KS_CONFIG_BYTES)
         return kb_fail(err, KINETO_E_ARGUMENT,

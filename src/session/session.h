@@ -18,6 +18,7 @@
 typedef struct ks_extras {
     bool no_privateuse1; /* prepare without forwarding the PrivateUse1 profiler */
     bool counters;       /* of operators: kineto_rt_counters_prepare was called */
+    bool adjust_steps;   /* see kt_build_options */
     bool no_links;       /* none from forward to backward operators */
     bool last;           /* it ends with the next stop: memory is given back while the trace grows */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);

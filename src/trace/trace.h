@@ -156,6 +156,7 @@ typedef struct kt_build_options {
     size_t thread_count;
     uint32_t wants;                  /* KF_WANT_… of operators; 0: all that was recorded */
     bool overloads;                  /* names are "name.overload" */
+    bool adjust_steps;               /* "ProfilerStep#…" begin where what encloses them does */
     bool no_links;                   /* none from forward to backward operators */
     /* Asked of each operator and backend event; may add to its stack and modules. NULL: nobody. */
     void (*post)(void *context, int64_t debug_handle, kt_build_post *post);

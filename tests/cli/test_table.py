@@ -153,6 +153,13 @@ class Table(CommandTest):
         self.table("--memory", "-o", self.path("m.txt"), status=2)
         self.table("--memory", status=2)
         self.table("--device", "cpu", status=2)
+        self.table("--by-category", status=2)
+        self.table("--category", "a=input", status=2)
+        for bad in ("", "input", "=input", "a=", "a=b", "a=input,", "a=input,,b=input"):
+            self.table("--memory", "--category", bad, "-o", self.path("m.html"), status=2)
+        self.table("--memory", "--by-category", "--category", "x=y=input,aten::mm=Parameter", "-o", self.path("m.html"))
+        with open(self.path("m.html"), encoding="utf-8") as file:
+            self.assertNotIn("allocated in", file.read())
         self.table("--memory", "--device", "cuda:0", "-o", self.path("m.html"), status=1)
 
     def test_an_execution_trace_is_a_graph(self):

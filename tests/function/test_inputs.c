@@ -1,5 +1,5 @@
-/* What operators are given is what the trace says, as PyTorch writes it: through the arguments of the
- * trace, in the JSON file as Python reads it, and in the trace that is read from that file. */
+/* What operators are given is what the trace says, as PyTorch writes it: through the arguments of
+ * the trace, in the JSON file as Python reads it, and in the trace that is read from that file. */
 #include "unit/unit.h"
 
 #include "helpers/recording.h"
@@ -16,11 +16,8 @@ KINETO_FUNCTION_SITE(backward_site, KINETO_SCOPE_BACKWARD_FUNCTION, "MmBackward0
 static kineto_tensor tensor_of(uint8_t dtype, const int64_t *sizes, uint32_t rank,
                                const int64_t *strides)
 {
-    return (kineto_tensor){.sizes = sizes,
-                           .strides = strides,
-                           .rank = rank,
-                           .dtype = dtype,
-                           .device_index = -1};
+    return (kineto_tensor){
+        .sizes = sizes, .strides = strides, .rank = rank, .dtype = dtype, .device_index = -1};
 }
 
 /* A session, one operator, its trace; the only row. */
@@ -94,8 +91,8 @@ static void a_type_that_there_is_not_is_nothing_and_the_rest_stays(void **state)
     kineto_tensor odd = tensor_of(200, sizes, 1, NULL);
     kineto_input in[] = {kineto_input_of(11, 0), kineto_input_of(UINT32_MAX, 9),
                          kineto_input_tensor(&a), kineto_input_tensor(&odd)};
-    check_one(in, 4, "[[],[],[4],[4]]", "[[],[],[1],[1]]",
-              "[\"\",\"\",\"signed char\",\"\"]", "[\"\",\"\",\"\",\"\"]");
+    check_one(in, 4, "[[],[],[4],[4]]", "[[],[],[1],[1]]", "[\"\",\"\",\"signed char\",\"\"]",
+              "[\"\",\"\",\"\",\"\"]");
 }
 
 static void undefined_tensors_are_empty(void **state)
@@ -133,8 +130,8 @@ static void doubles_have_pytorchs_texts(void **state)
     static const struct {
         double value;
         const char *text;
-    } table[] = {{0, "[\"0.\"]"},         {1, "[\"1.\"]"},         {-3, "[\"-3.\"]"},
-                 {0.5, "[\"0.5\"]"},      {-0.01, "[\"-0.01\"]"},  {INFINITY, "[\"inf\"]"},
+    } table[] = {{0, "[\"0.\"]"},           {1, "[\"1.\"]"},        {-3, "[\"-3.\"]"},
+                 {0.5, "[\"0.5\"]"},        {-0.01, "[\"-0.01\"]"}, {INFINITY, "[\"inf\"]"},
                  {-INFINITY, "[\"-inf\"]"}, {NAN, "[\"nan\"]"}};
     for (size_t i = 0; i < COUNT_OF(table); i++) {
         kineto_input in = kineto_input_double(table[i].value);
@@ -220,7 +217,7 @@ static void more_than_64_dimensions_are_left_out_and_said(void **state)
 static void sizes_of_any_magnitude_and_sign_are_kept(void **state)
 {
     (void)state;
-    static const int64_t odd[] = {0,         1,          65535,     65536,    -1,
+    static const int64_t odd[] = {0,         1,         65535,      65536,     -1,
                                   INT64_MIN, INT64_MAX, UINT32_MAX, INT32_MIN, 40000};
     for (size_t i = 0; i < COUNT_OF(odd); i++)
         for (size_t k = 0; k < COUNT_OF(odd); k++)
@@ -236,8 +233,8 @@ static void sizes_of_any_magnitude_and_sign_are_kept(void **state)
             }
 }
 
-/* The program's strides are what is written, whatever the sizes; without, PyTorch's contiguous ones,
- * in which no size counts less than 1. */
+/* The program's strides are what is written, whatever the sizes; without, PyTorch's contiguous
+ * ones, in which no size counts less than 1. */
 static void strides_are_those_given_or_contiguous_ones(void **state)
 {
     (void)state;
@@ -245,13 +242,13 @@ static void strides_are_those_given_or_contiguous_ones(void **state)
         uint32_t rank;
         int64_t sizes[4], strides[4];
     } given[] = {
-        {2, {3, 2}, {1, 3}},             /* transposed */
-        {2, {3, 2}, {0, 0}},             /* expanded */
-        {2, {3, 2}, {-2, 1}},            /* backwards */
-        {1, {5}, {2}},                   /* every other */
+        {2, {3, 2}, {1, 3}},               /* transposed */
+        {2, {3, 2}, {0, 0}},               /* expanded */
+        {2, {3, 2}, {-2, 1}},              /* backwards */
+        {1, {5}, {2}},                     /* every other */
         {4, {2, 3, 4, 5}, {60, 1, 15, 3}}, /* channels last */
-        {2, {1, 7}, {7, 1}},             /* contiguous with a size of 1 */
-        {2, {0, 3}, {3, 1}},             /* zero sizes as PyTorch has them */
+        {2, {1, 7}, {7, 1}},               /* contiguous with a size of 1 */
+        {2, {0, 3}, {3, 1}},               /* zero sizes as PyTorch has them */
         {2, {2, 0}, {1, 1}},
         {3, {2, 0, 3}, {3, 3, 1}},
         {4, {0, 0, 0, 0}, {1, 1, 1, 1}},
@@ -260,12 +257,9 @@ static void strides_are_those_given_or_contiguous_ones(void **state)
         uint32_t rank;
         int64_t sizes[4], strides[4];
     } made[] = {
-        {2, {2, 0}, {1, 1}},
-        {3, {2, 0, 3}, {3, 3, 1}},
-        {2, {0, 0}, {1, 1}},
-        {4, {2, 3, 4, 5}, {60, 20, 5, 1}},
-        {3, {1, 1, 1}, {1, 1, 1}},
-        {3, {70000, 70000, 2}, {140000, 2, 1}},
+        {2, {2, 0}, {1, 1}},       {3, {2, 0, 3}, {3, 3, 1}},
+        {2, {0, 0}, {1, 1}},       {4, {2, 3, 4, 5}, {60, 20, 5, 1}},
+        {3, {1, 1, 1}, {1, 1, 1}}, {3, {70000, 70000, 2}, {140000, 2, 1}},
     };
     for (size_t i = 0; i < COUNT_OF(given); i++)
         check_tensor(given[i].sizes, given[i].rank, given[i].strides, given[i].strides);
@@ -424,8 +418,7 @@ static void only_what_the_session_wants_is_there(void **state)
     (void)state;
     const int64_t sizes[] = {2, 3};
     kineto_tensor a = tensor_of(KINETO_DTYPE_FLOAT, sizes, 2, NULL);
-    kineto_input in[] = {kineto_input_tensor(&a), kineto_input_int(5),
-                         kineto_input_ints(sizes, 2)};
+    kineto_input in[] = {kineto_input_tensor(&a), kineto_input_int(5), kineto_input_ints(sizes, 2)};
     kineto_trace *t = one(0, in, 3);
     expect_inputs(t, 0, NULL, NULL, NULL, NULL);
     kineto_trace_release(t);
@@ -433,13 +426,13 @@ static void only_what_the_session_wants_is_there(void **state)
     expect_inputs(t, 0, NULL, NULL, NULL, NULL);
     kineto_trace_release(t);
     t = one(KINETO_OPERATORS_INPUTS, in, 3);
-    expect_inputs(t, 0, "[[2,3],[],[]]", "[[3,1],[],[]]",
-                  "[\"float\",\"Scalar\",\"ScalarList\"]", NULL);
+    expect_inputs(t, 0, "[[2,3],[],[]]", "[[3,1],[],[]]", "[\"float\",\"Scalar\",\"ScalarList\"]",
+                  NULL);
     expect_no_arg(t, 0, "Input Tensors");
     kineto_trace_release(t);
     t = one(ALL_INPUTS, in, 3);
-    expect_inputs(t, 0, "[[2,3],[],[]]", "[[3,1],[],[]]",
-                  "[\"float\",\"Scalar\",\"ScalarList\"]", "[\"\",\"5\",\"[2, 3]\"]");
+    expect_inputs(t, 0, "[[2,3],[],[]]", "[[3,1],[],[]]", "[\"float\",\"Scalar\",\"ScalarList\"]",
+                  "[\"\",\"5\",\"[2, 3]\"]");
     kineto_trace_release(t);
 }
 
@@ -553,8 +546,15 @@ static void names_of_the_moment_are_kept_byte_for_byte(void **state)
     memset(longest, 'n', 70000);
     for (int i = 0; i < 255; i++)
         odd[i] = (char)(i + 1);
-    const char *names[] = {"", "a", "caf\xc3\xa9", "\xff\xfe\x80 bad", odd, longest, longest + 65000,
-                           longest + 70000 - 1024, longest + 70000 - 1025};
+    const char *names[] = {"",
+                           "a",
+                           "caf\xc3\xa9",
+                           "\xff\xfe\x80 bad",
+                           odd,
+                           longest,
+                           longest + 65000,
+                           longest + 70000 - 1024,
+                           longest + 70000 - 1025};
     for (size_t i = 0; i < COUNT_OF(names); i++) {
         kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
         char *copy = strdup(names[i]);

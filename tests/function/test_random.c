@@ -173,8 +173,7 @@ static kineto_input make_input(model *m, uint64_t *random)
         return make_numbers(m, random, KINETO_INPUT_INTS + (uint32_t)(r - 16));
     default:
         say(m, "[]", "", "");
-        return r & 1 ? kineto_input_string("not recorded")
-                     : kineto_input_of(KINETO_INPUT_OTHER, 0);
+        return r & 1 ? kineto_input_string("not recorded") : kineto_input_of(KINETO_INPUT_OTHER, 0);
     }
 }
 

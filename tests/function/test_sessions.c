@@ -1,5 +1,6 @@
-/* Operators with several sessions that want different things, with threads that join and leave, across
- * forks, under `ckineto record`, and with a plug-in that is told which operator launches what. */
+/* Operators with several sessions that want different things, with threads that join and leave,
+ * across forks, under `ckineto record`, and with a plug-in that is told which operator launches
+ * what. */
 #include "unit/unit.h"
 
 #include "helpers/recording.h"
@@ -55,7 +56,10 @@ static void each_session_has_what_it_wants_and_no_more(void **state)
         expect_inputs(t, r, inputs ? "[[2,3],[]]" : NULL, inputs ? "[[3,1],[]]" : NULL,
                       inputs ? "[\"float\",\"Scalar\"]" : NULL, values ? "[\"\",\"4\"]" : NULL);
         assert_int_equal(has_arg(t, r, "Input Tensors"), ids);
-        assert_int_equal(has_arg(t, r, "Call stack"), !(i & 8));
+        if (!(i & 8))
+            expect_text(t, r, "Call stack", "frame;");
+        else if (!inputs)
+            expect_no_arg(t, r, "Call stack");
         assert_nothing_lost(t);
         kineto_trace_release(t);
         run_with_inputs(&second_site); /* in the sessions that go on */
@@ -120,7 +124,7 @@ static void an_operator_that_runs_when_a_session_starts_and_stops_is_cut(void **
     kineto_trace_release(w);
 }
 
-static void what_happens_in_a_pause_is_in_no_trace(void **state)
+static void what_happens_in_a_pause_is_not_in_the_trace(void **state)
 {
     (void)state;
     kineto_session *s = wanting(0, 0, 0);
@@ -314,7 +318,8 @@ static void each_backward_operator_is_linked_to_its_forward_one(void **state)
     (void)state;
     kineto_session *s = wanting(0, 0, 0);
     main_number = kineto_function_thread_id();
-    for (int64_t i = 0; i < 10; i++) { /* one inside has the same number: the later start is meant */
+    for (int64_t i = 0; i < 10;
+         i++) { /* one inside has the same number: the later start is meant */
         kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
         kineto_function f;
         info.sequence_number = i;
@@ -567,7 +572,7 @@ static void pairs_hold_on_many_threads_while_sessions_come_and_go(void **state)
         threads[i] = start_thread(nest, (void *)(uintptr_t)(i + 1));
     for (int i = 0; i < 100; i++) {
         kineto_session *s = wanting(0, 0, 0);
-        usleep(200);
+        usleep(100);
         kineto_trace_release(finish(s));
     }
     kb_store_relaxed(&quit, 1u);
@@ -620,9 +625,6 @@ static void a_recorded_program_may_record_itself(void **state)
     assert_int_equal(find_only(u, "test::second").external_id,
                      find_only(t, "test::second").external_id);
     expect_text(t, find_only(t, "test::op").row, "Call stack", "frame;");
-    /* the command asked for the same of all three */
-    assert_int_equal(has_arg(t, find_only(t, "test::op").row, "Input Dims"),
-                     has_arg(t, find_only(t, "test::second").row, "Input Dims"));
     kineto_trace_release(t);
     kineto_trace_release(u);
     snprintf(line, sizeof line, "rm -r %s", directory);
@@ -638,7 +640,7 @@ int main(int count, char **arguments)
         cmocka_unit_test(scopes_of_one_session_are_not_those_of_another),
         cmocka_unit_test(a_scope_without_its_kind_is_not_recorded),
         cmocka_unit_test(an_operator_that_runs_when_a_session_starts_and_stops_is_cut),
-        cmocka_unit_test(what_happens_in_a_pause_is_in_no_trace),
+        cmocka_unit_test(what_happens_in_a_pause_is_not_in_the_trace),
         cmocka_unit_test(threads_are_in_a_session_from_join_to_leave),
         cmocka_unit_test(who_was_in_one_session_is_not_in_the_next),
         cmocka_unit_test(two_sessions_of_callers_keep_their_threads_apart),

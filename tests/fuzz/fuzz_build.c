@@ -30,6 +30,13 @@ static kf_control *make_control(void)
     return c;
 }
 
+/* Arguments whose text is JSON. */
+static bool is_json(uint32_t type)
+{
+    return type == KINETO_ARG_INTS || type == KINETO_ARG_STRINGS || type == KINETO_ARG_SHAPES ||
+           type == KINETO_ARG_JSON;
+}
+
 static void walk(const kineto_trace *t)
 {
     kineto_activity a;
@@ -42,10 +49,18 @@ static void walk(const kineto_trace *t)
         check(kineto_trace_self_ns(t, r) >= 0);
         check(a.kind < KINETO_KIND_COUNT);
         kineto_args_begin(t, r, &it);
-        while (kineto_args_next(&it, &arg))
+        while (kineto_args_next(&it, &arg)) {
             check(arg.type > 0 && arg.type < KINETO_ARG_TYPE_COUNT);
+            check(!is_json(arg.type) || kb_json_valid(arg.text));
+        }
         kineto_row parent = kineto_trace_parent(t, r);
         check(parent == KINETO_NO_ROW || parent < kineto_trace_count(t));
+    }
+    for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
+        kineto_flow flow;
+        kineto_trace_flow(t, i, &flow);
+        check(flow.from == KINETO_NO_ROW || flow.from < kineto_trace_count(t));
+        check(flow.to == KINETO_NO_ROW || flow.to < kineto_trace_count(t));
     }
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
         kineto_process p;
@@ -66,6 +81,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                               .end_ticks = r.options & 4 ? TICKS + 1000 : 0,
                               .threads = r.options & 8 ? &span : NULL,
                               .thread_count = 1,
+                              .wants = r.wants,
+                              .overloads = (r.options & 32) != 0,
+                              .no_links = (r.options & 64) != 0,
                               .clip_open = (r.options & 16) != 0};
         kineto_status status = kt_build(&r.input, control, &o, &t, NULL);
         check(status == KINETO_OK || status == KINETO_E_MEMORY);

@@ -45,6 +45,38 @@ static void touch_args(seen *s, const kf_args *args)
         check(it.position == args->word_count);
 }
 
+/* Every input of an operator, and every size of it. */
+static void touch_inputs(seen *s, const kf_function *f)
+{
+    const uint64_t *at = f->inputs, *end = at + f->input_words;
+    kf_input_item item;
+    while (kf_input_next(&at, end, &item)) {
+        bool tensor = item.type == KINETO_INPUT_TENSOR, list = item.type >= KINETO_INPUT_INTS;
+        check(at <= end && item.type < KINETO_INPUT_TYPE_COUNT);
+        for (uint32_t k = 0; tensor && k < item.count; k++) {
+            s->sum += (uint64_t)kf_input_size(&item, item.sizes, k);
+            s->sum += item.strides ? (uint64_t)kf_input_size(&item, item.strides, k) : 0;
+        }
+        if (item.ids)
+            s->sum += fuzz_touch(item.ids, 3 * sizeof *item.ids);
+        if (item.values)
+            s->sum += fuzz_touch(item.values, (list ? item.count : 1u) * sizeof *item.values);
+    }
+    check(at <= end); /* what is wrong with them shows when they are walked, as here */
+}
+
+static void touch_function(seen *s, const uint64_t *words)
+{
+    if (!words)
+        return;
+    kf_function f = kf_function_read(words);
+    kf_args loose = {f.args, f.arg_words, NULL};
+    s->sum += fuzz_touch(f.stack, f.stack_count * sizeof *f.stack) + f.thread;
+    s->sum += (uint64_t)f.sequence + f.forward_thread + (uint64_t)f.debug_handle;
+    touch_args(s, &loose);
+    touch_inputs(s, &f);
+}
+
 static kineto_status on_event(void *context, const kf_event *e)
 {
     seen *s = context;
@@ -58,6 +90,8 @@ static kineto_status on_event(void *context, const kf_event *e)
     for (uint32_t i = 0; i < e->more_count; i++)
         touch_args(s, &e->more_args[i]);
     s->sum += fuzz_touch(e->flows, e->flow_count * sizeof *e->flows);
+    touch_function(s, e->function);
+    touch_function(s, e->outputs);
     if (e->memory)
         s->sum += fuzz_touch(e->memory, 5 * sizeof *e->memory);
     return KINETO_OK;

@@ -11,6 +11,7 @@
 typedef struct seed {
     kw_recording w;
     uint32_t process, op, note, launch;
+    uint32_t wants; /* KF_WANT_… of who builds the trace; 0: all */
     uint32_t used[FUZZ_CHUNKS];
 } seed;
 
@@ -154,6 +155,118 @@ static void counters(seed *s)
     kw_record(&s->w, KF_INSTANT, 0, s->op, T(4), NULL, 0);
 }
 
+/* ---- operators ---- */
+
+static uint32_t put_tensor(uint64_t *w, uint32_t flags, uint32_t rank)
+{
+    uint32_t n = 0, dims = flags & KF_INPUT_SMALL ? (rank + 3) / 4 : rank;
+    w[n++] = kf_input_word(KINETO_INPUT_TENSOR, flags, rank) | (uint64_t)KINETO_DTYPE_FLOAT << 32 |
+             UINT64_C(0xffff) << 48;
+    for (uint32_t i = 0; i < dims * (flags & KF_INPUT_STRIDES ? 2 : 1); i++)
+        w[n++] = flags & KF_INPUT_SMALL ? UINT64_C(0x0005000400030002) : 70000 + i;
+    for (uint32_t i = 0; i < (flags & KF_INPUT_IDS ? 3 : 0); i++)
+        w[n++] = 77 + i;
+    return n;
+}
+
+/* One of each; `count` receives how many. */
+static uint32_t put_inputs(uint64_t *w, uint32_t ids, uint32_t *count)
+{
+    static const uint32_t lists[] = {KINETO_INPUT_INTS, KINETO_INPUT_DOUBLES, KINETO_INPUT_BOOLS};
+    uint32_t n = put_tensor(w, KF_INPUT_SMALL | ids, 2);
+    n += put_tensor(w + n, KF_INPUT_SMALL | KF_INPUT_STRIDES | ids, 5);
+    n += put_tensor(w + n, KF_INPUT_STRIDES | ids, 3);
+    n += put_tensor(w + n, 0, 0);
+    w[n++] = kf_input_word(KINETO_INPUT_TENSORS, 0, 2);
+    n += put_tensor(w + n, KF_INPUT_SMALL | ids, 1);
+    w[n++] = kf_input_word(KINETO_INPUT_OTHER, 0, 0);
+    w[n++] = kf_input_word(KINETO_INPUT_TENSORS, KF_INPUT_UNSAID, 0);
+    for (uint32_t type = KINETO_INPUT_INT; type <= KINETO_INPUT_BOOL; type++) {
+        w[n++] = kf_input_word(type, 0, 0);
+        w[n++] = UINT64_C(0x3fe0000000000000);
+    }
+    for (uint32_t i = 0; i < 3; i++) {
+        w[n++] = kf_input_word(lists[i], 0, 2);
+        w[n++] = 1;
+        w[n++] = UINT64_C(0xc000000000000000);
+    }
+    w[n++] = kf_input_word(KINETO_INPUT_INTS, KF_INPUT_UNSAID, 0);
+    w[n++] = kf_input_word(KINETO_INPUT_STRING, 0, 0);
+    *count = 13;
+    return n;
+}
+
+static uint32_t put_part(seed *s, uint64_t *w, uint32_t parts, uint32_t ids)
+{
+    uint32_t n = 1, count = 0;
+    if (parts & KF_FUNCTION_SEQUENCE)
+        w[n++] = 12;
+    if (parts & KF_FUNCTION_FORWARD)
+        w[n++] = 1;
+    if (parts & KF_FUNCTION_DEBUG)
+        w[n++] = UINT64_MAX - 5;
+    if (parts & KF_FUNCTION_STACK) {
+        w[n++] = 3;
+        w[n++] = 0x401010, w[n++] = 0x401020, w[n++] = 0x7f0000001234;
+    }
+    if (parts & KF_FUNCTION_ARGS) {
+        uint32_t at = n++, from = n;
+        n += kw_loose_text(w + n, kw_string(&s->w, "Call stack"), KINETO_ARG_STRING, "a;b;");
+        w[n++] = kf_loose_word(kw_string(&s->w, "alpha"), KINETO_ARG_INT, 0);
+        w[n++] = 3;
+        w[n++] = kf_loose_word(kw_string(&s->w, "dims"), KINETO_ARG_INTS, 3);
+        w[n++] = 8, w[n++] = 9;
+        w[at] = n - from;
+    }
+    if (parts & KF_FUNCTION_INPUTS)
+        n += put_inputs(w + n, ids, &count);
+    w[0] = kf_function_word(parts | (ids ? KF_FUNCTION_IDS : 0), count, n, 1);
+    return n;
+}
+
+static void module_entry(seed *s, uint64_t start, const char *path, const char *id)
+{
+    kf_module_entry e = {.process = s->process, .start = start, .end = start + 0x10000};
+    kw_entry(&s->w, KF_ENTRY_MODULE, &e, sizeof e, path, id, NULL);
+}
+
+static void operators(seed *s)
+{
+    const uint32_t all = KF_FUNCTION_SEQUENCE | KF_FUNCTION_FORWARD | KF_FUNCTION_DEBUG |
+                         KF_FUNCTION_INPUTS | KF_FUNCTION_VALUES | KF_FUNCTION_STACK |
+                         KF_FUNCTION_CUT | KF_FUNCTION_ARGS;
+    uint64_t w[200];
+    module_entry(s, 0x400000, "/nonexistent/prog", "0123456789abcdef0123");
+    module_entry(s, 0x7f0000000000, "/proc/self/exe", "");
+    segment(s, 1, 0, T(0), 0);
+    w[0] = 31; /* a forward operator, and its backward one */
+    uint32_t n = 1 + put_part(s, w + 1, all & ~KF_FUNCTION_FORWARD, 0);
+    kw_begin_args(&s->w, 0, s->op, T(1), KF_PROP_EXTERNAL | KF_PROP_FUNCTION, w, n);
+    n = put_part(s, w, KF_FUNCTION_INPUTS | KF_FUNCTION_VALUES, KF_INPUT_IDS);
+    kw_record(&s->w, KF_OUTPUTS, 0, 0, T(2), w, n);
+    kw_end(&s->w, 0, T(3));
+    w[0] = 32;
+    n = 1 + kw_text(w + 1, "renamed");
+    n += put_part(s, w + n, all, KF_INPUT_IDS);
+    kw_begin_args(&s->w, 0, s->op, T(4), KF_PROP_EXTERNAL | KF_PROP_NAME | KF_PROP_FUNCTION, w, n);
+    next_chunk(s);
+    segment(s, 1, 1, T(5), 1);
+    n = 1 + put_part(s, w + 1, all, 0);
+    kw_record(&s->w, KF_REOPEN, 0 | (KF_PROP_EXTERNAL | KF_PROP_FUNCTION) << 8, s->op, T(4), w, n);
+    kw_end(&s->w, 0, T(6));
+    w[0] = w[1] = 33; /* one that is asynchronous */
+    n = 2 + put_part(s, w + 2, KF_FUNCTION_SEQUENCE | KF_FUNCTION_INPUTS, 0);
+    kw_record(&s->w, KF_ASYNC_BEGIN, (KF_PROP_EXTERNAL | KF_PROP_FUNCTION) << 8, s->note, T(7), w,
+              n);
+    kw_record(&s->w, KF_ASYNC_END, 0, s->note, T(8), w, 1);
+}
+
+static void operators_wanted(seed *s)
+{
+    s->wants = KF_WANT_INPUTS | KF_WANT_STACK | KF_WANT_SCOPES | KF_WANT_ALL_THREADS;
+    operators(s);
+}
+
 /* ---- writing ---- */
 
 static bool write_bytes(const char *directory, const char *target, const char *name,
@@ -181,6 +294,7 @@ static bool write_seed(seed *s, const char *directory, const char *name)
     data[0] = (uint8_t)(chunks - 1);
     data[2] = (uint8_t)words;
     data[3] = (uint8_t)(words >> 8);
+    memcpy(data + 12, &s->wants, sizeof s->wants);
     size_t at = FUZZ_HEADER_BYTES;
     memcpy(data + at, s->w.pool.dictionary, words * 8u);
     at += words * 8u;
@@ -214,10 +328,9 @@ int main(int argc, char **argv)
     static const struct {
         const char *name;
         void (*fill)(seed *);
-    } seeds[] = {{"ranges", ranges},
-                 {"args", args},
-                 {"async", async},
-                 {"device", device},
+    } seeds[] = {{"ranges", ranges},       {"args", args},
+                 {"async", async},         {"device", device},
+                 {"operators", operators}, {"operators_wanted", operators_wanted},
                  {"counters", counters}};
     /* Bytes of a pool that change: the state of chunk 0, the limit of chunks, a magic byte. */
     static const uint8_t pool[] = {0x80, 0x2c, 3, 0xc8, 0x08, 1, 0x01, 0x10, 9};

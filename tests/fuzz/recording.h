@@ -2,7 +2,7 @@
  * size so that a sanitizer sees every step over an end.
  *
  * Layout: chunk count - 1 (u8, modulo 4) | options (u8) | dictionary words (u16) | words of each
- * chunk (u16 × 4) | 4 spare bytes | the dictionary's words | the chunks' words. What is missing at
+ * chunk (u16 × 4) | what is wanted of operators (u32) | the dictionary's words | the chunks' words. What is missing at
  * the end is missing. */
 #ifndef TESTS_FUZZ_RECORDING_H
 #define TESTS_FUZZ_RECORDING_H
@@ -15,6 +15,7 @@
 typedef struct fuzz_recording {
     kf_input input;
     uint8_t options;
+    uint32_t wants;
     uint64_t *dictionary, *chunks[FUZZ_CHUNKS];
     uint32_t words[FUZZ_CHUNKS];
 } fuzz_recording;
@@ -52,6 +53,7 @@ static inline bool fuzz_open(fuzz_recording *r, const uint8_t *data, size_t size
     const uint8_t *at = data + FUZZ_HEADER_BYTES;
     size_t left = size - FUZZ_HEADER_BYTES;
     r->options = data[1];
+    memcpy(&r->wants, data + 12, sizeof r->wants);
     r->input = (kf_input){.dictionary_words = fuzz_u16(data + 2),
                           .chunk_count = data[0] % FUZZ_CHUNKS + 1u,
                           .get = fuzz_get,

@@ -470,6 +470,47 @@ static void ExperimentalConfig_adjust_timestamps_is_refused(void **state)
     expect(KINETO_E_UNSUPPORTED, "Vulkan", kineto_profiler_enable(&c, ONLY(CPU), 0, &err));
 }
 
+static void ExperimentalConfig_verbose(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+    kineto_arg arg;
+    c.with_stack = true;
+    for (int on = 0; on < 2; on++) {
+        c.experimental.verbose = on;
+        kineto_profiler_result *r = worked(&c);
+        kineto_event e = event_named(r, "aten::with_texts");
+        assert_text(kineto_event_stack(&e), "leaf;root;");
+        assert_int_equal(kineto_event_extra_meta(&e, "Native stack", &arg), on);
+        assert_false(kineto_event_has_kwinputs(&e));
+        kineto_result_release(r);
+    }
+}
+
+static void ExperimentalConfig_adjust_profiler_step(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+    KINETO_SITE(python, KINETO_KIND_PYTHON_FUNCTION, "train.py(7): loop");
+    KINETO_SITE(step, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#3");
+    for (int on = 0; on < 2; on++) {
+        c.experimental.adjust_profiler_step = on;
+        enable_with(&c, ONLY(CPU));
+        kineto_range outer = kineto_range_begin(&python);
+        usleep(1000);
+        kineto_range inner = kineto_range_begin(&step);
+        kineto_range_end(inner);
+        kineto_range_end(outer);
+        kineto_profiler_result *r = disabled();
+        kineto_event p = event_named(r, "train.py(7): loop"), s = event_named(r, "ProfilerStep#3");
+        int64_t late_ns = kineto_event_start_ns(&s) - kineto_event_start_ns(&p);
+        assert_int_equal(late_ns <= 1, on);
+        assert_int_equal(kineto_result_tree_parent(r, s.row), p.row);
+        (void)trace_of(r);
+        kineto_result_release(r);
+    }
+}
+
 static void ExperimentalConfig_trace_only(void **state)
 {
     (void)state;
@@ -663,6 +704,8 @@ int main(void)
         ROW(ExperimentalConfig_expose_kineto_event_metadata),
         ROW(ExperimentalConfig_custom_profiler_config),
         ROW(ExperimentalConfig_adjust_timestamps_is_refused),
+        ROW(ExperimentalConfig_verbose),
+        ROW(ExperimentalConfig_adjust_profiler_step),
         ROW(ExperimentalConfig_trace_only),
         ROW(ProfilerResult),
         ROW(ActivityTraceWrapper),

@@ -75,6 +75,7 @@ static uint64_t one_round(uint64_t seed, bool may_fork)
     uint64_t before = __atomic_load_n(&totals->calls, __ATOMIC_RELAXED);
     kineto_session_options_init(&options);
     options.kinds = KINETO_KINDS_ALL;
+    options.operators = seed % 2 ? KINETO_OPERATORS_INPUTS : 0;
     options.buffer_bytes = (size_t)65536 << (r % 11);
     options.retention = r >> 8 & 1;
     if (kineto_session_begin(&options, &s, &err)) {

@@ -1,6 +1,8 @@
 /* The work of the stress test: threads and processes that record, and sessions that come and go. */
 #include "stress.h"
 
+#include <ckineto/function.h>
+
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -14,6 +16,7 @@ KINETO_SITE_ARGS(site_args, KINETO_KIND_CPU_OP, "args", {"n", KINETO_ARG_INT},
 KINETO_SITE_ARGS(site_ints, KINETO_KIND_CPU_OP, "ints", {"list", KINETO_ARG_INTS});
 KINETO_SITE(site_level, KINETO_KIND_USER_ANNOTATION, "level");
 KINETO_SITE(site_mark, KINETO_KIND_CPU_INSTANT_EVENT, "mark");
+KINETO_OPERATOR(site_operator, "operator");
 KINETO_SITE_ARGS(site_count, KINETO_KIND_COUNTER, "count", {"value", KINETO_ARG_INT});
 
 static void count_calls(uint64_t n) { __atomic_fetch_add(&totals->calls, n, __ATOMIC_RELAXED); }
@@ -80,10 +83,33 @@ static uint64_t do_counter(uint64_t random)
     return 1;
 }
 
+/* With inputs of few words or many, by the short way or the long one. */
+static uint64_t do_operator(uint64_t random)
+{
+    const int64_t sizes[] = {(int64_t)(random % 70000), 3, 5, 7, 11};
+    kineto_tensor t = {.sizes = sizes, .rank = (uint32_t)(random >> 20) % 6};
+    kineto_input in[12];
+    for (int i = 0; i < 12; i++)
+        in[i] = kineto_input_tensor(&t);
+    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function f;
+    info.inputs = in;
+    info.input_count = (uint32_t)(random >> 24) % 13;
+    info.sequence_number = (int64_t)(random >> 40);
+    info.stack = random >> 30 & 1 ? "inner;outer;" : NULL;
+    if (random >> 31 & 1)
+        kineto_function_begin_info(&f, &site_operator, &info);
+    else
+        kineto_function_begin(&f, &site_operator, in, info.input_count);
+    kineto_function_end(&f);
+    return 1;
+}
+
 void work(uint64_t *random, uint64_t amount, bool leave_open)
 {
-    static uint64_t (*const things[])(uint64_t) = {
-        do_plain, do_plain, do_plain, do_args, do_ints, do_name, do_instant, do_counter, do_levels};
+    static uint64_t (*const things[])(uint64_t) = {do_plain,  do_plain,    do_plain,   do_args,
+                                                   do_ints,   do_name,     do_instant, do_counter,
+                                                   do_levels, do_operator, do_operator};
     uint64_t calls = 0;
     for (uint64_t i = 0; i < amount; i++) {
         uint64_t r = next_random(random);

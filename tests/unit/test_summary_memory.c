@@ -150,8 +150,8 @@ static void a_sample_is_scaled_up(void **state)
     add_memory(s, 5, 0xd, 1000, 1, 0); /* not of malloc */
     assert_int_equal(save(s, "m.raw.json", "cpu", NULL), KINETO_OK);
     /* 1000 / (1 - exp(-1)), 1 / (1 - exp(-1/1000)) */
-    assert_string_equal(s->text, "[\n[1,2,1582,7],\n[2,2,1001,7],\n[3,2,100000,7],\n"
-                                 "[4,4,-100000,7]]\n");
+    assert_string_equal(s->text, "[\n[1,2,1582,7],\n[2,2,1001,7],\n[3,2,100000,3],\n"
+                                 "[4,4,-100000,3]]\n");
     kineto_function_event op;
     kineto_function_events_get(s->events, 0, &op);
     assert_int_equal(op.cpu_memory_usage, 1582 + 1001);
@@ -228,6 +228,117 @@ static void many_functions_and_extreme_times_fit_on_a_page(void **state)
     done(s);
 }
 
+static void add_numbered(scene *s, const char *name, int64_t start, int64_t end, int64_t sequence,
+                         int64_t forward_thread)
+{
+    put(s, "Sequence number", sequence);
+    put(s, "Fwd thread id", forward_thread);
+    add_op(s, name, start, end);
+}
+
+static void add_annotation(scene *s, const char *name, int64_t start, int64_t end)
+{
+    kt_row row = {.start_ns = start,
+                  .end_ns = end,
+                  .name = kt_string(s->b, kb_string(name)),
+                  .track = s->thread,
+                  .kind = KINETO_KIND_USER_ANNOTATION};
+    kt_append(s->b, &row);
+}
+
+/* A step as frameworks make it: a is an activation, d the engine's, g a gradient, t scratch. */
+static void categories_follow_from_where_memory_came_and_went(void **state)
+{
+    (void)state;
+    scene *s = make_scene();
+    add_annotation(s, "forward", 0, 99); /* annotations are no operators */
+    add_numbered(s, "aten::mm", 10, 50, 1, 0);
+    add_op(s, "inner", 20, 40); /* without a number, in one that has it */
+    add_memory(s, 25, 0xa, 1, 0, -1);
+    add_memory(s, 30, 0x7, 2, 0, -1);
+    add_memory(s, 45, 0x7, -2, 0, -1);
+    add_op(s, "aten::randn", 60, 70);
+    add_memory(s, 65, 0xe, 4, 0, -1);
+    add_op(s, "autograd::engine::evaluate_function: MmBackward0", 100, 200);
+    add_numbered(s, "MmBackward0", 110, 150, 1, 1);
+    add_memory(s, 120, 0xd, 8, 0, -1);
+    add_memory(s, 130, 0x6, 16, 0, -1);
+    add_numbered(s, "AddBackward0", 210, 250, 0, 1);
+    add_memory(s, 220, 0xd, -8, 0, -1);
+    add_memory(s, 230, 0xa, -1, 0, -1);
+    add_memory(s, 300, 0x6, -16, 0, -1);
+    save_is(s, "m.raw.json",
+            "[\n[25,2,1,4],\n[30,2,2,3],\n[45,4,-2,3],\n[65,2,4,7],\n[120,2,8,6],\n[130,2,16,5],\n"
+            "[220,4,-8,6],\n[230,4,-1,4],\n[300,4,-16,5]]\n");
+    save_is(s, "m.json", "[[0],\n[\n[0,0,0,0,0,0,0,0,4]]]\n");
+    done(s);
+}
+
+static void a_program_says_what_it_knows(void **state)
+{
+    (void)state;
+    scene *s = make_scene();
+    static const kineto_memory_rule rules[] = {{"init", KINETO_MEMORY_PARAMETER},
+                                               {"bias", KINETO_MEMORY_UNKNOWN},
+                                               {"walk", KINETO_MEMORY_ACTIVATION}};
+    kineto_memory_timeline_options o = {
+        .size = sizeof o, .rules = rules, .rule_count = 3, .by_category = true};
+    add_annotation(s, "init", 0, 100);
+    add_memory(s, 10, 0xa, 1, 0, -1); /* stays */
+    add_memory(s, 20, 0xb, 2, 0, -1); /* does not */
+    add_annotation(s, "bias", 30, 60);
+    add_memory(s, 40, 0xc, 4, 0, -1); /* the innermost rule */
+    add_memory(s, 50, 0xb, -2, 0, -1);
+    add_annotation(s, "walk", 200, 300);
+    add_memory(s, 210, 0xd, 8, 0, -1);
+    add_memory(s, 220, 0xd, -8, 0, -1);
+    add_memory(s, 400, 0xa, -1, 0, -1);
+    kineto_trace *t = finish(s->b);
+    assert_int_equal(kineto_function_events_create(t, NULL, &s->events, NULL), KINETO_OK);
+    kineto_trace_release(t);
+    snprintf(s->path, sizeof s->path, "%s/m.raw.json", s->directory);
+    assert_int_equal(kineto_memory_timeline_save(s->events, &o, s->path, NULL, NULL), KINETO_OK);
+    read_whole(s->path, s->text, sizeof s->text);
+    unlink(s->path);
+    assert_string_equal(s->text,
+                        "[\n[10,2,1,0],\n[20,2,2,3],\n[40,2,4,7],\n[50,4,-2,3],\n[210,2,8,4],\n"
+                        "[220,4,-8,4],\n[400,4,-1,0]]\n");
+    snprintf(s->path, sizeof s->path, "%s/m.html", s->directory);
+    assert_int_equal(kineto_memory_timeline_save(s->events, &o, s->path, NULL, NULL), KINETO_OK);
+    read_whole(s->path, s->text, sizeof s->text);
+    unlink(s->path);
+    assert_non_null(strstr(s->text, "<td>activation</td><td>8 B</td>"));
+    assert_non_null(strstr(s->text, "<td>parameter</td><td>1 B</td>"));
+    assert_null(strstr(s->text, "(others)"));
+    kineto_memory_rule bad = {"x", KINETO_MEMORY_CATEGORY_COUNT};
+    o.rules = &bad;
+    o.rule_count = 1;
+    assert_int_equal(kineto_memory_timeline_save(s->events, &o, s->path, NULL, NULL),
+                     KINETO_E_ARGUMENT);
+    bad = (kineto_memory_rule){NULL, 0};
+    assert_int_equal(kineto_memory_timeline_save(s->events, &o, s->path, NULL, NULL),
+                     KINETO_E_ARGUMENT);
+    o.rules = NULL;
+    assert_int_equal(kineto_memory_timeline_save(s->events, &o, s->path, NULL, NULL),
+                     KINETO_E_ARGUMENT);
+    done(s);
+}
+
+static void categories_have_names(void **state)
+{
+    (void)state;
+    uint32_t category = 99;
+    for (uint32_t i = 0; i < KINETO_MEMORY_CATEGORY_COUNT; i++) {
+        assert_true(kineto_memory_category_parse(kineto_memory_category_name(i), &category));
+        assert_int_equal(category, i);
+    }
+    assert_true(kineto_memory_category_parse("GRADIENT", &category));
+    assert_int_equal(category, 5);
+    assert_false(kineto_memory_category_parse("", &category));
+    assert_false(kineto_memory_category_parse(NULL, &category));
+    assert_string_equal(kineto_memory_category_name(8), "unknown");
+}
+
 static void wrong_calls_are_statuses(void **state)
 {
     (void)state;
@@ -251,6 +362,9 @@ int main(void)
         cmocka_unit_test(devices_are_apart),
         cmocka_unit_test(the_page_says_who_allocated),
         cmocka_unit_test(many_functions_and_extreme_times_fit_on_a_page),
+        cmocka_unit_test(categories_follow_from_where_memory_came_and_went),
+        cmocka_unit_test(a_program_says_what_it_knows),
+        cmocka_unit_test(categories_have_names),
         cmocka_unit_test(wrong_calls_are_statuses),
     };
     return RUN_TESTS(tests);

@@ -380,6 +380,7 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     if (!s->options.no_links)
         kt_build_nodes(s);
     kt_build_thread_numbers(s);
+    kt_build_steps(s);
     for (uint32_t i = 0; i < s->options.metadata_count; i++)
         kt_metadata(s->b, kb_string(s->options.metadata[i]), kb_string("1"));
     for (uint32_t i = 0; i < s->options.header_count; i++)
@@ -419,6 +420,7 @@ static void state_free(kt_build_state *s)
     kb_vec_free(&s->post.stack);
     kb_vec_free(&s->post.modules);
     kb_vec_free(&s->nodes);
+    kb_vec_free(&s->steps);
     kb_map_free(&s->inputs_of_hash);
     kb_map_free(&s->process_of_entry);
     kb_map_free(&s->thread_of_key);

@@ -136,6 +136,7 @@ typedef struct kt_build_state {
     kb_map inputs_of_hash;
     KB_VEC(uint64_t) words; /* of inputs, without ids */
     KB_VEC(kt_build_node) nodes;
+    KB_VEC(kineto_row) steps; /* whose starts are to be adjusted */
     /* What the last rows of devices needed: most are on a few streams, with a few names. */
     struct {
         uint32_t source, here, track;
@@ -205,6 +206,8 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
 void kt_build_backend(kt_build_state *s, const kf_event *e);
 /** Say in the header which thread has which number: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
+/** options.adjust_steps: let them begin where the function of Python around them does. */
+void kt_build_steps(kt_build_state *s);
 /** Link forward and backward operators by their numbers. */
 void kt_build_nodes(kt_build_state *s);
 

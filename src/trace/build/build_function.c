@@ -433,14 +433,19 @@ static void put_shared_text(kt_build_state *s, const char *key, kineto_string te
                        kt_string(s->b, text));
 }
 
-static void put_stack(kt_build_state *s, const kf_function *f)
+/* Was it handed in with the operator? */
+static bool has_key(const kt_build_state *s, uint32_t key)
 {
-    kt_symbols *symbols = s->processes.data[s->here].symbols;
-    if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
-        return;
-    kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
-    if (text.size)
-        put_shared_text(s, "Call stack", text);
+    for (size_t i = 0; i < s->keys.count; i++)
+        if (s->keys.data[i] == key)
+            return true;
+    return false;
+}
+
+static void put_told(kt_build_state *s, const char *key, kineto_string text)
+{
+    if (text.size && !has_key(s, kt_string(s->b, kb_string(key))))
+        put_shared_text(s, key, text);
 }
 
 /* @return they say its call stack. */
@@ -452,11 +457,29 @@ static bool post_args(kt_build_state *s, int64_t debug_handle)
     p->stack.count = p->modules.count = 0;
     s->options.post(s->options.post_context, debug_handle, p);
     s->out_of_memory |= p->out_of_memory;
-    if (p->stack.count)
-        put_shared_text(s, "Call stack", (kineto_string){p->stack.data, p->stack.count});
-    if (p->modules.count)
-        put_shared_text(s, "Module Hierarchy", (kineto_string){p->modules.data, p->modules.count});
+    put_told(s, "Call stack", (kineto_string){p->stack.data, p->stack.count});
+    put_told(s, "Module Hierarchy", (kineto_string){p->modules.data, p->modules.count});
     return p->stack.count != 0;
+}
+
+/* The native one, unless the program says its own; or beside it. */
+static void put_stack(kt_build_state *s, const kf_function *f, bool told)
+{
+    kt_symbols *symbols = s->processes.data[s->here].symbols;
+    told = told || has_key(s, kt_string(s->b, kb_string("Call stack")));
+    bool wanted =
+        (s->options.wants & KF_WANT_STACK) && (!told || (s->options.wants & KF_WANT_BOTH));
+    if (!f->stack_count || !wanted || !symbols)
+        return;
+    kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
+    if (text.size)
+        put_shared_text(s, told ? "Native stack" : "Call stack", text);
+}
+
+static bool is_step(kineto_string name)
+{
+    static const char prefix[] = "ProfilerStep#";
+    return name.size >= sizeof prefix - 1 && memcmp(name.data, prefix, sizeof prefix - 1) == 0;
 }
 
 /* A thread's number, for who reads the trace: "Fwd thread id" is one. */
@@ -495,6 +518,7 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     uint32_t wants = s->options.wants;
     kt_build_keys *keys = &s->function_keys;
     row->flags |= (uint32_t)(e->site->scope & 15) << KINETO_ACTIVITY_SCOPE_SHIFT;
+    s->keys.count = 0;
     adopt_node(s, e, &f);
     note_thread(s, f.thread);
     put_number_arg(s, &keys->event, "Ev Idx", s->b->trace->count);
@@ -525,8 +549,9 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row)
     }
     if (f.args && (wants & (KF_WANT_TEXTS | KF_WANT_INPUTS)))
         put_loose(s, &f, e, &row->flags);
-    if (!post_args(s, f.debug_handle)) /* what the program says goes first */
-        put_stack(s, &f);
+    put_stack(s, &f, post_args(s, f.debug_handle));
+    if (s->options.adjust_steps && is_step(e->name))
+        s->out_of_memory |= !kb_vec_push(&s->steps, (kineto_row)s->b->trace->count);
     if (f.parts & KF_FUNCTION_CUT)
         row->flags |= KINETO_ACTIVITY_ARGS_LOST;
 }
@@ -541,10 +566,39 @@ void kt_build_backend(kt_build_state *s, const kf_event *e)
         return;
     if (e->args.words)
         kf_args_begin(&it, &e->args, s->input);
+    else
+        s->keys.count = 0;
     while (e->args.words && kf_args_next(&it, &arg))
         if (arg.type == KINETO_ARG_INT && kb_string_equal(arg.name, kb_string("Debug handle")))
             debug_handle = (int64_t)arg.value[0];
     (void)post_args(s, debug_handle);
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* A step begins just after the function of Python around it. Rows of a thread are in the order of
+ * their ends: what encloses a step comes soon after it. */
+static void adjust_step(kineto_trace *t, kineto_row step)
+{
+    int64_t start = kt_start(t, step);
+    for (uint64_t row = (uint64_t)step + 1; row < t->count; row++) {
+        kineto_row r = (kineto_row)row;
+        if (kt_row_track(t, r) != kt_row_track(t, step) ||
+            kt_kind(t, r) != KINETO_KIND_PYTHON_FUNCTION || kt_start(t, r) > start ||
+            kt_form(t, r) != KINETO_FORM_SLICE)
+            continue;
+        kt_block *block = t->blocks.data[step / KT_BLOCK_ROWS];
+        int64_t adjusted = KB_MIN(kt_start(t, r) + 1, start);
+        block->start_ns[step % KT_BLOCK_ROWS] = adjusted;
+        block->min_start_ns = KB_MIN(block->min_start_ns, adjusted);
+        return;
+    }
+}
+
+void kt_build_steps(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->steps.count; i++)
+        adjust_step(s->b->trace, s->steps.data[i]);
 }
 
 /* ---- forward and backward -------------------------------------------------------------------- */

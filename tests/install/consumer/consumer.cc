@@ -1,24 +1,25 @@
-// The same from C++17; the range also ends when an exception leaves the block.
+// The same from C++17; what is open also ends when an exception leaves the block.
 #include <ckineto/ckineto.h>
+#include <ckineto/ckineto.hpp>
 
 #include <cstdio>
 #include <stdexcept>
 
+KINETO_FUNCTION_SITE(step_site, KINETO_SCOPE_USER_SCOPE, "a step");
+
 static void throws()
 {
-    KINETO_SCOPED("a step");
+    kineto::function step(step_site, kineto::tensor(KINETO_DTYPE_FLOAT, {2, 3}));
     throw std::runtime_error("left by an exception");
 }
 
 int main(int argc, char **argv)
 {
-    kineto_session *session = nullptr;
-    kineto_trace *trace = nullptr;
-    kineto_session_options options;
-    kineto_session_options_init(&options);
+    kineto_session_options options = kineto::session_options();
     options.buffer_bytes = 4 << 20;
+    kineto::session session(options);
 
-    if (argc != 2 || kineto_session_begin(&options, &session, nullptr) != KINETO_OK)
+    if (argc != 2 || !session)
         return 2;
     for (int i = 0; i < 5; i++) {
         try {
@@ -26,10 +27,9 @@ int main(int argc, char **argv)
         } catch (const std::exception &) {
         }
     }
-    if (kineto_session_end(session, &trace, nullptr) != KINETO_OK)
+    kineto::trace trace = session.stop();
+    if (!trace)
         return 3;
-    kineto_status status = kineto_trace_save(trace, argv[1], nullptr);
-    std::printf("%d activities\n", static_cast<int>(kineto_trace_count(trace)));
-    kineto_trace_release(trace);
-    return status == KINETO_OK ? 0 : 1;
+    std::printf("%d activities\n", static_cast<int>(trace.size()));
+    return trace.save(argv[1]) == KINETO_OK ? 0 : 1;
 }

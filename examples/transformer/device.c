@@ -1,0 +1,88 @@
+#include "device.h"
+
+#include <ckineto/host.h>
+#include <sim.h>
+
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* A queue of sim holds 64 pieces of work, one more runs: whoever comes round here again finds what
+ * was in its slot done. */
+enum { SLOTS = 128, SLOT_BYTES = 512 };
+static _Alignas(16) unsigned char slots[SLOTS][SLOT_BYTES];
+static uint32_t next_slot;
+static bool on_sim;
+
+bool device_is_sim(void) { return on_sim; }
+
+/* The library that holds sim is its plug-in as well. */
+static bool load_plugin(void)
+{
+    kineto_error err;
+    Dl_info library;
+    if (!dladdr((void *)(uintptr_t)sim_launch, &library) || !library.dli_fname) {
+        fprintf(stderr, "transformer: where the accelerator's library lies cannot be told\n");
+        return false;
+    }
+    kineto_status status = kineto_plugin_load(library.dli_fname, NULL, &err);
+    if (status != KINETO_OK && status != KINETO_E_STATE) { /* loaded already is fine */
+        fprintf(stderr, "transformer: %s\n", err.message);
+        return false;
+    }
+    return true;
+}
+
+bool device_open(const char *name)
+{
+    on_sim = strcmp(name, "sim") == 0;
+    if (on_sim)
+        return load_plugin();
+    if (strcmp(name, "none") == 0)
+        return true;
+    fprintf(stderr, "transformer: there is no device '%s': none or sim\n", name);
+    return false;
+}
+
+static void check(int result)
+{
+    if (result == 0)
+        return;
+    fprintf(stderr, "transformer: the device takes no work\n");
+    exit(1);
+}
+
+void device_launch(const char *name, uint32_t grid, device_kernel kernel, const void *arguments,
+                   size_t bytes)
+{
+    unsigned char *slot = slots[next_slot];
+    if (bytes > SLOT_BYTES)
+        check(-1);
+    next_slot = (next_slot + 1) % SLOTS;
+    memcpy(slot, arguments, bytes);
+    if (on_sim) {
+        check(sim_launch(SIM_COMPUTE_0, name, grid, kernel, slot));
+        return;
+    }
+    for (uint32_t item = 0; item < grid; item++)
+        kernel(slot, item);
+}
+
+void device_upload(void *to, const void *from, size_t bytes)
+{
+    if (on_sim)
+        check(sim_copy(SIM_COPIES, to, from, (uint32_t)bytes));
+    else
+        memcpy(to, from, bytes);
+}
+
+void device_download(void *to, const void *from, size_t bytes) { device_upload(to, from, bytes); }
+
+void device_synchronize(void)
+{
+    if (!on_sim)
+        return;
+    sim_synchronize(SIM_COMPUTE_0);
+    sim_synchronize(SIM_COPIES);
+}

@@ -1,0 +1,75 @@
+/* What is computed: kernels for one item of a grid, and what each is called and launched with. */
+#ifndef TRANSFORMER_KERNELS_H
+#define TRANSFORMER_KERNELS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* How many threads a product may use; where it is computed. */
+void kernels_set_threads(int count);
+const char *kernels_product_by(void);
+
+/* ---- products: c = a · b (+ bias on each row), for each matrix of a batch ------------------------ */
+
+typedef struct product {
+    const float *a, *b, *bias; /* bias may be NULL */
+    float *c;
+    int64_t m, n, k;
+    int64_t lda, ldb; /* from row to row, or if transposed from column to column */
+    bool transpose_a, transpose_b;
+    int64_t step_a, step_b, step_c; /* from matrix to matrix */
+    int64_t batch;
+} product;
+void launch_product(const char *name, const product *p);
+
+/* ---- element by element -------------------------------------------------------------------------- */
+
+typedef enum elementwise_op {
+    ELEMENT_ADD,       /* a + b */
+    ELEMENT_SCALE,     /* a · value */
+    ELEMENT_FILL,      /* value */
+    ELEMENT_MASK,      /* b != 0 ? value : a; b has bytes */
+    ELEMENT_GELU,      /* gelu(a) */
+    ELEMENT_GELU_GRAD, /* a · gelu'(b) */
+    ELEMENT_LERP,      /* a + value · (b - a) */
+    ELEMENT_ADDCMUL,   /* out + value · a · b */
+    ELEMENT_SQRT,      /* √a */
+    ELEMENT_ADD_VALUE, /* a + value */
+    ELEMENT_ADDCDIV,   /* out + value · a / b */
+    ELEMENT_OPS
+} elementwise_op;
+/* b is repeated every `period` elements; 0: it is as long as out. */
+void launch_elementwise(elementwise_op op, float *out, const float *a, const void *b, float value,
+                        int64_t count, int64_t period);
+
+/* ---- copies with strides; 4 or 8 bytes an element ------------------------------------------------ */
+
+typedef struct strided {
+    void *to;
+    const void *from;
+    uint32_t rank, bytes;
+    int64_t sizes[5], strides[5]; /* of `from`; `to` is contiguous */
+} strided;
+void launch_copy(const char *name, const strided *copy);
+
+/* ---- rows of `width` ------------------------------------------------------------------------------ */
+
+void launch_sum_rows(float *out, const float *x, int64_t rows, int64_t width);
+void launch_layer_norm(float *out, float *mean, float *scale, const float *x, const float *weight,
+                       const float *bias, float epsilon, int64_t rows, int64_t width);
+void launch_layer_norm_grad(float *dx, float *dweight, float *dbias, const float *dout,
+                            const float *x, const float *mean, const float *scale,
+                            const float *weight, int64_t rows, int64_t width);
+void launch_softmax(float *out, const float *x, bool logarithm, int64_t rows, int64_t width);
+void launch_softmax_grad(float *dx, const float *dout, const float *out, bool logarithm,
+                         int64_t rows, int64_t width);
+void launch_embedding(float *out, const float *weight, const int64_t *indices, int64_t rows,
+                      int64_t width);
+void launch_embedding_grad(float *dweight, const float *dout, const int64_t *indices, int64_t rows,
+                           int64_t width, int64_t words);
+void launch_nll_loss(float *loss, const float *x, const int64_t *targets, int64_t rows,
+                     int64_t width);
+void launch_nll_loss_grad(float *dx, const float *dloss, const int64_t *targets, int64_t rows,
+                          int64_t width);
+
+#endif

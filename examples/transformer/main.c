@@ -1,0 +1,335 @@
+/* Train a small transformer on sentences of a small grammar, as a PyTorch program would, profiled
+ * as a PyTorch program is. transformer --help says how. */
+#include "device.h"
+#include "kernels.h"
+#include "model.h"
+#include "profile.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct settings {
+    model_config model;
+    profile_options profile;
+    const char *device;
+    uint64_t steps, seed, operators, every;
+    int64_t threads;
+    double rate;
+} settings;
+
+/* ---- command line -------------------------------------------------------------------------------- */
+
+static const char help[] =
+    "usage: transformer [OPTION…]\n"
+    "Train a small transformer on generated text.\n\n"
+    "  --steps N          how long (120)\n"
+    "  --profile DIR      profile it, and write trace, tables, memory and stacks there\n"
+    "  --device NAME      none: this processor; sim: the software accelerator (none)\n"
+    "  --ops N            go on until so many operators were recorded, and say what was lost\n"
+    "  --seed N           of data and parameters (1)\n"
+    "  --threads N        of a matrix product (1)\n"
+    "  --rate X           of learning (0.003)\n"
+    "  --every N          print the loss of each N-th step (10)\n"
+    "  --layers N --heads N --width N --context N --batch N\n"
+    "                     sizes of the model (2, 4, 64, 32, 16)\n"
+    "  --wait N --warmup N --active N --repeat N\n"
+    "                     steps and cycles of the profiler (10, 2, 3, 1)\n"
+    "  --no-stacks        without call stacks\n"
+    "  --help\n";
+
+enum {
+    HELP = 256,
+    STEPS,
+    PROFILE,
+    DEVICE,
+    OPS,
+    SEED,
+    THREADS,
+    RATE,
+    EVERY,
+    LAYERS,
+    HEADS,
+    WIDTH,
+    CONTEXT,
+    BATCH,
+    WAIT,
+    WARMUP,
+    ACTIVE,
+    REPEAT,
+    NO_STACKS
+};
+static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
+                                             {"steps", required_argument, NULL, STEPS},
+                                             {"profile", required_argument, NULL, PROFILE},
+                                             {"device", required_argument, NULL, DEVICE},
+                                             {"ops", required_argument, NULL, OPS},
+                                             {"seed", required_argument, NULL, SEED},
+                                             {"threads", required_argument, NULL, THREADS},
+                                             {"rate", required_argument, NULL, RATE},
+                                             {"every", required_argument, NULL, EVERY},
+                                             {"layers", required_argument, NULL, LAYERS},
+                                             {"heads", required_argument, NULL, HEADS},
+                                             {"width", required_argument, NULL, WIDTH},
+                                             {"context", required_argument, NULL, CONTEXT},
+                                             {"batch", required_argument, NULL, BATCH},
+                                             {"wait", required_argument, NULL, WAIT},
+                                             {"warmup", required_argument, NULL, WARMUP},
+                                             {"active", required_argument, NULL, ACTIVE},
+                                             {"repeat", required_argument, NULL, REPEAT},
+                                             {"no-stacks", no_argument, NULL, NO_STACKS},
+                                             {NULL, 0, NULL, 0}};
+
+/* A number of at least `least`; false, said, if it is none. */
+static bool number(const char *text, uint64_t least, uint64_t most, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    *out = strtoull(text, &end, 10);
+    if (!errno && end != text && !*end && *text != '-' && *out >= least && *out <= most)
+        return true;
+    fprintf(stderr, "transformer: '%s' is no number from %" PRIu64 " to %" PRIu64 "\n", text, least,
+            most);
+    return false;
+}
+
+static bool take_size(int option, const char *text, settings *s)
+{
+    uint64_t value, most = option == LAYERS ? MAX_LAYERS : 4096;
+    model_config *m = &s->model;
+    int64_t *places[] = {&m->layers, &m->heads, &m->width, &m->context, &m->batch};
+    if (!number(text, 1, most, &value))
+        return false;
+    *places[option - LAYERS] = (int64_t)value;
+    return true;
+}
+
+static bool take_rate(const char *text, settings *s)
+{
+    char *end;
+    s->rate = strtod(text, &end);
+    if (end != text && !*end && s->rate > 0 && s->rate < 1)
+        return true;
+    fprintf(stderr, "transformer: '%s' is no rate between 0 and 1\n", text);
+    return false;
+}
+
+static bool take(int option, settings *s)
+{
+    uint64_t threads = 1;
+    profile_options *p = &s->profile;
+    switch (option) {
+    case STEPS:
+        return number(optarg, 1, UINT32_MAX, &s->steps);
+    case PROFILE:
+        p->directory = optarg;
+        return true;
+    case DEVICE:
+        s->device = optarg;
+        return true;
+    case OPS:
+        return number(optarg, 1, UINT32_MAX, &s->operators);
+    case SEED:
+        return number(optarg, 0, UINT64_MAX, &s->seed);
+    case THREADS:
+        if (!number(optarg, 1, 256, &threads))
+            return false;
+        s->threads = (int64_t)threads;
+        return true;
+    case RATE:
+        return take_rate(optarg, s);
+    case EVERY:
+        return number(optarg, 1, UINT32_MAX, &s->every);
+    case WAIT:
+        return number(optarg, 0, UINT32_MAX, &p->wait);
+    case WARMUP:
+        return number(optarg, 0, UINT32_MAX, &p->warmup);
+    case ACTIVE:
+        return number(optarg, 1, UINT32_MAX, &p->active);
+    case REPEAT:
+        return number(optarg, 0, UINT32_MAX, &p->repeat);
+    case NO_STACKS:
+        p->stacks = false;
+        return true;
+    default:
+        return option >= LAYERS && option <= BATCH && take_size(option, optarg, s);
+    }
+}
+
+/* -1: go on; else the exit status. */
+static int parse(int argc, char **argv, settings *s)
+{
+    int option;
+    while ((option = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+        if (option == HELP) {
+            fputs(help, stdout);
+            return 0;
+        }
+        if (!take(option, s))
+            return 2;
+    }
+    if (optind < argc) {
+        fprintf(stderr, "transformer: '%s' is too much\n", argv[optind]);
+        return 2;
+    }
+    if (s->model.width % s->model.heads) {
+        fprintf(stderr, "transformer: the width must be a multiple of the heads\n");
+        return 2;
+    }
+    return -1;
+}
+
+/* ---- training ------------------------------------------------------------------------------------ */
+
+typedef struct training {
+    settings *settings;
+    model *model;
+    adam *optimizer;
+    data data;
+    int64_t *tokens, *targets; /* of the host */
+    uint64_t kept;             /* operators in steps that the profiler keeps */
+} training;
+
+static tensor *upload(const int64_t *from, uint32_t rank, const int64_t *sizes)
+{
+    tensor *x = tensor_new(KINETO_DTYPE_INT64, rank, sizes);
+    op_copy_from_host(x, from);
+    return x;
+}
+
+static void load_batch(training *t, tensor **tokens, tensor **targets)
+{
+    KINETO_USER_SCOPE("load_batch");
+    const model_config *c = &t->model->config;
+    const int64_t sizes[] = {c->batch, c->context}, count = c->batch * c->context;
+    data_batch(&t->data, c->batch, c->context, t->tokens, t->targets);
+    *tokens = upload(t->tokens, 2, sizes);
+    *targets = upload(t->targets, 1, &count);
+}
+
+static tensor *forward(training *t, tensor *tokens, tensor *targets)
+{
+    KINETO_USER_SCOPE("forward");
+    tensor *logits = model_forward(t->model, tokens);
+    return then(logits, op_cross_entropy(logits, targets));
+}
+
+static void backward(tensor *loss)
+{
+    KINETO_USER_SCOPE("backward");
+    grad_backward(loss);
+}
+
+static double train_step(training *t)
+{
+    tensor *tokens, *targets;
+    adam_zero_grad(t->optimizer);
+    load_batch(t, &tokens, &targets);
+    tensor *loss = forward(t, tokens, targets);
+    backward(loss);
+    adam_step(t->optimizer);
+    double value = op_item(loss);
+    tensor_release(loss);
+    tensor_release(tokens);
+    tensor_release(targets);
+    return value;
+}
+
+static bool train(training *t)
+{
+    settings *s = t->settings;
+    for (uint64_t i = 0; s->operators ? t->kept < s->operators : i < s->steps; i++) {
+        bool kept = profile_is_recording();
+        uint64_t before = op_total();
+        double loss = train_step(t);
+        t->kept += kept ? op_total() - before : 0;
+        if (i % s->every == 0 || (!s->operators && i + 1 == s->steps))
+            printf("step %" PRIu64 ": loss %.6f\n", i, loss);
+        if (!isfinite(loss)) {
+            fprintf(stderr, "transformer: the loss is no number any more: a lower --rate\n");
+            return false;
+        }
+        if (!profile_step())
+            return false;
+    }
+    return true;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------ */
+
+static void open_training(training *t, settings *s)
+{
+    size_t tokens = (size_t)(s->model.batch * s->model.context);
+    *t = (training){.settings = s, .model = model_new(&s->model, s->seed)};
+    t->optimizer = adam_new(t->model, s->rate);
+    t->tokens = zeroed(tokens, sizeof *t->tokens);
+    t->targets = zeroed(tokens, sizeof *t->targets);
+    data_init(&t->data, s->seed);
+    printf("%" PRId64 " parameters, products by %s, device %s\n", model_parameter_count(t->model),
+           kernels_product_by(), s->device);
+}
+
+/* After the engine's thread has ended. */
+static void close_training(training *t)
+{
+    adam_zero_grad(t->optimizer);
+    adam_free(t->optimizer);
+    model_free(t->model);
+    free(t->tokens);
+    free(t->targets);
+}
+
+static void print_totals(const training *t)
+{
+    profile_totals p = profile_get_totals();
+    printf("%" PRIu64 " operators ran, %" PRIu64 " recorded in %" PRIu64 " cycles, %" PRIu64
+           " lost; peak memory %" PRIu64 " MiB, %" PRIu64 " MiB after three cycles\n",
+           t->kept, p.operators, p.cycles, p.lost, p.peak_kib >> 10, p.peak_kib_early >> 10);
+}
+
+static int run(settings *s)
+{
+    training t;
+    bool profiled = s->profile.directory || s->operators;
+    if (!device_open(s->device))
+        return 1;
+    kineto_thread_set_name("training");
+    kernels_set_threads((int)s->threads);
+    if (s->operators) {
+        s->profile.wait = 0;
+        s->profile.repeat = 0;
+    }
+    s->profile.each_cycle = !s->operators;
+    open_training(&t, s);
+    bool good = (!profiled || profile_start(&s->profile)) && train(&t) && profile_stop();
+    grad_shutdown();
+    if (good && profiled) {
+        print_totals(&t);
+        good = profile_report();
+    }
+    profile_close();
+    close_training(&t);
+    memory_statistics m = memory_get_statistics();
+    printf("at most %" PRIu64 " KiB of tensors, %" PRIu64 " at the end\n", m.peak_bytes >> 10,
+           m.allocated_bytes >> 10);
+    memory_empty_cache();
+    return good ? 0 : 1;
+}
+
+int main(int argc, char **argv)
+{
+    settings s = {.model = {DATA_VOCABULARY, 32, 16, 64, 4, 2},
+                  .profile = {.wait = 10, .warmup = 2, .active = 3, .repeat = 1, .stacks = true},
+                  .device = "none",
+                  .steps = 120,
+                  .seed = 1,
+                  .every = 10,
+                  .threads = 1,
+                  .rate = 0.003};
+    int status = parse(argc, argv, &s);
+    return status >= 0 ? status : run(&s);
+}
