@@ -40,6 +40,7 @@ static const char help[] =
     "  --wait N --warmup N --active N --repeat N\n"
     "                     steps and cycles of the profiler (10, 2, 3, 1)\n"
     "  --no-stacks        without call stacks\n"
+    "  --buffer N         MiB that the profiler may take for a cycle (64)\n"
     "  --help\n";
 
 enum {
@@ -61,7 +62,8 @@ enum {
     WARMUP,
     ACTIVE,
     REPEAT,
-    NO_STACKS
+    NO_STACKS,
+    BUFFER
 };
 static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
                                              {"steps", required_argument, NULL, STEPS},
@@ -82,6 +84,7 @@ static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
                                              {"active", required_argument, NULL, ACTIVE},
                                              {"repeat", required_argument, NULL, REPEAT},
                                              {"no-stacks", no_argument, NULL, NO_STACKS},
+                                             {"buffer", required_argument, NULL, BUFFER},
                                              {NULL, 0, NULL, 0}};
 
 /* A number of at least `least`; false, said, if it is none. */
@@ -152,6 +155,8 @@ static bool take(int option, settings *s)
         return number(optarg, 1, UINT32_MAX, &p->active);
     case REPEAT:
         return number(optarg, 0, UINT32_MAX, &p->repeat);
+    case BUFFER:
+        return number(optarg, 1, 1 << 20, &p->buffer_mib);
     case NO_STACKS:
         p->stacks = false;
         return true;
@@ -322,14 +327,16 @@ static int run(settings *s)
 
 int main(int argc, char **argv)
 {
-    settings s = {.model = {DATA_VOCABULARY, 32, 16, 64, 4, 2},
-                  .profile = {.wait = 10, .warmup = 2, .active = 3, .repeat = 1, .stacks = true},
-                  .device = "none",
-                  .steps = 120,
-                  .seed = 1,
-                  .every = 10,
-                  .threads = 1,
-                  .rate = 0.003};
+    settings s = {
+        .model = {DATA_VOCABULARY, 32, 16, 64, 4, 2},
+        .profile =
+            {.wait = 10, .warmup = 2, .active = 3, .repeat = 1, .stacks = true, .buffer_mib = 64},
+        .device = "none",
+        .steps = 120,
+        .seed = 1,
+        .every = 10,
+        .threads = 1,
+        .rate = 0.003};
     int status = parse(argc, argv, &s);
     return status >= 0 ? status : run(&s);
 }

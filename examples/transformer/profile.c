@@ -75,6 +75,7 @@ bool profile_start(const profile_options *given)
     config.with_flops = true;
     config.with_modules = true;
     config.record_tensor_ids = true;
+    config.buffer_bytes = (size_t)options.buffer_mib << 20;
     config.experimental.profile_all_threads = true; /* backward has a thread of its own */
     schedule.wait = options.wait;
     schedule.warmup = options.warmup;

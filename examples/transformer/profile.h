@@ -8,6 +8,7 @@
 typedef struct profile_options {
     const char *directory; /* NULL: nothing is written */
     uint64_t wait, warmup, active, repeat;
+    uint64_t buffer_mib;
     bool stacks;
     bool each_cycle; /* write the trace of each cycle, else that of the last one */
 } profile_options;

@@ -94,7 +94,8 @@ typedef struct kineto_experimental_config {
     const char *const *profiler_metrics;
     size_t profiler_metric_count;
     bool profiler_measure_per_kernel; /**< a range for each kernel, not one for all */
-    bool verbose; /**< with_stack: native stacks also of operators that the program hands one in of */
+    bool verbose; /**< with_stack: native stacks also of operators that the program hands one in of
+                   */
     /** Counters of the processor for each operator, up to 4: cycles, instructions, pagefaults,
      *  backend-stall-cycles, frontend-stall-cycles and those of docs/stacks.md */
     const char *const *performance_events;

@@ -173,22 +173,22 @@ kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count
     return KINETO_OK;
 }
 
-int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
+/* Any time. Signed, so that ticks before the origin get times before it; half rounds up everywhere,
+ * so that order is kept across the origin. */
+static KB_NOINLINE int64_t far_ns(const kb_clock_fit *fit, uint64_t ticks)
 {
-    /* Nearly all: after the origin, not in another age. */
-    uint64_t since = ticks - fit->ticks0;
-    unsigned shift = (unsigned)fit->shift;
-    if (KINETO_LIKELY(since >> 62 == 0 && shift - 1 < 62 && fit->ns0 >> 62 == 0)) {
-        unsigned __int128 ns =
-            ((unsigned __int128)since * fit->mult + ((uint64_t)1 << (shift - 1))) >> shift;
-        if (KINETO_LIKELY(ns >> 62 == 0))
-            return fit->ns0 + (int64_t)(uint64_t)ns;
-    }
-    /* Signed, so that ticks before the origin get times before it; half rounds up everywhere, so
-     * that order is kept across the origin. */
     wide product = (wide)(int64_t)(ticks - fit->ticks0) * (wide)fit->mult;
     wide half = fit->shift > 0 ? (wide)1 << (fit->shift - 1) : 0;
     return clamp_ns((wide)fit->ns0 + ((product + half) >> fit->shift));
+}
+
+int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
+{
+    uint64_t since = ticks - fit->ticks0;
+    if (KINETO_UNLIKELY(since >> 62 != 0 || fit->ns0 >> 62 != 0 || fit->shift == 0))
+        return far_ns(fit, ticks);
+    uwide ns = ((uwide)since * fit->mult + ((uwide)1 << (fit->shift - 1))) >> fit->shift;
+    return KINETO_LIKELY(ns >> 62 == 0) ? fit->ns0 + (int64_t)(uint64_t)ns : far_ns(fit, ticks);
 }
 
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns)

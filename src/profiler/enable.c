@@ -52,6 +52,19 @@ static void list_remove(kineto_profiler **list, kineto_profiler *p)
         }
 }
 
+/* What is prepared on demand is for nobody else. */
+static kineto_profiler *prepared_one(const kineto_profiler_config *config, uint64_t thread)
+{
+    bool on_demand = config->state == KINETO_STATE_KINETO_ONDEMAND;
+    bool global = kineto_profiler_config_push_global_callbacks(config);
+    for (kineto_profiler *p = prepared; p; p = p->next) {
+        bool same = (p->config.values.state == KINETO_STATE_KINETO_ONDEMAND) == on_demand;
+        if (p->global == global && (global ? same : p->owner == thread))
+            return p;
+    }
+    return NULL;
+}
+
 /* The one that is meant by who has no handle. */
 static kineto_profiler *current(void)
 {
@@ -133,7 +146,7 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
     if (status)
         return status;
     take();
-    before = p->global ? global_one(prepared) : own_one(prepared, p->owner);
+    before = prepared_one(&p->config.values, p->owner);
     if (before)
         list_remove(&prepared, before);
     list_add(&prepared, p);
@@ -146,10 +159,8 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
 static kineto_profiler *take_prepared(const kineto_profiler_config *config, uint32_t activities,
                                       uint32_t scopes)
 {
-    bool global = kineto_profiler_config_push_global_callbacks(config);
     take();
-    kineto_profiler *p =
-        global ? global_one(prepared) : own_one(prepared, kineto_function_thread_id());
+    kineto_profiler *p = prepared_one(config, kineto_function_thread_id());
     if (p)
         list_remove(&prepared, p);
     drop();
@@ -322,7 +333,7 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
     if (status)
         return status;
     take();
-    before = global_one(prepared);
+    before = prepared_one(&c, 0);
     if (before)
         list_remove(&prepared, before);
     list_add(&prepared, p);
@@ -333,10 +344,12 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
 
 kineto_status kineto_ondemand_start(kineto_error *err)
 {
+    kineto_profiler_config wanted;
+    kineto_profiler_config_init(&wanted, KINETO_STATE_KINETO_ONDEMAND);
     take();
-    kineto_profiler *p = global_one(prepared);
+    kineto_profiler *p = prepared_one(&wanted, 0);
     bool busy = global_one(enabled) != NULL;
-    if (p && !busy && p->config.values.state == KINETO_STATE_KINETO_ONDEMAND)
+    if (p && !busy)
         list_remove(&prepared, p);
     else
         p = NULL;

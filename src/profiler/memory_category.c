@@ -120,15 +120,13 @@ void kp_memory_places_find(kp_memory_places *p)
     }
 }
 
-/* Did it go in the very event whose rule it came under? */
+/* Did it go in the very event whose rule it came under, or in what that called? */
 static bool stayed_inside(const kp_memory_places *p, uint32_t came, uint32_t went)
 {
-    uint32_t at = went == KINETO_NO_EVENT ? went : p->ruled[went];
-    while (at != KINETO_NO_EVENT && at != p->ruled[came]) {
-        uint32_t caller = p->e->parent[at];
-        at = caller < at ? p->ruled[caller] : KINETO_NO_EVENT;
-    }
-    return at != KINETO_NO_EVENT;
+    const kineto_function_events *e = p->e;
+    uint32_t ruled = p->ruled[came];
+    return went != KINETO_NO_EVENT && went >= ruled && e->track[went] == e->track[ruled] &&
+           e->start_ns[ruled] <= e->start_ns[went] && e->end_ns[went] <= e->end_ns[ruled];
 }
 
 /* What is to stay, but has gone before the function that made it ended, was not what is meant. */

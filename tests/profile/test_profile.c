@@ -1,5 +1,6 @@
 /* The profile object: orders of calls, ids, headers, ledgers, kept cycles, files, failures. */
 #include <ckineto/profile.h>
+#include <ckineto/stubs.h>
 
 #include "unit/unit.h"
 
@@ -540,6 +541,131 @@ static void a_cycle_that_cannot_start_does_not_end_the_run(void **state)
     kineto_profile_destroy(p);
 }
 
+/* ---- states that record otherwise --------------------------------------------------------------------- */
+
+static uint32_t events_out;
+
+static kineto_status put_event(void *context, int32_t *device, void **event, int64_t *cpu_ns,
+                               kineto_error *err)
+{
+    (void)context;
+    (void)err;
+    if (device)
+        *device = 0;
+    if (cpu_ns)
+        *cpu_ns = 0;
+    events_out++;
+    *event = &events_out;
+    return KINETO_OK;
+}
+
+static kineto_status between(void *context, void *start, void *end, int64_t *ns, kineto_error *err)
+{
+    (void)context;
+    (void)start;
+    (void)end;
+    (void)err;
+    *ns = 5000;
+    return KINETO_OK;
+}
+
+static void take_event(void *context, void *event)
+{
+    (void)context;
+    (void)event;
+    events_out--;
+}
+
+static void times_by_events_are_in_the_averages(void **state)
+{
+    (void)state;
+    kineto_error err = {.message = ""};
+    kineto_stubs stubs = KINETO_STUBS_INIT;
+    stubs.record = put_event;
+    stubs.elapsed_ns = between;
+    stubs.release_event = take_event;
+    assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &stubs, NULL), KINETO_OK);
+    kineto_profiler_config c = small();
+    kineto_schedule every = one_step_cycles();
+    kineto_profile_options o = options();
+    c.state = KINETO_STATE_KINETO_GPU_FALLBACK;
+    o.config = &c;
+    o.schedule = &every;
+    o.acc_events = true;
+    kineto_profile *p = create(&o);
+    assert_int_equal(kineto_profile_start(p, &err), KINETO_OK);
+    for (int i = 0; i < 2; i++) {
+        kineto_averages *averages;
+        kineto_average row;
+        bool found = false;
+        run_operator();
+        run_operator();
+        assert_int_equal(kineto_profile_step(p, &err), KINETO_OK);
+        if (i == 1) { /* their operators have other numbers in a trace of all */
+            assert_int_equal(kineto_profile_key_averages(p, NULL, &averages, &err),
+                             KINETO_E_UNSUPPORTED);
+            continue;
+        }
+        assert_int_equal(kineto_profile_key_averages(p, NULL, &averages, &err), KINETO_OK);
+        for (uint32_t k = 0; k < kineto_averages_count(averages); k++) {
+            kineto_averages_get(averages, k, &row);
+            if (row.name.size == 8 && memcmp(row.name.data, "aten::mm", 8) == 0) {
+                found = true;
+                assert_int_equal(row.device_time_total_ns, 2 * 5000);
+            }
+        }
+        assert_true(found);
+        kineto_averages_release(averages);
+    }
+    kineto_profile_destroy(p);
+    assert_int_equal(events_out, 0);
+    assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
+}
+
+static kineto_status observe(void *context, const struct kineto_profiler_config *config,
+                             uint32_t scopes, kineto_error *err)
+{
+    (void)config;
+    (void)scopes;
+    (void)err;
+    ++*(int *)context;
+    return KINETO_OK;
+}
+
+static void an_observer_is_told_of_each_cycle(void **state)
+{
+    (void)state;
+    int begun = 0;
+    kineto_error err = {.message = ""};
+    kineto_averages *averages;
+    kineto_privateuse1_observer observer = KINETO_PRIVATEUSE1_OBSERVER_INIT;
+    observer.context = &begun;
+    observer.enable = observe;
+    assert_int_equal(kineto_privateuse1_observer_register(&observer, NULL), KINETO_OK);
+    seen s = {0};
+    kineto_profiler_config c = small();
+    kineto_schedule every = one_step_cycles();
+    kineto_profile_options o = options();
+    c.state = KINETO_STATE_PRIVATEUSE1;
+    o.config = &c;
+    o.schedule = &every;
+    o.acc_events = true;
+    o.on_trace_ready = note;
+    o.user = &s;
+    kineto_profile *p = create(&o);
+    assert_int_equal(kineto_profile_start(p, &err), KINETO_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kineto_profile_step(p, &err), KINETO_OK);
+    assert_int_equal(kineto_profile_stop(p, &err), KINETO_OK);
+    assert_int_equal(begun, 4);
+    assert_int_equal(s.calls, 4);
+    assert_null(kineto_result_trace(kineto_profile_result(p)));
+    assert_int_equal(kineto_profile_key_averages(p, NULL, &averages, &err), KINETO_E_STATE);
+    assert_int_equal(kineto_profile_export_chrome_trace(p, "x.json", &err), KINETO_E_STATE);
+    kineto_profile_destroy(p);
+    assert_int_equal(kineto_privateuse1_observer_unregister(NULL), KINETO_OK);
+}
+
 /* ---- files ------------------------------------------------------------------------------------------- */
 
 static uint32_t list_and_empty(const char *directory, char *last, size_t bytes)
@@ -686,6 +812,8 @@ int main(void)
         cmocka_unit_test(what_was_discarded_is_in_the_next_ledger_once),
         cmocka_unit_test(what_cannot_start_says_so_and_stays_stopped),
         cmocka_unit_test(a_cycle_that_cannot_start_does_not_end_the_run),
+        cmocka_unit_test(times_by_events_are_in_the_averages),
+        cmocka_unit_test(an_observer_is_told_of_each_cycle),
         cmocka_unit_test(tensorboard_finds_a_file_for_each_cycle),
         cmocka_unit_test(directories_that_cannot_be_made_are_told),
         cmocka_unit_test(everything_can_be_exported),

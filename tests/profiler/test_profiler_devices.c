@@ -460,6 +460,24 @@ static void profilers_on_demand_are_driven_from_outside(void **state)
     assert_int_equal(received.times, 1);
 }
 
+/* What was prepared on demand waits for its start, whatever others prepare and enable. */
+static void what_is_prepared_on_demand_is_for_nobody_else(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO_ONDEMAND);
+    kineto_profiler_config all = config_of(KINETO_STATE_KINETO);
+    all.experimental.profile_all_threads = true;
+    assert_int_equal(kineto_ondemand_prepare(&c, NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_prepare(&all, ONLY(CPU), NULL), KINETO_OK);
+    enable_with(&all, ONLY(CPU));
+    run_op("aten::mm");
+    kineto_profiler_result *r = disabled();
+    assert_int_equal(kineto_result_event_count(r), 1);
+    kineto_result_release(r);
+    assert_int_equal(kineto_ondemand_start(NULL), KINETO_OK);
+    assert_int_equal(kineto_ondemand_stop(NULL), KINETO_OK);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -473,6 +491,7 @@ int main(void)
         ROW(the_registered_backend_is_let_in_by_its_own_state),
         ROW(the_observer_of_a_backend_is_told_of_begin_and_end),
         ROW(profilers_on_demand_are_driven_from_outside),
+        ROW(what_is_prepared_on_demand_is_for_nobody_else),
     };
     return RUN_TESTS(tests);
 }

@@ -345,6 +345,36 @@ static void pauses_race_with_operators(void **state)
     kineto_result_release(r);
 }
 
+/* ---- forked children ------------------------------------------------------------------------------------ */
+
+static void a_forked_child_does_no_harm(void **state)
+{
+    (void)state;
+    enable_plain();
+    run_op("aten::parent");
+    pid_t pid = fork();
+    if (pid == 0) {
+        kineto_profiler_result *r = NULL;
+        run_op("aten::child");
+        (void)kineto_profiler_enabled();
+        (void)kineto_profiler_toggle_collection_dynamic(false, ONLY(CPU), NULL);
+        kineto_status status = kineto_profiler_disable(&r, NULL);
+        kineto_result_release(r);
+        (void)status; /* the recording is the parent's: any status, but no crash */
+        _exit(0);
+    }
+    assert_exit(pid, 0);
+    run_op("aten::parent");
+    kineto_profiler_result *r = disabled();
+    assert_int_equal(events_named(r, "aten::parent"), 2);
+    kineto_result_release(r);
+    enable_plain();
+    run_op("aten::again");
+    r = disabled();
+    assert_int_equal(kineto_result_event_count(r), 1);
+    kineto_result_release(r);
+}
+
 /* ---- much -------------------------------------------------------------------------------------------- */
 
 enum { HEAVY = 8 };
@@ -451,6 +481,7 @@ int main(void)
         ROW(one_of_all_threads_cannot_be_joined),
         ROW(operators_are_cut_by_pauses_not_lost),
         ROW(pauses_race_with_operators),
+        ROW(a_forked_child_does_no_harm),
         ROW(memory_is_bounded_and_what_is_dropped_is_counted),
         ROW(a_million_operators_of_8_threads_all_arrive_within_256_MB),
     };

@@ -492,14 +492,12 @@ static void ExperimentalConfig_adjust_profiler_step(void **state)
     (void)state;
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     KINETO_SITE(python, KINETO_KIND_PYTHON_FUNCTION, "train.py(7): loop");
-    KINETO_SITE(step, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#3");
     for (int on = 0; on < 2; on++) {
         c.experimental.adjust_profiler_step = on;
         enable_with(&c, ONLY(CPU));
         kineto_range outer = kineto_range_begin(&python);
         usleep(1000);
-        kineto_range inner = kineto_range_begin(&step);
-        kineto_range_end(inner);
+        run_scoped("ProfilerStep#3", KINETO_SCOPE_USER_SCOPE);
         kineto_range_end(outer);
         kineto_profiler_result *r = disabled();
         kineto_event p = event_named(r, "train.py(7): loop"), s = event_named(r, "ProfilerStep#3");

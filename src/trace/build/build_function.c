@@ -290,7 +290,8 @@ static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, uint
         s->out_of_memory = true;
         return NULL;
     }
-    memcpy(copy, words, count * sizeof *copy);
+    if (count) /* else there may be no words at all */
+        memcpy(copy, words, count * sizeof *copy);
     kt_build_inputs *made = &s->inputs.data[s->inputs.count - 1];
     entry_fill(s, made, f, keys);
     return made;
@@ -324,7 +325,7 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, cons
             return NULL;
         kt_build_inputs *known = &s->inputs.data[*slot];
         if (known->word_count == count &&
-            memcmp(known->words, words, count * sizeof *known->words) == 0)
+            (!count || memcmp(known->words, words, count * sizeof *known->words) == 0))
             return known;
     }
 }
@@ -466,10 +467,10 @@ static bool post_args(kt_build_state *s, int64_t debug_handle)
 static void put_stack(kt_build_state *s, const kf_function *f, bool told)
 {
     kt_symbols *symbols = s->processes.data[s->here].symbols;
+    if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
+        return;
     told = told || has_key(s, kt_string(s->b, kb_string("Call stack")));
-    bool wanted =
-        (s->options.wants & KF_WANT_STACK) && (!told || (s->options.wants & KF_WANT_BOTH));
-    if (!f->stack_count || !wanted || !symbols)
+    if (told && !(s->options.wants & KF_WANT_BOTH))
         return;
     kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
     if (text.size)
