@@ -1,3 +1,4 @@
+/* The optimizer: Adam, a few operators for each parameter. */
 #include "model.h"
 
 #include <math.h>

@@ -1,3 +1,4 @@
+/* The tape, the engine that walks it back, and the thread on which that happens. */
 #include "autograd.h"
 #include "ops.h"
 

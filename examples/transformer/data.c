@@ -1,3 +1,4 @@
+/* Sentences of a small grammar, as numbers of characters. */
 #include "model.h"
 
 #include <stdio.h>

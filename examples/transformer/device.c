@@ -1,3 +1,4 @@
+/* Kernels on this thread, or queued on the software accelerator. */
 #include "device.h"
 
 #include <ckineto/host.h>

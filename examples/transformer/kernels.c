@@ -31,16 +31,36 @@ static void multiply(const product *p, const float *a, const float *b, float *c,
 void kernels_set_threads(int count) { (void)count; }
 const char *kernels_product_by(void) { return "a plain loop"; }
 
+/* Four sums, so that an addition need not wait for the one before it. */
+static float dot(const float *a, int64_t step, const float *b, int64_t count)
+{
+    float sums[4] = {0};
+    int64_t i = 0;
+    for (; i + 4 <= count; i += 4)
+        for (int64_t j = 0; j < 4; j++)
+            sums[j] += a[(i + j) * step] * b[i + j];
+    for (; i < count; i++)
+        sums[0] += a[i * step] * b[i];
+    return sums[0] + sums[1] + (sums[2] + sums[3]);
+}
+
+/* c += factor · b */
+static void add_row(float *c, float factor, const float *b, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++)
+        c[i] += factor * b[i];
+}
+
+/* In the order in which b lies in memory. */
 static void multiply(const product *p, const float *a, const float *b, float *c, int64_t rows)
 {
     int64_t a_row = p->transpose_a ? 1 : p->lda, a_column = p->transpose_a ? p->lda : 1;
-    int64_t b_row = p->transpose_b ? 1 : p->ldb, b_column = p->transpose_b ? p->ldb : 1;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t k = 0; k < p->k; k++) {
-            float factor = a[i * a_row + k * a_column];
-            for (int64_t j = 0; j < p->n; j++)
-                c[i * p->n + j] += factor * b[k * b_row + j * b_column];
-        }
+    for (int64_t i = 0; i < rows; i++, a += a_row, c += p->n) {
+        for (int64_t j = 0; p->transpose_b && j < p->n; j++)
+            c[j] += dot(a, a_column, b + j * p->ldb, p->k);
+        for (int64_t k = 0; !p->transpose_b && k < p->k; k++)
+            add_row(c, a[k * a_column], b + k * p->ldb, p->n);
+    }
 }
 
 #endif

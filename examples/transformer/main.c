@@ -291,9 +291,12 @@ static void close_training(training *t)
 static void print_totals(const training *t)
 {
     profile_totals p = profile_get_totals();
-    printf("%" PRIu64 " operators ran, %" PRIu64 " recorded in %" PRIu64 " cycles, %" PRIu64
-           " lost; peak memory %" PRIu64 " MiB, %" PRIu64 " MiB after three cycles\n",
-           t->kept, p.operators, p.cycles, p.lost, p.peak_kib >> 10, p.peak_kib_early >> 10);
+    printf("%" PRIu64 " operators ran, %" PRIu64 " recorded in %" PRIu64 " cycle%s, %" PRIu64
+           " lost; peak memory %" PRIu64 " MiB",
+           t->kept, p.operators, p.cycles, p.cycles == 1 ? "" : "s", p.lost, p.peak_kib >> 10);
+    if (p.cycles > 3)
+        printf(", %" PRIu64 " MiB after three cycles", p.peak_kib_early >> 10);
+    putchar('\n');
 }
 
 static int run(settings *s)

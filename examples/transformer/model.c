@@ -1,3 +1,4 @@
+/* The model: its parameters, and one pass forward. */
 #include "model.h"
 #include "device.h"
 

@@ -1,3 +1,4 @@
+/* The profiler around the training loop: its schedule, each cycle, what is written at the end. */
 #include "profile.h"
 #include "device.h"
 

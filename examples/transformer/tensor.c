@@ -1,3 +1,4 @@
+/* The allocator that keeps what is given back and reports it; tensors as counted views. */
 #include "tensor.h"
 #include "device.h"
 

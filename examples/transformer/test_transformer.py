@@ -182,6 +182,11 @@ def flops_by_hand():
     return 3 * 2 * (ROWS * linear + attention)
 
 
+def check_verify(trace):
+    done = subprocess.run([sys.argv[3], "verify", trace.path], capture_output=True, text=True)
+    expect(done.returncode == 0, f"ckineto verify: {done.stdout}{done.stderr}")
+
+
 def check_flops(trace):
     done = subprocess.run([sys.argv[3], "table", trace.path, "--flops", "--json"],
                           capture_output=True, text=True)
@@ -203,7 +208,7 @@ def check_stacks(trace):
 
 
 def check_nothing_lost(output, trace):
-    found = re.search(r"(\d+) operators ran, (\d+) recorded in \d+ cycles, (\d+) lost", output)
+    found = re.search(r"(\d+) operators ran, (\d+) recorded in \d+ cycles?, (\d+) lost", output)
     expect(found and found[1] == found[2] and found[3] == "0", f"lost: {found and found[0]}")
     expect(sum(e["name"].startswith("aten::") for e in trace.host) == int(found[2]),
            "the trace has another number of operators")
@@ -239,6 +244,7 @@ def test_learns(work):
 def test_host(work):
     output, trace = profiled(work)
     check_nothing_lost(output, trace)
+    check_verify(trace)
     check_nesting(trace)
     check_steps(trace)
     check_backward(trace)
@@ -254,6 +260,7 @@ def test_device(work):
     """What operators launch is linked to them, and everything else is as on the host."""
     output, trace = profiled(work, "--device", "sim")
     check_nothing_lost(output, trace)
+    check_verify(trace)
     check_nesting(trace)
     check_steps(trace)
     check_backward(trace)
@@ -330,7 +337,7 @@ def test_long(work):
     expect(ran == recorded >= 1000000 and lost == 0, f"lost: {found[0]}")
     expect(cycles > 20 and peak < early + 64, f"memory: {found[0]}")
     output = run(["--ops", "1000000", "--active", "2000", "--no-stacks", "--buffer", "384", *SMALL])
-    expect(re.search(r"(\d{7}) operators ran, \1 recorded in 1 cycles, 0 lost", output),
+    expect(re.search(r"(\d{7}) operators ran, \1 recorded in 1 cycle, 0 lost", output),
            f"in one trace: {output[-600:]}")
 
 

@@ -1,47 +1,7 @@
 /* Memory events of a trace, in short: for each process and device how much was allocated, the peak,
  * and what samples stand for. */
 #include "cli/cli.h"
-
-/* ---- what a sample stands for ------------------------------------------------------------------ */
-
-/* 1 - exp(-x), x >= 0: the exponential of a 1024th by its series, squared ten times. */
-static double chance_of(double x)
-{
-    if (x < 1e-4)
-        return x - x * x / 2;
-    if (x > 700)
-        return 1;
-    double y = -x / 1024, power = 1;
-    for (int n = 8; n >= 1; n--)
-        power = 1 + y / n * power;
-    for (int i = 0; i < 10; i++)
-        power *= power;
-    return 1 - power;
-}
-
-static double weight_of(const kc_memory *m, uint64_t bytes)
-{
-    if (m->sampling_bytes <= 1 || bytes == 0)
-        return 1;
-    return 1 / chance_of((double)bytes / (double)m->sampling_bytes);
-}
-
-static uint64_t sampling_of(const kineto_trace *trace)
-{
-    uint32_t count = kineto_trace_metadata_count(trace);
-    for (uint32_t i = 0; i < count; i++) {
-        kineto_string key, value;
-        char text[32];
-        kineto_trace_metadata(trace, i, &key, &value);
-        if (!kb_string_equal(key, kb_string("ckineto_memory_sampling_bytes")) ||
-            value.size >= sizeof text)
-            continue;
-        memcpy(text, value.data, value.size);
-        text[value.size] = 0;
-        return strtoull(text, NULL, 10);
-    }
-    return 0;
-}
+#include "profiler/summary.h"
 
 /* ---- collecting -------------------------------------------------------------------------------- */
 
@@ -98,7 +58,7 @@ static kc_memory_place *place_of(kc_memory *m, uint32_t process, const event *e)
 static void add_event(const kc_memory *m, kc_memory_place *p, const event *e)
 {
     uint64_t bytes = e->bytes < 0 ? 0 - (uint64_t)e->bytes : (uint64_t)e->bytes;
-    double weight = weight_of(m, bytes);
+    double weight = kp_memory_weight(m->sampling_bytes, bytes);
     if (e->bytes < 0) {
         p->releases++;
         p->released_bytes += (double)bytes;
@@ -122,7 +82,7 @@ kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_e
 {
     uint64_t count = kineto_trace_count(trace);
     memset(out, 0, sizeof *out);
-    out->sampling_bytes = sampling_of(trace);
+    out->sampling_bytes = kp_memory_sampling(trace);
     const kineto_row *order = kineto_trace_time_order(trace);
     bool ok = order || !count;
     for (uint64_t i = 0; i < count && ok; i++) {

@@ -34,12 +34,18 @@ static double chance(double x)
     return part;
 }
 
+double kp_memory_weight(uint64_t sampling_bytes, uint64_t bytes)
+{
+    return sampling_bytes <= 1 || bytes == 0 ? 1
+                                             : 1 / chance((double)bytes / (double)sampling_bytes);
+}
+
 int64_t kp_memory_scaled(uint64_t sampling_bytes, int64_t bytes)
 {
     if (sampling_bytes <= 1 || bytes == 0)
         return bytes;
-    double size = bytes < 0 ? -(double)bytes : (double)bytes;
-    double scaled = size / chance(size / (double)sampling_bytes);
+    uint64_t size = bytes < 0 ? 0 - (uint64_t)bytes : (uint64_t)bytes;
+    double scaled = (double)size * kp_memory_weight(sampling_bytes, size);
     int64_t whole = scaled < 9e18 ? (int64_t)(scaled + 0.5) : INT64_MAX;
     return bytes < 0 ? -whole : whole;
 }

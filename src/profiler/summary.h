@@ -69,6 +69,8 @@ static inline int64_t kp_length(const kineto_function_events *e, uint32_t i)
 /* memory_sample.c: a sample of allocations is known by its mean distance in the header, 0 or 1: all
  * are there; and what the size of a recorded one stands for. */
 uint64_t kp_memory_sampling(const kineto_trace *t);
+/* How many blocks a recorded one stands for; its bytes times that. */
+double kp_memory_weight(uint64_t sampling_bytes, uint64_t bytes);
 int64_t kp_memory_scaled(uint64_t sampling_bytes, int64_t bytes);
 /* function_memory.c: give records of memory to events, and take those out of the list that some
  * function used. */

@@ -404,11 +404,16 @@ static kr_callback *place_of(kr_thread *t, uint32_t place)
     return place < KR_CALLBACKS ? &everywhere.list[place] : &t->own.list[place - KR_CALLBACKS];
 }
 
+static uint64_t members_of(const kr_thread *t, uint32_t scope)
+{
+    return kb_load_acquire(&everywhere.of_scope[scope]) |
+           (uint64_t)t->own.of_scope[scope] << KR_CALLBACKS;
+}
+
 /* Inside only. */
 static void step_make(kr_thread *t, uint32_t scope, kineto_function_step *out)
 {
-    uint64_t members = kb_load_acquire(&everywhere.of_scope[scope]) |
-                       (uint64_t)t->own.of_scope[scope] << KR_CALLBACKS;
+    uint64_t members = members_of(t, scope);
     for (uint64_t left = members; left; left &= left - 1) {
         uint32_t place = (uint32_t)__builtin_ctzll(left);
         const kr_callback *k = place_of(t, place);
@@ -534,7 +539,8 @@ static void begin(kineto_function *f, kr_thread *t, const kineto_function_step *
     if (step->needs_ids && !f->id)
         f->id = kr_function_id_slow();
     view_fill(&k->view, f, site, info);
-    enter_all(t, k, step->members);
+    /* Since the step was made, others may have come into the places of those that were removed. */
+    enter_all(t, k, step->members & members_of(t, step->scope));
     if (k->count == 0) {
         k->next = t->unused;
         t->unused = k;
@@ -599,6 +605,7 @@ void kineto_function_set_outputs(kineto_function *f, const kineto_input *outputs
 /* Those that are still there. The thread's own are called on it only. */
 static void exit_all(kr_thread *t, calls *k)
 {
+    bool within = t->running; /* a callback ends an operator that began outside of it */
     t->running = true;
     for (uint32_t i = k->count; i-- > 0;) {
         uint32_t place = k->list[i].place;
@@ -610,7 +617,7 @@ static void exit_all(kr_thread *t, calls *k)
         kineto_function_view view = view_for(&k->view, callback);
         callback->c.exit(&view, k->list[i].context, callback->c.user);
     }
-    t->running = false;
+    t->running = within;
 }
 
 void kr_callbacks_end(kineto_function *f)
@@ -621,7 +628,7 @@ void kr_callbacks_end(kineto_function *f)
     k->view.outputs = k->outputs;
     k->view.output_count = k->output_count;
     f->calls = NULL;
-    if (t && !t->running)
+    if (t)
         exit_all(t, k);
     free(k->name);
     if (t) {

@@ -77,8 +77,8 @@ static KB_NOINLINE uint64_t *small_write(uint64_t *at, const kineto_tensor *t)
         uint64_t size = (uint64_t)t->sizes[i];
         all |= size;
         packed = packed << 16 | (size & 0xffff);
-        odd |= t->strides && size != 1 ? (uint64_t)t->strides[i] ^ step : 0;
-        step *= size;
+        odd |= t->strides ? (uint64_t)t->strides[i] ^ step : 0;
+        step *= size + !size;
     }
     if (all > 0xffff || odd)
         return NULL;
@@ -92,8 +92,7 @@ KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t col
 {
     const int64_t *strides = t->strides;
     return (rows | columns) > 0xffff ||
-           (strides &&
-            (((uint64_t)strides[0] != columns && rows != 1) || (strides[1] != 1 && columns != 1)));
+           (strides && ((uint64_t)strides[0] != columns + !columns || strides[1] != 1));
 }
 
 KB_INLINE uint64_t *tensors_write(uint64_t *at, const kineto_input *inputs, size_t count)

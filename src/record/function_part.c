@@ -31,9 +31,9 @@ static bool is_contiguous(const kineto_tensor *t)
 {
     uint64_t step = 1;
     for (uint32_t i = t->rank; t->strides && i-- > 0;) {
-        if (t->sizes[i] != 1 && (uint64_t)t->strides[i] != step)
+        if ((uint64_t)t->strides[i] != step)
             return false;
-        step *= (uint64_t)t->sizes[i];
+        step *= t->sizes[i] > 1 ? (uint64_t)t->sizes[i] : 1;
     }
     return true;
 }

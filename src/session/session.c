@@ -18,6 +18,7 @@ struct kineto_session {
     uint32_t pid;
     uint32_t slot; /* UINT32_MAX: not recording */
     KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
+    KB_VEC(kt_build_thread_span) pauses;
     uint64_t start_ticks;
     uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
@@ -398,6 +399,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .end_ticks = end_ticks,
                                 .threads = s->threads.data,
                                 .thread_count = s->threads.count,
+                                .pauses = s->pauses.data,
+                                .pause_count = s->pauses.count,
                                 .wants = wants_of(s),
                                 .overloads = s->options.operators & KINETO_OPERATORS_OVERLOADS,
                                 .no_links = s->extras.no_links,
@@ -609,7 +612,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     kf_control *control = kineto_rt_pool()->control;
     lock();
     s->pid = kb_os_pid();
-    s->threads.count = 0;
+    s->threads.count = s->pauses.count = 0;
     chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_now(control);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
@@ -673,15 +676,22 @@ kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *er
     if (!recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kf_control *control = kineto_rt_pool()->control;
+    kineto_status status = KINETO_OK;
     lock();
-    if (on) {
-        uint64_t now = kb_ticks(control->ticks_clock);
+    uint64_t now = kb_ticks(control->ticks_clock);
+    kt_build_thread_span *last = s->pauses.count ? &s->pauses.data[s->pauses.count - 1] : NULL;
+    bool paused = last && !last->to_ticks;
+    if (on)
         s->complete_from = KB_MAX(s->complete_from, complete_since(s->options.kinds, control, now));
-    }
-    kf_window_pause(control, s->slot, !on);
+    if (on && paused)
+        last->to_ticks = now;
+    else if (!on && !paused && !kb_vec_push(&s->pauses, (kt_build_thread_span){.from_ticks = now}))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!status)
+        kf_window_pause(control, s->slot, !on);
     unlock();
     kineto_rt_profilers_update();
-    return KINETO_OK;
+    return status;
 }
 
 kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kineto_error *err)
@@ -722,6 +732,7 @@ void kineto_session_destroy(kineto_session *s)
         memory_release(kineto_rt_pool());
     unlock();
     kb_vec_free(&s->threads);
+    kb_vec_free(&s->pauses);
     free(s);
 }
 

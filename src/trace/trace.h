@@ -154,6 +154,8 @@ typedef struct kt_build_options {
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
     const kt_build_thread_span *threads; /* what begins on these, at these times; NULL: all */
     size_t thread_count;
+    const kt_build_thread_span *pauses; /* what begins in these is left out; tid is 0 */
+    size_t pause_count;
     uint32_t wants;                  /* KF_WANT_… of operators; 0: all that was recorded */
     bool overloads;                  /* names are "name.overload" */
     bool adjust_steps;               /* "ProfilerStep#…" begin where what encloses them does */

@@ -38,9 +38,9 @@ def links(root, faults):
 
 
 def targets(root, faults):
-    known = set(re.findall(r"^([a-z-]+):", read(root, "Makefile"), flags=re.M))
+    known = set(re.findall(r"^([a-z0-9-]+):", read(root, "Makefile"), flags=re.M))
     for document in documents(root):
-        for target in re.findall(r"`make ([a-z-]+)", read(root, document)):
+        for target in re.findall(r"`make ([a-z0-9-]+)", read(root, document)):
             if target not in known:
                 faults.append(f"{document}: `make {target}` is no target")
 

@@ -372,6 +372,25 @@ static void a_step_draws_once(void **state)
     assert_int_equal(w.enters, drawn);
 }
 
+/* A step is made before its operator begins: what was added meanwhile is not shown what it did not
+ * ask for. */
+static void a_step_shows_nobody_what_they_did_not_ask_for(void **state)
+{
+    (void)state;
+    witness old = named("old"), fresh = named("fresh");
+    kineto_function_step step;
+    kineto_function f;
+    add_global(&old);
+    assert_true(kineto_function_step_callbacks(KINETO_SCOPE_FUNCTION, &step));
+    assert_int_equal(kineto_function_remove(old.handle), KINETO_OK);
+    kineto_function_callback c = callback_of(&fresh);
+    c.scopes = 1u << KINETO_SCOPE_USER_SCOPE;
+    assert_int_equal(kineto_function_add_global(&c, NULL, NULL), KINETO_OK);
+    kineto_function_start_step(&f, &step, &op_site, NULL);
+    kineto_function_end(&f);
+    assert_said("");
+}
+
 /* ---- what a callback sees -------------------------------------------------------------------- */
 
 static void a_callback_sees_only_what_it_needs(void **state)
@@ -593,6 +612,26 @@ static void one_that_is_disabled_meanwhile_still_gets_its_exit(void **state)
     assert_int_equal(kineto_function_disable(w.handle), KINETO_OK);
     kineto_function_end(&f);
     assert_said("+w -w ");
+}
+
+static kineto_function outer_one;
+static void end_the_outer_one(witness *w)
+{
+    if (strcmp(w->at_enter.name, "test::inner") == 0)
+        kineto_function_end(&outer_one);
+}
+
+static void an_operator_that_a_callback_ends_has_its_exit(void **state)
+{
+    (void)state;
+    witness w = named("w");
+    w.in_enter = end_the_outer_one;
+    add_global(&w);
+    kineto_function_begin(&outer_one, &op_site, NULL, 0);
+    w.at_enter.name = "";
+    run(&inner_site, NULL, 0);
+    assert_int_equal(w.enters, 2);
+    assert_int_equal(w.exits, 2);
 }
 
 /* ---- off and on ------------------------------------------------------------------------------ */
@@ -822,6 +861,7 @@ int main(void)
         TEST(about_as_many_are_shown_as_the_probability_says),
         TEST(a_step_says_what_is_needed_and_calls_the_same_ones),
         TEST(a_step_draws_once),
+        TEST(a_step_shows_nobody_what_they_did_not_ask_for),
         TEST(a_callback_sees_only_what_it_needs),
         TEST(a_name_of_the_moment_is_seen_at_the_end_too),
         TEST(overloads_are_shown_apart_from_the_name),
@@ -832,6 +872,7 @@ int main(void)
         TEST(one_that_is_added_meanwhile_has_no_exit_without_enter),
         TEST(an_operator_entered_before_an_add_is_not_shown_to_the_new_one),
         TEST(one_that_is_disabled_meanwhile_still_gets_its_exit),
+        TEST(an_operator_that_a_callback_ends_has_its_exit),
         TEST(a_thread_can_turn_all_of_it_off),
         TEST(ending_twice_does_nothing),
         TEST(the_number_of_the_node_is_minus_one_or_more),

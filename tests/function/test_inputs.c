@@ -267,6 +267,27 @@ static void strides_are_those_given_or_contiguous_ones(void **state)
         check_tensor(made[i].sizes, made[i].rank, NULL, made[i].strides);
 }
 
+/* PyTorch writes what the tensor has, also where a stride has no effect. */
+static void strides_without_effect_are_those_given(void **state)
+{
+    (void)state;
+    static const struct {
+        uint32_t rank;
+        int64_t sizes[4], strides[4];
+    } given[] = {
+        {2, {3, 1}, {1, 99}},
+        {2, {1, 3}, {99, 1}},
+        {3, {3, 1, 2}, {2, 5, 1}},
+        {1, {1}, {12}},
+        {4, {1, 1, 1, 1}, {4, 3, 2, 1}},
+        {2, {2, 0}, {0, 1}},
+        {3, {2, 0, 3}, {0, 3, 1}},
+        {1, {0}, {7}},
+    };
+    for (size_t i = 0; i < COUNT_OF(given); i++)
+        check_tensor(given[i].sizes, given[i].rank, given[i].strides, given[i].strides);
+}
+
 /* ---- lists and counts ------------------------------------------------------------------------ */
 
 static void lists_of_tensors_are_written_up_to_30(void **state)
@@ -783,6 +804,7 @@ int main(void)
         cmocka_unit_test(more_than_64_dimensions_are_left_out_and_said),
         cmocka_unit_test(sizes_of_any_magnitude_and_sign_are_kept),
         cmocka_unit_test(strides_are_those_given_or_contiguous_ones),
+        cmocka_unit_test(strides_without_effect_are_those_given),
         cmocka_unit_test(lists_of_tensors_are_written_up_to_30),
         cmocka_unit_test(lists_of_numbers_have_values_up_to_30),
         cmocka_unit_test(a_list_that_is_null_is_nobodys_fault),

@@ -462,9 +462,26 @@ static void memory_goes_back_when_the_last_session_ends(void **state)
     kineto_trace_release(t);
 }
 
+static void what_others_record_in_a_pause_is_theirs(void **state)
+{
+    (void)state;
+    kineto_session *paused = record(), *other = record();
+    record_ops(0, 3);
+    assert_int_equal(kineto_session_toggle(paused, false, NULL), KINETO_OK);
+    record_ops(3, 8);
+    assert_int_equal(kineto_session_toggle(paused, true, NULL), KINETO_OK);
+    record_ops(8, 10);
+    kineto_trace *a = finish(paused), *b = finish(other);
+    assert_int_equal(count_named(a, "op"), 5);
+    assert_int_equal(count_named(b, "op"), 10);
+    kineto_trace_release(a);
+    kineto_trace_release(b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
         cmocka_unit_test(null_arguments_are_refused_or_fine),
         cmocka_unit_test(options_that_make_no_sense_are_refused),

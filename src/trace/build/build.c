@@ -16,6 +16,24 @@ static bool thread_wanted(const kt_build_options *o, const kf_event *e)
     return false;
 }
 
+/* Others may have recorded meanwhile. */
+static bool in_pause(const kt_build_state *s, const kf_event *e)
+{
+    const kt_build_options *o = &s->options;
+    int64_t ns = 0;
+    bool ticks = e->form != KF_FORM_DEVICE;
+    if (!o->pause_count || (!ticks && !kt_build_ns(s, e->process, e->clock, e->start, &ns)))
+        return false;
+    for (size_t i = 0; i < o->pause_count; i++) {
+        uint64_t from = o->pauses[i].from_ticks;
+        uint64_t to = o->pauses[i].to_ticks ? o->pauses[i].to_ticks : UINT64_MAX >> 2;
+        if (ticks ? e->start >= from && e->start < to
+                  : ns >= kb_clock_fit_ns(&s->fit, from) && ns < kb_clock_fit_ns(&s->fit, to))
+            return true;
+    }
+    return false;
+}
+
 static bool wanted(const kt_build_state *s, const kf_event *e)
 {
     const kt_build_options *o = &s->options;
@@ -123,7 +141,8 @@ static uint32_t dictionary_name(kt_build_state *s, kineto_string name)
 static uint32_t name_of(kt_build_state *s, const kf_event *e)
 {
     if (e->form == KF_FORM_MEMORY)
-        return kt_string(s->b, kb_string(e->flags & KF_EVENT_NO_MEMORY ? "[OutOfMemory]" : "[memory]"));
+        return kt_string(s->b,
+                         kb_string(e->flags & KF_EVENT_NO_MEMORY ? "[OutOfMemory]" : "[memory]"));
     if (!e->site)
         return dictionary_name(s, e->name);
     if (e->name.data != e->site->name.data || e->name.size != e->site->name.size)
@@ -281,7 +300,7 @@ static void on_device(kt_build_state *s, const kf_event *e)
 static kineto_status on_event(void *state, const kf_event *e)
 {
     kt_build_state *s = state;
-    if (!wanted(s, e))
+    if (!wanted(s, e) || in_pause(s, e))
         return KINETO_OK;
     kt_build_locate(s, e->process, e->pid, e->tid);
     if (s->out_of_memory)

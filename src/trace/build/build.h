@@ -65,7 +65,7 @@ typedef struct kt_build_node {
 
 /* String ids of keys; 0: not met yet. */
 typedef struct kt_build_keys {
-    uint32_t function_id, sequence, forward_thread, event;
+    uint32_t function_id, sequence, forward_thread, event, call_stack, modules;
 } kt_build_keys;
 
 /* What is remembered per site: its strings in the trace. */
@@ -154,6 +154,8 @@ typedef struct kt_build_state {
     KB_VEC(char) text;     /* JSON being put together */
     KB_VEC(uint32_t) keys; /* of the row being put together */
     uint32_t args_source;  /* whose args these are */
+    /* Of loose args those that nobody wants; NULL: none. */
+    bool (*leave_out)(const struct kt_build_state *s, uint32_t key);
     kb_arena arena;
     uint32_t key_correlation, key_external;
     uint64_t out_of_window[KF_MAX_SOURCES], bad_time[KF_MAX_SOURCES], cut_time[KF_MAX_SOURCES];

@@ -263,7 +263,7 @@ static void put_loose_args(kt_build_state *s, const kf_event *e, const kf_args *
         uint32_t key = kt_string(s->b, arg.name);
         bool column = (key == s->key_correlation && e->correlation_id) ||
                       (key == s->key_external && e->external_id);
-        if (!column && !seen(s, key))
+        if (!column && (!s->leave_out || !s->leave_out(s, key)) && !seen(s, key))
             put_arg(s, key, &arg, flags);
     }
 }

@@ -422,10 +422,23 @@ static void keep_node(kt_build_state *s, const kf_function *f)
     s->out_of_memory |= !kb_vec_push(&s->nodes, node);
 }
 
+/* Another session may have wanted it: stacks and modules are one wish, keywords another. */
+static bool is_unwanted(const kt_build_state *s, uint32_t key)
+{
+    const kt_build_keys *k = &s->function_keys;
+    bool text = key == k->call_stack || key == k->modules;
+    return !(s->options.wants & (text ? KF_WANT_TEXTS : KF_WANT_INPUTS));
+}
+
 static void put_loose(kt_build_state *s, const kf_function *f, const kf_event *e, uint32_t *flags)
 {
     kf_event loose = {.args = {f->args, f->arg_words, NULL}, .source = e->source};
+    kt_build_keys *k = &s->function_keys;
+    k->call_stack = kt_string(s->b, kb_string("Call stack"));
+    k->modules = kt_string(s->b, kb_string("Module Hierarchy"));
+    s->leave_out = is_unwanted;
     kt_build_put_args(s, &loose, flags);
+    s->leave_out = NULL;
 }
 
 static void put_shared_text(kt_build_state *s, const char *key, kineto_string text)
