@@ -41,7 +41,9 @@ if(CKINETO_DW_FOUND)
   target_link_libraries(ckineto-symbols INTERFACE PkgConfig::CKINETO_DW)
   target_compile_definitions(ckineto-symbols INTERFACE KT_WITH_DW)
   set(CKINETO_DW_NOTE on)
-  string(APPEND CKINETO_PC_MODULES " libdw")
+  # Not a required module: asked for static linking, it names compressors that need not be there.
+  set(CKINETO_PC_LIBS -ldw)
+  set(CKINETO_CMAKE_MODULES libdw)
 endif()
 
 # The OpenCL source needs headers only: the layer is loaded by the OpenCL loader of the program.

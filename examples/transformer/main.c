@@ -20,6 +20,7 @@ typedef struct settings {
     uint64_t steps, seed, operators, every;
     int64_t threads;
     double rate;
+    bool check;
 } settings;
 
 /* ---- command line -------------------------------------------------------------------------------- */
@@ -41,6 +42,7 @@ static const char help[] =
     "                     steps and cycles of the profiler (10, 2, 3, 1)\n"
     "  --no-stacks        without call stacks\n"
     "  --buffer N         MiB that the profiler may take for a cycle (64)\n"
+    "  --check            compare the gradients with measured ones, and end\n"
     "  --help\n";
 
 enum {
@@ -63,7 +65,8 @@ enum {
     ACTIVE,
     REPEAT,
     NO_STACKS,
-    BUFFER
+    BUFFER,
+    CHECK
 };
 static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
                                              {"steps", required_argument, NULL, STEPS},
@@ -85,6 +88,7 @@ static const struct option long_options[] = {{"help", no_argument, NULL, HELP},
                                              {"repeat", required_argument, NULL, REPEAT},
                                              {"no-stacks", no_argument, NULL, NO_STACKS},
                                              {"buffer", required_argument, NULL, BUFFER},
+                                             {"check", no_argument, NULL, CHECK},
                                              {NULL, 0, NULL, 0}};
 
 /* A number of at least `least`; false, said, if it is none. */
@@ -157,6 +161,9 @@ static bool take(int option, settings *s)
         return number(optarg, 0, UINT32_MAX, &p->repeat);
     case BUFFER:
         return number(optarg, 1, 1 << 20, &p->buffer_mib);
+    case CHECK:
+        s->check = true;
+        return true;
     case NO_STACKS:
         p->stacks = false;
         return true;
@@ -264,6 +271,16 @@ static bool train(training *t)
     return true;
 }
 
+static bool check_gradients(training *t)
+{
+    tensor *tokens, *targets;
+    load_batch(t, &tokens, &targets);
+    bool good = model_check_gradients(t->model, tokens, targets);
+    tensor_release(tokens);
+    tensor_release(targets);
+    return good;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------ */
 
 static void open_training(training *t, settings *s)
@@ -302,7 +319,7 @@ static void print_totals(const training *t)
 static int run(settings *s)
 {
     training t;
-    bool profiled = s->profile.directory || s->operators;
+    bool profiled = !s->check && (s->profile.directory || s->operators);
     if (!device_open(s->device))
         return 1;
     kineto_thread_set_name("training");
@@ -313,7 +330,8 @@ static int run(settings *s)
     }
     s->profile.each_cycle = !s->operators;
     open_training(&t, s);
-    bool good = (!profiled || profile_start(&s->profile)) && train(&t) && profile_stop();
+    bool good = (!profiled || profile_start(&s->profile)) &&
+                (s->check ? check_gradients(&t) : train(&t)) && profile_stop();
     grad_shutdown();
     if (good && profiled) {
         print_totals(&t);

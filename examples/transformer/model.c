@@ -156,6 +156,7 @@ static tensor *merge_heads(const model_config *c, tensor *x)
 static tensor *attention(model *m, const block *b, tensor *x)
 {
     const model_config *c = &m->config;
+    const int64_t head = c->width / c->heads;
     tensor *parts[3], *weights, *keys;
     module_enter("Attention_0");
     tensor *qkv = forward_linear("Linear_0", &b->qkv, x);
@@ -163,7 +164,7 @@ static tensor *attention(model *m, const block *b, tensor *x)
     tensor_release(qkv);
     keys = op_transpose(parts[1], 1, 2);
     weights = op_bmm(parts[0], keys);
-    weights = then(weights, op_scale(weights, 1 / sqrt((double)(c->width / c->heads))));
+    weights = then(weights, op_scale(weights, 1 / sqrt((double)head)));
     weights = then(weights, op_masked_fill(weights, m->mask, -1e9));
     weights = then(weights, op_softmax(weights));
     tensor *out = merge_heads(c, op_bmm(weights, parts[2]));

@@ -36,6 +36,9 @@ int64_t model_parameter_count(const model *m);
 /* [batch, context] tokens to [batch · context, vocabulary] logits. */
 tensor *model_forward(model *m, tensor *tokens);
 
+/* Compare the gradients of all parameters with measured ones; print them. */
+bool model_check_gradients(model *m, tensor *tokens, tensor *targets);
+
 /* ---- Adam ---------------------------------------------------------------------------------------- */
 
 typedef struct adam {

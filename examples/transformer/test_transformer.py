@@ -1,6 +1,6 @@
 """Train the transformer and look at what its profiler wrote, with parsers of our own.
 
-usage: test_transformer.py WHAT PROGRAM CKINETO      WHAT: learns, host, device, files, long, misuse
+usage: test_transformer.py WHAT PROGRAM CKINETO      WHAT: the name of a test below
 """
 import glob
 import gzip
@@ -241,6 +241,13 @@ def test_learns(work):
     expect(plain == device, f"on the device the losses are others: {plain} {device}")
 
 
+def test_gradients(work):
+    """Gradients of all parameters are what moving the parameters does to the loss."""
+    for device in ("none", "sim"):
+        output = run(["--check", "--device", device])
+        expect(len(re.findall(r"^parameter \d+: gradient", output, re.M)) == 5 + 12 * LAYERS, output)
+
+
 def test_host(work):
     output, trace = profiled(work)
     check_nothing_lost(output, trace)
@@ -326,6 +333,21 @@ def test_files(work):
         expect("aten::addmm" in table and "Total KFLOPs" in table, f"{name} lacks something")
     expect(all(name in output for name in ("Self CPU", "CPU Mem", "memory.html", "stacks.folded")),
            "the output lacks something")
+
+
+def test_record(work):
+    """Somebody else may record the program as well: all steps are in their trace."""
+    trace, inner = work + "/recorded.json", work + "/profiled"
+    done = subprocess.run([sys.argv[3], "record", "-o", trace, "--", sys.argv[2], *STEPS, "--profile",
+                           inner], capture_output=True, text=True, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        sys.exit(f"ckineto record: {done.stdout}{done.stderr}")
+    check_nothing_lost(done.stdout, Trace(inner))
+    each = sum(e["name"].startswith("aten::") for e in Trace(inner).host) / len(RECORDED)
+    with open(trace) as file:
+        events = json.load(file)["traceEvents"]
+    operators = sum(e["ph"] == "X" and e["name"].startswith("aten::") for e in events)
+    expect(operators == 9 * each, f"{operators} operators recorded, expected {9 * each}")
 
 
 def test_long(work):

@@ -38,6 +38,8 @@ static void print_option(const kc_option *o, FILE *out)
     snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
              *argument && o->type != KC_OPTIONAL_SIZE ? " " : "", argument);
     fprintf(out, "  %-26s", head);
+    if (strlen(head) >= 26) /* what it does begins on a line of its own */
+        fprintf(out, "\n%28s", "");
     /* Further lines of the help stand below the first. */
     for (const char *at = o->help; *at; at++) {
         fputc(*at, out);

@@ -216,14 +216,9 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first)
     return KINETO_OK;
 }
 
-uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+static uint16_t category_add(kt_builder *b, uint32_t kind, uint32_t category, uint32_t id)
 {
-    uint32_t id = category ? category : b->kind_names[kind];
-    id = category == KT_NO_CATEGORY ? 0 : id;
     kineto_trace *t = b->trace;
-    uint64_t *known = kb_map_find(&b->categories, id);
-    if (known)
-        return (uint16_t)*known;
     if (t->categories.count > UINT16_MAX - KINETO_KIND_COUNT && category) {
         b->lost_categories++;
         return kt_category_index(b, kind, 0);
@@ -234,6 +229,21 @@ uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
         return 0;
     }
     return (uint16_t)(t->categories.count - 1);
+}
+
+/* Rows come in runs of one kind: the last two are remembered. */
+uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+{
+    uint32_t id = category ? category : b->kind_names[kind];
+    id = category == KT_NO_CATEGORY ? 0 : id;
+    kt_category_hint *hint = &b->category_hints[kind & 1];
+    if (KINETO_LIKELY(hint->valid && hint->id == id))
+        return hint->index;
+    uint64_t *known = kb_map_find(&b->categories, id);
+    if (!known)
+        return category_add(b, kind, category, id);
+    *hint = (kt_category_hint){id, (uint16_t)*known, true};
+    return hint->index;
 }
 
 /* Args that stay where they are. Returns the row's args word. */

@@ -101,6 +101,13 @@ struct kineto_trace {
     kt_derived derived;
 };
 
+/* A category that was looked for a moment ago. */
+typedef struct kt_category_hint {
+    uint32_t id;
+    uint16_t index;
+    bool valid;
+} kt_category_hint;
+
 struct kt_builder {
     kineto_trace *trace;
     kt_store *store;
@@ -108,6 +115,7 @@ struct kt_builder {
     kt_block *open;       /* last block of the trace while it has room */
     kb_map processes, tracks, categories, metadata;
     uint32_t kind_names[KINETO_KIND_COUNT];
+    kt_category_hint category_hints[2];
     KB_VEC(uint8_t) staged; /* args of the next row */
     kt_args_form staged_form;
     uint64_t staged_word;          /* KT_ARGS_IN_FILE: place in staged_text, which is borrowed */
