@@ -1,6 +1,7 @@
 /* Memory profiles: what is allocated now, what was at the peak, and where. Computed from the memory
  * rows of a trace; a place is the operator or range that was open on the thread. */
 #include "profiler/profiler.h"
+#include "profiler/summary.h"
 
 static kb_lock lock;
 static kineto_session *session; /* while it runs */
@@ -116,7 +117,7 @@ static bool allocate(profile *p, const kineto_activity *a, uint64_t address, int
     place->allocated_bytes += (uint64_t)bytes;
     place->live_bytes += (uint64_t)bytes;
     place->live_blocks++;
-    p->live_bytes += bytes;
+    p->live_bytes = kp_sum(p->live_bytes, bytes);
     if (p->live_bytes > p->peak_bytes) {
         p->peak_bytes = p->live_bytes;
         p->peak_ns = a->start_ns;
@@ -136,7 +137,7 @@ static void release(profile *p, uint64_t address, int64_t bytes, int64_t device)
     }
     b->live = false;
     p->releases++;
-    p->live_bytes -= (int64_t)b->bytes;
+    p->live_bytes = kp_sum(p->live_bytes, -(int64_t)b->bytes);
     place_sums *place = &p->places.data[b->place];
     place->releases++;
     place->live_bytes -= b->bytes;

@@ -200,6 +200,28 @@ kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
 /** String ids of a site's name and arg names; NULL: out of memory. */
 const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
 
+/* ---- build_text.c: into state->text ---- */
+/** Room for so many bytes at its end; NULL: out of memory. */
+char *kt_build_room(kt_build_state *s, size_t bytes);
+/** What was written there ends here. */
+void kt_build_advance(kt_build_state *s, const char *end);
+void kt_build_put(kt_build_state *s, const char *chars);
+void kt_build_put_text(kt_build_state *s, kineto_string text);
+void kt_build_put_int(kt_build_state *s, int64_t number);
+
+/* ---- build_inputs.c ---- */
+/** Args of an operator's row for its inputs, or outputs. */
+void kt_build_inputs_put(kt_build_state *s, const kf_function *f, bool outputs, uint32_t *flags);
+
+/* ---- build_nodes.c ---- */
+/** An operator that evaluates a node learns which; one that has a number is kept for linking. */
+void kt_build_node_adopt(kt_build_state *s, const kf_event *e, kf_function *f);
+void kt_build_node_keep(kt_build_state *s, const kf_function *f);
+/** options.adjust_steps: let them begin where the function of Python around them does. */
+void kt_build_steps(kt_build_state *s);
+/** Link forward and backward operators by their numbers. */
+void kt_build_nodes(kt_build_state *s);
+
 /* ---- build_function.c ---- */
 /** Args and flags of an operator's row, which is about to be appended. */
 void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
@@ -208,10 +230,6 @@ void kt_build_function(kt_build_state *s, const kf_event *e, kt_row *row);
 void kt_build_backend(kt_build_state *s, const kf_event *e);
 /** Say in the header which thread has which number: "ckineto_threads". */
 void kt_build_thread_numbers(kt_build_state *s);
-/** options.adjust_steps: let them begin where the function of Python around them does. */
-void kt_build_steps(kt_build_state *s);
-/** Link forward and backward operators by their numbers. */
-void kt_build_nodes(kt_build_state *s);
 
 /* ---- build_clock.c ---- */
 void kt_build_add_clock(kt_build_state *s, uint32_t process, uint32_t clock, kineto_string name);

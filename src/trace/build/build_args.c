@@ -6,80 +6,41 @@
 
 /* ---- JSON text ------------------------------------------------------------------------------- */
 
-static char *room(kt_build_state *s, size_t bytes)
-{
-    if (!kb_vec_reserve(&s->text, s->text.count + bytes)) {
-        s->out_of_memory = true;
-        return NULL;
-    }
-    return s->text.data + s->text.count;
-}
-
-static void text_advance(kt_build_state *s, const char *end)
-{
-    s->text.count = (size_t)(end - s->text.data);
-}
-
-static void text_char(kt_build_state *s, char c)
-{
-    char *at = room(s, 1);
-    if (!at)
-        return;
-    *at = c;
-    s->text.count++;
-}
-
-static void text_raw(kt_build_state *s, kineto_string text)
-{
-    char *at = room(s, text.size);
-    if (!at || !text.size)
-        return;
-    memcpy(at, text.data, text.size);
-    s->text.count += text.size;
-}
-
 static bool text_quoted(kt_build_state *s, kineto_string text)
 {
     uint64_t replaced = 0;
     if (text.size > MAX_TEXT || s->text.count > MAX_TEXT)
         return false;
-    char *at = room(s, text.size * 6 + 2);
+    char *at = kt_build_room(s, text.size * 6 + 2);
     if (at)
-        text_advance(s, kb_json_escape(at, text, &replaced));
+        kt_build_advance(s, kb_json_escape(at, text, &replaced));
     return true;
-}
-
-static void text_int(kt_build_state *s, uint64_t word)
-{
-    char *at = room(s, 24);
-    if (at)
-        text_advance(s, kb_json_format_int(at, (int64_t)word));
 }
 
 static void text_ints(kt_build_state *s, const uint64_t *words, size_t count)
 {
-    text_char(s, '[');
+    kt_build_put(s, "[");
     for (size_t i = 0; i < count; i++) {
         if (i)
-            text_char(s, ',');
-        text_int(s, words[i]);
+            kt_build_put(s, ",");
+        kt_build_put_int(s, (int64_t)words[i]);
     }
-    text_char(s, ']');
+    kt_build_put(s, "]");
 }
 
 static bool text_strings(kt_build_state *s, const uint64_t *value)
 {
     const uint64_t *at = value + 1;
     bool complete = true;
-    text_char(s, '[');
+    kt_build_put(s, "[");
     for (uint64_t i = 0; i < value[0] && complete; i++) {
         if (i)
-            text_char(s, ',');
+            kt_build_put(s, ",");
         complete = text_quoted(s, kf_text(s->input, &at));
         if (!complete)
-            text_raw(s, kb_string("null"));
+            kt_build_put_text(s, kb_string("null"));
     }
-    text_char(s, ']');
+    kt_build_put(s, "]");
     return complete;
 }
 
@@ -87,15 +48,15 @@ static void text_shapes(kt_build_state *s, const uint64_t *value)
 {
     uint64_t count = value[0];
     const uint64_t *dims = value + 1 + (count + 3) / 4;
-    text_char(s, '[');
+    kt_build_put(s, "[");
     for (uint64_t i = 0; i < count; i++) {
         uint32_t rank = value[1 + i / 4] >> (i % 4 * 16) & 0xffff;
         if (i)
-            text_char(s, ',');
+            kt_build_put(s, ",");
         text_ints(s, dims, rank);
         dims += rank;
     }
-    text_char(s, ']');
+    kt_build_put(s, "]");
 }
 
 static double as_double(uint64_t word)
@@ -180,9 +141,9 @@ static uint32_t site_name(kt_build_state *s, const kf_site *site)
     if (!s->options.overloads || !site->overload.size)
         return kt_string(s->b, site->name);
     s->text.count = 0;
-    text_raw(s, site->name);
-    text_char(s, '.');
-    text_raw(s, site->overload);
+    kt_build_put_text(s, site->name);
+    kt_build_put(s, ".");
+    kt_build_put_text(s, site->overload);
     return kt_string(s->b, (kineto_string){s->text.data, s->text.count});
 }
 
@@ -291,22 +252,22 @@ static void object_value(kt_build_state *s, const kf_arg *arg)
     char *out;
     switch (arg->type) {
     case KINETO_ARG_UINT:
-        if ((out = room(s, 24)) != NULL)
-            text_advance(s, kb_json_format_uint(out, arg->value[0]));
+        if ((out = kt_build_room(s, 24)) != NULL)
+            kt_build_advance(s, kb_json_format_uint(out, arg->value[0]));
         return;
     case KINETO_ARG_DOUBLE:
-        if ((out = room(s, 40)) != NULL)
-            text_advance(s, kb_json_format_double(out, as_double(arg->value[0])));
+        if ((out = kt_build_room(s, 40)) != NULL)
+            kt_build_advance(s, kb_json_format_double(out, as_double(arg->value[0])));
         return;
     case KINETO_ARG_BOOL:
-        text_raw(s, kb_string(arg->value[0] ? "true" : "false"));
+        kt_build_put_text(s, kb_string(arg->value[0] ? "true" : "false"));
         return;
     case KINETO_ARG_STRING:
     case KINETO_ARG_JSON:
         if (arg->type == KINETO_ARG_JSON && arg->text.size <= MAX_TEXT && kb_json_valid(arg->text))
-            text_raw(s, arg->text);
+            kt_build_put_text(s, arg->text);
         else if (!text_quoted(s, arg->text))
-            text_raw(s, kb_string("null"));
+            kt_build_put_text(s, kb_string("null"));
         return;
     case KINETO_ARG_INTS:
         text_ints(s, arg->ints, arg->int_count);
@@ -318,7 +279,7 @@ static void object_value(kt_build_state *s, const kf_arg *arg)
         text_shapes(s, arg->value);
         return;
     default:
-        text_int(s, arg->value[0]);
+        kt_build_put_int(s, (int64_t)arg->value[0]);
     }
 }
 
@@ -331,23 +292,23 @@ kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
              key_name = kt_string(s->b, kb_string("name"));
     s->text.count = s->keys.count = 0;
     (void)seen(s, key_id);
-    text_raw(s, kb_string("{\"id\":"));
-    text_int(s, (uint64_t)id);
+    kt_build_put_text(s, kb_string("{\"id\":"));
+    kt_build_put_int(s, (int64_t)(uint64_t)id);
     if (name.size) {
         (void)seen(s, key_name);
-        text_raw(s, kb_string(",\"name\":"));
+        kt_build_put_text(s, kb_string(",\"name\":"));
         if (!text_quoted(s, name))
-            text_raw(s, kb_string("\"\""));
+            kt_build_put_text(s, kb_string("\"\""));
     }
     kf_args_begin(&it, args, s->input);
     while (kf_args_next(&it, &arg) && s->text.count < MAX_TEXT) {
         if (arg.name.size > MAX_TEXT / 8 || seen(s, kt_string(s->b, arg.name)))
             continue;
-        text_char(s, ',');
+        kt_build_put(s, ",");
         (void)text_quoted(s, arg.name);
-        text_char(s, ':');
+        kt_build_put(s, ":");
         object_value(s, &arg);
     }
-    text_char(s, '}');
+    kt_build_put(s, "}");
     return (kineto_string){s->text.data, s->text.count};
 }
