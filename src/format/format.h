@@ -607,7 +607,7 @@ typedef struct kf_input {
     uint32_t dictionary_words;
     uint32_t chunk_count;
     const uint64_t *(*get)(void *context, uint32_t index, uint32_t *words, kineto_error *);
-    /* The same, to look at headers only: may be where they lie. NULL: get is used. */
+    /* The same, to look at headers only: may be where they lie. NULL, or returns NULL: get is used. */
     const uint64_t *(*peek)(void *context, uint32_t index, uint32_t *words);
     void *context;
     /* Nothing of this chunk will be asked for again. NULL: nobody wants to know. */

@@ -91,8 +91,9 @@ kineto_status kf_scan(const kf_input *input, kf_segments *segments, kf_decode_re
     for (uint32_t i = 0; i < input->chunk_count; i++) {
         uint32_t count = 0;
         kineto_error why = {.code = KINETO_OK};
-        const uint64_t *words = input->peek ? input->peek(input->context, i, &count)
-                                            : input->get(input->context, i, &count, &why);
+        const uint64_t *words = input->peek ? input->peek(input->context, i, &count) : NULL;
+        if (!words)
+            words = input->get(input->context, i, &count, &why);
         if (!words)
             return kb_fail(err, why.code ? why.code : KINETO_E_IO, "chunk %u cannot be read: %s", i,
                            why.code ? why.message : "no reason given");

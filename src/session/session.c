@@ -227,14 +227,13 @@ typedef struct pool_reader {
     uint64_t buffer[KF_CHUNK_WORDS];
 } pool_reader;
 
-/* Where they lie. What is seen of a chunk that changes meanwhile is checked when it is read. */
+/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. */
 static const uint64_t *reader_peek(void *context, uint32_t index, uint32_t *words)
 {
     pool_reader *r = context;
     const kf_descriptor *d = &r->pool->descriptors[index];
-    uint32_t state = kb_load_acquire(&d->state);
-    *words = state == KF_CHUNK_FREE ? 0 : KF_CHUNK_WORDS;
-    return kf_pool_chunk(r->pool, index);
+    *words = KF_CHUNK_WORDS;
+    return kb_load_acquire(&d->state) == KF_CHUNK_SEALED ? kf_pool_chunk(r->pool, index) : NULL;
 }
 
 /* Nobody writes into a chunk that is full. */
