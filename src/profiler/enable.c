@@ -132,17 +132,12 @@ static kineto_status make(const kineto_profiler_config *config, uint32_t activit
     return status;
 }
 
-kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint32_t activities,
-                                      kineto_error *err)
+/* In place of the one that was prepared for the same before. */
+static kineto_status prepare(const kineto_profiler_config *config, uint32_t activities,
+                             uint32_t scopes, kineto_error *err)
 {
-    if (!config)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
-    if (config->state == KINETO_STATE_NVTX || config->state == KINETO_STATE_ITT)
-        return KINETO_OK;
-    if (config->state < KINETO_STATE_KINETO || config->state == KINETO_STATE_KINETO_ONDEMAND)
-        return kb_fail(err, KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler");
     kineto_profiler *p, *before;
-    kineto_status status = make(config, activities, 0, &p, err);
+    kineto_status status = make(config, activities, scopes, &p, err);
     if (status)
         return status;
     take();
@@ -153,6 +148,18 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
     drop();
     kineto_profiler_destroy(before);
     return KINETO_OK;
+}
+
+kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint32_t activities,
+                                      kineto_error *err)
+{
+    if (!config)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
+    if (config->state == KINETO_STATE_NVTX || config->state == KINETO_STATE_ITT)
+        return KINETO_OK;
+    if (config->state < KINETO_STATE_KINETO || config->state == KINETO_STATE_KINETO_ONDEMAND)
+        return kb_fail(err, KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler");
+    return prepare(config, activities, 0, err);
 }
 
 /* What was prepared for this, if it still fits. */
@@ -328,18 +335,7 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
     c.state = KINETO_STATE_KINETO_ONDEMAND;
     uint32_t scopes = 1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |
                       1u << KINETO_SCOPE_BACKWARD_FUNCTION;
-    kineto_profiler *p, *before;
-    kineto_status status = make(&c, KINETO_ACTIVITY_SET(CPU), scopes, &p, err);
-    if (status)
-        return status;
-    take();
-    before = prepared_one(&c, 0);
-    if (before)
-        list_remove(&prepared, before);
-    list_add(&prepared, p);
-    drop();
-    kineto_profiler_destroy(before);
-    return KINETO_OK;
+    return prepare(&c, KINETO_ACTIVITY_SET(CPU), scopes, err);
 }
 
 kineto_status kineto_ondemand_start(kineto_error *err)

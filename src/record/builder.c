@@ -486,7 +486,7 @@ static void flush_all(const kr_builder *b)
 bool kr_builder_close(kr_builder *b)
 {
     kb_store_release(&b->open, 0u);
-    bool left = kr_inside_wait();
+    bool left = kr_inside_wait(KR_PATIENCE_MS);
     if (left)
         flush_all(b);
     return left;
@@ -504,7 +504,7 @@ void kr_builder_thread_exit(kr_builder *b)
 void kr_builder_free(kr_builder *b)
 {
     kr_pending *next, *first = kb_exchange_acqrel(&b->pending, NULL);
-    if (!first || !kr_inside_wait()) /* threads that end look at it; better lost than pulled away */
+    if (!first || !kr_inside_wait(KR_PATIENCE_MS)) /* threads that end look at it; better lost than pulled away */
         return;
     for (kr_pending *p = first; p; p = next) {
         next = p->next;

@@ -1,14 +1,13 @@
 /* Callbacks around operators: those of all threads, and each thread's own.
  *
- * Who runs one is marked as inside (see inside.c). Who removes one takes it out of the table and waits
- * until nobody else is inside; only then is its place used again. So a place may be read without a
- * lock by whoever is inside, and what a removed callback uses may be freed. */
+ * Who runs one is marked as inside (see inside.c). Who removes one takes it out of the table and
+ * waits until nobody else is inside; only then is its place used again. So a place may be read
+ * without a lock by whoever is inside, and what a removed callback uses may be freed. */
 #include "record/function.h"
 #include "record/host.h"
 
-#include <time.h>
-
-#define KR_CALLBACKS 32u /* a bit each: those of all threads are the low half of a step's members */
+#define KR_CALLBACKS 32u /* a bit each: those of all threads are the low half of a step's members  \
+                          */
 
 typedef struct kr_callback {
     kineto_callback handle; /* 0: nobody; stored last, cleared first */
@@ -263,19 +262,7 @@ static void hide(kr_callbacks *all, kr_callback *k)
     masks_update(all);
 }
 
-/* Yields first, then sleeps; false after half a minute. */
-static bool wait_long(uint32_t *turns)
-{
-    enum { SPINS = 200, SLEEPS = 30000 };
-    const struct timespec pause = {0, 1000000};
-    if (*turns >= SPINS + SLEEPS)
-        return false;
-    if ((*turns)++ < SPINS)
-        sched_yield();
-    else
-        (void)nanosleep(&pause, NULL);
-    return true;
-}
+#define CALLBACK_PATIENCE_MS 30000u
 
 static kineto_status remove_global(kineto_callback handle)
 {
@@ -286,7 +273,7 @@ static kineto_status remove_global(kineto_callback handle)
     kb_lock_drop(&edit_lock);
     if (!k)
         return KINETO_E_NOT_FOUND;
-    if (!kr_inside_wait_with(wait_long)) {
+    if (!kr_inside_wait(CALLBACK_PATIENCE_MS)) {
         kb_log(KINETO_LOG_WARNING, "a callback of operators does not return; it is left behind");
         return KINETO_E_BUSY;
     }
@@ -406,8 +393,8 @@ static kr_callback *place_of(kr_thread *t, uint32_t place)
 
 static uint64_t members_of(const kr_thread *t, uint32_t scope)
 {
-    return kb_load_acquire(&everywhere.of_scope[scope]) |
-           (uint64_t)t->own.of_scope[scope] << KR_CALLBACKS;
+    return kb_load_acquire(&everywhere.of_scope[scope]) | (uint64_t)t->own.of_scope[scope]
+                                                              << KR_CALLBACKS;
 }
 
 /* Inside only. */
@@ -519,8 +506,7 @@ static void enter_all(kr_thread *t, calls *k, uint64_t members)
             continue;
         kineto_function_view view = view_for(&k->view, callback);
         kineto_function_exit exit = callback->c.exit;
-        void *context =
-            callback->c.enter ? callback->c.enter(&view, callback->c.user) : NULL;
+        void *context = callback->c.enter ? callback->c.enter(&view, callback->c.user) : NULL;
         if (!exit)
             continue;
         k->list[k->count].handle = handle;

@@ -133,14 +133,14 @@ static bool slot_inside(const kr_slot *s, uint32_t pid, uint32_t tid)
            (kb_load_acquire(&s->first.inside) || kb_load_acquire(&s->second.inside));
 }
 
-bool kr_cursors_outside(bool (*wait)(uint32_t *turns))
+bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uint32_t patience_ms)
 {
     uint64_t self = kr_identity();
     uint32_t turns = 0;
     for (const kr_slab *s = kb_load_acquire(&kr_slabs); s && s->magic == KR_SLAB_MAGIC; s = s->next)
         for (size_t i = 0; i < KB_COUNT(s->slots); i++)
             while (slot_inside(&s->slots[i], (uint32_t)(self >> 32), (uint32_t)self))
-                if (!wait(&turns))
+                if (!wait(&turns, patience_ms))
                     return false;
     return true;
 }

@@ -25,9 +25,9 @@ typedef struct kr_cursor {
     uint8_t in_use;  /* 0: zeroed by a fork, or a free slot */
     uint8_t is_second;
     uint32_t chunk;
-    uint32_t skip;   /* attempts to drop before a claim is tried again */
+    uint32_t skip;       /* attempts to drop before a claim is tried again */
     uint64_t skip_while; /* room_key() then: when it changes there may be room at once */
-    uint32_t source; /* whose loss it is when there is no room */
+    uint32_t source;     /* whose loss it is when there is no room */
     uint32_t pid, tid;
     uint32_t serial, seq; /* identity in the pool; serial 0: none yet */
     struct kr_cursor *second;
@@ -35,18 +35,18 @@ typedef struct kr_cursor {
     uint32_t name_id; /* string id of name, once it is in the dictionary */
     char name[KR_NAME_BYTES];
     uint16_t open[KF_MAX_DEPTH]; /* word offset, in this chunk, of each open range's BEGIN */
-    uint8_t inside; /* a call of a plug-in, or of one into the host, is under way */
-    uint8_t inside_more; /* and so many within it */
-    uint16_t pushed_depth[2]; /* by stack: pushes that were passed on and not popped */
+    uint8_t inside;              /* a call of a plug-in, or of one into the host, is under way */
+    uint8_t inside_more;         /* and so many within it */
+    uint16_t pushed_depth[2];    /* by stack: pushes that were passed on and not popped */
     uint32_t pushed_epoch;
     uint32_t pushed_at[2][KR_PUSH_DEPTH]; /* by stack: listeners' generation at each push */
     uint64_t function_next, function_end; /* ids to be given to operators */
-    uint32_t number;       /* of the thread, 0: none yet */
+    uint32_t number;                      /* of the thread, 0: none yet */
     uint32_t joined;       /* sessions of some threads that this one is in: a bit for each window */
     uint8_t functions_off; /* neither callbacks nor records of operators */
     uint8_t functions_fast; /* it has a number, a fast clock, and they are not off */
-    void *callbacks;       /* of this thread: see callbacks.c */
-    void *extras;          /* the same, for stacks and counters: see function.c */
+    void *callbacks;        /* of this thread: see callbacks.c */
+    void *extras;           /* the same, for stacks and counters: see function.c */
 } kr_cursor;
 
 /* Stand-ins that are always busy, so that the hot path needs no NULL test. */
@@ -149,7 +149,7 @@ KB_INLINE kineto_range kr_range_opened(kr_cursor *c, const uint64_t *at)
 
 /* A range on the thread's first cursor, all checks passed: `words` without the END. */
 KB_INLINE kineto_range kr_range_begin(kr_cursor *c, uint64_t *at, uint32_t words, uint32_t props,
-                                   uint32_t id)
+                                      uint32_t id)
 {
     uint32_t depth = c->depth;
     c->open[depth] = (uint16_t)(at - c->base);
@@ -213,8 +213,8 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
     uint32_t id = kb_load_acquire(&site->id);
     return KINETO_LIKELY(id) ? id : kr_site_register(site);
 }
-#define KR_SITE_FIXED  1u /* flag of a site: all args are single words */
-#define KR_SITE_SHAPES 2u /* its only arg is SHAPES: what an operator carries */
+#define KR_SITE_FIXED    1u /* flag of a site: all args are single words */
+#define KR_SITE_SHAPES   2u /* its only arg is SHAPES: what an operator carries */
 #define KR_SITE_OVERLOAD 4u /* an operator: args[0].name is its overload */
 /** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
 uint32_t kr_intern(const char *data, size_t bytes);
@@ -239,7 +239,7 @@ uint32_t kr_listen_push(uint32_t stack, uint64_t id);
 void kr_listen_pop(uint32_t stack, uint32_t pushed_at);
 /** See every other thread of this process outside once (see inside.c), not all at the same time.
  *  `wait` is called between looks; false when it loses patience. */
-bool kr_cursors_outside(bool (*wait)(uint32_t *turns));
+bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uint32_t patience_ms);
 
 /** pid << 32 | tid of the caller, without a system call once the thread is attached. */
 uint64_t kr_identity(void);

@@ -131,9 +131,8 @@ KB_INLINE void kr_inside_leave(kr_cursor *c)
 void kr_inside_init(void); /* before anybody waits */
 /** Wait until all other threads that are inside have left; false: one has not after a second. What was
  *  stored before the call is seen by whoever enters meanwhile, so they are not waited for. */
-bool kr_inside_wait(void);
-/** The same, with a patience of the caller's. */
-bool kr_inside_wait_with(bool (*wait)(uint32_t *turns));
+#define KR_PATIENCE_MS 1000u /* with plug-ins */
+bool kr_inside_wait(uint32_t patience_ms);
 
 /* ---- listen.c: who gets correlation ids; under the host's lock ----------------------------------- */
 void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_ProfilerHandle *handle,

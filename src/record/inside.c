@@ -13,12 +13,12 @@ void kr_inside_init(void)
         kb_store_relaxed(&kr_inside_fences, 0u);
 }
 
-/* Yields first, then sleeps; false after about a second. */
-static bool wait_a_little(uint32_t *turns)
+/* Yields first, then sleeps a millisecond at a time; false when patience is at its end. */
+static bool wait_a_little(uint32_t *turns, uint32_t patience_ms)
 {
-    enum { SPINS = 200, SLEEPS = 1000 };
+    enum { SPINS = 200 };
     const struct timespec pause = {0, 1000000};
-    if (*turns >= SPINS + SLEEPS)
+    if (*turns >= SPINS + patience_ms)
         return false;
     if ((*turns)++ < SPINS)
         sched_yield();
@@ -27,12 +27,10 @@ static bool wait_a_little(uint32_t *turns)
     return true;
 }
 
-bool kr_inside_wait_with(bool (*wait)(uint32_t *turns))
+bool kr_inside_wait(uint32_t patience_ms)
 {
     kb_fence_seqcst();
     if (!kb_load_relaxed(&kr_inside_fences))
         kb_os_barrier();
-    return kr_cursors_outside(wait);
+    return kr_cursors_outside(wait_a_little, patience_ms);
 }
-
-bool kr_inside_wait(void) { return kr_inside_wait_with(wait_a_little); }

@@ -267,7 +267,7 @@ void kr_listen(const KinetoPlugin_ProfilerInterface *calls, KinetoPlugin_Profile
     kr_listeners *next = next_list(calls);
     next->list[next->count++] = (kr_listener){calls, handle, kr_generation + 1, source};
     publish(next);
-    (void)kr_inside_wait();
+    (void)kr_inside_wait(KR_PATIENCE_MS);
 }
 
 bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls)
@@ -275,5 +275,5 @@ bool kr_unlisten(const KinetoPlugin_ProfilerInterface *calls)
     if (!can_listen(calls))
         return true;
     publish(next_list(calls));
-    return kr_inside_wait();
+    return kr_inside_wait(KR_PATIENCE_MS);
 }

@@ -452,7 +452,7 @@ KINETO_API kineto_status kineto_plugin_unload(const char *path, kineto_error *er
         return kb_fail(err, KINETO_E_STATE,
                        "%s: cannot be unloaded by a thread that is inside a plug-in", path);
     }
-    if (!kr_inside_wait()) {
+    if (!kr_inside_wait(KR_PATIENCE_MS)) {
         kb_log(KINETO_LOG_WARNING, "plug-in %s: a thread does not leave it: not closed", f->path);
         f->pinned = true;
     }

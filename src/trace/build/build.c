@@ -368,7 +368,7 @@ static void set_window(kt_build_state *s, const kf_decode_result *result)
 
 static kineto_status read_entries(kt_build_state *s, kineto_error *err)
 {
-    kf_input entries_only = *s->input;
+    kf_input entries_only = s->input_kept;
     kf_visitor visitor = {.context = s, .entry = kt_build_entry};
     entries_only.chunk_count = 0;
     kineto_status status = kf_decode(&entries_only, &visitor, NULL, err);
@@ -383,11 +383,16 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     kf_visitor visitor = {.context = s, .event = on_event, .thread_name = kt_build_thread_name};
     s->key_correlation = kt_string(s->b, kb_string("correlation"));
     s->key_external = kt_string(s->b, kb_string("External id"));
+    s->function_keys = (kt_build_keys){
+        .call_stack = kt_string(s->b, kb_string("Call stack")),
+        .native_stack = kt_string(s->b, kb_string("Native stack")),
+        .modules = kt_string(s->b, kb_string("Module Hierarchy")),
+    };
     kineto_status status = fit_clock(s, err);
     kt_build_own_kinds(s);
     if (!status)
         status = read_entries(s, err);
-    kf_input input = *s->input;
+    kf_input input = *s->input; /* the last pass: chunks may go */
     input.from_ticks = s->options.start_ticks;
     if (!status)
         status = kf_decode(&input, &visitor, &result, err);
@@ -457,6 +462,8 @@ kineto_status kt_build(const kf_input *input, const kf_control *control,
     if (!s)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory while building a trace");
     s->input = input;
+    s->input_kept = *input;
+    s->input_kept.done = NULL;
     s->control = control;
     s->options = *options;
     if (!s->options.kinds)

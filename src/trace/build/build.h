@@ -48,7 +48,6 @@ typedef struct kt_build_thread {
 
 /* A set of inputs of operators, and the texts of it: sizes, strides, types, values. */
 typedef struct kt_build_inputs {
-    uint64_t hash;
     const uint64_t *words;
     uint32_t word_count;
     bool broken; /* the words are not what they should be */
@@ -65,7 +64,7 @@ typedef struct kt_build_node {
 
 /* String ids of keys; 0: not met yet. */
 typedef struct kt_build_keys {
-    uint32_t function_id, sequence, forward_thread, event, call_stack, modules;
+    uint32_t function_id, sequence, forward_thread, event, call_stack, native_stack, modules;
 } kt_build_keys;
 
 /* What is remembered per site: its strings in the trace. */
@@ -103,6 +102,7 @@ typedef KB_VEC(kt_correlated) kt_correlated_list;
 
 typedef struct kt_build_state {
     const kf_input *input;
+    kf_input input_kept; /* the same; passes over it leave its chunks where they are */
     const kf_control *control;
     kt_build_options options;
     kt_builder *b;

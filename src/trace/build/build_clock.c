@@ -91,9 +91,7 @@ static void fit_clock(const kt_build_state *s, kt_device_clock *c)
 kineto_status kt_build_device_clocks(kt_build_state *s, kineto_error *err)
 {
     kf_visitor visitor = {.context = s, .clock_sample = on_sample};
-    kf_input samples_only = *s->input;
-    samples_only.done = NULL; /* the events in the same chunks are still to be read */
-    kineto_status status = kf_decode(&samples_only, &visitor, NULL, err);
+    kineto_status status = kf_decode(&s->input_kept, &visitor, NULL, err);
     for (size_t i = 0; i < s->clocks.count && !status; i++)
         fit_clock(s, &s->clocks.data[i]);
     return status;

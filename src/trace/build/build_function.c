@@ -19,18 +19,14 @@ static bool is_unwanted(const kt_build_state *s, uint32_t key)
 static void put_loose(kt_build_state *s, const kf_function *f, const kf_event *e, uint32_t *flags)
 {
     kf_event loose = {.args = {f->args, f->arg_words, NULL}, .source = e->source};
-    kt_build_keys *k = &s->function_keys;
-    k->call_stack = kt_string(s->b, kb_string("Call stack"));
-    k->modules = kt_string(s->b, kb_string("Module Hierarchy"));
     s->leave_out = is_unwanted;
     kt_build_put_args(s, &loose, flags);
     s->leave_out = NULL;
 }
 
-static void put_shared_text(kt_build_state *s, const char *key, kineto_string text)
+static void put_shared_text(kt_build_state *s, uint32_t key, kineto_string text)
 {
-    kt_args_put_shared(s->b, kt_string(s->b, kb_string(key)), KINETO_ARG_STRING,
-                       kt_string(s->b, text));
+    kt_args_put_shared(s->b, key, KINETO_ARG_STRING, kt_string(s->b, text));
 }
 
 /* Was it handed in with the operator? */
@@ -42,9 +38,9 @@ static bool has_key(const kt_build_state *s, uint32_t key)
     return false;
 }
 
-static void put_told(kt_build_state *s, const char *key, kineto_string text)
+static void put_told(kt_build_state *s, uint32_t key, kineto_string text)
 {
-    if (text.size && !has_key(s, kt_string(s->b, kb_string(key))))
+    if (text.size && !has_key(s, key))
         put_shared_text(s, key, text);
 }
 
@@ -57,8 +53,8 @@ static bool post_args(kt_build_state *s, int64_t debug_handle)
     p->stack.count = p->modules.count = 0;
     s->options.post(s->options.post_context, debug_handle, p);
     s->out_of_memory |= p->out_of_memory;
-    put_told(s, "Call stack", (kineto_string){p->stack.data, p->stack.count});
-    put_told(s, "Module Hierarchy", (kineto_string){p->modules.data, p->modules.count});
+    put_told(s, s->function_keys.call_stack, (kineto_string){p->stack.data, p->stack.count});
+    put_told(s, s->function_keys.modules, (kineto_string){p->modules.data, p->modules.count});
     return p->stack.count != 0;
 }
 
@@ -66,14 +62,15 @@ static bool post_args(kt_build_state *s, int64_t debug_handle)
 static void put_stack(kt_build_state *s, const kf_function *f, bool told)
 {
     kt_symbols *symbols = s->processes.data[s->here].symbols;
+    const kt_build_keys *keys = &s->function_keys;
     if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
         return;
-    told = told || has_key(s, kt_string(s->b, kb_string("Call stack")));
+    told = told || has_key(s, keys->call_stack);
     if (told && !(s->options.wants & KF_WANT_BOTH))
         return;
     kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);
     if (text.size)
-        put_shared_text(s, told ? "Native stack" : "Call stack", text);
+        put_shared_text(s, told ? keys->native_stack : keys->call_stack, text);
 }
 
 static bool is_step(kineto_string name)

@@ -253,11 +253,11 @@ static void entry_fill(kt_build_state *s, kt_build_inputs *entry, const kf_funct
 }
 
 /* A set of inputs that was not met before: its texts. */
-static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, uint64_t hash,
-                                   const uint64_t *words, uint32_t count, const char *const *keys)
+static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, const uint64_t *words,
+                                   uint32_t count, const char *const *keys)
 {
     uint64_t *copy = kb_arena_alloc(&s->arena, (count + 1) * sizeof *copy, sizeof *copy);
-    kt_build_inputs entry = {.hash = hash, .words = copy, .word_count = count};
+    kt_build_inputs entry = {.words = copy, .word_count = count};
     if (!copy || !kb_vec_push(&s->inputs, entry)) {
         s->out_of_memory = true;
         return NULL;
@@ -292,7 +292,7 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, cons
             return NULL;
         }
         if (created)
-            return entry_make(s, f, hash, words, count, keys);
+            return entry_make(s, f, words, count, keys);
         if (*slot >= s->inputs.count)
             return NULL;
         kt_build_inputs *known = &s->inputs.data[*slot];
