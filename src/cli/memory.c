@@ -5,40 +5,10 @@
 
 /* ---- collecting -------------------------------------------------------------------------------- */
 
-typedef struct event {
-    int64_t device_type, device, bytes, total;
-    bool has_bytes, has_total;
-} event;
-
-static event read_event(const kineto_trace *trace, kineto_row row)
-{
-    event e = {.device = -1};
-    kineto_args_iterator it;
-    kineto_arg arg;
-    kineto_args_begin(trace, row, &it);
-    while (kineto_args_next(&it, &arg)) {
-        if (arg.type != KINETO_ARG_INT && arg.type != KINETO_ARG_UINT)
-            continue;
-        int64_t value = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX ? INT64_MAX : arg.i;
-        if (kb_string_equal(arg.key, kb_string("Device Type"))) {
-            e.device_type = value;
-        } else if (kb_string_equal(arg.key, kb_string("Device Id"))) {
-            e.device = value;
-        } else if (kb_string_equal(arg.key, kb_string("Bytes"))) {
-            e.bytes = value;
-            e.has_bytes = true;
-        } else if (kb_string_equal(arg.key, kb_string("Total Allocated"))) {
-            e.total = value;
-            e.has_total = true;
-        }
-    }
-    return e;
-}
-
 /* NULL: out of memory. Few devices, few processes; the last one is asked for again. */
-static kc_memory_place *place_of(kc_memory *m, uint32_t process, const event *e)
+static kc_memory_place *place_of(kc_memory *m, uint32_t process, const kp_memory_args *e)
 {
-    uint64_t identity[3] = {process, (uint64_t)e->device_type, (uint64_t)e->device};
+    uint64_t identity[3] = {process, (uint64_t)e->device_type, (uint64_t)e->device_index};
     for (uint64_t hash = kb_hash(identity, sizeof identity);; hash++) {
         bool created = false;
         uint64_t *at = kb_map_insert(&m->by_key, hash, m->places.count, &created);
@@ -46,16 +16,17 @@ static kc_memory_place *place_of(kc_memory *m, uint32_t process, const event *e)
             return NULL;
         if (created) {
             kc_memory_place p = {
-                .process = process, .device_type = e->device_type, .device = e->device};
+                .process = process, .device_type = e->device_type, .device = e->device_index};
             return kb_vec_push(&m->places, p) ? &m->places.data[m->places.count - 1] : NULL;
         }
         kc_memory_place *p = &m->places.data[*at];
-        if (p->process == process && p->device_type == e->device_type && p->device == e->device)
+        if (p->process == process && p->device_type == e->device_type &&
+            p->device == e->device_index)
             return p;
     }
 }
 
-static void add_event(const kc_memory *m, kc_memory_place *p, const event *e)
+static void add_event(const kc_memory *m, kc_memory_place *p, const kp_memory_args *e)
 {
     uint64_t bytes = e->bytes < 0 ? 0 - (uint64_t)e->bytes : (uint64_t)e->bytes;
     double weight = kp_memory_weight(m->sampling_bytes, bytes);
@@ -74,8 +45,8 @@ static void add_event(const kc_memory *m, kc_memory_place *p, const event *e)
     if (!e->has_total)
         return;
     p->has_totals = true;
-    p->last_total_bytes = e->total;
-    p->peak_bytes = KB_MAX(p->peak_bytes, e->total);
+    p->last_total_bytes = e->total_bytes;
+    p->peak_bytes = KB_MAX(p->peak_bytes, e->total_bytes);
 }
 
 kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_error *err)
@@ -91,7 +62,8 @@ kineto_status kc_memory_make(const kineto_trace *trace, kc_memory *out, kineto_e
         kineto_trace_get(trace, order[i], &a);
         if (a.kind != KINETO_KIND_MEMORY)
             continue;
-        event e = read_event(trace, order[i]);
+        kp_memory_args e;
+        kp_memory_args_read(trace, order[i], &e);
         if (!e.has_bytes)
             continue;
         kineto_trace_track(trace, a.track, &track);

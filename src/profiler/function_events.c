@@ -65,35 +65,15 @@ static int use_of(const kineto_trace *t, const kineto_activity *a)
 
 /* ---- memory ------------------------------------------------------------------------------------ */
 
-static int64_t whole(const kineto_arg *arg)
-{
-    if (arg->type == KINETO_ARG_INT)
-        return arg->i;
-    if (arg->type == KINETO_ARG_UINT)
-        return arg->u > INT64_MAX ? INT64_MAX : (int64_t)arg->u;
-    return 0;
-}
-
-/* CPU, MKLDNN and IDEEP are memory of the host. */
-static bool is_host_memory(int64_t device_type)
-{
-    return device_type == 0 || device_type == 2 || device_type == 5;
-}
-
 static bool add_memory(picking *p, kineto_row row, bool lack)
 {
     kp_memory m = {.row = row};
     if (lack) /* nothing was allocated */
         return kb_vec_push(&p->memory, m);
-    kineto_args_iterator it;
-    kineto_arg arg;
-    kineto_args_begin(p->t, row, &it);
-    while (kineto_args_next(&it, &arg)) {
-        if (kb_string_equal(arg.key, kb_string("Bytes")))
-            m.bytes = whole(&arg);
-        else if (kb_string_equal(arg.key, kb_string("Device Type")))
-            m.on_device = !is_host_memory(whole(&arg));
-    }
+    kp_memory_args args;
+    kp_memory_args_read(p->t, row, &args);
+    m.bytes = args.bytes;
+    m.on_device = !kp_is_host_memory(args.device_type);
     if (!m.on_device) /* it is malloc that is sampled */
         m.bytes = kp_memory_scaled(p->sampling_bytes, m.bytes);
     return kb_vec_push(&p->memory, m);

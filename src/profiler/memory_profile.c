@@ -68,12 +68,6 @@ typedef struct profile {
     uint64_t allocations, releases, unknown_releases, unknown_bytes;
 } profile;
 
-static int64_t number(const kineto_trace *t, kineto_row row, const char *key)
-{
-    kineto_arg arg;
-    return kineto_args_find(t, row, key, &arg) && arg.type <= KINETO_ARG_UINT ? arg.i : 0;
-}
-
 static bool is_allocation(const kineto_activity *a)
 {
     return a->form == KINETO_FORM_INSTANT && kb_string_equal(a->name, kb_string("[memory]"));
@@ -154,14 +148,13 @@ static bool profile_read(profile *p)
         kineto_trace_get(p->trace, order[i], &a);
         if (!is_allocation(&a))
             continue;
-        int64_t bytes = number(p->trace, a.row, "Bytes");
-        uint64_t address = (uint64_t)number(p->trace, a.row, "Addr");
-        int64_t device = (int64_t)((uint64_t)number(p->trace, a.row, "Device Type") << 32 |
-                                   (uint32_t)number(p->trace, a.row, "Device Id"));
-        if (bytes >= 0)
-            fine = allocate(p, &a, address, bytes, device);
+        kp_memory_args args;
+        kp_memory_args_read(p->trace, a.row, &args);
+        int64_t device = (int64_t)((uint64_t)args.device_type << 32 | (uint32_t)args.device_index);
+        if (args.bytes >= 0)
+            fine = allocate(p, &a, args.address, args.bytes, device);
         else
-            release(p, address, bytes, device);
+            release(p, args.address, args.bytes, device);
     }
     return fine;
 }

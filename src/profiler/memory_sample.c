@@ -1,6 +1,32 @@
-/* Memory of which a sample was recorded: what a block stands for. docs/memory.md has the formula.
- */
+/* Rows of memory: what they say, and what a recorded block stands for where only a sample was
+ * recorded. docs/memory.md has the formula. */
 #include "profiler/summary.h"
+
+void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *out)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    *out = (kp_memory_args){.device_index = -1};
+    kineto_args_begin(t, row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        if (arg.type != KINETO_ARG_INT && arg.type != KINETO_ARG_UINT)
+            continue;
+        int64_t value = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX ? INT64_MAX : arg.i;
+        if (kb_string_equal(arg.key, kb_string("Addr"))) {
+            out->address = arg.u;
+        } else if (kb_string_equal(arg.key, kb_string("Bytes"))) {
+            out->bytes = value;
+            out->has_bytes = true;
+        } else if (kb_string_equal(arg.key, kb_string("Device Type"))) {
+            out->device_type = value;
+        } else if (kb_string_equal(arg.key, kb_string("Device Id"))) {
+            out->device_index = value;
+        } else if (kb_string_equal(arg.key, kb_string("Total Allocated"))) {
+            out->total_bytes = value;
+            out->has_total = true;
+        }
+    }
+}
 
 uint64_t kp_memory_sampling(const kineto_trace *t)
 {

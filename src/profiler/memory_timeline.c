@@ -15,31 +15,7 @@ typedef struct memory_record {
 
 typedef KB_VEC(memory_record) record_list;
 
-static bool is_host(const memory_record *r) { return r->type == 0 || r->type == 2 || r->type == 5; }
-
-static int64_t number(const kineto_arg *arg)
-{
-    if (arg->type == KINETO_ARG_INT)
-        return arg->i;
-    return arg->type == KINETO_ARG_UINT ? (int64_t)arg->u : 0;
-}
-
-static void read_record(const kineto_trace *t, memory_record *r)
-{
-    kineto_args_iterator it;
-    kineto_arg arg;
-    kineto_args_begin(t, r->row, &it);
-    while (kineto_args_next(&it, &arg)) {
-        if (kb_string_equal(arg.key, kb_string("Bytes")))
-            r->bytes = number(&arg);
-        else if (kb_string_equal(arg.key, kb_string("Addr")))
-            r->address = (uint64_t)number(&arg);
-        else if (kb_string_equal(arg.key, kb_string("Device Type")))
-            r->type = number(&arg);
-        else if (kb_string_equal(arg.key, kb_string("Device Id")))
-            r->index = number(&arg);
-    }
-}
+static bool is_host(const memory_record *r) { return kp_is_host_memory(r->type); }
 
 static bool read_records(const kineto_trace *t, record_list *out)
 {
@@ -49,8 +25,15 @@ static bool read_records(const kineto_trace *t, record_list *out)
         kineto_trace_get(t, row, &a);
         if (a.kind != KINETO_KIND_MEMORY)
             continue;
-        memory_record r = {.row = row, .time_ns = a.start_ns, .track = a.track, .index = -1};
-        read_record(t, &r);
+        kp_memory_args args;
+        kp_memory_args_read(t, row, &args);
+        memory_record r = {.row = row,
+                           .time_ns = a.start_ns,
+                           .track = a.track,
+                           .address = args.address,
+                           .bytes = args.bytes,
+                           .type = args.device_type,
+                           .index = args.device_index};
         if (is_host(&r))
             r.bytes = kp_memory_scaled(sampling, r.bytes);
         if (r.bytes && r.bytes != INT64_MIN && !kb_vec_push(out, r))

@@ -4,6 +4,7 @@
 
 #include "base/base.h"
 #include "trace/trace.h"
+#include <ckineto/function.h>
 #include <ckineto/summary.h>
 
 /* ---- names: what an event is grouped by ------------------------------------------------------- */
@@ -66,7 +67,23 @@ static inline int64_t kp_length(const kineto_function_events *e, uint32_t i)
     return kb_length_ns(e->start_ns[i], e->end_ns[i]);
 }
 
-/* memory_sample.c: a sample of allocations is known by its mean distance in the header, 0 or 1: all
+/* memory_sample.c: what the arguments of a memory row say. */
+typedef struct kp_memory_args {
+    uint64_t address;
+    int64_t bytes;                     /* negative: released */
+    int64_t device_type, device_index; /* index -1: not told */
+    int64_t total_bytes;
+    bool has_bytes, has_total;
+} kp_memory_args;
+void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *out);
+/* CPU, MKLDNN and IDEEP are memory of the host. */
+static inline bool kp_is_host_memory(int64_t device_type)
+{
+    return device_type == KINETO_DEVICE_CPU || device_type == KINETO_DEVICE_MKLDNN ||
+           device_type == KINETO_DEVICE_IDEEP;
+}
+
+/* A sample of allocations is known by its mean distance in the header, 0 or 1: all
  * are there; and what the size of a recorded one stands for. */
 uint64_t kp_memory_sampling(const kineto_trace *t);
 /* How many blocks a recorded one stands for; its bytes times that. */

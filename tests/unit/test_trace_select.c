@@ -2,20 +2,10 @@
 #include "trace/change/copy.h"
 #include "trace/change/select.h"
 
-#include "unit.h"
+#include "building.h"
 
 #define BASE INT64_C(1700000000000000000)
 #define STEP INT64_C(1000)
-
-static kineto_trace *finish(kt_builder *b)
-{
-    kineto_trace *t;
-    kineto_error err = {.message = ""};
-    if (kt_builder_finish(b, &t, &err) != KINETO_OK)
-        fail_msg("%s", err.message);
-    kt_builder_destroy(b);
-    return t;
-}
 
 static kineto_row add(kt_builder *b, uint32_t track, uint32_t kind, const char *name, int64_t start,
                       int64_t length, uint64_t correlation)
