@@ -227,13 +227,15 @@ typedef struct pool_reader {
     uint64_t buffer[KF_CHUNK_WORDS];
 } pool_reader;
 
-/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. */
+/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
+ * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
 static const uint64_t *reader_peek(void *context, uint32_t index, uint32_t *words)
 {
     pool_reader *r = context;
-    const kf_descriptor *d = &r->pool->descriptors[index];
+    bool stays = kb_load_acquire(&r->pool->descriptors[index].state) == KF_CHUNK_SEALED &&
+                 kb_load_relaxed(&r->pool->control->full_policy) != KF_FULL_RING;
     *words = KF_CHUNK_WORDS;
-    return kb_load_acquire(&d->state) == KF_CHUNK_SEALED ? kf_pool_chunk(r->pool, index) : NULL;
+    return stays ? kf_pool_chunk(r->pool, index) : NULL;
 }
 
 /* Nobody writes into a chunk that is full. */
