@@ -38,9 +38,8 @@ static void clear_line(void)
     line.shown = false;
 }
 
-static void look(void *context)
+static void tell(void)
 {
-    (void)context;
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC), bytes = kb_sink_bytes(line.out->sink);
     if (line.bytes == UINT64_MAX)
         line.bytes = bytes;
@@ -56,6 +55,15 @@ static void look(void *context)
             (unsigned long long)((now - line.begin_ns) / 1000000000));
 }
 
+/* An interrupt between two statements finds none that runs, and would be forgotten. */
+static bool look(void *context)
+{
+    (void)context;
+    if (line.allowed)
+        tell();
+    return !interrupted;
+}
+
 void kc_query_watch_begin(ke_sql *sql, const kc_query_output *out, bool to_stdout)
 {
     struct sigaction action = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
@@ -66,8 +74,7 @@ void kc_query_watch_begin(ke_sql *sql, const kc_query_output *out, bool to_stdou
     line.out = out;
     line.allowed = isatty(STDERR_FILENO) == 1;
     line.shares = to_stdout && isatty(STDOUT_FILENO) == 1;
-    if (line.allowed)
-        ke_sql_watch(sql, look, NULL);
+    ke_sql_watch(sql, look, NULL);
 }
 
 void kc_query_watch_statement(bool begins)

@@ -190,11 +190,10 @@ void ke_sql_interrupt(ke_sql *sql) { sqlite3_interrupt(sql->db); }
 static int on_progress(void *context)
 {
     ke_sql *sql = context;
-    sql->look(sql->look_context);
-    return 0;
+    return !sql->look(sql->look_context);
 }
 
-void ke_sql_watch(ke_sql *sql, void (*look)(void *context), void *context)
+void ke_sql_watch(ke_sql *sql, bool (*look)(void *context), void *context)
 {
     enum { STEPS = 100000 }; /* of SQLite's machine: a few milliseconds */
     sql->look = look;

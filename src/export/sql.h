@@ -49,8 +49,9 @@ void ke_sql_close(ke_sql *sql);
 /** Make what is running fail with KINETO_E_STATE. From any thread or a signal handler, while `sql`
  * is open. */
 void ke_sql_interrupt(ke_sql *sql);
-/** Call `look` now and then while something runs, from the thread that runs it; NULL: no more. */
-void ke_sql_watch(ke_sql *sql, void (*look)(void *context), void *context);
+/** Call `look` now and then while something runs, from the thread that runs it; NULL: no more. It
+ * says whether to go on: if not, what runs fails with KINETO_E_STATE. */
+void ke_sql_watch(ke_sql *sql, bool (*look)(void *context), void *context);
 
 /** The first statement of `text`.
  *  @param used  receives how many bytes of it were taken.

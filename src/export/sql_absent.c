@@ -32,7 +32,7 @@ void ke_sql_close(ke_sql *sql) { (void)sql; }
 
 void ke_sql_interrupt(ke_sql *sql) { (void)sql; }
 
-void ke_sql_watch(ke_sql *sql, void (*look)(void *context), void *context)
+void ke_sql_watch(ke_sql *sql, bool (*look)(void *context), void *context)
 {
     (void)sql;
     (void)look;

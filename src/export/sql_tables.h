@@ -105,7 +105,7 @@ struct ke_sql {
     uint32_t *depths;            /* by row; NULL: not asked for yet */
     KB_VEC(uint32_t) devices;    /* processes that are devices */
     char denied[160];            /* what a statement wanted to do, but may not */
-    void (*look)(void *context); /* while something runs */
+    bool (*look)(void *context); /* while something runs */
     void *look_context;
 };
 
