@@ -201,7 +201,19 @@ typedef struct kb_clock_fit {
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
 /** Exact integer conversion; monotone. */
-int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks);
+int64_t kb_clock_fit_any_ns(const kb_clock_fit *fit, uint64_t ticks);
+/** The same, the usual case in place: rates up to 8 GHz, from the origin on. */
+KB_INLINE int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
+{
+    __extension__ typedef unsigned __int128 wide;
+    uint64_t since = ticks - fit->ticks0;
+    uint32_t shift = fit->shift - 1;
+    if (KINETO_UNLIKELY(since >> 62 != 0 || fit->ns0 >> 62 != 0 || shift > 63))
+        return kb_clock_fit_any_ns(fit, ticks);
+    wide ns = ((wide)since * fit->mult + (UINT64_C(1) << shift)) >> (shift & 63) >> 1;
+    return KINETO_LIKELY(ns >> 62 == 0) ? fit->ns0 + (int64_t)(uint64_t)ns
+                                        : kb_clock_fit_any_ns(fit, ticks);
+}
 /** MONOTONIC, MONOTONIC_RAW, BOOTTIME or REALTIME (CLOCK_… ids) ns → Unix epoch ns on the same line:
  *  what the time daemon bent between the first and last snapshot is bent back. */
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns);

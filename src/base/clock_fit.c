@@ -173,22 +173,13 @@ kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count
     return KINETO_OK;
 }
 
-/* Any time. Signed, so that ticks before the origin get times before it; half rounds up everywhere,
- * so that order is kept across the origin. */
-static KB_NOINLINE int64_t far_ns(const kb_clock_fit *fit, uint64_t ticks)
+/* Signed, so that ticks before the origin get times before it; half rounds up everywhere, so that
+ * order is kept across the origin. */
+int64_t kb_clock_fit_any_ns(const kb_clock_fit *fit, uint64_t ticks)
 {
     wide product = (wide)(int64_t)(ticks - fit->ticks0) * (wide)fit->mult;
     wide half = fit->shift > 0 ? (wide)1 << (fit->shift - 1) : 0;
     return clamp_ns((wide)fit->ns0 + ((product + half) >> fit->shift));
-}
-
-int64_t kb_clock_fit_ns(const kb_clock_fit *fit, uint64_t ticks)
-{
-    uint64_t since = ticks - fit->ticks0;
-    if (KINETO_UNLIKELY(since >> 62 != 0 || fit->ns0 >> 62 != 0 || fit->shift == 0))
-        return far_ns(fit, ticks);
-    uwide ns = ((uwide)since * fit->mult + ((uwide)1 << (fit->shift - 1))) >> fit->shift;
-    return KINETO_LIKELY(ns >> 62 == 0) ? fit->ns0 + (int64_t)(uint64_t)ns : far_ns(fit, ticks);
 }
 
 int64_t kb_clock_fit_from_clock(const kb_clock_fit *fit, int clock_id, int64_t ns)

@@ -65,15 +65,12 @@ int64_t kf_input_size(const kf_input_item *item, const uint64_t *words, uint32_t
     return (int64_t)words[k];
 }
 
-static uint32_t bit_count(uint32_t bits)
+_Static_assert(KF_FUNCTION_SEQUENCE == 1 && KF_FUNCTION_FORWARD == 2 && KF_FUNCTION_DEBUG == 4,
+               "the parts of one word each");
+static uint32_t fixed_words(uint32_t parts)
 {
-    uint32_t n = 0;
-    for (; bits; bits &= bits - 1)
-        n++;
-    return n;
+    return 1 + (parts & 1) + (parts >> 1 & 1) + (parts >> 2 & 1);
 }
-
-#define FIXED_PARTS (KF_FUNCTION_SEQUENCE | KF_FUNCTION_FORWARD | KF_FUNCTION_DEBUG)
 
 /* The counted lists between the fixed parts and the inputs. */
 typedef struct lists {
@@ -81,7 +78,7 @@ typedef struct lists {
     uint32_t stack_count, arg_words;
 } lists;
 
-static bool take_list(const uint64_t **at, const uint64_t *end, bool present,
+KB_INLINE bool take_list(const uint64_t **at, const uint64_t *end, bool present,
                       const uint64_t **items, uint32_t *count)
 {
     *items = NULL;
@@ -96,9 +93,9 @@ static bool take_list(const uint64_t **at, const uint64_t *end, bool present,
     return true;
 }
 
-static bool split(const uint64_t *words, uint32_t count, lists *out)
+KB_INLINE bool split(const uint64_t *words, uint32_t count, lists *out)
 {
-    uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = 1 + bit_count(parts & FIXED_PARTS);
+    uint32_t parts = (uint32_t)(words[0] & 0xfff), fixed = fixed_words(parts);
     const uint64_t *at = words + fixed, *end = words + count;
     if (fixed > count ||
         !take_list(&at, end, parts & KF_FUNCTION_STACK, &out->stack, &out->stack_count) ||

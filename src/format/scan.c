@@ -14,11 +14,6 @@ const uint8_t kf_min_words_of[64] = {
     [KF_OUTPUTS] = 3,
 };
 
-static kf_segment *last_of(kf_segments *segments, size_t first)
-{
-    return segments->count > first ? &segments->data[segments->count - 1] : NULL;
-}
-
 static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_t chunk,
                           uint32_t offset)
 {
@@ -28,32 +23,39 @@ static bool begin_segment(kf_segments *segments, const uint64_t *record, uint32_
                                               .offset = (uint16_t)offset});
 }
 
+/* The last one since `first`, if there is one, ends here. */
+static void end_segment(kf_segments *segments, size_t first, uint32_t at)
+{
+    kf_segment *last = segments->count > first ? &segments->data[segments->count - 1] : NULL;
+    if (last)
+        last->words = (uint16_t)(at - last->offset);
+}
+
 /* Returns false when out of memory. Records before the first keyframe make the chunk bad. */
 static bool scan_chunk(const uint64_t *words, uint32_t count, uint32_t chunk, kf_segments *segments,
                        kf_decode_result *result)
 {
     size_t first = segments->count;
-    for (uint32_t at = 0; at < count;) {
+    uint32_t at = 0;
+    while (at < count) {
         uint64_t header = kb_load_acquire(&words[at]);
-        if (header == 0)
-            break;
         uint32_t type = kf_header_type(header), n = kf_header_words(header);
         uint32_t min = kf_min_words(type);
-        kf_segment *segment = last_of(segments, first);
-        if (min == 0 || n < min || n > count - at ||
-            (!segment && type != KF_KEYFRAME && type != KF_PAD)) {
+        if (header == 0)
+            break;
+        bool homeless = segments->count == first && type != KF_KEYFRAME && type != KF_PAD;
+        if (KINETO_UNLIKELY(min == 0 || n < min || n > count - at || homeless)) {
             result->bad_records++;
             break;
         }
-        if (type == KF_KEYFRAME) {
+        if (KINETO_UNLIKELY(type == KF_KEYFRAME)) {
+            end_segment(segments, first, at);
             if (!begin_segment(segments, words + at, chunk, at))
                 return false;
-            segment = last_of(segments, first);
         }
         at += n;
-        if (segment)
-            segment->words = (uint16_t)(at - segment->offset);
     }
+    end_segment(segments, first, at);
     return true;
 }
 

@@ -305,7 +305,7 @@ static kineto_status on_event(void *state, const kf_event *e)
     kt_build_locate(s, e->process, e->pid, e->tid);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
-    if (!kt_build_below_root(s))
+    if (s->options.root_pid && !kt_build_below_root(s))
         return KINETO_OK;
     if (e->form == KF_FORM_DEVICE)
         on_device(s, e);
@@ -322,8 +322,8 @@ static void derive_flows(kt_build_state *s)
     const kt_correlated *started = NULL;
     if (!s->launches.count || !s->launched.count)
         return;
-    qsort(s->launches.data, s->launches.count, sizeof *s->launches.data, kt_compare_correlated);
-    qsort(s->launched.data, s->launched.count, sizeof *s->launched.data, kt_compare_correlated);
+    kt_sort_correlated(s->launches.data, s->launches.count);
+    kt_sort_correlated(s->launched.data, s->launched.count);
     for (size_t i = 0; i < s->launched.count; i++) {
         const kt_correlated *to = &s->launched.data[i];
         const kt_correlated *from =

@@ -50,6 +50,8 @@ typedef struct kt_build_thread {
 typedef struct kt_build_inputs {
     const uint64_t *words;
     uint32_t word_count;
+    uint32_t what; /* number of inputs, and whether they are outputs */
+    uint32_t next; /* the set that came after this one the last time */
     bool broken; /* the words are not what they should be */
     uint8_t packed[4 * KT_SHARED_BYTES]; /* args of a row: sizes, strides, types, values */
 } kt_build_inputs;
@@ -134,6 +136,7 @@ typedef struct kt_build_state {
     kt_correlated_list launches, launched;
     KB_VEC(kt_build_inputs) inputs;
     kb_map inputs_of_hash;
+    uint32_t last_inputs; /* the set that was met last */
     KB_VEC(uint64_t) words; /* of inputs, without ids */
     KB_VEC(kt_build_node) nodes;
     KB_VEC(kineto_row) steps; /* whose starts are to be adjusted */
@@ -168,20 +171,42 @@ kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const
                              size_t size);
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
                                    kineto_string name);
+void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
 /** Make the process and thread of an event the current one: state->here, here_thread. */
-void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
-/** Is the current process options.root_pid or below it? */
+KB_INLINE void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+{
+    if (KINETO_UNLIKELY(!s->here_valid || s->last_process != process || s->last_pid != pid ||
+                        s->last_tid != tid))
+        kt_build_move(s, process, pid, tid);
+}
+/** Is the current process options.root_pid, which is not 0, or below it? */
 bool kt_build_below_root(kt_build_state *s);
 /** Row of a process in the trace, made when first needed. */
 uint32_t kt_build_process_row(kt_build_state *s, uint32_t process);
+uint32_t kt_build_new_thread_track(kt_build_state *s);
 /** Track of the current thread, made when first needed. */
-uint32_t kt_build_thread_track(kt_build_state *s);
+KB_INLINE uint32_t kt_build_thread_track(kt_build_state *s)
+{
+    uint32_t track = s->threads.data[s->here_thread].track;
+    return KINETO_LIKELY(track != KT_NONE) ? track : kt_build_new_thread_track(s);
+}
 void kt_build_name_threads(kt_build_state *s);
 uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device);
 uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device,
                                int32_t resource);
+/** Number of the current process among those with ids, given when first asked for. */
+KB_INLINE uint32_t kt_build_number(kt_build_state *s)
+{
+    kt_build_process *p = &s->processes.data[s->here];
+    if (KINETO_UNLIKELY(p->number == KT_NONE))
+        p->number = s->number_count++;
+    return p->number;
+}
 /** An id of the current process, unique in the trace. */
-uint64_t kt_build_id(kt_build_state *s, uint64_t id);
+KB_INLINE uint64_t kt_build_id(kt_build_state *s, uint64_t id)
+{
+    return id ? id + ((uint64_t)kt_build_number(s) << KT_ID_PROCESS_SHIFT) : 0;
+}
 kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source);
 /** Properties of all announced devices. */
 void kt_build_devices(kt_build_state *s);
@@ -189,16 +214,28 @@ void kt_build_devices(kt_build_state *s);
 /* ---- build_kinds.c ---- */
 /** Take over the recording's table of plug-ins' own kinds. */
 void kt_build_own_kinds(kt_build_state *s);
+void kt_build_special_kind(kt_build_state *s, const kf_event *event, kt_row *row);
 /** Kind and category of a row; an own kind becomes what it is like, and is told to the trace. */
-void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *row);
+KB_INLINE void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *row)
+{
+    row->kind = event->kind;
+    if (KINETO_UNLIKELY(event->kind >= KINETO_KIND_COUNT || event->spelling))
+        kt_build_special_kind(s, event, row);
+}
 
 /* ---- build_args.c ---- */
 void kt_build_put_args(kt_build_state *s, const kf_event *event, uint32_t *flags);
 /** A JSON object of loose args into s->text, with "id" and "name" first. */
 kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
                               const kf_args *args);
+const kt_build_site *kt_build_new_site(kt_build_state *s, const kf_site *site);
 /** String ids of a site's name and arg names; NULL: out of memory. */
-const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site);
+KB_INLINE const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
+{
+    if (KINETO_LIKELY(site->index < s->sites.count && s->sites.data[site->index].name))
+        return &s->sites.data[site->index];
+    return kt_build_new_site(s, site);
+}
 
 /* ---- build_text.c: into state->text ---- */
 /** Room for so many bytes at its end; NULL: out of memory. */

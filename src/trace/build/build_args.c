@@ -147,14 +147,12 @@ static uint32_t site_name(kt_build_state *s, const kf_site *site)
     return kt_string(s->b, (kineto_string){s->text.data, s->text.count});
 }
 
-const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site *site)
+const kt_build_site *kt_build_new_site(kt_build_state *s, const kf_site *site)
 {
     while (s->sites.count <= site->index)
         if (!kb_vec_push(&s->sites, (kt_build_site){0}))
             return NULL;
     kt_build_site *known = &s->sites.data[site->index];
-    if (KINETO_LIKELY(known->name != 0))
-        return known;
     size_t bytes = ((size_t)site->arg_count + 1) * sizeof *known->keys;
     known->keys = kb_arena_alloc(&s->arena, bytes, sizeof *known->keys);
     if (!known->keys)

@@ -252,21 +252,34 @@ static void entry_fill(kt_build_state *s, kt_build_inputs *entry, const kf_funct
                     text_of(s, f->inputs, end, f->input_count, w));
 }
 
-/* A set of inputs that was not met before: its texts. */
-static kt_build_inputs *entry_make(kt_build_state *s, const kf_function *f, const uint64_t *words,
-                                   uint32_t count, const char *const *keys)
+/* A set of inputs, as it is looked for. */
+typedef struct wanted {
+    const kf_function *f;
+    const char *const *keys;
+    const uint64_t *words; /* without ids */
+    uint32_t count, what;
+} wanted;
+
+/* One that was not met before: its texts. */
+static kt_build_inputs *entry_make(kt_build_state *s, const wanted *w)
 {
-    uint64_t *copy = kb_arena_alloc(&s->arena, (count + 1) * sizeof *copy, sizeof *copy);
-    kt_build_inputs entry = {.words = copy, .word_count = count};
+    uint64_t *copy = kb_arena_alloc(&s->arena, (w->count + 1) * sizeof *copy, sizeof *copy);
+    kt_build_inputs entry = {.words = copy, .word_count = w->count, .what = w->what};
     if (!copy || !kb_vec_push(&s->inputs, entry)) {
         s->out_of_memory = true;
         return NULL;
     }
-    if (count) /* else there may be no words at all */
-        memcpy(copy, words, count * sizeof *copy);
+    if (w->count) /* else there may be no words at all */
+        memcpy(copy, w->words, w->count * sizeof *copy);
     kt_build_inputs *made = &s->inputs.data[s->inputs.count - 1];
-    entry_fill(s, made, f, keys);
+    entry_fill(s, made, w->f, w->keys);
     return made;
+}
+
+static bool entry_is(const kt_build_inputs *known, const wanted *w)
+{
+    return known->word_count == w->count && known->what == w->what &&
+           (!w->count || memcmp(known->words, w->words, w->count * sizeof *known->words) == 0);
 }
 
 static uint64_t words_hash(const uint64_t *words, uint32_t count, uint64_t seed)
@@ -279,12 +292,9 @@ static uint64_t words_hash(const uint64_t *words, uint32_t count, uint64_t seed)
     return hash;
 }
 
-static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, const char *const *keys)
+static kt_build_inputs *entry_of_hash(kt_build_state *s, const wanted *w)
 {
-    uint32_t count;
-    const uint64_t *words = words_without_ids(s, f, &count);
-    uint64_t hash = words_hash(words, count, f->input_count + (keys == input_keys ? 1u : 1001u));
-    for (;; hash++) {
+    for (uint64_t hash = words_hash(w->words, w->count, w->what);; hash++) {
         bool created;
         uint64_t *slot = kb_map_insert(&s->inputs_of_hash, hash, s->inputs.count, &created);
         if (!slot) {
@@ -292,14 +302,30 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, cons
             return NULL;
         }
         if (created)
-            return entry_make(s, f, words, count, keys);
+            return entry_make(s, w);
         if (*slot >= s->inputs.count)
             return NULL;
-        kt_build_inputs *known = &s->inputs.data[*slot];
-        if (known->word_count == count &&
-            (!count || memcmp(known->words, words, count * sizeof *known->words) == 0))
-            return known;
+        if (entry_is(&s->inputs.data[*slot], w))
+            return &s->inputs.data[*slot];
     }
+}
+
+/* Programs repeat themselves: first the set is tried that came after the last one before. */
+static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, const char *const *keys)
+{
+    wanted w = {.f = f, .keys = keys};
+    w.words = words_without_ids(s, f, &w.count);
+    w.what = f->input_count << 1 | (keys == output_keys);
+    kt_build_inputs *last = s->inputs.count ? &s->inputs.data[s->last_inputs] : NULL;
+    kt_build_inputs *found = last ? &s->inputs.data[last->next] : NULL;
+    if (!found || !entry_is(found, &w)) {
+        found = entry_of_hash(s, &w);
+        if (!found)
+            return NULL;
+        s->inputs.data[s->last_inputs].next = (uint32_t)(found - s->inputs.data);
+    }
+    s->last_inputs = (uint32_t)(found - s->inputs.data);
+    return found;
 }
 
 static void put_entry(kt_build_state *s, const kf_function *f, const char *const *keys,

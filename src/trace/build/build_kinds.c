@@ -42,11 +42,10 @@ static void spelled_kind(kt_build_state *s, const kf_event *e, kt_row *row)
     row->category = *category;
 }
 
-void kt_build_kind(kt_build_state *s, const kf_event *e, kt_row *row)
+void kt_build_special_kind(kt_build_state *s, const kf_event *e, kt_row *row)
 {
-    row->kind = e->kind;
-    if (KINETO_UNLIKELY(e->kind >= KINETO_KIND_COUNT))
+    if (e->kind >= KINETO_KIND_COUNT)
         own_kind(s, e->kind, row);
-    else if (e->spelling)
+    else
         spelled_kind(s, e, row);
 }

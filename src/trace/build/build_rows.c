@@ -96,22 +96,11 @@ static bool descends(const kt_build_state *s, uint32_t process, uint32_t root)
 bool kt_build_below_root(kt_build_state *s)
 {
     kt_build_process *p = &s->processes.data[s->here];
-    if (!s->options.root_pid)
-        return true;
     if (!p->below)
         p->below = descends(s, s->here, s->options.root_pid) ? 1 : 2;
     return p->below == 1;
 }
 
-uint64_t kt_build_id(kt_build_state *s, uint64_t id)
-{
-    kt_build_process *p = &s->processes.data[s->here];
-    if (id == 0)
-        return 0;
-    if (p->number == KT_NONE)
-        p->number = s->number_count++;
-    return id + ((uint64_t)p->number << KT_ID_PROCESS_SHIFT);
-}
 
 /* ---- threads ---------------------------------------------------------------------------------- */
 
@@ -130,11 +119,8 @@ static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
     return (uint32_t)s->threads.count - 1;
 }
 
-void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
 {
-    if (KINETO_LIKELY(s->here_valid && s->last_process == process && s->last_pid == pid &&
-                      s->last_tid == tid))
-        return;
     s->last_process = process;
     s->last_pid = pid;
     s->last_tid = tid;
@@ -143,13 +129,11 @@ void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t
     s->here_valid = true;
 }
 
-uint32_t kt_build_thread_track(kt_build_state *s)
+uint32_t kt_build_new_thread_track(kt_build_state *s)
 {
     kt_build_thread *t = &s->threads.data[s->here_thread];
-    if (KINETO_UNLIKELY(t->track == KT_NONE)) {
-        uint32_t row = kt_build_process_row(s, t->process);
-        t->track = kt_track(s->b, row, KINETO_TRACK_THREAD, t->tid);
-    }
+    uint32_t row = kt_build_process_row(s, t->process);
+    t->track = kt_track(s->b, row, KINETO_TRACK_THREAD, t->tid);
     return t->track;
 }
 
@@ -292,8 +276,7 @@ static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int3
 static uint32_t stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
 {
     uint32_t row = kt_build_device_row(s, source, device);
-    (void)kt_build_id(s, 1);
-    int64_t number = s->processes.data[s->here].number;
+    int64_t number = kt_build_number(s);
     size_t known = s->b->trace->tracks.count;
     int64_t id = number == 0 ? resource : number << 32 | (uint32_t)resource;
     uint32_t track = kt_track(s->b, row, KINETO_TRACK_STREAM, id);

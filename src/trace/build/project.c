@@ -28,8 +28,7 @@ static bool is_host(const kineto_trace *t, uint32_t track)
     return t->tracks.data[track].type == KINETO_TRACK_THREAD;
 }
 
-static bool collect_hosts(const kineto_trace *t, host_list *hosts, correlated_list *launches,
-                          bool *any)
+static bool collect_hosts(const kineto_trace *t, host_list *hosts, correlated_list *launches)
 {
     for (kineto_row row = 0; row < t->count; row++) {
         uint32_t kind = kt_kind(t, row), track = kt_row_track(t, row);
@@ -37,13 +36,20 @@ static bool collect_hosts(const kineto_trace *t, host_list *hosts, correlated_li
         bool launch = kt_kind_is_launch(kind) && kt_correlation(t, row);
         if (!(note || launch) || kt_form(t, row) != KINETO_FORM_SLICE || !is_host(t, track))
             continue;
-        *any |= note;
         host_row host = {{kt_start(t, row), kt_end(t, row), row}, track, note, NONE, NONE};
         kt_correlated c = {kt_correlation(t, row), kt_start(t, row), row};
         if (!kb_vec_push(hosts, host) || (launch && !kb_vec_push(launches, c)))
             return false;
     }
     return true;
+}
+
+static bool has_annotations(const kineto_trace *t)
+{
+    uint64_t kinds = 0;
+    for (size_t i = 0; i < t->blocks.count; i++)
+        kinds |= t->blocks.data[i]->kinds;
+    return (kinds & KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION)) != 0;
 }
 
 /* By track, then as every track is ordered; of equal ranges annotations enclose launches. */
@@ -224,7 +230,7 @@ static bool project(kt_builder *b, host_list *hosts, correlated_list *launches)
         rows[i] = annotations[i]->key.row;
     }
     qsort(hosts->data, hosts->count, sizeof *hosts->data, compare_host_rows);
-    qsort(launches->data, launches->count, sizeof *launches->data, kt_compare_correlated);
+    kt_sort_correlated(launches->data, launches->count);
     ok = collect_spans(b->trace, hosts, launches, &spans);
     if (ok && spans.count) {
         qsort(spans.data, spans.count, sizeof *spans.data, compare_spans);
@@ -246,9 +252,10 @@ void kt_project_user_annotations(kt_builder *b)
 {
     host_list hosts = {0};
     correlated_list launches = {0};
-    bool any = false;
-    bool ok = collect_hosts(b->trace, &hosts, &launches, &any);
-    if (ok && any && launches.count)
+    if (!has_annotations(b->trace))
+        return;
+    bool ok = collect_hosts(b->trace, &hosts, &launches);
+    if (ok && launches.count)
         ok = project(b, &hosts, &launches);
     if (!ok && b->status == KINETO_OK)
         b->status = KINETO_E_MEMORY;

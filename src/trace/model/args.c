@@ -7,7 +7,7 @@
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
-static void put(kt_builder *b, uint32_t key, uint32_t type, const void *value, size_t bytes)
+KB_INLINE void put(kt_builder *b, uint32_t key, uint32_t type, const void *value, size_t bytes)
 {
     size_t old = b->staged.count, need = KT_ARG_HEAD + bytes;
     if (!kb_vec_reserve(&b->staged, old + need)) {
@@ -52,15 +52,11 @@ void kt_args_put_uint(kt_builder *b, uint32_t key, uint64_t v)
 /* Numbers of operators, of which there are many on every row. */
 void kt_args_put_number(kt_builder *b, uint32_t key, uint64_t v)
 {
-    size_t old = b->staged.count;
     uint32_t small = (uint32_t)v;
-    if (v != small) {
+    if (v == small)
+        put(b, key, KINETO_ARG_UINT | KT_ARG_SMALL, &small, sizeof small);
+    else
         kt_args_put_uint(b, key, v);
-        return;
-    }
-    put(b, key, KINETO_ARG_UINT, &small, sizeof small);
-    if (b->staged.count != old)
-        b->staged.data[old + 4] |= KT_ARG_SMALL;
 }
 
 void kt_args_put_double(kt_builder *b, uint32_t key, double v)
@@ -88,10 +84,7 @@ void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_
 
 void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint32_t text)
 {
-    size_t old = b->staged.count;
-    put(b, key, type, &text, sizeof text);
-    if (b->staged.count != old)
-        b->staged.data[old + 4] |= KT_ARG_SHARED;
+    put(b, key, type | KT_ARG_SHARED, &text, sizeof text);
 }
 
 void kt_args_verbatim(kt_builder *b, kineto_string json_object)

@@ -232,7 +232,7 @@ static uint16_t category_add(kt_builder *b, uint32_t kind, uint32_t category, ui
 }
 
 /* Rows come in runs of one kind: the last two are remembered. */
-uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+static uint16_t category_of_id(kt_builder *b, uint32_t kind, uint32_t category)
 {
     uint32_t id = category ? category : b->kind_names[kind];
     id = category == KT_NO_CATEGORY ? 0 : id;
@@ -244,6 +244,16 @@ uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
         return category_add(b, kind, category, id);
     *hint = (kt_category_hint){id, (uint16_t)*known, true};
     return hint->index;
+}
+
+uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+{
+    if (KINETO_LIKELY(!category && b->kind_category[kind]))
+        return b->kind_category[kind] - 1;
+    uint16_t index = category_of_id(b, kind, category);
+    if (!category && index < UINT16_MAX && b->status == KINETO_OK)
+        b->kind_category[kind] = index + 1;
+    return index;
 }
 
 /* Args that stay where they are. Returns the row's args word. */
@@ -261,10 +271,12 @@ static uint64_t share_args(kt_builder *b, kt_block *block, uint32_t *flags)
 /* Move the staged args into the block's heap. Returns the row's args word. */
 static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
 {
-    if (b->staged_form == KT_ARGS_IN_FILE)
-        return share_args(b, block, flags);
     uint64_t bytes = b->staged.count, offset = block->args_bytes;
     kt_args_form form = b->staged_form;
+    if (form == KT_ARGS_NONE)
+        return 0;
+    if (form == KT_ARGS_IN_FILE)
+        return share_args(b, block, flags);
     b->staged.count = 0;
     b->staged_form = KT_ARGS_NONE;
     if (!bytes)

@@ -1,7 +1,7 @@
 /* Who launched what: host calls and device activities by correlation id, and flows by their id. */
 #include "trace/model/model.h"
 
-int kt_compare_correlated(const void *left, const void *right)
+static int compare_correlated(const void *left, const void *right)
 {
     const kt_correlated *a = left, *b = right;
     if (a->id != b->id)
@@ -9,6 +9,16 @@ int kt_compare_correlated(const void *left, const void *right)
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns ? -1 : 1;
     return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* They mostly come in that order. */
+void kt_sort_correlated(kt_correlated *items, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare_correlated(&items[i - 1], &items[i]) > 0) {
+            qsort(items, count, sizeof *items, compare_correlated);
+            return;
+        }
 }
 
 const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count, uint64_t id,

@@ -115,6 +115,7 @@ struct kt_builder {
     kt_block *open;       /* last block of the trace while it has room */
     kb_map processes, tracks, categories, metadata;
     uint32_t kind_names[KINETO_KIND_COUNT];
+    uint16_t kind_category[KINETO_KIND_COUNT]; /* its own name's index + 1; 0: not met yet */
     kt_category_hint category_hints[2];
     KB_VEC(uint8_t) staged; /* args of the next row */
     kt_args_form staged_form;
@@ -239,7 +240,8 @@ typedef struct kt_correlated {
     int64_t start_ns;
     kineto_row row;
 } kt_correlated;
-int kt_compare_correlated(const void *a, const void *b);
+/** By id, start and row. */
+void kt_sort_correlated(kt_correlated *items, size_t count);
 /** Of the launches with this id the last one that starts at or before start_ns, else the first;
  *  NULL if there is none. */
 const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count, uint64_t id,
