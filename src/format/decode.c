@@ -268,22 +268,26 @@ static kineto_status on_memory(decoder *d, const uint64_t *record)
 }
 
 /* What a DEVICE record says in its fixed words. */
-static kf_event device_event(const decoder *d, const uint64_t *record)
+static void device_event(const decoder *d, const uint64_t *record, kf_event *e)
 {
     uint32_t aux = kf_header_aux(record[0]);
-    kf_event e = event_at(d, KF_FORM_DEVICE, record[1], record[1]);
-    e.kind = aux & 63;
-    e.clock = aux >> 6 & 15;
-    e.end = record[2];
-    e.correlation_id = record[3];
-    e.device = (int32_t)(uint32_t)record[4];
-    e.resource = (int32_t)(record[4] >> 32);
-    e.flow_id = (uint32_t)record[5];
-    e.flow_type = (uint32_t)(record[5] >> 32 & 0xff);
-    e.flow_start = (record[5] >> 40 & 0xff) != 0;
-    e.source = (uint32_t)(record[5] >> 48 & 0xff);
-    e.spelling = (uint32_t)(record[5] >> 56);
-    return e;
+    *e = (kf_event){.form = KF_FORM_DEVICE,
+                    .kind = aux & 63,
+                    .clock = aux >> 6 & 15,
+                    .process = d->process,
+                    .pid = d->pid,
+                    .tid = d->tid,
+                    .cursor = d->cursor,
+                    .start = record[1],
+                    .end = record[2],
+                    .correlation_id = record[3],
+                    .device = (int32_t)(uint32_t)record[4],
+                    .resource = (int32_t)(record[4] >> 32),
+                    .flow_id = (uint32_t)record[5],
+                    .flow_type = (uint32_t)(record[5] >> 32 & 0xff),
+                    .flow_start = (record[5] >> 40 & 0xff) != 0,
+                    .source = (uint32_t)(record[5] >> 48 & 0xff),
+                    .spelling = (uint32_t)(record[5] >> 56)};
 }
 
 /* Name and args, from a site or by themselves; false: malformed. */
@@ -312,7 +316,8 @@ static bool device_parts(decoder *d, kf_event *e, uint32_t props, uint32_t id,
 static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t words)
 {
     uint32_t props = kf_header_aux(record[0]) >> 10, at = 6;
-    kf_event e = device_event(d, record);
+    kf_event e;
+    device_event(d, record, &e);
     if (!kf_kind_possible(e.kind) || e.source >= KF_MAX_SOURCES || e.spelling > kb_kind_alias_count)
         return malformed(d);
     if (props & KF_DEVICE_EXTERNAL) {

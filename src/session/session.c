@@ -218,88 +218,6 @@ static void retention_update(kf_control *control)
 
 /* ---- reading what was recorded --------------------------------------------------------------- */
 
-/* Chunks of our own pool, read where they lie; a chunk that is overwritten meanwhile reads as
- * empty. */
-typedef struct pool_reader {
-    const kf_pool *pool;
-    uint32_t spent, spent_count; /* chunks in a row whose memory can go back */
-    uint32_t *serials; /* as first seen */
-    uint64_t buffer[KF_CHUNK_WORDS];
-} pool_reader;
-
-/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
- * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
-static const uint64_t *reader_peek(void *context, uint32_t index, uint32_t *words)
-{
-    pool_reader *r = context;
-    bool stays = kb_load_acquire(&r->pool->descriptors[index].state) == KF_CHUNK_SEALED &&
-                 kb_load_relaxed(&r->pool->control->full_policy) != KF_FULL_RING;
-    *words = KF_CHUNK_WORDS;
-    return stays ? kf_pool_chunk(r->pool, index) : NULL;
-}
-
-/* Nobody writes into a chunk that is full. */
-static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
-{
-#if defined(__SANITIZE_THREAD__)
-    (void)used;
-    return ks_chunk_copy(to, chunk);
-#else
-    used = KB_MIN(used, KF_CHUNK_WORDS);
-    memcpy(to, chunk, used * sizeof *to);
-    return used;
-#endif
-}
-
-static const uint64_t *reader_get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
-{
-    pool_reader *r = context;
-    const kf_descriptor *d = &r->pool->descriptors[index];
-    (void)err;
-    *words = 0;
-    uint32_t serial = kb_load_acquire(&d->serial);
-    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
-        return r->buffer;
-    if (!r->serials[index])
-        r->serials[index] = serial + 1;
-    const uint64_t *chunk = kf_pool_chunk(r->pool, index);
-    uint32_t count = kb_load_acquire(&d->state) == KF_CHUNK_SEALED
-                         ? sealed_copy(r->buffer, chunk, kb_load_relaxed(&d->used))
-                         : ks_chunk_copy(r->buffer, chunk);
-    kb_fence_seqcst();
-    if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
-        *words = count;
-    return r->buffer;
-}
-
-/* What has become rows is not kept twice: the memory of chunks goes back as they are read. Many at a
- * time, and only if nobody else may want them; see build_from_pool. */
-#define SPENT_MAX 64u
-
-static void spent_give_back(pool_reader *r)
-{
-    if (r->spent_count)
-        (void)madvise(kf_pool_chunk(r->pool, r->spent), (size_t)r->spent_count * KF_CHUNK_BYTES,
-                      MADV_REMOVE);
-    for (uint32_t i = 0; i < r->spent_count; i++) {
-        kb_store_relaxed(&r->pool->descriptors[r->spent + i].used, 0u); /* zero already */
-        kf_chunk_free(r->pool, r->spent + i);
-    }
-    r->spent_count = 0;
-}
-
-static void reader_done(void *context, uint32_t index)
-{
-    pool_reader *r = context;
-    if (kb_load_acquire(&r->pool->descriptors[index].state) != KF_CHUNK_SEALED)
-        return;
-    if (r->spent_count == SPENT_MAX || (r->spent_count && index != r->spent + r->spent_count))
-        spent_give_back(r);
-    if (!r->spent_count)
-        r->spent = index;
-    r->spent_count++;
-}
-
 /* Is this the last session there is, and does it end? */
 static bool nobody_else_wants(const kineto_session *s, const kf_control *control)
 {
@@ -321,36 +239,23 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
 {
     kineto_status status;
     kt_build_options options = *common;
-    pool_reader *reader = calloc(1, sizeof *reader);
+    kf_input input;
+    bool last = nobody_else_wants(s, pool->control);
+    if (last)
+        kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
+    ks_pool_reader *reader = ks_pool_reader_create(pool, chunks_in_use(pool), last, &input);
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
-    uint32_t chunks = chunks_in_use(pool);
-    uint32_t *serials = calloc(KB_MAX(chunks, 1u), sizeof *serials);
-    if (!reader || !control || !serials) {
+    if (!reader || !control) {
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
         goto done;
     }
-    reader->pool = pool;
-    reader->serials = serials;
     ks_words_copy(control, pool->control, sizeof *control);
     counters_since(s, control);
-    uint32_t used = kb_load_acquire(&pool->control->dictionary_used);
-    kf_input input = {.dictionary = pool->dictionary,
-                      .dictionary_words = KB_MIN(used, pool->dictionary_words),
-                      .chunk_count = chunks,
-                      .get = reader_get,
-                      .peek = reader_peek,
-                      .context = reader};
     options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
-    if (nobody_else_wants(s, pool->control)) {
-        kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
-        input.done = reader_done;
-    }
     status = kt_build(&input, control, &options, out, err);
-    spent_give_back(reader);
 done:
-    free(serials);
+    ks_pool_reader_destroy(reader);
     free(control);
-    free(reader);
     return status;
 }
 

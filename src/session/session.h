@@ -92,6 +92,15 @@ bool ks_pool_directory(uint32_t n, char *buf, size_t size);
 /** Does this file name look like a pool of this user's? */
 bool ks_pool_file_name(const char *name);
 
+/* ---- pool_reader.c: a pool of our own, read ------------------------------------------------------ */
+typedef struct ks_pool_reader ks_pool_reader;
+/** Fill in `input` for so many chunks. last: nobody records into the pool any more, nor wants to
+ *  read it; what has been read goes back to the system meanwhile. NULL: out of memory. */
+ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool last,
+                                      kf_input *input);
+/** NULL is fine. */
+void ks_pool_reader_destroy(ks_pool_reader *r);
+
 /* ---- children.c: the processes below the recorded one ------------------------------------------- */
 typedef struct ks_children ks_children;
 ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */

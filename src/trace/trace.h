@@ -31,6 +31,7 @@ typedef struct kt_text_run {
 typedef struct kt_block {
     uint32_t references;
     struct kt_store *store; /* that it is from; NULL: the heap */
+    struct kt_slab *columns_slab, *args_slab; /* that they are in; NULL: in none */
     uint32_t count;
     int64_t *start_ns, *end_ns;
     uint32_t *name, *track;

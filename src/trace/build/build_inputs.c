@@ -332,18 +332,17 @@ static void put_entry(kt_build_state *s, const kf_function *f, const char *const
                       uint32_t *flags)
 {
     const kt_build_inputs *entry = entry_find(s, f, keys);
-    size_t bytes = (f->parts & KF_FUNCTION_VALUES ? 4 : 3) * KT_SHARED_BYTES;
     kt_builder *b = s->b;
     if (!entry || entry->broken) {
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
         return;
     }
-    if (!kb_vec_reserve(&b->staged, b->staged.count + bytes)) {
+    if (!kb_vec_reserve(&b->staged, b->staged.count + sizeof entry->packed)) {
         s->out_of_memory = true;
         return;
     }
-    memcpy(b->staged.data + b->staged.count, entry->packed, bytes);
-    b->staged.count += bytes;
+    memcpy(b->staged.data + b->staged.count, entry->packed, sizeof entry->packed);
+    b->staged.count += (f->parts & KF_FUNCTION_VALUES ? 4 : 3) * KT_SHARED_BYTES;
     b->staged_form = KT_ARGS_PACKED;
 }
 

@@ -26,23 +26,68 @@ static void lay_out(kt_block *b, uint8_t *memory, size_t rows)
 }
 
 /* Counts of owners are in the heap: after a fork, those of parent and child go different ways. */
-static kt_block *allocate(kt_store *store, size_t rows)
+static kt_block *allocate(kt_store *store, kt_slab **slab, size_t rows)
 {
     kt_block *b = calloc(1, sizeof *b);
-    uint8_t *columns = b ? kt_store_alloc(store, rows * row_bytes()) : NULL;
+    uint8_t *columns = NULL;
+    if (b)
+        columns = slab ? kt_slab_take(slab, rows * row_bytes())
+                       : kt_store_alloc(store, rows * row_bytes());
     if (!columns) {
         free(b);
         return NULL;
     }
     b->references = 1;
     b->store = kt_store_retain(store);
+    b->columns_slab = slab ? *slab : NULL;
     b->min_start_ns = INT64_MAX;
     b->max_end_ns = INT64_MIN;
     lay_out(b, columns, rows);
     return b;
 }
 
-kt_block *kt_block_create(kt_store *store) { return allocate(store, KT_BLOCK_ROWS); }
+kt_block *kt_block_create(kt_store *store, kt_slab **slab)
+{
+    return allocate(store, slab, KT_BLOCK_ROWS);
+}
+
+/* What there was, it moves; the old place is free again. */
+static void move_args(kt_block *b, uint8_t *to, kt_slab *slab, size_t capacity)
+{
+    if (b->args_heap)
+        memcpy(to, b->args_heap, b->args_bytes);
+    kt_slab_release(b->args_slab);
+    b->args_heap = to;
+    b->args_slab = slab;
+    b->args_capacity = capacity;
+}
+
+/* All that the slab has left; the next block's columns come behind what was needed of it. */
+static bool grow_in_slab(kt_block *b, kt_slab **slab, size_t bytes)
+{
+    size_t room = 0;
+    uint8_t *grown = kt_slab_take_rest(slab, bytes, &room);
+    if (grown)
+        move_args(b, grown, *slab, room);
+    return grown != NULL;
+}
+
+static bool grow_out_of_slab(kt_block *b, size_t bytes)
+{
+    uint8_t *grown = malloc(2 * bytes);
+    if (grown)
+        move_args(b, grown, NULL, 2 * bytes);
+    return grown != NULL;
+}
+
+bool kt_block_grow_args(kt_block *b, kt_slab **slab, size_t bytes)
+{
+    if (slab && b->columns_slab && (b->args_slab || !b->args_heap))
+        return grow_in_slab(b, slab, bytes);
+    if (b->args_slab)
+        return grow_out_of_slab(b, bytes);
+    return kt_store_grow(b->store, (void **)&b->args_heap, &b->args_capacity, bytes, 1);
+}
 
 static void copy_columns(kt_block *to, const kt_block *from)
 {
@@ -53,7 +98,10 @@ static void copy_columns(kt_block *to, const kt_block *from)
 
 static void free_block(kt_block *block)
 {
-    kt_store_free(block->store, block->start_ns); /* where all columns begin */
+    if (block->columns_slab)
+        kt_slab_release(block->columns_slab);
+    else
+        kt_store_free(block->store, block->start_ns); /* where all columns begin */
     kt_store_release(block->store);
     free(block);
 }
@@ -61,15 +109,18 @@ static void free_block(kt_block *block)
 kt_block *kt_block_shrink(kt_block *block)
 {
     uint8_t *heap = NULL;
-    if (block->args_heap && !block->store) /* else what is not used costs no memory */
+    if (block->args_slab) {
+        kt_slab_trim(block->args_slab, block->args_heap, block->args_bytes);
+        block->args_capacity = block->args_bytes;
+    } else if (block->args_heap && !block->store) /* else what is not used costs no memory */
         heap = realloc(block->args_heap, block->args_bytes);
     if (heap) {
         block->args_heap = heap;
         block->args_capacity = block->args_bytes;
     }
-    if (block->count == KT_BLOCK_ROWS)
+    if (block->count == KT_BLOCK_ROWS || block->columns_slab)
         return block;
-    kt_block *small = allocate(block->store, block->count);
+    kt_block *small = allocate(block->store, NULL, block->count);
     if (!small)
         return block; /* keeps its spare room */
     copy_columns(small, block);
@@ -130,7 +181,10 @@ void kt_block_release(kt_block *block)
 {
     if (!block || kb_add_acqrel(&block->references, UINT32_MAX) != 1)
         return;
-    kt_store_free(block->store, block->args_heap);
+    if (block->args_slab)
+        kt_slab_release(block->args_slab);
+    else
+        kt_store_free(block->store, block->args_heap);
     kt_input_release(block->text);
     for (uint32_t i = 0; i < block->more_text_count; i++)
         kt_input_release(block->more_texts[i].text);

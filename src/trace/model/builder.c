@@ -27,6 +27,7 @@ void kt_builder_destroy(kt_builder *b)
     kt_store_free(b->store, b->flow_ends.data);
     kineto_trace_release(b->trace);
     kt_store_release(b->store);
+    kt_slab_release(b->slab);
     kb_map_free(&b->processes);
     kb_map_free(&b->tracks);
     kb_map_free(&b->categories);
@@ -173,7 +174,8 @@ static kt_block *open_block(kt_builder *b)
         return b->open;
     if (b->open)
         kt_block_shrink(b->open); /* it is full: only its heap shrinks, in place of the struct */
-    b->open = kt_block_create(b->trace->store);
+    bool first = b->trace->blocks.count == 0; /* of small traces the only one */
+    b->open = kt_block_create(b->trace->store, first || b->trace->store ? NULL : &b->slab);
     if (b->open && !kb_vec_push(&b->trace->blocks, b->open)) {
         kt_block_release(b->open);
         b->open = NULL;
@@ -188,9 +190,7 @@ bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint
         b->long_args++;
         return false;
     }
-    if (offset + bytes > block->args_capacity &&
-        !kt_store_grow(block->store, (void **)&block->args_heap, &block->args_capacity,
-                       offset + bytes, 1))
+    if (offset + bytes > block->args_capacity && !kt_block_grow_args(block, NULL, offset + bytes))
         return fail(b, KINETO_E_MEMORY);
     memcpy(block->args_heap + offset, json_object.data, bytes);
     block->args_bytes += bytes;
@@ -221,7 +221,7 @@ static uint16_t category_add(kt_builder *b, uint32_t kind, uint32_t category, ui
     kineto_trace *t = b->trace;
     if (t->categories.count > UINT16_MAX - KINETO_KIND_COUNT && category) {
         b->lost_categories++;
-        return kt_category_index(b, kind, 0);
+        return kt_category_find(b, kind, 0);
     }
     if (!kb_map_insert(&b->categories, id, t->categories.count, NULL) ||
         !kb_vec_push(&t->categories, id)) {
@@ -246,10 +246,8 @@ static uint16_t category_of_id(kt_builder *b, uint32_t kind, uint32_t category)
     return hint->index;
 }
 
-uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+uint16_t kt_category_find(kt_builder *b, uint32_t kind, uint32_t category)
 {
-    if (KINETO_LIKELY(!category && b->kind_category[kind]))
-        return b->kind_category[kind] - 1;
     uint16_t index = category_of_id(b, kind, category);
     if (!category && index < UINT16_MAX && b->status == KINETO_OK)
         b->kind_category[kind] = index + 1;
@@ -287,8 +285,7 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
         return 0;
     }
     if (offset + bytes > block->args_capacity &&
-        !kt_store_grow(block->store, (void **)&block->args_heap, &block->args_capacity,
-                       offset + bytes, 1)) {
+        !kt_block_grow_args(block, &b->slab, offset + bytes)) {
         fail(b, KINETO_E_MEMORY);
         return 0;
     }

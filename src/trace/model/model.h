@@ -3,6 +3,7 @@
 #define KT_MODEL_H
 
 #include "trace/repair/repair.h"
+#include "trace/model/slab.h"
 #include "trace/model/store.h"
 #include "trace/trace.h"
 
@@ -113,6 +114,7 @@ struct kt_builder {
     kt_store *store;
     kineto_status status; /* first failure; sticks */
     kt_block *open;       /* last block of the trace while it has room */
+    kt_slab *slab;        /* of all blocks but the first, without a store */
     kb_map processes, tracks, categories, metadata;
     uint32_t kind_names[KINETO_KIND_COUNT];
     uint16_t kind_category[KINETO_KIND_COUNT]; /* its own name's index + 1; 0: not met yet */
@@ -167,7 +169,10 @@ static inline bool kt_kind_is_launch(uint32_t kind)
 }
 
 /* ---- block.c ---- */
-kt_block *kt_block_create(kt_store *store);
+/** slab: where to take it from; NULL: the store. */
+kt_block *kt_block_create(kt_store *store, kt_slab **slab);
+/** Room for so many bytes of args. Of a block that others fill as well: slab NULL. */
+bool kt_block_grow_args(kt_block *block, kt_slab **slab, size_t bytes);
 /** Give back the unused room of a finished block. */
 kt_block *kt_block_shrink(kt_block *block);
 void kt_block_release(kt_block *block);
@@ -181,8 +186,14 @@ bool kt_block_add_text(kt_block *block, uint32_t index, struct kt_input *text);
 void kt_builder_store(kt_builder *b, kt_store *store);
 /** Index of the track like this one, added if there is none. */
 uint32_t kt_track_intern(kt_builder *b, const kt_track_row *wanted);
+uint16_t kt_category_find(kt_builder *b, uint32_t kind, uint32_t category);
 /** Index of a category in the trace's table; category 0 is the kind's own name. */
-uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category);
+KB_INLINE uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t category)
+{
+    uint16_t known = b->kind_category[kind];
+    return KINETO_LIKELY(!category && known) ? (uint16_t)(known - 1)
+                                             : kt_category_find(b, kind, category);
+}
 /** Put verbatim args into a block that only this function adds to. False: too long, or no memory. */
 bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
 /** Stage args of the next row that stand in a text already: their word, see kt_block. */

@@ -1,0 +1,200 @@
+/* Chunks of this process' own pool, for building a trace. Others may write meanwhile: what they may
+ * change is copied, and reads as empty if it was overwritten. */
+#include "session/session.h"
+
+#include <sys/mman.h>
+
+/* A row of chunks whose memory can go back to the system. */
+typedef struct span {
+    uint32_t first, count;
+} span;
+
+/* A thread that gives them back: for the system that is as much work as writing them was. */
+typedef struct giver {
+    pthread_t thread;
+    bool started, stop;
+    pthread_mutex_t mutex;
+    pthread_cond_t changed;
+    KB_VEC(span) spans;
+} giver;
+
+#define SPAN_MAX 64u
+
+struct ks_pool_reader {
+    const kf_pool *pool;
+    bool last; /* nobody writes any more, or wants to read after us */
+    uint32_t *serials; /* of the chunks, + 1, as first seen */
+    span spent;
+    giver giver;
+    uint64_t buffer[KF_CHUNK_WORDS];
+};
+
+static bool is_sealed(const ks_pool_reader *r, uint32_t index)
+{
+    return kb_load_acquire(&r->pool->descriptors[index].state) == KF_CHUNK_SEALED;
+}
+
+/* ---- giving back ----------------------------------------------------------------------------- */
+
+static void give_back(const kf_pool *pool, span s)
+{
+    (void)madvise(kf_pool_chunk(pool, s.first), (size_t)s.count * KF_CHUNK_BYTES, MADV_REMOVE);
+    for (uint32_t i = s.first; i < s.first + s.count; i++) {
+        kb_store_relaxed(&pool->descriptors[i].used, 0u); /* zero already */
+        kf_chunk_free(pool, i);
+    }
+}
+
+static void *give(void *argument)
+{
+    ks_pool_reader *r = argument;
+    giver *g = &r->giver;
+    pthread_mutex_lock(&g->mutex);
+    for (;;) {
+        while (!g->spans.count && !g->stop)
+            pthread_cond_wait(&g->changed, &g->mutex);
+        if (!g->spans.count)
+            break;
+        span s = g->spans.data[--g->spans.count];
+        pthread_mutex_unlock(&g->mutex);
+        give_back(r->pool, s);
+        pthread_mutex_lock(&g->mutex);
+    }
+    pthread_mutex_unlock(&g->mutex);
+    return NULL;
+}
+
+/* False: nobody does it for us. */
+static bool hand_over(ks_pool_reader *r, span s)
+{
+    giver *g = &r->giver;
+    if (!g->started)
+        g->started = kb_thread_start(&g->thread, give, r) == 0;
+    if (!g->started)
+        return false;
+    pthread_mutex_lock(&g->mutex);
+    bool taken = kb_vec_push(&g->spans, s);
+    pthread_cond_signal(&g->changed);
+    pthread_mutex_unlock(&g->mutex);
+    return taken;
+}
+
+static void spent_go(ks_pool_reader *r)
+{
+    bool many = r->spent.count == SPAN_MAX; /* a few are not worth a thread */
+    if (r->spent.count && !(many && hand_over(r, r->spent)))
+        give_back(r->pool, r->spent);
+    r->spent.count = 0;
+}
+
+static void done(void *context, uint32_t index)
+{
+    ks_pool_reader *r = context;
+    if (!is_sealed(r, index))
+        return;
+    span *s = &r->spent;
+    if (s->count == SPAN_MAX || (s->count && index != s->first + s->count))
+        spent_go(r);
+    if (!s->count)
+        s->first = index;
+    s->count++;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* A full chunk where it lies, to look at headers; what is seen there is checked when it is read. A
+ * flight recorder overwrites full chunks: there, a copy is needed to see whether it did. */
+static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
+{
+    ks_pool_reader *r = context;
+    bool stays = is_sealed(r, index) &&
+                 kb_load_relaxed(&r->pool->control->full_policy) != KF_FULL_RING;
+    *words = KF_CHUNK_WORDS;
+    return stays ? kf_pool_chunk(r->pool, index) : NULL;
+}
+
+/* Nobody writes into a chunk that is full. */
+static uint32_t sealed_copy(uint64_t *to, const uint64_t *chunk, uint32_t used)
+{
+#if defined(__SANITIZE_THREAD__)
+    (void)used;
+    return ks_chunk_copy(to, chunk);
+#else
+    used = KB_MIN(used, KF_CHUNK_WORDS);
+    memcpy(to, chunk, used * sizeof *to);
+    return used;
+#endif
+}
+
+static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kineto_error *err)
+{
+    ks_pool_reader *r = context;
+    const kf_descriptor *d = &r->pool->descriptors[index];
+    const uint64_t *chunk = kf_pool_chunk(r->pool, index);
+    (void)err;
+    *words = 0;
+    uint32_t serial = kb_load_acquire(&d->serial);
+    bool sealed = is_sealed(r, index);
+    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
+        return r->buffer;
+    if (sealed && r->last) {
+        *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
+        return chunk;
+    }
+    if (!r->serials[index])
+        r->serials[index] = serial + 1;
+    uint32_t count = sealed ? sealed_copy(r->buffer, chunk, kb_load_relaxed(&d->used))
+                            : ks_chunk_copy(r->buffer, chunk);
+    kb_fence_seqcst();
+    if (kb_load_relaxed(&d->serial) + 1 == r->serials[index])
+        *words = count;
+    return r->buffer;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool last,
+                                      kf_input *input)
+{
+    ks_pool_reader *r = calloc(1, sizeof *r);
+    uint32_t *serials = calloc(KB_MAX(chunks, 1u), sizeof *serials);
+    if (!r || !serials) {
+        free(r);
+        free(serials);
+        return NULL;
+    }
+    r->pool = pool;
+    r->last = last;
+    r->serials = serials;
+    pthread_mutex_init(&r->giver.mutex, NULL);
+    pthread_cond_init(&r->giver.changed, NULL);
+    *input = (kf_input){.dictionary = pool->dictionary,
+                        .dictionary_words = KB_MIN(
+                            kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words),
+                        .chunk_count = chunks,
+                        .get = get,
+                        .peek = peek,
+                        .context = r,
+                        .done = last ? done : NULL};
+    return r;
+}
+
+void ks_pool_reader_destroy(ks_pool_reader *r)
+{
+    if (!r)
+        return;
+    spent_go(r);
+    giver *g = &r->giver;
+    if (g->started) {
+        pthread_mutex_lock(&g->mutex);
+        g->stop = true;
+        pthread_cond_signal(&g->changed);
+        pthread_mutex_unlock(&g->mutex);
+        pthread_join(g->thread, NULL);
+    }
+    pthread_mutex_destroy(&g->mutex);
+    pthread_cond_destroy(&g->changed);
+    kb_vec_free(&g->spans);
+    free(r->serials);
+    free(r);
+}
