@@ -1,6 +1,7 @@
 /* What it costs to stop a profiler: 1 M operators with two matrices each become a trace, and so do
  * as many kernels, which a plug-in delivers with the operators' ids, all of which must find each
- * other. Time of disable, and memory at its peak. The floor is one memcpy of the recorded words. */
+ * other. Time of disable, and memory at its peak. The floor is one memcpy of the recorded words;
+ * what the system takes for as much fresh memory as the trace has is measured beside it. */
 #include "bench.h"
 
 #include "base/base.h"
@@ -9,6 +10,7 @@
 #include <ckineto/profiler.h>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define OPS          1000000L
@@ -186,13 +188,31 @@ static void check(const kineto_profiler_result *result)
     }
 }
 
+/* So much memory in huge pages, where there are some, touched once. */
+static double fresh_memory_ms(size_t bytes)
+{
+    size_t huge = (size_t)2 << 20;
+    bytes = (bytes + huge - 1) / huge * huge;
+    char *memory = mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return 0;
+    char *first = memory + (huge - (uintptr_t)memory % huge);
+    (void)madvise(first, bytes, MADV_HUGEPAGE);
+    double begin = bench_process_ns();
+    for (size_t i = 0; i < bytes; i += 4096)
+        first[i] = 1;
+    double end = bench_process_ns();
+    (void)munmap(memory, bytes + huge);
+    return (end - begin) / 1e6;
+}
+
 static void measure(const char *name)
 {
-    static bench_series own, floor;
+    static bench_series own, floor, fresh;
     char line[64];
     double bytes = recorded_bytes(), before_rss = 0, peak = 0, kept = 0;
     size_t words = (size_t)(bytes * OPS);
-    own.count = floor.count = 0;
+    own.count = floor.count = fresh.count = 0;
     for (int round = 0; round < ROUNDS; round++) {
         enable(LARGE_BUFFER);
         run_operators();
@@ -207,6 +227,7 @@ static void measure(const char *name)
             before_rss = rss;
         }
         check(result);
+        bench_add(&fresh, fresh_memory_ms((size_t)(kept - before_rss) + LARGE_BUFFER));
         kineto_result_release(result);
         char *from = malloc(words), *to = malloc(words);
         if (!from || !to)
@@ -222,6 +243,8 @@ static void measure(const char *name)
     }
     (void)snprintf(line, sizeof line, "disable_%s", name);
     bench_print(line, "ms/Mop", &own, &floor);
+    (void)snprintf(line, sizeof line, "fresh_memory_%s", name);
+    bench_print(line, "ms/Mop", &fresh, &floor);
     (void)snprintf(line, sizeof line, "recorded_%s", name);
     bench_line(line, bytes, "B/op", bytes, 1);
     (void)snprintf(line, sizeof line, "peak_%s", name); /* the recorded words are in it */

@@ -9,23 +9,13 @@ typedef struct span {
     uint32_t first, count;
 } span;
 
-/* A thread that gives them back: for the system that is as much work as writing them was. */
-typedef struct giver {
-    pthread_t thread;
-    bool started, stop;
-    pthread_mutex_t mutex;
-    pthread_cond_t changed;
-    KB_VEC(span) spans;
-} giver;
-
-#define SPAN_MAX 64u
+#define SPAN_MAX 64u /* the system does many at a time faster */
 
 struct ks_pool_reader {
     const kf_pool *pool;
     bool last; /* nobody writes any more, or wants to read after us */
     uint32_t *serials; /* of the chunks, + 1, as first seen */
     span spent;
-    giver giver;
     uint64_t buffer[KF_CHUNK_WORDS];
 };
 
@@ -45,44 +35,9 @@ static void give_back(const kf_pool *pool, span s)
     }
 }
 
-static void *give(void *argument)
-{
-    ks_pool_reader *r = argument;
-    giver *g = &r->giver;
-    pthread_mutex_lock(&g->mutex);
-    for (;;) {
-        while (!g->spans.count && !g->stop)
-            pthread_cond_wait(&g->changed, &g->mutex);
-        if (!g->spans.count)
-            break;
-        span s = g->spans.data[--g->spans.count];
-        pthread_mutex_unlock(&g->mutex);
-        give_back(r->pool, s);
-        pthread_mutex_lock(&g->mutex);
-    }
-    pthread_mutex_unlock(&g->mutex);
-    return NULL;
-}
-
-/* False: nobody does it for us. */
-static bool hand_over(ks_pool_reader *r, span s)
-{
-    giver *g = &r->giver;
-    if (!g->started)
-        g->started = kb_thread_start(&g->thread, give, r) == 0;
-    if (!g->started)
-        return false;
-    pthread_mutex_lock(&g->mutex);
-    bool taken = kb_vec_push(&g->spans, s);
-    pthread_cond_signal(&g->changed);
-    pthread_mutex_unlock(&g->mutex);
-    return taken;
-}
-
 static void spent_go(ks_pool_reader *r)
 {
-    bool many = r->spent.count == SPAN_MAX; /* a few are not worth a thread */
-    if (r->spent.count && !(many && hand_over(r, r->spent)))
+    if (r->spent.count)
         give_back(r->pool, r->spent);
     r->spent.count = 0;
 }
@@ -166,8 +121,6 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
     r->pool = pool;
     r->last = last;
     r->serials = serials;
-    pthread_mutex_init(&r->giver.mutex, NULL);
-    pthread_cond_init(&r->giver.changed, NULL);
     *input = (kf_input){.dictionary = pool->dictionary,
                         .dictionary_words = KB_MIN(
                             kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words),
@@ -184,17 +137,6 @@ void ks_pool_reader_destroy(ks_pool_reader *r)
     if (!r)
         return;
     spent_go(r);
-    giver *g = &r->giver;
-    if (g->started) {
-        pthread_mutex_lock(&g->mutex);
-        g->stop = true;
-        pthread_cond_signal(&g->changed);
-        pthread_mutex_unlock(&g->mutex);
-        pthread_join(g->thread, NULL);
-    }
-    pthread_mutex_destroy(&g->mutex);
-    pthread_cond_destroy(&g->changed);
-    kb_vec_free(&g->spans);
     free(r->serials);
     free(r);
 }
