@@ -188,6 +188,7 @@ typedef struct KinetoPlugin_Activity {
     uint32_t flowIsStart;    /**< 0 or 1 */
     uint32_t metadataCount;
     const KinetoPlugin_Metadata *pMetadata;
+    uint32_t metadataSet; /**< from registerMetadataSet; 0: none. Its values come first */
 } KinetoPlugin_Activity;
 
 /** What was seen and lost, for the ledger of the trace. Counts are added to the session's. */
@@ -287,6 +288,16 @@ typedef struct KinetoPlugin_TraceBuilder {
                             int32_t *pSet);
     /** Deliver samples. Any thread, not in a signal handler; does not block. */
     int (*addCounterSamples)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_CounterSamples *);
+    /** Values that many events share, stored once: *pSet receives a number > 0 to give with them
+     *  (KinetoPlugin_Activity.metadataSet). The same values give the same number again; numbers hold
+     *  for this session. Non-zero: there is no room for more; give them with each event then. */
+    int (*registerMetadataSet)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Metadata *,
+                               size_t count, uint32_t *pSet);
+    /** A line of the trace's ledger: what happened, how often, and whether events are lost by it.
+     *  @param pReason  in few words, the same ones each time: lines with equal ones are summed.
+     *  @param pDetail  a sentence for the user, or NULL. */
+    int (*addLedgerLine)(KinetoPlugin_TraceBuilderHandle *, const char *pReason, uint64_t count,
+                         int32_t isLoss, const char *pDetail);
 } KinetoPlugin_TraceBuilder;
 
 typedef struct KinetoPlugin_ProfilerCreate_Params {

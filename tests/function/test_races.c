@@ -10,12 +10,8 @@
 #define STORE(p, v) __atomic_store_n((p), (v), __ATOMIC_RELAXED)
 #define ADD(p, v)   __atomic_fetch_add((p), (v), __ATOMIC_RELAXED)
 
-/* The thread sanitizer takes ten times as long for each. */
-#if defined(__SANITIZE_THREAD__)
-enum { THREADS = 8, TURNS = 300 };
-#else
-enum { THREADS = 8, TURNS = 2000 };
-#endif
+/* The thread sanitizer takes longest. */
+enum { THREADS = 8, TURNS = FEWER(2000, THREAD_SANITIZED ? 300 : 600) };
 
 KINETO_OPERATOR(race_site, "test::race");
 KINETO_OPERATOR(nested_site, "test::nested");
@@ -209,7 +205,7 @@ static void threads_with_callbacks_of_their_own_come_and_go(void **state)
 
 static void sessions_and_callbacks(void)
 {
-    for (int i = 0; i < 60; i++) {
+    for (int i = 0; i < FEWER(60, 30); i++) {
         kineto_callback handle;
         kineto_session *s = operators(i % 2 ? ALL_INPUTS : 0);
         used *u = add_one(&handle, false);

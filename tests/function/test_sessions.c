@@ -570,7 +570,7 @@ static void pairs_hold_on_many_threads_while_sessions_come_and_go(void **state)
     f->at_pop = note_pop;
     for (int i = 0; i < 6; i++)
         threads[i] = start_thread(nest, (void *)(uintptr_t)(i + 1));
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < FEWER(100, 40); i++) {
         kineto_session *s = wanting(0, 0, 0);
         usleep(100);
         kineto_trace_release(finish(s));

@@ -12,6 +12,8 @@
 
 #include <cmocka.h>
 
+#include "../helpers/sanitizers.h"
+
 static unsigned missed[CM_MISS_COUNT];
 void cm_missed(cm_miss what) { __atomic_add_fetch(&missed[what], 1, __ATOMIC_RELAXED); }
 void cm_thread_begins(cm_thread *me) { me->begun = 1; }
@@ -40,6 +42,7 @@ static void every_allocation_is_sampled_at_rates_0_and_1(void **state)
 static void gaps_are_bounded_at_the_largest_rate(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     uint64_t random = 3;
     for (int i = 0; i < 100000; i++) {
         int64_t gap = cm_gap(&random, UINT64_C(1) << 50);
@@ -52,6 +55,7 @@ static void gaps_are_bounded_at_the_largest_rate(void **state)
 static void chance_of_a_block_depends_on_its_size_alone(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     enum { BLOCKS = 1000000 };
     static const uint64_t sizes[] = {24, 1000, 30000, 65536, 200000};
     const uint64_t rate = 65536;
@@ -111,7 +115,7 @@ static void a_full_table_refuses_and_forgets_nothing(void **state)
 
 static void *follow_and_forget(void *argument)
 {
-    enum { ROUNDS = 200000, ALIVE = 512 };
+    enum { ROUNDS = FEWER(200000, 40000), ALIVE = 512 };
     uint64_t base = (uint64_t)(uintptr_t)argument << 32, random = base + 1;
     uint64_t bytes[ALIVE] = {0};
     uintptr_t wrong = 0;

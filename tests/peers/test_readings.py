@@ -1,7 +1,7 @@
 """What ckineto reads in a trace is what Python's json reads in it, event by event.
 
-test_readings.py COMMAND FOLDER…: every trace in the folders is compared three times: with what `info`
-counts, with the activities, flows and header that the model holds (`convert` to JSON lines), and with
+test_readings.py COMMAND [--every N] FOLDER…: every trace in the folders, or every Nth, is compared three
+times: with what `info` counts, with the activities, flows and header that the model holds (`convert` to JSON lines), and with
 the Chrome JSON that `convert` writes: events with names, times, arguments, flows, names of rows and
 header must be the same, as often as they are there. Names of rows may be added, none may be lost.
 What Python refuses must be refused cleanly or read with a word about what was repaired; then what
@@ -196,8 +196,10 @@ def traces_in(folders):
 
 
 def main():
-    command, folders = sys.argv[1], sys.argv[2:]
-    paths = traces_in(folders)
+    command, folders, every = sys.argv[1], sys.argv[2:], 1
+    if folders[0] == "--every":
+        every, folders = int(folders[1]), folders[2:]
+    paths = traces_in(folders)[::every]
     if not paths:
         print("skipped: no traces in %s" % ", ".join(folders))
         return 77

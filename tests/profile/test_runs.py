@@ -1,7 +1,7 @@
 """Traces of whole runs hold exactly the steps that the schedule says, each with its operator inside; what an
 incomplete cycle recorded is discarded and counted. The rules are stated here a second time.
 
-usage: test_runs.py PROGRAM
+usage: test_runs.py PROGRAM MOST-STEPS (of those whose actions come in any order)
 """
 import itertools
 import subprocess
@@ -53,7 +53,7 @@ def main():
     for steps in range(1, 12):  # ended wherever it may be
         actions = [action(step, 1, 1, 1, 2, 0, 0) for step in range(steps)]
         cases.append((f"schedule 1 1 1 2 0 0 {steps}", run(actions)))
-    for length in range(1, 6):
+    for length in range(1, int(sys.argv[2]) + 1):
         for actions in itertools.product(range(4), repeat=length):
             cases.append((f"actions {''.join(map(str, actions))}", run(actions)))
     text = "".join(f"{case}\n" for case, _ in cases)

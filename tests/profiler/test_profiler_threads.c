@@ -6,12 +6,6 @@
 
 #include "profiler/profiling.h"
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-enum { SLOW = 1 };
-#else
-enum { SLOW = 0 };
-#endif
-
 /* ---- stopping -------------------------------------------------------------------------------------- */
 
 static void *disable_it(void *unused)
@@ -414,7 +408,7 @@ static kineto_profiler_result *run_heavy(size_t buffer_bytes, uint32_t retention
 static void a_million_operators_of_8_threads_all_arrive_within_256_MB(void **state)
 {
     (void)state;
-    per_thread = SLOW ? 12500 : 125000;
+    per_thread = FEWER(125000, 12500);
     kineto_profiler_result *r = run_heavy((size_t)256 << 20, KINETO_RETAIN_OLDEST);
     const kineto_trace *t = kineto_result_trace(r);
     assert_nothing_lost(t);
@@ -451,7 +445,7 @@ static double resident_bytes(const char *key)
 static void memory_is_bounded_and_what_is_dropped_is_counted(void **state)
 {
     (void)state;
-    per_thread = SLOW ? 12500 : 60000;
+    per_thread = FEWER(60000, 12500);
     for (int newest = 0; newest < 2; newest++) {
         double before = resident_bytes("VmRSS");
         kineto_profiler_result *r =
@@ -460,7 +454,7 @@ static void memory_is_bounded_and_what_is_dropped_is_counted(void **state)
         const kineto_trace *t = trace_of(r);
         assert_true(kineto_trace_lost(t) > 0);
         assert_int_equal(kineto_trace_lost(t) + kineto_trace_count(t), HEAVY * per_thread);
-        if (!SLOW)
+        if (!SANITIZED)
             assert_true(peak < 40e6);
         kineto_result_release(r);
     }

@@ -482,10 +482,12 @@ static void names_without_end_are_the_plug_ins_shame(void **state)
 
 /* ---- how many ---------------------------------------------------------------------------------------- */
 
+enum { MILLION = FEWER(1000000, 100000) };
+
 static void deliver_a_million(fake *f, char letter, const builder *b)
 {
     handle *h = b ? b->pTraceBuilderHandle : NULL;
-    for (int i = 0; letter == 'p' && i < 1000000; i++) {
+    for (int i = 0; letter == 'p' && i < MILLION; i++) {
         KinetoPlugin_ProfileEvent e =
             event_of(TYPE(CONCURRENT_KERNEL), f->started_ns + i, f->started_ns + i + 1);
         if (b->addEvent(h, &e) || b->setLastEventName(h, i & 1 ? "odd" : "even"))
@@ -502,11 +504,11 @@ static void a_million_events_or_none_are_both_fine(void **state)
     usleep(2000);
     kineto_trace *t = finish(s);
     assert_nothing_lost(t);
-    assert_int_equal(kineto_trace_count(t), 1000000);
-    assert_int_equal(ledger(t, "many", "delivered"), 1000000);
+    assert_int_equal(kineto_trace_count(t), MILLION);
+    assert_int_equal(ledger(t, "many", "delivered"), MILLION);
     assert_int_equal(ledger(t, "none", "delivered"), 0);
     assert_string_equal(none->calls, "cstpd");
-    for (kineto_row r = 0; r < 1000000; r += 999)
+    for (kineto_row r = 0; r < MILLION; r += 999)
         assert_text(row_at(t, r).name, r & 1 ? "odd" : "even");
     kineto_trace_release(t);
     leave(0);
@@ -524,7 +526,7 @@ static void more_than_the_buffer_holds_is_the_plug_ins_loss_to_the_last_event(vo
     deliver_a_million(f, 'p', f->live);
     kineto_range_end(r);
     uint64_t until = 0;
-    for (; until < 100000; until++) /* the loop above ended at the first refusal */
+    for (; until < MILLION / 10; until++) /* the loop above ended at the first refusal */
         (void)emit_named(f->live, "more");
     kineto_trace *t = finish_soundly(s);
     assert_int_equal(count_named(t, "mine"), 1);

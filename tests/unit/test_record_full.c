@@ -21,6 +21,7 @@ static bool record_number(int64_t n)
 static void the_oldest_are_kept_and_every_drop_is_counted(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     enum { CALLS = 20000 };
     for (int round = 0; round < 3; round++) { /* the same each time: what a session left is free */
         kineto_session *s = session_of(KINETO_KINDS_ALL, SMALL, KINETO_RETAIN_OLDEST);
@@ -97,6 +98,7 @@ static uint64_t check_newest(const kineto_trace *t, int64_t last)
 static void the_newest_are_kept_and_every_overwritten_one_is_counted(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     for (int64_t calls = 1; calls < 60000; calls = calls * 3 + 1) {
         kineto_session *s = session_of(KINETO_KINDS_ALL, SMALL, KINETO_RETAIN_NEWEST);
         for (int64_t n = 0; n < calls; n++)
@@ -115,8 +117,10 @@ static void the_newest_are_kept_and_every_overwritten_one_is_counted(void **stat
 static void the_ring_overwrites_the_oldest_first(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     enum { CHUNKS = 16, PER_CHUNK = 500 };
-    for (int64_t calls = PER_CHUNK * CHUNKS / 2; calls < 3 * PER_CHUNK * CHUNKS; calls += 777) {
+    for (int64_t calls = PER_CHUNK * CHUNKS / 2; calls < 3 * PER_CHUNK * CHUNKS;
+         calls += FEWER(777, 2777)) {
         kineto_session *s = session_of(KINETO_KINDS_ALL, CHUNKS * 16384, KINETO_RETAIN_NEWEST);
         for (int64_t n = 0; n < calls; n++)
             assert_true(record_number(n));
@@ -132,6 +136,7 @@ static void the_ring_overwrites_the_oldest_first(void **state)
 static void ranges_open_across_overwritten_chunks_are_kept_once(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     enum { CALLS = 50000 };
     kineto_session *s = session_of(KINETO_KINDS_ALL, SMALL, KINETO_RETAIN_NEWEST);
     kineto_range a = kineto_range_begin(&site_outer), b = kineto_range_begin(&site_outer);
@@ -210,7 +215,7 @@ static void snapshots_are_whole_while_others_record(void **state)
         for (int k = 0; k < 3; k++)
             threads[k] = start_thread(run, &runners[k]);
         uint64_t before = 0;
-        for (int k = 0; k < 30; k++) {
+        for (int k = 0; k < FEWER(30, 10); k++) {
             kineto_trace *t = snapshot(s);
             verify(t);
             if (retentions[i] == KINETO_RETAIN_OLDEST) {

@@ -15,14 +15,6 @@
 
 #include "unit.h"
 
-#if defined(__has_feature)
-#define SANITIZED (__has_feature(address_sanitizer) || __has_feature(thread_sanitizer))
-#elif defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#else
-#define SANITIZED 0
-#endif
-
 static char directory[200];
 
 static int setup(void **state)
@@ -53,7 +45,7 @@ static int teardown(void **state)
 
 /* ---- traces that are made up ------------------------------------------------------------------ */
 
-enum { ROWS = SANITIZED ? 15000 : 40000, LONG_ROW = ROWS / 3, LONG_BYTES = 3 << 20 };
+enum { ROWS = FEWER(40000, 8000), LONG_ROW = ROWS / 3, LONG_BYTES = 3 << 20 };
 
 /* The text of a row's args: some long, one longer than any chunk. */
 static void put_args(kb_sink *s, uint64_t row)
@@ -176,7 +168,7 @@ static void args_are_the_same_in_every_form(void **state)
     assert_true(kt_args_text(plain, LONG_ROW).size > LONG_BYTES - 100);
     assert_true(make_trace(path_of("t.json.gz"), ROWS));
     size_t forms = make_trace(path_of("t.json.zst"), ROWS) ? 3 : 2; /* zstd may not be built in */
-    for (uint32_t threads = 1; threads <= 4; threads += SANITIZED ? 2 : 1) {
+    for (uint32_t threads = 1; threads <= 4; threads += FEWER(1, 2)) {
         kineto_trace *again = open_trace(path_of("t.json"), threads);
         assert_same_args(plain, again);
         kineto_trace_release(again);
@@ -246,7 +238,7 @@ static void damaged_files_keep_the_args_of_what_was_read(void **state)
     assert_true(make_trace(path_of("t.json"), ROWS) && make_trace(path_of("t.json.gz"), ROWS));
     assert_int_equal(stat(path_of("t.json.gz"), &st), 0);
     kineto_trace *plain = open_trace(path_of("t.json"), 0);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < FEWER(12, 6); i++) {
         const char *bad = path_of("bad.json.gz");
         FILE *f = fopen(bad, "wb");
         long keep = i < 2 ? (long)st.st_size : (long)(next_random(&random) % (uint64_t)st.st_size);
@@ -274,6 +266,7 @@ static void damaged_files_keep_the_args_of_what_was_read(void **state)
 static void views_stay_while_seven_others_are_looked_at(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     uint64_t random = 5;
     assert_true(make_trace(path_of("t.json"), ROWS) && make_trace(path_of("t.json.gz"), ROWS));
     kineto_trace *plain = open_trace(path_of("t.json"), 0),
@@ -457,6 +450,7 @@ static void threads_look_at_different_places(void **state)
 static void packed_bytes_come_back(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     static char bytes[KT_POINT_BYTES], again[KT_POINT_BYTES];
     uint64_t random = 8;
     kt_packer *p = kt_packer_create();

@@ -370,6 +370,7 @@ static void missing_and_cut_files_say_so(void **state)
 static void changed_bytes_do_no_harm(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     static const char text[] =
         "{\"deviceProperties\":[{\"id\":0}],\"traceEvents\":["
         "{\"ph\":\"X\",\"cat\":\"kernel\",\"name\":\"k\",\"pid\":0,\"tid\":7,\"ts\":3.25,\"dur\":1,"

@@ -58,10 +58,11 @@ static void random_text(char *text, uint64_t *random)
 static void every_variant_finds_the_places(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     static char text[BYTES + 64];
     static uint32_t wanted[BYTES + 8], found[BYTES + 8];
     uint64_t random = 9;
-    for (int round = 0; round < 200; round++) {
+    for (int round = 0; round < FEWER(200, 50); round++) {
         random_text(text, &random);
         size_t count = places_of(text, wanted);
         const char *name;
@@ -78,6 +79,7 @@ static void every_variant_finds_the_places(void **state)
 static void every_variant_objects_at_the_same_place(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     static char text[BYTES + 64];
     static uint32_t places[BYTES + 8];
     for (size_t at = 1; at < BYTES - 8; at += 7) {
@@ -248,6 +250,7 @@ static void a_number_may_come_in_pieces(void **state)
 static void args_of_many_repaired_rows_are_kept(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     enum { EVENTS = 70000 };
     FILE *f = fopen(file, "wb");
     assert_non_null(f);

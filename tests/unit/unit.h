@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "../helpers/sanitizers.h"
+
 #define RUN_TESTS(tests) cmocka_run_group_tests(tests, NULL, NULL)
 
 /* A stream of numbers that is the same in every run. */

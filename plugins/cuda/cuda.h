@@ -1,0 +1,233 @@
+/* The NVIDIA source: what CUPTI saw of a program's use of its GPUs, as activities of a plug-in.
+ *
+ *   cupti.h       CUPTI, CUDA and NVML as far as we use them: own declarations, checked by tests
+ *                 against the vendor's headers of several versions
+ *   libs.c        finds and opens their libraries; why one cannot be had
+ *   plugin.c      the plug-in interface
+ *   source.c      what is switched on in CUPTI, when, and off again; forks, teardown
+ *   buffers.c     buffers between CUPTI and us, and the thread that empties them
+ *   records.c     one pass over a buffer
+ *   kernels.c transfers.c calls.c syncs.c memory.c   a record of each kind → an activity
+ *   layouts.c     which record is laid out how, by CUPTI's version
+ *   occupancy.c   how many blocks of a kernel fit a multiprocessor
+ *   names.c       names: of kernels demangled, of calls without version
+ *   correlate.c   launch → operator
+ *   devices.c     devices, contexts and streams as rows and properties
+ *   nvml.c pm.c   counters: power and such, and those of the multiprocessors
+ *
+ * Data flows one way: CUPTI → buffers → records → kinds → builder. Everything from records.c on is
+ * done by one thread at a time (cp_decoder is its), outside of CUPTI's callbacks.
+ */
+#ifndef CP_CUDA_H
+#define CP_CUDA_H
+
+#include "cupti.h"
+
+#include <ckineto/plugin.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CP_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define CP_MAX_DEVICES  64
+
+/* ---- libs.c ----------------------------------------------------------------------------------- */
+#define CP_TEXT_BYTES 320 /* a sentence for the user, with its NUL */
+
+/* Function tables; NULL members are not in the library that was found. Filled once, and again after
+ * cp_libs_forget. */
+extern cp_cupti_api cp_cupti;
+extern cp_driver_api cp_driver;
+extern cp_runtime_api cp_runtime;
+
+/** Open what is needed for recording. False: `why` is a sentence that says what to do. threads: one. */
+bool cp_libs_open(char why[CP_TEXT_BYTES]);
+/** CUPTI's API version (130202, 22 …), 0 before it is open. */
+uint32_t cp_cupti_version(void);
+/** CUPTI's own text for a result, or "CUPTI error 35". */
+const char *cp_result_text(cp_result result);
+
+/* ---- correlate.c: launches by CUPTI's correlation id -------------------------------------------- */
+typedef struct cp_correlations cp_correlations;
+cp_correlations *cp_correlations_create(void); /* NULL: out of memory */
+void cp_correlations_destroy(cp_correlations *c);
+/** The launch with this correlation id was made inside operator `external_id`. */
+void cp_correlations_put(cp_correlations *c, uint32_t correlation_id, uint64_t external_id);
+/** 0: not known (yet). */
+uint64_t cp_correlations_get(const cp_correlations *c, uint32_t correlation_id);
+
+/* ---- devices.c --------------------------------------------------------------------------------- */
+typedef struct cp_device {
+    int32_t id; /* as CUDA counts them; MIG instances and MPS clients count theirs */
+    char name[256], uuid[48];
+    int32_t major, minor, sm_count, warp_size;
+    int32_t threads_per_sm, blocks_per_sm, registers_per_sm, registers_per_block;
+    int32_t shared_per_sm, shared_per_block, shared_per_block_optin, shared_reserved_per_block;
+    int32_t threads_per_block;
+    uint64_t memory_bytes;
+} cp_device;
+/** Asks the driver on first sight; NULL: no such device, or the table is full. */
+const cp_device *cp_device_of(uint32_t id);
+/** Rows, properties and versions of all devices. */
+void cp_devices_announce(const KinetoPlugin_TraceBuilder *builder);
+void cp_devices_forget(void);
+
+/* ---- names.c ------------------------------------------------------------------------------------ */
+typedef struct cp_names cp_names;
+typedef struct cp_text {
+    const char *data; /* stays as long as cp_names; NUL behind it */
+    uint32_t size;
+} cp_text;
+cp_names *cp_names_create(void);
+void cp_names_destroy(cp_names *n);
+/** Readable name of a kernel. CUPTI keeps `mangled` where it is: known by place, compared by bytes. */
+cp_text cp_names_kernel(cp_names *n, const char *mangled);
+/** Name of a call of CP_DOMAIN_RUNTIME or _DRIVER: "cudaLaunchKernel". */
+cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid);
+/** Any other text that is met often. */
+cp_text cp_names_other(cp_names *n, const char *text);
+
+/* ---- occupancy.c --------------------------------------------------------------------------------- */
+typedef struct cp_launch { /* what occupancy depends on */
+    uint32_t device;
+    uint32_t registers_per_thread, threads_per_block;
+    uint32_t shared_static_bytes, shared_dynamic_bytes, shared_config_bytes;
+    uint64_t block_count;
+} cp_launch;
+typedef struct cp_occupancy {
+    uint32_t blocks_per_sm;                                      /* that fit */
+    uint32_t limit_registers, limit_shared, limit_warps, limit_blocks; /* by each resource alone */
+    uint32_t registers_per_block, shared_per_block;              /* as allocated */
+    bool by_warps, by_registers, by_shared, by_blocks;           /* what the limit is */
+    double blocks_each, warps_each;                              /* of this launch, per multiprocessor */
+    uint32_t estimated_percent;                                  /* "est. achieved occupancy %" */
+} cp_occupancy;
+/** Computed as NVIDIA's occupancy calculator does (CUDA programming guide, "Hardware
+ *  multithreading" and the table of compute capabilities). False: not for this device. */
+bool cp_occupancy_of(const cp_device *device, const cp_launch *launch, cp_occupancy *out);
+
+/* ---- records.c ------------------------------------------------------------------------------------ */
+
+/* What did not become an activity, or not as it should; in the ledger at the end. */
+#define CP_TALLY_MAP(X)                                                                            \
+    X(UNKNOWN_KIND, "records of a kind that is not known here")                                    \
+    X(NO_TIME, "activities without a time of the device")                                          \
+    X(BEFORE_WINDOW, "began before the window")                                                    \
+    X(NOT_DELIVERED, "the recorder had no room")
+typedef enum cp_tally {
+#define CP_X(name, text) CP_TALLY_##name,
+    CP_TALLY_MAP(CP_X)
+#undef CP_X
+        CP_TALLY_COUNT
+} cp_tally;
+
+typedef struct cp_decoder {
+    const KinetoPlugin_TraceBuilder *builder;
+    const struct cp_layout *layout; /* of records, by CUPTI's version */
+    int32_t clock;                  /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
+    uint64_t types;                 /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
+    uint32_t pid;
+    bool show_waits;                /* "Stream Wait Event" records are wanted */
+    cp_correlations *correlations;
+    cp_names *names;
+    struct cp_sets *sets;           /* metadata sets that have numbers: kernels.c */
+    struct cp_syncs *syncs;         /* event records by context and event: syncs.c */
+    struct cp_pending *pending;     /* activities whose operator is not known yet: records.c */
+    struct cp_threads *threads;     /* CUPTI's thread ids → the system's: calls.c */
+    uint64_t delivered[CP_KIND_COUNT];
+    uint64_t tally[CP_TALLY_COUNT];
+} cp_decoder;
+
+/** @param cupti_version  cp_cupti_version(). False: out of memory. */
+bool cp_decoder_init(cp_decoder *d, const KinetoPlugin_TraceBuilder *builder, uint64_t types,
+                     uint32_t cupti_version, int32_t clock);
+/** All records of a buffer that CUPTI has filled, in one pass. */
+void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid_bytes);
+/** Nothing more comes: deliver what waited for its operator, and the ledger's lines. */
+void cp_decoder_finish(cp_decoder *d);
+void cp_decoder_free(cp_decoder *d);
+/** Deliver; counts what finds no room. */
+void cp_deliver(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a);
+/** Operator that a launch belongs to, else the activity is kept until it is known; see records.c. */
+uint64_t cp_operator_of(cp_decoder *d, uint32_t correlation_id);
+
+/* One record each → activities; `record` points at it, d->layout says what is where. */
+void cp_read_kernel(cp_decoder *d, const uint8_t *record);
+void cp_read_memcpy(cp_decoder *d, const uint8_t *record);
+void cp_read_memcpy2(cp_decoder *d, const uint8_t *record);
+void cp_read_memset(cp_decoder *d, const uint8_t *record);
+void cp_read_memory(cp_decoder *d, const uint8_t *record);
+void cp_read_call(cp_decoder *d, const uint8_t *record);
+void cp_read_sync(cp_decoder *d, const uint8_t *record);
+void cp_read_event(cp_decoder *d, const uint8_t *record);
+void cp_read_overhead(cp_decoder *d, const uint8_t *record);
+void cp_read_graph(cp_decoder *d, const uint8_t *record);
+
+/* ---- buffers.c ------------------------------------------------------------------------------------- */
+#define CP_BUFFER_BYTES ((size_t)4 << 20)
+
+typedef struct cp_buffer_stats {
+    uint64_t filled;  /* buffers handed over by CUPTI */
+    uint64_t refused; /* asked for when the bound was reached */
+    uint64_t dropped; /* records that CUPTI says it dropped */
+    uint64_t late;    /* records that came after the end */
+    size_t peak_bytes;
+} cp_buffer_stats;
+
+/** Allocate and touch all buffers, so that nothing is allocated while the program runs.
+ *  @param bound_bytes  all there will ever be, filled ones included. */
+bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES]);
+/** CUPTI's callbacks. */
+void CP_CUPTI_CALL cp_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records);
+void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *buffer,
+                                       size_t size, size_t valid);
+/** Start reading what is filled into `decoder`, on a thread of its own. NULL: read nothing, keep. */
+bool cp_buffers_attach(cp_decoder *decoder, char why[CP_TEXT_BYTES]);
+/** Read all that has been filled, on the calling thread. */
+void cp_buffers_drain(void);
+/** Throw away what is filled: warm-up, records of before. */
+void cp_buffers_discard(void);
+/** No more reading; what comes later is counted as late. */
+void cp_buffers_detach(void);
+cp_buffer_stats cp_buffers_stats(void);
+/** Only when CUPTI is gone or will not call any more. */
+void cp_buffers_destroy(void);
+void cp_buffers_after_fork(void);
+
+/* ---- source.c -------------------------------------------------------------------------------------- */
+typedef struct cp_options {
+    uint64_t types;              /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
+    size_t buffer_bytes;         /* bound; default 128 MiB */
+    bool per_thread_buffers;     /* where CUPTI can */
+    bool graph_nodes;            /* one activity per node of a graph, not per graph */
+    bool memory;                 /* allocations of the device */
+    bool show_waits;
+    uint32_t nvml_interval_ms;   /* 0: no samples of power and such */
+    char pm_metrics[512];        /* comma-separated; "": none */
+    int32_t pm_device;
+    uint32_t pm_interval_us;
+} cp_options;
+/** The user's text for plug-ins, "cuda.buffer_bytes=64MiB cuda.graph=graph", and environment
+ *  variables of the same names. False: `why` names what is wrong. */
+bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES]);
+
+bool cp_source_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
+                     char why[CP_TEXT_BYTES]);
+void cp_source_stop(void);
+void cp_source_drain(void);
+void cp_source_toggle(bool on);
+void cp_source_push(uint64_t external_id);
+void cp_source_pop(void);
+
+/* ---- nvml.c, pm.c: counters -------------------------------------------------------------------------- */
+/** Start sampling on a thread of its own; false: `why`. Stop waits for it. */
+bool cp_nvml_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
+                   char why[CP_TEXT_BYTES]);
+void cp_nvml_stop(void);
+bool cp_pm_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
+                 char why[CP_TEXT_BYTES]);
+void cp_pm_stop(void);
+#endif
