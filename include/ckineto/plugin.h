@@ -43,7 +43,7 @@ extern "C" {
 #define KINETO_PLUGIN_HAS(p, type, member)                                                         \
     ((p)->unpaddedStructSize >= KINETO_PLUGIN_SIZE(type, member))
 
-/** Activity types, in the numbering of the proposal's last revision. */
+/** Activity types, in the numbering of the proposal's last revision, which ends at 24. */
 typedef enum KinetoPlugin_ProfileEventType {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_INVALID = 0,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_CPU_OP = 1,
@@ -72,7 +72,8 @@ typedef enum KinetoPlugin_ProfileEventType {
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER = 22,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_RUNTIME = 23,
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_PRIVATEUSE1_DRIVER = 24,
-    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT = 25,
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_EVENT = 25, /**< appended by ckineto */
+    KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT = 26,
     /** Kinds of plug-ins' own start here: see registerActivityTypes. */
     KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST = 1024
 } KinetoPlugin_ProfileEventType;
@@ -188,7 +189,9 @@ typedef struct KinetoPlugin_Activity {
     uint32_t flowIsStart;    /**< 0 or 1 */
     uint32_t metadataCount;
     const KinetoPlugin_Metadata *pMetadata;
-    uint32_t metadataSet; /**< from registerMetadataSet; 0: none. Its values come first */
+    /** From registerMetadataSet; 0: none. Its values come first; an event with a number that was
+     *  not given out is refused. */
+    uint32_t metadataSet;
 } KinetoPlugin_Activity;
 
 /** What was seen and lost, for the ledger of the trace. Counts are added to the session's. */

@@ -5,9 +5,12 @@
  *   libs.c        finds and opens their libraries; why one cannot be had
  *   plugin.c      the plug-in interface
  *   source.c      what is switched on in CUPTI, when, and off again; forks, teardown
+ *   options.c     what the user asked for
+ *   reasons.c     what an error of CUPTI means for the user, and who else uses it
  *   buffers.c     buffers between CUPTI and us, and the thread that empties them
  *   records.c     one pass over a buffer
  *   kernels.c transfers.c calls.c syncs.c memory.c   a record of each kind → an activity
+ *   sets.c        values that many activities share
  *   layouts.c     which record is laid out how, by CUPTI's version
  *   occupancy.c   how many blocks of a kernel fit a multiprocessor
  *   names.c       names: of kernels demangled, of calls without version
@@ -37,8 +40,7 @@
 /* ---- libs.c ----------------------------------------------------------------------------------- */
 #define CP_TEXT_BYTES 320 /* a sentence for the user, with its NUL */
 
-/* Function tables; NULL members are not in the library that was found. Filled once, and again after
- * cp_libs_forget. */
+/* Function tables; NULL members are not in the library that was found. Filled once. */
 extern cp_cupti_api cp_cupti;
 extern cp_driver_api cp_driver;
 extern cp_runtime_api cp_runtime;
@@ -52,12 +54,16 @@ const char *cp_result_text(cp_result result);
 
 /* ---- correlate.c: launches by CUPTI's correlation id -------------------------------------------- */
 typedef struct cp_correlations cp_correlations;
+#define CP_NO_OPERATOR UINT64_MAX
 cp_correlations *cp_correlations_create(void); /* NULL: out of memory */
 void cp_correlations_destroy(cp_correlations *c);
-/** The launch with this correlation id was made inside operator `external_id`. */
+/** The launch with this correlation id was made inside operator `external_id`; CP_NO_OPERATOR: in none
+ *  that is known, which a later put corrects. */
 void cp_correlations_put(cp_correlations *c, uint32_t correlation_id, uint64_t external_id);
-/** 0: not known (yet). */
-uint64_t cp_correlations_get(const cp_correlations *c, uint32_t correlation_id);
+/** 0: nothing is known (yet), or not any more. */
+uint64_t cp_correlations_get(cp_correlations *c, uint32_t correlation_id);
+/** How often a launch was asked for that is so long ago that its place was given to a later one. */
+uint64_t cp_correlations_forgotten(const cp_correlations *c);
 
 /* ---- devices.c --------------------------------------------------------------------------------- */
 typedef struct cp_device {
@@ -85,16 +91,23 @@ cp_names *cp_names_create(void);
 void cp_names_destroy(cp_names *n);
 /** Readable name of a kernel. CUPTI keeps `mangled` where it is: known by place, compared by bytes. */
 cp_text cp_names_kernel(cp_names *n, const char *mangled);
+/** From here on what is at a place may be another name than before. */
+void cp_names_look(cp_names *n);
 /** Name of a call of CP_DOMAIN_RUNTIME or _DRIVER: "cudaLaunchKernel". */
 cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid);
-/** Any other text that is met often. */
+/** Any other text that is met often, and stays where it is. */
 cp_text cp_names_other(cp_names *n, const char *text);
+/** The same for a text that does not stay. */
+cp_text cp_names_copy(cp_names *n, const char *text);
+/** A place to keep a name that is made of few numbers; nobody's at first (data NULL). */
+#define CP_NAMES_PLACES 1040u
+cp_text *cp_names_place(cp_names *n, uint32_t i);
 
 /* ---- occupancy.c --------------------------------------------------------------------------------- */
 typedef struct cp_launch { /* what occupancy depends on */
     uint32_t device;
     uint32_t registers_per_thread, threads_per_block;
-    uint32_t shared_static_bytes, shared_dynamic_bytes, shared_config_bytes;
+    uint32_t shared_static_bytes, shared_dynamic_bytes;
     uint64_t block_count;
 } cp_launch;
 typedef struct cp_occupancy {
@@ -111,14 +124,18 @@ bool cp_occupancy_of(const cp_device *device, const cp_launch *launch, cp_occupa
 
 /* ---- records.c ------------------------------------------------------------------------------------ */
 
-/* What did not become an activity, or not as it should; in the ledger at the end. */
+/* What did not become an activity, or not as it should; in the ledger at the end: X(name, is a loss
+ * that nothing else counts, text; NULL: the host says it). */
 #define CP_TALLY_MAP(X)                                                                            \
-    X(UNKNOWN_KIND, "records of a kind that is not known here")                                    \
-    X(NO_TIME, "activities without a time of the device")                                          \
-    X(BEFORE_WINDOW, "began before the window")                                                    \
-    X(NOT_DELIVERED, "the recorder had no room")
+    X(UNKNOWN_KIND, 1, "records of a kind that is not known here")                                 \
+    X(CUT_SHORT, 1, "records that a buffer ends in")                                               \
+    X(NO_TIME, 0, "activities without a time of the device")                                       \
+    X(NOT_DELIVERED, 0, NULL)                                                                      \
+    X(EVENT_NO_TIME, 0, "CUDA events without a time of the device")                                \
+    X(NO_OPERATOR, 0, "activities whose operator was not told in time")                            \
+    X(QUIET_WAITS, 0, "waits of streams that nothing ran on")
 typedef enum cp_tally {
-#define CP_X(name, text) CP_TALLY_##name,
+#define CP_X(name, loss, text) CP_TALLY_##name,
     CP_TALLY_MAP(CP_X)
 #undef CP_X
         CP_TALLY_COUNT
@@ -126,19 +143,26 @@ typedef enum cp_tally {
 
 typedef struct cp_decoder {
     const KinetoPlugin_TraceBuilder *builder;
-    const struct cp_layout *layout; /* of records, by CUPTI's version */
-    int32_t clock;                  /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
-    uint64_t types;                 /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
+    uint32_t version; /* CUPTI's; layouts.h */
+    int32_t clock;    /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
+    double ns_each;   /* unit of that clock */
+    uint64_t first_ticks, first_ns; /* when decoding began */
+    uint64_t types;   /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
     uint32_t pid;
-    bool show_waits;                /* "Stream Wait Event" records are wanted */
+    bool show_waits; /* "Stream Wait Event" records are wanted */
+    bool settling;   /* what has waited is delivered now, come what may */
+    bool overheads;  /* their row has been announced */
     cp_correlations *correlations;
     cp_names *names;
-    struct cp_sets *sets;           /* metadata sets that have numbers: kernels.c */
-    struct cp_syncs *syncs;         /* event records by context and event: syncs.c */
-    struct cp_pending *pending;     /* activities whose operator is not known yet: records.c */
-    struct cp_threads *threads;     /* CUPTI's thread ids → the system's: calls.c */
+    struct cp_sets *sets;       /* sets of values that have numbers: sets.c */
+    struct cp_calls *calls;     /* what is known of each call: calls.c */
+    struct cp_syncs *syncs;     /* event records by context and event: syncs.c */
+    struct cp_pending *pending; /* records that wait for others: records.c */
+    uint16_t bytes[CP_KIND_COUNT];     /* of a record */
+    int64_t allocated[CP_MAX_DEVICES]; /* bytes, as far as was seen */
     uint64_t delivered[CP_KIND_COUNT];
     uint64_t tally[CP_TALLY_COUNT];
+    uint64_t told, told_dropped; /* of these, to the host */
 } cp_decoder;
 
 /** @param cupti_version  cp_cupti_version(). False: out of memory. */
@@ -146,25 +170,131 @@ bool cp_decoder_init(cp_decoder *d, const KinetoPlugin_TraceBuilder *builder, ui
                      uint32_t cupti_version, int32_t clock);
 /** All records of a buffer that CUPTI has filled, in one pass. */
 void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid_bytes);
+/** Operators are being pushed: launches may be inside of them, and their records have to wait until
+ *  that is told. threads: any; until the next cp_decoder_init. */
+void cp_operators_expect(void);
 /** Nothing more comes: deliver what waited for its operator, and the ledger's lines. */
 void cp_decoder_finish(cp_decoder *d);
 void cp_decoder_free(cp_decoder *d);
+
+/* For the readers of each kind. */
+static inline bool cp_wants(const cp_decoder *d, int32_t type)
+{
+    return d->types >> type & 1;
+}
+/** Operator that a launch belongs to; 0: none. */
+uint64_t cp_operator_of(cp_decoder *d, uint32_t correlation_id);
+/** An activity of a record: its times are checked. False: counted, and not to be delivered. */
+static inline bool cp_activity_begin(cp_decoder *d, KinetoPlugin_Activity *a, int32_t type,
+                                     uint64_t start, uint64_t end)
+{
+    if (start == 0 || end == 0) {
+        d->tally[CP_TALLY_NO_TIME]++;
+        return false;
+    }
+    *a = (KinetoPlugin_Activity){
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Activity, metadataSet),
+        .event = {.unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
+                  .eventType = type,
+                  .startTimeUtcNs = (int64_t)start,
+                  .endTimeUtcNs = (int64_t)end},
+        .clock = d->clock};
+    return true;
+}
+/** Of a device's work: where it ran, what launched it, and the operator of that. */
+void cp_activity_place(cp_decoder *d, KinetoPlugin_Activity *a, uint32_t device,
+                       uint32_t stream, uint32_t correlation_id);
 /** Deliver; counts what finds no room. */
 void cp_deliver(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a);
-/** Operator that a launch belongs to, else the activity is kept until it is known; see records.c. */
-uint64_t cp_operator_of(cp_decoder *d, uint32_t correlation_id);
+/** Keep a record until more is known; false: there is no room, or the end has come. */
+bool cp_keep(cp_decoder *d, const uint8_t *record);
 
-/* One record each → activities; `record` points at it, d->layout says what is where. */
+/* Metadata of one activity. */
+#define CP_MOST_VALUES 24
+typedef struct cp_values {
+    KinetoPlugin_Metadata items[CP_MOST_VALUES];
+    uint32_t count;
+} cp_values;
+static inline KinetoPlugin_Metadata *cp_value(cp_values *v, const char *key, int32_t type)
+{
+    KinetoPlugin_Metadata *item = &v->items[v->count++];
+    *item = (KinetoPlugin_Metadata){.pKey = key, .valueType = type, .count = 1};
+    return item;
+}
+static inline void cp_value_int(cp_values *v, const char *key, int64_t value)
+{
+    cp_value(v, key, KINETO_PLUGIN_VALUE_INT)->i = value;
+}
+static inline void cp_value_uint(cp_values *v, const char *key, uint64_t value)
+{
+    cp_value(v, key, KINETO_PLUGIN_VALUE_UINT)->u = value;
+}
+static inline void cp_value_double(cp_values *v, const char *key, double value)
+{
+    cp_value(v, key, KINETO_PLUGIN_VALUE_DOUBLE)->d = value;
+}
+static inline void cp_value_bytes(cp_values *v, const char *key, int32_t type, const void *data,
+                                  size_t count)
+{
+    KinetoPlugin_Metadata *item = cp_value(v, key, type);
+    item->pointer = data;
+    item->count = (uint32_t)count;
+}
+
+/* ---- sets.c: values that many activities share -------------------------------------------------------- */
+/* What they follow from; the first word says of what. */
+typedef struct cp_set_key {
+    uint32_t words[20];
+} cp_set_key;
+enum { CP_SET_KERNEL = 1, CP_SET_GRAPH, CP_SET_MEMCPY, CP_SET_MEMCPY2, CP_SET_MEMSET, CP_SET_CALL };
+/* Where values that are not numbers lie while they are handed over. */
+typedef struct cp_set_scratch {
+    int64_t grid[3], block[3], cluster[3];
+    char json[448];
+} cp_set_scratch;
+typedef void cp_describe_fn(const cp_decoder *d, const cp_set_key *key, cp_values *out,
+                            cp_set_scratch *scratch);
+bool cp_sets_create(cp_decoder *d);
+void cp_sets_free(cp_decoder *d);
+/** Number of the set for `key`; 0: the host keeps none, and `out` and `scratch` have got the values. */
+uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe, cp_values *out,
+                   cp_set_scratch *scratch);
+
+/* ---- kernels.c transfers.c calls.c syncs.c memory.c: one record each -------------------------------- */
 void cp_read_kernel(cp_decoder *d, const uint8_t *record);
+void cp_read_graph(cp_decoder *d, const uint8_t *record);
+/** "COMPUTE" …, of CUpti_ChannelType. */
+const char *cp_channel_type(uint32_t type);
+
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record);
 void cp_read_memcpy2(cp_decoder *d, const uint8_t *record);
 void cp_read_memset(cp_decoder *d, const uint8_t *record);
-void cp_read_memory(cp_decoder *d, const uint8_t *record);
+/** "Pinned" …, of CUpti_ActivityMemoryKind. */
+const char *cp_memory_kind(uint32_t kind);
+
 void cp_read_call(cp_decoder *d, const uint8_t *record);
+void cp_read_overhead(cp_decoder *d, const uint8_t *record);
+bool cp_calls_create(cp_decoder *d);
+void cp_calls_free(cp_decoder *d);
+/** The calling thread's system id goes with what CUPTI calls it, where it cannot be told to use
+ *  system ids. threads: any. */
+void cp_threads_note(void);
+
 void cp_read_sync(cp_decoder *d, const uint8_t *record);
 void cp_read_event(cp_decoder *d, const uint8_t *record);
-void cp_read_overhead(cp_decoder *d, const uint8_t *record);
-void cp_read_graph(cp_decoder *d, const uint8_t *record);
+void cp_read_context(cp_decoder *d, const uint8_t *record);
+/** Is it a wait of a stream that has done nothing so far? */
+bool cp_sync_is_quiet(cp_decoder *d, const uint8_t *record);
+bool cp_syncs_create(cp_decoder *d);
+void cp_syncs_free(cp_decoder *d);
+/** Work of a device was seen: its context belongs to the device, its stream does something. */
+void cp_syncs_saw(cp_decoder *d, uint32_t context, uint32_t device, uint32_t stream);
+
+void cp_read_memory(cp_decoder *d, const uint8_t *record);
+/** Number of the kind "gpu_memory", which the host gives; 0: allocations are not delivered. */
+extern int32_t cp_memory_type;
+/** Announce it; call before the profiler is registered. */
+void cp_memory_announce(const KinetoPlugin_Registry *registry);
 
 /* ---- buffers.c ------------------------------------------------------------------------------------- */
 #define CP_BUFFER_BYTES ((size_t)4 << 20)
@@ -197,14 +327,22 @@ cp_buffer_stats cp_buffers_stats(void);
 void cp_buffers_destroy(void);
 void cp_buffers_after_fork(void);
 
-/* ---- source.c -------------------------------------------------------------------------------------- */
+/* ---- reasons.c ------------------------------------------------------------------------------------- */
+/** A sentence: what CUPTI refused, why that is, what to do. */
+void cp_explain(cp_result result, const char *doing, char why[CP_TEXT_BYTES]);
+/** Another tool in this process that may hold CUPTI; "" if none is known. */
+const char *cp_other_tool(char name[128]);
+
+/* ---- options.c, source.c -------------------------------------------------------------------------------------- */
 typedef struct cp_options {
     uint64_t types;              /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
-    size_t buffer_bytes;         /* bound; default 128 MiB */
+    size_t buffer_bytes;         /* of all buffers; default 64 MiB */
     bool per_thread_buffers;     /* where CUPTI can */
     bool graph_nodes;            /* one activity per node of a graph, not per graph */
     bool memory;                 /* allocations of the device */
-    bool show_waits;
+    bool show_waits;             /* streams that wait for events, as activities */
+    bool sync_at_stop;           /* wait for the current context, so that all is complete */
+    bool teardown;               /* detach CUPTI from the program when a session ends */
     uint32_t nvml_interval_ms;   /* 0: no samples of power and such */
     char pm_metrics[512];        /* comma-separated; "": none */
     int32_t pm_device;
@@ -214,9 +352,15 @@ typedef struct cp_options {
  *  variables of the same names. False: `why` names what is wrong. */
 bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES]);
 
-bool cp_source_start(const cp_options *options, const KinetoPlugin_TraceBuilder *builder,
-                     char why[CP_TEXT_BYTES]);
+/** Warm-up: libraries and buffers are there, CUPTI is switched on, and what it records is thrown away. */
+bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES]);
+/** From here on it is delivered. */
+bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES]);
+/** Switch off, deliver the rest. */
 void cp_source_stop(void);
+/** Switch off whatever is on; after prepare or stop. */
+void cp_source_end(void);
+/** Deliver what there is now. */
 void cp_source_drain(void);
 void cp_source_toggle(bool on);
 void cp_source_push(uint64_t external_id);

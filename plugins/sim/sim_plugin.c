@@ -80,8 +80,8 @@ static void deliver(const sim_work *w, int kind, const sim_span *at, int32_t clo
         w->from ? "bytes" : "grid", KINETO_PLUGIN_VALUE_UINT, 1, {.u = w->size}};
     KinetoPlugin_ProfileEvent e = {
         SIZE(ProfileEvent, threadId), types[kind], at->start, at->end, w->id, {at->dev}, {at->row}};
-    KinetoPlugin_Activity a = {
-        SIZE(Activity, pMetadata), e, clock, length, at->name, w->owner, flow, id, call, !call, &m};
+    KinetoPlugin_Activity a = {SIZE(Activity, pMetadata), e, clock, length, at->name, w->owner,
+                               flow, id, call, !call, &m, 0};
     s.pending -= s.wanted[kind];
     if (s.wanted[kind])
         s.host->emit(s.handle, &a); /* what it refuses, it counts */

@@ -33,7 +33,7 @@ const kb_kind_alias kb_kind_aliases[] = {
     ROW("gpu_pm_counter", GPU_PM_COUNTER, 22, -1),
     ROW("mtia_insight", MTIA_INSIGHT, 15, 14),
     ROW("cuda_sync", CUDA_SYNC, 16, 15),
-    ROW("cuda_event", CUDA_EVENT, -1, 16),
+    ROW("cuda_event", CUDA_EVENT, 25, 16),
     ROW("cuda_profiler_range", CUDA_PROFILER_RANGE, 18, 19),
     ROW("counter", COUNTER, -1, -1),
     ROW("memory", MEMORY, -1, -1),

@@ -132,6 +132,20 @@ typedef struct kc_set {
     uint32_t series;
 } kc_set;
 
+/* Keys that an event has, as hashes. */
+#define KC_KEYS 32u
+typedef struct kc_keys {
+    uint32_t count;
+    uint64_t hashes[KC_KEYS];
+} kc_keys;
+
+/* A set of metadata that events may name by its number. */
+#define KC_MAX_VALUE_SETS 256u
+typedef struct kc_value_set {
+    uint64_t hash; /* of all in it */
+    kc_keys keys;
+} kc_value_set;
+
 /* All that was delivered in one session. */
 typedef struct kc_seen {
     uint64_t event_count, counter_count; /* all, also those for which there was no room */
@@ -195,6 +209,8 @@ struct kc_check {
     char clock_names[KC_CLOCKS][64];
     kc_set sets[KC_MAX_SETS];
     size_t set_count;
+    kc_value_set value_sets[KC_MAX_VALUE_SETS]; /* of this session; the number is 1 + the place */
+    uint32_t value_set_count;
     uint32_t builders;
     kc_session *session; /* the one that runs, for the builder */
     kc_seen *seen;

@@ -272,6 +272,66 @@ static int add_counter_samples(handle *h, const KinetoPlugin_CounterSamples *sam
     return kc_builder_leave(!fine);
 }
 
+/* ---- sets of metadata, lines of the ledger --------------------------------------------------------- */
+
+/* Of values that were found to be fine. */
+static uint64_t value_hash(const KinetoPlugin_Metadata *m)
+{
+    uint64_t hash = kb_hash(m->pKey, strlen(m->pKey)) ^ (uint64_t)(uint32_t)m->valueType << 32;
+    size_t item = m->valueType == KINETO_PLUGIN_VALUE_INTS ? sizeof(int64_t) : 1;
+    if (m->valueType < KINETO_PLUGIN_VALUE_STRING)
+        return hash * 31 + kb_hash(&m->u, sizeof m->u);
+    if (m->valueType != KINETO_PLUGIN_VALUE_STRINGS)
+        return hash * 31 + kb_hash(m->pointer, m->count * item);
+    const char *const *texts = m->pointer;
+    for (uint32_t i = 0; i < m->count; i++)
+        hash = hash * 31 + kb_hash(texts[i], strlen(texts[i]) + 1);
+    return hash;
+}
+
+static int register_metadata_set(handle *h, const KinetoPlugin_Metadata *list, size_t count,
+                                 uint32_t *number)
+{
+    kc_builder *b = kc_builder_enter(h, KC_CALL_registerMetadataSet);
+    kc_value_set set = {.hash = count};
+    if (!b)
+        return 1;
+    if (!list || !count || !number) {
+        kc_fault(b->check, KC_RULE_META_KEYS, "a set of metadata is empty, or gets no number");
+        return kc_builder_leave(1);
+    }
+    kc_check *k = b->check;
+    if (!kc_metadata_fine(b, &set.keys, list, count))
+        return kc_builder_leave(1);
+    for (size_t i = 0; i < count; i++)
+        set.hash = set.hash * 31 + value_hash(&list[i]);
+    uint32_t i = 0;
+    while (i < k->value_set_count && k->value_sets[i].hash != set.hash)
+        i++;
+    if (i == KC_MAX_VALUE_SETS)
+        return kc_builder_leave(1);
+    if (i == k->value_set_count)
+        k->value_sets[k->value_set_count++] = set;
+    *number = i + 1;
+    return kc_builder_leave(0);
+}
+
+static int add_ledger_line(handle *h, const char *reason, uint64_t count, int32_t is_loss,
+                           const char *detail)
+{
+    kc_builder *b = kc_builder_enter(h, KC_CALL_addLedgerLine);
+    char text[64];
+    (void)count;
+    (void)is_loss;
+    if (!b)
+        return 1;
+    bool fine = kc_label_fine(reason, text, sizeof text) &&
+                (!detail || kc_text_size(detail, KC_LONGEST_TEXT) != SIZE_MAX);
+    if (!fine)
+        kc_fault(b->check, KC_RULE_NAMES_TEXT, "a line of the ledger has no reason that is text");
+    return kc_builder_leave(!fine);
+}
+
 /* ---- all of them ---------------------------------------------------------------------------------- */
 
 void kc_announce_init(KinetoPlugin_TraceBuilder *table)
@@ -290,4 +350,6 @@ void kc_announce_init_today(KinetoPlugin_TraceBuilder *table)
     table->addHeaderMetadata = add_header_metadata;
     table->registerCounters = register_counters;
     table->addCounterSamples = add_counter_samples;
+    table->registerMetadataSet = register_metadata_set;
+    table->addLedgerLine = add_ledger_line;
 }

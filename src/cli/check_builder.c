@@ -26,6 +26,8 @@ static const char *const call_names[KC_CALL_COUNT] = {
     [KC_CALL_hostTicks] = "hostTicks",
     [KC_CALL_registerCounters] = "registerCounters",
     [KC_CALL_addCounterSamples] = "addCounterSamples",
+    [KC_CALL_registerMetadataSet] = "registerMetadataSet",
+    [KC_CALL_addLedgerLine] = "addLedgerLine",
     [KC_CALL_addCounts] = "addCounts",
 };
 
@@ -396,6 +398,26 @@ static int set_last_ids(handle *h, uint64_t correlation_id, uint64_t external_id
     return kc_builder_leave(0);
 }
 
+/* Its keys come first; a number that is none of this session is refused. */
+static bool value_set_fine(kc_builder *b, const KinetoPlugin_Activity *activity, size_t size)
+{
+    KinetoPlugin_Activity a;
+    if (size < SIZE(Activity, metadataSet))
+        return true;
+    if (!kc_copy_in(&a, activity, SIZE(Activity, metadataSet))) {
+        kc_fault(b->check, KC_RULE_SIZE_FILLED, "Activity cannot be read as far as it says");
+        return false;
+    }
+    if (a.metadataSet > b->check->value_set_count) {
+        kc_fault(b->check, KC_RULE_META_KEYS,
+                 "an event names set %u, which nobody registered in this session", a.metadataSet);
+        return false;
+    }
+    if (a.metadataSet)
+        last.keys = b->check->value_sets[a.metadataSet - 1].keys;
+    return true;
+}
+
 static int emit(handle *h, const KinetoPlugin_Activity *activity)
 {
     kc_builder *b = kc_builder_enter(h, KC_CALL_emit);
@@ -423,6 +445,7 @@ static int emit(handle *h, const KinetoPlugin_Activity *activity)
     bool fine = kc_seen_by(b)->refused == refused;
     if (fine) {
         fine = name_fine(b, a.pName, a.nameSize);
+        fine &= value_set_fine(b, activity, a.unpaddedStructSize);
         fine &= kc_metadata_fine(b, &last.keys, a.pMetadata, a.metadataCount);
         if (a.flowType && flow_fine(b, a.flowType, a.flowIsStart))
             flow_note(b, a.flowType, a.flowId, a.flowIsStart);
@@ -443,7 +466,7 @@ static void fill_today(KinetoPlugin_TraceBuilder *t)
 
 const KinetoPlugin_TraceBuilder *kc_builder_new(kc_session *s, bool live, kc_builder **out)
 {
-    size_t today = SIZE(TraceBuilder, addCounterSamples), bytes = today;
+    size_t today = SIZE(TraceBuilder, addLedgerLine), bytes = today;
     kc_check *k = s->k;
     if (s->size == KC_SIZE_REVISION_B || s->size == KC_SIZE_REVISION_0)
         bytes = SIZE(TraceBuilder, addResourceInfo);
@@ -466,6 +489,8 @@ const KinetoPlugin_TraceBuilder *kc_builder_new(kc_session *s, bool live, kc_bui
     if (bytes > today)
         memset((char *)table + today, 0xa5, bytes - today);
     given[live] = b;
+    if (live)
+        k->value_set_count = 0;
     *out = b;
     return table;
 }

@@ -6,7 +6,6 @@
 
 #define KC_LONGEST_TEXT  ((size_t)1 << 20)
 #define KC_LONGEST_KEY   ((size_t)1000)
-#define KC_KEYS          32u
 #define SIZE(type, last) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, last)
 
 typedef KinetoPlugin_TraceBuilderHandle handle;
@@ -30,15 +29,11 @@ typedef enum kc_call {
     KC_CALL_hostTicks,
     KC_CALL_registerCounters,
     KC_CALL_addCounterSamples,
+    KC_CALL_registerMetadataSet,
+    KC_CALL_addLedgerLine,
     KC_CALL_addCounts,
     KC_CALL_COUNT
 } kc_call;
-
-/* Keys that an event has, as hashes. */
-typedef struct kc_keys {
-    uint32_t count;
-    uint64_t hashes[KC_KEYS];
-} kc_keys;
 
 /** The builder, alone with it until kc_builder_leave; NULL: refuse the call (its fault is booked).
  */

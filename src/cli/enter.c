@@ -8,6 +8,8 @@
 
 const kc_interface kc_interfaces[] = {
     {"opencl", "OPENCL_LAYERS", "ckineto-opencl.so", KC_LIST, ':'},
+    {"cuda", "CUDA_INJECTION64_PATH", "ckineto-cuda.so", KC_SLOT, 0},
+    {"nvtx", "NVTX_INJECTION64_PATH", "ckineto-nvtx.so", KC_SLOT, 0},
 };
 const size_t kc_interface_count = KB_COUNT(kc_interfaces);
 
@@ -58,7 +60,7 @@ static kineto_status enter_by(const kc_interface *i, kc_entry_note *note, void *
         note(context, i->source, "plug-in not found", detail);
         return KINETO_OK;
     }
-    if (strchr(path, i->separator)) {
+    if (i->shape == KC_LIST && strchr(path, i->separator)) {
         snprintf(detail, sizeof detail, "%s cannot name %s: a '%c' in the path", i->variable, path,
                  i->separator);
         note(context, i->source, "plug-in not usable", detail);

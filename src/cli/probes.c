@@ -236,10 +236,26 @@ static void ask_libraries(kc_finding *f, const char *const *names, const char *w
         kc_find(f, KC_NOTE, "found: %s; %s", found, without);
 }
 
+/* The plug-in knows best: what it would find when a recording starts. */
 static void ask_cuda(kc_finding *f)
 {
-    static const char *const names[] = {"libcuda.so.1", "libcupti.so", NULL};
-    ask_libraries(f, names, "this version has no source for CUDA");
+    char path[PATH_MAX], text[400] = "";
+    if (!kc_find_plugin("ckineto-cuda.so", path, sizeof path)) {
+        kc_find(f, KC_BROKEN, "ckineto-cuda.so was not found beside the command or in %s",
+                CKINETO_PLUGINDIR);
+        return;
+    }
+    void *library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *address = library ? dlsym(library, "ckineto_cuda_look") : NULL;
+    int (*look)(char *, size_t);
+    memcpy(&look, &address, sizeof look);
+    if (!address) {
+        kc_find(f, KC_BROKEN, "%.390s", dlerror());
+        return;
+    }
+    static const kc_verdict states[] = {KC_OK, KC_ABSENT, KC_BROKEN};
+    int state = look(text, sizeof text);
+    kc_find(f, state >= 0 && state < 3 ? states[state] : KC_BROKEN, "%s", text);
 }
 
 static void ask_rocm(kc_finding *f)
@@ -248,10 +264,7 @@ static void ask_rocm(kc_finding *f)
     ask_libraries(f, names, "this version has no source for ROCm");
 }
 
-static void ask_nvtx(kc_finding *f)
-{
-    kc_find(f, KC_ABSENT, "this version has no source for NVTX ranges");
-}
+static void ask_nvtx(kc_finding *f) { ask_plugin(f, "ckineto-nvtx.so"); }
 
 static void ask_perf(kc_finding *f)
 {

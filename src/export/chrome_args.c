@@ -172,7 +172,9 @@ static char *put_fast(ke_chrome *c, char *out, const kt_block *b, uint32_t i, ui
     c->stamp++;
     kt_args args = kt_args_of(c->trace, b, i);
     kt_arg arg = {0};
-    size_t room = KE_FAST_ARGS - (size_t)(args.end - args.at); /* for texts that stand elsewhere */
+    if (KINETO_UNLIKELY(kt_args_bytes(&args) > KE_FAST_ARGS)) /* with those of its set */
+        return NULL;
+    size_t room = KE_FAST_ARGS - kt_args_bytes(&args); /* for texts that stand elsewhere */
     while (kt_args_step(&args, &arg)) {
         const ke_key_slot *slot = use_key(c, arg.key, columns);
         if (KINETO_UNLIKELY(!slot || (arg.shared && arg.text.size > room)))

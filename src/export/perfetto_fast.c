@@ -117,7 +117,7 @@ static char *put_packed(const ke_perfetto *w, char *out, const kt_block *b, uint
 {
     kt_args args = kt_args_of(w->trace, b, i);
     kt_arg arg = {0};
-    size_t room = MOST_ARGS_BYTES - (size_t)(args.end - args.at);
+    size_t room = MOST_ARGS_BYTES - kt_args_bytes(&args);
     while (kt_args_step(&args, &arg)) {
         char *length;
         if (arg.shared && arg.text.size > room)
@@ -360,7 +360,7 @@ static char *put_all_args(ke_perfetto *w, char *out, const kt_block *b, uint32_t
         return out;
     if (form == KT_ARGS_PACKED) {
         kt_args args = kt_args_of(w->trace, b, i);
-        bool fits = (size_t)(args.end - args.at) <= MOST_ARGS_BYTES;
+        bool fits = kt_args_bytes(&args) <= MOST_ARGS_BYTES;
         return fits ? put_packed(w, out, b, i) : NULL;
     }
     kineto_string text = kt_args_text(w->trace, row);

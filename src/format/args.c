@@ -4,7 +4,9 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id)
+/* Bytes of an entry of this type; empty when the id is no such entry. */
+KB_INLINE kineto_string entry_bytes(const uint64_t *dictionary, uint32_t words, uint32_t id,
+                                    kf_entry_type type)
 {
     const kineto_string nothing = {"", 0};
     if (id == 0 || id >= words)
@@ -12,10 +14,22 @@ kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, u
     uint64_t header = kb_load_acquire(&dictionary[id]);
     uint32_t entry_words = kf_entry_header_words(header);
     uint64_t size = header >> 32;
-    if ((header & 0xff) != KF_ENTRY_STRING || entry_words == 0 || entry_words > words - id ||
+    if ((header & 0xff) != type || entry_words == 0 || entry_words > words - id ||
         size > (uint64_t)(entry_words - 1) * 8)
         return nothing;
     return (kineto_string){(const char *)&dictionary[id + 1], (size_t)size};
+}
+
+kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, uint32_t id)
+{
+    return entry_bytes(dictionary, words, id, KF_ENTRY_STRING);
+}
+
+kf_args kf_set_args(const uint64_t *dictionary, uint32_t words, uint32_t id)
+{
+    kineto_string bytes = entry_bytes(dictionary, words, id, KF_ENTRY_ARGS);
+    uint32_t count = (uint32_t)(bytes.size / sizeof(uint64_t));
+    return (kf_args){count ? dictionary + id + 1 : NULL, count, NULL};
 }
 
 /* Words of a text, 0 if it runs over the end. */

@@ -325,6 +325,12 @@ static kineto_status on_device(decoder *d, const uint64_t *record, uint32_t word
             return malformed(d);
         e.external_id = record[at++];
     }
+    if (props & KF_DEVICE_SET) {
+        if (at == words || props & KF_DEVICE_SITE)
+            return malformed(d);
+        e.set = kf_set_of(&d->sites, (uint32_t)record[at++]);
+        e.flags |= e.set ? 0 : KF_EVENT_ARGS_LOST;
+    }
     if (!device_parts(d, &e, props, kf_header_id(record[0]), record + at, words - at))
         return malformed(d);
     return emit(d, &e);

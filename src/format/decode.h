@@ -26,6 +26,7 @@ kineto_string kf_dictionary_string(const uint64_t *dictionary, uint32_t words, u
 typedef struct kf_sites {
     const kf_input *input;
     uint32_t *slots; /* per dictionary word: index into list + 1 */
+    uint8_t *sets;   /* per dictionary word: a set of args? 0 not known yet, 1 yes, 2 no */
     KB_VEC(const kf_site *) list;
     kb_arena arena;
     uint64_t bad_entries;
@@ -38,6 +39,13 @@ KB_INLINE const kf_site *kf_site_of(kf_sites *sites, uint32_t id)
 {
     uint32_t slot = id < sites->input->dictionary_words ? sites->slots[id] : 0;
     return KINETO_LIKELY(slot != 0) ? sites->list.data[slot - 1] : kf_site_load(sites, id);
+}
+/** The id itself if it is one of a sound set of args, else 0. */
+uint32_t kf_set_load(kf_sites *sites, uint32_t id);
+KB_INLINE uint32_t kf_set_of(kf_sites *sites, uint32_t id)
+{
+    bool known = id < sites->input->dictionary_words && sites->sets[id] == 1;
+    return KINETO_LIKELY(known) ? id : kf_set_load(sites, id);
 }
 /** Call visitor->entry for each table entry. */
 kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visitor,

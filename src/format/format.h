@@ -61,7 +61,7 @@ typedef enum kf_type {
     KF_DEVICE = 13,     /* id = name (string id); aux = kind:6|clock:4|props:6;
                            [1] start [2] end [3] correlation [4] device:32|resource:32
                            [5] flow id:32|flow type:8|flow start:8|source:8|spelling:8
-                           [external id] [loose args, or args of a site] */
+                           [external id] [set] [loose args, or args of a site] */
     KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
     KF_THREAD_NAME = 15,  /* id = string id; [1] ticks */
     KF_THREAD_EXIT = 16,  /* [1] ticks */
@@ -81,6 +81,8 @@ typedef enum kf_type {
 #define KF_DEVICE_EXTERNAL 1u
 #define KF_DEVICE_LOOSE 2u /* loose args follow to the record's end */
 #define KF_DEVICE_SITE 4u  /* id is a site, which names it; its args follow, packed by its types */
+#define KF_DEVICE_SET 8u   /* one word: id of an ARGS entry, whose args come before the loose ones; not
+                              with SITE */
 /* kind of DEVICE: a neutral one, or one of the control page's own kinds. spelling: 1 + row of
  * kb_kind_aliases, the category as its vendor writes it; 0: the kind's own name. */
 
@@ -204,7 +206,8 @@ typedef enum kf_entry_type {
     KF_ENTRY_META = 10,    /* u32 process, then texts: key, JSON value */
     KF_ENTRY_LEDGER = 11,  /* kf_ledger_entry, then texts: source, reason, detail: one ledger line */
     KF_ENTRY_MODULE = 12, /* kf_module_entry, then texts: path, build id: code that stacks go through */
-    KF_ENTRY_TYPE_COUNT = 13
+    KF_ENTRY_ARGS = 13, /* loose args (word aligned): a set that many events share */
+    KF_ENTRY_TYPE_COUNT = 14
 } kf_entry_type;
 
 static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
@@ -534,6 +537,7 @@ typedef struct kf_event {
     int32_t device, resource;
     uint32_t source;
     uint32_t spelling; /* DEVICE: see KF_DEVICE_SITE */
+    uint32_t set;      /* DEVICE: id of a set that was checked, see kf_set_args; 0: none */
     uint32_t flow_type, flow_id;
     bool flow_start;
     kf_args args;               /* the event's own */
@@ -644,6 +648,9 @@ typedef struct kf_args_iterator {
 } kf_args_iterator;
 void kf_args_begin(kf_args_iterator *it, const kf_args *args, const kf_input *input);
 bool kf_args_next(kf_args_iterator *it, kf_arg *arg);
+
+/** Args of a set, unchecked but for their bounds; empty when the id is none of a set. */
+kf_args kf_set_args(const uint64_t *dictionary, uint32_t words, uint32_t id);
 
 /** Bytes of a text at *words (inline or dictionary); advances *words past it. */
 kineto_string kf_text(const kf_input *input, const uint64_t **words);

@@ -7,13 +7,16 @@ kineto_status kf_sites_init(kf_sites *sites, const kf_input *input, kineto_error
 {
     *sites = (kf_sites){.input = input};
     sites->slots = calloc((size_t)input->dictionary_words + 1, sizeof *sites->slots);
-    return sites->slots ? KINETO_OK
-                        : kb_fail(err, KINETO_E_MEMORY, "out of memory for the table of sites");
+    sites->sets = calloc((size_t)input->dictionary_words + 1, sizeof *sites->sets);
+    return sites->slots && sites->sets
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_MEMORY, "out of memory for the table of sites");
 }
 
 void kf_sites_free(kf_sites *sites)
 {
     free(sites->slots);
+    free(sites->sets);
     kb_vec_free(&sites->list);
     kb_arena_free(&sites->arena);
 }
@@ -95,9 +98,30 @@ KB_COLD const kf_site *kf_site_load(kf_sites *sites, uint32_t id)
     return site;
 }
 
+/* ---- sets of args ---------------------------------------------------------------------------- */
+
+KB_COLD uint32_t kf_set_load(kf_sites *sites, uint32_t id)
+{
+    const kf_input *in = sites->input;
+    if (id >= in->dictionary_words) {
+        sites->bad_entries++;
+        return 0;
+    }
+    if (!sites->sets[id]) {
+        kf_args set = kf_set_args(in->dictionary, in->dictionary_words, id);
+        bool sound = set.word_count && kf_loose_args_valid(set.words, set.word_count);
+        sites->sets[id] = sound ? 1 : 2;
+        sites->bad_entries += !sound;
+    }
+    return sites->sets[id] == 1 ? id : 0;
+}
+
+/* ---- the tables ------------------------------------------------------------------------------ */
+
+/* Sets are looked at when an event has them. */
 static bool is_table_type(uint32_t type)
 {
-    return type >= KF_ENTRY_PROCESS && type < KF_ENTRY_TYPE_COUNT;
+    return type >= KF_ENTRY_PROCESS && type < KF_ENTRY_TYPE_COUNT && type != KF_ENTRY_ARGS;
 }
 
 kineto_status kf_dictionary_walk(const kf_input *input, const kf_visitor *visitor,

@@ -475,4 +475,6 @@ void kr_announce_init(KinetoPlugin_TraceBuilder *table)
     table->addHeaderMetadata = add_header_metadata;
     table->registerCounters = register_counters;
     table->addCounterSamples = add_counter_samples;
+    table->registerMetadataSet = kr_register_metadata_set;
+    table->addLedgerLine = kr_add_ledger_line;
 }

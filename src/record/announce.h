@@ -17,4 +17,19 @@ bool kr_loose_add(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadat
 /** The members that announce devices, clocks, counters and header entries. */
 void kr_announce_init(KinetoPlugin_TraceBuilder *table);
 
+/* ---- sets.c ---- */
+int kr_register_metadata_set(kr_builder *b, const KinetoPlugin_Metadata *list, size_t count,
+                             uint32_t *number);
+/** Dictionary id of a registered set; 0: there is none of this number. */
+uint32_t kr_set_id(const kr_builder *b, uint32_t number);
+void kr_value_sets_free(kr_value_sets *sets);
+
+/* ---- lines.c ---- */
+int kr_add_ledger_line(kr_builder *b, const char *reason, uint64_t count, int32_t is_loss,
+                       const char *detail);
+/** A session begins; a session has ended and nobody calls any more. */
+void kr_lines_reset(kr_builder *b);
+void kr_lines_flush(kr_builder *b);
+void kr_lines_free(kr_lines *lines);
+
 #endif

@@ -304,10 +304,10 @@ static kineto_status note(const char *source, const char *reason, uint64_t count
     return entry_say(KF_ENTRY_LEDGER, &entry, sizeof entry, texts, 3);
 }
 
-void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+bool kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
              const char *detail, uint64_t ticks)
 {
-    (void)note(source, reason, count, is_loss, detail, ticks);
+    return note(source, reason, count, is_loss, detail, ticks) == KINETO_OK;
 }
 
 kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
@@ -319,5 +319,5 @@ kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
                                const char *detail)
 {
-    kr_note(source, reason, count, is_loss, detail, 0);
+    (void)kr_note(source, reason, count, is_loss, detail, 0);
 }

@@ -36,13 +36,13 @@ kr_cursor *kr_builder_enter(kr_builder *b, kf_reason when_late)
 
 static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
 {
-    uint32_t words = KR_DEVICE_WORDS + (p->external_id ? 1 : 0) + p->loose_words;
+    uint32_t words = KR_DEVICE_WORDS + (p->external_id ? 1 : 0) + (p->set ? 1 : 0) + p->loose_words;
     uint64_t *at = kr_room(c, words);
     if (!at)
         return false;
     uint64_t *out = at + KR_DEVICE_WORDS;
-    uint32_t props =
-        (p->external_id ? KF_DEVICE_EXTERNAL : 0) | (p->loose_words ? KF_DEVICE_LOOSE : 0);
+    uint32_t props = (p->external_id ? KF_DEVICE_EXTERNAL : 0) | (p->set ? KF_DEVICE_SET : 0) |
+                     (p->loose_words ? KF_DEVICE_LOOSE : 0);
     at[1] = (uint64_t)p->start;
     at[2] = (uint64_t)p->end;
     at[3] = p->correlation_id;
@@ -50,6 +50,8 @@ static bool device_write(kr_cursor *c, const kr_builder *b, const kr_pending *p)
     at[5] = kf_device_word(p->flow_id, p->flow_type, p->flow_start, b->source, p->spelling);
     if (p->external_id)
         *out++ = p->external_id;
+    if (p->set)
+        *out++ = p->set;
     for (uint32_t i = 0; i < p->loose_words; i++)
         out[i] = p->loose[i];
     kr_commit(c, at,
@@ -101,7 +103,7 @@ static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
     p->external_id = 0;
     p->device = e->deviceId;
     p->resource = e->resourceId;
-    p->flow_type = p->flow_id = 0;
+    p->flow_type = p->flow_id = p->set = 0;
     p->flow_start = false;
     p->loose_words = p->loose_count = 0;
     return true;
@@ -275,10 +277,21 @@ static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t i
 
 /* ---- whole events ---------------------------------------------------------------------------- */
 
+/* False: there is no such set. */
+static bool set_take(const kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
+{
+    if (!KINETO_PLUGIN_HAS(a, KinetoPlugin_Activity, metadataSet) || !a->metadataSet)
+        return true;
+    p->set = kr_set_id(b, a->metadataSet);
+    return p->set != 0;
+}
+
 static int activity_write(kr_builder *b, kr_pending *p, const KinetoPlugin_Activity *a)
 {
     if (!event_accept(b, &a->event, p))
         return 1;
+    if (!set_take(b, p, a))
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
     p->clock = (uint8_t)a->clock;
     p->external_id = a->externalId;
     (void)flow_set(b, p, a->flowType, a->flowId, a->flowIsStart != 0);
@@ -451,7 +464,7 @@ void kr_builder_init(kr_builder *b, const char *name, uint32_t source, kr_revisi
         return;
     b->name = name; /* of this slot */
     b->table = (KinetoPlugin_TraceBuilder){
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addCounterSamples),
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_TraceBuilder, addLedgerLine),
         .pTraceBuilderHandle = b,
         .addEvent = add_event,
         .setLastEventName = set_last_name,
@@ -468,6 +481,7 @@ void kr_builder_open(kr_builder *b)
     kr_inside_init();
     kb_store_relaxed(&b->live, 0u);
     kb_store_relaxed(&b->late, 0u);
+    kr_lines_reset(b);
     kb_store_release(&b->open, 1u);
 }
 
@@ -487,8 +501,10 @@ bool kr_builder_close(kr_builder *b)
 {
     kb_store_release(&b->open, 0u);
     bool left = kr_inside_wait(KR_PATIENCE_MS);
-    if (left)
+    if (left) {
         flush_all(b);
+        kr_lines_flush(b);
+    }
     return left;
 }
 
@@ -504,8 +520,14 @@ void kr_builder_thread_exit(kr_builder *b)
 void kr_builder_free(kr_builder *b)
 {
     kr_pending *next, *first = kb_exchange_acqrel(&b->pending, NULL);
-    if (!first || !kr_inside_wait(KR_PATIENCE_MS)) /* threads that end look at it; better lost than pulled away */
+    kr_value_sets *sets = kb_exchange_acqrel(&b->value_sets, NULL);
+    kr_lines *lines = kb_exchange_acqrel(&b->lines, NULL);
+    bool any = first || sets || lines;
+    /* Threads that end look at it; better lost than pulled away. */
+    if (!any || !kr_inside_wait(KR_PATIENCE_MS))
         return;
+    kr_value_sets_free(sets);
+    kr_lines_free(lines);
     for (kr_pending *p = first; p; p = next) {
         next = p->next;
         kb_os_unmap(p, sizeof *p);

@@ -56,7 +56,7 @@ static int failed(kr_profiler *p, const char *what, int code)
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     snprintf(reason, sizeof reason, "%s failed", what);
     if (p->notes++ < KR_MAX_NOTES)
-        kr_note(p->name, reason, 1, false, detail, kb_ticks(kb_ticks_clock()));
+        (void)kr_note(p->name, reason, 1, false, detail, kb_ticks(kb_ticks_clock()));
     return code;
 }
 
@@ -65,7 +65,8 @@ static void stuck(kr_profiler *p, const char *where)
     kb_log(KINETO_LOG_WARNING, "plug-in '%s': a thread does not come back from %s", p->name, where);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     if (p->notes++ < KR_MAX_NOTES)
-        kr_note(p->name, "a thread did not come back", 1, false, where, kb_ticks(kb_ticks_clock()));
+        (void)kr_note(p->name, "a thread did not come back", 1, false, where,
+                      kb_ticks(kb_ticks_clock()));
 }
 
 /* ---- sources ---------------------------------------------------------------------------------

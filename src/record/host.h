@@ -48,7 +48,7 @@ typedef struct kr_pending {
     bool filled, dropped;    /* dropped: refused, but setLast… may follow */
     bool flow_start;
     uint8_t kind, clock, spelling;
-    uint32_t name_id, flow_type, flow_id;
+    uint32_t name_id, flow_type, flow_id, set;
     int64_t start, end;
     uint64_t correlation_id, external_id;
     int32_t device, resource;
@@ -71,6 +71,9 @@ typedef struct kr_said {
     uint64_t key, content; /* hashes; key 0: free */
 } kr_said;
 
+typedef struct kr_value_sets kr_value_sets; /* sets.c */
+typedef struct kr_lines kr_lines;           /* lines.c */
+
 struct KinetoPlugin_TraceBuilderHandle {
     uint32_t source; /* whose counters */
     uint32_t open;   /* calls are accepted */
@@ -82,7 +85,9 @@ struct KinetoPlugin_TraceBuilderHandle {
     uint8_t known[KR_MAX_TYPES];       /* by type index: 1 + kind, 0: none at all */
     uint8_t spelling_of[KR_MAX_TYPES];
     kr_pending *pending;
-    kb_lock lock; /* guards sets and said */
+    kb_lock lock; /* guards what follows */
+    kr_value_sets *value_sets; /* NULL until there are some; read without the lock */
+    kr_lines *lines;
     kr_set sets[KR_MAX_SETS];
     kr_said said[KR_MAX_SAID];
     KinetoPlugin_TraceBuilder table;
@@ -170,8 +175,8 @@ void kr_privateuse1_settle(void);
 
 /* ---- attach.c ---------------------------------------------------------------------------------- */
 
-/** A line of the ledger for the windows that reach `ticks`; 0: for all. */
-void kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
+/** A line of the ledger for the windows that reach `ticks`; 0: for all. False: there is no room. */
+bool kr_note(const char *source, const char *reason, uint64_t count, bool is_loss,
              const char *detail, uint64_t ticks);
 
 /* ---- loader.c ---------------------------------------------------------------------------------- */

@@ -9,7 +9,7 @@ static bool single_word(uint32_t type) { return type >= KINETO_ARG_INT && type <
 
 static uint8_t site_flags(const kineto_site *site)
 {
-    if (site->flags & KR_SITE_OVERLOAD)
+    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) /* others register it at the same time */
         return KR_SITE_OVERLOAD;
     if (site->arg_count == 1 && site->args[0].type == KINETO_ARG_SHAPES)
         return KR_SITE_SHAPES;
@@ -40,7 +40,7 @@ uint32_t kr_site_register(kineto_site *site)
         parts[n++] = (kf_part){&sizes[i], sizeof sizes[i]};
         parts[n++] = (kf_part){text, sizes[i]};
     }
-    if (site->flags & KR_SITE_OVERLOAD) {
+    if (kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD) {
         sizes[args + 1] = (uint32_t)strlen(site->args[0].name);
         parts[n++] = (kf_part){&sizes[args + 1], sizeof sizes[0]};
         parts[n++] = (kf_part){site->args[0].name, sizes[args + 1]};

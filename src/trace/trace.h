@@ -100,6 +100,12 @@ void kt_args_put_string(kt_builder *b, uint32_t key, kineto_string raw_bytes);
 void kt_args_put_json(kt_builder *b, uint32_t key, kineto_arg_type type, kineto_string json);
 /* The same for a text that many rows share: by its kt_string id. */
 void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint32_t text);
+/* What was put becomes a set that many rows share; nothing is put any more. @return its number; 0: it
+ * is empty, or longer than the args of a row may be. */
+uint32_t kt_args_make_set(kt_builder *b);
+/* The first thing that is put of a row, if it has one: its args are those of the set, and then its own.
+ * Set 0 is none. */
+void kt_args_put_set(kt_builder *b, uint32_t set);
 /* Instead of put: the whole args object, verbatim valid JSON. "correlation" and "External id" in
  * it are the caller's to copy into columns; iteration leaves them out. */
 void kt_args_verbatim(kt_builder *b, kineto_string json_object);
@@ -208,10 +214,28 @@ typedef struct kt_arg {
 typedef struct kt_args {
     const uint8_t *at, *end;
     const kineto_trace *trace;
+    const uint8_t *rest, *rest_end; /* the row's own, behind those of its set */
+    uint32_t set;                   /* number of its set; 0: none */
 } kt_args;
 /* Packed args only; form NONE gives an empty walk. */
 kt_args kt_args_of(const kineto_trace *t, const kt_block *block, uint32_t index);
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index);
+/* Args of a set; empty if there is none of this number. */
+kt_args kt_args_of_set(const kineto_trace *t, uint32_t set);
+/* Bytes still to walk. */
+KB_INLINE size_t kt_args_bytes(const kt_args *args)
+{
+    return (size_t)(args->end - args->at) + (size_t)(args->rest_end - args->rest);
+}
+/* Go on with the row's own args; false: there are none, or this was done. */
+KB_INLINE bool kt_args_skip_set(kt_args *args)
+{
+    if (args->rest == args->rest_end)
+        return false;
+    args->at = args->rest;
+    args->end = args->rest = args->rest_end;
+    return true;
+}
 /* Verbatim args of a row, a JSON object; empty if it has none of that form. Valid until this thread
  * has looked at the args of KT_TEXT_VIEWS other rows. */
 #define KT_TEXT_VIEWS 8u
@@ -222,10 +246,12 @@ const char *kt_args_lost_file(const kineto_trace *t);
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags);
 
 /* A packed argument is: key u32, type u8, then a value of 8 bytes, or u32 size + bytes; or, as bits of
- * the type say, the u32 id of a text, or a number below 2^32. */
+ * the type say, the u32 id of a text, or a number below 2^32. In front of a row's there may stand one
+ * thing of KT_ARG_HEAD bytes that is no argument: the number of a set, and KT_ARG_SET. */
 #define KT_ARG_HEAD 5u
 #define KT_ARG_SHARED 0x80u
 #define KT_ARG_SMALL 0x40u
+#define KT_ARG_SET (KT_ARG_SHARED | KT_ARG_SMALL)
 /* The rest of kt_args_step: what stands in four bytes. */
 KB_INLINE bool kt_args_step_short(kt_args *args, kt_arg *arg, uint32_t bits)
 {
@@ -244,9 +270,9 @@ KB_INLINE bool kt_args_step_short(kt_args *args, kt_arg *arg, uint32_t bits)
 }
 KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 {
-    const uint8_t *at = args->at;
-    if (at == args->end)
+    if (args->at == args->end && !kt_args_skip_set(args))
         return false;
+    const uint8_t *at = args->at;
     memcpy(&arg->key, at, sizeof arg->key);
     arg->type = at[4];
     if (KINETO_UNLIKELY(arg->type & (KT_ARG_SHARED | KT_ARG_SMALL)))

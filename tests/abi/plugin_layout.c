@@ -157,7 +157,8 @@ static void check_event_types(void)
     EVENT(GPU_PM_COUNTER, 22);
     EVENT(PRIVATEUSE1_RUNTIME, 23);
     EVENT(PRIVATEUSE1_DRIVER, 24);
-    EVENT(COUNT, 25);
+    EVENT(CUDA_EVENT, 25);
+    EVENT(COUNT, 26);
     expect("flow type FWD_BWD", KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_FWD_BWD, 1);
     expect("flow type ASYNC_CPU_GPU", KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU, 2);
 }
@@ -190,7 +191,9 @@ static void check_appended(void)
     MEMBER(Activity, flowIsStart, 88, 4);
     MEMBER(Activity, metadataCount, 92, 4);
     MEMBER(Activity, pMetadata, 96, 8);
+    MEMBER(Activity, metadataSet, 104, 4);
     UNPADDED(Activity, pMetadata, 104);
+    UNPADDED(Activity, metadataSet, 108);
     MEMBER(Counts, requested, 8, 8);
     MEMBER(Counts, dropped, 16, 8);
     UNPADDED(Counts, dropped, 24);
@@ -210,6 +213,8 @@ static void check_appended_members(void)
     MEMBER(TraceBuilder, addLastEventValues, 128, 8);
     MEMBER(TraceBuilder, registerCounters, 136, 8);
     MEMBER(TraceBuilder, addCounterSamples, 144, 8);
+    MEMBER(TraceBuilder, registerMetadataSet, 152, 8);
+    MEMBER(TraceBuilder, addLedgerLine, 160, 8);
 }
 
 /* Structs of our own of version 0.1. */

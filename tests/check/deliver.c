@@ -178,7 +178,10 @@ static void emit_kernel(session *s, const piece *p)
     const KinetoPlugin_Metadata values[] = {
         {.pKey = "grid", .valueType = KINETO_PLUGIN_VALUE_INTS, .count = 3, {.pointer = grid}},
         {.pKey = "warps", .valueType = KINETO_PLUGIN_VALUE_UINT, .count = 0, {.u = 8}}};
-    KinetoPlugin_Activity a = {.unpaddedStructSize = SIZE(Activity, pMetadata),
+    uint32_t set = 0; /* asked for each time: the same values, the same number */
+    if (HAS(s->live, TraceBuilder, registerMetadataSet))
+        (void)s->live->registerMetadataSet(s->live->pTraceBuilderHandle, &values[1], 1, &set);
+    KinetoPlugin_Activity a = {.unpaddedStructSize = SIZE(Activity, metadataSet),
                                .event = {.unpaddedStructSize = SIZE(ProfileEvent, resourceId),
                                          .eventType = KERNEL,
                                          .startTimeUtcNs = device_time(p->start_ns),
@@ -190,8 +193,11 @@ static void emit_kernel(session *s, const piece *p)
                                .nameSize = 6,
                                .pName = "kernel",
                                .externalId = p->operator_id,
-                               .metadataCount = 2,
-                               .pMetadata = values};
+                               .metadataCount = set && !IS(SET_REPEATED) ? 1 : 2,
+                               .pMetadata = values,
+                               .metadataSet = IS(SET_UNKNOWN) ? 999 : set};
+    if (HAS(s->live, TraceBuilder, addLedgerLine))
+        (void)s->live->addLedgerLine(s->live->pTraceBuilderHandle, "kernels", 1, 0, NULL);
     (void)s->live->emit(s->live->pTraceBuilderHandle, &a);
 }
 

@@ -112,7 +112,7 @@ static void enable(session *s, int32_t kind)
     s->kernels |= kind == KERNEL;
     s->calls |= kind == CALL;
     s->counters |= kind == COUNTER;
-    if (IS(CREATE_UNKNOWN_KIND) && kind > 25)
+    if (IS(CREATE_UNKNOWN_KIND) && kind > KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT)
         abort();
 }
 

@@ -66,6 +66,8 @@ BROKEN = {
     "BAD_HANDLE": {"builder.handle"},
     "MISCOUNTS": {"counts.balance"},
     "COUNTER_NAN": {"counters.samples"},
+    "SET_UNKNOWN": {"meta.keys"},
+    "SET_REPEATED": {"meta.keys"},
     "ERROR_UNTERMINATED": {"error.text"},
     "TALKS": {"quiet.output"},
     "SIGNAL_HANDLER": {"quiet.process"},

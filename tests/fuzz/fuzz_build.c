@@ -49,10 +49,17 @@ static void walk(const kineto_trace *t)
         check(kineto_trace_self_ns(t, r) >= 0);
         check(a.kind < KINETO_KIND_COUNT);
         kineto_args_begin(t, r, &it);
+        uint64_t args = 0;
         while (kineto_args_next(&it, &arg)) {
             check(arg.type > 0 && arg.type < KINETO_ARG_TYPE_COUNT);
             check(!is_json(arg.type) || kb_json_valid(arg.text));
+            args++;
         }
+        kt_args packed = kt_args_of(t, kt_block_at(t, r / KT_BLOCK_ROWS), r % KT_BLOCK_ROWS);
+        kt_arg one = {0};
+        while (kt_args_step(&packed, &one))
+            args--;
+        check(args == 0);
         kineto_row parent = kineto_trace_parent(t, r);
         check(parent == KINETO_NO_ROW || parent < kineto_trace_count(t));
     }

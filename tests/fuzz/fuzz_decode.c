@@ -89,6 +89,11 @@ static kineto_status on_event(void *context, const kf_event *e)
     touch_args(s, &e->args);
     for (uint32_t i = 0; i < e->more_count; i++)
         touch_args(s, &e->more_args[i]);
+    if (e->set) {
+        kf_args set = kf_set_args(s->input->dictionary, s->input->dictionary_words, e->set);
+        check(set.word_count > 0 && e->form == KF_FORM_DEVICE && !e->site);
+        touch_args(s, &set);
+    }
     s->sum += fuzz_touch(e->flows, e->flow_count * sizeof *e->flows);
     touch_function(s, e->function);
     touch_function(s, e->outputs);

@@ -130,6 +130,40 @@ static void device(seed *s)
     }
 }
 
+/* Sets that events share: a good one, one that is broken, ids of no set; and a collective, whose
+ * kernels get what its operator says. */
+static void sets(seed *s)
+{
+    static const char *const keys[] = {"Collective name", "In msg nelems", "Out msg nelems",
+                                       "Group size",      "dtype",         "Process Group Name",
+                                       "Process Group Description"};
+    uint64_t w[64], broken[] = {kf_loose_word(1, KINETO_ARG_INTS, 0), 9}, id = 33;
+    uint32_t name = kw_string(&s->w, "kernel"), n = 0;
+    for (size_t i = 0; i < 7; i++)
+        n += kw_loose_text(w + n, kw_string(&s->w, keys[i]), KINETO_ARG_STRING,
+                           i == 6 ? "default_pg" : "[0, 1]");
+    uint32_t comms = kw_site(&s->w, "record_param_comms", KINETO_KIND_CPU_OP, NULL, 0);
+    segment(s, 1, 0, T(0), 0);
+    kw_begin_args(&s->w, 0, comms, T(1), KF_PROP_EXTERNAL, &id, 1);
+    kw_record(&s->w, KF_ARGS, 0, 0, T(2), w, n);
+    kw_end(&s->w, 0, T(3));
+    n = kw_loose_text(w, name, KINETO_ARG_JSON, "[1,null]");
+    w[n++] = kf_loose_word(kw_string(&s->w, "bytes"), KINETO_ARG_INT, 0);
+    w[n++] = 4096;
+    const uint32_t ids[] = {kw_set(&s->w, w, n), kw_set(&s->w, broken, 2), name, 100000, 0};
+    kw_device k = {.kind = KINETO_KIND_CONCURRENT_KERNEL,
+                   .clock = KINETO_PLUGIN_CLOCK_TICKS,
+                   .name = name,
+                   .source = 1};
+    for (uint32_t i = 0; i < 10; i++) {
+        k.start = T(10 * i);
+        k.end = T(10 * i + 5);
+        k.set = ids[i / 2];
+        k.external = i % 2 ? id : 0;
+        kw_device_record(&s->w, &k, w, i % 4 == 3 ? n : 0);
+    }
+}
+
 static void counters(seed *s)
 {
     const uint8_t types[] = {KINETO_ARG_INT, KINETO_ARG_DOUBLE};
@@ -331,7 +365,7 @@ int main(int argc, char **argv)
     } seeds[] = {{"ranges", ranges},       {"args", args},
                  {"async", async},         {"device", device},
                  {"operators", operators}, {"operators_wanted", operators_wanted},
-                 {"counters", counters}};
+                 {"counters", counters},   {"sets", sets}};
     /* Bytes of a pool that change: the state of chunk 0, the limit of chunks, a magic byte. */
     static const uint8_t pool[] = {0x80, 0x2c, 3, 0xc8, 0x08, 1, 0x01, 0x10, 9};
     if (argc != 2)

@@ -190,6 +190,8 @@ typedef struct kw_device {
     bool flow_start;
     uint32_t spelling;
     bool site; /* `name` is a site, and the args are its */
+    uint64_t external;
+    uint32_t set; /* of args */
 } kw_device;
 
 /* With loose args, or those of its site. */
@@ -200,12 +202,26 @@ static inline void kw_device_record(kw_recording *w, const kw_device *d, const u
         d->end, d->correlation, kf_pair((uint32_t)d->device, (uint32_t)d->resource),
         kf_device_word(d->flow_id, d->flow_type, d->flow_start, d->source, d->spelling)};
     uint32_t props = d->site ? KF_DEVICE_SITE : count ? KF_DEVICE_LOOSE : 0;
-    kw_put(w, kf_header(KF_DEVICE, 6 + count, kf_device_aux(d->kind, d->clock, props), d->name));
+    uint32_t more = (d->external ? 1u : 0) + (d->set ? 1u : 0);
+    props |= (d->external ? KF_DEVICE_EXTERNAL : 0) | (d->set ? KF_DEVICE_SET : 0);
+    kw_put(w, kf_header(KF_DEVICE, 6 + more + count, kf_device_aux(d->kind, d->clock, props),
+                        d->name));
     kw_put(w, d->start);
     for (int i = 0; i < 4; i++)
         kw_put(w, words[i]);
+    if (d->external)
+        kw_put(w, d->external);
+    if (d->set)
+        kw_put(w, d->set);
     for (uint32_t i = 0; i < count; i++)
         kw_put(w, args[i]);
+}
+
+/* A set of args that events name by its id. */
+static inline uint32_t kw_set(kw_recording *w, const uint64_t *words, uint32_t count)
+{
+    kf_part part = {words, count * sizeof *words};
+    return kf_dictionary_add(&w->pool, KF_ENTRY_ARGS, &part, 1);
 }
 
 /* A loose STRING or JSON without a text word, of at most 64 bytes; returns words. */

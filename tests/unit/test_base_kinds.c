@@ -37,9 +37,9 @@ static void every_plugin_number_but_invalid_has_a_kind(void **state)
 {
     (void)state;
     assert_int_equal(kb_kind_from_plugin(0), -1);
-    for (int32_t n = 1; n < 25; n++)
+    for (int32_t n = 1; n < 26; n++)
         assert_int_not_equal(kb_kind_from_plugin(n), -1);
-    assert_int_equal(kb_kind_from_plugin(25), -1);
+    assert_int_equal(kb_kind_from_plugin(26), -1);
     assert_int_equal(kb_kind_from_plugin(-1), -1);
     assert_int_equal(kb_kind_from_plugin(6), KINETO_KIND_CONCURRENT_KERNEL);
     assert_int_equal(kb_kind_from_plugin(24), KINETO_KIND_DRIVER);

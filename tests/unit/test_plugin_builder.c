@@ -171,6 +171,8 @@ static void without_a_handle_or_an_argument_calls_are_refused(void **state)
         assert_int_not_equal(b->registerCounters(h, NULL, &number), 0);
         assert_int_not_equal(b->registerCounters(h, &set, NULL), 0);
         assert_int_not_equal(b->addCounterSamples(h, NULL), 0);
+        assert_int_not_equal(b->registerMetadataSet(h, NULL, 3, (uint32_t *)&number), 0);
+        assert_int_not_equal(b->addLedgerLine(h, NULL, 1, 0, NULL), 0);
     }
     kineto_trace *t = finish_soundly(s);
     assert_int_equal(kineto_trace_count(t), 0);
@@ -569,6 +571,8 @@ static int call_everything(const builder *b)
     taken += b->addHeaderMetadata(h, "late", "1") == 0;
     taken += b->registerCounters(h, &set, &number) == 0;
     taken += b->addCounterSamples(h, &samples) == 0;
+    taken += b->registerMetadataSet(h, &m, 1, (uint32_t *)&number) == 0;
+    taken += b->addLedgerLine(h, "late", 1, 1, NULL) == 0;
     assert_true(b->hostTicks(h) > 0);
     return taken;
 }
@@ -596,7 +600,7 @@ static void calls_after_the_session_are_refused_and_seen_by_who_records_then(voi
     kineto_trace *t = finish_soundly(s);
     assert_int_equal(kineto_trace_count(t), 0);
     assert_int_equal(ledger(t, "late", "delivered when the session was over"), 3);
-    assert_int_equal(ledger(t, "late", "plug-in call failed"), 12);
+    assert_int_equal(ledger(t, "late", "plug-in call failed"), 14);
     assert_int_equal(kineto_trace_lost(t), 3);
     kineto_trace_release(t);
     leave(0);

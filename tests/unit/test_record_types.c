@@ -164,9 +164,10 @@ static void the_last_revisions_numbers_have_their_kinds(void **state)
         assert_int_equal(kr_type_index(KR_REVISION_A, n), n);
         assert_int_equal(kind_of(KR_REVISION_B, n), kb_kind_from_plugin(n));
     }
-    static const int32_t none[] = {0, -1, 25, 31, 32, 1023, INT32_MIN, INT32_MAX};
+    static const int32_t none[] = {0, -1, 26, 31, 32, 1023, INT32_MIN, INT32_MAX};
     for (size_t i = 0; i < KB_COUNT(none); i++)
         assert_int_equal(kr_type_index(KR_REVISION_B, none[i]), UINT32_MAX);
+    assert_int_equal(kind_of(KR_REVISION_B, 25), KINETO_KIND_CUDA_EVENT); /* appended by us */
     static const int32_t runtimes[] = {8, 13, 17, 19, 20, 23};
     for (size_t i = 0; i < KB_COUNT(runtimes); i++)
         assert_int_equal(kind_of(KR_REVISION_B, runtimes[i]), KINETO_KIND_RUNTIME);
@@ -211,7 +212,8 @@ static void calls_are_spelled_as_their_vendor_does(void **state)
     for (size_t i = 0; i < KB_COUNT(neutral); i++)
         assert_string_equal(spelling(neutral[i], "xpu"), "");
     assert_string_equal(spelling(0, ""), "");
-    assert_string_equal(spelling(25, ""), "");
+    assert_string_equal(spelling(25, ""), ""); /* cuda_event is its own name */
+    assert_string_equal(spelling(26, ""), "");
     assert_string_equal(spelling(63, ""), "");
     assert_string_equal(spelling(8, NULL), "cuda_runtime");
 }
@@ -227,7 +229,8 @@ static void numbers_have_names(void **state)
     for (int32_t n = 1; n < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT; n++)
         assert_non_null(kineto_plugin_type_name(n));
     assert_null(kineto_plugin_type_name(0));
-    assert_null(kineto_plugin_type_name(25));
+    assert_string_equal(kineto_plugin_type_name(25), "cuda_event");
+    assert_null(kineto_plugin_type_name(26));
     assert_null(kineto_plugin_type_name(2000));
 }
 
@@ -299,7 +302,7 @@ static void what_is_no_announcement_is_refused_whole(void **state)
     (void)state;
     static const KinetoPlugin_ActivityTypeInfo bad[] = {
         {NULL, 6, 1},   {"", 6, 1},      {"Wave", 6, 1},  {"default", 6, 1}, {"all", 6, 1},
-        {"wave", 0, 1}, {"wave", 25, 1}, {"wave", -1, 1}, {"a\"b", 6, 1}};
+        {"wave", 0, 1}, {"wave", 26, 1}, {"wave", -1, 1}, {"a\"b", 6, 1}};
     int32_t first;
     for (size_t i = 0; i < KB_COUNT(bad); i++) {
         const KinetoPlugin_ActivityTypeInfo two[] = {{"never_there", 6, 1}, bad[i]};

@@ -176,6 +176,8 @@ static void append(kt_build_state *s, const kf_event *e, kt_row *row)
         kt_build_function(s, e, row);
     if (e->args.words || e->more_count)
         kt_build_put_args(s, e, &row->flags);
+    else if (e->set)
+        kt_build_put_set(s, e, &row->flags);
     if (e->form == KF_FORM_DEVICE && e->source == KF_SOURCE_API)
         kt_build_backend(s, e);
     kineto_row number = kt_append(s->b, row);
@@ -211,6 +213,15 @@ static void put_memory(kt_build_state *s, const kf_event *e)
     }
 }
 
+/* Names of sites were looked at when the site was made. */
+static void keep_collective(kt_build_state *s, const kf_event *e, const kt_row *row)
+{
+    bool of_site = e->site && e->name.data == e->site->name.data && e->site->index < s->sites.count;
+    if (KINETO_UNLIKELY(of_site ? s->sites.data[e->site->index].collective
+                                : kt_build_is_collective(e->name)))
+        kt_build_keep_collective(s, e, row);
+}
+
 static void on_host(kt_build_state *s, const kf_event *e)
 {
     kt_row row = {.flags = row_flags(e->flags), .form = KINETO_FORM_SLICE};
@@ -240,6 +251,8 @@ static void on_host(kt_build_state *s, const kf_event *e)
         row.track = kt_build_thread_track(s);
     }
     append(s, e, &row);
+    if (row.external_id && e->form == KF_FORM_RANGE)
+        keep_collective(s, e, &row);
     s->delivered++;
 }
 
@@ -410,6 +423,7 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
     for (uint32_t i = 0; i < s->options.header_count; i++)
         kt_metadata(s->b, kb_string(s->options.header[i].key),
                     kb_string(s->options.header[i].json_value));
+    kt_build_collectives(s); /* when the header is known */
     kt_project_user_annotations(s->b);
     kt_build_ledger(s, &result);
     for (uint32_t i = 0; i < s->options.note_count; i++) {
@@ -445,6 +459,11 @@ static void state_free(kt_build_state *s)
     kb_vec_free(&s->post.modules);
     kb_vec_free(&s->nodes);
     kb_vec_free(&s->steps);
+    kb_vec_free(&s->sets);
+    kb_vec_free(&s->set_keys);
+    kb_vec_free(&s->collectives);
+    kb_map_free(&s->set_of_entry);
+    kb_map_free(&s->ledger_of_text);
     kb_map_free(&s->inputs_of_hash);
     kb_map_free(&s->process_of_entry);
     kb_map_free(&s->thread_of_key);

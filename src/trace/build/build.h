@@ -28,6 +28,16 @@ typedef struct kt_build_process {
 #define KT_BUILD_STREAMS 16
 #define KT_BUILD_NAMES   1024
 
+/* Sets of args that are found at once; a power of two. */
+#define KT_BUILD_SET_HINTS 1024
+
+/* A set of args that was met. */
+typedef struct kt_build_set {
+    uint32_t number;               /* in the trace; 0: it is empty */
+    uint32_t flags;                /* KINETO_ACTIVITY_… of its rows */
+    uint32_t first_key, key_count; /* in set_keys */
+} kt_build_set;
+
 /* Vendors' spellings whose string id is remembered. */
 #define KT_BUILD_SPELLINGS 64
 
@@ -64,6 +74,13 @@ typedef struct kt_build_node {
     bool backward;
 } kt_build_node;
 
+/* An operator or annotation that says what a collective is about; its kernels have its external id. */
+typedef struct kt_build_collective {
+    uint64_t external_id;
+    kineto_row row;
+    bool is_operator; /* else an annotation */
+} kt_build_collective;
+
 /* String ids of keys; 0: not met yet. */
 typedef struct kt_build_keys {
     uint32_t function_id, sequence, forward_thread, event, call_stack, native_stack, modules;
@@ -73,6 +90,7 @@ typedef struct kt_build_keys {
 typedef struct kt_build_site {
     uint32_t name;  /* string id + 1 */
     uint32_t *keys; /* string ids of the arg names; KT_NONE: its name is there already */
+    bool collective; /* its name is one of those that tell of collectives */
 } kt_build_site;
 
 typedef struct kt_build_device {
@@ -151,6 +169,14 @@ typedef struct kt_build_state {
         size_t size;
         uint32_t id;
     } names[KT_BUILD_NAMES];
+    KB_VEC(kt_build_set) sets;
+    KB_VEC(uint32_t) set_keys;
+    kb_map set_of_entry; /* dictionary id → index */
+    struct {
+        uint32_t entry, index;
+    } set_hints[KT_BUILD_SET_HINTS];
+    KB_VEC(kt_build_collective) collectives;
+    kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
     kt_build_post post; /* what was said of the last operator */
@@ -225,6 +251,9 @@ KB_INLINE void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *r
 
 /* ---- build_args.c ---- */
 void kt_build_put_args(kt_build_state *s, const kf_event *event, uint32_t *flags);
+/** The same of loose args alone. */
+void kt_build_put_loose(kt_build_state *s, const kf_event *e, const kf_args *args,
+                        uint32_t *flags);
 /** A JSON object of loose args into s->text, with "id" and "name" first. */
 kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
                               const kf_args *args);
@@ -236,6 +265,18 @@ KB_INLINE const kt_build_site *kt_build_site_of(kt_build_state *s, const kf_site
         return &s->sites.data[site->index];
     return kt_build_new_site(s, site);
 }
+
+/* ---- build_sets.c ---- */
+/** The set of args that an event names: before all else that is put of its row. */
+void kt_build_put_set(kt_build_state *s, const kf_event *e, uint32_t *flags);
+
+/* ---- build_collectives.c ---- */
+/** Is it the name of what tells of a collective? */
+bool kt_build_is_collective(kineto_string name);
+/** Remember a row with such a name that was just appended. */
+void kt_build_keep_collective(kt_build_state *s, const kf_event *e, const kt_row *row);
+/** Give the kernels of collectives what their operators know, and the header "distributedInfo". */
+void kt_build_collectives(kt_build_state *s);
 
 /* ---- build_text.c: into state->text ---- */
 /** Room for so many bytes at its end; NULL: out of memory. */

@@ -93,7 +93,7 @@ static bool seen(kt_build_state *s, uint32_t key)
 static void put_text(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
 {
     kineto_string text = arg->text;
-    if (text.size > MAX_TEXT) {
+    if (text.size > MAX_TEXT || s->b->staged.count > 2 * MAX_TEXT) {
         s->long_args++;
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
     } else if (arg->type == KINETO_ARG_JSON && kb_json_valid(text)) {
@@ -164,6 +164,7 @@ const kt_build_site *kt_build_new_site(kt_build_state *s, const kf_site *site)
                 known->keys[i] = KT_NONE;
     }
     known->name = site_name(s, site) + 1;
+    known->collective = kt_build_is_collective(site->name);
     return known;
 }
 
@@ -212,8 +213,7 @@ static void put_site_args(kt_build_state *s, const kf_args *args, bool check, ui
             put_arg(s, site->keys[i], &arg, flags);
 }
 
-static void put_loose_args(kt_build_state *s, const kf_event *e, const kf_args *args,
-                           uint32_t *flags)
+void kt_build_put_loose(kt_build_state *s, const kf_event *e, const kf_args *args, uint32_t *flags)
 {
     kf_args_iterator it;
     kf_arg arg;
@@ -231,15 +231,17 @@ void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
 {
     s->keys.count = 0;
     s->args_source = e->source;
+    if (e->set)
+        kt_build_put_set(s, e, flags);
     if (e->args.words && e->args.site)
         put_site_args(s, &e->args, e->more_count > 0, flags);
     else if (e->args.words)
-        put_loose_args(s, e, &e->args, flags);
+        kt_build_put_loose(s, e, &e->args, flags);
     for (uint32_t i = 0; i < e->more_count; i++) {
         if (e->more_args[i].site)
             put_site_args(s, &e->more_args[i], true, flags);
         else
-            put_loose_args(s, e, &e->more_args[i], flags);
+            kt_build_put_loose(s, e, &e->more_args[i], flags);
     }
 }
 

@@ -441,6 +441,23 @@ static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
     return status != KINETO_E_ARGUMENT;
 }
 
+/* Sources write a line again when its count has grown: what says the same is summed. */
+static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto_string *texts)
+{
+    uint64_t about[4] = {e->is_loss != 0};
+    for (size_t i = 0; i < 3; i++)
+        about[i + 1] = kt_string(s->b, texts[i]);
+    size_t next = s->b->trace->ledger.count;
+    bool created;
+    uint64_t *line =
+        kb_map_insert(&s->ledger_of_text, kb_hash(about, sizeof about), next, &created);
+    if (!line || created)
+        kt_ledger_add(s->b, texts[0], texts[1], e->count, e->is_loss != 0, texts[2]);
+    else
+        s->b->trace->ledger.data[*line].count += e->count;
+    s->out_of_memory |= !line;
+}
+
 static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_ledger_entry e;
@@ -452,10 +469,10 @@ static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
     if (e.ticks && (e.ticks < o->start_ticks || (until && e.ticks > until)))
         return true;
     size_t at = sizeof e;
-    kineto_string source = kf_entry_text(payload, size, &at);
-    kineto_string reason = kf_entry_text(payload, size, &at);
-    kineto_string detail = kf_entry_text(payload, size, &at);
-    kt_ledger_add(s->b, source, reason, e.count, e.is_loss != 0, detail);
+    kineto_string texts[3]; /* source, reason, detail */
+    for (size_t i = 0; i < KB_COUNT(texts); i++)
+        texts[i] = kf_entry_text(payload, size, &at);
+    ledger_sum(s, &e, texts);
     return true;
 }
 

@@ -25,7 +25,8 @@ bool kt_copy_begin(kt_copy *c, kt_builder *b, const kineto_trace *from)
     c->processes = table(c->process_count);
     c->tracks = table(c->track_count);
     c->categories = table(c->category_count);
-    return c->strings && c->processes && c->tracks && c->categories;
+    c->sets = table((uint32_t)from->sets.strings.count);
+    return c->strings && c->processes && c->tracks && c->categories && c->sets;
 }
 
 void kt_copy_free(kt_copy *c)
@@ -34,6 +35,7 @@ void kt_copy_free(kt_copy *c)
     free(c->processes);
     free(c->tracks);
     free(c->categories);
+    free(c->sets);
     free(c->taken);
     *c = (kt_copy){0};
 }
@@ -310,6 +312,37 @@ static void copy_verbatim(kt_copy *c, const kt_block *block, kineto_row row)
         kt_args_verbatim(c->b, text);
 }
 
+uint32_t *kt_copy_set(kt_copy *c, const kt_args *args)
+{
+    return args->set && args->set < c->from->sets.strings.count ? &c->sets[args->set] : NULL;
+}
+
+/* A set is copied once, and its rows refer to the copy. */
+static void copy_set(kt_copy *c, uint32_t set, uint32_t *copy)
+{
+    kt_args args = kt_args_of_set(c->from, set);
+    kt_arg arg = {0};
+    while (*copy == KT_COPY_NONE && kt_args_step(&args, &arg))
+        copy_arg(c, KINETO_KIND_COUNT, &arg);
+    if (*copy == KT_COPY_NONE)
+        *copy = kt_args_make_set(c->b);
+    kt_args_put_set(c->b, *copy);
+}
+
+static void copy_packed(kt_copy *c, const kt_block *block, uint32_t i)
+{
+    kt_args args = kt_args_of(c->from, block, i);
+    kt_arg arg = {0};
+    uint32_t *set = may_name_other_row(c, block->kind[i]) ? NULL : kt_copy_set(c, &args);
+    if (set) {
+        copy_set(c, args.set, set);
+        if (!kt_args_skip_set(&args))
+            return;
+    }
+    while (kt_args_step(&args, &arg))
+        copy_arg(c, block->kind[i], &arg);
+}
+
 void kt_copy_args(kt_copy *c, kineto_row row)
 {
     const kt_block *block = kt_block_of(c->from, row);
@@ -320,10 +353,7 @@ void kt_copy_args(kt_copy *c, kineto_row row)
     if (form == KT_ARGS_JSON) {
         copy_verbatim(c, block, row);
     } else if (form == KT_ARGS_PACKED) {
-        kt_args args = kt_args_of(c->from, block, i);
-        kt_arg arg = {0};
-        while (kt_args_step(&args, &arg))
-            copy_arg(c, block->kind[i], &arg);
+        copy_packed(c, block, i);
     }
 }
 

@@ -28,7 +28,7 @@ typedef struct kt_copy {
     uint64_t first_id;
     uint32_t first_process; /* of the builder's, that may be this source's */
     kineto_string apart;    /* behind the text of a process row whose text is taken */
-    uint32_t *strings, *processes, *tracks, *categories; /* by source id; NONE: not yet */
+    uint32_t *strings, *processes, *tracks, *categories, *sets; /* by source id; NONE: not yet */
     uint32_t string_count, process_count, track_count, category_count;
     uint64_t *taken; /* a bit for each process of the builder that is one of this source */
     uint32_t taken_room;
@@ -51,6 +51,8 @@ void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out);
 /** Stage the args of a source row as they are: those that stand in a file stay there. Ids of other
  *  rows in them are moved. */
 void kt_copy_args(kt_copy *c, kineto_row row);
+/** The set of args of a source row in the builder, or KT_COPY_NONE: not yet. NULL: the row has none. */
+uint32_t *kt_copy_set(kt_copy *c, const kt_args *args);
 /** Append a row as it is. @return its number in the builder. */
 kineto_row kt_copy_row(kt_copy *c, kineto_row row);
 /** Add a flow between rows of the builder (KINETO_NO_ROW: that end was not recorded). It is taken

@@ -266,6 +266,31 @@ static void packed_arg(kt_scrub *s, const kt_arg *arg)
     }
 }
 
+static void packed_args(kt_scrub *s, kt_args args)
+{
+    kt_arg arg = {0};
+    while (kt_args_step(&args, &arg))
+        packed_arg(s, &arg);
+}
+
+/* A set is changed once, and its rows refer to what became of it. */
+static void packed_row(kt_scrub *s, const kt_block *block, uint32_t i)
+{
+    kt_args args = kt_args_of(s->from, block, i);
+    uint32_t *set = kt_copy_set(&s->copy, &args);
+    if (!set) {
+        packed_args(s, args);
+        return;
+    }
+    if (*set == KT_COPY_NONE) {
+        packed_args(s, kt_args_of_set(s->from, args.set));
+        *set = kt_args_make_set(s->b);
+    }
+    kt_args_put_set(s->b, *set);
+    if (kt_args_skip_set(&args))
+        packed_args(s, args);
+}
+
 void kt_scrub_args(kt_scrub *s, kineto_row row)
 {
     const kt_block *block = kt_block_of(s->from, row);
@@ -276,9 +301,6 @@ void kt_scrub_args(kt_scrub *s, kineto_row row)
         if (text.size)
             kt_args_verbatim(s->b, kt_scrub_json(s, text, KT_KEY_UNKNOWN, KINETO_SCRUB_ARGS));
     } else if (form == KT_ARGS_PACKED) {
-        kt_args args = kt_args_of(s->from, block, i);
-        kt_arg arg = {0};
-        while (kt_args_step(&args, &arg))
-            packed_arg(s, &arg);
+        packed_row(s, block, i);
     }
 }

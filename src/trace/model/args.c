@@ -87,6 +87,25 @@ void kt_args_put_shared(kt_builder *b, uint32_t key, kineto_arg_type type, uint3
     put(b, key, type | KT_ARG_SHARED, &text, sizeof text);
 }
 
+uint32_t kt_args_make_set(kt_builder *b)
+{
+    kineto_string bytes = {(const char *)b->staged.data, b->staged.count};
+    bool fits = bytes.size >> 24 == 0 && b->trace;
+    uint32_t set = bytes.size && fits ? kb_intern_id(&b->trace->sets, bytes) : 0;
+    b->staged.count = 0;
+    b->staged_form = KT_ARGS_NONE;
+    if (set != KB_INTERN_NONE)
+        return set;
+    b->status = b->status == KINETO_OK ? KINETO_E_MEMORY : b->status;
+    return 0;
+}
+
+void kt_args_put_set(kt_builder *b, uint32_t set)
+{
+    if (set)
+        put(b, set, KT_ARG_SET, "", 0);
+}
+
 void kt_args_verbatim(kt_builder *b, kineto_string json_object)
 {
     b->staged.count = 0;
@@ -128,10 +147,27 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
 kt_args kt_args_of(const kineto_trace *t, const kt_block *block, uint32_t index)
 {
     if (kt_args_form_of(block, index) != KT_ARGS_PACKED)
-        return (kt_args){NULL, NULL, t};
+        return (kt_args){.trace = t};
     kineto_string bytes = args_bytes(block, index);
+    const uint8_t *at = (const uint8_t *)bytes.data, *end = at + bytes.size;
+    if (!bytes.size || at[KT_ARG_HEAD - 1] != KT_ARG_SET)
+        return (kt_args){.at = at, .end = end, .trace = t};
+    uint32_t set;
+    memcpy(&set, at, sizeof set);
+    kt_args args = kt_args_of_set(t, set);
+    args.rest = at + KT_ARG_HEAD;
+    args.rest_end = end;
+    args.set = set;
+    return args;
+}
+
+kt_args kt_args_of_set(const kineto_trace *t, uint32_t set)
+{
+    if (!set || set >= t->sets.strings.count)
+        return (kt_args){.trace = t};
+    kineto_string bytes = kb_intern_get(&t->sets, set);
     const uint8_t *at = (const uint8_t *)bytes.data;
-    return (kt_args){at, at + bytes.size, t};
+    return (kt_args){.at = at, .end = at + bytes.size, .trace = t};
 }
 
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row)
@@ -272,7 +308,16 @@ bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32
     return false;
 }
 
-/* state[0]: form; state[1]: the first member is still to come. */
+static void packed_keep(kineto_args_iterator *it, kt_args args)
+{
+    it->position = args.at;
+    it->end = args.end;
+    it->state[2] = (uintptr_t)args.rest;
+    it->state[3] = (uintptr_t)args.rest_end;
+}
+
+/* state[0]: form; state[1]: the first member is still to come; state[2], state[3]: the row's own args
+ * that follow those of its set. */
 void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_iterator *it)
 {
     memset(it, 0, sizeof *it);
@@ -287,6 +332,8 @@ void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_it
     it->state[1] = 1;
     it->position = bytes.data;
     it->end = bytes.data + bytes.size;
+    if (it->state[0] == KT_ARGS_PACKED)
+        packed_keep(it, kt_args_of(trace, block, index));
     if (it->state[0] != KT_ARGS_JSON)
         return;
     kt_scan scan = kt_scan_of(bytes);
@@ -298,11 +345,15 @@ void kineto_args_begin(const kineto_trace *trace, kineto_row row, kineto_args_it
 
 static bool next_packed(kineto_args_iterator *it, kineto_arg *arg)
 {
-    kt_args args = {it->position, it->end, it->trace};
+    kt_args args = {.at = it->position,
+                    .end = it->end,
+                    .trace = it->trace,
+                    .rest = (const uint8_t *)(uintptr_t)it->state[2],
+                    .rest_end = (const uint8_t *)(uintptr_t)it->state[3]};
     kt_arg packed = {0};
     if (!kt_args_step(&args, &packed))
         return false;
-    it->position = args.at;
+    packed_keep(it, args);
     arg->key = kineto_trace_string(it->trace, packed.key);
     arg->type = packed.type;
     arg->text = (kineto_string){"", 0};

@@ -289,7 +289,10 @@ static uint64_t take_args(kt_builder *b, kt_block *block, uint32_t *flags)
         fail(b, KINETO_E_MEMORY);
         return 0;
     }
-    memcpy(block->args_heap + offset, b->staged.data, bytes);
+    if (bytes == KT_ARG_HEAD) /* a set and nothing else */
+        memcpy(block->args_heap + offset, b->staged.data, KT_ARG_HEAD);
+    else
+        memcpy(block->args_heap + offset, b->staged.data, bytes);
     block->args_bytes += bytes;
     *flags |= (uint32_t)form << 8;
     return offset << 24 | bytes;

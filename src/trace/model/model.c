@@ -26,6 +26,7 @@ void kineto_trace_release(kineto_trace *t)
     kb_vec_free(&t->snapshots);
     kt_repairs_free(&t->repairs);
     kb_intern_free(&t->strings);
+    kb_intern_free(&t->sets);
     kt_derived_free(t->store, &t->derived);
     kt_store_release(t->store);
     free(t);

@@ -88,6 +88,7 @@ struct kineto_trace {
     uint64_t count;
     int64_t window_start_ns, window_end_ns;
     kb_intern strings;
+    kb_intern sets; /* of args: packed, as in a block; they are no texts */
     KB_VEC(kt_block *) blocks;
     KB_VEC(uint32_t) categories; /* string ids */
     KB_VEC(kt_own_kind_row) own_kinds;
@@ -126,6 +127,19 @@ struct kt_builder {
     KB_VEC(kt_flow_end) flow_ends;
     uint64_t negative_durations, unknown_kinds, long_args, lost_categories;
 };
+
+/** kt_args_put_set, in place. */
+KB_INLINE void kt_args_stage_set(kt_builder *b, uint32_t set)
+{
+    if (KINETO_UNLIKELY(!set || b->staged.capacity < KT_ARG_HEAD)) {
+        kt_args_put_set(b, set);
+        return;
+    }
+    memcpy(b->staged.data, &set, sizeof set);
+    b->staged.data[KT_ARG_HEAD - 1] = KT_ARG_SET;
+    b->staged.count = KT_ARG_HEAD;
+    b->staged_form = KT_ARGS_PACKED;
+}
 
 static inline const kt_block *kt_block_of(const kineto_trace *t, kineto_row row)
 {
@@ -206,6 +220,8 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end);
 /** Give a row another kind, with its name as the category. */
 void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind);
+/** Put a set of args in front of those that a row has; behind those of its own set, if it has one. */
+void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set);
 /** Replace the table of tracks: `wanted` says by old index what each really is. Equal ones become
  *  one track. new_index (by old index) may be NULL. Further kt_track calls are not possible. */
 void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);

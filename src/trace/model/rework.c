@@ -67,3 +67,63 @@ done:
     free(map);
     free(rows);
 }
+
+/* ---- sets of args ------------------------------------------------------------------------------ */
+
+/* The arguments of both in one set. */
+static uint32_t join_sets(kt_builder *b, uint32_t first, uint32_t second)
+{
+    const uint32_t sets[] = {first, second};
+    for (size_t i = 0; i < KB_COUNT(sets); i++) {
+        kt_args args = kt_args_of_set(b->trace, sets[i]);
+        size_t bytes = kt_args_bytes(&args);
+        if (!kb_vec_reserve(&b->staged, b->staged.count + bytes)) {
+            b->status = KINETO_E_MEMORY;
+            return first;
+        }
+        if (bytes)
+            memcpy(b->staged.data + b->staged.count, args.at, bytes);
+        b->staged.count += bytes;
+    }
+    uint32_t joined = kt_args_make_set(b);
+    return joined ? joined : first;
+}
+
+static void write_set(uint8_t *at, uint32_t set)
+{
+    memcpy(at, &set, sizeof set);
+    at[KT_ARG_HEAD - 1] = KT_ARG_SET;
+}
+
+/* A copy of the row's args with the set in front: the old ones are lost room. */
+static void move_behind_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t set)
+{
+    uint64_t bytes = block->args[i] & 0xffffff, from = block->args[i] >> 24;
+    uint64_t to = block->args_bytes, need = KT_ARG_HEAD + bytes;
+    if (need >> 24 || (to + need) >> 40)
+        return;
+    if (to + need > block->args_capacity && !kt_block_grow_args(block, NULL, to + need)) {
+        b->status = KINETO_E_MEMORY;
+        return;
+    }
+    write_set(block->args_heap + to, set);
+    if (bytes)
+        memcpy(block->args_heap + to + KT_ARG_HEAD, block->args_heap + from, bytes);
+    block->args_bytes += need;
+    block->args[i] = to << 24 | need;
+    block->flags[i] = (uint16_t)((block->flags[i] & 0xff) | KT_ARGS_PACKED << 8);
+}
+
+void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set)
+{
+    kt_block *block = b->trace->blocks.data[row / KT_BLOCK_ROWS];
+    uint32_t i = row % KT_BLOCK_ROWS;
+    kt_args_form form = kt_args_form_of(block, i);
+    if (!set || form == KT_ARGS_JSON)
+        return;
+    uint32_t before = kt_args_of(b->trace, block, i).set;
+    if (before)
+        write_set(block->args_heap + (block->args[i] >> 24), join_sets(b, before, set));
+    else
+        move_behind_set(b, block, i, set);
+}

@@ -1,0 +1,299 @@
+/* Buffers between CUPTI and us. CUPTI asks for one on threads of its own and of the program, and
+ * hands it back when it is full, or when somebody flushes. All there will ever be are made before
+ * the window: when none is free CUPTI gets none, drops, and says how many. */
+#include "cuda.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef struct buffer {
+    uint8_t *memory;
+    size_t valid;
+    struct buffer *next;
+} buffer;
+
+typedef struct pool {
+    pthread_mutex_t mutex;  /* all below; held for a few instructions */
+    pthread_cond_t changed; /* something was filled, or the thread is to end */
+    buffer *all, *free;
+    buffer *filled, **filled_end; /* in the order in which they came */
+    size_t count;
+    uint8_t *memory;
+    bool open;    /* what comes is wanted */
+    bool running; /* the thread */
+    pthread_t thread;
+    cp_buffer_stats stats;
+} pool;
+
+static pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+/* One reader at a time: the thread, or who drains. Taken before the pool's. */
+static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
+static cp_decoder *decoder;
+
+/* ---- making them ---------------------------------------------------------------------------------- */
+
+static void list_all(void)
+{
+    p.free = NULL;
+    p.filled = NULL;
+    p.filled_end = &p.filled;
+    for (size_t i = 0; i < p.count; i++) {
+        p.all[i] = (buffer){.memory = p.memory + i * CP_BUFFER_BYTES, .next = p.free};
+        p.free = &p.all[i];
+    }
+}
+
+bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
+{
+    size_t count = bound_bytes / CP_BUFFER_BYTES;
+    count = count < 2 ? 2 : count;
+    if (p.all && p.count == count)
+        return true;
+    cp_buffers_destroy();
+    size_t bytes = count * CP_BUFFER_BYTES;
+    buffer *all = calloc(count, sizeof *all);
+    /* Touched now: a page fault in the window would be the program's time. */
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    if (!all || memory == MAP_FAILED) {
+        snprintf(why, CP_TEXT_BYTES,
+                 "no memory for %zu MiB of buffers: ask for less with "
+                 "cuda.buffer_bytes",
+                 bytes >> 20);
+        free(all);
+        if (memory != MAP_FAILED)
+            (void)munmap(memory, bytes);
+        return false;
+    }
+    pthread_mutex_lock(&p.mutex);
+    p.all = all;
+    p.memory = memory;
+    p.count = count;
+    p.stats = (cp_buffer_stats){.peak_bytes = bytes};
+    list_all();
+    pthread_mutex_unlock(&p.mutex);
+    return true;
+}
+
+void cp_buffers_destroy(void)
+{
+    pthread_mutex_lock(&p.mutex);
+    if (p.memory)
+        (void)munmap(p.memory, p.count * CP_BUFFER_BYTES);
+    free(p.all);
+    p.all = p.free = p.filled = NULL;
+    p.filled_end = &p.filled;
+    p.memory = NULL;
+    p.count = 0;
+    pthread_mutex_unlock(&p.mutex);
+}
+
+/* ---- CUPTI's callbacks ------------------------------------------------------------------------------ */
+
+void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *max_records)
+{
+    pthread_mutex_lock(&p.mutex);
+    buffer *b = p.free;
+    if (b)
+        p.free = b->next;
+    else
+        p.stats.refused++;
+    pthread_mutex_unlock(&p.mutex);
+    *memory = b ? b->memory : NULL;
+    *size = b ? CP_BUFFER_BYTES : 0;
+    *max_records = 0; /* as many as fit */
+}
+
+/* Whose memory is it? NULL: none of ours, or one of a pool that is gone. */
+static buffer *buffer_of(const uint8_t *memory)
+{
+    size_t offset = (size_t)(memory - p.memory);
+    if (!p.memory || memory < p.memory || offset / CP_BUFFER_BYTES >= p.count)
+        return NULL;
+    return &p.all[offset / CP_BUFFER_BYTES];
+}
+
+static void append_filled(buffer *b, size_t valid)
+{
+    b->valid = valid > CP_BUFFER_BYTES ? CP_BUFFER_BYTES : valid;
+    b->next = NULL;
+    *p.filled_end = b;
+    p.filled_end = &b->next;
+    p.stats.filled++;
+}
+
+static void give_free(buffer *b)
+{
+    b->next = p.free;
+    p.free = b;
+}
+
+/* CUPTI counts what it drops by context and stream, and starts again at 0 when it was asked. */
+static void ask_dropped(cp_context context, uint32_t stream)
+{
+    size_t dropped = 0;
+    if (cp_cupti.dropped && cp_cupti.dropped(context, stream, &dropped) == CP_SUCCESS && dropped) {
+        pthread_mutex_lock(&p.mutex);
+        p.stats.dropped += dropped;
+        pthread_mutex_unlock(&p.mutex);
+    }
+}
+
+static uint64_t count_records(uint8_t *memory, size_t valid)
+{
+    uint64_t count = 0;
+    uint8_t *record = NULL;
+    while (cp_cupti.next_record && cp_cupti.next_record(memory, valid, &record) == CP_SUCCESS)
+        count++;
+    return count;
+}
+
+void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *memory,
+                                       size_t size, size_t valid)
+{
+    (void)size;
+    ask_dropped(context, stream);
+    pthread_mutex_lock(&p.mutex);
+    buffer *b = buffer_of(memory);
+    bool wanted = b && p.open && valid;
+    if (wanted) {
+        append_filled(b, valid);
+        pthread_cond_signal(&p.changed);
+    }
+    pthread_mutex_unlock(&p.mutex);
+    if (wanted || !b)
+        return;
+    uint64_t late = valid ? count_records(memory, valid) : 0;
+    pthread_mutex_lock(&p.mutex);
+    p.stats.late += late;
+    give_free(b);
+    pthread_mutex_unlock(&p.mutex);
+}
+
+/* ---- reading ----------------------------------------------------------------------------------------- */
+
+static buffer *take_filled(void)
+{
+    buffer *b = p.filled;
+    if (b) {
+        p.filled = b->next;
+        if (!p.filled)
+            p.filled_end = &p.filled;
+    }
+    return b;
+}
+
+/* All that is filled. The reading lock is held. */
+static void read_all(bool discard)
+{
+    pthread_mutex_lock(&p.mutex);
+    for (buffer *b = take_filled(); b; b = take_filled()) {
+        pthread_mutex_unlock(&p.mutex);
+        if (decoder && !discard)
+            cp_decoder_read(decoder, b->memory, b->valid);
+        pthread_mutex_lock(&p.mutex);
+        give_free(b);
+    }
+    pthread_mutex_unlock(&p.mutex);
+}
+
+void cp_buffers_drain(void)
+{
+    pthread_mutex_lock(&reading);
+    read_all(false);
+    pthread_mutex_unlock(&reading);
+}
+
+void cp_buffers_discard(void)
+{
+    pthread_mutex_lock(&reading);
+    read_all(true);
+    pthread_mutex_unlock(&reading);
+}
+
+static void *empty_them(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&p.mutex);
+    while (p.running) {
+        if (!p.filled) {
+            pthread_cond_wait(&p.changed, &p.mutex);
+            continue;
+        }
+        pthread_mutex_unlock(&p.mutex);
+        cp_buffers_drain();
+        pthread_mutex_lock(&p.mutex);
+    }
+    pthread_mutex_unlock(&p.mutex);
+    return NULL;
+}
+
+/* The program's signals are its own: none is delivered here. */
+static int start_thread(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int failed = pthread_create(&p.thread, NULL, empty_them, NULL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return failed;
+}
+
+bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
+{
+    pthread_mutex_lock(&reading);
+    decoder = to;
+    pthread_mutex_unlock(&reading);
+    pthread_mutex_lock(&p.mutex);
+    p.stats.filled = p.stats.refused = p.stats.dropped = p.stats.late = 0;
+    p.open = true;
+    p.running = true;
+    pthread_mutex_unlock(&p.mutex);
+    int failed = start_thread();
+    if (!failed)
+        return true;
+    p.running = p.open = false;
+    snprintf(why, CP_TEXT_BYTES, "no thread to read what CUPTI records: %s", strerror(failed));
+    return false;
+}
+
+void cp_buffers_detach(void)
+{
+    pthread_mutex_lock(&p.mutex);
+    bool running = p.running;
+    p.running = p.open = false;
+    pthread_cond_broadcast(&p.changed);
+    pthread_mutex_unlock(&p.mutex);
+    if (running)
+        (void)pthread_join(p.thread, NULL);
+    pthread_mutex_lock(&reading);
+    read_all(false);
+    decoder = NULL;
+    pthread_mutex_unlock(&reading);
+}
+
+cp_buffer_stats cp_buffers_stats(void)
+{
+    pthread_mutex_lock(&p.mutex);
+    cp_buffer_stats stats = p.stats;
+    pthread_mutex_unlock(&p.mutex);
+    return stats;
+}
+
+/* The child has no thread, and CUPTI does not work there if it did in the parent. */
+void cp_buffers_after_fork(void)
+{
+    static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
+    p.mutex = reading = mutex;
+    p.changed = condition;
+    p.running = p.open = false;
+    p.stats = (cp_buffer_stats){0};
+    decoder = NULL;
+    if (p.all)
+        list_all();
+}

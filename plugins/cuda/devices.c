@@ -1,0 +1,168 @@
+/* Devices as the driver knows them: their properties, and rows of the trace. */
+#include "cuda.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static cp_device devices[CP_MAX_DEVICES];
+static bool known[CP_MAX_DEVICES];
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* ---- asking ------------------------------------------------------------------------------------- */
+
+static int32_t attribute(int handle, int which)
+{
+    int value = 0;
+    return cp_driver.device_attribute(&value, which, handle) == 0 ? value : 0;
+}
+
+static void ask_uuid(cp_device *d, int handle)
+{
+    uint8_t u[16];
+    size_t n = 0;
+    if (!cp_driver.device_uuid || cp_driver.device_uuid(u, handle) != 0)
+        return;
+    n += (size_t)snprintf(d->uuid, sizeof d->uuid, "GPU-");
+    for (size_t i = 0; i < sizeof u; i++)
+        n += (size_t)snprintf(d->uuid + n, sizeof d->uuid - n, "%s%02x",
+                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u[i]);
+}
+
+static void ask_limits(cp_device *d, int handle)
+{
+    const struct {
+        int32_t *to;
+        int which;
+    } limits[] = {
+        {&d->major, CP_DEVICE_MAJOR},
+        {&d->minor, CP_DEVICE_MINOR},
+        {&d->sm_count, CP_DEVICE_SM_COUNT},
+        {&d->warp_size, CP_DEVICE_WARP_SIZE},
+        {&d->threads_per_sm, CP_DEVICE_MAX_THREADS_PER_SM},
+        {&d->threads_per_block, CP_DEVICE_MAX_THREADS_PER_BLOCK},
+        {&d->blocks_per_sm, CP_DEVICE_MAX_BLOCKS_PER_SM},
+        {&d->registers_per_sm, CP_DEVICE_MAX_REGISTERS_PER_SM},
+        {&d->registers_per_block, CP_DEVICE_MAX_REGISTERS_PER_BLOCK},
+        {&d->shared_per_sm, CP_DEVICE_MAX_SHARED_PER_SM},
+        {&d->shared_per_block, CP_DEVICE_MAX_SHARED_PER_BLOCK},
+        {&d->shared_per_block_optin, CP_DEVICE_MAX_SHARED_PER_BLOCK_OPTIN},
+        {&d->shared_reserved_per_block, CP_DEVICE_RESERVED_SHARED_PER_BLOCK},
+    };
+    for (size_t i = 0; i < CP_COUNT(limits); i++)
+        *limits[i].to = attribute(handle, limits[i].which);
+}
+
+static bool ask(uint32_t id, cp_device *d)
+{
+    int handle = 0;
+    size_t bytes = 0;
+    memset(d, 0, sizeof *d);
+    d->id = (int32_t)id;
+    if (!cp_driver.device_get || cp_driver.device_get(&handle, (int)id) != 0)
+        return false;
+    if (cp_driver.device_name(d->name, sizeof d->name, handle) != 0)
+        d->name[0] = '\0';
+    d->name[sizeof d->name - 1] = '\0';
+    if (cp_driver.device_memory && cp_driver.device_memory(&bytes, handle) == 0)
+        d->memory_bytes = bytes;
+    ask_limits(d, handle);
+    ask_uuid(d, handle);
+    return true;
+}
+
+const cp_device *cp_device_of(uint32_t id)
+{
+    if (id >= CP_MAX_DEVICES)
+        return NULL;
+    pthread_mutex_lock(&lock);
+    if (!known[id])
+        known[id] = ask(id, &devices[id]);
+    const cp_device *found = known[id] ? &devices[id] : NULL;
+    pthread_mutex_unlock(&lock);
+    return found;
+}
+
+void cp_devices_forget(void)
+{
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    lock = fresh; /* after a fork its owner may be gone */
+    memset(known, 0, sizeof known);
+}
+
+/* ---- telling -------------------------------------------------------------------------------------- */
+
+static KinetoPlugin_Metadata number(const char *key, int64_t value)
+{
+    return (KinetoPlugin_Metadata){.pKey = key, .valueType = KINETO_PLUGIN_VALUE_INT, .i = value};
+}
+
+static KinetoPlugin_Metadata text(const char *key, const char *value)
+{
+    return (KinetoPlugin_Metadata){.pKey = key,
+                                   .valueType = KINETO_PLUGIN_VALUE_STRING,
+                                   .count = (uint32_t)strlen(value),
+                                   .pointer = value};
+}
+
+/* The keys of Kineto's deviceProperties. */
+static void announce_properties(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
+{
+    const KinetoPlugin_Metadata properties[] = {
+        text("name", d->name),
+        number("totalGlobalMem", (int64_t)d->memory_bytes),
+        number("computeMajor", d->major),
+        number("computeMinor", d->minor),
+        number("maxThreadsPerBlock", d->threads_per_block),
+        number("maxThreadsPerMultiprocessor", d->threads_per_sm),
+        number("regsPerBlock", d->registers_per_block),
+        number("warpSize", d->warp_size),
+        number("sharedMemPerBlock", d->shared_per_block),
+        number("numSms", d->sm_count),
+        number("regsPerMultiprocessor", d->registers_per_sm),
+        number("sharedMemPerBlockOptin", d->shared_per_block_optin),
+        number("sharedMemPerMultiprocessor", d->shared_per_sm),
+        text("uuid", d->uuid),
+    };
+    size_t count = CP_COUNT(properties) - (d->uuid[0] ? 0 : 1);
+    (void)b->addDeviceProperties(b->pTraceBuilderHandle, d->id, properties, count);
+}
+
+static void announce_row(const KinetoPlugin_TraceBuilder *b, const cp_device *d)
+{
+    char label[32];
+    snprintf(label, sizeof label, "GPU %d", d->id);
+    KinetoPlugin_ProfileDeviceInfo info = {
+        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileDeviceInfo, pLabel),
+        .deviceId = d->id,
+        .sortIndex = 5000000 + d->id,
+        .pName = d->name,
+        .pLabel = label};
+    (void)b->addDeviceInfo(b->pTraceBuilderHandle, &info);
+}
+
+static void announce_version(const KinetoPlugin_TraceBuilder *b, const char *key, int version)
+{
+    char json[16];
+    snprintf(json, sizeof json, "%d", version);
+    if (version > 0)
+        (void)b->addHeaderMetadata(b->pTraceBuilderHandle, key, json);
+}
+
+void cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
+{
+    int count = 0, driver = 0, runtime = 0;
+    if (cp_driver.device_count && cp_driver.device_count(&count) != 0)
+        count = 0;
+    for (int i = 0; i < count && i < CP_MAX_DEVICES; i++) {
+        const cp_device *d = cp_device_of((uint32_t)i);
+        if (!d)
+            continue;
+        announce_row(b, d);
+        announce_properties(b, d);
+    }
+    if (cp_driver.driver_version && cp_driver.driver_version(&driver) == 0)
+        announce_version(b, "cuda_driver_version", driver);
+    if (cp_runtime.runtime_version && cp_runtime.runtime_version(&runtime) == 0)
+        announce_version(b, "cuda_runtime_version", runtime);
+    announce_version(b, "cupti_version", (int)cp_cupti_version());
+}

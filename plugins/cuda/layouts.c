@@ -1,0 +1,70 @@
+/* How long records are, by CUPTI's API version. */
+#include "layouts.h"
+
+#include "cuda.h"
+
+/* Oldest first. CUDA 11.8 and 12.0 both call themselves 18; what the latter's kernels are longer by
+ * is not read here. */
+static const struct length {
+    uint16_t kind, bytes;
+    uint32_t since;
+} lengths[] = {
+    {CP_KIND_CONCURRENT_KERNEL, 160, 0},
+    {CP_KIND_CONCURRENT_KERNEL, 168, 15},
+    {CP_KIND_CONCURRENT_KERNEL, 176, 17},
+    {CP_KIND_CONCURRENT_KERNEL, 200, 18},
+    {CP_KIND_CONCURRENT_KERNEL, 208, 19},
+    {CP_KIND_CONCURRENT_KERNEL, 216, 130000},
+    {CP_KIND_CONCURRENT_KERNEL, 224, 130100},
+    {CP_KIND_MEMCPY, 72, 0},
+    {CP_KIND_MEMCPY, 80, 14},
+    {CP_KIND_MEMCPY, 88, 17},
+    {CP_KIND_MEMCPY, 96, 26},
+    {CP_KIND_MEMCPY2, 80, 0},
+    {CP_KIND_MEMCPY2, 88, 14},
+    {CP_KIND_MEMCPY2, 96, 17},
+    {CP_KIND_MEMSET, 72, 0},
+    {CP_KIND_MEMSET, 80, 14},
+    {CP_KIND_MEMSET, 88, 17},
+    {CP_KIND_MEMORY2, 112, 0},
+    {CP_KIND_MEMORY2, 120, 17},
+    {CP_KIND_MEMORY2, 128, 24},
+    {CP_KIND_RUNTIME, 40, 0},
+    {CP_KIND_SYNCHRONIZATION, 40, 0},
+    {CP_KIND_SYNCHRONIZATION, 56, 26},
+    {CP_KIND_CUDA_EVENT, 24, 0},
+    {CP_KIND_CUDA_EVENT, 56, 26},
+    {CP_KIND_OVERHEAD, 40, 0},
+    {CP_KIND_OVERHEAD, 48, 21},
+    {CP_KIND_OVERHEAD, 56, 22},
+    {CP_KIND_GRAPH_TRACE, 48, 0},
+    {CP_KIND_GRAPH_TRACE, 56, 21},
+    {CP_KIND_EXTERNAL_CORRELATION, 24, 0},
+    {CP_KIND_CONTEXT, 16, 0},
+    {CP_KIND_CONTEXT, 24, 22},
+    {CP_KIND_CONTEXT, 32, 23},
+    {CP_KIND_CONTEXT, 40, 130100},
+};
+
+/* Kinds that share a struct. */
+static uint32_t struct_of(uint32_t kind)
+{
+    switch (kind) {
+    case CP_KIND_KERNEL:
+        return CP_KIND_CONCURRENT_KERNEL;
+    case CP_KIND_DRIVER:
+    case CP_KIND_INTERNAL_LAUNCH_API:
+        return CP_KIND_RUNTIME;
+    default:
+        return kind;
+    }
+}
+
+uint32_t cp_record_bytes(uint32_t kind, uint32_t version)
+{
+    uint32_t bytes = 0, wanted = struct_of(kind);
+    for (size_t i = 0; i < CP_COUNT(lengths); i++)
+        if (lengths[i].kind == wanted && version >= lengths[i].since)
+            bytes = lengths[i].bytes;
+    return bytes;
+}

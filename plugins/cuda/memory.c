@@ -1,0 +1,87 @@
+/* Allocations and releases of a device's memory, as moments on the stream that they are ordered by.
+ */
+#include "layouts.h"
+
+#include "cuda.h"
+
+int32_t cp_memory_type;
+
+void cp_memory_announce(const KinetoPlugin_Registry *registry)
+{
+    static const KinetoPlugin_ActivityTypeInfo type = {
+        .pName = "gpu_memory",
+        .likeEventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_EVENT,
+        .enabledByDefault = 1};
+    KinetoPlugin_RegisterActivityTypes_Params params = {
+        .unpaddedStructSize =
+            KINETO_PLUGIN_SIZE(KinetoPlugin_RegisterActivityTypes_Params, firstEventType),
+        .pTypes = &type,
+        .count = 1};
+    if (KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerActivityTypes) &&
+        registry->registerActivityTypes &&
+        registry->registerActivityTypes(registry->pRegistryHandle, &params) == 0)
+        cp_memory_type = params.firstEventType;
+}
+
+enum { ALLOCATION = 1, RELEASE = 2 }; /* CUpti_ActivityMemoryOperationType */
+enum { PINNED = 2 }; /* CUpti_ActivityMemoryKind: this and those before are the host's */
+
+static const char *operation_name(uint32_t operation)
+{
+    switch (operation) {
+    case ALLOCATION:
+        return "Memory allocation";
+    case RELEASE:
+        return "Memory release";
+    default:
+        return "Memory operation";
+    }
+}
+
+/* Signed: more or less memory in use. */
+static int64_t change_of(const cp_decoder *d, const uint8_t *record)
+{
+    int64_t bytes = (int64_t)cp_memory_bytes(d->version, record);
+    return cp_memory_operation(d->version, record) == RELEASE ? (int64_t)(0 - (uint64_t)bytes)
+                                                              : bytes;
+}
+
+static void describe(cp_decoder *d, const uint8_t *record, int64_t change, cp_values *v)
+{
+    uint32_t version = d->version, device = cp_memory_device(version, record),
+             kind = cp_memory_memory_kind(version, record);
+    const char *word = cp_memory_kind(kind);
+    cp_value_uint(v, "Addr", cp_memory_address(version, record));
+    cp_value_int(v, "Bytes", change);
+    cp_value_bytes(v, "kind", KINETO_PLUGIN_VALUE_STRING, word, strlen(word));
+    if (kind > PINNED && device < CP_MAX_DEVICES) {
+        d->allocated[device] = (int64_t)((uint64_t)d->allocated[device] + (uint64_t)change);
+        cp_value_int(v, "allocated since start", d->allocated[device]);
+    }
+    cp_value_uint(v, "device", device);
+    cp_value_uint(v, "context", cp_memory_context(version, record));
+    if (cp_memory_is_async(version, record))
+        cp_value_uint(v, "stream", cp_memory_stream(version, record));
+    if (cp_memory_pool_type(version, record))
+        cp_value_uint(v, "pool", cp_memory_pool(version, record));
+}
+
+void cp_read_memory(cp_decoder *d, const uint8_t *record)
+{
+    uint32_t version = d->version;
+    uint64_t time = cp_memory_time(version, record);
+    KinetoPlugin_Activity a;
+    cp_values v = {.count = 0};
+    if (!cp_memory_type || !cp_activity_begin(d, &a, cp_memory_type, time, time))
+        return;
+    bool ordered = cp_memory_is_async(version, record) != 0;
+    describe(d, record, change_of(d, record), &v);
+    cp_activity_place(d, &a, cp_memory_device(version, record),
+                      ordered ? cp_memory_stream(version, record) : UINT32_MAX,
+                      cp_memory_correlation(version, record));
+    a.pName = operation_name(cp_memory_operation(version, record));
+    a.nameSize = (uint32_t)strlen(a.pName);
+    a.pMetadata = v.items;
+    a.metadataCount = v.count;
+    cp_deliver(d, CP_KIND_MEMORY2, &a);
+}

@@ -1,0 +1,226 @@
+/* NVML's library, and its GPUs by CUDA's numbers. NVML counts the GPUs of the machine; CUDA those
+ * that CUDA_VISIBLE_DEVICES leaves, in an order of its own, or instances of them (MIG). */
+#include "nvml.h"
+
+#include <ctype.h>
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define VARIABLE "CKINETO_NVML_LIBRARY"
+
+cp_nvml_api cp_nvml;
+
+/* ---- the library --------------------------------------------------------------------------------- */
+
+static const struct symbol {
+    const char *name;
+    size_t offset;
+    bool needed;
+} symbols[] = {
+#define CP_X(member, symbol, parameters, needed)                                                   \
+    {#symbol, offsetof(cp_nvml_api, member), (needed) != 0},
+    CP_NVML_MAP(CP_X)
+#undef CP_X
+        {"nvmlErrorString", offsetof(cp_nvml_api, error_text), false}};
+
+static void *open_library(char why[CP_TEXT_BYTES])
+{
+    static const char *const names[] = {"libnvidia-ml.so.1", "libnvidia-ml.so"};
+    const char *wanted = secure_getenv(VARIABLE), *text;
+    void *handle = NULL;
+    if (wanted && *wanted) {
+        handle = dlopen(wanted, RTLD_NOW | RTLD_LOCAL);
+        text = handle ? NULL : dlerror();
+        if (!handle)
+            snprintf(why, CP_TEXT_BYTES, "NVML: %s names a library that cannot be opened: %.200s",
+                     VARIABLE, text ? text : "no reason given");
+        return handle;
+    }
+    for (size_t i = 0; i < CP_COUNT(names) && !handle; i++)
+        handle = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!handle)
+        snprintf(why, CP_TEXT_BYTES,
+                 "NVML was not found (%s): it comes with NVIDIA's driver; or name it in %s",
+                 names[0], VARIABLE);
+    return handle;
+}
+
+/* The symbol that is needed and missing; NULL: all are there. */
+static const char *fill(void *handle, cp_nvml_api *api)
+{
+    for (size_t i = 0; i < CP_COUNT(symbols); i++) {
+        void *address = dlsym(handle, symbols[i].name);
+        if (!address && symbols[i].needed)
+            return symbols[i].name;
+        memcpy((char *)api + symbols[i].offset, &address, sizeof address);
+    }
+    return NULL;
+}
+
+/* It stays open: the next session wants it again. */
+static bool load(char why[CP_TEXT_BYTES])
+{
+    cp_nvml_api api;
+    void *handle = cp_nvml.init ? NULL : open_library(why);
+    if (cp_nvml.init)
+        return true;
+    if (!handle)
+        return false;
+    const char *missing = fill(handle, &api);
+    if (missing) {
+        snprintf(why, CP_TEXT_BYTES, "NVML is too old: it has no %s; install a newer driver",
+                 missing);
+        dlclose(handle);
+        return false;
+    }
+    cp_nvml = api;
+    return true;
+}
+
+const char *cp_nvml_problem(cp_nvml_result result)
+{
+    static const struct {
+        cp_nvml_result result;
+        const char *text;
+    } problems[] = {
+        {CP_NVML_NOT_SUPPORTED, "this GPU cannot (3)"},
+        {CP_NVML_NO_PERMISSION, "no permission (4): an administrator has reserved it"},
+        {CP_NVML_DRIVER_NOT_LOADED, "NVIDIA's driver is not loaded (9): load it"},
+        {CP_NVML_LIBRARY_NOT_FOUND, "a library of NVIDIA's driver is missing (12): reinstall it"},
+        {CP_NVML_GPU_IS_LOST, "the GPU does not answer any more (15): the system's log says why"},
+        {CP_NVML_OPERATING_SYSTEM,
+         "the system keeps the GPU from this process (17): give the container its devices"},
+        {CP_NVML_VERSION_MISMATCH, "driver and library are of different versions (18), as after an "
+                                   "update: reload the driver, or restart the machine"},
+    };
+    static _Thread_local char number[128];
+    for (size_t i = 0; i < CP_COUNT(problems); i++) {
+        if (problems[i].result == result)
+            return problems[i].text;
+    }
+    const char *text = cp_nvml.error_text ? cp_nvml.error_text(result) : NULL;
+    snprintf(number, sizeof number, "%.100s (%d)", text ? text : "NVML error", result);
+    return number;
+}
+
+bool cp_nvml_open(char why[CP_TEXT_BYTES])
+{
+    if (!load(why))
+        return false;
+    cp_nvml_result result = cp_nvml.init();
+    if (result != CP_NVML_SUCCESS)
+        snprintf(why, CP_TEXT_BYTES, "NVML cannot be used: %s", cp_nvml_problem(result));
+    return result == CP_NVML_SUCCESS;
+}
+
+void cp_nvml_close(void) { (void)cp_nvml.shutdown(); }
+
+/* ---- which GPU is which -------------------------------------------------------------------------- */
+
+/* "GPU-01ab…" or "MIG-01ab…", with dashes or without: where the digits begin. */
+static const char *digits_of(const char *uuid)
+{
+    const char *dash = strncmp(uuid, "GPU-", 4) && strncmp(uuid, "MIG-", 4) ? NULL : uuid + 4;
+    return dash ? dash : uuid;
+}
+
+static bool same_uuid(const char *a, const char *b)
+{
+    for (a = digits_of(a), b = digits_of(b);; a++, b++) {
+        a += strspn(a, "-");
+        b += strspn(b, "-");
+        if (tolower((unsigned char)*a) != tolower((unsigned char)*b))
+            return false;
+        if (!*a)
+            return true;
+    }
+}
+
+static unsigned gpu_count(void)
+{
+    unsigned count = 0;
+    return cp_nvml.device_count(&count) == CP_NVML_SUCCESS ? count : 0;
+}
+
+static cp_nvml_device gpu_at(unsigned index)
+{
+    cp_nvml_device device = NULL;
+    return cp_nvml.device_at(index, &device) == CP_NVML_SUCCESS ? device : NULL;
+}
+
+static cp_nvml_device gpu_with_uuid(const char *uuid)
+{
+    char text[CP_NVML_UUID_BYTES + 1];
+    for (unsigned i = 0, count = gpu_count(); i < count && cp_nvml.uuid; i++) {
+        cp_nvml_device device = gpu_at(i);
+        memset(text, 0, sizeof text);
+        if (device && cp_nvml.uuid(device, text, CP_NVML_UUID_BYTES) == CP_NVML_SUCCESS &&
+            same_uuid(text, uuid))
+            return device;
+    }
+    return NULL;
+}
+
+/* The driver tells an instance's own UUID; its power is that of the GPU around it. */
+static cp_nvml_device gpu_around(const char *uuid)
+{
+    char text[CP_NVML_UUID_BYTES];
+    cp_nvml_device instance = NULL, device = NULL;
+    snprintf(text, sizeof text, "MIG-%s", digits_of(uuid));
+    if (!cp_nvml.device_of_uuid || !cp_nvml.gpu_of_instance ||
+        cp_nvml.device_of_uuid(text, &instance) != CP_NVML_SUCCESS ||
+        cp_nvml.gpu_of_instance(instance, &device) != CP_NVML_SUCCESS)
+        return NULL;
+    return device;
+}
+
+static bool has(const cp_nvml_gpu *gpus, uint32_t count, cp_nvml_device device)
+{
+    for (uint32_t i = 0; i < count; i++) {
+        if (gpus[i].handle == device)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t find_of_cuda(cp_nvml_gpu *gpus, int devices)
+{
+    uint32_t count = 0;
+    for (int id = 0; id < devices && count < CP_MAX_DEVICES; id++) {
+        const cp_device *d = cp_device_of((uint32_t)id);
+        if (!d || !d->uuid[0])
+            continue;
+        cp_nvml_gpu gpu = {.handle = gpu_with_uuid(d->uuid), .id = id};
+        if (!gpu.handle) {
+            gpu.handle = gpu_around(d->uuid);
+            gpu.of_instance = gpu.handle != NULL;
+        }
+        if (gpu.handle && !has(gpus, count, gpu.handle)) /* energy counts once */
+            gpus[count++] = gpu;
+    }
+    return count;
+}
+
+static uint32_t find_all(cp_nvml_gpu *gpus)
+{
+    uint32_t count = 0;
+    for (unsigned i = 0, all = gpu_count(); i < all && count < CP_MAX_DEVICES; i++) {
+        cp_nvml_gpu gpu = {.handle = gpu_at(i), .id = (int32_t)i, .is_nvml_number = true};
+        if (gpu.handle)
+            gpus[count++] = gpu;
+    }
+    return count;
+}
+
+bool cp_nvml_find(cp_nvml_gpu gpus[CP_MAX_DEVICES], uint32_t *count)
+{
+    int devices = 0;
+    *count = 0;
+    if (cp_cuda_comes_later())
+        return false;
+    cp_cuda_result result = cp_driver.device_count ? cp_driver.device_count(&devices) : -1;
+    *count = result == 0 ? find_of_cuda(gpus, devices) : find_all(gpus);
+    return true;
+}

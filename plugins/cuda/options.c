@@ -1,0 +1,171 @@
+/* What the user asked for: "cuda.name=value", separated by blanks, in the text for plug-ins and in
+ * CKINETO_CUDA, which comes first. */
+#include "cuda.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- values --------------------------------------------------------------------------------------- */
+
+static bool read_number(const char *value, uint64_t most, uint64_t *out)
+{
+    char *end;
+    errno = 0;
+    unsigned long long n = strtoull(value, &end, 10);
+    if (end == value || *value == '-' || errno || n > most)
+        return false;
+    static const struct {
+        const char *name;
+        unsigned shift;
+    } units[] = {{"", 0}, {"KiB", 10}, {"MiB", 20}, {"GiB", 30}};
+    for (size_t i = 0; i < CP_COUNT(units); i++)
+        if (strcmp(end, units[i].name) == 0 && n <= most >> units[i].shift) {
+            *out = n << units[i].shift;
+            return true;
+        }
+    return false;
+}
+
+static bool read_switch(const char *value, bool *out)
+{
+    bool on = strcmp(value, "1") == 0 || strcmp(value, "on") == 0 || strcmp(value, "yes") == 0;
+    bool off = strcmp(value, "0") == 0 || strcmp(value, "off") == 0 || strcmp(value, "no") == 0;
+    *out = on;
+    return on || off;
+}
+
+#define LEAST_BUFFERS (2 * CP_BUFFER_BYTES)
+
+static bool set_buffers(cp_options *o, const char *value)
+{
+    uint64_t bytes;
+    if (!read_number(value, UINT64_C(64) << 30, &bytes) || bytes < LEAST_BUFFERS)
+        return false;
+    o->buffer_bytes = (size_t)bytes;
+    return true;
+}
+
+static bool set_graph(cp_options *o, const char *value)
+{
+    o->graph_nodes = strcmp(value, "node") == 0;
+    return o->graph_nodes || strcmp(value, "graph") == 0;
+}
+
+static bool set_small(uint32_t *to, const char *value, uint64_t most)
+{
+    uint64_t n;
+    if (!read_number(value, most, &n))
+        return false;
+    *to = (uint32_t)n;
+    return true;
+}
+
+static bool set_nvml(cp_options *o, const char *value)
+{
+    return set_small(&o->nvml_interval_ms, value, 3600000);
+}
+
+static bool set_pm_interval(cp_options *o, const char *value)
+{
+    return set_small(&o->pm_interval_us, value, 60000000) && o->pm_interval_us;
+}
+
+static bool set_pm_device(cp_options *o, const char *value)
+{
+    uint32_t n = 0;
+    bool fine = set_small(&n, value, CP_MAX_DEVICES - 1);
+    o->pm_device = (int32_t)n;
+    return fine;
+}
+
+static bool set_pm_metrics(cp_options *o, const char *value)
+{
+    int n = snprintf(o->pm_metrics, sizeof o->pm_metrics, "%s", value);
+    return n > 0 && (size_t)n < sizeof o->pm_metrics;
+}
+
+static bool set_per_thread(cp_options *o, const char *v)
+{
+    return read_switch(v, &o->per_thread_buffers);
+}
+static bool set_memory(cp_options *o, const char *v) { return read_switch(v, &o->memory); }
+static bool set_waits(cp_options *o, const char *v) { return read_switch(v, &o->show_waits); }
+static bool set_sync(cp_options *o, const char *v) { return read_switch(v, &o->sync_at_stop); }
+static bool set_teardown(cp_options *o, const char *v) { return read_switch(v, &o->teardown); }
+
+static const struct {
+    const char *name;
+    bool (*set)(cp_options *, const char *);
+    const char *wanted;
+} settings[] = {
+    {"buffer_bytes", set_buffers, "a size from 8MiB to 64GiB"},
+    {"graph", set_graph, "node or graph"},
+    {"per_thread_buffers", set_per_thread, "on or off"},
+    {"memory", set_memory, "on or off"},
+    {"waits", set_waits, "on or off"},
+    {"sync", set_sync, "on or off"},
+    {"teardown", set_teardown, "on or off"},
+    {"nvml_ms", set_nvml, "milliseconds, 0: none"},
+    {"pm_metrics", set_pm_metrics, "names of metrics, separated by commas"},
+    {"pm_device", set_pm_device, "the number of a GPU"},
+    {"pm_interval_us", set_pm_interval, "microseconds, 1 to 60000000"},
+};
+
+/* ---- reading ---------------------------------------------------------------------------------------- */
+
+static bool set_one(cp_options *o, const char *name, const char *value, char why[CP_TEXT_BYTES])
+{
+    for (size_t i = 0; i < CP_COUNT(settings); i++) {
+        if (strcmp(name, settings[i].name) != 0)
+            continue;
+        if (settings[i].set(o, value))
+            return true;
+        snprintf(why, CP_TEXT_BYTES, "cuda.%.40s=%.60s: %.160s is wanted", name, value,
+                 settings[i].wanted);
+        return false;
+    }
+    size_t n = (size_t)snprintf(why, CP_TEXT_BYTES, "there is no cuda.%.40s; there are", name);
+    for (size_t i = 0; i < CP_COUNT(settings) && n < CP_TEXT_BYTES; i++)
+        n += (size_t)snprintf(why + n, CP_TEXT_BYTES - n, "%s cuda.%s", i ? "," : "",
+                              settings[i].name);
+    return false;
+}
+
+static bool read_text(const char *text, cp_options *o, char why[CP_TEXT_BYTES])
+{
+    static const char prefix[] = "cuda.", blanks[] = " \t\r\n;";
+    char word[640];
+    for (const char *at = text + strspn(text, blanks); *at; at += strspn(at, blanks)) {
+        size_t size = strcspn(at, blanks);
+        bool ours = strncmp(at, prefix, sizeof prefix - 1) == 0; /* the text is for all plug-ins */
+        if (ours && size >= sizeof word) {
+            snprintf(why, CP_TEXT_BYTES, "%.40s…: longer than %zu characters", at, sizeof word - 1);
+            return false;
+        }
+        if (ours) {
+            memcpy(word, at, size);
+            word[size] = '\0';
+            char *value = strchr(word, '=');
+            if (value)
+                *value++ = '\0';
+            if (!set_one(o, word + sizeof prefix - 1, value ? value : "", why))
+                return false;
+        }
+        at += size;
+    }
+    return true;
+}
+
+bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES])
+{
+    *out = (cp_options){.buffer_bytes = (size_t)64 << 20,
+                        .per_thread_buffers = true,
+                        .graph_nodes = true,
+                        .show_waits = true,
+                        .sync_at_stop = true,
+                        .pm_interval_us = 1000};
+    const char *own = secure_getenv("CKINETO_CUDA");
+    return (!own || read_text(own, out, why)) && (!text || read_text(text, out, why));
+}

@@ -1,0 +1,115 @@
+/* Values that many activities share are told to the host once, and named by a number from then on:
+ * a training step launches the same kernels in the same way as the one before. */
+#include "cuda.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define FEWEST_SLOTS 256u
+#define MOST_SLOTS   65536u
+
+typedef struct slot {
+    cp_set_key key; /* first word 0: free */
+    uint32_t set;   /* 0: the host did not take it */
+} slot;
+
+struct cp_sets {
+    slot *slots; /* open addressing */
+    uint32_t count, capacity;
+};
+
+bool cp_sets_create(cp_decoder *d)
+{
+    d->sets = calloc(1, sizeof *d->sets);
+    if (d->sets)
+        d->sets->slots = calloc(FEWEST_SLOTS, sizeof *d->sets->slots);
+    if (!d->sets || !d->sets->slots)
+        return false;
+    d->sets->capacity = FEWEST_SLOTS;
+    return true;
+}
+
+void cp_sets_free(cp_decoder *d)
+{
+    if (d->sets)
+        free(d->sets->slots);
+    free(d->sets);
+    d->sets = NULL;
+}
+
+/* Sums of products with odd numbers: none of them waits for another. */
+static uint32_t hash_of(const cp_set_key *key)
+{
+    uint64_t factor = UINT64_C(0x9e3779b97f4a7c15), sum = 0, w;
+    for (size_t i = 0; i < CP_COUNT(key->words); i += 2) {
+        memcpy(&w, &key->words[i], sizeof w);
+        sum += (w ^ w >> 32) * factor;
+        factor += UINT64_C(0x632be59bd9b4e01a);
+    }
+    return (uint32_t)((sum ^ sum >> 31) * UINT64_C(0xff51afd7ed558ccd) >> 32);
+}
+
+static bool is_same(const cp_set_key *a, const cp_set_key *b)
+{
+    uint32_t differs = 0;
+    for (size_t i = 0; i < CP_COUNT(a->words); i++)
+        differs |= a->words[i] ^ b->words[i];
+    return differs == 0;
+}
+
+static slot *find(const struct cp_sets *s, const cp_set_key *key)
+{
+    uint32_t i = hash_of(key) & (s->capacity - 1);
+    while (s->slots[i].key.words[0] && !is_same(&s->slots[i].key, key))
+        i = (i + 1) & (s->capacity - 1);
+    return &s->slots[i];
+}
+
+static bool grow(struct cp_sets *s)
+{
+    slot *old = s->slots;
+    uint32_t capacity = s->capacity;
+    slot *fresh = capacity < MOST_SLOTS ? calloc((size_t)capacity * 2, sizeof *fresh) : NULL;
+    if (!fresh)
+        return false;
+    s->slots = fresh;
+    s->capacity = capacity * 2;
+    for (uint32_t i = 0; i < capacity; i++)
+        if (old[i].key.words[0])
+            *find(s, &old[i].key) = old[i];
+    free(old);
+    return true;
+}
+
+static uint32_t register_set(const cp_decoder *d, const cp_values *values)
+{
+    const KinetoPlugin_TraceBuilder *b = d->builder;
+    uint32_t set = 0;
+    if (!KINETO_PLUGIN_HAS(b, KinetoPlugin_TraceBuilder, registerMetadataSet) ||
+        b->registerMetadataSet(b->pTraceBuilderHandle, values->items, values->count, &set) != 0)
+        return 0;
+    return set;
+}
+
+uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe, cp_values *out,
+                   cp_set_scratch *scratch)
+{
+    struct cp_sets *s = d->sets;
+    slot *place = find(s, key);
+    bool known = place->key.words[0] != 0;
+    if (known && place->set)
+        return place->set;
+    describe(d, key, out, scratch);
+    if (known)
+        return 0;
+    if (s->count * 2 >= s->capacity) {
+        if (!grow(s))
+            return 0;
+        place = find(s, key);
+    }
+    *place = (slot){*key, register_set(d, out)};
+    s->count++;
+    if (place->set)
+        out->count = 0;
+    return place->set;
+}

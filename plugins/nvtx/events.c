@@ -1,0 +1,389 @@
+/* Ranges and moments: from NVTX's attributes to a site and its values. */
+#include "nvtx.h"
+
+/* Attributes of an event, on the stack of its call. */
+typedef struct draft {
+    cn_event event;
+    cn_key key;
+    cn_view views[CN_MAX_PAYLOADS];
+    kineto_value values[KINETO_SITE_MAX_ARGS];
+    cn_scratch scratch;
+} draft;
+
+/* Neither values nor scratch are cleared: only what is written is read. */
+static void draft_begin(draft *d, uint32_t domain)
+{
+    d->event = (cn_event){.domain = domain, .shape = &cn_plain, .text = ""};
+    d->key.flags = domain ? CN_HAS_DOMAIN : 0;
+    d->key.payload_count = 0;
+    d->scratch.used = 0;
+    d->scratch.cut = false;
+}
+
+/* ---- messages ---------------------------------------------------------------------------------- */
+
+static const char *text_from_wide(cn_scratch *scratch, const wchar_t *wide)
+{
+    char *to = scratch->bytes;
+    if (!wide)
+        return "";
+    if (!cn_text_from_wide(wide, to, 2048))
+        cn_count(CN_TALLY_CUT);
+    scratch->used = (strlen(to) + 8) & ~(size_t)7;
+    return to;
+}
+
+static void set_message(draft *d, const cn_attributes *a)
+{
+    if (a->message_type == CN_MESSAGE_ASCII && a->message.ascii)
+        d->event.text = a->message.ascii;
+    else if (a->message_type == CN_MESSAGE_WIDE)
+        d->event.text = text_from_wide(&d->scratch, a->message.wide);
+    else if (a->message_type == CN_MESSAGE_REGISTERED)
+        d->event.name = cn_name_of(a->message.registered);
+}
+
+/* ---- arguments --------------------------------------------------------------------------------- */
+
+/* Where the program does not say it, the layout does. */
+static size_t payload_size(const cn_payload *p, const cn_schema *schema)
+{
+    if (!p->data)
+        return 0;
+    if (p->size != SIZE_MAX)
+        return p->size;
+    if (schema->id == CN_TYPE_CSTRING || schema->id == CN_TYPE_CSTRING_UTF8)
+        return strlen(p->data);
+    return schema->is_dynamic ? 0 : schema->size;
+}
+
+static void set_payloads(draft *d, const cn_payload *payloads, uint64_t count)
+{
+    if (!payloads || (uintptr_t)payloads % _Alignof(cn_payload))
+        return;
+    if (count > CN_MAX_PAYLOADS)
+        cn_count(CN_TALLY_ARGUMENTS);
+    for (uint32_t i = 0; i < CN_MIN(count, CN_MAX_PAYLOADS); i++) {
+        const cn_payload *p = &payloads[i];
+        const cn_schema *schema = cn_schema_find(d->event.domain, p->schema);
+        if (!schema || schema->is_enum || schema->is_union) {
+            cn_count(CN_TALLY_UNKNOWN_SCHEMA);
+            continue;
+        }
+        cn_view view = {p->data, payload_size(p, schema)};
+        if (!schema->is_dynamic && view.size < schema->size) {
+            cn_count(CN_TALLY_SHORT_PAYLOAD);
+            continue;
+        }
+        d->views[d->key.payload_count] = view;
+        d->key.payloads[d->key.payload_count++] = schema;
+    }
+}
+
+static uint32_t payload_type(const cn_attributes *a)
+{
+    return a->payload_type >= CN_PAYLOAD_UINT64 && a->payload_type <= CN_PAYLOAD_FLOAT
+               ? (uint32_t)a->payload_type
+               : 0;
+}
+
+static void set_flags(draft *d, const cn_attributes *a, const char *category)
+{
+    if (a->category)
+        d->key.flags |= category ? CN_HAS_CATEGORY_NAME : CN_HAS_CATEGORY;
+    if (a->color_type == CN_COLOR_ARGB)
+        d->key.flags |= CN_HAS_COLOR;
+    d->key.flags |= payload_type(a) << CN_PAYLOAD_SHIFT;
+}
+
+static kineto_value payload_value(const cn_attributes *a)
+{
+    kineto_value v = {.u = a->payload.u64};
+    if (a->payload_type == CN_PAYLOAD_UINT32)
+        v.u = a->payload.u32;
+    else if (a->payload_type == CN_PAYLOAD_INT32)
+        v.i = a->payload.i32;
+    else if (a->payload_type == CN_PAYLOAD_FLOAT)
+        v.d = (double)a->payload.f32;
+    return v;
+}
+
+/* In the order of CN_HAS_…; returns how many. */
+static uint32_t simple_values(draft *d, const cn_attributes *a, const char *category)
+{
+    uint32_t n = 0, flags = d->key.flags;
+    if (flags & CN_HAS_DOMAIN)
+        d->values[n++].s = cn_domain_name(d->event.domain);
+    if (flags & CN_HAS_CATEGORY)
+        d->values[n++].u = a->category;
+    if (flags & CN_HAS_CATEGORY_NAME)
+        d->values[n++].s = category;
+    if (flags & CN_HAS_COLOR)
+        d->values[n++].u = a->color;
+    if (flags >> CN_PAYLOAD_SHIFT)
+        d->values[n++] = payload_value(a);
+    return n;
+}
+
+static CN_APART void binary_values(draft *d, uint32_t n)
+{
+    cn_reader r = {.views = d->views,
+                   .view_count = d->key.payload_count,
+                   .scratch = &d->scratch,
+                   .values = d->values,
+                   .count = n,
+                   .limit = d->event.shape->site.arg_count};
+    for (uint32_t i = 0; i < d->key.payload_count; i++)
+        cn_payload_read(&r, d->key.payloads[i], d->views[i]);
+    while (r.count < r.limit) /* cannot be: both go through the same fields */
+        d->values[r.count++].u = 0;
+    if (r.message)
+        d->event.text = r.message;
+    if (r.is_short)
+        cn_count(CN_TALLY_SHORT_PAYLOAD);
+    if (r.is_foreign)
+        cn_count(CN_TALLY_POINTER);
+    if (d->event.shape->left_out)
+        cn_count(CN_TALLY_ARGUMENTS);
+}
+
+static const cn_attributes cn_none = {.version = CN_NVTX_VERSION, .size = sizeof cn_none};
+
+static void draft_finish(draft *d, const cn_attributes *a)
+{
+    const char *category = a->category ? cn_category_name(d->event.domain, a->category) : NULL;
+    set_flags(d, a, category);
+    const cn_shape *shape = cn_shape_get(&d->key);
+    if (!shape) {
+        cn_count(CN_TALLY_SHAPES);
+        return;
+    }
+    d->event.shape = shape;
+    uint32_t n = simple_values(d, a, category);
+    if (d->key.payload_count)
+        binary_values(d, n);
+    d->event.values = shape->site.arg_count ? d->values : NULL;
+    if (d->scratch.cut)
+        cn_count(CN_TALLY_CUT);
+}
+
+/* Attributes of an older or newer header: what both have. */
+static const cn_attributes *whole(const cn_attributes *a, cn_attributes *copy)
+{
+    if (a && CN_LIKELY(a->size >= sizeof *a))
+        return a;
+    *copy = cn_none;
+    if (a && a->size >= offsetof(cn_attributes, category))
+        memcpy(copy, a, a->size);
+    return copy;
+}
+
+static void draft_attributes(draft *d, uint32_t domain, const cn_attributes *attributes)
+{
+    cn_attributes copy;
+    const cn_attributes *a = whole(attributes, &copy);
+    draft_begin(d, domain);
+    set_message(d, a);
+    if (a->payload_type == CN_PAYLOAD_EXTENDED)
+        set_payloads(d, (const cn_payload *)(uintptr_t)a->payload.u64, (uint32_t)a->reserved);
+    draft_finish(d, a);
+}
+
+static void draft_payloads(draft *d, cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    draft_begin(d, cn_domain_of(domain));
+    set_payloads(d, payloads, count);
+    draft_finish(d, &cn_none);
+}
+
+/* ---- ranges of a thread ------------------------------------------------------------------------ */
+
+static CN_APART int push_draft(uint32_t domain, const cn_attributes *a)
+{
+    draft d;
+    draft_attributes(&d, domain, a);
+    return cn_push(&d.event);
+}
+
+static cn_event plain(const char *text)
+{
+    return (cn_event){.shape = &cn_plain, .text = text ? text : ""};
+}
+
+int cn_range_push(const char *text)
+{
+    if (!cn_needed())
+        return CN_NO_TRACKING;
+    cn_event e = plain(text);
+    return cn_push(&e);
+}
+
+int cn_range_push_wide(const wchar_t *text)
+{
+    cn_attributes a = {.size = sizeof a, .message_type = CN_MESSAGE_WIDE, .message.wide = text};
+    return cn_needed() ? push_draft(0, &a) : CN_NO_TRACKING;
+}
+
+int cn_range_push_ex(const cn_attributes *a)
+{
+    return cn_needed() ? push_draft(0, a) : CN_NO_TRACKING;
+}
+
+int cn_range_pop(void) { return cn_needed() ? cn_pop(0) : CN_NO_TRACKING; }
+
+int cn_domain_push(cn_handle domain, const cn_attributes *a)
+{
+    return cn_needed() ? push_draft(cn_domain_of(domain), a) : CN_NO_TRACKING;
+}
+
+int cn_domain_pop(cn_handle domain)
+{
+    return cn_needed() ? cn_pop(cn_domain_of(domain)) : CN_NO_TRACKING;
+}
+
+int cn_payload_push(cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    if (!cn_needed())
+        return CN_NO_TRACKING;
+    draft d;
+    draft_payloads(&d, domain, payloads, count);
+    return cn_push(&d.event);
+}
+
+static CN_APART void add_payloads(cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    draft d;
+    kineto_range range = cn_innermost(cn_domain_of(domain));
+    if (!range)
+        return;
+    draft_begin(&d, cn_domain_of(domain));
+    d.key.flags = 0; /* the range has its domain */
+    set_payloads(&d, payloads, count);
+    draft_finish(&d, &cn_none);
+    if (d.event.values)
+        kineto_range_args(range, cn_shape_site(d.event.shape), d.event.values);
+}
+
+int cn_payload_pop(cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    if (!cn_needed())
+        return CN_NO_TRACKING;
+    if (cn_recording())
+        add_payloads(domain, payloads, count);
+    return cn_pop(cn_domain_of(domain));
+}
+
+/* ---- moments ----------------------------------------------------------------------------------- */
+
+static void mark(const cn_event *e)
+{
+    kineto_site *site = cn_event_site(e);
+    if (site) {
+        kineto_instant(site, e->values);
+        return;
+    }
+    kineto_props props = cn_event_props(e);
+    kineto_instant_props(cn_shape_site(e->shape), &props);
+}
+
+static CN_APART void mark_draft(uint32_t domain, const cn_attributes *a)
+{
+    draft d;
+    draft_attributes(&d, domain, a);
+    mark(&d.event);
+}
+
+void cn_mark(const char *text)
+{
+    if (!cn_recording())
+        return;
+    cn_event e = plain(text);
+    mark(&e);
+}
+
+void cn_mark_wide(const wchar_t *text)
+{
+    cn_attributes a = {.size = sizeof a, .message_type = CN_MESSAGE_WIDE, .message.wide = text};
+    if (cn_recording())
+        mark_draft(0, &a);
+}
+
+void cn_mark_ex(const cn_attributes *a)
+{
+    if (cn_recording())
+        mark_draft(0, a);
+}
+
+void cn_domain_mark(cn_handle domain, const cn_attributes *a)
+{
+    if (cn_recording())
+        mark_draft(cn_domain_of(domain), a);
+}
+
+void cn_payload_mark(cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    if (!cn_recording())
+        return;
+    draft d;
+    draft_payloads(&d, domain, payloads, count);
+    mark(&d.event);
+}
+
+/* ---- ranges with ids --------------------------------------------------------------------------- */
+
+static CN_APART uint64_t start_draft(uint32_t domain, const cn_attributes *a)
+{
+    draft d;
+    draft_attributes(&d, domain, a);
+    return cn_start(&d.event);
+}
+
+uint64_t cn_range_start(const char *text)
+{
+    if (!cn_recording())
+        return CN_NOT_RECORDED;
+    cn_event e = plain(text);
+    return cn_start(&e);
+}
+
+uint64_t cn_range_start_wide(const wchar_t *text)
+{
+    cn_attributes a = {.size = sizeof a, .message_type = CN_MESSAGE_WIDE, .message.wide = text};
+    return cn_recording() ? start_draft(0, &a) : CN_NOT_RECORDED;
+}
+
+uint64_t cn_range_start_ex(const cn_attributes *a)
+{
+    return cn_recording() ? start_draft(0, a) : CN_NOT_RECORDED;
+}
+
+uint64_t cn_domain_start(cn_handle domain, const cn_attributes *a)
+{
+    return cn_recording() ? start_draft(cn_domain_of(domain), a) : CN_NOT_RECORDED;
+}
+
+uint64_t cn_payload_start(cn_handle domain, const cn_payload *payloads, size_t count)
+{
+    if (!cn_recording())
+        return CN_NOT_RECORDED;
+    draft d;
+    draft_payloads(&d, domain, payloads, count);
+    return cn_start(&d.event);
+}
+
+void cn_range_end(uint64_t id) { cn_end(id); }
+
+/* The id says which range it is; the domain says nothing more. */
+void cn_domain_end(cn_handle domain, uint64_t id)
+{
+    (void)domain;
+    cn_end(id);
+}
+
+void cn_payload_end(cn_handle domain, uint64_t id, const cn_payload *payloads, size_t count)
+{
+    (void)domain;
+    if (payloads && count && cn_recording())
+        cn_count(CN_TALLY_END_PAYLOAD);
+    cn_end(id);
+}

@@ -1,0 +1,169 @@
+/* Which arguments an event has. Events that are alike share one description; it is made once. */
+#include "nvtx.h"
+
+#include <stdio.h>
+
+#define SIMPLE_SHAPES 256u
+#define MAX_NAME      256u
+
+cn_shape cn_plain = {
+    .site = {0, KINETO_KIND_USER_ANNOTATION, KINETO_SCOPE_FUNCTION, 0, 0, "NVTX", NULL}};
+
+static _Atomic(cn_shape *) shapes[CN_MAX_SHAPES] = {&cn_plain};
+static atomic_uint shape_count = 1;
+/* Without binary payloads the flags are the number; others are looked for by hash. */
+static _Atomic(cn_shape *) simple[SIMPLE_SHAPES], table[2 * CN_MAX_SHAPES];
+
+const cn_shape *cn_shape_at(uint32_t index)
+{
+    return index < atomic_load_explicit(&shape_count, memory_order_acquire)
+               ? atomic_load_explicit(&shapes[index], memory_order_acquire)
+               : NULL;
+}
+
+static bool key_is(const cn_key *a, const cn_key *b)
+{
+    if (a->flags != b->flags || a->payload_count != b->payload_count)
+        return false;
+    for (uint32_t i = 0; i < a->payload_count; i++)
+        if (a->payloads[i] != b->payloads[i])
+            return false;
+    return true;
+}
+
+static uint32_t key_hash(const cn_key *key)
+{
+    uint64_t hash = key->flags;
+    for (uint32_t i = 0; i < key->payload_count; i++)
+        hash = (hash ^ (uintptr_t)key->payloads[i]) * UINT64_C(0x9e3779b97f4a7c15);
+    return (uint32_t)(hash >> 40);
+}
+
+/* ---- describing -------------------------------------------------------------------------------- */
+
+typedef struct list {
+    kineto_arg_desc args[KINETO_SITE_MAX_ARGS];
+    uint32_t count, left_out;
+} list;
+
+static void describe(list *l, const char *name, uint32_t type)
+{
+    if (l->count < KINETO_SITE_MAX_ARGS) /* no memory for a name: still one for each value */
+        l->args[l->count++] = (kineto_arg_desc){name ? name : "payload", type};
+    else
+        l->left_out++;
+}
+
+/* "prefix.name", kept; by its number if it has none. */
+static const char *join(const char *prefix, const char *name, uint32_t number)
+{
+    char text[MAX_NAME];
+    const char *dot = prefix && *prefix ? "." : "";
+    if (!prefix)
+        prefix = "";
+    int size = name && *name ? snprintf(text, sizeof text, "%s%s%s", prefix, dot, name)
+                             : snprintf(text, sizeof text, "%s%s%u", prefix, dot, number);
+    char *kept = size > 0 ? cn_keep(strlen(text) + 1) : NULL;
+    return kept ? strcpy(kept, text) : NULL;
+}
+
+/* In the order in which payload.c reads them. */
+static void describe_schema(list *l, const char *prefix, const cn_schema *schema)
+{
+    for (uint32_t i = 0; i < schema->count; i++) {
+        const cn_field *field = &schema->fields[i];
+        const char *name = schema->count == 1 && !field->name ? prefix : NULL;
+        if (field->class == CN_CLASS_NONE || field->is_message)
+            continue;
+        if (!name)
+            name = join(prefix, field->name, i);
+        uint32_t type = cn_field_arg_type(field);
+        if (type)
+            describe(l, name, type);
+        else
+            describe_schema(l, name, field->nested);
+    }
+}
+
+static void describe_simple(list *l, uint32_t flags)
+{
+    static const uint8_t payload_types[] = {[CN_PAYLOAD_UINT64] = KINETO_ARG_UINT,
+                                            [CN_PAYLOAD_INT64] = KINETO_ARG_INT,
+                                            [CN_PAYLOAD_DOUBLE] = KINETO_ARG_DOUBLE,
+                                            [CN_PAYLOAD_UINT32] = KINETO_ARG_UINT,
+                                            [CN_PAYLOAD_INT32] = KINETO_ARG_INT,
+                                            [CN_PAYLOAD_FLOAT] = KINETO_ARG_DOUBLE,
+                                            [CN_PAYLOAD_FLOAT + 1] = 0};
+    if (flags & CN_HAS_DOMAIN)
+        describe(l, "domain", KINETO_ARG_STRING);
+    if (flags & CN_HAS_CATEGORY)
+        describe(l, "category", KINETO_ARG_UINT);
+    if (flags & CN_HAS_CATEGORY_NAME)
+        describe(l, "category", KINETO_ARG_STRING);
+    if (flags & CN_HAS_COLOR)
+        describe(l, "color", KINETO_ARG_UINT);
+    if (flags & CN_HAS_CONTINUED)
+        describe(l, "continued", KINETO_ARG_BOOL);
+    uint32_t payload = flags >> CN_PAYLOAD_SHIFT & 7;
+    if (payload)
+        describe(l, "payload", payload_types[payload]);
+}
+
+/* ---- making ------------------------------------------------------------------------------------ */
+
+static cn_shape *make(const cn_key *key, uint32_t index)
+{
+    list l = {.count = 0};
+    describe_simple(&l, key->flags);
+    for (uint32_t i = 0; i < key->payload_count; i++) {
+        const char *name = key->payloads[i]->name;
+        describe_schema(&l, name ? name : "payload", key->payloads[i]);
+    }
+    cn_shape *shape = cn_keep(sizeof *shape + l.count * sizeof *l.args);
+    if (!shape)
+        return NULL;
+    *shape = (cn_shape){.key = *key, .index = index, .left_out = l.left_out};
+    shape->site = (kineto_site){.kind = KINETO_KIND_USER_ANNOTATION,
+                                .arg_count = (uint8_t)l.count,
+                                .name = "NVTX",
+                                .args = shape->args};
+    memcpy(shape->args, l.args, l.count * sizeof *l.args);
+    for (uint32_t i = 0; i < l.count; i++)
+        shape->bytes += (uint32_t)strlen(l.args[i].name) + 5u;
+    return shape;
+}
+
+static _Atomic(cn_shape *) *slot_of(const cn_key *key)
+{
+    if (!key->payload_count)
+        return &simple[key->flags % SIMPLE_SHAPES];
+    for (uint32_t i = key_hash(key) % CN_COUNT(table);; i = (i + 1) % CN_COUNT(table)) {
+        const cn_shape *shape = atomic_load_explicit(&table[i], memory_order_acquire);
+        if (!shape || key_is(&shape->key, key))
+            return &table[i];
+    }
+}
+
+static CN_APART const cn_shape *add(const cn_key *key)
+{
+    if (atomic_load(&shape_count) >= CN_MAX_SHAPES || !cn_lock_take())
+        return NULL;
+    _Atomic(cn_shape *) *slot = slot_of(key);
+    cn_shape *shape = atomic_load(slot);
+    uint32_t index = atomic_load(&shape_count);
+    if (!shape && index < CN_MAX_SHAPES && (shape = make(key, index))) {
+        atomic_store_explicit(&shapes[index], shape, memory_order_release);
+        atomic_store_explicit(&shape_count, index + 1, memory_order_release);
+        atomic_store_explicit(slot, shape, memory_order_release);
+    }
+    cn_lock_give();
+    return shape;
+}
+
+const cn_shape *cn_shape_get(const cn_key *key)
+{
+    if (!key->flags && !key->payload_count)
+        return &cn_plain;
+    const cn_shape *shape = atomic_load_explicit(slot_of(key), memory_order_acquire);
+    return CN_LIKELY(shape != NULL) ? shape : add(key);
+}

@@ -1,0 +1,301 @@
+/* What is open on each thread. NVTX has a stack for each domain, the recording one for each thread:
+ * where ranges of two domains cross, what lies inside goes on as another piece. */
+#include "nvtx.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+__thread cn_thread *cn_me CN_TLS;
+
+/* ---- blocks of threads ------------------------------------------------------------------------- */
+
+#define SLAB_THREADS 8u
+#define MAX_SLABS    1024u
+
+static _Atomic(cn_thread *) slabs[MAX_SLABS];
+static pthread_key_t key;
+static bool key_usable;
+
+static cn_thread *take_from(cn_thread *slab)
+{
+    for (uint32_t i = 0; i < SLAB_THREADS; i++) {
+        bool is_free = false;
+        if (!atomic_load_explicit(&slab[i].in_use, memory_order_relaxed) &&
+            atomic_compare_exchange_strong(&slab[i].in_use, &is_free, true))
+            return &slab[i];
+    }
+    return NULL;
+}
+
+static cn_thread *slab_map(void)
+{
+    int saved = errno;
+    void *map = mmap(NULL, SLAB_THREADS * sizeof(cn_thread), PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    errno = saved;
+    return map == MAP_FAILED ? NULL : map;
+}
+
+static cn_thread *block_take(void)
+{
+    for (uint32_t i = 0; i < MAX_SLABS; i++) {
+        cn_thread *slab = atomic_load_explicit(&slabs[i], memory_order_acquire), *none = NULL;
+        if (!slab) {
+            cn_thread *fresh = slab_map();
+            if (!fresh)
+                return NULL;
+            slab = fresh;
+            if (!atomic_compare_exchange_strong(&slabs[i], &none, fresh)) {
+                (void)munmap(fresh, SLAB_THREADS * sizeof *fresh);
+                slab = none;
+            }
+        }
+        cn_thread *thread = take_from(slab);
+        if (thread)
+            return thread;
+    }
+    return NULL;
+}
+
+cn_thread *cn_thread_attach(void)
+{
+    cn_thread *t = block_take();
+    if (!t) {
+        cn_count(CN_TALLY_NO_THREAD);
+        return NULL;
+    }
+    t->busy = false;
+    t->count = t->over = t->text_used = t->names_seen = 0;
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    if (key_usable)
+        (void)pthread_setspecific(key, t);
+    cn_me = t;
+    return t;
+}
+
+static void thread_ends(void *block)
+{
+    cn_thread *t = block;
+    cn_me = NULL;
+    atomic_store(&t->in_use, false);
+}
+
+/* ---- forks ------------------------------------------------------------------------------------- */
+
+static bool held_for_fork;
+
+static void before_fork(void) { held_for_fork = cn_lock_take(); }
+static void after_fork(void)
+{
+    if (held_for_fork)
+        cn_lock_give();
+}
+/* Other threads did not come along. */
+static void give_others(const cn_thread *mine)
+{
+    for (uint32_t i = 0; i < MAX_SLABS; i++) {
+        cn_thread *slab = atomic_load(&slabs[i]);
+        if (!slab)
+            return;
+        for (uint32_t k = 0; k < SLAB_THREADS; k++)
+            if (&slab[k] != mine)
+                atomic_store(&slab[k].in_use, false);
+    }
+}
+
+/* What is open in the parent ends there; here its ends only keep the levels. */
+static void in_child(void)
+{
+    cn_thread *t = cn_me;
+    cn_lock_give();
+    cn_process_forked();
+    cn_tally_forked();
+    give_others(t);
+    if (!t)
+        return;
+    t->tid = (uint32_t)syscall(SYS_gettid);
+    for (uint32_t i = 0; i < t->count; i++)
+        t->open[i].range = 0;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+    key_usable = pthread_key_create(&key, thread_ends) == 0;
+    (void)pthread_atfork(before_fork, after_fork, in_child);
+}
+
+/* ---- sites ------------------------------------------------------------------------------------- */
+
+kineto_site *cn_event_site(const cn_event *e)
+{
+    const cn_name *name = e->name ? e->name : cn_name_seen(e->text);
+    return name ? cn_place_site(name, e->shape) : NULL;
+}
+
+kineto_props cn_event_props(const cn_event *e)
+{
+    return (kineto_props){.size = sizeof(kineto_props),
+                          .name = e->name ? e->name->text : e->text,
+                          .values = e->values};
+}
+
+static kineto_range begin(const cn_event *e, kineto_site *site)
+{
+    if (CN_LIKELY(site != NULL))
+        return e->values ? kineto_range_begin_args(site, e->values) : kineto_range_begin(site);
+    kineto_props props = cn_event_props(e);
+    return kineto_range_begin_props(cn_shape_site(e->shape), &props);
+}
+
+/* ---- the stack --------------------------------------------------------------------------------- */
+
+/* Position behind the innermost range of a domain; 0: there is none. */
+static uint32_t innermost(const cn_thread *t, uint32_t domain)
+{
+    uint32_t i = t->count;
+    while (i && t->open[i - 1].domain != domain)
+        i--;
+    return i;
+}
+
+/* A name without a site is kept for as long as it may have to be said again. */
+static uint32_t text_keep(cn_thread *t, const cn_event *e)
+{
+    const char *text = e->name ? e->name->text : e->text;
+    size_t left = sizeof t->text - t->text_used, size = strlen(text);
+    uint32_t at = t->text_used;
+    if (left < 2)
+        return UINT32_MAX;
+    size = CN_MIN(size, left - 1);
+    memcpy(t->text + at, text, size);
+    t->text[at + size] = 0;
+    t->text_used += (uint32_t)size + 1;
+    return at;
+}
+
+static int push(cn_thread *t, const cn_event *e)
+{
+    if (t->count == CN_MAX_OPEN) {
+        t->over++;
+        if (cn_recording())
+            cn_count(CN_TALLY_TOO_DEEP);
+        return (int)(t->count + t->over) - 1;
+    }
+    kineto_site *site = cn_event_site(e);
+    uint32_t below = innermost(t, e->domain);
+    cn_open *open = &t->open[t->count];
+    const cn_open *last = t->count ? open - 1 : NULL;
+    open->domain = (uint16_t)e->domain;
+    open->level = below ? (uint16_t)(t->open[below - 1].level + 1) : 0;
+    open->is_mixed = last && (last->is_mixed || last->domain != e->domain);
+    open->site = site;
+    open->name_at = UINT32_MAX;
+    if (!site && open->is_mixed)
+        open->name_at = text_keep(t, e);
+    open->range = begin(e, site);
+    t->count++;
+    return open->level;
+}
+
+/* The stack is the thread's own; only a signal handler could find it half changed. */
+static cn_thread *enter(void)
+{
+    cn_thread *t = cn_me;
+    if (!t)
+        t = cn_thread_attach();
+    if (!t)
+        return NULL;
+    if (t->busy) {
+        if (cn_recording())
+            cn_count(CN_TALLY_BUSY);
+        return NULL;
+    }
+    t->busy = true;
+    atomic_signal_fence(memory_order_seq_cst);
+    return t;
+}
+static void leave(cn_thread *t)
+{
+    atomic_signal_fence(memory_order_seq_cst);
+    t->busy = false;
+}
+
+int cn_push(const cn_event *e)
+{
+    cn_thread *t = enter();
+    if (!t)
+        return -1;
+    uint32_t names = atomic_load_explicit(&cn_thread_names, memory_order_acquire);
+    if (t->names_seen != names) {
+        t->names_seen = names;
+        cn_thread_name_apply(t->tid);
+    }
+    int level = push(t, e);
+    leave(t);
+    return level;
+}
+
+/* Say again what is open above a range that ended. */
+static CN_COLD void go_on(cn_thread *t, cn_open *open)
+{
+    if (!open->range)
+        return;
+    cn_key k = {.flags = CN_HAS_CONTINUED | (open->domain ? CN_HAS_DOMAIN : 0u)};
+    const cn_shape *shape = cn_shape_get(&k);
+    kineto_value values[] = {{.s = cn_domain_name(open->domain)}, {.u = 1}};
+    const char *text = open->site                    ? open->site->name
+                       : open->name_at != UINT32_MAX ? t->text + open->name_at
+                                                     : "";
+    kineto_props props = {.size = sizeof props, .name = text};
+    if (shape)
+        props.values = open->domain ? values : values + 1;
+    open->range = kineto_range_begin_props(cn_shape_site(shape ? shape : &cn_plain), &props);
+    cn_count(CN_TALLY_CROSSED);
+}
+
+static void remove_at(cn_thread *t, uint32_t at)
+{
+    bool was_recorded = t->open[at].range != 0;
+    kineto_range_end(t->open[at].range);
+    memmove(&t->open[at], &t->open[at + 1], (t->count - at - 1) * sizeof *t->open);
+    t->count--;
+    for (uint32_t i = at; i < t->count && was_recorded; i++)
+        go_on(t, &t->open[i]);
+    if (!t->count)
+        t->text_used = 0;
+}
+
+static int pop(cn_thread *t, uint32_t domain)
+{
+    if (t->over)
+        return (int)(t->count + t->over--) - 1;
+    uint32_t behind = innermost(t, domain);
+    if (!behind) {
+        if (cn_recording())
+            cn_count(CN_TALLY_POP_ALONE);
+        return -1;
+    }
+    int level = t->open[behind - 1].level;
+    remove_at(t, behind - 1);
+    return level;
+}
+
+int cn_pop(uint32_t domain)
+{
+    cn_thread *t = enter();
+    if (!t)
+        return -1;
+    int level = pop(t, domain);
+    leave(t);
+    return level;
+}
+
+kineto_range cn_innermost(uint32_t domain)
+{
+    const cn_thread *t = cn_me;
+    uint32_t behind = t && !t->busy ? innermost(t, domain) : 0;
+    return behind ? t->open[behind - 1].range : 0;
+}

@@ -1,0 +1,109 @@
+/* Values that many events share. A set is one entry of the dictionary; events say its id. Plug-ins
+ * know a set by a number, so that what they give with an event can be checked. */
+#include "record/announce.h"
+
+typedef KinetoPlugin_TraceBuilderHandle handle;
+
+#define SLOTS     8192u /* a power of two */
+#define MOST_SETS (SLOTS / 4 * 3)
+
+struct kr_value_sets {
+    uint32_t count;
+    uint64_t
+        slots[SLOTS];   /* hash:32 | id:32, 0: free; the number is 1 + the place. Never changes */
+    kr_pending scratch; /* where a set is put together */
+};
+
+uint32_t kr_set_id(const kr_builder *b, uint32_t number)
+{
+    const kr_value_sets *sets = kb_load_acquire(&b->value_sets);
+    return sets && number - 1 < SLOTS ? (uint32_t)kb_load_acquire(&sets->slots[number - 1]) : 0;
+}
+
+void kr_value_sets_free(kr_value_sets *sets)
+{
+    if (sets)
+        kb_os_unmap(sets, sizeof *sets);
+}
+
+static uint32_t hash_words(const uint64_t *words, uint32_t count)
+{
+    uint64_t hash = UINT64_C(0x9e3779b97f4a7c15) ^ count;
+    for (uint32_t i = 0; i < count; i++) {
+        hash = (hash ^ words[i]) * UINT64_C(0xff51afd7ed558ccd);
+        hash ^= hash >> 32;
+    }
+    return (uint32_t)hash;
+}
+
+static bool entry_is(uint32_t id, const uint64_t *words, uint32_t count)
+{
+    const uint64_t *entry = kr_pool_get()->dictionary + id;
+    return kf_entry_header_size(kb_load_acquire(entry)) == count * sizeof *words &&
+           memcmp(entry + 1, words, count * sizeof *words) == 0;
+}
+
+/* Number of the set in `scratch`; 0: there is no room. */
+static uint32_t find_or_add(const kr_builder *b, kr_value_sets *sets)
+{
+    const uint64_t *words = sets->scratch.loose;
+    uint32_t count = sets->scratch.loose_words, hash = hash_words(words, count), at = hash;
+    for (uint64_t slot; (slot = sets->slots[at % SLOTS]) != 0; at++)
+        if (slot >> 32 == hash && entry_is((uint32_t)slot, words, count))
+            return at % SLOTS + 1;
+    kf_part part = {words, count * sizeof *words};
+    uint32_t id =
+        sets->count < MOST_SETS ? kf_dictionary_add(kr_pool_get(), KF_ENTRY_ARGS, &part, 1) : 0;
+    if (!id) {
+        (void)kr_refuse(b, KF_REASON_DICTIONARY_FULL);
+        return 0;
+    }
+    sets->count++;
+    kb_store_release(&sets->slots[at % SLOTS], (uint64_t)hash << 32 | id);
+    return at % SLOTS + 1;
+}
+
+/* All of them or none: who is refused gives the values with each event. */
+static bool collect(const kr_builder *b, kr_pending *p, const KinetoPlugin_Metadata *list,
+                    size_t count)
+{
+    p->loose_words = p->loose_count = 0;
+    for (size_t i = 0; i < count; i++)
+        if (!kr_loose_add(b, p, &list[i]))
+            return false;
+    return true;
+}
+
+/* Mapped when the first one comes: most sources have none. */
+static kr_value_sets *sets_of(kr_builder *b)
+{
+    if (!b->value_sets)
+        kb_store_release(&b->value_sets, (kr_value_sets *)kb_os_map(sizeof(kr_value_sets)));
+    return kr_pool_get() ? b->value_sets : NULL;
+}
+
+static int set_register(kr_builder *b, const KinetoPlugin_Metadata *list, size_t count,
+                        uint32_t *number)
+{
+    if (!list || !count || !number)
+        return kr_refuse(b, KF_REASON_BAD_EVENT);
+    if (!kr_lock_take(&b->lock))
+        return 1;
+    kr_value_sets *sets = sets_of(b);
+    uint32_t found = sets && collect(b, &sets->scratch, list, count) ? find_or_add(b, sets) : 0;
+    kb_lock_drop(&b->lock);
+    if (found)
+        *number = found;
+    return found == 0;
+}
+
+int kr_register_metadata_set(handle *b, const KinetoPlugin_Metadata *list, size_t count,
+                             uint32_t *number)
+{
+    kr_cursor *c = kr_builder_enter(b, KF_REASON_PLUGIN_ERROR);
+    if (!c)
+        return 1;
+    int result = set_register(b, list, count, number);
+    kr_inside_leave(c);
+    return result;
+}

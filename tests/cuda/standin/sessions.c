@@ -1,0 +1,188 @@
+/* A program with CUDA that records itself: sessions PLUGIN DIRECTORY WAY. Each session's trace is
+ * DIRECTORY/N.json. */
+#include "client.h"
+
+#include <ckineto/host.h>
+#include <ckineto/record.h>
+#include <ckineto/session.h>
+#include <ckineto/trace.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char *directory;
+static int number;
+
+static void need(kineto_status status, const kineto_error *err)
+{
+    if (status == KINETO_OK)
+        return;
+    fprintf(stderr, "sessions: %s\n", err->message);
+    fflush(stdout);
+    _exit(3);
+}
+
+static void add(const char *way, const char *n)
+{
+    char *arguments[] = {(char *)(uintptr_t)way, (char *)(uintptr_t)n};
+    client_run(2, arguments);
+}
+
+static kineto_session *begin(void)
+{
+    kineto_error err = {0};
+    kineto_session *session;
+    need(kineto_session_begin(NULL, &session, &err), &err);
+    return session;
+}
+
+static void save(kineto_trace *trace)
+{
+    kineto_error err = {0};
+    char path[512];
+    snprintf(path, sizeof path, "%s/%d.json", directory, number++);
+    need(kineto_trace_save(trace, path, &err), &err);
+    kineto_trace_release(trace);
+}
+
+static void end(kineto_session *session)
+{
+    kineto_error err = {0};
+    kineto_trace *trace;
+    need(kineto_session_end(session, &trace, &err), &err);
+    save(trace);
+}
+
+/* ---- ways ---------------------------------------------------------------------------------------------- */
+
+static void two(void)
+{
+    kineto_session *session = begin();
+    add("add", "3");
+    end(session);
+    add("add", "2"); /* nobody records these */
+    session = begin();
+    add("add", "4");
+    end(session);
+}
+
+static void overlap(void)
+{
+    kineto_session *first = begin();
+    add("add", "1");
+    kineto_session *second = begin();
+    add("add", "2");
+    end(first);
+    add("add", "4");
+    end(second);
+}
+
+static void toggle(void)
+{
+    kineto_error err = {0};
+    kineto_session *session = begin();
+    add("add", "2");
+    need(kineto_session_toggle(session, false, &err), &err);
+    add("add", "5");
+    need(kineto_session_toggle(session, true, &err), &err);
+    add("add", "1");
+    end(session);
+}
+
+static void snapshot(void)
+{
+    kineto_error err = {0};
+    kineto_trace *trace;
+    kineto_session *session = begin();
+    add("add", "2");
+    need(kineto_session_snapshot(session, &trace, &err), &err);
+    save(trace);
+    add("add", "3");
+    end(session);
+}
+
+/* Work that is complete after the session that it was launched in; then another one. */
+static void late(void)
+{
+    kineto_session *session = begin();
+    add("exit", "3");
+    end(session);
+    usleep(50000);
+    session = begin();
+    add("add", "2");
+    end(session);
+}
+
+static void reset(void)
+{
+    kineto_session *session = begin();
+    add("reset", "3");
+    end(session);
+    add("reset", "1");
+    session = begin();
+    add("reset", "2");
+    end(session);
+}
+
+static void operators(void)
+{
+    kineto_session *session = begin();
+    kineto_correlation_push(71);
+    add("add", "1");
+    kineto_correlation_push(72);
+    add("graph", "1");
+    kineto_correlation_pop();
+    add("add", "1");
+    kineto_correlation_pop();
+    add("add", "1");
+    end(session);
+}
+
+/* Sessions come and go while threads work. */
+static atomic_bool enough;
+static void *always(void *unused)
+{
+    (void)unused;
+    while (!enough)
+        add("threads", "1");
+    return NULL;
+}
+
+static void busy(void)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, always, NULL) != 0)
+        _exit(9);
+    for (int i = 0; i < 4; i++) {
+        kineto_session *session = begin();
+        usleep(20000);
+        end(session);
+    }
+    enough = true;
+    pthread_join(thread, NULL);
+}
+
+static const struct {
+    const char *name;
+    void (*run)(void);
+} ways[] = {
+    {"two", two},   {"overlap", overlap}, {"toggle", toggle},       {"snapshot", snapshot},
+    {"late", late}, {"reset", reset},     {"operators", operators}, {"busy", busy},
+};
+
+int main(int argc, char **argv)
+{
+    kineto_error err = {0};
+    if (argc != 4)
+        return 99;
+    directory = argv[2];
+    need(kineto_plugin_load(argv[1], NULL, &err), &err);
+    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
+        if (strcmp(ways[i].name, argv[3]) == 0)
+            ways[i].run();
+    printf("sum %lu\n", client_sum);
+    return 0;
+}

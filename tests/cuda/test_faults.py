@@ -1,0 +1,258 @@
+"""What goes wrong with CUPTI does no harm: the program ends as it does alone, the trace is written,
+its ledger says in a sentence what is missing, and everything else is in it."""
+import json
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "standin"))
+from support import calls_of, check, client, environment, finish, run, temporary, write  # noqa: E402
+
+CKINETO, PLUGIN, SIM = os.environ["CKINETO"], os.environ["PLUGIN"], os.environ["SIM"]
+DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
+CODES = (8, 14, 27, 35, 39, 999)
+# Without these nothing can be recorded of the GPU; the others cost a part at most.
+ESSENTIAL = ("cuptiGetVersion", "cuptiActivityRegisterCallbacks")
+CALLS = ESSENTIAL + (
+    "cuptiActivityEnable", "cuptiActivityDisable", "cuptiActivityFlushAll", "cuptiGetCallbackName",
+    "cuptiActivityGetNumDroppedRecords", "cuptiActivitySetAttribute", "cuptiSetThreadIdType",
+    "cuptiActivityRegisterTimestampCallback", "cuptiActivityEnableRuntimeApi",
+    "cuptiActivityEnableDriverApi", "cuptiGetResultString",
+    "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
+    "cuDeviceTotalMem_v2", "cuDeviceGetUuid_v2", "cuDriverGetVersion", "cuCtxGetCurrent",
+    "cuCtxSynchronize")
+
+alone_results = {}
+
+
+def alone(which, way):
+    """What the program does without a recorder."""
+    if (which, way) not in alone_results:
+        result = run([client(which), *way], environment(which))
+        alone_results[which, way] = (result.returncode, result.stdout)
+    return alone_results[which, way]
+
+
+class Recording:
+    def __init__(self, *way, which="own12", script="", plugins=(PLUGIN,), options=(), expected=None,
+                 env=None):
+        self.words = f"{which} {' '.join(way)} {script.splitlines()[:1]} {env or ''}"
+        with temporary() as folder:
+            out, log = os.path.join(folder, "t.json"), os.path.join(folder, "log")
+            command = [CKINETO, "record", "-q", "--no-summary", "-o", out, *options]
+            for plugin in plugins:
+                command += ["--plugin", plugin]
+            result = run([*command, "--", client(which), *way],
+                         environment(which, write(folder, "script", script), log, **(env or {})))
+            self.error = result.stderr.decode(errors="replace")
+            wanted = expected or alone(which, way)
+            check((self.status_of(result), result.stdout) == wanted,
+                  f"{self.words}: {result.returncode} {result.stdout}, alone {wanted}: "
+                  f"{self.error[-2000:]}")
+            self.calls = calls_of(log)
+            self.trace = None
+            if check(os.path.exists(out), f"{self.words}: no trace: {self.error[-500:]}"):
+                with open(out, encoding="utf-8") as file:
+                    self.trace = json.load(file)
+
+    @staticmethod
+    def status_of(result):
+        return result.returncode - 256 if result.returncode > 255 else result.returncode
+
+    def events(self, *categories):
+        events = self.trace["traceEvents"] if self.trace else []
+        return [e for e in events if e.get("ph") == "X" and e.get("cat") in categories]
+
+    def ledger(self):
+        return self.trace["ckineto"]["ledger"] if self.trace else []
+
+    def said(self):
+        """What the ledger says of our source beside numbers of what was delivered."""
+        return [l for l in self.ledger() if l["source"].lower().startswith(("cuda", "plug-in"))
+                and l["reason"] not in ("delivered", "loaded")]
+
+    def check_sentence(self, *parts):
+        text = " ".join(f"{l['reason']} {l['detail']}" for l in self.said())
+        check(any(len(l["detail"].split()) >= 5 for l in self.said()),
+              f"{self.words}: no sentence in {self.said()}")
+        for part in parts:
+            check(part.lower() in text.lower(), f"{self.words}: '{part}' is not in: {text}")
+
+    def check_kernels(self, count):
+        found = self.events("kernel")
+        check(len(found) == count, f"{self.words}: {len(found)} kernels, not {count}: {self.said()}")
+        ids = [e["args"]["correlation"] for e in self.events(*DEVICE) if "graph id" not in e["args"]
+               or not e["args"]["graph id"]]
+        check(len(ids) == len(set(ids)), f"{self.words}: something is there twice")
+
+
+# ---- every call, every error ---------------------------------------------------------------------
+
+def check_one_failure(function, code, calls):
+    r = Recording("add", "3", script=f"fail {function} {calls} {code}")
+    if function in ESSENTIAL:
+        r.check_kernels(0)
+        r.check_sentence()
+    elif function == "cuptiActivityEnable" and calls == "*":
+        r.check_kernels(0)
+        r.check_sentence({14: "another tool", 39: "another tool", 35: "profil"}.get(code, "cannot be recorded"))
+    elif function.startswith(("cuptiActivityEnable", "cuptiActivityFlush")):
+        check(r.trace is not None, f"{r.words}: no trace")
+    else:
+        r.check_kernels(3)
+
+
+def check_failures():
+    for function in CALLS:
+        for code in CODES if function in ESSENTIAL + ("cuptiActivityEnable",) else (999, 27):
+            check_one_failure(function, code, "*")
+    for n in range(1, 10):
+        r = Recording("add", "3", script=f"fail cuptiActivityEnable {n} 27")
+        check(r.said(), f"{r.words}: nothing is said of a kind that cannot be recorded")
+
+
+# ---- the library ---------------------------------------------------------------------------------
+
+def check_libraries():
+    r = Recording("add", "3", which="own-alone")
+    r.check_kernels(0)
+    r.check_sentence("CUPTI was not found")
+    r = Recording("add", "3", which="own-old")
+    r.check_kernels(0)
+    r.check_sentence("too old")
+    r = Recording("add", "3", env={"CKINETO_CUPTI_LIBRARY": "/nowhere/libcupti.so"})
+    r.check_kernels(0)
+    r.check_sentence("CKINETO_CUPTI_LIBRARY")
+    Recording("add", "3", which="own13").check_kernels(3)
+    # No driver: the program's own calls fail too, and it says so alone as well.
+    r = Recording("nothing", "3", script="fail cuInit * 100\nfail cuptiActivityEnable * 999\n")
+    r.check_kernels(0)
+
+
+def check_disabled():
+    for value in ("1", "0", ""):
+        r = Recording("add", "3", env={"KINETO_DISABLE_CUPTI": value})
+        touched = [c for c in r.calls if c[0].startswith("cupti")]
+        check(not touched, f"{r.words}: {touched[:3]} were called")
+        r.check_kernels(0)
+        r.check_sentence("KINETO_DISABLE_CUPTI")
+    r = Recording("add", "3", plugins=(PLUGIN, SIM), env={"KINETO_DISABLE_CUPTI": "1"})
+    check(not [c for c in r.calls if c[0].startswith("cupti")], f"{r.words}: CUPTI was called")
+    check(any(l["reason"] == "loaded" and "sim" in l["detail"] for l in r.ledger()),
+          f"{r.words}: the other plug-in is not there")
+
+
+# ---- delivery ------------------------------------------------------------------------------------
+
+def check_delivery():
+    for script in ("fill 40", "empty_every 3\nfill 40", "shuffle 5", "complete_slow_us 3000\nfill 40",
+                   "slow cuptiActivityFlushAll * 50000", "slow cuptiActivityEnable * 5000",
+                   "overhead_every 3", "hand_back_us 100"):
+        r = Recording("threads", "10", script=script)
+        r.check_kernels(40)
+        check(len(r.events("gpu_memcpy")) == 120, f"{r.words}: copies")
+    # More buffers than there are at once: what finds no room is counted.
+    r = Recording("threads", "10", script="fill 1\ncomplete_slow_us 2000")
+    lost = sum(l["count"] for l in r.said() if l["loss"])
+    check(len(r.events("kernel")) + lost >= 40 and lost > 0, f"{r.words}: {r.said()}")
+    for way, kernels in (("streams", 20), ("graph", 30), ("driver", 10), ("contexts", 10),
+                         ("reset", 10), ("devices", 10)):
+        Recording(way, "10", script="device h100\ndevice a100\n").check_kernels(kernels)
+    r = Recording("replay", "5", script="record Kernel9 start=5 end=9 name=\"k\" correlationId=9\n"
+                                        "drop 12\n")
+    r.check_kernels(1)
+    dropped = [l for l in r.said() if l["loss"] and l["count"] == 12]
+    check(len(dropped) == 1, f"{r.words}: 12 dropped records are not told: {r.said()}")
+
+
+def check_garbage():
+    """Records that cannot be: nothing breaks, and what is whole among them comes through."""
+    whole = 'record Kernel9 start=1000 end=9000 name="whole" correlationId=4000000001\n'
+    broken = (
+        "record Kernel9 start=0 end=0 name=\"none\" correlationId=1",
+        "record Kernel9 start=9000 end=1000 name=\"backwards\" correlationId=2",
+        "record Kernel9 start=raw:18446744073709551615 end=raw:1 name=\"far\" correlationId=3",
+        "record Kernel9 start=1000 end=2000 name=null correlationId=4",
+        "record Kernel9 start=1000 end=2000 name=\"_Z\" correlationId=5 deviceId=77 streamId=-1",
+        "record Kernel9 start=1000 end=2000 name=\"huge\" blockX=-1 gridX=-1 dynamicSharedMemory=-1",
+        "record Memcpy5 start=1000 end=1000 copyKind=255 srcKind=255 dstKind=255 bytes=-1",
+        "record MemcpyPtoP4 start=1000 end=3000 copyKind=10 srcDeviceId=99 dstDeviceId=-1",
+        "record Memset4 start=1000 end=3000 memoryKind=65535 bytes=-1",
+        "record API kind=5 cbid=65535 start=1000 end=2000 correlationId=6 threadId=0",
+        "record API kind=4 cbid=-1 start=2000 end=1000 correlationId=7",
+        "record Synchronization type=99 start=1000 end=0 streamId=-1 cudaEventId=-1",
+        "record Synchronization type=2 start=1000 end=2000 streamId=5 cudaEventId=123",
+        "record ExternalCorrelation externalKind=255 externalId=-1 correlationId=-1",
+        "record Overhead3 overheadKind=-1 start=1000 end=500",
+        "record CudaEvent eventId=-1 streamId=-1 contextId=-1 correlationId=-1",
+        "record GraphTrace2 start=1000 end=0 graphId=-1 correlationId=8",
+        "bytes ffffffff 00000000 00000000 00000000", "bytes 00000000 00000000", "empty", "buffer",
+        "bytes 0a000000 ffffffffffffffff")
+    for line in broken:
+        r = Recording("replay", "5", script=f"version 22\n{whole}{line}\n", options=("-a", "all"))
+        found = [e for e in r.events("kernel") if e["name"] == "whole"]
+        check(len(found) == 1, f"{r.words} {line}: {len(found)} of 1; {r.said()}")
+    r = Recording("replay", "5", script="version 22\n" + whole + "\n".join(broken), options=("-a", "all"))
+    check(len([e for e in r.events("kernel") if e["name"] == "whole"]) == 1, f"{r.words}: all at once")
+
+
+# ---- lives ---------------------------------------------------------------------------------------
+
+def check_lives():
+    Recording("fork", "5").check_kernels(10)
+    # The child of a process that has not used CUDA yet may use it, and is recorded or told of.
+    r = Recording("fork_first", "5")
+    check(len(r.events("kernel")) == 8 or r.said(), f"{r.words}: {len(r.events('kernel'))} of 8 "
+          "kernels, and nothing is said")
+    r = Recording("exit", "50", script="kernel_ns 100000")
+    check(r.trace is not None, f"{r.words}: no trace")
+    r = Recording("quick_exit", "50", script="kernel_ns 1000")
+    check(r.trace is not None, f"{r.words}: no trace")
+    r = Recording("killed", "50", script="hand_back_us 50", expected=(128 + 9, b""))
+    check(r.trace is not None, f"{r.words}: no trace")
+    # Work that is complete after all is over.
+    r = Recording("exit", "5", script="kernel_ns 200000000\nhand_back_us 1000")
+    check(r.trace is not None, f"{r.words}: no trace")
+
+
+# ---- sessions of the program itself -------------------------------------------------------------
+
+def sessions(way, script=""):
+    """Kernels in each session's trace, and the traces."""
+    with temporary() as folder:
+        result = run([os.path.join(os.environ["STANDIN"], "standin-sessions"), PLUGIN, folder, way],
+                     environment("own12", write(folder, "script", script)))
+        check(result.returncode == 0, f"sessions {way}: {result.returncode} {result.stderr[-1500:]}")
+        traces = []
+        for name in sorted(n for n in os.listdir(folder) if n.endswith(".json")):
+            with open(os.path.join(folder, name), encoding="utf-8") as file:
+                traces.append(json.load(file))
+    kernels = [[e for e in t["traceEvents"] if e.get("cat") == "kernel"] for t in traces]
+    return kernels, traces
+
+
+def check_sessions():
+    for way, counts in (("two", [3, 4]), ("overlap", [3, 6]), ("toggle", [3]), ("snapshot", [2, 5]),
+                        ("reset", [3, 2])):
+        kernels, traces = sessions(way)
+        found = [len(k) for k in kernels]
+        check(found == counts, f"sessions {way}: {found} kernels, not {counts}: "
+              f"{[t['ckineto']['ledger'] for t in traces]}")
+    kernels, traces = sessions("late", "kernel_ns 10000000\nhand_back_us 1000")
+    check(len(kernels) == 2 and len(kernels[1]) == 2, f"sessions late: {list(map(len, kernels))}")
+    # What begins after a window is not in it, and is counted.
+    outside = sum(l["count"] for l in traces[0]["ckineto"]["ledger"]
+                  if l["reason"] == "outside the window")
+    check(len(kernels[0]) + outside >= 3, f"sessions late: {list(map(len, kernels))}, {outside}")
+    kernels, _ = sessions("operators")
+    ids = [k["args"].get("External id") for k in sorted(kernels[0], key=lambda k: k["ts"])]
+    check(ids == [71, 72, 72, 72, 71, None], f"sessions operators: {ids}")
+    for script in ("", "fill 50\nshuffle 3\ncomplete_slow_us 200"):
+        kernels, _ = sessions("busy", script)
+        check(len(kernels) == 4 and any(kernels), f"sessions busy: {list(map(len, kernels))}")
+
+
+PARTS = {"libraries": check_libraries, "disabled": check_disabled, "delivery": check_delivery,
+         "garbage": check_garbage, "lives": check_lives, "sessions": check_sessions, "failures": check_failures}
+for part in sys.argv[1:] or PARTS:
+    PARTS[part]()
+finish("faults")

@@ -1,0 +1,31 @@
+/* What the source counted since a test began. Include after recording.h. */
+#ifndef TESTS_NVTX_WATCH_H
+#define TESTS_NVTX_WATCH_H
+
+#include "nvtx.h"
+
+/* Count from here: the ledger counts from the start of the process. */
+static uint64_t before[CN_TALLY_COUNT];
+
+static kineto_session *watch(void)
+{
+    for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
+        before[i] = cn_counted((cn_tally)i);
+    return record();
+}
+
+static inline uint64_t counted(const char *reason)
+{
+    static const char *const reasons[] = {
+#define CN_X(name, loss, reason, detail) [CN_TALLY_##name] = (reason),
+        CN_TALLY_MAP(CN_X)
+#undef CN_X
+    };
+    for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
+        if (strcmp(reasons[i], reason) == 0)
+            return cn_counted((cn_tally)i) - before[i];
+    fail_msg("the ledger has no reason '%s'", reason);
+    return 0;
+}
+
+#endif
