@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 
 typedef struct buffer {
     uint8_t *memory;
@@ -23,18 +24,29 @@ typedef struct pool {
     buffer *filled, **filled_end; /* in the order in which they came */
     size_t count;
     uint8_t *memory;
-    bool open;    /* what comes is wanted */
-    bool running; /* the thread */
+    bool open;     /* what comes is wanted */
+    bool flushing; /* now and then, so that a program that is killed loses little */
+    bool running;  /* the thread */
     pthread_t thread;
     cp_buffer_stats stats;
 } pool;
 
-static pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+static pool p = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 /* One reader at a time: the thread, or who drains. Taken before the pool's. */
 static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static cp_decoder *decoder;
 
 /* ---- making them ---------------------------------------------------------------------------------- */
+
+/* Against a clock that nobody sets. */
+static void make_condition(void)
+{
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&p.changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
 
 static void list_all(void)
 {
@@ -69,6 +81,7 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
             (void)munmap(memory, bytes);
         return false;
     }
+    make_condition(); /* nobody waits: there is no thread */
     pthread_mutex_lock(&p.mutex);
     p.all = all;
     p.memory = memory;
@@ -215,21 +228,50 @@ void cp_buffers_discard(void)
     pthread_mutex_unlock(&reading);
 }
 
+#define FLUSH_NS INT64_C(500000000)
+
+static struct timespec after_ns(int64_t ns)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    ns += t.tv_nsec;
+    return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
+}
+
+/* The mutex is held. */
+static void wait_for_buffers(void)
+{
+    struct timespec limit = after_ns(FLUSH_NS);
+    if (p.filled || pthread_cond_timedwait(&p.changed, &p.mutex, &limit) != ETIMEDOUT)
+        return;
+    if (p.running && p.flushing) {
+        pthread_mutex_unlock(&p.mutex);
+        (void)cp_cupti.flush_all(0);
+        pthread_mutex_lock(&p.mutex);
+    }
+}
+
 static void *empty_them(void *unused)
 {
     (void)unused;
     pthread_mutex_lock(&p.mutex);
     while (p.running) {
-        if (!p.filled) {
-            pthread_cond_wait(&p.changed, &p.mutex);
+        wait_for_buffers();
+        if (!p.filled)
             continue;
-        }
         pthread_mutex_unlock(&p.mutex);
         cp_buffers_drain();
         pthread_mutex_lock(&p.mutex);
     }
     pthread_mutex_unlock(&p.mutex);
     return NULL;
+}
+
+void cp_buffers_flushing(bool on)
+{
+    pthread_mutex_lock(&p.mutex);
+    p.flushing = on;
+    pthread_mutex_unlock(&p.mutex);
 }
 
 /* The program's signals are its own: none is delivered here. */
@@ -251,7 +293,7 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     pthread_mutex_lock(&p.mutex);
     p.stats.filled = p.stats.refused = p.stats.dropped = p.stats.late = 0;
     p.open = true;
-    p.running = true;
+    p.running = p.flushing = true;
     pthread_mutex_unlock(&p.mutex);
     int failed = start_thread();
     if (!failed)
@@ -288,10 +330,9 @@ cp_buffer_stats cp_buffers_stats(void)
 void cp_buffers_after_fork(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
-    static const pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
     p.mutex = reading = mutex;
-    p.changed = condition;
-    p.running = p.open = false;
+    make_condition();
+    p.running = p.open = p.flushing = false;
     p.stats = (cp_buffer_stats){0};
     decoder = NULL;
     if (p.all)

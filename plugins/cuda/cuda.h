@@ -45,7 +45,8 @@ extern cp_cupti_api cp_cupti;
 extern cp_driver_api cp_driver;
 extern cp_runtime_api cp_runtime;
 
-/** Open what is needed for recording. False: `why` is a sentence that says what to do. threads: one. */
+/** Open what is needed for recording. False: `why` is a sentence that says what to do. threads:
+ * one. */
 bool cp_libs_open(char why[CP_TEXT_BYTES]);
 /** CUPTI's API version (130202, 22 …), 0 before it is open. */
 uint32_t cp_cupti_version(void);
@@ -57,8 +58,8 @@ typedef struct cp_correlations cp_correlations;
 #define CP_NO_OPERATOR UINT64_MAX
 cp_correlations *cp_correlations_create(void); /* NULL: out of memory */
 void cp_correlations_destroy(cp_correlations *c);
-/** The launch with this correlation id was made inside operator `external_id`; CP_NO_OPERATOR: in none
- *  that is known, which a later put corrects. */
+/** The launch with this correlation id was made inside operator `external_id`; CP_NO_OPERATOR: in
+ * none that is known, which a later put corrects. */
 void cp_correlations_put(cp_correlations *c, uint32_t correlation_id, uint64_t external_id);
 /** 0: nothing is known (yet), or not any more. */
 uint64_t cp_correlations_get(cp_correlations *c, uint32_t correlation_id);
@@ -77,8 +78,9 @@ typedef struct cp_device {
 } cp_device;
 /** Asks the driver on first sight; NULL: no such device, or the table is full. */
 const cp_device *cp_device_of(uint32_t id);
-/** Rows, properties and versions of all devices. */
-void cp_devices_announce(const KinetoPlugin_TraceBuilder *builder);
+/** Rows, properties and versions of all devices. False: the driver knows none (yet: while it loads
+ * us it is not ready). */
+bool cp_devices_announce(const KinetoPlugin_TraceBuilder *builder);
 void cp_devices_forget(void);
 
 /* ---- names.c ------------------------------------------------------------------------------------ */
@@ -89,7 +91,8 @@ typedef struct cp_text {
 } cp_text;
 cp_names *cp_names_create(void);
 void cp_names_destroy(cp_names *n);
-/** Readable name of a kernel. CUPTI keeps `mangled` where it is: known by place, compared by bytes. */
+/** Readable name of a kernel. CUPTI keeps `mangled` where it is: known by place, compared by bytes.
+ */
 cp_text cp_names_kernel(cp_names *n, const char *mangled);
 /** From here on what is at a place may be another name than before. */
 void cp_names_look(cp_names *n);
@@ -111,12 +114,12 @@ typedef struct cp_launch { /* what occupancy depends on */
     uint64_t block_count;
 } cp_launch;
 typedef struct cp_occupancy {
-    uint32_t blocks_per_sm;                                      /* that fit */
+    uint32_t blocks_per_sm;                                            /* that fit */
     uint32_t limit_registers, limit_shared, limit_warps, limit_blocks; /* by each resource alone */
-    uint32_t registers_per_block, shared_per_block;              /* as allocated */
-    bool by_warps, by_registers, by_shared, by_blocks;           /* what the limit is */
-    double blocks_each, warps_each;                              /* of this launch, per multiprocessor */
-    uint32_t estimated_percent;                                  /* "est. achieved occupancy %" */
+    uint32_t registers_per_block, shared_per_block;                    /* as allocated */
+    bool by_warps, by_registers, by_shared, by_blocks;                 /* what the limit is */
+    double blocks_each, warps_each; /* of this launch, per multiprocessor */
+    uint32_t estimated_percent;     /* "est. achieved occupancy %" */
 } cp_occupancy;
 /** Computed as NVIDIA's occupancy calculator does (CUDA programming guide, "Hardware
  *  multithreading" and the table of compute capabilities). False: not for this device. */
@@ -143,21 +146,21 @@ typedef enum cp_tally {
 
 typedef struct cp_decoder {
     const KinetoPlugin_TraceBuilder *builder;
-    uint32_t version; /* CUPTI's; layouts.h */
-    int32_t clock;    /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
-    double ns_each;   /* unit of that clock */
+    uint32_t version;               /* CUPTI's; layouts.h */
+    int32_t clock;                  /* KINETO_PLUGIN_CLOCK_…, that records' times are in */
+    double ns_each;                 /* unit of that clock */
     uint64_t first_ticks, first_ns; /* when decoding began */
-    uint64_t types;   /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
+    uint64_t types; /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… to be delivered */
     uint32_t pid;
     bool show_waits; /* "Stream Wait Event" records are wanted */
     bool settling;   /* what has waited is delivered now, come what may */
     bool overheads;  /* their row has been announced */
     cp_correlations *correlations;
     cp_names *names;
-    struct cp_sets *sets;       /* sets of values that have numbers: sets.c */
-    struct cp_calls *calls;     /* what is known of each call: calls.c */
-    struct cp_syncs *syncs;     /* event records by context and event: syncs.c */
-    struct cp_pending *pending; /* records that wait for others: records.c */
+    struct cp_sets *sets;              /* sets of values that have numbers: sets.c */
+    struct cp_calls *calls;            /* what is known of each call: calls.c */
+    struct cp_syncs *syncs;            /* event records by context and event: syncs.c */
+    struct cp_pending *pending;        /* records that wait for others: records.c */
     uint16_t bytes[CP_KIND_COUNT];     /* of a record */
     int64_t allocated[CP_MAX_DEVICES]; /* bytes, as far as was seen */
     uint64_t delivered[CP_KIND_COUNT];
@@ -178,10 +181,7 @@ void cp_decoder_finish(cp_decoder *d);
 void cp_decoder_free(cp_decoder *d);
 
 /* For the readers of each kind. */
-static inline bool cp_wants(const cp_decoder *d, int32_t type)
-{
-    return d->types >> type & 1;
-}
+static inline bool cp_wants(const cp_decoder *d, int32_t type) { return d->types >> type & 1; }
 /** Operator that a launch belongs to; 0: none. */
 uint64_t cp_operator_of(cp_decoder *d, uint32_t correlation_id);
 /** An activity of a record: its times are checked. False: counted, and not to be delivered. */
@@ -202,8 +202,8 @@ static inline bool cp_activity_begin(cp_decoder *d, KinetoPlugin_Activity *a, in
     return true;
 }
 /** Of a device's work: where it ran, what launched it, and the operator of that. */
-void cp_activity_place(cp_decoder *d, KinetoPlugin_Activity *a, uint32_t device,
-                       uint32_t stream, uint32_t correlation_id);
+void cp_activity_place(cp_decoder *d, KinetoPlugin_Activity *a, uint32_t device, uint32_t stream,
+                       uint32_t correlation_id);
 /** Deliver; counts what finds no room. */
 void cp_deliver(cp_decoder *d, uint32_t kind, KinetoPlugin_Activity *a);
 /** Keep a record until more is known; false: there is no room, or the end has come. */
@@ -256,7 +256,8 @@ typedef void cp_describe_fn(const cp_decoder *d, const cp_set_key *key, cp_value
                             cp_set_scratch *scratch);
 bool cp_sets_create(cp_decoder *d);
 void cp_sets_free(cp_decoder *d);
-/** Number of the set for `key`; 0: the host keeps none, and `out` and `scratch` have got the values. */
+/** Number of the set for `key`; 0: the host keeps none, and `out` and `scratch` have got the
+ * values. */
 uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describe, cp_values *out,
                    cp_set_scratch *scratch);
 
@@ -285,6 +286,8 @@ void cp_read_event(cp_decoder *d, const uint8_t *record);
 void cp_read_context(cp_decoder *d, const uint8_t *record);
 /** Is it a wait of a stream that has done nothing so far? */
 bool cp_sync_is_quiet(cp_decoder *d, const uint8_t *record);
+/** Does it wait for an event whose recording has not been seen? */
+bool cp_sync_is_unresolved(const cp_decoder *d, const uint8_t *record);
 bool cp_syncs_create(cp_decoder *d);
 void cp_syncs_free(cp_decoder *d);
 /** Work of a device was seen: its context belongs to the device, its stream does something. */
@@ -314,10 +317,13 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES]);
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *buffer,
                                        size_t size, size_t valid);
-/** Start reading what is filled into `decoder`, on a thread of its own. NULL: read nothing, keep. */
+/** Start reading what is filled into `decoder`, on a thread of its own. NULL: read nothing, keep.
+ */
 bool cp_buffers_attach(cp_decoder *decoder, char why[CP_TEXT_BYTES]);
 /** Read all that has been filled, on the calling thread. */
 void cp_buffers_drain(void);
+/** Ask CUPTI now and then for what it has; not past the exit of the program. */
+void cp_buffers_flushing(bool on);
 /** Throw away what is filled: warm-up, records of before. */
 void cp_buffers_discard(void);
 /** No more reading; what comes later is counted as late. */
@@ -335,16 +341,16 @@ const char *cp_other_tool(char name[128]);
 
 /* ---- options.c, source.c -------------------------------------------------------------------------------------- */
 typedef struct cp_options {
-    uint64_t types;              /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
-    size_t buffer_bytes;         /* of all buffers; default 64 MiB */
-    bool per_thread_buffers;     /* where CUPTI can */
-    bool graph_nodes;            /* one activity per node of a graph, not per graph */
-    bool memory;                 /* allocations of the device */
-    bool show_waits;             /* streams that wait for events, as activities */
-    bool sync_at_stop;           /* wait for the current context, so that all is complete */
-    bool teardown;               /* detach CUPTI from the program when a session ends */
-    uint32_t nvml_interval_ms;   /* 0: no samples of power and such */
-    char pm_metrics[512];        /* comma-separated; "": none */
+    uint64_t types;            /* bit per KINETO_PLUGIN_PROFILE_EVENT_TYPE_… */
+    size_t buffer_bytes;       /* of all buffers; default 64 MiB */
+    bool per_thread_buffers;   /* where CUPTI can */
+    bool graph_nodes;          /* one activity per node of a graph, not per graph */
+    bool memory;               /* allocations of the device */
+    bool show_waits;           /* streams that wait for events, as activities */
+    bool sync_at_stop;         /* wait for the current context, so that all is complete */
+    bool teardown;             /* detach CUPTI from the program when a session ends */
+    uint32_t nvml_interval_ms; /* 0: no samples of power and such */
+    char pm_metrics[512];      /* comma-separated; "": none */
     int32_t pm_device;
     uint32_t pm_interval_us;
 } cp_options;
@@ -352,7 +358,8 @@ typedef struct cp_options {
  *  variables of the same names. False: `why` names what is wrong. */
 bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES]);
 
-/** Warm-up: libraries and buffers are there, CUPTI is switched on, and what it records is thrown away. */
+/** Warm-up: libraries and buffers are there, CUPTI is switched on, and what it records is thrown
+ * away. */
 bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES]);
 /** From here on it is delivered. */
 bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES]);

@@ -77,8 +77,8 @@ typedef uint64_t(CP_CUPTI_CALL *cp_timestamp_fn)(void);
 typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_t cbid,
                                             const void *data);
 
-/* X(member, symbol, type of the pointer's result, parameters, needed): needed ones missing mean that
- * the library is too old. */
+/* X(member, symbol, type of the pointer's result, parameters, needed): needed ones missing mean
+ * that the library is too old. */
 #define CP_CUPTI_MAP(X)                                                                            \
     X(get_version, cuptiGetVersion, cp_result, (uint32_t * version), 1)                            \
     X(result_string, cuptiGetResultString, cp_result, (cp_result result, const char **text), 0)    \
@@ -87,16 +87,16 @@ typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_
     X(enable, cuptiActivityEnable, cp_result, (uint32_t kind), 1)                                  \
     X(disable, cuptiActivityDisable, cp_result, (uint32_t kind), 1)                                \
     X(next_record, cuptiActivityGetNextRecord, cp_result,                                          \
-      (uint8_t * buffer, size_t valid, uint8_t **record), 1)                                       \
+      (uint8_t * buffer, size_t valid, uint8_t * *record), 1)                                      \
     X(dropped, cuptiActivityGetNumDroppedRecords, cp_result,                                       \
-      (cp_context context, uint32_t stream, size_t *dropped), 1)                                   \
+      (cp_context context, uint32_t stream, size_t * dropped), 1)                                  \
     X(flush_all, cuptiActivityFlushAll, cp_result, (uint32_t flags), 1)                            \
     X(push_external, cuptiActivityPushExternalCorrelationId, cp_result,                            \
       (uint32_t kind, uint64_t id), 1)                                                             \
     X(pop_external, cuptiActivityPopExternalCorrelationId, cp_result,                              \
-      (uint32_t kind, uint64_t *last), 1)                                                          \
+      (uint32_t kind, uint64_t * last), 1)                                                         \
     X(set_attribute, cuptiActivitySetAttribute, cp_result,                                         \
-      (uint32_t attribute, size_t *size, void *value), 0)                                          \
+      (uint32_t attribute, size_t * size, void *value), 0)                                         \
     X(timestamp_callback, cuptiActivityRegisterTimestampCallback, cp_result,                       \
       (cp_timestamp_fn now), 0)                                                                    \
     X(timestamp, cuptiGetTimestamp, cp_result, (uint64_t * now), 0)                                \
@@ -104,8 +104,8 @@ typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_
       (uint32_t cbid, uint8_t enable), 0)                                                          \
     X(enable_driver_api, cuptiActivityEnableDriverApi, cp_result, (uint32_t cbid, uint8_t enable), \
       0)                                                                                           \
-    X(event_timestamps, cuptiActivityEnableCudaEventDeviceTimestamps, cp_result,                   \
-      (uint8_t enable), 0)                                                                         \
+    X(event_timestamps, cuptiActivityEnableCudaEventDeviceTimestamps, cp_result, (uint8_t enable), \
+      0)                                                                                           \
     X(latency_timestamps, cuptiActivityEnableLatencyTimestamps, cp_result, (uint8_t enable), 0)    \
     X(set_thread_id_type, cuptiSetThreadIdType, cp_result, (uint32_t type), 0)                     \
     X(callback_name, cuptiGetCallbackName, cp_result,                                              \

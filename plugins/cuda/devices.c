@@ -148,11 +148,13 @@ static void announce_version(const KinetoPlugin_TraceBuilder *b, const char *key
         (void)b->addHeaderMetadata(b->pTraceBuilderHandle, key, json);
 }
 
-void cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
+bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
 {
     int count = 0, driver = 0, runtime = 0;
     if (cp_driver.device_count && cp_driver.device_count(&count) != 0)
         count = 0;
+    if (!count)
+        return false;
     for (int i = 0; i < count && i < CP_MAX_DEVICES; i++) {
         const cp_device *d = cp_device_of((uint32_t)i);
         if (!d)
@@ -165,4 +167,5 @@ void cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
     if (cp_runtime.runtime_version && cp_runtime.runtime_version(&runtime) == 0)
         announce_version(b, "cuda_runtime_version", runtime);
     announce_version(b, "cupti_version", (int)cp_cupti_version());
+    return true;
 }

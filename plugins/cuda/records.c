@@ -95,6 +95,12 @@ static bool is_quiet(cp_decoder *d, const uint8_t *record)
     return cp_record_kind(record) == CP_KIND_SYNCHRONIZATION && cp_sync_is_quiet(d, record);
 }
 
+/* Recordings of events are told when the device has come to them. */
+static bool is_unresolved(const cp_decoder *d, const uint8_t *record)
+{
+    return cp_record_kind(record) == CP_KIND_SYNCHRONIZATION && cp_sync_is_unresolved(d, record);
+}
+
 static bool make_room(struct cp_pending *p)
 {
     if (p->count < p->capacity)
@@ -116,8 +122,9 @@ static void settle(cp_decoder *d, bool all)
     d->settling = true;
     for (uint32_t i = 0; i < count; i++) {
         waiting *w = &p->list[i];
-        bool known = is_known(d, w->record),
-             late = known ? is_quiet(d, w->record) : w->buffers < MOST_BUFFERS;
+        bool known = is_known(d, w->record), late = w->buffers < MOST_BUFFERS;
+        if (known)
+            late = is_quiet(d, w->record) || (late && is_unresolved(d, w->record));
         if (late && !all) {
             if (kept != i)
                 p->list[kept] = *w;
@@ -222,7 +229,8 @@ static void tell_counts(cp_decoder *d)
  * Durations in ns, for what is computed of them. The unit of the host's clock is measured, from the
  * beginning to now. */
 
-#define LEAST_NS 20000u
+#define LEAST_NS  100000u /* from the beginning */
+#define NARROW_NS 2000u   /* between two readings that belong together */
 
 static uint64_t now_ns(void)
 {
@@ -231,26 +239,38 @@ static uint64_t now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Both clocks at one moment; again if the thread had to wait in between. */
+static void read_clocks(const cp_decoder *d, uint64_t *ns, uint64_t *ticks)
+{
+    uint64_t narrowest = UINT64_MAX;
+    for (int i = 0; i < 16 && narrowest > NARROW_NS; i++) {
+        uint64_t before = now_ns(), read = d->builder->hostTicks(d->builder->pTraceBuilderHandle),
+                 width = now_ns() - before;
+        if (width >= narrowest)
+            continue;
+        narrowest = width;
+        *ns = before + width / 2;
+        *ticks = read;
+    }
+}
+
 static void begin_clock(cp_decoder *d)
 {
     d->ns_each = 1;
-    if (d->clock != KINETO_PLUGIN_CLOCK_TICKS)
-        return;
-    d->first_ns = now_ns();
-    d->first_ticks = d->builder->hostTicks(d->builder->pTraceBuilderHandle);
+    if (d->clock == KINETO_PLUGIN_CLOCK_TICKS)
+        read_clocks(d, &d->first_ns, &d->first_ticks);
 }
 
 static void measure_clock(cp_decoder *d)
 {
-    uint64_t ns;
+    uint64_t ns = 0, ticks = 0;
     if (d->clock != KINETO_PLUGIN_CLOCK_TICKS)
         return;
-    do
-        ns = now_ns() - d->first_ns;
-    while (ns < LEAST_NS);
-    uint64_t ticks = d->builder->hostTicks(d->builder->pTraceBuilderHandle) - d->first_ticks;
-    if (ticks)
-        d->ns_each = (double)ns / (double)ticks;
+    while (now_ns() - d->first_ns < LEAST_NS)
+        ;
+    read_clocks(d, &ns, &ticks);
+    if (ticks > d->first_ticks)
+        d->ns_each = (double)(ns - d->first_ns) / (double)(ticks - d->first_ticks);
 }
 
 /* ---- one buffer ---------------------------------------------------------------------------------------------- */

@@ -14,6 +14,7 @@ static struct {
     bool dead; /* after a fork of a process that had used CUPTI: never again */
     bool paused;
     bool without_cupti; /* only power and such are sampled */
+    bool announced;     /* the devices */
     cp_options options;
     uint64_t kinds; /* bit per CP_KIND_… that is switched on */
     uint32_t pid;
@@ -212,6 +213,13 @@ static bool switch_all_on(char why[CP_TEXT_BYTES])
     return true;
 }
 
+/* When the driver loads us it is not ready yet: again later. */
+static void announce_devices(void)
+{
+    if (!s.announced && s.builder && !s.without_cupti)
+        s.announced = cp_devices_announce(s.builder);
+}
+
 /* ---- forks and the end ------------------------------------------------------------------------------ */
 
 static void after_fork(void)
@@ -233,6 +241,8 @@ static void at_exit(void)
     cp_nvml_stop();
     if (s.without_cupti)
         return;
+    announce_devices();
+    cp_buffers_flushing(false);
     (void)cp_cupti.flush_all(CP_FLUSH_FORCED);
     cp_buffers_drain();
 }
@@ -337,8 +347,8 @@ bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_
     s.builder = builder;
     s.phase = LIVE;
     s.paused = false;
-    if (!s.without_cupti)
-        cp_devices_announce(builder);
+    s.announced = false;
+    announce_devices();
     begin_counters();
     tell_notes();
     sessions = sessions == UINT32_MAX ? 1 : sessions + 1;
@@ -350,6 +360,7 @@ void cp_source_drain(void)
 {
     if (s.phase != LIVE || s.without_cupti)
         return;
+    announce_devices();
     (void)cp_cupti.flush_all(0);
     cp_buffers_drain();
 }
@@ -377,6 +388,7 @@ static void tell_losses(void)
 
 static void end_records(void)
 {
+    announce_devices();
     wait_for_device();
     switch_all_off();
     (void)cp_cupti.flush_all(CP_FLUSH_FORCED);

@@ -10,9 +10,9 @@
 #define CONTEXTS    256u
 #define STREAMS     4096u
 #define ROWS        256u
-#define EVENT_SETS  4096u
+#define EVENT_SETS  2048u
 #define EVENT_WAYS  4u
-#define EVENT_TIMES 6u /* that an event was recorded, of which we know */
+#define EVENT_TIMES 64u /* that an event was recorded, of which we know */
 
 /* CUpti_ActivitySynchronizationType */
 enum { SYNC_UNKNOWN, SYNC_EVENT, SYNC_STREAM_WAIT, SYNC_STREAM, SYNC_CONTEXT };
@@ -217,6 +217,11 @@ static const char *sync_name(uint32_t type)
 
 static bool is_for_event(uint32_t type) { return type == SYNC_EVENT || type == SYNC_STREAM_WAIT; }
 
+bool cp_sync_is_unresolved(const cp_decoder *d, const uint8_t *record)
+{
+    return is_for_event(cp_sync_type(d->version, record)) && !waited_for(d, record);
+}
+
 static void describe(cp_decoder *d, const uint8_t *record, const recorded *waited, cp_values *v)
 {
     uint32_t version = d->version, type = cp_sync_type(version, record),
@@ -268,7 +273,7 @@ void cp_read_sync(cp_decoder *d, const uint8_t *record)
         d->tally[CP_TALLY_QUIET_WAITS]++;
         return;
     }
-    /* Its event may come later in this buffer. */
+    /* The event's record may come later. */
     const recorded *waited = is_for_event(type) ? waited_for(d, record) : NULL;
     if (is_for_event(type) && !waited && cp_keep(d, record))
         return;

@@ -105,7 +105,7 @@ static kr_cursor *thread_attach(void)
     slot->second.is_second = slot->second.in_use = 1;
     slot->first.second = &slot->second;
     slot->first.busy = slot->second.busy = 0;
-    if (kr_key_usable)
+    if (kb_load_relaxed(&kr_key_usable))
         (void)pthread_setspecific(kr_key, slot);
     kb_signal_fence();
     kr_me = &slot->first;
@@ -341,8 +341,8 @@ static void forget_in_child(void)
 kineto_status kr_threads_init(void)
 {
     if (pthread_key_create(&kr_key, thread_exit) == 0) {
-        kr_key_usable = kr_key < KR_INLINE_KEYS;
-        if (!kr_key_usable)
+        kb_store_relaxed(&kr_key_usable, (uint32_t)(kr_key < KR_INLINE_KEYS));
+        if (!kb_load_relaxed(&kr_key_usable))
             (void)pthread_key_delete(kr_key);
     }
     if (!kb_os_wipe_supported())
@@ -353,8 +353,8 @@ kineto_status kr_threads_init(void)
 /* The code may be unmapped after this (a static copy in a library that is closed). */
 __attribute__((destructor)) static void threads_unload(void)
 {
-    if (kr_key_usable) {
-        kr_key_usable = 0;
+    if (kb_load_relaxed(&kr_key_usable)) {
+        kb_store_relaxed(&kr_key_usable, 0u);
         (void)pthread_key_delete(kr_key);
     }
     kr_host_exit();

@@ -47,7 +47,7 @@ class Recording:
             wanted = expected or alone(which, way)
             check((self.status_of(result), result.stdout) == wanted,
                   f"{self.words}: {result.returncode} {result.stdout}, alone {wanted}: "
-                  f"{self.error[-2000:]}")
+                  f"{self.error[-6000:]}")
             self.calls = calls_of(log)
             self.trace = None
             if check(os.path.exists(out), f"{self.words}: no trace: {self.error[-500:]}"):
@@ -94,7 +94,8 @@ def check_one_failure(function, code, calls):
         r.check_sentence()
     elif function == "cuptiActivityEnable" and calls == "*":
         r.check_kernels(0)
-        r.check_sentence({14: "another tool", 39: "another tool", 35: "profil"}.get(code, "cannot be recorded"))
+        r.check_sentence({14: "another tool", 39: "another tool", 35: "profil"}.get(
+            code, "cannot be recorded"))
     elif function.startswith(("cuptiActivityEnable", "cuptiActivityFlush")):
         check(r.trace is not None, f"{r.words}: no trace")
     else:
@@ -191,7 +192,8 @@ def check_garbage():
         r = Recording("replay", "5", script=f"version 22\n{whole}{line}\n", options=("-a", "all"))
         found = [e for e in r.events("kernel") if e["name"] == "whole"]
         check(len(found) == 1, f"{r.words} {line}: {len(found)} of 1; {r.said()}")
-    r = Recording("replay", "5", script="version 22\n" + whole + "\n".join(broken), options=("-a", "all"))
+    r = Recording("replay", "5", script="version 22\n" + whole + "\n".join(broken),
+                  options=("-a", "all"))
     check(len([e for e in r.events("kernel") if e["name"] == "whole"]) == 1, f"{r.words}: all at once")
 
 
@@ -212,6 +214,33 @@ def check_lives():
     # Work that is complete after all is over.
     r = Recording("exit", "5", script="kernel_ns 200000000\nhand_back_us 1000")
     check(r.trace is not None, f"{r.words}: no trace")
+
+
+# ---- entered by the driver, at cuInit ----------------------------------------------------------------
+
+def check_devices():
+    """A session that begins before CUDA is initialized knows the devices at its end."""
+    script = "device h100\ndevice mig\n"
+    for entered in ({}, {"CUDA_INJECTION64_PATH": PLUGIN}):
+        r = Recording("devices", "4", plugins=() if entered else (PLUGIN,), env=entered, script=script)
+        names = [d.get("name") for d in (r.trace or {}).get("deviceProperties", [])]
+        check(names == ["NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-40GB MIG 1g.5gb"],
+              f"{r.words}: devices are {names}")
+
+
+def check_injected():
+    entered = {"CUDA_INJECTION64_PATH": PLUGIN}
+    for way, kernels in (("add", 5), ("threads", 20), ("driver", 5), ("contexts", 5), ("fork", 10),
+                         ("fork_first", 8), ("graph", 15)):
+        Recording(way, "5", plugins=(), env=entered).check_kernels(kernels)
+    r = Recording("nothing", "5", plugins=(), env=entered)
+    check(not r.calls, f"{r.words}: a program without CUDA is left alone: {r.calls[:3]}")
+    r = Recording("killed", "20", plugins=(), env=entered, script="hand_back_us 50",
+                  expected=(128 + 9, b""))
+    check(r.trace is not None, f"{r.words}: no trace")
+    r = Recording("add", "5", plugins=(), env={**entered, "KINETO_DISABLE_CUPTI": "1"})
+    check(not [c for c in r.calls if c[0].startswith("cupti")], f"{r.words}: CUPTI was called")
+    r.check_sentence("KINETO_DISABLE_CUPTI")
 
 
 # ---- sessions of the program itself -------------------------------------------------------------
@@ -252,7 +281,8 @@ def check_sessions():
 
 
 PARTS = {"libraries": check_libraries, "disabled": check_disabled, "delivery": check_delivery,
-         "garbage": check_garbage, "lives": check_lives, "sessions": check_sessions, "failures": check_failures}
+         "garbage": check_garbage, "lives": check_lives, "devices": check_devices,
+         "injected": check_injected, "sessions": check_sessions, "failures": check_failures}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()
 finish("faults")

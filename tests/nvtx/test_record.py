@@ -29,7 +29,8 @@ def nccl():
     place = os.environ.get("CKINETO_NCCL")
     if place:
         return [place] if os.path.isfile(place) else sorted(glob.glob(f"{place}/**/libnccl.so.2", recursive=True))
-    return [f for f in glob.glob("/usr/lib*/**/libnccl.so.2", recursive=True)][:1]
+    places = ("/usr/lib/*-linux-gnu", "/usr/lib64", "/usr/local/cuda/lib*", "/usr/local/lib")
+    return [f for p in places for f in glob.glob(f"{p}/libnccl.so.2")][:1]
 
 
 class Record(CommandTest):

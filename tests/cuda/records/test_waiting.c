@@ -309,6 +309,40 @@ static void a_recording_may_come_later_in_the_buffer_than_the_wait(void **state)
     end();
 }
 
+static void a_recording_may_come_a_buffer_later_than_the_wait(void **state)
+{
+    (void)state;
+    begin(CUDA_12_4);
+    write_sync(1, 25, UINT32_MAX, 4);
+    write_sync(1, 26, UINT32_MAX, 5);
+    written_read(w, &d);
+    assert_int_equal(host->count, 0);
+    write_event(20, 8, 4);
+    written_read(w, &d);
+    assert_arg(host_find("Event Sync", 0), "wait_on_stream", "8");
+    for (uint32_t i = 0; i < 4; i++) { /* nobody waits for ever */
+        write_event(100 + i, 8, 9);
+        written_read(w, &d);
+    }
+    assert_arg(host_find("Event Sync", 1), "wait_on_stream", "-1");
+    end();
+}
+
+static void an_event_that_is_recorded_over_and_over_is_told_apart(void **state)
+{
+    (void)state;
+    begin(CUDA_12_4);
+    for (uint32_t i = 1; i <= 20; i++)
+        write_sync(1, i * 10 + 1, UINT32_MAX, 4);
+    written_read(w, &d);
+    for (uint32_t i = 1; i <= 20; i++)
+        write_event(i * 10, i, 4);
+    written_read(w, &d);
+    for (uint32_t i = 0; i < 20; i++)
+        assert_int_equal(atoi(arg(host_find("Event Sync", i), "wait_on_stream")), i + 1);
+    end();
+}
+
 static void a_wait_for_what_nobody_saw_says_so(void **state)
 {
     (void)state;
@@ -316,6 +350,7 @@ static void a_wait_for_what_nobody_saw_says_so(void **state)
     write_sync(1, 25, UINT32_MAX, 9);
     write_event(30, 8, 9); /* after it */
     written_read(w, &d);
+    cp_decoder_finish(&d);
     assert_arg(host_find("Event Sync", 0), "wait_on_stream", "-1");
     assert_arg(host_find("Event Sync", 0), "wait_on_cuda_event_record_corr_id", "-1");
     assert_arg(host_find("Event Sync", 0), "wait_on_cuda_event_id", "9");
@@ -351,6 +386,7 @@ static void waits_of_streams_can_be_left_out(void **state)
     write_sync(2, 25, 20, 4);
     write_sync(1, 26, UINT32_MAX, 4);
     written_read(w, &d);
+    cp_decoder_finish(&d);
     assert_int_equal(host_count("Stream Wait Event"), 0);
     assert_int_equal(host_count("Event Sync"), 1);
     end();
@@ -414,6 +450,8 @@ int main(void)
         cmocka_unit_test(a_wait_names_the_last_recording_before_it),
         cmocka_unit_test(where_cupti_names_the_recording_it_is_believed),
         cmocka_unit_test(a_recording_may_come_later_in_the_buffer_than_the_wait),
+        cmocka_unit_test(a_recording_may_come_a_buffer_later_than_the_wait),
+        cmocka_unit_test(an_event_that_is_recorded_over_and_over_is_told_apart),
         cmocka_unit_test(a_wait_for_what_nobody_saw_says_so),
         cmocka_unit_test(waits_of_streams_that_do_nothing_are_not_shown),
         cmocka_unit_test(waits_of_streams_can_be_left_out),

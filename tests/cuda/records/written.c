@@ -1,3 +1,4 @@
+/* Records of all kinds and versions as CUPTI writes them, and a host that keeps what it is told. */
 #include "written.h"
 
 cp_cupti_api cp_cupti;

@@ -47,7 +47,7 @@ static void launch(void (*kernel)(void), unsigned blocks, cudaStream_t stream)
                           NULL, 0, stream));
 }
 
-/* ---- vector add: in, in, add, out ------------------------------------------------------------------------ */
+/* ---- vector add: in, in, add, out ----------------------------------------------------------- */
 
 static void vector_add(cudaStream_t stream, unsigned times)
 {
@@ -76,7 +76,7 @@ static int way_add(unsigned n)
     return 0;
 }
 
-/* ---- threads with streams of their own ----------------------------------------------------------------------- */
+/* ---- threads with streams of their own ------------------------------------------------------ */
 
 static void *one_thread(void *times)
 {
@@ -140,7 +140,7 @@ static int way_graph(unsigned n)
     return 0;
 }
 
-/* ---- the driver interface; contexts that come and go -------------------------------------------------------- */
+/* ---- the driver interface; contexts that come and go ---------------------------------------- */
 
 static int way_driver(unsigned n)
 {
@@ -205,7 +205,7 @@ static int way_reset(unsigned n)
     return 0;
 }
 
-/* ---- forks and ends ------------------------------------------------------------------------------------------- */
+/* ---- forks and ends ------------------------------------------------------------------------- */
 
 static int in_child(int (*work)(void))
 {
@@ -213,7 +213,7 @@ static int in_child(int (*work)(void))
     fflush(stdout);
     pid_t pid = fork();
     if (pid == 0)
-        _exit(work());
+        exit(work());
     if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
         return 9;
     return WEXITSTATUS(status);

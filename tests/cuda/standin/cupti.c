@@ -65,7 +65,7 @@ CUptiResult cuptiGetResultString(CUptiResult result, const char **text)
     GIVE(INVALID_PARAMETER);
 }
 
-/* ---- activities ---------------------------------------------------------------------------------------- */
+/* ---- activities ----------------------------------------------------------------------------- */
 
 CUptiResult cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc request,
                                            CUpti_BuffersCallbackCompleteFunc complete)
@@ -159,7 +159,7 @@ CUptiResult cuptiActivityFlushPeriod(uint32_t ms)
     GIVE(SUCCESS);
 }
 
-/* ---- external correlation ----------------------------------------------------------------------------- */
+/* ---- external correlation ------------------------------------------------------------------- */
 
 #ifndef SI_OLD
 CUptiResult cuptiActivityPushExternalCorrelationId(CUpti_ExternalCorrelationKind kind, uint64_t id)
@@ -181,7 +181,7 @@ CUptiResult cuptiActivityPopExternalCorrelationId(CUpti_ExternalCorrelationKind 
 }
 #endif
 
-/* ---- switches ---------------------------------------------------------------------------------------------- */
+/* ---- switches ------------------------------------------------------------------------------- */
 
 CUptiResult cuptiActivityEnableRuntimeApi(CUpti_CallbackId id, uint8_t enable)
 {
@@ -224,7 +224,7 @@ CUptiResult cuptiGetCallbackName(CUpti_CallbackDomain domain, uint32_t id, const
     GIVE(SUCCESS);
 }
 
-/* ---- callbacks: of one subscriber ---------------------------------------------------------------------- */
+/* ---- callbacks: of one subscriber ----------------------------------------------------------- */
 
 static const int one_subscriber;
 

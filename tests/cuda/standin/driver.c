@@ -33,7 +33,7 @@ static si_context *as_context(CUcontext c) { return (si_context *)(void *)c; }
 static si_stream *as_stream(CUstream s) { return si_stream_or_zero((si_stream *)(void *)s); }
 static si_event *as_event(CUevent e) { return (si_event *)(void *)e; }
 
-/* ---- the library -------------------------------------------------------------------------------------------- */
+/* ---- the library ---------------------------------------------------------------------------- */
 
 static pthread_once_t injected = PTHREAD_ONCE_INIT;
 
@@ -68,7 +68,7 @@ CUresult cuDriverGetVersion(int *version)
     END(SUCCESS);
 }
 
-/* ---- devices ------------------------------------------------------------------------------------------------- */
+/* ---- devices -------------------------------------------------------------------------------- */
 
 CUresult cuDeviceGetCount(int *count)
 {
@@ -154,7 +154,7 @@ CUresult cuDeviceGetUuid_v2(CUuuid *uuid, CUdevice device)
     END(SUCCESS);
 }
 
-/* ---- contexts ------------------------------------------------------------------------------------------------- */
+/* ---- contexts ------------------------------------------------------------------------------- */
 
 CUresult cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
 {
@@ -229,7 +229,7 @@ CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
     END(SUCCESS);
 }
 
-/* ---- modules: a function is its name ------------------------------------------------------------------------------ */
+/* ---- modules: a function is its name -------------------------------------------------------- */
 
 CUresult cuModuleLoadData(CUmodule *module, const void *image)
 {
@@ -281,7 +281,7 @@ CUresult cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, u
     END(SUCCESS);
 }
 
-/* ---- memory: of the host, so that copies are real ------------------------------------------------------------------ */
+/* ---- memory: of the host, so that copies are real ------------------------------------------- */
 
 CUresult cuMemAlloc_v2(CUdeviceptr *pointer, size_t size)
 {
@@ -343,7 +343,7 @@ CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, size_t count, CUst
     END(SUCCESS);
 }
 
-/* ---- streams, events -------------------------------------------------------------------------------------------------- */
+/* ---- streams, events ------------------------------------------------------------------------ */
 
 CUresult cuStreamCreate(CUstream *stream, unsigned flags)
 {
@@ -426,7 +426,7 @@ CUresult cuEventSynchronize(CUevent event)
     END(SUCCESS);
 }
 
-/* ---- graphs: what is queued on a stream between begin and end --------------------------------------------------------- */
+/* ---- graphs: what is queued on a stream between begin and end ------------------------------- */
 
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {

@@ -157,7 +157,7 @@ uint64_t si_get(const void *record, const si_layout *layout, const char *field)
     return value;
 }
 
-/* ---- callbacks ---------------------------------------------------------------------------------- */
+/* ---- callbacks ------------------------------------------------------------------------------ */
 
 void si_callback_add(uint32_t domain, uint32_t id, const char *name)
 {

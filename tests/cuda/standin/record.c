@@ -6,7 +6,7 @@
 
 enum { KINDS = 8, DEPTH = 1024, IDS = 2048, DOMAINS = 4 };
 
-/* ---- operators: a stack per thread and kind --------------------------------------------------------------- */
+/* ---- operators: a stack per thread and kind ------------------------------------------------- */
 
 static _Thread_local struct {
     uint64_t ids[DEPTH];
@@ -44,7 +44,7 @@ static void write_external(uint32_t correlation)
     }
 }
 
-/* ---- callbacks ------------------------------------------------------------------------------------------ */
+/* ---- callbacks ------------------------------------------------------------------------------ */
 
 static atomic_bool listened[DOMAINS][IDS];
 static _Atomic(si_listener) listener;
@@ -96,7 +96,7 @@ void si_call_resource(uint32_t id, si_context *context)
         function(listener_user, SI_RESOURCE, id, data);
 }
 
-/* ---- switches --------------------------------------------------------------------------------------------- */
+/* ---- switches ------------------------------------------------------------------------------- */
 
 enum { AS_KIND, ALWAYS, NEVER };
 static atomic_uchar singled[DOMAINS][IDS]; /* calls that were switched by themselves */
@@ -124,7 +124,7 @@ static uint32_t thread_id(void)
     return system_thread_ids ? (uint32_t)gettid() : (uint32_t)(uintptr_t)pthread_self();
 }
 
-/* ---- a call of the driver or the runtime ------------------------------------------------------------------------- */
+/* ---- a call of the driver or the runtime ---------------------------------------------------- */
 
 static atomic_uint calls;
 static _Thread_local uint32_t depth; /* calls that calls make are not recorded, as with CUPTI */

@@ -33,7 +33,7 @@ static void initialize(void) { cuInit(0); }
 static si_stream *as_stream(cudaStream_t s) { return si_stream_or_zero((si_stream *)(void *)s); }
 static si_event *as_event(cudaEvent_t e) { return (si_event *)(void *)e; }
 
-/* ---- versions, devices --------------------------------------------------------------------------------------- */
+/* ---- versions, devices ---------------------------------------------------------------------- */
 
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
@@ -97,7 +97,7 @@ cudaError_t cudaDeviceReset(void)
     END(SUCCESS);
 }
 
-/* ---- kernels: what the compiler's code registers before main --------------------------------------------------- */
+/* ---- kernels: what the compiler's code registers before main -------------------------------- */
 
 static struct {
     const void *host;
@@ -159,7 +159,7 @@ cudaError_t cudaLaunchKernel(const void *function, dim3 grid, dim3 block, void *
     END(SUCCESS);
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------------------- */
+/* ---- memory --------------------------------------------------------------------------------- */
 
 cudaError_t cudaMalloc(void **pointer, size_t size)
 {
@@ -235,7 +235,7 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t count, cudaStream_t stre
     END(SUCCESS);
 }
 
-/* ---- streams, events ------------------------------------------------------------------------------------------------ */
+/* ---- streams, events ------------------------------------------------------------------------ */
 
 cudaError_t cudaStreamCreate(cudaStream_t *stream)
 {
@@ -318,7 +318,7 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
     END(SUCCESS);
 }
 
-/* ---- graphs --------------------------------------------------------------------------------------------------------- */
+/* ---- graphs --------------------------------------------------------------------------------- */
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {

@@ -25,7 +25,7 @@
 #define SI_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SI_MAX_RECORD   512
 
-/* ---- layouts.c ------------------------------------------------------------------------------------ */
+/* ---- layouts.c ------------------------------------------------------------------------------ */
 typedef struct si_field {
     char name[48];
     uint16_t offset, size;
@@ -54,7 +54,7 @@ const char *si_callback_name(uint32_t domain, uint32_t id);
 uint32_t si_callback_id(uint32_t domain, const char *name);
 void si_callback_add(uint32_t domain, uint32_t id, const char *name);
 
-/* ---- script.c ------------------------------------------------------------------------------------- */
+/* ---- script.c ------------------------------------------------------------------------------- */
 typedef struct si_device {
     char name[128];
     uint64_t memory;
@@ -111,7 +111,7 @@ extern si_script si_plan;
 /** Reads the file that CKINETO_STANDIN names; a mistake in it ends the program with a word. */
 void si_script_load(void);
 
-/* ---- calls.c -------------------------------------------------------------------------------------- */
+/* ---- calls.c -------------------------------------------------------------------------------- */
 extern pthread_mutex_t si_lock;
 /** Everything once: script, layouts, fork handlers. */
 void si_once(void);
@@ -125,7 +125,7 @@ void si_set_initialized(void);
 int32_t si_enter(const char *function, uint64_t detail);
 uint64_t si_now_ns(void); /* CLOCK_MONOTONIC */
 
-/* ---- writer.c ------------------------------------------------------------------------------------- */
+/* ---- writer.c ------------------------------------------------------------------------------- */
 typedef void (*si_request)(uint8_t **buffer, size_t *size, size_t *max_records);
 typedef void (*si_complete)(void *context, uint32_t stream, uint8_t *buffer, size_t size,
                             size_t valid);
@@ -150,7 +150,7 @@ void si_writer_after_fork(void);
 /** The next record of a buffer; false: no more. */
 bool si_next_record(uint8_t *buffer, size_t valid, uint8_t **record);
 
-/* ---- work.c --------------------------------------------------------------------------------------- */
+/* ---- work.c --------------------------------------------------------------------------------- */
 typedef struct si_context si_context;
 typedef struct si_stream si_stream;
 typedef struct si_event si_event;
@@ -190,10 +190,10 @@ void si_work_collect(void);
 /** When work next completes; UINT64_MAX: none is queued. */
 uint64_t si_work_next_ns(void);
 
-/* ---- replay.c ------------------------------------------------------------------------------------- */
+/* ---- replay.c ------------------------------------------------------------------------------- */
 void si_replay(void);
 
-/* ---- state.c -------------------------------------------------------------------------------------- */
+/* ---- state.c -------------------------------------------------------------------------------- */
 struct si_event {
     uint32_t id;
     uint64_t time_ns;
@@ -235,7 +235,7 @@ uint64_t si_context_busy_ns(const si_context *context);
 void si_graph_launch(const si_graph *graph, si_stream *stream, uint32_t correlation);
 uint32_t si_number(void); /* a new id for a graph, an event, a node */
 
-/* ---- record.c: a call of the driver or the runtime ------------------------------------------------------- */
+/* ---- record.c: a call of the driver or the runtime ------------------------------------------ */
 bool si_external_push(uint32_t kind, uint64_t id);
 bool si_external_pop(uint32_t kind, uint64_t *id);
 typedef void (*si_listener)(void *user, uint32_t domain, uint32_t id, const void *data);

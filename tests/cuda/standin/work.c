@@ -9,7 +9,7 @@
 static si_work *queued;
 static uint32_t shuffle_state;
 
-/* ---- time as records have it ---------------------------------------------------------------------------- */
+/* ---- time as records have it ---------------------------------------------------------------- */
 
 typedef struct pair {
     uint64_t ns, ticks;
@@ -96,7 +96,7 @@ void si_work_wait_ns(uint64_t end_ns)
     }
 }
 
-/* ---- queueing ---------------------------------------------------------------------------------------------- */
+/* ---- queueing ------------------------------------------------------------------------------- */
 
 static uint64_t duration(const si_work *w)
 {
@@ -196,7 +196,7 @@ uint64_t si_work_next_ns(void)
     return next;
 }
 
-/* ---- work → records ------------------------------------------------------------------------------------------ */
+/* ---- work → records ------------------------------------------------------------------------- */
 
 typedef struct target {
     uint8_t bytes[SI_MAX_RECORD];

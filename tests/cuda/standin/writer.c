@@ -36,7 +36,7 @@ static pthread_key_t own_key;
 static pthread_once_t key_once = PTHREAD_ONCE_INIT;
 
 /* Guarded by si_lock. */
-static writer *writers;
+static writer *writers, *forgotten; /* the latter of threads that a fork has left behind */
 static extent *extents;
 static filled *first_filled, *last_filled;
 static uint64_t sealed, handed_back;
@@ -89,7 +89,7 @@ size_t si_take_dropped(void)
     return n;
 }
 
-/* ---- the thread --------------------------------------------------------------------------------------- */
+/* ---- the thread ----------------------------------------------------------------------------- */
 
 static filled *take_filled(void)
 {
@@ -192,11 +192,12 @@ void si_writer_after_fork(void)
     pthread_cond_init(&more, NULL);
     pthread_cond_init(&settled, NULL);
     thread_runs = false;
+    forgotten = writers;
     writers = NULL;
     own = NULL;
 }
 
-/* ---- where records are -------------------------------------------------------------------------------- */
+/* ---- where records are ---------------------------------------------------------------------- */
 
 /* With si_lock. */
 static extent *find_extent(const uint8_t *buffer)
@@ -276,7 +277,7 @@ bool si_next_record(uint8_t *buffer, size_t valid, uint8_t **record)
     return true;
 }
 
-/* ---- writing: with the writer's lock -------------------------------------------------------------------- */
+/* ---- writing: with the writer's lock -------------------------------------------------------- */
 
 static void seal(writer *w, bool empty_too)
 {
