@@ -69,7 +69,11 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_arrow.sh build/peers/arrow || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_emission.sh build/peers/emission || test $$? = 77
 	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_torch.sh build/peers/torch || test $$? = 77
-	@ctest --preset full -L '^peer$$' --verbose
+	@test '$(CKINETO_INSTALL)' = 0 || tests/peers/fetch_cupti.sh build/peers/cupti || test $$? = 77
+	@! test -d build/peers/cupti/13 || { \
+		cmake --preset dev "-DCKINETO_CUPTI_INCLUDE=$(CURDIR)/build/peers/cupti/12;$(CURDIR)/build/peers/cupti/13" \
+			>build/dev-configure.log && cmake --build --preset dev -j $(JOBS); }
+	@ctest --preset full -L '^(peer|cuda|nvtx)$$' --verbose
 
 asan: ## the tests under address and undefined behaviour sanitizers
 	@$(call packages,demo test)

@@ -32,7 +32,7 @@ const KinetoPlugin_TraceBuilder *sim_faults(const KinetoPlugin_TraceBuilder *hos
     fault = host ? getenv("CKINETO_SIM_FAULT") : NULL;
     if (!fault || is("error"))
         return fault ? NULL : host;
-    real = between = *host;
-    between.emit = emit;
+    memcpy(&real, host, host->unpaddedStructSize < sizeof real ? host->unpaddedStructSize : sizeof real);
+    between = real, between.emit = emit;
     return &between;
 }

@@ -260,9 +260,17 @@ static void pending_flush(const kr_builder *b, kr_pending *p)
     p->filled = false;
 }
 
+/* Names mostly stand where they stood before: comparing them costs less than looking for them. */
 static void name_set(const kr_builder *b, kr_pending *p, const char *name, size_t bytes)
 {
+    kr_name_hint *hint =
+        &p->name_hints[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 10) % KR_NAME_HINTS];
+    if (name && hint->data == name && hint->bytes == bytes && kr_bytes_are(hint->id, name, bytes)) {
+        p->name_id = hint->id;
+        return;
+    }
     p->name_id = name ? intern(b, name, bytes) : 0;
+    *hint = (kr_name_hint){name, bytes, p->name_id};
 }
 
 static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t id, bool start)

@@ -220,6 +220,8 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
 uint32_t kr_intern(const char *data, size_t bytes);
 /** Is this the string with this id? 0 is none. */
 bool kr_string_is(uint32_t id, const char *s);
+/** The same of so many bytes. */
+bool kr_bytes_are(uint32_t id, const char *data, size_t bytes);
 /** The same, but a full dictionary is the caller's to count. */
 uint32_t kr_intern_quiet(const char *data, size_t bytes);
 

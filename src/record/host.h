@@ -41,6 +41,14 @@ void kr_types_adopted(void);
 
 /* ---- builder.c -------------------------------------------------------------------------------- */
 
+/* A name that was given before, by where it stood. */
+typedef struct kr_name_hint {
+    const char *data;
+    size_t bytes;
+    uint32_t id;
+} kr_name_hint;
+#define KR_NAME_HINTS 64u
+
 /* The event that setLast… and addLast… are about: one per builder and thread that uses them. */
 typedef struct kr_pending {
     struct kr_pending *next; /* of the builder; never changes */
@@ -54,6 +62,7 @@ typedef struct kr_pending {
     int32_t device, resource;
     uint32_t loose_words, loose_count;
     uint32_t key_hints[KR_KEY_HINTS]; /* string id of the n-th key of the last event */
+    kr_name_hint name_hints[KR_NAME_HINTS];
     uint64_t loose[KR_LOOSE_WORDS];
 } kr_pending;
 

@@ -152,6 +152,12 @@ uint32_t kr_intern(const char *data, size_t bytes)
     return id;
 }
 
+bool kr_bytes_are(uint32_t id, const char *data, size_t bytes)
+{
+    const kf_pool *pool = kr_pool_get();
+    return id && pool && entry_is(pool, id, data, bytes);
+}
+
 bool kr_string_is(uint32_t id, const char *s)
 {
     const kf_pool *pool = kr_pool_get();
