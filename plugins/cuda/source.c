@@ -1,6 +1,6 @@
 /* What is switched on in CUPTI, when, and off again. One session at a time; the calls come one
  * after the other, those of push and pop and CUPTI's own on any thread. */
-#include "cuda.h"
+#include "counters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -78,9 +78,8 @@ static const uint32_t driver_calls[] = {307,
 
 static void ledger(const char *reason, uint64_t count, bool is_loss, const char *detail)
 {
-    const KinetoPlugin_TraceBuilder *b = s.builder;
-    if (b && KINETO_PLUGIN_HAS(b, KinetoPlugin_TraceBuilder, addLedgerLine))
-        (void)b->addLedgerLine(b->pTraceBuilderHandle, reason, count, is_loss, detail);
+    if (s.builder)
+        cp_note(s.builder, reason, count, is_loss, "%s", detail ? detail : "");
 }
 
 /* What could not be switched on, until there is a ledger to say it in. */

@@ -36,20 +36,14 @@ static uint32_t hash_words(const uint64_t *words, uint32_t count)
     return (uint32_t)hash;
 }
 
-static bool entry_is(uint32_t id, const uint64_t *words, uint32_t count)
-{
-    const uint64_t *entry = kr_pool_get()->dictionary + id;
-    return kf_entry_header_size(kb_load_acquire(entry)) == count * sizeof *words &&
-           memcmp(entry + 1, words, count * sizeof *words) == 0;
-}
-
 /* Number of the set in `scratch`; 0: there is no room. */
 static uint32_t find_or_add(const kr_builder *b, kr_value_sets *sets)
 {
     const uint64_t *words = sets->scratch.loose;
     uint32_t count = sets->scratch.loose_words, hash = hash_words(words, count), at = hash;
     for (uint64_t slot; (slot = sets->slots[at % SLOTS]) != 0; at++)
-        if (slot >> 32 == hash && entry_is((uint32_t)slot, words, count))
+        if (slot >> 32 == hash &&
+            kr_bytes_are((uint32_t)slot, (const char *)words, count * sizeof *words))
             return at % SLOTS + 1;
     kf_part part = {words, count * sizeof *words};
     uint32_t id =
