@@ -261,16 +261,25 @@ static void pending_flush(const kr_builder *b, kr_pending *p)
 }
 
 /* Names mostly stand where they stood before: comparing them costs less than looking for them. */
+/* First of the pair that a name at this place may be in. */
+static size_t hint_of(const char *name)
+{
+    uint64_t hash = (uint64_t)(uintptr_t)name * UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(hash >> 32) % KR_NAME_HINTS & ~(size_t)1;
+}
+
 static void name_set(const kr_builder *b, kr_pending *p, const char *name, size_t bytes)
 {
-    kr_name_hint *hint =
-        &p->name_hints[((uintptr_t)name >> 4 ^ (uintptr_t)name >> 10) % KR_NAME_HINTS];
-    if (name && hint->data == name && hint->bytes == bytes && kr_bytes_are(hint->id, name, bytes)) {
-        p->name_id = hint->id;
-        return;
-    }
+    kr_name_hint *pair = &p->name_hints[hint_of(name)];
+    for (int i = 0; name && i < 2; i++)
+        if (pair[i].data == name && pair[i].bytes == bytes &&
+            kr_bytes_are(pair[i].id, name, bytes)) {
+            p->name_id = pair[i].id;
+            return;
+        }
     p->name_id = name ? intern(b, name, bytes) : 0;
-    *hint = (kr_name_hint){name, bytes, p->name_id};
+    pair[1] = pair[0];
+    pair[0] = (kr_name_hint){name, bytes, p->name_id};
 }
 
 static int flow_set(const kr_builder *b, kr_pending *p, int32_t type, uint32_t id, bool start)

@@ -47,7 +47,7 @@ typedef struct kr_name_hint {
     size_t bytes;
     uint32_t id;
 } kr_name_hint;
-#define KR_NAME_HINTS 64u
+#define KR_NAME_HINTS 256u /* in pairs; a power of two */
 
 /* The event that setLast… and addLast… are about: one per builder and thread that uses them. */
 typedef struct kr_pending {

@@ -28,8 +28,9 @@ typedef struct kt_build_process {
 #define KT_BUILD_STREAMS 16
 #define KT_BUILD_NAMES   1024
 
-/* Sets of args that are found at once; a power of two. */
-#define KT_BUILD_SET_HINTS 1024
+/* Sets of args that are found at once: two to the power of so many. */
+#define KT_BUILD_SET_BITS  12
+#define KT_BUILD_SET_HINTS (1u << KT_BUILD_SET_BITS)
 
 /* A set of args that was met. */
 typedef struct kt_build_set {

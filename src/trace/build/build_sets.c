@@ -47,7 +47,7 @@ static KB_COLD const kt_build_set *set_add(kt_build_state *s, uint32_t entry, ui
 /* Entries lie several words apart. */
 KB_INLINE const kt_build_set *set_of(kt_build_state *s, uint32_t entry, uint32_t source)
 {
-    uint32_t hint = (entry * UINT32_C(0x9e3779b1)) >> 16 & (KT_BUILD_SET_HINTS - 1);
+    uint32_t hint = (entry * UINT32_C(0x9e3779b1)) >> (32 - KT_BUILD_SET_BITS);
     if (KINETO_LIKELY(s->set_hints[hint].entry == entry))
         return &s->sets.data[s->set_hints[hint].index];
     return set_add(s, entry, source, hint);

@@ -16,8 +16,8 @@ struct kt_slab {
 /* Huge pages begin at multiples of their size: what lies before and behind goes back. */
 static uint8_t *map_aligned(size_t bytes)
 {
-    uint8_t *all = mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    uint8_t *all =
+        mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return NULL;
     size_t before = (size_t)(kb_align((uintptr_t)all, HUGE_BYTES) - (uintptr_t)all);
@@ -28,13 +28,46 @@ static uint8_t *map_aligned(size_t bytes)
     return all + before;
 }
 
+/* ---- slabs kept for the next trace --------------------------------------------------------------------
+ * A program that profiles step after step builds a trace of the same size each time. What it
+ * released is taken again, without a fault for each page; until then the system may have it if it
+ * needs any. */
+
+#define KEPT 2u
+
+static void *kept[KEPT]; /* of SLAB_BYTES each; 0: none */
+
+static bool keep(void *memory, size_t bytes)
+{
+    if (bytes != SLAB_BYTES || madvise(memory, bytes, MADV_FREE))
+        return false;
+    for (uint32_t i = 0; i < KEPT; i++) {
+        void *none = NULL;
+        if (kb_cas_acqrel(&kept[i], &none, memory))
+            return true;
+    }
+    return false;
+}
+
+static uint8_t *take_kept(size_t bytes)
+{
+    uint8_t *memory = NULL;
+    for (uint32_t i = 0; i < KEPT && bytes == SLAB_BYTES && !memory; i++)
+        memory = kb_exchange_acqrel(&kept[i], NULL);
+    return memory;
+}
+
+/* ---- slabs ----------------------------------------------------------------------------------------------- */
+
 static kt_slab *slab_create(size_t least_bytes)
 {
     if (least_bytes > SIZE_MAX / 2)
         return NULL;
     kt_slab *s = calloc(1, sizeof *s);
     size_t bytes = KB_MAX(SLAB_BYTES, kb_align(2 * least_bytes, HUGE_BYTES));
-    uint8_t *memory = s ? map_aligned(bytes) : NULL;
+    uint8_t *memory = s ? take_kept(bytes) : NULL;
+    if (s && !memory)
+        memory = map_aligned(bytes);
     if (!memory) {
         free(s);
         return NULL;
@@ -87,6 +120,7 @@ void kt_slab_release(kt_slab *slab)
 {
     if (!slab || kb_add_acqrel(&slab->references, UINT32_MAX) != 1)
         return;
-    (void)munmap(slab->memory, slab->bytes);
+    if (!keep(slab->memory, slab->bytes))
+        (void)munmap(slab->memory, slab->bytes);
     free(slab);
 }
