@@ -37,13 +37,14 @@ void cp_sets_free(cp_decoder *d)
     d->sets = NULL;
 }
 
-/* Sums of products with odd numbers: none of them waits for another. */
+/* Sums of products with odd numbers: none of them waits for another. High bits of a word are only
+ * in the high bits of its product, which is where the hash is taken from. */
 static uint32_t hash_of(const cp_set_key *key)
 {
     uint64_t factor = UINT64_C(0x9e3779b97f4a7c15), sum = 0, w;
     for (size_t i = 0; i < CP_COUNT(key->words); i += 2) {
         memcpy(&w, &key->words[i], sizeof w);
-        sum += (w ^ w >> 32) * factor;
+        sum += w * factor;
         factor += UINT64_C(0x632be59bd9b4e01a);
     }
     return (uint32_t)((sum ^ sum >> 31) * UINT64_C(0xff51afd7ed558ccd) >> 32);
