@@ -4,12 +4,10 @@
 #include "cuda.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 
 typedef struct buffer {
     uint8_t *memory;
@@ -37,16 +35,6 @@ static pthread_mutex_t reading = PTHREAD_MUTEX_INITIALIZER;
 static cp_decoder *decoder;
 
 /* ---- making them ---------------------------------------------------------------------------------- */
-
-/* Against a clock that nobody sets. */
-static void make_condition(void)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&p.changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
 
 static void list_all(void)
 {
@@ -81,7 +69,7 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
             (void)munmap(memory, bytes);
         return false;
     }
-    make_condition(); /* nobody waits: there is no thread */
+    cp_condition_init(&p.changed); /* nobody waits: there is no thread */
     pthread_mutex_lock(&p.mutex);
     p.all = all;
     p.memory = memory;
@@ -230,19 +218,11 @@ void cp_buffers_discard(void)
 
 #define FLUSH_NS INT64_C(500000000)
 
-static struct timespec after_ns(int64_t ns)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    ns += t.tv_nsec;
-    return (struct timespec){t.tv_sec + ns / 1000000000, ns % 1000000000};
-}
-
 /* The mutex is held. */
 static void wait_for_buffers(void)
 {
-    struct timespec limit = after_ns(FLUSH_NS);
-    if (p.filled || pthread_cond_timedwait(&p.changed, &p.mutex, &limit) != ETIMEDOUT)
+    if (p.filled ||
+        cp_condition_wait(&p.changed, &p.mutex, cp_monotonic_ns() + FLUSH_NS) != ETIMEDOUT)
         return;
     if (p.running && p.flushing) {
         pthread_mutex_unlock(&p.mutex);
@@ -274,17 +254,6 @@ void cp_buffers_flushing(bool on)
     pthread_mutex_unlock(&p.mutex);
 }
 
-/* The program's signals are its own: none is delivered here. */
-static int start_thread(void)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(&p.thread, NULL, empty_them, NULL);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
-}
-
 bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
 {
     pthread_mutex_lock(&reading);
@@ -295,7 +264,7 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     p.open = true;
     p.running = p.flushing = true;
     pthread_mutex_unlock(&p.mutex);
-    int failed = start_thread();
+    int failed = cp_thread_start(&p.thread, "ckineto-cupti", empty_them, NULL);
     if (!failed)
         return true;
     p.running = p.open = false;
@@ -331,7 +300,7 @@ void cp_buffers_after_fork(void)
 {
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     p.mutex = reading = mutex;
-    make_condition();
+    cp_condition_init(&p.changed);
     p.running = p.open = p.flushing = false;
     p.stats = (cp_buffer_stats){0};
     decoder = NULL;

@@ -92,13 +92,15 @@ static const char *const noise[] = {"cudaGetDevice",    "cudaSetDevice",
                                     "cudaGetLastError", "cudaPeekAtLastError",
                                     "cudaEventCreate",  "cudaEventCreateWithFlags",
                                     "cudaEventDestroy"};
-/* Of the driver only what launches, waits, copies or maps memory. */
+/* Of the driver only what launches, waits, copies or maps memory; driver_calls.c where it can. */
 static const char *const driver[] = {"cuLaunch*",
                                      "cuGraphLaunch",
                                      "cuMemcpy*",
                                      "cuMemset*",
                                      "cuStreamSynchronize",
                                      "cuStreamWaitEvent",
+                                     "cuEventRecord",
+                                     "cuEventRecordWithFlags",
                                      "cuEventSynchronize",
                                      "cuCtxSynchronize",
                                      "cuMemCreate",

@@ -27,17 +27,11 @@ bool cp_ticker_stop(cp_ticker *t);
 /** Is it running, in this process? */
 bool cp_ticker_runs(const cp_ticker *t);
 
-int64_t cp_monotonic_ns(void);
-
 /** Has the program not started CUDA yet? The program does that, not we: one that forked after us
  * could not use it. */
 bool cp_cuda_comes_later(void);
 /** Can this host take counters at all? */
 bool cp_counters_possible(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES]);
-/** A line of the ledger, where the host has one. */
-__attribute__((format(printf, 5, 6))) void cp_note(const KinetoPlugin_TraceBuilder *builder,
-                                                   const char *reason, uint64_t count, bool is_loss,
-                                                   const char *format, ...);
 /** The moment halfway between two readings of the host's clock. */
 static inline int64_t cp_middle(uint64_t before, uint64_t after)
 {

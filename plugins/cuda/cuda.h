@@ -5,6 +5,7 @@
  *   libs.c        finds and opens their libraries; why one cannot be had
  *   plugin.c      the plug-in interface
  *   source.c      what is switched on in CUPTI, when, and off again; forks, teardown
+ *   driver_calls.c   which calls of the driver are recorded
  *   options.c     what the user asked for
  *   reasons.c     what an error of CUPTI means for the user, and who else uses it
  *   buffers.c     buffers between CUPTI and us, and the thread that empties them
@@ -17,6 +18,7 @@
  *   correlate.c   launch → operator
  *   devices.c     devices, contexts and streams as rows and properties
  *   nvml.c pm.c   counters: power and such, and those of the multiprocessors
+ *   threads.c notes.c   threads of our own; lines of the ledger
  *
  * Data flows one way: CUPTI → buffers → records → kinds → builder. Everything from records.c on is
  * done by one thread at a time (cp_decoder is its), outside of CUPTI's callbacks.
@@ -52,6 +54,22 @@ bool cp_libs_open(char why[CP_TEXT_BYTES]);
 uint32_t cp_cupti_version(void);
 /** CUPTI's own text for a result, or "CUPTI error 35". */
 const char *cp_result_text(cp_result result);
+
+/* ---- threads.c, notes.c ----------------------------------------------------------------------- */
+
+/** A thread that takes none of the program's signals; `name` has up to 15 bytes. Else: errno's
+ * number. */
+int cp_thread_start(pthread_t *thread, const char *name, void *(*run)(void *), void *argument);
+/** One that waits by cp_monotonic_ns: a clock that nobody sets. */
+void cp_condition_init(pthread_cond_t *condition);
+/** ETIMEDOUT: nothing happened until then. */
+int cp_condition_wait(pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ns);
+int64_t cp_monotonic_ns(void);
+
+/** A line of the ledger, where the host has one. */
+__attribute__((format(printf, 5, 6))) void cp_note(const KinetoPlugin_TraceBuilder *builder,
+                                                   const char *reason, uint64_t count, bool is_loss,
+                                                   const char *format, ...);
 
 /* ---- correlate.c: launches by CUPTI's correlation id -------------------------------------------- */
 typedef struct cp_correlations cp_correlations;
@@ -264,8 +282,6 @@ uint32_t cp_set_of(cp_decoder *d, const cp_set_key *key, cp_describe_fn *describ
 /* ---- kernels.c transfers.c calls.c syncs.c memory.c: one record each -------------------------------- */
 void cp_read_kernel(cp_decoder *d, const uint8_t *record);
 void cp_read_graph(cp_decoder *d, const uint8_t *record);
-/** "COMPUTE" …, of CUpti_ChannelType. */
-const char *cp_channel_type(uint32_t type);
 
 void cp_read_memcpy(cp_decoder *d, const uint8_t *record);
 void cp_read_memcpy2(cp_decoder *d, const uint8_t *record);
@@ -357,6 +373,11 @@ typedef struct cp_options {
 /** The user's text for plug-ins, "cuda.buffer_bytes=64MiB cuda.graph=graph", and environment
  *  variables of the same names. False: `why` names what is wrong. */
 bool cp_options_read(const char *text, cp_options *out, char why[CP_TEXT_BYTES]);
+
+/* driver_calls.c */
+/** Not CP_SUCCESS: CUPTI cannot switch single calls, and nothing is on. */
+cp_result cp_driver_calls_on(void);
+void cp_driver_calls_off(void);
 
 /** Warm-up: libraries and buffers are there, CUPTI is switched on, and what it records is thrown
  * away. */

@@ -1,6 +1,6 @@
 /* CUPTI, the CUDA driver and runtime, and NVML as far as the source uses them: own declarations, so
  * that it is built everywhere and works with the libraries of several CUDA releases. Numbers and
- * layouts are those of NVIDIA's headers (CUDA 11.0 to 13.2); tests/cuda compares them with the real
+ * layouts are those of NVIDIA's headers (CUDA 11.0 to 13.5); tests/cuda compares them with the real
  * ones where they are. */
 #ifndef CP_CUPTI_H
 #define CP_CUPTI_H
@@ -68,6 +68,7 @@ enum { CP_THREAD_ID_SYSTEM = 1 };                          /* CUpti_ActivityThre
 enum { CP_FLUSH_FORCED = 1 };                              /* CUpti_ActivityFlag */
 enum { CP_DOMAIN_DRIVER = 1, CP_DOMAIN_RUNTIME = 2, CP_DOMAIN_RESOURCE = 3 };
 
+typedef uint8_t cp_record; /* CUpti_Activity: bytes, to us */
 typedef struct CUctx_st *cp_context;
 typedef struct CUpti_Subscriber_st *cp_subscriber;
 typedef void(CP_CUPTI_CALL *cp_request_fn)(uint8_t **buffer, size_t *size, size_t *max_records);
@@ -87,7 +88,7 @@ typedef void(CP_CUPTI_CALL *cp_callback_fn)(void *user, uint32_t domain, uint32_
     X(enable, cuptiActivityEnable, cp_result, (uint32_t kind), 1)                                  \
     X(disable, cuptiActivityDisable, cp_result, (uint32_t kind), 1)                                \
     X(next_record, cuptiActivityGetNextRecord, cp_result,                                          \
-      (uint8_t * buffer, size_t valid, uint8_t * *record), 1)                                      \
+      (uint8_t * buffer, size_t valid, cp_record * *record), 1)                                    \
     X(dropped, cuptiActivityGetNumDroppedRecords, cp_result,                                       \
       (cp_context context, uint32_t stream, size_t * dropped), 1)                                  \
     X(flush_all, cuptiActivityFlushAll, cp_result, (uint32_t flags), 1)                            \
@@ -125,6 +126,10 @@ typedef struct cp_cupti_api {
 
 /* ---- the driver ---------------------------------------------------------------------------------- */
 typedef int32_t cp_cuda_result; /* CUresult, cudaError_t: 0 is success */
+typedef int32_t cp_attribute;   /* CUdevice_attribute */
+typedef struct cp_uuid {
+    uint8_t bytes[16];
+} cp_uuid;
 
 /* CUdevice_attribute */
 enum {
@@ -150,9 +155,9 @@ enum {
     X(device_get, cuDeviceGet, cp_cuda_result, (int *device, int ordinal), 1)                      \
     X(device_name, cuDeviceGetName, cp_cuda_result, (char *name, int size, int device), 1)         \
     X(device_attribute, cuDeviceGetAttribute, cp_cuda_result,                                      \
-      (int *value, int attribute, int device), 1)                                                  \
+      (int *value, cp_attribute attribute, int device), 1)                                         \
     X(device_memory, cuDeviceTotalMem_v2, cp_cuda_result, (size_t * bytes, int device), 0)         \
-    X(device_uuid, cuDeviceGetUuid_v2, cp_cuda_result, (uint8_t uuid[16], int device), 0)          \
+    X(device_uuid, cuDeviceGetUuid_v2, cp_cuda_result, (cp_uuid * uuid, int device), 0)            \
     X(context_synchronize, cuCtxSynchronize, cp_cuda_result, (void), 0)                            \
     X(context_current, cuCtxGetCurrent, cp_cuda_result, (cp_context * context), 0)
 typedef struct cp_driver_api {

@@ -18,14 +18,14 @@ static int32_t attribute(int handle, int which)
 
 static void ask_uuid(cp_device *d, int handle)
 {
-    uint8_t u[16];
+    cp_uuid u;
     size_t n = 0;
-    if (!cp_driver.device_uuid || cp_driver.device_uuid(u, handle) != 0)
+    if (!cp_driver.device_uuid || cp_driver.device_uuid(&u, handle) != 0)
         return;
     n += (size_t)snprintf(d->uuid, sizeof d->uuid, "GPU-");
-    for (size_t i = 0; i < sizeof u; i++)
+    for (size_t i = 0; i < sizeof u.bytes; i++)
         n += (size_t)snprintf(d->uuid + n, sizeof d->uuid - n, "%s%02x",
-                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u[i]);
+                              i == 4 || i == 6 || i == 8 || i == 10 ? "-" : "", u.bytes[i]);
 }
 
 static void ask_limits(cp_device *d, int handle)

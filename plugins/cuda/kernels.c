@@ -5,12 +5,6 @@
 
 #include <stdio.h>
 
-const char *cp_channel_type(uint32_t type)
-{
-    static const char *const words[] = {"INVALID", "COMPUTE", "ASYNC_MEMCPY", "DECOMP"};
-    return type < CP_COUNT(words) ? words[type] : "UNKNOWN";
-}
-
 /* ---- what launches of the same configuration share --------------------------------------------------- */
 
 /* Words of the key: those from DEVICE to SHARED_DYNAMIC lie in a record side by side. */
@@ -152,9 +146,8 @@ static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,
     if (d->version >= 130100)
         cp_value_int(out, "priority", (int32_t)w[PRIORITY]);
     if (d->version >= 17) {
-        const char *type = cp_channel_type(w[CHANNEL_TYPE]);
         cp_value_uint(out, "channel", w[CHANNEL]);
-        cp_value_bytes(out, "channel_type", KINETO_PLUGIN_VALUE_STRING, type, strlen(type));
+        cp_value_uint(out, "channel_type", w[CHANNEL_TYPE]);
     }
     if (product(&w[CLUSTER]) > 1) {
         to_ints(&w[CLUSTER], scratch->cluster);

@@ -30,6 +30,7 @@ enum { /* why clocks are lower than they could be: a mask */
 };
 #define CP_NVML_UUID_BYTES 96
 
+typedef int32_t cp_nvml_clock, cp_nvml_sensor;
 typedef struct nvmlDevice_st *cp_nvml_device;
 typedef struct cp_nvml_utilization {
     unsigned gpu, memory; /* percent of the time since the reading before */
@@ -53,12 +54,13 @@ typedef struct cp_nvml_memory {
       0)                                                                                           \
     X(energy, nvmlDeviceGetTotalEnergyConsumption,                                                 \
       (cp_nvml_device device, unsigned long long *millijoules), 0)                                 \
-    X(clock, nvmlDeviceGetClockInfo, (cp_nvml_device device, int which, unsigned *megahertz), 0)   \
+    X(clock, nvmlDeviceGetClockInfo,                                                               \
+      (cp_nvml_device device, cp_nvml_clock which, unsigned *megahertz), 0)                        \
     X(utilization, nvmlDeviceGetUtilizationRates,                                                  \
       (cp_nvml_device device, cp_nvml_utilization * utilization), 0)                               \
     X(memory, nvmlDeviceGetMemoryInfo, (cp_nvml_device device, cp_nvml_memory * memory), 0)        \
     X(temperature, nvmlDeviceGetTemperature,                                                       \
-      (cp_nvml_device device, int sensor, unsigned *celsius), 0)                                   \
+      (cp_nvml_device device, cp_nvml_sensor sensor, unsigned *celsius), 0)                        \
     X(slow_reasons, nvmlDeviceGetCurrentClocksThrottleReasons,                                     \
       (cp_nvml_device device, unsigned long long *mask), 0)
 

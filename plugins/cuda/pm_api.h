@@ -96,7 +96,7 @@ typedef struct cp_pm_metric {
     cp_pm_host *host;
     const char *name;
     const char *description, *hardware_unit, *unit; /* out */
-    int32_t type, scope;                            /* out */
+    int32_t type; /* out; later releases have a member behind it */
 } cp_pm_metric;
 
 typedef struct cp_pm_evaluate {
@@ -192,7 +192,7 @@ typedef struct cp_pm_sample {
     X(config_size, cuptiProfilerHostGetConfigImageSize, cp_pm_config_size, size, 1)                \
     X(config, cuptiProfilerHostGetConfigImage, cp_pm_config, image, 1)                             \
     X(passes, cuptiProfilerHostGetNumOfPasses, cp_pm_passes, passes, 1)                            \
-    X(metric, cuptiProfilerHostGetMetricProperties, cp_pm_metric, scope, 0)                        \
+    X(metric, cuptiProfilerHostGetMetricProperties, cp_pm_metric, type, 0)                         \
     X(evaluate, cuptiProfilerHostEvaluateToGpuValues, cp_pm_evaluate, values, 1)                   \
     X(enable, cuptiPmSamplingEnable, cp_pm_enable, sampler, 1)                                     \
     X(configure, cuptiPmSamplingSetConfig, cp_pm_configure, append, 1)                             \

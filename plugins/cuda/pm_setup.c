@@ -198,7 +198,7 @@ static const char *unknown_metric(const cp_pm_setup *p)
 {
     for (uint32_t i = 0; i < p->count && cp_pm.metric; i++) {
         cp_pm_metric metric =
-            CP_PM_PARAMS(cp_pm_metric, scope, .host = p->host, .name = p->names[i]);
+            CP_PM_PARAMS(cp_pm_metric, type, .host = p->host, .name = p->names[i]);
         if (cp_pm.metric(&metric) != CP_SUCCESS)
             return p->names[i];
     }

@@ -348,18 +348,15 @@ static void write_ledger(cp_decoder *d)
 {
     static const struct {
         const char *text;
-        int32_t is_loss;
+        bool is_loss;
     } reasons[] = {
 #define CP_X(name, loss, text) {text, loss},
         CP_TALLY_MAP(CP_X)
 #undef CP_X
     };
-    if (!KINETO_PLUGIN_HAS(d->builder, KinetoPlugin_TraceBuilder, addLedgerLine))
-        return;
     for (size_t i = 0; i < CP_TALLY_COUNT; i++)
         if (d->tally[i] && reasons[i].text)
-            (void)d->builder->addLedgerLine(d->builder->pTraceBuilderHandle, reasons[i].text,
-                                            d->tally[i], reasons[i].is_loss, NULL);
+            cp_note(d->builder, reasons[i].text, d->tally[i], reasons[i].is_loss, "%s", "");
 }
 
 void cp_decoder_finish(cp_decoder *d)

@@ -51,31 +51,16 @@ static void choose_clock(void)
 
 static bool wants(int32_t type) { return s.options.types >> type & 1; }
 
-/* Calls that are made all the time and say nothing. The numbers are the same in all versions. */
-static const uint32_t noise[] = {10 /* cudaGetLastError */,
+/* Calls that are made all the time and say nothing; the first is ours, too. The numbers are the
+ * same in all versions. */
+static const uint32_t noise[] = {2 /* cudaRuntimeGetVersion */,
+                                 10 /* cudaGetLastError */,
                                  11 /* cudaPeekAtLastError */,
                                  16 /* cudaSetDevice */,
                                  17 /* cudaGetDevice */,
                                  133 /* cudaEventCreate */,
                                  134 /* cudaEventCreateWithFlags */,
                                  136 /* cudaEventDestroy */};
-/* Of the driver's calls those that launch, or map memory; with the variants for a default stream
- * per thread. */
-static const uint32_t driver_calls[] = {307,
-                                        442 /* cuLaunchKernel */,
-                                        652,
-                                        653 /* cuLaunchKernelEx */,
-                                        477,
-                                        478 /* cuLaunchCooperativeKernel */,
-                                        514,
-                                        515 /* cuGraphLaunch */,
-                                        549 /* cuMemCreate */,
-                                        550 /* Release */,
-                                        551 /* Map */,
-                                        552 /* Unmap */,
-                                        554 /* ExportToShareableHandle */,
-                                        555 /* ImportFromShareableHandle */};
-
 static void ledger(const char *reason, uint64_t count, bool is_loss, const char *detail)
 {
     if (s.builder)
@@ -100,21 +85,9 @@ static void tell_notes(void)
     note_count = 0;
 }
 
-static cp_result enable_driver_calls(void)
-{
-    cp_result result = CP_ERROR_NOT_SUPPORTED;
-    for (size_t i = 0; i < CP_COUNT(driver_calls) && cp_cupti.enable_driver_api; i++) {
-        cp_result one = cp_cupti.enable_driver_api(driver_calls[i], 1);
-        result = i == 0 || one == CP_SUCCESS ? one : result;
-        if (i == 0 && one != CP_SUCCESS)
-            break;
-    }
-    return result;
-}
-
 static cp_result switch_on(uint32_t kind)
 {
-    if (kind == CP_KIND_DRIVER && enable_driver_calls() == CP_SUCCESS)
+    if (kind == CP_KIND_DRIVER && cp_driver_calls_on() == CP_SUCCESS)
         return CP_SUCCESS;
     cp_result result = cp_cupti.enable(kind);
     for (size_t i = 0; i < CP_COUNT(noise) && kind == CP_KIND_RUNTIME && result == CP_SUCCESS; i++)
@@ -134,9 +107,9 @@ static uint64_t kinds_needed(void)
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
          K(CONCURRENT_KERNEL) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY,
-         K(MEMCPY) | K(MEMCPY2) | K(RUNTIME) | K(EXTERNAL_CORRELATION)},
+         K(MEMCPY) | K(MEMCPY2) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET,
-         K(MEMSET) | K(RUNTIME) | K(EXTERNAL_CORRELATION)},
+         K(MEMSET) | K(RUNTIME) | K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_RUNTIME, K(RUNTIME) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_DRIVER, K(DRIVER) | K(EXTERNAL_CORRELATION)},
         {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CUDA_SYNC, K(SYNCHRONIZATION) | K(CUDA_EVENT)},
@@ -177,15 +150,20 @@ static const char *kind_name(uint32_t kind)
     return kind < CP_KIND_COUNT && names[kind] ? names[kind] : "records";
 }
 
+static void switch_off(uint32_t kind)
+{
+    if (!(s.kinds >> kind & 1))
+        return;
+    s.kinds &= ~(UINT64_C(1) << kind);
+    (void)cp_cupti.disable(kind);
+    if (kind == CP_KIND_DRIVER)
+        cp_driver_calls_off();
+}
+
 static void switch_all_off(void)
 {
     for (uint32_t kind = 0; kind < CP_KIND_COUNT; kind++)
-        if (s.kinds >> kind & 1)
-            (void)cp_cupti.disable(kind);
-    for (size_t i = 0; i < CP_COUNT(driver_calls); i++)
-        if (s.kinds >> CP_KIND_DRIVER & 1 && cp_cupti.enable_driver_api)
-            (void)cp_cupti.enable_driver_api(driver_calls[i], 0);
-    s.kinds = 0;
+        switch_off(kind);
 }
 
 static bool switch_all_on(char why[CP_TEXT_BYTES])
@@ -388,6 +366,8 @@ static void tell_losses(void)
 static void end_records(void)
 {
     announce_devices();
+    switch_off(CP_KIND_DRIVER); /* our waiting is not the program's */
+    switch_off(CP_KIND_SYNCHRONIZATION);
     wait_for_device();
     switch_all_off();
     (void)cp_cupti.flush_all(CP_FLUSH_FORCED);

@@ -1,31 +1,18 @@
 /* The thread of a sampler, and how samplers talk to the host. */
 #include "counters.h"
 
-#include <signal.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
-
-#define SECOND_NS INT64_C(1000000000)
-
-int64_t cp_monotonic_ns(void)
-{
-    struct timespec t = {0, 0};
-    (void)clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * SECOND_NS + t.tv_nsec;
-}
 
 /* ---- the thread ---------------------------------------------------------------------------------- */
 
 /* False: it is to end. */
 static bool wait_until(cp_ticker *t, int64_t due_ns)
 {
-    struct timespec due = {.tv_sec = due_ns / SECOND_NS, .tv_nsec = due_ns % SECOND_NS};
     pthread_mutex_lock(&t->lock);
     while (!t->ending && cp_monotonic_ns() < due_ns)
-        (void)pthread_cond_timedwait(&t->wake, &t->lock, &due);
+        (void)cp_condition_wait(&t->wake, &t->lock, due_ns);
     bool ending = t->ending;
     pthread_mutex_unlock(&t->lock);
     return !ending;
@@ -48,26 +35,6 @@ static void *run(void *ticker)
     return NULL;
 }
 
-static int create_without_signals(cp_ticker *t)
-{
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&t->thread, NULL, run, t);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error;
-}
-
-static void init_waiting(cp_ticker *t)
-{
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_mutex_init(&t->lock, NULL);
-    pthread_cond_init(&t->wake, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-}
-
 static void destroy_waiting(cp_ticker *t)
 {
     pthread_cond_destroy(&t->wake);
@@ -80,14 +47,14 @@ bool cp_ticker_start(cp_ticker *t, const char *name, int64_t interval_ns, void (
     memset(t, 0, sizeof *t);
     t->interval_ns = interval_ns > 0 ? interval_ns : 1;
     t->tick = tick;
-    init_waiting(t);
-    int error = create_without_signals(t);
+    pthread_mutex_init(&t->lock, NULL);
+    cp_condition_init(&t->wake);
+    int error = cp_thread_start(&t->thread, name, run, t);
     if (error) {
         destroy_waiting(t);
         snprintf(why, CP_TEXT_BYTES, "no thread for sampling counters: %s", strerror(error));
         return false;
     }
-    (void)pthread_setname_np(t->thread, name);
     t->owner = getpid();
     return true;
 }
@@ -128,17 +95,4 @@ bool cp_counters_possible(const KinetoPlugin_TraceBuilder *b, char why[CP_TEXT_B
         return true;
     snprintf(why, CP_TEXT_BYTES, "this host is too old: it takes no counters");
     return false;
-}
-
-void cp_note(const KinetoPlugin_TraceBuilder *b, const char *reason, uint64_t count, bool is_loss,
-             const char *format, ...)
-{
-    char detail[2 * CP_TEXT_BYTES];
-    va_list args;
-    if (!KINETO_PLUGIN_HAS(b, KinetoPlugin_TraceBuilder, addLedgerLine) || !b->addLedgerLine)
-        return;
-    va_start(args, format);
-    (void)vsnprintf(detail, sizeof detail, format, args);
-    va_end(args);
-    (void)b->addLedgerLine(b->pTraceBuilderHandle, reason, count, is_loss, detail);
 }

@@ -93,9 +93,8 @@ static void describe_end(const cp_decoder *d, const cp_set_key *key, cp_values *
     }
     if (d->version < 17)
         return;
-    const char *type = cp_channel_type(key->words[CHANNEL_TYPE]);
     cp_value_uint(out, "channel", key->words[CHANNEL]);
-    cp_value_bytes(out, "channel_type", KINETO_PLUGIN_VALUE_STRING, type, strlen(type));
+    cp_value_uint(out, "channel_type", key->words[CHANNEL_TYPE]);
 }
 
 static void describe(const cp_decoder *d, const cp_set_key *key, cp_values *out,

@@ -276,7 +276,8 @@ typedef struct kf_ledger_entry {
     X(NO_RECORDER, "programs that started when the recorder was dead", 1)                                                      \
     X(ARGS_LOST, "arguments too large, left out", 0)                                               \
     X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
-    X(LATE, "delivered when the session was over", 1)
+    X(LATE, "delivered when the session was over", 1)                                              \
+    X(NOT_ENDED, "sessions that did not end", 0)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)

@@ -6,8 +6,8 @@
 #include "record/function.h"
 #include "record/host.h"
 
-#define KR_CALLBACKS 32u /* a bit each: those of all threads are the low half of a step's members  \
-                          */
+/* A bit each: those of all threads are the low half of a step's members. */
+#define KR_CALLBACKS 32u
 
 typedef struct kr_callback {
     kineto_callback handle; /* 0: nobody; stored last, cleared first */
@@ -466,7 +466,7 @@ static void view_fill(kineto_function_view *v, const kineto_function *f, const k
     *v = (kineto_function_view){
         .size = sizeof *v,
         .name = info->name ? info->name : site->name,
-        .overload = site->flags & KR_SITE_OVERLOAD ? site->args[0].name : "",
+        .overload = kb_load_relaxed(&site->flags) & KR_SITE_OVERLOAD ? site->args[0].name : "",
         .scope = (kineto_scope)site->scope,
         .is_async = info->is_async,
         .id = f->id,

@@ -228,8 +228,10 @@ static void session_open(kr_profiler *p, uint64_t types)
     p->session_pid = kb_os_pid();
     if (profiler_create(p) || profiler_start(p))
         profiler_destroy(p);
-    else
+    else {
         kr_listen(p->calls, p->handle, p->source);
+        kr_count(p->source, KF_REASON_NOT_ENDED, 1);
+    }
 }
 
 static void process_events(kr_profiler *p)
@@ -250,6 +252,7 @@ static void session_close(kr_profiler *p)
     (void)failed(p, "stop", p->calls->profilerStop(&stop));
     process_events(p);
     profiler_destroy(p);
+    kr_count(p->source, KF_REASON_NOT_ENDED, UINT64_MAX); /* one less */
 }
 
 static bool session_is_ours(const kr_profiler *p)

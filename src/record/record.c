@@ -114,9 +114,10 @@ kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *val
         return begin_values(site, values);
     kr_enter(c);
     if (KINETO_LIKELY(kb_load_acquire(&site->id) && c->depth < KF_MAX_DEPTH && values)) {
-        if (KINETO_LIKELY(site->flags & KR_SITE_FIXED) && kr_room_for(c, 3u + site->arg_count))
+        if (KINETO_LIKELY(kb_load_relaxed(&site->flags) & KR_SITE_FIXED) &&
+            kr_room_for(c, 3u + site->arg_count))
             return begin_fixed(c, site, values);
-        if ((site->flags & KR_SITE_SHAPES) && few_shapes(values->shapes, &few) &&
+        if ((kb_load_relaxed(&site->flags) & KR_SITE_SHAPES) && few_shapes(values->shapes, &few) &&
             kr_room_for(c, 5 + few.dims))
             return begin_shapes(c, site, values->shapes, few);
     }

@@ -553,6 +553,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     kt_build_options options = {.kinds = c->options.kinds,
                                 .start_ticks = c->start_ticks,
                                 .end_ticks = c->end_ticks,
+                                .is_over = true,
                                 .clip_open = true};
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);

@@ -165,6 +165,7 @@ static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_t
         return status;
     complete_snapshots(input->control);
     kt_build_options options = window_of(input->control);
+    options.is_over = true;
     if (options.end_ticks == 0)
         options.broken_off = "from then on only what found room in the buffer was kept";
     status = kt_build(&input->input, input->control, &options, out, err);

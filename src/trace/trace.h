@@ -178,6 +178,7 @@ typedef struct kt_build_options {
     uint32_t note_count;
     uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
+    bool is_over;           /* sessions of plug-ins that have not ended never will */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
     uint64_t complete_from; /* ticks: of what was recorded before, parts may be gone */
     uint64_t notes_until;   /* ledger entries count up to then; 0: to the window's end */

@@ -124,7 +124,7 @@ chosen = sys.argv[1:]
 if os.path.isdir(REAL):
     for name in chosen or REAL_TRACES:
         check_trace(os.path.join(REAL, name + ".json.gz"), 22, "own12")
-    for version in (13, 15, 17, 26, 130202) if not chosen else ():
+    for version in (13, 15, 17, 26, 130202, 130500) if not chosen else ():
         which = "own13" if version > 1000 else "own12"
         check_trace(os.path.join(REAL, "cuda_event_sync_multi_stream.json.gz"), version, which)
 else:

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Get NVIDIA's headers of CUPTI, CUDA and NVTX, of two major versions, into FOLDER/12 and FOLDER/13, from
-# the Python packages that carry them. fetch_cupti.sh FOLDER. Says why and ends with 77 if one of them
-# cannot be had.
+# Get NVIDIA's headers of CUPTI, CUDA, NVML and NVTX, of two major versions, into FOLDER/12 and
+# FOLDER/13, from the Python packages that carry them. fetch_cupti.sh FOLDER. Says why and ends with 77
+# if one of them cannot be had.
 set -u
 folder=$1
 
@@ -34,5 +34,7 @@ python3 -m pip --version >/dev/null 2>&1 || skip "Python's pip is not installed"
 mkdir -p "$folder" || exit 1
 work=$(mktemp -d "$folder/work-XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
-get 12 nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79 nvidia-nvtx-cu12==12.9.79
-get 13 nvidia-cuda-cupti~=13.2.0 nvidia-cuda-runtime~=13.2.0 nvidia-cuda-crt~=13.2.0 nvidia-nvtx~=13.2.0
+get 12 nvidia-cuda-cupti-cu12==12.9.79 nvidia-cuda-runtime-cu12==12.9.79 nvidia-nvtx-cu12==12.9.79 \
+    nvidia-nvml-dev-cu12==12.9.79
+get 13 nvidia-cuda-cupti~=13.5.0 nvidia-cuda-runtime~=13.5.0 nvidia-cuda-crt~=13.5.0 nvidia-nvtx~=13.5.0 \
+    nvidia-nvml-dev~=13.5.0

@@ -44,17 +44,30 @@ static uint64_t still_open(const kt_build_state *s, uint32_t source)
     return source != KF_SOURCE_API && requested > known ? requested - known : 0;
 }
 
+/* A program that is killed, or calls _exit, takes with it what its sources had not handed over. The
+ * count goes down when a session ends: below 0, it has begun in another recording. */
+static void not_ended(kt_build_state *s, uint32_t source)
+{
+    uint64_t sessions = counter(s, source, KF_REASON_NOT_ENDED);
+    if (s->options.is_over && source != KF_SOURCE_API && sessions && sessions <= INT64_MAX)
+        detail(s, kt_build_source_name(s, source), kf_reason_text(KF_REASON_NOT_ENDED), sessions,
+               false,
+               "programs were killed, called _exit, or still run: what the source had not handed "
+               "over by then is missing");
+}
+
 /* Delivered is shown beside requested even when it is nothing. */
 static void source_lines(kt_build_state *s, uint32_t source)
 {
     kineto_string name = kt_build_source_name(s, source);
     bool requested = counter(s, source, KF_REASON_REQUESTED) != 0;
     for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++) {
-        uint64_t count = total(s, source, reason);
+        uint64_t count = reason == KF_REASON_NOT_ENDED ? 0 : total(s, source, reason);
         if (count || (requested && reason == KF_REASON_DELIVERED))
             kt_ledger_add(s->b, name, kb_string(kf_reason_text(reason)), count,
                           kf_reason_is_drop(reason), kb_string(""));
     }
+    not_ended(s, source);
     uint64_t open = still_open(s, source);
     if (open)
         kt_ledger_add(s->b, name, kb_string("still under way at the end"), open, true,

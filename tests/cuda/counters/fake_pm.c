@@ -108,7 +108,7 @@ cp_result cuptiProfilerHostConfigAddMetrics(cp_pm_add_metrics *p)
 
 cp_result cuptiProfilerHostGetMetricProperties(cp_pm_metric *p)
 {
-    BEGIN(metric, cp_pm_metric, scope);
+    BEGIN(metric, cp_pm_metric, type);
     return unknown(p->name) ? CP_ERROR_INVALID_METRIC_NAME : CP_SUCCESS;
 }
 

@@ -8,6 +8,7 @@
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
 #include <cupti_target.h>
+#include <cupti_version.h>
 
 #define SIZE_OF(type, member) sizeof(((type *)0)->member)
 #define SAME(ours, member, theirs, name)                                                           \
@@ -59,8 +60,9 @@ static void structs_of_the_host_part_are_the_same(void **state)
     SAME(cp_pm_passes, config_size, CUpti_Profiler_Host_GetNumOfPasses_Params, configImageSize);
     SAME(cp_pm_passes, config, CUpti_Profiler_Host_GetNumOfPasses_Params, pConfigImage);
     SAME(cp_pm_passes, passes, CUpti_Profiler_Host_GetNumOfPasses_Params, numOfPasses);
-    HEAD(cp_pm_metric, scope, CUpti_Profiler_Host_GetMetricProperties_Params,
-         CUpti_Profiler_Host_GetMetricProperties_Params_STRUCT_SIZE);
+    /* From CUDA 13 on there is a member behind the ones that we give. */
+    SAME(cp_pm_metric, struct_size, CUpti_Profiler_Host_GetMetricProperties_Params, structSize);
+    SAME(cp_pm_metric, type, CUpti_Profiler_Host_GetMetricProperties_Params, metricType);
     SAME(cp_pm_metric, name, CUpti_Profiler_Host_GetMetricProperties_Params, pMetricName);
     SAME(cp_pm_metric, unit, CUpti_Profiler_Host_GetMetricProperties_Params, pDimUnit);
     HEAD(cp_pm_evaluate, values, CUpti_Profiler_Host_EvaluateToGpuValues_Params,
@@ -136,7 +138,9 @@ static void numbers_are_the_same(void **state)
     assert_int_equal(CP_PM_STOPPED_END, CUPTI_PM_SAMPLING_DECODE_STOP_REASON_END_OF_RECORDS);
     assert_int_equal(CP_ERROR_INVALID_METRIC_NAME, CUPTI_ERROR_INVALID_METRIC_NAME);
     assert_int_equal(CP_ERROR_INVALID_DEVICE, CUPTI_ERROR_INVALID_DEVICE);
+#if CUPTI_API_VERSION >= 130000
     assert_int_equal(CP_ERROR_INVALID_CHIP_NAME, CUPTI_ERROR_INVALID_CHIP_NAME);
+#endif
     assert_int_equal(CP_ERROR_CMP_DEVICE_NOT_SUPPORTED, CUPTI_ERROR_CMP_DEVICE_NOT_SUPPORTED);
     assert_int_equal(CP_ERROR_SLI_DEVICE_NOT_SUPPORTED, CUPTI_ERROR_SLI_DEVICE_NOT_SUPPORTED);
 }

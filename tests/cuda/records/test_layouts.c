@@ -63,6 +63,24 @@ static void kernels_are_where_we_take_them_to_be(void **state)
     CP_KERNEL_130100(FIELD)
 #undef STRUCT
 #endif
+#if CUPTI_API_VERSION >= 130300
+#define STRUCT CUpti_ActivityKernel12
+    CP_KERNEL_BASE(FIELD)
+    CP_KERNEL_14(FIELD)
+    CP_KERNEL_17(FIELD)
+    CP_KERNEL_18(FIELD)
+    CP_KERNEL_130100(FIELD)
+#undef STRUCT
+#endif
+#if CUPTI_API_VERSION >= 130400
+#define STRUCT CUpti_ActivityKernel13
+    CP_KERNEL_BASE(FIELD)
+    CP_KERNEL_14(FIELD)
+    CP_KERNEL_17(FIELD)
+    CP_KERNEL_18(FIELD)
+    CP_KERNEL_130100(FIELD)
+#undef STRUCT
+#endif
 }
 
 static void copies_are_where_we_take_them_to_be(void **state)
@@ -82,6 +100,13 @@ static void copies_are_where_we_take_them_to_be(void **state)
 #undef STRUCT
 #if CUPTI_API_VERSION >= 26
 #define STRUCT CUpti_ActivityMemcpy6
+    CP_MEMCPY_BASE(FIELD)
+    CP_MEMCPY_14(FIELD)
+    CP_MEMCPY_17(FIELD)
+#undef STRUCT
+#endif
+#if CUPTI_API_VERSION >= 130400
+#define STRUCT CUpti_ActivityMemcpy7
     CP_MEMCPY_BASE(FIELD)
     CP_MEMCPY_14(FIELD)
     CP_MEMCPY_17(FIELD)
@@ -121,6 +146,13 @@ static void memsets_are_where_we_take_them_to_be(void **state)
     CP_MEMSET_14(FIELD)
     CP_MEMSET_17(FIELD)
 #undef STRUCT
+#if CUPTI_API_VERSION >= 130400
+#define STRUCT CUpti_ActivityMemset5
+    CP_MEMSET_BASE(FIELD)
+    CP_MEMSET_14(FIELD)
+    CP_MEMSET_17(FIELD)
+#undef STRUCT
+#endif
 }
 
 static void allocations_are_where_we_take_them_to_be(void **state)
@@ -154,6 +186,12 @@ static void synchronisation_is_where_we_take_it_to_be(void **state)
     CP_SYNC_26(FIELD)
 #undef STRUCT
 #define STRUCT CUpti_ActivityCudaEvent2
+    CP_EVENT_BASE(FIELD)
+    CP_EVENT_26(FIELD)
+#undef STRUCT
+#endif
+#if CUPTI_API_VERSION >= 130500
+#define STRUCT CUpti_ActivityCudaEvent3
     CP_EVENT_BASE(FIELD)
     CP_EVENT_26(FIELD)
 #undef STRUCT
@@ -217,6 +255,12 @@ static void kernels_are_as_long_as_their_version_says(void **state)
     LENGTH(CONCURRENT_KERNEL, 130000, CUpti_ActivityKernel10);
     LENGTH(CONCURRENT_KERNEL, 130100, CUpti_ActivityKernel11);
 #endif
+#if CUPTI_API_VERSION >= 130300
+    LENGTH(CONCURRENT_KERNEL, 130301, CUpti_ActivityKernel12);
+#endif
+#if CUPTI_API_VERSION >= 130400
+    LENGTH(CONCURRENT_KERNEL, CUPTI_API_VERSION, CUpti_ActivityKernel13);
+#endif
 }
 
 static void transfers_are_as_long_as_their_version_says(void **state)
@@ -230,12 +274,16 @@ static void transfers_are_as_long_as_their_version_says(void **state)
     LENGTH(MEMCPY2, CUPTI_API_VERSION, CUpti_ActivityMemcpyPtoP4);
     LENGTH(MEMSET, 13, CUpti_ActivityMemset2);
     LENGTH(MEMSET, 14, CUpti_ActivityMemset3);
-    LENGTH(MEMSET, CUPTI_API_VERSION, CUpti_ActivityMemset4);
+    LENGTH(MEMSET, 130300, CUpti_ActivityMemset4);
     LENGTH(MEMORY2, 15, CUpti_ActivityMemory2);
     LENGTH(MEMORY2, 22, CUpti_ActivityMemory3);
 #if CUPTI_API_VERSION >= 26
-    LENGTH(MEMCPY, CUPTI_API_VERSION, CUpti_ActivityMemcpy6);
+    LENGTH(MEMCPY, 130300, CUpti_ActivityMemcpy6);
     LENGTH(MEMORY2, CUPTI_API_VERSION, CUpti_ActivityMemory4);
+#endif
+#if CUPTI_API_VERSION >= 130400
+    LENGTH(MEMCPY, CUPTI_API_VERSION, CUpti_ActivityMemcpy7);
+    LENGTH(MEMSET, CUPTI_API_VERSION, CUpti_ActivityMemset5);
 #endif
 }
 
@@ -258,7 +306,10 @@ static void other_records_are_as_long_as_their_version_says(void **state)
 #endif
 #if CUPTI_API_VERSION >= 26
     LENGTH(SYNCHRONIZATION, CUPTI_API_VERSION, CUpti_ActivitySynchronization2);
-    LENGTH(CUDA_EVENT, CUPTI_API_VERSION, CUpti_ActivityCudaEvent2);
+    LENGTH(CUDA_EVENT, 130400, CUpti_ActivityCudaEvent2);
+#endif
+#if CUPTI_API_VERSION >= 130500
+    LENGTH(CUDA_EVENT, CUPTI_API_VERSION, CUpti_ActivityCudaEvent3);
 #endif
 }
 

@@ -98,6 +98,13 @@ static bool theirs(const arch *a, const cp_launch *l, cudaOccResult *out)
                                                    l->shared_dynamic_bytes) == CUDA_OCC_SUCCESS;
 }
 
+/* Headers know architectures up to their time, and not all of those. */
+static bool is_known(const arch *a)
+{
+    cudaOccResult peer = {0};
+    return theirs(a, &(cp_launch){.registers_per_thread = 32, .threads_per_block = 32}, &peer);
+}
+
 static void compare(const arch *a, const cp_launch *l)
 {
     cp_device device = ours_of(a);
@@ -124,8 +131,10 @@ static void launches_occupy_as_much_as_the_vendor_says(void **state)
     size_t compared = 0;
     (void)state;
     for (size_t i = 0; i < sizeof archs / sizeof archs[0]; i++) {
-        if (archs[i].major > __CUDA_OCC_MAJOR__)
+        if (!is_known(&archs[i])) {
+            assert_true(archs[i].major > 9);
             continue;
+        }
         for (int n = 0; n < LAUNCHES; n++, compared++) {
             cp_launch l = random_launch(&archs[i], &seed);
             compare(&archs[i], &l);

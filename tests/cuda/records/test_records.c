@@ -52,7 +52,7 @@ static void a_kernel_has_the_args_of_kineto(void **state)
         "\"limitingFactors\": \"REGS\", \"blockLimitRegs\": 4, \"blockLimitSharedMem\": 12, "
         "\"blockLimitWarps\": 16, \"blockLimitBlocks\": 32, \"blockLimitBarriers\": 2147483647, "
         "\"allocatedRegistersPerBlock\": 16384, \"allocatedSharedMemPerBlock\": 13568}"
-        " |graph id=0 |graph node id=0 |channel=8 |channel_type=COMPUTE");
+        " |graph id=0 |graph node id=0 |channel=8 |channel_type=1");
     end();
 }
 
@@ -299,7 +299,7 @@ static void a_copy_has_the_args_of_kineto(void **state)
     assert_non_null(k);
     assert_int_equal(k->a.event.eventType, KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY);
     assert_string_equal(k->args, " |device=0 |context=1 |stream=7 |graph id=0 |graph node id=0"
-                                 " |channel=4 |channel_type=ASYNC_MEMCPY |bytes=4096"
+                                 " |channel=4 |channel_type=2 |bytes=4096"
                                  " |memory bandwidth (GB/s)=8");
     end();
 }
@@ -362,7 +362,7 @@ static void a_copy_between_devices_names_all_three(void **state)
     assert_int_equal(k->a.event.deviceId, 2);
     assert_string_equal(k->args, " |fromDevice=3 |inDevice=2 |toDevice=4 |fromContext=13"
                                  " |inContext=12 |toContext=14 |stream=7 |graph id=0"
-                                 " |graph node id=0 |channel=0 |channel_type=INVALID |bytes=100"
+                                 " |graph node id=0 |channel=0 |channel_type=0 |bytes=100"
                                  " |memory bandwidth (GB/s)=1");
     end();
 }

@@ -2,6 +2,7 @@
  * was disturbed. Results of calls are part of that. */
 #include "client.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -150,20 +151,27 @@ static int way_driver(unsigned n)
     CUmodule module;
     CUfunction function;
     CUdeviceptr memory;
+    CUevent event;
     note(cuInit(0));
     note(cuCtxCreate_v2(&context, 0, 0));
     note(cuStreamCreate(&stream, 1));
     note(cuModuleLoadData(&module, "module"));
     note(cuModuleGetFunction(&function, module, KERNEL_SCALE));
     note(cuMemAlloc_v2(&memory, BYTES));
+    note(cuEventCreate(&event, 0));
     for (unsigned i = 0; i < n; i++) {
         note(cuMemsetD8Async(memory, 0, BYTES, stream));
         note(cuMemcpyHtoDAsync_v2(memory, in, BYTES, stream));
         note(cuLaunchKernel(function, 2, 3, 4, 32, 2, 1, 512, stream, NULL, NULL));
+        note(cuMemcpyDtoDAsync_v2(memory + BYTES / 2, memory, BYTES / 2, stream));
+        note(cuEventRecord(event, stream));
+        note(cuStreamWaitEvent(stream, event, 0));
         note(cuMemcpyDtoHAsync_v2(out, memory, BYTES, stream));
         note(cuStreamSynchronize(stream));
         add_to_sum(out[0]);
     }
+    note(cuEventSynchronize(event));
+    note(cuEventDestroy_v2(event));
     note(cuMemFree_v2(memory));
     note(cuStreamDestroy_v2(stream));
     note(cuCtxSynchronize());
@@ -284,6 +292,18 @@ static int way_replay(unsigned n)
     return 0;
 }
 
+/* Another device as well: what the library in OTHER_DEVICE does to show itself to profilers. */
+static int way_other(unsigned n)
+{
+    const char *path = getenv("OTHER_DEVICE");
+    void *library = path ? dlopen(path, RTLD_NOW) : NULL;
+    void *symbol = library ? dlsym(library, "KinetoPlugin_exercise") : NULL;
+    int (*exercise)(uint32_t n) = NULL;
+    memcpy(&exercise, &symbol, sizeof exercise);
+    way_add(n);
+    return exercise ? exercise(n) : 9;
+}
+
 static int way_nothing(unsigned n)
 {
     add_to_sum(n);
@@ -301,7 +321,7 @@ static const struct {
     {"fork", way_fork},       {"fork_first", way_fork_first},
     {"exit", way_exit},       {"quick_exit", way_quick_exit},
     {"killed", way_killed},   {"replay", way_replay},
-    {"nothing", way_nothing},
+    {"other", way_other},     {"nothing", way_nothing},
 };
 
 int client_run(int count, char **arguments)

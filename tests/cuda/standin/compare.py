@@ -10,7 +10,8 @@ def read(path):
     for name, size, body in re.findall(r'LAYOUT\("(\w+)", (\d+),((?:\s*"[^"]*")*)\s*\)', text):
         words = "".join(re.findall(r'"([^"]*)"', body)).split()
         layouts[name] = (int(size), set(zip(words[::3], words[1::3], words[2::3])))
-    callbacks = dict(((int(d), int(i)), n) for d, i, n in
+    # Headers differ in whether a name has the version of its parameters, too.
+    callbacks = dict(((int(d), int(i)), re.sub(r"_v\d\b|_v\d(?=_v)", "", n)) for d, i, n in
                      re.findall(r'CALLBACK\((\d+), (\d+), "(\w+)"\)', text))
     return layouts, callbacks
 

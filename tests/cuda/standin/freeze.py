@@ -3,7 +3,7 @@ import re
 import sys
 
 text = sys.stdin.read()
-print("/* Layouts of CUPTI's records and ids of its callbacks, as CUDA 13.2 has them, for builds without its\n"
+print("/* Layouts of CUPTI's records and ids of its callbacks, as CUDA 13.5 has them, for builds without its\n"
       " * headers; layouts.py tells the form. cuda.standin.frozen compares them with real ones. */")
 print(re.search(r"VERSION\(\d+\)", text).group(0))
 for name, size, body in re.findall(r'LAYOUT\("(\w+)", (\d+),((?:\s*"[^"]*")*)\s*\)', text):

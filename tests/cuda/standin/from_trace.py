@@ -17,6 +17,8 @@ LAYOUTS = {
          "Overhead3"),
     130202: ("Kernel11", "Memcpy6", "MemcpyPtoP4", "Memset4", "Synchronization2", "CudaEvent2",
              "Overhead3"),
+    130500: ("Kernel13", "Memcpy7", "MemcpyPtoP4", "Memset5", "Synchronization2", "CudaEvent3",
+             "Overhead3"),
 }
 MEMORY = ["Unknown", "Pageable", "Pinned", "Device", "Array", "Managed", "Device Static",
           "Managed Static"]
@@ -26,7 +28,6 @@ OVERHEAD = {"Unknown": 0, "Driver Compiler": 1, "Buffer Flush": 1 << 16, "Instru
             "Resource": 3 << 16, "Runtime Triggered Module Loading": 4 << 16,
             "Lazy Function Loading": 5 << 16, "Command Buffer Full": 6 << 16,
             "Activity Buffer Request": 7 << 16}
-CHANNEL = {"INVALID": 0, "COMPUTE": 1, "ASYNC_MEMCPY": 2, "DECOMP": 3}
 CATEGORIES = {"kernel": "kernel", "gpu_memcpy": "gpu_memcpy", "memcpy": "gpu_memcpy",
               "gpu_memset": "gpu_memset", "memset": "gpu_memset", "cuda_runtime": "cuda_runtime",
               "runtime": "cuda_runtime", "cuda_driver": "cuda_driver", "cuda_sync": "cuda_sync",
@@ -90,7 +91,6 @@ def kernel(layouts, event):
         more.update(optional({k.replace(" ", "_"): v for k, v in a.items()}, graphId="graph_id",
                              graphNodeId="graph_node_id", channelID="channel",
                              channelType="channel_type"))
-        more["channelType"] = CHANNEL.get(more.get("channelType"), more.get("channelType", 0))
     return line(layouts[0], name=quoted(event["name"]), queued=0, gridX=g[0], gridY=g[1], gridZ=g[2],
                 blockX=b[0], blockY=b[1], blockZ=b[2], **place(event), **more)
 
