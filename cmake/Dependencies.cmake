@@ -36,13 +36,14 @@ endif()
 # Lines of source code in native call stacks.
 pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw)
 add_library(ckineto-symbols INTERFACE)
+set(CKINETO_PC_LIBS -lm)
 set(CKINETO_DW_NOTE "off (libdw not found: install libdw-dev)")
 if(CKINETO_DW_FOUND)
   target_link_libraries(ckineto-symbols INTERFACE PkgConfig::CKINETO_DW)
   target_compile_definitions(ckineto-symbols INTERFACE KT_WITH_DW)
   set(CKINETO_DW_NOTE on)
   # Not a required module: asked for static linking, it names compressors that need not be there.
-  set(CKINETO_PC_LIBS -ldw)
+  set(CKINETO_PC_LIBS "-ldw -lm")
   set(CKINETO_CMAKE_MODULES libdw)
 endif()
 

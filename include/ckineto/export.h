@@ -7,6 +7,7 @@
 #ifndef CKINETO_EXPORT_H
 #define CKINETO_EXPORT_H
 
+#include <ckineto/analyze.h>
 #include <ckineto/trace.h>
 
 #ifdef __cplusplus
@@ -86,6 +87,21 @@ KINETO_API kineto_status kineto_export(const kineto_trace *trace, const char *pa
  *  @return as kineto_export. threads: any. */
 KINETO_API kineto_status kineto_export_chrome(const kineto_trace *trace, const char *path,
                                               kineto_export_result *result, kineto_error *err);
+
+/* ---- facts (<ckineto/analyze.h>) ----------------------------------------------------------------- */
+
+/** Write each table as DIRECTORY/NAME.csv, RFC 4180, a head line first: times in microseconds with
+ *  three digits behind the point, percentages 0 to 100, empty where a fact is not known. The
+ *  directory is made if it is not there; each file appears whole or not at all.
+ *  @return what writing met: KINETO_E_IO, KINETO_E_PERMISSION, KINETO_E_NOT_FOUND, KINETO_E_MEMORY.
+ *          threads: any. */
+KINETO_API kineto_status kineto_analysis_save_csv(const kineto_analysis *analysis,
+                                                  const char *directory, kineto_error *err);
+/** Write all tables as one JSON object: {"tables": {NAME: {"title", "columns", "note", "rows"}}};
+ *  rows are arrays in the order of the columns. @param path "-" is the standard output.
+ *  @return as kineto_analysis_save_csv. threads: any. */
+KINETO_API kineto_status kineto_analysis_save_json(const kineto_analysis *analysis, const char *path,
+                                                   kineto_error *err);
 
 #ifdef __cplusplus
 }

@@ -13,6 +13,7 @@ static const verb verbs[] = {
     {"record", kc_record, "run a program and record its timeline"},
     {"info", kc_info, "say what is in a trace"},
     {"verify", kc_verify, "say whether a trace is sound"},
+    {"analyze", kc_analyze, "say where the time went: of one rank or of many"},
     {"table", kc_table, "say what each function cost, as PyTorch's profiler does"},
     {"query", kc_sql, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},

@@ -1,0 +1,277 @@
+/* Tables of facts: making and filling them. */
+#include "analyze/facts.h"
+
+#include <math.h>
+
+/* ---- columns as tables.def writes them ---------------------------------------------------------------- */
+
+static const struct {
+    const char *name, *title, *columns;
+    uint32_t flags;
+} specs[KA_TABLE_COUNT] = {
+#define X(name, title, flags, columns) {#name, title, columns, flags},
+#include "analyze/tables.def"
+#undef X
+};
+
+static uint8_t type_of(char letter)
+{
+    return letter == 't'   ? KINETO_CELL_TEXT
+           : letter == 'i' ? KINETO_CELL_INT
+           : letter == 'u' ? KINETO_CELL_NS
+                           : KINETO_CELL_NUMBER;
+}
+
+static uint8_t merge_of(char letter)
+{
+    static const char letters[] = {
+        [KA_KEY] = ' ',  [KA_SUM] = '+',     [KA_MIN] = '<',  [KA_MAX] = '>',
+        [KA_MEAN] = '~', [KA_PERCENT] = '%', [KA_FIRST] = '!'};
+    for (uint8_t i = 0; i < sizeof letters; i++)
+        if (letters[i] == letter)
+            return i;
+    return KA_KEY;
+}
+
+static uint8_t column_named(const ka_table *t, const char *name, size_t size)
+{
+    uint8_t c = 0;
+    while (c < t->column_count && !kb_string_equal(t->columns[c].name, (kineto_string){name, size}))
+        c++;
+    return c;
+}
+
+/* "name:type[merge[column]]" with a space or the end behind. */
+static const char *read_column(ka_table *t, const char *at)
+{
+    const char *colon = strchr(at, ':'), *end = colon + strcspn(colon, " ");
+    ka_column *c = &t->columns[t->column_count++];
+    *c = (ka_column){.name = {at, (size_t)(colon - at)}, .type = type_of(colon[1])};
+    if (colon + 2 < end)
+        c->merge = merge_of(colon[2]);
+    if (colon + 3 < end)
+        c->of = column_named(t, colon + 3, (size_t)(end - colon - 3));
+    return end + strspn(end, " ");
+}
+
+static void table_init(ka_table *t, ka_table_id id)
+{
+    t->id = id;
+    for (const char *at = specs[id].columns; *at;)
+        at = read_column(t, at);
+}
+
+kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        table_init(&(*out)->tables[i], (ka_table_id)i);
+    return KINETO_OK;
+}
+
+void kineto_analysis_release(kineto_analysis *a)
+{
+    for (uint32_t i = 0; a && i < KA_TABLE_COUNT; i++) {
+        kb_vec_free(&a->tables[i].cells);
+        kb_intern_free(&a->tables[i].texts);
+    }
+    free(a);
+}
+
+uint32_t ka_table_flags(ka_table_id id) { return specs[id].flags; }
+const char *ka_table_name(ka_table_id id) { return specs[id].name; }
+
+ka_table *ka_table_of(kineto_analysis *a, ka_table_id id)
+{
+    return a->tables[id].wanted ? &a->tables[id] : NULL;
+}
+
+uint64_t ka_table_rows(const ka_table *t) { return t->cells.count / t->column_count; }
+
+/* ---- cells ---------------------------------------------------------------------------------------------- */
+
+static void put(ka_table *t, ka_cell cell)
+{
+    t->no_memory |= !kb_vec_push(&t->cells, cell);
+    t->at = t->at + 1 == t->column_count ? 0 : t->at + 1;
+}
+
+void ka_put_int(ka_table *t, int64_t v) { put(t, (ka_cell){.i = v}); }
+void ka_put_ns(ka_table *t, int64_t ns) { put(t, (ka_cell){.i = ns}); }
+void ka_put_number(ka_table *t, double v) { put(t, (ka_cell){.d = v}); }
+
+void ka_put_text(ka_table *t, kineto_string s)
+{
+    uint32_t id = kb_intern_id(&t->texts, s);
+    t->no_memory |= id == KB_INTERN_NONE;
+    put(t, (ka_cell){.i = id});
+}
+
+void ka_put_none(ka_table *t)
+{
+    put(t, t->columns[t->at].type == KINETO_CELL_NUMBER ? (ka_cell){.d = (double)NAN}
+                                                        : (ka_cell){.i = KA_NO_INT});
+}
+
+bool ka_is_none(const ka_table *t, uint32_t column, ka_cell cell)
+{
+    return t->columns[column].type == KINETO_CELL_NUMBER ? isnan(cell.d) : cell.i == KA_NO_INT;
+}
+
+void ka_note(ka_table *t, const char *fmt, ...)
+{
+    va_list args;
+    if (!t || t->note[0])
+        return;
+    va_start(args, fmt);
+    (void)vsnprintf(t->note, sizeof t->note, fmt, args);
+    va_end(args);
+}
+
+void ka_note_no_device(ka_table *t)
+{
+    ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded it "
+               "('ckineto doctor' tells which there are)");
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------ */
+
+typedef struct order {
+    const ka_table *t;
+    const int *by;
+} order;
+
+static int compare_texts(kineto_string a, kineto_string b)
+{
+    int c = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
+    return c ? c : (a.size > b.size) - (a.size < b.size);
+}
+
+static int compare_cells(const ka_table *t, uint32_t column, uint64_t a, uint64_t b)
+{
+    ka_cell x = ka_cell_at(t, a, column), y = ka_cell_at(t, b, column);
+    switch (t->columns[column].type) {
+    case KINETO_CELL_TEXT:
+        return x.i == y.i ? 0 : compare_texts(ka_text_at(t, a, column), ka_text_at(t, b, column));
+    case KINETO_CELL_NUMBER:
+        return (x.d > y.d) - (x.d < y.d);
+    default:
+        return (x.i > y.i) - (x.i < y.i);
+    }
+}
+
+static int compare_rows(const void *left, const void *right, void *context)
+{
+    const order *o = context;
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    for (const int *by = o->by; *by; by++) {
+        int c = compare_cells(o->t, (uint32_t)(abs(*by) - 1), a, b);
+        if (c)
+            return *by > 0 ? c : -c;
+    }
+    return (a > b) - (a < b);
+}
+
+void ka_sort(ka_table *t, const int *by)
+{
+    uint64_t count = ka_table_rows(t);
+    size_t row_bytes = t->column_count * sizeof(ka_cell);
+    uint64_t *rows = malloc((size_t)count * sizeof *rows + 1);
+    ka_cell *sorted = malloc((size_t)count * row_bytes + 1);
+    if (!rows || !sorted) {
+        t->no_memory = true;
+        free(rows);
+        free(sorted);
+        return;
+    }
+    for (uint64_t i = 0; i < count; i++)
+        rows[i] = i;
+    qsort_r(rows, (size_t)count, sizeof *rows, compare_rows, &(order){t, by});
+    for (uint64_t i = 0; i < count; i++)
+        memcpy(sorted + i * t->column_count, t->cells.data + rows[i] * t->column_count, row_bytes);
+    free(rows);
+    free(t->cells.data);
+    t->cells.data = sorted;
+    t->cells.capacity = (size_t)count * t->column_count;
+}
+
+/* ---- looking at them ----------------------------------------------------------------------------------------- */
+
+uint32_t kineto_fact_table_count(void)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        n += !(specs[i].flags & KA_HIDDEN);
+    return n;
+}
+
+const char *kineto_fact_table_name(uint32_t index)
+{
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        if (!(specs[i].flags & KA_HIDDEN) && index-- == 0)
+            return specs[i].name;
+    return NULL;
+}
+
+uint32_t kineto_analysis_count(const kineto_analysis *a) { return a ? a->shown_count : 0; }
+
+static const ka_table *shown(const kineto_analysis *a, uint32_t table)
+{
+    return a && table < a->shown_count ? &a->tables[a->shown[table]] : NULL;
+}
+
+bool kineto_analysis_table(const kineto_analysis *a, uint32_t table, kineto_fact_table *out)
+{
+    const ka_table *t = shown(a, table);
+    *out = (kineto_fact_table){0};
+    if (!t)
+        return false;
+    *out = (kineto_fact_table){.name = specs[t->id].name,
+                               .title = specs[t->id].title,
+                               .column_count = t->column_count,
+                               .row_count = ka_table_rows(t),
+                               .note = kb_string(t->note)};
+    return true;
+}
+
+bool kineto_analysis_column(const kineto_analysis *a, uint32_t table, uint32_t column,
+                            kineto_fact_column *out)
+{
+    const ka_table *t = shown(a, table);
+    *out = (kineto_fact_column){0};
+    if (!t || column >= t->column_count)
+        return false;
+    *out = (kineto_fact_column){t->columns[column].name, t->columns[column].type};
+    return true;
+}
+
+bool kineto_analysis_fact(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column,
+                          kineto_fact *out)
+{
+    const ka_table *t = shown(a, table);
+    *out = (kineto_fact){0};
+    if (!t || column >= t->column_count || row >= ka_table_rows(t))
+        return false;
+    ka_cell cell = ka_cell_at(t, row, column);
+    out->type = t->columns[column].type;
+    out->is_none = ka_is_none(t, column, cell);
+    if (out->is_none)
+        return true;
+    if (out->type == KINETO_CELL_TEXT)
+        out->text = ka_text_at(t, row, column);
+    else if (out->type == KINETO_CELL_NUMBER)
+        out->d = cell.d;
+    else
+        out->i = cell.i;
+    return true;
+}
+
+uint32_t kineto_analysis_find(const kineto_analysis *a, const char *name)
+{
+    for (uint32_t i = 0; a && i < a->shown_count; i++)
+        if (strcmp(specs[a->shown[i]].name, name) == 0)
+            return i;
+    return UINT32_MAX;
+}

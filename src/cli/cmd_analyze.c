@@ -1,0 +1,189 @@
+/* ckineto analyze: where the time went, of one rank or of many. */
+#include "cli/several.h"
+
+#include "cli/facts.h"
+
+#include <ckineto/analyze.h>
+#include <ckineto/export.h>
+#include <ckineto/files.h>
+
+static const char *only, *steps = "usual", *streams, *definitions = "exact", *rules, *json, *csv;
+static bool list, series;
+static uint64_t threads, row_limit = 15;
+
+static const kc_option option_list[] = {
+    {"only", 0, KC_TEXT, &only, "NAME[,...]", "only these tables; --list has their names"},
+    {"list", 0, KC_FLAG, &list, NULL, "list the tables there are"},
+    {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
+    {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
+     "what to look at: everything (usual), everything before the last\nstep, or steps N to M"},
+    {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
+    {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
+     "exact (usual), or as HolisticTraceAnalysis counts, to compare"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (15); 0: all"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the facts are the same"},
+    KC_MEMORY_OPTION,
+};
+static const kc_options options = {
+    "analyze",
+    "[options] TRACE...",
+    "Say where the time of one rank or of many went. Several files, and those in a directory,\n"
+    "are looked at one after the other: each is a rank.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+/* ---- what was asked for -------------------------------------------------------------------------------- */
+
+static bool parse_range(const char *text, uint64_t *first, uint64_t *last)
+{
+    char *end;
+    if (*text < '0' || *text > '9')
+        return false;
+    *first = *last = strtoull(text, &end, 10);
+    if (strncmp(end, "..", 2) == 0 && end[2] >= '0' && end[2] <= '9')
+        *last = strtoull(end + 2, &end, 10);
+    return !*end && *first <= *last;
+}
+
+static kineto_status parse_steps(kineto_analyze_options *o)
+{
+    if (strcmp(steps, "usual") == 0)
+        return KINETO_OK;
+    o->steps = strcmp(steps, "all") == 0         ? KINETO_STEPS_ALL
+               : strcmp(steps, "drop-last") == 0 ? KINETO_STEPS_DROP_LAST
+                                                 : KINETO_STEPS_RANGE;
+    if (o->steps == KINETO_STEPS_RANGE && !parse_range(steps, &o->first_step, &o->last_step))
+        return kc_usage_error("analyze", "--steps is all, drop-last or N..M, not '%s'", steps);
+    return KINETO_OK;
+}
+
+static kineto_status parse(kineto_analyze_options *o)
+{
+    *o = (kineto_analyze_options){.size = sizeof *o,
+                                  .tables = only,
+                                  .series = series || csv || json,
+                                  .streams = streams,
+                                  .rules = rules,
+                                  .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
+    if (strcmp(definitions, "hta") == 0)
+        o->definitions = KINETO_DEFINITIONS_HTA;
+    else if (strcmp(definitions, "exact") != 0)
+        return kc_usage_error("analyze", "--definitions is exact or hta, not '%s'", definitions);
+    return parse_steps(o);
+}
+
+static int print_list(void)
+{
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
+        puts(kineto_fact_table_name(i));
+    return kc_finish_stdout("analyze", 0);
+}
+
+/* ---- one rank after the other ---------------------------------------------------------------------------- */
+
+typedef struct work {
+    kineto_analyze_options options;
+    kineto_analysis *facts; /* of all ranks so far */
+    kc_health health;
+} work;
+
+/* A rank the files do not tell is the place of the file among them. */
+static int32_t rank_of(const kineto_trace *trace, const char *path, uint32_t index)
+{
+    kineto_identity identity = {.size = sizeof identity};
+    kineto_trace_identity(trace, path, &identity);
+    return identity.rank >= 0 ? identity.rank : (int32_t)index;
+}
+
+static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
+                              kineto_error *err)
+{
+    int32_t rank = rank_of(trace, path, index);
+    kineto_analysis *facts;
+    w->options.rank = &rank;
+    kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
+    if (status)
+        return status;
+    kc_health_add(&w->health, trace, rank);
+    if (!w->facts) {
+        w->facts = facts;
+        return KINETO_OK;
+    }
+    status = kineto_analysis_add(w->facts, facts, err);
+    kineto_analysis_release(facts);
+    return status;
+}
+
+static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = 0; i < kineto_files_count(files) && !status; i++) {
+        const char *path = kineto_files_path(files, i);
+        kineto_trace *trace = NULL;
+        kc_show_reading(i, kineto_files_count(files), path);
+        status = kineto_trace_open_with(path, &kc_reading, &trace, err);
+        if (!status)
+            status = add_rank(w, trace, path, i, err);
+        kineto_trace_release(trace);
+    }
+    kc_show_reading(0, 0, NULL);
+    return status;
+}
+
+static kineto_status show(const work *w, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    if (json)
+        status = kineto_analysis_save_json(w->facts, json, err);
+    if (csv && !status)
+        status = kineto_analysis_save_csv(w->facts, csv, err);
+    if (!json && !csv) {
+        kc_health_print(&w->health, stdout);
+        kc_facts_print(w->facts, row_limit, stdout);
+    }
+    return status;
+}
+
+static kineto_status analyze(work *w, char *const *paths, int count, kineto_error *err)
+{
+    kineto_files *files;
+    kineto_status status =
+        kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
+    if (status)
+        return status;
+    status = add_files(w, files, err);
+    kineto_files_release(files);
+    return status ? status : show(w, err);
+}
+
+int kc_analyze(int argc, char **argv)
+{
+    int operands;
+    kineto_error err = {0};
+    work w = {0};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("analyze", 0);
+    if (status == KINETO_OK && list)
+        return print_list();
+    if (status == KINETO_OK && !operands)
+        status = kc_usage_error("analyze", "name the trace to analyze");
+    if (status || parse(&w.options))
+        return KC_EXIT_USAGE;
+    if (json && kc_would_overwrite(argv + 1, operands, json)) {
+        kc_usage_error("analyze", "%s would overwrite the trace that is read", json);
+        return KC_EXIT_USAGE;
+    }
+    status = analyze(&w, argv + 1, operands, &err);
+    if (status)
+        kc_complain("analyze: %s", err.message);
+    kineto_analysis_release(w.facts);
+    kc_health_free(&w.health);
+    return kc_finish_stdout("analyze", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
+                                       : status                    ? KC_EXIT_FAILURE
+                                                                   : 0);
+}

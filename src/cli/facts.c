@@ -1,0 +1,183 @@
+/* Facts for human eyes. */
+#include "cli/facts.h"
+
+#include <math.h>
+
+/* ---- health --------------------------------------------------------------------------------------------- */
+
+#define MOST_LINES 12u
+
+static void add_line(kc_health *h, const char *text, size_t size)
+{
+    if (h->line_count == MOST_LINES || !kb_vec_reserve(&h->lines, h->lines.count + size)) {
+        h->lines_left_out++;
+        return;
+    }
+    memcpy(h->lines.data + h->lines.count, text, size);
+    h->lines.count += size;
+    h->line_count++;
+}
+
+static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t rank)
+{
+    kineto_verify_rule rule;
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = open_memstream(&text, &size);
+    if (!out)
+        return;
+    kineto_verify_rule_get(f->rule, &rule);
+    fprintf(out, "  %-7s rank %d: %s: ", kineto_severity_name(f->severity), rank, rule.id);
+    kc_put_name(out, f->sentence, 0);
+    fputc('\n', out);
+    if (fclose(out) == 0)
+        add_line(h, text, size);
+    free(text);
+}
+
+void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
+{
+    kineto_verify_report *report = NULL;
+    h->traces++;
+    h->activities += kineto_trace_count(trace);
+    h->lost += kineto_trace_lost(trace);
+    h->repaired += kineto_trace_repair_total(trace);
+    if (kineto_verify(trace, NULL, &report, NULL))
+        return;
+    for (uint32_t i = 0; i < 3; i++)
+        h->findings[i] += kineto_verify_report_severity_count(report, i);
+    kineto_verify_finding f;
+    for (uint32_t i = 0; kineto_verify_report_finding(report, i, &f); i++)
+        if (f.severity > KINETO_SEVERITY_NOTE)
+            add_finding(h, &f, rank);
+    kineto_verify_report_release(report);
+}
+
+void kc_health_print(const kc_health *h, FILE *out)
+{
+    fprintf(out, "%s %s, %s activities", kc_count(h->traces).s,
+            kc_noun(h->traces, "trace", "traces"), kc_count(h->activities).s);
+    fprintf(out, ", %s lost", h->lost ? kc_count(h->lost).s : "none");
+    if (h->repaired)
+        fprintf(out, ", %s places repaired", kc_count(h->repaired).s);
+    fputs(".\n", out);
+    fwrite(h->lines.data, 1, h->lines.count, out);
+    if (h->lines_left_out)
+        fprintf(out, "  … and %s more: 'ckineto verify' has them\n", kc_count(h->lines_left_out).s);
+}
+
+void kc_health_free(kc_health *h) { kb_vec_free(&h->lines); }
+
+/* ---- tables --------------------------------------------------------------------------------------------- */
+
+#define WIDEST_TEXT 60u
+
+typedef struct cell_text {
+    char s[400];
+    size_t columns;
+} cell_text;
+
+static void print_ns(cell_text *c, int64_t ns)
+{
+    c->columns = (size_t)snprintf(c->s, sizeof c->s, "%.1f", (double)ns / 1000);
+}
+
+/* As short as is readable. */
+static void print_number(cell_text *c, double v)
+{
+    const char *format = fabs(v) >= 100000 ? "%.0f" : fabs(v) >= 0.01 || v == 0 ? "%.2f" : "%.2g";
+    c->columns = (size_t)snprintf(c->s, sizeof c->s, format, v);
+}
+
+static void print_name(cell_text *c, kineto_string s)
+{
+    FILE *out = fmemopen(c->s, sizeof c->s, "w");
+    size_t columns = 0;
+    for (size_t at = 0, size; at < s.size && columns <= WIDEST_TEXT; at += size, columns++)
+        size = KB_MAX(kc_printable(s, at), (size_t)1);
+    if (!out)
+        return;
+    c->columns = KB_MIN(columns, (size_t)WIDEST_TEXT);
+    kc_put_name(out, s, c->columns);
+    fclose(out);
+}
+
+static cell_text cell(const kineto_analysis *a, uint32_t table, uint64_t row, uint32_t column)
+{
+    kineto_fact f;
+    cell_text c = {.s = "-", .columns = 1};
+    kineto_analysis_fact(a, table, row, column, &f);
+    if (f.is_none)
+        return c;
+    if (f.type == KINETO_CELL_TEXT)
+        print_name(&c, f.text);
+    else if (f.type == KINETO_CELL_INT)
+        c.columns = (size_t)snprintf(c.s, sizeof c.s, "%lld", (long long)f.i);
+    else if (f.type == KINETO_CELL_NS)
+        print_ns(&c, f.i);
+    else
+        print_number(&c, f.d);
+    return c;
+}
+
+static void put_cell(FILE *out, const cell_text *c, size_t width, bool left, bool last)
+{
+    if (!left)
+        fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
+    fputs(c->s, out);
+    if (left && !last)
+        fprintf(out, "%*s", (int)(width - KB_MIN(c->columns, width)), "");
+    fputs(last ? "\n" : "  ", out);
+}
+
+static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fact_table *info,
+                       uint64_t rows, FILE *out)
+{
+    kineto_fact_column column;
+    size_t widths[64] = {0};
+    uint32_t columns = KB_MIN(info->column_count, KB_COUNT(widths));
+    for (uint32_t c = 0; c < columns; c++) {
+        kineto_analysis_column(a, table, c, &column);
+        widths[c] = column.name.size;
+        for (uint64_t r = 0; r < rows; r++)
+            widths[c] = KB_MAX(widths[c], cell(a, table, r, c).columns);
+    }
+    for (uint64_t r = 0; r <= rows; r++) {
+        fputs("  ", out);
+        for (uint32_t c = 0; c < columns; c++) {
+            kineto_analysis_column(a, table, c, &column);
+            cell_text text = {.columns = column.name.size};
+            if (r)
+                text = cell(a, table, r - 1, c);
+            else
+                memcpy(text.s, column.name.data, column.name.size);
+            put_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
+        }
+    }
+}
+
+static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit, FILE *out)
+{
+    kineto_fact_table info;
+    kineto_analysis_table(a, table, &info);
+    uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
+    fprintf(out, "\n%s (%s)\n", info.title, info.name);
+    if (info.note.size) {
+        fputs("  ", out);
+        kc_put_name(out, info.note, 0);
+        fputc('\n', out);
+    }
+    if (rows)
+        print_rows(a, table, &info, rows, out);
+    if (!info.row_count && !info.note.size)
+        fputs("  nothing of that kind is in the trace\n", out);
+    if (rows < info.row_count)
+        fprintf(out, "  … %s more rows: --row-limit 0, --csv DIR or --json FILE has them\n",
+                kc_count(info.row_count - rows).s);
+}
+
+void kc_facts_print(const kineto_analysis *a, uint64_t limit, FILE *out)
+{
+    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
+        print_table(a, i, limit, out);
+}

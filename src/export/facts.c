@@ -1,0 +1,157 @@
+/* Tables of facts as CSV and JSON. */
+#include "export/export.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+/* ---- CSV ------------------------------------------------------------------------------------------------ */
+
+static void put_cell(kb_sink *sink, const kineto_fact *f)
+{
+    char number[32], *end = number;
+    if (f->is_none)
+        return;
+    if (f->type == KINETO_CELL_TEXT) {
+        ke_csv_text(sink, f->text);
+        return;
+    }
+    if (f->type == KINETO_CELL_INT)
+        end = kb_json_format_int(number, f->i);
+    else if (f->type == KINETO_CELL_NS)
+        end = kb_json_format_us(number, f->i);
+    else
+        end = kb_json_format_double(number, f->d);
+    kb_sink_write(sink, number, (size_t)(end - number));
+}
+
+static void put_head(kb_sink *sink, const kineto_analysis *a, uint32_t table, uint32_t columns)
+{
+    for (uint32_t c = 0; c < columns; c++) {
+        kineto_fact_column column;
+        kineto_analysis_column(a, table, c, &column);
+        if (c)
+            kb_sink_write(sink, ",", 1);
+        kb_sink_write(sink, column.name.data, column.name.size);
+    }
+    kb_sink_write(sink, "\r\n", 2);
+}
+
+static void put_rows(kb_sink *sink, const kineto_analysis *a, uint32_t table,
+                     const kineto_fact_table *info)
+{
+    kineto_fact fact;
+    for (uint64_t r = 0; r < info->row_count && !kb_sink_failed(sink); r++) {
+        for (uint32_t c = 0; c < info->column_count; c++) {
+            kineto_analysis_fact(a, table, r, c, &fact);
+            if (c)
+                kb_sink_write(sink, ",", 1);
+            put_cell(sink, &fact);
+        }
+        kb_sink_write(sink, "\r\n", 2);
+    }
+}
+
+static kineto_status save_table(const kineto_analysis *a, uint32_t table, const char *directory,
+                                kineto_error *err)
+{
+    kineto_fact_table info;
+    kb_sink *sink;
+    char path[4096];
+    kineto_analysis_table(a, table, &info);
+    int size = snprintf(path, sizeof path, "%s/%s.csv", directory, info.name);
+    if (size < 0 || (size_t)size >= sizeof path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the name of the directory is too long");
+    kineto_status status = kb_sink_open_file(path, KB_COMPRESS_NONE, &sink, err);
+    if (status)
+        return status;
+    put_head(sink, a, table, info.column_count);
+    put_rows(sink, a, table, &info);
+    return kb_sink_close(sink, err);
+}
+
+kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *directory,
+                                       kineto_error *err)
+{
+    if (!a || !directory || !*directory)
+        return kb_fail(err, KINETO_E_ARGUMENT, "facts and a directory are needed to write them");
+    if (mkdir(directory, 0777) && errno != EEXIST)
+        return kb_fail_os(err, errno, "cannot make the directory %s", directory);
+    for (uint32_t i = 0; i < kineto_analysis_count(a); i++) {
+        kineto_status status = save_table(a, i, directory, err);
+        if (status)
+            return status;
+    }
+    return KINETO_OK;
+}
+
+/* ---- JSON ----------------------------------------------------------------------------------------------- */
+
+static void put_value(kb_json *j, const kineto_fact *f)
+{
+    char us[32];
+    if (f->is_none)
+        kb_json_null(j);
+    else if (f->type == KINETO_CELL_TEXT)
+        kb_json_string(j, f->text);
+    else if (f->type == KINETO_CELL_INT)
+        kb_json_int(j, f->i);
+    else if (f->type == KINETO_CELL_NS)
+        kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, f->i) - us)});
+    else
+        kb_json_double(j, f->d);
+}
+
+static void put_columns(kb_json *j, const kineto_analysis *a, uint32_t table)
+{
+    kineto_fact_column column;
+    kb_json_key_z(j, "columns");
+    kb_json_array_begin(j);
+    for (uint32_t c = 0; kineto_analysis_column(a, table, c, &column); c++)
+        kb_json_string(j, column.name);
+    kb_json_array_end(j);
+}
+
+static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table)
+{
+    kineto_fact_table info;
+    kineto_fact fact;
+    kineto_analysis_table(a, table, &info);
+    kb_json_key_z(j, info.name);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "title", kb_string(info.title));
+    kb_json_put_string(j, "note", info.note);
+    put_columns(j, a, table);
+    kb_json_key_z(j, "rows");
+    kb_json_array_begin(j);
+    for (uint64_t r = 0; r < info.row_count; r++) {
+        kb_json_newline(j);
+        kb_json_array_begin(j);
+        for (uint32_t c = 0; kineto_analysis_fact(a, table, r, c, &fact); c++)
+            put_value(j, &fact);
+        kb_json_array_end(j);
+    }
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
+kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *path,
+                                        kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    if (!a || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "facts and a path are needed to write them");
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&j, sink);
+    kb_json_object_begin(&j);
+    kb_json_key_z(&j, "tables");
+    kb_json_object_begin(&j);
+    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
+        put_table(&j, a, i);
+    kb_json_object_end(&j);
+    kb_json_object_end(&j);
+    kb_json_newline(&j);
+    return kb_sink_close(sink, err);
+}
