@@ -1,0 +1,122 @@
+"""`ckineto analyze`: tables of facts of one rank and of several, as text, CSV and JSON."""
+
+import csv
+import json
+import os
+
+from command import CommandTest, main
+
+
+def host(cat, name, start, duration, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 5, "tid": 7, "ts": start, "dur": duration, "args": args}
+
+
+def kernel(name, start, duration, correlation, stream=7):
+    return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": stream, "ts": start, "dur": duration,
+            "args": {"device": 0, "stream": stream, "correlation": correlation}}
+
+
+EVENTS = [
+    host("user_annotation", "ProfilerStep#1", 0, 1000),
+    host("user_annotation", "ProfilerStep#2", 1000, 1000),
+    host("cuda_runtime", "cudaLaunchKernel", 10, 5, correlation=1),
+    host("cuda_runtime", "cudaLaunchKernel", 20, 5, correlation=2),
+    host("cuda_runtime", "cudaLaunchKernel", 1010, 5, correlation=3),
+    kernel("ampere_sgemm_128x64_nn", 100, 200, 1),
+    kernel("ncclDevKernel_AllReduce_Sum_f32_RING_LL", 250.5, 150, 2, stream=20),
+    kernel("ampere_sgemm_128x64_nn", 1100, 100, 3),
+]
+
+
+class Analyze(CommandTest):
+    def trace(self, name="trace.json", events=EVENTS, **header):
+        path = self.path(name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events, **header}, file)
+        return path
+
+    def analyze(self, *arguments, status=0):
+        done = self.run_command("analyze", *arguments)
+        self.assertEqual(done.returncode, status, done.err)
+        return done
+
+    def facts(self, *arguments):
+        return json.loads(self.analyze("--json", "-", *arguments).out)["tables"]
+
+    def row(self, table, *arguments, number=0):
+        found = self.facts("--only", table, *arguments)[table]
+        return dict(zip(found["columns"], found["rows"][number]))
+
+    def test_the_summary_begins_with_what_was_lost_and_how_sound_it_is(self):
+        lines = self.analyze(self.trace()).out.decode().splitlines()
+        self.assertIn("1 trace, 8 activities, none lost", lines[0])
+        self.assertIn("Where device time went (temporal_breakdown)", lines)
+
+    def test_times_are_exact(self):
+        row = self.row("temporal_breakdown", self.trace())
+        self.assertEqual(row["compute_us"], 300)
+        self.assertEqual(row["non_compute_us"], 100.5)
+        self.assertEqual(row["kernel_us"], 1100)
+        self.assertEqual(row["idle_us"], 699.5)
+
+    def test_steps_can_be_chosen(self):
+        path = self.trace()
+        self.assertEqual(self.row("temporal_breakdown", "--steps", "1..1", path)["kernel_us"], 300.5)
+        self.assertEqual(self.row("temporal_breakdown", "--steps", "drop-last", path)["kernel_us"], 300.5)
+        self.assertEqual(self.row("temporal_breakdown", "--steps", "all", path)["kernel_us"], 1100)
+
+    def test_streams_can_be_chosen(self):
+        self.assertEqual(self.row("temporal_breakdown", "--stream", "20", self.trace())["compute_us"], 0)
+
+    def test_csv_has_a_file_for_each_table(self):
+        directory = self.path("facts")
+        self.analyze("--csv", directory, "--only", "temporal_breakdown,overlap", self.trace())
+        self.assertEqual(sorted(os.listdir(directory)), ["overlap.csv", "temporal_breakdown.csv"])
+        with open(os.path.join(directory, "temporal_breakdown.csv"), encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        self.assertEqual(rows[0]["idle_us"], "699.500")
+
+    def test_files_of_a_directory_are_ranks(self):
+        for rank in range(3):
+            self.trace(f"ranks/rank-{rank}.json", distributedInfo={"rank": rank, "world_size": 3})
+        table = self.facts("--only", "temporal_breakdown,kernel_types", self.path("ranks"))
+        self.assertEqual([r[0] for r in table["temporal_breakdown"]["rows"]], [0, 1, 2])
+        self.assertEqual(sum(r[1] for r in table["kernel_types"]["rows"]), 3 * 400.5)
+
+    def test_a_user_can_teach_names_of_kernels(self):
+        self.assertEqual(self.row("temporal_breakdown", self.trace())["compute_us"], 300)
+        done = self.analyze("--rules", self.path("nosuch"), self.trace(), status=1)
+        self.assertIn("nosuch", done.err.decode())
+
+    def test_traces_without_devices_say_so(self):
+        path = self.trace(events=EVENTS[:2])
+        self.assertIn("no device activity", self.analyze(path).out.decode())
+        self.assertIn("no device activity", self.facts(path)["overlap"]["note"])
+
+    def test_any_trace_at_all_is_answered(self):
+        for events in ([], EVENTS[:1], EVENTS[5:6], [{**EVENTS[5], "dur": 0}],
+                       [{"ph": "C", "name": "c", "pid": 1, "ts": 1, "args": {"v": 1}}],
+                       [{**EVENTS[5], "ts": -1e18}, {**EVENTS[6], "ts": 9e15, "dur": 9e15}]):
+            self.analyze("--series", self.trace(events=events))
+            self.analyze("--series", "--definitions", "hta", self.trace(events=events))
+
+    def test_mistakes_are_explained(self):
+        path = self.trace()
+        for arguments, text in ((["--only", "kernel", path], "--list"), (["--steps", "3..1", path], "N..M"),
+                                (["--definitions", "x", path], "hta"), ([], "name the trace"),
+                                (["--stream", "a", path], "7,20")):
+            self.assertIn(text, self.analyze(*arguments, status=2).err.decode())
+        self.assertIn("1..2", self.analyze("--steps", "7..8", path, status=1).err.decode())
+
+    def test_the_list_names_what_only_takes(self):
+        names = self.analyze("--list").out.decode().split()
+        self.assertIn("temporal_breakdown", names)
+        self.analyze("--only", ",".join(names), self.trace())
+
+    def test_a_trace_is_not_overwritten(self):
+        path = self.trace()
+        self.assertIn("overwrite", self.analyze("--json", path, path, status=2).err.decode())
+
+
+main()
