@@ -1,0 +1,153 @@
+/* What analyses cost after a trace was read: all of them, and each by itself; how that grows.
+ *
+ *   bench_analyze [--json] [--runs N] [--growth] [FILE…]
+ *
+ * Without a file, a trace of a million events is made for the occasion; --growth: of half a million
+ * to eight. CPU time of the process, the best of --runs; "first" is the first analysis of a trace,
+ * which also puts its rows in order and links them. The floor is one look at every row's start and
+ * end. */
+#include "bench.h"
+
+#include <ckineto/analyze.h>
+
+#include <libgen.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static int runs = 3;
+static bool growth;
+
+static void fail(const char *what, const char *why)
+{
+    fprintf(stderr, "bench_analyze: %s: %s\n", what, why);
+    exit(1);
+}
+
+static double look(const kineto_trace *trace)
+{
+    static volatile int64_t sum;
+    kineto_activity a;
+    double begin = bench_process_ns();
+    for (uint64_t row = 0; row < kineto_trace_count(trace); row++) {
+        kineto_trace_get(trace, (kineto_row)row, &a);
+        sum += a.end_ns - a.start_ns;
+    }
+    return bench_process_ns() - begin;
+}
+
+static double analyze(const kineto_trace *trace, const char *tables, bool series)
+{
+    kineto_error err = {0};
+    kineto_analysis *facts;
+    kineto_analyze_options o = {.size = sizeof o, .tables = tables, .series = series};
+    double begin = bench_process_ns();
+    if (kineto_analyze(trace, &o, &facts, &err))
+        fail(tables ? tables : "all", err.message);
+    double time = bench_process_ns() - begin;
+    kineto_analysis_release(facts);
+    return time;
+}
+
+/* What takes longer than its share is told by name, without the critical path in "cheap". */
+static void usual_tables(char *list, size_t size)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++) {
+        const char *name = kineto_fact_table_name(i);
+        if (strncmp(name, "critical_path", 13) != 0)
+            n += (size_t)snprintf(list + n, size - n, "%s%s", n ? "," : "", name);
+    }
+}
+
+static void report(const char *name, double ns, uint64_t events, double floor)
+{
+    bench_line(name, ns / (double)events, "ns/event", floor / (double)events, 1);
+}
+
+static void measure(const char *path)
+{
+    kineto_trace *trace;
+    kineto_error err = {0};
+    static char list[4096];
+    double best = 0, floor = 0, begin = bench_process_ns();
+    if (kineto_trace_open(path, &trace, &err))
+        fail(path, err.message);
+    double load = bench_process_ns() - begin;
+    uint64_t events = kineto_trace_count(trace);
+    usual_tables(list, sizeof list);
+    double first = analyze(trace, list, false);
+    for (int i = 0; i < runs; i++) {
+        double time = analyze(trace, list, false), seen = look(trace);
+        best = i && best < time ? best : time;
+        floor = i && floor < seen ? floor : seen;
+    }
+    struct rusage use;
+    getrusage(RUSAGE_SELF, &use);
+    printf("# %s: %llu events\n", path, (unsigned long long)events);
+    report("load", load, events, floor);
+    report("analyze_first", first, events, floor);
+    report("analyze_again", best, events, floor);
+    bench_line("analyze_first_in_all", first / 1e6, "ms", floor / 1e6, 1);
+    bench_line("peak", (double)use.ru_maxrss * 1024 / (double)events, "bytes/event", 0, 1);
+    for (uint32_t i = 0; !growth && i < kineto_fact_table_count(); i++)
+        report(kineto_fact_table_name(i), analyze(trace, kineto_fact_table_name(i), true), events,
+               floor);
+    kineto_trace_release(trace);
+}
+
+/* In a process of its own: a peak of memory is that of one trace. */
+static void measure_apart(const char *path)
+{
+    int status;
+    fflush(stdout);
+    pid_t child = fork();
+    if (child == 0) {
+        measure(path);
+        exit(0);
+    }
+    if (child < 0 || waitpid(child, &status, 0) < 0 || status)
+        fail(path, "could not be measured");
+}
+
+static void make_and_measure(const char *self, uint64_t events)
+{
+    char path[] = "/tmp/bench_analyze-XXXXXX", directory[4096], command[9000];
+    int fd = mkstemp(path);
+    if (fd < 0)
+        fail(path, "cannot be made");
+    close(fd);
+    snprintf(directory, sizeof directory, "%s", self);
+    snprintf(command, sizeof command, "'%s/gen_trace' --events %llu --layout torch2 --out %s",
+             dirname(directory), (unsigned long long)events, path);
+    if (system(command))
+        fail(command, "failed");
+    measure_apart(path);
+    unlink(path);
+}
+
+int main(int argc, char **argv)
+{
+    static const uint64_t sizes[] = {500000, 1000000, 2000000, 4000000, 8000000};
+    int files = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "--runs") == 0 && i + 1 < argc)
+            runs = atoi(argv[++i]);
+        else if (strcmp(argv[i], "--growth") == 0)
+            growth = true;
+        else if (strcmp(argv[i], "--json") != 0) {
+            measure_apart(argv[i]);
+            files++;
+        }
+    }
+    if (files)
+        return 0;
+    if (!growth)
+        make_and_measure(argv[0], 1000000);
+    for (size_t i = 0; growth && i < sizeof sizes / sizeof sizes[0]; i++)
+        make_and_measure(argv[0], sizes[i]);
+    return 0;
+}
