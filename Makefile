@@ -2,6 +2,7 @@
 #
 #   CKINETO_INSTALL=0   do not install missing packages (packages.txt)
 #   JOBS=N              parallel jobs, default: all processors
+#   TEST_JOBS=N         tests at a time, default: one more
 #   PREFIX=DIR          for `make install`, default /usr/local; DESTDIR is honoured
 #   FUZZ_SECONDS=N      time for each fuzz target, default 60
 #   FMT_FILES=…         only these for `make fmt`
@@ -12,6 +13,8 @@ MAKEFLAGS += --no-print-directory
 
 CKINETO_INSTALL ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
+# Tests wait about half of their time.
+TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
 PROGRAM ?= clpeak --global-bandwidth --kernel-latency
@@ -24,7 +27,7 @@ build = mkdir -p build; \
 	grep 'ckineto [0-9]' build/$(1)-configure.log; \
 	cmake --build --preset $(1) -j $(JOBS)
 # $(call suite,PRESET): run its tests; the output stays in build/PRESET/ctest.log.
-suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(JOBS) --output-log build/$(1)-ctest.log
+suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log build/$(1)-ctest.log
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 

@@ -1,4 +1,4 @@
-/* A plug-in that keeps all rules, and one fault at a time: BROKEN is the name of one below. */
+/* A plug-in that keeps all rules, and one fault at a time. */
 #ifndef CKINETO_TESTS_CHECK_DEVICE_H
 #define CKINETO_TESTS_CHECK_DEVICE_H
 
@@ -13,71 +13,29 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-enum fault {
-    GOOD,
-    LOAD_CRASHES,
-    LOAD_UNRESOLVED,
-    NO_SYMBOL,
-    REGISTER_REFUSES,
-    REGISTER_LACKS,
-    REGISTER_HANDLE,
-    QUERY_TOUCHES_HANDLE,
-    QUERY_NO_NAME,
-    QUERY_KIND_TWICE,
-    QUERY_CHANGES,
-    QUERY_OVERFLOWS,
-    START_CRASHES,
-    START_FAILS,
-    STOP_HANGS,
-    STOP_EXITS,
-    CREATE_UNKNOWN_KIND,
-    START_TWICE,
-    STOP_UNSTARTED,
-    DELIVERS_TWICE,
-    DESTROY_UNSTARTED,
-    ONCE_ONLY,
-    READS_BEHIND,
-    SIZE_EQUALS,
-    SIZE_IGNORED,
-    SIZE_IGNORED_CREATE,
-    TAKES_SHORT,
-    NO_SIZE,
-    DISABLED_KIND,
-    ALL_OR_NOTHING,
-    TOGGLE_IGNORED,
-    PUSH_ON_ONE_THREAD,
-    LIFE_ON_ONE_THREAD,
-    EMPTY_FAILS,
-    LONG_LOSES,
-    ENDS_BEFORE,
-    WRONG_CLOCK,
-    CLOCK_GOES_BACK,
-    FLOW_WITHOUT_END,
-    STRANGE_ID,
-    META_NO_JSON,
-    META_KEY_TWICE,
-    NO_NAME,
-    BAD_NAME_POINTER,
-    NO_ROWS,
-    LATE,
-    OTHER_THREAD,
-    BAD_HANDLE,
-    MISCOUNTS,
-    COUNTER_NAN,
-    SET_UNKNOWN,
-    SET_REPEATED,
-    ERROR_UNTERMINATED,
-    TALKS,
-    SIGNAL_HANDLER,
-    LEAKS_MEMORY,
-    LEAKS_FILES,
-    LEAKS_THREADS,
-    THREAD_STAYS
-};
-#ifndef BROKEN
-#define BROKEN GOOD
-#endif
-#define IS(fault) (BROKEN == (fault))
+/* clang-format off */
+#define FAULTS(X) \
+    X(GOOD) X(LOAD_CRASHES) X(LOAD_UNRESOLVED) X(NO_SYMBOL) X(REGISTER_REFUSES) \
+    X(REGISTER_LACKS) X(REGISTER_HANDLE) X(QUERY_TOUCHES_HANDLE) X(QUERY_NO_NAME) \
+    X(QUERY_KIND_TWICE) X(QUERY_CHANGES) X(QUERY_OVERFLOWS) X(START_CRASHES) X(START_FAILS) \
+    X(STOP_HANGS) X(STOP_EXITS) X(CREATE_UNKNOWN_KIND) X(START_TWICE) X(STOP_UNSTARTED) \
+    X(DELIVERS_TWICE) X(DESTROY_UNSTARTED) X(ONCE_ONLY) X(READS_BEHIND) X(SIZE_EQUALS) \
+    X(SIZE_IGNORED) X(SIZE_IGNORED_CREATE) X(TAKES_SHORT) X(NO_SIZE) X(DISABLED_KIND) \
+    X(ALL_OR_NOTHING) X(PUSH_ON_ONE_THREAD) X(LIFE_ON_ONE_THREAD) X(EMPTY_FAILS) X(LONG_LOSES) \
+    X(ENDS_BEFORE) X(WRONG_CLOCK) X(FLOW_WITHOUT_END) X(STRANGE_ID) X(META_NO_JSON) \
+    X(META_KEY_TWICE) X(NO_NAME) X(BAD_NAME_POINTER) X(NO_ROWS) X(LATE) X(OTHER_THREAD) \
+    X(BAD_HANDLE) X(MISCOUNTS) X(ERROR_UNTERMINATED) X(TALKS) X(SIGNAL_HANDLER) X(LEAKS_MEMORY) \
+    X(LEAKS_FILES) X(LEAKS_THREADS) X(THREAD_STAYS)
+/* of a device that delivers at once */
+#define LIVE_FAULTS(X) \
+    X(TOGGLE_IGNORED) X(CLOCK_GOES_BACK) X(COUNTER_NAN) X(SET_UNKNOWN) X(SET_REPEATED)
+/* clang-format on */
+#define NUMBER(name) name,
+enum fault { FAULTS(NUMBER) LIVE, LIVE_FAULTS(NUMBER) NO_FAULT };
+/* Which one the name of the file says: the same library lies there as check-NAME.so for each. */
+extern enum fault broken;
+#define IS(fault) (broken == (fault))
+#define IS_LIVE   (broken >= LIVE)
 
 #define SIZE(type, last)     KINETO_PLUGIN_SIZE(KinetoPlugin_##type, last)
 #define HAS(p, type, member) KINETO_PLUGIN_HAS(p, KinetoPlugin_##type, member)

@@ -82,7 +82,8 @@ class CommandTest(unittest.TestCase):
         return process
 
     def record(self, *program, options=(), **more):
-        return self.run_command("record", "-o", "t.json", *options, "--", *program, **more)
+        # The usual buffer is large, and getting it ready is most of what a short recording takes.
+        return self.run_command("record", "-b", "8", "-o", "t.json", *options, "--", *program, **more)
 
     def load(self, name="t.json"):
         with open(self.path(name), encoding="utf-8") as f:

@@ -98,6 +98,7 @@ static void a_block_is_found_once(void **state)
 static void a_full_table_refuses_and_forgets_nothing(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     uint64_t capacity = cm_follow_capacity(), stored = 0;
     bool *is_stored = calloc(2 * capacity, 1);
     assert_non_null(is_stored);

@@ -215,7 +215,7 @@ static void snapshots_are_whole_while_others_record(void **state)
         for (int k = 0; k < 3; k++)
             threads[k] = start_thread(run, &runners[k]);
         uint64_t before = 0;
-        for (int k = 0; k < FEWER(30, 10); k++) {
+        for (int k = 0; k < FEWER(30, THREAD_SANITIZED ? 5 : 10); k++) {
             kineto_trace *t = snapshot(s);
             verify(t);
             if (retentions[i] == KINETO_RETAIN_OLDEST) {

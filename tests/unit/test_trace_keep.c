@@ -291,6 +291,7 @@ static void views_stay_while_seven_others_are_looked_at(void **state)
 static void changed_files_lose_args_and_say_so(void **state)
 {
     (void)state;
+    HAS_ONE_THREAD();
     kineto_error err = {.message = ""};
     kineto_arg arg;
     const char *path = path_of("t.json.gz"), *out = path_of("long.json");
