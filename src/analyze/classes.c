@@ -1,8 +1,7 @@
 /* Names to classes. */
-#include "analyze/classes.h"
+#include "analyze/classes_rules.h"
 
-/* ---- words --------------------------------------------------------------------------------------
- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 #define KA_X(name, word, ...) word,
 static const char *const type_words[] = {KA_TYPE_MAP(KA_X)};
@@ -29,7 +28,7 @@ const char *ka_precision_name(uint32_t i)
 const char *ka_tensor_name(uint32_t i) { return word(tensor_words, KB_COUNT(tensor_words), i); }
 const char *ka_library_name(uint32_t i) { return word(library_words, KB_COUNT(library_words), i); }
 
-/* ---- does a pattern match? ---------------------------------------------------------------------- */
+/* ---- does a pattern match? ------------------------------------------------------------------- */
 
 static bool same(const char *name, const char *piece, size_t size, bool any_case)
 {
@@ -57,11 +56,11 @@ static size_t find(kineto_string name, size_t from, const char *piece, size_t si
 }
 
 /* One piece after another, each as early as it can be. */
-static bool matches(const ka_rules *r, const ka_pattern *p, kineto_string name)
+static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
 {
     size_t at = 0;
     for (uint32_t i = 0; i < p->count; i++) {
-        const ka_piece *piece = &r->pieces.data[p->first + i];
+        const ka_name_piece *piece = &r->pieces.data[p->first + i];
         const char *text = r->text.data + piece->at;
         bool first = i == 0 && p->from_start, last = i + 1 == p->count && p->to_end;
         if (piece->size > name.size - at)
@@ -81,17 +80,17 @@ static bool matches(const ka_rules *r, const ka_pattern *p, kineto_string name)
     return true;
 }
 
-/* ---- which patterns match? ---------------------------------------------------------------------- */
+/* ---- which patterns match? ------------------------------------------------------------------- */
 
 #define WORDS (KA_MOST_PATTERNS / 64)
 
 /* The pattern's gram ends before `end` in the name: is there all of it? */
-static bool holds(const ka_rules *r, const ka_pattern *p, kineto_string name, size_t end)
+static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name, size_t end)
 {
-    const ka_piece *piece = &r->pieces.data[p->first];
+    const ka_name_piece *piece = &r->pieces.data[p->first];
     if (p->count > 1 || p->to_end)
         return matches(r, p, name);
-    size_t before = (size_t)p->gram_at + 4;
+    size_t before = (size_t)p->gram_at + KA_GRAM;
     if (end < before || (p->from_start && end != before))
         return false;
     size_t at = end - before;
@@ -106,14 +105,14 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
     uint64_t done[WORDS] = {0};
     uint32_t gram = 0;
     for (size_t i = 0; i < name.size; i++) {
-        gram = gram << 8 | ka_lower((uint8_t)name.data[i]);
+        gram = ka_next_gram(gram, name.data[i]);
         uint32_t next = r->head[ka_gram_hash(gram)];
-        if (KINETO_LIKELY(!next) || i < 3)
+        if (KINETO_LIKELY(!next) || i + 1 < KA_GRAM)
             continue;
         for (; next; next = r->patterns.data[next - 1].next) {
             size_t w = (next - 1) / 64;
             uint64_t bit = UINT64_C(1) << (next - 1) % 64;
-            const ka_pattern *p = &r->patterns.data[next - 1];
+            const ka_name_pattern *p = &r->patterns.data[next - 1];
             if (p->gram != gram || (done[w] & bit))
                 continue;
             bool good = holds(r, p, name, i + 1);
@@ -131,16 +130,16 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
 }
 
 /* Every attribute is what the first rule says that says something about it. */
-static ka_rule ask(const ka_rules *r, kineto_string name)
+static ka_name_rule ask(const ka_rules *r, kineto_string name)
 {
     uint64_t found[WORDS] = {0};
-    ka_rule answer;
+    ka_name_rule answer;
     memset(answer.said, KA_NOT_SAID, sizeof answer.said);
     find_patterns(r, name, found);
     for (size_t w = 0; w * 64 < r->patterns.count; w++)
         for (uint64_t bits = found[w]; bits; bits &= bits - 1) {
             size_t p = w * 64 + (size_t)__builtin_ctzll(bits);
-            const ka_rule *rule = &r->rules.data[r->patterns.data[p].rule];
+            const ka_name_rule *rule = &r->rules.data[r->patterns.data[p].rule];
             for (int a = 0; a < KA_ATTRIBUTE_COUNT; a++)
                 if (answer.said[a] == KA_NOT_SAID)
                     answer.said[a] = rule->said[a];
@@ -153,14 +152,14 @@ static ka_class class_of_family(uint8_t family)
     return (ka_class){.type = type_of_family[family], .family = family};
 }
 
-static uint8_t said(const ka_rule *answer, ka_attribute a)
+static uint8_t said(const ka_name_rule *answer, ka_attribute a)
 {
     return answer->said[a] == KA_NOT_SAID ? 0 : answer->said[a];
 }
 
 static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
 {
-    ka_rule answer = ask(rules, name);
+    ka_name_rule answer = ask(rules, name);
     ka_class c = {.family = said(&answer, KA_ATTRIBUTE_FAMILY),
                   .precision = said(&answer, KA_ATTRIBUTE_PRECISION),
                   .tensor = said(&answer, KA_ATTRIBUTE_TENSOR),
@@ -190,7 +189,7 @@ ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
     }
 }
 
-/* ---- as HolisticTraceAnalysis has it ------------------------------------------------------------ */
+/* ---- as HolisticTraceAnalysis has it --------------------------------------------------------- */
 
 static bool starts(kineto_string name, const char *text)
 {

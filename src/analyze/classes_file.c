@@ -1,5 +1,5 @@
 /* Rules from lines of text: kernel_rules.def and the user's file. */
-#include "analyze/classes.h"
+#include "analyze/classes_rules.h"
 
 #include <errno.h>
 
@@ -27,7 +27,7 @@ static kineto_status no_memory(kineto_error *err)
     return kb_fail(err, KINETO_E_MEMORY, "no memory for rules about kernels");
 }
 
-/* ---- pieces of text ----------------------------------------------------------------------------- */
+/* ---- pieces of text -------------------------------------------------------------------------- */
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 
@@ -53,7 +53,7 @@ static kineto_string split(kineto_string s, const char *separator, kineto_string
     return (kineto_string){s.data, (size_t)(at - s.data)};
 }
 
-/* ---- attributes --------------------------------------------------------------------------------- */
+/* ---- attributes ------------------------------------------------------------------------------ */
 
 typedef struct attribute {
     const char *word;
@@ -82,7 +82,7 @@ static const char *known_values(const attribute *a, char *text, size_t size)
 }
 
 /* "family=gemm" */
-static kineto_status read_attribute(kineto_string item, ka_rule *rule, const place *at,
+static kineto_status read_attribute(kineto_string item, ka_name_rule *rule, const place *at,
                                     kineto_error *err)
 {
     kineto_string value, key = split(item, "=", &value);
@@ -101,7 +101,7 @@ static kineto_status read_attribute(kineto_string item, ka_rule *rule, const pla
                "write type=, family=, precision=, tensor= or library=");
 }
 
-static kineto_status read_attributes(kineto_string text, ka_rule *rule, const place *at,
+static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, const place *at,
                                      kineto_error *err)
 {
     memset(rule->said, KA_NOT_SAID, sizeof rule->said);
@@ -117,13 +117,13 @@ static kineto_status read_attributes(kineto_string text, ka_rule *rule, const pl
     return KINETO_OK;
 }
 
-/* ---- patterns ----------------------------------------------------------------------------------- */
+/* ---- patterns -------------------------------------------------------------------------------- */
 
-static bool end_piece(ka_rules *r, ka_pattern *p, uint32_t *begin)
+static bool end_piece(ka_rules *r, ka_name_pattern *p, uint32_t *begin)
 {
     uint32_t end = (uint32_t)r->text.count;
     if (end > *begin) {
-        if (!kb_vec_push(&r->pieces, (ka_piece){*begin, end - *begin}))
+        if (!kb_vec_push(&r->pieces, (ka_name_piece){*begin, end - *begin}))
             return false;
         p->count++;
     }
@@ -132,7 +132,7 @@ static bool end_piece(ka_rules *r, ka_pattern *p, uint32_t *begin)
 }
 
 /* The pieces between stars; a backslash takes the next byte as it is. */
-static bool read_pieces(ka_rules *r, ka_pattern *p, kineto_string text)
+static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
 {
     uint32_t begin = (uint32_t)r->text.count;
     p->first = (uint32_t)r->pieces.count;
@@ -167,7 +167,7 @@ static bool ends_with_anchor(kineto_string s)
 static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *at,
                                   kineto_error *err)
 {
-    ka_pattern p = {.rule = (uint32_t)r->rules.count - 1};
+    ka_name_pattern p = {.rule = (uint32_t)r->rules.count - 1};
     kineto_string rest = text;
     if (rest.size && rest.data[0] == '~')
         p.any_case = true, rest.data++, rest.size--;
@@ -186,13 +186,13 @@ static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *
     return kb_vec_push(&r->patterns, p) ? KINETO_OK : no_memory(err);
 }
 
-/* ---- lines -------------------------------------------------------------------------------------- */
+/* ---- lines ----------------------------------------------------------------------------------- */
 
 /* "family=gemm library=cublas : pattern | pattern" */
 static kineto_status read_line(ka_rules *r, kineto_string line, const place *at, kineto_error *err)
 {
     kineto_string patterns, attributes_text;
-    ka_rule rule;
+    ka_name_rule rule;
     line = trim(line);
     if (!line.size || line.data[0] == '#')
         return KINETO_OK;
@@ -252,33 +252,57 @@ static kineto_status read_file(ka_rules *r, const char *path, kineto_error *err)
     return s;
 }
 
-/* ---- the index by grams -------------------------------------------------------------------------- */
+/* ---- the index by grams ---------------------------------------------------------------------- */
 
 static uint32_t gram_at(const char *text)
 {
     uint32_t gram = 0;
-    for (int i = 0; i < 4; i++)
-        gram = gram << 8 | ka_lower((uint8_t)text[i]);
+    for (size_t i = 0; i < KA_GRAM; i++)
+        gram = ka_next_gram(gram, text[i]);
     return gram;
 }
 
-/* How often grams of each hash occur in all patterns. */
+/* What names are full of: no gram of it is good to look for. */
+static const char usual[] = "void at::native::(anonymous "
+                            "namespace)::vectorized_elementwise_kernel<4, float, unsigned long> "
+                            "at::native::unrolled_elementwise_kernel<at::native::gpu_kernel_impl_"
+                            "nocast<(at::TensorIteratorBase&)"
+                            "::{lambda()#1}::operator()() const::{lambda(float, bool)#1}, "
+                            "at::detail::Array<char*, 3> >(int, "
+                            "at::native::memory::LoadWithoutCast, TrivialOffsetCalculator<1, "
+                            "unsigned int> std::array<char*, 2ul>"
+                            "_ZN2at6native27vectorized_elementwise_kernelILi4EZZZNS0_23_kernel_"
+                            "cudaERNS_18TensorIteratorBaseE"
+                            "ENKUlvE_clEvENKUlvE0_clEvEUlfE_St5arrayIPcLm2EEEEviT0_T1_ "
+                            "__nv_bfloat16 const*, long long, double, "
+                            "c10::Half, c10::BFloat16, at::GenericPackedTensorAccessor<float, 1ul, "
+                            "at::RestrictPtrTraits, long>"
+                            "at::native::BinaryFunctor<float, "
+                            "at::native::binary_internal::MulFunctor<float> >, c10::complex";
+
+static void count_gram(uint16_t *counts, const char *text, unsigned weight)
+{
+    uint16_t *n = &counts[ka_gram_hash(gram_at(text))];
+    *n = (uint16_t)KB_MIN(*n + weight, (unsigned)UINT16_MAX);
+}
+
+/* How often grams of each hash occur in all patterns, and in names. */
 static void count_grams(const ka_rules *r, uint16_t *counts)
 {
     for (size_t i = 0; i < r->pieces.count; i++)
-        for (uint32_t at = 0; at + 4 <= r->pieces.data[i].size; at++) {
-            uint32_t hash = ka_gram_hash(gram_at(r->text.data + r->pieces.data[i].at + at));
-            counts[hash] = (uint16_t)KB_MIN(counts[hash] + 1, UINT16_MAX);
-        }
+        for (uint32_t at = 0; at + KA_GRAM <= r->pieces.data[i].size; at++)
+            count_gram(counts, r->text.data + r->pieces.data[i].at + at, 1);
+    for (size_t at = 0; at + KA_GRAM < sizeof usual; at++)
+        count_gram(counts, usual + at, 1000);
 }
 
 /* The pattern's gram that few others have; false: it has none. */
-static bool choose_gram(const ka_rules *r, ka_pattern *p, const uint16_t *counts)
+static bool choose_gram(const ka_rules *r, ka_name_pattern *p, const uint16_t *counts)
 {
     uint32_t least = UINT32_MAX;
     for (uint32_t i = 0; i < p->count; i++) {
-        const ka_piece *piece = &r->pieces.data[p->first + i];
-        for (uint32_t at = 0; at + 4 <= piece->size; at++) {
+        const ka_name_piece *piece = &r->pieces.data[p->first + i];
+        for (uint32_t at = 0; at + KA_GRAM <= piece->size; at++) {
             uint32_t gram = gram_at(r->text.data + piece->at + at);
             if (counts[ka_gram_hash(gram)] >= least)
                 continue;
@@ -297,7 +321,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
     if (good)
         count_grams(r, counts);
     for (size_t i = 0; good && i < r->patterns.count; i++) {
-        ka_pattern *p = &r->patterns.data[i];
+        ka_name_pattern *p = &r->patterns.data[i];
         if (!choose_gram(r, p, counts)) {
             good = kb_vec_push(&r->short_ones, (uint16_t)i);
             continue;
@@ -310,7 +334,7 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
     return good ? KINETO_OK : no_memory(err);
 }
 
-/* ---- all of them -------------------------------------------------------------------------------- */
+/* ---- all of them ----------------------------------------------------------------------------- */
 
 kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err)
 {

@@ -85,7 +85,13 @@ class Analyze(CommandTest):
         self.assertEqual(sum(r[1] for r in table["kernel_types"]["rows"]), 3 * 400.5)
 
     def test_a_user_can_teach_names_of_kernels(self):
-        self.assertEqual(self.row("temporal_breakdown", self.trace())["compute_us"], 300)
+        rules = self.path("rules")
+        with open(rules, "w", encoding="utf-8") as file:
+            file.write("# ours\nfamily=collective : ^ampere_sgemm\n")
+        self.assertEqual(self.row("temporal_breakdown", "--rules", rules, self.trace())["compute_us"], 0)
+        with open(rules, "a", encoding="utf-8") as file:
+            file.write("family=nonsense : x\n")
+        self.assertIn("rules:3", self.analyze("--rules", rules, self.trace(), status=1).err.decode())
         done = self.analyze("--rules", self.path("nosuch"), self.trace(), status=1)
         self.assertIn("nosuch", done.err.decode())
 
