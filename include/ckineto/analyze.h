@@ -126,6 +126,19 @@ typedef struct kineto_analyze_options {
     uint32_t threads;     /**< 0: as many as there are processors; the facts are the same */
     /** of the trace, for the column "rank"; NULL: as the trace says, else 0 */
     const int32_t *rank;
+    /** the critical path is that of a range of the host whose name holds this: the instance-th one by
+     *  start, from 0; NULL: of everything that is looked at */
+    const char *annotation;
+    uint32_t instance;
+    /** sequences: of the outermost ranges whose name holds this; NULL: of the outermost operators */
+    const char *sequence_operator;
+    uint64_t sequence_min; /**< sequences of at least so many kernels; 0: 3 */
+    uint64_t sequence_top; /**< so many of them; 0: 5 */
+    /** path of an execution trace of PyTorch of the same run, for the table execution_trace; NULL */
+    const char *execution_trace;
+    /** path of what PyTorch's export_memory_timeline writes as .raw.json.gz, for the table
+     *  memory_timeline; NULL */
+    const char *memory_timeline;
 } kineto_analyze_options;
 
 /** Compute tables of facts.
@@ -186,6 +199,107 @@ KINETO_API bool kineto_analysis_fact(const kineto_analysis *analysis, uint32_t t
                                      uint32_t column, kineto_fact *out);
 /** Index of a table by name; UINT32_MAX if it was not asked for. threads: any. */
 KINETO_API uint32_t kineto_analysis_find(const kineto_analysis *analysis, const char *name);
+
+/** A new trace with facts drawn into it: queue lengths and bandwidths as counters, operators that launch
+ *  sequences of kernels that come back as rows of a process of their own, and the critical path.
+ *  @param options  as for kineto_analyze, with exact definitions; of `tables`, queue_length_series,
+ *                  bandwidth_series, sequences and critical_path_edges are drawn. NULL, or tables NULL:
+ *                  the first three.
+ *  @param out      receives a trace to release.
+ *  @return KINETO_E_ARGUMENT if there is nothing of this to draw, else as kineto_analyze. threads: any. */
+KINETO_API kineto_status kineto_analyze_overlay(const kineto_trace *trace,
+                                                const kineto_analyze_options *options,
+                                                kineto_trace **out, kineto_error *err);
+
+/* ---- critical path -----------------------------------------------------------------------------
+ *
+ *      kineto_critical_path *path;
+ *      kineto_critical_path_create(trace, &(kineto_analyze_options){.size = sizeof(kineto_analyze_options),
+ *                                  .annotation = "ProfilerStep", .instance = 1}, &path, &err);
+ *      kineto_what_if_scale half = {KINETO_WHAT_IF_KERNEL, "gemm", 0.5};
+ *      kineto_what_if_result result = {.size = sizeof result};
+ *      kineto_what_if(path, &half, 1, &result, &err);
+ *
+ *  What a rank had to wait for: moments (a range or work begins or ends) are nodes of a graph, edges
+ *  say that a moment comes at least so much later than another one. docs/critical-path.md has the
+ *  rules. */
+
+typedef struct kineto_critical_path kineto_critical_path;
+
+/** Find what made a part of a trace as long as it was.
+ *  @param options  definitions, steps, rules, rank, annotation and instance count; may be NULL.
+ *  @param out      receives a path to release; it keeps the trace.
+ *  @return KINETO_E_NOT_FOUND if the trace has no such range or steps, or nothing in them;
+ *          KINETO_E_ARGUMENT, KINETO_E_MEMORY. threads: any. */
+KINETO_API kineto_status kineto_critical_path_create(const kineto_trace *trace,
+                                                     const kineto_analyze_options *options,
+                                                     kineto_critical_path **out, kineto_error *err);
+/** NULL is fine. threads: owner. */
+KINETO_API void kineto_critical_path_release(kineto_critical_path *path);
+
+/** From the beginning of the window to the last moment. threads: any. */
+KINETO_API int64_t kineto_critical_path_length_ns(const kineto_critical_path *path);
+/** What the path consists of: classes 0 … count-1, those without time too. @return false past the
+ *  end. threads: any. */
+KINETO_API bool kineto_critical_path_class(const kineto_critical_path *path, uint32_t index,
+                                           const char **name, int64_t *ns);
+
+typedef struct kineto_critical_node {
+    kineto_row row; /**< KINETO_NO_ROW: the beginning of the window, node 0 */
+    bool is_end;    /**< the row ends there, else it begins */
+    bool on_path;
+    int64_t at_ns;    /**< since the beginning of the window */
+    int64_t slack_ns; /**< how much later it might be without anything ending later than the last */
+} kineto_critical_node;
+typedef struct kineto_critical_edge {
+    uint32_t from, to;       /**< nodes; from < to */
+    const char *type;        /**< what made it: "launch" */
+    const char *class_name;  /**< what its time is: "launch_delay" */
+    int64_t ns;              /**< `to` comes at least so much later */
+    kineto_row row;          /**< whose time it is; KINETO_NO_ROW: nobody's */
+    bool on_path;
+} kineto_critical_edge;
+/** Nodes come after those they wait for, edges by `to`. All-zero past the end. threads: any. */
+KINETO_API uint32_t kineto_critical_path_node_count(const kineto_critical_path *path);
+KINETO_API bool kineto_critical_path_node(const kineto_critical_path *path, uint32_t index,
+                                          kineto_critical_node *out);
+KINETO_API uint32_t kineto_critical_path_edge_count(const kineto_critical_path *path);
+KINETO_API bool kineto_critical_path_edge(const kineto_critical_path *path, uint32_t index,
+                                          kineto_critical_edge *out);
+
+/** What to give another time. */
+typedef enum kineto_what_if_kind {
+    KINETO_WHAT_IF_KERNEL = 0,   /**< kernels by name */
+    KINETO_WHAT_IF_COPY = 1,     /**< copies and memsets by name */
+    KINETO_WHAT_IF_OPERATOR = 2, /**< ranges of the host by name: themselves, what is in them, and
+                                      the work they launched */
+    KINETO_WHAT_IF_CLASS = 3,    /**< edges of a class */
+    KINETO_WHAT_IF_LAUNCH = 4    /**< the host's time in calls that launch work of this name */
+} kineto_what_if_kind;
+typedef struct kineto_what_if_scale {
+    uint32_t kind; /**< kineto_what_if_kind */
+    /** found anywhere in the name; a * stands for anything; "" is in every name. A class's whole name */
+    const char *pattern;
+    double factor; /**< of the time: 0.5 is twice as fast. Several that match are multiplied */
+} kineto_what_if_scale;
+typedef struct kineto_what_if_result {
+    size_t size;               /**< sizeof(kineto_what_if_result), set by the caller */
+    int64_t before_ns, after_ns; /**< length of the path, and of the longest one then */
+    uint64_t scaled;           /**< how many edges have another time */
+    uint32_t step_count;       /**< whole steps in the window */
+    int64_t step_before_ns, step_after_ns; /**< median of their times on the host; 0: none */
+} kineto_what_if_result;
+/** How long it would have taken. What waits for other ranks is taken to wait as long as it did.
+ *  @return KINETO_E_ARGUMENT for an unknown kind or class, or a factor that is not 0 … 1e6;
+ *          KINETO_E_UNSUPPORTED for a path of HTA's definitions; KINETO_E_MEMORY. threads: any. */
+KINETO_API kineto_status kineto_what_if(const kineto_critical_path *path,
+                                        const kineto_what_if_scale *scales, size_t count,
+                                        kineto_what_if_result *result, kineto_error *err);
+
+/** A new trace with a process more that shows the path: what it consists of, one after the other.
+ *  @param out  receives a trace to release. threads: any. */
+KINETO_API kineto_status kineto_critical_path_overlay(const kineto_critical_path *path,
+                                                      kineto_trace **out, kineto_error *err);
 
 #ifdef __cplusplus
 }

@@ -282,6 +282,12 @@ typedef struct kineto_selection {
     int64_t min_duration_ns;    /**< > 0: ranges of at least this; no instants and counters */
     /** > 0: of what was chosen the longest ranges; no instants and counters */
     uint64_t top;
+    /* Extended regular expressions, found anywhere in names of ranges; NULL: all. Device work is where
+     * and when it was launched. */
+    const char *under;  /**< these ranges and what is in them */
+    const char *around; /**< these ranges and what encloses them */
+    const char *after;  /**< what begins when the first of these has ended, or later */
+    const char *before; /**< what has ended when the first of these begins */
 } kineto_selection;
 
 /** A new trace of the chosen activities, in their order. It has the tracks and processes that

@@ -194,11 +194,13 @@ static kineto_status check_streams(const char *at, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_analyze_options completed(const kineto_analyze_options *options)
+kineto_analyze_options ka_options_completed(const kineto_analyze_options *options)
 {
     kineto_analyze_options o = {.size = sizeof o};
     if (options)
         memcpy(&o, options, KB_MIN(options->size, sizeof o));
+    o.sequence_min = o.sequence_min ? o.sequence_min : 3;
+    o.sequence_top = o.sequence_top ? o.sequence_top : 5;
     if (o.steps == KINETO_STEPS_USUAL)
         o.steps =
             o.definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST : KINETO_STEPS_ALL;
@@ -218,6 +220,7 @@ static kineto_status analyze(const kineto_trace *trace, const kineto_analyze_opt
     if (!status)
         status = ka_scope_create(trace, o, rules, &scope, err);
     a->definitions = o->definitions;
+    a->sequence_top = o->sequence_top;
     want_for_reductions(a);
     if (!status)
         status = run(a, &scope, o->threads, err);
@@ -229,7 +232,7 @@ static kineto_status analyze(const kineto_trace *trace, const kineto_analyze_opt
 kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
                              kineto_analysis **out, kineto_error *err)
 {
-    kineto_analyze_options o = completed(options);
+    kineto_analyze_options o = ka_options_completed(options);
     *out = NULL;
     if (!trace)
         return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");

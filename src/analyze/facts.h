@@ -52,6 +52,7 @@ typedef struct ka_table {
 
 struct kineto_analysis {
     uint32_t definitions;
+    uint64_t sequence_top; /* sequences to show */
     uint32_t shown_count;
     uint8_t shown[KA_TABLE_COUNT]; /* ids, in order */
     ka_table tables[KA_TABLE_COUNT];
@@ -97,7 +98,11 @@ void ka_table_add(ka_table *to, const ka_table *from);
 /* ---- analysis.c ---- */
 /** What compares ranks, made of tables that have all of them; again after each addition. */
 typedef void ka_reduction(kineto_analysis *a);
-#define KA_REDUCTIONS(X)
+#define KA_REDUCTIONS(X)                                                                           \
+    X(distributed_wait, KA_TABLE_distributed_wait, KA_TABLE_distributed_marks)                     \
+    X(distributed_operators, KA_TABLE_distributed_operators, KA_TABLE_distributed_marks)           \
+    X(sequences, KA_TABLE_sequences, KA_TABLE_sequence_sums)                                       \
+    X(stragglers, KA_TABLE_stragglers, KA_TABLE_straggler_marks)
 #define X(name, ...) ka_reduction ka_reduce_##name;
 KA_REDUCTIONS(X)
 #undef X

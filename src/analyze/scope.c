@@ -494,7 +494,9 @@ static int32_t rank_of(const kineto_trace *t, const kineto_analyze_options *opti
 kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_options *options,
                               const ka_rules *rules, ka_scope *s, kineto_error *err)
 {
-    *s = (ka_scope){.trace = trace, .hta = options->definitions == KINETO_DEFINITIONS_HTA};
+    *s = (ka_scope){.trace = trace,
+                    .options = options,
+                    .hta = options->definitions == KINETO_DEFINITIONS_HTA};
     s->memory = calloc(1, sizeof *s->memory);
     if (!s->memory)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");

@@ -64,6 +64,7 @@ typedef struct ka_step {
 
 typedef struct ka_scope {
     const kineto_trace *trace;
+    const kineto_analyze_options *options; /* all of them are set */
     bool hta;
     int32_t rank;
     int64_t start_ns, end_ns; /* of all that is in it */
@@ -81,7 +82,7 @@ typedef struct ka_scope {
     uint32_t step_count;
     const ka_class *class_of; /* by string id; of names of work only */
     uint32_t name_count;
-    uint64_t min_ts_ns; /* HTA's series begin there; exact: 0 */
+    int64_t min_ts_ns;  /* HTA's series begin there; exact: 0 */
     struct ka_scope_memory *memory;
 } ka_scope;
 
@@ -89,6 +90,8 @@ typedef struct ka_scope {
 kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_options *options,
                               const ka_rules *rules, ka_scope *scope, kineto_error *err);
 void ka_scope_free(ka_scope *scope);
+/** analysis.c: options with all members of this version, NULL too. */
+kineto_analyze_options ka_options_completed(const kineto_analyze_options *options);
 
 static inline int64_t ka_work_ns(const ka_work *w) { return kb_length_ns(w->start_ns, w->end_ns); }
 static inline int64_t ka_slice_ns(const ka_slice *s)
@@ -165,7 +168,33 @@ double ka_tally_std(const ka_tally_ns *t); /* us; 0 of one */
 /* ---- analyses: each fills the tables of its name, those that are wanted ---- */
 typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);
 #define KA_ANALYSES(X)                                                                             \
-    X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)
+    X(steps, KA_TABLE_steps)                                                                       \
+    X(operators, KA_TABLE_operators)                                                               \
+    X(gpu_summary, KA_TABLE_gpu_summary, KA_TABLE_kernel_use, KA_TABLE_kernel_operators)           \
+    X(memory, KA_TABLE_memory, KA_TABLE_memory_operators, KA_TABLE_memory_leaks)                   \
+    X(modules, KA_TABLE_modules)                                                                   \
+    X(distributed, KA_TABLE_distributed_overlap, KA_TABLE_distributed_marks)                       \
+    X(calls, KA_TABLE_call_graph)                                                                  \
+    X(sequences, KA_TABLE_sequence_sums)                                                           \
+    X(counters_ops, KA_TABLE_counters)                                                             \
+    X(stragglers, KA_TABLE_straggler_marks)                                                        \
+    X(execution_trace, KA_TABLE_execution_trace)                                                   \
+    X(memory_categories, KA_TABLE_memory_timeline)                                                 \
+    X(kernels, KA_TABLE_kernels)                                                                   \
+    X(idle, KA_TABLE_idle_breakdown)                                                               \
+    X(queue, KA_TABLE_queue_length, KA_TABLE_queue_length_series)                                  \
+    X(bandwidth, KA_TABLE_memory_bandwidth, KA_TABLE_bandwidth_series)                             \
+    X(launches, KA_TABLE_launch_stats)                                                             \
+    X(op_launch, KA_TABLE_op_launch)                                                               \
+    X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
+    X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
+    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
+      KA_TABLE_critical_path_operators)              \
+    X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
+    X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
+    X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \
+    X(energy, KA_TABLE_energy)                                                                     \
+    X(roofline, KA_TABLE_roofline, KA_TABLE_mfu)
 #define X(name, ...) ka_analysis ka_analyze_##name;
 KA_ANALYSES(X)
 #undef X

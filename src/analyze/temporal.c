@@ -70,14 +70,15 @@ static int compare_edges(const void *left, const void *right)
     const edge *a = left, *b = right;
     if (a->ns != b->ns)
         return a->ns < b->ns ? -1 : 1;
-    return (a->change > b->change) - (a->change < b->change);
+    return (a->change < b->change) - (a->change > b->change); /* begins first */
 }
 
-static bool collect_edges(const busy *b, edge **out, size_t *count)
+/* HTA leaves OTHER out. */
+static bool collect_edges(const busy *b, bool hta, edge **out, size_t *count)
 {
     KB_VEC(edge) edges = {0};
     bool ok = true;
-    for (int8_t type = 0; type < (int8_t)KB_COUNT(b->of); type++)
+    for (int8_t type = hta ? 1 : 0; type < (int8_t)KB_COUNT(b->of); type++)
         for (size_t i = 0; ok && i < b->of[type].count; i++)
             ok = kb_vec_push(&edges, (edge){b->of[type].data[i].start_ns, type, 1}) &&
                  kb_vec_push(&edges, (edge){b->of[type].data[i].end_ns, type, -1});
@@ -107,22 +108,25 @@ static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
     ka_put_number(t, ka_percent((double)ns, (double)all));
 }
 
-static kineto_status put_kinds(const busy *b, ka_table *t, kineto_error *err)
+static kineto_status put_kinds(const ka_scope *s, const busy *b, ka_table *t, kineto_error *err)
 {
     int64_t sums[16] = {0}, all = 0;
-    uint32_t now = 0;
+    uint32_t seen = 0; /* HTA has rows for what was together for no time */
+    int now = 0; /* a bit for each type; ranges that end before they start borrow from others */
     edge *edges = NULL;
     size_t count = 0;
-    bool ok = collect_edges(b, &edges, &count);
+    bool ok = collect_edges(b, s->hta, &edges, &count);
     for (size_t i = 0; ok && i < count; i++) {
-        if (i && now)
+        if (now > 0 && now < (int)KB_COUNT(sums)) {
             sums[now] = ka_add_ns(sums[now], kb_length_ns(edges[i - 1].ns, edges[i].ns));
-        now = edges[i].change > 0 ? now | 1u << edges[i].type : now & ~(1u << edges[i].type);
+            seen |= s->hta ? 1u << now : 0;
+        }
+        now += edges[i].change * (1 << edges[i].type);
     }
     for (uint32_t types = 1; types < KB_COUNT(sums); types++)
         all = ka_add_ns(all, sums[types]);
     for (uint32_t types = 1; types < KB_COUNT(sums); types++)
-        if (sums[types])
+        if (sums[types] || seen >> types & 1)
             put_kind(t, types, sums[types], all);
     ka_sort(t, (const int[]){-2, 1, 0});
     free(edges);
@@ -149,7 +153,7 @@ kineto_status ka_analyze_temporal(const ka_scope *s, kineto_analysis *a, kineto_
     if (!status && overlap)
         status = put_overlap(s, &b, overlap, err);
     if (!status && kinds)
-        status = put_kinds(&b, kinds, err);
+        status = put_kinds(s, &b, kinds, err);
     busy_free(&b);
     return status;
 }

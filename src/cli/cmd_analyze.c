@@ -1,19 +1,26 @@
 /* ckineto analyze: where the time went, of one rank or of many. */
 #include "cli/several.h"
 
+#include "cli/critical.h"
 #include "cli/facts.h"
+#include "trace/trace.h"
 
 #include <ckineto/analyze.h>
 #include <ckineto/export.h>
 #include <ckineto/files.h>
 
 static const char *only, *steps = "usual", *streams, *definitions = "exact", *rules, *json, *csv;
-static bool list, series;
-static uint64_t threads, row_limit = 15;
+static const char *sequence_operator, *execution_trace, *memory_timeline, *overlay;
+static bool list, series, every;
+static uint64_t sequence_min, sequence_top;
+static const char *annotation;
+static kc_texts what_if;
+static uint64_t threads, row_limit = 10, instance;
 
 static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "NAME[,...]", "only these tables; --list has their names"},
     {"list", 0, KC_FLAG, &list, NULL, "list the tables there are"},
+    {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
      "what to look at: everything (usual), everything before the last\nstep, or steps N to M"},
@@ -21,9 +28,30 @@ static const kc_option option_list[] = {
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (usual), or as HolisticTraceAnalysis counts, to compare"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"annotation", 0, KC_TEXT, &annotation, "TEXT",
+     "the critical path of a range whose name holds TEXT, not of all"},
+    {"instance", 0, KC_NUMBER, &instance, "N", "of several the N-th, from 0"},
+    {"what-if", 0, KC_TEXTS, &what_if, "SCALE",
+     "instead, say how long it would have taken with parts scaled: kernel:, copy:, op:,\nclass: or "
+     "launch: with a pattern and =FACTOR (kernel:gemm=0.5); may be repeated"},
+    {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
+     "sequences of kernels under ranges whose name holds this; usual are\nthe outermost operators"},
+    {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of so many kernels or more (3)"},
+    {"top", 0, KC_NUMBER, &sequence_top, "N", "so many sequences (5)"},
+    {"execution-trace", 0, KC_TEXT, &execution_trace, "FILE",
+     "PyTorch's execution trace of the same run: the table execution_trace\nhas its schemas and "
+     "values"},
+    {"memory-timeline", 0, KC_TEXT, &memory_timeline, "FILE",
+     "what PyTorch's export_memory_timeline wrote as .raw.json.gz, for the\ntable memory_timeline; "
+     "needs no trace"},
+    {"overlay", 0, KC_TEXT, &overlay, "FILE",
+     "write the trace with queue lengths and bandwidths as counters, and\nsequences and the "
+     "critical path as rows: what --only names of\nqueue_length_series, bandwidth_series, "
+     "sequences, "
+     "critical_path_edges"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (15); 0: all"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (10); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the facts are the same"},
     KC_MEMORY_OPTION,
 };
@@ -35,6 +63,13 @@ static const kc_options options = {
     option_list,
     KB_COUNT(option_list),
     false};
+
+/* What is printed when nothing else is asked for. */
+static const char summary[] =
+    "temporal_breakdown,kernel_types,overlap,gpu_summary,idle_named,idle_gaps,kernels,operators,"
+    "steps,"
+    "step_statistics,step_outliers,mfu,energy,memory,collective_groups,stragglers,"
+    "distributed_overlap,critical_path_summary";
 
 /* ---- what was asked for -------------------------------------------------------------------------------- */
 
@@ -63,11 +98,21 @@ static kineto_status parse_steps(kineto_analyze_options *o)
 
 static kineto_status parse(kineto_analyze_options *o)
 {
+    bool whole = every || series || csv || json;
     *o = (kineto_analyze_options){.size = sizeof *o,
-                                  .tables = only,
+                                  .tables = only    ? only
+                                            : whole ? NULL
+                                                    : summary,
                                   .series = series || csv || json,
                                   .streams = streams,
                                   .rules = rules,
+                                  .sequence_operator = sequence_operator,
+                                  .sequence_min = sequence_min,
+                                  .sequence_top = sequence_top,
+                                  .execution_trace = execution_trace,
+                                  .memory_timeline = memory_timeline,
+                                  .annotation = annotation,
+                                  .instance = (uint32_t)KB_MIN(instance, (uint64_t)UINT32_MAX),
                                   .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
     if (strcmp(definitions, "hta") == 0)
         o->definitions = KINETO_DEFINITIONS_HTA;
@@ -105,6 +150,8 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     int32_t rank = rank_of(trace, path, index);
     kineto_analysis *facts;
     w->options.rank = &rank;
+    if (what_if.count)
+        return kc_what_if(trace, &w->options, &what_if, stdout, err);
     kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
     if (status)
         return status;
@@ -118,6 +165,19 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     return status;
 }
 
+static kineto_status write_overlay(const work *w, const kineto_trace *trace, kineto_error *err)
+{
+    kineto_analyze_options o = w->options;
+    kineto_trace *drawn = NULL;
+    o.tables = only;
+    o.rank = NULL; /* that of the analysis is gone */
+    kineto_status status = kineto_analyze_overlay(trace, &o, &drawn, err);
+    if (!status)
+        status = kineto_trace_save(drawn, overlay, err);
+    kineto_trace_release(drawn);
+    return status;
+}
+
 static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -128,6 +188,8 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         status = kineto_trace_open_with(path, &kc_reading, &trace, err);
         if (!status)
             status = add_rank(w, trace, path, i, err);
+        if (!status && overlay)
+            status = write_overlay(w, trace, err);
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
@@ -137,6 +199,8 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
 static kineto_status show(const work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
+    if (what_if.count)
+        return KINETO_OK;
     if (json)
         status = kineto_analysis_save_json(w->facts, json, err);
     if (csv && !status)
@@ -148,6 +212,22 @@ static kineto_status show(const work *w, kineto_error *err)
     return status;
 }
 
+/* Memory over time is in a file of its own. */
+static kineto_status analyze_memory(work *w, kineto_error *err)
+{
+    kt_builder *b = NULL;
+    kineto_trace *none = NULL;
+    w->options.tables = "memory_timeline";
+    kineto_status status = kt_builder_create(&b, err);
+    if (!status)
+        status = kt_builder_finish(b, &none, err);
+    kt_builder_destroy(b);
+    if (!status)
+        status = kineto_analyze(none, &w->options, &w->facts, err);
+    kineto_trace_release(none);
+    return status ? status : show(w, err);
+}
+
 static kineto_status analyze(work *w, char *const *paths, int count, kineto_error *err)
 {
     kineto_files *files;
@@ -155,7 +235,14 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
         kineto_files_find((const char *const *)paths, (size_t)count, &files, err);
     if (status)
         return status;
-    status = add_files(w, files, err);
+    bool of_one = overlay || execution_trace || memory_timeline;
+    if (of_one && kineto_files_count(files) != 1)
+        status = kb_fail(err, KINETO_E_ARGUMENT,
+                         "--overlay, --execution-trace and --memory-timeline are of one trace; %u "
+                         "were named",
+                         kineto_files_count(files));
+    if (!status)
+        status = add_files(w, files, err);
     kineto_files_release(files);
     return status ? status : show(w, err);
 }
@@ -170,15 +257,17 @@ int kc_analyze(int argc, char **argv)
         return kc_finish_stdout("analyze", 0);
     if (status == KINETO_OK && list)
         return print_list();
-    if (status == KINETO_OK && !operands)
+    if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
     if (status || parse(&w.options))
         return KC_EXIT_USAGE;
-    if (json && kc_would_overwrite(argv + 1, operands, json)) {
-        kc_usage_error("analyze", "%s would overwrite the trace that is read", json);
-        return KC_EXIT_USAGE;
-    }
-    status = analyze(&w, argv + 1, operands, &err);
+    const char *outputs[] = {json, overlay};
+    for (size_t i = 0; i < KB_COUNT(outputs); i++)
+        if (outputs[i] && kc_would_overwrite(argv + 1, operands, outputs[i])) {
+            kc_usage_error("analyze", "%s would overwrite the trace that is read", outputs[i]);
+            return KC_EXIT_USAGE;
+        }
+    status = operands ? analyze(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
     if (status)
         kc_complain("analyze: %s", err.message);
     kineto_analysis_release(w.facts);

@@ -3,7 +3,7 @@
 #include "trace/text/json_text.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
-static const char *min_duration, *top_per;
+static const char *min_duration, *top_per, *under, *around, *after, *before;
 static uint64_t top;
 static bool clip, with_launches, with_parents;
 static const kc_option option_list[] = {
@@ -24,6 +24,12 @@ static const kc_option option_list[] = {
     {"track", 0, KC_TEXT, &track, "N|RE",
      "threads, streams … by number, or by a regular expression\n"
      "that is found in the name"},
+    {"under", 0, KC_TEXT, &under, "RE",
+     "ranges in whose name this is found, what is in them, and the\n"
+     "device work they launched; and what they are in with\n--with-parents"},
+    {"around", 0, KC_TEXT, &around, "RE", "such ranges and what encloses them"},
+    {"after", 0, KC_TEXT, &after, "RE", "what begins or was launched after the first such range"},
+    {"before", 0, KC_TEXT, &before, "RE", "what ended or was launched before the first such range"},
     {"min-duration", 0, KC_TEXT, &min_duration, "TIME", "ranges of at least this, as 10us"},
     {"top", 0, KC_NUMBER, &top, "N", "of what was chosen by the other options, the N longest"},
     {"per", 0, KC_TEXT, &top_per, "WHAT", "the N longest of each kind, track or name"},
@@ -199,6 +205,10 @@ static kineto_status set_selection(kineto_selection *how)
     if (status == KINETO_OK && clip && !time_range)
         status = kc_usage_error("slice", "--clip cuts at the edges of a time: give --time as well");
     how->name = name;
+    how->under = under;
+    how->around = around;
+    how->after = after;
+    how->before = before;
     how->use |= (clip ? KINETO_SELECT_CLIP : 0) | (with_launches ? KINETO_SELECT_LAUNCHES : 0) |
                 (with_parents ? KINETO_SELECT_PARENTS : 0);
     return status;

@@ -61,7 +61,8 @@ void kc_health_print(const kc_health *h, FILE *out)
     if (h->repaired)
         fprintf(out, ", %s places repaired", kc_count(h->repaired).s);
     fputs(".\n", out);
-    fwrite(h->lines.data, 1, h->lines.count, out);
+    if (h->lines.count)
+        fwrite(h->lines.data, 1, h->lines.count, out);
     if (h->lines_left_out)
         fprintf(out, "  … and %s more: 'ckineto verify' has them\n", kc_count(h->lines_left_out).s);
 }
@@ -169,15 +170,38 @@ static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit
     }
     if (rows)
         print_rows(a, table, &info, rows, out);
-    if (!info.row_count && !info.note.size)
-        fputs("  nothing of that kind is in the trace\n", out);
     if (rows < info.row_count)
         fprintf(out, "  … %s more rows: --row-limit 0, --csv DIR or --json FILE has them\n",
                 kc_count(info.row_count - rows).s);
 }
 
+/* A line for each reason, with the tables that have it. */
+static void print_empty(const kineto_analysis *a, FILE *out)
+{
+    kineto_fact_table info, other;
+    for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++) {
+        bool told = info.row_count != 0;
+        for (uint32_t j = 0; j < i && !told; j++)
+            told = kineto_analysis_table(a, j, &other) && !other.row_count &&
+                   kb_string_equal(other.note, info.note);
+        if (told)
+            continue;
+        fputs("\nNo ", out);
+        for (uint32_t j = i, n = 0; kineto_analysis_table(a, j, &other); j++)
+            if (!other.row_count && kb_string_equal(other.note, info.note))
+                fprintf(out, "%s%s", n++ ? ", " : "", other.name);
+        fputs(":\n  ", out);
+        kc_put_name(out, info.note.size ? info.note : kb_string("there is nothing of that kind"),
+                    0);
+        fputc('\n', out);
+    }
+}
+
 void kc_facts_print(const kineto_analysis *a, uint64_t limit, FILE *out)
 {
-    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
-        print_table(a, i, limit, out);
+    kineto_fact_table info;
+    for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
+        if (info.row_count)
+            print_table(a, i, limit, out);
+    print_empty(a, out);
 }

@@ -107,6 +107,18 @@ class Analyze(CommandTest):
             self.analyze("--series", self.trace(events=events))
             self.analyze("--series", "--definitions", "hta", self.trace(events=events))
 
+    def test_steps_have_an_energy_where_power_was_sampled(self):
+        def power(ts, **values):
+            return {"ph": "C", "name": "GPU power", "pid": 0, "ts": ts, "args": values}
+        path = self.trace(events=[*EVENTS, power(0, **{"power [W]": 100.0, "power limit [W]": 400}),
+                                  power(1000, **{"power [W]": 200}), power(2000, **{"power [W]": 200})])
+        rows = self.facts("--only", "energy", path)["energy"]["rows"]
+        self.assertEqual([r[2] for r in rows], ["ProfilerStep#1", "ProfilerStep#2", "all"])
+        for row, joules in zip(rows, (0.15, 0.2, 0.35)):
+            self.assertAlmostEqual(row[4], joules)
+        self.assertEqual(rows[0][5:], [150, 200])
+        self.assertIn("nvml_ms", self.facts("--only", "energy", self.trace())["energy"]["note"])
+
     def test_mistakes_are_explained(self):
         path = self.trace()
         for arguments, text in ((["--only", "kernel", path], "--list"), (["--steps", "3..1", path], "N..M"),

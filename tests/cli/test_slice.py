@@ -118,6 +118,28 @@ class Slice(CommandTest):
         self.assertEqual(self.slice("--name", "nowhere"), [])
         self.assertEqual(self.run_command("info", "t.json").returncode, 0)
 
+    def test_ranges_choose_what_is_in_them_and_around_them(self):
+        self.assertEqual(sorted(self.slice("--under", "^aten::mm$")),
+                         sorted(STEPS * ["aten::mm", "cudaLaunchKernel", "gemm"]))
+        self.assertEqual(self.slice("--around", "^gemm$").count("ProfilerStep#2"), 1)
+        self.assertEqual(len(self.slice("--around", "^cudaLaunchKernel$")), 3 * STEPS)
+        # The stack of an operator is both.
+        self.assertEqual(len(self.slice("--under", "aten", "--with-parents")), 4 * STEPS)
+        self.assertEqual(self.slice("--under", "no such range"), [])
+        # All of them have to be met.
+        self.assertEqual(self.slice("--under", "ProfilerStep#1", "--kind", "kernel"), ["gemm"])
+
+    def test_ranges_choose_what_is_before_and_after_them(self):
+        # Device work is when it was launched: the kernel of step 1 ends in step 2.
+        self.assertEqual(sorted(self.slice("--before", "ProfilerStep#2")),
+                         sorted(["ProfilerStep#0", "ProfilerStep#1"] + 2 * ["aten::mm", "cudaLaunchKernel", "gemm"]))
+        self.assertEqual(sorted(self.slice("--after", "ProfilerStep#2")),
+                         sorted(["ProfilerStep#3", "aten::mm", "cudaLaunchKernel", "gemm"]))
+        # Of several the first one counts.
+        self.assertEqual(self.slice("--before", "aten::mm"), [])
+        self.assertEqual(self.slice("--after", "ProfilerStep#0", "--before", "ProfilerStep#2", "--kind", "cpu_op"),
+                         ["aten::mm"])
+
     def test_it_may_replace_its_input(self):
         with open(self.path("t.json"), "w", encoding="utf-8") as f:
             json.dump(training(), f)
@@ -130,7 +152,7 @@ class Slice(CommandTest):
         for words, said in ((["--time", "5"], "A:B"), (["--time", "2:1"], "ends before"), (["--time", "a:b"], "A:B"),
                             (["--time", "+1parsec:"], "A:B"), (["--time", "101%:"], "A:B"), (["--step", "3..1"], "N..M"),
                             (["--step", "x"], "N..M"), (["--kind", "kernels"], "kernels"), (["--name", "a("], "'a('"),
-                            (["--track", "["], "'['"), (["--rank", "-1"], "rank"), (["--per", "kind"], "--top"),
+                            (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--per", "kind"], "--top"),
                             (["--top", "1", "--per", "moon"], "moon"), (["--min-duration", "long"], "long"),
                             (["--clip"], "--time")):
             done = self.run_command("slice", "in.json", "-o", "t.json", *words)

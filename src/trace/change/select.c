@@ -29,6 +29,7 @@ typedef struct selector {
     uint32_t *map;      /* by row: LEFT_OUT, CHOSEN, LATER; in the end the new row */
     uint8_t *used;      /* by track */
     uint8_t *owned;     /* by process: devices of the chosen processes */
+    uint8_t *calls;     /* by row: what ranges around and in it say; NULL: they are not asked */
     uint64_t kept;
 } selector;
 
@@ -181,6 +182,8 @@ static uint32_t choose(selector *s, kineto_row row)
 {
     const kineto_selection *how = &s->how;
     if (how->kinds && !(how->kinds & KINETO_KIND_BIT(kt_kind(s->t, row))))
+        return LEFT_OUT;
+    if (s->calls && !s->calls[row])
         return LEFT_OUT;
     if (how->use & KINETO_SELECT_TIME && !in_time(s, kt_start(s->t, row), kt_end(s->t, row)))
         return LEFT_OUT;
@@ -478,6 +481,14 @@ static void say_what(sentence *out, const kineto_selection *how)
         say(out, "tracks like '%s'; ", how->track);
     if (how->name)
         say(out, "names like '%s'; ", how->name);
+    if (how->under)
+        say(out, "in ranges like '%s'; ", how->under);
+    if (how->around)
+        say(out, "around ranges like '%s'; ", how->around);
+    if (how->after)
+        say(out, "after the first range like '%s'; ", how->after);
+    if (how->before)
+        say(out, "before the first range like '%s'; ", how->before);
     if (how->min_duration_ns > 0)
         say(out, "at least %lld ns; ", (long long)how->min_duration_ns);
     if (how->top)
@@ -551,7 +562,7 @@ static kineto_status check(const kineto_selection *how, kineto_error *err)
 static bool selects_all(const kineto_selection *how)
 {
     return !how->use && !how->kinds && !how->name && !how->track && how->min_duration_ns <= 0 &&
-           !how->top;
+           !how->top && !kt_selects_calls(how);
 }
 
 static kineto_status prepare(selector *s)
@@ -568,6 +579,8 @@ static kineto_status prepare(selector *s)
     if (status == KINETO_OK && s->how.use & (KINETO_SELECT_RANK | KINETO_SELECT_PROCESS) &&
         !find_owned(s))
         status = no_memory(s);
+    if (status == KINETO_OK && kt_selects_calls(&s->how))
+        status = kt_select_calls(s->t, &s->how, &s->calls, s->err);
     if (status == KINETO_OK && s->how.use & KINETO_SELECT_STEPS)
         status = kt_steps_find(&s->steps, s->t, s->how.first_step, s->how.last_step, s->err);
     return status;
@@ -600,5 +613,6 @@ kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_select
     free(s.map);
     free(s.used);
     free(s.owned);
+    free(s.calls);
     return status;
 }

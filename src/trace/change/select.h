@@ -24,6 +24,13 @@ typedef struct kt_steps {
 /* Is a row in the chosen steps? LATER: a device's annotation, which is where its work is. */
 typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_LATER } kt_in_steps;
 
+/* ---- select_calls.c ---- */
+bool kt_selects_calls(const kineto_selection *how);
+/** What is under, around, after and before ranges as the selection wants: 0 or 1 by row. `keep` is
+ *  the caller's to free, also on failure. KINETO_E_ARGUMENT names a bad regular expression. */
+kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
+                              kineto_error *err);
+
 /* ---- select_steps.c ---- */
 /** The number of a step's name, "ProfilerStep#12"; false if it is none. */
 bool kt_step_number(kineto_string name, uint64_t *number);

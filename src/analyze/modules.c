@@ -1,0 +1,262 @@
+/* Modules of a model ("nn.Module: Linear_0", functions of Python): what was done in their calls,
+ * and for them in backward. */
+#include "analyze/view.h"
+
+#include <ckineto/record.h>
+
+typedef struct module {
+    uint32_t name;
+    int64_t id, parent; /* -1: none */
+    bool backward;
+    uint64_t calls, operators;
+    uint32_t open_until; /* index of slices: what begins before is inside of a call of it */
+    int64_t host_ns, host_self_ns, device_ns, device_self_ns;
+    uint32_t seen; /* work that was added last, and one */
+} module;
+
+typedef struct modules {
+    const ka_scope *s;
+    const ka_view *v;
+    KB_VEC(module) list;
+    kb_map by_key;
+    uint8_t *is_module;  /* by name: 0 not looked at, 1 no, 2 yes */
+    uint32_t *module_of; /* by slice: the innermost module that it is in, or is; KA_NONE */
+    uint32_t *op_of_row; /* by row: index of ops */
+    uint32_t *module_of_op;
+    bool no_memory;
+} modules;
+
+static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+
+static uint32_t find_module(modules *m, uint32_t name, int64_t id, int64_t parent, bool backward)
+{
+    int64_t key[] = {name, id, backward};
+    bool created;
+    module fresh = {.name = name, .id = id, .parent = parent, .backward = backward};
+    uint64_t *at = kb_map_insert(&m->by_key, kb_hash(key, sizeof key), m->list.count, &created);
+    if (!at || (created && !kb_vec_push(&m->list, fresh))) {
+        m->no_memory = true;
+        return KA_NONE;
+    }
+    return (uint32_t)*at;
+}
+
+/* Functions of modules are called so by PyTorch; the argument says which of them it is. */
+static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
+{
+    *id = -1;
+    if (slice->kind != KINETO_KIND_PYTHON_FUNCTION)
+        return false;
+    if (!m->is_module[slice->name])
+        m->is_module[slice->name] =
+            ka_begins(ka_name(m->s, slice->name), "nn.Module:") ||
+                    ka_arg_int(m->s->trace, slice->row, "Python module id", id)
+                ? 2
+                : 1;
+    if (m->is_module[slice->name] == 2)
+        (void)ka_arg_int(m->s->trace, slice->row, "Python module id", id);
+    return m->is_module[slice->name] == 2;
+}
+
+static void enter(modules *m, uint32_t index, uint32_t outer)
+{
+    const ka_slice *slice = &m->s->slices[index];
+    int64_t id;
+    m->module_of[index] = outer;
+    if (!is_module(m, slice, &id))
+        return;
+    int64_t parent = outer == KA_NONE ? -1 : m->list.data[outer].id;
+    uint32_t at = find_module(m, slice->name, id, parent, false);
+    if (at == KA_NONE)
+        return;
+    module *to = &m->list.data[at];
+    m->module_of[index] = at;
+    to->calls++;
+    add(&to->host_self_ns, ka_slice_ns(slice));
+    if (outer != KA_NONE)
+        add(&m->list.data[outer].host_self_ns, -ka_slice_ns(slice));
+    if (index < to->open_until)
+        return;
+    to->open_until = slice->next;
+    add(&to->host_ns, ka_slice_ns(slice));
+}
+
+static void find_modules(modules *m)
+{
+    for (uint32_t i = 0; i < m->s->slice_count && !m->no_memory; i++) {
+        uint32_t parent = m->s->slices[i].parent;
+        enter(m, i, parent == KA_NONE ? KA_NONE : m->module_of[parent]);
+    }
+}
+
+/* ---- operators inside --------------------------------------------------------------------------------- */
+
+static void give_operators(modules *m)
+{
+    for (uint32_t i = 0; i < m->s->slice_count; i++) {
+        const ka_slice *slice = &m->s->slices[i];
+        uint32_t op = slice->kind == KINETO_KIND_CPU_OP ? m->op_of_row[slice->row] : KA_NONE;
+        if (op == KA_NONE)
+            continue;
+        m->module_of_op[op] = m->module_of[i];
+        if (m->module_of[i] != KA_NONE)
+            m->list.data[m->module_of[i]].operators++;
+    }
+}
+
+/* Device time of each call of a module and of the modules around it, once: up the tree of slices.
+ */
+static void give_device_time(modules *m)
+{
+    for (uint32_t i = 0; i < m->s->work_count; i++) {
+        const ka_work *w = &m->s->work[i];
+        if (w->call == KA_NONE || m->module_of[w->call] == KA_NONE)
+            continue;
+        add(&m->list.data[m->module_of[w->call]].device_self_ns, ka_work_ns(w));
+        for (uint32_t s = w->call; s != KA_NONE; s = m->s->slices[s].parent) {
+            uint32_t at = m->module_of[s];
+            bool is_call = at != KA_NONE && m->s->slices[s].kind == KINETO_KIND_PYTHON_FUNCTION &&
+                           m->list.data[at].name == m->s->slices[s].name;
+            if (!is_call || m->list.data[at].seen == i + 1)
+                continue;
+            m->list.data[at].seen = i + 1;
+            add(&m->list.data[at].device_ns, ka_work_ns(w));
+        }
+    }
+}
+
+/* ---- backward ------------------------------------------------------------------------------------------ */
+
+/* The outermost operator around a backward one that no other module's forward is behind: the
+ * engine's frame "autograd::engine::evaluate_function: …" around it, if there is one. */
+static uint32_t frame_of(const modules *m, uint32_t op)
+{
+    uint32_t parent = m->v->ops.data[op].parent;
+    if (parent != KA_NONE && ka_begins(ka_name(m->s, m->v->ops.data[parent].name),
+                                       "autograd::engine::evaluate_function"))
+        return parent;
+    return op;
+}
+
+static void give_backward(modules *m, uint32_t at, uint32_t op)
+{
+    const module from = m->list.data[at];
+    const ka_op *o = &m->v->ops.data[op];
+    uint32_t back = find_module(m, from.name, from.id, from.parent, true);
+    if (back == KA_NONE)
+        return;
+    module *to = &m->list.data[back];
+    to->calls++;
+    to->operators += o->next - op;
+    add(&to->host_ns, kb_length_ns(o->start_ns, o->end_ns));
+    add(&to->host_self_ns, o->host_self_ns);
+    add(&to->device_ns, o->device_ns);
+    add(&to->device_self_ns, o->device_self_ns);
+}
+
+static bool fold_backward(modules *m)
+{
+    const kineto_trace *t = m->s->trace;
+    uint8_t *folded = calloc(m->v->ops.count + 1, 1);
+    for (uint64_t i = 0; folded && i < kineto_trace_flow_count(t) && !m->no_memory; i++) {
+        kineto_flow flow;
+        kineto_trace_flow(t, i, &flow);
+        if (flow.type != KINETO_FLOW_FWD_BWD || flow.from == KINETO_NO_ROW ||
+            flow.to == KINETO_NO_ROW)
+            continue;
+        uint32_t forward = m->op_of_row[flow.from], backward = m->op_of_row[flow.to];
+        if (forward == KA_NONE || backward == KA_NONE || m->module_of_op[forward] == KA_NONE)
+            continue;
+        uint32_t frame = frame_of(m, backward);
+        if (!folded[frame])
+            give_backward(m, m->module_of_op[forward], frame);
+        folded[frame] = 1;
+    }
+    free(folded);
+    return folded != NULL && !m->no_memory;
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------- */
+
+static void put_module(const modules *m, const module *of, ka_table *t)
+{
+    kineto_string name = ka_name(m->s, of->name);
+    char text[512];
+    int size = snprintf(text, sizeof text, "%.*s.backward", (int)KB_MIN(name.size, (size_t)480),
+                        name.data);
+    ka_put_int(t, m->s->rank);
+    ka_put_text(t, of->backward ? (kineto_string){text, (size_t)size} : name);
+    ka_put_int(t, of->id);
+    ka_put_int(t, of->parent);
+    ka_put_int(t, (int64_t)of->calls);
+    ka_put_int(t, (int64_t)of->operators);
+    ka_put_ns(t, of->host_ns);
+    ka_put_ns(t, of->host_self_ns);
+    ka_put_ns(t, of->device_ns);
+    ka_put_ns(t, of->device_self_ns);
+    ka_put_number(t, of->calls ? ka_us(of->host_ns) / (double)of->calls : 0);
+}
+
+static bool number_operators(modules *m)
+{
+    size_t rows = (size_t)kineto_trace_count(m->s->trace) + 1;
+    m->op_of_row = malloc(rows * sizeof *m->op_of_row);
+    m->module_of_op = malloc((m->v->ops.count + 1) * sizeof *m->module_of_op);
+    if (!m->op_of_row || !m->module_of_op)
+        return false;
+    memset(m->op_of_row, 0xff, rows * sizeof *m->op_of_row);
+    memset(m->module_of_op, 0xff, (m->v->ops.count + 1) * sizeof *m->module_of_op);
+    for (uint32_t i = 0; i < m->v->ops.count; i++)
+        m->op_of_row[m->v->ops.data[i].row] = i;
+    return true;
+}
+
+static bool has_python(const ka_scope *s)
+{
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (s->slices[i].kind == KINETO_KIND_PYTHON_FUNCTION)
+            return true;
+    return false;
+}
+
+static kineto_status make(modules *m, ka_view *v, kineto_error *err)
+{
+    m->is_module = calloc((size_t)m->s->name_count + 1, 1);
+    m->module_of = malloc(((size_t)m->s->slice_count + 1) * sizeof *m->module_of);
+    m->no_memory = !m->is_module || !m->module_of;
+    if (!m->no_memory)
+        find_modules(m);
+    if (m->no_memory)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!m->list.count)
+        return KINETO_OK;
+    kineto_status status = ka_view_create(m->s, KA_VIEW_OPS, v, err);
+    if (status)
+        return status;
+    if (!number_operators(m))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    give_operators(m);
+    give_device_time(m);
+    return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+kineto_status ka_analyze_modules(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_modules);
+    ka_view v = {0};
+    modules m = {.s = s, .v = &v};
+    kineto_status status = has_python(s) ? make(&m, &v, err) : KINETO_OK;
+    for (size_t i = 0; i < m.list.count && !status; i++)
+        put_module(&m, &m.list.data[i], t);
+    if (!m.list.count)
+        ka_note(t, "no modules in the trace (with_modules and with_stack=True record them)");
+    ka_sort(t, (const int[]){-7, 2, 3, 0});
+    kb_vec_free(&m.list);
+    kb_map_free(&m.by_key);
+    free(m.is_module);
+    free(m.module_of);
+    free(m.op_of_row);
+    free(m.module_of_op);
+    ka_view_free(&v);
+    return status;
+}

@@ -1,0 +1,211 @@
+/* Views: making and freeing them, and what names of operators say. */
+#include "analyze/view.h"
+
+kineto_status ka_view_create(const ka_scope *s, uint32_t parts, ka_view *v, kineto_error *err)
+{
+    *v = (ka_view){.scope = s};
+    bool ok = s->hta ? ka_view_fill_plugin(v) : ka_view_fill_exact(v, parts);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void ka_view_free(ka_view *v)
+{
+    kb_vec_free(&v->ops);
+    kb_vec_free(&v->done);
+    kb_vec_free(&v->communication);
+    kb_vec_free(&v->windows);
+    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
+        kb_vec_free(&v->roles[i]);
+    *v = (ka_view){0};
+}
+
+kb_text ka_window_name(const ka_view *v, const ka_window *w)
+{
+    kb_text text = {"all"};
+    if (v->has_steps)
+        (void)snprintf(text.s, sizeof text.s, "%llu", (unsigned long long)w->number);
+    return text;
+}
+
+void ka_ops_add_up(ka_op_list *ops)
+{
+    for (uint32_t i = 0; i < ops->count; i++)
+        ops->data[i].next = i + 1;
+    for (uint32_t i = (uint32_t)ops->count; i-- > 0;) {
+        ka_op *op = &ops->data[i], *parent = op->parent == KA_NONE ? NULL : &ops->data[op->parent];
+        op->device_ns = ka_add_ns(op->device_ns, op->device_self_ns);
+        op->tensor_ns = ka_add_ns(op->tensor_ns, op->tensor_self_ns);
+        if (!parent)
+            continue;
+        parent->device_ns = ka_add_ns(parent->device_ns, op->device_ns);
+        parent->tensor_ns = ka_add_ns(parent->tensor_ns, op->tensor_ns);
+        parent->next = KB_MAX(parent->next, op->next);
+    }
+}
+
+bool ka_is_dataloader(kineto_string name)
+{
+    return (ka_begins(name, "enumerate(DataLoader)#") && ka_ends(name, ".__next__")) ||
+           ka_begins(name, "enumerate(DataPipe)#");
+}
+
+/* ---- tensor cores ------------------------------------------------------------------------------------ */
+
+static bool is_one_of(kineto_string name, const char *const *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_equal(name, kb_string(list[i])))
+            return true;
+    return false;
+}
+
+/* "AddmmBackward0", also as the engine calls it. */
+static bool is_known_backward(kineto_string op)
+{
+    static const char frame[] = "autograd::engine::evaluate_function: ";
+    static const char *const names[] = {"AddmmBackward",
+                                        "AddmvBackward",
+                                        "AddrBackward",
+                                        "AddbmmBackward",
+                                        "BaddbmmBackward",
+                                        "BmmBackward",
+                                        "MmBackward",
+                                        "MvBackward",
+                                        "PreluBackward",
+                                        "CudnnConvolutionBackward",
+                                        "CudnnConvolutionTransposeBackward"};
+    if (ka_begins(op, frame))
+        op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
+    while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
+        op.size--;
+    return is_one_of(op, names, KB_COUNT(names));
+}
+
+bool ka_plugin_eligible(kineto_string op)
+{
+    static const char *const names[] = {"aten::_convolution",
+                                        "aten::conv1d",
+                                        "aten::conv2d",
+                                        "aten::conv3d",
+                                        "aten::conv_tbc",
+                                        "aten::conv_transpose1d",
+                                        "aten::conv_transpose2d",
+                                        "aten::conv_transpose3d",
+                                        "aten::convolution",
+                                        "aten::cudnn_convolution",
+                                        "aten::cudnn_convolution_transpose",
+                                        "aten::prelu",
+                                        "aten::addmm",
+                                        "aten::addmv",
+                                        "aten::addr",
+                                        "aten::matmul",
+                                        "aten::mm",
+                                        "aten::mv",
+                                        "aten::linear",
+                                        "aten::addbmm",
+                                        "aten::baddbmm",
+                                        "aten::bmm",
+                                        "aten::chain_matmul",
+                                        "aten::linalg_multi_dot",
+                                        "aten::_thnn_fused_lstm_cell",
+                                        "aten::_thnn_fused_gru_cell",
+                                        "aten::lstm_cell",
+                                        "aten::gru_cell",
+                                        "aten::rnn_tanh_cell",
+                                        "aten::rnn_relu_cell",
+                                        "aten::cudnn_convolution_backward",
+                                        "aten::cudnn_convolution_backward_input",
+                                        "aten::cudnn_convolution_backward_weight",
+                                        "aten::cudnn_convolution_transpose_backward",
+                                        "aten::cudnn_convolution_transpose_backward_input",
+                                        "aten::cudnn_convolution_transpose_backward_weight"};
+    return is_one_of(op, names, KB_COUNT(names)) || is_known_backward(op);
+}
+
+bool ka_plugin_tensor(kineto_string kernel)
+{
+    static const char *const parts[] = {"h884",
+                                        "s884",
+                                        "h1688",
+                                        "s1688",
+                                        "hmma",
+                                        "i8816",
+                                        "16816",
+                                        "dgrad_1x1_stride_2x2",
+                                        "first_layer_wgrad_kernel",
+                                        "conv1x1",
+                                        "conv2d_c1_k1",
+                                        "direct_group",
+                                        "xmma_implicit_gemm",
+                                        "xmma_sparse_conv",
+                                        "xmma_warp_specialized_implicit_gemm",
+                                        "xmma_gemm",
+                                        "xmma_sparse_gemm",
+                                        "c1688"};
+    for (size_t i = 0; i < KB_COUNT(parts); i++)
+        if (memmem(kernel.data, kernel.size, parts[i], strlen(parts[i])))
+            return true;
+    return false;
+}
+
+/* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".
+ */
+static kineto_string core_of(kineto_string op)
+{
+    for (size_t i = op.size; i-- > 0;)
+        if (op.data[i] == ':' || op.data[i] == ' ')
+            return (kineto_string){op.data + i + 1, op.size - i - 1};
+    return op;
+}
+
+static bool holds(kineto_string name, const char *lower)
+{
+    size_t n = strlen(lower);
+    for (size_t i = 0; i + n <= name.size; i++) {
+        size_t j = 0;
+        while (j < n && ka_small(name.data[i + j]) == lower[j])
+            j++;
+        if (j == n)
+            return true;
+    }
+    return false;
+}
+
+bool ka_is_eligible(kineto_string op)
+{
+    /* words that stand in names of nothing else */
+    static const char *const anywhere[] = {
+        "matmul",    "addmm",      "bmm",         "scaled_mm",      "conv1d",     "conv2d",
+        "conv3d",    "conv_tbc",   "convolution", "conv_transpose", "attention",  "einsum",
+        "lstm",      "gru_cell",   "rnn_tanh",    "rnn_relu",       "cudnn_rnn",  "miopen_rnn",
+        "multi_dot", "grouped_mm", "int_mm",      "int8pack_mm",    "int4pack_mm"};
+    static const char *const whole[] = {"mm",
+                                        "mv",
+                                        "linear",
+                                        "addmv",
+                                        "addr",
+                                        "gru",
+                                        "bilinear",
+                                        "MmBackward0",
+                                        "MmBackward",
+                                        "MvBackward0",
+                                        "MvBackward",
+                                        "LinearBackward0",
+                                        "_trilinear",
+                                        "inner",
+                                        "tensordot",
+                                        "gemm",
+                                        "linear_backward",
+                                        "mkldnn_linear",
+                                        "GruBackward0"};
+    kineto_string core = core_of(op);
+    for (size_t i = 0; i < core.size; i++)
+        if (core.data[i] == '.')
+            core.size = i;
+    if (is_one_of(core, whole, KB_COUNT(whole)))
+        return true;
+    for (size_t i = 0; i < KB_COUNT(anywhere); i++)
+        if (holds(core, anywhere[i]))
+            return true;
+    return false;
+}

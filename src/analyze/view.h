@@ -1,0 +1,144 @@
+/* What the tables of steps, operators, devices and memory are made from: operators as trees, what
+ * devices did for them, when each role was busy, and the spans of steps. Filled from a scope
+ * (view_exact.c), or as the TensorBoard plug-in reads a trace (view_plugin.c) where the definitions
+ * are those of other tools. */
+#ifndef KA_VIEW_H
+#define KA_VIEW_H
+
+#include "analyze/scope.h"
+
+/** What time of a step is given to, the first one that was busy. */
+typedef enum ka_role {
+    KA_ROLE_KERNEL,
+    KA_ROLE_MEMCPY,
+    KA_ROLE_MEMSET,
+    KA_ROLE_COMMUNICATION,
+    KA_ROLE_RUNTIME,
+    KA_ROLE_DATALOADER,
+    KA_ROLE_CPU,
+    KA_ROLE_COUNT
+} ka_role;
+
+/** A call of an operator. In the order of (thread, start, longer first): its callees follow it. */
+typedef struct ka_op {
+    int64_t start_ns, end_ns;
+    int64_t host_self_ns;
+    int64_t device_ns, device_self_ns; /* launched by it and its callees; by itself */
+    int64_t tensor_ns, tensor_self_ns; /* of these: by kernels that use tensor cores */
+    kineto_row row;
+    uint32_t name, track;
+    uint32_t thread; /* those of one follow one another, by start */
+    uint32_t parent; /* index of ops; KA_NONE: outermost */
+    uint32_t next;   /* first one behind its callees */
+    bool shown;      /* it is in tables of operators */
+    bool merged;     /* it counts as its parent */
+} ka_op;
+
+typedef struct ka_done {
+    int64_t start_ns, end_ns;
+    kineto_row row;
+    uint32_t name;
+    uint32_t op;     /* index of ops; KA_NONE: nobody knows */
+    uint32_t window; /* that it was launched in; KA_NONE */
+    int64_t device;  /* -1: not known */
+    uint8_t kind;    /* kineto_kind */
+    bool communicates, tensor;
+    bool at_root; /* plug-in: of a thread, but of no operator */
+} ka_done;
+
+/** A piece of communication, as ranks compare it. */
+typedef struct ka_communication {
+    int64_t start_ns, end_ns, bytes;
+    kineto_string name; /* of the trace */
+    uint32_t window;
+} ka_communication;
+
+/** The span of a step: until the last of what it launched ended, after the step before. */
+typedef struct ka_window {
+    int64_t start_ns, end_ns;
+    uint64_t number;
+} ka_window;
+
+typedef KB_VEC(ka_op) ka_op_list;
+typedef KB_VEC(ka_done) ka_done_list;
+typedef KB_VEC(ka_communication) ka_communication_list;
+typedef KB_VEC(ka_window) ka_window_list;
+
+typedef struct ka_view {
+    const ka_scope *scope;
+    ka_op_list ops;
+    ka_done_list done; /* by start */
+    ka_spans roles[KA_ROLE_COUNT];
+    ka_communication_list communication; /* by start */
+    ka_window_list windows;              /* never empty, unless the trace is */
+    bool has_steps;
+} ka_view;
+
+/* Parts of a view; windows are always there. */
+#define KA_VIEW_OPS           1u
+#define KA_VIEW_DONE          2u /* `op` with KA_VIEW_OPS */
+#define KA_VIEW_ROLES         4u
+#define KA_VIEW_COMMUNICATION 8u
+
+/** @param view  to be freed, also on failure. */
+kineto_status ka_view_create(const ka_scope *s, uint32_t parts, ka_view *view, kineto_error *err);
+void ka_view_free(ka_view *view);
+/** Name of a window: the number of its step, or "all". */
+kb_text ka_window_name(const ka_view *v, const ka_window *w);
+/** Sums over the trees of operators: device_ns and tensor_ns of callees, to their callers. `next`
+ * is set, too. */
+void ka_ops_add_up(ka_op_list *ops);
+
+/* ---- for ka_view_create: view_exact.c, view_plugin.c ---- */
+bool ka_view_fill_exact(ka_view *v, uint32_t parts);
+bool ka_view_fill_plugin(ka_view *v);
+
+/* ---- names (view.c) ---- */
+static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+static inline bool ka_begins(kineto_string s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.size >= n && memcmp(s.data, with, n) == 0;
+}
+static inline bool ka_ends(kineto_string s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.size >= n && memcmp(s.data + s.size - n, with, n) == 0;
+}
+/** A wait for the next batch: "enumerate(DataLoader)#….__next__". */
+bool ka_is_dataloader(kineto_string name);
+/** An operator that the plug-in says may use tensor cores; kernels that it says do. */
+bool ka_plugin_eligible(kineto_string op);
+bool ka_plugin_tensor(kineto_string kernel);
+/** Operators that multiply matrices, convolve, attend or are recurrent, whatever their library. */
+bool ka_is_eligible(kineto_string op);
+
+/* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
+#define KA_NOT_TOLD (-1.0)
+typedef struct ka_kernel {
+    const ka_done *done;
+    double blocks, occupancy; /* KA_NOT_TOLD */
+    uint32_t launch;          /* id in `launches` */
+} ka_kernel;
+typedef struct ka_kernels {
+    KB_VEC(ka_kernel) list; /* by start */
+    kb_intern launches;     /* "grid|block|registers|shared memory" */
+    bool any_blocks, any_occupancy;
+} ka_kernels;
+bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t);
+bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
+
+/* ---- arguments in bulk (view_args.c) ---- */
+/** A member of a JSON object, as it stands there; empty if it has none of this name. */
+kineto_string ka_json_member(kineto_string object, const char *key);
+/** Text of an argument's JSON value, as the trace has it; empty if it has none. Valid until the
+ * args of other rows are looked at. */
+kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key);
+/** Number of an argument; false if it has none. */
+bool ka_arg_number(const kineto_trace *t, kineto_row row, const char *key, double *out);
+bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t *out);
+/** Bytes of tensors, by their sizes and types: those of "Input Dims" and "Input type". */
+int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin);
+/** Bytes that a kernel says it sent: "In msg nelems" and "dtype". -1: it does not say. */
+int64_t ka_message_bytes(const kineto_trace *t, kineto_row row);
+#endif

@@ -1,0 +1,16 @@
+/* What `analyze` does with the critical path of a rank, besides its tables. */
+#ifndef KC_CRITICAL_H
+#define KC_CRITICAL_H
+
+#include "cli/cli.h"
+
+#include <ckineto/analyze.h>
+
+/** A scale as on the command line: kernel:PATTERN=FACTOR, and op:, class:, launch:, copy:. `text`
+ * is cut into pieces, `scale` points to them. @return false: it is none. */
+bool kc_parse_scale(char *text, kineto_what_if_scale *scale);
+/** Print how long it would have taken with each of `texts` alone and, if there are several, with
+ * all of them. */
+kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
+                         const kc_texts *texts, FILE *out, kineto_error *err);
+#endif
