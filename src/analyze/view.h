@@ -38,11 +38,10 @@ typedef struct ka_done {
     int64_t start_ns, end_ns;
     kineto_row row;
     uint32_t name;
-    uint32_t op;     /* index of ops; KA_NONE: nobody knows */
-    uint32_t window; /* that it was launched in; KA_NONE */
-    int64_t device;  /* -1: not known */
-    uint8_t kind;    /* kineto_kind */
-    bool communicates, tensor;
+    uint32_t op;    /* index of ops; KA_NONE: nobody knows */
+    int64_t device; /* -1: not known */
+    uint8_t kind;   /* kineto_kind */
+    bool tensor;
     bool at_root; /* plug-in: of a thread, but of no operator */
 } ka_done;
 

@@ -205,10 +205,8 @@ static void make_done(making *m, bool with_ops)
                      .row = w->row,
                      .name = w->name,
                      .op = with_ops && w->call != KA_NONE ? m->op_of[w->call] : KA_NONE,
-                     .window = window_of(m, w->step),
                      .device = s->streams[w->stream].device,
                      .kind = w->kind,
-                     .communicates = w->type == KA_TYPE_COMMUNICATION,
                      .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
         m->v->done.data[m->v->done.count++] = d;
     }

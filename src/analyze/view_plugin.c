@@ -318,7 +318,7 @@ static void merge_one(reading *r, family *of, uint32_t i, uint32_t *moved)
         of[i] = of[child];
         ops->data[child].shown = false;
         ops->data[child].merged = true;
-        ops->data[child].next = i; /* kept there until all are merged */
+        ops->data[child].next = i;             /* kept there until all are merged */
         ops->data[child].parent = KA_NONE - 1; /* gone */
         for (uint32_t j = child + 1;
              j < ops->count && ops->data[j].start_ns < ops->data[child].end_ns &&
@@ -398,7 +398,6 @@ static void put_done(reading *r, const uint32_t *moved)
                      .row = e->row,
                      .name = e->name,
                      .op = op == KA_NONE ? KA_NONE : moved[op],
-                     .window = KA_NONE,
                      .device = -1,
                      .kind = e->sort == KERNEL   ? KINETO_KIND_CONCURRENT_KERNEL
                              : e->sort == MEMCPY ? KINETO_KIND_GPU_MEMCPY

@@ -24,15 +24,15 @@ if not os.path.isdir(TRACES):
 
 csv.field_size_limit(1 << 30)
 HOST = {"cpu_op", "operator", "user_annotation", "cuda_runtime", "runtime", "cuda_driver", "python_function",
-        "overhead"}
-CALLS = {"cuda_runtime", "runtime", "cuda_driver"}
-WORK = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset"}
+        "overhead", "mtia_runtime", "mtia_insight"}
+CALLS = {"cuda_runtime", "runtime", "cuda_driver", "mtia_runtime"}
+WORK = {"kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset", "mtia_ccp_events"}
 ROWS = {"X", "i", "I", "R", "C", "b", "n", "B"}
 Event = collections.namedtuple("Event", "row name cat start end thread args")
 # What the tests look at; some have kinds of their own, or ids that several calls share.
 NAMES = ["amd_mi250", "cpu_only", "critical_path_simple_add", "cuda_event_sync_multi_stream", "cupti_profiler",
-         "execution_trace_simple_add", "nccl_data", "negative_queue_a100", "trace_diff_control", "trace_diff_test",
-         "triton_example"]
+         "execution_trace_simple_add", "mtia_inference", "nccl_data", "negative_queue_a100", "trace_diff_control", "trace_diff_test",
+         "resnet50_num_workers_0", "triton_example"]
 
 
 def path_of(name):
