@@ -1,5 +1,6 @@
 /* Which analyses run for which tables, and facts of several ranks. */
 #include "analyze/scope.h"
+#include "analyze/view.h"
 
 typedef struct entry {
     ka_analysis *run;
@@ -222,6 +223,7 @@ static kineto_status analyze(const kineto_trace *trace, const kineto_analyze_opt
     a->definitions = o->definitions;
     a->sequence_top = o->sequence_top;
     want_for_reductions(a);
+    scope.view_parts = ka_view_parts(a);
     if (!status)
         status = run(a, &scope, o->threads, err);
     ka_scope_free(&scope);

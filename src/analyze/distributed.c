@@ -63,14 +63,13 @@ kineto_status ka_analyze_distributed(const ka_scope *s, kineto_analysis *a, kine
              *marks = ka_table_of(a, KA_TABLE_distributed_marks);
     ka_view v;
     uint32_t parts = (overlap ? KA_VIEW_ROLES : 0) | (marks ? KA_VIEW_COMMUNICATION : 0);
-    kineto_status status = ka_view_create(s, parts, &v, err);
+    kineto_status status = ka_view_get(s, parts, &v, err);
     if (!status && overlap && v.roles[KA_ROLE_COMMUNICATION].count)
         status = put_overlap(&v, overlap, err);
     else if (!status && overlap)
         ka_note(overlap, "no communication in the trace");
     if (!status && marks && !put_marks(&v, marks))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    ka_view_free(&v);
     return status;
 }
 

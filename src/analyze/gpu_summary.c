@@ -210,7 +210,7 @@ kineto_status ka_analyze_gpu_summary(const ka_scope *s, kineto_analysis *a, kine
              *operators = ka_table_of(a, KA_TABLE_kernel_operators);
     ka_view v;
     ka_kernels kernels = {0};
-    kineto_status status = ka_view_create(s, KA_VIEW_DONE | (operators ? KA_VIEW_OPS : 0), &v, err);
+    kineto_status status = ka_view_get(s, KA_VIEW_DONE | (operators ? KA_VIEW_OPS : 0), &v, err);
     bool ok = !status && read_kernels(&v, &kernels, operators != NULL);
     if (ok && !kernels.list.count) {
         ka_note_no_device(summary);
@@ -223,6 +223,5 @@ kineto_status ka_analyze_gpu_summary(const ka_scope *s, kineto_analysis *a, kine
     }
     kb_vec_free(&kernels.list);
     kb_intern_free(&kernels.launches);
-    ka_view_free(&v);
     return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

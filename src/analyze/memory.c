@@ -404,7 +404,7 @@ kineto_status ka_analyze_memory(const ka_scope *s, kineto_analysis *a, kineto_er
     ka_view v = {.scope = s};
     memory m = {.v = &v};
     kineto_status status =
-        has_memory(s->trace) ? ka_view_create(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
+        has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
     bool ok = !status && collect(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
@@ -421,6 +421,5 @@ kineto_status ka_analyze_memory(const ka_scope *s, kineto_analysis *a, kineto_er
     }
     kb_vec_free(&m.records);
     kb_vec_free(&m.devices);
-    ka_view_free(&v);
     return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

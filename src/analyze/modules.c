@@ -230,7 +230,7 @@ static kineto_status make(modules *m, ka_view *v, kineto_error *err)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!m->list.count)
         return KINETO_OK;
-    kineto_status status = ka_view_create(m->s, KA_VIEW_OPS, v, err);
+    kineto_status status = ka_view_get(m->s, KA_VIEW_OPS, v, err);
     if (status)
         return status;
     if (!number_operators(m))
@@ -257,6 +257,5 @@ kineto_status ka_analyze_modules(const ka_scope *s, kineto_analysis *a, kineto_e
     free(m.module_of);
     free(m.op_of_row);
     free(m.module_of_op);
-    ka_view_free(&v);
     return status;
 }

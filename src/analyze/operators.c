@@ -374,7 +374,7 @@ kineto_status ka_analyze_operators(const ka_scope *s, kineto_analysis *a, kineto
     ka_table *t = ka_table_of(a, KA_TABLE_operators);
     ka_view v;
     grouping g = {.v = &v, .last_python = KINETO_NO_ROW};
-    kineto_status status = ka_view_create(s, KA_VIEW_OPS, &v, err);
+    kineto_status status = ka_view_get(s, KA_VIEW_OPS, &v, err);
     if (!status && v.ops.count && !group_all(&g))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!status && !put_groups(&g, t))
@@ -382,6 +382,5 @@ kineto_status ka_analyze_operators(const ka_scope *s, kineto_analysis *a, kineto
     if (!g.groups.count)
         ka_note(t, "no operators in the trace");
     grouping_free(&g);
-    ka_view_free(&v);
     return status;
 }

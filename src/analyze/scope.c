@@ -1,5 +1,6 @@
 /* The chosen part of a trace as arrays, with exact definitions. */
 #include "analyze/scope.h"
+#include "analyze/view.h"
 
 #include "trace/change/select.h"
 
@@ -494,12 +495,12 @@ static int32_t rank_of(const kineto_trace *t, const kineto_analyze_options *opti
 kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_options *options,
                               const ka_rules *rules, ka_scope *s, kineto_error *err)
 {
-    *s = (ka_scope){.trace = trace,
-                    .options = options,
-                    .hta = options->definitions == KINETO_DEFINITIONS_HTA};
+    *s = (ka_scope){
+        .trace = trace, .options = options, .hta = options->definitions == KINETO_DEFINITIONS_HTA};
     s->memory = calloc(1, sizeof *s->memory);
     if (!s->memory)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of(trace, options);
     filling f = {.s = s, .m = s->memory, .t = trace, .options = options, .rules = rules};
     kineto_status status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
@@ -524,6 +525,8 @@ void ka_scope_free(ka_scope *s)
         kb_vec_free(&m->by_time);
         kb_vec_free(&m->launched);
         free(m->class_of);
+        ka_view_destroy(m->view);
+        pthread_mutex_destroy(&m->lock);
     }
     free(m);
     *s = (ka_scope){0};

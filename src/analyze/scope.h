@@ -82,7 +82,8 @@ typedef struct ka_scope {
     uint32_t step_count;
     const ka_class *class_of; /* by string id; of names of work only */
     uint32_t name_count;
-    int64_t min_ts_ns;  /* HTA's series begin there; exact: 0 */
+    int64_t min_ts_ns;   /* HTA's series begin there; exact: 0 */
+    uint32_t view_parts; /* KA_VIEW_…: what the wanted tables need, see view.h */
     struct ka_scope_memory *memory;
 } ka_scope;
 
@@ -123,6 +124,10 @@ typedef struct ka_scope_memory {
     KB_VEC(ka_step) steps;
     KB_VEC(uint32_t) by_time, launched;
     ka_class *class_of;
+    pthread_mutex_t lock; /* of what follows: made when it is first needed */
+    struct ka_view *view;
+    uint32_t view_parts;
+    bool no_memory;
 } ka_scope_memory;
 /** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
 kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,
@@ -189,7 +194,7 @@ typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_
     X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
     X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
     X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
-      KA_TABLE_critical_path_operators)              \
+      KA_TABLE_critical_path_operators)                                                            \
     X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
     X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
     X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \

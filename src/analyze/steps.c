@@ -58,7 +58,7 @@ kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_err
     ka_view v;
     shares parts = {0};
     size_t cursors[KA_ROLE_COUNT + 1] = {0};
-    kineto_status status = ka_view_create(s, KA_VIEW_ROLES, &v, err);
+    kineto_status status = ka_view_get(s, KA_VIEW_ROLES, &v, err);
     if (!status && !share_out(&v, &parts))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; i < v.windows.count && !status; i++)
@@ -69,6 +69,5 @@ kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_err
         ka_note(t, "the trace has no steps (ranges with names like ProfilerStep#3): all of it is "
                    "one");
     shares_free(&parts);
-    ka_view_free(&v);
     return status;
 }

@@ -1,22 +1,68 @@
 /* Views: making and freeing them, and what names of operators say. */
 #include "analyze/view.h"
 
-kineto_status ka_view_create(const ka_scope *s, uint32_t parts, ka_view *v, kineto_error *err)
+uint32_t ka_view_parts(kineto_analysis *a)
 {
-    *v = (ka_view){.scope = s};
-    bool ok = s->hta ? ka_view_fill_plugin(v) : ka_view_fill_exact(v, parts);
+    static const struct {
+        ka_table_id table;
+        uint32_t parts;
+    } needs[] = {{KA_TABLE_steps, KA_VIEW_ROLES},
+                 {KA_TABLE_operators, KA_VIEW_OPS},
+                 {KA_TABLE_gpu_summary, KA_VIEW_DONE},
+                 {KA_TABLE_kernel_use, KA_VIEW_DONE},
+                 {KA_TABLE_kernel_operators, KA_VIEW_DONE | KA_VIEW_OPS},
+                 {KA_TABLE_distributed_overlap, KA_VIEW_ROLES},
+                 {KA_TABLE_distributed_marks, KA_VIEW_COMMUNICATION}};
+    uint32_t parts = 0;
+    for (size_t i = 0; i < KB_COUNT(needs); i++)
+        parts |= ka_table_of(a, needs[i].table) ? needs[i].parts : 0;
+    return parts;
+}
+
+static bool fill(ka_view *v, uint32_t parts)
+{
+    return v->scope->hta ? ka_view_fill_plugin(v) : ka_view_fill_exact(v, parts);
+}
+
+/* Operators that only memory or modules need are made when those find that there is something. */
+static bool make(const ka_scope *s, uint32_t parts)
+{
+    ka_scope_memory *m = s->memory;
+    if (m->view && (parts & ~m->view_parts) == 0)
+        return true;
+    ka_view *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return false;
+    fresh->scope = s;
+    fresh->before = m->view; /* others may be looking at it */
+    m->view = fresh;
+    m->view_parts |= s->hta ? UINT32_MAX : parts | s->view_parts;
+    return fill(fresh, m->view_parts);
+}
+
+kineto_status ka_view_get(const ka_scope *s, uint32_t parts, ka_view *v, kineto_error *err)
+{
+    ka_scope_memory *m = s->memory;
+    pthread_mutex_lock(&m->lock);
+    m->no_memory |= !make(s, parts);
+    bool ok = !m->no_memory;
+    *v = ok ? *m->view : (ka_view){.scope = s};
+    pthread_mutex_unlock(&m->lock);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-void ka_view_free(ka_view *v)
+void ka_view_destroy(ka_view *v)
 {
-    kb_vec_free(&v->ops);
-    kb_vec_free(&v->done);
-    kb_vec_free(&v->communication);
-    kb_vec_free(&v->windows);
-    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
-        kb_vec_free(&v->roles[i]);
-    *v = (ka_view){0};
+    for (ka_view *before; v; v = before) {
+        before = v->before;
+        kb_vec_free(&v->ops);
+        kb_vec_free(&v->done);
+        kb_vec_free(&v->communication);
+        kb_vec_free(&v->windows);
+        for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
+            kb_vec_free(&v->roles[i]);
+        free(v);
+    }
 }
 
 kb_text ka_window_name(const ka_view *v, const ka_window *w)

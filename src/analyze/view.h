@@ -71,6 +71,7 @@ typedef struct ka_view {
     ka_communication_list communication; /* by start */
     ka_window_list windows;              /* never empty, unless the trace is */
     bool has_steps;
+    struct ka_view *before; /* made before more was needed */
 } ka_view;
 
 /* Parts of a view; windows are always there. */
@@ -79,16 +80,19 @@ typedef struct ka_view {
 #define KA_VIEW_ROLES         4u
 #define KA_VIEW_COMMUNICATION 8u
 
-/** @param view  to be freed, also on failure. */
-kineto_status ka_view_create(const ka_scope *s, uint32_t parts, ka_view *view, kineto_error *err);
-void ka_view_free(ka_view *view);
+/** Made once for all analyses of a scope, which it belongs to; what is in it does not change.
+ *  @param parts  that are needed here; it has more. */
+kineto_status ka_view_get(const ka_scope *s, uint32_t parts, ka_view *view, kineto_error *err);
+/** Parts that analyses of the wanted tables need. */
+uint32_t ka_view_parts(kineto_analysis *a);
+void ka_view_destroy(ka_view *view);
 /** Name of a window: the number of its step, or "all". */
 kb_text ka_window_name(const ka_view *v, const ka_window *w);
 /** Sums over the trees of operators: device_ns and tensor_ns of callees, to their callers. `next`
  * is set, too. */
 void ka_ops_add_up(ka_op_list *ops);
 
-/* ---- for ka_view_create: view_exact.c, view_plugin.c ---- */
+/* ---- for ka_view_get: view_exact.c, view_plugin.c ---- */
 bool ka_view_fill_exact(ka_view *v, uint32_t parts);
 bool ka_view_fill_plugin(ka_view *v);
 

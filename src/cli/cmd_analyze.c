@@ -32,8 +32,8 @@ static const kc_option option_list[] = {
      "the critical path of a range whose name holds TEXT, not of all"},
     {"instance", 0, KC_NUMBER, &instance, "N", "of several the N-th, from 0"},
     {"what-if", 0, KC_TEXTS, &what_if, "SCALE",
-     "instead, say how long it would have taken with parts scaled: kernel:, copy:, op:,\nclass: or "
-     "launch: with a pattern and =FACTOR (kernel:gemm=0.5); may be repeated"},
+     "instead, say how long it would have taken with parts scaled:\nkernel:, copy:, op:, class: or "
+     "launch: with a pattern and =FACTOR\n(kernel:gemm=0.5); may be repeated"},
     {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
      "sequences of kernels under ranges whose name holds this; usual are\nthe outermost operators"},
     {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of so many kernels or more (3)"},
