@@ -188,6 +188,8 @@ typedef struct kineto_fact {
 /** Names of all tables there are: 0 … count-1. NULL past the end. threads: hot. */
 KINETO_API uint32_t kineto_fact_table_count(void);
 KINETO_API const char *kineto_fact_table_name(uint32_t index);
+/** Has it a row for each event? Then it must be asked for. threads: hot. */
+KINETO_API bool kineto_fact_table_is_series(uint32_t index);
 
 /** Tables that were asked for, in a fixed order. All-zero for an index out of range. threads: any. */
 KINETO_API uint32_t kineto_analysis_count(const kineto_analysis *analysis);

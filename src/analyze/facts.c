@@ -207,12 +207,25 @@ uint32_t kineto_fact_table_count(void)
     return n;
 }
 
+/* KA_TABLE_COUNT past the end. */
+static uint32_t not_hidden(uint32_t index)
+{
+    uint32_t i = 0;
+    while (i < KA_TABLE_COUNT && ((specs[i].flags & KA_HIDDEN) || index-- != 0))
+        i++;
+    return i;
+}
+
 const char *kineto_fact_table_name(uint32_t index)
 {
-    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (!(specs[i].flags & KA_HIDDEN) && index-- == 0)
-            return specs[i].name;
-    return NULL;
+    uint32_t i = not_hidden(index);
+    return i < KA_TABLE_COUNT ? specs[i].name : NULL;
+}
+
+bool kineto_fact_table_is_series(uint32_t index)
+{
+    uint32_t i = not_hidden(index);
+    return i < KA_TABLE_COUNT && specs[i].flags & KA_SERIES;
 }
 
 uint32_t kineto_analysis_count(const kineto_analysis *a) { return a ? a->shown_count : 0; }

@@ -1,6 +1,7 @@
 /* Operators against what the device can do, from the shapes of their inputs; and how much of the
  * device's arithmetic each step used. */
 #include "analyze/device_peaks.h"
+#include "analyze/view.h"
 
 #include "profiler/flops.h"
 
@@ -167,18 +168,15 @@ static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precisi
 
 static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
 {
-    kineto_arg dims, types;
+    const kineto_trace *t = r->s->trace;
+    kineto_row row = r->s->slices[slice].row;
+    kineto_string dims = ka_arg_text(t, row, "Input Dims");
     char copy[2000];
-    if (!kineto_args_find(r->s->trace, r->s->slices[slice].row, "Input Dims", &dims) ||
-        dims.text.size > sizeof copy)
+    if (!dims.size || dims.size > sizeof copy)
         return 0;
     /* The text of an argument stays only until the next one is looked for. */
-    if (dims.text.size)
-        memcpy(copy, dims.text.data, dims.text.size);
-    kineto_string kept = {copy, dims.text.size};
-    if (!kineto_args_find(r->s->trace, r->s->slices[slice].row, "Input type", &types))
-        return 0;
-    return bytes_of(kept, types.text, precision);
+    memcpy(copy, dims.data, dims.size);
+    return bytes_of((kineto_string){copy, dims.size}, ka_arg_text(t, row, "Input type"), precision);
 }
 
 /* ---- device time ---------------------------------------------------------------------------- */

@@ -124,7 +124,8 @@ static kineto_status parse(kineto_analyze_options *o)
 static int print_list(void)
 {
     for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
-        puts(kineto_fact_table_name(i));
+        printf("%s%s\n", kineto_fact_table_name(i),
+               kineto_fact_table_is_series(i) ? " (a row for each event)" : "");
     return kc_finish_stdout("analyze", 0);
 }
 

@@ -128,7 +128,7 @@ class Analyze(CommandTest):
         self.assertIn("1..2", self.analyze("--steps", "7..8", path, status=1).err.decode())
 
     def test_the_list_names_what_only_takes(self):
-        names = self.analyze("--list").out.decode().split()
+        names = [line.split()[0] for line in self.analyze("--list").out.decode().splitlines()]
         self.assertIn("temporal_breakdown", names)
         self.analyze("--only", ",".join(names), self.trace())
 
