@@ -1,5 +1,7 @@
 /* Calls: which range encloses which, and the device's work under each. */
 #include "analyze/calls.h"
+#include "analyze/order_hta.h"
+#include "analyze/order_python.h"
 
 void ka_calls_free(ka_calls *c)
 {
@@ -39,12 +41,25 @@ static void fill_exact(const ka_scope *s, ka_calls *c)
 
 /* ---- as HTA nests ------------------------------------------------------------------------------------ */
 
+/* A start or an end. */
+typedef struct moment {
+    int64_t ns, length_ns;
+    uint32_t range; /* index of `ranges` */
+    bool is_start;
+} moment;
+
 typedef struct nesting {
     const ka_scope *s;
     ka_calls *c;
     uint8_t *names;             /* by name: NAME_… */
     KB_VEC(uint32_t) outermost; /* of threads that compute backward */
     KB_VEC(uint32_t) hosts;     /* ranges that such ones may belong to, by start */
+    KB_VEC(uint32_t) ranges;    /* of one thread, by row */
+    KB_VEC(moment) moments;     /* their starts, then their ends */
+    KB_VEC(int64_t) times;      /* of moments */
+    KB_VEC(uint32_t) sorted;    /* indexes of moments */
+    bool hta_fails; /* at ranges that end before they begin, and others without length */
+    bool no_lengths_below_zero; /* then the former have none either */
     bool no_memory;
 } nesting;
 
@@ -113,37 +128,119 @@ static bool computes_backward(const nesting *n, uint32_t thread, uint32_t end)
     return any;
 }
 
+static int compare_rows(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context;
+    kineto_row a = slices[*(const uint32_t *)left].row, b = slices[*(const uint32_t *)right].row;
+    return a < b ? -1 : a > b;
+}
+
+/* The thread's ranges, by row. */
 static void gather(nesting *n, uint32_t thread, uint32_t end)
 {
     const ka_scope *s = n->s;
-    uint32_t first = n->c->count;
+    n->ranges.count = 0;
     for (uint32_t i = s->threads[thread].first; i < first_behind(s, end); i++)
         if (is_host(s->slices[i].kind))
-            n->c->order[n->c->count++] = i;
-    qsort_r(n->c->order + first, n->c->count - first, sizeof *n->c->order, compare_slices,
-            (void *)(uintptr_t)s->slices);
+            n->no_memory |= !kb_vec_push(&n->ranges, i);
+    if (n->ranges.count)
+        qsort_r(n->ranges.data, n->ranges.count, sizeof *n->ranges.data, compare_rows,
+                (void *)(uintptr_t)s->slices);
 }
 
-/* What begins when another one ends is not in it, unless it has no length. */
-static bool holds(const ka_slice *outer, const ka_slice *inner)
+static int64_t difference(int64_t a, int64_t b)
 {
-    return outer->end_ns > inner->start_ns ||
-           (outer->end_ns == inner->start_ns && inner->end_ns == inner->start_ns);
+    int64_t ns;
+    return __builtin_sub_overflow(a, b, &ns) ? (a > b ? INT64_MAX : INT64_MIN) : ns;
 }
 
-static void nest(nesting *n, uint32_t first)
+static moment moment_of(const nesting *n, uint32_t range, bool is_start)
+{
+    const ka_slice *slice = &n->s->slices[n->ranges.data[range]];
+    int64_t ns = difference(slice->end_ns, slice->start_ns);
+    if (n->no_lengths_below_zero)
+        ns = KB_MAX(ns, 0);
+    int64_t at = is_start ? slice->start_ns : ka_add_ns(slice->start_ns, ns);
+    return (moment){.ns = at, .length_ns = ns, .range = range, .is_start = is_start};
+}
+
+/* All starts, then all ends. */
+static bool note_moments(nesting *n)
+{
+    size_t count = n->ranges.count;
+    if (count > UINT32_MAX / 2 || !kb_vec_reserve(&n->moments, 2 * count) ||
+        !kb_vec_reserve(&n->times, 2 * count) || !kb_vec_reserve(&n->sorted, 2 * count))
+        return false;
+    for (size_t i = 0; i < 2 * count; i++) {
+        moment m = moment_of(n, (uint32_t)(i < count ? i : i - count), i < count);
+        n->moments.data[i] = m;
+        n->times.data[i] = m.ns;
+    }
+    n->moments.count = n->times.count = n->sorted.count = 2 * count;
+    return true;
+}
+
+/* Beside a moment of another range at the same time, one of them without length. */
+static bool without_length_goes_first(nesting *n, const moment *a, const moment *b)
+{
+    if (a->length_ns > 0)
+        return a->is_start;
+    if (b->length_ns > 0)
+        return !b->is_start;
+    n->hta_fails |= a->length_ns < 0 || b->length_ns < 0;
+    if (a->is_start != b->is_start)
+        return a->is_start;
+    return a->is_start ? a->range < b->range : a->range > b->range;
+}
+
+/* Not transitive at a time at which one ends, another begins and a third has no length. */
+static bool goes_first(const void *context, uint32_t left, uint32_t right)
+{
+    nesting *n = (nesting *)(uintptr_t)context;
+    const moment *a = &n->moments.data[left], *b = &n->moments.data[right];
+    if (a->ns != b->ns)
+        return a->ns < b->ns;
+    if (a->range == b->range)
+        return a->is_start;
+    if (!a->length_ns || !b->length_ns)
+        return without_length_goes_first(n, a, b);
+    if (a->is_start != b->is_start)
+        return !a->is_start;
+    if (a->length_ns != b->length_ns)
+        return a->is_start == (a->length_ns > b->length_ns);
+    return a->is_start == (a->range < b->range);
+}
+
+/* An end closes what was opened last, whatever it is. */
+static void open_and_close(nesting *n)
 {
     ka_calls *c = n->c;
-    const ka_slice *slices = n->s->slices;
     uint32_t top = KA_NONE;
-    for (uint32_t at = first; at < c->count; at++) {
-        uint32_t i = c->order[at];
-        while (top != KA_NONE && !holds(&slices[top], &slices[i]))
+    for (size_t k = 0; k < n->sorted.count; k++) {
+        const moment *m = &n->moments.data[n->sorted.data[k]];
+        if (m->is_start) {
+            uint32_t i = n->ranges.data[m->range];
+            c->parent[i] = top;
+            c->depth[i] = top == KA_NONE ? 0 : c->depth[top] + 1;
+            c->order[c->count++] = i;
+            top = i;
+        } else if (top != KA_NONE) {
             top = c->parent[top];
-        c->parent[i] = top;
-        c->depth[i] = top == KA_NONE ? 0 : c->depth[top] + 1;
-        top = i;
+        }
     }
+}
+
+/* What comes of goes_first depends on which moments meet, hence on both ways to sort. */
+static void nest(nesting *n)
+{
+    if (n->no_memory || !note_moments(n)) {
+        n->no_memory = true;
+        return;
+    }
+    ka_order_as_hta(n->times.data, n->sorted.data, n->times.count);
+    n->no_memory |= !ka_order_python(n->sorted.data, n->sorted.count, goes_first, n);
+    if (!n->no_memory)
+        open_and_close(n);
 }
 
 /* Places behind, from `parent`: the last ones of a range are those of its last child. */
@@ -185,7 +282,7 @@ static void nest_threads(nesting *n, bool backward)
         if (computes_backward(n, t, end) != backward)
             continue;
         gather(n, t, end);
-        nest(n, first);
+        nest(n);
         if (backward)
             note_outermost(n, first);
         else
@@ -231,6 +328,25 @@ static void hang_backward(nesting *n)
     }
 }
 
+static void nest_all(nesting *n)
+{
+    n->c->count = 0;
+    n->outermost.count = n->hosts.count = 0;
+    nest_threads(n, false);
+    nest_threads(n, true);
+}
+
+static void free_nesting(nesting *n)
+{
+    free(n->names);
+    kb_vec_free(&n->outermost);
+    kb_vec_free(&n->hosts);
+    kb_vec_free(&n->ranges);
+    kb_vec_free(&n->moments);
+    kb_vec_free(&n->times);
+    kb_vec_free(&n->sorted);
+}
+
 static bool fill_hta(const ka_scope *s, ka_calls *c)
 {
     nesting n = {.s = s, .c = c};
@@ -238,15 +354,15 @@ static bool fill_hta(const ka_scope *s, ka_calls *c)
     n.names = calloc(s->name_count + (size_t)1, 1);
     n.no_memory = !place || !n.names;
     if (!n.no_memory) {
-        nest_threads(&n, false);
-        nest_threads(&n, true);
+        nest_all(&n);
+        n.no_lengths_below_zero = n.hta_fails;
+        if (n.hta_fails)
+            nest_all(&n);
         close_all(c, place);
         hang_backward(&n);
     }
-    free(n.names);
+    free_nesting(&n);
     free(place);
-    kb_vec_free(&n.outermost);
-    kb_vec_free(&n.hosts);
     return !n.no_memory;
 }
 

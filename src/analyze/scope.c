@@ -353,7 +353,8 @@ static kineto_status choose(filling *f, kineto_error *err)
 static kineto_status fill_exact(filling *f, kineto_error *err)
 {
     size_t rows = (size_t)kineto_trace_count(f->t);
-    f->index_of_row = malloc((rows + 1) * sizeof *f->index_of_row);
+    f->index_of_row =
+        kb_os_huge(malloc((rows + 1) * sizeof *f->index_of_row), rows * sizeof *f->index_of_row);
     f->is_step = calloc((size_t)kineto_trace_string_count(f->t) + 1, 1);
     f->no_memory = !f->index_of_row || !f->is_step || !kt_prepare(f->t, true, true);
     kineto_status status = KINETO_OK;

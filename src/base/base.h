@@ -135,6 +135,10 @@ bool kb_os_library_is_cut_off(const char *path);
 void *kb_os_map(size_t bytes);
 void *kb_os_map_wiped_on_fork(size_t bytes);
 void kb_os_unmap(void *p, size_t bytes);
+#define KB_HUGE_BYTES ((size_t)2 << 20)
+/** Ask for large pages where they fit whole, in memory that nobody has written yet: a fault for each
+ *  small one costs more than what is written into it. Returns `memory`; NULL is fine. */
+void *kb_os_huge(void *memory, size_t bytes);
 /** Shared memory: anonymous; or a new file (0600, O_EXCL, space reserved so that a full disk is an
  *  error here and not a SIGBUS later); or an existing file. */
 void *kb_os_map_shared(size_t bytes, kineto_error *err);

@@ -337,6 +337,15 @@ void kb_os_unmap(void *p, size_t bytes)
         munmap(p, bytes);
 }
 
+void *kb_os_huge(void *memory, size_t bytes)
+{
+    uintptr_t first = kb_align((uintptr_t)memory, KB_HUGE_BYTES);
+    uintptr_t end = ((uintptr_t)memory + bytes) / KB_HUGE_BYTES * KB_HUGE_BYTES;
+    if (memory && bytes >= KB_HUGE_BYTES && first < end)
+        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_HUGEPAGE);
+    return memory;
+}
+
 void kb_os_prefault(void *p, size_t bytes)
 {
     if (madvise(p, bytes, MADV_POPULATE_WRITE) == 0)

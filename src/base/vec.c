@@ -17,6 +17,7 @@ bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes)
     grown = realloc(old, n * item_bytes);
     if (!grown)
         return false;
+    (void)kb_os_huge(grown, n * item_bytes); /* what was written moved as it was */
     memcpy(data, &grown, sizeof(grown));
     *capacity = n;
     return true;

@@ -1,5 +1,4 @@
-"""The call graph, sequences, counters and stragglers as HTA counts them, beside what HTA answered. What
-differs is in exceptions_calls.json, with the reason."""
+"""The call graph, sequences, counters and stragglers as HTA counts them, beside what HTA answered."""
 
 import csv
 import gzip
@@ -13,7 +12,6 @@ import unittest
 COMMAND = os.environ.get("CKINETO_COMMAND", "")
 TRACES = os.environ.get("CKINETO_TRACES", "")
 GOLDEN = os.environ.get("CKINETO_GOLDEN", "")
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 if not COMMAND:
     print("run by ctest, which says where the command is: skipped")
@@ -69,11 +67,6 @@ def as_8_bits(n):
 class Golden(unittest.TestCase):
     maxDiff = None
 
-    @classmethod
-    def setUpClass(cls):
-        with open(os.path.join(HERE, "exceptions_calls.json"), encoding="utf-8") as f:
-            cls.exceptions = json.load(f)
-
     def analyze(self, table, *arguments):
         with tempfile.TemporaryDirectory() as out:
             subprocess.run([COMMAND, "analyze", "--definitions", "hta", "--only", table, "--csv", out, *arguments],
@@ -84,10 +77,6 @@ class Golden(unittest.TestCase):
         found = [label for label in sorted(os.listdir(GOLDEN)) if golden(label, name) is not None]
         self.assertTrue(found, f"no golden {name}")
         return found
-
-    def allowed(self, table, label):
-        entry = self.exceptions[table].get(label, {"count": 0})
-        return entry["count"]
 
     def differing(self, label):
         path = trace_of(label)
@@ -117,8 +106,7 @@ class Golden(unittest.TestCase):
         for label in self.labels("call_graph"):
             with self.subTest(label):
                 wrong = self.differing(label)
-                print(f"call_graph {label}: {len(wrong)} differ")
-                self.assertEqual(len(wrong), self.allowed("call_graph", label), wrong[:5])
+                self.assertEqual(len(wrong), 0, wrong[:5])
 
     def test_sequences_are_those_of_hta(self):
         for label in self.labels("frequent_cuda_kernel_sequences"):

@@ -22,6 +22,15 @@ static void begin(sample *s)
     s->stream_zero = kt_track(s->b, device, KINETO_TRACK_STREAM, 0);
 }
 
+static kineto_row add_ns(sample *s, const char *name, int64_t start_ns, int64_t end_ns)
+{
+    return kt_append(s->b, &(kt_row){.start_ns = EPOCH + start_ns,
+                                     .end_ns = EPOCH + end_ns,
+                                     .name = kt_string(s->b, kb_string(name)),
+                                     .track = s->main,
+                                     .kind = KINETO_KIND_CPU_OP});
+}
+
 static kineto_row add(sample *s, uint32_t track, uint32_t kind, const char *name, int64_t start_us,
                       int64_t end_us, uint64_t correlation)
 {
@@ -143,6 +152,58 @@ static void hta_takes_a_moment_at_the_end_for_enclosed(void **state)
     close_calls(&o, trace);
 }
 
+/* "outer" ends before "next" begins, that before "moment", and that before "outer" ends. */
+static void hta_nests_what_goes_round_in_a_circle_by_its_order(void **state)
+{
+    (void)state;
+    sample s;
+    begin(&s);
+    add(&s, s.main, KINETO_KIND_CPU_OP, "outer", 0, 10, 0);
+    add(&s, s.main, KINETO_KIND_CPU_OP, "next", 10, 20, 0);
+    add(&s, s.main, KINETO_KIND_CPU_OP, "moment", 10, 10, 0);
+    kineto_trace *trace = finish(&s);
+    opened o;
+    open_calls(&o, trace, KINETO_DEFINITIONS_HTA);
+    assert_int_equal(o.calls.parent[slice_of(&o, 0)], KA_NONE);
+    assert_int_equal(o.calls.parent[slice_of(&o, 1)], slice_of(&o, 0));
+    assert_int_equal(o.calls.parent[slice_of(&o, 2)], slice_of(&o, 1));
+    close_calls(&o, trace);
+}
+
+static void hta_closes_what_is_open_where_a_short_range_ends_before_it_begins(void **state)
+{
+    (void)state;
+    sample s;
+    begin(&s);
+    add_ns(&s, "outer", 200, 10900);
+    add_ns(&s, "short", 2300, 2800);
+    add_ns(&s, "next", 5000, 8000);
+    kineto_trace *trace = finish(&s);
+    opened o;
+    open_calls(&o, trace, KINETO_DEFINITIONS_HTA);
+    assert_int_equal(o.calls.parent[slice_of(&o, 1)], KA_NONE);
+    assert_int_equal(o.calls.parent[slice_of(&o, 2)], slice_of(&o, 1));
+    close_calls(&o, trace);
+}
+
+static void short_ranges_have_no_length_where_hta_fails(void **state)
+{
+    (void)state;
+    sample s;
+    begin(&s);
+    add_ns(&s, "outer", 200, 10900);
+    add_ns(&s, "short", 2300, 2800);
+    add_ns(&s, "moment", 2900, 3200);
+    add_ns(&s, "next", 5000, 8000);
+    kineto_trace *trace = finish(&s);
+    opened o;
+    open_calls(&o, trace, KINETO_DEFINITIONS_HTA);
+    assert_int_equal(o.calls.count, 4);
+    for (kineto_row row = 1; row < 4; row += 2)
+        assert_int_equal(o.calls.parent[slice_of(&o, row)], slice_of(&o, 0));
+    close_calls(&o, trace);
+}
+
 static void occurrences_know_their_sequence(void **state)
 {
     (void)state;
@@ -202,6 +263,9 @@ int main(void)
         cmocka_unit_test(threads_stay_apart),
         cmocka_unit_test(hta_hangs_the_backward_thread_under_who_waits_for_it),
         cmocka_unit_test(hta_takes_a_moment_at_the_end_for_enclosed),
+        cmocka_unit_test(hta_nests_what_goes_round_in_a_circle_by_its_order),
+        cmocka_unit_test(hta_closes_what_is_open_where_a_short_range_ends_before_it_begins),
+        cmocka_unit_test(short_ranges_have_no_length_where_hta_fails),
         cmocka_unit_test(occurrences_know_their_sequence),
         cmocka_unit_test(ranges_choose_rows),
         cmocka_unit_test(an_empty_trace_can_be_drawn_into),

@@ -4,7 +4,6 @@
 #include <sys/mman.h>
 
 #define SLAB_BYTES ((size_t)32 << 20) /* of address space; what is not written costs nothing */
-#define HUGE_BYTES ((size_t)2 << 20)
 #define ALIGN      ((size_t)64)
 
 struct kt_slab {
@@ -17,13 +16,13 @@ struct kt_slab {
 static uint8_t *map_aligned(size_t bytes)
 {
     uint8_t *all =
-        mmap(NULL, bytes + HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        mmap(NULL, bytes + KB_HUGE_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (all == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)(kb_align((uintptr_t)all, HUGE_BYTES) - (uintptr_t)all);
+    size_t before = (size_t)(kb_align((uintptr_t)all, KB_HUGE_BYTES) - (uintptr_t)all);
     if (before)
         (void)munmap(all, before);
-    (void)munmap(all + before + bytes, HUGE_BYTES - before);
+    (void)munmap(all + before + bytes, KB_HUGE_BYTES - before);
     (void)madvise(all + before, bytes, MADV_HUGEPAGE);
     return all + before;
 }
@@ -64,7 +63,7 @@ static kt_slab *slab_create(size_t least_bytes)
     if (least_bytes > SIZE_MAX / 2)
         return NULL;
     kt_slab *s = calloc(1, sizeof *s);
-    size_t bytes = KB_MAX(SLAB_BYTES, kb_align(2 * least_bytes, HUGE_BYTES));
+    size_t bytes = KB_MAX(SLAB_BYTES, kb_align(2 * least_bytes, KB_HUGE_BYTES));
     uint8_t *memory = s ? take_kept(bytes) : NULL;
     if (s && !memory)
         memory = map_aligned(bytes);

@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #define SMALLEST_BYTES ((size_t)256 << 10) /* less stays in the heap */
-#define HUGE_BYTES     ((size_t)2 << 20)
 #define WATCH_NS       2000000           /* between two looks at the resident size */
 #define STEP_BYTES     ((size_t)8 << 20) /* that must have come before more is given back */
 
@@ -133,16 +132,7 @@ static void *map_region(kt_store *s, size_t bytes)
     return new.memory;
 }
 
-/* Fresh memory is a fault for each page: large ones where they fit whole. */
-static void *from_heap(size_t bytes)
-{
-    void *memory = malloc(bytes ? bytes : 1);
-    uintptr_t first = kb_align((uintptr_t)memory, HUGE_BYTES);
-    uintptr_t end = ((uintptr_t)memory + bytes) / HUGE_BYTES * HUGE_BYTES;
-    if (memory && bytes >= HUGE_BYTES && first < end)
-        (void)madvise((char *)memory + (first - (uintptr_t)memory), end - first, MADV_HUGEPAGE);
-    return memory;
-}
+static void *from_heap(size_t bytes) { return kb_os_huge(malloc(bytes ? bytes : 1), bytes); }
 
 void *kt_store_alloc(kt_store *s, size_t bytes)
 {
