@@ -157,13 +157,13 @@ static bool marks_of(const kineto_analysis *a, marks *m)
     for (uint64_t row = 0; row < ka_table_rows(t) && ok; row++) {
         const same *s = &of[*kb_map_find(&numbers, key_of(a, t, row))];
         mark one = {.rank = ka_cell_at(t, row, RANK).i,
-                     .step = ka_cell_at(t, row, STEP).i,
-                     .name = ka_cell_at(t, row, NAME).i,
-                     .start_ns = ka_cell_at(t, row, START).i,
-                     .end_ns = ka_cell_at(t, row, END).i,
-                     .bytes = ka_cell_at(t, row, BYTES).i,
-                     .least_ns = s->least_ns,
-                     .matched = s->ranks == m->ranks && m->ranks > 1};
+                    .step = ka_cell_at(t, row, STEP).i,
+                    .name = ka_cell_at(t, row, NAME).i,
+                    .start_ns = ka_cell_at(t, row, START).i,
+                    .end_ns = ka_cell_at(t, row, END).i,
+                    .bytes = ka_cell_at(t, row, BYTES).i,
+                    .least_ns = s->least_ns,
+                    .matched = s->ranks == m->ranks && m->ranks > 1};
         m->unmatched += !one.matched;
         ok = kb_vec_push(&m->list, one);
     }

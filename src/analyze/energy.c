@@ -191,8 +191,7 @@ kineto_status ka_analyze_energy(const ka_scope *s, kineto_analysis *a, kineto_er
         put(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
     }
     if (!ka_table_rows(t))
-        ka_note(t,
-                "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
+        ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
     meters_free(&all);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -403,8 +403,7 @@ kineto_status ka_analyze_memory(const ka_scope *s, kineto_analysis *a, kineto_er
              *leaks = ka_table_of(a, KA_TABLE_memory_leaks);
     ka_view v = {.scope = s};
     memory m = {.v = &v};
-    kineto_status status =
-        has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
+    kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
     bool ok = !status && collect(&m);
     if (ok && !m.records.count) {
         const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
