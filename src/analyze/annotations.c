@@ -78,12 +78,7 @@ static void put_tally(const ka_scope *s, ka_table *t, const char *where, const o
     ka_put_int(t, s->rank);
     ka_put_text(t, kb_string(where));
     ka_put_text(t, ka_name(s, n->name));
-    ka_put_int(t, (int64_t)n->tally.count);
-    ka_put_ns(t, n->tally.sum_ns);
-    ka_put_ns(t, n->tally.max_ns);
-    ka_put_ns(t, n->tally.min_ns);
-    ka_put_number(t, ka_us(n->tally.sum_ns) / (double)n->tally.count);
-    ka_put_number(t, ka_tally_std(&n->tally));
+    ka_put_tally(t, &n->tally);
 }
 
 static bool put_side(const ka_scope *s, ka_table *t, bool device)

@@ -21,18 +21,12 @@ typedef struct counting {
 
 /* ---- what a copy is called, and how fast it was ---------------------------------------------------------- */
 
-static bool begins_with(kineto_string s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 /* HTA cuts where "Memcpy HtoD" ends. */
 static kineto_string label_hta(kineto_string name)
 {
-    if (begins_with(name, "Memset"))
+    if (kb_string_begins(name, "Memset"))
         return kb_string("Memset");
-    if (begins_with(name, "Memcpy"))
+    if (kb_string_begins(name, "Memcpy"))
         return (kineto_string){name.data, KB_MIN(name.size, (size_t)11)};
     return kb_string("Memcpy Unknown");
 }

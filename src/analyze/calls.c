@@ -65,19 +65,13 @@ typedef struct nesting {
 
 enum { NAME_UNKNOWN, NAME_OTHER, NAME_AUTOGRAD, NAME_BACKWARD, NAME_STEP };
 
-static bool begins_with(kineto_string name, const char *with)
-{
-    size_t size = strlen(with);
-    return name.size >= size && memcmp(name.data, with, size) == 0;
-}
-
 static uint8_t name_of(const nesting *n, uint32_t name)
 {
     if (n->names[name] == NAME_UNKNOWN) {
         kineto_string text = ka_name(n->s, name);
-        n->names[name] = begins_with(text, "autograd::engine::")              ? NAME_AUTOGRAD
+        n->names[name] = kb_string_begins(text, "autograd::engine::")         ? NAME_AUTOGRAD
                          : kb_string_equal(text, kb_string("## backward ##")) ? NAME_BACKWARD
-                         : begins_with(text, "ProfilerStep")                  ? NAME_STEP
+                         : kb_string_begins(text, "ProfilerStep")             ? NAME_STEP
                                                                               : NAME_OTHER;
     }
     return n->names[name];

@@ -191,16 +191,10 @@ ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
 
 /* ---- as HolisticTraceAnalysis has it --------------------------------------------------------- */
 
-static bool starts(kineto_string name, const char *text)
-{
-    size_t size = strlen(text);
-    return name.size >= size && memcmp(name.data, text, size) == 0;
-}
-
 static bool starts_with_any(kineto_string name, const char *const *texts)
 {
     for (; *texts; texts++)
-        if (starts(name, *texts))
+        if (kb_string_begins(name, *texts))
             return true;
     return false;
 }
@@ -230,7 +224,7 @@ static bool no_computation(kineto_string name, kineto_string line)
     if (starts_with_any(name, starting) || has(line, "Memcpy") || has(line, "Memset") ||
         has(line, "dma") || has(line, "Sync"))
         return true;
-    return starts(name, "cuda") &&
+    return kb_string_begins(name, "cuda") &&
            has((kineto_string){line.data + 4, line.size - 4}, "LaunchKernel");
 }
 

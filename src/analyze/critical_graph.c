@@ -33,14 +33,10 @@ typedef struct walk {
     uint32_t last;         /* node; 0: none of the thread yet */
 } walk;
 
-static bool begins_with(kineto_string name, const char *text)
-{
-    return name.size >= strlen(text) && memcmp(name.data, text, strlen(text)) == 0;
-}
-
 static bool is_data_loader(kineto_string name)
 {
-    return begins_with(name, "enumerate(DataLoader)#") || begins_with(name, "enumerate(DataPipe)#");
+    return kb_string_begins(name, "enumerate(DataLoader)#") ||
+           kb_string_begins(name, "enumerate(DataPipe)#");
 }
 
 static ka_path_class class_of_kind(uint32_t kind)

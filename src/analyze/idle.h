@@ -138,6 +138,8 @@ typedef void ka_part_use(void *context, uint32_t slice, ka_idle reason, int64_t 
 bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context);
 /** How long the gap in front of this work of a graph was each time; NULL: nothing is known. */
 const ka_recurrence *ka_recurrence_of(const ka_idleness *idle, uint32_t after);
+/** How many ends of work there are up to a moment: the index of the first one behind it. */
+size_t ka_ends_until(const ka_device *d, int64_t ns);
 /** The work of another stream that ended last before `ns`, not before `from_ns`; KA_NONE. */
 uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from_ns, int64_t ns);
 

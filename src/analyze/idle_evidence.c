@@ -118,20 +118,6 @@ static void say_launch(sentence *to, const ka_scope *s, uint32_t work)
         kb_duration(KB_MAX(kb_length_ns(call->start_ns, w->start_ns), 0)).s);
 }
 
-/* First end of work behind a moment. */
-static size_t first_end(const ka_device *d, int64_t ns)
-{
-    size_t low = 0, high = d->ends.count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (d->ends.data[middle].ns <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
 #define MOST_LATER 64u
 /* The work of another stream that took the most of the gap; of what ended later, the first ones are
  * looked at. */
@@ -142,7 +128,7 @@ static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idl
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t best = KA_NONE, later = 0;
     *ns = 0;
-    for (size_t i = first_end(d, gap->start_ns); i < d->ends.count && later < MOST_LATER; i++) {
+    for (size_t i = ka_ends_until(d, gap->start_ns); i < d->ends.count && later < MOST_LATER; i++) {
         const ka_work *w = &s->work[d->ends.data[i].work];
         int64_t length =
             kb_length_ns(KB_MAX(w->start_ns, gap->start_ns), KB_MIN(w->end_ns, gap->end_ns));

@@ -67,8 +67,7 @@ static bool fill_devices(ka_idleness *idle)
     return ok;
 }
 
-/* How many ends there are up to a moment. */
-static size_t ends_until(const ka_device *d, int64_t ns)
+size_t ka_ends_until(const ka_device *d, int64_t ns)
 {
     size_t low = 0, high = d->ends.count;
     while (low < high) {
@@ -86,7 +85,7 @@ uint32_t ka_released_by(const ka_idleness *idle, const ka_gap *gap, int64_t from
 {
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t stream = idle->s->work[gap->after].stream;
-    size_t end = ends_until(d, ns);
+    size_t end = ka_ends_until(d, ns);
     for (size_t i = end; i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= from_ns;)
         if (idle->s->work[d->ends.data[i].work].stream != stream)
             return d->ends.data[i].work;
@@ -100,7 +99,7 @@ static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
     uint32_t stream = idle->s->work[gap->after].stream;
     int64_t latest_start = ka_add_ns(gap->start_ns, kb_length_ns(gap->start_ns, gap->end_ns) / 10);
     int64_t earliest_end = ka_add_ns(gap->end_ns, -KA_LATENCY_NS);
-    size_t end = ends_until(d, ka_add_ns(gap->end_ns, KA_LATENCY_NS));
+    size_t end = ka_ends_until(d, ka_add_ns(gap->end_ns, KA_LATENCY_NS));
     for (size_t i = end;
          i-- > 0 && end - i <= MOST_NEIGHBOURS && d->ends.data[i].ns >= earliest_end;) {
         const ka_work *w = &idle->s->work[d->ends.data[i].work];

@@ -9,12 +9,6 @@ static bool has(kineto_string name, const char *part)
     return memmem(name.data, name.size, part, strlen(part)) != NULL;
 }
 
-static bool begins(kineto_string name, const char *with)
-{
-    size_t size = strlen(with);
-    return name.size >= size && memcmp(name.data, with, size) == 0;
-}
-
 static bool ends(kineto_string name, const char *with)
 {
     size_t size = strlen(with);
@@ -25,8 +19,8 @@ bool ka_is_graph_launch(kineto_string name) { return has(name, "GraphLaunch"); }
 
 static uint8_t said_by_call(kineto_string name)
 {
-    if (has(name, "Synchronize") || begins(name, "cuCtxSync") || begins(name, "cuStreamSync") ||
-        begins(name, "cuEventSync"))
+    if (has(name, "Synchronize") || kb_string_begins(name, "cuCtxSync") ||
+        kb_string_begins(name, "cuStreamSync") || kb_string_begins(name, "cuEventSync"))
         return WAITS;
     if (has(name, "Launch") || has(name, "runFunction"))
         return LAUNCHES;
@@ -38,8 +32,8 @@ static uint8_t said_by_range(kineto_string name)
 {
     static const char *const scalars[] = {"aten::item", "aten::_local_scalar_dense",
                                           "aten::is_nonzero"};
-    if ((begins(name, "enumerate(DataLoader)#") && ends(name, ".__next__")) ||
-        begins(name, "enumerate(DataPipe)#"))
+    if ((kb_string_begins(name, "enumerate(DataLoader)#") && ends(name, ".__next__")) ||
+        kb_string_begins(name, "enumerate(DataPipe)#"))
         return LOADS_DATA;
     for (size_t i = 0; i < KB_COUNT(scalars); i++)
         if (kb_string_equal(name, kb_string(scalars[i])))

@@ -46,12 +46,7 @@ static void put(const ka_scope *s, ka_table *t, const of_name *n)
     ka_put_int(t, s->rank);
     ka_put_text(t, kb_string(type_text(n->type)));
     ka_put_text(t, ka_name(s, n->name));
-    ka_put_int(t, (int64_t)n->tally.count);
-    ka_put_ns(t, n->tally.sum_ns);
-    ka_put_ns(t, n->tally.max_ns);
-    ka_put_ns(t, n->tally.min_ns);
-    ka_put_number(t, ka_us(n->tally.sum_ns) / (double)n->tally.count);
-    ka_put_number(t, ka_tally_std(&n->tally));
+    ka_put_tally(t, &n->tally);
 }
 
 kineto_status ka_analyze_kernels(const ka_scope *s, kineto_analysis *a, kineto_error *err)

@@ -2,12 +2,6 @@
  */
 #include "analyze/scope.h"
 
-static bool begins_with(kineto_string s, const char *text)
-{
-    size_t n = strlen(text);
-    return s.size >= n && memcmp(s.data, text, n) == 0;
-}
-
 static bool is_one_of(kineto_string s, const char *const *texts, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -97,9 +91,9 @@ typedef struct indexes {
 
 static bool is_hta_launch(kineto_string name)
 {
-    if (begins_with(name, "cuLaunchKernel") || begins_with(name, "runFunction"))
+    if (kb_string_begins(name, "cuLaunchKernel") || kb_string_begins(name, "runFunction"))
         return true;
-    return begins_with(name, "cuda") &&
+    return kb_string_begins(name, "cuda") &&
            memmem(name.data, name.size, "LaunchKernel", strlen("LaunchKernel"));
 }
 
@@ -124,7 +118,7 @@ static bool gather(const ka_scope *s, indexes *ops, indexes *calls)
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         const ka_slice *c = &s->slices[i];
-        if (begins_with(ka_name(s, c->name), "aten::"))
+        if (kb_string_begins(ka_name(s, c->name), "aten::"))
             ok = kb_vec_push(&ops->list, i);
         if (c->work_count && is_hta_launch(ka_name(s, c->name)))
             ok &= kb_vec_push(&calls->list, i);

@@ -49,7 +49,7 @@ static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
         return false;
     if (!m->is_module[slice->name])
         m->is_module[slice->name] =
-            ka_begins(ka_name(m->s, slice->name), "nn.Module:") ||
+            kb_string_begins(ka_name(m->s, slice->name), "nn.Module:") ||
                     ka_arg_int(m->s->trace, slice->row, "Python module id", id)
                 ? 2
                 : 1;
@@ -132,7 +132,7 @@ static void give_device_time(modules *m)
 static uint32_t frame_of(const modules *m, uint32_t op)
 {
     uint32_t parent = m->v->ops.data[op].parent;
-    if (parent != KA_NONE && ka_begins(ka_name(m->s, m->v->ops.data[parent].name),
+    if (parent != KA_NONE && kb_string_begins(ka_name(m->s, m->v->ops.data[parent].name),
                                        "autograd::engine::evaluate_function"))
         return parent;
     return op;

@@ -70,22 +70,22 @@ static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track 
                        .first = (uint32_t)f->m->work.count};
 }
 
-static bool has_stream(const filling *f, int64_t id)
+bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
 {
-    const char *at = f->options->streams;
+    const char *at = options->streams;
     while (at && *at) {
         char *end;
         if (strtoll(at, &end, 10) == id && end != at)
             return true;
         at = *end ? end + 1 : end;
     }
-    return !f->options->streams;
+    return !options->streams;
 }
 
 static void add_stream(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_stream stream = stream_of(f, track, info);
-    if (!has_stream(f, info->id))
+    if (!ka_stream_wanted(f->options, info->id))
         return;
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);

@@ -129,6 +129,8 @@ typedef struct ka_scope_memory {
     uint32_t view_parts;
     bool no_memory;
 } ka_scope_memory;
+/** Is the stream among those that were asked for? */
+bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
 /** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
 kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,
                                 const ka_rules *rules, kineto_error *err);
@@ -169,6 +171,8 @@ typedef struct ka_tally_ns {
 } ka_tally_ns;
 void ka_tally_ns_add(ka_tally_ns *t, int64_t ns);
 double ka_tally_std(const ka_tally_ns *t); /* us; 0 of one */
+/** Cells count, sum, max, min, mean and deviation. */
+void ka_put_tally(ka_table *t, const ka_tally_ns *tally);
 
 /* ---- analyses: each fills the tables of its name, those that are wanted ---- */
 typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);

@@ -284,18 +284,6 @@ static kineto_status check_range(const filling *f, kineto_error *err)
                    (unsigned long long)f->options->last_step);
 }
 
-static bool has_stream(const filling *f, int64_t id)
-{
-    const char *at = f->options->streams;
-    while (at && *at) {
-        char *end;
-        if (strtoll(at, &end, 10) == id && end != at)
-            return true;
-        at = *end ? end + 1 : end;
-    }
-    return !f->options->streams;
-}
-
 static void choose(filling *f, uint32_t rows)
 {
     keyed_list host = {0};
@@ -314,7 +302,7 @@ static void choose(filling *f, uint32_t rows)
         if (r->kept && r->device && !all)
             r->kept = find_last(&host, r->correlation) != KA_NONE;
         if (r->kept && r->stream >= 0)
-            r->kept = has_stream(f, r->stream);
+            r->kept = ka_stream_wanted(f->options, r->stream);
     }
     kb_vec_free(&host);
 }

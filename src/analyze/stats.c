@@ -92,3 +92,13 @@ double ka_tally_std(const ka_tally_ns *t)
 {
     return t->count > 1 ? sqrt(t->m2 / (double)(t->count - 1)) : 0;
 }
+
+void ka_put_tally(ka_table *t, const ka_tally_ns *tally)
+{
+    ka_put_int(t, (int64_t)tally->count);
+    ka_put_ns(t, tally->sum_ns);
+    ka_put_ns(t, tally->max_ns);
+    ka_put_ns(t, tally->min_ns);
+    ka_put_number(t, ka_us(tally->sum_ns) / (double)tally->count);
+    ka_put_number(t, ka_tally_std(tally));
+}

@@ -157,20 +157,15 @@ static void add(contents *c, uint32_t kind, uint32_t name, int64_t ns)
     c->now[name] = ka_add_ns(c->now[name], ns);
 }
 
-static bool begins(kineto_string name, const char *with)
-{
-    return name.size >= strlen(with) && memcmp(name.data, with, strlen(with)) == 0;
-}
-
 static bool waits(contents *c, const ka_slice *s)
 {
     uint8_t *known = &c->waits[s->name];
     if (!*known) {
         kineto_string name = ka_name(c->s, s->name);
-        bool yes =
-            s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER
-                ? memmem(name.data, name.size, "Synchronize", 11) != NULL
-                : begins(name, "enumerate(DataLoader)#") || begins(name, "enumerate(DataPipe)#");
+        bool yes = s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER
+                       ? memmem(name.data, name.size, "Synchronize", 11) != NULL
+                       : kb_string_begins(name, "enumerate(DataLoader)#") ||
+                             kb_string_begins(name, "enumerate(DataPipe)#");
         *known = yes ? 2 : 1;
     }
     return *known == 2;

@@ -91,8 +91,8 @@ void ka_ops_add_up(ka_op_list *ops)
 
 bool ka_is_dataloader(kineto_string name)
 {
-    return (ka_begins(name, "enumerate(DataLoader)#") && ka_ends(name, ".__next__")) ||
-           ka_begins(name, "enumerate(DataPipe)#");
+    return (kb_string_begins(name, "enumerate(DataLoader)#") && ka_ends(name, ".__next__")) ||
+           kb_string_begins(name, "enumerate(DataPipe)#");
 }
 
 /* ---- tensor cores ------------------------------------------------------------------------------------ */
@@ -120,7 +120,7 @@ static bool is_known_backward(kineto_string op)
                                         "PreluBackward",
                                         "CudnnConvolutionBackward",
                                         "CudnnConvolutionTransposeBackward"};
-    if (ka_begins(op, frame))
+    if (kb_string_begins(op, frame))
         op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
     while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
         op.size--;

@@ -98,11 +98,6 @@ bool ka_view_fill_plugin(ka_view *v);
 
 /* ---- names (view.c) ---- */
 static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
-static inline bool ka_begins(kineto_string s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.size >= n && memcmp(s.data, with, n) == 0;
-}
 static inline bool ka_ends(kineto_string s, const char *with)
 {
     size_t n = strlen(with);

@@ -25,9 +25,9 @@ static uint8_t what_is(kineto_string name)
     uint64_t number;
     if (ka_is_dataloader(name))
         return DATALOADER;
-    if (ka_begins(name, "gloo:"))
+    if (kb_string_begins(name, "gloo:"))
         return HOST_COMMUNICATION;
-    if (kt_step_number(name, &number) || ka_begins(name, "Optimizer.") ||
+    if (kt_step_number(name, &number) || kb_string_begins(name, "Optimizer.") ||
         kb_string_equal(name, kb_string("DataParallel.forward")) ||
         kb_string_equal(name, kb_string("DistributedDataParallel.forward")))
         return MARK;
@@ -219,8 +219,8 @@ static uint32_t collective_around(const making *m, uint32_t slice)
 {
     for (; slice != KA_NONE; slice = m->s->slices[slice].parent) {
         kineto_string name = ka_name(m->s, m->s->slices[slice].name);
-        if (ka_begins(name, "nccl:") || ka_begins(name, "rccl:") || ka_begins(name, "hccl:") ||
-            ka_begins(name, "xccl:"))
+        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") || kb_string_begins(name, "hccl:") ||
+            kb_string_begins(name, "xccl:"))
             return slice;
     }
     return KA_NONE;

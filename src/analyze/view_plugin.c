@@ -147,7 +147,7 @@ static bool is_collective(kineto_string name)
 {
     static const char *const names[] = {"broadcast", "reduce", "all_reduce", "all_gather",
                                         "reduce_scatter"};
-    if (!ka_begins(name, "nccl:") && !ka_begins(name, "gloo:"))
+    if (!kb_string_begins(name, "nccl:") && !kb_string_begins(name, "gloo:"))
         return false;
     for (size_t i = 0; i < KB_COUNT(names); i++)
         if (kb_string_equal((kineto_string){name.data + 5, name.size - 5}, kb_string(names[i])))
@@ -253,7 +253,7 @@ static bool number_trees(reading *r, index_list *nodes)
 static bool is_shown(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
-    return e->sort == OPERATOR && !ka_is_dataloader(name) && !ka_begins(name, "Optimizer.") &&
+    return e->sort == OPERATOR && !ka_is_dataloader(name) && !kb_string_begins(name, "Optimizer.") &&
            !kb_string_equal(name, kb_string("DataParallel.forward")) &&
            !kb_string_equal(name, kb_string("DistributedDataParallel.forward"));
 }

@@ -37,6 +37,12 @@ static inline bool kb_string_equal(kineto_string a, kineto_string b)
 {
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
+/** Does it begin with this text? */
+static inline bool kb_string_begins(kineto_string s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.size >= n && memcmp(s.data, with, n) == 0;
+}
 
 /** end - start of times that come from files: stops at what a number holds. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
