@@ -1,6 +1,8 @@
 /* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
 #include "analyze/order_hta.h"
 
+#include <math.h>
+
 typedef struct change {
     int64_t ns;
     double by;      /* GB/s, which is bytes per nanosecond */
@@ -50,16 +52,8 @@ static uint32_t label_of(counting *c, uint32_t name)
 
 static double number_of(const kineto_arg *arg)
 {
-    switch (arg->type) {
-    case KINETO_ARG_INT:
-        return (double)arg->i;
-    case KINETO_ARG_UINT:
-        return (double)arg->u;
-    case KINETO_ARG_DOUBLE:
-        return arg->d;
-    default:
-        return 0;
-    }
+    double value;
+    return kt_arg_number(arg, &value) && isfinite(value) ? value : 0;
 }
 
 /* As the source says; else from its bytes. 0: not known. */

@@ -107,21 +107,10 @@ static uint32_t keep(gathering *g, kineto_string text)
     return id == KB_INTERN_NONE ? 0 : id;
 }
 
-/* A number, also one that was written as a text. */
 static int64_t number_of(const kineto_arg *arg)
 {
-    char text[24];
-    if (arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT)
-        return arg->i >= 0 ? arg->i : NOT_SAID;
-    if (arg->type == KINETO_ARG_DOUBLE)
-        return arg->d >= 0 && arg->d < 9e18 ? (int64_t)arg->d : NOT_SAID;
-    if (!arg->text.size || arg->text.size >= sizeof text)
-        return NOT_SAID;
-    memcpy(text, arg->text.data, arg->text.size);
-    text[arg->text.size] = '\0';
-    char *end;
-    int64_t n = strtoll(text, &end, 10);
-    return *end || n < 0 ? NOT_SAID : n;
+    int64_t n;
+    return kt_arg_whole(arg, &n) && n >= 0 ? n : NOT_SAID;
 }
 
 static bool is_key(const kineto_arg *arg, const char *key)

@@ -136,7 +136,7 @@ static inline void ka_path_edge(ka_path *p, ka_edge edge)
 }
 /** Bring nodes and edges in order, compute times, latest times and the path. */
 kineto_status ka_path_finish(ka_path *p, kineto_error *err);
-/** Times of all nodes with these weights instead of the edges' own: by edge. */
+/** Times of all nodes. @param weights  by edge; NULL: as recorded. */
 void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times);
 
 /** critical_edges.c: what work and calls waited for. */

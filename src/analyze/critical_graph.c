@@ -210,13 +210,14 @@ static bool ordering_create(ordering *o, size_t nodes, size_t edges)
     return o->first_out && o->out && o->waits && o->order && o->place;
 }
 
-static void ordering_free(ordering *o)
+/* All but the places. */
+static void ordering_shrink(ordering *o)
 {
     free(o->first_out);
     free(o->out);
     free(o->waits);
     free(o->order);
-    free(o->place);
+    o->first_out = o->out = o->waits = o->order = NULL;
 }
 
 static void group_by_src(const ka_path *p, ordering *o)
@@ -332,12 +333,26 @@ static bool add_starts(ka_path *p)
     return !p->no_memory;
 }
 
+/* Each to its place, without room for all of them once more. */
+static void move_edges(ka_edge *edges, uint32_t *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        while (places[i] != i) {
+            uint32_t to = places[i];
+            ka_edge edge = edges[to];
+            edges[to] = edges[i];
+            edges[i] = edge;
+            places[i] = places[to];
+            places[to] = to;
+        }
+}
+
 static bool sort_edges(ka_path *p)
 {
-    ka_edge *sorted = malloc((p->edges.count + 1) * sizeof *sorted);
+    uint32_t *places = malloc((p->edges.count + 1) * sizeof *places);
     p->first_edge = calloc(p->nodes.count + 2, sizeof *p->first_edge);
-    if (!sorted || !p->first_edge) {
-        free(sorted);
+    if (!places || !p->first_edge) {
+        free(places);
         return false;
     }
     for (size_t i = 0; i < p->edges.count; i++)
@@ -345,13 +360,12 @@ static bool sort_edges(ka_path *p)
     for (size_t i = 1; i <= p->nodes.count; i++)
         p->first_edge[i] += p->first_edge[i - 1];
     for (size_t i = p->edges.count; i-- > 0;)
-        sorted[--p->first_edge[p->edges.data[i].dst + 1]] = p->edges.data[i];
+        places[i] = --p->first_edge[p->edges.data[i].dst + 1];
+    move_edges(p->edges.data, places, p->edges.count);
+    free(places);
     /* Each entry now is where its node's edges begin, one place too far up. */
     memmove(p->first_edge, p->first_edge + 1, p->nodes.count * sizeof *p->first_edge);
     p->first_edge[p->nodes.count] = (uint32_t)p->edges.count;
-    free(p->edges.data);
-    p->edges.data = sorted;
-    p->edges.capacity = p->edges.count + 1;
     return true;
 }
 
@@ -362,7 +376,9 @@ void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
     for (uint32_t i = 0; i < p->nodes.count; i++) {
         int64_t latest = i ? INT64_MIN : 0;
         for (uint32_t e = p->first_edge[i]; e < p->first_edge[i + 1]; e++) {
-            int64_t ns = ka_add_ns(times[p->edges.data[e].src], weights[e]);
+            const ka_edge *edge = &p->edges.data[e];
+            int64_t weight = weights ? weights[e] : KB_MAX(edge->ns, 0);
+            int64_t ns = ka_add_ns(times[edge->src], weight);
             latest = KB_MAX(latest, ns);
         }
         times[i] = KB_MAX(latest, 0);
@@ -407,41 +423,38 @@ static void mark_path(ka_path *p)
 static bool compute(ka_path *p)
 {
     size_t nodes = p->nodes.count;
-    int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights);
     p->time = malloc((nodes + 1) * sizeof *p->time);
     p->latest = malloc((nodes + 1) * sizeof *p->latest);
-    if (weights && p->time && p->latest) {
-        for (size_t i = 0; i < p->edges.count; i++)
-            weights[i] = KB_MAX(p->edges.data[i].ns, 0);
-        ka_path_times(p, weights, p->time);
-        for (uint32_t i = 0; i < nodes; i++)
-            if (p->time[i] > p->time[p->last] || (p->time[i] == p->time[p->last] && !p->s->hta))
-                p->last = i;
-        p->length_ns = p->time[p->last];
-        find_latest(p);
-        mark_path(p);
-    }
-    bool ok = weights && p->time && p->latest;
-    free(weights);
-    return ok;
+    if (!p->time || !p->latest)
+        return false;
+    ka_path_times(p, NULL, p->time);
+    for (uint32_t i = 0; i < nodes; i++)
+        if (p->time[i] > p->time[p->last] || (p->time[i] == p->time[p->last] && !p->s->hta))
+            p->last = i;
+    p->length_ns = p->time[p->last];
+    find_latest(p);
+    mark_path(p);
+    return true;
 }
 
 kineto_status ka_path_finish(ka_path *p, kineto_error *err)
 {
     ordering o = {0};
-    bool ok = !p->no_memory && add_starts(p) && ordering_create(&o, p->nodes.count, p->edges.count);
-    if (ok) {
-        find_order(p, &o);
-        ok = move_nodes(p, &o);
-        rename_edges(p, &o);
-    }
-    ordering_free(&o);
-    /* Again, for nodes of which edges were dropped. */
-    ok = ok && add_starts(p) && sort_edges(p) && compute(p);
     free(p->start_of);
     free(p->end_of);
     free(p->work_start);
     free(p->work_end);
     p->start_of = p->end_of = p->work_start = p->work_end = NULL;
+    bool ok = !p->no_memory && add_starts(p) && ordering_create(&o, p->nodes.count, p->edges.count);
+    if (ok) {
+        find_order(p, &o);
+        ordering_shrink(&o);
+        ok = move_nodes(p, &o);
+        rename_edges(p, &o);
+    }
+    ordering_shrink(&o);
+    free(o.place);
+    /* Again, for nodes of which edges were dropped. */
+    ok = ok && add_starts(p) && sort_edges(p) && compute(p);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

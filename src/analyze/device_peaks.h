@@ -14,6 +14,8 @@ typedef struct ka_peaks {
 const ka_peaks *ka_peaks_of(kineto_string name, int64_t major, int64_t minor);
 /** TFLOPS of a precision (ka_precision); 0: none known. */
 double ka_peak_tflops(const ka_peaks *p, uint32_t precision);
+/** By process: how many devices it used, of those whose launches are known. False: out of memory. */
+bool ka_devices_by_process(const ka_scope *s, uint32_t *devices);
 /** Of the device that did most of the scope's work; name may be empty. */
 const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices);
 #endif

@@ -7,16 +7,19 @@
 
 /* ---- one rank ---------------------------------------------------------------------------------------- */
 
-static kineto_status put_overlap(const ka_view *v, ka_table *t, kineto_error *err)
+static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kineto_error *err)
 {
-    const ka_spans *work = &v->roles[v->roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
-    const ka_spans *talk = &v->roles[KA_ROLE_COMMUNICATION];
+    const ka_spans *roles = ka_team_roles(v, team);
+    const ka_spans *work = &roles[roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
+    const ka_spans *talk = &roles[KA_ROLE_COMMUNICATION];
     ka_spans both = {0};
     size_t cursors[3] = {0};
     if (!ka_spans_both(work, talk, &both))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; i < v->windows.count; i++) {
         const ka_window *w = &v->windows.data[i];
+        if (!ka_in_team(v, team, w))
+            continue;
         kb_text name = ka_window_name(v, w);
         int64_t together = ka_spans_within(&both, w->start_ns, w->end_ns, &cursors[0]),
                 working = ka_spans_within(work, w->start_ns, w->end_ns, &cursors[1]) - together,
@@ -64,9 +67,10 @@ kineto_status ka_analyze_distributed(const ka_scope *s, kineto_analysis *a, kine
     ka_view v;
     uint32_t parts = (overlap ? KA_VIEW_ROLES : 0) | (marks ? KA_VIEW_COMMUNICATION : 0);
     kineto_status status = ka_view_get(s, parts, &v, err);
-    if (!status && overlap && v.roles[KA_ROLE_COMMUNICATION].count)
-        status = put_overlap(&v, overlap, err);
-    else if (!status && overlap)
+    bool talks = v.roles[KA_ROLE_COMMUNICATION].count != 0;
+    for (size_t team = 0; overlap && talks && !status && team < ka_team_count(&v); team++)
+        status = put_overlap(&v, team, overlap, err);
+    if (!status && overlap && !talks)
         ka_note(overlap, "no communication in the trace");
     if (!status && marks && !put_marks(&v, marks))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");

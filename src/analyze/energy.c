@@ -34,15 +34,6 @@ static meter *meter_of(meters *all, uint32_t process)
     return kb_vec_push(all, (meter){.process = process}) ? &all->data[all->count - 1] : NULL;
 }
 
-static bool number_of(const kineto_arg *arg, double *out)
-{
-    *out = arg->type == KINETO_ARG_INT      ? (double)arg->i
-           : arg->type == KINETO_ARG_UINT   ? (double)arg->u
-           : arg->type == KINETO_ARG_DOUBLE ? arg->d
-                                            : (double)NAN;
-    return isfinite(*out);
-}
-
 static bool add_row(const ka_scope *s, meters *all, kineto_row row)
 {
     kineto_args_iterator it;
@@ -54,7 +45,7 @@ static bool add_row(const ka_scope *s, meters *all, kineto_row row)
     while (kineto_args_next(&it, &arg)) {
         bool energy = kb_string_equal(arg.key, kb_string("energy [J]")),
              power = kb_string_equal(arg.key, kb_string("power [W]"));
-        if ((!energy && !power) || !number_of(&arg, &value))
+        if ((!energy && !power) || !kt_arg_number(&arg, &value) || !isfinite(value))
             continue;
         kineto_trace_get(s->trace, row, &a);
         kineto_trace_track(s->trace, a.track, &track);

@@ -136,67 +136,6 @@ void ka_note_no_device(ka_table *t)
                "('ckineto doctor' tells which there are)");
 }
 
-/* ---- order ------------------------------------------------------------------------------------------------ */
-
-typedef struct order {
-    const ka_table *t;
-    const int *by;
-} order;
-
-static int compare_texts(kineto_string a, kineto_string b)
-{
-    int c = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
-    return c ? c : (a.size > b.size) - (a.size < b.size);
-}
-
-static int compare_cells(const ka_table *t, uint32_t column, uint64_t a, uint64_t b)
-{
-    ka_cell x = ka_cell_at(t, a, column), y = ka_cell_at(t, b, column);
-    switch (t->columns[column].type) {
-    case KINETO_CELL_TEXT:
-        return x.i == y.i ? 0 : compare_texts(ka_text_at(t, a, column), ka_text_at(t, b, column));
-    case KINETO_CELL_NUMBER:
-        return (x.d > y.d) - (x.d < y.d);
-    default:
-        return (x.i > y.i) - (x.i < y.i);
-    }
-}
-
-static int compare_rows(const void *left, const void *right, void *context)
-{
-    const order *o = context;
-    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    for (const int *by = o->by; *by; by++) {
-        int c = compare_cells(o->t, (uint32_t)(abs(*by) - 1), a, b);
-        if (c)
-            return *by > 0 ? c : -c;
-    }
-    return (a > b) - (a < b);
-}
-
-void ka_sort(ka_table *t, const int *by)
-{
-    uint64_t count = ka_table_rows(t);
-    size_t row_bytes = t->column_count * sizeof(ka_cell);
-    uint64_t *rows = malloc((size_t)count * sizeof *rows + 1);
-    ka_cell *sorted = malloc((size_t)count * row_bytes + 1);
-    if (!rows || !sorted) {
-        t->no_memory = true;
-        free(rows);
-        free(sorted);
-        return;
-    }
-    for (uint64_t i = 0; i < count; i++)
-        rows[i] = i;
-    qsort_r(rows, (size_t)count, sizeof *rows, compare_rows, &(order){t, by});
-    for (uint64_t i = 0; i < count; i++)
-        memcpy(sorted + i * t->column_count, t->cells.data + rows[i] * t->column_count, row_bytes);
-    free(rows);
-    free(t->cells.data);
-    t->cells.data = sorted;
-    t->cells.capacity = (size_t)count * t->column_count;
-}
-
 /* ---- looking at them ----------------------------------------------------------------------------------------- */
 
 uint32_t kineto_fact_table_count(void)

@@ -87,6 +87,8 @@ static inline kineto_string ka_text_at(const ka_table *t, uint64_t row, uint32_t
 }
 /** "no device activity …", with what to do. NULL is fine. */
 void ka_note_no_device(ka_table *t);
+
+/* ---- facts_sort.c ---- */
 /** Order rows by columns: positive numbers up, negative down, 1-based; 0 ends the list. Rows that
  * are the same there keep their order. */
 void ka_sort(ka_table *t, const int *by);

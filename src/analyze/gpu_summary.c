@@ -6,22 +6,31 @@
 
 /* ---- what kernels say of themselves ---------------------------------------------------------------- */
 
+/* Numbers of rows that are not verbatim have no text. */
+static size_t put_number(char *text, const kineto_trace *t, kineto_row row, const char *key)
+{
+    int64_t number;
+    bool is = ka_arg_int(t, row, key, &number);
+    return is ? (size_t)snprintf(text, 24, "%lld", (long long)number) : 0;
+}
+
 static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
 {
-    static const char *const keys[] = {"grid", "block", "registers per thread", "shared memory"};
+    static const ka_keys keys = {
+        4,
+        {'g', 'b', 'r', 's'},
+        {KA_KEY("grid"), KA_KEY("block"), KA_KEY("registers per thread"), KA_KEY("shared memory")}};
+    kineto_string values[4];
     char text[256];
     size_t n = 0;
-    for (size_t i = 0; i < KB_COUNT(keys); i++) {
-        kineto_string value = ka_arg_text(t, row, keys[i]);
-        int64_t number;
-        if (!value.size && i > 1 && ka_arg_int(t, row, keys[i], &number)) {
-            n += (size_t)snprintf(text + n, 24, "%lld", (long long)number);
-        } else {
-            size_t size = KB_MIN(value.size, (size_t)48);
-            if (size)
-                memcpy(text + n, value.data, size);
-            n += size;
-        }
+    bool verbatim = ka_arg_texts(t, row, &keys, values);
+    for (uint32_t i = 0; i < keys.count; i++) {
+        size_t size = KB_MIN(values[i].size, (size_t)48);
+        if (size)
+            memcpy(text + n, values[i].data, size);
+        else if (i > 1 && !verbatim)
+            size = put_number(text + n, t, row, keys.key[i].data);
+        n += size;
         text[n++] = '|';
     }
     return kb_intern_id(&kernels->launches, (kineto_string){text, n - 1});
@@ -29,11 +38,12 @@ static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row
 
 static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t, bool launches)
 {
-    if (!ka_arg_number(t, k->done->row, "blocks per SM", &k->blocks) || k->blocks < 0)
-        k->blocks = KA_NOT_TOLD;
-    if (!ka_arg_number(t, k->done->row, "est. achieved occupancy %", &k->occupancy) ||
-        k->occupancy < 0)
-        k->occupancy = KA_NOT_TOLD;
+    static const ka_keys keys = {
+        2, {'b', 'e', 'b', 'e'}, {KA_KEY("blocks per SM"), KA_KEY("est. achieved occupancy %")}};
+    double told[2];
+    uint32_t known = ka_arg_numbers(t, k->done->row, &keys, told);
+    k->blocks = known & 1 && told[0] >= 0 ? told[0] : KA_NOT_TOLD;
+    k->occupancy = known & 2 && told[1] >= 0 ? told[1] : KA_NOT_TOLD;
     kernels->any_blocks |= k->blocks >= 0;
     kernels->any_occupancy |= k->occupancy >= 0;
     if (launches)
@@ -74,7 +84,7 @@ typedef KB_VEC(edge) edge_list;
 typedef struct use {
     int64_t start_ns, end_ns; /* looked at */
     ka_spans busy;
-    edge_list edges; /* of blocks per multiprocessor */
+    edge_list starts, ends, edges; /* of blocks per multiprocessor; both in order */
     double occupancy, occupancy_ns;
     int64_t tensor_ns, attached_ns;
     bool no_memory;
@@ -93,8 +103,8 @@ static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
         return;
     u->no_memory |= !kb_vec_push(&u->busy, (ka_span){start, end});
     if (k->blocks > 0)
-        u->no_memory |= !kb_vec_push(&u->edges, (edge){start, k->blocks}) ||
-                        !kb_vec_push(&u->edges, (edge){end, -k->blocks});
+        u->no_memory |= !kb_vec_push(&u->starts, (edge){start, k->blocks}) ||
+                        !kb_vec_push(&u->ends, (edge){end, -k->blocks});
     if (k->occupancy >= 0) {
         u->occupancy += k->occupancy * (double)kb_length_ns(start, end);
         u->occupancy_ns += (double)kb_length_ns(start, end);
@@ -109,13 +119,37 @@ static int compare_edges(const void *left, const void *right)
     return (a->change > b->change) - (a->change < b->change);
 }
 
+/* Those of one sort come in order where there is one stream. */
+static void sort_edges(edge *edges, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare_edges(&edges[i - 1], &edges[i]) > 0) {
+            qsort(edges, count, sizeof *edges, compare_edges);
+            return;
+        }
+}
+
+static bool merge_edges(use *u)
+{
+    edge_list all = {0};
+    bool ok = kb_vec_reserve(&all, u->starts.count + u->ends.count + 1);
+    sort_edges(u->starts.data, u->starts.count);
+    sort_edges(u->ends.data, u->ends.count);
+    for (size_t s = 0, e = 0; ok && all.count < u->starts.count + u->ends.count;) {
+        bool start = e == u->ends.count ||
+                     (s < u->starts.count && u->starts.data[s].ns < u->ends.data[e].ns);
+        all.data[all.count++] = start ? u->starts.data[s++] : u->ends.data[e++];
+    }
+    u->edges = all;
+    return ok;
+}
+
 /* Nanoseconds in which all multiprocessors had a block; fractions where only a part had. */
 static double covered(use *u)
 {
     double sum = 0, now = 0;
     uint64_t open = 0;
-    if (u->edges.count)
-        qsort(u->edges.data, u->edges.count, sizeof *u->edges.data, compare_edges);
+    u->no_memory |= !merge_edges(u);
     for (size_t i = 0; i + 1 < u->edges.count; i++) {
         open += u->edges.data[i].change > 0 ? 1 : (uint64_t)-1;
         now = open ? now + u->edges.data[i].change : 0; /* errors of rounding end with it */
@@ -189,15 +223,17 @@ static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t
     size_t count = devices_of(kernels, devices, KB_COUNT(devices));
     bool ok = true;
     for (size_t i = 0; i < count && ok; i++) {
-        use u = {.start_ns = v->windows.data[0].start_ns,
-                 .end_ns = v->windows.data[v->windows.count - 1].end_ns};
+        use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
         for (size_t j = 0; j < kernels->list.count; j++)
             if (kernels->list.data[j].done->device == devices[i])
                 use_kernel(&u, v, &kernels->list.data[j]);
         ok = !u.no_memory;
         if (ok)
             put_device(v, kernels, devices[i], &u, t);
+        ok = ok && !u.no_memory;
         kb_vec_free(&u.busy);
+        kb_vec_free(&u.starts);
+        kb_vec_free(&u.ends);
         kb_vec_free(&u.edges);
     }
     return ok;

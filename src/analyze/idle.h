@@ -36,15 +36,36 @@ typedef struct ka_piece {
     uint32_t slice; /* the innermost; KA_NONE: outside of all */
     uint8_t reason;
 } ka_piece;
-typedef KB_VEC(ka_piece) ka_pieces;
+
+/** ns by reason in front of a piece, from the second one on. */
+typedef struct ka_before {
+    int64_t ns[KA_IDLE_COUNT];
+} ka_before;
 
 /** Pieces of all of time: the first begins at INT64_MIN. */
 typedef struct ka_host {
-    ka_pieces pieces;
-    int64_t (*before)[KA_IDLE_COUNT]; /* ns by reason in front of each KA_HOST_BLOCK-th piece */
+    KB_VEC(ka_piece) pieces;
+    KB_VEC(ka_before) before; /* of each KA_HOST_BLOCK-th piece */
+    size_t near;              /* the piece that was looked for last */
     bool made;
 } ka_host;
 #define KA_HOST_BLOCK 32u
+
+/** How work was launched. */
+typedef struct ka_launch {
+    int64_t called_ns;   /* its call began; 0 without one */
+    int64_t queued_ns;   /* launched by then; INT64_MAX: not known */
+    uint32_t thread;     /* of its call; KA_NONE: that is not known */
+    uint32_t place, run; /* place in its launch, and how much of that is in the stream */
+    bool in_graph;
+    bool is_first; /* of what its call launched */
+} ka_launch;
+
+/** Launches of a stream; the others are how many had been launched, and had begun, when they were
+ * asked for the last time. */
+typedef struct ka_queue {
+    uint32_t count, launched, started;
+} ka_queue;
 
 typedef struct ka_hosts {
     const ka_scope *s;
@@ -52,29 +73,36 @@ typedef struct ka_hosts {
     uint32_t *fallback;   /* by thread: who is asked about moments it was outside of everything */
     uint8_t *said;        /* by name: what it says of a range; see idle_host.c */
     ka_spans overhead;    /* of the profiler */
+    ka_launch *launches;  /* by work */
     int64_t *launched_ns; /* of each stream, sorted: moments of launches … */
     int64_t *started_ns;  /* … and of the starts of what they launched */
-    uint32_t *launches;   /* by stream: how many */
+    ka_queue *queues;     /* by stream */
     size_t budget;        /* pieces that may still be copied from other threads */
+    bool launches_known;  /* of any work */
 } ka_hosts;
 
 bool ka_hosts_make(ka_hosts *h, const ka_scope *s);
 void ka_hosts_free(ka_hosts *h);
 /** What a thread did; NULL: out of memory. */
-const ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread);
-/** Index of the piece a moment is in. */
-size_t ka_host_at(const ka_host *host, int64_t ns);
+ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread);
+/** Index of the piece a moment is in: found soon if it is near the last one. */
+size_t ka_host_at(ka_host *host, int64_t ns);
 static inline int64_t ka_piece_end(const ka_host *host, size_t i)
 {
     return i + 1 < host->pieces.count ? host->pieces.data[i + 1].start_ns : INT64_MAX;
 }
 /** Adds what [start, end) consists of. */
-void ka_host_add(const ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums);
-/** Launches that had not begun at a moment. */
+void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums);
+
+/* ---- idle_launches.c: how work came to its device ------------------------------------------- */
+
+/** Fills what of `h` is about launches. */
+bool ka_launches_find(ka_hosts *h);
+/** Launches that had not begun at a moment; were they as many as a stream takes? */
 uint32_t ka_hosts_waiting(const ka_hosts *h, uint32_t stream, int64_t ns);
+bool ka_hosts_fill_queue(const ka_hosts *h, uint32_t stream, int64_t ns);
 /** Does the call wait until what it launched is done? */
 bool ka_call_blocks(const ka_scope *s, uint32_t slice);
-bool ka_is_graph_launch(kineto_string name);
 
 /* ---- idle_gaps.c: gaps, and what they consist of -------------------------------------------- */
 
@@ -117,14 +145,9 @@ typedef struct ka_idleness {
     const ka_scope *s;
     ka_hosts hosts;
     KB_VEC(ka_device) devices;
-    uint32_t *device_of;   /* by stream */
-    int64_t *queued_ns;    /* by work: launched by then; INT64_MAX: not known */
-    uint64_t *launch_of;   /* by work: correlation id */
-    uint32_t *place, *run; /* by work: place in its launch, and how much of that is in the stream */
-    bool *in_graph;        /* by work */
-    kb_map recurring;      /* of a place in a graph → index of recurrences */
+    uint32_t *device_of; /* by stream */
+    kb_map recurring;    /* of a place in a graph → index of recurrences */
     KB_VEC(ka_recurrence) recurrences;
-    bool launches_known; /* of any work */
 } ka_idleness;
 
 /** @return KINETO_E_MEMORY. To be freed, also on failure. */
@@ -132,9 +155,10 @@ kineto_status ka_idleness_make(ka_idleness *idle, const ka_scope *s, kineto_erro
 void ka_idleness_free(ka_idleness *idle);
 /** Calls `use` for each gap: of each stream, then of each device. False from it stops. */
 typedef bool ka_gap_use(void *context, const ka_gap *gap);
-bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, void *context);
-/** A part of a gap of a device, for those that look closer. */
+/** A part of a gap, for those that look closer. */
 typedef void ka_part_use(void *context, uint32_t slice, ka_idle reason, int64_t ns);
+/** `part`, which may be NULL, is called for the parts of a gap of a device before `use`. */
+bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, ka_part_use *part, void *context);
 bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context);
 /** How long the gap in front of this work of a graph was each time; NULL: nothing is known. */
 const ka_recurrence *ka_recurrence_of(const ka_idleness *idle, uint32_t after);

@@ -213,7 +213,7 @@ size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t 
         say_host(&to, idle->s, gap, &l);
         if (l.reason == KA_IDLE_FULL_QUEUE && l.slice != KA_NONE)
             say_waiting(&to, idle, l.slice);
-    } else if (idle->queued_ns[gap->after] > gap->start_ns && l.reason == KA_IDLE_UNKNOWN) {
+    } else if (idle->hosts.launches[gap->after].queued_ns > gap->start_ns && l.reason == KA_IDLE_UNKNOWN) {
         say(&to, "the trace does not have the call that launched what came next");
     } else {
         say_device(&to, idle, gap, l.reason);

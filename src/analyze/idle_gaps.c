@@ -109,65 +109,6 @@ static bool is_crowded_out(const ka_idleness *idle, const ka_gap *gap)
     return false;
 }
 
-/* ---- launches ------------------------------------------------------------------------------- */
-
-/* When a call had handed its work over. One that waits for it did so early on. */
-static int64_t handed_over_ns(const ka_scope *s, uint32_t call)
-{
-    const ka_slice *c = &s->slices[call];
-    return ka_call_blocks(s, call) ? KB_MIN(c->end_ns, ka_add_ns(c->start_ns, KA_LATENCY_NS))
-                                   : c->end_ns;
-}
-
-/* A stream runs in the order of launches: what is behind in it was launched no earlier. */
-static void find_launches(ka_idleness *idle, const ka_stream *stream)
-{
-    const ka_scope *s = idle->s;
-    int64_t bound = INT64_MAX;
-    for (uint32_t i = stream->first + stream->count; i-- > stream->first;) {
-        uint32_t call = s->work[i].call;
-        if (call != KA_NONE) {
-            bound = KB_MIN(bound, handed_over_ns(s, call));
-            idle->launches_known = true;
-        }
-        idle->queued_ns[i] = bound;
-    }
-}
-
-static uint64_t launch_id(const ka_scope *s, const ka_work *w)
-{
-    const kt_block *block = kt_block_at(s->trace, w->row / KT_BLOCK_ROWS);
-    return block->correlation_id[w->row % KT_BLOCK_ROWS];
-}
-
-static bool may_be_graph(const ka_scope *s, const ka_work *w)
-{
-    return w->call == KA_NONE || ka_is_graph_launch(ka_name(s, s->slices[w->call].name));
-}
-
-/* What was launched as a graph; where the call is not known, what shares its launch. */
-static void find_graphs(ka_idleness *idle, const ka_stream *stream)
-{
-    const ka_scope *s = idle->s;
-    uint32_t end = stream->first + stream->count;
-    for (uint32_t i = stream->first; i < end; i++) {
-        const ka_work *w = &s->work[i];
-        uint64_t id = idle->launch_of[i] = launch_id(s, w);
-        bool same = i > stream->first && id && idle->launch_of[i - 1] == id && may_be_graph(s, w);
-        idle->place[i] = same ? idle->place[i - 1] + 1 : 0;
-        idle->run[i] = 1;
-        idle->in_graph[i] = same || (w->call != KA_NONE && may_be_graph(s, w));
-        if (same)
-            idle->in_graph[i - 1] = true;
-    }
-    for (uint32_t i = end; i-- > stream->first + 1;)
-        if (idle->place[i])
-            idle->run[i - 1] = idle->run[i] + 1;
-    for (uint32_t i = stream->first; i < end; i++)
-        if (idle->place[i])
-            idle->run[i] = idle->run[i - 1];
-}
-
 /* ---- what a gap consists of ----------------------------------------------------------------- */
 
 static void add(int64_t *sums, ka_idle reason, int64_t ns)
@@ -179,21 +120,23 @@ static void add(int64_t *sums, ka_idle reason, int64_t ns)
  * waited for. Branches of a graph, in several streams, wait for each other. */
 static bool is_inside_graph(const ka_idleness *idle, const ka_gap *gap)
 {
-    uint32_t after = gap->after, call = idle->s->work[after].call;
-    return idle->in_graph[after] && idle->place[after] > 0 && !gap->whole &&
-           (call == KA_NONE || idle->s->slices[call].work_count == idle->run[after]);
+    const ka_launch *l = &idle->hosts.launches[gap->after];
+    uint32_t call = idle->s->work[gap->after].call;
+    return l->in_graph && l->place > 0 && !gap->whole &&
+           (call == KA_NONE || idle->s->slices[call].work_count == l->run);
 }
 
 static bool is_beside_graph(const ka_idleness *idle, const ka_gap *gap)
 {
-    return idle->in_graph[gap->after] || idle->in_graph[gap->before];
+    return idle->hosts.launches[gap->after].in_graph || idle->hosts.launches[gap->before].in_graph;
 }
 
 static uint64_t place_key(const ka_idleness *idle, uint32_t before, uint32_t after)
 {
     const ka_work *work = idle->s->work;
-    uint64_t key[] = {work[after].stream, work[after].name,  work[before].name,
-                      idle->place[after], idle->run[before], idle->run[after]};
+    const ka_launch *l = idle->hosts.launches;
+    uint64_t key[] = {work[after].stream, work[after].name, work[before].name,
+                      l[after].place,     l[before].run,    l[after].run};
     return kb_hash(key, sizeof key);
 }
 
@@ -260,7 +203,7 @@ static void add_queued(const ka_idleness *idle, const ka_gap *gap, int64_t from_
 /* A stretch of time: how far it is the host's, and what of that is the launch itself. */
 typedef struct phases {
     int64_t start_ns, launch_ns, queued_ns, end_ns;
-    uint32_t call;
+    const ka_launch *launch;
 } phases;
 
 static int64_t clamp(int64_t ns, int64_t low, int64_t high)
@@ -271,45 +214,53 @@ static int64_t clamp(int64_t ns, int64_t low, int64_t high)
 static phases phases_of(const ka_idleness *idle, const ka_gap *gap, int64_t start_ns,
                         int64_t end_ns)
 {
-    const ka_scope *s = idle->s;
-    phases p = {.start_ns = start_ns, .end_ns = end_ns, .call = s->work[gap->after].call};
-    p.queued_ns = clamp(idle->queued_ns[gap->after], start_ns, end_ns);
-    p.launch_ns =
-        p.call == KA_NONE ? start_ns : clamp(s->slices[p.call].start_ns, start_ns, p.queued_ns);
+    const ka_launch *l = &idle->hosts.launches[gap->after];
+    phases p = {.start_ns = start_ns, .end_ns = end_ns, .launch = l};
+    p.queued_ns = clamp(l->queued_ns, start_ns, end_ns);
+    p.launch_ns = l->thread == KA_NONE ? start_ns : clamp(l->called_ns, start_ns, p.queued_ns);
     return p;
 }
 
 /* Without knowing the launch: by what the main thread did, nothing can be said. */
-static ka_idle launch_reason(const ka_idleness *idle, const ka_host *host, const phases *p)
+static ka_idle launch_reason(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
+                             const phases *p)
 {
-    if (p->call == KA_NONE)
+    if (p->launch->thread == KA_NONE)
         return KA_IDLE_UNKNOWN;
-    size_t i = ka_host_at(host, idle->s->slices[p->call].start_ns);
-    return host->pieces.data[i].slice == p->call &&
-                   host->pieces.data[i].reason == KA_IDLE_FULL_QUEUE
+    const ka_piece *at = &host->pieces.data[ka_host_at(host, p->launch->called_ns)];
+    return at->slice == idle->s->work[gap->after].call && at->reason == KA_IDLE_FULL_QUEUE
                ? KA_IDLE_FULL_QUEUE
                : KA_IDLE_LAUNCHING;
 }
 
-static const ka_host *host_of(ka_idleness *idle, uint32_t call)
+/* The host by which the stretch begins; false: there is no memory for it. */
+static bool host_of(ka_idleness *idle, const phases *p, ka_host **host)
 {
-    return ka_hosts_of(&idle->hosts, idle->s->slices[call].thread);
+    *host = NULL;
+    if (p->queued_ns <= p->start_ns || p->launch->thread == KA_NONE)
+        return true;
+    *host = ka_hosts_of(&idle->hosts, p->launch->thread);
+    return *host != NULL;
+}
+
+static void add_launch_and_queue(const ka_idleness *idle, const ka_gap *gap, ka_host *host,
+                                 const phases *p, int64_t *sums)
+{
+    if (p->queued_ns > p->launch_ns)
+        add(sums, launch_reason(idle, gap, host, p), kb_length_ns(p->launch_ns, p->queued_ns));
+    add_queued(idle, gap, p->queued_ns, p->end_ns, sums);
 }
 
 static bool classify(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
                      int64_t *sums)
 {
     phases p = phases_of(idle, gap, start_ns, end_ns);
-    const ka_host *host = NULL;
-    if (p.queued_ns > start_ns && p.call != KA_NONE) {
-        host = host_of(idle, p.call);
-        if (!host)
-            return false;
+    ka_host *host;
+    if (!host_of(idle, &p, &host))
+        return false;
+    if (host)
         ka_host_add(host, start_ns, p.launch_ns, sums);
-    }
-    if (p.queued_ns > p.launch_ns)
-        add(sums, launch_reason(idle, host, &p), kb_length_ns(p.launch_ns, p.queued_ns));
-    add_queued(idle, gap, p.queued_ns, end_ns, sums);
+    add_launch_and_queue(idle, gap, host, &p, sums);
     return true;
 }
 
@@ -338,11 +289,13 @@ static bool each_stream_gap(ka_idleness *idle, uint32_t stream, stream_gap *use,
 /* How long such gaps were in all launches of the graph. */
 static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
 {
-    int64_t ns =
-        kb_length_ns(clamp(idle->queued_ns[gap->after], gap->start_ns, gap->end_ns), gap->end_ns);
     bool created;
     (void)context;
-    if (!is_beside_graph(idle, gap) || ns <= KA_LATENCY_NS)
+    if (!is_beside_graph(idle, gap))
+        return true;
+    int64_t queued_ns = idle->hosts.launches[gap->after].queued_ns;
+    int64_t ns = kb_length_ns(clamp(queued_ns, gap->start_ns, gap->end_ns), gap->end_ns);
+    if (ns <= KA_LATENCY_NS)
         return true;
     uint64_t *index = kb_map_insert(&idle->recurring, place_key(idle, gap->before, gap->after),
                                     idle->recurrences.count, &created);
@@ -359,9 +312,9 @@ static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
 static bool collect_unrecorded(ka_idleness *idle, ka_gap *gap, void *context)
 {
     ka_spans *spans = (ka_spans *)context + gap->device;
-    int64_t from = clamp(idle->queued_ns[gap->after], gap->start_ns, gap->end_ns);
     if (!is_beside_graph(idle, gap))
         return true;
+    int64_t from = clamp(idle->hosts.launches[gap->after].queued_ns, gap->start_ns, gap->end_ns);
     add_queued(idle, gap, from, gap->end_ns, gap->ns);
     return !gap->ns[KA_IDLE_UNRECORDED_WORK] ||
            (kb_vec_push(spans, (ka_span){from, gap->end_ns}) &&
@@ -429,6 +382,7 @@ static bool find_unrecorded(ka_idleness *idle)
 
 typedef struct walk {
     ka_gap_use *use;
+    ka_part_use *part; /* NULL: nobody looks at parts */
     void *context;
 } walk;
 
@@ -471,12 +425,85 @@ static bool classify_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns
     return classify(idle, gap, start_ns, end_ns, context);
 }
 
+/* ---- parts ---------------------------------------------------------------------------------- */
+
+typedef struct looking {
+    ka_part_use *use;
+    void *context;
+    int64_t sums[KA_IDLE_COUNT]; /* of all parts */
+} looking;
+
+static void look_at_host(ka_host *host, const phases *p, looking *l)
+{
+    for (size_t i = ka_host_at(host, p->start_ns);
+         i < host->pieces.count && host->pieces.data[i].start_ns < p->launch_ns; i++) {
+        const ka_piece *piece = &host->pieces.data[i];
+        int64_t from = KB_MAX(piece->start_ns, p->start_ns),
+                to = KB_MIN(ka_piece_end(host, i), p->launch_ns);
+        if (to <= from)
+            continue;
+        add(l->sums, (ka_idle)piece->reason, kb_length_ns(from, to));
+        l->use(l->context, piece->slice, (ka_idle)piece->reason, kb_length_ns(from, to));
+    }
+}
+
+static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
+                         void *context)
+{
+    looking *l = context;
+    phases p = phases_of(idle, gap, start_ns, end_ns);
+    int64_t sums[KA_IDLE_COUNT] = {0};
+    ka_host *host;
+    if (!host_of(idle, &p, &host))
+        return false;
+    if (host)
+        look_at_host(host, &p, l);
+    add_launch_and_queue(idle, gap, host, &p, sums);
+    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
+        if (!sums[r])
+            continue;
+        add(l->sums, (ka_idle)r, sums[r]);
+        l->use(l->context, idle->s->work[gap->after].call, (ka_idle)r, sums[r]);
+    }
+    return true;
+}
+
+static void look_at_unrecorded(const ka_idleness *idle, const ka_gap *gap, int64_t ns, looking *l)
+{
+    uint32_t graph = ns ? ka_gap_graph(idle, gap) : KA_NONE;
+    if (graph != KA_NONE)
+        l->use(l->context, idle->s->work[graph].call, KA_IDLE_UNRECORDED_WORK, ns);
+}
+
+bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context)
+{
+    looking l = {.use = use, .context = context};
+    if (!gap->whole)
+        return look_at_part(idle, gap, gap->start_ns, gap->end_ns, &l);
+    look_at_unrecorded(idle, gap, gap->ns[KA_IDLE_UNRECORDED_WORK], &l);
+    return each_open_part(idle, gap, look_at_part, &l);
+}
+
+/* ---- walks ---------------------------------------------------------------------------------- */
+
+/* What it consists of is what its parts are. */
+static bool use_parts(ka_idleness *idle, ka_gap *gap, int64_t unrecorded_ns, const walk *w)
+{
+    looking l = {.use = w->part, .context = w->context};
+    look_at_unrecorded(idle, gap, unrecorded_ns, &l);
+    bool ok = each_open_part(idle, gap, look_at_part, &l);
+    memcpy(gap->ns, l.sums, sizeof l.sums);
+    return ok;
+}
+
 static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
 {
-    int64_t taken =
+    int64_t unrecorded_ns =
         ka_sums_within(&idle->devices.data[gap->device].unrecorded, gap->start_ns, gap->end_ns);
-    add(gap->ns, KA_IDLE_UNRECORDED_WORK, taken);
-    return each_open_part(idle, gap, classify_part, gap->ns) && w->use(w->context, gap);
+    bool ok = w->part ? use_parts(idle, gap, unrecorded_ns, w)
+                      : each_open_part(idle, gap, classify_part, gap->ns);
+    add(gap->ns, KA_IDLE_UNRECORDED_WORK, unrecorded_ns);
+    return ok && w->use(w->context, gap);
 }
 
 static bool each_device_gap(ka_idleness *idle, const walk *w)
@@ -500,88 +527,23 @@ static bool each_device_gap(ka_idleness *idle, const walk *w)
     return ok;
 }
 
-bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, void *context)
+bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, ka_part_use *part, void *context)
 {
-    walk w = {use, context};
+    walk w = {use, part, context};
     for (uint32_t i = 0; i < idle->s->stream_count; i++)
         if (!each_stream_gap(idle, i, use_stream_gap, &w))
             return false;
     return each_device_gap(idle, &w);
 }
 
-/* ---- parts ---------------------------------------------------------------------------------- */
-
-typedef struct looking {
-    ka_part_use *use;
-    void *context;
-} looking;
-
-static void look_at_host(const ka_host *host, const phases *p, const looking *l)
-{
-    for (size_t i = ka_host_at(host, p->start_ns);
-         i < host->pieces.count && host->pieces.data[i].start_ns < p->launch_ns; i++) {
-        const ka_piece *piece = &host->pieces.data[i];
-        int64_t from = KB_MAX(piece->start_ns, p->start_ns),
-                to = KB_MIN(ka_piece_end(host, i), p->launch_ns);
-        if (to > from)
-            l->use(l->context, piece->slice, (ka_idle)piece->reason, kb_length_ns(from, to));
-    }
-}
-
-static bool look_at_part(ka_idleness *idle, const ka_gap *gap, int64_t start_ns, int64_t end_ns,
-                         void *context)
-{
-    const looking *l = context;
-    phases p = phases_of(idle, gap, start_ns, end_ns);
-    const ka_host *host = NULL;
-    int64_t sums[KA_IDLE_COUNT] = {0};
-    if (p.queued_ns > start_ns && p.call != KA_NONE) {
-        host = host_of(idle, p.call);
-        if (!host)
-            return false;
-        look_at_host(host, &p, l);
-    }
-    if (p.queued_ns > p.launch_ns)
-        add(sums, launch_reason(idle, host, &p), kb_length_ns(p.launch_ns, p.queued_ns));
-    add_queued(idle, gap, p.queued_ns, end_ns, sums);
-    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++)
-        if (sums[r])
-            l->use(l->context, p.call, (ka_idle)r, sums[r]);
-    return true;
-}
-
-bool ka_gap_parts(ka_idleness *idle, const ka_gap *gap, ka_part_use *use, void *context)
-{
-    looking l = {use, context};
-    if (!gap->whole)
-        return look_at_part(idle, gap, gap->start_ns, gap->end_ns, &l);
-    uint32_t graph = gap->ns[KA_IDLE_UNRECORDED_WORK] ? ka_gap_graph(idle, gap) : KA_NONE;
-    if (graph != KA_NONE)
-        use(context, idle->s->work[graph].call, KA_IDLE_UNRECORDED_WORK,
-            gap->ns[KA_IDLE_UNRECORDED_WORK]);
-    return each_open_part(idle, gap, look_at_part, &l);
-}
-
 /* ---- all of it ------------------------------------------------------------------------------ */
 
 kineto_status ka_idleness_make(ka_idleness *idle, const ka_scope *s, kineto_error *err)
 {
-    size_t works = (size_t)s->work_count + 1;
     *idle = (ka_idleness){.s = s};
     bool ok = ka_hosts_make(&idle->hosts, s);
     idle->device_of = malloc(((size_t)s->stream_count + 1) * sizeof *idle->device_of);
-    idle->queued_ns = malloc(works * sizeof *idle->queued_ns);
-    idle->launch_of = malloc(works * sizeof *idle->launch_of);
-    idle->place = malloc(works * sizeof *idle->place);
-    idle->run = malloc(works * sizeof *idle->run);
-    idle->in_graph = calloc(works, sizeof *idle->in_graph);
-    ok = ok && idle->device_of && idle->queued_ns && idle->launch_of && idle->place && idle->run &&
-         idle->in_graph && find_devices(idle) && fill_devices(idle);
-    for (uint32_t i = 0; ok && i < s->stream_count; i++) {
-        find_launches(idle, &s->streams[i]);
-        find_graphs(idle, &s->streams[i]);
-    }
-    ok = ok && find_unrecorded(idle);
+    ok = ok && idle->device_of && find_devices(idle) && fill_devices(idle) && find_unrecorded(idle);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
@@ -598,10 +560,5 @@ void ka_idleness_free(ka_idleness *idle)
     kb_vec_free(&idle->recurrences);
     kb_map_free(&idle->recurring);
     free(idle->device_of);
-    free(idle->queued_ns);
-    free(idle->launch_of);
-    free(idle->place);
-    free(idle->run);
-    free(idle->in_graph);
     ka_hosts_free(&idle->hosts);
 }

@@ -15,8 +15,6 @@ static bool ends(kineto_string name, const char *with)
     return name.size >= size && memcmp(name.data + name.size - size, with, size) == 0;
 }
 
-bool ka_is_graph_launch(kineto_string name) { return has(name, "GraphLaunch"); }
-
 static uint8_t said_by_call(kineto_string name)
 {
     if (has(name, "Synchronize") || kb_string_begins(name, "cuCtxSync") ||
@@ -65,80 +63,14 @@ static uint8_t said(ka_hosts *h, const ka_slice *s)
     return *known;
 }
 
-/* ---- launches that wait --------------------------------------------------------------------- */
-
-static int compare_ns(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
-/* What a graph consists of is one launch: its first work stands for it. */
-static bool is_first_of_launch(const ka_scope *s, uint32_t work)
-{
-    uint32_t call = s->work[work].call;
-    return call != KA_NONE && s->launched[s->slices[call].first_work] == work;
-}
-
-static void list_launches(ka_hosts *h, uint32_t stream)
-{
-    const ka_stream *info = &h->s->streams[stream];
-    int64_t *launched = h->launched_ns + info->first, *started = h->started_ns + info->first;
-    uint32_t count = 0;
-    bool sorted = true;
-    for (uint32_t i = info->first; i < info->first + info->count; i++) {
-        if (!is_first_of_launch(h->s, i))
-            continue;
-        launched[count] = h->s->slices[h->s->work[i].call].start_ns;
-        started[count] = h->s->work[i].start_ns;
-        sorted &= !count || launched[count - 1] <= launched[count];
-        count++;
-    }
-    if (!sorted)
-        qsort(launched, count, sizeof *launched, compare_ns);
-    h->launches[stream] = count;
-}
-
-static uint32_t count_until(const int64_t *sorted, uint32_t count, int64_t ns)
-{
-    uint32_t low = 0, high = count;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (sorted[middle] <= ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
-}
-
-uint32_t ka_hosts_waiting(const ka_hosts *h, uint32_t stream, int64_t ns)
-{
-    uint32_t first = h->s->streams[stream].first, count = h->launches[stream];
-    uint32_t launched = count_until(h->launched_ns + first, count, ns),
-             started = count_until(h->started_ns + first, count, ns);
-    return launched > started ? launched - started : 0;
-}
-
 /* ---- the reason a range gives --------------------------------------------------------------- */
-
-bool ka_call_blocks(const ka_scope *s, uint32_t slice)
-{
-    const ka_slice *call = &s->slices[slice];
-    if (call->work_count != 1)
-        return false;
-    const ka_work *w = &s->work[s->launched[call->first_work]];
-    return w->kind == KINETO_KIND_GPU_MEMCPY && w->end_ns <= call->end_ns &&
-           w->start_ns >= call->start_ns;
-}
 
 static uint8_t reason_of_launch(const ka_hosts *h, const ka_slice *call)
 {
     if (!call->work_count)
         return KA_IDLE_LAUNCHING;
     uint32_t stream = h->s->work[h->s->launched[call->first_work]].stream;
-    return ka_hosts_waiting(h, stream, call->start_ns) >= KA_FULL_QUEUE ? KA_IDLE_FULL_QUEUE
-                                                                        : KA_IDLE_LAUNCHING;
+    return ka_hosts_fill_queue(h, stream, call->start_ns) ? KA_IDLE_FULL_QUEUE : KA_IDLE_LAUNCHING;
 }
 
 static uint8_t reason_of_call(ka_hosts *h, uint32_t slice)
@@ -179,65 +111,61 @@ static uint8_t reason_of(ka_hosts *h, uint32_t slice, uint8_t around)
 
 /* ---- pieces --------------------------------------------------------------------------------- */
 
-/* From `ns` on it is this one; never earlier than the piece before, as times may contradict. */
-static bool put(ka_pieces *pieces, int64_t ns, uint32_t slice, uint8_t reason)
-{
-    ka_piece *last = pieces->count ? &pieces->data[pieces->count - 1] : NULL;
-    if (last && ns <= last->start_ns) {
-        last->slice = slice;
-        last->reason = reason;
-        return true;
-    }
-    if (last && last->slice == slice && last->reason == reason)
-        return true;
-    return kb_vec_push(pieces, (ka_piece){ns, slice, reason});
-}
+/* The pieces of a thread under way. Its own are passed on when their end is known; who fills the
+ * holes, or the profiler at work, cuts them further. */
+typedef struct cutting {
+    ka_hosts *h;
+    ka_host *host;
+    const ka_host *with; /* what it did while the thread was outside of everything; or NULL */
+    size_t at;           /* piece of `with`, else span of the profiler's */
+    ka_piece open;       /* of the thread's own: the last one */
+    uint8_t *reasons;    /* of the thread's slices */
+    int64_t sums[KA_IDLE_COUNT];
+    bool no_memory;
+} cutting;
 
-/* Cut a thread into pieces; `reasons` are those of its slices. */
-static bool cut(ka_hosts *h, const ka_thread *thread, uint8_t *reasons, ka_pieces *out)
+static void push(cutting *c, ka_piece p)
 {
-    const ka_slice *slices = h->s->slices;
-    uint32_t open = KA_NONE, first = thread->first;
-    bool ok = put(out, INT64_MIN, KA_NONE, KA_IDLE_BETWEEN_OPERATORS);
-#define REASON(i) ((i) == KA_NONE ? KA_IDLE_BETWEEN_OPERATORS : reasons[(i)-first])
-    for (uint32_t i = first; ok && i < first + thread->count; i++) {
-        const ka_slice *s = &slices[i];
-        for (; ok && open != KA_NONE && open != s->parent; open = slices[open].parent)
-            ok = put(out, KB_MIN(slices[open].end_ns, s->start_ns), slices[open].parent,
-                     REASON(slices[open].parent));
-        reasons[i - first] = reason_of(h, i, REASON(s->parent));
-        ok = ok && put(out, s->start_ns, i, reasons[i - first]);
-        open = i;
+    ka_host *host = c->host;
+    size_t count = host->pieces.count;
+    if (count > 1) {
+        const ka_piece *last = &host->pieces.data[count - 1];
+        c->sums[last->reason] =
+            ka_add_ns(c->sums[last->reason], kb_length_ns(last->start_ns, p.start_ns));
     }
-    for (; ok && open != KA_NONE; open = slices[open].parent)
-        ok = put(out, slices[open].end_ns, slices[open].parent, REASON(slices[open].parent));
-#undef REASON
-    return ok;
+    if (count % KA_HOST_BLOCK == 0) {
+        c->no_memory |= !kb_vec_reserve(&host->before, host->before.count + 1);
+        if (c->no_memory)
+            return;
+        memcpy(host->before.data[host->before.count++].ns, c->sums, sizeof c->sums);
+    }
+    c->no_memory |= !kb_vec_push(&host->pieces, p);
 }
 
 /* Where a thread was outside of everything, what another one did. */
-static bool fill_holes(ka_hosts *h, const ka_host *with, ka_pieces *pieces)
+static void fill_hole(cutting *c, int64_t end_ns)
 {
-    ka_pieces filled = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < pieces->count; i++) {
-        ka_piece p = pieces->data[i];
-        int64_t end = i + 1 < pieces->count ? pieces->data[i + 1].start_ns : INT64_MAX;
-        if (p.slice != KA_NONE || h->budget == 0) {
-            ok = kb_vec_push(&filled, p);
-            continue;
-        }
-        for (size_t j = ka_host_at(with, p.start_ns);
-             ok && j < with->pieces.count && with->pieces.data[j].start_ns < end && h->budget;
-             j++, h->budget--) {
-            ka_piece q = with->pieces.data[j];
-            q.start_ns = KB_MAX(q.start_ns, p.start_ns);
-            ok = kb_vec_push(&filled, q);
-        }
+    const ka_piece *pieces = c->with->pieces.data;
+    size_t count = c->with->pieces.count;
+    while (c->at + 1 < count && pieces[c->at + 1].start_ns <= c->open.start_ns)
+        c->at++;
+    for (size_t i = c->at;
+         i < count && pieces[i].start_ns < end_ns && c->h->budget && !c->no_memory;
+         i++, c->h->budget--) {
+        ka_piece p = pieces[i];
+        p.start_ns = KB_MAX(p.start_ns, c->open.start_ns);
+        push(c, p);
     }
-    kb_vec_free(pieces);
-    *pieces = filled;
-    return ok;
+}
+
+/* From `ns` on it is the profiler, or what it interrupted. */
+static void put_over(cutting *c, int64_t ns, uint8_t reason)
+{
+    ka_piece *last = c->no_memory ? NULL : &c->host->pieces.data[c->host->pieces.count - 1];
+    if (last && ns <= last->start_ns)
+        last->reason = reason;
+    else if (last && last->reason != reason)
+        push(c, (ka_piece){ns, c->open.slice, reason});
 }
 
 static bool gives_way(const ka_piece *p)
@@ -246,43 +174,67 @@ static bool gives_way(const ka_piece *p)
 }
 
 /* The profiler at work, on any thread. */
-static bool lay_over(const ka_spans *overhead, ka_pieces *pieces)
+static void lay_over(cutting *c, int64_t end_ns)
 {
-    ka_pieces out = {0};
-    size_t at = 0;
-    bool ok = true;
-    for (size_t i = 0; ok && i < pieces->count; i++) {
-        ka_piece p = pieces->data[i];
-        int64_t end = i + 1 < pieces->count ? pieces->data[i + 1].start_ns : INT64_MAX;
-        ok = kb_vec_push(&out, p);
-        while (at < overhead->count && overhead->data[at].end_ns <= p.start_ns)
-            at++;
-        for (size_t j = at;
-             ok && gives_way(&p) && j < overhead->count && overhead->data[j].start_ns < end; j++) {
-            ok = put(&out, overhead->data[j].start_ns, p.slice, KA_IDLE_PROFILER_OVERHEAD);
-            if (overhead->data[j].end_ns < end)
-                ok = ok && put(&out, overhead->data[j].end_ns, p.slice, p.reason);
-        }
+    const ka_spans *overhead = &c->h->overhead;
+    push(c, c->open);
+    while (c->at < overhead->count && overhead->data[c->at].end_ns <= c->open.start_ns)
+        c->at++;
+    for (size_t i = c->at; !c->no_memory && gives_way(&c->open) && i < overhead->count &&
+                           overhead->data[i].start_ns < end_ns;
+         i++) {
+        put_over(c, overhead->data[i].start_ns, KA_IDLE_PROFILER_OVERHEAD);
+        if (overhead->data[i].end_ns < end_ns)
+            put_over(c, overhead->data[i].end_ns, c->open.reason);
     }
-    kb_vec_free(pieces);
-    *pieces = out;
-    return ok;
 }
 
-static bool add_up(ka_host *host)
+static void pass_on(cutting *c, int64_t end_ns)
 {
-    int64_t sums[KA_IDLE_COUNT] = {0};
-    size_t blocks = host->pieces.count / KA_HOST_BLOCK + 1;
-    host->before = malloc(blocks * sizeof *host->before);
-    for (size_t i = 0; host->before && i < host->pieces.count; i++) {
-        const ka_piece *p = &host->pieces.data[i];
-        if (i % KA_HOST_BLOCK == 0)
-            memcpy(host->before[i / KA_HOST_BLOCK], sums, sizeof sums);
-        if (i && i + 1 < host->pieces.count)
-            sums[p->reason] =
-                ka_add_ns(sums[p->reason], kb_length_ns(p->start_ns, ka_piece_end(host, i)));
+    if (c->with && c->open.slice == KA_NONE && c->h->budget)
+        fill_hole(c, end_ns);
+    else if (!c->with && c->h->overhead.count)
+        lay_over(c, end_ns);
+    else
+        push(c, c->open);
+}
+
+static uint8_t reason_at(const cutting *c, const ka_thread *thread, uint32_t slice)
+{
+    return slice == KA_NONE ? KA_IDLE_BETWEEN_OPERATORS : c->reasons[slice - thread->first];
+}
+
+/* From `ns` on it is this one; never earlier than the piece before, as times may contradict. */
+static inline void put(cutting *c, const ka_thread *thread, int64_t ns, uint32_t slice)
+{
+    uint8_t reason = reason_at(c, thread, slice);
+    if (ns > c->open.start_ns) {
+        if (c->open.slice == slice && c->open.reason == reason)
+            return;
+        pass_on(c, ns);
+        c->open.start_ns = ns;
     }
-    return host->before != NULL;
+    c->open.slice = slice;
+    c->open.reason = reason;
+}
+
+static void cut(cutting *c, const ka_thread *thread)
+{
+    const ka_slice *slices = c->h->s->slices;
+    uint32_t open = KA_NONE, end = thread->first + thread->count;
+    c->open = (ka_piece){INT64_MIN, KA_NONE, KA_IDLE_BETWEEN_OPERATORS};
+    for (uint32_t i = thread->first; i < end && !c->no_memory; i++) {
+        const ka_slice *s = &slices[i];
+        for (; open != KA_NONE && open != s->parent; open = slices[open].parent)
+            put(c, thread, KB_MIN(slices[open].end_ns, s->start_ns), slices[open].parent);
+        c->reasons[i - thread->first] = reason_of(c->h, i, reason_at(c, thread, s->parent));
+        put(c, thread, s->start_ns, i);
+        open = i;
+    }
+    for (; open != KA_NONE && !c->no_memory; open = slices[open].parent)
+        put(c, thread, slices[open].end_ns, slices[open].parent);
+    if (!c->no_memory)
+        pass_on(c, INT64_MAX);
 }
 
 /* ---- hosts ---------------------------------------------------------------------------------- */
@@ -291,18 +243,20 @@ static bool make_host(ka_hosts *h, uint32_t thread, ka_host *host)
 {
     const ka_thread *info = &h->s->threads[thread];
     uint32_t asked = h->fallback[thread];
-    const ka_host *with = asked == KA_NONE ? NULL : ka_hosts_of(h, asked);
-    uint8_t *reasons = malloc(info->count + 1);
-    bool ok = reasons && (asked == KA_NONE || with) && cut(h, info, reasons, &host->pieces);
-    free(reasons);
-    if (ok && with)
-        ok = fill_holes(h, with, &host->pieces);
-    if (ok && !with && h->overhead.count)
-        ok = lay_over(&h->overhead, &host->pieces);
-    return ok && add_up(host);
+    cutting c = {.h = h, .host = host, .reasons = malloc((size_t)info->count + 1)};
+    c.with = asked == KA_NONE ? NULL : ka_hosts_of(h, asked);
+    /* Enough, unless the profiler cuts them further. */
+    size_t most = 2 * (size_t)info->count + 2 + (c.with ? c.with->pieces.count : 0);
+    c.no_memory = !c.reasons || (asked != KA_NONE && !c.with) ||
+                  !kb_vec_reserve(&host->pieces, most) ||
+                  !kb_vec_reserve(&host->before, most / KA_HOST_BLOCK + 1);
+    if (!c.no_memory)
+        cut(&c, info);
+    free(c.reasons);
+    return !c.no_memory;
 }
 
-const ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread)
+ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread)
 {
     ka_host *host = &h->of[thread];
     if (!host->made)
@@ -310,17 +264,27 @@ const ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread)
     return host->made ? host : NULL;
 }
 
-size_t ka_host_at(const ka_host *host, int64_t ns)
+size_t ka_host_at(ka_host *host, int64_t ns)
 {
-    size_t low = 0, high = host->pieces.count;
+    const ka_piece *pieces = host->pieces.data;
+    size_t low = host->near, high = low + 1, count = host->pieces.count;
+    if (pieces[low].start_ns > ns) {
+        high = low;
+        low = 0;
+    } else {
+        for (size_t step = 1; high < count && pieces[high].start_ns <= ns; step *= 2) {
+            low = high;
+            high += KB_MIN(step, count - high);
+        }
+    }
     while (low + 1 < high) {
         size_t middle = low + (high - low) / 2;
-        if (host->pieces.data[middle].start_ns <= ns)
+        if (pieces[middle].start_ns <= ns)
             low = middle;
         else
             high = middle;
     }
-    return low;
+    return host->near = low;
 }
 
 static void add_pieces(const ka_host *host, size_t from, size_t to, int64_t start_ns,
@@ -335,7 +299,7 @@ static void add_pieces(const ka_host *host, size_t from, size_t to, int64_t star
     }
 }
 
-void ka_host_add(const ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
+void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
 {
     if (end_ns <= start_ns)
         return;
@@ -347,7 +311,8 @@ void ka_host_add(const ka_host *host, int64_t start_ns, int64_t end_ns, int64_t 
     }
     add_pieces(host, from, first * KA_HOST_BLOCK, start_ns, end_ns, sums);
     for (uint32_t r = 0; r < KA_IDLE_COUNT; r++)
-        sums[r] = ka_add_ns(sums[r], host->before[last][r] - host->before[first][r]);
+        sums[r] =
+            ka_add_ns(sums[r], host->before.data[last].ns[r] - host->before.data[first].ns[r]);
     add_pieces(host, last * KA_HOST_BLOCK, to, start_ns, end_ns, sums);
 }
 
@@ -401,32 +366,27 @@ static bool find_fallbacks(ka_hosts *h)
 
 bool ka_hosts_make(ka_hosts *h, const ka_scope *s)
 {
-    size_t works = (size_t)s->work_count + 1, threads = (size_t)s->thread_count + 1;
+    size_t threads = (size_t)s->thread_count + 1;
     *h = (ka_hosts){.s = s, .budget = 4 * (size_t)s->slice_count + (1u << 20)};
     h->of = calloc(threads, sizeof *h->of);
     h->fallback = calloc(threads, sizeof *h->fallback);
     h->said = calloc((size_t)s->name_count + 1, 1);
-    h->launched_ns = malloc(works * sizeof *h->launched_ns);
-    h->started_ns = malloc(works * sizeof *h->started_ns);
-    h->launches = calloc((size_t)s->stream_count + 1, sizeof *h->launches);
-    if (!h->of || !h->fallback || !h->said || !h->launched_ns || !h->started_ns || !h->launches)
-        return false;
-    for (uint32_t i = 0; i < s->stream_count; i++)
-        list_launches(h, i);
-    return find_fallbacks(h) && find_overhead(h);
+    return h->of && h->fallback && h->said && ka_launches_find(h) && find_fallbacks(h) &&
+           find_overhead(h);
 }
 
 void ka_hosts_free(ka_hosts *h)
 {
     for (uint32_t t = 0; h->of && t < h->s->thread_count; t++) {
         kb_vec_free(&h->of[t].pieces);
-        free(h->of[t].before);
+        kb_vec_free(&h->of[t].before);
     }
     free(h->of);
     free(h->fallback);
     free(h->said);
+    free(h->launches);
     free(h->launched_ns);
     free(h->started_ns);
-    free(h->launches);
+    free(h->queues);
     kb_vec_free(&h->overhead);
 }

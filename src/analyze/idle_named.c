@@ -1,5 +1,6 @@
 /* Idle time of devices by what it was waited for: totals, the longest gaps, operators. */
 #include "analyze/idle.h"
+#include "analyze/view.h"
 
 #include "trace/change/select.h"
 
@@ -19,11 +20,13 @@ typedef struct worst {
 /* An operator inside of others, as a tree of names. */
 typedef struct path {
     uint32_t around, name; /* index of paths; string id */
+    uint32_t entry;        /* the last one of it, and one; 0: none */
 } path;
 
 typedef struct entry {
     uint32_t path;
-    uint32_t slice; /* one of them */
+    uint32_t before; /* another one of its path, and one; 0: none */
+    uint32_t slice;  /* one of them */
     ka_idle reason;
     uint64_t count;
     int64_t ns;
@@ -36,9 +39,10 @@ typedef struct naming {
     worst of_streams, of_devices;
     uint32_t *path_of; /* by slice; 0: not asked yet */
     KB_VEC(path) paths;
-    kb_map path_index; /* of (around, name) */
+    uint32_t *path_table; /* index of paths by hash of (around, name); 0: free */
+    size_t path_mask;
+    uint64_t path_seed;
     KB_VEC(entry) entries;
-    kb_map entry_index; /* of (path, reason) */
     bool no_memory;
 } naming;
 
@@ -50,6 +54,8 @@ static void tally_add(tally *t, const ka_gap *gap)
 {
     t->all_ns = ka_add_ns(t->all_ns, gap_ns(gap));
     for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
+        if (!gap->ns[r])
+            continue;
         t->count[r] += gap->ns[r] > 0;
         t->ns[r] = ka_add_ns(t->ns[r], gap->ns[r]);
         t->longest_ns[r] = KB_MAX(t->longest_ns[r], gap->ns[r]);
@@ -79,17 +85,42 @@ static bool is_step(const ka_scope *s, uint32_t slice)
            kt_step_number(ka_name(s, s->slices[slice].name), &number);
 }
 
+/* Names come from files: the process' own number keeps them from choosing where they meet. */
+static uint32_t *path_slot(const naming *n, uint32_t around, uint32_t name)
+{
+    const uint32_t key[] = {around, name};
+    size_t at = (size_t)kb_hash_seeded(n->path_seed, key, sizeof key) & n->path_mask;
+    for (; n->path_table[at]; at = (at + 1) & n->path_mask) {
+        const path *p = &n->paths.data[n->path_table[at]];
+        if (p->around == around && p->name == name)
+            break;
+    }
+    return &n->path_table[at];
+}
+
+static bool grow_paths(naming *n)
+{
+    size_t size = n->path_table ? 2 * (n->path_mask + 1) : 1024;
+    free(n->path_table);
+    n->path_table = calloc(size, sizeof *n->path_table);
+    n->path_mask = size - 1;
+    for (uint32_t i = 1; n->path_table && i < n->paths.count; i++)
+        *path_slot(n, n->paths.data[i].around, n->paths.data[i].name) = i;
+    return n->path_table != NULL;
+}
+
 /* Path 0 is that of what is outside of all. */
 static uint32_t path_inside(naming *n, uint32_t around, uint32_t name)
 {
-    bool created;
-    uint64_t key = (uint64_t)around << 32 | name;
-    uint64_t *index = kb_map_insert(&n->path_index, key, n->paths.count, &created);
-    if (!index || (created && !kb_vec_push(&n->paths, (path){around, name}))) {
-        n->no_memory = true;
+    if (!n->no_memory && 2 * n->paths.count > n->path_mask)
+        n->no_memory = !grow_paths(n);
+    if (n->no_memory)
         return 0;
-    }
-    return (uint32_t)*index;
+    uint32_t *slot = path_slot(n, around, name);
+    if (*slot)
+        return *slot;
+    n->no_memory = !kb_vec_push(&n->paths, (path){around, name, 0});
+    return n->no_memory ? 0 : (*slot = (uint32_t)n->paths.count - 1);
 }
 
 #define MOST_DEPTH 64u
@@ -129,20 +160,30 @@ static uint32_t operator_of(const ka_scope *s, uint32_t slice)
     return other;
 }
 
+/* A path has at most one for each reason. NULL: out of memory. */
+static entry *entry_of(naming *n, uint32_t at, ka_idle reason, uint32_t slice)
+{
+    uint32_t last = n->paths.data[at].entry;
+    for (uint32_t i = last; i; i = n->entries.data[i - 1].before)
+        if (n->entries.data[i - 1].reason == reason)
+            return &n->entries.data[i - 1];
+    entry fresh = {.path = at, .before = last, .slice = slice, .reason = reason};
+    if (!kb_vec_push(&n->entries, fresh))
+        return NULL;
+    n->paths.data[at].entry = (uint32_t)n->entries.count;
+    return &n->entries.data[n->entries.count - 1];
+}
+
 static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
 {
     naming *n = context;
     uint32_t operator_slice = slice == KA_NONE ? KA_NONE : operator_of(n->idle.s, slice);
     uint32_t at = operator_slice == KA_NONE ? 0 : path_of(n, operator_slice);
-    bool created;
-    uint64_t *index = kb_map_insert(&n->entry_index, (uint64_t)at << 8 | (uint64_t)reason,
-                                    n->entries.count, &created);
-    if (!index ||
-        (created && !kb_vec_push(&n->entries, (entry){at, operator_slice, reason, 0, 0}))) {
+    entry *e = n->no_memory ? NULL : entry_of(n, at, reason, operator_slice);
+    if (!e) {
         n->no_memory = true;
         return;
     }
-    entry *e = &n->entries.data[*index];
     e->count++;
     e->ns = ka_add_ns(e->ns, ns);
 }
@@ -155,8 +196,6 @@ static bool add_gap(void *context, const ka_gap *gap)
               gap);
     if (n->want_gaps)
         keep_worst(gap->whole ? &n->of_devices : &n->of_streams, gap);
-    if (gap->whole && n->want_operators && !ka_gap_parts(&n->idle, gap, add_part, n))
-        return false;
     return !n->no_memory;
 }
 
@@ -187,7 +226,7 @@ static void put_totals(const naming *n, ka_table *t)
     for (uint32_t i = 0; i < s->stream_count; i++)
         put_tally(t, s, s->streams[i].device, s->streams[i].id, &n->tallies[i]);
     ka_sort(t, (const int[]){1, 2, 3, -6, 4, 0});
-    if (!n->idle.launches_known)
+    if (!n->idle.hosts.launches_known)
         ka_note(t, "the trace does not tell which calls launched its device work, so what the host "
                    "did meanwhile cannot be said: record the runtime too");
     else if (!ka_table_rows(t))
@@ -245,18 +284,34 @@ static kineto_string stack_text(const naming *n, uint32_t at, char *buf, size_t 
     return (kineto_string){buf + left, room - left};
 }
 
+/* Most rows have none, which their text tells sooner than a walk over all of them. */
+static bool may_have_stack(const kineto_trace *t, kineto_row row)
+{
+    if (kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) != KT_ARGS_JSON)
+        return true;
+    kineto_string text = kt_args_text(t, row);
+    return ka_json_member(text, "Call stack").size ||
+           (text.size && memchr(text.data, '\\', text.size)); /* a key may be escaped */
+}
+
+static bool find_stack(const kineto_trace *t, kineto_row row, kineto_arg *arg)
+{
+    return may_have_stack(t, row) && kineto_args_find(t, row, "Call stack", arg) && arg->text.size;
+}
+
 static void put_entry(naming *n, ka_table *t, const entry *e)
 {
     const ka_scope *s = n->idle.s;
     char buf[2000];
     kineto_arg arg;
-    kineto_string stack = stack_text(n, e->path, buf, sizeof buf);
+    kineto_string stack = {"", 0};
     ka_put_int(t, s->rank);
     ka_put_text(t, e->path ? ka_name(s, n->paths.data[e->path].name)
                            : kb_string("(outside of every range)"));
-    if (e->slice != KA_NONE &&
-        kineto_args_find(s->trace, s->slices[e->slice].row, "Call stack", &arg) && arg.text.size)
+    if (e->slice != KA_NONE && find_stack(s->trace, s->slices[e->slice].row, &arg))
         stack = arg.text;
+    else
+        stack = stack_text(n, e->path, buf, sizeof buf);
     ka_put_text(t, stack);
     ka_put_text(t, kb_string(ka_idle_name(e->reason)));
     ka_put_int(t, (int64_t)e->count);
@@ -280,7 +335,8 @@ static kineto_status name_all(naming *n, const ka_scope *s, kineto_error *err)
     n->tallies = calloc((size_t)s->stream_count + n->idle.devices.count + 1, sizeof *n->tallies);
     n->path_of = n->want_operators ? calloc((size_t)s->slice_count + 1, sizeof *n->path_of) : NULL;
     bool ok = n->tallies && (n->path_of || !n->want_operators) &&
-              kb_vec_push(&n->paths, (path){0, 0}) && ka_idleness_walk(&n->idle, add_gap, n);
+              kb_vec_push(&n->paths, (path){0, 0, 0}) &&
+              ka_idleness_walk(&n->idle, add_gap, n->want_operators ? add_part : NULL, n);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
@@ -291,8 +347,7 @@ static void naming_free(naming *n)
     free(n->path_of);
     kb_vec_free(&n->paths);
     kb_vec_free(&n->entries);
-    kb_map_free(&n->path_index);
-    kb_map_free(&n->entry_index);
+    free(n->path_table);
 }
 
 kineto_status ka_analyze_idle_named(const ka_scope *s, kineto_analysis *a, kineto_error *err)
@@ -309,6 +364,7 @@ kineto_status ka_analyze_idle_named(const ka_scope *s, kineto_analysis *a, kinet
     }
     if (!n)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    n->path_seed = kb_os_exec_id();
     n->want_gaps = gaps != NULL;
     n->want_operators = operators != NULL;
     kineto_status status = name_all(n, s, err);

@@ -58,27 +58,21 @@ typedef struct launch {
 } launch;
 typedef KB_VEC(launch) launches;
 
-/* By slice: the innermost operator around it, on its thread. What encloses comes first. */
-static uint32_t *operators_of(const ka_scope *s)
-{
-    uint32_t *around = malloc(((size_t)s->slice_count + 1) * sizeof *around);
-    for (uint32_t i = 0; around && i < s->slice_count; i++) {
-        uint32_t parent = s->slices[i].parent;
-        if (parent == KA_NONE)
-            around[i] = KA_NONE;
-        else
-            around[i] = s->slices[parent].kind == KINETO_KIND_CPU_OP ? parent : around[parent];
-    }
-    return around;
-}
-
+/* The innermost operator around each call, on its thread. What encloses comes first. */
 static bool find_exact(const ka_scope *s, launches *list)
 {
-    uint32_t *around = operators_of(s);
-    bool ok = around;
-    for (uint32_t i = 0; ok && i < s->slice_count; i++)
-        if (s->slices[i].work_count && around[i] != KA_NONE)
+    size_t bytes = ((size_t)s->slice_count + 1) * sizeof(uint32_t);
+    uint32_t *around = kb_os_huge(malloc(bytes), bytes); /* by slice */
+    bool ok = around && kb_vec_reserve(list, (size_t)s->work_count + 1);
+    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
+        const ka_slice *slice = &s->slices[i];
+        uint32_t parent = slice->parent;
+        around[i] = parent == KA_NONE                              ? KA_NONE
+                    : s->slices[parent].kind == KINETO_KIND_CPU_OP ? parent
+                                                                   : around[parent];
+        if (slice->work_count && around[i] != KA_NONE)
             ok = kb_vec_push(list, ((launch){around[i], i}));
+    }
     free(around);
     return ok;
 }
@@ -244,6 +238,16 @@ static int compare_launches(const void *left, const void *right, void *context)
     return compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
 }
 
+static void sort_launches(const ka_scope *s, launches *list)
+{
+    void *slices = (void *)(uintptr_t)s->slices;
+    size_t i = 1;
+    while (i < list->count && compare_launches(&list->data[i - 1], &list->data[i], slices) <= 0)
+        i++;
+    if (i < list->count)
+        qsort_r(list->data, list->count, sizeof *list->data, compare_launches, slices);
+}
+
 static bool make_table(sequences *q, size_t count)
 {
     size_t size = 16;
@@ -257,9 +261,7 @@ static bool make_table(sequences *q, size_t count)
 static void add_operators(const ka_scope *s, sequences *q, launches *list)
 {
     q->no_memory = !make_table(q, list->count);
-    if (list->count)
-        qsort_r(list->data, list->count, sizeof *list->data, compare_launches,
-                (void *)(uintptr_t)s->slices);
+    sort_launches(s, list);
     for (size_t i = 0, end; i < list->count && !q->no_memory; i = end) {
         for (end = i + 1; end < list->count && list->data[end].op == list->data[i].op; end++)
             ;

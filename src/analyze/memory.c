@@ -35,29 +35,30 @@ static uint32_t device_of(memory *m, int64_t type, int64_t index)
     return (uint32_t)m->devices.count - 1;
 }
 
+enum { BYTES, TYPE, INDEX, TOTAL, RESERVED, ADDRESS, NUMBERS };
+static const ka_keys keys = {NUMBERS,
+                             {'B', 'D', 'T', 'A'},
+                             {KA_KEY("Bytes"), KA_KEY("Device Type"), KA_KEY("Device Id"),
+                              KA_KEY("Total Allocated"), KA_KEY("Total Reserved"), KA_KEY("Addr")}};
+
 static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row row,
                        uint64_t sampling)
 {
-    const kineto_trace *t = m->v->scope->trace;
-    int64_t type = 0, index = -1, address = 0;
+    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(m->v->scope->trace, row, &keys, told);
+    if (!(known >> BYTES & 1))
+        return;
     record r = {.ns = block->start_ns[i],
-                .total = -1,
-                .reserved = -1,
+                .bytes = kp_memory_scaled(sampling, told[BYTES]),
+                .total = told[TOTAL],
+                .reserved = told[RESERVED],
+                .address = (uint64_t)told[ADDRESS],
                 .row = row,
                 .track = block->track[i],
+                .device =
+                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX]),
                 .op = KA_NONE};
-    if (!ka_arg_int(t, row, "Bytes", &r.bytes))
-        return;
-    r.bytes = kp_memory_scaled(sampling, r.bytes);
-    (void)ka_arg_int(t, row, "Device Type", &type);
-    (void)ka_arg_int(t, row, "Device Id", &index);
-    if (!ka_arg_int(t, row, "Total Allocated", &r.total))
-        r.total = -1;
-    if (!ka_arg_int(t, row, "Total Reserved", &r.reserved))
-        r.reserved = -1;
-    m->any_address |= ka_arg_int(t, row, "Addr", &address) && address != 0;
-    r.address = (uint64_t)address;
-    r.device = device_of(m, type, kp_is_host_memory(type) ? -1 : index);
+    m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
 }
 
@@ -71,7 +72,7 @@ static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
         chosen |= v->scope->steps[i].slice == KA_NONE;
     if (chosen && v->windows.count) {
         *from = v->windows.data[0].start_ns;
-        *until = v->windows.data[v->windows.count - 1].end_ns;
+        *until = ka_view_end_ns(v);
     }
 }
 
@@ -126,31 +127,54 @@ typedef struct lane {
 } lane;
 typedef KB_VEC(lane) lane_list;
 
+/* First operator behind those of the thread of `first`. */
+static uint32_t thread_end(const ka_view *v, uint32_t first)
+{
+    const ka_op *ops = v->ops.data;
+    uint32_t low = first + 1, high = (uint32_t)v->ops.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ops[middle].thread == ops[first].thread)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static bool lanes_of(const ka_view *v, lane_list *lanes)
 {
-    for (uint32_t i = 0; i < v->ops.count; i++) {
-        const ka_op *op = &v->ops.data[i];
-        if (i && op->thread == op[-1].thread)
-            lanes->data[lanes->count - 1].end = i + 1;
-        else if (!kb_vec_push(lanes, (lane){op->track, i, i + 1}))
+    for (uint32_t i = 0; i < v->ops.count; i = lanes->data[lanes->count - 1].end)
+        if (!kb_vec_push(lanes, (lane){v->ops.data[i].track, i, thread_end(v, i)}))
             return false;
-    }
     return true;
 }
 
-/* The innermost operator of the lane at that time. */
-static uint32_t op_at(const ka_view *v, const lane *l, int64_t ns)
+/* First operator in [low, end) that begins after that time; mostly it is near. */
+static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_t ns)
 {
-    const ka_op *ops = v->ops.data;
-    uint32_t low = l->first, high = l->end;
-    while (low < high) {
+    uint32_t step = 1;
+    while (step < end - low && ops[low + step - 1].start_ns <= ns) {
+        low += step;
+        step *= 2;
+    }
+    for (uint32_t high = low + KB_MIN(step, end - low); low < high;) {
         uint32_t middle = low + (high - low) / 2;
         if (ops[middle].start_ns <= ns)
             low = middle + 1;
         else
             high = middle;
     }
-    uint32_t op = low > l->first ? low - 1 : KA_NONE;
+    return low;
+}
+
+/* The innermost operator of the lane at that time; *after: the first one behind it, from which the
+ * next search goes on. */
+static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t ns)
+{
+    const ka_op *ops = v->ops.data;
+    *after = first_after(ops, *after, l->end, ns);
+    uint32_t op = *after > l->first ? *after - 1 : KA_NONE;
     while (op != KA_NONE && (v->scope->hta ? ops[op].end_ns <= ns : ops[op].end_ns < ns))
         op = ops[op].parent;
     return op != KA_NONE && ops[op].merged ? ops[op].parent : op;
@@ -171,10 +195,11 @@ static bool give_operators(memory *m)
             else
                 high = middle;
         }
+        uint32_t after = lanes.data[l].first;
         for (size_t i = low;
              i < m->records.count && m->records.data[i].track == lanes.data[l].track; i++) {
             record *r = &m->records.data[i];
-            uint32_t op = op_at(m->v, &lanes.data[l], r->ns);
+            uint32_t op = op_at(m->v, &lanes.data[l], &after, r->ns);
             if (op != KA_NONE && (r->op == KA_NONE || ops[op].start_ns > ops[r->op].start_ns))
                 r->op = op;
         }
@@ -253,10 +278,16 @@ typedef struct amount {
 } amount;
 
 typedef struct by_name {
-    uint64_t calls;
     uint32_t open_until;
     amount all, self;
 } by_name;
+
+/* What a device's memory was for. */
+typedef struct amounts {
+    amount *of_op;      /* callees included; few operators have any */
+    uint64_t *has_some; /* bits of these */
+    by_name *names;
+} amounts;
 
 static void add_amount(amount *to, const amount *a)
 {
@@ -265,38 +296,56 @@ static void add_amount(amount *to, const amount *a)
     to->bytes = ka_add_ns(to->bytes, a->bytes);
 }
 
-static void sum_up(const memory *m, uint32_t d, amount *self, amount *all, by_name *names)
+static void sum_records(const memory *m, uint32_t d, amounts *to)
 {
-    const ka_op_list *ops = &m->v->ops;
+    const ka_op *ops = m->v->ops.data;
     for (size_t i = 0; i < m->records.count; i++) {
         const record *r = &m->records.data[i];
-        if (r->device == d && r->op != KA_NONE && ops->data[r->op].shown)
-            add_amount(&self[r->op], &(amount){r->bytes, r->bytes > 0, KB_MAX(r->bytes, 0)});
-    }
-    for (size_t i = ops->count; i-- > 0;) {
-        add_amount(&all[i], &self[i]);
-        if (ops->data[i].parent != KA_NONE)
-            add_amount(&all[ops->data[i].parent], &all[i]);
-    }
-    for (uint32_t i = 0; i < ops->count; i++) {
-        by_name *n = &names[ops->data[i].name];
-        if (!ops->data[i].shown)
+        if (r->device != d || r->op == KA_NONE || !ops[r->op].shown)
             continue;
-        n->calls++;
-        add_amount(&n->self, &self[i]);
-        if (i < n->open_until && !m->v->scope->hta)
-            continue;
-        n->open_until = ops->data[i].next;
-        add_amount(&n->all, &all[i]);
+        amount a = {r->bytes, r->bytes > 0, KB_MAX(r->bytes, 0)};
+        add_amount(&to->names[ops[r->op].name].self, &a);
+        add_amount(&to->of_op[r->op], &a);
+        to->has_some[r->op / 64] |= UINT64_C(1) << r->op % 64;
     }
 }
 
-static void put_operator(const memory *m, uint32_t d, uint32_t name, const by_name *n, ka_table *t)
+/* Callers come before their callees. */
+static void add_to_callers(const ka_op_list *ops, amounts *to)
+{
+    for (size_t w = ops->count / 64 + 1; w-- > 0;)
+        for (uint64_t left = to->has_some[w], bit; left; left = to->has_some[w] & (bit - 1)) {
+            bit = UINT64_C(1) << (63 - __builtin_clzll(left));
+            size_t op = w * 64 + (size_t)__builtin_ctzll(bit);
+            uint32_t parent = ops->data[op].parent;
+            if (parent == KA_NONE)
+                continue;
+            add_amount(&to->of_op[parent], &to->of_op[op]);
+            to->has_some[parent / 64] |= UINT64_C(1) << parent % 64;
+        }
+}
+
+static void sum_by_name(const memory *m, amounts *of)
+{
+    const ka_op_list *ops = &m->v->ops;
+    for (size_t w = 0; w < ops->count / 64 + 1; w++)
+        for (uint64_t left = of->has_some[w]; left; left &= left - 1) {
+            uint32_t op = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
+            by_name *n = &of->names[ops->data[op].name];
+            if (!ops->data[op].shown || (op < n->open_until && !m->v->scope->hta))
+                continue;
+            n->open_until = ops->data[op].next;
+            add_amount(&n->all, &of->of_op[op]);
+        }
+}
+
+static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
+                         const by_name *n, ka_table *t)
 {
     ka_put_int(t, m->v->scope->rank);
     ka_put_text(t, kb_string(device_text(m, d).s));
     ka_put_text(t, ka_name(m->v->scope, name));
-    ka_put_int(t, (int64_t)n->calls);
+    ka_put_int(t, (int64_t)calls);
     ka_put_int(t, n->all.increase);
     ka_put_int(t, n->self.increase);
     ka_put_int(t, n->all.count);
@@ -305,23 +354,37 @@ static void put_operator(const memory *m, uint32_t d, uint32_t name, const by_na
     ka_put_int(t, n->self.bytes);
 }
 
+static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *calls, ka_table *t)
+{
+    size_t ops = m->v->ops.count + 1, names = (size_t)m->v->scope->name_count + 1;
+    amounts of = {calloc(ops, sizeof *of.of_op), calloc(ops / 64 + 1, sizeof *of.has_some),
+                  calloc(names, sizeof *of.names)};
+    bool ok = of.of_op && of.has_some && of.names;
+    if (ok) {
+        sum_records(m, d, &of);
+        add_to_callers(&m->v->ops, &of);
+        sum_by_name(m, &of);
+    }
+    for (uint32_t i = 0; i < names && ok; i++) {
+        const by_name *n = &of.names[i];
+        if (n->all.count || n->all.increase || n->self.increase)
+            put_operator(m, d, i, calls[i], n, t);
+    }
+    free(of.of_op);
+    free(of.has_some);
+    free(of.names);
+    return ok;
+}
+
 static bool put_operators(const memory *m, ka_table *t)
 {
-    size_t count = m->v->ops.count + 1, name_count = (size_t)m->v->scope->name_count + 1;
-    bool ok = true;
-    for (uint32_t d = 0; d < m->devices.count && ok; d++) {
-        amount *self = calloc(count, sizeof *self), *all = calloc(count, sizeof *all);
-        by_name *names = calloc(name_count, sizeof *names);
-        ok = self && all && names;
-        if (ok)
-            sum_up(m, d, self, all, names);
-        for (uint32_t i = 0; i < name_count && ok; i++)
-            if (names[i].all.count || names[i].all.increase || names[i].self.increase)
-                put_operator(m, d, i, &names[i], t);
-        free(self);
-        free(all);
-        free(names);
-    }
+    uint64_t *calls = calloc((size_t)m->v->scope->name_count + 1, sizeof *calls);
+    bool ok = calls != NULL;
+    for (size_t i = 0; i < m->v->ops.count && ok; i++)
+        calls[m->v->ops.data[i].name] += m->v->ops.data[i].shown;
+    for (uint32_t d = 0; d < m->devices.count && ok; d++)
+        ok = put_device_operators(m, d, calls, t);
+    free(calls);
     ka_sort(t, (const int[]){2, -9, 3, 0});
     return ok;
 }

@@ -14,13 +14,30 @@ typedef struct module {
     uint32_t seen; /* work that was added last, and one */
 } module;
 
+/* Index of `calls`; KA_NONE: there is none. */
+typedef uint32_t call_index;
+
+/* A call of a module. */
+typedef struct call {
+    uint32_t module; /* index of `list` */
+    call_index around;
+} call;
+
+/* What may be an operator, inside of a module. */
+typedef struct inside {
+    kineto_row row;
+    uint32_t module;
+} inside;
+
 typedef struct modules {
     const ka_scope *s;
     const ka_view *v;
     KB_VEC(module) list;
+    KB_VEC(call) calls;
+    KB_VEC(inside) operators;
     kb_map by_key;
     uint8_t *is_module;  /* by name: 0 not looked at, 1 no, 2 yes */
-    uint32_t *module_of; /* by slice: the innermost module that it is in, or is; KA_NONE */
+    call_index *call_of; /* by slice: the innermost one that it is in, or is */
     uint32_t *op_of_row; /* by row: index of ops */
     uint32_t *module_of_op;
     bool no_memory;
@@ -58,19 +75,15 @@ static bool is_module(modules *m, const ka_slice *slice, int64_t *id)
     return m->is_module[slice->name] == 2;
 }
 
-static void enter(modules *m, uint32_t index, uint32_t outer)
+static uint32_t module_of(const modules *m, call_index at)
+{
+    return at == KA_NONE ? KA_NONE : m->calls.data[at].module;
+}
+
+static void count_call(modules *m, uint32_t index, uint32_t at, uint32_t outer)
 {
     const ka_slice *slice = &m->s->slices[index];
-    int64_t id;
-    m->module_of[index] = outer;
-    if (!is_module(m, slice, &id))
-        return;
-    int64_t parent = outer == KA_NONE ? -1 : m->list.data[outer].id;
-    uint32_t at = find_module(m, slice->name, id, parent, false);
-    if (at == KA_NONE)
-        return;
     module *to = &m->list.data[at];
-    m->module_of[index] = at;
     to->calls++;
     add(&to->host_self_ns, ka_slice_ns(slice));
     if (outer != KA_NONE)
@@ -81,11 +94,29 @@ static void enter(modules *m, uint32_t index, uint32_t outer)
     add(&to->host_ns, ka_slice_ns(slice));
 }
 
+static void enter_module(modules *m, uint32_t index, int64_t id, call_index around)
+{
+    uint32_t outer = module_of(m, around);
+    int64_t parent = outer == KA_NONE ? -1 : m->list.data[outer].id;
+    uint32_t at = find_module(m, m->s->slices[index].name, id, parent, false);
+    if (at == KA_NONE)
+        return;
+    m->no_memory |= !kb_vec_push(&m->calls, (call){at, around});
+    m->call_of[index] = (call_index)m->calls.count - 1;
+    count_call(m, index, at, outer);
+}
+
 static void find_modules(modules *m)
 {
+    int64_t id;
     for (uint32_t i = 0; i < m->s->slice_count && !m->no_memory; i++) {
-        uint32_t parent = m->s->slices[i].parent;
-        enter(m, i, parent == KA_NONE ? KA_NONE : m->module_of[parent]);
+        const ka_slice *slice = &m->s->slices[i];
+        call_index around = slice->parent == KA_NONE ? KA_NONE : m->call_of[slice->parent];
+        m->call_of[i] = around;
+        if (is_module(m, slice, &id))
+            enter_module(m, i, id, around);
+        else if (around != KA_NONE && slice->kind == KINETO_KIND_CPU_OP)
+            m->no_memory |= !kb_vec_push(&m->operators, (inside){slice->row, module_of(m, around)});
     }
 }
 
@@ -93,34 +124,31 @@ static void find_modules(modules *m)
 
 static void give_operators(modules *m)
 {
-    for (uint32_t i = 0; i < m->s->slice_count; i++) {
-        const ka_slice *slice = &m->s->slices[i];
-        uint32_t op = slice->kind == KINETO_KIND_CPU_OP ? m->op_of_row[slice->row] : KA_NONE;
+    for (size_t i = 0; i < m->operators.count; i++) {
+        const inside *at = &m->operators.data[i];
+        uint32_t op = m->op_of_row[at->row];
         if (op == KA_NONE)
             continue;
-        m->module_of_op[op] = m->module_of[i];
-        if (m->module_of[i] != KA_NONE)
-            m->list.data[m->module_of[i]].operators++;
+        m->module_of_op[op] = at->module;
+        m->list.data[at->module].operators++;
     }
 }
 
-/* Device time of each call of a module and of the modules around it, once: up the tree of slices.
- */
+/* Device time of each call of a module and of the modules around it, once. */
 static void give_device_time(modules *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
         const ka_work *w = &m->s->work[i];
-        if (w->call == KA_NONE || m->module_of[w->call] == KA_NONE)
+        call_index inner = w->call == KA_NONE ? KA_NONE : m->call_of[w->call];
+        if (inner == KA_NONE)
             continue;
-        add(&m->list.data[m->module_of[w->call]].device_self_ns, ka_work_ns(w));
-        for (uint32_t s = w->call; s != KA_NONE; s = m->s->slices[s].parent) {
-            uint32_t at = m->module_of[s];
-            bool is_call = at != KA_NONE && m->s->slices[s].kind == KINETO_KIND_PYTHON_FUNCTION &&
-                           m->list.data[at].name == m->s->slices[s].name;
-            if (!is_call || m->list.data[at].seen == i + 1)
+        add(&m->list.data[module_of(m, inner)].device_self_ns, ka_work_ns(w));
+        for (call_index c = inner; c != KA_NONE; c = m->calls.data[c].around) {
+            module *of = &m->list.data[module_of(m, c)];
+            if (of->seen == i + 1)
                 continue;
-            m->list.data[at].seen = i + 1;
-            add(&m->list.data[at].device_ns, ka_work_ns(w));
+            of->seen = i + 1;
+            add(&of->device_ns, ka_work_ns(w));
         }
     }
 }
@@ -133,7 +161,7 @@ static uint32_t frame_of(const modules *m, uint32_t op)
 {
     uint32_t parent = m->v->ops.data[op].parent;
     if (parent != KA_NONE && kb_string_begins(ka_name(m->s, m->v->ops.data[parent].name),
-                                       "autograd::engine::evaluate_function"))
+                                              "autograd::engine::evaluate_function"))
         return parent;
     return op;
 }
@@ -200,7 +228,7 @@ static void put_module(const modules *m, const module *of, ka_table *t)
 static bool number_operators(modules *m)
 {
     size_t rows = (size_t)kineto_trace_count(m->s->trace) + 1;
-    m->op_of_row = malloc(rows * sizeof *m->op_of_row);
+    m->op_of_row = kb_os_huge(malloc(rows * sizeof *m->op_of_row), rows * sizeof *m->op_of_row);
     m->module_of_op = malloc((m->v->ops.count + 1) * sizeof *m->module_of_op);
     if (!m->op_of_row || !m->module_of_op)
         return false;
@@ -222,8 +250,9 @@ static bool has_python(const ka_scope *s)
 static kineto_status make(modules *m, ka_view *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
-    m->module_of = malloc(((size_t)m->s->slice_count + 1) * sizeof *m->module_of);
-    m->no_memory = !m->is_module || !m->module_of;
+    size_t bytes = ((size_t)m->s->slice_count + 1) * sizeof *m->call_of;
+    m->call_of = kb_os_huge(malloc(bytes), bytes);
+    m->no_memory = !m->is_module || !m->call_of;
     if (!m->no_memory)
         find_modules(m);
     if (m->no_memory)
@@ -252,9 +281,11 @@ kineto_status ka_analyze_modules(const ka_scope *s, kineto_analysis *a, kineto_e
         ka_note(t, "no modules in the trace (with_modules and with_stack=True record them)");
     ka_sort(t, (const int[]){-7, 2, 3, 0});
     kb_vec_free(&m.list);
+    kb_vec_free(&m.calls);
+    kb_vec_free(&m.operators);
     kb_map_free(&m.by_key);
     free(m.is_module);
-    free(m.module_of);
+    free(m.call_of);
     free(m.op_of_row);
     free(m.module_of_op);
     return status;

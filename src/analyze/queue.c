@@ -33,6 +33,8 @@ static void sort_moments(moments *m)
 /* What clocks put in front of its launch has not waited. */
 static bool collect(const ka_scope *s, const ka_stream *stream, moments *in, moments *out)
 {
+    if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
+        return false;
     for (uint32_t i = stream->first; i < stream->first + stream->count; i++) {
         const ka_work *w = &s->work[i];
         if (w->call == KA_NONE)
@@ -49,6 +51,8 @@ static bool collect(const ka_scope *s, const ka_stream *stream, moments *in, mom
 static bool merge(const moments *in, const moments *out, changes *list)
 {
     size_t i = 0, j = 0;
+    if (!kb_vec_reserve(list, in->count + out->count))
+        return false;
     while (j < out->count) {
         bool arrives = i < in->count && in->data[i] <= out->data[j];
         change c = arrives ? (change){in->data[i++], 1} : (change){out->data[j++], -1};

@@ -3,10 +3,10 @@
 #include "analyze/device_peaks.h"
 #include "analyze/view.h"
 
-#include "profiler/flops.h"
-
 /* Below this share of both peaks an operator is bound by neither. */
 #define LEAST_BOUND_PERCENT 10.0
+/* Texts of sizes that are longer say nothing. */
+#define MOST_DIMS 2000u
 
 /* What an operator's calls did, all together. */
 typedef struct sums {
@@ -22,39 +22,32 @@ typedef struct roofline {
     uint32_t *owner;    /* by slice: the operator that its work counts for */
     uint8_t *precision; /* by slice, of owners */
     int64_t *device_ns; /* by slice, of owners */
-    uint8_t *known;     /* by name: 0 not asked, 1 nobody counts it, 2 somebody does */
+    uint32_t *place;    /* by name: 0 not met, else where it is in `all` + 1 */
     KB_VEC(sums) all;
-    kb_map index;      /* of a name */
     uint64_t unusable; /* calls that somebody counts, whose inputs do not say enough */
     bool any_flops, no_memory;
 } roofline;
 
 /* ---- operations ----------------------------------------------------------------------------- */
 
-static uint64_t count_flops(roofline *r, const ka_slice *s)
-{
-    uint64_t flops = 0;
-    if (s->kind != KINETO_KIND_CPU_OP || r->known[s->name] == 1)
-        return 0;
-    kp_flops_answer answer = kp_flops_row(r->s->trace, s->row, &flops);
-    r->known[s->name] = answer == KP_FLOPS_UNKNOWN ? 1 : 2;
-    r->unusable += answer == KP_FLOPS_UNUSABLE;
-    return flops;
-}
-
 static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
 
 /* From behind, each slice comes after all inside it; `below` holds what was counted there. */
-static bool count_own_flops(roofline *r)
+static bool count_own_flops(roofline *r, const ka_inputs *in)
 {
     uint64_t *below = calloc((size_t)r->s->slice_count + 1, sizeof *below);
     for (uint32_t i = r->s->slice_count; below && i-- > 0;) {
-        uint64_t all = count_flops(r, &r->s->slices[i]);
-        r->flops[i] = all > below[i] ? all - below[i] : 0;
+        const ka_slice *s = &r->s->slices[i];
+        bool is_op = s->kind == KINETO_KIND_CPU_OP;
+        uint64_t all = is_op ? in->flops[s->row] : 0, inside = below[i];
+        r->unusable += is_op && !inside && in->unusable[s->row / 64] >> s->row % 64 & 1;
+        if (!all && !inside)
+            continue; /* memory that is zero is not touched */
+        if (all > inside)
+            r->flops[i] = all - inside;
         r->any_flops |= all > 0;
-        uint32_t parent = r->s->slices[i].parent;
-        if (parent != KA_NONE)
-            below[parent] = plus(below[parent], KB_MAX(all, below[i]));
+        if (s->parent != KA_NONE)
+            below[s->parent] = plus(below[s->parent], KB_MAX(all, inside));
     }
     free(below);
     return below != NULL;
@@ -104,23 +97,45 @@ static const type_size *type_of(kineto_string type)
     return NULL;
 }
 
-/* The next member of a list in JSON's text; a list or a text as one. */
-static kineto_string next_member(kineto_string *rest)
+/* Behind a text, or a list without texts and lists; 0: it is something else. */
+static size_t simple_end(kineto_string s, size_t from)
 {
-    size_t from = 0, depth = 0, i;
+    char first = from < s.size ? s.data[from] : ' ', close = first == '[' ? ']' : first;
+    size_t i = from + 1;
+    if (first != '[' && first != '"')
+        return 0;
+    while (i < s.size && s.data[i] != close && s.data[i] != '"' &&
+           (s.data[i] != '[' || close == '"'))
+        i++;
+    bool is = i < s.size && s.data[i] == close && (i + 1 == s.size || s.data[i + 1] == ',');
+    return is ? i + 1 : 0;
+}
+
+static size_t member_end(kineto_string s, size_t from)
+{
+    size_t i = from, depth = 0;
     bool quoted = false;
-    while (from < rest->size && (rest->data[from] == ' ' || rest->data[from] == ','))
-        from++;
-    for (i = from; i < rest->size; i++) {
-        char c = rest->data[i];
+    for (; i < s.size; i++) {
+        char c = s.data[i];
         quoted ^= c == '"';
         depth += !quoted && c == '[';
         if (!quoted && (c == ']' || c == ',') && depth == 0)
             break;
         depth -= !quoted && c == ']';
     }
-    kineto_string member = {rest->data + from, i - from};
-    *rest = (kineto_string){rest->data + i, rest->size - i};
+    return i;
+}
+
+/* The next member of a list in JSON's text; a list or a text as one. */
+static kineto_string next_member(kineto_string *rest)
+{
+    size_t from = 0;
+    while (from < rest->size && (rest->data[from] == ' ' || rest->data[from] == ','))
+        from++;
+    size_t end = simple_end(*rest, from);
+    end = end ? end : member_end(*rest, from);
+    kineto_string member = {rest->data + from, end - from};
+    *rest = (kineto_string){rest->data + end, rest->size - end};
     return member;
 }
 
@@ -133,16 +148,20 @@ static kineto_string inside_list(kineto_string json)
 /* Elements of a tensor's sizes "[2, 3]"; 0: it is none. */
 static double elements_of(kineto_string dims)
 {
-    kineto_string rest = inside_list(dims);
+    kineto_string list = inside_list(dims);
     double elements = 1;
-    if (!rest.size || rest.data[0] == '[')
+    if (!list.size || list.data[0] == '[')
         return 0;
-    for (kineto_string d = next_member(&rest); d.size; d = next_member(&rest)) {
+    for (size_t i = 0; i < list.size;) {
         double n = 0;
-        for (size_t i = 0; i < d.size; i++) {
-            if (d.data[i] < '0' || d.data[i] > '9')
+        while (i < list.size && (list.data[i] == ' ' || list.data[i] == ','))
+            i++;
+        if (i == list.size)
+            break;
+        for (; i < list.size && list.data[i] != ','; i++) {
+            if (list.data[i] < '0' || list.data[i] > '9')
                 return 0;
-            n = n * 10 + (d.data[i] - '0');
+            n = n * 10 + (list.data[i] - '0');
         }
         elements *= n;
     }
@@ -168,15 +187,9 @@ static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precisi
 
 static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
 {
-    const kineto_trace *t = r->s->trace;
-    kineto_row row = r->s->slices[slice].row;
-    kineto_string dims = ka_arg_text(t, row, "Input Dims");
-    char copy[2000];
-    if (!dims.size || dims.size > sizeof copy)
-        return 0;
-    /* The text of an argument stays only until the next one is looked for. */
-    memcpy(copy, dims.data, dims.size);
-    return bytes_of((kineto_string){copy, dims.size}, ka_arg_text(t, row, "Input type"), precision);
+    kineto_string texts[2];
+    (void)ka_arg_texts(r->s->trace, r->s->slices[slice].row, &ka_dims_and_types, texts);
+    return texts[0].size <= MOST_DIMS ? bytes_of(texts[0], texts[1], precision) : 0;
 }
 
 /* ---- device time ---------------------------------------------------------------------------- */
@@ -207,13 +220,14 @@ static void take_work(roofline *r)
 static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
 {
     uint32_t name = r->s->slices[slice].name;
-    bool created;
-    uint64_t *at = kb_map_insert(&r->index, name, r->all.count, &created);
-    if (!at || (created && !kb_vec_push(&r->all, (sums){.name = name}))) {
-        r->no_memory = true;
-        return;
+    if (!r->place[name]) {
+        if (!kb_vec_push(&r->all, (sums){.name = name})) {
+            r->no_memory = true;
+            return;
+        }
+        r->place[name] = (uint32_t)r->all.count;
     }
-    sums *to = &r->all.data[*at];
+    sums *to = &r->all.data[r->place[name] - 1];
     uint8_t stated = KA_PRECISION_UNKNOWN;
     if (want_bytes || r->precision[slice] == KA_PRECISION_UNKNOWN)
         to->bytes += input_bytes(r, slice, &stated);
@@ -306,35 +320,48 @@ static void put_step(const roofline *r, const ka_peaks *peaks, uint32_t devices,
     ka_put_text(t, kb_string(ka_precision_name(precision)));
 }
 
+/* Each has steps and devices of its own then. */
+static bool several_processes(const ka_scope *s)
+{
+    uint32_t i = 0;
+    while (i < s->step_count && s->steps[i].process == s->steps[0].process)
+        i++;
+    return i < s->step_count;
+}
+
 static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
 {
     const ka_scope *s = r->s;
     step_sums *sum = calloc((size_t)s->step_count + 1, sizeof *sum);
     for (uint32_t i = 0; sum && i < s->slice_count; i++)
-        if (s->slices[i].step >= 0 && r->flops[i] && r->owner[i] == i && r->device_ns[i] > 0) {
+        if (r->flops[i] && r->owner[i] == i && r->device_ns[i] > 0 && s->slices[i].step >= 0) {
             step_sums *of = &sum[s->slices[i].step];
             of->flops += (double)r->flops[i];
             of->flops_of[r->precision[i]] += (double)r->flops[i];
         }
-    for (uint32_t i = 0; sum && i < s->step_count; i++)
+    uint32_t *own = calloc((size_t)kineto_trace_process_count(s->trace) + 1, sizeof *own);
+    bool merged = several_processes(s),
+         ok = sum && own && (!merged || ka_devices_by_process(s, own));
+    for (uint32_t i = 0; ok && i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE)
-            put_step(r, peaks, devices, i, &sum[i], t);
+            put_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
     free(sum);
-    return sum != NULL;
+    free(own);
+    return ok;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static bool measure(roofline *r, bool want_bytes)
+static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
     r->flops = calloc(slices, sizeof *r->flops);
     r->owner = malloc(slices * sizeof *r->owner);
     r->precision = calloc(slices, 1);
     r->device_ns = calloc(slices, sizeof *r->device_ns);
-    r->known = calloc((size_t)r->s->name_count + 1, 1);
-    if (!r->flops || !r->owner || !r->precision || !r->device_ns || !r->known ||
-        !count_own_flops(r))
+    r->place = calloc((size_t)r->s->name_count + 1, sizeof *r->place);
+    if (!in || !r->flops || !r->owner || !r->precision || !r->device_ns || !r->place ||
+        !count_own_flops(r, in))
         return false;
     find_owners(r);
     take_work(r);
@@ -350,9 +377,8 @@ static void roofline_free(roofline *r)
     free(r->owner);
     free(r->precision);
     free(r->device_ns);
-    free(r->known);
+    free(r->place);
     kb_vec_free(&r->all);
-    kb_map_free(&r->index);
 }
 
 static void note(const ka_scope *s, const ka_peaks *peaks, kineto_string device, bool any,
@@ -378,7 +404,13 @@ kineto_status ka_analyze_roofline(const ka_scope *s, kineto_analysis *a, kineto_
     kineto_string device;
     uint32_t devices;
     const ka_peaks *peaks = ka_peaks_of_scope(s, &device, &devices);
-    bool ok = !s->work_count || measure(&r, operators != NULL);
+    ka_view v = {.scope = s};
+    bool ok = true;
+    if (s->work_count) {
+        if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))
+            return KINETO_E_MEMORY;
+        ok = measure(&r, ka_inputs_of(&v), operators != NULL);
+    }
     for (size_t i = 0; ok && operators && i < r.all.count; i++)
         put_operator(&r, peaks, &r.all.data[i], operators);
     if (operators)

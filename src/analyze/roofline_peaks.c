@@ -1,6 +1,8 @@
 /* Which device a trace is of, and what it can do at most: device_peaks.def. */
 #include "analyze/device_peaks.h"
 
+#include <strings.h>
+
 static const ka_peaks peaks[] = {
 #define X(...) {__VA_ARGS__},
 #include "analyze/device_peaks.def"
@@ -8,17 +10,21 @@ static const ka_peaks peaks[] = {
 };
 static const ka_peaks nothing;
 
-/* Are the bytes in front of and behind it no part of the same word? "A10" is not in "A100". */
+static bool is_part_of_word(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z');
+}
+
+/* As a word of its own, small or not: "A10" is not in "A100". */
 static bool has_word(kineto_string name, const char *word, size_t size)
 {
-    const char *at = name.data, *end = name.data + name.size;
-    while (name.size && (at = memmem(at, (size_t)(end - at), word, size))) {
-        char before = at > name.data ? at[-1] : ' ', behind = at + size < end ? at[size] : ' ';
-        bool alone = !(before >= '0' && before <= '9') && !(before >= 'A' && before <= 'Z') &&
-                     !(behind >= '0' && behind <= '9') && !(behind >= 'A' && behind <= 'Z');
-        if (alone)
+    for (size_t at = 0; at + size <= name.size; at++) {
+        if (strncasecmp(name.data + at, word, size) != 0)
+            continue;
+        bool begins = at == 0 || !is_part_of_word(name.data[at - 1]),
+             ends = at + size == name.size || !is_part_of_word(name.data[at + size]);
+        if (begins && ends)
             return true;
-        at++;
     }
     return false;
 }
@@ -34,10 +40,21 @@ static bool has_words(kineto_string name, const char *words)
     return true;
 }
 
+/* Does the name say that it is less, or more, than what the words are called alone? */
+static bool is_variant(kineto_string name, const char *words)
+{
+    static const char *const variants[] = {"Ti", "SUPER", "D", "Laptop", "Mobile", "Max-Q", "MIG"};
+    for (size_t i = 0; i < KB_COUNT(variants); i++)
+        if (has_word(name, variants[i], strlen(variants[i])) &&
+            !has_words(kb_string(words), variants[i]))
+            return true;
+    return false;
+}
+
 static const ka_peaks *peaks_named(kineto_string name)
 {
     for (size_t i = 0; i < KB_COUNT(peaks); i++)
-        if (has_words(name, peaks[i].words))
+        if (has_words(name, peaks[i].words) && !is_variant(name, peaks[i].words))
             return &peaks[i];
     return NULL;
 }
@@ -59,8 +76,7 @@ const ka_peaks *ka_peaks_of(kineto_string name, int64_t major, int64_t minor)
     const char *line = line_of(major, minor);
     if (p)
         return p;
-    if (line &&
-        (memmem(name.data, name.size, "NVIDIA", 6) || memmem(name.data, name.size, "Tesla", 5)))
+    if (line && !is_variant(name, "") && (has_words(name, "NVIDIA") || has_words(name, "Tesla")))
         return peaks_named(kb_string(line));
     return &nothing;
 }
@@ -151,6 +167,29 @@ static uint32_t count_devices(const ka_scope *s, uint32_t *busiest)
     }
     kb_map_free(&seen);
     return count;
+}
+
+bool ka_devices_by_process(const ka_scope *s, uint32_t *devices)
+{
+    kb_map seen = {0};
+    bool ok = true;
+    uint64_t last[2] = {UINT64_MAX, UINT64_MAX};
+    for (uint32_t i = 0; ok && i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        const ka_stream *stream = &s->streams[w->stream];
+        if (w->call == KA_NONE)
+            continue;
+        uint64_t key[] = {s->threads[s->slices[w->call].thread].process,
+                          (uint64_t)stream->process << 32 | (uint32_t)stream->device};
+        if (memcmp(key, last, sizeof key) == 0)
+            continue;
+        bool created = false;
+        ok = kb_map_insert(&seen, kb_hash(key, sizeof key), 0, &created) != NULL;
+        devices[key[0]] += created;
+        memcpy(last, key, sizeof key);
+    }
+    kb_map_free(&seen);
+    return ok;
 }
 
 const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices)

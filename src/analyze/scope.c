@@ -14,6 +14,8 @@ typedef struct filling {
     const ka_rules *rules;
     uint32_t *index_of_row; /* of work or slices; KA_NONE */
     uint8_t *is_step;       /* by name: 0 not looked at, 1 it is no step, 2 it is one */
+    uint32_t *own_steps;    /* indexes of steps by (process, start) … */
+    uint32_t *first_own;    /* … and by process: where its own begin */
     bool no_memory;
 } filling;
 
@@ -187,47 +189,107 @@ static int compare_steps(const void *left, const void *right)
     return a->slice < b->slice ? -1 : a->slice > b->slice;
 }
 
+/* A profiler may write a step as an operator and as an annotation, one right inside the other:
+ * index of the step that a range only repeats; -1: none. */
+#define MOST_REPEATED 8
+static int32_t step_repeated(const filling *f, const ka_slice *s, uint64_t number)
+{
+    const ka_slice *slices = f->m->slices.data;
+    uint32_t at = s->parent;
+    for (int n = 0; n < MOST_REPEATED && at != KA_NONE; n++, at = slices[at].parent) {
+        if (slices[at].start_ns != s->start_ns || slices[at].end_ns != s->end_ns)
+            break;
+        if (slices[at].step >= 0 && f->m->steps.data[slices[at].step].number == number)
+            return slices[at].step;
+    }
+    return -1;
+}
+
+/* Of two rows of one step the annotation counts. Until steps are given to what is in them, `step`
+ * of a slice says which step it is itself. */
+static void take_step(filling *f, uint32_t slice, uint64_t number)
+{
+    ka_slice *s = &f->m->slices.data[slice];
+    ka_step step = {s->start_ns, s->end_ns, number, slice, f->m->threads.data[s->thread].process};
+    int32_t known = step_repeated(f, s, number);
+    s->step = known >= 0 ? known : (int32_t)f->m->steps.count;
+    if (known < 0)
+        f->no_memory |= !kb_vec_push(&f->m->steps, step);
+    else if (s->kind == KINETO_KIND_USER_ANNOTATION)
+        f->m->steps.data[known].slice = slice;
+}
+
 static void find_steps(filling *f)
 {
-    for (uint32_t i = 0; i < f->m->slices.count; i++) {
+    for (uint32_t i = 0; i < f->m->slices.count && !f->no_memory; i++) {
         const ka_slice *s = &f->m->slices.data[i];
         uint64_t number;
         if (s->kind != KINETO_KIND_USER_ANNOTATION && s->kind != KINETO_KIND_CPU_OP)
             continue;
-        if (!step_number(f, s->name, &number))
-            continue;
-        ka_step step = {s->start_ns, s->end_ns, number, i, f->m->threads.data[s->thread].process};
-        f->no_memory |= !kb_vec_push(&f->m->steps, step);
+        if (step_number(f, s->name, &number))
+            take_step(f, i, number);
     }
     if (f->m->steps.count)
         qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, compare_steps);
 }
 
-/* The last step of its process that began before and has not ended. */
-static int32_t step_at(const filling *f, uint32_t process, int64_t ns, int32_t *hint)
+/* Each process has steps of its own, also where several were merged into one trace. */
+static bool sort_out_steps(filling *f)
 {
     const ka_step *steps = f->m->steps.data;
-    size_t count = f->m->steps.count, low = 0, high = count;
-    if (*hint >= 0 && steps[*hint].process == process && steps[*hint].start_ns <= ns &&
-        ns < steps[*hint].end_ns && ((size_t)*hint + 1 == count || steps[*hint + 1].start_ns > ns))
-        return *hint;
+    size_t count = f->m->steps.count, processes = (size_t)kineto_trace_process_count(f->t) + 1;
+    f->own_steps = malloc((count + 1) * sizeof *f->own_steps);
+    f->first_own = calloc(processes + 1, sizeof *f->first_own);
+    if (!f->own_steps || !f->first_own)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        f->first_own[steps[i].process + 1]++;
+    for (size_t p = 1; p <= processes; p++)
+        f->first_own[p] += f->first_own[p - 1];
+    /* Filling moves each beginning to the end, which is the next one's beginning. */
+    for (size_t i = 0; i < count; i++)
+        f->own_steps[f->first_own[steps[i].process]++] = (uint32_t)i;
+    memmove(f->first_own + 1, f->first_own, processes * sizeof *f->first_own);
+    f->first_own[0] = 0;
+    return true;
+}
+
+static const ka_step *own_step(const filling *f, uint32_t place)
+{
+    return &f->m->steps.data[f->own_steps[place]];
+}
+
+/* The last step of its process that began before and has not ended; *hint: where the answer before
+ * stood. */
+#define MOST_OPEN_STEPS 64u
+static int32_t step_at(const filling *f, uint32_t process, int64_t ns, uint32_t *hint)
+{
+    uint32_t first = f->first_own[process], end = f->first_own[process + 1], low = first,
+             high = end;
+    if (*hint >= first && *hint < end && own_step(f, *hint)->start_ns <= ns &&
+        ns < own_step(f, *hint)->end_ns &&
+        (*hint + 1 == end || own_step(f, *hint + 1)->start_ns > ns))
+        return (int32_t)f->own_steps[*hint];
     while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (steps[middle].start_ns <= ns)
+        uint32_t middle = low + (high - low) / 2;
+        if (own_step(f, middle)->start_ns <= ns)
             low = middle + 1;
         else
             high = middle;
     }
-    for (size_t i = low; i-- > 0 && low - i < 64;)
-        if (steps[i].process == process && ns < steps[i].end_ns)
-            return *hint = (int32_t)i;
+    for (uint32_t i = low; i-- > first && low - i < MOST_OPEN_STEPS;)
+        if (ns < own_step(f, i)->end_ns)
+            return (int32_t)f->own_steps[*hint = i];
     return -1;
 }
 
 static void give_steps(filling *f)
 {
-    int32_t hint = -1;
-    for (uint32_t i = 0; f->m->steps.count && i < f->m->slices.count; i++) {
+    uint32_t hint = 0;
+    if (!f->m->steps.count)
+        return;
+    f->no_memory |= !sort_out_steps(f);
+    for (uint32_t i = 0; !f->no_memory && i < f->m->slices.count; i++) {
         ka_slice *s = &f->m->slices.data[i];
         s->step = step_at(f, f->m->threads.data[s->thread].process, s->start_ns, &hint);
     }
@@ -251,16 +313,38 @@ static void link_work(filling *f)
 
 typedef struct choice {
     uint32_t how;
-    int64_t before_ns; /* DROP_LAST */
+    int64_t before_ns; /* DROP_LAST: of processes that have no steps */
     uint64_t first, last;
 } choice;
 
-static bool chosen(const filling *f, const choice *c, int64_t start_ns, int32_t step)
+/* Where the last step of a process begins, if it has several. */
+static int64_t last_begins(const filling *f, uint32_t process, int64_t otherwise)
+{
+    uint32_t first = f->first_own[process], end = f->first_own[process + 1];
+    if (first == end)
+        return otherwise;
+    const ka_step *last = own_step(f, end - 1);
+    return own_step(f, first)->number != last->number ? last->start_ns : INT64_MAX;
+}
+
+static bool chosen(const filling *f, const choice *c, uint32_t process, int64_t start_ns,
+                   int32_t step)
 {
     if (c->how == KINETO_STEPS_DROP_LAST)
-        return start_ns < c->before_ns;
+        return start_ns < last_begins(f, process, c->before_ns);
     return step >= 0 && f->m->steps.data[step].number >= c->first &&
            f->m->steps.data[step].number <= c->last;
+}
+
+/* The latest that one begins, of those that are dropped; INT64_MAX: none is. */
+static int64_t last_of_all(const filling *f)
+{
+    int64_t latest = INT64_MIN;
+    for (uint32_t p = 0; f->m->steps.count && p < kineto_trace_process_count(f->t); p++) {
+        int64_t begins = last_begins(f, p, INT64_MAX);
+        latest = begins == INT64_MAX ? latest : KB_MAX(latest, begins);
+    }
+    return latest == INT64_MIN ? INT64_MAX : latest;
 }
 
 static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
@@ -269,9 +353,8 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
     size_t count = f->m->steps.count, found = 0;
     *c = (choice){
         .how = f->options->steps, .first = f->options->first_step, .last = f->options->last_step};
-    bool several = count && steps[0].number != steps[count - 1].number;
     if (c->how == KINETO_STEPS_DROP_LAST)
-        c->before_ns = several ? steps[count - 1].start_ns : INT64_MAX;
+        c->before_ns = last_of_all(f);
     for (size_t i = 0; i < count && c->how == KINETO_STEPS_RANGE; i++)
         found += steps[i].number >= c->first && steps[i].number <= c->last;
     if (c->how == KINETO_STEPS_RANGE && !found)
@@ -294,7 +377,7 @@ static void keep_slices(filling *f, const choice *c, uint32_t *moved)
         for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
             ka_slice s = f->m->slices.data[i];
             moved[i] = KA_NONE;
-            if (!chosen(f, c, s.start_ns, s.step))
+            if (!chosen(f, c, thread->process, s.start_ns, s.step))
                 continue;
             while (s.parent != KA_NONE && moved[s.parent] == KA_NONE)
                 s.parent = f->m->slices.data[s.parent].parent;
@@ -317,8 +400,8 @@ static void keep_work(filling *f, const choice *c, const uint32_t *moved)
         uint32_t first = kept;
         for (uint32_t j = stream->first; j < stream->first + stream->count; j++) {
             ka_work w = f->m->work.data[j];
-            bool keep =
-                w.call != KA_NONE ? moved[w.call] != KA_NONE : chosen(f, c, w.start_ns, w.step);
+            bool keep = w.call != KA_NONE ? moved[w.call] != KA_NONE
+                                          : chosen(f, c, stream->process, w.start_ns, w.step);
             if (!keep)
                 continue;
             w.call = w.call == KA_NONE ? KA_NONE : moved[w.call];
@@ -364,10 +447,13 @@ static kineto_status fill_exact(filling *f, kineto_error *err)
         find_steps(f);
         give_steps(f);
         link_work(f);
-        status = choose(f, err);
     }
+    if (!f->no_memory)
+        status = choose(f, err);
     free(f->index_of_row);
     free(f->is_step);
+    free(f->own_steps);
+    free(f->first_own);
     if (!status && f->no_memory)
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     return status;

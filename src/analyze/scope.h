@@ -176,7 +176,10 @@ void ka_put_tally(ka_table *t, const ka_tally_ns *tally);
 
 /* ---- analyses: each fills the tables of its name, those that are wanted ---- */
 typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);
+/* The one that takes most memory comes first, when the others have made least of theirs. */
 #define KA_ANALYSES(X)                                                                             \
+    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
+      KA_TABLE_critical_path_operators)                                                            \
     X(steps, KA_TABLE_steps)                                                                       \
     X(operators, KA_TABLE_operators)                                                               \
     X(gpu_summary, KA_TABLE_gpu_summary, KA_TABLE_kernel_use, KA_TABLE_kernel_operators)           \
@@ -197,8 +200,6 @@ typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_
     X(op_launch, KA_TABLE_op_launch)                                                               \
     X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
     X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
-    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
-      KA_TABLE_critical_path_operators)                                                            \
     X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
     X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
     X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \

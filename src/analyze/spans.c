@@ -9,14 +9,46 @@ static int compare(const void *left, const void *right)
     return a->end_ns < b->end_ns ? -1 : a->end_ns > b->end_ns;
 }
 
-/* They mostly come in order. */
+/* Behind the last one that is in order with those before it. */
+static size_t run_end(const ka_spans *spans, size_t from)
+{
+    size_t i = from + 1;
+    while (i < spans->count && compare(&spans->data[i - 1], &spans->data[i]) <= 0)
+        i++;
+    return KB_MIN(i, spans->count);
+}
+
+/* Two runs that follow one another. */
+static void merge(const ka_span *from, size_t middle, size_t count, ka_span *to)
+{
+    for (size_t i = 0, j = middle, at = 0; at < count; at++)
+        to[at] = j == count || (i < middle && compare(&from[i], &from[j]) <= 0) ? from[i++]
+                                                                               : from[j++];
+}
+
+/* Runs, two and two. */
+static void merge_runs(ka_spans *spans, ka_span *to)
+{
+    for (size_t at = 0, middle, end; at < spans->count; at = end) {
+        middle = run_end(spans, at);
+        end = middle < spans->count ? run_end(spans, middle) : middle;
+        merge(spans->data + at, middle - at, end - at, to + at);
+    }
+    memcpy(spans->data, to, spans->count * sizeof *to);
+}
+
+/* They come in order, or are of a few threads or streams that each do. */
 static void sort(ka_spans *spans)
 {
-    for (size_t i = 1; i < spans->count; i++)
-        if (compare(&spans->data[i - 1], &spans->data[i]) > 0) {
-            qsort(spans->data, spans->count, sizeof *spans->data, compare);
-            return;
-        }
+    ka_span *room = NULL;
+    if (spans->count < 2 || run_end(spans, 0) == spans->count)
+        return;
+    room = malloc(spans->count * sizeof *room);
+    while (room && run_end(spans, 0) < spans->count)
+        merge_runs(spans, room);
+    if (!room)
+        qsort(spans->data, spans->count, sizeof *spans->data, compare);
+    free(room);
 }
 
 void ka_spans_unite(ka_spans *spans)

@@ -14,22 +14,25 @@ static void shares_free(shares *s)
     kb_vec_free(&s->rest);
 }
 
-static bool steps_of(const ka_view *v, ka_spans *out)
+static bool steps_of(const ka_view *v, size_t team, ka_spans *out)
 {
-    for (size_t i = 0; i < v->windows.count; i++)
-        if (!kb_vec_push(out, (ka_span){v->windows.data[i].start_ns, v->windows.data[i].end_ns}))
+    for (size_t i = 0; i < v->windows.count; i++) {
+        const ka_window *w = &v->windows.data[i];
+        if (ka_in_team(v, team, w) && !kb_vec_push(out, (ka_span){w->start_ns, w->end_ns}))
             return false;
+    }
     ka_spans_unite(out);
     return true;
 }
 
-static bool share_out(const ka_view *v, shares *s)
+static bool share_out(const ka_view *v, size_t team, shares *s)
 {
+    const ka_spans *roles = ka_team_roles(v, team);
     ka_spans left = {0}, next = {0};
-    bool ok = steps_of(v, &left);
+    bool ok = steps_of(v, team, &left);
     for (uint32_t i = 0; i < KA_ROLE_COUNT && ok; i++) {
-        ok = ka_spans_both(&left, &v->roles[i], &s->of[i]) &&
-             ka_spans_without(&left, &v->roles[i], &next);
+        ok =
+            ka_spans_both(&left, &roles[i], &s->of[i]) && ka_spans_without(&left, &roles[i], &next);
         ka_spans swap = left;
         left = next;
         next = swap;
@@ -52,22 +55,30 @@ static void put_window(const ka_view *v, const ka_window *w, const shares *s, si
     ka_put_ns(t, ka_spans_within(&s->rest, w->start_ns, w->end_ns, &cursors[KA_ROLE_COUNT]));
 }
 
+static bool put_team(const ka_view *v, size_t team, ka_table *t)
+{
+    shares parts = {0};
+    size_t cursors[KA_ROLE_COUNT + 1] = {0};
+    bool ok = share_out(v, team, &parts);
+    for (size_t i = 0; i < v->windows.count && ok; i++)
+        if (ka_in_team(v, team, &v->windows.data[i]))
+            put_window(v, &v->windows.data[i], &parts, cursors, t);
+    shares_free(&parts);
+    return ok;
+}
+
 kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_steps);
     ka_view v;
-    shares parts = {0};
-    size_t cursors[KA_ROLE_COUNT + 1] = {0};
     kineto_status status = ka_view_get(s, KA_VIEW_ROLES, &v, err);
-    if (!status && !share_out(&v, &parts))
-        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    for (size_t i = 0; i < v.windows.count && !status; i++)
-        put_window(&v, &v.windows.data[i], &parts, cursors, t);
+    for (size_t team = 0; !status && team < ka_team_count(&v); team++)
+        if (!put_team(&v, team, t))
+            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     if (!v.windows.count)
         ka_note(t, "nothing in the trace has a duration");
     else if (!v.has_steps)
         ka_note(t, "the trace has no steps (ranges with names like ProfilerStep#3): all of it is "
                    "one");
-    shares_free(&parts);
     return status;
 }

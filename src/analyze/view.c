@@ -7,7 +7,9 @@ uint32_t ka_view_parts(kineto_analysis *a)
         ka_table_id table;
         uint32_t parts;
     } needs[] = {{KA_TABLE_steps, KA_VIEW_ROLES},
-                 {KA_TABLE_operators, KA_VIEW_OPS},
+                 {KA_TABLE_operators, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS},
+                 {KA_TABLE_roofline, KA_VIEW_FLOPS},
+                 {KA_TABLE_mfu, KA_VIEW_FLOPS},
                  {KA_TABLE_gpu_summary, KA_VIEW_DONE},
                  {KA_TABLE_kernel_use, KA_VIEW_DONE},
                  {KA_TABLE_kernel_operators, KA_VIEW_DONE | KA_VIEW_OPS},
@@ -34,10 +36,11 @@ static bool make(const ka_scope *s, uint32_t parts)
     if (!fresh)
         return false;
     fresh->scope = s;
+    fresh->inputs = m->view ? m->view->inputs : ka_inputs_create(s->view_parts);
     fresh->before = m->view; /* others may be looking at it */
     m->view = fresh;
     m->view_parts |= s->hta ? UINT32_MAX : parts | s->view_parts;
-    return fill(fresh, m->view_parts);
+    return fresh->inputs && fill(fresh, m->view_parts);
 }
 
 kineto_status ka_view_get(const ka_scope *s, uint32_t parts, ka_view *v, kineto_error *err)
@@ -53,16 +56,29 @@ kineto_status ka_view_get(const ka_scope *s, uint32_t parts, ka_view *v, kineto_
 
 void ka_view_destroy(ka_view *v)
 {
+    ka_inputs_free(v ? v->inputs : NULL);
     for (ka_view *before; v; v = before) {
         before = v->before;
         kb_vec_free(&v->ops);
         kb_vec_free(&v->done);
         kb_vec_free(&v->communication);
         kb_vec_free(&v->windows);
-        for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
+        for (uint32_t i = 0; i < KA_ROLE_COUNT; i++) {
             kb_vec_free(&v->roles[i]);
+            for (size_t team = 0; team < v->teams.count; team++)
+                kb_vec_free(&v->teams.data[team].roles[i]);
+        }
+        kb_vec_free(&v->teams);
         free(v);
     }
+}
+
+int64_t ka_view_end_ns(const ka_view *v)
+{
+    int64_t end_ns = INT64_MIN;
+    for (size_t i = 0; i < v->windows.count; i++)
+        end_ns = KB_MAX(end_ns, v->windows.data[i].end_ns);
+    return end_ns;
 }
 
 kb_text ka_window_name(const ka_view *v, const ka_window *w)

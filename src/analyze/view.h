@@ -52,11 +52,19 @@ typedef struct ka_communication {
     uint32_t window;
 } ka_communication;
 
-/** The span of a step: until the last of what it launched ended, after the step before. */
+/** The span of a step: until the last of what it launched ended, after the step of its process
+ * before. */
 typedef struct ka_window {
     int64_t start_ns, end_ns;
     uint64_t number;
+    uint32_t process;
 } ka_window;
+
+/** What a process with steps did, where several have some: their steps run at the same time. */
+typedef struct ka_team {
+    uint32_t process;
+    ka_spans roles[KA_ROLE_COUNT];
+} ka_team;
 
 typedef KB_VEC(ka_op) ka_op_list;
 typedef KB_VEC(ka_done) ka_done_list;
@@ -69,8 +77,10 @@ typedef struct ka_view {
     ka_done_list done; /* by start */
     ka_spans roles[KA_ROLE_COUNT];
     ka_communication_list communication; /* by start */
-    ka_window_list windows;              /* never empty, unless the trace is */
+    ka_window_list windows;              /* never empty, unless the trace is; by start */
+    KB_VEC(ka_team) teams;               /* empty, unless several processes have steps */
     bool has_steps;
+    struct ka_inputs *inputs; /* see ka_inputs_of */
     struct ka_view *before; /* made before more was needed */
 } ka_view;
 
@@ -79,6 +89,8 @@ typedef struct ka_view {
 #define KA_VIEW_DONE          2u /* `op` with KA_VIEW_OPS */
 #define KA_VIEW_ROLES         4u
 #define KA_VIEW_COMMUNICATION 8u
+#define KA_VIEW_CALLS         16u /* of ka_inputs */
+#define KA_VIEW_FLOPS         32u
 
 /** Made once for all analyses of a scope, which it belongs to; what is in it does not change.
  *  @param parts  that are needed here; it has more. */
@@ -86,6 +98,18 @@ kineto_status ka_view_get(const ka_scope *s, uint32_t parts, ka_view *view, kine
 /** Parts that analyses of the wanted tables need. */
 uint32_t ka_view_parts(kineto_analysis *a);
 void ka_view_destroy(ka_view *view);
+/** Windows and roles that belong together: those of a team, or all. At least one. */
+static inline size_t ka_team_count(const ka_view *v) { return v->teams.count ? v->teams.count : 1; }
+static inline bool ka_in_team(const ka_view *v, size_t team, const ka_window *w)
+{
+    return !v->teams.count || v->teams.data[team].process == w->process;
+}
+static inline const ka_spans *ka_team_roles(const ka_view *v, size_t team)
+{
+    return v->teams.count ? v->teams.data[team].roles : v->roles;
+}
+/** The end of the last window. */
+int64_t ka_view_end_ns(const ka_view *v);
 /** Name of a window: the number of its step, or "all". */
 kb_text ka_window_name(const ka_view *v, const ka_window *w);
 /** Sums over the trees of operators: device_ns and tensor_ns of callees, to their callers. `next`
@@ -95,6 +119,39 @@ void ka_ops_add_up(ka_op_list *ops);
 /* ---- for ka_view_get: view_exact.c, view_plugin.c ---- */
 bool ka_view_fill_exact(ka_view *v, uint32_t parts);
 bool ka_view_fill_plugin(ka_view *v);
+
+/* ---- inputs of operators (view_inputs.c) ---- */
+/** What calls with the same name, inputs and stack have in common, as bytes: the name's string id,
+ *  that of the stack in `stacks`, and the text of the inputs' sizes. */
+#define KA_CALL_HEAD (2 * sizeof(uint32_t))
+typedef struct ka_inputs {
+    pthread_mutex_t lock;
+    uint32_t parts;     /* KA_VIEW_CALLS, KA_VIEW_FLOPS */
+    kb_intern calls;    /* ids by the rows of their first ones; none is 0 */
+    kb_intern stacks;   /* as the file has them */
+    uint32_t *call_of;  /* by row, of operators that are looked at */
+    uint64_t *flops;    /* by row: what its callees do included; 0 unless they are known */
+    uint64_t *unusable; /* bits by row: somebody counts it, its inputs do not say enough */
+    bool made, no_memory;
+} ka_inputs;
+/** Made when it is first asked for, which may be in any thread, of the parts that wanted tables
+ *  need; does not change then. NULL: out of memory. With the plug-in's definitions `v` must have
+ *  its operators. */
+const ka_inputs *ka_inputs_of(const ka_view *v);
+ka_inputs *ka_inputs_create(uint32_t parts);
+void ka_inputs_free(ka_inputs *in);
+static inline void ka_call_names(const ka_inputs *in, uint32_t call, uint32_t *name,
+                                 uint32_t *stack)
+{
+    const char *key = kb_intern_get(&in->calls, call).data;
+    memcpy(name, key, sizeof *name);
+    memcpy(stack, key + sizeof *name, sizeof *stack);
+}
+static inline kineto_string ka_call_shapes(const ka_inputs *in, uint32_t call)
+{
+    kineto_string key = kb_intern_get(&in->calls, call);
+    return (kineto_string){key.data + KA_CALL_HEAD, key.size - KA_CALL_HEAD};
+}
 
 /* ---- names (view.c) ---- */
 static inline char ka_small(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
@@ -127,13 +184,28 @@ bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
 
 /* ---- arguments in bulk (view_args.c) ---- */
-/** A member of a JSON object, as it stands there; empty if it has none of this name. */
+/** Names of members that are looked for together, in one walk. */
+#define KA_MOST_KEYS 6
+#define KA_KEY(text) {text, sizeof(text) - 1}
+typedef struct ka_keys {
+    uint32_t count;
+    char firsts[4]; /* letters that they begin with, some of them again if there are fewer */
+    kineto_string key[KA_MOST_KEYS];
+} ka_keys;
+extern const ka_keys ka_dims_and_types; /* "Input Dims" and "Input type" */
+/** Members of a JSON object, as they stand there; empty if it has none of this name. */
+void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values);
 kineto_string ka_json_member(kineto_string object, const char *key);
-/** Text of an argument's JSON value, as the trace has it; empty if it has none. Valid until the
- * args of other rows are looked at. */
+/** Texts of arguments' JSON values, as the trace has them; empty if it has none. Valid until the
+ *  args of KT_TEXT_VIEWS other rows are looked at. @return they are verbatim: with the quotes of
+ *  texts, and numbers are texts, too. */
+bool ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
+                  kineto_string *values);
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key);
-/** Number of an argument; false if it has none. */
-bool ka_arg_number(const kineto_trace *t, kineto_row row, const char *key, double *out);
+/** Numbers of arguments. @return bits of those that there are; others have no value, whole ones
+ *  keep what `out` had. */
+uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *keys, double *out);
+uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out);
 bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t *out);
 /** Bytes of tensors, by their sizes and types: those of "Input Dims" and "Input type". */
 int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin);

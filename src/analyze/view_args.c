@@ -4,7 +4,11 @@
 
 #include "trace/text/json_text.h"
 
-/* ---- a member of an object ------------------------------------------------------------------------ */
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+/* ---- where values end ----------------------------------------------------------------------------- */
 
 static size_t skip_space(kineto_string s, size_t at)
 {
@@ -31,67 +35,200 @@ static size_t string_end(kineto_string s, size_t at)
     return s.size;
 }
 
+/* Where a list or object has been walked to. */
+typedef struct nesting {
+    size_t depth;
+    bool quoted;
+} nesting;
+
+/* Past a quote or bracket: was it the last one? [ ] and { } differ in bit 5 only. */
+static inline bool step_past(nesting *n, char c)
+{
+    if (c == '"')
+        n->quoted = !n->quoted;
+    else if (!n->quoted && (c | 0x20) == '{')
+        n->depth++;
+    else if (!n->quoted)
+        return --n->depth == 0;
+    return false;
+}
+
+#ifdef __SSE2__
+/* Quotes and brackets of 16 bytes; false: there is a backslash among them. */
+static inline bool brackets_of(const char *at, uint32_t *bits)
+{
+    __m128i text = _mm_loadu_si128((const __m128i *)at);
+    __m128i low = _mm_or_si128(text, _mm_set1_epi8(0x20));
+    __m128i any = _mm_or_si128(_mm_cmpeq_epi8(low, _mm_set1_epi8('{')),
+                               _mm_cmpeq_epi8(low, _mm_set1_epi8('}')));
+    any = _mm_or_si128(any, _mm_cmpeq_epi8(text, _mm_set1_epi8('"')));
+    *bits = (uint32_t)_mm_movemask_epi8(any);
+    return !_mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_set1_epi8('\\')));
+}
+
+/* As far as whole vectors without backslashes go. True: *at is behind the end. */
+static bool walk_vectors(kineto_string s, size_t *at, nesting *n)
+{
+    uint32_t bits;
+    for (; *at + 16 <= s.size && brackets_of(s.data + *at, &bits); *at += 16)
+        for (; bits; bits &= bits - 1) {
+            size_t i = *at + (size_t)__builtin_ctz(bits);
+            if (step_past(n, s.data[i])) {
+                *at = i + 1;
+                return true;
+            }
+        }
+    return false;
+}
+#else
+static bool walk_vectors(kineto_string s, size_t *at, nesting *n)
+{
+    (void)s, (void)at, (void)n;
+    return false;
+}
+#endif
+
+/* Of a list or an object. */
+static size_t list_end(kineto_string s, size_t at)
+{
+    nesting n = {0, false};
+    if (walk_vectors(s, &at, &n))
+        return at;
+    for (; at < s.size; at++) {
+        char c = s.data[at];
+        if (c == '\\' && n.quoted)
+            at++;
+        else if ((c == '"' || (c | 0x20) == '{' || (c | 0x20) == '}') && step_past(&n, c))
+            return at + 1;
+    }
+    return s.size;
+}
+
+static bool ends_scalar(char c)
+{
+    return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n';
+}
+
 static size_t value_end(kineto_string s, size_t at)
 {
-    size_t depth = 0;
-    while (at < s.size) {
-        char c = s.data[at];
-        if (c == '"') {
-            at = string_end(s, at);
-            if (!depth)
-                return at;
-            continue;
-        }
-        if (!depth && (c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n'))
-            return at;
-        depth += c == '[' || c == '{';
+    char first = at < s.size ? s.data[at] : '\0';
+    if (first == '[' || first == '{')
+        return list_end(s, at);
+    if (first == '"')
+        return string_end(s, at);
+    while (at < s.size && !ends_scalar(s.data[at]))
         at++;
-        if ((c == ']' || c == '}') && depth && --depth == 0)
-            return at;
-    }
     return at;
 }
 
-/* Which character of a key is the rarest in arguments: it is the one to look for. */
-static size_t rarest(const char *key, size_t size)
+/* ---- members of an object ------------------------------------------------------------------------- */
+
+static inline bool is_first(const ka_keys *keys, char c)
 {
-    static const char rare[] = "kygbwxzv%.";
-    for (size_t i = 0; i < size; i++)
-        if (key[i] >= 'A' && key[i] <= 'Z')
-            return i;
-    for (const char *c = rare; *c; c++) {
-        const char *at = memchr(key, *c, size);
-        if (at)
-            return (size_t)(at - key);
-    }
-    return 0;
+    return c == keys->firsts[0] || c == keys->firsts[1] || c == keys->firsts[2] ||
+           c == keys->firsts[3];
 }
 
-/* Where the value of the key at `start` begins; 0: this is no key. In a text the quotes of a value
- * are escaped: what has none before it is the key itself. */
-static size_t value_of_key(kineto_string object, size_t start, const char *key, size_t size)
+#ifdef __SSE2__
+/* Which of 16 bytes are quotes with the first letter of a key behind them? 17 are looked at. */
+static inline uint32_t openings(const char *at, const ka_keys *keys)
 {
-    if (start < 1 || start + size >= object.size || object.data[start - 1] != '"' ||
-        object.data[start + size] != '"' || memcmp(object.data + start, key, size) != 0 ||
-        (start > 1 && object.data[start - 2] == '\\'))
-        return 0;
-    size_t at = skip_space(object, start + size + 1);
+    __m128i quotes = _mm_cmpeq_epi8(_mm_loadu_si128((const __m128i *)at), _mm_set1_epi8('"'));
+    __m128i next = _mm_loadu_si128((const __m128i *)(at + 1));
+    __m128i some = _mm_or_si128(_mm_cmpeq_epi8(next, _mm_set1_epi8(keys->firsts[0])),
+                                _mm_cmpeq_epi8(next, _mm_set1_epi8(keys->firsts[1])));
+    __m128i others = _mm_or_si128(_mm_cmpeq_epi8(next, _mm_set1_epi8(keys->firsts[2])),
+                                  _mm_cmpeq_epi8(next, _mm_set1_epi8(keys->firsts[3])));
+    return (uint32_t)_mm_movemask_epi8(_mm_and_si128(quotes, _mm_or_si128(some, others)));
+}
+
+/* The first one from `at` on; the end: there is none. */
+static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
+{
+    uint32_t bits;
+    for (; at + 17 <= s.size; at += 16)
+        if ((bits = openings(s.data + at, keys)) != 0)
+            return at + (size_t)__builtin_ctz(bits);
+    if (s.size >= 17 && at < s.size) { /* what is left, with bytes that were looked at before */
+        size_t last = s.size - 17;
+        bits = openings(s.data + last, keys) >> (at - last);
+        return bits ? at + (size_t)__builtin_ctz(bits) : s.size;
+    }
+    while (at + 1 < s.size && !(s.data[at] == '"' && is_first(keys, s.data[at + 1])))
+        at++;
+    return at + 1 < s.size ? at : s.size;
+}
+#else
+static size_t next_opening(kineto_string s, size_t at, const ka_keys *keys)
+{
+    const char *quote;
+    for (; at + 1 < s.size && (quote = memchr(s.data + at, '"', s.size - at - 1)) != NULL; at++) {
+        at = (size_t)(quote - s.data);
+        if (is_first(keys, s.data[at + 1]))
+            return at;
+    }
+    return s.size;
+}
+#endif
+
+static inline bool is_key(const char *text, size_t left, kineto_string key)
+{
+    return key.size < left && text[key.size] == '"' &&
+           text[key.size - 1] == key.data[key.size - 1] && memcmp(text, key.data, key.size) == 0;
+}
+
+/* Which key stands in the quotes that open at `quote`; their count: none. In a text the quotes of a
+ * value are escaped: what has no backslash before it is the key itself. */
+static uint32_t key_at(kineto_string object, size_t quote, const ka_keys *keys)
+{
+    const char *text = object.data + quote + 1;
+    uint32_t k = 0;
+    if (quote > 0 && text[-2] == '\\')
+        return keys->count;
+    while (k < keys->count && !is_key(text, object.size - quote - 1, keys->key[k]))
+        k++;
+    return k;
+}
+
+/* Where the value begins of the key that ends before `at`; 0: it is no key. */
+static size_t value_behind(kineto_string object, size_t at)
+{
+    at = skip_space(object, at);
     return at < object.size && object.data[at] == ':' ? skip_space(object, at + 1) : 0;
+}
+
+void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values)
+{
+    uint32_t found = 0;
+    for (uint32_t k = 0; k < keys->count; k++)
+        values[k] = (kineto_string){"", 0};
+    for (size_t at = 0;
+         found < keys->count && (at = next_opening(object, at, keys)) < object.size;) {
+        uint32_t k = key_at(object, at, keys);
+        bool is_new = k < keys->count && !values[k].size;
+        size_t value = is_new ? value_behind(object, at + keys->key[k].size + 2) : 0;
+        size_t end = value ? value_end(object, value) : 0;
+        if (value)
+            values[k] = (kineto_string){object.data + value, end - value};
+        found += value != 0;
+        at = KB_MAX(end, at + 1);
+    }
+}
+
+static ka_keys keys_of(const char *key)
+{
+    return (ka_keys){1, {key[0], key[0], key[0], key[0]}, {kb_string(key)}};
 }
 
 kineto_string ka_json_member(kineto_string object, const char *key)
 {
-    size_t size = strlen(key), rare = rarest(key, size), at = 0;
-    for (const char *hit; at < object.size &&
-                          (hit = memchr(object.data + at, key[rare], object.size - at)) != NULL;) {
-        size_t place = (size_t)(hit - object.data);
-        size_t value = place >= rare ? value_of_key(object, place - rare, key, size) : 0;
-        if (value)
-            return (kineto_string){object.data + value, value_end(object, value) - value};
-        at = place + 1;
-    }
-    return (kineto_string){"", 0};
+    ka_keys keys = keys_of(key);
+    kineto_string value;
+    ka_json_members(object, &keys, &value);
+    return value;
 }
+
+/* ---- arguments of a row --------------------------------------------------------------------------- */
 
 static bool is_verbatim(const kineto_trace *t, kineto_row row)
 {
@@ -99,14 +236,76 @@ static bool is_verbatim(const kineto_trace *t, kineto_row row)
            KT_ARGS_JSON;
 }
 
+/* What becomes of an argument that was looked for: key number k, which was not met before. */
+typedef void take_arg(const kineto_arg *arg, uint32_t k, void *context);
+
+static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *keys, take_arg *take,
+                        void *context)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    uint32_t found = 0, all = (1u << keys->count) - 1;
+    kineto_args_begin(t, row, &it);
+    while (found != all && kineto_args_next(&it, &arg))
+        for (uint32_t k = 0; k < keys->count; k++)
+            if (!(found >> k & 1) && kb_string_equal(arg.key, keys->key[k])) {
+                found |= 1u << k;
+                take(&arg, k, context);
+            }
+}
+
+static void take_text(const kineto_arg *arg, uint32_t k, void *context)
+{
+    if (arg->type >= KINETO_ARG_STRING)
+        ((kineto_string *)context)[k] = arg->text;
+}
+
+bool ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys, kineto_string *values)
+{
+    bool is = is_verbatim(t, row);
+    if (is) {
+        ka_json_members(kt_args_text(t, row), keys, values);
+        return true;
+    }
+    for (uint32_t k = 0; k < keys->count; k++)
+        values[k] = (kineto_string){"", 0};
+    walk_packed(t, row, keys, take_text, values);
+    return false;
+}
+
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key)
 {
-    kineto_arg arg;
-    if (is_verbatim(t, row))
-        return ka_json_member(kt_args_text(t, row), key);
-    if (kineto_args_find(t, row, key, &arg) && arg.type >= KINETO_ARG_STRING)
-        return arg.text;
-    return (kineto_string){"", 0};
+    ka_keys keys = keys_of(key);
+    kineto_string value;
+    (void)ka_arg_texts(t, row, &keys, &value);
+    return value;
+}
+
+/* ---- numbers -------------------------------------------------------------------------------------- */
+
+/* Without an exponent and with so few digits that both sides of the division are exact: the result
+ * is what strtod gives. */
+static bool plain_number(kineto_string text, double *out)
+{
+    static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    uint64_t digits = 0;
+    uint32_t count = 0, places = 0;
+    bool negative = text.data[0] == '-', point = false;
+    for (size_t i = negative; i < text.size; i++) {
+        unsigned digit = (unsigned)(text.data[i] - '0');
+        if (text.data[i] == '.' && !point) {
+            point = true;
+            continue;
+        }
+        if (digit > 9 || count == 15)
+            return false;
+        digits = digits * 10 + digit;
+        places += point;
+        count++;
+    }
+    *out = negative ? -((double)digits / tens[places]) : (double)digits / tens[places];
+    return count > 0;
 }
 
 static bool number_of(kineto_string text, double *out)
@@ -116,42 +315,88 @@ static bool number_of(kineto_string text, double *out)
         text = kt_json_inside(text);
     if (!text.size || text.size >= sizeof copy)
         return false;
+    if (plain_number(text, out))
+        return true;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
     *out = strtod(copy, &end);
     return *end == '\0' && *out - *out == 0;
 }
 
-bool ka_arg_number(const kineto_trace *t, kineto_row row, const char *key, double *out)
+typedef struct numbers {
+    double *out;
+    uint32_t known; /* bits of keys */
+} numbers;
+
+static void take_number(const kineto_arg *arg, uint32_t k, void *context)
 {
-    kineto_arg arg;
-    if (is_verbatim(t, row))
-        return number_of(ka_json_member(kt_args_text(t, row), key), out);
-    if (!kineto_args_find(t, row, key, &arg))
-        return false;
-    if (arg.type == KINETO_ARG_STRING)
-        return number_of(arg.text, out);
-    *out = arg.type == KINETO_ARG_INT    ? (double)arg.i
-           : arg.type == KINETO_ARG_UINT ? (double)arg.u
-                                         : arg.d;
-    return arg.type <= KINETO_ARG_DOUBLE && *out - *out == 0;
+    numbers *n = context;
+    double value = arg->type == KINETO_ARG_INT    ? (double)arg->i
+                   : arg->type == KINETO_ARG_UINT ? (double)arg->u
+                                                  : arg->d;
+    bool is = arg->type == KINETO_ARG_STRING ? number_of(arg->text, &value)
+                                             : arg->type <= KINETO_ARG_DOUBLE && value - value == 0;
+    n->out[k] = value;
+    n->known |= (uint32_t)is << k;
+}
+
+uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *keys, double *out)
+{
+    numbers n = {out, 0};
+    kineto_string texts[KA_MOST_KEYS];
+    if (is_verbatim(t, row)) {
+        ka_json_members(kt_args_text(t, row), keys, texts);
+        for (uint32_t k = 0; k < keys->count; k++)
+            n.known |= (uint32_t)number_of(texts[k], &out[k]) << k;
+    } else {
+        walk_packed(t, row, keys, take_number, &n);
+    }
+    return n.known;
+}
+
+typedef struct whole_numbers {
+    int64_t *out;
+    uint32_t known;
+} whole_numbers;
+
+static void take_int(const kineto_arg *arg, uint32_t k, void *context)
+{
+    whole_numbers *n = context;
+    int64_t value =
+        arg->type == KINETO_ARG_UINT ? (int64_t)KB_MIN(arg->u, (uint64_t)INT64_MAX) : arg->i;
+    bool is = arg->type == KINETO_ARG_STRING
+                  ? kt_json_int(arg->text, &value)
+                  : arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT;
+    if (is)
+        n->out[k] = value;
+    n->known |= (uint32_t)is << k;
+}
+
+static bool int_of(kineto_string json, int64_t *out)
+{
+    if (json.size > 2 && json.data[0] == '"')
+        json = kt_json_inside(json);
+    return kt_json_int(json, out);
+}
+
+uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out)
+{
+    whole_numbers n = {out, 0};
+    kineto_string texts[KA_MOST_KEYS];
+    if (is_verbatim(t, row)) {
+        ka_json_members(kt_args_text(t, row), keys, texts);
+        for (uint32_t k = 0; k < keys->count; k++)
+            n.known |= (uint32_t)int_of(texts[k], &out[k]) << k;
+    } else {
+        walk_packed(t, row, keys, take_int, &n);
+    }
+    return n.known;
 }
 
 bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t *out)
 {
-    kineto_arg arg;
-    if (is_verbatim(t, row)) {
-        kineto_string text = ka_json_member(kt_args_text(t, row), key);
-        if (text.size > 2 && text.data[0] == '"')
-            text = kt_json_inside(text);
-        return kt_json_int(text, out);
-    }
-    if (!kineto_args_find(t, row, key, &arg))
-        return false;
-    if (arg.type == KINETO_ARG_STRING)
-        return kt_json_int(arg.text, out);
-    *out = arg.type == KINETO_ARG_UINT ? (int64_t)KB_MIN(arg.u, (uint64_t)INT64_MAX) : arg.i;
-    return arg.type == KINETO_ARG_INT || arg.type == KINETO_ARG_UINT;
+    ka_keys keys = keys_of(key);
+    return ka_arg_ints(t, row, &keys, out);
 }
 
 /* ---- bytes of tensors ------------------------------------------------------------------------------ */
@@ -227,14 +472,17 @@ static int64_t elements(kineto_string list)
     return nested ? sum : product;
 }
 
+const ka_keys ka_dims_and_types = {
+    2, {'I', 'I', 'I', 'I'}, {KA_KEY("Input Dims"), KA_KEY("Input type")}};
+
 int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
 {
-    kineto_string dims = ka_arg_text(t, row, "Input Dims"),
-                  types = ka_arg_text(t, row, "Input type"), list, type;
-    kt_scan a = kt_scan_of(dims), b = kt_scan_of(types);
+    kineto_string texts[2], list, type;
+    (void)ka_arg_texts(t, row, &ka_dims_and_types, texts);
+    kt_scan a = kt_scan_of(texts[0]), b = kt_scan_of(texts[1]);
     bool a_first = true, b_first = true;
     int64_t sum = 0;
-    if (!dims.size || !types.size || !kt_scan_open(&a, '[') || !kt_scan_open(&b, '['))
+    if (!texts[0].size || !texts[1].size || !kt_scan_open(&a, '[') || !kt_scan_open(&b, '['))
         return 0;
     while (kt_scan_more(&a, &a_first, '[') && kt_scan_more(&b, &b_first, '[') &&
            kt_scan_value(&a, &list) && kt_scan_value(&b, &type)) {

@@ -5,15 +5,24 @@
 
 enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 
+/* A slice around the one that is looked at. */
+typedef struct enclosing {
+    uint32_t slice;
+    uint32_t op;    /* the operator it is, or is in; KA_NONE */
+    uint32_t taker; /* whose own time ends where a slice inside it begins; KA_NONE */
+    bool says_all;  /* it, or what it is in, is busy for all that is inside */
+} enclosing;
+
 typedef struct making {
     const ka_scope *s;
     ka_view *v;
-    uint8_t *says; /* by name: what operators and annotations of that name are */
-    /* By slice: the operator it is, or is in. While roles are found: is one there? */
-    uint32_t *op_of;
-    uint32_t *taker;      /* by slice: whose own time ends where a slice inside it begins */
+    uint32_t parts;
+    uint8_t *says;        /* by name: what operators and annotations of that name are */
+    uint32_t *op_of;      /* by work: the operator that launched it; KA_NONE */
     uint32_t *window_of;  /* by step */
     uint32_t window_only; /* of what is in no step: without steps there is one for all */
+    uint32_t *of_process; /* by process: its last window so far, then its team; KA_NONE */
+    KB_VEC(enclosing) open;  /* what encloses the slice under way */
     bool ok;
 } making;
 
@@ -45,7 +54,7 @@ static uint8_t says(making *m, uint32_t name)
 
 static void add_window(making *m, const ka_step *step)
 {
-    ka_window w = {step->start_ns, step->end_ns, step->number};
+    ka_window w = {step->start_ns, step->end_ns, step->number, step->process};
     m->ok &= kb_vec_push(&m->v->windows, w);
 }
 
@@ -58,10 +67,13 @@ static void end_with_devices(making *m)
             m->v->windows.data[window].end_ns =
                 KB_MAX(m->v->windows.data[window].end_ns, w->end_ns);
     }
-    for (size_t i = 1; i < m->v->windows.count; i++) {
+    for (uint32_t i = 0; i < m->v->windows.count; i++) {
         ka_window *w = &m->v->windows.data[i];
-        w->start_ns = KB_MAX(w->start_ns, w[-1].end_ns);
+        uint32_t before = m->of_process[w->process];
+        if (before != KA_NONE)
+            w->start_ns = KB_MAX(w->start_ns, m->v->windows.data[before].end_ns);
         w->end_ns = KB_MAX(w->start_ns, w->end_ns);
+        m->of_process[w->process] = i;
     }
 }
 
@@ -80,7 +92,7 @@ static void make_windows(making *m)
             end_with_devices(m);
     } else if (s->start_ns < s->end_ns) {
         m->window_only = 0;
-        m->ok &= kb_vec_push(&m->v->windows, (ka_window){s->start_ns, s->end_ns, 0});
+        m->ok &= kb_vec_push(&m->v->windows, (ka_window){s->start_ns, s->end_ns, 0, 0});
     }
 }
 
@@ -91,9 +103,40 @@ static uint32_t window_of(const making *m, int32_t step)
 
 /* ---- roles ---------------------------------------------------------------------------------------------- */
 
-static void busy(making *m, ka_role role, int64_t start_ns, int64_t end_ns)
+static void make_teams(making *m)
 {
+    const ka_scope *s = m->s;
+    memset(m->of_process, 0xff,
+           ((size_t)kineto_trace_process_count(s->trace) + 1) * sizeof *m->of_process);
+    for (size_t i = 0; i < m->v->windows.count && m->v->has_steps && m->ok; i++) {
+        uint32_t process = m->v->windows.data[i].process;
+        if (m->of_process[process] != KA_NONE)
+            continue;
+        m->of_process[process] = (uint32_t)m->v->teams.count;
+        m->ok &= kb_vec_push(&m->v->teams, (ka_team){.process = process});
+    }
+    if (m->v->teams.count < 2)
+        m->v->teams.count = 0;
+    for (uint32_t i = 0; i < s->work_count && m->v->teams.count; i++) {
+        const ka_work *w = &s->work[i];
+        uint32_t *team = &m->of_process[s->streams[w->stream].process];
+        if (*team == KA_NONE && w->call != KA_NONE)
+            *team = m->of_process[s->threads[s->slices[w->call].thread].process];
+    }
+}
+
+static uint32_t process_of_work(const ka_scope *s, const ka_work *w)
+{
+    return w->call == KA_NONE ? s->streams[w->stream].process
+                              : s->threads[s->slices[w->call].thread].process;
+}
+
+static void busy(making *m, ka_role role, uint32_t process, int64_t start_ns, int64_t end_ns)
+{
+    uint32_t team = m->v->teams.count ? m->of_process[process] : KA_NONE;
     m->ok &= kb_vec_push(&m->v->roles[role], (ka_span){start_ns, end_ns});
+    if (team != KA_NONE)
+        m->ok &= kb_vec_push(&m->v->teams.data[team].roles[role], (ka_span){start_ns, end_ns});
 }
 
 static ka_role role_of_work(const ka_work *w)
@@ -123,20 +166,8 @@ static void make_roles(making *m)
     const ka_scope *s = m->s;
     for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
-        busy(m, role_of_work(w), w->start_ns, w->end_ns);
+        busy(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
     }
-    for (uint32_t i = 0; i < s->slice_count && m->ok; i++) {
-        const ka_slice *slice = &s->slices[i];
-        ka_role role = role_of_slice(m, slice);
-        bool inside =
-            slice->parent != KA_NONE && m->op_of[slice->parent]; /* its caller says it all */
-        m->op_of[i] = role == KA_ROLE_CPU || inside;
-        inside &= role == KA_ROLE_CPU;
-        if (role != KA_ROLE_COUNT && !inside)
-            busy(m, role, slice->start_ns, slice->end_ns);
-    }
-    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
-        ka_spans_unite(&m->v->roles[i]);
 }
 
 /* ---- operators ------------------------------------------------------------------------------------------ */
@@ -156,34 +187,115 @@ static uint32_t add_op(making *m, const ka_slice *slice, uint32_t parent)
     return (uint32_t)m->v->ops.count - 1;
 }
 
-static void make_ops(making *m)
+static bool is_call(const ka_slice *s)
 {
-    const ka_scope *s = m->s;
-    size_t count = 1;
-    for (uint32_t i = 0; i < s->slice_count; i++)
-        count += s->slices[i].kind == KINETO_KIND_CPU_OP;
-    m->ok &= kb_vec_reserve(&m->v->ops, count);
-    for (uint32_t i = 0; i < s->slice_count && m->ok; i++) {
-        const ka_slice *slice = &s->slices[i];
-        bool is_call = slice->kind == KINETO_KIND_RUNTIME || slice->kind == KINETO_KIND_DRIVER;
-        bool is_op = slice->kind == KINETO_KIND_CPU_OP && says(m, slice->name) != MARK &&
-                     says(m, slice->name) != DATALOADER;
-        uint32_t in = slice->parent == KA_NONE ? KA_NONE : m->op_of[slice->parent];
-        uint32_t taker = slice->parent == KA_NONE ? KA_NONE : m->taker[slice->parent];
-        if ((is_call || is_op) && taker != KA_NONE) {
-            ka_op *op = &m->v->ops.data[taker];
-            op->host_self_ns = ka_add_ns(op->host_self_ns, -ka_slice_ns(slice));
-        }
-        m->op_of[i] = is_op ? add_op(m, slice, in) : in;
-        m->taker[i] = is_op ? m->op_of[i] : is_call ? KA_NONE : taker;
+    return s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER;
+}
+
+static bool is_op(making *m, const ka_slice *s)
+{
+    if (s->kind != KINETO_KIND_CPU_OP)
+        return false;
+    uint8_t is = says(m, s->name);
+    return is != MARK && is != DATALOADER;
+}
+
+static void remember_op(making *m, const ka_slice *slice, uint32_t op)
+{
+    for (uint32_t k = 0; k < slice->work_count; k++)
+        m->op_of[m->s->launched[slice->first_work + k]] = op;
+}
+
+static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, enclosing *self)
+{
+    bool call = is_call(slice), op = is_op(m, slice);
+    if ((call || op) && in->taker != KA_NONE) {
+        ka_op *taker = &m->v->ops.data[in->taker];
+        taker->host_self_ns = ka_add_ns(taker->host_self_ns, -ka_slice_ns(slice));
+    }
+    self->op = op ? add_op(m, slice, in->op) : in->op;
+    self->taker = op ? self->op : call ? KA_NONE : in->taker;
+    remember_op(m, slice, self->op);
+}
+
+/* ---- slices --------------------------------------------------------------------------------------------- */
+
+static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const enclosing *in)
+{
+    bool said = in->says_all && role == KA_ROLE_CPU; /* by its caller */
+    if (role != KA_ROLE_COUNT && !said)
+        busy(m, role, m->s->threads[slice->thread].process, slice->start_ns, slice->end_ns);
+}
+
+static void add_host_communication(making *m, const ka_slice *slice)
+{
+    ka_communication c = {slice->start_ns, slice->end_ns,
+                          ka_input_bytes(m->s->trace, slice->row, false),
+                          ka_name(m->s, slice->name), window_of(m, slice->step)};
+    m->ok &= kb_vec_push(&m->v->communication, c);
+}
+
+/* What is around a slice, of what was around the one before. */
+static enclosing enter(making *m, const ka_slice *slice)
+{
+    while (m->open.count && m->open.data[m->open.count - 1].slice != slice->parent)
+        m->open.count--;
+    return m->open.count ? m->open.data[m->open.count - 1]
+                         : (enclosing){.slice = KA_NONE, .op = KA_NONE, .taker = KA_NONE};
+}
+
+static void look_at_slice(making *m, uint32_t index)
+{
+    const ka_slice *slice = &m->s->slices[index];
+    enclosing in = enter(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
+    ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
+                                                                      : KA_ROLE_COUNT;
+    self.says_all = in.says_all || role == KA_ROLE_CPU;
+    if (m->parts & KA_VIEW_OPS)
+        add_to_ops(m, slice, &in, &self);
+    if (m->parts & KA_VIEW_ROLES)
+        add_to_roles(m, slice, role, &in);
+    if (m->parts & KA_VIEW_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
+        add_host_communication(m, slice);
+    if (slice->next > index + 1)
+        m->ok &= kb_vec_push(&m->open, self);
+}
+
+#define EACH_NTH 16u
+/* About as many as there are: not all slices are fetched for it. */
+static void reserve_ops(making *m)
+{
+    size_t count = EACH_NTH;
+    for (size_t i = 0; i < m->s->slice_count; i += EACH_NTH)
+        count += m->s->slices[i].kind == KINETO_KIND_CPU_OP ? EACH_NTH : 0;
+    m->ok &= kb_vec_reserve(&m->v->ops, KB_MIN(count, (size_t)m->s->slice_count + 1));
+}
+
+/* All parts in one walk: to fetch slices costs more than to look at them. */
+static void look_at_slices(making *m)
+{
+    if (m->parts & KA_VIEW_OPS)
+        reserve_ops(m);
+    for (uint32_t i = 0; i < m->s->slice_count && m->ok; i++)
+        look_at_slice(m, i);
+}
+
+static void unite_roles(making *m)
+{
+    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++) {
+        ka_spans_unite(&m->v->roles[i]);
+        for (size_t team = 0; team < m->v->teams.count; team++)
+            ka_spans_unite(&m->v->teams.data[team].roles[i]);
     }
 }
+
+/* ---- work of operators ---------------------------------------------------------------------------------- */
 
 static void give_work(making *m)
 {
     for (uint32_t i = 0; i < m->s->work_count; i++) {
         const ka_work *w = &m->s->work[i];
-        uint32_t op = w->call == KA_NONE ? KA_NONE : m->op_of[w->call];
+        uint32_t op = m->op_of[i];
         if (op == KA_NONE)
             continue;
         ka_op *o = &m->v->ops.data[op];
@@ -194,7 +306,7 @@ static void give_work(making *m)
     ka_ops_add_up(&m->v->ops);
 }
 
-static void make_done(making *m, bool with_ops)
+static void make_done(making *m)
 {
     const ka_scope *s = m->s;
     m->ok &= kb_vec_reserve(&m->v->done, (size_t)s->work_count + 1);
@@ -204,7 +316,7 @@ static void make_done(making *m, bool with_ops)
                      .end_ns = w->end_ns,
                      .row = w->row,
                      .name = w->name,
-                     .op = with_ops && w->call != KA_NONE ? m->op_of[w->call] : KA_NONE,
+                     .op = m->op_of[s->by_time[i]],
                      .device = s->streams[w->stream].device,
                      .kind = w->kind,
                      .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
@@ -265,15 +377,10 @@ static void make_communication(making *m)
     for (uint32_t i = 0; i < s->work_count && m->ok; i++)
         if (s->work[s->by_time[i]].type == KA_TYPE_COMMUNICATION)
             add_device_communication(m, &s->work[s->by_time[i]]);
-    for (uint32_t i = 0; i < s->slice_count && m->ok; i++) {
-        const ka_slice *slice = &s->slices[i];
-        if (role_of_slice(m, slice) != KA_ROLE_COMMUNICATION)
-            continue;
-        ka_communication c = {slice->start_ns, slice->end_ns,
-                              ka_input_bytes(s->trace, slice->row, false), ka_name(s, slice->name),
-                              window_of(m, slice->step)};
-        m->ok &= kb_vec_push(&m->v->communication, c);
-    }
+}
+
+static void sort_communication(making *m)
+{
     if (m->v->communication.count)
         qsort(m->v->communication.data, m->v->communication.count, sizeof *m->v->communication.data,
               compare_communication);
@@ -281,31 +388,48 @@ static void make_communication(making *m)
 
 /* ---- all of it ---------------------------------------------------------------------------------------------- */
 
+static void make_parts(making *m)
+{
+    make_windows(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        make_teams(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        make_roles(m);
+    if (m->ok && m->parts & KA_VIEW_COMMUNICATION)
+        make_communication(m);
+    if (m->ok && m->parts & (KA_VIEW_OPS | KA_VIEW_ROLES | KA_VIEW_COMMUNICATION))
+        look_at_slices(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        unite_roles(m);
+    if (m->ok && m->parts & KA_VIEW_OPS)
+        give_work(m);
+    if (m->ok && m->parts & KA_VIEW_DONE)
+        make_done(m);
+    sort_communication(m);
+}
+
 bool ka_view_fill_exact(ka_view *v, uint32_t parts)
 {
     const ka_scope *s = v->scope;
+    size_t works = (size_t)s->work_count + 1,
+           processes = (size_t)kineto_trace_process_count(s->trace) + 1;
     making m = {.s = s,
                 .v = v,
+                .parts = parts,
                 .says = calloc((size_t)s->name_count + 1, 1),
-                .op_of = malloc(((size_t)s->slice_count + 1) * sizeof *m.op_of),
-                .taker = malloc(((size_t)s->slice_count + 1) * sizeof *m.taker),
-                .window_of = malloc(((size_t)s->step_count + 1) * sizeof *m.window_of)};
-    m.ok = m.says && m.op_of && m.taker && m.window_of;
-    if (m.ok)
-        make_windows(&m);
-    if (m.ok && parts & KA_VIEW_ROLES)
-        make_roles(&m);
-    if (m.ok && parts & KA_VIEW_OPS)
-        make_ops(&m);
-    if (m.ok && parts & KA_VIEW_OPS)
-        give_work(&m);
-    if (m.ok && parts & KA_VIEW_DONE)
-        make_done(&m, parts & KA_VIEW_OPS);
-    if (m.ok && parts & KA_VIEW_COMMUNICATION)
-        make_communication(&m);
+                .op_of = malloc(works * sizeof *m.op_of),
+                .window_of = malloc(((size_t)s->step_count + 1) * sizeof *m.window_of),
+                .of_process = malloc(processes * sizeof *m.of_process)};
+    m.ok = m.says && m.op_of && m.window_of && m.of_process;
+    if (m.ok) {
+        memset(m.op_of, 0xff, works * sizeof *m.op_of);
+        memset(m.of_process, 0xff, processes * sizeof *m.of_process);
+        make_parts(&m);
+    }
     free(m.says);
     free(m.op_of);
-    free(m.taker);
     free(m.window_of);
+    free(m.of_process);
+    kb_vec_free(&m.open);
     return m.ok;
 }

@@ -545,7 +545,7 @@ static void make_steps(reading *r)
     for (size_t i = 0; i < r->steps.count && !r->no_memory; i++) {
         const step *s = &r->steps.data[i];
         r->no_memory |=
-            !kb_vec_push(&r->v->windows, (ka_window){s->start_ns, s->end_ns, s->number});
+            !kb_vec_push(&r->v->windows, (ka_window){s->start_ns, s->end_ns, s->number, 0});
     }
 }
 

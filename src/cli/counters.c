@@ -1,6 +1,7 @@
 /* Counters of a trace: for each series what was sampled, in numbers. */
 #include "cli/cli.h"
 #include "export/export.h"
+#include "trace/trace.h"
 
 #include <math.h>
 
@@ -34,33 +35,6 @@ static kc_counter *counter_of(kc_counters *all, uint32_t process, uint32_t name,
     }
 }
 
-static bool number_of(const kineto_arg *arg, double *value)
-{
-    char text[64], *end;
-    switch (arg->type) {
-    case KINETO_ARG_INT:
-        *value = (double)arg->i;
-        return true;
-    case KINETO_ARG_UINT:
-    case KINETO_ARG_BOOL:
-        *value = (double)arg->u;
-        return true;
-    case KINETO_ARG_DOUBLE:
-        *value = arg->d;
-        return true;
-    case KINETO_ARG_STRING: /* how JSON holds what it has no number for */
-    case KINETO_ARG_JSON:
-        if (arg->text.size == 0 || arg->text.size >= sizeof text)
-            return false;
-        memcpy(text, arg->text.data, arg->text.size);
-        text[arg->text.size] = '\0';
-        *value = strtod(text, &end);
-        return *end == '\0' && strchr("-+.0123456789ni", text[0]);
-    default:
-        return false;
-    }
-}
-
 /* The mean as it goes, so that no sum grows beyond what a double holds. */
 static void add_sample(kc_counter *c, double value)
 {
@@ -82,7 +56,7 @@ static bool add_row(kc_counters *all, const kineto_trace *trace, const kineto_ac
     double value;
     kineto_args_begin(trace, a->row, &it);
     while (kineto_args_next(&it, &arg)) {
-        if (!number_of(&arg, &value))
+        if (!kt_arg_number(&arg, &value))
             continue;
         kc_counter *c = counter_of(all, process, a->name_id, arg.key);
         if (!c)

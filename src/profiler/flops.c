@@ -251,7 +251,19 @@ static void read_list(row_inputs *r, int list, kineto_string json)
     }
 }
 
-/* `wanted`: bits of lists. False if the row does not say anything of shapes. */
+/* `wanted`: bits of lists. False if nothing is said of shapes. */
+static bool read_lists(const kineto_string *texts, uint32_t wanted, row_inputs *r)
+{
+    if (!texts[DIMS].size)
+        return false;
+    r->count = r->size_count = 0;
+    r->text_bytes = 0;
+    for (int i = 0; i < LISTS; i++)
+        if (texts[i].size && (wanted >> i & 1))
+            read_list(r, i, texts[i]);
+    return true;
+}
+
 static bool read_inputs(const kineto_trace *trace, kineto_row row, uint32_t wanted, row_inputs *r)
 {
     kineto_string texts[LISTS] = {{"", 0}, {"", 0}, {"", 0}, {"", 0}};
@@ -262,14 +274,7 @@ static bool read_inputs(const kineto_trace *trace, kineto_row row, uint32_t want
         for (int i = 0; i < LISTS; i++)
             if (arg.type > KINETO_ARG_STRING && kb_string_equal(arg.key, list_keys[i]))
                 texts[i] = arg.text;
-    if (!texts[DIMS].size)
-        return false;
-    r->count = r->size_count = 0;
-    r->text_bytes = 0;
-    for (int i = 0; i < LISTS; i++)
-        if (texts[i].size && (wanted >> i & 1))
-            read_list(r, i, texts[i]);
-    return true;
+    return read_lists(texts, wanted, r);
 }
 
 /* Formulas of the table look at sizes, and some at values. */
@@ -311,18 +316,48 @@ kp_flops_answer kp_flops_row(const kineto_trace *trace, kineto_row row, uint64_t
     return rule ? count(rule, NULL, &from, flops) : KP_FLOPS_UNKNOWN;
 }
 
+/* ---- inputs that are at hand ----------------------------------------------------------------- */
+
+static bool is_registered(kineto_string op)
+{
+    if (!kb_load_acquire(&function_count))
+        return false;
+    read_begin();
+    bool is = registered_find(op) != NULL;
+    read_end();
+    return is;
+}
+
+kp_flops_looks kp_flops_looks_at(kineto_string op, const kp_flops_rule **rule)
+{
+    *rule = NULL;
+    if (is_registered(op))
+        return KP_FLOPS_AT_ROW;
+    *rule = rule_find(op);
+    if (!*rule)
+        return KP_FLOPS_AT_NOTHING;
+    return lists_of(*rule) >> VALUES & 1 ? KP_FLOPS_AT_VALUES : KP_FLOPS_AT_SIZES;
+}
+
+kp_flops_answer kp_flops_texts(const kp_flops_rule *rule, kineto_string dims, kineto_string values,
+                               uint64_t *flops)
+{
+    row_inputs r;
+    kineto_string texts[LISTS] = {[DIMS] = dims, [VALUES] = values};
+    *flops = 0;
+    if (!read_lists(texts, lists_of(rule), &r))
+        return KP_FLOPS_UNUSABLE;
+    kineto_flops_inputs in = {sizeof in, r.count, r.items};
+    return checked(rule->count(rule, &in, flops), flops);
+}
+
 /* ---- all rows -------------------------------------------------------------------------------- */
 
 /* Names that nobody counts, so that each is looked for once. */
 static bool is_known_name(kineto_string name)
 {
-    bool is = rule_find(name) != NULL;
-    if (!is && kb_load_acquire(&function_count)) {
-        read_begin();
-        is = registered_find(name) != NULL;
-        read_end();
-    }
-    return is;
+    const kp_flops_rule *rule;
+    return kp_flops_looks_at(name, &rule) != KP_FLOPS_AT_NOTHING;
 }
 
 static uint8_t *known_names(const kineto_trace *trace)
@@ -352,7 +387,8 @@ static void add_up(const kineto_trace *trace, const kineto_row *order, kp_flops_
     }
 }
 
-static void count_rows(const kineto_trace *trace, const uint8_t *known, kp_flops_columns *c)
+static void count_rows(const kineto_trace *trace, const uint8_t *known, uint64_t *unusable,
+                       kp_flops_columns *c)
 {
     uint64_t row = 0;
     for (uint32_t k = 0; k < kt_block_count(trace); k++) {
@@ -362,9 +398,23 @@ static void count_rows(const kineto_trace *trace, const uint8_t *known, kp_flops
                 continue;
             kp_flops_answer answer = kp_flops_row(trace, (kineto_row)row, &c->flops[row]);
             c->counted += answer == KP_FLOPS_COUNTED;
+            if (answer == KP_FLOPS_UNUSABLE)
+                unusable[row / 64] |= UINT64_C(1) << row % 64;
             c->unusable += answer == KP_FLOPS_UNUSABLE;
         }
     }
+}
+
+static bool look_around(const kineto_trace *trace, uint64_t *unusable, kp_flops_columns *c)
+{
+    uint64_t left = 0;
+    if (c->unusable && !kp_flops_around(trace, c->flops, unusable))
+        return false;
+    for (uint64_t w = 0; w < c->count / 64 + 1; w++)
+        left += (uint64_t)__builtin_popcountll(unusable[w]);
+    c->counted += c->unusable - left;
+    c->unusable = left;
+    return true;
 }
 
 kineto_status kp_flops_columns_make(const kineto_trace *trace, kp_flops_columns *out,
@@ -375,16 +425,21 @@ kineto_status kp_flops_columns_make(const kineto_trace *trace, kp_flops_columns 
     const kineto_row *order = kineto_trace_time_order(trace);
     out->flops = calloc((size_t)out->count + 1, sizeof *out->flops);
     out->self = calloc((size_t)out->count + 1, sizeof *out->self);
-    if (!known || (!order && out->count) || !out->flops || !out->self) {
+    uint64_t *unusable = calloc((size_t)out->count / 64 + 1, sizeof *unusable);
+    bool ok = known && (order || !out->count) && out->flops && out->self && unusable;
+    if (ok)
+        count_rows(trace, known, unusable, out);
+    if (!ok || !look_around(trace, unusable, out)) {
         free(known);
+        free(unusable);
         kp_flops_columns_free(out);
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the FLOPs of %llu activities",
                        (unsigned long long)kineto_trace_count(trace));
     }
-    count_rows(trace, known, out);
     if (out->counted)
         add_up(trace, order, out);
     free(known);
+    free(unusable);
     return KINETO_OK;
 }
 

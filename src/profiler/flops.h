@@ -41,6 +41,21 @@ bool kp_flops_conv(const kp_flops_rule *rule, const kineto_flops_inputs *in, uin
 bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs *in,
                             uint64_t *flops);
 
+/* For what is around a convolution (flops_around.c). Where a forward that is never transposed has its
+ * weight; -1: it is none. */
+int kp_flops_forward_weight(const kp_flops_rule *rule);
+/* A gradient of a weight that is given as sizes? */
+bool kp_flops_lacks_weight(const kp_flops_rule *rule);
+/* Which inputs of a backward are the gradient of the output, the input and the weight; -1: none is, or
+ * it is no backward. */
+typedef struct kp_flops_places {
+    int gradient, input, weight;
+    bool may_be_transposed;
+} kp_flops_places;
+kp_flops_places kp_flops_backward_places(const kp_flops_rule *rule);
+/* One gradient, from these inputs. */
+kp_flops_rule kp_flops_gradient_rule(int gradient, int weight);
+
 /* ---- rows of a trace (flops.c) --------------------------------------------------------------- */
 
 typedef enum kp_flops_answer {
@@ -55,6 +70,25 @@ static inline bool kp_flops(const kineto_trace *trace, kineto_row row, uint64_t 
 {
     return kp_flops_row(trace, row, flops) == KP_FLOPS_COUNTED;
 }
+
+/* What the number of a call depends on: nothing, as nobody counts it; the sizes of its inputs; these
+ * and its values; or, of a function that a user registered, whatever its row says. */
+typedef enum kp_flops_looks {
+    KP_FLOPS_AT_NOTHING,
+    KP_FLOPS_AT_SIZES,
+    KP_FLOPS_AT_VALUES,
+    KP_FLOPS_AT_ROW
+} kp_flops_looks;
+/* *rule: NULL unless it looks at sizes. threads: any. */
+kp_flops_looks kp_flops_looks_at(kineto_string op, const kp_flops_rule **rule);
+/* The same as kp_flops_row, of the JSON texts "Input Dims" and "Concrete Inputs" of a row, which may
+ * be empty. threads: any. */
+kp_flops_answer kp_flops_texts(const kp_flops_rule *rule, kineto_string dims, kineto_string values,
+                               uint64_t *flops);
+
+/* Convolutions of which only what is around them says how much they compute (flops_around.c): rows
+ * whose bit is set in `unusable` get their number and lose the bit. False: out of memory. */
+bool kp_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable);
 
 /* All rows at once. Rows nest, and an operator's number contains its children's, so that only
  * `self` may be added up: a row's own number less what is counted inside it, not below 0. The sum

@@ -198,3 +198,35 @@ bool kp_flops_conv_backward(const kp_flops_rule *rule, const kineto_flops_inputs
     *flops = kp_flops_times(count, one);
     return true;
 }
+
+/* ---- parts, for what is around -------------------------------------------------------------- */
+
+int kp_flops_forward_weight(const kp_flops_rule *rule)
+{
+    return rule->count == kp_flops_conv && rule->at[TRANSPOSED] == KP_FLOPS_NONE ? rule->at[WEIGHT]
+                                                                                 : -1;
+}
+
+bool kp_flops_lacks_weight(const kp_flops_rule *rule)
+{
+    return rule->count == kp_flops_conv_backward && rule->at[B_SIZES] != KP_FLOPS_NONE;
+}
+
+kp_flops_places kp_flops_backward_places(const kp_flops_rule *rule)
+{
+    if (rule->count != kp_flops_conv_backward)
+        return (kp_flops_places){-1, -1, -1, true};
+    return (kp_flops_places){rule->at[B_GRAD], rule->at[B_INPUT], rule->at[B_WEIGHT],
+                             rule->at[B_TRANSPOSED] != KP_FLOPS_NONE};
+}
+
+kp_flops_rule kp_flops_gradient_rule(int gradient, int weight)
+{
+    return (kp_flops_rule){.count = kp_flops_conv_backward,
+                           .at = {[B_GRAD] = (int8_t)gradient,
+                                  [B_INPUT] = KP_FLOPS_NONE,
+                                  [B_WEIGHT] = (int8_t)weight,
+                                  [B_TRANSPOSED] = KP_FLOPS_NONE,
+                                  [B_MASK] = KP_FLOPS_NONE,
+                                  [B_SIZES] = KP_FLOPS_NONE}};
+}

@@ -216,6 +216,9 @@ static const kp_flops_rule rules[] = {
     LINEAR("aten::linear"),
     PRODUCT("aten::matmul", 0, 1, 0, 0),
     CONV("aten::miopen_convolution", 1, 4, 3, 5, NONE),
+    CONV_BACK("aten::miopen_convolution_backward", 1, 0, 2, NONE, 9, NONE),
+    CONV_BACK("aten::miopen_convolution_backward_input", 1, NONE, 2, NONE, NONE, NONE),
+    CONV_BACK("aten::miopen_convolution_backward_weight", 1, 2, NONE, NONE, NONE, 0),
     CONV("aten::miopen_convolution_transpose", 1, NONE, NONE, NONE, ALWAYS),
     CONV("aten::miopen_depthwise_convolution", 1, 4, 3, 5, NONE),
     CONV("aten::mkldnn_convolution", 1, 4, 3, 5, NONE),
@@ -239,6 +242,10 @@ static const kp_flops_rule rules[] = {
     SUM("aten::sub_"),
     CONV("aten::thnn_conv2d", 1, 4, 5, NONE, NONE),
     CONV_BACK("aten::thnn_conv2d_backward", 0, 1, 2, NONE, 8, NONE),
+    CONV("aten::thnn_conv2d_forward", 1, 4, 5, NONE, NONE),
+    CONV("aten::thnn_conv_depthwise2d", 1, 4, 5, 6, NONE),
+    CONV_BACK("aten::thnn_conv_depthwise2d_backward", 0, 1, 2, NONE, 7, NONE),
+    CONV("aten::thnn_conv_depthwise2d_forward", 1, 4, 5, 6, NONE),
     PRODUCT("aten::vdot", 0, 1, 1, 1),
 };
 

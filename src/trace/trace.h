@@ -241,6 +241,11 @@ KB_INLINE bool kt_args_skip_set(kt_args *args)
  * has looked at the args of KT_TEXT_VIEWS other rows. */
 #define KT_TEXT_VIEWS 8u
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row);
+/* The number that an argument is, or that its text says, as "12" and, where JSON has no number for it,
+ * "nan" and "inf" do; false: it is none. */
+bool kt_arg_number(const kineto_arg *arg, double *out);
+/* The same of whole numbers: fractions are cut off; false also for what does not fit. */
+bool kt_arg_whole(const kineto_arg *arg, int64_t *out);
 /* A file whose args were asked for and cannot be had any more, since it has changed; NULL: none. */
 const char *kt_args_lost_file(const kineto_trace *t);
 /* Does a member of a verbatim object repeat what a column or flag of its row says? */

@@ -42,6 +42,7 @@ class Trace:
         self.works = sorted((e for e in events if e.cat in WORK), key=Event.key)
         self.steps = sorted((e for e in events if e.name.startswith("ProfilerStep#") and
                              e.cat in OPERATORS | {"user_annotation"}), key=Event.key)
+        self.steps = list({(e.thread, e.start, e.end, e.name): e for e in self.steps}.values())
         threads = collections.defaultdict(list)
         for e in events:
             if e.cat in CALLS | OPERATORS | {"user_annotation"}:

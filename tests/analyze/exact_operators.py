@@ -146,13 +146,19 @@ class Trace:
                 w.call.work.append(w)
         self.steps = sorted((e for e in self.host if STEP.match(e.name) and
                              e.cat in ("cpu_op", "operator", "user_annotation")), key=lambda e: e.start)
+        once = {}  # a step may be written as an operator and as an annotation, too
+        for e in self.steps:
+            key = (str(e.pid), e.tid, e.start, e.end, STEP.match(e.name).group(1))
+            if key not in once or e.cat == "user_annotation":
+                once[key] = e
+        self.steps = [e for e in self.steps if any(e is o for o in once.values())]
         self.windows()
 
     def step_at(self, e):
-        """The last step that began before and has not ended."""
+        """The last step of its process that began before and has not ended."""
         found = None
         for i, s in enumerate(self.steps):
-            if s.start <= e.start < s.end:
+            if s.start <= e.start < s.end and str(s.pid) == str(e.pid):
                 found = i
         return found
 
@@ -175,11 +181,11 @@ class Trace:
                 w.step = memo[w.call.row]
             if w.step is not None:
                 ends[w.step] = max(ends[w.step], w.end)
-        before = None
+        before = {}  # by process
         for s, end in zip(self.steps, ends):
-            start = s.start if before is None else max(before, s.start)
-            before = max(start, end)
-            self.spans.append([STEP.match(s.name).group(1), start, before])
+            start = max(before.get(str(s.pid), s.start), s.start)
+            before[str(s.pid)] = max(start, end)
+            self.spans.append([STEP.match(s.name).group(1), start, before[str(s.pid)]])
 
 
 # ---- tables ------------------------------------------------------------------------------------

@@ -119,6 +119,93 @@ static void device_work_belongs_to_the_step_of_its_launch(void **state)
     close_scope(&s, rules, trace);
 }
 
+/* PyTorch has written steps as operators and as annotations, and as both. */
+static void a_step_that_is_written_twice_is_one_step(void **state)
+{
+    (void)state;
+    sample b;
+    begin(&b);
+    for (int i = 0; i < 2; i++) {
+        int64_t at = i * 10000;
+        const char *name = i ? "ProfilerStep#8" : "ProfilerStep#7";
+        add(&b, b.thread, i ? KINETO_KIND_USER_ANNOTATION : KINETO_KIND_CPU_OP, name, at, at + 9000,
+            0);
+        add(&b, b.thread, i ? KINETO_KIND_CPU_OP : KINETO_KIND_USER_ANNOTATION, name, at, at + 9000,
+            0);
+        add(&b, b.thread, KINETO_KIND_CPU_OP, "aten::mm", at + 1000, at + 6000, 0);
+    }
+    add(&b, b.thread, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#9", 20000, 29000, 0);
+    add(&b, b.thread, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#9", 20000, 28000, 0);
+    kineto_trace *trace = finish(&b);
+    ka_scope s;
+    ka_rules *rules;
+    open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &s, &rules);
+    assert_int_equal(s.step_count, 4); /* the last two differ */
+    for (uint32_t i = 0; i < s.step_count; i++)
+        assert_int_equal(s.slices[s.steps[i].slice].kind, KINETO_KIND_USER_ANNOTATION);
+    for (uint32_t i = 0; i < s.slice_count && s.slices[i].start_ns < EPOCH + 20000; i++)
+        assert_int_equal(s.steps[s.slices[i].step].number,
+                         s.slices[i].start_ns < EPOCH + 10000 ? 7 : 8);
+    close_scope(&s, rules, trace);
+}
+
+/* Two ranks in one trace, the second 4 us behind the first. */
+static kineto_trace *two_ranks(void)
+{
+    sample b;
+    begin(&b);
+    for (int rank = 0; rank < 2; rank++) {
+        uint32_t host = kt_process(b.b, false, 100 + rank, 0),
+                 device = kt_process(b.b, true, 1 + rank, 0),
+                 thread = kt_track(b.b, host, KINETO_TRACK_THREAD, 11),
+                 stream = kt_track(b.b, device, KINETO_TRACK_STREAM, 7);
+        for (int i = 0; i < 2; i++) {
+            int64_t at = i * 10000 + rank * 4000;
+            uint64_t id = (uint64_t)(rank * 2 + i + 1);
+            add(&b, thread, KINETO_KIND_USER_ANNOTATION, i ? "ProfilerStep#8" : "ProfilerStep#7",
+                at, at + 10000, 0);
+            add(&b, thread, KINETO_KIND_RUNTIME, "cudaLaunchKernel", at + 2000, at + 3000, id);
+            add(&b, stream, KINETO_KIND_CONCURRENT_KERNEL, "sgemm", at + 5000,
+                at + 6000 + rank * 500, id);
+        }
+    }
+    return finish(&b);
+}
+
+static void steps_of_several_processes_do_not_cut_each_other(void **state)
+{
+    (void)state;
+    kineto_trace *trace = two_ranks();
+    kineto_analyze_options o = {.size = sizeof o, .tables = "steps"};
+    kineto_analysis *a = NULL;
+    kineto_fact duration, kernel;
+    assert_int_equal(kineto_analyze(trace, &o, &a, NULL), KINETO_OK);
+    for (uint64_t row = 0; row < 4; row++) {
+        assert_true(kineto_analysis_fact(a, 0, row, 3, &duration));
+        assert_true(kineto_analysis_fact(a, 0, row, 4, &kernel));
+        assert_int_equal(duration.i, 10000);
+        assert_int_equal(kernel.i,
+                         row < 2 ? 1000 : 1500); /* what the other rank did is not in it */
+    }
+    assert_false(kineto_analysis_fact(a, 0, 4, 3, &duration));
+    kineto_analysis_release(a);
+    kineto_trace_release(trace);
+}
+
+static void dropping_the_last_step_drops_that_of_each_process(void **state)
+{
+    (void)state;
+    kineto_trace *trace = two_ranks();
+    ka_scope s;
+    ka_rules *rules;
+    open_scope(trace, KINETO_STEPS_DROP_LAST, 0, 0, NULL, &s, &rules);
+    assert_int_equal(s.slice_count, 4);
+    assert_int_equal(s.work_count, 2);
+    for (uint32_t i = 0; i < s.step_count; i++)
+        assert_int_equal(s.steps[i].slice == KA_NONE, s.steps[i].number == 8);
+    close_scope(&s, rules, trace);
+}
+
 static void dropping_the_last_step_keeps_what_began_before(void **state)
 {
     (void)state;
@@ -317,6 +404,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_know_what_encloses_and_what_they_launched),
         cmocka_unit_test(device_work_belongs_to_the_step_of_its_launch),
+        cmocka_unit_test(a_step_that_is_written_twice_is_one_step),
+        cmocka_unit_test(steps_of_several_processes_do_not_cut_each_other),
+        cmocka_unit_test(dropping_the_last_step_drops_that_of_each_process),
         cmocka_unit_test(dropping_the_last_step_keeps_what_began_before),
         cmocka_unit_test(streams_can_be_chosen),
         cmocka_unit_test(ranges_that_cross_are_threads_of_their_own),

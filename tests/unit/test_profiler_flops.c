@@ -529,6 +529,70 @@ static void nested_operators_are_not_counted_twice(void **state)
     kineto_trace_release(t);
 }
 
+/* A row of a trace without values: where it is, and its sequence number; 0: it has none. */
+typedef struct old_row {
+    const char *op, *dims;
+    int64_t start_ns, end_ns;
+    uint64_t sequence, expected;
+} old_row;
+
+static kineto_trace *old_trace(const old_row *rows, size_t count)
+{
+    kt_builder *b = builder();
+    uint32_t track = kt_track(b, kt_process(b, false, 1, 0), KINETO_TRACK_THREAD, 1);
+    for (size_t i = 0; i < count; i++) {
+        kt_row row = {.start_ns = rows[i].start_ns,
+                      .end_ns = rows[i].end_ns,
+                      .kind = KINETO_KIND_CPU_OP,
+                      .track = track,
+                      .name = kt_string(b, kb_string(rows[i].op))};
+        kt_args_put_json(b, kt_string(b, kb_string("Input Dims")), KINETO_ARG_SHAPES,
+                         kb_string(rows[i].dims));
+        if (rows[i].sequence)
+            kt_args_put_uint(b, kt_string(b, kb_string("Sequence number")), rows[i].sequence);
+        (void)kt_append(b, &row);
+    }
+    return finish(b);
+}
+
+/* 2 * 2 (batch) * 4 * 4 (places of the output) * 8 * 3 * 3 * 3 (weight) */
+#define ONE_CONV 13824
+static void convolutions_without_values_are_told_by_what_is_around_them(void **state)
+{
+    (void)state;
+    static const char *const forward = "[[2,3,8,8],[8,3,3,3],[],[],[],[],[],[],[]]";
+    const old_row rows[] = {
+        {"aten::conv2d", forward, 0, 9, 7, ONE_CONV},
+        {"aten::convolution", forward, 1, 8, 7, 0}, /* it may be a transposed one */
+        {"aten::cudnn_convolution", forward, 2, 7, 7, ONE_CONV},
+        {"aten::cudnn_convolution", forward, 10, 19, 8, 0}, /* it has no backward */
+        {"aten::cudnn_convolution", "[[2,3,9,9],[8,3,3,3],[],[],[]]", 20, 29, 7,
+         0},                                                /* another one's number */
+        {"aten::cudnn_convolution", forward, 30, 39, 9, 0}, /* two backwards disagree */
+        {"CudnnConvolutionBackward", "[[2,8,4,4]]", 40, 59, 7, 0},
+        {"aten::cudnn_convolution_backward", "[[2,3,8,8],[2,8,4,4],[8,3,3,3],[]]", 41, 58, 0, 0},
+        {"aten::cudnn_convolution_backward_input", "[[],[2,8,4,4],[8,3,3,3],[]]", 42, 45, 0,
+         ONE_CONV},
+        {"aten::cudnn_convolution_backward_weight", "[[],[2,8,4,4],[2,3,8,8],[]]", 46, 50, 0,
+         ONE_CONV},
+        {"CudnnConvolutionBackward", "[[2,8,4,4]]", 60, 69, 9, 0},
+        {"aten::cudnn_convolution_backward", "[[2,3,8,8],[2,8,4,4],[8,3,3,3],[]]", 61, 68, 0, 0},
+        {"CudnnConvolutionBackward", "[[2,8,6,6]]", 70, 79, 9, 0},
+        {"aten::cudnn_convolution_backward", "[[2,3,8,8],[2,8,6,6],[8,3,3,3],[]]", 71, 78, 0, 0},
+        {"aten::cudnn_convolution_backward_weight", "[[],[2,8,4,4],[2,3,8,8],[]]", 80, 89, 0, 0}};
+    kineto_trace *t = old_trace(rows, KB_COUNT(rows));
+    kp_flops_columns c;
+    assert_int_equal(kp_flops_columns_make(t, &c, NULL), KINETO_OK);
+    for (size_t i = 0; i < KB_COUNT(rows); i++)
+        if (c.flops[i] != rows[i].expected)
+            fail_msg("%zu: %llu", i, (unsigned long long)c.flops[i]);
+    assert_int_equal(c.counted, 4);
+    assert_int_equal(c.unusable, 8);
+    assert_int_equal(c.total, 3 * ONE_CONV); /* the two forward rows are one call */
+    kp_flops_columns_free(&c);
+    kineto_trace_release(t);
+}
+
 static void empty_traces_have_no_flops(void **state)
 {
     (void)state;
@@ -598,6 +662,7 @@ int main(void)
         cmocka_unit_test(wrong_calls_are_refused),
         cmocka_unit_test(what_was_taken_back_is_not_called_any_more),
         cmocka_unit_test(nested_operators_are_not_counted_twice),
+        cmocka_unit_test(convolutions_without_values_are_told_by_what_is_around_them),
         cmocka_unit_test(empty_traces_have_no_flops),
         cmocka_unit_test(a_trace_of_pytorch_has_the_flops_of_its_products),
         cmocka_unit_test(the_table_is_in_order_and_every_name_is_found),

@@ -608,9 +608,39 @@ static void a_file_cannot_make_kinds_out_of_nonsense(void **state)
     }
 }
 
+static void arguments_are_numbers_also_where_they_are_texts(void **state)
+{
+    (void)state;
+    const struct {
+        kineto_arg arg;
+        bool is, is_whole;
+        double number;
+        int64_t whole;
+    } cases[] = {
+        {{.type = KINETO_ARG_INT, .i = -3}, true, true, -3, -3},
+        {{.type = KINETO_ARG_UINT, .u = UINT64_MAX}, true, false, 18446744073709551615.0, 0},
+        {{.type = KINETO_ARG_DOUBLE, .d = 2.5}, true, true, 2.5, 2},
+        {{.type = KINETO_ARG_DOUBLE, .d = 1e300}, true, false, 1e300, 0},
+        {{.type = KINETO_ARG_STRING, .text = {"12", 2}}, true, true, 12, 12},
+        {{.type = KINETO_ARG_STRING, .text = {"1.5e3", 5}}, true, false, 1500, 0},
+        {{.type = KINETO_ARG_STRING, .text = {"12 GB", 5}}, false, false, 0, 0},
+        {{.type = KINETO_ARG_STRING, .text = {"", 0}}, false, false, 0, 0},
+        {{.type = KINETO_ARG_JSON, .text = {"null", 4}}, false, false, 0, 0},
+        {{.type = KINETO_ARG_INTS, .text = {"[1]", 3}}, false, false, 0, 0}};
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        double number = 0;
+        int64_t whole = 0;
+        assert_int_equal(kt_arg_number(&cases[i].arg, &number), cases[i].is);
+        assert_int_equal(kt_arg_whole(&cases[i].arg, &whole), cases[i].is_whole);
+        assert_true(!cases[i].is || number == cases[i].number);
+        assert_true(!cases[i].is_whole || whole == cases[i].whole);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(arguments_are_numbers_also_where_they_are_texts),
         cmocka_unit_test(a_plugins_event_with_metadata_becomes_the_golden_counter),
         cmocka_unit_test(a_counter_of_the_program_becomes_the_golden_counter),
         cmocka_unit_test(counters_of_a_plugin_go_through_the_host_into_the_file),

@@ -291,6 +291,63 @@ static void value_of(kineto_string raw, kineto_arg *arg)
     }
 }
 
+/* ---- numbers of arguments -------------------------------------------------------------------- */
+
+static bool number_said(kineto_string text, double *out)
+{
+    char copy[64], *end;
+    if (!text.size || text.size >= sizeof copy || !memchr("-+.0123456789ni", text.data[0], 15))
+        return false;
+    memcpy(copy, text.data, text.size);
+    copy[text.size] = '\0';
+    pthread_once(&once, prepare);
+    *out = c_locale ? strtod_l(copy, &end, c_locale) : strtod(copy, &end);
+    return *end == '\0';
+}
+
+bool kt_arg_number(const kineto_arg *arg, double *out)
+{
+    switch (arg->type) {
+    case KINETO_ARG_INT:
+        *out = (double)arg->i;
+        return true;
+    case KINETO_ARG_UINT:
+    case KINETO_ARG_BOOL:
+        *out = (double)arg->u;
+        return true;
+    case KINETO_ARG_DOUBLE:
+        *out = arg->d;
+        return true;
+    case KINETO_ARG_STRING:
+    case KINETO_ARG_JSON:
+        return number_said(arg->text, out);
+    default:
+        return false;
+    }
+}
+
+bool kt_arg_whole(const kineto_arg *arg, int64_t *out)
+{
+    switch (arg->type) {
+    case KINETO_ARG_INT:
+        *out = arg->i;
+        return true;
+    case KINETO_ARG_UINT:
+        *out = arg->i;
+        return arg->i >= 0;
+    case KINETO_ARG_DOUBLE:
+        if (!(arg->d > -9.2e18 && arg->d < 9.2e18))
+            return false;
+        *out = (int64_t)arg->d;
+        return true;
+    case KINETO_ARG_STRING:
+    case KINETO_ARG_JSON:
+        return kt_json_int(arg->text, out);
+    default:
+        return false;
+    }
+}
+
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags)
 {
     uint64_t id;
