@@ -52,7 +52,8 @@ static const kc_option option_list[] = {
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (10); 0: all"},
-    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the facts are the same"},
+    {"threads", 0, KC_NUMBER, &threads, "N",
+     "so many threads (with --mem one); the facts are the same"},
     KC_MEMORY_OPTION,
 };
 static const kc_options options = {
@@ -114,6 +115,8 @@ static kineto_status parse(kineto_analyze_options *o)
                                   .annotation = annotation,
                                   .instance = (uint32_t)KB_MIN(instance, (uint64_t)UINT32_MAX),
                                   .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
+    if (!threads && kc_reading.memory_bytes) /* each would take memory of its own */
+        o->threads = 1;
     if (strcmp(definitions, "hta") == 0)
         o->definitions = KINETO_DEFINITIONS_HTA;
     else if (strcmp(definitions, "exact") != 0)

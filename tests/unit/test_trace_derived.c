@@ -197,6 +197,58 @@ static void extreme_times_do_not_confuse_lanes(void **state)
     kineto_trace_release(t);
 }
 
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+static int compare_activities(const void *a, const void *b)
+{
+    return before(a, b) ? -1 : before(b, a);
+}
+
+enum { RUN_TRACKS = 4, RUN_ROWS = FEWER(20000, 4000) };
+
+/* Of each track runs of another length: times only grow, with ties, until a run is over. */
+static kineto_trace *make_runs(uint64_t seed)
+{
+    static const uint64_t longest[RUN_TRACKS] = {2, 40, 700, UINT32_MAX};
+    kt_builder *b = builder();
+    uint32_t tracks[RUN_TRACKS];
+    int64_t now[RUN_TRACKS] = {0}, length = 10;
+    for (uint32_t i = 0; i < RUN_TRACKS; i++)
+        tracks[i] = thread(b, i + 1);
+    for (uint64_t row = 0; row < RUN_ROWS; row++) {
+        uint64_t i = next_random(&seed) % RUN_TRACKS;
+        if (next_random(&seed) % longest[i] == 0)
+            now[i] = (int64_t)(next_random(&seed) % RUN_ROWS);
+        bool tie = next_random(&seed) % 4 == 0;
+        now[i] += tie ? 0 : (int64_t)(next_random(&seed) % 9);
+        length = tie ? length : (int64_t)(next_random(&seed) % 50);
+        slice(b, tracks[i], now[i], now[i] + length);
+    }
+    return finish(b);
+}
+
+static void rows_that_come_in_runs_are_put_in_order(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        kineto_trace *t = make_runs(seed);
+        kineto_activity *all = calloc(RUN_ROWS, sizeof *all);
+        assert_non_null(all);
+        for (kineto_row row = 0; row < RUN_ROWS; row++)
+            all[row] = get(t, row);
+        qsort(all, RUN_ROWS, sizeof *all, compare_activities);
+        const kineto_row *order = kineto_trace_time_order(t);
+        uint64_t seen[RUN_TRACKS] = {0};
+        for (size_t i = 0; i < RUN_ROWS; i++) {
+            assert_int_equal(order[i], all[i].row);
+            uint32_t track = all[i].track;
+            assert_int_equal(kineto_trace_track_rows(t, track)[seen[track]++], all[i].row);
+        }
+        free(all);
+        kineto_trace_release(t);
+    }
+}
+
 /* ---- readers at once ------------------------------------------------------------------------- */
 
 static void *read_derived(void *context)
@@ -431,6 +483,7 @@ int main(void)
         cmocka_unit_test(random_tracks_match_the_definition),
         cmocka_unit_test(ten_thousand_lanes_are_no_trouble),
         cmocka_unit_test(extreme_times_do_not_confuse_lanes),
+        cmocka_unit_test(rows_that_come_in_runs_are_put_in_order),
         cmocka_unit_test(many_threads_see_the_same),
         cmocka_unit_test(launches_are_found_both_ways),
         cmocka_unit_test(flows_join_by_type_and_id),

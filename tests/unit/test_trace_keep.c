@@ -23,8 +23,8 @@ static int setup(void **state)
     return make_directory(directory, sizeof directory) ? 0 : -1;
 }
 
-static const char *const names[] = {"t.json", "t.json.gz", "t.json.zst", "bad.json.gz",
-                                    "long.json"};
+static const char *const names[] = {"t.json",      "t.json.gz", "t.json.zst",
+                                    "bad.json.gz", "long.json", "large"};
 
 static const char *path_of(const char *name)
 {
@@ -446,6 +446,82 @@ static void threads_look_at_different_places(void **state)
     kineto_trace_release(plain);
 }
 
+/* ---- large files ------------------------------------------------------------------------------ */
+
+enum { LARGE_PARTS = KT_LARGE_BYTES / KT_PART_BYTES + 2 * KT_PARTS };
+
+/* A number where each part begins, and nothing between. */
+static void make_large(const char *path)
+{
+    int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    for (uint32_t part = 0; part < LARGE_PARTS; part++)
+        assert_int_equal(
+            pwrite(fd, &part, sizeof part, (off_t)part * (off_t)KT_PART_BYTES + part % 9), 4);
+    assert_int_equal(ftruncate(fd, (off_t)LARGE_PARTS * (off_t)KT_PART_BYTES), 0);
+    close(fd);
+}
+
+static kt_input *open_read(const char *path)
+{
+    kt_input *in;
+    assert_int_equal(kt_input_open(path, &in, NULL), KINETO_OK);
+    kt_input_finish(in);
+    assert_int_equal(kt_input_settle(in, NULL), KINETO_OK);
+    return in;
+}
+
+/* Looks at two places at once, as analyses do. */
+static void *look_at_parts(void *input)
+{
+    kt_input *in = input;
+    for (uint32_t i = 0; i < 2 * LARGE_PARTS; i++) {
+        uint32_t part = i % 2 ? LARGE_PARTS - 1 - i / 2 : i / 2, is;
+        uint64_t place = (uint64_t)part * KT_PART_BYTES + part % 9;
+        memcpy(&is, kt_input_text(in, place, sizeof is).data, sizeof is);
+        if (is != part)
+            return in;
+    }
+    return NULL;
+}
+
+static uint32_t count_present(const kt_input *in)
+{
+    uint32_t present = 0;
+    int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+    size_t page = kb_os_page_bytes();
+    for (size_t part = 0; fd >= 0 && part < LARGE_PARTS; part++) {
+        uint64_t entry = 0;
+        off_t place = (off_t)(((uintptr_t)in->base + part * KT_PART_BYTES) / page * sizeof entry);
+        if (pread(fd, &entry, sizeof entry, place) == sizeof entry)
+            present += (uint32_t)(entry >> 63);
+    }
+    if (fd >= 0)
+        close(fd);
+    return present;
+}
+
+static void only_a_few_parts_of_large_files_stay(void **state)
+{
+    (void)state;
+    make_large(path_of("large"));
+    kt_input *in = open_read(path_of("large")), *other = open_read(path_of("large"));
+    assert_null(look_at_parts(in));
+    uint32_t present = count_present(in);
+    assert_in_range(present, 1, KT_PARTS / 2);
+    kt_input_release(other);
+    assert_null(look_at_parts(in));
+    assert_in_range(count_present(in), present, KT_PARTS);
+    pthread_t thread;
+    void *wrong;
+    assert_int_equal(pthread_create(&thread, NULL, look_at_parts, in), 0);
+    assert_null(look_at_parts(in));
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+    assert_true(count_present(in) < LARGE_PARTS / 2);
+    kt_input_release(in);
+}
+
 /* ---- packing -------------------------------------------------------------------------------------- */
 
 static void packed_bytes_come_back(void **state)
@@ -571,6 +647,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(small_texts_stay_where_they_are),
         cmocka_unit_test(real_traces_are_written_the_same_from_every_form),
         cmocka_unit_test(threads_look_at_different_places),
+        cmocka_unit_test(only_a_few_parts_of_large_files_stay),
         cmocka_unit_test(packed_bytes_come_back),
         cmocka_unit_test(a_trace_takes_few_bytes_for_an_event),
     };

@@ -53,9 +53,9 @@ static size_t collect(const kineto_trace *t, kt_keyed *out, size_t *devices)
             if (!id)
                 continue;
             if (kt_kind_is_launch(block->kind[i]))
-                out[launches++] = (kt_keyed){id, row, 0};
+                out[launches++] = (kt_keyed){id, row};
             else if (kt_kind_is_device(block->kind[i]))
-                out[--*devices] = (kt_keyed){id, row, 0};
+                out[--*devices] = (kt_keyed){id, row};
         }
     }
     return launches;
@@ -123,7 +123,7 @@ static size_t join(const kineto_trace *t, const kt_keyed *launches, size_t launc
         if (!i || devices[i].key != devices[i - 1].key || !group)
             group = group_end(launches, launch_count, l) - l;
         int64_t start = kt_start(t, devices[i].value);
-        pairs[count++] = (kt_keyed){devices[i].value, launch_at(t, launches + l, group, start), 0};
+        pairs[count++] = (kt_keyed){devices[i].value, launch_at(t, launches + l, group, start)};
     }
     return count;
 }
@@ -147,7 +147,7 @@ static bool keep_pairs(kt_store *store, kt_derived *d, kt_keyed *pairs, size_t c
     kt_keyed *reverse = kt_store_alloc(store, (count + 1) * sizeof *reverse);
     bool ok = reverse != NULL;
     for (size_t i = 0; ok && i < count; i++)
-        reverse[i] = (kt_keyed){pairs[i].value, (kineto_row)pairs[i].key, 0};
+        reverse[i] = (kt_keyed){pairs[i].value, (kineto_row)pairs[i].key};
     ok = ok && settle_pairs(store, reverse, count, &d->launched, &d->launched_count) &&
          settle_pairs(store, pairs, count, &d->launch, &d->launch_count);
     kt_store_free(store, reverse);
@@ -279,7 +279,7 @@ bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
     size_t kept = 0;
     for (size_t i = 0; i < count; i++)
         if (ends[i].row < t->count)
-            order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i, 0};
+            order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i};
     end_items items = {0};
     bool ok = kt_sort_keyed(t->store, order, kept);
     for (size_t i = 0, end; ok && i < kept; i = end) {

@@ -257,7 +257,6 @@ bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
 typedef struct kt_keyed {
     uint64_t key;
     uint32_t value;
-    uint32_t note; /* goes along */
 } kt_keyed;
 /** By key; equal keys stay in their order. False: out of memory. */
 bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count);

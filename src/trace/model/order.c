@@ -1,5 +1,26 @@
-/* The total order of rows: (start, longer first, row), over all and per track. */
+/* The total order of rows: (start, longer first, row), per track and over all.
+ *
+ * Writers put down the rows of a track in runs that have that order already, often one for each
+ * kind of row. All runs of all tracks are merged; only tracks with hardly any order are sorted. */
 #include "trace/model/model.h"
+
+enum { LEAST_RUN = 64 }; /* rows, on average: of shorter ones there are too many to be merged */
+
+/* What is left of a run. */
+typedef struct run {
+    kt_sort_item first;
+    const kineto_row *next, *end;
+    kineto_row **place; /* of its track's next row; NULL: the track is in place */
+} run;
+
+typedef struct ordering {
+    const kineto_trace *t;
+    kineto_row **places; /* by track */
+    kineto_row *copy;    /* as order of kt_derived, of tracks that are not in place */
+    KB_VEC(run) runs;    /* a heap in the end */
+} ordering;
+
+/* ---- rows of a track --------------------------------------------------------------------------- */
 
 /* Signed numbers in the order of unsigned ones. */
 static uint64_t ordered(int64_t value) { return (uint64_t)value ^ UINT64_C(1) << 63; }
@@ -20,27 +41,140 @@ static bool settle_ties(const kineto_trace *t, kt_keyed *items, size_t count)
     return true;
 }
 
-static void key_by_start(const kineto_trace *t, kt_keyed *items)
+static bool sort_rows(const kineto_trace *t, kineto_row *rows, size_t count)
 {
+    kt_keyed *items = kt_store_alloc(t->store, (count + 1) * sizeof *items);
+    if (!items)
+        return false;
+    for (size_t i = 0; i < count; i++)
+        items[i] = (kt_keyed){ordered(kt_start(t, rows[i])), rows[i]};
+    bool ok = kt_sort_keyed(t->store, items, count) && settle_ties(t, items, count);
+    for (size_t i = 0; ok && i < count; i++)
+        rows[i] = items[i].value;
+    kt_store_free(t->store, items);
+    return ok;
+}
+
+/* How many of these rows, which come by their numbers, are in order. */
+static size_t run_length(const kineto_trace *t, const kineto_row *rows, size_t count)
+{
+    int64_t start = INT64_MIN, end = INT64_MAX;
+    for (size_t i = 0; i < count; i++) {
+        int64_t next_start = kt_start(t, rows[i]), next_end = kt_end(t, rows[i]);
+        if (next_start < start || (next_start == start && next_end > end))
+            return i;
+        start = next_start;
+        end = next_end;
+    }
+    return count;
+}
+
+/* To their tracks, a counting sort. */
+static void spread(ordering *o)
+{
+    const kineto_trace *t = o->t;
     kineto_row row = 0;
     for (size_t b = 0; b < t->blocks.count; b++) {
         const kt_block *block = t->blocks.data[b];
         for (uint32_t i = 0; i < block->count; i++, row++)
-            items[row] = (kt_keyed){ordered(block->start_ns[i]), row, block->track[i]};
+            *o->places[block->track[i]]++ = row;
     }
 }
 
-/* The rows of each track are those of all, in the same order: a counting sort. `next` has room for
- * each track's next place. */
-static void spread(const kineto_trace *t, const kt_keyed *items, uint64_t *next)
+/* ---- runs -------------------------------------------------------------------------------------- */
+
+static void read_first(const kineto_trace *t, run *r)
 {
-    const kt_derived *d = &t->derived;
-    memcpy(next, d->track_first, t->tracks.count * sizeof *next);
-    for (size_t i = 0; i < t->count; i++) {
-        d->time_order[i] = items[i].value;
-        d->order[next[items[i].note]++] = items[i].value;
+    kineto_row row = *r->next++;
+    r->first = (kt_sort_item){kt_start(t, row), kt_end(t, row), row};
+}
+
+static bool add_run(ordering *o, const kineto_row *rows, size_t count, kineto_row **place)
+{
+    run r = {.next = rows, .end = rows + count, .place = place};
+    read_first(o->t, &r);
+    return kb_vec_push(&o->runs, r);
+}
+
+/* The rows of a track, the first `length` of which are a run. Merged runs are read elsewhere than
+ * where their rows go. */
+static bool add_runs(ordering *o, kineto_row *rows, size_t count, size_t length, kineto_row **place)
+{
+    size_t before = o->runs.count, most = before + count / LEAST_RUN + 2;
+    kineto_row *copy = o->copy + (rows - o->t->derived.order);
+    for (size_t at = 0; at < count; at += length) {
+        length = at ? run_length(o->t, rows + at, count - at) : length;
+        if (o->runs.count == most) {
+            o->runs.count = before;
+            return sort_rows(o->t, rows, count) && add_run(o, rows, count, NULL);
+        }
+        memcpy(copy + at, rows + at, length * sizeof *rows);
+        if (!add_run(o, copy + at, length, place))
+            return false;
+    }
+    *place = rows;
+    return true;
+}
+
+static bool find_runs(ordering *o)
+{
+    const kineto_trace *t = o->t;
+    for (size_t i = 0; i < t->tracks.count; i++) {
+        kineto_row *rows = t->derived.order + t->derived.track_first[i];
+        size_t count = t->tracks.data[i].count, length = run_length(t, rows, count);
+        bool ok = !count || (length == count ? add_run(o, rows, count, NULL)
+                                             : add_runs(o, rows, count, length, &o->places[i]));
+        if (!ok)
+            return false;
+    }
+    return true;
+}
+
+/* ---- all rows ---------------------------------------------------------------------------------- */
+
+/* Put runs[at] where it belongs in the heap, which is there or below. */
+static void sift(run *runs, size_t count, size_t at)
+{
+    run moved = runs[at];
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        if (child + 1 < count && kt_before(&runs[child + 1].first, &runs[child].first))
+            child++;
+        if (kt_before(&moved.first, &runs[child].first))
+            break;
+        runs[at] = runs[child];
+    }
+    runs[at] = moved;
+}
+
+static void merge(ordering *o, kineto_row *out)
+{
+    run *runs = o->runs.data;
+    size_t count = o->runs.count;
+    for (size_t i = count / 2; i-- > 0;)
+        sift(runs, count, i);
+    while (count) {
+        *out++ = runs->first.row;
+        if (runs->place)
+            *(*runs->place)++ = runs->first.row;
+        if (runs->next < runs->end)
+            read_first(o->t, runs);
+        else
+            *runs = runs[--count];
+        sift(runs, count, 0);
     }
 }
+
+static bool order_all(ordering *o)
+{
+    spread(o);
+    bool ok = find_runs(o);
+    if (ok)
+        merge(o, o->t->derived.time_order);
+    kb_vec_free(&o->runs);
+    return ok;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
 
 static bool allocate(kineto_trace *t)
 {
@@ -68,20 +202,19 @@ static void give_up(kineto_trace *t)
 
 bool kt_build_order(kineto_trace *t)
 {
-    if (t->count >= SIZE_MAX / sizeof(kt_keyed))
-        return false;
-    uint64_t *next = malloc((t->tracks.count + 1) * sizeof *next);
-    kt_keyed *items = kt_store_alloc(t->store, (t->count + 1) * sizeof *items);
-    bool ok = next && items && allocate(t);
+    ordering o = {.t = t};
+    bool ok = t->count < SIZE_MAX / sizeof(kt_keyed) && allocate(t);
     if (ok) {
-        key_by_start(t, items);
-        ok = kt_sort_keyed(t->store, items, t->count) && settle_ties(t, items, t->count);
+        o.places = malloc((t->tracks.count + 1) * sizeof *o.places);
+        o.copy = kt_store_alloc(t->store, (t->count + 1) * sizeof *o.copy);
+        ok = o.places && o.copy;
     }
-    if (ok)
-        spread(t, items, next);
-    else
+    for (size_t i = 0; ok && i < t->tracks.count; i++)
+        o.places[i] = t->derived.order + t->derived.track_first[i];
+    ok = ok && order_all(&o);
+    if (!ok)
         give_up(t);
-    kt_store_free(t->store, items);
-    free(next);
+    kt_store_free(t->store, o.copy);
+    free(o.places);
     return ok;
 }

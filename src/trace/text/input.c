@@ -227,8 +227,8 @@ void kt_input_passed(kt_input *in, size_t offset)
 kineto_status kt_input_settle(kt_input *in, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    if (in->mapped)
-        kt_input_trim(in);
+    kt_input_trim(in);
+    kt_parts_begin(in);
     /* What fits into one chunk stays: it would not be smaller in another form. */
     if (in->keep.chunk_bytes && in->ready_bytes > in->keep.chunk_bytes) {
         status = kt_keep_close(&in->keep, in->base, in->ready_bytes, in->status != KINETO_OK, err);
@@ -306,6 +306,7 @@ void kt_input_release(kt_input *in)
     kt_input_finish(in);
     if (in->away)
         kt_recall_forget(in);
+    kt_parts_end(in);
     if (in->base && in->reserved_bytes)
         munmap((void *)(uintptr_t)in->base, in->reserved_bytes);
     kt_keep_free(&in->keep);

@@ -20,6 +20,21 @@
 #define KT_BEHIND_BYTES ((size_t)64 << 10) /* repair looks back */
 #define KT_GIVE_BYTES   ((size_t)2 << 20)  /* given back at a time: a huge page */
 
+/* Of a large mapped file that has been read: its parts that were looked at last. All others are
+ * given back, and come again, out of the system's cache, when they are looked at. */
+#ifndef KT_PART_BYTES
+#define KT_PART_BYTES ((size_t)2 << 20)
+#endif
+#define KT_PARTS 32u   /* of all files together, as long as these are few */
+#ifndef KT_LARGE_BYTES /* what is smaller stays: to bring its pages again and again takes time */
+#define KT_LARGE_BYTES ((size_t)384 << 20)
+#endif
+typedef struct kt_parts {
+    uint8_t *here;           /* by part; NULL: none is given back */
+    uint32_t last[KT_PARTS]; /* a ring: which are here */
+    uint32_t first, count;
+} kt_parts;
+
 typedef struct kt_input {
     uint32_t references;
     char *path;
@@ -44,6 +59,8 @@ typedef struct kt_input {
     bool away;       /* the text is not at `base` any more: see keep */
     kt_keep keep;
     uint64_t number; /* no other input has it */
+
+    kt_parts parts;
 
     struct kt_source *source;
     kineto_status status; /* why the text ends where it does; set before complete */
@@ -87,12 +104,22 @@ kineto_string kt_recall(kt_input *in, uint64_t offset, size_t bytes);
 /** What is loaded of it is no longer needed. */
 void kt_recall_forget(kt_input *in);
 
+/* ---- parts.c ---------------------------------------------------------------------------------------- */
+/** Begin to give back. */
+void kt_parts_begin(kt_input *in);
+/** A part is looked at that is not here. */
+void kt_parts_enter(kt_input *in, size_t part);
+void kt_parts_end(kt_input *in);
+
 /** Part of a text that has been read. Where it is not at its addresses, valid as by kt_recall. */
 static inline kineto_string kt_input_text(kt_input *in, uint64_t offset, size_t bytes)
 {
-    if (KINETO_LIKELY(!in->away))
-        return (kineto_string){in->base + offset, bytes};
-    return kt_recall(in, offset, bytes);
+    const uint8_t *here = in->parts.here;
+    if (KINETO_UNLIKELY(in->away))
+        return kt_recall(in, offset, bytes);
+    if (here && KINETO_UNLIKELY(!kb_load_relaxed(&here[offset / KT_PART_BYTES])))
+        kt_parts_enter(in, offset / KT_PART_BYTES);
+    return (kineto_string){in->base + offset, bytes};
 }
 
 /* ---- source.c: bytes, decompressed by what the first of them say ---------------------------------- */
