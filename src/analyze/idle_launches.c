@@ -159,9 +159,9 @@ bool ka_hosts_fill_queue(const ka_hosts *h, uint32_t stream, int64_t ns)
 bool ka_launches_find(ka_hosts *h)
 {
     size_t works = (size_t)h->s->work_count + 1;
-    h->launches = malloc(works * sizeof *h->launches);
-    h->launched_ns = malloc(works * sizeof *h->launched_ns);
-    h->started_ns = malloc(works * sizeof *h->started_ns);
+    h->launches = kb_array(works, sizeof *h->launches);
+    h->launched_ns = kb_array(works, sizeof *h->launched_ns);
+    h->started_ns = kb_array(works, sizeof *h->started_ns);
     h->queues = calloc((size_t)h->s->stream_count + 1, sizeof *h->queues);
     if (!h->launches || !h->launched_ns || !h->started_ns || !h->queues)
         return false;

@@ -102,7 +102,7 @@ static bool grow_paths(naming *n)
 {
     size_t size = n->path_table ? 2 * (n->path_mask + 1) : 1024;
     free(n->path_table);
-    n->path_table = calloc(size, sizeof *n->path_table);
+    n->path_table = kb_array_zeroed(size, sizeof *n->path_table);
     n->path_mask = size - 1;
     for (uint32_t i = 1; n->path_table && i < n->paths.count; i++)
         *path_slot(n, n->paths.data[i].around, n->paths.data[i].name) = i;
@@ -333,7 +333,8 @@ static kineto_status name_all(naming *n, const ka_scope *s, kineto_error *err)
     if (status)
         return status;
     n->tallies = calloc((size_t)s->stream_count + n->idle.devices.count + 1, sizeof *n->tallies);
-    n->path_of = n->want_operators ? calloc((size_t)s->slice_count + 1, sizeof *n->path_of) : NULL;
+    n->path_of =
+        n->want_operators ? kb_array_zeroed((size_t)s->slice_count + 1, sizeof *n->path_of) : NULL;
     bool ok = n->tallies && (n->path_of || !n->want_operators) &&
               kb_vec_push(&n->paths, (path){0, 0, 0}) &&
               ka_idleness_walk(&n->idle, add_gap, n->want_operators ? add_part : NULL, n);

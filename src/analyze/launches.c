@@ -61,8 +61,7 @@ typedef KB_VEC(launch) launches;
 /* The innermost operator around each call, on its thread. What encloses comes first. */
 static bool find_exact(const ka_scope *s, launches *list)
 {
-    size_t bytes = ((size_t)s->slice_count + 1) * sizeof(uint32_t);
-    uint32_t *around = kb_os_huge(malloc(bytes), bytes); /* by slice */
+    uint32_t *around = kb_array((size_t)s->slice_count + 1, sizeof *around); /* by slice */
     bool ok = around && kb_vec_reserve(list, (size_t)s->work_count + 1);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];

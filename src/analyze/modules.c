@@ -228,8 +228,8 @@ static void put_module(const modules *m, const module *of, ka_table *t)
 static bool number_operators(modules *m)
 {
     size_t rows = (size_t)kineto_trace_count(m->s->trace) + 1;
-    m->op_of_row = kb_os_huge(malloc(rows * sizeof *m->op_of_row), rows * sizeof *m->op_of_row);
-    m->module_of_op = malloc((m->v->ops.count + 1) * sizeof *m->module_of_op);
+    m->op_of_row = kb_array(rows, sizeof *m->op_of_row);
+    m->module_of_op = kb_array(m->v->ops.count + 1, sizeof *m->module_of_op);
     if (!m->op_of_row || !m->module_of_op)
         return false;
     memset(m->op_of_row, 0xff, rows * sizeof *m->op_of_row);
@@ -250,8 +250,7 @@ static bool has_python(const ka_scope *s)
 static kineto_status make(modules *m, ka_view *v, kineto_error *err)
 {
     m->is_module = calloc((size_t)m->s->name_count + 1, 1);
-    size_t bytes = ((size_t)m->s->slice_count + 1) * sizeof *m->call_of;
-    m->call_of = kb_os_huge(malloc(bytes), bytes);
+    m->call_of = kb_array((size_t)m->s->slice_count + 1, sizeof *m->call_of);
     m->no_memory = !m->is_module || !m->call_of;
     if (!m->no_memory)
         find_modules(m);

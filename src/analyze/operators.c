@@ -200,9 +200,9 @@ static void put_rows(const grouping *g, const place *sorted, uint32_t *row_of, k
 
 static bool put_groups(const grouping *g, ka_table *t)
 {
-    place *places = malloc((g->shown + 1) * sizeof *places),
-          *room = malloc((g->shown + 1) * sizeof *room);
-    uint32_t *row_of = malloc(g->in->calls.strings.count * sizeof *row_of);
+    place *places = kb_array(g->shown + 1, sizeof *places),
+          *room = kb_array(g->shown + 1, sizeof *room);
+    uint32_t *row_of = kb_array(g->in->calls.strings.count, sizeof *row_of);
     bool ok = places && room && row_of && kb_vec_reserve(&t->cells, g->shown * t->column_count + 1);
     if (ok)
         put_rows(g, sort_groups(g, places, room), row_of, t);
@@ -214,7 +214,7 @@ static bool put_groups(const grouping *g, ka_table *t)
 
 static int64_t *cells_of(size_t count)
 {
-    int64_t *cells = malloc((count + 1) * sizeof *cells);
+    int64_t *cells = kb_array(count + 1, sizeof *cells);
     for (size_t i = 0; cells && i <= count; i++)
         cells[i] = KA_NO_INT;
     return cells;
@@ -226,7 +226,7 @@ static bool group_all(grouping *g)
     g->in = ka_inputs_of(g->v);
     if (!g->in)
         return false;
-    g->groups = calloc(g->in->calls.strings.count, sizeof *g->groups);
+    g->groups = kb_array_zeroed(g->in->calls.strings.count, sizeof *g->groups);
     g->stack_cells = cells_of(g->in->stacks.strings.count);
     g->name_cells = cells_of(names);
     g->eligible = calloc(names + 1, 1);

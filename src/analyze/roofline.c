@@ -35,7 +35,7 @@ static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT6
 /* From behind, each slice comes after all inside it; `below` holds what was counted there. */
 static bool count_own_flops(roofline *r, const ka_inputs *in)
 {
-    uint64_t *below = calloc((size_t)r->s->slice_count + 1, sizeof *below);
+    uint64_t *below = kb_array_zeroed((size_t)r->s->slice_count + 1, sizeof *below);
     for (uint32_t i = r->s->slice_count; below && i-- > 0;) {
         const ka_slice *s = &r->s->slices[i];
         bool is_op = s->kind == KINETO_KIND_CPU_OP;
@@ -355,10 +355,10 @@ static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices
 static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
 {
     size_t slices = (size_t)r->s->slice_count + 1;
-    r->flops = calloc(slices, sizeof *r->flops);
-    r->owner = malloc(slices * sizeof *r->owner);
+    r->flops = kb_array_zeroed(slices, sizeof *r->flops);
+    r->owner = kb_array(slices, sizeof *r->owner);
     r->precision = calloc(slices, 1);
-    r->device_ns = calloc(slices, sizeof *r->device_ns);
+    r->device_ns = kb_array_zeroed(slices, sizeof *r->device_ns);
     r->place = calloc((size_t)r->s->name_count + 1, sizeof *r->place);
     if (!in || !r->flops || !r->owner || !r->precision || !r->device_ns || !r->place ||
         !count_own_flops(r, in))

@@ -153,8 +153,22 @@ static void add_lane(filling *f, uint32_t track, const kineto_track *info, const
 /* A track with more lanes than this is no thread: its ranges do not nest. */
 #define MOST_LANES 256u
 
+/* Room for all at once: what grows is moved, into memory that was never touched. */
+static void reserve(filling *f)
+{
+    size_t slices = 0, works = 0;
+    for (uint32_t i = 0; i < kineto_trace_track_count(f->t); i++) {
+        kineto_track info;
+        kineto_trace_track(f->t, i, &info);
+        slices += info.type == KINETO_TRACK_THREAD ? info.count : 0;
+        works += info.type == KINETO_TRACK_STREAM ? info.count : 0;
+    }
+    f->no_memory |= !kb_vec_reserve(&f->m->slices, slices) || !kb_vec_reserve(&f->m->work, works);
+}
+
 static void add_tracks(filling *f)
 {
+    reserve(f);
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t) && !f->no_memory; i++) {
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
@@ -436,8 +450,7 @@ static kineto_status choose(filling *f, kineto_error *err)
 static kineto_status fill_exact(filling *f, kineto_error *err)
 {
     size_t rows = (size_t)kineto_trace_count(f->t);
-    f->index_of_row =
-        kb_os_huge(malloc((rows + 1) * sizeof *f->index_of_row), rows * sizeof *f->index_of_row);
+    f->index_of_row = kb_array(rows + 1, sizeof *f->index_of_row);
     f->is_step = calloc((size_t)kineto_trace_string_count(f->t) + 1, 1);
     f->no_memory = !f->index_of_row || !f->is_step || !kt_prepare(f->t, true, true);
     kineto_status status = KINETO_OK;

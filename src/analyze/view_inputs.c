@@ -241,8 +241,8 @@ static bool make_room(reading *r)
     r->rows = calloc(words, sizeof *r->rows);
     r->looks = calloc(names, sizeof *r->looks);
     r->rule = calloc(names, sizeof *r->rule);
-    r->in->call_of = calloc(r->calls ? rows : 1, sizeof *r->in->call_of);
-    r->in->flops = calloc(r->flops ? rows : 1, sizeof *r->in->flops);
+    r->in->call_of = kb_array_zeroed(r->calls ? rows : 1, sizeof *r->in->call_of);
+    r->in->flops = kb_array_zeroed(r->flops ? rows : 1, sizeof *r->in->flops);
     r->in->unusable = calloc(r->flops ? words : 1, sizeof *r->in->unusable);
     return r->rows && r->looks && r->rule && r->in->call_of && r->in->flops && r->in->unusable &&
            kb_intern_id(&r->in->calls, kb_string("")) == 0 &&

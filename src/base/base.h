@@ -240,6 +240,9 @@ void kb_arena_free(kb_arena *a);
 /* ---- vec.h: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
 #define KB_VEC(type) struct { type *data; size_t count, capacity; }
 bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
+/** Arrays that may be large, in large pages then; as malloc and calloc, freed by free. */
+void *kb_array(size_t count, size_t item_bytes);
+void *kb_array_zeroed(size_t count, size_t item_bytes);
 #define kb_vec_reserve(v, n)                                                                       \
     ((n) <= (v)->capacity ||                                                                       \
      kb_vec_grow((void **)&(v)->data, &(v)->capacity, (n), sizeof(*(v)->data)))

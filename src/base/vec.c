@@ -22,3 +22,16 @@ bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes)
     *capacity = n;
     return true;
 }
+
+void *kb_array(size_t count, size_t item_bytes)
+{
+    bool fits = !item_bytes || count <= (size_t)PTRDIFF_MAX / item_bytes;
+    return fits ? kb_os_huge(malloc(KB_MAX(count * item_bytes, (size_t)1)), count * item_bytes)
+                : NULL;
+}
+
+void *kb_array_zeroed(size_t count, size_t item_bytes)
+{
+    void *array = calloc(KB_MAX(count, (size_t)1), KB_MAX(item_bytes, (size_t)1));
+    return array ? kb_os_huge(array, count * item_bytes) : NULL;
+}

@@ -132,7 +132,7 @@ static void *map_region(kt_store *s, size_t bytes)
     return new.memory;
 }
 
-static void *from_heap(size_t bytes) { return kb_os_huge(malloc(bytes ? bytes : 1), bytes); }
+static void *from_heap(size_t bytes) { return kb_array(bytes, 1); }
 
 void *kt_store_alloc(kt_store *s, size_t bytes)
 {
