@@ -31,11 +31,11 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log 
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo demo2 test test-full test-peers asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
+.PHONY: help all demo demo2 test test-full test-peers test-report asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
 
 help: ## this list
 	@echo "make TARGET:"
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-11s %s\n", $$1, $$2 }' Makefile
 	@echo "Missing Debian packages are installed first; CKINETO_INSTALL=0 skips that."
 
 all: ## build everything, optimised, into build/release
@@ -77,6 +77,11 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 		cmake --preset dev "-DCKINETO_CUPTI_INCLUDE=$(CURDIR)/build/peers/cupti/12;$(CURDIR)/build/peers/cupti/13" \
 			>build/dev-configure.log && cmake --build --preset dev -j $(JOBS); }
 	@ctest --preset full -L '^(peer|cuda|nvtx)$$' --verbose
+
+test-report: ## the HTML report in a headless browser (node, chromium); pictures in build/report
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@tests/report/run build/dev/bin/ckineto build/report
 
 asan: ## the tests under address and undefined behaviour sanitizers
 	@$(call packages,demo test)

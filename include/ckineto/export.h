@@ -8,6 +8,7 @@
 #define CKINETO_EXPORT_H
 
 #include <ckineto/analyze.h>
+#include <ckineto/findings.h>
 #include <ckineto/trace.h>
 
 #ifdef __cplusplus
@@ -102,6 +103,32 @@ KINETO_API kineto_status kineto_analysis_save_csv(const kineto_analysis *analysi
  *  @return as kineto_analysis_save_csv. threads: any. */
 KINETO_API kineto_status kineto_analysis_save_json(const kineto_analysis *analysis, const char *path,
                                                    kineto_error *err);
+
+/** Findings as JSON: docs/findings.schema.json describes it. @param path  "-": the standard output.
+ *  @return what writing met. threads: any. */
+KINETO_API kineto_status kineto_findings_save_json(const kineto_findings *findings, const char *path,
+                                                   kineto_error *err);
+
+typedef struct kineto_report_options {
+    size_t size;                     /**< sizeof(kineto_report_options), set by the caller */
+    const char *title;               /**< NULL: "ckineto report" */
+    const kineto_analysis *facts;    /**< of all ranks; NULL: no tables */
+    const kineto_findings *findings; /**< NULL: none */
+    const kineto_analysis *diff;     /**< what changed since another trace; NULL */
+    uint64_t row_limit;              /**< rows of each table, the first ones; 0: 5000 */
+    uint64_t activity_limit;         /**< without a timeline if there are more; 0: 2 000 000 */
+    /** Called now and then by the thread that writes; may be NULL. */
+    void (*progress)(void *context, uint64_t activities_done, uint64_t activities);
+    void *context;
+} kineto_report_options;
+
+/** Write a trace and what was found in it as one HTML page that needs nothing else (docs/report.md).
+ *  @param trace  for the timeline and the account of what it has.
+ *  @param path   "-": the standard output.
+ *  @return KINETO_E_MEMORY, or what writing met. threads: any. */
+KINETO_API kineto_status kineto_report_save(const kineto_trace *trace,
+                                            const kineto_report_options *options, const char *path,
+                                            kineto_error *err);
 
 #ifdef __cplusplus
 }

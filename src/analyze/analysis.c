@@ -1,6 +1,5 @@
 /* Which analyses run for which tables, and facts of several ranks. */
-#include "analyze/scope.h"
-#include "analyze/view.h"
+#include "analyze/finding.h"
 
 typedef struct entry {
     ka_analysis *run;
@@ -36,7 +35,7 @@ static const reduction reductions[] = {
 static bool find_table(const char *name, size_t size, ka_table_id *out)
 {
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        if (!(ka_table_flags((ka_table_id)i) & KA_HIDDEN) &&
+        if (!(ka_table_flags((ka_table_id)i) & (KA_HIDDEN | KA_DIFF)) &&
             kb_string_equal(kb_string(ka_table_name((ka_table_id)i)),
                             (kineto_string){name, size})) {
             *out = (ka_table_id)i;
@@ -75,7 +74,8 @@ static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_option
     }
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
         uint32_t flags = ka_table_flags((ka_table_id)i);
-        if (!options->tables && !(flags & KA_HIDDEN) && (options->series || !(flags & KA_SERIES)))
+        if (!options->tables && !(flags & (KA_HIDDEN | KA_DIFF)) &&
+            (options->series || !(flags & KA_SERIES)))
             want(a, (ka_table_id)i);
         if (a->tables[i].shown)
             a->shown[a->shown_count++] = (uint8_t)i;
@@ -208,45 +208,47 @@ kineto_analyze_options ka_options_completed(const kineto_analyze_options *option
     return o;
 }
 
-static kineto_status analyze(const kineto_trace *trace, const kineto_analyze_options *o,
-                             kineto_analysis *a, kineto_error *err)
+kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
+                         ka_measured *m, kineto_error *err)
 {
-    ka_rules *rules = NULL;
-    ka_scope scope = {0};
-    kineto_status status = check_streams(o->streams, err);
+    *m = (ka_measured){.options = ka_options_completed(options)};
+    if (!trace)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+    kineto_status status = ka_facts_create(&m->facts, err);
     if (!status)
-        status = want_tables(a, o, err);
+        status = check_streams(m->options.streams, err);
     if (!status)
-        status = ka_rules_create(o->rules, &rules, err);
+        status = want_tables(m->facts, &m->options, err);
     if (!status)
-        status = ka_scope_create(trace, o, rules, &scope, err);
-    a->definitions = o->definitions;
-    a->sequence_top = o->sequence_top;
-    want_for_reductions(a);
-    scope.view_parts = ka_view_parts(a);
+        status = ka_rules_create(m->options.rules, &m->rules, err);
     if (!status)
-        status = run(a, &scope, o->threads, err);
-    ka_scope_free(&scope);
-    ka_rules_free(rules);
-    return status;
+        status = ka_scope_create(trace, &m->options, m->rules, &m->scope, err);
+    if (status)
+        return status;
+    m->facts->definitions = m->options.definitions;
+    m->facts->sequence_top = m->options.sequence_top;
+    want_for_reductions(m->facts);
+    m->scope.view_parts = ka_view_parts(m->facts);
+    return run(m->facts, &m->scope, m->options.threads, err);
+}
+
+void ka_measured_free(ka_measured *m)
+{
+    ka_scope_free(&m->scope);
+    ka_rules_free(m->rules);
+    kineto_analysis_release(m->facts);
+    *m = (ka_measured){0};
 }
 
 kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
                              kineto_analysis **out, kineto_error *err)
 {
-    kineto_analyze_options o = ka_options_completed(options);
-    *out = NULL;
-    if (!trace)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
-    kineto_analysis *a;
-    kineto_status status = ka_facts_create(&a, err);
-    if (status)
-        return status;
-    status = analyze(trace, &o, a, err);
-    if (status)
-        kineto_analysis_release(a);
-    else
-        *out = a;
+    ka_measured m;
+    kineto_status status = ka_measure(trace, options, &m, err);
+    *out = status ? NULL : m.facts;
+    if (!status)
+        m.facts = NULL;
+    ka_measured_free(&m);
     return status;
 }
 

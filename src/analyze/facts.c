@@ -142,7 +142,7 @@ uint32_t kineto_fact_table_count(void)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        n += !(specs[i].flags & KA_HIDDEN);
+        n += !(specs[i].flags & (KA_HIDDEN | KA_DIFF));
     return n;
 }
 
@@ -150,7 +150,7 @@ uint32_t kineto_fact_table_count(void)
 static uint32_t not_hidden(uint32_t index)
 {
     uint32_t i = 0;
-    while (i < KA_TABLE_COUNT && ((specs[i].flags & KA_HIDDEN) || index-- != 0))
+    while (i < KA_TABLE_COUNT && ((specs[i].flags & (KA_HIDDEN | KA_DIFF)) || index-- != 0))
         i++;
     return i;
 }

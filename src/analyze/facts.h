@@ -17,6 +17,7 @@ enum {
     KA_SERIES = 1, /* a row for each event: only if asked for */
     KA_HIDDEN = 2, /* facts from which others are made when all ranks are there; never shown */
     KA_SUMMED = 4, /* without a rank: rows with the same keys become one */
+    KA_DIFF = 8,   /* of two traces: only kineto_diff fills it */
 };
 
 /** What becomes of a column when rows with the same keys do. */

@@ -210,18 +210,22 @@ static bool give_operators(memory *m)
 
 /* ---- peaks ---------------------------------------------------------------------------------------------- */
 
+kb_text ka_memory_device(int64_t type, int64_t index)
+{
+    kb_text text = {"CPU"};
+    const char *name = type >= 0 && type < 256 ? kp_device_type_name((uint32_t)type) : NULL;
+    if (type == KINETO_DEVICE_CUDA)
+        (void)snprintf(text.s, sizeof text.s, "GPU%lld", (long long)index);
+    else if (!kp_is_host_memory(type))
+        (void)snprintf(text.s, sizeof text.s, "%.32s%lld", name ? name : "device",
+                       (long long)index);
+    return text;
+}
+
 static kb_text device_text(const memory *m, uint32_t index)
 {
     const device *d = &m->devices.data[index];
-    kb_text text = {"CPU"};
-    const char *name =
-        d->type >= 0 && d->type < 256 ? kp_device_type_name((uint32_t)d->type) : NULL;
-    if (d->type == KINETO_DEVICE_CUDA)
-        (void)snprintf(text.s, sizeof text.s, "GPU%lld", (long long)d->index);
-    else if (!kp_is_host_memory(d->type))
-        (void)snprintf(text.s, sizeof text.s, "%.32s%lld", name ? name : "device",
-                       (long long)d->index);
-    return text;
+    return ka_memory_device(d->type, d->index);
 }
 
 typedef struct peak {

@@ -174,6 +174,18 @@ double ka_tally_std(const ka_tally_ns *t); /* us; 0 of one */
 /** Cells count, sum, max, min, mean and deviation. */
 void ka_put_tally(ka_table *t, const ka_tally_ns *tally);
 
+/* ---- step_statistics.c ---- */
+typedef struct ka_durations {
+    double *us;     /* of the steps that are looked at */
+    uint32_t *step; /* index of steps of each … */
+    int32_t *place; /* … and by that index: which it is; -1: left out */
+    uint32_t count, warm_up;
+    double median, mad; /* of those behind the warm-up */
+} ka_durations;
+/** @param d  to be freed, also on failure (no memory). */
+bool ka_durations_make(ka_durations *d, const ka_scope *s);
+void ka_durations_free(ka_durations *d);
+
 /* ---- analyses: each fills the tables of its name, those that are wanted ---- */
 typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);
 /* The one that takes most memory comes first, when the others have made least of theirs. */

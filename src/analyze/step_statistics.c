@@ -9,38 +9,30 @@
 
 /* ---- durations ------------------------------------------------------------------------------ */
 
-typedef struct durations {
-    double *us;     /* of the steps that are looked at */
-    uint32_t *step; /* index of steps of each … */
-    int32_t *place; /* … and by that index: which it is; -1: left out */
-    uint32_t count, warm_up;
-    double median, mad; /* of those behind the warm-up */
-} durations;
-
 static double step_us(const ka_step *s) { return ka_us(kb_length_ns(s->start_ns, s->end_ns)); }
 
-static void describe(durations *d, double *room, uint32_t first)
+static void describe(ka_durations *d, double *room, uint32_t first)
 {
     memcpy(room, d->us + first, (d->count - first) * sizeof *room);
     d->median = ka_median(room, d->count - first);
     d->mad = ka_mad(room, d->count - first, d->median);
 }
 
-static bool is_long(const durations *d, uint32_t step, double allowed)
+static bool is_long(const ka_durations *d, uint32_t step, double allowed)
 {
     double over = d->us[step] - d->median;
     return over > allowed && over > LEAST_SHARE * d->median;
 }
 
-static bool is_outlier(const durations *d, uint32_t step)
+static bool is_outlier(const ka_durations *d, uint32_t step)
 {
     return step >= d->warm_up && is_long(d, step, OUTLIER_DEVIATIONS * MAD_TO_SIGMA * d->mad);
 }
 
-static bool durations_make(durations *d, const ka_scope *s)
+bool ka_durations_make(ka_durations *d, const ka_scope *s)
 {
     double *room = malloc((size_t)s->step_count * sizeof *room + 1);
-    *d = (durations){.us = malloc((size_t)s->step_count * sizeof *d->us + 1),
+    *d = (ka_durations){.us = malloc((size_t)s->step_count * sizeof *d->us + 1),
                      .step = malloc((size_t)s->step_count * sizeof *d->step + 1),
                      .place = malloc((size_t)s->step_count * sizeof *d->place + 1)};
     bool ok = room && d->us && d->step && d->place;
@@ -62,14 +54,14 @@ static bool durations_make(durations *d, const ka_scope *s)
     return ok;
 }
 
-static void durations_free(durations *d)
+void ka_durations_free(ka_durations *d)
 {
     free(d->us);
     free(d->step);
     free(d->place);
 }
 
-static void put_statistics(const ka_scope *s, const durations *d, ka_table *t)
+static void put_statistics(const ka_scope *s, const ka_durations *d, ka_table *t)
 {
     int64_t least = INT64_MAX, most = 0, outliers = 0;
     for (uint32_t i = d->warm_up; i < d->count; i++) {
@@ -338,7 +330,7 @@ static void keep(differences *d, uint64_t key, double us)
 }
 
 /* One thing, in all steps: [from, to) of portions. A step without it counts as 0. */
-static void compare_steps(const contents *c, const durations *d, size_t from, size_t to,
+static void compare_steps(const contents *c, const ka_durations *d, size_t from, size_t to,
                           double *room, differences *of)
 {
     uint32_t count = 0, steps = d->count - d->warm_up;
@@ -372,7 +364,7 @@ static void put_difference(const ka_scope *s, const difference *what, ka_table *
     ka_put_number(t, what->us);
 }
 
-static void put_outlier(const ka_scope *s, const durations *d, uint32_t place,
+static void put_outlier(const ka_scope *s, const ka_durations *d, uint32_t place,
                         const difference *what, ka_table *t)
 {
     const ka_step *step = &s->steps[d->step[place]];
@@ -395,7 +387,7 @@ static void put_outlier(const ka_scope *s, const durations *d, uint32_t place,
     ka_put_none(t);
 }
 
-static bool put_outliers(const ka_scope *s, const durations *d, ka_table *t)
+static bool put_outliers(const ka_scope *s, const ka_durations *d, ka_table *t)
 {
     contents c;
     differences *of = calloc((size_t)d->count + 1, sizeof *of);
@@ -420,7 +412,7 @@ static bool put_outliers(const ka_scope *s, const durations *d, ka_table *t)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static bool has_outlier(const durations *d)
+static bool has_outlier(const ka_durations *d)
 {
     for (uint32_t i = d->warm_up; i < d->count; i++)
         if (is_outlier(d, i))
@@ -435,10 +427,10 @@ kineto_status ka_analyze_step_statistics(const ka_scope *s, kineto_analysis *a, 
     const char *none =
         "the trace has no steps: call the profiler's step(), or mark them with ranges "
         "named ProfilerStep#N";
-    durations d = {0};
-    bool ok = durations_make(&d, s);
+    ka_durations d = {0};
+    bool ok = ka_durations_make(&d, s);
     if (ok && !d.count) {
-        durations_free(&d);
+        ka_durations_free(&d);
         ka_note(statistics, "%s", none);
         ka_note(outliers, "%s", none);
         return KINETO_OK;
@@ -451,6 +443,6 @@ kineto_status ka_analyze_step_statistics(const ka_scope *s, kineto_analysis *a, 
         ka_note(outliers, "%u steps are too few to tell which took long", d.count);
     else if (ok)
         ka_note(outliers, "no step took much longer than the others");
-    durations_free(&d);
+    ka_durations_free(&d);
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }

@@ -67,6 +67,8 @@ void ka_find(ka_verify *v, ka_rule rule, kineto_severity severity, ka_tally *tal
 void ka_find_text(ka_verify *v, ka_rule rule, kineto_severity severity, uint64_t count,
                   const char *place, uint64_t offset, const char *fmt, ...) KINETO_PRINTF(7, 8);
 bool ka_report_create(kineto_verify_report **out);
+/** "stream 7 of device 0", cut to the size; returns its length. */
+size_t ka_track_words(const kineto_trace *t, uint32_t track, char *text, size_t size);
 /** Worst first. */
 void ka_report_sort(kineto_verify_report *report);
 

@@ -71,20 +71,26 @@ static void put_id(char *out, size_t size, kineto_string text, int64_t id)
         snprintf(out, size, "%lld", (long long)id);
 }
 
-static kineto_string describe_track(ka_verify *v, uint32_t index)
+size_t ka_track_words(const kineto_trace *t, uint32_t index, char *text, size_t size)
 {
     static const char *const types[] = {"thread", "stream", "counters", "async", "row"};
-    char text[320], pid[96], tid[96];
+    char pid[96], tid[96];
     kineto_track track;
     kineto_process process;
-    kineto_trace_track(v->t, index, &track);
-    kineto_trace_process(v->t, track.process, &process);
-    put_id(pid, sizeof pid, kt_process_text_of(v->t, track.process), process.pid);
-    put_id(tid, sizeof tid, kt_track_text_of(v->t, index), track.id);
-    int size = snprintf(text, sizeof text, "%s %s of %s %s",
-                        track.type < KB_COUNT(types) ? types[track.type] : "row", tid,
-                        process.is_device ? "device" : "process", pid);
-    return keep(v, text, KB_MIN((size_t)size, sizeof text - 1));
+    kineto_trace_track(t, index, &track);
+    kineto_trace_process(t, track.process, &process);
+    put_id(pid, sizeof pid, kt_process_text_of(t, track.process), process.pid);
+    put_id(tid, sizeof tid, kt_track_text_of(t, index), track.id);
+    int n = snprintf(text, size, "%s %s of %s %s",
+                     track.type < KB_COUNT(types) ? types[track.type] : "row", tid,
+                     process.is_device ? "device" : "process", pid);
+    return KB_MIN((size_t)n, size - 1);
+}
+
+static kineto_string describe_track(ka_verify *v, uint32_t index)
+{
+    char text[320];
+    return keep(v, text, ka_track_words(v->t, index, text, sizeof text));
 }
 
 #define NAME_BYTES 200u

@@ -211,4 +211,8 @@ bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t 
 int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin);
 /** Bytes that a kernel says it sent: "In msg nelems" and "dtype". -1: it does not say. */
 int64_t ka_message_bytes(const kineto_trace *t, kineto_row row);
+
+/* ---- memory.c ---- */
+/** "GPU0", "CPU": a device as memory events number it. */
+kb_text ka_memory_device(int64_t type, int64_t index);
 #endif

@@ -326,7 +326,7 @@ typedef struct kc_result {
     char seen[400];
 } kc_result;
 
-typedef struct kc_report {
+typedef struct kc_check_report {
     const char *path;
     kc_result results[KC_RULE_COUNT];
     uint64_t shown; /* rules */
@@ -334,9 +334,9 @@ typedef struct kc_report {
     char profilers[KC_MAX_PROFILERS][232];
     size_t profiler_count;
     uint32_t ok, failed, untested;
-} kc_report;
+} kc_check_report;
 
-void kc_report_count(kc_report *r);
-void kc_report_text(const kc_report *r);
-kineto_status kc_report_json(const kc_report *r, kineto_error *err);
+void kc_report_count(kc_check_report *r);
+void kc_report_text(const kc_check_report *r);
+kineto_status kc_report_json(const kc_check_report *r, kineto_error *err);
 #endif

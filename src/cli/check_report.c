@@ -4,7 +4,7 @@
 
 static const char *const state_names[] = {"not tested", "ok", "FAILED", "measured"};
 
-void kc_report_count(kc_report *r)
+void kc_report_count(kc_check_report *r)
 {
     r->ok = r->failed = r->untested = 0;
     for (size_t i = 0; i < KC_RULE_COUNT; i++) {
@@ -49,7 +49,7 @@ static void print_result(kc_rule rule, const kc_result *result)
         printf("%25s rule: %s\n%25s mend: %s\n", "", kc_rules[rule].text, "", kc_rules[rule].hint);
 }
 
-void kc_report_text(const kc_report *r)
+void kc_report_text(const kc_check_report *r)
 {
     kc_put_name(stdout, kb_string(r->path), 0);
     putchar('\n');
@@ -100,7 +100,7 @@ static void json_result(kb_json *j, kc_rule rule, const kc_result *result)
     kb_json_object_end(j);
 }
 
-static void json_report(kb_json *j, const kc_report *r)
+static void json_report(kb_json *j, const kc_check_report *r)
 {
     kb_json_object_begin(j);
     kb_json_put_string(j, "version", kb_string(kineto_version()));
@@ -124,7 +124,7 @@ static void json_report(kb_json *j, const kc_report *r)
     kb_json_object_end(j);
 }
 
-kineto_status kc_report_json(const kc_report *r, kineto_error *err)
+kineto_status kc_report_json(const kc_check_report *r, kineto_error *err)
 {
     kb_sink *sink;
     kb_json j;

@@ -234,7 +234,10 @@ int kc_slice(int argc, char **argv);
 int kc_scrub(int argc, char **argv);
 int kc_sql(int argc, char **argv);
 int kc_table(int argc, char **argv);
+int kc_report(int argc, char **argv);
+int kc_view(int argc, char **argv);
 int kc_analyze(int argc, char **argv);
+int kc_diff_verb(int argc, char **argv);
 /** `ckineto plugin check`: argv[0] is "check". */
 int kc_plugin_check(int argc, char **argv);
 #endif

@@ -3,6 +3,7 @@
 
 #include "cli/critical.h"
 #include "cli/facts.h"
+#include "cli/findings.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -11,15 +12,23 @@
 
 static const char *only, *steps = "usual", *streams, *definitions = "exact", *rules, *json, *csv;
 static const char *sequence_operator, *execution_trace, *memory_timeline, *overlay;
-static bool list, series, every;
+static bool list, series, every, findings;
+static kc_texts gates;
+static uint64_t evidence;
 static uint64_t sequence_min, sequence_top;
 static const char *annotation;
 static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
 
 static const kc_option option_list[] = {
-    {"only", 0, KC_TEXT, &only, "NAME[,...]", "only these tables; --list has their names"},
-    {"list", 0, KC_FLAG, &list, NULL, "list the tables there are"},
+    {"only", 0, KC_TEXT, &only, "NAME[,...]", "only these tables, or rules; --list has their names"},
+    {"list", 0, KC_FLAG, &list, NULL, "list the tables there are; with --findings the rules"},
+    {"findings", 'f', KC_FLAG, &findings, NULL,
+     "instead, say what is slow, what it costs and what to do about it"},
+    {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
+     "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' stands "
+     "for all 'copy.…', 'all' for every rule"},
+    {"evidence", 0, KC_NUMBER, &evidence, "N", "so many places for each finding (5)"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
@@ -136,7 +145,8 @@ static int print_list(void)
 
 typedef struct work {
     kineto_analyze_options options;
-    kineto_analysis *facts; /* of all ranks so far */
+    kineto_analysis *facts; /* of all ranks so far; or … */
+    kineto_findings *found;
     kc_health health;
 } work;
 
@@ -148,6 +158,27 @@ static int32_t rank_of(const kineto_trace *trace, const char *path, uint32_t ind
     return identity.rank >= 0 ? identity.rank : (int32_t)index;
 }
 
+static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t rank,
+                                  kineto_error *err)
+{
+    kineto_find_options o = {.size = sizeof o,
+                             .rules = only,
+                             .evidence = (uint32_t)KB_MIN(evidence, (uint64_t)1000),
+                             .analyze = &w->options};
+    kineto_findings *found;
+    kineto_status status = kineto_find(trace, &o, &found, err);
+    if (status)
+        return status;
+    kc_health_add(&w->health, trace, rank);
+    if (!w->found) {
+        w->found = found;
+        return KINETO_OK;
+    }
+    status = kineto_findings_add(w->found, found, err);
+    kineto_findings_release(found);
+    return status;
+}
+
 static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
                               kineto_error *err)
 {
@@ -156,6 +187,8 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     w->options.rank = &rank;
     if (what_if.count)
         return kc_what_if(trace, &w->options, &what_if, stdout, err);
+    if (findings)
+        return add_findings(w, trace, rank, err);
     kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
     if (status)
         return status;
@@ -200,11 +233,22 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
     return status;
 }
 
+static kineto_status show_findings(const work *w, kineto_error *err)
+{
+    if (json)
+        return kineto_findings_save_json(w->found, json, err);
+    kc_health_print(&w->health, stdout);
+    kc_findings_print(w->found, 0, stdout);
+    return KINETO_OK;
+}
+
 static kineto_status show(const work *w, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
     if (what_if.count)
         return KINETO_OK;
+    if (findings)
+        return show_findings(w, err);
     if (json)
         status = kineto_analysis_save_json(w->facts, json, err);
     if (csv && !status)
@@ -259,8 +303,12 @@ int kc_analyze(int argc, char **argv)
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("analyze", 0);
+    findings |= gates.count > 0;
     if (status == KINETO_OK && list)
-        return print_list();
+        return findings ? kc_finding_rules_print() : print_list();
+    if (status == KINETO_OK && findings && (csv || series || overlay || what_if.count))
+        status = kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
+                                           "--overlay or --what-if");
     if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
     if (status || parse(&w.options))
@@ -272,11 +320,13 @@ int kc_analyze(int argc, char **argv)
             return KC_EXIT_USAGE;
         }
     status = operands ? analyze(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
+    bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
         kc_complain("analyze: %s", err.message);
     kineto_analysis_release(w.facts);
+    kineto_findings_release(w.found);
     kc_health_free(&w.health);
     return kc_finish_stdout("analyze", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
-                                       : status                    ? KC_EXIT_FAILURE
+                                       : status || !passed         ? KC_EXIT_FAILURE
                                                                    : 0);
 }

@@ -9,7 +9,7 @@ static const kc_option option_list[] = {
     {"to", 't', KC_TEXT, &format, "FORMAT",
      "the format (see --list), where the name of OUT does\nnot end in it; FORMAT.gz, FORMAT.zst"},
     {"by", 'b', KC_TEXT, &by, "ROOTS",
-     "folded, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
+     "folded, flame, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
      "merged"},
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: what weights count: ns (the default), us, ms"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},

@@ -72,7 +72,7 @@ static void result_fail(kc_result *result, const char *seen)
     result->told = true;
 }
 
-static void take_note(kc_report *r, const kc_note *note)
+static void take_note(kc_check_report *r, const kc_note *note)
 {
     kc_result *result = &r->results[note->rule % KC_RULE_COUNT];
     switch (note->word) {
@@ -97,7 +97,7 @@ static void take_note(kc_report *r, const kc_note *note)
 }
 
 /* Returns whether the child said that it ends itself. */
-static bool take_notes(kc_report *r, const kc_outcome *o)
+static bool take_notes(kc_check_report *r, const kc_outcome *o)
 {
     bool done = false;
     kc_note note;
@@ -132,7 +132,7 @@ static const char *last_line(kc_outcome *o)
     return line ? line + 1 : o->text;
 }
 
-static void tell_crash(kc_report *r, kc_where *where, kc_outcome *o, const kc_isolation *how)
+static void tell_crash(kc_check_report *r, kc_where *where, kc_outcome *o, const kc_isolation *how)
 {
     char how_ended[80], said[120], text[sizeof r->results->seen];
     const char *line = kc_quote(last_line(o), said, sizeof said);
@@ -145,7 +145,7 @@ static void tell_crash(kc_report *r, kc_where *where, kc_outcome *o, const kc_is
     result_fail(&r->results[crash_rule(where)], text);
 }
 
-static void look_at_output(kc_report *r, const kc_outcome *o)
+static void look_at_output(kc_check_report *r, const kc_outcome *o)
 {
     char text[120], seen[160];
     if (o->text_bytes) {
@@ -157,7 +157,7 @@ static void look_at_output(kc_report *r, const kc_outcome *o)
 }
 
 /* Rules of a scenario of which nothing was heard. */
-static void settle(kc_report *r, uint64_t rules, const char *why)
+static void settle(kc_check_report *r, uint64_t rules, const char *why)
 {
     for (size_t i = 0; i < KC_RULE_COUNT; i++)
         if (rules & KC_RULE_BIT(i))
@@ -165,7 +165,7 @@ static void settle(kc_report *r, uint64_t rules, const char *why)
 }
 
 /* Of a scenario that did not run, or ended early: its rules that are asked for were not tested. */
-static void settle_blocked(kc_report *r, uint64_t rules, const char *why)
+static void settle_blocked(kc_check_report *r, uint64_t rules, const char *why)
 {
     for (size_t i = 0; i < KC_RULE_COUNT; i++)
         r->blocked |= (rules & r->shown & KC_RULE_BIT(i)) && !r->results[i].told;
@@ -174,7 +174,7 @@ static void settle_blocked(kc_report *r, uint64_t rules, const char *why)
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool any_failed(const kc_report *r, kc_rule first, kc_rule last)
+static bool any_failed(const kc_check_report *r, kc_rule first, kc_rule last)
 {
     for (size_t i = first; i <= (size_t)last; i++)
         if (r->results[i].state == KC_STATE_FAILED)
@@ -182,7 +182,7 @@ static bool any_failed(const kc_report *r, kc_rule first, kc_rule last)
     return false;
 }
 
-static kineto_status run_one(kc_report *r, const kc_scenario *scenario, kc_where *where,
+static kineto_status run_one(kc_check_report *r, const kc_scenario *scenario, kc_where *where,
                              bool *finished, kineto_error *err)
 {
     kc_outcome o;
@@ -212,7 +212,7 @@ static kineto_status run_one(kc_report *r, const kc_scenario *scenario, kc_where
 }
 
 /* Which of the first three scenarios the others need; they come first in the table. */
-static bool is_needed(const kc_report *r, size_t index)
+static bool is_needed(const kc_check_report *r, size_t index)
 {
     const kc_scenario *scenario = &kc_scenarios[index];
     if (index < 2 || (scenario->rules & r->shown))
@@ -223,7 +223,7 @@ static bool is_needed(const kc_report *r, size_t index)
     return false;
 }
 
-static const char *obstacle(const kc_report *r, const kc_scenario *scenario, bool session_works)
+static const char *obstacle(const kc_check_report *r, const kc_scenario *scenario, bool session_works)
 {
     if (scenario->rules & KC_RULE_BIT(KC_RULE_LOAD_OPENS))
         return NULL;
@@ -238,7 +238,7 @@ static const char *obstacle(const kc_report *r, const kc_scenario *scenario, boo
                : NULL;
 }
 
-static kineto_status run_all(kc_report *r, kc_where *where, kineto_error *err)
+static kineto_status run_all(kc_check_report *r, kc_where *where, kineto_error *err)
 {
     bool session_works = false, finished = false;
     for (size_t i = 0; i < kc_scenario_count; i++) {
@@ -305,7 +305,7 @@ static bool find_library(const char *file, char path[PATH_MAX])
     return is_elf;
 }
 
-static int conclude(kc_report *r)
+static int conclude(kc_check_report *r)
 {
     kineto_error err;
     kc_report_count(r);
@@ -333,7 +333,7 @@ static int conclude(kc_report *r)
 int kc_plugin_check(int argc, char **argv)
 {
     enum { MOST_S = 3600 };
-    static kc_report report;
+    static kc_check_report report;
     char path[PATH_MAX];
     kineto_error err;
     int operands;

@@ -80,6 +80,9 @@ typedef KB_VEC(char) ke_text;
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
 /** Members of the objects that stand for these; the object itself is the caller's. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
+/** Facts, of each table at most so many rows (0: all), and findings, as one JSON object. */
+void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
+void ke_put_findings(kb_json *j, const kineto_findings *findings);
 void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
 /** The next piece of JSON text without white space between its tokens; empty at the end. */
 kineto_string ke_compact_next(kineto_string *json);
@@ -90,6 +93,7 @@ bool ke_text_compact(ke_text *out, kineto_string json, uint64_t *replaced);
 kineto_status ke_csv_write(ke_job *job, kineto_error *err);
 kineto_status ke_jsonl_write(ke_job *job, kineto_error *err);
 kineto_status ke_folded_write(ke_job *job, kineto_error *err);
+kineto_status ke_flame_write(ke_job *job, kineto_error *err);
 kineto_status ke_pprof_write(ke_job *job, kineto_error *err);
 kineto_status ke_speedscope_write(ke_job *job, kineto_error *err);
 kineto_status ke_chrome_write_job(ke_job *job, kineto_error *err);

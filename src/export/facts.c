@@ -111,7 +111,7 @@ static void put_columns(kb_json *j, const kineto_analysis *a, uint32_t table)
     kb_json_array_end(j);
 }
 
-static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table)
+static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table, uint64_t limit)
 {
     kineto_fact_table info;
     kineto_fact fact;
@@ -123,7 +123,8 @@ static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table)
     put_columns(j, a, table);
     kb_json_key_z(j, "rows");
     kb_json_array_begin(j);
-    for (uint64_t r = 0; r < info.row_count; r++) {
+    uint64_t rows = limit ? KB_MIN(info.row_count, limit) : info.row_count;
+    for (uint64_t r = 0; r < rows; r++) {
         kb_json_newline(j);
         kb_json_array_begin(j);
         for (uint32_t c = 0; kineto_analysis_fact(a, table, r, c, &fact); c++)
@@ -131,6 +132,19 @@ static void put_table(kb_json *j, const kineto_analysis *a, uint32_t table)
         kb_json_array_end(j);
     }
     kb_json_array_end(j);
+    if (rows < info.row_count)
+        kb_json_put_uint(j, "more", info.row_count - rows);
+    kb_json_object_end(j);
+}
+
+void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit)
+{
+    kb_json_object_begin(j);
+    kb_json_key_z(j, "tables");
+    kb_json_object_begin(j);
+    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
+        put_table(j, a, i, row_limit);
+    kb_json_object_end(j);
     kb_json_object_end(j);
 }
 
@@ -145,13 +159,7 @@ kineto_status kineto_analysis_save_json(const kineto_analysis *a, const char *pa
     if (status)
         return status;
     kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_key_z(&j, "tables");
-    kb_json_object_begin(&j);
-    for (uint32_t i = 0; i < kineto_analysis_count(a); i++)
-        put_table(&j, a, i);
-    kb_json_object_end(&j);
-    kb_json_object_end(&j);
+    ke_put_analysis(&j, a, 0);
     kb_json_newline(&j);
     return kb_sink_close(sink, err);
 }

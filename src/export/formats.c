@@ -42,6 +42,8 @@ static const format formats[] = {
      KB_COMPRESS_NONE},
     {"folded", ENDINGS(".folded", ".collapsed"), "stacks with their own time, for flame graphs",
      ke_folded_write, NULL, true, false, true, KB_COMPRESS_NONE},
+    {"flame", ENDINGS(".svg"), "a flame graph, for a browser", ke_flame_write, NULL, true, false,
+     true, KB_COMPRESS_NONE},
     {"speedscope", ENDINGS(".speedscope.json"), "timelines and flame graphs in speedscope",
      ke_speedscope_write, NULL, true, false, true, KB_COMPRESS_NONE},
     {"pprof", ENDINGS(".pb.gz", ".pprof"), "a profile for pprof and Grafana", ke_pprof_write, NULL,

@@ -61,7 +61,7 @@ DISORDERLY = [
 SLICES = [e for e in EVENTS if e["ph"] == "X"]
 ROWS = [e for e in EVENTS if e["ph"] in "XiC"]
 ENDINGS = (".json", ".json.gz", ".jsonl", ".ndjson", ".jsonl.gz", ".csv", ".csv.gz", ".folded",
-           ".collapsed", ".folded.gz", ".speedscope.json", ".speedscope.json.gz", ".pb.gz", ".pprof",
+           ".collapsed", ".folded.gz", ".svg", ".speedscope.json", ".speedscope.json.gz", ".pb.gz", ".pprof",
            ".pftrace", ".perfetto-trace", ".pftrace.gz", ".sqlite", ".db")
 # formats in which everything has a place
 WHOLE = ("chrome", "jsonl", "perfetto", "sqlite")

@@ -1,0 +1,198 @@
+/* ckineto diff: what changed between two traces, and whether it may pass. */
+#include "cli/several.h"
+
+#include "cli/diff.h"
+
+#include <ckineto/analyze.h>
+#include <ckineto/export.h>
+
+static const char *definitions = "exact", *devices = "all", *rank, *streams, *rules;
+static const char *json, *csv, *junit, *sarif, *markdown;
+static bool short_names, shapes, medians, no_findings, no_noise, every;
+static kc_texts fail_on;
+static uint64_t row_limit = 20, draws, seed, threads;
+
+static const kc_option option_list[] = {
+    {"fail-on", 0, KC_TEXTS, &fail_on, "GATE",
+     "exit with 1 if a difference is beyond this and no noise: step>3%,\nmemory>100MB, "
+     "kernel:NAME>5%, op:NAME>2ms, category:NAME>…,\ncounter:NAME<…, where < is for what must not "
+     "fall; may be repeated"},
+    {"no-noise", 0, KC_FLAG, &no_noise, NULL,
+     "gates: judge by the difference alone where there are too few steps\nto tell it from noise"},
+    {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps, not means"},
+    {"shapes", 0, KC_FLAG, &shapes, NULL, "operators with different shapes are different ones"},
+    {"no-findings", 0, KC_FLAG, &no_findings, NULL, "do not judge both traces: it is faster"},
+    {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
+     "exact (usual), or as HolisticTraceAnalysis compares the first steps"},
+    {"device", 0, KC_TEXT, &devices, "all|host|device",
+     "hta: only names of the host, or of devices"},
+    {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
+    {"rank", 'r', KC_TEXT, &rank, "N", "of traces with several ranks, only this one"},
+    {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"all", 'a', KC_FLAG, &every, NULL, "print every table"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (20); 0: all"},
+    {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
+    {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
+    {"junit", 0, KC_TEXT, &junit, "FILE", "write gates as JUnit XML, a test case for each"},
+    {"sarif", 0, KC_TEXT, &sarif, "FILE", "write gates and new findings as SARIF 2.1.0"},
+    {"markdown", 0, KC_TEXT, &markdown, "FILE", "write a comment for a pull request"},
+    {"draws", 0, KC_NUMBER, &draws, "N", "so many draws of steps for intervals (2000)"},
+    {"seed", 0, KC_NUMBER, &seed, "N", "of these draws: the same seed, the same intervals (0)"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the facts are the same"},
+    KC_MEMORY_OPTION,
+};
+static const kc_options options = {
+    "diff",
+    "[options] BEFORE AFTER",
+    "Say what changed between two traces, how sure that is, and whether it may pass.\n"
+    "Exit with 0: all gates passed; 1: one failed; 2: one could not be judged, or a mistake.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+/* ---- what was asked for --------------------------------------------------------------------- */
+
+typedef struct work {
+    kineto_analyze_options analyze;
+    kineto_diff_options diff;
+    kineto_trace *traces[2];
+    kineto_analysis *facts;
+    kc_diff shown;
+    int32_t rank;
+} work;
+
+static kineto_status parse_devices(kineto_diff_options *o)
+{
+    static const char *const words[] = {"all", "host", "device"};
+    for (uint32_t i = 0; i < KB_COUNT(words); i++)
+        if (strcmp(devices, words[i]) == 0) {
+            o->devices = i;
+            return KINETO_OK;
+        }
+    return kc_usage_error("diff", "--device is all, host or device, not '%s'", devices);
+}
+
+static kineto_status parse(work *w)
+{
+    bool hta = strcmp(definitions, "hta") == 0;
+    w->analyze = (kineto_analyze_options){
+        .size = sizeof w->analyze,
+        .definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT,
+        .streams = streams,
+        .rules = rules,
+        .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
+    w->diff = (kineto_diff_options){.size = sizeof w->diff,
+                                    .analyze = &w->analyze,
+                                    .shapes = shapes,
+                                    .medians = medians,
+                                    .findings = !no_findings && !hta,
+                                    .draws = (uint32_t)KB_MIN(draws, (uint64_t)UINT32_MAX),
+                                    .seed = seed,
+                                    .short_names = short_names};
+    if (!hta && strcmp(definitions, "exact") != 0)
+        return kc_usage_error("diff", "--definitions is exact or hta, not '%s'", definitions);
+    if (hta && (fail_on.count || junit || sarif || markdown))
+        return kc_usage_error("diff", "--definitions hta goes with --json and --csv, not with "
+                                      "--fail-on, --junit, --sarif or --markdown");
+    kineto_status status = parse_devices(&w->diff);
+    return status ? status : kc_parse_rank("diff", rank, &w->rank);
+}
+
+/* ---- the verb ------------------------------------------------------------------------------- */
+
+static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = 0; i < 2 && !status; i++) {
+        status = kc_open(paths + i, 1, w->rank, &w->traces[i], err);
+        w->shown.paths[i] = paths[i];
+        if (status)
+            continue;
+        w->shown.activities[i] = kineto_trace_count(w->traces[i]);
+        w->shown.lost[i] = kineto_trace_lost(w->traces[i]);
+    }
+    return status;
+}
+
+static kineto_status judge(work *w, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    kc_diff *d = &w->shown;
+    d->facts = w->facts;
+    for (size_t i = 0; i < fail_on.count && i < KB_COUNT(d->gates) && !status; i++) {
+        kc_gate *g = &d->gates[d->gate_count++];
+        *g = (kc_gate){.text = fail_on.data[i], .verdict = {.size = sizeof g->verdict}};
+        status = kineto_diff_gate(w->facts, g->text, no_noise, &g->verdict, err);
+        d->failed |= g->verdict.judgement == KINETO_DIFF_FAILED;
+        d->not_judged |= g->verdict.judgement == KINETO_DIFF_NOT_JUDGED;
+    }
+    return status;
+}
+
+static kineto_status show(const kc_diff *d, kineto_error *err)
+{
+    const struct {
+        const char *path;
+        kc_diff_save *save;
+    } files[] = {{json, kc_diff_save_json},
+                 {junit, kc_diff_save_junit},
+                 {sarif, kc_diff_save_sarif},
+                 {markdown, kc_diff_save_markdown}};
+    kineto_status status = csv ? kineto_analysis_save_csv(d->facts, csv, err) : KINETO_OK;
+    bool to_stdout = false;
+    for (size_t i = 0; i < KB_COUNT(files) && !status; i++) {
+        if (!files[i].path)
+            continue;
+        to_stdout |= strcmp(files[i].path, "-") == 0;
+        status = files[i].save(d, files[i].path, err);
+    }
+    if (!status && !to_stdout)
+        kc_diff_print(d, row_limit, every, stdout);
+    return status;
+}
+
+static kineto_status diff(work *w, char *const *paths, kineto_error *err)
+{
+    kineto_status status = open_both(w, paths, err);
+    if (!status)
+        status = kineto_diff(w->traces[0], w->traces[1], &w->diff, &w->facts, err);
+    if (!status)
+        status = judge(w, err);
+    return status ? status : show(&w->shown, err);
+}
+
+static bool overwrites(char *const *paths)
+{
+    const char *outputs[] = {json, junit, sarif, markdown};
+    for (size_t i = 0; i < KB_COUNT(outputs); i++)
+        if (outputs[i] && kc_would_overwrite(paths, 2, outputs[i])) {
+            kc_usage_error("diff", "%s would overwrite a trace that is read", outputs[i]);
+            return true;
+        }
+    return false;
+}
+
+int kc_diff_verb(int argc, char **argv)
+{
+    int operands;
+    kineto_error err = {.message = ""};
+    work w = {.rank = -1};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("diff", 0);
+    if (status == KINETO_OK && operands != 2)
+        status = kc_usage_error("diff", "name two traces: before and after");
+    if (status || parse(&w) || overwrites(argv + 1))
+        return KC_EXIT_USAGE;
+    status = diff(&w, argv + 1, &err);
+    if (status)
+        kc_complain("diff: %s", err.message);
+    kineto_analysis_release(w.facts);
+    kineto_trace_release(w.traces[0]);
+    kineto_trace_release(w.traces[1]);
+    return kc_finish_stdout("diff", status               ? KC_EXIT_USAGE
+                                    : w.shown.failed     ? KC_EXIT_FAILURE
+                                    : w.shown.not_judged ? KC_EXIT_USAGE
+                                                         : 0);
+}

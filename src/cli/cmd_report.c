@@ -1,0 +1,82 @@
+/* ckineto report: what was found, its numbers and the timeline, as one page. */
+#include "cli/report.h"
+#include "cli/several.h"
+
+static const char *output, *title, *streams, *rules, *before, *flame;
+static uint64_t row_limit, activity_limit, threads, width;
+static bool text;
+static const kc_option option_list[] = {
+    {"output", 'o', KC_TEXT, &output, "FILE", "where to write the page; - is the standard output"},
+    {"text", 't', KC_FLAG, &text, NULL, "as text on the standard output, with bars, instead"},
+    {"width", 0, KC_NUMBER, &width, "N",
+     "columns of the text, 60 to 400; usual are those of the terminal, or 100"},
+    {"before", 'b', KC_TEXT, &before, "TRACE",
+     "what changed since this trace: the page gets a part with the\ndifferences, as 'ckineto diff' "
+     "has "
+     "them"},
+    {"flame", 0, KC_TEXT, &flame, "FILE", "also, or only, a flame graph as SVG"},
+    {"title", 0, KC_TEXT, &title, "TEXT",
+     "what the page is called; usual is the name of the trace"},
+    {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
+    {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "so many rows of each table (5000)"},
+    {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
+     "leave the timeline out if there are more activities (2000000)"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the page is the same"},
+    KC_MEMORY_OPTION,
+};
+static const kc_options options = {
+    "report",
+    "TRACE... -o FILE | --text [options]",
+    "Write what is slow, every number and the timeline as one HTML page that needs nothing else:\n"
+    "it opens from the disk, and can be sent to anybody. Several files, and those in a\n"
+    "directory, are ranks.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+int kc_report(int argc, char **argv)
+{
+    int operands;
+    kineto_error err = {0};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("report", 0);
+    if (!status && !operands)
+        status = kc_usage_error("report", "name the trace to report on");
+    if (!status && ((output && text) || (!output && !text && !flame)))
+        status = kc_usage_error("report", "say where to write the page, -o report.html, or --text");
+    if (!status && before && !output)
+        status =
+            kc_usage_error("report", "--before goes with -o; 'ckineto diff' prints differences");
+    const char *written[] = {output, flame};
+    for (size_t i = 0; !status && i < KB_COUNT(written); i++)
+        if (written[i] && (kc_would_overwrite(argv + 1, operands, written[i]) ||
+                           (before && kc_would_overwrite((char *const[]){(char *)(uintptr_t)before},
+                                                         1, written[i]))))
+            status =
+                kc_usage_error("report", "%s would overwrite the trace that is read", written[i]);
+    if (status)
+        return KC_EXIT_USAGE;
+    kc_page page = {.paths = argv + 1,
+                    .count = operands,
+                    .title = title,
+                    .before = before,
+                    .row_limit = row_limit,
+                    .activity_limit = activity_limit,
+                    .analyze = {.size = sizeof page.analyze,
+                                .streams = streams,
+                                .rules = rules,
+                                .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)}};
+    if (text)
+        status = kc_text_make(&page, width, stdout, &err);
+    if (output)
+        status = kc_page_make(&page, output, &err);
+    if (flame && !status)
+        status = kc_flame_make(&page, flame, &err);
+    if (status)
+        kc_complain("report: %s", err.message);
+    return kc_finish_stdout("report", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
+                                      : status                    ? KC_EXIT_FAILURE
+                                                                  : 0);
+}

@@ -1,0 +1,196 @@
+/* Findings on a terminal, and gates. */
+#include "cli/findings.h"
+
+#define WIDTH            96u
+#define LEAST_WIDTH      40u
+#define EVIDENCE_COLUMNS 160u /* of stacks; JSON has all of it */
+
+/* Where it is written, and how wide that is. */
+typedef struct page {
+    FILE *out;
+    size_t width;
+} page;
+
+static size_t columns_of(kineto_string text)
+{
+    size_t columns = 0;
+    for (size_t i = 0; i < text.size; i++)
+        columns += ((unsigned char)text.data[i] & 0xc0) != 0x80;
+    return columns;
+}
+
+/* Words of a text in lines, each behind `indent`; a word that is wider than a line is cut. */
+static void put_wrapped(const page *p, const char *first, const char *indent, kineto_string text)
+{
+    size_t at = 0, column = 0, room = p->width - strlen(indent);
+    fputs(first, p->out);
+    while (at < text.size) {
+        size_t end = at;
+        while (end < text.size && text.data[end] != ' ')
+            end++;
+        kineto_string word = {text.data + at, end - at};
+        size_t columns = columns_of(word);
+        if (column && column + 1 + columns > room) {
+            fprintf(p->out, "\n%s", indent);
+            column = 0;
+        }
+        if (column)
+            fputc(' ', p->out);
+        kc_put_name(p->out, word, columns > room ? room : 0);
+        column += (column > 0) + KB_MIN(columns, room);
+        at = end + (end < text.size);
+    }
+    fputc('\n', p->out);
+}
+
+/* ---- a line that is put together first ------------------------------------------------------- */
+
+typedef struct line {
+    FILE *out;
+    char *data;
+    size_t size;
+} line;
+
+static bool line_open(line *l)
+{
+    *l = (line){0};
+    l->out = open_memstream(&l->data, &l->size);
+    return l->out != NULL;
+}
+
+static void line_close(line *l, const page *p, const char *first, const char *indent)
+{
+    if (fclose(l->out) == 0)
+        put_wrapped(p, first, indent, (kineto_string){l->data, l->size});
+    free(l->data);
+}
+
+static void put_evidence(const kineto_finding_evidence *e, bool several, const page *p)
+{
+    line l;
+    if (!line_open(&l))
+        return;
+    if (several)
+        fprintf(l.out, "rank %d, ", e->rank);
+    if (e->start_ns || e->end_ns)
+        fprintf(l.out, "at %.1f us for %s%s", (double)e->start_ns / 1000,
+                kb_duration(kb_length_ns(e->start_ns, e->end_ns)).s,
+                e->name.size || e->where.size ? ": " : "");
+    if (e->name.size)
+        kc_put_name(l.out, e->name, e->name.size > 80 ? 80 : 0);
+    if (e->where.size) {
+        fputs(e->name.size ? ", " : "", l.out);
+        kc_put_name(l.out, e->where, 0);
+    }
+    if (e->text.size) {
+        fputs(e->name.size || e->where.size || e->start_ns ? ": " : "", l.out);
+        kc_put_name(l.out, e->text, e->text.size > EVIDENCE_COLUMNS ? EVIDENCE_COLUMNS : 0);
+    }
+    line_close(&l, p, "      ", "        ");
+}
+
+static void put_worth(const kineto_finding *f, FILE *out)
+{
+    if (f->has_worth)
+        fprintf(out, "%-6s %9s %5.1f %%  ", kineto_finding_severity_name(f->severity),
+                kb_duration(f->worth_ns).s, f->worth_pct);
+    else
+        fprintf(out, "%-6s %17s  ", kineto_finding_severity_name(f->severity), "");
+}
+
+#define TITLE_INDENT "                          " /* behind the worth */
+
+static void put_title(const kineto_finding *f, const page *p)
+{
+    kineto_finding_rule rule;
+    line l;
+    if (!line_open(&l))
+        return;
+    kineto_finding_rule_get(f->rule, &rule);
+    fprintf(l.out, "%s: %s", rule.title, f->id);
+    if (f->subject.size) {
+        fputs(", ", l.out);
+        kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
+    }
+    if (f->has_worth)
+        fprintf(l.out, " (%.0f %% sure)", 100 * f->confidence);
+    if (f->rank_count > 1)
+        fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
+    line_close(&l, p, "", TITLE_INDENT);
+}
+
+static void put_finding(const kineto_findings *found, uint32_t index, const kineto_finding *f,
+                        const page *p)
+{
+    kineto_finding_evidence e;
+    fputc('\n', p->out);
+    put_worth(f, p->out);
+    put_title(f, p);
+    put_wrapped(p, "    ", "    ", f->sentence);
+    put_wrapped(p, "    -> ", "       ", f->advice);
+    for (uint32_t i = 0; kineto_findings_evidence(found, index, i, &e); i++)
+        put_evidence(&e, f->rank_count > 1, p);
+}
+
+#define ID_COLUMNS 27
+
+static void put_not_judged(const kineto_findings *found, const page *p)
+{
+    kineto_finding_rule rule;
+    bool any = false;
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
+        kineto_string because;
+        if (kineto_findings_judgement(found, i, &because) != KINETO_NOT_JUDGED)
+            continue;
+        fputs(any ? "" : "\nNot judged:\n", p->out);
+        any = true;
+        fprintf(p->out, "  %-*s ", ID_COLUMNS, rule.id);
+        put_wrapped(p, "", "                              ", because);
+    }
+}
+
+void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
+{
+    page p = {out, width ? KB_MAX(width, (size_t)LEAST_WIDTH) : WIDTH};
+    uint32_t steps, count = kineto_findings_count(found);
+    int64_t step_ns = kineto_findings_step(found, &steps);
+    kineto_finding f;
+    if (steps)
+        fprintf(out, "\n%u %s; worth is of a step, %s (mean of %u)\n", count,
+                kc_noun(count, "finding", "findings"), kb_duration(step_ns).s, steps);
+    else
+        fprintf(out, "\n%u %s; worth is of all that was recorded, %s\n", count,
+                kc_noun(count, "finding", "findings"), kb_duration(step_ns).s);
+    for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
+        put_finding(found, i, &f, &p);
+    put_not_judged(found, &p);
+}
+
+/* ---- rules and gates -------------------------------------------------------------------------- */
+
+int kc_finding_rules_print(void)
+{
+    kineto_finding_rule rule;
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++)
+        printf("%-*s %s\n", ID_COLUMNS, rule.id, rule.title);
+    return kc_finish_stdout("analyze", 0);
+}
+
+bool kc_gates_pass(const kineto_findings *found, const kc_texts *gates, kineto_status *status,
+                   kineto_error *err)
+{
+    bool all = true;
+    for (size_t i = 0; i < gates->count && !*status; i++) {
+        char because[600];
+        bool passed;
+        *status =
+            kineto_findings_gate(found, gates->data[i], &passed, because, sizeof because, err);
+        if (!*status && !passed) {
+            fprintf(stderr, "ckineto: analyze: gate %s: ", gates->data[i]);
+            kc_put_name(stderr, kb_string(because), 0);
+            fputc('\n', stderr);
+        }
+        all &= passed;
+    }
+    return all;
+}

@@ -1,0 +1,17 @@
+/* Findings for human eyes, and gates. */
+#ifndef KC_FINDINGS_H
+#define KC_FINDINGS_H
+
+#include "cli/cli.h"
+
+#include <ckineto/findings.h>
+
+/** @param width  columns to write in; 0: the usual. */
+void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
+/** The rules there are, on the standard output. @return the exit status. */
+int kc_finding_rules_print(void);
+/** Says on stderr which gates do not pass. @param status  receives why a gate could not be asked.
+ */
+bool kc_gates_pass(const kineto_findings *found, const kc_texts *gates, kineto_status *status,
+                   kineto_error *err);
+#endif

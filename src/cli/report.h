@@ -1,0 +1,32 @@
+/* The page of the report, from the traces that were named. */
+#ifndef KC_REPORT_H
+#define KC_REPORT_H
+
+#include "cli/facts.h"
+
+#include <ckineto/findings.h>
+
+typedef struct kc_page {
+    char *const *paths;
+    int count;
+    const char *title;                  /* NULL: the name of the first */
+    const char *before;                 /* trace to compare the first one with; NULL */
+    uint64_t row_limit, activity_limit; /* 0: the usual */
+    kineto_analyze_options analyze;
+} kc_page;
+
+/** Reads each trace, then writes the page; tells a terminal how far it is. */
+kineto_status kc_page_make(const kc_page *page, const char *output, kineto_error *err);
+/** The same as text; `width` 0: that of the terminal. */
+kineto_status kc_text_make(const kc_page *page, uint64_t width, FILE *out, kineto_error *err);
+/** All of it as a flame graph. */
+kineto_status kc_flame_make(const kc_page *page, const char *output, kineto_error *err);
+
+/* ---- report_text.c ---- */
+void kc_report_print(const kc_health *health, const kineto_analysis *facts,
+                     const kineto_findings *found, uint64_t width, FILE *out);
+/** Columns to write in; never so few that nothing fits. */
+size_t kc_terminal_width(uint64_t asked, FILE *out);
+/** Is it a terminal, whose user did not set NO_COLOR? */
+bool kc_may_colour(FILE *out);
+#endif

@@ -1,0 +1,120 @@
+/* Findings as JSON; docs/findings.schema.json describes it. */
+#include "export/export.h"
+
+static void put_us(kb_json *j, const char *key, int64_t ns)
+{
+    char us[32];
+    kb_json_key_z(j, key);
+    kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, ns) - us)});
+}
+
+static void put_double(kb_json *j, const char *key, double v)
+{
+    kb_json_key_z(j, key);
+    kb_json_double(j, v);
+}
+
+static void put_evidence(kb_json *j, const kineto_findings *findings, uint32_t finding)
+{
+    kineto_finding_evidence e;
+    kb_json_key_z(j, "evidence");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_findings_evidence(findings, finding, i, &e); i++) {
+        kb_json_object_begin(j);
+        kb_json_put_int(j, "rank", e.rank);
+        if (e.row != KINETO_NO_ROW)
+            kb_json_put_uint(j, "row", e.row);
+        if (e.start_ns || e.end_ns) {
+            put_us(j, "start_us", e.start_ns);
+            put_us(j, "dur_us", kb_length_ns(e.start_ns, e.end_ns));
+        }
+        if (e.name.size)
+            kb_json_put_string(j, "name", e.name);
+        if (e.where.size)
+            kb_json_put_string(j, "where", e.where);
+        if (e.text.size)
+            kb_json_put_string(j, "text", e.text);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t index,
+                        const kineto_finding *f)
+{
+    kb_json_newline(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "id", kb_string(f->id));
+    kb_json_put_string(j, "severity", kb_string(kineto_finding_severity_name(f->severity)));
+    if (f->has_worth) {
+        put_us(j, "worth_us", f->worth_ns);
+        put_double(j, "worth_pct", f->worth_pct);
+    }
+    put_double(j, "confidence", f->confidence);
+    kb_json_put_int(j, "rank", f->rank);
+    kb_json_put_uint(j, "ranks", f->rank_count);
+    kb_json_put_uint(j, "count", f->count);
+    if (f->subject.size)
+        kb_json_put_string(j, "subject", f->subject);
+    kb_json_put_string(j, "sentence", f->sentence);
+    kb_json_put_string(j, "advice", f->advice);
+    put_evidence(j, findings, index);
+    kb_json_object_end(j);
+}
+
+static void put_verdicts(kb_json *j, const kineto_findings *findings)
+{
+    kineto_finding_rule rule;
+    kb_json_key_z(j, "rules");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
+        static const char *const words[] = {"quiet", "found", "not judged"};
+        kineto_string because;
+        kineto_judgement judgement = kineto_findings_judgement(findings, i, &because);
+        if (judgement == KINETO_NOT_ASKED)
+            continue;
+        kb_json_newline(j);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "id", kb_string(rule.id));
+        kb_json_put_string(j, "title", kb_string(rule.title));
+        kb_json_put_string(j, "judgement", kb_string(words[judgement]));
+        if (because.size)
+            kb_json_put_string(j, "because", because);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+void ke_put_findings(kb_json *j, const kineto_findings *findings)
+{
+    uint32_t steps;
+    int64_t step_ns = kineto_findings_step(findings, &steps);
+    kineto_finding f;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "schema", kb_string("ckineto.findings/1"));
+    put_us(j, steps ? "step_us" : "whole_us", step_ns);
+    kb_json_put_uint(j, "steps", steps);
+    kb_json_key_z(j, "findings");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_findings_get(findings, i, &f); i++)
+        put_finding(j, findings, i, &f);
+    kb_json_array_end(j);
+    put_verdicts(j, findings);
+    kb_json_object_end(j);
+}
+
+kineto_status kineto_findings_save_json(const kineto_findings *findings, const char *path,
+                                        kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    if (!findings || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "findings and a path are needed to write them");
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status)
+        return status;
+    kb_json_init(&j, sink);
+    ke_put_findings(&j, findings);
+    kb_sink_write(sink, "\n", 1);
+    return kb_sink_close(sink, err);
+}

@@ -1,0 +1,208 @@
+/* The page of the report: the template, its policy, and data elements. */
+#include "export/report.h"
+
+/* ---- base64 --------------------------------------------------------------------------------- */
+
+void ke_put_base64(kb_sink *sink, const uint8_t *data, size_t size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    for (size_t i = 0; i < size; i += 3) {
+        size_t left = size - i;
+        uint32_t three = (uint32_t)data[i] << 16 | (left > 1 ? (uint32_t)data[i + 1] << 8 : 0) |
+                         (left > 2 ? data[i + 2] : 0u);
+        char *out = kb_sink_reserve(sink, 4);
+        out[0] = digits[three >> 18];
+        out[1] = digits[three >> 12 & 63];
+        out[2] = left > 1 ? digits[three >> 6 & 63] : '=';
+        out[3] = left > 2 ? digits[three & 63] : '=';
+        kb_sink_advance(sink, 4);
+    }
+}
+
+static void put_z(kb_sink *sink, const char *text) { kb_sink_write(sink, text, strlen(text)); }
+
+/* ---- elements ------------------------------------------------------------------------------- */
+
+kb_sink *ke_element_open(kineto_error *err)
+{
+    kb_sink *element;
+    return kb_sink_open_memory(KB_COMPRESS_GZIP, &element, err) ? NULL : element;
+}
+
+kineto_status ke_element_close(kb_sink *element, const char *id, kb_sink *page, kineto_error *err)
+{
+    char *data = NULL;
+    size_t size;
+    kineto_status status = kb_sink_take(element, &data, &size, err);
+    kb_sink_abort(element);
+    if (status)
+        return status;
+    put_z(page, "<script type=\"text/plain\" id=\"");
+    put_z(page, id);
+    put_z(page, "\">");
+    ke_put_base64(page, (const uint8_t *)data, size);
+    put_z(page, "</script>\n");
+    free(data);
+    return KINETO_OK;
+}
+
+typedef struct report {
+    const kineto_trace *trace;
+    kineto_report_options options;
+    ke_timeline timeline;
+    kb_sink *page;
+    kineto_error *err;
+} report;
+
+static kineto_status put_summary(report *r)
+{
+    kb_sink *element = ke_element_open(r->err);
+    if (!element)
+        return KINETO_E_MEMORY;
+    kineto_status status =
+        ke_put_summary(r->trace, &r->options, r->timeline.count, element, r->err);
+    if (status)
+        kb_sink_abort(element);
+    return status ? status : ke_element_close(element, "summary", r->page, r->err);
+}
+
+static kineto_status put_timeline(report *r)
+{
+    kb_sink *element = ke_element_open(r->err);
+    if (!element)
+        return KINETO_E_MEMORY;
+    kineto_status status = ke_put_timeline(&r->timeline, element, r->err);
+    if (status)
+        kb_sink_abort(element);
+    return status ? status : ke_element_close(element, "timeline", r->page, r->err);
+}
+
+static kineto_status put_args(report *r, uint64_t first)
+{
+    char id[40];
+    kb_sink *element = ke_element_open(r->err);
+    if (!element)
+        return KINETO_E_MEMORY;
+    kineto_status status = ke_put_timeline_args(&r->timeline, first, element, r->err);
+    if (status) {
+        kb_sink_abort(element);
+        return status;
+    }
+    snprintf(id, sizeof id, "args-%llu", (unsigned long long)(first / KE_ARGS_ROWS));
+    if (r->options.progress)
+        r->options.progress(r->options.context, first, r->timeline.count);
+    return ke_element_close(element, id, r->page, r->err);
+}
+
+static kineto_status put_data(report *r)
+{
+    kineto_status status = put_summary(r);
+    if (!status && r->timeline.count)
+        status = put_timeline(r);
+    for (uint64_t at = 0; !status && at < r->timeline.count && !kb_sink_failed(r->page);
+         at += KE_ARGS_ROWS)
+        status = put_args(r, at);
+    return status;
+}
+
+/* ---- the page ------------------------------------------------------------------------------- */
+
+static void put_hash(kb_sink *sink, const char *before, const ke_asset *asset)
+{
+    put_z(sink, before);
+    put_z(sink, " 'sha256-");
+    ke_put_base64(sink, asset->sha256, sizeof asset->sha256);
+    put_z(sink, "'; ");
+}
+
+/* Nothing runs but our script, nothing is loaded: what a trace brings with it stays text. */
+static void put_policy(kb_sink *sink)
+{
+    put_z(sink, "default-src 'none'; ");
+    put_hash(sink, "style-src", &ke_report_style);
+    put_hash(sink, "script-src", &ke_report_script);
+    put_z(sink, "img-src data:; base-uri 'none'; form-action 'none'");
+}
+
+static void put_escaped(kb_sink *sink, const char *text)
+{
+    kineto_string rest = kb_string(text), piece;
+    while ((piece = kb_utf8_next(&rest, NULL)).size)
+        for (size_t i = 0; i < piece.size; i++)
+            switch (piece.data[i]) {
+            case '&':
+                put_z(sink, "&amp;");
+                break;
+            case '<':
+                put_z(sink, "&lt;");
+                break;
+            case '>':
+                put_z(sink, "&gt;");
+                break;
+            case '"':
+                put_z(sink, "&quot;");
+                break;
+            default:
+                kb_sink_write(sink, &piece.data[i], 1);
+            }
+}
+
+static kineto_status put_place(report *r, const char *name, size_t size)
+{
+#define IS(word) (size == sizeof(word) - 1 && memcmp(name, word, size) == 0)
+    if (IS("TITLE"))
+        put_escaped(r->page, r->options.title);
+    else if (IS("CSP"))
+        put_policy(r->page);
+    else if (IS("STYLE"))
+        kb_sink_write(r->page, ke_report_style.data, ke_report_style.size);
+    else if (IS("SCRIPT"))
+        kb_sink_write(r->page, ke_report_script.data, ke_report_script.size);
+    else if (IS("DATA"))
+        return put_data(r);
+#undef IS
+    return KINETO_OK;
+}
+
+static kineto_status put_page(report *r)
+{
+    const char *at = ke_report_page.data, *end = at + ke_report_page.size;
+    kineto_status status = KINETO_OK;
+    while (at < end && !status) {
+        const char *open = memmem(at, (size_t)(end - at), "%%", 2);
+        const char *close = open ? memmem(open + 2, (size_t)(end - open - 2), "%%", 2) : NULL;
+        kb_sink_write(r->page, at, (size_t)((close ? open : end) - at));
+        if (!close)
+            break;
+        status = put_place(r, open + 2, (size_t)(close - open - 2));
+        at = close + 2;
+    }
+    return status;
+}
+
+kineto_status kineto_report_save(const kineto_trace *trace, const kineto_report_options *options,
+                                 const char *path, kineto_error *err)
+{
+    report r = {.trace = trace, .options = {.size = sizeof r.options}, .err = err};
+    if (!trace || !path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed for a report");
+    if (options)
+        memcpy(&r.options, options, KB_MIN(options->size, sizeof r.options));
+    r.options.title = r.options.title ? r.options.title : "ckineto report";
+    r.options.row_limit = r.options.row_limit ? r.options.row_limit : 5000;
+    r.options.activity_limit = r.options.activity_limit ? r.options.activity_limit : 2000000;
+    kineto_status status = KINETO_OK;
+    if (kineto_trace_count(trace) <= r.options.activity_limit)
+        status = ke_timeline_create(trace, &r.timeline, err);
+    if (!status)
+        status = kb_sink_open_file(path, KB_COMPRESS_NONE, &r.page, err);
+    if (!status) {
+        status = put_page(&r);
+        if (status)
+            kb_sink_abort(r.page);
+        else
+            status = kb_sink_close(r.page, err);
+    }
+    ke_timeline_free(&r.timeline);
+    return status;
+}

@@ -1,0 +1,178 @@
+'use strict';
+/* Charts, as SVG and as bars of the page. Each has its numbers in words for those who do not see it. */
+
+const BARS_MOST = 120;
+
+function colorBox(color) {
+  return make('span', { class: `swatch c-${color}`, 'aria-hidden': 'true' });
+}
+
+function legend(parts) {
+  return make('ul', { class: 'legend' }, ...parts.map((p) => make('li', {}, colorBox(p.color), p.title)));
+}
+
+/* One bar cut into parts: [{title, value, color}], and what its whole is. */
+function splitBar(label, parts, total, show) {
+  const sum = total || parts.reduce((s, p) => s + p.value, 0) || 1;
+  const words = parts.map((p) => `${p.title} ${show(p.value)}`).join(', ');
+  const bar = make('div', { class: 'split', role: 'img', 'aria-label': `${label}: ${words}` });
+  for (const part of parts) {
+    if (!(part.value > 0)) continue;
+    const share = (part.value / sum) * 100;
+    const piece = make(
+      'span',
+      { class: `c-${part.color}`, title: `${part.title}: ${show(part.value)} (${formatPercent(share)})` },
+      share > 10 ? formatPercent(share, 0) : '',
+    );
+    piece.style.width = `${share}%`;
+    bar.append(piece);
+  }
+  return make(
+    'div',
+    { class: 'labelled' },
+    make('span', { class: 'label' }, label),
+    bar,
+    make('span', { class: 'whole' }, show(sum)),
+  );
+}
+
+/* [{title, value, share, color, place}] as lines with a bar each, the longest as wide as there is room. */
+function barList(items, show) {
+  const most = Math.max(...items.map((i) => i.value), 0) || 1;
+  const list = make('ul', { class: 'bars' });
+  for (const item of items) {
+    const fill = make('span', { class: `fill c-${item.color}` });
+    fill.style.width = `${(item.value / most) * 100}%`;
+    const number =
+      item.place && report.hasTimeline ? placeLink(item.place, show(item.value)) : show(item.value);
+    list.append(
+      make(
+        'li',
+        {},
+        make('span', { class: 'label', title: oneLine(item.title) }, oneLine(item.title, 80)),
+        make('span', { class: 'track', 'aria-hidden': 'true' }, fill),
+        make('span', { class: 'value' }, number),
+        make('span', { class: 'share' }, item.share === undefined ? '' : formatPercent(item.share)),
+      ),
+    );
+  }
+  return list;
+}
+
+/* Columns of parts: bars: [{title, place, values}], parts: [{title, color}]. */
+function stackedBars(label, bars, parts, show) {
+  const groups = merged(bars);
+  const width = 960;
+  const height = 190;
+  const most = Math.max(...groups.map((g) => g.values.reduce((s, v) => s + v, 0)), 1e-9);
+  const step = Math.min(72, (width - 60) / groups.length);
+  const svg = makeSvg('svg', {
+    viewBox: `0 0 ${width} ${height + 24}`,
+    class: 'stacked',
+    role: 'img',
+    'aria-label': label,
+  });
+  drawScale(svg, most, height, width, show);
+  groups.forEach((group, i) => {
+    svg.append(
+      stackedBar(group, parts, { x: 58 + i * step, width: Math.max(1, step * 0.82), height, most, show }),
+    );
+    if (step > 26 || i % Math.ceil(40 / step) === 0) {
+      svg.append(
+        makeSvg('text', {
+          x: 58 + i * step + step * 0.41,
+          y: height + 15,
+          class: 'axis middle',
+          text: oneLine(group.title, 12),
+        }),
+      );
+    }
+  });
+  return make('figure', { class: 'chart' }, svg, legend(parts));
+}
+
+function stackedBar(group, parts, { x, width, height, most, show }) {
+  const node = makeSvg('g', { class: 'bar' });
+  let y = height;
+  const words = [];
+  group.values.forEach((value, p) => {
+    const size = (value / most) * (height - 12);
+    if (!(size > 0)) return;
+    y -= size;
+    words.push(`${parts[p].title}: ${show(value)}`);
+    node.append(makeSvg('rect', { x, y, width, height: size, class: `f-${parts[p].color}` }));
+  });
+  const whole = group.values.reduce((s, v) => s + v, 0);
+  node.append(makeSvg('title', { text: `${group.title}: ${show(whole)}\n${words.join('\n')}` }));
+  if (!group.place || !report.hasTimeline) return node;
+  const link = makeSvg(
+    'a',
+    { href: '#timeline', class: 'place', 'aria-label': `${group.title}, ${show(whole)}` },
+    node,
+  );
+  link.place = group.place;
+  return link;
+}
+
+function drawScale(svg, most, height, width, show) {
+  const step = roundStep(most / 4);
+  for (let value = 0; value <= most * 1.001; value += step) {
+    const y = height - (value / most) * (height - 12);
+    svg.append(makeSvg('line', { x1: 54, x2: width, y1: y, y2: y, class: 'rule' }));
+    svg.append(makeSvg('text', { x: 50, y: y + 3.5, class: 'axis end', text: show(value) }));
+  }
+}
+
+/* More bars than there is room for: the means of neighbours. */
+function merged(bars) {
+  const size = Math.ceil(bars.length / BARS_MOST);
+  if (size <= 1) return bars;
+  const groups = [];
+  for (let i = 0; i < bars.length; i += size) {
+    const part = bars.slice(i, i + size);
+    const values = part[0].values.map((_, v) => part.reduce((s, b) => s + b.values[v], 0) / part.length);
+    groups.push({ title: part[0].title, place: part[0].place, values });
+  }
+  return groups;
+}
+
+/* Curves over time: [{title, color, times, values}] as steps, the most of each pixel. */
+function curves(label, lines, length, show) {
+  const width = 960;
+  const height = 180;
+  const most = Math.max(...lines.map((l) => counterRange(l)[1]), 1e-9);
+  const svg = makeSvg('svg', {
+    viewBox: `0 0 ${width} ${height + 22}`,
+    class: 'curves',
+    role: 'img',
+    'aria-label': label,
+  });
+  drawScale(svg, most, height, width, show);
+  for (const line of lines) {
+    svg.append(
+      makeSvg('path', { d: curvePath(line, length, most, width, height), class: `s-${line.color}` }),
+    );
+  }
+  for (let i = 0; i <= 4; i++) {
+    const x = 58 + ((width - 62) * i) / 4;
+    const end = i === 4 ? 'axis end' : i ? 'axis middle' : 'axis';
+    svg.append(makeSvg('text', { x, y: height + 15, class: end, text: formatTime((length * i) / 4) }));
+  }
+  return make('figure', { class: 'chart' }, svg, legend(lines));
+}
+
+function curvePath(line, length, most, width, height) {
+  const parts = [];
+  const pixels = width - 62;
+  let i = -1;
+  for (let x = 0; x < pixels; x++) {
+    const next = lastUntil(line.times, ((x + 1) / pixels) * length, Math.max(i, 0));
+    let value = i >= 0 ? line.values[i] : -Infinity;
+    if (next > i) value = Math.max(value, mostOf(line, i + 1, next + 1));
+    i = next;
+    if (value === -Infinity) continue;
+    const y = height - (Math.max(0, value) / most) * (height - 12);
+    parts.push(`${parts.length ? 'L' : 'M'}${58 + x} ${y.toFixed(1)}`);
+  }
+  return parts.join('');
+}

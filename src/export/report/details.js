@@ -1,0 +1,175 @@
+'use strict';
+/* Below the timeline: all about the selected activity, or sums over the selected range of time. */
+
+const VALUE_SHOWN = 20000; /* characters of an argument */
+const LAUNCHED_SHOWN = 20;
+
+class Details {
+  constructor(root) {
+    this.root = root;
+    this.showText('Click an activity, or drag over the times above to sum up a range. Press ? for the keys.');
+  }
+
+  get timeline() {
+    return report.timeline;
+  }
+
+  showText(text) {
+    this.wanted = -1;
+    this.root.replaceChildren(make('p', { class: 'muted' }, text));
+  }
+
+  async showActivity(place) {
+    if (place < 0) return this.showText('Nothing is selected.');
+    this.wanted = place;
+    const a = this.timeline.activities;
+    const args = make('dl', { class: 'pairs args' });
+    this.root.replaceChildren(
+      make('h3', { class: 'selected-name' }, a.nameOf(place).slice(0, VALUE_SHOWN)),
+      this.buttons(place),
+      make('div', { class: 'two' }, this.facts(place), make('div', {}, make('h4', {}, 'Arguments'), args)),
+    );
+    say(`${a.nameOf(place)}, ${formatTime(a.dur[place])}`);
+    const values = await a.args(place).catch(() => null);
+    if (this.wanted !== place) return undefined;
+    args.append(...pairsOf(values));
+    this.root.dataset.ready = String(place);
+    return undefined;
+  }
+
+  buttons(place) {
+    const timeline = this.timeline;
+    const name = timeline.activities.nameOf(place);
+    const button = (text, title, action) => make('button', { type: 'button', title, onclick: action }, text);
+    return make(
+      'p',
+      { class: 'buttons' },
+      button('Zoom', 'f', () => timeline.goTo(place)),
+      button('Sum up its time', 'm', () => timeline.markSelection()),
+      button('Find this name', '', () => report.search.look(name, true)),
+      button('Copy', 'name and arguments', () => this.copy(place)),
+    );
+  }
+
+  async copy(place) {
+    const a = this.timeline.activities;
+    const text = JSON.stringify(
+      {
+        name: a.nameOf(place),
+        start_us: a.start[place] / 1e3 + a.originUs,
+        dur_us: a.dur[place] / 1e3,
+        args: await a.args(place),
+      },
+      null,
+      1,
+    );
+    try {
+      await navigator.clipboard.writeText(text);
+      say('copied');
+    } catch {
+      say('this browser does not let pages from a file copy');
+    }
+  }
+
+  facts(place) {
+    const a = this.timeline.activities;
+    const track = a.tracks[a.trackOf(place)];
+    const process = a.processes[track.process];
+    const pairs = [
+      ['Kind', a.kinds[a.kind[place]]],
+      ['Begin', `+${formatTime(a.start[place])}`],
+      ['Duration', formatTime(a.dur[place])],
+      ['Self', formatTime(a.selfTime(place))],
+      ['Where', `${track.name} · ${process.name}`],
+      report.ranks.length > 1 ? ['Rank', String(process.rank)] : null,
+      ['Row', String(a.row[place])],
+      this.linkPair('Lies in', a.parentOf(place)),
+      this.linkPair('Launched by', a.link[place]),
+    ].filter((p) => p);
+    const list = make('dl', { class: 'pairs' });
+    for (const [term, value] of pairs) list.append(make('dt', {}, term), make('dd', {}, value));
+    this.addLaunched(list, place);
+    return make('div', {}, list);
+  }
+
+  linkPair(term, place) {
+    return place >= 0 ? [term, this.activityLink(place)] : null;
+  }
+
+  activityLink(place) {
+    const a = this.timeline.activities;
+    const track = a.tracks[a.trackOf(place)];
+    return make(
+      'button',
+      { type: 'button', class: 'as-link', onclick: () => this.timeline.goTo(place) },
+      `${oneLine(a.nameOf(place), 160)} (${formatTime(a.dur[place])}, ${oneLine(track.name, 60)})`,
+    );
+  }
+
+  addLaunched(list, place) {
+    const launched = this.timeline.activities.launchedBy(place, LAUNCHED_SHOWN + 1);
+    if (!launched.length) return;
+    const items = launched.slice(0, LAUNCHED_SHOWN).map((p) => make('li', {}, this.activityLink(p)));
+    if (launched.length > LAUNCHED_SHOWN) items.push(make('li', {}, '…'));
+    list.append(make('dt', {}, 'Launches'), make('dd', {}, make('ul', { class: 'plain' }, ...items)));
+  }
+
+  showRange(range) {
+    if (!range) return this.showText('Nothing is selected.');
+    this.wanted = -1;
+    const [from, to] = range;
+    const sums = sumRange(this.timeline, from, to);
+    if (!sums.rows.length) return this.showText(`${formatTime(to - from)} in which nothing was recorded.`);
+    const table = new Table('range', sums, { label: 'Sums of the selected range', lines: 10 });
+    table.sortBy(table.columns.findIndex((c) => c.name === 'sum_us'));
+    this.root.replaceChildren(
+      make('h3', {}, `${formatTime(to - from)} from +${formatTime(Math.max(0, from))}`),
+      make(
+        'p',
+        { class: 'muted' },
+        'What lies in it, cut at its ends; times of activities in each other add up.',
+      ),
+      table.root,
+    );
+    say(`${formatTime(to - from)} selected`);
+    return undefined;
+  }
+}
+
+/* Arguments as they are in the trace: an object of any values. */
+function pairsOf(values) {
+  const entries = values && typeof values === 'object' ? Object.entries(values) : [];
+  if (!entries.length) return [make('dt', { class: 'muted' }, 'none'), make('dd')];
+  return entries.flatMap(([key, value]) => {
+    const text = typeof value === 'string' ? value : JSON.stringify(value);
+    return [make('dt', {}, oneLine(key)), make('dd', {}, (text ?? '').slice(0, VALUE_SHOWN))];
+  });
+}
+
+/* By kind and name, of what the timeline shows. */
+function sumRange(timeline, from, to) {
+  const { activities, lanes, rows } = timeline;
+  const names = activities.strings.length;
+  const sums = new Map();
+  activities.tracks.forEach((track, t) => {
+    if (!activities.isOfRank(track.process, rows.rank)) return;
+    for (let lane = lanes.base[t]; lane < lanes.base[t + 1]; lane++) {
+      const end = lanes.first[lane + 1];
+      for (let i = lanes.firstAfter(lane, from); i < end && lanes.start[i] < to; i++) {
+        const place = lanes.list[i];
+        const time = Math.min(to, activities.endOf(place)) - Math.max(from, lanes.start[i]);
+        if (time < 0) continue;
+        const key = activities.kind[place] * names + activities.name[place];
+        const sum = sums.get(key);
+        if (sum) {
+          sum[2]++;
+          sum[3] += time / 1e3;
+        } else {
+          sums.set(key, [activities.kinds[activities.kind[place]], activities.nameOf(place), 1, time / 1e3]);
+        }
+      }
+    }
+  });
+  const found = [...sums.values()].map((s) => [...s, s[3] / s[2], (s[3] * 1e5) / (to - from || 1)]);
+  return { columns: ['kind', 'name', 'count', 'sum_us', 'mean_us', 'range_pct'], rows: found };
+}

@@ -1,0 +1,178 @@
+'use strict';
+/* Lanes: the activities of one depth of one track, in the order of time, as ranges of one long list.
+ * What is needed to draw a lane at any zoom in time that depends on its pixels, not its activities:
+ * when everything up to an activity has ended, how much time was covered up to it, and the longest of
+ * every 8. */
+
+const BLOCK = 3; /* 2^3 activities */
+
+class Lanes {
+  constructor(activities) {
+    this.activities = activities;
+    this.count = activities.count;
+  }
+
+  async build() {
+    this.countLanes();
+    this.sortIn();
+    await pause();
+    this.measure();
+    await pause();
+    this.findLongest();
+  }
+
+  /* Lane `base[track] + depth`. Depths beyond what the header says are drawn in the last line. */
+  countLanes() {
+    const { tracks, depth } = this.activities;
+    this.base = new Uint32Array(tracks.length + 1);
+    tracks.forEach((track, i) => {
+      this.base[i + 1] = this.base[i] + Math.max(1, track.depths || 1);
+    });
+    this.first = new Uint32Array(this.base[tracks.length] + 1);
+    tracks.forEach((track, i) => {
+      const last = this.base[i + 1] - this.base[i] - 1;
+      for (let a = track.first; a < track.end; a++) {
+        this.first[this.base[i] + Math.min(depth[a], last) + 1]++;
+      }
+    });
+    for (let i = 1; i < this.first.length; i++) this.first[i] += this.first[i - 1];
+  }
+
+  sortIn() {
+    const { tracks, depth } = this.activities;
+    const next = this.first.slice();
+    this.list = new Uint32Array(this.count);
+    tracks.forEach((track, i) => {
+      const last = this.base[i + 1] - this.base[i] - 1;
+      for (let a = track.first; a < track.end; a++) {
+        this.list[next[this.base[i] + Math.min(depth[a], last)]++] = a;
+      }
+    });
+  }
+
+  /* Activities of a lane may overlap (two kernels of a stream): the latest end so far finds them. */
+  measure() {
+    const { start, dur } = this.activities;
+    this.start = new Float64Array(this.count);
+    this.ended = new Float64Array(this.count);
+    this.covered = new Float64Array(this.count + 1);
+    this.size = new Float32Array(this.count);
+    let sum = 0;
+    for (let lane = 0; lane + 1 < this.first.length; lane++) {
+      let latest = -Infinity;
+      for (let i = this.first[lane]; i < this.first[lane + 1]; i++) {
+        const from = start[this.list[i]];
+        const end = from + dur[this.list[i]];
+        this.size[i] = end - from;
+        if (end > latest) {
+          sum += end - Math.max(from, latest);
+          latest = end;
+        }
+        this.start[i] = from;
+        this.ended[i] = latest;
+        this.covered[i + 1] = sum;
+      }
+    }
+  }
+
+  findLongest() {
+    const size = this.size;
+    this.longest = new Uint32Array((this.count >> BLOCK) + 1);
+    for (let block = 0; block < this.longest.length; block++) {
+      const end = Math.min(this.count, (block + 1) << BLOCK);
+      let best = block << BLOCK;
+      for (let i = best + 1; i < end; i++) if (size[i] > size[best]) best = i;
+      this.longest[block] = best;
+    }
+  }
+
+  /* The first of the lane that ends after a moment. */
+  firstAfter(lane, moment) {
+    let low = this.first[lane];
+    let high = this.first[lane + 1];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.ended[middle] > moment) high = middle;
+      else low = middle + 1;
+    }
+    return low;
+  }
+
+  /* The first from `i` on that begins at a moment or later; near ones are found sooner. */
+  firstFrom(i, end, moment) {
+    let step = 1;
+    while (i < end && this.start[i] < moment) {
+      i += step;
+      step *= 2;
+    }
+    let low = Math.max(i - (step >> 1), 0);
+    let high = Math.min(i, end);
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.start[middle] < moment) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  /* Where the longest of [i, end) is, by whole blocks where there are some. */
+  longestOf(i, end) {
+    const { size, longest } = this;
+    let best = i;
+    while (i < end) {
+      const isBlock = (i & ((1 << BLOCK) - 1)) === 0 && i + (1 << BLOCK) <= end;
+      const k = isBlock ? longest[i >> BLOCK] : i;
+      if (size[k] > size[best]) best = k;
+      i += isBlock ? 1 << BLOCK : 1;
+    }
+    return best;
+  }
+
+  /* The activity under a moment, or the nearest one within `near`; -1. */
+  at(lane, moment, near) {
+    const end = this.first[lane + 1];
+    let best = -1;
+    let nearest = near;
+    for (let i = this.firstAfter(lane, moment - near); i < end && this.start[i] <= moment + near; i++) {
+      const a = this.list[i];
+      const away = Math.max(this.start[i] - moment, moment - this.activities.endOf(a), 0);
+      if (away <= nearest) {
+        nearest = away;
+        best = a;
+      }
+      if (this.start[i] > moment + nearest) break;
+    }
+    return best;
+  }
+
+  laneOf(place) {
+    const track = this.activities.trackOf(place);
+    const last = this.base[track + 1] - this.base[track] - 1;
+    return this.base[track] + Math.min(this.activities.depth[place], last);
+  }
+
+  /* The one before or after it in its lane, or -1. */
+  beside(place, step) {
+    const lane = this.laneOf(place);
+    let i = this.firstFrom(this.first[lane], this.first[lane + 1], this.activities.start[place]);
+    while (i < this.first[lane + 1] && this.list[i] !== place) i++;
+    i += step;
+    return i >= this.first[lane] && i < this.first[lane + 1] ? this.list[i] : -1;
+  }
+
+  /* The first one in it, or -1. */
+  within(place) {
+    const a = this.activities;
+    const next = place + 1;
+    const inside = next < a.tracks[a.trackOf(place)].end && a.start[next] < a.endOf(place);
+    return inside && a.depth[next] === a.depth[place] + 1 ? next : -1;
+  }
+
+  /* For a set of names: how many activities of each lane's beginning have one (search.js). */
+  countMatches(isMatch) {
+    const sums = new Uint32Array(this.count + 1);
+    const name = this.activities.name;
+    for (let i = 0; i < this.count; i++) sums[i + 1] = sums[i] + isMatch[name[this.list[i]]];
+    return sums;
+  }
+}

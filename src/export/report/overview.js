@@ -1,0 +1,251 @@
+'use strict';
+/* The overview: where the time of steps and devices went. Each part is there if its table has rows. */
+
+const STEP_PARTS = ['kernel', 'communication', 'memcpy', 'memset', 'runtime', 'dataloader', 'cpu', 'other'];
+const RANKS_SHOWN = 32;
+const REASONS_SHOWN = 10;
+
+/* Rows of a table as objects, of the chosen rank. */
+function recordsOf(tables, name) {
+  const table = tables[name];
+  if (!table) return [];
+  return table.rows
+    .map((row) => Object.fromEntries(table.columns.map((c, i) => [c, row[i]])))
+    .filter((r) => report.rank === null || r.rank === undefined || r.rank === null || r.rank === report.rank);
+}
+
+const showUs = (us) => formatTime(us * 1e3);
+
+function rankText(record) {
+  return report.ranks.length > 1 ? `rank ${record.rank}` : '';
+}
+
+function panel(title, ...children) {
+  return make('div', { class: 'panel' }, make('h3', {}, title), ...children);
+}
+
+function showOverview(root, tables) {
+  const parts = [
+    stepsPanel(tables),
+    temporalPanel(tables),
+    devicesPanel(tables),
+    idlePanel(tables),
+    kernelTypesPanel(tables),
+    stepNumbers(tables),
+  ].filter((p) => p);
+  if (!parts.length) root.append(make('p', { class: 'muted' }, 'No steps and no device work in this trace.'));
+  root.append(make('div', { class: 'panels' }, ...parts));
+}
+
+function stepsPanel(tables) {
+  const steps = recordsOf(tables, 'steps');
+  if (!steps.length) return null;
+  const used = STEP_PARTS.filter((p) => steps.some((s) => s[`${p}_us`] > 0));
+  const parts = used.map((p, i) => ({ title: p, color: partColor(p, i) }));
+  const bars = steps.map((s) => ({
+    title: (report.ranks.length > 1 && report.rank === null ? `${s.rank}:` : '') + s.step,
+    place: timePlace(s.rank, s.start_us, s.dur_us),
+    values: used.map((p) => s[`${p}_us`] || 0),
+  }));
+  const node = panel(
+    'Steps, and what they consist of',
+    stackedBars('Time of each step by what was done', bars, parts, showUs),
+  );
+  node.classList.add('wide');
+  return node;
+}
+
+function temporalPanel(tables) {
+  const rows = recordsOf(tables, 'temporal_breakdown');
+  if (!rows.length) return null;
+  const bars = rows.slice(0, RANKS_SHOWN).map((r) =>
+    splitBar(
+      rankText(r) || 'device',
+      [
+        { title: 'compute', value: r.compute_us, color: 'kernel' },
+        { title: 'copies and communication only', value: r.non_compute_us, color: 'communication' },
+        { title: 'idle', value: r.idle_us, color: 'idle' },
+      ],
+      r.kernel_us,
+      showUs,
+    ),
+  );
+  return panel(
+    'Time of devices',
+    ...bars,
+    legend([
+      { title: 'compute', color: 'kernel' },
+      { title: 'copies and communication only', color: 'communication' },
+      { title: 'idle', color: 'idle' },
+    ]),
+  );
+}
+
+function devicesPanel(tables) {
+  const rows = recordsOf(tables, 'gpu_summary');
+  if (!rows.length) return null;
+  if (rows.length > 2) return panel('Use of devices: busy', busyBars(rows));
+  const lines = rows.map((r) =>
+    make(
+      'div',
+      { class: 'device' },
+      make('h4', {}, [rankText(r), `device ${r.gpu}`, r.name].filter((t) => t).join(' · ')),
+      make(
+        'dl',
+        { class: 'meters' },
+        ...[
+          ['busy', r.utilization_pct],
+          ['multiprocessors busy', r.sm_efficiency_pct],
+          ['occupancy reached', r.achieved_occupancy_pct],
+          ['tensor cores', r.tc_pct],
+        ].flatMap(([name, value]) => [
+          make('dt', {}, name),
+          make(
+            'dd',
+            { 'data-value': String(value) },
+            meter((value || 0) / 100, `${name} ${formatPercent(value)}`),
+            formatPercent(value),
+          ),
+        ]),
+      ),
+    ),
+  );
+  return panel('Use of devices', ...lines);
+}
+
+/* One line for each where there are many; the table has the rest. */
+function busyBars(rows) {
+  const items = rows.slice(0, RANKS_SHOWN).map((r) => ({
+    title: [rankText(r), `device ${r.gpu}`].filter((t) => t).join(' · '),
+    value: r.utilization_pct || 0,
+    color: 'kernel',
+  }));
+  return barList(items, (value) => formatPercent(value));
+}
+
+function idlePanel(tables) {
+  const rows = recordsOf(tables, 'idle_named').filter((r) => r.stream === -1);
+  if (!rows.length) return null;
+  const sums = new Map();
+  for (const r of rows) {
+    const sum = sums.get(r.reason) || { title: r.reason.replace(/_/g, ' '), value: 0, count: 0 };
+    sum.value += r.idle_us;
+    sum.count += r.count;
+    sums.set(r.reason, sum);
+  }
+  const all = [...sums].map(([reason, s], i) => ({
+    ...s,
+    color: partColor(reason, i),
+    place: longestGap(tables, reason),
+  }));
+  const total = all.reduce((s, r) => s + r.value, 0) || 1;
+  all.sort((a, b) => b.value - a.value);
+  for (const r of all) r.share = (r.value / total) * 100;
+  return panel('Why devices were idle', barList(all.slice(0, REASONS_SHOWN), showUs));
+}
+
+function longestGap(tables, reason) {
+  const gaps = recordsOf(tables, 'idle_gaps').filter((g) => g.reason === reason && g.stream === -1);
+  const longest = gaps.reduce((best, g) => (best && best.dur_us >= g.dur_us ? best : g), null);
+  return longest && timePlace(longest.rank, longest.start_us, longest.dur_us);
+}
+
+function kernelTypesPanel(tables) {
+  const rows = recordsOf(tables, 'kernel_types');
+  if (!rows.length) return null;
+  const items = rows.map((r, i) => ({
+    title: r.kernel_type.toLowerCase(),
+    value: r.sum_us,
+    share: r.percentage,
+    color: partColor(r.kernel_type.toLowerCase(), i),
+  }));
+  return panel('Kinds of device work', barList(items, showUs));
+}
+
+function stepNumbers(tables) {
+  const rows = recordsOf(tables, 'step_statistics');
+  if (!rows.length) return null;
+  const mfu = recordsOf(tables, 'mfu').filter((m) => m.mfu_pct !== null);
+  const lines = rows.slice(0, 16).map((r) => {
+    const own = mfu.filter((m) => m.rank === r.rank);
+    const mean = own.length ? own.reduce((s, m) => s + m.mfu_pct, 0) / own.length : null;
+    return make(
+      'p',
+      { class: 'numbers' },
+      rankText(r) ? `${rankText(r)}: ` : '',
+      make('b', {}, showUs(r.median_us)),
+      ` a step (median of ${r.count}), ± ${showUs(r.mad_us)}, `,
+      `${showUs(r.min_us)} … ${showUs(r.max_us)}`,
+      r.outliers ? `, ${r.outliers} took much longer` : '',
+      mean === null ? '' : `; ${formatPercent(mean)} of the device's arithmetic used`,
+    );
+  });
+  return panel('Steps in numbers', ...lines);
+}
+
+/* ---- memory: curves from counters of the timeline, or from a memory timeline ---- */
+
+function memoryCurves(root, tables, timeline) {
+  const drawn = memoryTable(tables) || (timeline ? memoryCounters(timeline) : []);
+  for (const group of drawn) {
+    root.prepend(panel(group.title, curves(group.title, group.lines, group.length, formatBytes)));
+  }
+}
+
+function memoryCounters(timeline) {
+  const { activities } = timeline;
+  const groups = new Map();
+  activities.counters.forEach((counter) => {
+    const process = activities.processes[counter.process];
+    if (!isBytes(counter.name) || !counter.count || !activities.isOfRank(counter.process, report.rank))
+      return;
+    if (!groups.has(process)) groups.set(process, []);
+    groups.get(process).push(counter);
+  });
+  return [...groups].slice(0, 8).map(([process, counters]) => ({
+    title: `Memory: ${process.name}`,
+    length: activities.length,
+    lines: counters
+      .slice(0, 8)
+      .map((c, i) => ({ ...c, title: c.name, color: SPARE_COLORS[i % SPARE_COLORS.length] })),
+  }));
+}
+
+function memoryTable(tables) {
+  const rows = recordsOf(tables, 'memory_timeline');
+  if (!rows.length) return null;
+  const lines = new Map();
+  const first = rows[0].ts_us;
+  for (const r of rows) {
+    if (!lines.has(r.category)) lines.set(r.category, { times: [], values: [] });
+    lines.get(r.category).times.push((r.ts_us - first) * 1e3);
+    lines.get(r.category).values.push(r.bytes);
+  }
+  const length = Math.max(1, (rows[rows.length - 1].ts_us - first) * 1e3);
+  return [
+    {
+      title: 'Memory by what it is for',
+      length,
+      lines: [...lines].map(([title, l], i) => ({
+        title,
+        color: SPARE_COLORS[i % SPARE_COLORS.length],
+        times: l.times,
+        values: l.values,
+      })),
+    },
+  ];
+}
+
+/* ---- the critical path as one bar ---- */
+
+function criticalBar(root, tables) {
+  const rows = recordsOf(tables, 'critical_path_summary').filter((r) => r.us > 0);
+  if (!rows.length) return;
+  const parts = rows.map((r, i) => ({
+    title: r.class.replace(/_/g, ' '),
+    value: r.us,
+    color: partColor(r.class, i),
+  }));
+  const items = parts.map((p, i) => ({ ...p, share: rows[i].pct }));
+  root.append(make('div', { class: 'panel' }, splitBar('', parts, 0, showUs), barList(items, showUs)));
+}

@@ -1,0 +1,300 @@
+'use strict';
+/* Drawing the timeline. Boxes are written as pixels into one image, whatever is within one pixel as one
+ * mark as dense as what it stands for, so that a frame costs what its pixels cost and not what the trace
+ * has; texts and lines are drawn on top. */
+
+const LANE = 17; /* pixels high, with the gap */
+const NARROW_TEXT = 26; /* no text in boxes narrower than that */
+const FONT = '11px system-ui, "Segoe UI", "DejaVu Sans", sans-serif';
+const ONE_BOX = 1.5; /* a box of that many pixels is drawn as such */
+const COUNTER_BLOCK = 64;
+
+class Painter {
+  constructor(canvas, activities, lanes) {
+    this.canvas = canvas;
+    this.context = canvas.getContext('2d', { alpha: false, willReadFrequently: true });
+    this.activities = activities;
+    this.lanes = lanes;
+    this.classes = colorClasses(activities);
+    this.widths = new Float32Array(activities.strings.length);
+    this.chars = new Map();
+    this.texts = { count: 0, x: [], y: [], width: [], place: [] };
+    this.setPalette(isDark());
+  }
+
+  setPalette(dark) {
+    this.palette = makePalette(dark);
+  }
+
+  /* Sizes in pixels of the page; the image has those of the screen. */
+  resize(width, height, ratio) {
+    this.width = Math.max(1, Math.floor(width));
+    this.height = Math.max(1, Math.floor(height));
+    this.ratio = ratio;
+    const w = Math.round(this.width * ratio);
+    const h = Math.round(this.height * ratio);
+    if (this.image && this.image.width === w && this.image.height === h) return;
+    this.canvas.width = w;
+    this.canvas.height = h;
+    this.image = this.context.createImageData(w, h);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.line = new Uint32Array(w);
+  }
+
+  colorOf(place) {
+    const a = this.activities;
+    const { kinds, shades, talks } = this.classes;
+    let group = kinds[a.kind[place]];
+    if (group === KERNEL && talks[a.name[place]]) group = COMMUNICATION;
+    return this.palette.boxes[group * SHADES + shades[a.name[place]]];
+  }
+
+  /* view: {from, to, rows: [{y, height, lane | counter | …}], steps, matches, isMatch} */
+  paint(view) {
+    const perNs = this.image.width / (view.to - view.from);
+    this.view = view;
+    this.perNs = perNs;
+    /* pixels begin at multiples of their length: nothing flickers when it is moved */
+    this.from = Math.round(view.from * perNs) / perNs;
+    this.texts.count = 0;
+    this.pixels.fill(this.palette.back);
+    for (const row of view.rows) this.paintRow(row);
+    this.paintSteps(view.steps);
+    this.context.putImageData(this.image, 0, 0);
+    this.context.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    for (const row of view.rows) if (row.counter) this.writeCounter(row);
+    this.writeTexts();
+  }
+
+  paintRow(row) {
+    const top = Math.round(row.y * this.ratio);
+    const bottom = Math.round((row.y + row.height) * this.ratio);
+    if (row.band) this.fill(0, this.image.width, top, bottom, this.palette.band);
+    if (row.counter) this.paintCounter(row, top, bottom);
+    else if (row.lane !== undefined) this.paintLane(row, top, bottom - Math.round(this.ratio));
+  }
+
+  /* Pixels [x0, x1) of lines [y0, y1). */
+  fill(x0, x1, y0, y1, color) {
+    const { width, height } = this.image;
+    const left = Math.max(0, x0);
+    const right = Math.min(width, x1);
+    if (left >= right) return;
+    const last = Math.min(height, y1);
+    for (let y = Math.max(0, y0); y < last; y++) {
+      const line = y * width;
+      this.pixels.fill(color, line + left, line + right);
+    }
+  }
+
+  /* One line of pixels, which is then repeated. */
+  paintLane(row, top, bottom) {
+    const lanes = this.lanes;
+    const end = lanes.first[row.lane + 1];
+    const { width, height } = this.image;
+    const until = this.from + width / this.perNs;
+    this.line.fill(this.palette.back);
+    let i = lanes.firstAfter(row.lane, this.from);
+    while (i < end && lanes.start[i] < until) {
+      i = lanes.size[i] * this.perNs >= ONE_BOX ? this.paintBox(row, i) : this.paintMark(i, end);
+    }
+    const last = Math.min(height, bottom);
+    for (let y = Math.max(0, top); y < last; y++) this.pixels.set(this.line, y * width);
+  }
+
+  paintBox(row, i) {
+    const place = this.lanes.list[i];
+    const width = this.activities.dur[place] * this.perNs;
+    const x = (this.lanes.start[i] - this.from) * this.perNs;
+    const x0 = Math.floor(Math.max(x, 0));
+    const x1 = Math.ceil(Math.min(x + width, this.image.width));
+    const gap = x1 - x0 > 3 ? 1 : 0;
+    this.line.fill(this.shown(this.colorOf(place), this.isFound(i, i + 1), 1), x0, x1 - gap);
+    const seen = (x1 - x0) / this.ratio;
+    if (seen >= NARROW_TEXT) this.addText(place, x0 / this.ratio, row.y, seen);
+    return i + 1;
+  }
+
+  /* All that begins within one pixel, up to one that is wide enough for itself. */
+  paintMark(i, end) {
+    const lanes = this.lanes;
+    const x = Math.max(0, Math.floor((lanes.start[i] - this.from) * this.perNs));
+    const next = this.from + (x + 1) / this.perNs;
+    let last = Math.max(i + 1, lanes.firstFrom(i + 1, end, next));
+    let best = lanes.longestOf(i, last);
+    if (best > i && lanes.size[best] * this.perNs >= ONE_BOX) {
+      last = best;
+      best = i;
+    }
+    const share = Math.min(1, (lanes.covered[last] - lanes.covered[i]) * this.perNs);
+    const color = this.colorOf(lanes.list[best]);
+    this.line[x] = this.shown(color, this.isFound(i, last), 0.45 + 0.55 * share);
+    return last;
+  }
+
+  isFound(i, last) {
+    const sums = this.view.matches;
+    return !sums || sums[last] > sums[i];
+  }
+
+  /* While something is searched what is not it steps back. */
+  shown(color, found, share) {
+    if (!found) return mix(color, this.palette.back, share * this.palette.dim);
+    return share < 1 ? mix(color, this.palette.back, share) : color;
+  }
+
+  paintSteps(steps) {
+    let last = -1;
+    for (const step of steps) {
+      const x = Math.round((step.start - this.from) * this.perNs);
+      if (x < 0 || x >= this.image.width || x === last) continue;
+      last = x;
+      for (let y = 0; y < this.image.height; y += 2)
+        this.pixels[y * this.image.width + x] = this.palette.line;
+    }
+  }
+
+  addText(place, x, y, width) {
+    const t = this.texts;
+    t.x[t.count] = x;
+    t.y[t.count] = y;
+    t.width[t.count] = width;
+    t.place[t.count++] = place;
+  }
+
+  writeTexts() {
+    const { context, texts, activities } = this;
+    context.font = FONT;
+    context.textBaseline = 'middle';
+    context.fillStyle = this.palette.text;
+    for (let i = 0; i < texts.count; i++) {
+      const id = activities.name[texts.place[i]];
+      const text = this.fit(id, texts.width[i] - 7);
+      if (text) context.fillText(text, texts.x[i] + 3, texts.y[i] + LANE / 2);
+    }
+  }
+
+  /* As much of a name as `width` takes, by the widths of its characters. */
+  fit(id, width) {
+    const name = labelOf(this.activities.strings[id]);
+    if (!this.widths[id]) this.widths[id] = this.context.measureText(name).width || 1;
+    if (this.widths[id] <= width) return name;
+    let left = width - this.charWidth('…');
+    let i = 0;
+    while (i < name.length && (left -= this.charWidth(name[i])) >= 0) i++;
+    return i < 2 ? '' : name.slice(0, i) + '…';
+  }
+
+  charWidth(char) {
+    let width = this.chars.get(char);
+    if (width === undefined) {
+      width = this.context.measureText(char).width;
+      this.chars.set(char, width);
+    }
+    return width;
+  }
+
+  /* A step function, as the most of each pixel. */
+  paintCounter(row, top, bottom) {
+    const { times, values } = row.counter;
+    const color = mix(this.palette.boxes[PYTHON * SHADES + 3], this.palette.back, 0.85);
+    const height = bottom - top - Math.round(4 * this.ratio);
+    const [least, most] = counterRange(row.counter);
+    let i = lastUntil(times, this.from);
+    for (let x = 0; x < this.image.width && times.length; x++) {
+      const until = this.from + (x + 1) / this.perNs;
+      let value = i >= 0 ? values[i] : NaN;
+      const next = lastUntil(times, until, Math.max(i, 0));
+      if (next > i) value = Math.max(i >= 0 ? value : -Infinity, mostOf(row.counter, i + 1, next + 1));
+      i = next;
+      if (!(value > least)) continue;
+      const size = Math.max(1, Math.round((height * (value - least)) / (most - least || 1)));
+      this.fill(x, x + 1, bottom - size - 1, bottom - 1, color);
+    }
+  }
+
+  writeCounter(row) {
+    const [least, most] = counterRange(row.counter);
+    this.context.font = FONT;
+    this.context.textBaseline = 'top';
+    this.context.fillStyle = this.palette.weak;
+    const show = isBytes(row.counter.name) ? formatBytes : formatShort;
+    this.context.fillText(`${show(least)} … ${show(most)}`, 4, row.y + 3);
+  }
+
+  /* Frames around what is selected, and lines to what it was launched by. */
+  paintMarks(marks) {
+    const { context } = this;
+    context.lineWidth = 2;
+    context.strokeStyle = this.palette.accent;
+    for (const box of marks.boxes) context.strokeRect(box.x, box.y, Math.max(2, box.width), LANE - 1);
+    context.lineWidth = 1.5;
+    for (const line of marks.lines) {
+      const middle = (line.x0 + line.x1) / 2;
+      context.beginPath();
+      context.moveTo(line.x0, line.y0);
+      context.bezierCurveTo(middle, line.y0, middle, line.y1, line.x1, line.y1);
+      context.stroke();
+    }
+    if (!marks.range) return;
+    const { x0, x1 } = marks.range;
+    context.globalAlpha = 0.14;
+    context.fillStyle = this.palette.accent;
+    context.fillRect(x0, 0, Math.max(1, x1 - x0), this.height);
+    context.globalAlpha = 1;
+    for (const x of [x0, x1]) context.fillRect(x, 0, 1, this.height);
+  }
+}
+
+/* What tells kernels apart is rarely their result. */
+function labelOf(name) {
+  return (name.startsWith('void ') ? name.slice(5) : name).slice(0, LONGEST_LINE);
+}
+
+function isBytes(name) {
+  return /bytes|memory|allocated|reserved/i.test(name);
+}
+
+/* The last sample until a moment, or -1. */
+function lastUntil(times, moment, from = 0) {
+  let low = from;
+  let high = times.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (times[middle] <= moment) low = middle + 1;
+    else high = middle;
+  }
+  return low - 1;
+}
+
+function counterBlocks(counter) {
+  if (!counter.blocks) {
+    counter.blocks = new Float64Array(Math.ceil(counter.values.length / COUNTER_BLOCK)).fill(-Infinity);
+    counter.values.forEach((value, i) => {
+      const block = Math.floor(i / COUNTER_BLOCK);
+      if (value > counter.blocks[block]) counter.blocks[block] = value;
+    });
+  }
+  return counter.blocks;
+}
+
+function mostOf(counter, from, end) {
+  const blocks = counterBlocks(counter);
+  let most = -Infinity;
+  for (let i = from; i < end;) {
+    const whole = i % COUNTER_BLOCK === 0 && i + COUNTER_BLOCK <= end;
+    most = Math.max(most, whole ? blocks[i / COUNTER_BLOCK] : counter.values[i]);
+    i += whole ? COUNTER_BLOCK : 1;
+  }
+  return most;
+}
+
+function counterRange(counter) {
+  if (!counter.range) {
+    let least = 0;
+    for (const value of counter.values) if (value < least) least = value;
+    const most = counter.values.length ? mostOf(counter, 0, counter.values.length) : 0;
+    counter.range = [least, Math.max(most, least)];
+  }
+  return counter.range;
+}

@@ -1,0 +1,158 @@
+'use strict';
+/* Colours of the canvas. Those of the page are in style.css; both have a light and a dark set, in which
+ * text stands out by 4.5 to 1 at least. */
+
+const SHADES = 6; /* of each class, so that neighbours with other names look different */
+
+/* class: name, hue, saturation */
+const CLASSES = [
+  ['kernels', 212, 62],
+  ['communication', 286, 50],
+  ['copies', 32, 78],
+  ['operators', 152, 40],
+  ['runtime calls', 350, 52],
+  ['ranges', 48, 58],
+  ['Python', 190, 38],
+  ['waiting', 8, 62],
+  ['other', 220, 10],
+];
+const [KERNEL, COMMUNICATION, COPY, OPERATOR, RUNTIME, RANGE, PYTHON, WAITING, OTHER] = CLASSES.keys();
+
+const KIND_CLASSES = [
+  [/kernel/i, KERNEL],
+  [/memcpy|memset|memory/i, COPY],
+  [/sync|overhead/i, WAITING],
+  [/python/i, PYTHON],
+  [/annotation|range|nvtx|marker|step/i, RANGE],
+  [/runtime|driver|api/i, RUNTIME],
+  [/op|function|cpu/i, OPERATOR],
+];
+const IS_COMMUNICATION = /nccl|rccl|msccl|hccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all|nvshmem/i;
+
+/* What tables call the parts of time: the same colours in charts. */
+const PART_COLORS = {
+  kernel: 'kernel',
+  compute: 'kernel',
+  computation: 'kernel',
+  device_compute: 'kernel',
+  communication: 'communication',
+  device_communication: 'communication',
+  memcpy: 'copy',
+  device_copy: 'copy',
+  memory: 'copy',
+  memset: 'copy2',
+  runtime: 'runtime',
+  launch: 'runtime',
+  dataloader: 'waiting',
+  data_loader: 'waiting',
+  data_loading: 'waiting',
+  synchronizing: 'waiting2',
+  cpu: 'operator',
+  host_operator: 'operator',
+  in_operator: 'operator',
+  python: 'python',
+  non_compute: 'communication',
+  idle: 'idle',
+  other: 'other',
+};
+const SPARE_COLORS = [
+  'operator',
+  'range',
+  'python',
+  'runtime',
+  'copy',
+  'communication',
+  'kernel',
+  'waiting2',
+];
+
+function partColor(name, number) {
+  const key = name.replace(/_us$/, '').toLowerCase();
+  return PART_COLORS[key] || SPARE_COLORS[number % SPARE_COLORS.length];
+}
+
+function hslToRgb(hue, saturation, lightness) {
+  const s = saturation / 100;
+  const l = lightness / 100;
+  const part = (n) => {
+    const k = (n + hue / 30) % 12;
+    return Math.round(255 * (l - s * Math.min(l, 1 - l) * Math.max(-1, Math.min(k - 3, 9 - k, 1))));
+  };
+  return [part(0), part(8), part(4)];
+}
+
+/* As canvas keeps a pixel on every machine there is: red first. */
+function pixelOf([r, g, b]) {
+  return ((255 << 24) | (b << 16) | (g << 8) | r) >>> 0;
+}
+
+function isDark() {
+  const chosen = document.documentElement.dataset.theme;
+  if (chosen) return chosen === 'dark';
+  return matchMedia('(prefers-color-scheme: dark)').matches;
+}
+
+function makePalette(dark) {
+  const boxes = CLASSES.flatMap(([, hue, saturation]) =>
+    Array.from({ length: SHADES }, (_, i) =>
+      hslToRgb(hue + (i - 2) * 4, dark ? saturation * 0.8 : saturation, dark ? 27 + i * 2 : 83 - i * 3),
+    ),
+  );
+  const [back, band, line, text, strong, weak] = dark
+    ? [
+        [22, 25, 30],
+        [27, 31, 37],
+        [52, 58, 68],
+        [238, 240, 243],
+        [255, 196, 87],
+        [154, 163, 176],
+      ]
+    : [
+        [255, 255, 255],
+        [247, 248, 250],
+        [218, 222, 228],
+        [24, 28, 35],
+        [176, 84, 0],
+        [91, 100, 114],
+      ];
+  const css = ([r, g, b]) => `rgb(${r},${g},${b})`;
+  return {
+    boxes: Uint32Array.from(boxes, pixelOf),
+    back: pixelOf(back),
+    band: pixelOf(band),
+    line: pixelOf(line),
+    strong: pixelOf(strong),
+    text: css(text),
+    weak: css(weak),
+    accent: css(strong),
+    lineText: css(line),
+    backText: css(back),
+    dim: dark ? 0.22 : 0.25,
+  };
+}
+
+/* `share` of a colour over another. */
+function mix(color, back, share) {
+  const s = Math.round(share * 256);
+  const mixed = (shift) =>
+    ((((color >>> shift) & 255) * s + ((back >>> shift) & 255) * (256 - s)) >> 8) << shift;
+  return ((255 << 24) | mixed(16) | mixed(8) | mixed(0)) >>> 0;
+}
+
+/* For every name and kind of the timeline where its colours are. */
+function colorClasses(activities) {
+  const kinds = Uint8Array.from(activities.kinds, (kind) => {
+    const found = KIND_CLASSES.find(([pattern]) => pattern.test(kind));
+    return found ? found[1] : OTHER;
+  });
+  const shades = new Uint8Array(activities.strings.length);
+  const talks = new Uint8Array(activities.strings.length);
+  activities.strings.forEach((text, i) => {
+    const name = text.length > 100 ? text.slice(0, 100) : text;
+    let hash = text.length;
+    for (let k = 0; k < name.length; k++) hash = (hash * 31 + name.charCodeAt(k)) | 0;
+    shades[i] = (hash >>> 4) % SHADES;
+    talks[i] = IS_COMMUNICATION.test(name) ? 1 : 0;
+  });
+  return { kinds, shades, talks };
+}

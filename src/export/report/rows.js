@@ -1,0 +1,150 @@
+'use strict';
+/* What lies above what on the timeline: processes, their tracks with a line for each depth, counters.
+ * Names stand in a column of buttons on the left, which open and close what they name. */
+
+const PROCESS_ROW = 22;
+const COUNTER_ROW = 46;
+const TRACK_GAP = 5;
+const DEEPEST_OPEN = 12; /* tracks with more lines begin with so many */
+
+class Rows {
+  constructor(activities, lanes) {
+    this.activities = activities;
+    this.lanes = lanes;
+    this.rank = null;
+    this.closedProcesses = new Set();
+    /* how many lines of each track are shown: 1, some or all */
+    this.lines = activities.tracks.map((_, i) => Math.min(this.depthOf(i), DEEPEST_OPEN));
+    this.tracksOf = activities.processes.map(() => []);
+    this.countersOf = activities.processes.map(() => []);
+    activities.tracks.forEach((track, t) => track.count && this.tracksOf[track.process].push(t));
+    activities.counters.forEach((counter) => counter.count && this.countersOf[counter.process].push(counter));
+    this.arrange();
+  }
+
+  depthOf(track) {
+    return this.lanes.base[track + 1] - this.lanes.base[track];
+  }
+
+  /* Lays everything out; `list` is from top to bottom. */
+  arrange() {
+    const { processes } = this.activities;
+    this.list = [];
+    this.y = 0;
+    this.trackRows = new Map();
+    processes.forEach((process, i) => {
+      if (!this.activities.isOfRank(i, this.rank)) return;
+      this.arrangeProcess(process, i);
+    });
+    this.height = this.y;
+  }
+
+  arrangeProcess(process, i) {
+    if (!this.tracksOf[i].length && !this.countersOf[i].length) return;
+    this.push({ type: 'process', process: i, name: process.name, height: PROCESS_ROW, band: true });
+    if (this.closedProcesses.has(i)) return;
+    for (const t of this.tracksOf[i]) this.arrangeTrack(t);
+    for (const counter of this.countersOf[i]) {
+      this.push({ type: 'counter', counter, name: counter.name, height: COUNTER_ROW });
+    }
+  }
+
+  arrangeTrack(t) {
+    const height = this.lines[t] * LANE + TRACK_GAP;
+    const row = { type: 'track', track: t, name: this.activities.tracks[t].name, height };
+    row.depth = this.depthOf(t);
+    this.trackRows.set(t, row);
+    this.push(row);
+  }
+
+  push(row) {
+    row.y = this.y;
+    this.y += row.height;
+    this.list.push(row);
+  }
+
+  /* The rows that [top, top + height) shows. */
+  between(top, height) {
+    let low = 0;
+    let high = this.list.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (this.list[middle].y + this.list[middle].height > top) high = middle;
+      else low = middle + 1;
+    }
+    const found = [];
+    for (; low < this.list.length && this.list[low].y < top + height; low++) found.push(this.list[low]);
+    return found;
+  }
+
+  /* The same as lines to draw, counted from the top of the image. */
+  drawnLines(top, height) {
+    const drawn = [];
+    for (const row of this.between(top, height)) {
+      const y = row.y - top;
+      if (row.type !== 'track') drawn.push({ ...row, y });
+      for (let k = 0; row.type === 'track' && k < this.lines[row.track]; k++) {
+        const at = y + 2 + k * LANE;
+        if (at + LANE < 0 || at > height) continue;
+        drawn.push({ y: at, height: LANE, lane: this.lanes.base[row.track] + k });
+      }
+    }
+    return drawn;
+  }
+
+  laneAt(y) {
+    const [row] = this.between(y, 1);
+    if (!row || row.type !== 'track') return null;
+    const k = Math.floor((y - row.y - 2) / LANE);
+    return k >= 0 && k < this.lines[row.track] ? this.lanes.base[row.track] + k : null;
+  }
+
+  counterAt(y) {
+    const [row] = this.between(y, 1);
+    return row && row.type === 'counter' ? row.counter : null;
+  }
+
+  /* The y of an activity, of its track where it is not open that far; null where neither is shown. */
+  yOf(place) {
+    const track = this.activities.trackOf(place);
+    const row = this.trackRows.get(track);
+    if (!row) return null;
+    const k = this.lanes.laneOf(place) - this.lanes.base[track];
+    return row.y + 2 + Math.min(k, this.lines[track] - 1) * LANE;
+  }
+
+  /* Opens what is needed to see it. */
+  show(place) {
+    const track = this.activities.trackOf(place);
+    const process = this.activities.tracks[track].process;
+    const k = this.lanes.laneOf(place) - this.lanes.base[track];
+    const isOpen = !this.closedProcesses.has(process) && this.lines[track] > k;
+    if (isOpen) return false;
+    this.closedProcesses.delete(process);
+    if (this.lines[track] <= k) this.lines[track] = this.depthOf(track);
+    this.arrange();
+    return true;
+  }
+
+  toggle(row) {
+    if (row.type === 'process') {
+      if (!this.closedProcesses.delete(row.process)) this.closedProcesses.add(row.process);
+    } else if (row.type === 'track') {
+      this.lines[row.track] = this.isOpen(row) ? 1 : row.depth;
+    }
+    this.arrange();
+  }
+
+  isOpen(row) {
+    if (row.type === 'process') return !this.closedProcesses.has(row.process);
+    return row.type === 'track' && (row.depth === 1 || this.lines[row.track] > 1);
+  }
+
+  setAll(open) {
+    this.activities.tracks.forEach((_, t) => {
+      this.lines[t] = open ? this.depthOf(t) : 1;
+    });
+    if (open) this.closedProcesses.clear();
+    this.arrange();
+  }
+}

@@ -1,0 +1,292 @@
+'use strict';
+/* The sections of the page, and which tables stand in which. Those of no section come last. */
+
+const SECTIONS = [
+  { id: 'findings', title: 'Findings' },
+  {
+    id: 'overview',
+    title: 'Overview',
+    tables: [
+      'steps',
+      'temporal_breakdown',
+      'gpu_summary',
+      'idle_named',
+      'idle_gaps',
+      'idle_operators',
+      'kernel_types',
+      'idle_breakdown',
+      'step_statistics',
+      'step_outliers',
+      'mfu',
+      'energy',
+    ],
+  },
+  { id: 'timeline', title: 'Timeline' },
+  {
+    id: 'operators',
+    title: 'Operators',
+    open: 1,
+    tables: ['operators', 'roofline', 'annotations', 'op_launch', 'sequences'],
+  },
+  {
+    id: 'kernels',
+    title: 'Kernels',
+    open: 1,
+    tables: ['kernels', 'kernel_use', 'kernel_operators', 'memory_bandwidth', 'queue_length', 'launch_stats'],
+  },
+  {
+    id: 'memory',
+    title: 'Memory',
+    open: 1,
+    tables: ['memory', 'memory_operators', 'memory_leaks', 'memory_timeline'],
+  },
+  { id: 'modules', title: 'Modules', tables: ['modules'] },
+  {
+    id: 'collectives',
+    title: 'Collectives',
+    open: 2,
+    tables: [
+      'collective_groups',
+      'collectives',
+      'overlap',
+      'distributed_overlap',
+      'distributed_wait',
+      'distributed_operators',
+      'stragglers',
+    ],
+  },
+  {
+    id: 'critical',
+    title: 'Critical path',
+    open: 1,
+    tables: ['critical_path_operators', 'critical_path_summary', 'critical_path_edges'],
+  },
+  { id: 'diff', title: 'Diff' },
+  { id: 'tables', title: 'Other tables' },
+];
+
+class Page {
+  constructor(summary) {
+    this.summary = summary;
+    this.tables = (summary.facts && summary.facts.tables) || {};
+    this.shown = [];
+    this.bodies = new Map();
+    for (const section of SECTIONS) this.addSection(section);
+    this.watch();
+  }
+
+  addSection({ id, title }) {
+    if (id === 'diff' && !this.summary.diff) return;
+    if (id === 'timeline' && !report.hasTimeline) return;
+    if (id === 'tables' && !this.otherTables().length) return;
+    const body = make('div', { class: 'body' });
+    const section = make(
+      'section',
+      { id, 'aria-labelledby': `${id}-title`, tabindex: -1 },
+      make('h2', { id: `${id}-title` }, title),
+      body,
+    );
+    byId('main').append(section);
+    byId('sections').append(make('li', {}, make('a', { href: `#${id}` }, title)));
+    this.bodies.set(id, body);
+  }
+
+  otherTables() {
+    const known = new Set(SECTIONS.flatMap((s) => s.tables || []));
+    return Object.keys(this.tables).filter((name) => !known.has(name));
+  }
+
+  /* Findings and overview at once, the rest when there is time. */
+  showFirst() {
+    this.fill('findings', (root) => showFindings(root, this.summary.findings || {}));
+    this.fill('overview', (root) => showOverview(root, this.tables));
+    this.addTables('overview', 0);
+  }
+
+  async showRest() {
+    for (const id of [
+      'operators',
+      'kernels',
+      'memory',
+      'modules',
+      'collectives',
+      'critical',
+      'diff',
+      'tables',
+    ]) {
+      if (this.bodies.has(id)) this.showSection(id);
+      await pause();
+    }
+  }
+
+  showSection(id) {
+    const section = SECTIONS.find((s) => s.id === id);
+    this.fill(id, (root) => {
+      if (id === 'critical') criticalBar(root, this.tables);
+      if (id === 'diff') showDiff(root, this);
+    });
+    if (id === 'modules') this.showModules();
+    else if (id === 'tables') this.addTables(id, 0, this.otherTables());
+    else if (id !== 'diff') this.addTables(id, section.open || 0);
+    if (id === 'memory' && report.timeline) this.showMemory();
+  }
+
+  showMemory() {
+    const body = this.bodies.get('memory');
+    const old = body.querySelectorAll(':scope > .panel');
+    old.forEach((n) => n.remove());
+    memoryCurves(body, this.tables, report.timeline);
+  }
+
+  fill(id, draw) {
+    const body = this.bodies.get(id);
+    body.replaceChildren();
+    draw(body);
+  }
+
+  showModules() {
+    const table = this.tables.modules;
+    const root = this.bodies.get('modules');
+    if (!table || !table.rows.length) return this.addTables('modules', 1);
+    return root.append(new ModuleTree(table).root);
+  }
+
+  /* The first `open` tables are shown, the others folded; those without rows only with the reason. */
+  addTables(id, open, names = SECTIONS.find((s) => s.id === id).tables) {
+    const root = this.bodies.get(id);
+    const given = names.filter((name) => this.tables[name]);
+    const full = given.filter((name) => this.tables[name].rows.length);
+    full.forEach((name, i) => root.append(this.folded(name, this.tables[name], i < open)));
+    const empty = given.filter((name) => !this.tables[name].rows.length && this.tables[name].note);
+    if (empty.length) root.append(this.notes(empty));
+    if (!given.length && !root.childElementCount)
+      root.append(make('p', { class: 'muted' }, 'Not in this report.'));
+  }
+
+  notes(names) {
+    const same = new Map();
+    for (const name of names) {
+      const { note } = this.tables[name];
+      same.set(note, [...(same.get(note) || []), this.titleOf(name, this.tables[name])]);
+    }
+    return make(
+      'ul',
+      { class: 'plain small muted' },
+      ...[...same].map(([note, titles]) => make('li', {}, `${titles.join(', ')}: ${note}`)),
+    );
+  }
+
+  titleOf(name, table) {
+    return table.title || name.replace(/_/g, ' ');
+  }
+
+  folded(name, table, isOpen) {
+    const title = this.titleOf(name, table);
+    const count = table.rows.length + (table.more || 0);
+    const box = make(
+      'details',
+      { class: 'fold', 'data-name': name },
+      make(
+        'summary',
+        {},
+        make('span', {}, title),
+        make('span', { class: 'muted' }, ` ${formatNumber(count, 0)}`),
+      ),
+    );
+    const build = () => {
+      if (box.built) return;
+      box.built = true;
+      if (table.note) box.append(make('p', { class: 'muted small' }, table.note));
+      const shown = new Table(name, table, { label: title });
+      this.shown.push(shown);
+      box.append(shown.root);
+      if (name === 'operators' || name === 'kernels') shown.sortBy(this.heaviest(shown));
+    };
+    box.addEventListener('toggle', () => box.open && build());
+    if (isOpen) {
+      build();
+      box.open = true;
+    }
+    return box;
+  }
+
+  heaviest(table) {
+    const wanted = ['sum_us', 'device_total_us', 'host_total_us'];
+    const heavy = (c) => table.columns[c] && table.rows.some((r) => r[table.columns[c].at] > 0);
+    const found = wanted
+      .map((n) => table.columns.findIndex((c) => c.name === n))
+      .find((c) => c >= 0 && heavy(c));
+    return found === undefined ? 0 : found;
+  }
+
+  /* After the rank was changed. */
+  refresh() {
+    this.showFirst();
+    this.shown = this.shown.filter((t) => t.root.isConnected);
+    return this.showRest();
+  }
+
+  /* Which section is read, for the list on the side. */
+  watch() {
+    const links = new Map([...byId('sections').querySelectorAll('a')].map((a) => [a.hash.slice(1), a]));
+    const seen = new Set();
+    const observer = new IntersectionObserver(
+      (entries) => {
+        for (const e of entries)
+          if (e.isIntersecting) seen.add(e.target.id);
+          else seen.delete(e.target.id);
+        const current = SECTIONS.find((s) => seen.has(s.id));
+        for (const [id, link] of links) {
+          if (current && current.id === id) link.setAttribute('aria-current', 'true');
+          else link.removeAttribute('aria-current');
+        }
+      },
+      { rootMargin: '-80px 0px -60% 0px' },
+    );
+    for (const id of links.keys()) observer.observe(byId(id));
+  }
+
+  print(on) {
+    for (const table of this.shown) table.print(on);
+  }
+}
+
+const CHANGES_SHOWN = 8;
+
+/* What changed most, as bars to the right where it got slower. */
+function showChanges(root, tables) {
+  const rows = recordsOf(tables, 'diff_summary')
+    .filter((r) => r.delta_us)
+    .slice(0, CHANGES_SHOWN);
+  if (!rows.length) return;
+  const items = rows.map((r) => ({
+    title: `${r.kind} ${r.name}`,
+    value: Math.abs(r.delta_us),
+    share: r.delta_pct ?? undefined,
+    color: r.delta_us > 0 ? 'waiting' : 'operator',
+    isMore: r.delta_us > 0,
+  }));
+  const more = items.filter((i) => i.isMore);
+  const less = items.filter((i) => !i.isMore);
+  root.append(
+    make(
+      'div',
+      { class: 'panels' },
+      more.length ? panel('Takes longer', barList(more, showUs)) : null,
+      less.length ? panel('Takes less', barList(less, showUs)) : null,
+    ),
+  );
+}
+
+/* Tables of a comparison, in their order, below what changed most. */
+function showDiff(root, page) {
+  showChanges(root, page.summary.diff.tables || {});
+  const tables = page.summary.diff.tables || {};
+  const names = Object.keys(tables);
+  names.forEach((name, i) => {
+    const table = tables[name];
+    if (table.rows.length) root.append(page.folded(name, table, i < 3));
+    else if (table.note)
+      root.append(make('p', { class: 'muted small' }, `${page.titleOf(name, table)}: ${table.note}`));
+  });
+}

@@ -1,0 +1,122 @@
+/* What of the report is not the timeline, as JSON. */
+#include "export/report.h"
+#include "trace/text/json_text.h"
+
+static void put_us(kb_json *j, const char *key, int64_t ns)
+{
+    char us[32];
+    kb_json_key_z(j, key);
+    kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, ns) - us)});
+}
+
+static void put_devices(const kineto_trace *t, kb_json *j)
+{
+    kb_json_key_z(j, "devices");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+        kineto_process p;
+        ke_label label = ke_process_label(t, i);
+        kineto_trace_process(t, i, &p);
+        if (!p.is_device)
+            continue;
+        kb_json_object_begin(j);
+        kb_json_put_int(j, "id", p.pid);
+        kb_json_put_string(j, "name", (kineto_string){label.text, label.size});
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_trace(const kineto_trace *t, const char *title, kb_json *j)
+{
+    ke_census census;
+    ke_census_take(t, &census);
+    kb_json_key_z(j, "traces");
+    kb_json_array_begin(j);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", kb_string(title));
+    kb_json_put_uint(j, "activities", census.activities);
+    kb_json_put_uint(j, "lost", kineto_trace_lost(t));
+    kb_json_put_uint(j, "repaired", kineto_trace_repair_total(t));
+    put_us(j, "start_us", census.start_ns);
+    put_us(j, "dur_us", kb_length_ns(census.start_ns, census.end_ns));
+    put_devices(t, j);
+    kb_json_object_end(j);
+    kb_json_array_end(j);
+}
+
+static void put_ledger(const kineto_trace *t, kb_json *j)
+{
+    kb_json_key_z(j, "ledger");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "source", line.source);
+        kb_json_put_string(j, "reason", line.reason);
+        kb_json_put_uint(j, "count", line.count);
+        kb_json_key_z(j, "loss");
+        kb_json_bool(j, line.is_loss);
+        kb_json_put_string(j, "detail", line.detail);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static kineto_status put_health(const kineto_trace *t, kb_json *j, kineto_error *err)
+{
+    kineto_verify_report *report;
+    kineto_verify_finding f;
+    kineto_status status = kineto_verify(t, NULL, &report, err);
+    if (status)
+        return status;
+    kb_json_key_z(j, "health");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_verify_report_finding(report, i, &f); i++) {
+        kineto_verify_rule rule;
+        kineto_verify_rule_get(f.rule, &rule);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "severity", kb_string(kineto_severity_name(f.severity)));
+        kb_json_put_string(j, "id", kb_string(rule.id));
+        kb_json_put_uint(j, "count", f.count);
+        kb_json_put_string(j, "sentence", f.sentence);
+        kb_json_put_string(j, "remedy", kb_string(rule.remedy));
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+    kineto_verify_report_release(report);
+    return KINETO_OK;
+}
+
+static void put_facts(kb_json *j, const char *key, const kineto_analysis *facts, uint64_t limit)
+{
+    kb_json_key_z(j, key);
+    if (facts)
+        ke_put_analysis(j, facts, limit);
+    else
+        kb_json_null(j);
+}
+
+kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_options *options,
+                             uint64_t timeline_rows, kb_sink *sink, kineto_error *err)
+{
+    kb_json j;
+    kb_json_init(&j, sink);
+    kb_json_object_begin(&j);
+    kb_json_put_string(&j, "schema", kb_string("ckineto.report/1"));
+    kb_json_put_string(&j, "title", kb_string(options->title));
+    put_trace(trace, options->title, &j);
+    put_ledger(trace, &j);
+    kineto_status status = put_health(trace, &j, err);
+    kb_json_key_z(&j, "findings");
+    if (options->findings)
+        ke_put_findings(&j, options->findings);
+    else
+        kb_json_null(&j);
+    put_facts(&j, "facts", options->facts, options->row_limit);
+    put_facts(&j, "diff", options->diff, options->row_limit);
+    kb_json_put_uint(&j, "timeline", timeline_rows);
+    kb_json_object_end(&j);
+    return status;
+}

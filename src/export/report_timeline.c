@@ -1,0 +1,527 @@
+/* The timeline of the report: columns of numbers that a browser takes apart quickly. */
+#include "export/report.h"
+
+#include <math.h>
+
+typedef KB_VEC(uint8_t) bytes;
+enum { START, DUR, NAME, KIND, DEPTH, ROW, LINK, EXTERNAL, CORRELATION, COLUMNS };
+static const char *const column_names[COLUMNS] = {
+    "start", "dur", "name", "kind", "depth", "row", "link", "external", "correlation"};
+
+/* A series of samples. */
+typedef struct series {
+    uint32_t process, name;
+    kineto_string key;
+    int64_t last_ns;
+    uint64_t count;
+    bytes times, values;
+} series;
+
+typedef struct writer {
+    const ke_timeline *t;
+    kb_sink *sink;
+    int64_t origin_ns;
+    uint64_t last_external, last_correlation;
+    bytes columns[COLUMNS];
+    uint32_t *string_of; /* by string of the trace: its number in the page; UINT32_MAX */
+    KB_VEC(uint32_t) strings;
+    uint64_t *place_of; /* by row */
+    uint16_t *depth_of; /* by row */
+    uint32_t *track_depths;
+    KB_VEC(series) series;
+    kb_map series_of;
+    kb_arena keys;
+    bool no_memory;
+} writer;
+
+#define LINES 4000u /* of a track: what lies deeper is drawn in the last one */
+
+/* ---- numbers -------------------------------------------------------------------------------- */
+
+static void put(writer *w, bytes *to, uint64_t v)
+{
+    if (!kb_vec_reserve(to, to->count + 10)) {
+        w->no_memory = true;
+        return;
+    }
+    for (; v > 127; v >>= 7)
+        to->data[to->count++] = (uint8_t)(v | 128);
+    to->data[to->count++] = (uint8_t)v;
+}
+
+static uint64_t zigzag(int64_t v) { return (uint64_t)v << 1 ^ (uint64_t)(v >> 63); }
+
+static uint64_t since(int64_t ns, int64_t before)
+{
+    return ns > before ? (uint64_t)ns - (uint64_t)before : 0;
+}
+
+static const kt_block *block_of(const writer *w, kineto_row row)
+{
+    return kt_block_at(w->t->trace, row / KT_BLOCK_ROWS);
+}
+
+/* ---- which rows, in which order ------------------------------------------------------------- */
+
+static bool is_drawn(const kineto_trace *t, kineto_row row)
+{
+    return kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS] != KINETO_FORM_COUNTER;
+}
+
+kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, kineto_error *err)
+{
+    *out = (ke_timeline){.trace = trace};
+    out->rows = malloc((kineto_trace_count(trace) + 1) * sizeof *out->rows);
+    for (uint32_t i = 0; out->rows && i < kineto_trace_track_count(trace); i++) {
+        kineto_track track;
+        kineto_trace_track(trace, i, &track);
+        const kineto_row *rows = kineto_trace_track_rows(trace, i);
+        if (!rows && track.count)
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+        for (uint64_t j = 0; j < track.count; j++)
+            if (is_drawn(trace, rows[j]))
+                out->rows[out->count++] = rows[j];
+    }
+    return out->rows ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void ke_timeline_free(ke_timeline *timeline)
+{
+    free(timeline->rows);
+    *timeline = (ke_timeline){0};
+}
+
+/* ---- lines of a track ----------------------------------------------------------------------- */
+
+/* Lanes stand one below the other, each as high as it is deep. */
+static uint32_t find_depths(writer *w, uint64_t first, uint64_t count, uint32_t lanes)
+{
+    const kineto_trace *t = w->t->trace;
+    uint32_t *deepest = calloc((size_t)lanes + 1, sizeof *deepest), line = 0;
+    w->no_memory |= !deepest;
+    for (uint64_t i = first; deepest && i < first + count; i++) {
+        kineto_row row = w->t->rows[i], parent = kineto_trace_parent(t, row);
+        uint32_t lane = KB_MIN(kineto_trace_lane(t, row), lanes);
+        uint32_t depth = parent == KINETO_NO_ROW ? 0 : w->depth_of[parent] + 1u;
+        w->depth_of[row] = (uint16_t)KB_MIN(depth, LINES - 1);
+        deepest[lane] = KB_MAX(deepest[lane], w->depth_of[row] + 1u);
+    }
+    for (uint32_t lane = 0; deepest && lane <= lanes; lane++) {
+        uint32_t height = deepest[lane];
+        deepest[lane] = line;
+        line = KB_MIN(line + height, LINES);
+    }
+    for (uint64_t i = first; deepest && i < first + count; i++) {
+        uint32_t lane = KB_MIN(kineto_trace_lane(t, w->t->rows[i]), lanes);
+        put(w, &w->columns[DEPTH], KB_MIN(deepest[lane] + w->depth_of[w->t->rows[i]], LINES - 1));
+    }
+    free(deepest);
+    return line;
+}
+
+/* ---- columns -------------------------------------------------------------------------------- */
+
+static uint32_t string_number(writer *w, uint32_t id)
+{
+    if (w->string_of[id] == UINT32_MAX) {
+        w->string_of[id] = (uint32_t)w->strings.count;
+        w->no_memory |= !kb_vec_push(&w->strings, id);
+    }
+    return w->string_of[id];
+}
+
+static uint64_t link_of(const writer *w, kineto_row row, uint64_t place)
+{
+    kineto_row call = kineto_trace_launch(w->t->trace, row);
+    if (call == KINETO_NO_ROW || w->place_of[call] == UINT64_MAX)
+        return 0;
+    return 1 + zigzag((int64_t)(w->place_of[call] - place));
+}
+
+/* Ids of neighbours are near one another. */
+static void put_id(writer *w, uint32_t column, uint64_t id, uint64_t *last)
+{
+    put(w, &w->columns[column], id ? 1 + zigzag((int64_t)(id - *last)) : 0);
+    *last = id ? id : *last;
+}
+
+static void put_row(writer *w, uint64_t place, int64_t before_ns, kineto_row before)
+{
+    kineto_row row = w->t->rows[place];
+    const kt_block *b = block_of(w, row);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    put(w, &w->columns[START], since(b->start_ns[i], before_ns));
+    put(w, &w->columns[DUR], since(b->end_ns[i], b->start_ns[i]));
+    put(w, &w->columns[NAME], string_number(w, b->name[i]));
+    put(w, &w->columns[KIND], b->kind[i]);
+    put(w, &w->columns[ROW], zigzag((int64_t)row - (int64_t)before));
+    put(w, &w->columns[LINK], link_of(w, row, place));
+    put_id(w, EXTERNAL, b->external_id[i], &w->last_external);
+    put_id(w, CORRELATION, b->correlation_id[i], &w->last_correlation);
+}
+
+static void put_rows(writer *w, uint64_t first, uint64_t count)
+{
+    int64_t before_ns = w->origin_ns;
+    for (uint64_t place = first; place < first + count && !w->no_memory; place++) {
+        put_row(w, place, before_ns, place ? w->t->rows[place - 1] : 0);
+        kineto_row row = w->t->rows[place];
+        before_ns = KB_MAX(before_ns, block_of(w, row)->start_ns[row % KT_BLOCK_ROWS]);
+    }
+}
+
+/* ---- counters ------------------------------------------------------------------------------- */
+
+static bool value_of(const kineto_arg *arg, double *value)
+{
+    char copy[64], *end;
+    if (arg->type <= KINETO_ARG_DOUBLE) {
+        *value = arg->type == KINETO_ARG_DOUBLE ? arg->d
+                 : arg->type == KINETO_ARG_INT  ? (double)arg->i
+                                                : (double)arg->u;
+        return isfinite(*value);
+    }
+    if (!arg->text.size || arg->text.size >= sizeof copy)
+        return false;
+    memcpy(copy, arg->text.data, arg->text.size);
+    copy[arg->text.size] = '\0';
+    *value = strtod(copy, &end);
+    return *end == '\0' && isfinite(*value);
+}
+
+static series *series_for(writer *w, uint32_t process, uint32_t name, kineto_string key)
+{
+    uint64_t parts[] = {process, name, kb_hash(key.data, key.size)};
+    bool created;
+    uint64_t *at =
+        kb_map_insert(&w->series_of, kb_hash(parts, sizeof parts), w->series.count, &created);
+    if (at && created) {
+        char *copy = kb_arena_copy(&w->keys, key.data, key.size);
+        series fresh = {
+            .process = process, .name = name, .key = {copy, key.size}, .last_ns = w->origin_ns};
+        if (!copy || !kb_vec_push(&w->series, fresh))
+            at = NULL;
+    }
+    w->no_memory |= !at;
+    return at ? &w->series.data[*at] : NULL;
+}
+
+static void put_sample(writer *w, kineto_row row, uint32_t process)
+{
+    const kt_block *b = block_of(w, row);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    kineto_args_iterator it;
+    kineto_arg arg;
+    double value;
+    for (kineto_args_begin(w->t->trace, row, &it); kineto_args_next(&it, &arg) && !w->no_memory;) {
+        series *s = value_of(&arg, &value) ? series_for(w, process, b->name[i], arg.key) : NULL;
+        uint64_t raw;
+        if (!s)
+            continue;
+        put(w, &s->times, since(b->start_ns[i], s->last_ns));
+        s->last_ns = KB_MAX(s->last_ns, b->start_ns[i]);
+        memcpy(&raw, &value, sizeof raw);
+        for (uint32_t k = 0; k < 8; k++)
+            w->no_memory |= !kb_vec_push(&s->values, (uint8_t)(raw >> 8 * k));
+        s->count++;
+    }
+}
+
+static void collect_counters(writer *w)
+{
+    const kineto_trace *t = w->t->trace;
+    for (uint32_t i = 0; i < kineto_trace_track_count(t) && !w->no_memory; i++) {
+        kineto_track track;
+        kineto_trace_track(t, i, &track);
+        const kineto_row *rows = kineto_trace_track_rows(t, i);
+        for (uint64_t j = 0; rows && j < track.count; j++)
+            if (!is_drawn(t, rows[j]))
+                put_sample(w, rows[j], track.process);
+    }
+}
+
+/* ---- the header ----------------------------------------------------------------------------- */
+
+static void put_processes(const writer *w, kb_json *j)
+{
+    const kineto_trace *t = w->t->trace;
+    kb_json_key_z(j, "processes");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+        kineto_process p;
+        ke_label label = ke_process_label(t, i);
+        kineto_trace_process(t, i, &p);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", (kineto_string){label.text, label.size});
+        kb_json_put_int(j, "rank", p.rank);
+        kb_json_key_z(j, "device");
+        kb_json_bool(j, p.is_device);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_track(writer *w, kb_json *j, uint32_t index, uint64_t first, uint64_t count)
+{
+    static const char *const types[] = {"thread", "stream", "counter", "other", "other"};
+    kineto_track track;
+    ke_label label = ke_track_label(w->t->trace, index);
+    kineto_trace_track(w->t->trace, index, &track);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "name", (kineto_string){label.text, label.size});
+    kb_json_put_uint(j, "process", track.process);
+    kb_json_put_string(j, "type", kb_string(types[KB_MIN(track.type, 4u)]));
+    kb_json_put_uint(j, "first", first);
+    kb_json_put_uint(j, "count", count);
+    kb_json_put_uint(j, "depths", w->track_depths[index]);
+    kb_json_object_end(j);
+}
+
+/* Rows of a track that are drawn follow one another: how many. */
+static uint64_t run_of(const writer *w, uint64_t first, uint32_t track)
+{
+    uint64_t at = first;
+    while (at < w->t->count &&
+           block_of(w, w->t->rows[at])->track[w->t->rows[at] % KT_BLOCK_ROWS] == track)
+        at++;
+    return at - first;
+}
+
+static void put_tracks(writer *w, kb_json *j)
+{
+    uint64_t first = 0;
+    kb_json_key_z(j, "tracks");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_trace_track_count(w->t->trace); i++) {
+        uint64_t count = run_of(w, first, i);
+        if (count)
+            put_track(w, j, i, first, count);
+        first += count;
+    }
+    kb_json_array_end(j);
+}
+
+static void put_strings(const writer *w, kb_json *j)
+{
+    kb_json_key_z(j, "strings");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < w->strings.count; i++)
+        kb_json_string(j, kineto_trace_string(w->t->trace, w->strings.data[i]));
+    kb_json_array_end(j);
+    kb_json_key_z(j, "kinds");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < KINETO_KIND_COUNT; i++)
+        kb_json_string_z(j, kineto_kind_name(i));
+    kb_json_array_end(j);
+}
+
+static int32_t rank_of(const kineto_trace *t, uint32_t track_index)
+{
+    kineto_track track;
+    kineto_process process;
+    kineto_trace_track(t, track_index, &track);
+    kineto_trace_process(t, track.process, &process);
+    return process.rank;
+}
+
+static void put_steps(const writer *w, kb_json *j)
+{
+    const kineto_trace *t = w->t->trace;
+    kb_json_key_z(j, "steps");
+    kb_json_array_begin(j);
+    for (uint64_t place = 0; place < w->t->count; place++) {
+        kineto_row row = w->t->rows[place];
+        const kt_block *b = block_of(w, row);
+        uint32_t i = row % KT_BLOCK_ROWS;
+        if (b->kind[i] != KINETO_KIND_USER_ANNOTATION && b->kind[i] != KINETO_KIND_CPU_OP)
+            continue;
+        kineto_string name = kineto_trace_string(t, b->name[i]);
+        if (!kb_string_begins(name, "ProfilerStep#"))
+            continue;
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", name);
+        kb_json_put_int(j, "rank", rank_of(t, b->track[i]));
+        kb_json_put_uint(j, "start", since(b->start_ns[i], w->origin_ns));
+        kb_json_put_uint(j, "dur", since(b->end_ns[i], b->start_ns[i]));
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_counters(const writer *w, kb_json *j)
+{
+    kb_json_key_z(j, "counters");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < w->series.count; i++) {
+        const series *s = &w->series.data[i];
+        char name[300];
+        kineto_string of = kineto_trace_string(w->t->trace, s->name);
+        int n = snprintf(name, sizeof name, "%.*s: %.*s", (int)KB_MIN(of.size, (size_t)140),
+                         of.data, (int)KB_MIN(s->key.size, (size_t)140), s->key.data);
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", (kineto_string){name, (size_t)n});
+        kb_json_put_uint(j, "process", s->process);
+        kb_json_put_uint(j, "count", s->count);
+        kb_json_put_uint(j, "time_bytes", s->times.count);
+        kb_json_put_uint(j, "value_bytes", s->values.count);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_column_sizes(const writer *w, kb_json *j)
+{
+    kb_json_key_z(j, "columns");
+    kb_json_array_begin(j);
+    for (uint32_t c = 0; c < COLUMNS; c++) {
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", kb_string(column_names[c]));
+        kb_json_put_uint(j, "bytes", w->columns[c].count);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
+}
+
+static void put_header(writer *w, kb_json *j)
+{
+    char origin[24];
+    snprintf(origin, sizeof origin, "%lld", (long long)w->origin_ns);
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "origin_ns", kb_string(origin));
+    kb_json_put_uint(j, "rows", w->t->count);
+    kb_json_put_uint(j, "args_rows", KE_ARGS_ROWS);
+    put_strings(w, j);
+    put_processes(w, j);
+    put_tracks(w, j);
+    put_steps(w, j);
+    put_counters(w, j);
+    put_column_sizes(w, j);
+    kb_json_object_end(j);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void find_origin(writer *w)
+{
+    const kineto_trace *t = w->t->trace;
+    w->origin_ns = INT64_MAX;
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++)
+        w->origin_ns = KB_MIN(w->origin_ns, block_of(w, row)->start_ns[row % KT_BLOCK_ROWS]);
+    if (w->origin_ns == INT64_MAX)
+        w->origin_ns = 0;
+}
+
+static bool prepare(writer *w)
+{
+    const kineto_trace *t = w->t->trace;
+    size_t rows = (size_t)kineto_trace_count(t), strings = kineto_trace_string_count(t);
+    w->string_of = malloc((strings + 1) * sizeof *w->string_of);
+    w->place_of = malloc((rows + 1) * sizeof *w->place_of);
+    w->depth_of = calloc(rows + 1, sizeof *w->depth_of);
+    w->track_depths = calloc((size_t)kineto_trace_track_count(t) + 1, sizeof *w->track_depths);
+    if (!w->string_of || !w->place_of || !w->depth_of || !w->track_depths)
+        return false;
+    memset(w->string_of, 0xff, (strings + 1) * sizeof *w->string_of);
+    memset(w->place_of, 0xff, (rows + 1) * sizeof *w->place_of);
+    for (uint64_t place = 0; place < w->t->count; place++)
+        w->place_of[w->t->rows[place]] = place;
+    find_origin(w);
+    return true;
+}
+
+static void fill(writer *w)
+{
+    uint64_t first = 0;
+    for (uint32_t i = 0; i < kineto_trace_track_count(w->t->trace) && !w->no_memory; i++) {
+        kineto_track track;
+        uint64_t count = run_of(w, first, i);
+        kineto_trace_track(w->t->trace, i, &track);
+        w->track_depths[i] = find_depths(w, first, count, track.lane_count);
+        put_rows(w, first, count);
+        first += count;
+    }
+    collect_counters(w);
+}
+
+static kineto_status put_all(writer *w, kineto_error *err)
+{
+    kb_sink *head;
+    char *text = NULL;
+    size_t size = 0;
+    kb_json j;
+    kineto_status status = kb_sink_open_memory(KB_COMPRESS_NONE, &head, err);
+    if (status)
+        return status;
+    kb_json_init(&j, head);
+    put_header(w, &j);
+    status = kb_sink_take(head, &text, &size, err);
+    kb_sink_abort(head);
+    if (!status && size > UINT32_MAX) {
+        free(text);
+        status = kb_fail(err, KINETO_E_LIMIT, "the names of the trace are longer than 4 GiB");
+    }
+    if (status)
+        return status;
+    uint8_t length[4] = {(uint8_t)size, (uint8_t)(size >> 8), (uint8_t)(size >> 16),
+                         (uint8_t)(size >> 24)};
+    kb_sink_write(w->sink, length, sizeof length);
+    kb_sink_write(w->sink, text, size);
+    free(text);
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        kb_sink_write(w->sink, w->columns[c].data, w->columns[c].count);
+    for (size_t i = 0; i < w->series.count; i++) {
+        kb_sink_write(w->sink, w->series.data[i].times.data, w->series.data[i].times.count);
+        kb_sink_write(w->sink, w->series.data[i].values.data, w->series.data[i].values.count);
+    }
+    return KINETO_OK;
+}
+
+static void writer_free(writer *w)
+{
+    for (uint32_t c = 0; c < COLUMNS; c++)
+        kb_vec_free(&w->columns[c]);
+    for (size_t i = 0; i < w->series.count; i++) {
+        kb_vec_free(&w->series.data[i].times);
+        kb_vec_free(&w->series.data[i].values);
+    }
+    kb_vec_free(&w->series);
+    kb_map_free(&w->series_of);
+    kb_arena_free(&w->keys);
+    kb_vec_free(&w->strings);
+    free(w->string_of);
+    free(w->place_of);
+    free(w->depth_of);
+    free(w->track_depths);
+}
+
+kineto_status ke_put_timeline(const ke_timeline *timeline, kb_sink *sink, kineto_error *err)
+{
+    writer w = {.t = timeline, .sink = sink};
+    kineto_status status = KINETO_OK;
+    if (prepare(&w))
+        fill(&w);
+    else
+        w.no_memory = true;
+    status = w.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : put_all(&w, err);
+    writer_free(&w);
+    return status;
+}
+
+kineto_status ke_put_timeline_args(const ke_timeline *timeline, uint64_t first, kb_sink *sink,
+                                   kineto_error *err)
+{
+    ke_text text = {0};
+    uint64_t replaced = 0, end = KB_MIN(first + KE_ARGS_ROWS, timeline->count);
+    bool ok = true;
+    for (uint64_t place = first; ok && place < end; place++) {
+        ok = ke_args_json(timeline->trace, timeline->rows[place], &text, &replaced);
+        kb_sink_write(sink, place == first ? "[" : ",", 1);
+        if (ok && text.count)
+            kb_sink_write(sink, text.data, text.count);
+        else
+            kb_sink_write(sink, "null", 4);
+    }
+    kb_sink_write(sink, "]", 1);
+    kb_vec_free(&text);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

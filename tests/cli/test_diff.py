@@ -1,0 +1,262 @@
+"""`ckineto diff`: what changed between two traces, gates, and what other programs read of it."""
+
+import csv
+import gzip
+import json
+import os
+import pathlib
+import random
+import unittest
+import xml.etree.ElementTree as ElementTree
+
+from command import CommandTest, main
+
+TRACES = os.environ.get("CKINETO_TRACES", "")
+GOLDEN = os.path.join(TRACES, "..", "golden")
+NASTY = "<script>alert(1)</script>|`x` \"q\" & [a](http://b) @all\n\x01\u202e"
+
+
+def host(cat, name, start, duration, **args):
+    return {"ph": "X", "cat": cat, "name": name, "pid": 5, "tid": 7, "ts": start, "dur": duration, "args": args}
+
+
+def steps(count, kernel="void k<4>(int)", us=300, step=1000, noise=0.01, seed=1, memory=1000000, op="aten::add",
+          power=200):
+    """Steps with an operator that launches a kernel, memory and power, all of them a little noisy."""
+    noisy = random.Random(seed)
+    events, at = [], 0
+    for i in range(count):
+        long = round(step * (1 + noise * noisy.gauss(0, 1)), 3)
+        device = {"device": 0, "stream": 7, "correlation": i + 1}
+        events += [
+            host("user_annotation", f"ProfilerStep#{i}", at, long),
+            host("cpu_op", op, at + 10, 100),
+            host("cuda_runtime", "cudaLaunchKernel", at + 20, 10, correlation=i + 1),
+            {"ph": "X", "cat": "kernel", "name": kernel, "pid": 0, "tid": 7, "ts": at + 50,
+             "dur": round(us * (1 + noise * noisy.gauss(0, 1)), 3), "args": device},
+            {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 5, "tid": 7, "ts": at + 30,
+             "args": {"Total Allocated": memory, "Total Reserved": memory * 2, "Bytes": 10, "Device Id": 0,
+                      "Device Type": 1, "Addr": 99}},
+            {"ph": "C", "name": "power", "cat": "counter", "pid": 5, "ts": at + 40, "args": {"power [W]": power}},
+        ]
+        at += long
+    return events
+
+
+class DiffTest(CommandTest):
+    def trace(self, name, *arguments, **named):
+        path = self.path(name)
+        with open(path, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": steps(*arguments, **named)}, file)
+        return path
+
+    def diff(self, *arguments, status=0):
+        done = self.run_command("diff", *arguments)
+        self.assertEqual(done.returncode, status, done.out + done.err)
+        return done
+
+    def tables(self, *arguments):
+        return json.loads(self.diff("--json", "-", *arguments).out)["facts"]["tables"]
+
+    def rows(self, table, *arguments):
+        found = self.tables(*arguments)[table]
+        return [dict(zip(found["columns"], row)) for row in found["rows"]]
+
+
+class Gates(DiffTest):
+    def test_the_same_program_passes(self):
+        a, b = self.trace("a.json", 6, seed=1), self.trace("b.json", 6, seed=2)
+        text = self.diff(a, b, "--fail-on", "step>3%", "--fail-on", "memory>1MB").out.decode()
+        self.assertIn("passed      step>3%", text)
+
+    def test_a_slower_one_fails(self):
+        a, b = self.trace("a.json", 6, seed=1), self.trace("b.json", 6, seed=2, step=1050)
+        self.assertIn(b"no noise", self.diff(a, b, "--fail-on", "step>3%", status=1).out)
+        self.diff(a, b, "--fail-on", "step>10%")
+        self.diff(a, b, "--fail-on", "step>20us", status=1)
+        self.diff(a, b, "--fail-on", "step>1ms")
+        self.diff(b, a, "--fail-on", "step<3%", status=1)
+
+    def test_noise_is_no_regression(self):
+        a, b = self.trace("a.json", 6, noise=0.3, seed=5), self.trace("b.json", 6, noise=0.3, step=1200, seed=8)
+        self.assertIn(b"no more than noise", self.diff(a, b, "--fail-on", "step>3%").out)
+
+    def test_one_step_cannot_be_judged(self):
+        a, b = self.trace("a.json", 1), self.trace("b.json", 1, step=1500)
+        self.assertIn(b"too few steps", self.diff(a, b, "--fail-on", "step>3%", status=2).out)
+        self.diff(a, b, "--fail-on", "step>3%", "--no-noise", status=1)
+
+    def test_a_failed_gate_says_more_than_one_that_cannot_be_judged(self):
+        a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
+        self.diff(a, b, "--fail-on", "kernel:nobody>3%", status=2)
+        self.diff(a, b, "--fail-on", "kernel:nobody>3%", "--fail-on", "step>3%", status=1)
+
+    def test_memory_and_counters_have_gates(self):
+        a, b = self.trace("a.json", 6), self.trace("b.json", 6, memory=1200000, power=100)
+        self.diff(a, b, "--fail-on", "memory>10%", status=1)
+        self.diff(a, b, "--fail-on", "memory:GPU0>100KB", status=1)
+        self.diff(a, b, "--fail-on", "memory>1MB")
+        self.diff(a, b, "--fail-on", "counter:power<10%", status=1)
+        self.diff(a, b, "--fail-on", "counter:power<150")
+
+    def test_mistakes_are_told(self):
+        a = self.trace("a.json", 3)
+        for arguments in ([a], [a, a, a], [a, a, "--fail-on", "steps>3%"], [a, a, "--fail-on", "step>3"],
+                          [a, a, "--definitions", "other"], [a, a, "--definitions", "hta", "--fail-on", "step>3%"],
+                          [a, self.path("none.json")], [a, a, "--json", a], [a, a, "--device", "gpu"]):
+            self.assertTrue(self.diff(*arguments, status=2).err)
+
+
+class Tables(DiffTest):
+    def test_a_renamed_kernel_is_the_same(self):
+        a = self.trace("a.json", 6)
+        row = self.rows("diff_kernels", a, self.trace("b.json", 6, kernel="void k<8>(int)", us=400))[0]
+        self.assertEqual((row["matched_by"], row["name_before"], row["name"], row["change"]),
+                         ("template arguments", "void k<4>(int)", "void k<8>(int)", "changed"))
+
+    def test_what_is_new_and_what_is_gone_is_told(self):
+        a, b = self.trace("a.json", 6, op="aten::a", kernel="x"), self.trace("b.json", 6, op="aten::b", kernel="y")
+        changes = {r["name"]: r["change"] for r in self.rows("diff_operators", a, b)}
+        self.assertEqual((changes["aten::a"], changes["aten::b"]), ("removed", "added"))
+        self.assertEqual({r["change"] for r in self.rows("diff_kernels", a, b)}, {"added", "removed"})
+
+    def test_threads_and_repetition_change_nothing(self):
+        a, b = self.trace("a.json", 9), self.trace("b.json", 9, us=320, seed=9)
+        first = self.diff("--json", "-", a, b).out
+        self.assertEqual(first, self.diff("--json", "-", "--threads", "1", a, b).out)
+
+    def test_medians_leave_out_one_slow_step(self):
+        events = steps(7)
+        events[36]["dur"] *= 5
+        a = self.trace("a.json", 7)
+        with open(self.path("b.json"), "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        means, medians = (self.rows("diff_steps", a, self.path("b.json"), *o)[0] for o in ([], ["--medians"]))
+        self.assertGreater(means["delta_pct"], 40)
+        self.assertLess(abs(medians["delta_pct"]), 3)
+
+    def test_ranks_take_a_step_together(self):
+        events = steps(6)
+        others = [{**e, "pid": 6} for e in steps(6, seed=3) if e.get("cat") != "kernel"]
+        with open(self.path("a.json"), "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events + others}, file)
+        step = self.rows("diff_steps", self.path("a.json"), self.trace("b.json", 6))[0]
+        self.assertEqual((step["before_steps"], step["after_steps"]), (6, 6))
+        self.assertLess(abs(step["delta_pct"]), 3)
+
+    def test_a_trace_with_nothing_in_it_can_be_compared(self):
+        for events in ([], steps(1)[:1]):
+            with open(self.path("a.json"), "w", encoding="utf-8") as file:
+                json.dump({"traceEvents": events}, file)
+            self.diff(self.path("a.json"), self.trace("b.json", 6))
+            self.diff(self.trace("b.json", 6), self.path("a.json"))
+            self.diff(self.path("a.json"), self.path("a.json"))
+
+
+class Outputs(DiffTest):
+    def outputs(self, *gates):
+        a, b = self.trace("a.json", 6), self.trace("b.json", 6, kernel=NASTY, us=900, seed=2)
+        paths = {o: self.path("out." + o) for o in ("json", "junit", "sarif", "markdown")}
+        arguments = [x for o, path in paths.items() for x in ("--" + o, path)]
+        arguments += [x for gate in gates for x in ("--fail-on", gate)]
+        done = self.diff(a, b, *arguments, status=1)
+        return done, {o: pathlib.Path(path).read_text(encoding="utf-8") for o, path in paths.items()}
+
+    def test_names_are_escaped_everywhere(self):
+        gate = "kernel:<script>alert(1)</script>>1%"
+        done, out = self.outputs(gate)
+        self.assertNotIn(b"\x01", done.out)
+        self.assertNotIn("<script", out["junit"] + out["markdown"])
+        self.assertNotIn("](http", out["markdown"])
+        case = ElementTree.fromstring(out["junit"]).find("testsuite/testcase")
+        self.assertEqual(case.get("name"), gate)
+        self.assertEqual(json.loads(out["json"])["gates"][0]["gate"], gate)
+        self.assertTrue(json.loads(out["sarif"])["runs"][0]["results"][0]["message"]["text"].startswith(gate))
+
+    def test_every_gate_is_a_test_case(self):
+        _, out = self.outputs("step>3%", "category:part.kernel>3%", "kernel:nobody>3%")
+        suite = ElementTree.fromstring(out["junit"]).find("testsuite")
+        self.assertEqual((suite.get("tests"), suite.get("failures"), suite.get("errors")), ("3", "1", "1"))
+        self.assertEqual([c.find("failure") is not None for c in suite.findall("testcase")], [False, True, False])
+
+    def test_sarif_has_what_its_schema_requires(self):
+        _, out = self.outputs("step>3%", "category:part.kernel>3%", "kernel:nobody>3%")
+        sarif = json.loads(out["sarif"])
+        self.assertEqual(sarif["version"], "2.1.0")
+        run = sarif["runs"][0]
+        rules = [r["id"] for r in run["tool"]["driver"]["rules"]]
+        self.assertEqual([(r["kind"], r["level"]) for r in run["results"][:3]],
+                         [("pass", "none"), ("fail", "error"), ("open", "none")])
+        for result in run["results"]:
+            self.assertIn(result["ruleId"], rules)
+            self.assertTrue(result["message"]["text"])
+            self.assertTrue(result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"])
+
+    def test_markdown_has_a_short_table_and_folds_the_rest(self):
+        _, out = self.outputs("category:part.kernel>3%")
+        top, *folded = out["markdown"].split("<details>")
+        self.assertIn("❌ failed", top)
+        self.assertLess(len(top.splitlines()), 25)
+        self.assertEqual(out["markdown"].count("</details>"), len(folded))
+        for line in out["markdown"].splitlines():
+            if line.startswith("| ") and "---" not in line:
+                self.assertTrue(line.endswith("|"), line)
+
+    def test_json_says_which_schema_it_follows(self):
+        _, out = self.outputs("category:part.kernel>3%")
+        found = json.loads(out["json"])
+        self.assertEqual(found["schema"], "ckineto.diff/1")
+        self.assertEqual(set(found), {"schema", "before", "after", "gates", "facts"})
+
+
+@unittest.skipUnless(os.path.exists(os.path.join(TRACES, "resnet50_num_workers_4.json.gz")),
+                     "the traces of ../shared are not at hand")
+class RealTraces(DiffTest):
+    PAIRS = {"diff_control_vs_test": ("trace_diff_control", "trace_diff_test"),
+             "diff_resnet50_nw0_vs_nw4": ("resnet50_num_workers_0", "resnet50_num_workers_4")}
+
+    def pair(self, name):
+        return [os.path.join(TRACES, x + ".json.gz") for x in self.PAIRS[name]]
+
+    def test_the_data_loader_is_the_change_and_its_worth_was_foretold(self):
+        pair = self.pair("diff_resnet50_nw0_vs_nw4")
+        tables = self.tables(*pair)
+        first = {t: dict(zip(tables[t]["columns"], tables[t]["rows"][0])) for t in ("diff_summary", "diff_findings")}
+        self.assertEqual((first["diff_summary"]["name"], first["diff_summary"]["sure"]), ("dataloader", "yes"))
+        found = [dict(zip(tables["diff_findings"]["columns"], r)) for r in tables["diff_findings"]["rows"]]
+        loader = next(f for f in found if f["id"] == "input.data_loader")
+        self.assertEqual(loader["change"], "removed")
+        self.assertLess(abs(loader["predicted_us"] / loader["measured_median_us"] - 1), 0.15)
+
+    def golden(self, pair, part):
+        path = os.path.join(GOLDEN, pair, part)
+        path = path if os.path.exists(path) else path + ".gz"
+        with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8", newline="") as file:
+            return json.load(file) if ".json" in part else list(csv.DictReader(file))
+
+    def hta(self, pair, *arguments):
+        return self.rows("diff_hta", "--definitions", "hta", *arguments, *self.pair(pair))
+
+    def test_hta_counted_the_same(self):
+        parts = {"ALL": [], "CPU": ["--device", "host"], "GPU": ["--device", "device"],
+                 "shortname": ["--short-names"]}
+        for pair in self.PAIRS:
+            for part, arguments in parts.items():
+                golden = self.golden(pair, f"compare_traces_{part}.csv")
+                name = next(iter(golden[0]))
+                wanted = {r[name]: [float(r[c]) for c in (
+                    "Control_counts", "Control_total_duration", "Test_counts", "Test_total_duration", "diff_counts",
+                    "diff_duration")] + [r["counts_change_categories"]] for r in golden}
+                ours = {r["name"]: [r[c] for c in ("before_count", "before_us", "after_count", "after_us",
+                                                   "delta_count", "delta_us", "sign")]
+                        for r in self.hta(pair, *arguments)}
+                self.assertEqual(ours, wanted, (pair, part))
+
+    def test_hta_has_the_same_lists(self):
+        for pair in self.PAIRS:
+            for change, names in self.golden(pair, "ops_diff_ALL.json").items():
+                ours = [r["name"] for r in self.hta(pair) if r["change"] == change]
+                self.assertEqual(sorted(ours), sorted(names), (pair, change))
+
+
+main()

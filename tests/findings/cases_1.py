@@ -1,0 +1,368 @@
+"""Programs with one fault each, and the same without it: input, ranks, launches, waits, copies.
+
+CASES[id] is (makes a trace where it is found, makes one where it is not); a list stands for ranks.
+WORTH[id] is what the first one is worth, in us of a step, where the program says exactly.
+MORE are further traces: (what it shows, id, makes it, judgement)."""
+
+from builder import Program, Trace
+
+GEMM = "ampere_sgemm_128x64_nn"
+NCCL = "ncclDevKernel_AllReduce_Sum_f32_RING_LL(ncclDevKernelArgsStorage<4096ul>)"
+RCCL = "rcclGenericKernel_1(ncclDevKernelArgsStorage<4096ul>)"
+ELEMENTWISE = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+LOADER = "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__"
+MB = 1 << 20
+
+
+def program(vendor="cuda", **more):
+    return Program(Trace(vendor, **more))
+
+
+# ---- input ----
+
+def loader(length, compute=900):
+    p = program()
+    for _ in p.steps(6, waits=False):
+        with p.op(LOADER, length):
+            pass
+        with p.op("aten::mm"):
+            p.kernel(GEMM, compute)
+    return p.trace
+
+
+def loader_in_python(workers):
+    p = program()
+    for _ in p.steps(2):
+        with p.python("torch/utils/data/dataloader.py(430): __iter__"):
+            with p.python("torch/utils/data/dataloader.py(381): _get_iterator"):
+                if workers:
+                    with p.python("torch/utils/data/dataloader.py(520): check_worker_number_rationality"):
+                        p.spend(3)
+                p.spend(20)
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 500)
+    return p.trace
+
+
+# ---- ranks ----
+
+def data_parallel(devices):
+    p = program(devices=devices)
+    for _ in p.steps(4):
+        with p.op("DataParallel.forward"):
+            for device in range(1, devices):
+                p.copy("PtoP (Device -> Device)", 100, MB, device=device)
+            for device in range(devices):
+                with p.op("aten::mm"):
+                    p.kernel(GEMM, 500, device=device)
+    return p.trace
+
+
+def distributed(library, length=300, **more):
+    p = Program(Trace(rank=0, world=2, backend=library, **more))
+    for _ in p.steps(4):
+        with p.op("DistributedDataParallel.forward"):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, 500)
+        if library == "gloo":
+            p.wait()
+            with p.op("gloo:all_reduce", length):
+                pass
+        else:
+            with p.op("nccl:all_reduce"):
+                p.kernel(NCCL, length)
+    return p.trace
+
+
+def collectives(compute, exchange, beside=False, vendor="cuda", kernel=NCCL):
+    """`beside`: while the computation runs."""
+    p = program(vendor)
+    for _ in p.steps(5):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, compute)
+        with p.op("nccl:all_reduce"):
+            p.kernel(kernel, exchange, stream=20 if beside else 7)
+    return p.trace
+
+
+def messages(count, elements, length):
+    p = program()
+    for _ in p.steps(4):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 800)
+        for _ in range(count):
+            with p.op("c10d::allreduce_", 1):
+                p.kernel(NCCL, length, **{"Collective name": "allreduce", "In msg nelems": elements,
+                                          "Out msg nelems": elements, "dtype": "Float", "Group size": 2,
+                                          "Process Group Name": "0"})
+    return p.trace
+
+
+def ranks(computes):
+    """Each takes another time; the exchange of 100 us begins when all are there."""
+    traces = []
+    latest = max(computes)
+    for rank, compute in enumerate(computes):
+        p = Program(Trace(rank=rank, world=len(computes)))
+        for _ in p.steps(4):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, compute)
+            with p.op("nccl:all_reduce", dims=[[MB]]):
+                p.kernel(NCCL, latest - compute + 100)
+        traces.append(p.trace)
+    return traces
+
+
+# ---- launches ----
+
+def kernels(host, device, count=10, vendor="cuda", launch=None):
+    p = program(vendor)
+    for _ in p.steps(4):
+        for _ in range(count):
+            with p.op("aten::add", host):
+                p.kernel(ELEMENTWISE, device, call=launch)
+    return p.trace
+
+
+def ahead(length, count=100):
+    """A long kernel, during which the queue is filled with short ones."""
+    p = program()
+    for _ in p.steps(4):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 1000)
+        for _ in range(count):
+            with p.op("aten::add_", 1):
+                p.kernel(ELEMENTWISE, length)
+    return p.trace
+
+
+def many(count, length=25):
+    """A stream takes 1024 launches; the next waits until there is room."""
+    t = Trace()
+    host, done, ends = 100, 0, []
+    for i in range(count):
+        room = ends[i - 1023] if i >= 1023 else 0
+        returns = max(host + 2, room)
+        start = max(returns + 2, done)
+        t.kernel(GEMM, start, length, at=host, call_length=returns - host)
+        done = start + length
+        ends.append(done)
+        host = returns
+    t.op("aten::mm", 99, host - 98)
+    return t
+
+
+def between(pause, device, **more):
+    p = program()
+    for _ in p.steps(4):
+        for _ in range(5):
+            p.spend(pause)
+            with p.op("aten::add", **more):
+                p.kernel(ELEMENTWISE, device)
+    return p.trace
+
+
+def loading(once, device=400):
+    """The first launch loads code; all others are fast."""
+    p = program()
+    for number in p.steps(4):
+        for _ in range(5):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, device, cost=once if number == 1 else p.LAUNCH)
+            once = p.LAUNCH
+    return p.trace
+
+
+def host_only():
+    t = Trace(None)
+    for n in range(4):
+        t.step(n, 1000 * n, 990)
+        t.op("aten::mm", 1000 * n + 10, 900, dims=[[64, 64], [64, 64]])
+    return t
+
+
+# ---- waits ----
+
+def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda", **more):
+    """A value is read in each step; `behind` it the host prepares for so long. Per step 500 + 300."""
+    p = program(vendor)
+    for _ in p.steps(6, waits=False):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 500)
+        if every_step:
+            with p.op("aten::item", stack="train.py(54): step;train.py(9): <module>", **more):
+                with p.op("aten::_local_scalar_dense"):
+                    p.copy("DtoH (Device -> Pageable)", 2, 4, call="hipMemcpyAsync" if vendor == "hip" else None)
+                    p.wait(waiting)
+        with p.op("aten::softmax", behind):
+            p.kernel(ELEMENTWISE, 300)
+    return p.trace
+
+
+def two_waits(behind=120):
+    """Neither costs anything while the other one is there."""
+    p = program()
+    for _ in p.steps(6, waits=False):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 500)
+        for line in (54, 55):
+            with p.op("aten::item", stack=f"train.py({line}): step"):
+                p.wait("cudaStreamSynchronize")
+        with p.op("aten::softmax", behind):
+            p.kernel(ELEMENTWISE, 300)
+    return p.trace
+
+
+def synchronized(behind=150):
+    """torch.cuda.synchronize() behind each step, outside of every operator."""
+    p = program()
+    for _ in p.steps(6):
+        with p.op("aten::mm", behind):
+            p.kernel(GEMM, 500)
+    return p.trace
+
+
+def behind_the_host(exchange):
+    """The device waits for the host, whatever it does meanwhile."""
+    p = program()
+    for _ in p.steps(4):
+        for _ in range(10):
+            with p.op("aten::add", 200):
+                p.kernel(ELEMENTWISE, 20)
+            with p.op("nccl:all_reduce"):
+                p.kernel(NCCL, exchange)
+    return p.trace
+
+
+# ---- copies ----
+
+def synchronous(call, waits):
+    p = program()
+    for _ in p.steps(5):
+        p.kernel(GEMM, 400)
+        p.copy("HtoD (Pinned -> Device)", 50, MB, call=call, waits=waits)
+        with p.op("aten::softmax", 150):
+            p.kernel(ELEMENTWISE, 300)
+    return p.trace
+
+
+def sent(memory, waits, length=2000, size=16 * MB, prepare=300):
+    """A batch is sent in each step, and the host then prepares for a while."""
+    p = program()
+    for _ in p.steps(5):
+        with p.op("aten::to"):
+            with p.op("aten::copy_"):
+                p.copy(f"HtoD ({memory} -> Device)", length, size, waits=waits)
+        with p.op("aten::mm", prepare):
+            p.kernel(GEMM, 3000)
+    return p.trace
+
+
+def batches(beside):
+    p = program()
+    for _ in p.steps(5):
+        with p.op("aten::to"):
+            p.copy("HtoD (Pinned -> Device)", 400, 8 * MB, stream=20 if beside else 7)
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 1000)
+    return p.trace
+
+
+def moved(fills="aten::zeros", types=("float", "float", "Bool")):
+    p = program()
+    for _ in p.steps(4):
+        with p.op(fills or "aten::empty"):
+            if fills:
+                with p.op("aten::zero_", 200):
+                    pass
+        with p.op("aten::to", dims=[[1024, 1024]]):
+            with p.op("aten::_to_copy", dims=[[1024, 1024]]):
+                with p.op("aten::copy_", dims=[[1024, 1024], [1024, 1024], []], types=list(types)):
+                    p.copy("HtoD (Pinned -> Device)", 350, 4 * MB, waits=True)
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 300)
+    return p.trace
+
+
+def contiguous(length):
+    p = program()
+    for _ in p.steps(5):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 600)
+        with p.op("aten::contiguous"):
+            with p.op("aten::copy_"):
+                p.copy("DtoD (Device -> Device)", length, 8 * MB)
+    return p.trace
+
+
+CASES = {
+    "input.data_loader": (lambda: loader(1500), lambda: loader(300)),
+    "input.synchronized_loader": (lambda: loader_in_python(False), lambda: loader_in_python(True)),
+    "parallel.data_parallel": (lambda: data_parallel(2), lambda: data_parallel(1)),
+    "parallel.ddp_backend": (lambda: distributed("gloo"), lambda: distributed("nccl")),
+    "communication.share": (lambda: collectives(800, 200), lambda: collectives(900, 50)),
+    "communication.exposed": (lambda: collectives(800, 200), lambda: collectives(800, 200, beside=True)),
+    "communication.small_messages": (lambda: messages(20, 256, 15), lambda: messages(2, 1 << 22, 150)),
+    "communication.imbalance": (lambda: ranks([900, 500]), lambda: ranks([700, 700])),
+    "device.low_utilization": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
+    "launch.bound": (lambda: kernels(90, 20), lambda: kernels(20, 90)),
+    "launch.tiny_kernels": (lambda: ahead(4), lambda: ahead(40)),
+    "launch.full_queue": (lambda: many(2500), lambda: many(900)),
+    "host.python_gaps": (lambda: between(200, 40), lambda: between(50, 240)),
+    "sync.stall": (lambda: reads(120), lambda: reads(120, every_step=False)),
+    "copy.synchronous": (lambda: synchronous("cudaMemcpy", True), lambda: synchronous("cudaMemcpyAsync", False)),
+    "copy.pageable": (lambda: sent("Pageable", True), lambda: sent("Pinned", False)),
+    "copy.not_overlapped": (lambda: batches(False), lambda: batches(True)),
+    "copy.extra": (moved, lambda: moved(types=("float", "double", "Bool"))),
+    "copy.device_to_device": (lambda: contiguous(150), lambda: contiguous(10)),
+}
+
+WORTH = {
+    # A step takes 1514 because of the loader, and 901 without; before the first there is no gap.
+    "input.data_loader": (480, 620),
+    # What runs alone for 200 us in each step.
+    "communication.exposed": (195, 205),
+    # 20 of 15 us become one.
+    "communication.small_messages": (280, 290),
+    # One of two ranks waits 400 us: with the same work for both, 200.
+    "communication.imbalance": (190, 205),
+    # 9 times 94 us of the host, of which the device is busy for 20; the first waits for the step before.
+    "launch.bound": (600, 680),
+    # 99 gaps of 1 us, and 99 empty kernels of 2.
+    "launch.tiny_kernels": (270, 310),
+    # 4 times 200 us, of which the device is busy for 40.
+    "host.python_gaps": (570, 660),
+    # The gap behind the value: the operator that follows, and the way back.
+    "sync.stall": (100, 145),
+    # 150 us of the operator behind the copy.
+    "copy.synchronous": (130, 170),
+    # 16 MiB take 1398 us at 12 GB/s, not 2000; and 300 us behind it the device waits.
+    "copy.pageable": (750, 960),
+    # 400 us of a step of 1400.
+    "copy.not_overlapped": (390, 405),
+    # The fill, the copy, and what is around them.
+    "copy.extra": (500, 620),
+    "copy.device_to_device": (145, 155),
+}
+
+MORE = [
+    ("a value read on AMD", "sync.stall",
+     lambda: reads(120, waiting="hipStreamSynchronize", vendor="hip"), "found"),
+    ("collectives of AMD's library", "communication.exposed",
+     lambda: collectives(800, 200, vendor="hip", kernel=RCCL), "found"),
+    ("an AMD device that waits for launches", "launch.bound", lambda: kernels(90, 20, vendor="hip"), "found"),
+    ("an Intel device that waits for launches", "launch.bound", lambda: kernels(90, 20, vendor="xpu"), "found"),
+    ("tensors of another type are converted on the way", "copy.extra",
+     lambda: moved(types=("float", "double", "Bool")), "quiet"),
+    ("tensors that nobody filled", "copy.extra", lambda: moved(fills=None), "quiet"),
+    ("a loader that is hidden behind the device", "host.python_gaps", lambda: loader(300), "quiet"),
+    ("loading of code, once", "launch.bound", lambda: loading(5000), "quiet"),
+    ("exchanges of a device that the host keeps waiting", "communication.exposed",
+     lambda: behind_the_host(15), "quiet"),
+    ("a wait behind each step", "sync.stall", synchronized, "found"),
+    ("no devices", "launch.bound", host_only, "not judged"),
+    ("no devices", "sync.stall", host_only, "not judged"),
+    ("no devices", "copy.extra", host_only, "quiet"),
+    ("waiting of one rank", "communication.imbalance", lambda: ranks([900]), "not judged"),
+    ("one device in DataParallel", "parallel.data_parallel", lambda: data_parallel(1), "quiet"),
+]

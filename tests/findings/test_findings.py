@@ -1,0 +1,302 @@
+"""Findings: each rule where it must fire and where it must not, gates, ranks, and what all rules say
+of the corpus (corpus.tsv; `test_findings.py --write` writes it anew, to be read with one's own eyes).
+
+    CKINETO=build/bin/ckineto CKINETO_SHARED=../shared python3 test_findings.py"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
+COMMAND = os.environ.get("CKINETO", "")
+SHARED = os.environ.get("CKINETO_SHARED", "")
+TABLE = os.path.join(HERE, "corpus.tsv")
+
+if not COMMAND:
+    print("run by ctest, which says where the command is: skipped")
+    sys.exit(77)
+
+import rules_table  # noqa: E402
+
+
+def all_cases():
+    """Cases of all rules; a part that is not there has none."""
+    cases, worth, more = {}, {}, []
+    for name in ("cases_1", "cases_2"):
+        if os.path.exists(os.path.join(HERE, name + ".py")):
+            part = importlib.import_module(name)
+            cases.update(part.CASES)
+            worth.update(getattr(part, "WORTH", {}))
+            more += getattr(part, "MORE", [])
+    return cases, worth, more
+
+
+CASES, WORTH, MORE = all_cases()
+
+
+def command(*arguments):
+    return subprocess.run([COMMAND, "analyze", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          stdin=subprocess.DEVNULL, timeout=300)
+
+
+def findings_of(paths, *options):
+    done = command("--findings", "--json", "-", *options, *paths)
+    if done.returncode:
+        raise AssertionError(f"{paths}: {done.returncode}, {done.stderr.decode(errors='replace')}")
+    return json.loads(done.stdout)
+
+
+def judgements(said):
+    return {rule["id"]: rule["judgement"] for rule in said["rules"]}
+
+
+def of_rule(said, rule):
+    return [f for f in said["findings"] if f["id"] == rule]
+
+
+class FindingsTest(unittest.TestCase):
+    def setUp(self):
+        self.directory = tempfile.TemporaryDirectory(prefix="ckineto-findings-")
+        self.addCleanup(self.directory.cleanup)
+
+    def save(self, made):
+        """@return the paths of a trace, or of one for each rank."""
+        paths = []
+        for number, trace in enumerate(made if isinstance(made, list) else [made]):
+            paths.append(os.path.join(self.directory.name, f"rank{number}.json"))
+            trace.save(paths[-1])
+        return paths
+
+    def look(self, make, *options):
+        return findings_of(self.save(make()), *options)
+
+
+class EachRule(FindingsTest):
+    def test_every_rule_has_cases(self):
+        listed = command("--findings", "--list")
+        rules = [line.split()[0] for line in listed.stdout.decode().splitlines()]
+        self.assertGreaterEqual(len(rules), 30)
+        self.assertEqual(sorted(set(rules) - set(CASES)), [], "rules without a case")
+        self.assertEqual(sorted(set(CASES) - set(rules)), [], "cases of no rule")
+
+    def test_it_fires_where_the_fault_is(self):
+        for rule, (fires, _) in CASES.items():
+            with self.subTest(rule=rule):
+                said = self.look(fires)
+                self.assertEqual(judgements(said)[rule], "found")
+                for found in of_rule(said, rule):
+                    self.check_finding(found, said)
+
+    def check_finding(self, found, said):
+        self.assertTrue(found["sentence"] and found["advice"])
+        self.assertNotIn("(null)", found["sentence"] + found["advice"])
+        self.assertGreater(len(found["evidence"]), 0, "no evidence")
+        self.assertGreaterEqual(found["count"], 1)
+        self.assertTrue(0 <= found["confidence"] <= 1)
+        if "worth_us" in found:
+            whole = said.get("step_us", said.get("whole_us"))
+            self.assertTrue(0 <= found["worth_us"] <= whole * 1.0001)
+            self.assertAlmostEqual(found["worth_pct"], 100 * found["worth_us"] / whole, delta=0.1)
+
+    def test_it_is_quiet_without_the_fault(self):
+        for rule, (_, quiet) in CASES.items():
+            with self.subTest(rule=rule):
+                self.assertEqual(judgements(self.look(quiet))[rule], "quiet")
+
+    def test_it_is_worth_what_the_program_would_save(self):
+        for rule, (low, high) in WORTH.items():
+            with self.subTest(rule=rule):
+                found = of_rule(self.look(CASES[rule][0]), rule)
+                self.assertEqual(len(found), 1)
+                self.assertTrue(low <= found[0]["worth_us"] <= high,
+                                f"{found[0]['worth_us']} us, not {low} … {high}")
+
+    def test_other_traces_are_judged_as_they_should_be(self):
+        for what, rule, make, judgement in MORE:
+            with self.subTest(what=what, rule=rule):
+                self.assertEqual(judgements(self.look(make))[rule], judgement)
+
+    def test_findings_come_by_worth(self):
+        for rule, (fires, _) in CASES.items():
+            worths = [f.get("worth_us", -1) for f in self.look(fires)["findings"]]
+            self.assertEqual(worths, sorted(worths, reverse=True))
+
+
+class Sites(FindingsTest):
+    def test_a_stall_is_found_for_each_place_that_waits(self):
+        part = importlib.import_module("cases_1")
+        found = of_rule(self.look(part.two_waits), "sync.stall")
+        self.assertEqual([f["subject"] for f in found], ["aten::item at train.py(54): step"])
+        said = self.look(lambda: part.reads(120))
+        self.assertEqual([f["subject"] for f in of_rule(said, "sync.stall")],
+                         ["aten::item at train.py(54): step"])
+        self.assertIn("train.py(54)", of_rule(said, "sync.stall")[0]["advice"])
+        self.assertIn("train.py(54)", of_rule(said, "sync.stall")[0]["evidence"][0]["text"])
+
+
+    def test_a_wait_outside_of_operators_is_named_by_its_call(self):
+        part = importlib.import_module("cases_1")
+        found = of_rule(self.look(part.synchronized), "sync.stall")
+        self.assertEqual([f["subject"] for f in found], ["cudaDeviceSynchronize"])
+
+
+class Options(FindingsTest):
+    def setUp(self):
+        super().setUp()
+        self.paths = self.save(CASES["launch.bound"][0]())
+
+    def gate(self, *gates):
+        options = [word for gate in gates for word in ("--gate", gate)]
+        return command(*options, "--only", "launch", *self.paths)
+
+    def test_a_gate_fails_where_something_is_found(self):
+        self.assertEqual(self.gate("launch.bound").returncode, 1)
+        self.assertIn(b"launch.bound", self.gate("launch.bound").stderr)
+
+    def test_a_gate_with_a_limit_fails_above_it_only(self):
+        for gate, status in (("launch.bound=5%", 1), ("launch.bound=99%", 0), ("launch.bound=2us", 1),
+                             ("launch.bound=0.2ms", 1), ("launch.bound=2ms", 0), ("launch.bound=1s", 0)):
+            with self.subTest(gate=gate):
+                self.assertEqual(self.gate(gate).returncode, status)
+
+    def test_one_of_several_gates_is_enough(self):
+        self.assertEqual(self.gate("launch.bound=99%", "launch.bound=1%").returncode, 1)
+
+    def test_a_group_and_all_stand_for_many_rules(self):
+        self.assertEqual(command("--gate", "launch", *self.paths).returncode, 1)
+        self.assertEqual(command("--gate", "all", *self.paths).returncode, 1)
+        self.assertEqual(command("--gate", "copy", *self.paths).returncode, 0)
+
+    def test_an_unknown_gate_or_rule_is_a_mistake_of_the_caller(self):
+        for gate in ("launch.unbound", "launch.bound=", "launch.bound=x", "launch.bound=5", ""):
+            with self.subTest(gate=gate):
+                self.assertEqual(self.gate(gate).returncode, 2)
+        self.assertEqual(command("--findings", "--only", "nothing", *self.paths).returncode, 2)
+
+    def test_what_could_not_be_judged_does_not_pass(self):
+        done = command("--gate", "communication.imbalance", *self.paths)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"judged", done.stderr)
+
+    def test_only_what_is_asked_for_is_judged(self):
+        said = findings_of(self.paths, "--only", "launch.bound,copy")
+        self.assertEqual({rule["id"].split(".")[0] for rule in said["rules"]}, {"launch", "copy"})
+
+    def test_there_is_as_much_evidence_as_is_asked_for(self):
+        found = of_rule(findings_of(self.paths, "--evidence", "7"), "launch.bound")[0]
+        self.assertEqual(len(found["evidence"]), 7)
+        weights = [e["dur_us"] for e in found["evidence"]]
+        self.assertEqual(weights, sorted(weights, reverse=True))
+
+    def test_the_same_trace_says_the_same_twice(self):
+        self.assertEqual(findings_of(self.paths), findings_of(self.paths, "--threads", "1"))
+
+
+class Ranks(FindingsTest):
+    def test_the_same_on_several_ranks_is_one_finding(self):
+        paths = self.save([CASES["sync.stall"][0](), CASES["sync.stall"][0]()])
+        found = of_rule(findings_of(paths), "sync.stall")
+        self.assertEqual([f["ranks"] for f in found], [2])
+        alone = of_rule(findings_of(paths[:1]), "sync.stall")
+        self.assertEqual(found[0]["worth_us"], alone[0]["worth_us"])
+
+    def test_a_finding_of_one_rank_names_it(self):
+        found = of_rule(self.look(CASES["communication.imbalance"][0]), "communication.imbalance")
+        self.assertEqual(len(found), 1)
+        self.assertEqual(found[0]["rank"], 0)
+        self.assertIn("rank 1 waits", found[0]["sentence"])
+
+
+# ---- the corpus ----
+
+def corpus():
+    """Traces by name; files of one run are one."""
+    directory = os.path.join(SHARED, "traces")
+    if not SHARED or not os.path.isdir(directory):
+        return {}
+    other = ("execution_trace_simple_add.et", "memory_timeline.raw")
+    names = {}
+    for name in sorted(os.listdir(directory)):
+        path = os.path.join(directory, name)
+        if os.path.isdir(path):
+            names[name] = [path]
+        elif name.endswith(".json.gz") and not name.startswith(other):
+            names[name[:-len(".json.gz")]] = [path]
+    return names
+
+
+def rows_of(name, paths):
+    """(trace, rule, judgement, worth in percent of all its findings, or "-")."""
+    said = findings_of(paths)
+    for rule in said["rules"]:
+        worths = [f["worth_pct"] for f in of_rule(said, rule["id"]) if "worth_pct" in f]
+        yield name, rule["id"], rule["judgement"], f"{max(worths):.1f}" if worths else "-"
+
+
+def read_table():
+    """@return the rows, and what the reader said of them by (trace, rule)."""
+    rows, remarks = [], {}
+    if os.path.exists(TABLE):
+        with open(TABLE, encoding="utf-8") as f:
+            for line in f.read().splitlines()[1:]:
+                trace, rule, judgement, worth, *remark = line.split("\t")
+                rows.append((trace, rule, judgement, worth))
+                remarks[trace, rule] = remark[0] if remark else ""
+    return rows, remarks
+
+
+def write_table():
+    _, remarks = read_table()
+    with open(TABLE, "w", encoding="utf-8") as f:
+        f.write("trace\trule\tjudgement\tworth_pct\treviewed\n")
+        for name, paths in corpus().items():
+            for row in rows_of(name, paths):
+                remark = remarks.get(row[:2], "") if row[2] == "found" else ""
+                f.write("\t".join(row) + ("\t" + remark if remark else "") + "\n")
+
+
+class Corpus(unittest.TestCase):
+    def setUp(self):
+        self.traces = corpus()
+        if not self.traces:
+            self.skipTest("the traces are not here")
+
+    def test_the_table_says_of_every_trace_what_the_command_does(self):
+        kept, _ = read_table()
+        for name, paths in self.traces.items():
+            with self.subTest(trace=name):
+                before = {row[1]: row[2:] for row in kept if row[0] == name}
+                now = {row[1]: row[2:] for row in rows_of(name, paths)}
+                self.assertEqual({r: j[0] for r, j in now.items()}, {r: j[0] for r, j in before.items()})
+                for rule, (_, worth) in now.items():
+                    self.assertEqual(worth == "-", before[rule][1] == "-", rule)
+                    if worth != "-":
+                        self.assertAlmostEqual(float(worth), float(before[rule][1]), delta=0.5, msg=rule)
+
+    def test_somebody_said_why_each_finding_is_right(self):
+        rows, remarks = read_table()
+        self.assertEqual([row[:2] for row in rows if row[2] == "found" and not remarks[row[:2]]], [])
+
+    def test_rules_that_no_real_trace_has_shown_say_so(self):
+        shown = {row[1] for row in read_table()[0] if row[2] == "found"}
+        marked = {name for name, _, _, only_synthetic in rules_table.rules() if only_synthetic}
+        self.assertEqual(marked, set(CASES) - shown)
+
+    def test_the_pair_of_resnet50_names_its_data_loader(self):
+        said = findings_of(self.traces["resnet50_num_workers_0"])
+        loader = of_rule(said, "input.data_loader")
+        self.assertEqual(len(loader), 1)
+        self.assertEqual(said["findings"][0]["id"], "input.data_loader")
+        self.assertEqual(judgements(findings_of(self.traces["resnet50_num_workers_4"]))["input.data_loader"], "quiet")
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        write_table()
+    else:
+        unittest.main(verbosity=2)

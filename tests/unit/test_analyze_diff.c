@@ -1,0 +1,377 @@
+/* Comparing two traces: what noise is, gates, names of kernels, and who is matched with whom. */
+#include "analyzing.h"
+#include "unit.h"
+
+#include "analyze/diff.h"
+
+/* ---- noise ---------------------------------------------------------------------------------- */
+
+static uint64_t state;
+
+static double uniform(void)
+{
+    state = state * UINT64_C(6364136223846793005) + UINT64_C(1442695040888963407);
+    return ((double)(state >> 11) + 0.5) / 9007199254740992.0;
+}
+
+static double normal(void)
+{
+    return sqrt(-2 * log(uniform())) * cos(6.283185307179586 * uniform());
+}
+
+static void draw_steps(double *steps, uint32_t count, double mean, double noise)
+{
+    for (uint32_t i = 0; i < count; i++)
+        steps[i] = mean * (1 + noise * normal());
+}
+
+/* Of 1000 pairs with 6 steps a side and 1 % noise: how many are beyond 3 % and no noise, and how
+ * often the interval holds the truth. */
+typedef struct outcome {
+    int failed, held, sure;
+} outcome;
+
+static outcome judge_pairs(double change, bool medians, uint64_t seed, uint32_t steps)
+{
+    outcome o = {0};
+    double before[KA_MOST_BLOCKS], after[KA_MOST_BLOCKS];
+    ka_chance c;
+    assert_true(ka_chance_make(&c, 1, 0, medians));
+    state = seed;
+    for (int i = 0; i < 1000; i++) {
+        draw_steps(before, steps, 1000, 0.01);
+        draw_steps(after, steps, 1000 * (1 + change), 0.01);
+        ka_estimate e = ka_compare(&c, before, steps, after, steps);
+        o.failed += e.sure > 0 && e.pct > 3;
+        o.sure += e.sure > 0;
+        o.held += e.low_pct <= 100 * change && 100 * change <= e.high_pct;
+    }
+    ka_chance_free(&c);
+    return o;
+}
+
+static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void **unused)
+{
+    (void)unused;
+    for (int medians = 0; medians < 2; medians++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            outcome same = judge_pairs(0, medians, seed, 6),
+                    slower = judge_pairs(0.05, medians, seed + 10, 6);
+            print_message("%s, seed %d: of 1000 pairs %d of the same fail, %d of the slower; the "
+                          "interval holds the truth in %d and %d\n",
+                          medians ? "medians" : "means", (int)seed, same.failed, slower.failed,
+                          same.held, slower.held);
+            assert_true(same.failed <= 10);
+            assert_true(slower.failed >= 990);
+        }
+}
+
+static void intervals_hold_the_truth_about_as_often_as_they_say(void **unused)
+{
+    (void)unused;
+    for (int medians = 0; medians < 2; medians++)
+        for (uint32_t steps = medians ? 5 : 3; steps <= 24; steps *= 2) {
+            outcome o = judge_pairs(0.02, medians, 7, steps);
+            print_message("%s, %u steps: %d of 1000\n", medians ? "medians" : "means", steps,
+                          o.held);
+            assert_true(o.held >= 920);
+            assert_true(judge_pairs(0, medians, 8, steps).sure <= 80);
+        }
+}
+
+static void too_few_steps_have_no_interval(void **unused)
+{
+    (void)unused;
+    const double a[] = {100, 101}, b[] = {150, 151};
+    ka_chance c;
+    assert_true(ka_chance_make(&c, 0, 0, false));
+    for (uint32_t n = 0; n <= 2; n++) {
+        ka_estimate e = ka_compare(&c, a, n, b, n);
+        assert_int_equal(e.sure, -1);
+        assert_true(isnan(e.low_pct) && isnan(e.high_pct));
+    }
+    assert_true(ka_compare(&c, a, 1, b, 1).pct == 50);
+    ka_chance_free(&c);
+}
+
+static void steps_that_are_all_the_same_have_no_noise(void **unused)
+{
+    (void)unused;
+    const double a[] = {8, 8, 8, 8}, b[] = {9, 9, 9, 9}, none[4] = {0};
+    ka_chance c;
+    assert_true(ka_chance_make(&c, 0, 0, false));
+    ka_estimate up = ka_compare(&c, a, 4, b, 4), same = ka_compare(&c, a, 4, a, 4),
+                added = ka_compare(&c, none, 4, b, 4), gone = ka_compare(&c, a, 4, none, 4),
+                empty = ka_compare(&c, none, 4, none, 4);
+    assert_true(up.sure == 1 && up.low_pct == 12.5 && up.high_pct == 12.5);
+    assert_true(same.sure == 0 && same.pct == 0);
+    assert_true(added.sure == 1 && isnan(added.pct) && added.delta == 9);
+    assert_true(gone.sure == 1 && gone.pct == -100);
+    assert_true(empty.sure == 0 && empty.delta == 0);
+    ka_chance_free(&c);
+}
+
+static void the_same_seed_gives_the_same_interval(void **unused)
+{
+    (void)unused;
+    double a[6], b[6];
+    state = 3;
+    draw_steps(a, 6, 100, 0.05);
+    draw_steps(b, 6, 110, 0.05);
+    ka_estimate e[3];
+    const uint64_t seeds[] = {5, 5, 6};
+    for (int i = 0; i < 3; i++) {
+        ka_chance c;
+        assert_true(ka_chance_make(&c, seeds[i], 0, false));
+        e[i] = ka_compare(&c, a, 6, b, 6);
+        ka_chance_free(&c);
+    }
+    assert_true(e[0].low_pct == e[1].low_pct && e[0].high_pct == e[1].high_pct);
+    assert_true(e[0].low_pct != e[2].low_pct);
+    assert_true(fabs(e[0].low_pct - e[2].low_pct) < 2);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static void assert_text(void (*text_of)(kineto_string, ka_text *), const char *name,
+                        const char *expected)
+{
+    ka_text text;
+    char copy[sizeof text.s + 1];
+    text_of(kb_string(name), &text);
+    memcpy(copy, text.s, text.size);
+    copy[text.size] = '\0';
+    assert_string_equal(copy, expected);
+}
+
+static void names_lose_what_changes_from_build_to_build(void **unused)
+{
+    (void)unused;
+    const char *adds = "void at::native::(anonymous namespace)::add_kernel<4, float, "
+                       "std::array<char*, 3ul> >(int, float*) [clone .kd]";
+    assert_text(ka_spell_kernel, adds, "at::native::add_kernel<4,float,std::array<char*,3ul>>");
+    assert_text(ka_skeleton_of, adds, "at::native::add_kernel");
+    assert_text(ka_last_component_of, adds, "add_kernel");
+    assert_text(ka_skeleton_of, "_ZN2at6native12_GLOBAL__N_110add_kernelILi4EfEEviPT0_",
+                "at::native::add_kernel");
+    assert_text(ka_skeleton_of, "_Z6saxpy2ifPf", "saxpy2");
+    assert_text(ka_spell_kernel, "Cijk_Ailk_Bljk_SB_MT64x64.kd", "Cijk_Ailk_Bljk_SB_MT64x64");
+    assert_text(ka_numberless, "ampere_sgemm_128x64_tn", "ampere_sgemm_#x#_tn");
+    assert_text(ka_spell_kernel, "triton_poi_fused_add_0", "triton_poi_fused_add_0");
+}
+
+static void broken_names_are_no_trouble(void **unused)
+{
+    (void)unused;
+    static const char *const names[] = {
+        "",       "_Z",     "_ZN", "_ZN9",      "_ZN99999999999999999999a", "_ZN3abE",
+        ">>>)))", "<<<(((", "(",   "<unnamed>", "(anonymous namespace)",    "{anonymous}::",
+        "void ",  " ",      "_Z0", "_ZN2"};
+    ka_text text;
+    char longest[5000];
+    memset(longest, 'a', sizeof longest);
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        ka_spell_kernel(kb_string(names[i]), &text);
+        ka_skeleton_of(kb_string(names[i]), &text);
+        ka_numberless(kb_string(names[i]), &text);
+        assert_true(text.size <= sizeof text.s);
+    }
+    ka_numberless((kineto_string){longest, sizeof longest}, &text);
+    assert_true(text.size <= sizeof text.s);
+}
+
+/* ---- traces --------------------------------------------------------------------------------- */
+
+/* A step of 100 us in which an operator launches a kernel of that name, and so long. */
+static void put_step(maker *m, uint32_t number, const char *op, const char *kernel, double us)
+{
+    char step[32];
+    double from = number * 100.0;
+    snprintf(step, sizeof step, "ProfilerStep#%u", number);
+    put_range(m, step, from, from + 100);
+    put_op(m, op, from + 1, from + 20);
+    put_call(m, "cudaLaunchKernel", from + 2, from + 5, number + 1);
+    put_kernel(m, m->stream, kernel, from + 10, from + 10 + us, number + 1);
+}
+
+static kineto_trace *steps_of(uint32_t count, const char *op, const char *kernel, double us)
+{
+    maker m = make();
+    for (uint32_t i = 0; i < count; i++)
+        put_step(&m, i, op, kernel, us + 0.1 * (i % 3));
+    return finish(m.b);
+}
+
+static kineto_analysis *diff(kineto_trace *a, kineto_trace *b)
+{
+    kineto_analysis *facts = NULL;
+    kineto_error err = {.message = ""};
+    kineto_status status = kineto_diff(a, b, NULL, &facts, &err);
+    if (status)
+        print_error("%s\n", err.message);
+    assert_int_equal(status, KINETO_OK);
+    kineto_trace_release(a);
+    kineto_trace_release(b);
+    return facts;
+}
+
+static kineto_fact cell_of(const kineto_analysis *a, const char *table, uint64_t row,
+                           const char *column)
+{
+    uint32_t t = kineto_analysis_find(a, table);
+    kineto_fact_column c;
+    kineto_fact f = {0};
+    assert_true(t != UINT32_MAX);
+    for (uint32_t i = 0; kineto_analysis_column(a, t, i, &c); i++)
+        if (kb_string_equal(c.name, kb_string(column)))
+            assert_true(kineto_analysis_fact(a, t, row, i, &f));
+    return f;
+}
+
+static void assert_matched(const char *op, const char *before, const char *after, const char *how)
+{
+    kineto_analysis *d = diff(steps_of(6, op, before, 30), steps_of(6, op, after, 40));
+    kineto_string by = cell_of(d, "diff_kernels", 0, "matched_by").text;
+    assert_int_equal(by.size, strlen(how));
+    assert_memory_equal(by.data, how, by.size);
+    kineto_analysis_release(d);
+}
+
+static void kernels_are_matched_across_renames(void **unused)
+{
+    (void)unused;
+    assert_matched("aten::add", "add_kernel", "add_kernel", "name");
+    assert_matched("aten::add", "void add_kernel<4>(int, float*)", "add_kernel<4>", "spelling");
+    assert_matched("aten::add", "void a::add_kernel<4, float>(int)",
+                   "void a::add_kernel<8, half>()", "template arguments");
+    assert_matched("aten::add", "_ZN1a10add_kernelILi4EEEvi", "void a::add_kernel<4>(int)",
+                   "template arguments");
+    assert_matched("aten::add", "void a::v1::add_kernel<4>(int)", "void b::add_kernel<4>(int)",
+                   "namespace");
+    assert_matched("aten::mm", "ampere_sgemm_128x64_tn", "ampere_sgemm_64x64_tn", "numbers");
+    assert_matched("aten::mm", "ampere_sgemm_128x64_tn", "cutlass_thing", "operator and shapes");
+}
+
+static void steps_and_kernels_have_their_times(void **unused)
+{
+    (void)unused;
+    kineto_analysis *d = diff(steps_of(6, "aten::add", "k", 30), steps_of(6, "aten::add", "k", 40));
+    assert_true(cell_of(d, "diff_steps", 0, "delta_us").d == 0);
+    assert_true(fabs(cell_of(d, "diff_kernels", 0, "delta_us").d - 10) < 1e-9);
+    assert_true(fabs(cell_of(d, "diff_kernels", 0, "before_us").d - 30.1) < 1e-9);
+    assert_true(fabs(cell_of(d, "diff_kernels", 0, "worth_pct").d - 10) < 1e-9);
+    assert_true(cell_of(d, "diff_kernels", 0, "before_count").d == 1);
+    kineto_analysis_release(d);
+}
+
+static void parts_of_the_step_add_up_to_its_difference(void **unused)
+{
+    (void)unused;
+    kineto_analysis *d =
+        diff(steps_of(40, "aten::add", "k", 30), steps_of(70, "aten::add", "k", 95));
+    double sum = 0;
+    kineto_fact_table info;
+    kineto_analysis_table(d, kineto_analysis_find(d, "diff_categories"), &info);
+    for (uint64_t row = 0; row < info.row_count; row++)
+        if (kb_string_equal(cell_of(d, "diff_categories", row, "group").text, kb_string("part")))
+            sum += cell_of(d, "diff_categories", row, "delta_us").d;
+    assert_true(fabs(sum - cell_of(d, "diff_steps", 1, "delta_us").d) < 1e-6);
+    kineto_analysis_release(d);
+}
+
+static void tables_of_two_traces_are_not_made_of_one(void **unused)
+{
+    (void)unused;
+    kineto_trace *t = steps_of(2, "op", "k", 10);
+    kineto_analysis *a = NULL;
+    kineto_analyze_options o = {.size = sizeof o, .tables = "diff_steps"};
+    assert_int_equal(kineto_analyze(t, &o, &a, NULL), KINETO_E_ARGUMENT);
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++)
+        assert_true(strncmp(kineto_fact_table_name(i), "diff_", 5) != 0);
+    kineto_trace_release(t);
+}
+
+/* ---- gates ---------------------------------------------------------------------------------- */
+
+static uint32_t judge(const kineto_analysis *d, const char *gate, bool without_noise)
+{
+    kineto_diff_verdict v = {.size = sizeof v};
+    kineto_error err = {.message = ""};
+    if (kineto_diff_gate(d, gate, without_noise, &v, &err))
+        return UINT32_MAX;
+    return v.judgement;
+}
+
+static void gates_fail_beyond_their_limit_only(void **unused)
+{
+    (void)unused;
+    kineto_analysis *d = diff(steps_of(6, "aten::add", "void k<1>()", 30),
+                              steps_of(6, "aten::add", "void k<1>()", 40));
+    assert_int_equal(judge(d, "kernel:void k<1>()>3%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k<1>33%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k>34%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(judge(d, "kernel:k>9us", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k>10.5us", false), KINETO_DIFF_PASSED);
+    assert_int_equal(judge(d, "kernel:k<1%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(judge(d, "category:part.kernel>3%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "op:aten::add>3%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(judge(d, "step>0%", false), KINETO_DIFF_PASSED);
+    assert_int_equal(judge(d, "kernel:nothing>3%", false), KINETO_DIFF_NOT_JUDGED);
+    assert_int_equal(judge(d, "memory>100MB", false), KINETO_DIFF_NOT_JUDGED);
+    kineto_analysis_release(d);
+}
+
+static void less_fails_where_less_is_worse(void **unused)
+{
+    (void)unused;
+    kineto_analysis *d = diff(steps_of(6, "op", "k", 40), steps_of(6, "op", "k", 30));
+    assert_int_equal(judge(d, "kernel:k<5%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k<-5%", false), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k<30%", false), KINETO_DIFF_PASSED);
+    kineto_analysis_release(d);
+}
+
+static void one_step_cannot_be_judged_unless_noise_is_not_looked_at(void **unused)
+{
+    (void)unused;
+    kineto_analysis *d = diff(steps_of(1, "op", "k", 30), steps_of(1, "op", "k", 40));
+    assert_int_equal(judge(d, "kernel:k>3%", false), KINETO_DIFF_NOT_JUDGED);
+    assert_int_equal(judge(d, "kernel:k>3%", true), KINETO_DIFF_FAILED);
+    assert_int_equal(judge(d, "kernel:k>50%", false), KINETO_DIFF_PASSED);
+    kineto_analysis_release(d);
+}
+
+static void gates_that_cannot_be_understood_are_mistakes(void **unused)
+{
+    (void)unused;
+    static const char *const gates[] = {"",           "step",       "step>",      "step>x",
+                                        "step>3%%",   "step>-3%",   "steps>3%",   "kernel>3%",
+                                        "kernel:>3%", "step>100MB", "memory>2ms", "step>nan%",
+                                        "step>inf",   "step>1e999", "op>1%",      ">3%"};
+    kineto_analysis *d = diff(steps_of(6, "op", "k", 30), steps_of(6, "op", "k", 30));
+    for (size_t i = 0; i < KB_COUNT(gates); i++)
+        assert_int_equal(judge(d, gates[i], false), UINT32_MAX);
+    kineto_analysis_release(d);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_same_program_passes_and_one_that_is_5_percent_slower_fails),
+        cmocka_unit_test(intervals_hold_the_truth_about_as_often_as_they_say),
+        cmocka_unit_test(too_few_steps_have_no_interval),
+        cmocka_unit_test(steps_that_are_all_the_same_have_no_noise),
+        cmocka_unit_test(the_same_seed_gives_the_same_interval),
+        cmocka_unit_test(names_lose_what_changes_from_build_to_build),
+        cmocka_unit_test(broken_names_are_no_trouble),
+        cmocka_unit_test(kernels_are_matched_across_renames),
+        cmocka_unit_test(steps_and_kernels_have_their_times),
+        cmocka_unit_test(parts_of_the_step_add_up_to_its_difference),
+        cmocka_unit_test(tables_of_two_traces_are_not_made_of_one),
+        cmocka_unit_test(gates_fail_beyond_their_limit_only),
+        cmocka_unit_test(less_fails_where_less_is_worse),
+        cmocka_unit_test(one_step_cannot_be_judged_unless_noise_is_not_looked_at),
+        cmocka_unit_test(gates_that_cannot_be_understood_are_mistakes),
+    };
+    return RUN_TESTS(tests);
+}
