@@ -467,7 +467,10 @@ class Output(Report):
 class Text(Report):
     def on_terminal(self, *arguments, columns=80, environment=None):
         """What a terminal of so many columns is shown."""
-        ours, theirs = pty.openpty()
+        try:
+            ours, theirs = pty.openpty()
+        except OSError:
+            self.skipTest("no terminals here")
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
         process = subprocess.Popen([COMMAND, "report", "--text", *arguments], stdout=theirs, stderr=subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "", **(environment or {})})

@@ -180,7 +180,7 @@ test('tracks fold and open, and the row of a folded one is still found', () =>
     const open = await height();
     const fold = page.locator('button.name.track').first();
     await fold.click();
-    assert.strictEqual(await fold.getAttribute('aria-expanded'), 'false');
+    await page.locator('button.name.track[aria-expanded="false"]').first().waitFor();
     assert.ok((await height()) < open);
     await search(page, 'cudaLaunchKernel');
     assert.strictEqual(await height(), open);
