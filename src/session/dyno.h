@@ -1,0 +1,134 @@
+/* The wire between processes that can be traced and Dynolog, both ends: datagrams over a local
+ * socket. docs/on-demand.md describes it byte by byte. */
+#ifndef KS_DYNO_H
+#define KS_DYNO_H
+
+#include "base/base.h"
+
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define KS_DYNO_HEAD_BYTES 40u
+#define KS_DYNO_MOST_PIDS  64u
+#define KS_DYNO_MOST_BYTES (1u << 20) /* of a payload */
+#define KS_DYNO_NAME_BYTES 107u
+#define KS_DYNO_DAEMON     "dynolog"
+#define KS_DYNO_CLIENT     "dynoconfigclient"
+
+/* ---- dyno_wire.c: messages, without a socket ---- */
+typedef enum ks_dyno_type { KS_DYNO_CONTEXT = 0, KS_DYNO_REQUEST = 1 } ks_dyno_type;
+enum { KS_DYNO_WANTS_NOTHING = 0, KS_DYNO_WANTS_EVENTS = 1, KS_DYNO_WANTS_ACTIVITIES = 2 };
+
+/** A message to the daemon. */
+typedef struct ks_dyno_message {
+    ks_dyno_type type;
+    int64_t job;
+    int32_t gpu, pid;   /* CONTEXT */
+    int32_t wants;      /* REQUEST: KS_DYNO_WANTS_… */
+    uint32_t pid_count; /* REQUEST: the process, its parent, … */
+    int32_t pids[KS_DYNO_MOST_PIDS];
+} ks_dyno_message;
+
+/** Bytes written, 0 if `size` is too small. */
+size_t ks_dyno_put(const ks_dyno_message *m, void *out, size_t size);
+/** An answer of the daemon: a configuration text (REQUEST; empty: nothing), or a count (CONTEXT).
+ */
+size_t ks_dyno_put_answer(ks_dyno_type type, kineto_string payload, void *out, size_t size);
+/** False, and why, for what is no such message: too short, another length than it says, wrong type,
+ * too many or no pids. The bytes may be anything. */
+bool ks_dyno_read(const void *data, size_t size, ks_dyno_message *out, const char **why);
+bool ks_dyno_read_answer(const void *data, size_t size, ks_dyno_type *type, kineto_string *payload,
+                         const char **why);
+
+/* ---- dyno_address.c: where sockets are ---- */
+typedef struct ks_dyno_address {
+    struct sockaddr_un address;
+    socklen_t size;
+} ks_dyno_address;
+/** Abstract, with the NUL at its end that is part of the name; or a path in KINETO_IPC_SOCKET_DIR.
+ */
+kineto_status ks_dyno_address_of(const char *name, const char *directory, ks_dyno_address *out,
+                                 kineto_error *err);
+/** The name of a sender, without the directory; false if it is none of ours. */
+bool ks_dyno_address_name(const ks_dyno_address *a, const char *directory,
+                          char name[KS_DYNO_NAME_BYTES + 1]);
+/** The process and its ancestors, from /proc, up to 11; the pid 1 only if it is the process. */
+uint32_t ks_dyno_ancestors(uint32_t pid, int32_t pids[KS_DYNO_MOST_PIDS]);
+
+/* ---- dyno_client.c: a process that asks for requests ---- */
+typedef struct ks_dyno_client ks_dyno_client;
+/** Opens nothing yet. @param directory  NULL: abstract sockets. */
+kineto_status ks_dyno_client_create(const char *directory, ks_dyno_client **out, kineto_error *err);
+/** What to poll(2) for POLLIN besides the time; -1: no socket is open. */
+int ks_dyno_client_fd(const ks_dyno_client *c);
+/** Send what is due, take what has come; never blocks. Call at the latest at *wake_ns
+ * (CLOCK_MONOTONIC) and when the descriptor is readable.
+ *  @param busy  the process cannot take a request: it asks for nothing, to stay known.
+ *  @param text  receives a configuration to act upon, valid until the next call; empty: none. */
+kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
+                                 uint64_t poll_interval_ns, kineto_string *text, uint64_t *wake_ns,
+                                 kineto_error *err);
+/** After fork, in the child: the parent's socket is closed, a new one with the child's pids
+ * follows. */
+void ks_dyno_client_forked(ks_dyno_client *c);
+/** Closes, removes a socket file of its own. NULL is fine. */
+void ks_dyno_client_destroy(ks_dyno_client *c);
+
+/* ---- dyno_registry.c: what the daemon knows, without a socket ---- */
+typedef struct ks_dyno_registry ks_dyno_registry;
+ks_dyno_registry *ks_dyno_registry_create(void);
+void ks_dyno_registry_destroy(ks_dyno_registry *r);
+/** A process asked. @return the text that waits for it, to be freed by the caller and gone from the
+ *  registry, or NULL. */
+char *ks_dyno_registry_ask(ks_dyno_registry *r, const ks_dyno_message *m, uint64_t now_ns);
+typedef struct ks_dyno_trigger {
+    int64_t job;
+    const int32_t *pids; /* of a process or one of its ancestors; none, or 0: all of the job */
+    uint32_t pid_count;
+    int32_t limit; /* of processes to trigger; negative: none */
+    kineto_string config;
+} ks_dyno_trigger;
+typedef struct ks_dyno_matches {
+    KB_VEC(int32_t) matched, triggered; /* the processes themselves */
+    uint32_t busy;                      /* they have not fetched the last one yet */
+} ks_dyno_matches;
+/** A text for the processes that match. */
+kineto_status ks_dyno_registry_trigger(ks_dyno_registry *r, const ks_dyno_trigger *t,
+                                       uint64_t now_ns, ks_dyno_matches *out, kineto_error *err);
+void ks_dyno_matches_free(ks_dyno_matches *m);
+/** Forget who did not ask for a minute. */
+void ks_dyno_registry_age(ks_dyno_registry *r, uint64_t now_ns);
+/** Each process that is known. */
+typedef struct ks_dyno_process {
+    int64_t job;
+    const int32_t *pids;
+    uint32_t pid_count;
+    uint64_t seen_ns;
+    bool waits; /* a text waits for it */
+} ks_dyno_process;
+typedef void ks_dyno_visit(void *context, const ks_dyno_process *process);
+void ks_dyno_registry_each(const ks_dyno_registry *r, ks_dyno_visit *visit, void *context);
+
+/* ---- dyno_rpc.c: dyno's JSON-RPC, without a socket ---- */
+/** Answer one request. @param answer  receives JSON to be freed; NULL: close without an answer, as
+ * Dynolog does for what it does not understand. */
+kineto_status ks_dyno_rpc(ks_dyno_registry *r, kineto_string request, uint64_t now_ns,
+                          char **answer, size_t *answer_bytes, kineto_error *err);
+
+/* ---- dyno_daemon.c: both sockets of the daemon in one loop ---- */
+typedef struct ks_dyno_daemon_options {
+    const char *directory; /* of sockets; NULL: abstract */
+    const char *host;      /* of the RPC; NULL: 127.0.0.1 */
+    uint16_t port;         /* 0: any */
+    bool no_rpc;
+} ks_dyno_daemon_options;
+typedef struct ks_dyno_daemon ks_dyno_daemon;
+kineto_status ks_dyno_daemon_create(const ks_dyno_daemon_options *o, ks_dyno_daemon **out,
+                                    kineto_error *err);
+uint16_t ks_dyno_daemon_port(const ks_dyno_daemon *d);
+ks_dyno_registry *ks_dyno_daemon_registry(ks_dyno_daemon *d);
+/** Serve what there is, waiting up to so long, or until `stop` (a descriptor; -1: none) is
+ * readable. */
+kineto_status ks_dyno_daemon_run(ks_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err);
+void ks_dyno_daemon_destroy(ks_dyno_daemon *d);
+#endif

@@ -1,0 +1,74 @@
+/* The state machine of on-demand tracing: a pure function of state, event and time to a new state
+ * and actions. Who hosts it (the control thread of a process, a collector, a test) brings events,
+ * carries out actions, and calls again at the latest at `wake_ns`. Nothing here reads a clock,
+ * allocates or blocks. */
+#ifndef KS_ONDEMAND_H
+#define KS_ONDEMAND_H
+
+#include "session/request.h"
+
+typedef enum ks_ondemand_state {
+    KS_ONDEMAND_WAIT = 0,    /* for a request */
+    KS_ONDEMAND_PENDING = 1, /* has one that does not begin yet */
+    KS_ONDEMAND_WARMUP = 2,  /* devices record, what they record is thrown away */
+    KS_ONDEMAND_COLLECT = 3,
+    KS_ONDEMAND_PROCESS = 4, /* the trace is built and written */
+    KS_ONDEMAND_SNAPSHOT = 5 /* of memory */
+} ks_ondemand_state;
+const char *ks_ondemand_state_name(uint32_t state);
+
+typedef enum ks_ondemand_event {
+    KS_EVENT_TICK = 0,    /* time has passed */
+    KS_EVENT_REQUEST = 1, /* `request`: complete */
+    KS_EVENT_STEP = 2,    /* the program began another iteration */
+    KS_EVENT_CANCEL = 3,  /* by the user, or the process ends: what was collected is written */
+    KS_EVENT_PREEMPT = 4, /* a profile by the program itself begins: what is under way is dropped */
+    KS_EVENT_RELEASE = 5, /* … and is over */
+    KS_EVENT_PROCESSED = 6, /* the host has written the trace, or failed */
+    KS_EVENT_FAILED = 7     /* preparing or starting failed */
+} ks_ondemand_event;
+
+enum {                    /* actions, bits, to be done in this order */
+       KS_ACT_REFUSE = 1, /* the request; `reason` says why. What is under way goes on */
+       KS_ACT_ACCEPT = 2,
+       KS_ACT_PREPARE = 4, /* get buffers and devices ready, begin to warm up */
+       KS_ACT_DROP = 8,    /* warm-up or collection without a trace */
+       KS_ACT_START =
+           16,           /* the window begins: at `window_start_ns`, not when this is carried out */
+       KS_ACT_STOP = 32, /* … ends: at `window_end_ns` */
+       KS_ACT_WRITE = 64, /* build and write; then KS_EVENT_PROCESSED */
+       KS_ACT_SNAPSHOT_START = 128,
+       KS_ACT_SNAPSHOT_STOP = 256
+};
+
+typedef struct ks_ondemand {
+    uint32_t state;     /* ks_ondemand_state */
+    ks_request request; /* of the one under way */
+    bool by_iteration;
+    bool preempted;    /* by the program itself: requests are refused as busy */
+    int64_t iteration; /* -1: the program never said step */
+    int64_t start_iteration, end_iteration; /* by_iteration */
+    int64_t start_ns, end_ns;               /* of the window; by_iteration: end_ns bounds it, too */
+    int64_t window_start_ns, window_end_ns; /* once begun, ended */
+} ks_ondemand;
+
+typedef struct ks_ondemand_answer {
+    uint32_t actions;
+    int64_t wake_ns; /* call again then at the latest; INT64_MAX: only with an event */
+    char reason[160];
+} ks_ondemand_answer;
+
+void ks_ondemand_init(ks_ondemand *m);
+/** @param now_ns   ns since 1970.
+ *  @param request  with KS_EVENT_REQUEST, else NULL.
+ *  Rules, where libkineto does otherwise (reference: docs/on-demand.md): a start time is met
+ * exactly; a request that is too late to warm up warms up less and says so, it is not refused
+ * unless its start is past; by iteration the duration is a second bound, so that a program that
+ * stops stepping gets its trace; a request while another one is pending or under way is refused
+ * with the reason, and the one under way is unchanged; a step that crosses the end stops at that
+ * step's beginning. */
+ks_ondemand_answer ks_ondemand_step(ks_ondemand *m, ks_ondemand_event event, int64_t now_ns,
+                                    const ks_request *request);
+/** Would a request be taken now? Else why not: "busy …", "pending …". */
+bool ks_ondemand_can_accept(const ks_ondemand *m, const char **why);
+#endif
