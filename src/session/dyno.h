@@ -64,7 +64,9 @@ int ks_dyno_client_fd(const ks_dyno_client *c);
 /** Send what is due, take what has come; never blocks. Call at the latest at *wake_ns
  * (CLOCK_MONOTONIC) and when the descriptor is readable.
  *  @param busy  the process cannot take a request: it asks for nothing, to stay known.
- *  @param text  receives a configuration to act upon, valid until the next call; empty: none. */
+ *  @param text  receives a configuration to act upon, valid until the next call; empty: none.
+ *  @return what opening the socket met, which is logged, too, and tried again; a daemon that is not
+ *          there is no failure. */
 kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
                                  uint64_t poll_interval_ns, kineto_string *text, uint64_t *wake_ns,
                                  kineto_error *err);
@@ -78,9 +80,16 @@ void ks_dyno_client_destroy(ks_dyno_client *c);
 typedef struct ks_dyno_registry ks_dyno_registry;
 ks_dyno_registry *ks_dyno_registry_create(void);
 void ks_dyno_registry_destroy(ks_dyno_registry *r);
-/** A process asked. @return the text that waits for it, to be freed by the caller and gone from the
- *  registry, or NULL. */
-char *ks_dyno_registry_ask(ks_dyno_registry *r, const ks_dyno_message *m, uint64_t now_ns);
+/** A process of this user asked (REQUEST); users do not see each other's processes.
+ *  @return the text that waits for it, to be freed by the caller and gone from the registry, or
+ *          NULL. */
+char *ks_dyno_registry_ask(ks_dyno_registry *r, const ks_dyno_message *m, uint32_t user,
+                           uint64_t now_ns);
+/** The text could not be sent: it waits again. Takes it. */
+void ks_dyno_registry_give_back(ks_dyno_registry *r, const ks_dyno_message *m, uint32_t user,
+                                char *text);
+/** A process said which GPU it uses (CONTEXT). @return how many do with this one; -1: too many. */
+int32_t ks_dyno_registry_context(ks_dyno_registry *r, const ks_dyno_message *m, uint64_t now_ns);
 typedef struct ks_dyno_trigger {
     int64_t job;
     const int32_t *pids; /* of a process or one of its ancestors; none, or 0: all of the job */
@@ -101,7 +110,9 @@ void ks_dyno_registry_age(ks_dyno_registry *r, uint64_t now_ns);
 /** Each process that is known. */
 typedef struct ks_dyno_process {
     int64_t job;
-    const int32_t *pids;
+    uint32_t user;
+    int32_t pid;         /* the process itself, as it said first */
+    const int32_t *pids; /* with its ancestors, in order */
     uint32_t pid_count;
     uint64_t seen_ns;
     bool waits; /* a text waits for it */
@@ -127,8 +138,8 @@ kineto_status ks_dyno_daemon_create(const ks_dyno_daemon_options *o, ks_dyno_dae
                                     kineto_error *err);
 uint16_t ks_dyno_daemon_port(const ks_dyno_daemon *d);
 ks_dyno_registry *ks_dyno_daemon_registry(ks_dyno_daemon *d);
-/** Serve what there is, waiting up to so long, or until `stop` (a descriptor; -1: none) is
- * readable. */
+/** Serve what there is, once, waiting for it up to so long (negative: without a limit), or until
+ *  `stop` (a descriptor; -1: none) is readable: call it again and again. */
 kineto_status ks_dyno_daemon_run(ks_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err);
 void ks_dyno_daemon_destroy(ks_dyno_daemon *d);
 #endif

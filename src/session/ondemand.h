@@ -18,12 +18,13 @@ typedef enum ks_ondemand_state {
 const char *ks_ondemand_state_name(uint32_t state);
 
 typedef enum ks_ondemand_event {
-    KS_EVENT_TICK = 0,    /* time has passed */
-    KS_EVENT_REQUEST = 1, /* `request`: complete */
-    KS_EVENT_STEP = 2,    /* the program began another iteration */
-    KS_EVENT_CANCEL = 3,  /* by the user, or the process ends: what was collected is written */
-    KS_EVENT_PREEMPT = 4, /* a profile by the program itself begins: what is under way is dropped */
-    KS_EVENT_RELEASE = 5, /* … and is over */
+    KS_EVENT_TICK = 0,      /* time has passed */
+    KS_EVENT_REQUEST = 1,   /* `request`: complete */
+    KS_EVENT_STEP = 2,      /* the program began another iteration */
+    KS_EVENT_CANCEL = 3,    /* by the user, or the process ends: what was collected is written */
+    KS_EVENT_PREEMPT = 4,   /* a profile by the program itself begins: what is under way is dropped.
+                               A switch: the host counts several */
+    KS_EVENT_RELEASE = 5,   /* … and is over */
     KS_EVENT_PROCESSED = 6, /* the host has written the trace, or failed */
     KS_EVENT_FAILED = 7     /* preparing or starting failed */
 } ks_ondemand_event;
@@ -32,13 +33,13 @@ enum {                    /* actions, bits, to be done in this order */
        KS_ACT_REFUSE = 1, /* the request; `reason` says why. What is under way goes on */
        KS_ACT_ACCEPT = 2,
        KS_ACT_PREPARE = 4, /* get buffers and devices ready, begin to warm up */
-       KS_ACT_DROP = 8,    /* warm-up or collection without a trace */
+       KS_ACT_DROP = 8,    /* end what was begun (warm-up, window, snapshot) without a trace */
        KS_ACT_START =
            16,           /* the window begins: at `window_start_ns`, not when this is carried out */
        KS_ACT_STOP = 32, /* … ends: at `window_end_ns` */
        KS_ACT_WRITE = 64, /* build and write; then KS_EVENT_PROCESSED */
        KS_ACT_SNAPSHOT_START = 128,
-       KS_ACT_SNAPSHOT_STOP = 256
+       KS_ACT_SNAPSHOT_STOP = 256 /* … and write it; then KS_EVENT_PROCESSED */
 };
 
 typedef struct ks_ondemand {
@@ -50,12 +51,22 @@ typedef struct ks_ondemand {
     int64_t start_iteration, end_iteration; /* by_iteration */
     int64_t start_ns, end_ns;               /* of the window; by_iteration: end_ns bounds it, too */
     int64_t window_start_ns, window_end_ns; /* once begun, ended */
+    int64_t last_ns;                        /* of the last call, never backwards within a window */
+    int64_t behind_ns;                      /* how far the clock was set back within a window */
 } ks_ondemand;
+
+/* By time, what is recorded from is got ready this long before, without a warm-up, too. */
+#define KS_ONDEMAND_ARM_NS INT64_C(100000000)
+/* By iteration: without a step for so long, the program has stopped stepping. */
+#define KS_ONDEMAND_STALL_NS INT64_C(600000000000)
+/* Start times further ahead are mistakes (microseconds for milliseconds), and would keep all others
+ * out. */
+#define KS_ONDEMAND_MOST_AHEAD_NS INT64_C(86400000000000)
 
 typedef struct ks_ondemand_answer {
     uint32_t actions;
-    int64_t wake_ns; /* call again then at the latest; INT64_MAX: only with an event */
-    char reason[160];
+    int64_t wake_ns;  /* call again then at the latest; INT64_MAX: only with an event */
+    char reason[160]; /* why not, or what is done otherwise than was asked; often empty */
 } ks_ondemand_answer;
 
 void ks_ondemand_init(ks_ondemand *m);

@@ -11,13 +11,13 @@
 #define KS_REQUEST_CUSTOM_BYTES 1024u
 #define KS_REQUEST_TEXT_BYTES   (1u << 20) /* longer texts are refused */
 
-/* Numbers that were not given are -1, texts empty; ks_request_defaults has what holds then. */
+/* Numbers that were not given are -1, texts empty; ks_request_complete puts in what holds then. */
 typedef struct ks_request {
     bool enabled;   /* ACTIVITIES_ENABLED; on as soon as a key asks for a trace */
     uint64_t kinds; /* ACTIVITY_TYPES; mask of KINETO_KIND_BIT; 0: the usual */
     char log_file[KS_REQUEST_PATH_BYTES];
     int64_t duration_ns; /* ACTIVITIES_DURATION_SECS and _MSECS; the last one counts */
-    int64_t iterations;  /* ACTIVITIES_ITERATIONS */
+    int64_t iterations;  /* ACTIVITIES_ITERATIONS; with them duration_ns stays -1 if not given */
     int64_t warmup_ns, warmup_iterations;
     int64_t start_time_ns; /* PROFILE_START_TIME, ns since 1970; 0: as soon as may be */
     int64_t start_iteration, start_iteration_roundup;
@@ -26,7 +26,8 @@ typedef struct ks_request {
     bool memory_snapshot; /* PROFILE_MEMORY */
     int64_t memory_snapshot_ns;
     char trace_id[KS_REQUEST_ID_BYTES], group_id[KS_REQUEST_ID_BYTES];
-    char custom[KS_REQUEST_CUSTOM_BYTES]; /* CUSTOM_CONFIG, and keys of sources: for plug-ins */
+    char custom[KS_REQUEST_CUSTOM_BYTES]; /* CUSTOM_CONFIG, and keys of sources: for plug-ins; each
+                                             is a line KEY=VALUE with its end */
     /* Of configuration files only: */
     int64_t poll_interval_ns; /* ON_DEMAND_CONFIG_UPDATE_INTERVAL_SECS */
     int32_t use_daemon;       /* ENABLE_IPC_FABRIC: 0, 1 or -1 */
@@ -71,6 +72,8 @@ typedef struct ks_config_file {
     char path[KS_REQUEST_PATH_BYTES]; /* of KINETO_CONFIG, else /etc/libkineto.conf */
     int64_t changed_ns;               /* when it was written, -1: it was not there */
     uint64_t size, inode;
+    uint64_t text_hash;
+    bool young; /* just written when it was read: its time may not tell of the next change */
 } ks_config_file;
 void ks_config_file_init(ks_config_file *f);
 /** @param changed  receives whether it is another text than last time; `r` then has what it says,

@@ -1,0 +1,631 @@
+/* The daemon's loop: a socket for datagrams of processes and one for the RPC. Nothing blocks: what
+ * one side does not send or take in time costs nobody else anything. */
+#include "session/dyno.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define MOST_CONNECTIONS 32u
+#define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
+#define SEND_BYTES       (4 << 20)
+#define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
+#define CROWDED_NS       UINT64_C(20000000)   /* … while others wait for its place */
+#define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
+#define AGE_NS           UINT64_C(1000000000)
+#define COMPLAIN_NS      UINT64_C(10000000000)
+
+typedef struct connection {
+    int fd;
+    uint64_t since_ns;
+    char head[4]; /* i32, in the order of this machine */
+    size_t head_bytes;
+    char *body; /* as much as has come, in a buffer that grows with it */
+    size_t body_bytes, body_room, body_size;
+    char *answer; /* with its head; NULL: still reading */
+    size_t answer_bytes, sent;
+} connection;
+
+struct ks_dyno_daemon {
+    char *directory;                   /* NULL: abstract */
+    char path[KS_DYNO_NAME_BYTES + 1]; /* of the socket that is ours to remove; or empty */
+    dev_t path_device;
+    ino_t path_inode;
+    int datagrams; /* socket */
+    int listener;  /* -1: no RPC */
+    uint16_t port;
+    uint32_t user;
+    ks_dyno_registry *registry;
+    connection connections[MOST_CONNECTIONS]; /* the oldest one first */
+    uint32_t count;
+    uint64_t deaf_until_ns; /* no descriptors were left for another connection */
+    uint64_t aged_ns, complained_ns;
+    uint64_t ignored; /* messages, since the last complaint */
+    const char *why;  /* the last one was */
+    char answer[KS_DYNO_HEAD_BYTES + KS_DYNO_MOST_BYTES];
+};
+
+static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+
+/* ---- who has a name that is taken --------------------------------------------------------------
+ */
+
+/* The number of the socket that has it, from /proc/net/unix; 0: unknown. */
+static uint64_t socket_number(const char *shown)
+{
+    char line[512];
+    unsigned long long number = 0;
+    FILE *f = fopen("/proc/net/unix", "re");
+    if (!f)
+        return 0;
+    while (!number && fgets(line, sizeof line, f)) {
+        char name[KS_DYNO_NAME_BYTES + 8] = "";
+        unsigned long long found;
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %114[^\n]", &found, name) == 2 &&
+            strcmp(name, shown) == 0)
+            number = found;
+    }
+    fclose(f);
+    return number;
+}
+
+static bool has_descriptor(const char *pid, const char *target)
+{
+    char path[64], link[64];
+    snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
+    DIR *all = opendir(path);
+    bool found = false;
+    if (!all)
+        return false;
+    for (struct dirent *e; !found && (e = readdir(all));) {
+        ssize_t n = readlinkat(dirfd(all), e->d_name, link, sizeof link - 1);
+        link[KB_MAX(n, 0)] = '\0';
+        found = strcmp(link, target) == 0;
+    }
+    closedir(all);
+    return found;
+}
+
+/* Of other users only root learns it. */
+static uint32_t process_of_socket(uint64_t number)
+{
+    char target[64];
+    uint32_t pid = 0;
+    DIR *all = number ? opendir("/proc") : NULL;
+    if (!all)
+        return 0;
+    snprintf(target, sizeof target, "socket:[%llu]", (unsigned long long)number);
+    for (struct dirent *e; !pid && (e = readdir(all));)
+        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && has_descriptor(e->d_name, target))
+            pid = (uint32_t)strtoul(e->d_name, NULL, 10);
+    closedir(all);
+    return pid;
+}
+
+static kineto_status name_is_taken(const char *shown, kineto_error *err)
+{
+    char name[64] = "";
+    uint32_t pid = process_of_socket(socket_number(shown));
+    if (!pid)
+        return kb_fail(err, KINETO_E_BUSY,
+                       "the socket %s is taken, perhaps by dynologd; which process has it cannot "
+                       "be seen by this user",
+                       shown);
+    (void)kb_os_process_name(pid, name, sizeof name);
+    return kb_fail(err, KINETO_E_BUSY, "the socket %s is taken by process %u (%s)", shown, pid,
+                   name);
+}
+
+/* ---- opening -----------------------------------------------------------------------------------
+ */
+
+static bool somebody_listens(const ks_dyno_address *a)
+{
+    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (fd < 0)
+        return true;
+    bool there = connect(fd, (const struct sockaddr *)&a->address, a->size) == 0;
+    close(fd);
+    return there;
+}
+
+/* Only what a daemon that is gone left behind is removed. */
+static kineto_status clear_path(const ks_dyno_address *a, kineto_error *err)
+{
+    const char *path = a->address.sun_path;
+    struct stat st;
+    if (lstat(path, &st) != 0)
+        return KINETO_OK; /* bind says what is wrong */
+    if (!S_ISSOCK(st.st_mode))
+        return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
+    if (somebody_listens(a))
+        return name_is_taken(path, err);
+    if (unlink(path) != 0)
+        return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
+    return KINETO_OK;
+}
+
+/* Who may send to it: everybody, if a daemon of root serves everybody. Through a descriptor, so
+ * that nobody can put a link in its place. */
+static void own_path(ks_dyno_daemon *d, const ks_dyno_address *a)
+{
+    char through[32];
+    struct stat st;
+    int fd = open(a->address.sun_path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISSOCK(st.st_mode)) {
+        snprintf(through, sizeof through, "/proc/self/fd/%d", fd);
+        if (chmod(through, d->user == 0 ? 0666 : 0600) != 0)
+            kb_log(KINETO_LOG_WARNING, "cannot change who may use '%s'", a->address.sun_path);
+        memcpy(d->path, a->address.sun_path, sizeof d->path);
+        d->path_device = st.st_dev;
+        d->path_inode = st.st_ino;
+    }
+    if (fd >= 0)
+        close(fd);
+}
+
+static kineto_status bind_datagrams(ks_dyno_daemon *d, const ks_dyno_address *a, kineto_error *err)
+{
+    const char *shown = d->directory ? a->address.sun_path : "@" KS_DYNO_DAEMON "@";
+    kineto_status status = d->directory ? clear_path(a, err) : KINETO_OK;
+    if (status != KINETO_OK)
+        return status;
+    if (bind(d->datagrams, (const struct sockaddr *)&a->address, a->size) != 0)
+        return errno == EADDRINUSE ? name_is_taken(shown, err)
+                                   : kb_fail_os(err, errno, "cannot bind the socket %s", shown);
+    if (d->directory)
+        own_path(d, a);
+    return KINETO_OK;
+}
+
+static kineto_status open_datagrams(ks_dyno_daemon *d, kineto_error *err)
+{
+    const int on = 1, room = SEND_BYTES;
+    ks_dyno_address a;
+    kineto_status status = ks_dyno_address_of(KS_DYNO_DAEMON, d->directory, &a, err);
+    if (status != KINETO_OK)
+        return status;
+    d->datagrams = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (d->datagrams < 0 || setsockopt(d->datagrams, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) != 0)
+        return kb_fail_os(err, errno, "cannot open a local socket");
+    /* What receivers do not fetch counts here. */
+    if (setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room) != 0)
+        (void)setsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, sizeof room);
+    return bind_datagrams(d, &a, err);
+}
+
+static uint16_t port_of(int fd)
+{
+    struct sockaddr_storage a = {0};
+    socklen_t size = sizeof a;
+    if (getsockname(fd, (struct sockaddr *)&a, &size) != 0)
+        return 0;
+    return ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+                                         : ((struct sockaddr_in *)&a)->sin_port);
+}
+
+static kineto_status listen_at(ks_dyno_daemon *d, const struct addrinfo *at, const char *host,
+                               uint16_t port, kineto_error *err)
+{
+    const int on = 1;
+    d->listener = socket(at->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    if (d->listener < 0)
+        return kb_fail_os(err, errno, "cannot open a socket for %s", host);
+    (void)setsockopt(d->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(d->listener, at->ai_addr, at->ai_addrlen) != 0 || listen(d->listener, 128) != 0)
+        return errno == EADDRINUSE
+                   ? kb_fail(err, KINETO_E_BUSY,
+                             "port %u of %s is taken, perhaps by another daemon or dynologd", port,
+                             host)
+                   : kb_fail_os(err, errno, "cannot listen at %s, port %u", host, port);
+    d->port = port_of(d->listener);
+    return KINETO_OK;
+}
+
+static kineto_status open_rpc(ks_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
+                                   .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};
+    struct addrinfo *at = NULL;
+    char service[8];
+    snprintf(service, sizeof service, "%u", port);
+    if (getaddrinfo(host, service, &hints, &at) != 0)
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no address to listen at: 127.0.0.1, say",
+                       host);
+    kineto_status status = listen_at(d, at, host, port, err);
+    freeaddrinfo(at);
+    return status;
+}
+
+static kineto_status open_all(ks_dyno_daemon *d, const ks_dyno_daemon_options *o, kineto_error *err)
+{
+    d->datagrams = d->listener = -1;
+    d->user = (uint32_t)geteuid();
+    d->registry = ks_dyno_registry_create();
+    bool has_directory = o->directory && *o->directory;
+    if (has_directory)
+        d->directory = strdup(o->directory);
+    if (!d->registry || (has_directory && !d->directory))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+    kineto_status status = open_datagrams(d, err);
+    if (status != KINETO_OK || o->no_rpc)
+        return status;
+    return open_rpc(d, o->host ? o->host : "127.0.0.1", o->port, err);
+}
+
+kineto_status ks_dyno_daemon_create(const ks_dyno_daemon_options *o, ks_dyno_daemon **out,
+                                    kineto_error *err)
+{
+    ks_dyno_daemon *d = calloc(1, sizeof *d);
+    *out = NULL;
+    if (!d)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
+    kineto_status status = open_all(d, o, err);
+    if (status == KINETO_OK)
+        *out = d;
+    else
+        ks_dyno_daemon_destroy(d);
+    return status;
+}
+
+uint16_t ks_dyno_daemon_port(const ks_dyno_daemon *d) { return d->port; }
+ks_dyno_registry *ks_dyno_daemon_registry(ks_dyno_daemon *d) { return d->registry; }
+
+/* ---- datagrams ---------------------------------------------------------------------------------
+ */
+
+static void ignore(ks_dyno_daemon *d, const char *why)
+{
+    d->ignored++;
+    d->why = why;
+}
+
+/* One attempt: what a receiver does not take now it asks for again. */
+static int send_answer(ks_dyno_daemon *d, const ks_dyno_address *to, ks_dyno_type type,
+                       kineto_string payload)
+{
+    size_t n = ks_dyno_put_answer(type, payload, d->answer, sizeof d->answer);
+    ssize_t sent = sendto(d->datagrams, d->answer, n, MSG_DONTWAIT | MSG_NOSIGNAL,
+                          (const struct sockaddr *)&to->address, to->size);
+    return sent < 0 ? errno : 0;
+}
+
+static void answer_request(ks_dyno_daemon *d, const ks_dyno_message *m, uint32_t user,
+                           const ks_dyno_address *from, uint64_t now_ns)
+{
+    char *text = ks_dyno_registry_ask(d->registry, m, user, now_ns);
+    int failed = send_answer(d, from, KS_DYNO_REQUEST, kb_string(text));
+    if (failed == EMSGSIZE) /* never will it fit */
+        kb_log(KINETO_LOG_ERROR, "a configuration of %zu bytes does not fit into a local socket",
+               text ? strlen(text) : 0);
+    if (failed && failed != EMSGSIZE && text)
+        ks_dyno_registry_give_back(d->registry, m, user, text);
+    else
+        free(text);
+}
+
+static void answer_context(ks_dyno_daemon *d, const ks_dyno_message *m, const ks_dyno_address *from,
+                           uint64_t now_ns)
+{
+    int32_t count = ks_dyno_registry_context(d->registry, m, now_ns);
+    (void)send_answer(d, from, KS_DYNO_CONTEXT,
+                      (kineto_string){(const char *)&count, sizeof count});
+}
+
+static void take_message(ks_dyno_daemon *d, kineto_string bytes, const ks_dyno_address *from,
+                         uint32_t user, uint64_t now_ns)
+{
+    char name[KS_DYNO_NAME_BYTES + 1];
+    ks_dyno_message m;
+    const char *why = "";
+    if (d->user != 0 && user != 0 && user != d->user)
+        ignore(d, "it is of another user, whom only a daemon of root serves");
+    else if (!ks_dyno_address_name(from, d->directory, name))
+        ignore(d, "its sender has no name that can be answered");
+    else if (!ks_dyno_read(bytes.data, bytes.size, &m, &why))
+        ignore(d, why);
+    else if (m.type == KS_DYNO_CONTEXT)
+        answer_context(d, &m, from, now_ns);
+    else
+        answer_request(d, &m, user, from, now_ns);
+}
+
+/* What the kernel knows of the sender. There is room for nothing else, descriptors say: those are
+ * closed by the kernel. */
+static uint32_t user_of(struct msghdr *head)
+{
+    struct ucred who = {.uid = UINT32_MAX};
+    const struct cmsghdr *c = CMSG_FIRSTHDR(head);
+    if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS &&
+        c->cmsg_len == CMSG_LEN(sizeof who))
+        memcpy(&who, CMSG_DATA(c), sizeof who);
+    return (uint32_t)who.uid;
+}
+
+/* Each datagram is consumed, whatever is in it. */
+static bool take_datagram(ks_dyno_daemon *d, uint64_t now_ns)
+{
+    char bytes[1024]; /* more than any message has */
+    union {
+        struct cmsghdr align;
+        char bytes[CMSG_SPACE(sizeof(struct ucred))];
+    } control = {0};
+    ks_dyno_address from = {0};
+    struct iovec to = {bytes, sizeof bytes};
+    struct msghdr head = {.msg_name = &from.address,
+                          .msg_namelen = sizeof from.address,
+                          .msg_iov = &to,
+                          .msg_iovlen = 1,
+                          .msg_control = control.bytes,
+                          .msg_controllen = sizeof control.bytes};
+    ssize_t n = recvmsg(d->datagrams, &head, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    if (n < 0)
+        return errno == EINTR;
+    from.size = head.msg_namelen;
+    if (head.msg_flags & MSG_TRUNC)
+        ignore(d, "it is too long");
+    else
+        take_message(d, (kineto_string){bytes, (size_t)n}, &from, user_of(&head), now_ns);
+    return true;
+}
+
+/* ---- RPC ---------------------------------------------------------------------------------------
+ */
+
+static void drop_connection(ks_dyno_daemon *d, uint32_t i)
+{
+    connection *c = &d->connections[i];
+    close(c->fd);
+    free(c->body);
+    free(c->answer);
+    d->count--;
+    memmove(c, c + 1, (d->count - i) * sizeof *c);
+}
+
+typedef enum progress { MORE = 0, DONE = 1, OVER = 2 } progress;
+
+static progress after_failure(ssize_t n)
+{
+    bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+    return later ? MORE : OVER;
+}
+
+static progress receive(int fd, char *to, size_t room, size_t *have)
+{
+    while (*have < room) {
+        ssize_t n = recv(fd, to + *have, room - *have, MSG_DONTWAIT);
+        if (n <= 0)
+            return after_failure(n);
+        *have += (size_t)n;
+    }
+    return DONE;
+}
+
+static progress read_head(connection *c)
+{
+    int32_t size;
+    progress p = receive(c->fd, c->head, sizeof c->head, &c->head_bytes);
+    if (p != DONE || c->body_size)
+        return p;
+    memcpy(&size, c->head, sizeof size);
+    if (size <= 0 || (uint32_t)size > KS_DYNO_MOST_BYTES)
+        return OVER;
+    c->body_size = (size_t)size;
+    return DONE;
+}
+
+/* Memory follows what has come, not what was announced. */
+static progress read_body(connection *c)
+{
+    enum { FIRST_BYTES = 4096 };
+    progress p;
+    do {
+        if (c->body_bytes == c->body_room) {
+            size_t room = KB_MIN(KB_MAX(2 * c->body_room, (size_t)FIRST_BYTES), c->body_size);
+            char *grown = realloc(c->body, room);
+            if (!grown)
+                return OVER;
+            c->body = grown;
+            c->body_room = room;
+        }
+        p = receive(c->fd, c->body, c->body_room, &c->body_bytes);
+    } while (p == DONE && c->body_bytes < c->body_size);
+    return p;
+}
+
+static progress make_answer(ks_dyno_daemon *d, connection *c, uint64_t now_ns)
+{
+    char *text = NULL;
+    size_t bytes = 0;
+    kineto_error why = {0};
+    if (ks_dyno_rpc(d->registry, (kineto_string){c->body, c->body_size}, now_ns, &text, &bytes,
+                    &why) != KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "RPC: %s", why.message);
+    int32_t size = (int32_t)bytes;
+    c->answer = text ? malloc(sizeof size + bytes) : NULL;
+    if (c->answer) {
+        memcpy(c->answer, &size, sizeof size);
+        memcpy(c->answer + sizeof size, text, bytes);
+        c->answer_bytes = sizeof size + bytes;
+    }
+    free(text);
+    return c->answer ? DONE : OVER;
+}
+
+static progress write_answer(connection *c)
+{
+    while (c->sent < c->answer_bytes) {
+        ssize_t n = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
+                         MSG_DONTWAIT | MSG_NOSIGNAL);
+        if (n <= 0)
+            return after_failure(n);
+        c->sent += (size_t)n;
+    }
+    /* What is still unread would make the system take the answer back. */
+    char rest[4096];
+    (void)recv(c->fd, rest, sizeof rest, MSG_DONTWAIT);
+    return OVER;
+}
+
+static progress serve_connection(ks_dyno_daemon *d, connection *c, uint64_t now_ns)
+{
+    progress p = DONE;
+    if (!c->answer) {
+        p = read_head(c);
+        if (p == DONE)
+            p = read_body(c);
+        if (p == DONE)
+            p = make_answer(d, c, now_ns);
+    }
+    return p == DONE ? write_answer(c) : p;
+}
+
+/* When another connection may be taken. */
+static uint64_t room_at_ns(const ks_dyno_daemon *d)
+{
+    uint64_t room = 0;
+    if (d->count == MOST_CONNECTIONS)
+        room = d->connections[0].since_ns + CROWDED_NS;
+    return KB_MAX(room, d->deaf_until_ns);
+}
+
+static bool accept_one(ks_dyno_daemon *d, uint64_t now_ns)
+{
+    if (room_at_ns(d) > now_ns)
+        return false;
+    int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+    if (fd < 0) {
+        if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
+            d->deaf_until_ns = now_ns + CROWDED_NS;
+        return errno == EINTR || errno == ECONNABORTED;
+    }
+    if (d->count == MOST_CONNECTIONS)
+        drop_connection(d, 0);
+    uint32_t i = d->count++;
+    d->connections[i] = (connection){.fd = fd, .since_ns = now_ns};
+    if (serve_connection(d, &d->connections[i], now_ns) == OVER)
+        drop_connection(d, i);
+    return true;
+}
+
+/* ---- the loop ----------------------------------------------------------------------------------
+ */
+
+enum { STOP, DATAGRAMS, LISTENER, CONNECTIONS, MOST_POLLED = CONNECTIONS + MOST_CONNECTIONS };
+
+static nfds_t prepare(const ks_dyno_daemon *d, int stop, uint64_t now_ns, struct pollfd *polled)
+{
+    bool listens = room_at_ns(d) <= now_ns;
+    polled[STOP] = (struct pollfd){.fd = stop, .events = POLLIN};
+    polled[DATAGRAMS] = (struct pollfd){.fd = d->datagrams, .events = POLLIN};
+    polled[LISTENER] = (struct pollfd){.fd = listens ? d->listener : -1, .events = POLLIN};
+    for (uint32_t i = 0; i < d->count; i++) {
+        const connection *c = &d->connections[i];
+        polled[CONNECTIONS + i] =
+            (struct pollfd){.fd = c->fd, .events = c->answer ? POLLOUT : POLLIN};
+    }
+    return CONNECTIONS + d->count;
+}
+
+/* Milliseconds until somebody's patience ends, if that is before `wait_ms`. */
+static int time_out(const ks_dyno_daemon *d, int64_t wait_ms, uint64_t now_ns)
+{
+    uint64_t room = room_at_ns(d), at = room > now_ns ? room : UINT64_MAX;
+    if (d->count)
+        at = KB_MIN(at, d->connections[0].since_ns + PATIENCE_NS);
+    int64_t ms = at <= now_ns ? 0 : INT32_MAX;
+    if (at > now_ns && at != UINT64_MAX)
+        ms = (int64_t)((at - now_ns + 999999) / 1000000);
+    if (wait_ms >= 0)
+        ms = KB_MIN(ms, wait_ms);
+    return at == UINT64_MAX && wait_ms < 0 ? -1 : (int)KB_MIN(ms, INT32_MAX);
+}
+
+/* What is left when the time is up has its turn after the datagrams that came meanwhile. */
+static bool time_is_up(uint64_t since_ns) { return now() - since_ns > TURN_NS; }
+
+static void serve_connections(ks_dyno_daemon *d, const struct pollfd *polled, uint32_t count,
+                              uint64_t now_ns)
+{
+    uint32_t at = 0;
+    for (uint32_t i = 0; i < count && !time_is_up(now_ns); i++) {
+        if (polled[i].revents && serve_connection(d, &d->connections[at], now_ns) == OVER)
+            drop_connection(d, at);
+        else
+            at++;
+    }
+}
+
+static void serve(ks_dyno_daemon *d, const struct pollfd *polled, nfds_t count, uint64_t now_ns)
+{
+    if (polled[DATAGRAMS].revents)
+        for (uint32_t i = 0; i < MOST_AT_ONCE && take_datagram(d, now_ns); i++)
+            continue;
+    serve_connections(d, polled + CONNECTIONS, (uint32_t)count - CONNECTIONS, now_ns);
+    if (polled[LISTENER].revents)
+        while (!time_is_up(now_ns) && accept_one(d, now_ns))
+            continue;
+}
+
+static void tidy(ks_dyno_daemon *d, uint64_t now_ns)
+{
+    for (uint32_t i = d->count; i-- > 0;)
+        if (now_ns > d->connections[i].since_ns + PATIENCE_NS)
+            drop_connection(d, i);
+    if (now_ns - d->aged_ns >= AGE_NS) {
+        ks_dyno_registry_age(d->registry, now_ns);
+        d->aged_ns = now_ns;
+    }
+    if (d->ignored && now_ns - d->complained_ns >= COMPLAIN_NS) {
+        kb_log(KINETO_LOG_WARNING, "%llu messages ignored; of the last one: %s",
+               (unsigned long long)d->ignored, d->why);
+        d->complained_ns = now_ns;
+        d->ignored = 0;
+    }
+}
+
+kineto_status ks_dyno_daemon_run(ks_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
+{
+    struct pollfd polled[MOST_POLLED];
+    uint64_t before_ns = now();
+    nfds_t count = prepare(d, stop, before_ns, polled);
+    int n = poll(polled, count, time_out(d, wait_ms, before_ns));
+    if (n < 0 && errno != EINTR)
+        return kb_fail_os(err, errno, "cannot wait for messages");
+    uint64_t now_ns = now();
+    if (n > 0)
+        serve(d, polled, count, now_ns);
+    tidy(d, now_ns);
+    return KINETO_OK;
+}
+
+/* The path may be another daemon's by now. */
+static void remove_path(const ks_dyno_daemon *d)
+{
+    struct stat st;
+    if (d->path[0] && lstat(d->path, &st) == 0 && st.st_dev == d->path_device &&
+        st.st_ino == d->path_inode)
+        (void)unlink(d->path);
+}
+
+void ks_dyno_daemon_destroy(ks_dyno_daemon *d)
+{
+    if (!d)
+        return;
+    while (d->count)
+        drop_connection(d, d->count - 1);
+    remove_path(d);
+    if (d->datagrams >= 0)
+        close(d->datagrams);
+    if (d->listener >= 0)
+        close(d->listener);
+    ks_dyno_registry_destroy(d->registry);
+    free(d->directory);
+    free(d);
+}

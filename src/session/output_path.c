@@ -1,0 +1,277 @@
+/* Where a trace that was asked for is written. What another process asks for stays beneath one
+ * directory: by its text, and by what the file system makes of it. */
+#include "session/request_impl.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+
+typedef struct wish {
+    const char *path;                   /* that is asked for, or a default */
+    char shown[160];                    /* the same for messages */
+    char folder[KS_REQUEST_PATH_BYTES]; /* that requests may write beneath: no slash at its end, ""
+                                           is the root */
+    kineto_error *err;
+} wish;
+
+KINETO_PRINTF(3, 4)
+static kineto_status refuse(const wish *w, kineto_status code, const char *fmt, ...)
+{
+    char text[300];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    return kb_fail(w->err, code, "'%s': %s", w->shown, text);
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+/* Where Kineto puts the number: so tools that predict names of files find them. */
+static size_t pid_place(const char *name)
+{
+    const char *at = strstr(name, ".pt.trace.json");
+    if (!at)
+        at = strstr(name, ".json");
+    return at ? (size_t)(at - name) : strlen(name);
+}
+
+/* The path with "_PID" in its last part. */
+static kineto_status put_pid(const wish *w, uint32_t pid, char out[KS_REQUEST_PATH_BYTES])
+{
+    const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
+    if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
+        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+    size_t before = (size_t)(name - w->path) + pid_place(name);
+    int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)before, w->path, pid,
+                     w->path + before);
+    if (n < 0 || n >= (int)KS_REQUEST_PATH_BYTES)
+        return refuse(w, KINETO_E_ARGUMENT, "with the number of the process it is too long");
+    if (strlen(strrchr(out, '/') ? strrchr(out, '/') + 1 : out) > NAME_MAX)
+        return refuse(w, KINETO_E_ARGUMENT, "the file's name is longer than %d bytes", NAME_MAX);
+    return KINETO_OK;
+}
+
+/* ---- the text of the path -------------------------------------------------------------------- */
+
+/* The next part, without slashes; moves *path behind it. Empty at the end. */
+static kineto_string next_part(const char **path)
+{
+    const char *begin = *path + strspn(*path, "/");
+    size_t size = strcspn(begin, "/");
+    *path = begin + size;
+    return (kineto_string){begin, size};
+}
+
+static bool part_is(kineto_string part, const char *text)
+{
+    return kb_string_equal(part, kb_string(text));
+}
+
+/* What is left of the path behind the allowed directory; NULL: it is elsewhere. */
+static const char *beneath(const char *folder, const char *path)
+{
+    for (;;) {
+        kineto_string want = next_part(&folder);
+        if (want.size == 0)
+            return path;
+        if (!kb_string_equal(want, next_part(&path)))
+            return NULL;
+    }
+}
+
+static kineto_status read_folder(wish *w)
+{
+    const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
+    const char *folder = setting ? setting : "/tmp";
+    size_t size = strlen(folder);
+    if (folder[0] != '/')
+        return refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is no absolute path");
+    while (size > 0 && folder[size - 1] == '/')
+        size--;
+    if (size >= sizeof w->folder)
+        return refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
+    memcpy(w->folder, folder, size);
+    w->folder[size] = '\0';
+    return KINETO_OK;
+}
+
+/* The path cut at the last slash, without parts that say nothing, relative to the allowed
+ * directory: `parent` ("." if that is it) and `name`. */
+static kineto_status split(const wish *w, const char *path, char parent[KS_REQUEST_PATH_BYTES],
+                           const char **name)
+{
+    size_t used = 0;
+    *name = strrchr(path, '/') + 1;
+    for (kineto_string part; (part = next_part(&path)).size > 0;) {
+        if (part_is(part, ".."))
+            return refuse(w, KINETO_E_PERMISSION, "'..' is not allowed in a path of a request");
+        if (part.data == *name || part_is(part, "."))
+            continue;
+        if (used > 0)
+            parent[used++] = '/';
+        memcpy(parent + used, part.data, part.size);
+        used += part.size;
+    }
+    if (used == 0)
+        parent[used++] = '.';
+    parent[used] = '\0';
+    return KINETO_OK;
+}
+
+/* ---- what the file system makes of it -------------------------------------------------------- */
+
+/* Part by part, for kernels without openat2 and where it is forbidden. */
+static int walk(int at, const char *parent)
+{
+    int fd = openat(at, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    for (kineto_string part; fd >= 0 && (part = next_part(&parent)).size > 0;) {
+        char name[NAME_MAX + 1];
+        int next = -1, os_error = ENAMETOOLONG;
+        if (part.size < sizeof name) {
+            memcpy(name, part.data, part.size);
+            name[part.size] = '\0';
+            next = openat(fd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+            os_error = errno;
+        }
+        struct stat st; /* with O_DIRECTORY a link is "not a directory": tell them apart */
+        if (next < 0 && os_error == ENOTDIR && fstatat(fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+            S_ISLNK(st.st_mode))
+            os_error = ELOOP;
+        close(fd);
+        fd = next;
+        errno = os_error;
+    }
+    return fd;
+}
+
+static int open_beneath(int at, const char *parent)
+{
+    struct open_how how = {.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS};
+    int fd = (int)syscall(SYS_openat2, at, parent, &how, sizeof how);
+    if (fd < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL || errno == EAGAIN))
+        return walk(at, parent);
+    return fd;
+}
+
+static kineto_status refuse_parent(const wish *w, int os_error)
+{
+    switch (os_error) {
+    case ELOOP:
+    case EXDEV:
+        return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link on the way to it");
+    case ENOENT:
+    case ENOTDIR:
+        return refuse(w, KINETO_E_ARGUMENT, "its directory does not exist");
+    case ENAMETOOLONG:
+        return refuse(w, KINETO_E_ARGUMENT, "a part of it is longer than %d bytes", NAME_MAX);
+    case EACCES:
+        return refuse(w, KINETO_E_PERMISSION, "this process may not enter its directory");
+    default:
+        return kb_fail_os(w->err, os_error, "cannot open the directory of '%s'", w->shown);
+    }
+}
+
+/* Nothing may be in the file's place but a file that can be replaced. */
+static kineto_status check_place(const wish *w, int parent, const char *name)
+{
+    struct stat st;
+    if (faccessat(parent, ".", W_OK | X_OK, 0) != 0)
+        return refuse(w, KINETO_E_PERMISSION, "this process may not write into its directory");
+    if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT ? KINETO_OK
+                               : kb_fail_os(w->err, errno, "cannot look at '%s'", w->shown);
+    if (S_ISDIR(st.st_mode))
+        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+    if (S_ISLNK(st.st_mode))
+        return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link in its place");
+    if (!S_ISREG(st.st_mode))
+        return refuse(w, KINETO_E_PERMISSION, "what is in its place is no regular file");
+    return KINETO_OK;
+}
+
+static kineto_status check_files(const wish *w, const char *parent, const char *name)
+{
+    /* Who runs the process chose this directory: links in it are meant. */
+    int at = open(w->folder[0] ? w->folder : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    if (at < 0)
+        return kb_fail_os(w->err, errno, "cannot open '%s', where requests may write",
+                          w->folder[0] ? w->folder : "/");
+    int fd = open_beneath(at, parent);
+    int os_error = errno;
+    close(at);
+    if (fd < 0)
+        return refuse_parent(w, os_error);
+    kineto_status status = check_place(w, fd, name);
+    close(fd);
+    return status;
+}
+
+/* `out` has the path with its pid; in the end it has it without parts that say nothing. */
+static kineto_status check_request(const wish *w, char out[KS_REQUEST_PATH_BYTES])
+{
+    char parent[KS_REQUEST_PATH_BYTES], path[KS_REQUEST_PATH_BYTES];
+    const char *name;
+    snprintf(path, sizeof path, "%s", out);
+    if (path[0] != '/')
+        return refuse(w, KINETO_E_PERMISSION,
+                      "a request needs an absolute path, beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
+                      w->folder);
+    const char *rest = beneath(w->folder, path);
+    if (!rest)
+        return refuse(w, KINETO_E_PERMISSION,
+                      "requests may write only beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
+                      w->folder);
+    kineto_status status = split(w, rest, parent, &name);
+    if (status == KINETO_OK)
+        status = check_files(w, parent, name);
+    if (status != KINETO_OK)
+        return status;
+    bool inside = strcmp(parent, ".") != 0;
+    int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%s/%s%s%s", w->folder, inside ? parent : "",
+                     inside ? "/" : "", name);
+    return n > 0 && n < (int)KS_REQUEST_PATH_BYTES
+               ? KINETO_OK
+               : refuse(w, KINETO_E_ARGUMENT, "the path is too long");
+}
+
+/* Names that nobody else writes to: Kineto's. */
+static kineto_status default_path(wish *w, bool snapshot, uint32_t pid,
+                                  char out[KS_REQUEST_PATH_BYTES])
+{
+    int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%s/%s_%u.%s", w->folder,
+                     snapshot ? "memory_snapshot" : "libkineto_activities", pid,
+                     snapshot ? "pickle" : "json");
+    ks_request_show(kb_string(out), w->shown, sizeof w->shown);
+    return n > 0 && n < (int)KS_REQUEST_PATH_BYTES
+               ? KINETO_OK
+               : refuse(w, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
+}
+
+kineto_status ks_output_path(const ks_request *r, ks_request_source source, uint32_t pid,
+                             char out[KS_REQUEST_PATH_BYTES], kineto_error *err)
+{
+    char made[KS_REQUEST_PATH_BYTES];
+    wish w = {.path = r->log_file, .err = err};
+    ks_request_show(kb_string(r->log_file), w.shown, sizeof w.shown);
+    kineto_status status = KINETO_OK;
+    if (source == KS_FROM_REQUEST || !r->log_file[0])
+        status = read_folder(&w);
+    if (status == KINETO_OK)
+        status = r->log_file[0] ? put_pid(&w, pid, made)
+                                : default_path(&w, r->memory_snapshot, pid, made);
+    if (status == KINETO_OK && source == KS_FROM_REQUEST)
+        status = check_request(&w, made);
+    if (status == KINETO_OK)
+        snprintf(out, KS_REQUEST_PATH_BYTES, "%s", made);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* The RPC of dyno, byte for byte, and anything else as a request. */
+#include "unit.h"
+
+#include "session/dyno.h"
+
+static ks_dyno_registry *registry_of(int first, int last)
+{
+    ks_dyno_registry *r = ks_dyno_registry_create();
+    for (int pid = first; pid <= last; pid++) {
+        ks_dyno_message m = {.type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {pid, 10}};
+        assert_null(ks_dyno_registry_ask(r, &m, 0, 1));
+    }
+    return r;
+}
+
+static char *ask(ks_dyno_registry *r, const char *request)
+{
+    char *answer = NULL;
+    size_t bytes = 0;
+    /* At its exact size, so that a sanitizer sees reads behind it. */
+    size_t n = strlen(request);
+    char *copy = malloc(n ? n : 1);
+    memcpy(copy, request, n);
+    kineto_status status = ks_dyno_rpc(r, (kineto_string){copy, n}, 1, &answer, &bytes, NULL);
+    free(copy);
+    assert_true((status == KINETO_OK) == (answer != NULL));
+    if (answer)
+        assert_int_equal(strlen(answer), bytes);
+    return answer;
+}
+
+static void expect(ks_dyno_registry *r, const char *request, const char *answer)
+{
+    char *got = ask(r, request);
+    if (!answer)
+        assert_null(got);
+    else if (!got)
+        fail_msg("no answer to %s", request);
+    else
+        assert_string_equal(got, answer);
+    free(got);
+}
+
+#define FN "\"fn\":\"setKinetOnDemandRequest\""
+
+static void status_and_version_are_told(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(1, 0);
+    expect(r, "{\"fn\":\"getStatus\"}", "{\"status\":1}");
+    expect(r, "\n{\n    \"fn\": \"getStatus\"\n}\n", "{\"status\":1}");
+    expect(r, "{\"fn\":\"getVersion\"}", "{\"version\":\"ckineto " KINETO_VERSION "\"}");
+    ks_dyno_registry_destroy(r);
+}
+
+/* As `dyno gputrace` writes it. */
+static void a_trigger_of_dyno_is_answered_as_dynolog_does(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 24);
+    const char request[] = "\n{\n    \"fn\": \"setKinetOnDemandRequest\",\n"
+                           "    \"config\": \"ACTIVITIES_LOG_FILE=/tmp/a.json\\n"
+                           "PROFILE_START_TIME=0\\nACTIVITIES_DURATION_MSECS=500\",\n"
+                           "    \"job_id\": 0,\n    \"pids\": [0],\n    \"process_limit\": 3\n}";
+    expect(r, request,
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20,21,22],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
+           "\"processesMatched\":[20,21,22,23,24]}");
+    ks_dyno_message m = {.type = KS_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {21, 10}};
+    char *text = ks_dyno_registry_ask(r, &m, 0, 1);
+    assert_int_equal(strncmp(text,
+                             "\n    ACTIVITIES_LOG_FILE=/tmp/a.json\nPROFILE_START_TIME=0\n"
+                             "ACTIVITIES_DURATION_MSECS=500\n    REQUEST_TRACE_ID=",
+                             100),
+                     0);
+    free(text);
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[20,21]}",
+           "{\"activityProfilersBusy\":1,\"activityProfilersTriggered\":[21],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
+           "\"processesMatched\":[20,21]}");
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"job_id\":4294967296}",
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[]}");
+    ks_dyno_registry_destroy(r);
+}
+
+static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 20);
+    expect(r, "{" FN ",\"pids\":[]}", "{\"status\":\"failed\"}");
+    expect(r, "{" FN ",\"config\":\"\"}", "{\"status\":\"failed\"}");
+#define WRONG(wanted, is)                                                                          \
+    "{\"status\":\"failed with exception = [json.exception.type_error.302] type must be " wanted   \
+    ", but is " is "\"}"
+    expect(r, "{" FN ",\"config\":1,\"pids\":[]}", WRONG("string", "number"));
+    expect(r, "{" FN ",\"config\":null,\"pids\":[]}", WRONG("string", "null"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":\"1\"}", WRONG("array", "string"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":{}}", WRONG("array", "object"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[[]]}", WRONG("number", "array"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"job_id\":\"1\"}", WRONG("number", "string"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"process_limit\":null}",
+           WRONG("number", "null"));
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[-1]}",
+           "{\"status\":\"failed with exception = -1 is no pid\"}");
+    expect(r, "{" FN ",\"config\":\"a\\u0000b\",\"pids\":[]}",
+           "{\"status\":\"failed with exception = a configuration is text: no NUL in it\"}");
+    expect(r, "{" FN ",\"config\":\"\\ud800\",\"pids\":[]}",
+           "{\"status\":\"failed with exception = configuration with half a surrogate pair\"}");
+    /* None of them was a trigger. */
+    expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"process_limit\":-5}",
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[20]}");
+    ks_dyno_registry_destroy(r);
+}
+
+static void what_is_no_request_gets_no_answer(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 20);
+    static const char *const bad[] = {
+        "",
+        "{",
+        "{}",
+        "[]",
+        "1",
+        "null",
+        "\"getStatus\"",
+        "{\"fn\":1}",
+        "{\"fn\":\"\"}",
+        "{\"fn\":\"getstatus\"}",
+        "{\"fn\":\"getStatus\",}",
+        "{\"fn\":\"getStatus\"} x",
+        "{\"fn\":\"getStatus\"",
+        "{\"fn\":\"getStatus\",\"x\":\"\xff\"}",
+        "{\"fn\":{\"fn\":\"getStatus\"}}",
+    };
+    for (size_t i = 0; i < KB_COUNT(bad); i++)
+        expect(r, bad[i], NULL);
+    char *deep = malloc(100001);
+    memset(deep, '[', 100000);
+    deep[100000] = '\0';
+    expect(r, deep, NULL);
+    free(deep);
+    ks_dyno_registry_destroy(r);
+}
+
+static void numbers_that_fit_nothing_do_no_harm(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 20);
+    static const char *const odd[] = {"1e999",
+                                      "-1e999",
+                                      "1e-999",
+                                      "true",
+                                      "9223372036854775808",
+                                      "123456789012345678901234567890",
+                                      "-0",
+                                      "0.5"};
+    for (size_t i = 0; i < KB_COUNT(odd); i++) {
+        char request[512];
+        snprintf(request, sizeof request,
+                 "{" FN ",\"config\":\"\",\"pids\":[30,%s],\"job_id\":%s,\"process_limit\":%s}",
+                 odd[i], odd[i], odd[i]);
+        char *answer = ask(r, request);
+        assert_non_null(answer);
+        free(answer);
+    }
+    ks_dyno_registry_destroy(r);
+}
+
+static void any_bytes_are_answered_or_not_and_never_more(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 29);
+    static const char good[] =
+        "{" FN ",\"config\":\"A=\\u00e4\\n\",\"pids\":[20,21,0],\"job_id\":0,\"process_limit\":3}";
+    uint64_t seed = 5;
+    for (int i = 0; i < FEWER(100000, 20000); i++) {
+        char text[sizeof good];
+        memcpy(text, good, sizeof good);
+        size_t size = next_random(&seed) % sizeof good;
+        for (uint64_t k = next_random(&seed) % 4; k > 0; k--)
+            text[next_random(&seed) % (sizeof good - 1)] = (char)next_random(&seed);
+        if (next_random(&seed) % 2)
+            size = sizeof good - 1;
+        char *answer = NULL, *copy = malloc(size ? size : 1);
+        size_t bytes = 0;
+        memcpy(copy, text, size);
+        (void)ks_dyno_rpc(r, (kineto_string){copy, size}, 1, &answer, &bytes, NULL);
+        if (answer)
+            assert_true(kb_json_valid((kineto_string){answer, bytes}));
+        free(answer);
+        free(copy);
+    }
+    ks_dyno_registry_destroy(r);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(status_and_version_are_told),
+        cmocka_unit_test(a_trigger_of_dyno_is_answered_as_dynolog_does),
+        cmocka_unit_test(what_is_missing_or_of_a_wrong_type_fails_in_words),
+        cmocka_unit_test(what_is_no_request_gets_no_answer),
+        cmocka_unit_test(numbers_that_fit_nothing_do_no_harm),
+        cmocka_unit_test(any_bytes_are_answered_or_not_and_never_more),
+    };
+    return RUN_TESTS(tests);
+}
