@@ -31,6 +31,7 @@ typedef struct walk {
     KB_VEC(uint32_t) open; /* slices around the moment, in the window */
     uint32_t loading;      /* how many of them are data loaders */
     uint32_t last;         /* node; 0: none of the thread yet */
+    uint32_t lane_from, lane_to, lane_track; /* nodes of the first lane of a track */
 } walk;
 
 static bool is_data_loader(kineto_string name)
@@ -100,8 +101,28 @@ static void leave(walk *w)
     w->open.count--;
 }
 
+/* What crosses other ranges of its thread stands in a lane of its own; but it begins when the
+ * thread has come so far, not so long after the last one that crossed. */
+static void go_to_first_lane(walk *w, const ka_slice *slice)
+{
+    const ka_node *nodes = w->p->nodes.data;
+    uint32_t low = w->lane_from, high = w->lane_to;
+    if (w->open.count || w->s->threads[slice->thread].track != w->lane_track)
+        return;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (nodes[middle].ns <= slice->start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    w->last = low > w->lane_from ? low - 1 : 0;
+}
+
 static void enter(walk *w, uint32_t slice)
 {
+    if (w->s->threads[w->s->slices[slice].thread].lane)
+        go_to_first_lane(w, &w->s->slices[slice]);
     put_moment(w, slice, false);
     w->loading += is_loading(w, &w->s->slices[slice]);
     w->p->no_memory |= !kb_vec_push(&w->open, slice);
@@ -109,6 +130,7 @@ static void enter(walk *w, uint32_t slice)
 
 static void walk_thread(walk *w, const ka_thread *thread)
 {
+    uint32_t begin = (uint32_t)w->p->nodes.count;
     w->last = 0;
     w->loading = 0;
     for (uint32_t i = thread->first; i < thread->first + thread->count && !w->p->no_memory; i++) {
@@ -123,6 +145,11 @@ static void walk_thread(walk *w, const ka_thread *thread)
     }
     while (w->open.count && !w->p->no_memory)
         leave(w);
+    if (thread->lane)
+        return;
+    w->lane_from = begin;
+    w->lane_to = (uint32_t)w->p->nodes.count;
+    w->lane_track = thread->track;
 }
 
 /* Nobody waits for threads that only make calls and launch nothing: watchdogs that ask for events,
@@ -177,7 +204,10 @@ bool ka_path_reserve(ka_path *p)
 
 void ka_path_add_nodes(ka_path *p)
 {
-    walk w = {.p = p, .s = p->s, .class_of = calloc((size_t)p->s->name_count + 1, 1)};
+    walk w = {.p = p,
+              .s = p->s,
+              .class_of = calloc((size_t)p->s->name_count + 1, 1),
+              .lane_track = KA_NONE};
     p->no_memory |=
         !w.class_of || !ka_path_reserve(p) || !kb_vec_push(&p->nodes, (ka_node){.ns = p->start_ns});
     for (uint32_t i = 0; i < p->s->thread_count && !p->no_memory; i++)

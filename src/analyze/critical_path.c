@@ -65,13 +65,26 @@ static kineto_status find_window(const ka_scope *s, const ka_path_window *window
 
 /* ---- making it --------------------------------------------------------------------------------------------- */
 
+/* The moment a step begins at: of one that was cut (scope.c) the end of the one before. */
+static uint32_t start_of_step(const ka_path *p, uint32_t index)
+{
+    const ka_step *step = &p->s->steps[index];
+    if (step->start_ns >= p->s->slices[step->slice].start_ns)
+        return p->start_of[step->slice];
+    for (uint32_t i = index; i-- > 0;)
+        if (p->s->steps[i].process == step->process && p->s->steps[i].slice != KA_NONE &&
+            p->end_of[p->s->steps[i].slice] != KA_NONE)
+            return p->end_of[p->s->steps[i].slice];
+    return 0;
+}
+
 static void find_steps(ka_path *p)
 {
     for (uint32_t i = 0; i < p->s->step_count && !p->no_memory; i++) {
         uint32_t slice = p->s->steps[i].slice;
         if (slice == KA_NONE || p->start_of[slice] == KA_NONE || p->end_of[slice] == KA_NONE)
             continue;
-        ka_path_step step = {p->start_of[slice], p->end_of[slice]};
+        ka_path_step step = {start_of_step(p, i), p->end_of[slice]};
         p->no_memory |= !kb_vec_push(&p->steps, step);
     }
 }

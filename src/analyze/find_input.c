@@ -64,7 +64,7 @@ void ka_look_data_loader(ka_finder *f)
     int64_t saved = ka_saved_by(f, &at_once, 1);
     if (f->device_count)
         saved = ka_lesser_saving(saved, ka_idle_ns(f, "data_loader"));
-    if (saved == KA_NO_WORTH)
+    if (saved == KA_NO_WORTH || !f->device_count) /* without a device the host is all there is */
         saved = w.ns;
     if (ka_share(f, saved) < LEAST_PERCENT)
         return;

@@ -233,6 +233,37 @@ static void take_step(filling *f, uint32_t slice, uint64_t number)
         f->m->steps.data[known].slice = slice;
 }
 
+/* Where functions of Python are recorded, PyTorch (2.5, say) cuts the beginning of a step off: what
+ * is left of it lies in the call of the profiler's step() that ended it. */
+static bool is_cut(const filling *f, const ka_step *step)
+{
+    uint32_t around = f->m->slices.data[step->slice].parent;
+    if (around == KA_NONE || f->m->slices.data[around].kind != KINETO_KIND_PYTHON_FUNCTION)
+        return false;
+    kineto_string name = kineto_trace_string(f->t, f->m->slices.data[around].name);
+    return name.size > 6 && memcmp(name.data + name.size - 6, ": step", 6) == 0;
+}
+
+/* Steps of one thread that were all cut begin where the one before ended, the first one with its
+ * thread.
+ */
+static void mend_cut_steps(filling *f)
+{
+    ka_step *steps = f->m->steps.data;
+    for (size_t first = 0, end; first < f->m->steps.count; first = end) {
+        uint32_t thread = f->m->slices.data[steps[first].slice].thread;
+        bool all = true;
+        for (end = first;
+             end < f->m->steps.count && f->m->slices.data[steps[end].slice].thread == thread; end++)
+            all = all && is_cut(f, &steps[end]);
+        for (size_t i = end; all && i-- > first + 1;)
+            steps[i].start_ns = KB_MIN(steps[i].start_ns, steps[i - 1].end_ns);
+        int64_t begins = f->m->slices.data[f->m->threads.data[thread].first].start_ns;
+        if (all)
+            steps[first].start_ns = KB_MIN(steps[first].start_ns, begins);
+    }
+}
+
 static void find_steps(filling *f)
 {
     for (uint32_t i = 0; i < f->m->slices.count && !f->no_memory; i++) {
@@ -243,6 +274,8 @@ static void find_steps(filling *f)
         if (step_number(f, s->name, &number))
             take_step(f, i, number);
     }
+    if (!f->no_memory)
+        mend_cut_steps(f);
     if (f->m->steps.count)
         qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, compare_steps);
 }

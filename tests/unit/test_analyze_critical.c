@@ -282,6 +282,28 @@ static void test_threads_of_backward_are_waited_for(void **state)
     kineto_trace_release(t);
 }
 
+/* A range that ends inside of another one's: its end is nobody's beginning. */
+static void test_ranges_that_cross_do_not_hold_their_thread_up(void **state)
+{
+    (void)state;
+    sample s;
+    begin(&s);
+    op(&s, "around", 0, 1000);
+    for (int i = 0; i < 5; i++) {
+        op(&s, "aten::mm", 100 + 150 * i, 200 + 150 * i);
+        op(&s, "crossing", 190 + 150 * i, 210 + 150 * i);
+    }
+    kineto_trace *trace = finish(s.b);
+    kineto_critical_path *path = path_of(trace, NULL);
+    kineto_what_if_scale none = {KINETO_WHAT_IF_OPERATOR, "aten::mm", 0};
+    kineto_what_if_result result = {.size = sizeof result};
+    assert_int_equal(kineto_what_if(path, &none, 1, &result, NULL), KINETO_OK);
+    assert_int_equal(result.before_ns, 1000000);
+    assert_in_range(result.after_ns, 500000, 520000);
+    kineto_critical_path_release(path);
+    kineto_trace_release(trace);
+}
+
 static void test_a_window_is_a_range_by_its_name(void **state)
 {
     (void)state;
@@ -430,6 +452,7 @@ int main(void)
         cmocka_unit_test(test_a_stream_that_was_made_to_wait_waits_for_the_other),
         cmocka_unit_test(test_a_launch_into_a_full_queue_waits_for_a_place),
         cmocka_unit_test(test_threads_of_backward_are_waited_for),
+        cmocka_unit_test(test_ranges_that_cross_do_not_hold_their_thread_up),
         cmocka_unit_test(test_a_window_is_a_range_by_its_name),
         cmocka_unit_test(test_the_path_is_drawn_into_a_trace),
         cmocka_unit_test(test_an_empty_trace_has_none),

@@ -172,6 +172,37 @@ static kineto_trace *two_ranks(void)
     return finish(&b);
 }
 
+/* As PyTorch 2.5 writes them where functions of Python are recorded, too. */
+static void steps_that_were_cut_begin_where_the_one_before_ended(void **state)
+{
+    (void)state;
+    sample s;
+    begin(&s);
+    add(&s, s.thread, KINETO_KIND_CPU_OP, "aten::mm", 1000, 2000, 0);
+    for (int i = 1; i <= 3; i++) {
+        int64_t at = i * 10000;
+        add(&s, s.thread, KINETO_KIND_PYTHON_FUNCTION, "torch/profiler/profiler.py(844): step", at,
+            at + 500, 0);
+        add(&s, s.thread, KINETO_KIND_USER_ANNOTATION,
+            i == 1   ? "ProfilerStep#1"
+            : i == 2 ? "ProfilerStep#2"
+                     : "ProfilerStep#3",
+            at + 10, at + 100, 0);
+        add(&s, s.thread, KINETO_KIND_CPU_OP, "aten::mm", at + 1000, at + 2000, 0);
+    }
+    kineto_trace *trace = finish(&s);
+    ka_scope scope;
+    ka_rules *rules;
+    open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &scope, &rules);
+    assert_int_equal(scope.step_count, 3);
+    assert_int_equal(scope.steps[0].start_ns, EPOCH + 1000);
+    assert_int_equal(scope.steps[1].start_ns, EPOCH + 10100);
+    assert_int_equal(scope.steps[2].start_ns, EPOCH + 20100);
+    assert_int_equal(scope.steps[2].end_ns, EPOCH + 30100);
+    assert_int_equal(scope.slices[0].step, 0);
+    close_scope(&scope, rules, trace);
+}
+
 static void steps_of_several_processes_do_not_cut_each_other(void **state)
 {
     (void)state;
@@ -405,6 +436,7 @@ int main(void)
         cmocka_unit_test(ranges_know_what_encloses_and_what_they_launched),
         cmocka_unit_test(device_work_belongs_to_the_step_of_its_launch),
         cmocka_unit_test(a_step_that_is_written_twice_is_one_step),
+        cmocka_unit_test(steps_that_were_cut_begin_where_the_one_before_ended),
         cmocka_unit_test(steps_of_several_processes_do_not_cut_each_other),
         cmocka_unit_test(dropping_the_last_step_drops_that_of_each_process),
         cmocka_unit_test(dropping_the_last_step_keeps_what_began_before),
