@@ -160,6 +160,8 @@ struct kineto_findings {
     double quality; /* 0 … 1: how much of what was to be recorded is there */
 };
 const char *ka_look_id(ka_look rule);
+/** Does the word stand for the rule? "copy" does for "copy.pageable". */
+bool ka_look_is_meant(ka_look look, const char *word, size_t size);
 kineto_string ka_arena_format(kb_arena *arena, const char *fmt, va_list args) KINETO_PRINTF(2, 0);
 /** Severities and order, after findings came or were added. */
 void ka_findings_settle(kineto_findings *out);

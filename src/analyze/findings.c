@@ -77,9 +77,9 @@ const char *kineto_finding_severity_name(uint32_t severity)
     return names[KB_MIN(severity, (uint32_t)KINETO_FINDING_HIGH)];
 }
 
-/* "copy" stands for "copy.pageable". */
-static bool is_meant(const char *id, const char *word, size_t size)
+bool ka_look_is_meant(ka_look look, const char *word, size_t size)
 {
+    const char *id = rules[look].id;
     return strncmp(id, word, size) == 0 && (id[size] == '\0' || id[size] == '.');
 }
 
@@ -90,7 +90,7 @@ static kineto_status parse_rules(const char *list, uint64_t *bits, kineto_error 
         size_t size = strcspn(at, ",");
         uint64_t meant = 0;
         for (uint32_t i = 0; i < KA_LOOK_COUNT; i++)
-            meant |= (uint64_t)is_meant(rules[i].id, at, size) << i;
+            meant |= (uint64_t)ka_look_is_meant((ka_look)i, at, size) << i;
         if (!meant)
             return kb_fail(err, KINETO_E_ARGUMENT,
                            "there is no rule '%.*s'; 'ckineto analyze --findings --list' has them",

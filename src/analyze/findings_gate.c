@@ -99,10 +99,7 @@ static void find_rules(gate *g)
 {
     bool all = g->size == 3 && memcmp(g->word, "all", 3) == 0;
     for (uint32_t i = 0; i < KA_LOOK_COUNT; i++) {
-        const char *id = ka_look_id((ka_look)i);
-        bool is_meant =
-            strncmp(id, g->word, g->size) == 0 && (id[g->size] == '\0' || id[g->size] == '.');
-        if (!all && !is_meant)
+        if (!all && !ka_look_is_meant((ka_look)i, g->word, g->size))
             continue;
         g->rules |= UINT64_C(1) << i;
         g->count++;
