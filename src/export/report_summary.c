@@ -53,11 +53,7 @@ static void put_ledger(const kineto_trace *t, kb_json *j)
         kineto_ledger_line line;
         kineto_trace_ledger(t, i, &line);
         kb_json_object_begin(j);
-        kb_json_put_string(j, "source", line.source);
-        kb_json_put_string(j, "reason", line.reason);
-        kb_json_put_uint(j, "count", line.count);
-        kb_json_key_z(j, "loss");
-        kb_json_bool(j, line.is_loss);
+        ke_put_ledger_line(j, &line);
         kb_json_put_string(j, "detail", line.detail);
         kb_json_object_end(j);
     }

@@ -172,23 +172,6 @@ static void put_rows(writer *w, uint64_t first, uint64_t count)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static bool value_of(const kineto_arg *arg, double *value)
-{
-    char copy[64], *end;
-    if (arg->type <= KINETO_ARG_DOUBLE) {
-        *value = arg->type == KINETO_ARG_DOUBLE ? arg->d
-                 : arg->type == KINETO_ARG_INT  ? (double)arg->i
-                                                : (double)arg->u;
-        return isfinite(*value);
-    }
-    if (!arg->text.size || arg->text.size >= sizeof copy)
-        return false;
-    memcpy(copy, arg->text.data, arg->text.size);
-    copy[arg->text.size] = '\0';
-    *value = strtod(copy, &end);
-    return *end == '\0' && isfinite(*value);
-}
-
 static series *series_for(writer *w, uint32_t process, uint32_t name, kineto_string key)
 {
     uint64_t parts[] = {process, name, kb_hash(key.data, key.size)};
@@ -214,7 +197,8 @@ static void put_sample(writer *w, kineto_row row, uint32_t process)
     kineto_arg arg;
     double value;
     for (kineto_args_begin(w->t->trace, row, &it); kineto_args_next(&it, &arg) && !w->no_memory;) {
-        series *s = value_of(&arg, &value) ? series_for(w, process, b->name[i], arg.key) : NULL;
+        bool is = kt_arg_number(&arg, &value) && isfinite(value);
+        series *s = is ? series_for(w, process, b->name[i], arg.key) : NULL;
         uint64_t raw;
         if (!s)
             continue;
