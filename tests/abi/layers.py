@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "cli"]
+ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "control", "cli"]
 # The trace's room has corners, in which the same holds; trace.h, the room's header, is for all.
 CORNERS = ["text", "repair", "model", "build", "read", "files", "change"]
 # Public headers that exist when only the recording library is there.
