@@ -118,6 +118,12 @@ typedef struct ks_dyno_process {
     bool waits; /* a text waits for it */
 } ks_dyno_process;
 typedef void ks_dyno_visit(void *context, const ks_dyno_process *process);
+/** Called whenever a process asks and no text waits for it: so it can be given one at once, the first
+ * time, too. It must not change the registry.
+ *  @param wants  KS_DYNO_WANTS_…: with NOTHING it takes none, whatever is returned.
+ *  @return a text for it (malloc), or NULL. */
+typedef char *ks_dyno_offer(void *context, const ks_dyno_process *process, int32_t wants);
+void ks_dyno_registry_offer(ks_dyno_registry *r, ks_dyno_offer *offer, void *context);
 void ks_dyno_registry_each(const ks_dyno_registry *r, ks_dyno_visit *visit, void *context);
 
 /* ---- dyno_rpc.c: dyno's JSON-RPC, without a socket ---- */

@@ -34,6 +34,8 @@ struct ks_dyno_registry {
     KB_VEC(gpu_user) contexts;
     size_t waiting_bytes;
     uint64_t triggers; /* so that no two ids are the same */
+    ks_dyno_offer *offer; /* NULL: nobody has texts for those who ask */
+    void *offer_context;
     char host[64];
 };
 
@@ -230,6 +232,34 @@ static process_key key_of(const ks_dyno_message *m, uint32_t user, int32_t pids[
     return (process_key){.job = m->job, .set = set_of(pids, count), .user = user};
 }
 
+static ks_dyno_process shown(const process *p)
+{
+    return (ks_dyno_process){.job = p->job,
+                             .user = p->user,
+                             .pid = p->leaf,
+                             .pids = p->pids,
+                             .pid_count = p->pid_count,
+                             .seen_ns = p->seen_ns,
+                             .waits = p->text != NULL};
+}
+
+void ks_dyno_registry_offer(ks_dyno_registry *r, ks_dyno_offer *offer, void *context)
+{
+    r->offer = offer;
+    r->offer_context = context;
+}
+
+/* It takes what was offered, if it wants something. */
+static char *offered(const ks_dyno_registry *r, const process *p, int32_t wants)
+{
+    ks_dyno_process asks = shown(p);
+    char *text = r->offer ? r->offer(r->offer_context, &asks, wants) : NULL;
+    if (wants & KS_DYNO_WANTS_ACTIVITIES)
+        return text;
+    free(text);
+    return NULL;
+}
+
 char *ks_dyno_registry_ask(ks_dyno_registry *r, const ks_dyno_message *m, uint32_t user,
                            uint64_t now_ns)
 {
@@ -243,6 +273,8 @@ char *ks_dyno_registry_ask(ks_dyno_registry *r, const ks_dyno_message *m, uint32
     if (!p)
         return NULL;
     p->seen_ns = now_ns;
+    if (!p->text)
+        return offered(r, p, m->wants);
     return m->wants & KS_DYNO_WANTS_ACTIVITIES ? take_text(r, p) : NULL;
 }
 
@@ -459,14 +491,7 @@ void ks_dyno_registry_age(ks_dyno_registry *r, uint64_t now_ns)
 void ks_dyno_registry_each(const ks_dyno_registry *r, ks_dyno_visit *visit, void *context)
 {
     for (size_t i = 0; i < r->all.count; i++) {
-        const process *p = r->all.data[i];
-        ks_dyno_process shown = {.job = p->job,
-                                 .user = p->user,
-                                 .pid = p->leaf,
-                                 .pids = p->pids,
-                                 .pid_count = p->pid_count,
-                                 .seen_ns = p->seen_ns,
-                                 .waits = p->text != NULL};
-        visit(context, &shown);
+        ks_dyno_process p = shown(r->all.data[i]);
+        visit(context, &p);
     }
 }
