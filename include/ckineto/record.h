@@ -314,6 +314,14 @@ static inline void kineto_out_of_memory(const kineto_memory_event *event)
         kineto_record_out_of_memory(event);
 }
 
+/** The program begins another iteration of its main loop; the first call begins iteration 0. Call it at
+ *  the top of the loop, or between iterations. It is what windows by iteration go by (`ckineto trigger
+ *  --iterations`), and the iteration that is over becomes a range "ProfilerStep#N" of this thread
+ *  wherever user annotations are recorded, unless a profile of <ckineto/profile.h> runs, which marks
+ *  its own. Counted while nobody records, too. A fork's child counts from 0. threads: hot; one
+ *  thread at a time is meant. */
+KINETO_API void kineto_step(void);
+
 /** Name the calling thread in the trace; its first 63 bytes are copied. The last call wins.
  *  Remembered while nobody records. threads: hot. */
 KINETO_API void kineto_thread_set_name(const char *name);

@@ -181,6 +181,17 @@ static kineto_status on_instant(decoder *d, const uint64_t *record, uint32_t wor
     return emit(d, &e);
 }
 
+/* A range that is over: no other record is paired with it. */
+static kineto_status on_range(decoder *d, const uint64_t *record, uint32_t words)
+{
+    kf_parts_view parts;
+    if (!kf_parts_parse(&d->sites, record, words, 3, &parts))
+        return malformed(d);
+    kf_event e = event_at(d, KF_FORM_RANGE, record[1], record[2]);
+    kf_event_set_parts(&e, &parts);
+    return emit(d, &e);
+}
+
 static kineto_status on_async(decoder *d, const uint64_t *record, uint32_t words)
 {
     kf_parts_view parts;
@@ -360,12 +371,14 @@ static kineto_status on_thread_name(decoder *d, const uint64_t *record)
 static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record, uint32_t words)
 {
     if (type != KF_DEVICE)
-        see_ticks(d, record[1]);
+        see_ticks(d, record[type == KF_RANGE ? 2 : 1]);
     switch (type) {
     case KF_BEGIN:
         return on_begin(d, record, words);
     case KF_INSTANT:
         return on_instant(d, record, words);
+    case KF_RANGE:
+        return on_range(d, record, words);
     case KF_ASYNC_BEGIN:
     case KF_ASYNC_END:
         return on_async(d, record, words);

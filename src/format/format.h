@@ -23,7 +23,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 3u
+#define KF_VERSION 4u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -67,7 +67,9 @@ typedef enum kf_type {
     KF_THREAD_EXIT = 16,  /* [1] ticks */
     KF_OUTPUTS = 17,      /* aux = depth; [1] ticks [2…] a part as of KF_PROP_FUNCTION: outputs of an
                              open operator */
-    KF_TYPE_COUNT = 18
+    KF_RANGE = 18,        /* a range that is over, told at its end: as BEGIN, depth unused, with an
+                             extra word [2] = ticks of its end */
+    KF_TYPE_COUNT = 19
 } kf_type;
 
 /* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
@@ -299,7 +301,14 @@ typedef struct kf_window {
     uint64_t start_ticks, end_ticks; /* end 0: open */
     uint32_t keep_newest; /* wants a ring; else what it holds is not to be overwritten */
     uint32_t wants;       /* KF_WANT_… */
+    /* It reaches from the beginning of one iteration of a process to that of another: see
+     * kf_window_limit. */
+    uint32_t step_state; /* KF_STEPS_… */
+    uint32_t step_pid;
+    uint64_t from_step, until_step;   /* until 0: the end is somebody else's to say */
+    uint64_t from_ticks, until_ticks; /* when they began; 0: not yet */
 } kf_window;
+enum { KF_STEPS_NONE = 0, KF_STEPS_WAITING = 1, KF_STEPS_INSIDE = 2, KF_STEPS_OVER = 3 };
 /* What to record of operators. In the upper half a bit for each scope. */
 #define KF_WANT_INPUTS 1u      /* sizes, strides and types */
 #define KF_WANT_VALUES 2u      /* of scalar inputs */
@@ -334,6 +343,26 @@ const kf_own_kind *kf_own_kind_at(const kf_own_kind *table, uint32_t kind);
 uint32_t kf_own_kind_find(const kf_own_kind *table, kineto_string name);
 /** Does the mask ask for this kind, neutral or own? */
 bool kf_kind_wanted(const kf_own_kind *table, uint64_t mask, uint32_t kind);
+
+/* The iterations of one process (kineto_step). Iteration i began at ticks[i % KF_STEP_TIMES]. */
+#define KF_STEP_TIMES 64u
+#define KF_STEP_SLOTS 16u
+typedef struct kf_steps {
+    uint32_t pid; /* 0: free; claimed by compare-and-swap */
+    uint32_t spare;
+    uint64_t start_time; /* of the process: with pid, unique per boot */
+    uint64_t count;      /* that began; stored after the time */
+    uint64_t ticks[KF_STEP_TIMES];
+} kf_steps;
+
+/* A process with sources that have to be started and stopped as windows come and go, while its program
+ * knows nothing of them. */
+#define KF_FOLLOWERS 64u
+typedef struct kf_follower {
+    uint32_t pid;  /* 0: free; claimed by compare-and-swap */
+    uint32_t seen; /* window_changes that it has carried out */
+    uint64_t start_time;
+} kf_follower;
 
 /* What writers do when no chunk is free. */
 enum { KF_FULL_DROP = 0, KF_FULL_RING = 1 };
@@ -373,8 +402,14 @@ typedef struct kf_control {
     uint64_t window_ticks; /* start of the earliest open window: what is older is no loss */
     uint64_t ring_oldest[KF_RING_BATCH]; /* policy RING: the chunks to overwrite next, as of the last */
     uint64_t ring_oldest_ticks[KF_RING_BATCH]; /* look at all; 1 + index, and their last_ticks */
+    uint32_t step_limits; /* a bit for each window that a step may yet begin or end */
+    uint32_t watched;        /* windows come and go while programs run: see kf_follow_… */
+    uint32_t window_changes; /* how often; a futex if it is watched */
+    uint32_t followed;       /* changes that followers have carried out; a futex */
+    kf_follower followers[KF_FOLLOWERS];
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
+    _Alignas(64) kf_steps steps[KF_STEP_SLOTS]; /* in the order in which processes first stepped */
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
 } kf_control;
 
@@ -447,6 +482,35 @@ void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
 /** OR of what the open windows hold, paused ones too. */
 uint64_t kf_held_kinds(kf_control *control);
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks);
+/* ---- steps.c [rt]: iterations ---- */
+/** Record only from when iteration `from_step` of process `pid` begins, until iteration `until_step`
+ *  begins (0: until it is paused or closed). The process itself begins and ends it, in its
+ *  kineto_step, so that the window is exact however late its owner looks: until then `kinds` is 0,
+ *  `held` says what it will record. An iteration that has begun already is too late for: the window
+ *  then begins with the next one. step_state, from_ticks and until_ticks tell how far it is. */
+void kf_window_limit(kf_control *control, uint32_t slot, uint32_t pid, uint64_t from_step,
+                     uint64_t until_step);
+/** An iteration of process `pid` began: windows with limits begin and end. */
+void kf_windows_step(kf_control *control, uint32_t pid, uint64_t step, uint64_t ticks);
+/** The slot of a process, made if it has none; NULL: all are taken by living ones. */
+kf_steps *kf_steps_claim(kf_control *control, uint32_t pid);
+/** The slot of a process; pid 0: of the living one that stepped first. NULL: there is none. */
+kf_steps *kf_steps_of(kf_control *control, uint32_t pid);
+/** Iterations that began, and when the last of them did, at index i % KF_STEP_TIMES. Bounds hold
+ *  whatever the page says. */
+uint64_t kf_steps_read(const kf_steps *steps, uint64_t ticks[KF_STEP_TIMES]);
+/* ---- follow.c [rt]: processes that follow the windows ---- */
+/** Windows changed: those who wait for it go on. */
+void kf_windows_changed(kf_control *control);
+/** Take part; the process may have done so before. NULL: all places are taken by living ones. */
+kf_follower *kf_follow_begin(kf_control *control, uint32_t pid);
+/** What was carried out; wakes those who wait for it. */
+void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
+/** Sleep until window_changes is another number than `seen`, or for no reason. */
+void kf_follow_wait(kf_control *control, uint32_t seen);
+/** Wait until all living followers have carried out what is there now, at most so long.
+ *  @return how many have not. */
+uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns);
 /** Append a snapshot; when full, the middle is thinned so that first and last stay. */
 void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot);
 /** Append a dictionary entry: parts are concatenated. Lock-free.

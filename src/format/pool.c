@@ -331,7 +331,7 @@ static uint64_t open_wants(kf_control *control)
     return wants;
 }
 
-static void recompute_gate(kf_control *control)
+void kf_gate_update(kf_control *control)
 {
     bool locked = lock_edit(control);
     uint64_t kinds, wants;
@@ -343,6 +343,7 @@ static void recompute_gate(kf_control *control)
     } while (kinds != open_kinds(control) || wants != open_wants(control));
     if (locked)
         unlock_edit(control);
+    kf_windows_changed(control);
 }
 
 static void release_window(kf_window *w)
@@ -351,11 +352,11 @@ static void release_window(kf_window *w)
     kb_store_relaxed(&w->held, 0);
     kb_store_relaxed(&w->owner_pid, 0);
     kb_store_relaxed(&w->keep_newest, 0);
+    kb_store_relaxed(&w->step_state, KF_STEPS_NONE);
     kb_store_release(&w->state, KF_WINDOW_FREE);
 }
 
-/* Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
-static bool owner_is_dead(uint32_t pid, uint64_t start_time)
+bool kf_owner_is_dead(uint32_t pid, uint64_t start_time)
 {
     if (pid == 0 || pid == kb_os_pid() || kb_os_alive(pid, start_time))
         return false;
@@ -372,7 +373,7 @@ static void sweep_windows(kf_control *control)
             continue;
         uint32_t pid = kb_load_acquire(&w->owner_pid);
         uint64_t start_time = kb_load_relaxed(&w->owner_start_time);
-        if (owner_is_dead(pid, start_time) && kb_cas_acqrel(&w->owner_pid, &pid, 0))
+        if (kf_owner_is_dead(pid, start_time) && kb_cas_acqrel(&w->owner_pid, &pid, 0))
             release_window(w);
     }
 }
@@ -393,10 +394,10 @@ uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_tick
         w->start_ticks = start_ticks;
         w->end_ticks = 0;
         kb_store_release(&w->state, KF_WINDOW_OPEN);
-        recompute_gate(control);
+        kf_gate_update(control);
         return i;
     }
-    recompute_gate(control);
+    kf_gate_update(control);
     return UINT32_MAX;
 }
 
@@ -406,7 +407,7 @@ void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds)
         return;
     kb_store_relaxed(&control->windows[slot].held, kinds);
     kb_store_relaxed(&control->windows[slot].kinds, kinds);
-    recompute_gate(control);
+    kf_gate_update(control);
 }
 
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants)
@@ -414,7 +415,7 @@ void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants)
     if (slot >= KF_MAX_WINDOWS)
         return;
     kb_store_relaxed(&control->windows[slot].wants, wants);
-    recompute_gate(control);
+    kf_gate_update(control);
 }
 
 void kf_window_pause(kf_control *control, uint32_t slot, bool paused)
@@ -423,7 +424,7 @@ void kf_window_pause(kf_control *control, uint32_t slot, bool paused)
         return;
     kf_window *w = &control->windows[slot];
     kb_store_relaxed(&w->kinds, paused ? 0 : kb_load_relaxed(&w->held));
-    recompute_gate(control);
+    kf_gate_update(control);
 }
 
 void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
@@ -436,7 +437,7 @@ void kf_window_close(kf_control *control, uint32_t slot, uint64_t end_ticks)
         w->end_ticks = end_ticks;
         release_window(w);
     }
-    recompute_gate(control);
+    kf_gate_update(control);
 }
 
 /* ---- clock snapshots --------------------------------------------------------------------------

@@ -6,7 +6,7 @@
 static bool is_event(uint32_t type)
 {
     const uint32_t events =
-        1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER | 1u << KF_MEMORY;
+        1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER | 1u << KF_MEMORY | 1u << KF_RANGE;
     return type < KF_TYPE_COUNT && (events >> type & 1);
 }
 

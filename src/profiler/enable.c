@@ -372,7 +372,11 @@ kineto_status kineto_ondemand_stop(kineto_error *err)
               : kb_fail(err, KINETO_E_STATE, "on-demand profiling does not run");
 }
 
-void kineto_profiler_step(void) { kb_add_relaxed(&steps, 1); }
+void kineto_profiler_step(void)
+{
+    kb_add_relaxed(&steps, 1);
+    kineto_step();
+}
 
 uint64_t kineto_profiler_step_count(void) { return kb_load_relaxed(&steps); }
 

@@ -1,5 +1,6 @@
 /* The profiler of a long run: steps, what the schedule asks for between them, and cycles. */
 #include "profiler/profile.h"
+#include "record/record.h"
 
 #include <inttypes.h>
 #include <sys/random.h>
@@ -328,6 +329,14 @@ static kineto_status pass_to(kineto_profile *p, kineto_action previous, kineto_a
 
 /* ---- steps -------------------------------------------------------------------------------------- */
 
+/* While it runs, iterations that the program counts are not marked by themselves. */
+static void running_set(kineto_profile *p, bool on)
+{
+    if (p->running != on)
+        kineto_rt_steps_marked(on);
+    p->running = on;
+}
+
 static kineto_action action_of(const kineto_profile *p, uint64_t step)
 {
     if (!p->options.action)
@@ -388,7 +397,7 @@ kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
         p->profiler = NULL;
         return status;
     }
-    p->running = true;
+    running_set(p, true);
     p->first_step = p->step;
     p->base_step = kineto_profiler_step_count();
     annotation_begin(p);
@@ -426,7 +435,7 @@ kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
     if (status)
         return status;
     annotation_end(p);
-    p->running = false;
+    running_set(p, false);
     return pass_to(p, p->current, KINETO_ACTION_END, err);
 }
 
@@ -435,6 +444,7 @@ void kineto_profile_destroy(kineto_profile *p)
     if (!p)
         return;
     annotation_end(p);
+    running_set(p, false);
     orphans_end(p);
     kb_vec_free(&p->orphans);
     kineto_profiler_destroy(p->profiler);

@@ -336,6 +336,7 @@ static void forget_in_child(void)
 {
     kr_slabs = NULL;
     kr_me = &kr_unattached;
+    kr_steps_forget();
 }
 
 kineto_status kr_threads_init(void)

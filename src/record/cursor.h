@@ -232,6 +232,10 @@ KB_INLINE const kf_pool *kr_pool_get(void)
     return kb_load_acquire(&kr_pool.control) ? &kr_pool : NULL;
 }
 
+/* ---- step.c ---- */
+/** In a fork's child, where the kernel cannot wipe pages: its iterations are its own. */
+void kr_steps_forget(void);
+
 /* ---- host.c: profilers of plug-ins ---- */
 void kr_host_exit(void);
 /** The calling thread ends: what it left unfinished in builders is delivered. */

@@ -45,4 +45,13 @@ KINETO_API void kineto_rt_profilers_update(void);
 /** Let profilers without incremental delivery hand over what they have (they are stopped, collected
  *  and started again). */
 KINETO_API void kineto_rt_profilers_collect(void);
+/** Called in each kineto_step, on its thread, with the iteration that begins and its time in ticks;
+ *  NULL: nobody. There is one; it must be as quick as a step. */
+typedef void kr_step_hook(uint64_t step, uint64_t ticks);
+KINETO_API void kineto_rt_step_hook(kr_step_hook *hook);
+/** A profile of the program's own begins, ends: meanwhile it marks iterations itself. Counted. */
+KINETO_API void kineto_rt_steps_marked(bool begins);
+/** Iterations of this process that began; `ticks` (may be NULL) receives when the last of them did, at
+ *  index i % KF_STEP_TIMES. */
+KINETO_API uint64_t kineto_rt_steps(uint64_t ticks[KF_STEP_TIMES]);
 #endif

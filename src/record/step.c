@@ -1,0 +1,124 @@
+/* Iterations of the program: counting them, marking them in the trace, and telling whoever waits for
+ * one. What runs in a step is a clock reading and a few stores; the rest is for a step that begins or
+ * ends a window. */
+#include "record/encode.h"
+
+#include <ckineto/record.h>
+
+/* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool they
+ * are counted here alone. */
+typedef struct kr_steps {
+    uint64_t count;
+    uint64_t last_ticks;
+    uint64_t ticks[KF_STEP_TIMES];
+    kf_steps *slot; /* of the pool; NULL: not looked for yet */
+    uint32_t pid;
+} kr_steps;
+
+static kr_steps *kr_steps_page;
+static kf_steps kr_no_slot; /* the pool's are all taken */
+static kr_step_hook *kr_hook;
+static uint32_t kr_marked; /* profiles that mark iterations themselves */
+
+static KB_COLD kr_steps *steps_make(void)
+{
+    kr_steps *made = kb_os_map_wiped_on_fork(sizeof *made), *known = NULL;
+    if (made && !kb_cas_acqrel(&kr_steps_page, &known, made)) {
+        kb_os_unmap(made, sizeof *made);
+        made = known;
+    }
+    return made;
+}
+
+void kr_steps_forget(void) { kb_store_release(&kr_steps_page, (kr_steps *)NULL); }
+
+/* What was counted before there was a pool is said there, too. */
+static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
+{
+    s->pid = kb_os_pid();
+    kf_steps *slot = kf_steps_claim(pool->control, s->pid);
+    if (!slot)
+        slot = &kr_no_slot;
+    for (uint32_t i = 0; i < KF_STEP_TIMES; i++)
+        kb_store_relaxed(&slot->ticks[i], kb_load_relaxed(&s->ticks[i]));
+    kb_store_release(&s->slot, slot);
+    return slot;
+}
+
+/* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's own,
+ * and would have to end on the thread it began on. */
+static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to)
+{
+    KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");
+    char name[48] = "ProfilerStep#", digits[20];
+    size_t size = strlen(name), n = 0;
+    do
+        digits[n++] = (char)('0' + step % 10);
+    while (step /= 10);
+    while (n > 0)
+        name[size++] = digits[--n];
+    kr_cursor *c = kr_cursor_enter();
+    if (!c)
+        return;
+    uint32_t id = kr_site_id(&site);
+    uint64_t *at = kr_room(c, 4 + sizeof name / 8);
+    if (at) {
+        const uint64_t *end =
+            kr_text_write(at + 3, kr_record_limit(c, at), name, size, KF_MAX_INLINE_NAME);
+        uint32_t words = (uint32_t)(end - at);
+        at[1] = from;
+        at[2] = to;
+        kr_commit(c, at, kf_header(KF_RANGE, words, KF_PROP_NAME << 8, id), words);
+    }
+    kr_leave(c);
+}
+
+/* The iteration before is marked while the window that it may be the last of is still open. */
+static void pool_step(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t before,
+                      uint64_t ticks)
+{
+    kf_steps *slot = kb_load_acquire(&s->slot);
+    if (KINETO_UNLIKELY(!slot))
+        slot = slot_make(s, pool);
+    kb_store_relaxed(&slot->ticks[step % KF_STEP_TIMES], ticks);
+    kb_store_release(&slot->count, kb_load_relaxed(&s->count));
+    if (step > 0 && before <= ticks && kineto_enabled(KINETO_KIND_USER_ANNOTATION) &&
+        !kb_load_relaxed(&kr_marked))
+        iteration_mark(step - 1, before, ticks);
+    if (KINETO_UNLIKELY(kb_load_relaxed(&pool->control->step_limits) != 0))
+        kf_windows_step(pool->control, s->pid, step, ticks);
+}
+
+void kineto_step(void)
+{
+    kr_steps *s = kb_load_acquire(&kr_steps_page);
+    if (KINETO_UNLIKELY(!s) && !(s = steps_make()))
+        return;
+    uint64_t ticks = kb_ticks(kb_ticks_clock());
+    uint64_t before = kb_load_relaxed(&s->last_ticks);
+    uint64_t step = kb_add_relaxed(&s->count, 1);
+    kb_store_relaxed(&s->last_ticks, ticks);
+    kb_store_relaxed(&s->ticks[step % KF_STEP_TIMES], ticks);
+    const kf_pool *pool = kr_pool_get();
+    if (pool)
+        pool_step(s, pool, step, before, ticks);
+    kr_step_hook *hook = kb_load_acquire(&kr_hook);
+    if (hook)
+        hook(step, ticks);
+}
+
+KINETO_API void kineto_rt_step_hook(kr_step_hook *hook) { kb_store_release(&kr_hook, hook); }
+
+KINETO_API void kineto_rt_steps_marked(bool begins)
+{
+    (void)kb_add_relaxed(&kr_marked, begins ? 1u : (uint32_t)-1);
+}
+
+KINETO_API uint64_t kineto_rt_steps(uint64_t ticks[KF_STEP_TIMES])
+{
+    const kr_steps *s = kb_load_acquire(&kr_steps_page);
+    uint64_t count = s ? kb_load_acquire(&s->count) : 0;
+    for (uint32_t i = 0; ticks && i < KF_STEP_TIMES; i++)
+        ticks[i] = s ? kb_load_relaxed(&s->ticks[i]) : 0;
+    return count;
+}
