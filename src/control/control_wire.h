@@ -12,9 +12,45 @@
 
 #include "control/controller.h"
 
-#define KO_CONTROL_MOST_BYTES (128u << 10)
-/** The directory; made (0700) if `make`. KINETO_E_PERMISSION if it is not ours alone. */
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#define KO_CONTROL_MOST_BYTES (128u << 10) /* of a packet, either way */
+#define KO_CONTROL_VERSION    1
+
+/* ---- control_wire.c: where sockets are, and what packets look like -------------------------------- */
+/** The directory; made (0700) if `make`. KINETO_E_PERMISSION if it is not ours alone;
+ *  KINETO_E_NOT_FOUND if it is not there, and is not to be made. */
 kineto_status ko_control_directory(bool make, char path[KS_REQUEST_PATH_BYTES], kineto_error *err);
+/** The address of a process' socket in it, or of one that does not listen yet.
+ *  @return KINETO_E_LIMIT for a path that is too long for a socket. */
+kineto_status ko_control_address(const char *directory, uint32_t pid, bool unborn,
+                                 struct sockaddr_un *out, kineto_error *err);
+/** The same descriptor, but none of the first three: a program may print to those. */
+int ko_control_clear_fd(int fd);
+
+/** What is said, short of a text for the other side: verb and lines, written. */
+typedef struct ko_packet {
+    char data[6144];
+    size_t bytes;
+} ko_packet;
+/** What does not fit is left out, a value is cut. */
+void ko_packet_begin(ko_packet *p, const char *verb);
+void ko_packet_put(ko_packet *p, const char *key, const char *value);
+void ko_packet_put_int(ko_packet *p, const char *key, int64_t value);
+/** … read. All borrowed from the packet. */
+typedef struct ko_packet_view {
+    char verb[24];
+    kineto_string lines, text; /* KEY=VALUE; what follows the empty line, as it is */
+} ko_packet_view;
+/** False, and why, for bytes that are no packet. They may be anything. */
+bool ko_packet_read(const void *data, size_t bytes, ko_packet_view *out, const char **why);
+/** The next line, taken off `lines`; the value still escaped. False: there is none. */
+bool ko_packet_next(kineto_string *lines, kineto_string *key, kineto_string *value);
+/** A value without its escapes, cut to what fits, with NUL at its end. */
+void ko_packet_unescape(kineto_string value, char *out, size_t size);
+/** A decimal number. */
+bool ko_packet_number(kineto_string value, int64_t *out);
 
 /* ---- control_client.c: the other end, for commands ----------------------------------------------- */
 typedef struct ko_control_peer ko_control_peer;
@@ -26,9 +62,11 @@ kineto_status ko_control_send(ko_control_peer *p, const char *verb, kineto_strin
                               kineto_error *err);
 typedef struct ko_control_answer {
     char verb[24];                    /* "status", "accepted", a name of a stage … */
-    ko_controller_status status;      /* of "status"; state by number; host is a copy of ours */
-    char process_name[64];
-    uint32_t pids[64], pid_count;     /* whom a request to it may name */
+    ko_controller_status status;      /* of "status"; its host points to the one below */
+    char process_name[64], version[24], state_name[24], trace_id[KS_REQUEST_ID_BYTES];
+    char host[16];
+    uint32_t uid;
+    uint32_t pids[64], pid_count;     /* whom a request to it may name, itself first */
     int64_t time_ns;
     uint64_t ticket, bytes;
     char path[KS_REQUEST_PATH_BYTES], text[512];
@@ -36,6 +74,7 @@ typedef struct ko_control_answer {
 /** Take a packet. KINETO_E_BUSY: none is there yet; KINETO_E_NOT_FOUND: the other side has closed. */
 kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kineto_error *err);
 void ko_control_close(ko_control_peer *p);
-/** pids that have a socket here; those of processes that are gone are removed. To be freed. */
+/** pids that have a socket here, in order, to be freed; sockets of processes that are gone are removed.
+ *  No directory means none. @param err  written on failure only: set its code to KINETO_OK before. */
 uint32_t ko_control_list(uint32_t **pids, kineto_error *err);
 #endif
