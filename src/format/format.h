@@ -504,6 +504,7 @@ uint64_t kf_steps_read(const kf_steps *steps, uint64_t ticks[KF_STEP_TIMES]);
 void kf_windows_changed(kf_control *control);
 /** Take part; the process may have done so before. NULL: all places are taken by living ones. */
 kf_follower *kf_follow_begin(kf_control *control, uint32_t pid);
+void kf_follow_end(kf_follower *f);
 /** What was carried out; wakes those who wait for it. */
 void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
 /** Sleep until window_changes is another number than `seen`, or for no reason. */

@@ -27,6 +27,7 @@ typedef struct kr_profiler {
 static kr_profiler kr_profilers[KR_MAX_PROFILERS];
 static kb_lock kr_host_lock;
 static KinetoPlugin_RegistryHandle kr_program;
+static bool kr_host_over; /* the process ends: under the lock */
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
@@ -292,19 +293,37 @@ static void profiler_update(kr_profiler *p, uint64_t held, uint64_t gate, bool c
         toggle(p, now != 0);
 }
 
-static void update_all(bool collect)
+static void update_locked(bool collect)
 {
     const kf_pool *pool = kr_pool_get();
-    if (!kr_lock_take(&kr_host_lock))
-        return;
     /* Read with the lock: who comes last must not act on what somebody before it saw. */
     uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
     uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
             profiler_update(&kr_profilers[i], held, gate, collect);
+}
+
+static void update_all(bool collect)
+{
+    if (!kr_lock_take(&kr_host_lock))
+        return;
+    update_locked(collect);
     kb_lock_drop(&kr_host_lock);
     kr_privateuse1_settle();
+}
+
+bool kr_host_follow(void)
+{
+    if (!kr_lock_take(&kr_host_lock))
+        return true;
+    bool over = kr_host_over;
+    if (!over)
+        update_locked(false);
+    kb_lock_drop(&kr_host_lock);
+    if (!over)
+        kr_privateuse1_settle();
+    return !over;
 }
 
 KINETO_API void kineto_rt_profilers_update(void) { update_all(false); }
@@ -314,6 +333,7 @@ void kr_host_exit(void)
 {
     if (!kr_lock_take(&kr_host_lock))
         return;
+    kr_host_over = true;
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls && session_is_ours(&kr_profilers[i]))
             session_close(&kr_profilers[i]);
@@ -443,8 +463,10 @@ static int register_profiler(KinetoPlugin_RegistryHandle *who,
         return refuse(who, "it registers from inside a call of the host, or the host is busy");
     int result = profiler_add(who, calls);
     kb_lock_drop(&kr_host_lock);
-    if (result == 0)
+    if (result == 0) {
         kineto_rt_profilers_update();
+        kr_follow_start();
+    }
     return result;
 }
 

@@ -176,6 +176,15 @@ static inline bool kr_interface_is_whole(const KinetoPlugin_ProfilerInterface *i
            i->profilerStop && i->profilerProcessEvents;
 }
 
+/** What kineto_rt_profilers_update does, unless the process ends: then false. */
+bool kr_host_follow(void);
+
+/* ---- follow.c ---------------------------------------------------------------------------------- */
+
+/** Profilers are there: in a process that an on-demand recorder watches, they follow its windows from
+ *  now on. Again in a fork's child. */
+void kr_follow_start(void);
+
 /* ---- privateuse1.c ----------------------------------------------------------------------------- */
 
 /** Sessions have ended: a profiler that was registered meanwhile takes its predecessor's place. Cheap

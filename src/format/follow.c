@@ -1,0 +1,120 @@
+/* Processes that follow the windows: an on-demand recorder opens and closes them while programs run
+ * that know nothing of it, and some sources have to be started and stopped with them. Part of
+ * libckineto-rt; nothing here costs anything where nobody watches. */
+#include "format/pool.h"
+
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICE_NS UINT64_C(50000000) /* a follower may die while it is waited for */
+
+/* Across processes, hence not private. */
+static void futex_wake(uint32_t *word)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
+}
+
+static void futex_wait(uint32_t *word, uint32_t seen, const struct timespec *limit)
+{
+    (void)syscall(SYS_futex, word, FUTEX_WAIT, seen, limit, NULL, 0);
+}
+
+void kf_windows_changed(kf_control *control)
+{
+    (void)kb_add_relaxed(&control->window_changes, 1u);
+    kb_fence_seqcst();
+    if (kb_load_relaxed(&control->watched))
+        futex_wake(&control->window_changes);
+}
+
+void kf_follow_wait(kf_control *control, uint32_t seen)
+{
+    futex_wait(&control->window_changes, seen, NULL);
+}
+
+/* ---- who follows ----------------------------------------------------------------------------- */
+
+static bool follower_take(kf_follower *f, uint32_t owner, uint32_t pid)
+{
+    if (!kb_cas_acqrel(&f->pid, &owner, pid))
+        return false;
+    kb_store_release(&f->start_time, kb_os_start_time(pid));
+    return true;
+}
+
+kf_follower *kf_follow_begin(kf_control *control, uint32_t pid)
+{
+    for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
+        kf_follower *f = &control->followers[i];
+        uint32_t owner = kb_load_acquire(&f->pid);
+        if (owner == pid || (owner == 0 && follower_take(f, 0, pid)))
+            return f;
+    }
+    for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
+        kf_follower *f = &control->followers[i];
+        uint32_t owner = kb_load_acquire(&f->pid);
+        if (kf_owner_is_dead(owner, kb_load_relaxed(&f->start_time)) &&
+            follower_take(f, owner, pid))
+            return f;
+    }
+    return NULL;
+}
+
+void kf_follow_end(kf_follower *f) { kb_store_release(&f->pid, 0u); }
+
+void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen)
+{
+    kb_store_release(&f->seen, seen);
+    (void)kb_add_relaxed(&control->followed, 1u);
+    kb_fence_seqcst();
+    futex_wake(&control->followed);
+}
+
+/* ---- waiting for them ------------------------------------------------------------------------ */
+
+static bool is_behind(const kf_follower *f, uint32_t change)
+{
+    uint32_t pid = kb_load_acquire(&f->pid);
+    return pid && (int32_t)(kb_load_acquire(&f->seen) - change) < 0 &&
+           !kf_owner_is_dead(pid, kb_load_relaxed(&f->start_time));
+}
+
+static uint32_t count_behind(const kf_control *control, uint32_t change)
+{
+    uint32_t behind = 0;
+    for (uint32_t i = 0; i < KF_FOLLOWERS; i++)
+        behind += is_behind(&control->followers[i], change);
+    return behind;
+}
+
+/* One that does not come is not waited for again until it says something: its program is stopped, or
+ * another one by now. */
+static void forget_behind(kf_control *control, uint32_t change)
+{
+    for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {
+        kf_follower *f = &control->followers[i];
+        uint32_t pid = kb_load_acquire(&f->pid);
+        if (is_behind(f, change))
+            (void)kb_cas_acqrel(&f->pid, &pid, 0u);
+    }
+}
+
+uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns)
+{
+    uint32_t change = kb_load_acquire(&control->window_changes);
+    uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + patience_ns;
+    for (;;) {
+        uint32_t said = kb_load_acquire(&control->followed);
+        uint32_t behind = count_behind(control, change);
+        uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+        if (behind && now >= until)
+            forget_behind(control, change);
+        if (behind == 0 || now >= until)
+            return behind;
+        struct timespec limit = {0, (long)KB_MIN(until - now, SLICE_NS)};
+        futex_wait(&control->followed, said, &limit);
+    }
+}

@@ -1,0 +1,54 @@
+/* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change, and
+ * has the profilers of plug-ins started or stopped then. Only in a process that has profilers, and
+ * never under a recorder that records all the time. */
+#include "record/host.h"
+
+#include <dlfcn.h>
+#include <pthread.h>
+
+static uint32_t kr_follow_pid; /* the process whose thread runs; a fork's child has none */
+
+/* The thread runs this code for as long as the process lives. */
+static void stay_loaded(void)
+{
+    Dl_info info;
+    if (dladdr(&kr_follow_pid, &info) && info.dli_fname && info.dli_fname[0])
+        (void)dlopen(info.dli_fname, RTLD_LAZY | RTLD_NOLOAD | RTLD_NODELETE);
+}
+
+static void *follow(void *pool_control)
+{
+    kf_control *control = pool_control;
+    uint32_t pid = kb_os_pid();
+    (void)pthread_setname_np(pthread_self(), "ckineto");
+    for (;;) {
+        uint32_t seen = kb_load_acquire(&control->window_changes);
+        kf_follower *place = kf_follow_begin(control, pid);
+        bool over = !kr_host_follow();
+        if (place && over)
+            kf_follow_end(place);
+        if (over)
+            return NULL; /* the process ends: there is nothing to start or stop any more */
+        if (place)
+            kf_follow_say(control, place, seen);
+        kf_follow_wait(control, seen);
+    }
+}
+
+void kr_follow_start(void)
+{
+    const kf_pool *pool = kr_pool_get();
+    uint32_t known = kb_load_acquire(&kr_follow_pid), pid = kb_os_pid();
+    pthread_t thread;
+    if (!pool || !kb_load_acquire(&pool->control->watched) || known == pid ||
+        !kb_cas_acqrel(&kr_follow_pid, &known, pid))
+        return;
+    stay_loaded();
+    int failed = kb_thread_start(&thread, follow, pool->control);
+    if (failed)
+        kb_log(KINETO_LOG_WARNING,
+               "plug-ins will not follow requests for traces: a thread cannot be started: %s",
+               strerror(failed));
+    else
+        (void)pthread_detach(thread);
+}
