@@ -1,6 +1,6 @@
-/* The asking end of dyno's JSON-RPC: what `ckineto trigger` and `ckineto ps` say to a daemon, ours or
- * Dynolog's, over TCP. One connection per question, a frame each way: i32 length in the order of the
- * machine, then JSON. Every call here is bounded in time and may be made by any thread. */
+/* The asking end of dyno's JSON-RPC: what `ckineto trigger` and `ckineto ps` say to a daemon, ours
+ * or Dynolog's, over TCP. One connection per question, a frame each way: i32 length in the order of
+ * the machine, then JSON. Every call here is bounded in time and may be made by any thread. */
 #ifndef KO_RPC_CLIENT_H
 #define KO_RPC_CLIENT_H
 
@@ -16,10 +16,11 @@ typedef struct ko_rpc_daemon {
     char host[KO_RPC_HOST_BYTES]; /* name or address; "": 127.0.0.1 */
     uint16_t port;                /* 0: KO_RPC_PORT */
     const char *token;            /* NULL: none. Only to daemons that ask for one */
-    uint32_t limit_ms;            /* for all of a question, name look-up apart; 0: KO_RPC_LIMIT_MS */
+    uint32_t limit_ms; /* for all of a question, name look-up apart; 0: KO_RPC_LIMIT_MS */
 } ko_rpc_daemon;
 
-/** HOST, HOST:PORT, :PORT, [IPV6]:PORT or an IPv6 address alone; `out` keeps its token and limit. */
+/** HOST, HOST:PORT, :PORT, [IPV6]:PORT or an IPv6 address alone; `out` keeps its token and limit.
+ */
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err);
 /** The first line of a file that only we (or root) may read.
  *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is no token: 16 to 512 visible
@@ -42,9 +43,9 @@ typedef struct ko_rpc_result {
     uint64_t busy; /* matched, but they have not fetched an earlier one yet */
 } ko_rpc_result;
 /** @return KINETO_E_NOT_FOUND: nobody listens there; KINETO_E_BUSY: no answer in time;
- *          KINETO_E_PERMISSION: refused (token, user), with what the daemon says; KINETO_E_FORMAT: it
- *          is no such daemon, or closed without an answer; KINETO_E_ARGUMENT: the daemon refused what
- *          was asked, with its words. `out` is empty then. */
+ *          KINETO_E_PERMISSION: refused (token, user), with what the daemon says; KINETO_E_FORMAT:
+ * it is no such daemon, or closed without an answer; KINETO_E_ARGUMENT: the daemon refused what was
+ * asked, with its words. `out` is empty then. */
 kineto_status ko_rpc_trigger(const ko_rpc_daemon *d, const ko_rpc_request *request,
                              ko_rpc_result *out, kineto_error *err);
 void ko_rpc_result_free(ko_rpc_result *r);
@@ -53,7 +54,7 @@ void ko_rpc_result_free(ko_rpc_result *r);
 typedef struct ko_rpc_process {
     int64_t job;
     uint32_t user;
-    int32_t pid;  /* as it said itself */
+    int32_t pid;                 /* as it said itself */
     uint32_t pids_at, pid_count; /* into pids of the list: it and its ancestors, ascending */
     uint64_t seen_ms_ago;
     bool waits; /* a request waits for it to ask */

@@ -1,5 +1,5 @@
-/* What the two files of the RPC's asking end share: one frame each way (rpc_client.c), and what is in
- * them (rpc_calls.c). */
+/* What the two files of the RPC's asking end share: one frame each way (rpc_client.c), and what is
+ * in them (rpc_calls.c). */
 #ifndef KO_RPC_FRAME_H
 #define KO_RPC_FRAME_H
 

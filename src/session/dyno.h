@@ -96,6 +96,8 @@ typedef struct ks_dyno_trigger {
     uint32_t pid_count;
     int32_t limit; /* of processes to trigger; negative: none */
     kineto_string config;
+    bool one_user; /* only processes of `user` */
+    uint32_t user;
 } ks_dyno_trigger;
 typedef struct ks_dyno_matches {
     KB_VEC(int32_t) matched, triggered; /* the processes themselves */
@@ -127,19 +129,38 @@ void ks_dyno_registry_offer(ks_dyno_registry *r, ks_dyno_offer *offer, void *con
 void ks_dyno_registry_each(const ks_dyno_registry *r, ks_dyno_visit *visit, void *context);
 
 /* ---- dyno_rpc.c: dyno's JSON-RPC, without a socket ---- */
+/** Who asks, and what it may: with all zero, everything. */
+typedef struct ks_dyno_caller {
+    const char *token;  /* that it has to give; NULL: none */
+    const char *denied; /* why it may ask nothing; NULL: it may */
+    bool one_user;      /* it reaches processes of `user` only */
+    uint32_t user;
+} ks_dyno_caller;
 /** Answer one request. @param answer  receives JSON to be freed; NULL: close without an answer, as
- * Dynolog does for what it does not understand. */
-kineto_status ks_dyno_rpc(ks_dyno_registry *r, kineto_string request, uint64_t now_ns,
-                          char **answer, size_t *answer_bytes, kineto_error *err);
+ * Dynolog does for what it does not understand.
+ *  @return KINETO_E_PERMISSION if it may not ask, which the answer says. */
+kineto_status ks_dyno_rpc(ks_dyno_registry *r, const ks_dyno_caller *caller, kineto_string request,
+                          uint64_t now_ns, char **answer, size_t *answer_bytes, kineto_error *err);
 
-/* ---- dyno_daemon.c: both sockets of the daemon in one loop ---- */
+/* ---- dyno_peer.c ---- */
+/** The user at the other end of a TCP connection within this machine. False: nobody knows, or it has
+ * closed. */
+bool ks_dyno_peer_user(int fd, uint32_t *user);
+
+/* ---- dyno_daemon.c: both sockets of the daemon in one loop ----
+ * Whom it serves: processes of its own user; run by root, those of everybody. Who may ask it over TCP:
+ * whoever knows the token, for all of them; without a token, on loopback, its own user and root for
+ * all of them, and others, if root runs it, for their own. */
 typedef struct ks_dyno_daemon_options {
     const char *directory; /* of sockets; NULL: abstract */
-    const char *host;      /* of the RPC; NULL: 127.0.0.1 */
+    const char *host;      /* of the RPC; NULL: 127.0.0.1; others than loopback need a token */
     uint16_t port;         /* 0: any */
     bool no_rpc;
+    const char *token; /* NULL: none; copied */
 } ks_dyno_daemon_options;
 typedef struct ks_dyno_daemon ks_dyno_daemon;
+/** @return KINETO_E_BUSY if an address is taken, with by whom; KINETO_E_PERMISSION for an address that
+ * others reach, without a token. */
 kineto_status ks_dyno_daemon_create(const ks_dyno_daemon_options *o, ks_dyno_daemon **out,
                                     kineto_error *err);
 uint16_t ks_dyno_daemon_port(const ks_dyno_daemon *d);

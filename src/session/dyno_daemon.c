@@ -1,8 +1,7 @@
 /* The daemon's loop: a socket for datagrams of processes and one for the RPC. Nothing blocks: what
  * one side does not send or take in time costs nobody else anything. */
-#include "session/dyno.h"
+#include "session/dyno_parts.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -12,25 +11,22 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_CONNECTIONS 32u
+#define MOST_CONNECTIONS 128u
 #define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
-#define SEND_BYTES       (4 << 20)
+#define SEND_BYTES       (32 << 20)
 #define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
 #define CROWDED_NS       UINT64_C(20000000)   /* … while others wait for its place */
 #define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
 #define AGE_NS           UINT64_C(1000000000)
 #define COMPLAIN_NS      UINT64_C(10000000000)
 
-typedef struct connection {
-    int fd;
-    uint64_t since_ns;
-    char head[4]; /* i32, in the order of this machine */
-    size_t head_bytes;
-    char *body; /* as much as has come, in a buffer that grows with it */
-    size_t body_bytes, body_room, body_size;
-    char *answer; /* with its head; NULL: still reading */
-    size_t answer_bytes, sent;
-} connection;
+typedef ks_dyno_connection connection;
+
+/* Whoever may send what they like must not fill a log. */
+typedef struct complaint {
+    uint64_t count, said_ns; /* since then */
+    char why[128];           /* of the last one */
+} complaint;
 
 struct ks_dyno_daemon {
     char *directory;                   /* NULL: abstract */
@@ -45,82 +41,13 @@ struct ks_dyno_daemon {
     connection connections[MOST_CONNECTIONS]; /* the oldest one first */
     uint32_t count;
     uint64_t deaf_until_ns; /* no descriptors were left for another connection */
-    uint64_t aged_ns, complained_ns;
-    uint64_t ignored; /* messages, since the last complaint */
-    const char *why;  /* the last one was */
+    uint64_t aged_ns;
+    complaint ignored, refused; /* messages, questions */
+    char *token;                /* NULL: none */
     char answer[KS_DYNO_HEAD_BYTES + KS_DYNO_MOST_BYTES];
 };
 
 static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
-/* ---- who has a name that is taken --------------------------------------------------------------
- */
-
-/* The number of the socket that has it, from /proc/net/unix; 0: unknown. */
-static uint64_t socket_number(const char *shown)
-{
-    char line[512];
-    unsigned long long number = 0;
-    FILE *f = fopen("/proc/net/unix", "re");
-    if (!f)
-        return 0;
-    while (!number && fgets(line, sizeof line, f)) {
-        char name[KS_DYNO_NAME_BYTES + 8] = "";
-        unsigned long long found;
-        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %114[^\n]", &found, name) == 2 &&
-            strcmp(name, shown) == 0)
-            number = found;
-    }
-    fclose(f);
-    return number;
-}
-
-static bool has_descriptor(const char *pid, const char *target)
-{
-    char path[64], link[64];
-    snprintf(path, sizeof path, "/proc/%.20s/fd", pid);
-    DIR *all = opendir(path);
-    bool found = false;
-    if (!all)
-        return false;
-    for (struct dirent *e; !found && (e = readdir(all));) {
-        ssize_t n = readlinkat(dirfd(all), e->d_name, link, sizeof link - 1);
-        link[KB_MAX(n, 0)] = '\0';
-        found = strcmp(link, target) == 0;
-    }
-    closedir(all);
-    return found;
-}
-
-/* Of other users only root learns it. */
-static uint32_t process_of_socket(uint64_t number)
-{
-    char target[64];
-    uint32_t pid = 0;
-    DIR *all = number ? opendir("/proc") : NULL;
-    if (!all)
-        return 0;
-    snprintf(target, sizeof target, "socket:[%llu]", (unsigned long long)number);
-    for (struct dirent *e; !pid && (e = readdir(all));)
-        if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && has_descriptor(e->d_name, target))
-            pid = (uint32_t)strtoul(e->d_name, NULL, 10);
-    closedir(all);
-    return pid;
-}
-
-static kineto_status name_is_taken(const char *shown, kineto_error *err)
-{
-    char name[64] = "";
-    uint32_t pid = process_of_socket(socket_number(shown));
-    if (!pid)
-        return kb_fail(err, KINETO_E_BUSY,
-                       "the socket %s is taken, perhaps by dynologd; which process has it cannot "
-                       "be seen by this user",
-                       shown);
-    (void)kb_os_process_name(pid, name, sizeof name);
-    return kb_fail(err, KINETO_E_BUSY, "the socket %s is taken by process %u (%s)", shown, pid,
-                   name);
-}
 
 /* ---- opening -----------------------------------------------------------------------------------
  */
@@ -145,7 +72,7 @@ static kineto_status clear_path(const ks_dyno_address *a, kineto_error *err)
     if (!S_ISSOCK(st.st_mode))
         return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
     if (somebody_listens(a))
-        return name_is_taken(path, err);
+        return ks_dyno_name_is_taken(path, err);
     if (unlink(path) != 0)
         return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
     return KINETO_OK;
@@ -177,7 +104,7 @@ static kineto_status bind_datagrams(ks_dyno_daemon *d, const ks_dyno_address *a,
     if (status != KINETO_OK)
         return status;
     if (bind(d->datagrams, (const struct sockaddr *)&a->address, a->size) != 0)
-        return errno == EADDRINUSE ? name_is_taken(shown, err)
+        return errno == EADDRINUSE ? ks_dyno_name_is_taken(shown, err)
                                    : kb_fail_os(err, errno, "cannot bind the socket %s", shown);
     if (d->directory)
         own_path(d, a);
@@ -228,6 +155,17 @@ static kineto_status listen_at(ks_dyno_daemon *d, const struct addrinfo *at, con
     return KINETO_OK;
 }
 
+static bool is_loopback(const struct sockaddr *a)
+{
+    const struct sockaddr_in *four = (const struct sockaddr_in *)a;
+    const struct in6_addr *six = &((const struct sockaddr_in6 *)a)->sin6_addr;
+    if (a->sa_family == AF_INET)
+        return ntohl(four->sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
+    return a->sa_family == AF_INET6 &&
+           (IN6_IS_ADDR_LOOPBACK(six) ||
+            (IN6_IS_ADDR_V4MAPPED(six) && six->s6_addr[12] == IN_LOOPBACKNET));
+}
+
 static kineto_status open_rpc(ks_dyno_daemon *d, const char *host, uint16_t port, kineto_error *err)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
@@ -238,7 +176,13 @@ static kineto_status open_rpc(ks_dyno_daemon *d, const char *host, uint16_t port
     if (getaddrinfo(host, service, &hints, &at) != 0)
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no address to listen at: 127.0.0.1, say",
                        host);
-    kineto_status status = listen_at(d, at, host, port, err);
+    kineto_status status =
+        !d->token && !is_loopback(at->ai_addr)
+            ? kb_fail(err, KINETO_E_PERMISSION,
+                      "other machines reach %s, and whoever asks there may have files written: "
+                      "that needs a token, or listen at 127.0.0.1",
+                      host)
+            : listen_at(d, at, host, port, err);
     freeaddrinfo(at);
     return status;
 }
@@ -251,7 +195,9 @@ static kineto_status open_all(ks_dyno_daemon *d, const ks_dyno_daemon_options *o
     bool has_directory = o->directory && *o->directory;
     if (has_directory)
         d->directory = strdup(o->directory);
-    if (!d->registry || (has_directory && !d->directory))
+    if (o->token)
+        d->token = strdup(o->token);
+    if (!d->registry || (has_directory && !d->directory) || (o->token && !d->token))
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for a daemon");
     kineto_status status = open_datagrams(d, err);
     if (status != KINETO_OK || o->no_rpc)
@@ -280,11 +226,13 @@ ks_dyno_registry *ks_dyno_daemon_registry(ks_dyno_daemon *d) { return d->registr
 /* ---- datagrams ---------------------------------------------------------------------------------
  */
 
-static void ignore(ks_dyno_daemon *d, const char *why)
+static void add_complaint(complaint *c, const char *why)
 {
-    d->ignored++;
-    d->why = why;
+    c->count++;
+    snprintf(c->why, sizeof c->why, "%.*s", (int)sizeof c->why - 1, why);
 }
+
+static void ignore(ks_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
 
 /* One attempt: what a receiver does not take now it asks for again. */
 static int send_answer(ks_dyno_daemon *d, const ks_dyno_address *to, ks_dyno_type type,
@@ -324,7 +272,7 @@ static void take_message(ks_dyno_daemon *d, kineto_string bytes, const ks_dyno_a
     char name[KS_DYNO_NAME_BYTES + 1];
     ks_dyno_message m;
     const char *why = "";
-    if (d->user != 0 && user != 0 && user != d->user)
+    if (d->user != 0 && user != d->user)
         ignore(d, "it is of another user, whom only a daemon of root serves");
     else if (!ks_dyno_address_name(from, d->directory, name))
         ignore(d, "its sender has no name that can be answered");
@@ -381,109 +329,21 @@ static bool take_datagram(ks_dyno_daemon *d, uint64_t now_ns)
 static void drop_connection(ks_dyno_daemon *d, uint32_t i)
 {
     connection *c = &d->connections[i];
-    close(c->fd);
-    free(c->body);
-    free(c->answer);
+    ks_dyno_connection_close(c);
     d->count--;
     memmove(c, c + 1, (d->count - i) * sizeof *c);
 }
 
-typedef enum progress { MORE = 0, DONE = 1, OVER = 2 } progress;
-
-static progress after_failure(ssize_t n)
+/* False: it is over, and the next one is in its place. */
+static bool serve_connection(ks_dyno_daemon *d, uint32_t i, uint64_t now_ns)
 {
-    bool later = n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
-    return later ? MORE : OVER;
-}
-
-static progress receive(int fd, char *to, size_t room, size_t *have)
-{
-    while (*have < room) {
-        ssize_t n = recv(fd, to + *have, room - *have, MSG_DONTWAIT);
-        if (n <= 0)
-            return after_failure(n);
-        *have += (size_t)n;
-    }
-    return DONE;
-}
-
-static progress read_head(connection *c)
-{
-    int32_t size;
-    progress p = receive(c->fd, c->head, sizeof c->head, &c->head_bytes);
-    if (p != DONE || c->body_size)
-        return p;
-    memcpy(&size, c->head, sizeof size);
-    if (size <= 0 || (uint32_t)size > KS_DYNO_MOST_BYTES)
-        return OVER;
-    c->body_size = (size_t)size;
-    return DONE;
-}
-
-/* Memory follows what has come, not what was announced. */
-static progress read_body(connection *c)
-{
-    enum { FIRST_BYTES = 4096 };
-    progress p;
-    do {
-        if (c->body_bytes == c->body_room) {
-            size_t room = KB_MIN(KB_MAX(2 * c->body_room, (size_t)FIRST_BYTES), c->body_size);
-            char *grown = realloc(c->body, room);
-            if (!grown)
-                return OVER;
-            c->body = grown;
-            c->body_room = room;
-        }
-        p = receive(c->fd, c->body, c->body_room, &c->body_bytes);
-    } while (p == DONE && c->body_bytes < c->body_size);
-    return p;
-}
-
-static progress make_answer(ks_dyno_daemon *d, connection *c, uint64_t now_ns)
-{
-    char *text = NULL;
-    size_t bytes = 0;
-    kineto_error why = {0};
-    if (ks_dyno_rpc(d->registry, (kineto_string){c->body, c->body_size}, now_ns, &text, &bytes,
-                    &why) != KINETO_OK)
-        kb_log(KINETO_LOG_INFO, "RPC: %s", why.message);
-    int32_t size = (int32_t)bytes;
-    c->answer = text ? malloc(sizeof size + bytes) : NULL;
-    if (c->answer) {
-        memcpy(c->answer, &size, sizeof size);
-        memcpy(c->answer + sizeof size, text, bytes);
-        c->answer_bytes = sizeof size + bytes;
-    }
-    free(text);
-    return c->answer ? DONE : OVER;
-}
-
-static progress write_answer(connection *c)
-{
-    while (c->sent < c->answer_bytes) {
-        ssize_t n = send(c->fd, c->answer + c->sent, c->answer_bytes - c->sent,
-                         MSG_DONTWAIT | MSG_NOSIGNAL);
-        if (n <= 0)
-            return after_failure(n);
-        c->sent += (size_t)n;
-    }
-    /* What is still unread would make the system take the answer back. */
-    char rest[4096];
-    (void)recv(c->fd, rest, sizeof rest, MSG_DONTWAIT);
-    return OVER;
-}
-
-static progress serve_connection(ks_dyno_daemon *d, connection *c, uint64_t now_ns)
-{
-    progress p = DONE;
-    if (!c->answer) {
-        p = read_head(c);
-        if (p == DONE)
-            p = read_body(c);
-        if (p == DONE)
-            p = make_answer(d, c, now_ns);
-    }
-    return p == DONE ? write_answer(c) : p;
+    kineto_error refused = {0};
+    bool goes_on = ks_dyno_connection_serve(&d->connections[i], d->registry, now_ns, &refused);
+    if (refused.code)
+        add_complaint(&d->refused, refused.message);
+    if (!goes_on)
+        drop_connection(d, i);
+    return goes_on;
 }
 
 /* When another connection may be taken. */
@@ -493,6 +353,21 @@ static uint64_t room_at_ns(const ks_dyno_daemon *d)
     if (d->count == MOST_CONNECTIONS)
         room = d->connections[0].since_ns + CROWDED_NS;
     return KB_MAX(room, d->deaf_until_ns);
+}
+
+/* Without a token it is the user that counts, whom the system knows as long as the other side is
+ * there. */
+static ks_dyno_caller caller_at(const ks_dyno_daemon *d, int fd)
+{
+    ks_dyno_caller c = {.token = d->token};
+    if (d->token)
+        return c;
+    if (!ks_dyno_peer_user(fd, &c.user))
+        c.denied = "who asks cannot be seen: give this daemon a token";
+    else if (d->user != 0 && c.user != 0 && c.user != d->user)
+        c.denied = "this daemon is another user's";
+    c.one_user = d->user == 0 && c.user != 0;
+    return c;
 }
 
 static bool accept_one(ks_dyno_daemon *d, uint64_t now_ns)
@@ -508,9 +383,8 @@ static bool accept_one(ks_dyno_daemon *d, uint64_t now_ns)
     if (d->count == MOST_CONNECTIONS)
         drop_connection(d, 0);
     uint32_t i = d->count++;
-    d->connections[i] = (connection){.fd = fd, .since_ns = now_ns};
-    if (serve_connection(d, &d->connections[i], now_ns) == OVER)
-        drop_connection(d, i);
+    d->connections[i] = (connection){.fd = fd, .since_ns = now_ns, .caller = caller_at(d, fd)};
+    (void)serve_connection(d, i, now_ns);
     return true;
 }
 
@@ -555,10 +429,7 @@ static void serve_connections(ks_dyno_daemon *d, const struct pollfd *polled, ui
 {
     uint32_t at = 0;
     for (uint32_t i = 0; i < count && !time_is_up(now_ns); i++) {
-        if (polled[i].revents && serve_connection(d, &d->connections[at], now_ns) == OVER)
-            drop_connection(d, at);
-        else
-            at++;
+        at += !polled[i].revents || serve_connection(d, at, now_ns);
     }
 }
 
@@ -573,6 +444,16 @@ static void serve(ks_dyno_daemon *d, const struct pollfd *polled, nfds_t count, 
             continue;
 }
 
+static void say_complaint(complaint *c, const char *what, uint64_t now_ns)
+{
+    if (!c->count || now_ns - c->said_ns < COMPLAIN_NS)
+        return;
+    kb_log(KINETO_LOG_WARNING, "%llu %s; of the last one: %s", (unsigned long long)c->count, what,
+           c->why);
+    c->said_ns = now_ns;
+    c->count = 0;
+}
+
 static void tidy(ks_dyno_daemon *d, uint64_t now_ns)
 {
     for (uint32_t i = d->count; i-- > 0;)
@@ -582,12 +463,8 @@ static void tidy(ks_dyno_daemon *d, uint64_t now_ns)
         ks_dyno_registry_age(d->registry, now_ns);
         d->aged_ns = now_ns;
     }
-    if (d->ignored && now_ns - d->complained_ns >= COMPLAIN_NS) {
-        kb_log(KINETO_LOG_WARNING, "%llu messages ignored; of the last one: %s",
-               (unsigned long long)d->ignored, d->why);
-        d->complained_ns = now_ns;
-        d->ignored = 0;
-    }
+    say_complaint(&d->ignored, "messages ignored", now_ns);
+    say_complaint(&d->refused, "requests over TCP refused", now_ns);
 }
 
 kineto_status ks_dyno_daemon_run(ks_dyno_daemon *d, int64_t wait_ms, int stop, kineto_error *err)
@@ -627,5 +504,6 @@ void ks_dyno_daemon_destroy(ks_dyno_daemon *d)
         close(d->listener);
     ks_dyno_registry_destroy(d->registry);
     free(d->directory);
+    free(d->token);
     free(d);
 }

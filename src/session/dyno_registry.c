@@ -33,7 +33,7 @@ struct ks_dyno_registry {
     KB_VEC(process *) all; /* in order */
     KB_VEC(gpu_user) contexts;
     size_t waiting_bytes;
-    uint64_t triggers; /* so that no two ids are the same */
+    uint64_t triggers;    /* so that no two ids are the same */
     ks_dyno_offer *offer; /* NULL: nobody has texts for those who ask */
     void *offer_context;
     char host[64];
@@ -345,8 +345,10 @@ static void gifts_drop(gifts *g)
 
 static bool all_zero(pid_set s) { return s.count == 0 || (s.count == 1 && s.pids[0] == 0); }
 
-static bool matches(const process *p, pid_set wanted)
+static bool matches(const process *p, const ks_dyno_trigger *t, pid_set wanted)
 {
+    if (t->one_user && p->user != t->user)
+        return false;
     if (all_zero(wanted))
         return true;
     for (uint32_t i = 0; i < p->pid_count; i++)
@@ -375,7 +377,7 @@ static kineto_status choose(ks_dyno_registry *r, const ks_dyno_trigger *t, pid_s
         process *p = r->all.data[i];
         if (p->job != t->job)
             break;
-        if (matches(p, wanted) && !consider(p, t->limit, out, g))
+        if (matches(p, t, wanted) && !consider(p, t->limit, out, g))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
     }
     return KINETO_OK;

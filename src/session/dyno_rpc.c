@@ -9,7 +9,7 @@
 
 /* Raw values; an empty text: not given. Of a key that comes twice the last one counts. */
 typedef struct call {
-    kineto_string fn, config, pids, job, limit;
+    kineto_string fn, config, pids, job, limit, token, duration;
 } call;
 
 static const char *type_name(kineto_string raw)
@@ -49,7 +49,9 @@ static kineto_string *member(call *c, kineto_string key)
                  {"config", &c->config},
                  {"pids", &c->pids},
                  {"job_id", &c->job},
-                 {"process_limit", &c->limit}};
+                 {"process_limit", &c->limit},
+                 {"token", &c->token},
+                 {"duration_s", &c->duration}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
         if (kb_string_equal(key, kb_string(known[i].name)))
             return known[i].value;
@@ -185,6 +187,20 @@ static void fill_failed(kb_json *j, const void *context)
     kb_json_put_string(j, "status", kb_string(text));
 }
 
+static void fill_denied(kb_json *j, const void *context)
+{
+    char text[256];
+    snprintf(text, sizeof text, "failed: permission denied: %s", (const char *)context);
+    kb_json_put_string(j, "status", kb_string(text));
+}
+
+static void fill_no_dcgm(kb_json *j, const void *context)
+{
+    (void)context;
+    kb_json_key_z(j, "status");
+    kb_json_bool(j, false);
+}
+
 static void put_pids(kb_json *j, const char *key, const int32_t *pids, size_t count)
 {
     kb_json_key_z(j, key);
@@ -205,13 +221,68 @@ static void fill_matches(kb_json *j, const void *context)
     put_pids(j, "processesMatched", m->matched.data, m->matched.count);
 }
 
+typedef struct listing {
+    kb_json *j;
+    const ks_dyno_caller *caller;
+    uint64_t now_ns;
+} listing;
+
+static void put_process(void *context, const ks_dyno_process *p)
+{
+    const listing *l = context;
+    uint64_t ago_ns = l->now_ns > p->seen_ns ? l->now_ns - p->seen_ns : 0;
+    if (l->caller->one_user && p->user != l->caller->user)
+        return;
+    kb_json_object_begin(l->j);
+    kb_json_put_int(l->j, "job_id", p->job);
+    kb_json_put_int(l->j, "pid", p->pid);
+    put_pids(l->j, "pids", p->pids, p->pid_count);
+    kb_json_put_uint(l->j, "seen_ms_ago", ago_ns / 1000000);
+    kb_json_put_uint(l->j, "user", p->user);
+    kb_json_key_z(l->j, "waits");
+    kb_json_bool(l->j, p->waits);
+    kb_json_object_end(l->j);
+}
+
+typedef struct list_context {
+    const ks_dyno_registry *registry;
+    listing listing;
+} list_context;
+
+static void fill_processes(kb_json *j, const void *context)
+{
+    const list_context *c = context;
+    listing l = c->listing;
+    l.j = j;
+    kb_json_key_z(j, "processes");
+    kb_json_array_begin(j);
+    ks_dyno_registry_each(c->registry, put_process, &l);
+    kb_json_array_end(j);
+}
+
 /* ---- functions ---------------------------------------------------------------------------------
  */
 
-static kineto_status trigger(ks_dyno_registry *r, const call *c, uint64_t now_ns,
-                             ks_dyno_matches *out, kineto_error *err)
+/* A request, whose, and where its answer goes. */
+typedef struct asked {
+    ks_dyno_registry *registry;
+    const ks_dyno_caller *caller;
+    const call *call;
+    uint64_t now_ns;
+    char **answer;
+    size_t *bytes;
+} asked;
+
+static kineto_status reply(const asked *a, fill_answer *fill, const void *context,
+                           kineto_error *err)
+{
+    return write_answer(fill, context, a->answer, a->bytes, err);
+}
+
+static kineto_status trigger(const asked *a, ks_dyno_matches *out, kineto_error *err)
 {
     enum { USUAL_LIMIT = 1000 };
+    const call *c = a->call;
     int64_t job = 0, limit = 0;
     kineto_string config = {0};
     pid_list pids = {0};
@@ -227,35 +298,110 @@ static kineto_status trigger(ks_dyno_registry *r, const call *c, uint64_t now_ns
                              .pids = pids.data,
                              .pid_count = (uint32_t)pids.count,
                              .limit = (int32_t)KB_MAX(KB_MIN(limit, INT32_MAX), -1),
-                             .config = config};
-        status = ks_dyno_registry_trigger(r, &t, now_ns, out, err);
+                             .config = config,
+                             .one_user = a->caller->one_user,
+                             .user = a->caller->user};
+        status = ks_dyno_registry_trigger(a->registry, &t, a->now_ns, out, err);
     }
     kb_vec_free(&pids);
     free((char *)(uintptr_t)config.data);
     return status;
 }
 
-static kineto_status answer_trigger(ks_dyno_registry *r, const call *c, uint64_t now_ns,
-                                    char **answer, size_t *bytes, kineto_error *err)
+static kineto_status answer_trigger(const asked *a, kineto_error *err)
 {
     ks_dyno_matches matches = {0};
     kineto_error why = {0};
-    if (!c->config.size || !c->pids.size)
-        return write_answer(fill_failed, NULL, answer, bytes, err);
-    if (trigger(r, c, now_ns, &matches, &why) != KINETO_OK)
-        return write_answer(fill_failed, &why, answer, bytes, err);
-    kineto_status status = write_answer(fill_matches, &matches, answer, bytes, err);
+    if (!a->call->config.size || !a->call->pids.size)
+        return reply(a, fill_failed, NULL, err);
+    if (trigger(a, &matches, &why) != KINETO_OK)
+        return reply(a, fill_failed, &why, err);
+    kineto_status status = reply(a, fill_matches, &matches, err);
     ks_dyno_matches_free(&matches);
     return status;
 }
 
-static bool is_function(const call *c, const char *name)
+static kineto_status answer_status(const asked *a, kineto_error *err)
 {
-    return kt_json_is_string(c->fn) && kb_string_equal(kt_json_inside(c->fn), kb_string(name));
+    return reply(a, fill_status, NULL, err);
 }
 
-kineto_status ks_dyno_rpc(ks_dyno_registry *r, kineto_string request, uint64_t now_ns,
-                          char **answer, size_t *answer_bytes, kineto_error *err)
+static kineto_status answer_version(const asked *a, kineto_error *err)
+{
+    return reply(a, fill_version, NULL, err);
+}
+
+/* As Dynolog without DCGM: there is nothing to pause. */
+static kineto_status answer_pause(const asked *a, kineto_error *err)
+{
+    kineto_error why = {0};
+    int64_t seconds;
+    if (!a->call->duration.size)
+        return reply(a, fill_failed, NULL, err);
+    if (read_number(a->call->duration, &seconds, &why) != KINETO_OK)
+        return reply(a, fill_failed, &why, err);
+    return reply(a, fill_no_dcgm, NULL, err);
+}
+
+static kineto_status answer_resume(const asked *a, kineto_error *err)
+{
+    return reply(a, fill_no_dcgm, NULL, err);
+}
+
+static kineto_status answer_processes(const asked *a, kineto_error *err)
+{
+    ks_dyno_registry_age(a->registry, a->now_ns);
+    list_context c = {a->registry, {.caller = a->caller, .now_ns = a->now_ns}};
+    return reply(a, fill_processes, &c, err);
+}
+
+static const struct function {
+    const char *name;
+    kineto_status (*answer)(const asked *a, kineto_error *err);
+} functions[] = {{"setKinetOnDemandRequest", answer_trigger},
+                 {"listProcesses", answer_processes},
+                 {"getStatus", answer_status},
+                 {"getVersion", answer_version},
+                 {"dcgmProfPause", answer_pause},
+                 {"dcgmProfResume", answer_resume}};
+
+static const struct function *function_of(const call *c)
+{
+    for (size_t i = 0; kt_json_is_string(c->fn) && i < KB_COUNT(functions); i++)
+        if (kb_string_equal(kt_json_inside(c->fn), kb_string(functions[i].name)))
+            return &functions[i];
+    return NULL;
+}
+
+/* ---- who may ask -------------------------------------------------------------------------------
+ */
+
+/* How long it takes says nothing of where they differ. */
+static bool same_secret(kineto_string given, kineto_string wanted)
+{
+    volatile unsigned char differs = given.size != wanted.size;
+    for (size_t i = 0; i < wanted.size; i++)
+        differs |= (unsigned char)(wanted.data[i] ^ given.data[i < given.size ? i : 0]);
+    return !differs;
+}
+
+static const char *check_token(const char *wanted, kineto_string raw)
+{
+    kineto_string given = {0};
+    if (!raw.size || read_text(raw, &given, NULL) != KINETO_OK)
+        return "this daemon asks for its token";
+    bool same = given.size && same_secret(given, kb_string(wanted));
+    free((char *)(uintptr_t)given.data);
+    return same ? NULL : "this daemon has another token";
+}
+
+static const char *why_denied(const ks_dyno_caller *caller, const call *c)
+{
+    return caller->token ? check_token(caller->token, c->token) : caller->denied;
+}
+
+kineto_status ks_dyno_rpc(ks_dyno_registry *r, const ks_dyno_caller *caller, kineto_string request,
+                          uint64_t now_ns, char **answer, size_t *answer_bytes, kineto_error *err)
 {
     call c;
     *answer = NULL;
@@ -263,12 +409,15 @@ kineto_status ks_dyno_rpc(ks_dyno_registry *r, kineto_string request, uint64_t n
     kineto_status status = read_call(request, &c, err);
     if (status != KINETO_OK)
         return status;
-    if (is_function(&c, "setKinetOnDemandRequest"))
-        return answer_trigger(r, &c, now_ns, answer, answer_bytes, err);
-    if (is_function(&c, "getStatus"))
-        return write_answer(fill_status, NULL, answer, answer_bytes, err);
-    if (is_function(&c, "getVersion"))
-        return write_answer(fill_version, NULL, answer, answer_bytes, err);
+    const asked a = {r, caller, &c, now_ns, answer, answer_bytes};
+    const char *denied = why_denied(caller, &c);
+    if (denied) {
+        status = reply(&a, fill_denied, denied, err);
+        return status ? status : kb_fail(err, KINETO_E_PERMISSION, "%s", denied);
+    }
+    const struct function *f = function_of(&c);
+    if (f)
+        return f->answer(&a, err);
     return kb_fail(err, KINETO_E_UNSUPPORTED, "request %s",
                    c.fn.size ? "of an unknown function" : "without a function, \"fn\"");
 }

@@ -3,6 +3,8 @@
 
 #include "session/dyno.h"
 
+static ks_dyno_caller caller; /* may everything unless a test says otherwise */
+
 static ks_dyno_registry *registry_of(int first, int last)
 {
     ks_dyno_registry *r = ks_dyno_registry_create();
@@ -21,9 +23,10 @@ static char *ask(ks_dyno_registry *r, const char *request)
     size_t n = strlen(request);
     char *copy = malloc(n ? n : 1);
     memcpy(copy, request, n);
-    kineto_status status = ks_dyno_rpc(r, (kineto_string){copy, n}, 1, &answer, &bytes, NULL);
+    kineto_status status = ks_dyno_rpc(r, &caller, (kineto_string){copy, n}, 1, &answer,
+                                       &bytes, NULL);
     free(copy);
-    assert_true((status == KINETO_OK) == (answer != NULL));
+    assert_true((status == KINETO_OK || status == KINETO_E_PERMISSION) == (answer != NULL));
     if (answer)
         assert_int_equal(strlen(answer), bytes);
     return answer;
@@ -187,12 +190,100 @@ static void any_bytes_are_answered_or_not_and_never_more(void **state)
         char *answer = NULL, *copy = malloc(size ? size : 1);
         size_t bytes = 0;
         memcpy(copy, text, size);
-        (void)ks_dyno_rpc(r, (kineto_string){copy, size}, 1, &answer, &bytes, NULL);
+        (void)ks_dyno_rpc(r, &caller, (kineto_string){copy, size}, 1, &answer, &bytes, NULL);
         if (answer)
             assert_true(kb_json_valid((kineto_string){answer, bytes}));
         free(answer);
         free(copy);
     }
+    ks_dyno_registry_destroy(r);
+}
+
+/* ---- beside dyno's own ------------------------------------------------------------------------- */
+
+static void processes_are_listed_with_when_they_asked(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 21);
+    ks_dyno_message other = {.type = KS_DYNO_REQUEST, .job = -7, .pid_count = 1, .pids = {5}};
+    assert_null(ks_dyno_registry_ask(r, &other, 1000, 1));
+    expect(r, "{" FN ",\"config\":\"A\",\"pids\":[21]}",
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[21],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[21]}");
+    expect(r, "{\"fn\":\"listProcesses\"}",
+           "{\"processes\":[{\"job_id\":-7,\"pid\":5,\"pids\":[5],\"seen_ms_ago\":0,\"user\":1000,"
+           "\"waits\":false},{\"job_id\":0,\"pid\":20,\"pids\":[10,20],\"seen_ms_ago\":0,"
+           "\"user\":0,\"waits\":false},{\"job_id\":0,\"pid\":21,\"pids\":[10,21],"
+           "\"seen_ms_ago\":0,\"user\":0,\"waits\":true}]}");
+    ks_dyno_registry_destroy(r);
+}
+
+static void pausing_is_answered_as_without_dcgm(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(1, 0);
+    expect(r, "{\"fn\":\"dcgmProfPause\",\"duration_s\":300}", "{\"status\":false}");
+    expect(r, "{\"fn\":\"dcgmProfPause\"}", "{\"status\":\"failed\"}");
+    expect(r, "{\"fn\":\"dcgmProfPause\",\"duration_s\":\"x\"}",
+           "{\"status\":\"failed with exception = [json.exception.type_error.302] type must be "
+           "number, but is string\"}");
+    expect(r, "{\"fn\":\"dcgmProfResume\"}", "{\"status\":false}");
+    ks_dyno_registry_destroy(r);
+}
+
+#define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon asks for its token\"}"
+#define ANOTHER  "{\"status\":\"failed: permission denied: this daemon has another token\"}"
+
+static void without_the_token_nothing_is_done(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 21);
+    caller = (ks_dyno_caller){.token = "0123456789abcdef"};
+    static const char *const functions[] = {
+        FN ",\"config\":\"A\",\"pids\":[]", "\"fn\":\"listProcesses\"",
+        "\"fn\":\"getStatus\"", "\"fn\":\"getVersion\"", "\"fn\":\"unknown\""};
+    static const char *const wrong[] = {"\"0123456789abcdeg\"", "\"0123456789abcde\"",
+                                        "\"0123456789abcdef0\"", "\"\""};
+    char request[256];
+    for (size_t i = 0; i < KB_COUNT(functions); i++) {
+        snprintf(request, sizeof request, "{%s}", functions[i]);
+        expect(r, request, ASKS_FOR);
+        snprintf(request, sizeof request, "{%s,\"token\":[\"0123456789abcdef\"]}", functions[i]);
+        expect(r, request, ASKS_FOR);
+        for (size_t k = 0; k < KB_COUNT(wrong); k++) {
+            snprintf(request, sizeof request, "{%s,\"token\":%s}", functions[i], wrong[k]);
+            expect(r, request, ANOTHER);
+        }
+    }
+    expect(r, "{\"token\":\"01234567\\u00389abcdef\",\"fn\":\"getStatus\"}", "{\"status\":1}");
+    expect(r, "{\"token\":\"0123456789abcdef\",\"fn\":\"unknown\"}", NULL);
+    caller = (ks_dyno_caller){0};
+    expect(r, "{" FN ",\"config\":\"A\",\"pids\":[],\"process_limit\":0}",
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
+           "\"processesMatched\":[20,21]}"); /* nothing waited: else they were busy */
+    ks_dyno_registry_destroy(r);
+}
+
+static void a_user_reaches_processes_of_its_own(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(20, 20);
+    ks_dyno_message own = {.type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}};
+    assert_null(ks_dyno_registry_ask(r, &own, 1000, 1));
+    caller = (ks_dyno_caller){.one_user = true, .user = 1000};
+    expect(r, "{\"fn\":\"listProcesses\"}",
+           "{\"processes\":[{\"job_id\":0,\"pid\":20,\"pids\":[10,20],\"seen_ms_ago\":0,"
+           "\"user\":1000,\"waits\":false}]}");
+    expect(r, "{" FN ",\"config\":\"A\",\"pids\":[10]}",
+           "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20],"
+           "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[20]}");
+    assert_null(ks_dyno_registry_ask(
+        r, &(ks_dyno_message){.wants = 2, .type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}},
+        0, 1));
+    caller.denied = "because";
+    expect(r, "{\"fn\":\"getStatus\"}", "{\"status\":\"failed: permission denied: because\"}");
+    caller = (ks_dyno_caller){0};
     ks_dyno_registry_destroy(r);
 }
 
@@ -205,6 +296,10 @@ int main(void)
         cmocka_unit_test(what_is_no_request_gets_no_answer),
         cmocka_unit_test(numbers_that_fit_nothing_do_no_harm),
         cmocka_unit_test(any_bytes_are_answered_or_not_and_never_more),
+        cmocka_unit_test(processes_are_listed_with_when_they_asked),
+        cmocka_unit_test(pausing_is_answered_as_without_dcgm),
+        cmocka_unit_test(without_the_token_nothing_is_done),
+        cmocka_unit_test(a_user_reaches_processes_of_its_own),
     };
     return RUN_TESTS(tests);
 }
