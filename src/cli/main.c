@@ -21,6 +21,7 @@ static const verb verbs[] = {
     {"query", kc_sql, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
+    {"daemon", kc_daemon, "serve processes that can be traced on demand"},
     {"plugin", kc_plugin, "list plug-ins, or check one"},
     {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
     {"recover", kc_recover, "make a trace of what a recorder that died left behind"},

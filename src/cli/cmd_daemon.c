@@ -1,0 +1,231 @@
+/* ckineto daemon: what processes ask for requests for traces, and what dyno and `ckineto trigger`
+ * give those to. Both sockets are served by session/dyno_daemon.c; here is the process around it.
+ */
+#include "cli/cli.h"
+#include "control/rpc_client.h"
+#include "session/dyno.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *listen_at = "127.0.0.1", *token_file, *socket_directory, *log_file, *pid_file;
+static uint64_t log_level = UINT64_MAX;
+static bool no_rpc, background;
+static const kc_option option_list[] = {
+    {"listen", 'l', KC_TEXT, &listen_at, "HOST:PORT",
+     "take requests there (127.0.0.1:1778); port 0: any;\n"
+     "what other machines reach needs a token"},
+    {"token-file", 't', KC_TEXT, &token_file, "FILE",
+     "requests have to give the secret in the first line of FILE,\n"
+     "which only you may read (0600)"},
+    {"no-rpc", 0, KC_FLAG, &no_rpc, NULL, "take no requests over TCP: only know processes"},
+    {"socket-dir", 'd', KC_TEXT, &socket_directory, "DIR",
+     "serve processes through sockets in DIR, as they do that\n"
+     "have KINETO_IPC_SOCKET_DIR=DIR; else through abstract ones"},
+    {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
+    {"log-level", 0, KC_NUMBER, &log_level, "N",
+     "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error,\n5 none"},
+    {"pid-file", 0, KC_TEXT, &pid_file, "FILE",
+     "write the pid there, and remove the file at the end"},
+    {"background", 'b', KC_FLAG, &background, NULL, "go on in the background once all is ready"},
+};
+static const kc_options options = {
+    "daemon",
+    "[options]",
+    "Serve processes that can be traced on demand: those with KINETO_USE_DAEMON set, of\n"
+    "PyTorch as it is or with ckineto, ask here; 'ckineto trigger' and dyno say what for.\n"
+    "Ends by SIGTERM or SIGINT.",
+    option_list,
+    KB_COUNT(option_list),
+    false,
+};
+
+/* ---- what was asked for ------------------------------------------------------------------------ */
+
+typedef struct plan {
+    ko_rpc_daemon at;
+    char token[KO_RPC_TOKEN_BYTES];
+    ks_dyno_daemon_options serve;
+} plan;
+
+static kineto_status make_plan(plan *p, kineto_error *err)
+{
+    kineto_status status = ko_rpc_parse_address(listen_at, &p->at, err);
+    if (status == KINETO_OK && token_file)
+        status = ko_rpc_read_token(token_file, p->token, err);
+    if (status != KINETO_OK)
+        return status;
+    p->serve = (ks_dyno_daemon_options){
+        .directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR"),
+        .host = *p->at.host ? p->at.host : NULL,
+        .port = p->at.port,
+        .no_rpc = no_rpc,
+        .token = token_file ? p->token : NULL};
+    return KINETO_OK;
+}
+
+static void say_ready(const ks_dyno_daemon *d, const plan *p)
+{
+    const char *directory = p->serve.directory;
+    bool six = strchr(p->at.host, ':') != NULL;
+    printf("ckineto daemon: processes of %s at %s%s", geteuid() == 0 ? "all users" : "this user",
+           directory ? directory : "@", directory ? "/" KS_DYNO_DAEMON : KS_DYNO_DAEMON);
+    if (!no_rpc)
+        printf(", requests%s at %s%s%s:%u", p->serve.token ? " with the token" : "", six ? "[" : "",
+               p->serve.host ? p->serve.host : "127.0.0.1", six ? "]" : "", ks_dyno_daemon_port(d));
+    putchar('\n');
+    fflush(stdout);
+}
+
+/* ---- the file with our pid --------------------------------------------------------------------- */
+
+static kineto_status take_pid_file(int fd, kineto_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        return kb_fail_os(err, errno, "cannot look at '%s'", pid_file);
+    if (!S_ISREG(st.st_mode))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no regular file", pid_file);
+    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
+        return KINETO_OK;
+    return errno == EWOULDBLOCK
+               ? kb_fail(err, KINETO_E_BUSY, "the daemon that wrote '%s' still runs", pid_file)
+               : kb_fail_os(err, errno, "cannot lock '%s'", pid_file);
+}
+
+/* It is locked while its daemon lives, so that one that was left behind is no obstacle. */
+static kineto_status open_pid_file(int *fd, kineto_error *err)
+{
+    *fd = -1;
+    if (!pid_file)
+        return KINETO_OK;
+    *fd = open(pid_file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
+    if (*fd < 0)
+        return kb_fail_os(err, errno, "cannot write '%s'", pid_file);
+    kineto_status status = take_pid_file(*fd, err);
+    if (status != KINETO_OK) {
+        close(*fd);
+        *fd = -1;
+    }
+    return status;
+}
+
+static kineto_status write_pid(int fd, kineto_error *err)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+    if (fd >= 0 && (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n))
+        return kb_fail_os(err, errno, "cannot write '%s'", pid_file);
+    return KINETO_OK;
+}
+
+/* Removed while it is still locked: it cannot be another daemon's. */
+static void close_pid_file(int fd)
+{
+    if (fd < 0)
+        return;
+    (void)unlink(pid_file);
+    close(fd);
+}
+
+/* ---- serving ----------------------------------------------------------------------------------- */
+
+/* Signals come through a descriptor that ends waiting. */
+static kineto_status open_signals(int *fd, kineto_error *err)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    *fd = -1;
+    if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
+        *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+    return *fd >= 0 ? KINETO_OK : kb_fail_os(err, errno, "cannot take signals");
+}
+
+/* The parent says that all is well, and goes. */
+static kineto_status go_to_background(kineto_error *err)
+{
+    pid_t child = fork();
+    if (child < 0)
+        return kb_fail_os(err, errno, "cannot go on in the background");
+    if (child > 0)
+        _exit(0);
+    (void)setsid();
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
+        (void)dup2(null, fd);
+    if (null > STDERR_FILENO)
+        close(null);
+    return KINETO_OK;
+}
+
+static kineto_status serve(ks_dyno_daemon *d, int signals, kineto_error *err)
+{
+    struct signalfd_siginfo info;
+    kineto_status status = KINETO_OK;
+    while (status == KINETO_OK && read(signals, &info, sizeof info) <= 0)
+        status = ks_dyno_daemon_run(d, -1, signals, err);
+    return status;
+}
+
+static kineto_status run(const plan *p, ks_dyno_daemon *d, int signals, int pid_fd,
+                         kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    say_ready(d, p);
+    if (background)
+        status = go_to_background(err);
+    if (status == KINETO_OK)
+        status = write_pid(pid_fd, err);
+    return status == KINETO_OK ? serve(d, signals, err) : status;
+}
+
+static kineto_status open_and_run(const plan *p, kineto_error *err)
+{
+    ks_dyno_daemon *d = NULL;
+    int pid_fd = -1, signals = -1;
+    kineto_status status = open_signals(&signals, err);
+    if (status == KINETO_OK)
+        status = open_pid_file(&pid_fd, err);
+    if (status == KINETO_OK)
+        status = ks_dyno_daemon_create(&p->serve, &d, err);
+    if (status == KINETO_OK)
+        status = run(p, d, signals, pid_fd, err);
+    ks_dyno_daemon_destroy(d);
+    close_pid_file(pid_fd);
+    if (signals >= 0)
+        close(signals);
+    return status;
+}
+
+int kc_daemon(int argc, char **argv)
+{
+    static plan p;
+    int operands;
+    kineto_error err = {0};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("daemon", 0);
+    if (status == KINETO_OK && operands)
+        status = kc_usage_error("daemon", "it takes no operands, such as '%s'", argv[1]);
+    if (status == KINETO_OK && log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
+        status = kc_usage_error("daemon", "--log-level is from 0 to %d", KINETO_LOG_OFF);
+    if (status == KINETO_OK &&
+        kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
+        status = kc_usage_error("daemon", "--log: %s", err.message);
+    if (status)
+        return KC_EXIT_USAGE;
+    status = make_plan(&p, &err);
+    if (status == KINETO_OK)
+        status = open_and_run(&p, &err);
+    if (status)
+        kc_complain("daemon: %s", err.message);
+    return status ? KC_EXIT_FAILURE : 0;
+}
