@@ -73,6 +73,12 @@ void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen)
     futex_wake(&control->followed);
 }
 
+void kf_followers_collect(kf_control *control)
+{
+    (void)kb_add_relaxed(&control->collects, 1u);
+    kf_windows_changed(control);
+}
+
 /* ---- waiting for them ------------------------------------------------------------------------ */
 
 static bool is_behind(const kf_follower *f, uint32_t change)

@@ -406,6 +406,7 @@ typedef struct kf_control {
     uint32_t watched;        /* windows come and go while programs run: see kf_follow_… */
     uint32_t window_changes; /* how often; a futex if it is watched */
     uint32_t followed;       /* changes that followers have carried out; a futex */
+    uint32_t collects;       /* how often sources were asked to hand over what they have */
     kf_follower followers[KF_FOLLOWERS];
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
@@ -509,6 +510,8 @@ void kf_follow_end(kf_follower *f);
 void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
 /** Sleep until window_changes is another number than `seen`, or for no reason. */
 void kf_follow_wait(kf_control *control, uint32_t seen);
+/** Have sources hand over what they have: a change like any other. */
+void kf_followers_collect(kf_control *control);
 /** Wait until all living followers have carried out what is there now, at most so long.
  *  @return how many have not. */
 uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns);

@@ -19,12 +19,14 @@ static void stay_loaded(void)
 static void *follow(void *pool_control)
 {
     kf_control *control = pool_control;
-    uint32_t pid = kb_os_pid();
+    uint32_t pid = kb_os_pid(), collects = kb_load_relaxed(&control->collects);
     (void)pthread_setname_np(pthread_self(), "ckineto");
     for (;;) {
         uint32_t seen = kb_load_acquire(&control->window_changes);
+        uint32_t asked = kb_load_relaxed(&control->collects);
         kf_follower *place = kf_follow_begin(control, pid);
-        bool over = !kr_host_follow();
+        bool over = !kr_host_follow(asked != collects);
+        collects = asked;
         if (place && over)
             kf_follow_end(place);
         if (over)

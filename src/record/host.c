@@ -313,13 +313,13 @@ static void update_all(bool collect)
     kr_privateuse1_settle();
 }
 
-bool kr_host_follow(void)
+bool kr_host_follow(bool collect)
 {
     if (!kr_lock_take(&kr_host_lock))
         return true;
     bool over = kr_host_over;
     if (!over)
-        update_locked(false);
+        update_locked(collect);
     kb_lock_drop(&kr_host_lock);
     if (!over)
         kr_privateuse1_settle();

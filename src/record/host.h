@@ -176,8 +176,9 @@ static inline bool kr_interface_is_whole(const KinetoPlugin_ProfilerInterface *i
            i->profilerStop && i->profilerProcessEvents;
 }
 
-/** What kineto_rt_profilers_update does, unless the process ends: then false. */
-bool kr_host_follow(void);
+/** What kineto_rt_profilers_update does, or kineto_rt_profilers_collect, unless the process ends: then
+ *  false. */
+bool kr_host_follow(bool collect);
 
 /* ---- follow.c ---------------------------------------------------------------------------------- */
 

@@ -259,7 +259,7 @@ static void group_add(group *g, const child *it)
         snprintf(g->examples + used, size, " …");
 }
 
-void ks_children_report(const ks_children *c, const kf_pool *pool)
+void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks)
 {
     group groups[REASON_COUNT] = {0}, running = {0};
     kb_map attached = {0}; /* pid → start time */
@@ -274,9 +274,9 @@ void ks_children_report(const ks_children *c, const kf_pool *pool)
     }
     for (uint32_t r = 0; r < REASON_COUNT; r++)
         if (groups[r].count)
-            ks_pool_note(pool, "processes not recorded", reason_texts[r], groups[r].count, false,
-                         groups[r].examples);
-    if (running.count)
+            ks_pool_note_at(pool, "processes not recorded", reason_texts[r], groups[r].count,
+                            false, groups[r].examples, ticks);
+    if (running.count && !ticks)
         ks_pool_note(pool, "processes", "still running when the recording ended", running.count,
                      true, running.examples);
     kb_map_free(&attached);

@@ -2,7 +2,7 @@
  * snapshots, and builds the trace in the end. It never makes a recorded program wait: what it
  * cannot copy stays in the pool, and writers that find no room drop and count.
  */
-#include "session/session.h"
+#include "session/collector.h"
 
 #include "record/record.h"
 
@@ -21,40 +21,14 @@
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define BATCH              64u
 
-/* A chunk to copy out; a dead thread's last one never said when it ended. */
-typedef struct pending {
-    ks_spool_chunk chunk;
-    uint64_t last_ticks;
-} pending;
-
-struct ks_collector {
-    ks_collector_options options;
-    kf_pool pool;
-    ks_spool *spool;
-    uint32_t window;
-    uint64_t start_ticks, end_ticks;
-    uint32_t dictionary_at; /* words that are in the spool */
-    bool keep_is_full;      /* OLDEST: nothing more is kept */
-    bool dictionary_holes;  /* stepped over entries that were not committed */
-    uint64_t dictionary_stuck_ns;
-    kb_map start_times; /* of attached processes, by pid */
-    uint64_t interval_ns, next_scan_ns, next_second_ns, spool_retry_ns;
-    uint64_t kept_bytes, spool_failures;
-    uint32_t in_use;         /* chunks, at the last look */
-    KB_VEC(pending) pending; /* found by one pass */
-    ks_children *children;
-    char spool_error[256];
-    char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];
-};
-
 static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* ---- ledger and header entries ------------------------------------------------------------------- */
 
-void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                  bool is_loss, const char *detail)
+void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                     bool is_loss, const char *detail, uint64_t ticks)
 {
-    kf_ledger_entry entry = {0, is_loss, count, 0};
+    kf_ledger_entry entry = {0, is_loss, count, ticks};
     uint32_t sizes[3] = {(uint32_t)strlen(source), (uint32_t)strlen(reason),
                          (uint32_t)strlen(detail)};
     kf_part parts[] = {{&entry, sizeof entry}, {&sizes[0], sizeof sizes[0]},
@@ -64,6 +38,12 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
     if (!kf_dictionary_add(pool, KF_ENTRY_LEDGER, parts, KB_COUNT(parts)))
         kb_log(KINETO_LOG_WARNING, "%s: %s: %llu (%s)", source, reason, (unsigned long long)count,
                detail);
+}
+
+void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                  bool is_loss, const char *detail)
+{
+    ks_pool_note_at(pool, source, reason, count, is_loss, detail, 0);
 }
 
 void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value)
@@ -196,7 +176,7 @@ static void fill_control(ks_collector *c)
     free(absolute);
 }
 
-static void take_snapshot(ks_collector *c)
+void ks_collector_clock(ks_collector *c)
 {
     kb_clock_snapshot snapshot;
     kb_clock_snapshot_take(c->pool.control->ticks_clock, &snapshot);
@@ -221,6 +201,8 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     kineto_status status = spool_name(options->output_path, c->spool_path, err);
     if (status == KINETO_OK)
         status = ks_pool_file_create(buffer, KS_DICTIONARY_BYTES, c->pool_path, &c->pool, err);
+    if (status == KINETO_OK && options->on_demand)
+        status = ks_windows_init(c, err);
     if (status == KINETO_OK) {
         fill_control(c);
         kb_os_prefault(c->pool.control, c->pool.bytes);
@@ -237,8 +219,10 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 {
-    take_snapshot(c);
+    ks_collector_clock(c);
     c->start_ticks = kb_ticks(c->pool.control->ticks_clock);
+    if (c->options.on_demand)
+        return ks_windows_start(c, err);
     c->window = kf_window_open(c->pool.control, c->options.kinds, c->start_ticks);
     if (c->window == UINT32_MAX)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
@@ -257,6 +241,8 @@ void ks_collector_destroy(ks_collector *c, bool keep_files)
 {
     if (!c)
         return;
+    if (c->options.on_demand)
+        ks_windows_free(c);
     ks_spool_close(c->spool);
     ks_children_destroy(c->children);
     kb_map_free(&c->start_times);
@@ -416,14 +402,17 @@ static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
     }
     const kf_descriptor *d = &c->pool.descriptors[index];
     bool sealed = kb_load_relaxed(&d->state) == KF_CHUNK_SEALED;
-    pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
-                 sealed ? kb_load_relaxed(&d->last_ticks) : UINT64_MAX};
-    (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
+    ks_pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
+                    sealed ? kb_load_relaxed(&d->last_ticks) : UINT64_MAX};
+    if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
+        ks_window_leave(c, index, words, sealed, p.last_ticks);
+    else
+        (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
 
 static int oldest_first(const void *left, const void *right)
 {
-    const pending *a = left, *b = right;
+    const ks_pending *a = left, *b = right;
     if (a->last_ticks != b->last_ticks)
         return a->last_ticks < b->last_ticks ? -1 : 1;
     return a->chunk.index < b->chunk.index ? -1 : 1;
@@ -450,7 +439,7 @@ static bool flush(ks_collector *c)
 
 /* One pass over the chunks, lowest first, so that writers stay on few and warm pages. The map of
  * free chunks tells where to look; now and then every chunk is looked at, since it is a hint. */
-static bool drain(ks_collector *c, bool all, uint32_t *taken)
+bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
 {
     uint32_t in_use = 0, count = c->pool.chunk_count;
     for (uint32_t base = 0; base < count; base += 64) {
@@ -466,7 +455,7 @@ static bool drain(ks_collector *c, bool all, uint32_t *taken)
             gather(c, index, all);
         }
     }
-    c->in_use = in_use;
+    c->in_use = c->options.on_demand ? (uint32_t)c->pending.count : in_use;
     *taken = (uint32_t)c->pending.count;
     return flush(c);
 }
@@ -476,7 +465,7 @@ static bool drain(ks_collector *c, bool all, uint32_t *taken)
 static void each_second(ks_collector *c)
 {
     kineto_error err;
-    take_snapshot(c);
+    ks_collector_clock(c);
     if (ks_spool_control(c->spool, c->pool.control, &err))
         spool_fails(c, &err);
 }
@@ -499,6 +488,8 @@ uint64_t ks_collector_poll(ks_collector *c)
     uint64_t now = now_ns();
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
+    if (c->options.on_demand && !ks_windows_look(c))
+        return ks_windows_idle(c);
     if (all) {
         c->next_scan_ns = now + SCAN_INTERVAL_NS;
         if (c->children)
@@ -511,7 +502,7 @@ uint64_t ks_collector_poll(ks_collector *c)
     if (now < c->spool_retry_ns)
         return MAX_INTERVAL_NS;
     copy_dictionary(c, false);
-    (void)drain(c, all, &taken);
+    (void)ks_collector_drain(c, all, &taken);
     return next_interval(c, taken);
 }
 
@@ -528,7 +519,7 @@ static void note_problems(ks_collector *c)
         ks_collector_note(c, "recorder", "copying out failed", c->spool_failures, false, detail);
     }
     if (c->children)
-        ks_children_report(c->children, &c->pool);
+        ks_children_report(c->children, &c->pool, 0);
 }
 
 kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err)
@@ -540,11 +531,11 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
     kf_window_close(c->pool.control, c->window, c->end_ticks);
     c->window = UINT32_MAX;
-    take_snapshot(c);
+    ks_collector_clock(c);
     c->spool_retry_ns = 0;
     note_problems(c);
     copy_dictionary(c, true);
-    while (drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
+    while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
         ; /* writers that go on must not keep the recorder here */
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);

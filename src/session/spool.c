@@ -17,6 +17,7 @@
 struct ks_spool {
     int fd;
     uint64_t end;           /* bytes that hold complete frames */
+    uint64_t head;          /* of them: what it began with */
     uint64_t control_at[2]; /* the two places of the control page */
     uint32_t control_serial;
     uint64_t ring_chunks; /* 0: grow */
@@ -99,7 +100,17 @@ static kineto_status write_head(ks_spool *s, const kf_pool *pool, const char *po
         kf_frame frame = {KF_FRAME_CONTROL, (uint32_t)sizeof(kf_control), 0, s->control_serial++};
         status = append_frame(s, frame, c, err);
     }
+    s->head = s->end;
     return status;
+}
+
+kineto_status ks_spool_reset(ks_spool *s, kineto_error *err)
+{
+    if (ftruncate(s->fd, (off_t)s->head) != 0)
+        return kb_fail_os(err, errno, "cannot empty '%s'", s->path);
+    s->end = s->head;
+    s->ring_count = s->ring_next = 0;
+    return KINETO_OK;
 }
 
 static bool ring_prepare(ks_spool *s, uint64_t ring_chunks)
