@@ -29,12 +29,25 @@ typedef struct ks_extras {
     uint32_t header_count;
     const kt_build_note *notes; /* lines of the ledger */
     uint32_t note_count;
+    int64_t from_ns, until_ns; /* cut the trace there, ns since 1970; 0: no limit */
+    bool armed; /* what it records is worth nothing until ks_session_keep: it is overwritten */
+    bool grows; /* little memory at first, more with ks_sessions_grow */
 } ks_extras;
 /** kineto_session_prepare with such. */
 kineto_status ks_session_prepare(const kineto_session_options *options, const ks_extras *extras,
                                  kineto_session **out, kineto_error *err);
 /** Change what holds for the next stop. */
 ks_extras *ks_session_extras(kineto_session *session);
+/** Of a session that is armed: what was recorded from start_ns on is kept. Cheap. threads: any. */
+void ks_session_keep(kineto_session *session, int64_t start_ns);
+/** The cheap first part of kineto_session_stop, which then builds the trace up to now, whenever it is
+ *  called. KINETO_E_STATE if it does not record. threads: any, one at a time. */
+kineto_status ks_session_end(kineto_session *session, kineto_error *err);
+/** Touch some more memory for sessions that grow, at most so many bytes. Others are not held up
+ *  meanwhile. @return whether there is more to do. threads: any. */
+bool ks_sessions_grow(size_t bytes);
+/** Called when somebody prepares a session; NULL: nobody. There is one. */
+void ks_session_hook(void (*hook)(void));
 
 /* ---- input.c: what was recorded, as the decoder takes it ---------------------------------------
  * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
@@ -79,6 +92,8 @@ kineto_status ks_spool_chunks(ks_spool *s, const ks_spool_chunk *chunks, uint32_
 kineto_status ks_spool_dictionary(ks_spool *s, const uint64_t *dictionary, uint32_t first,
                                   uint32_t words, kineto_error *err);
 kineto_status ks_spool_control(ks_spool *s, const kf_control *control, kineto_error *err);
+/** Empty it again but for its head. Nobody may be reading it. */
+kineto_status ks_spool_reset(ks_spool *s, kineto_error *err);
 uint64_t ks_spool_bytes(const ks_spool *s);
 /** Closes; the file stays. NULL is fine. */
 void ks_spool_close(ks_spool *s);
@@ -106,8 +121,9 @@ typedef struct ks_children ks_children;
 ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */
 /** Look once; cheap enough for ten times a second. */
 void ks_children_sample(ks_children *c);
-/** One ledger entry per reason for processes that never attached. */
-void ks_children_report(const ks_children *c, const kf_pool *pool);
+/** One ledger entry per reason for processes that never attached, and for those that go on.
+ *  @param ticks  0; or when: the recording may go on, too, and who goes on is nothing to tell. */
+void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks);
 void ks_children_destroy(ks_children *c);
 
 /* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
@@ -124,6 +140,9 @@ typedef struct ks_collector_options {
     ks_policy policy;
     const char *output_path; /* the spool lies beside it */
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
+    bool on_demand; /* nothing is recorded before a window is opened: see windows.c. The policy and
+                       keep_bytes are for each window */
+    uint64_t ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
 } ks_collector_options;
 
 typedef struct ks_collector_stats {
@@ -156,9 +175,51 @@ const char *ks_collector_spool_path(const ks_collector *c);
 /** @param keep_files  leave pool and spool for `recover`. NULL collector is fine. */
 void ks_collector_destroy(ks_collector *c, bool keep_files);
 
+/* ---- windows.c: recordings that come and go, with ks_collector_options.on_demand ------------------
+ * Those that open and stop belong to the thread that polls; what takes time (build, dump) may run on
+ * another one meanwhile. */
+typedef struct ks_window ks_window;
+typedef struct ks_window_options {
+    uint64_t kinds;
+    uint32_t wants;            /* KF_WANT_… */
+    const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; "": what the collector has */
+} ks_window_options;
+/** Devices begin to record; it is thrown away. @return KINETO_E_LIMIT: there are too many. */
+kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
+                                kineto_error *err);
+/** From here on everything is kept. After ks_window_limit: as far as iterations have not begun it. */
+kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err);
+/** Everything is kept from when iteration `from` of process `pid` begins until iteration `until` does. */
+kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
+                              uint64_t until, kineto_error *err);
+/** Record no more; what was recorded stays. */
+void ks_window_stop(ks_collector *c, ks_window *w);
+/** What lies in [from_ns, until_ns], Unix ns, or between its iterations; after stop. Waits for sources
+ *  that still hand over, a few seconds at most. threads: any. */
+typedef struct ks_window_cut {
+    int64_t from_ns, until_ns;
+    const kt_build_header *header;
+    uint32_t header_count;
+} ks_window_cut;
+kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut *cut,
+                              kineto_trace **out, kineto_error *err);
+/** Its chunks are not needed any more. NULL is fine. threads: any. */
+void ks_window_release(ks_collector *c, ks_window *w);
+/** What the ring holds of the last ring_ns. Recording goes on. threads: any. */
+kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
+                            kineto_error *err);
+/** The program has ended: what its sources have not handed over, they never will. */
+void ks_collector_program_ended(ks_collector *c);
+/** Iterations of the program that began (of the first of its processes that steps), and when the last 64
+ *  of them did (Unix ns, at index i % 64). *pid receives whose, 0: nobody has stepped yet. */
+uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], uint32_t *pid);
+
 /** The same ledger and header entries, for whoever holds a pool. */
 void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                   bool is_loss, const char *detail);
+/** A line for the windows that reach `ticks`; 0: for all. */
+void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                     bool is_loss, const char *detail, uint64_t ticks);
 void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
 
 /* ---- recover.c: what a dead recorder left -------------------------------------------------------- */

@@ -1,0 +1,79 @@
+/* The collector's parts: collector.c copies out, windows.c is for recordings that come and go. */
+#ifndef KS_COLLECTOR_H
+#define KS_COLLECTOR_H
+
+#include "session/session.h"
+
+#define KS_WINDOWS 4u
+
+/* A chunk to copy out; a dead thread's last one never said when it ended. */
+typedef struct ks_pending {
+    ks_spool_chunk chunk;
+    uint64_t last_ticks;
+} ks_pending;
+
+/* One window of an on-demand collector, from when devices get ready until its trace is built. */
+struct ks_window {
+    bool used;
+    uint32_t warm, slot; /* of the control page: devices', everybody's; UINT32_MAX: none */
+    uint64_t kinds;
+    uint32_t wants;
+    uint64_t kept_from; /* ticks; UINT64_MAX: nothing is kept yet */
+    uint64_t opened_ticks, closed_ticks;
+    uint64_t from_ticks, until_ticks; /* when iterations began it and ended it; 0: by time */
+    uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* when it was opened: the pool's go on */
+};
+
+struct ks_collector {
+    ks_collector_options options;
+    kf_pool pool;
+    ks_spool *spool;
+    uint32_t window;
+    uint64_t start_ticks, end_ticks;
+    uint32_t dictionary_at; /* words that are in the spool */
+    bool keep_is_full;      /* OLDEST: nothing more is kept */
+    bool dictionary_holes;  /* stepped over entries that were not committed */
+    uint64_t dictionary_stuck_ns;
+    kb_map start_times; /* of attached processes, by pid */
+    uint64_t interval_ns, next_scan_ns, next_second_ns, spool_retry_ns;
+    uint64_t kept_bytes, spool_failures;
+    uint32_t in_use;            /* chunks, at the last look */
+    KB_VEC(ks_pending) pending; /* found by one pass */
+    ks_children *children;
+    char spool_error[256];
+    char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];
+
+    /* on_demand */
+    pthread_mutex_t lock;      /* around what follows, up to the blank line */
+    ks_window windows[KS_WINDOWS];
+    uint32_t readers;          /* of the spool, besides those of windows */
+    uint64_t first_ticks;      /* of the recording */
+    uint64_t ring_counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
+    bool over;                 /* the program has ended */
+
+    uint64_t pass_from, pass_young; /* ticks, of this pass: see ks_window_wants */
+    double ticks_per_ns;
+    bool spool_is_used;
+    uint32_t step_pid; /* whose iterations count */
+    uint64_t next_steps_ns;
+};
+
+/* ---- collector.c ---- */
+/** One pass over chunks; `all`: and those that the hints do not name. */
+bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken);
+void ks_collector_clock(ks_collector *c);
+
+/* ---- windows.c ---- */
+kineto_status ks_windows_init(ks_collector *c, kineto_error *err);
+void ks_windows_free(ks_collector *c);
+kineto_status ks_windows_start(ks_collector *c, kineto_error *err);
+/** Before a pass: what is wanted now. False: nobody wants anything. */
+bool ks_windows_look(ks_collector *c);
+/** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can want it
+ *  any more. */
+bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
+void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
+                     uint64_t last_ticks);
+/** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again. */
+uint64_t ks_windows_idle(ks_collector *c);
+#endif

@@ -1,0 +1,498 @@
+/* A recording that comes and goes: windows over the pool of an on-demand recorder, and its ring.
+ *
+ * While nobody wants anything the gate is closed, and nothing wakes. Of a window, first the sources
+ * that need time to get ready are recorded (warm), then everything (slot). A chunk that ended before
+ * all windows began is given back, or stays in the buffer as part of the ring, where writers
+ * themselves take the oldest; all others are copied out as in any recording, until the window that
+ * wants them has been built. Then the spool is emptied. */
+#include "session/collector.h"
+
+#include "record/record.h"
+
+#include <time.h>
+
+#define MILLISECOND   UINT64_C(1000000)
+#define SECOND        (1000 * MILLISECOND)
+#define IDLE_NS       SECOND        /* others may open windows of their own */
+#define IDLE_SCAN_NS  (10 * SECOND) /* for chunks of threads that died */
+#define YOUNG_NS      (100 * MILLISECOND)
+#define HAND_OVER_NS  (3 * SECOND) /* sources that take longer are late */
+#define NOBODY        UINT64_MAX
+#define NO_SLOT       UINT32_MAX
+
+/* What programs record themselves: needs no time to get ready. */
+#define HOST_KINDS                                                                                 \
+    (KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |          \
+     KINETO_KIND_BIT(KINETO_KIND_CPU_INSTANT_EVENT) |                                              \
+     KINETO_KIND_BIT(KINETO_KIND_PYTHON_FUNCTION) | KINETO_KIND_BIT(KINETO_KIND_COUNTER) |         \
+     KINETO_KIND_BIT(KINETO_KIND_MEMORY))
+
+static uint64_t now_ticks(const ks_collector *c) { return kb_ticks(c->pool.control->ticks_clock); }
+
+static void lock(ks_collector *c) { (void)pthread_mutex_lock(&c->lock); }
+static void unlock(ks_collector *c) { (void)pthread_mutex_unlock(&c->lock); }
+
+static uint64_t ticks_in(const ks_collector *c, uint64_t ns)
+{
+    return (uint64_t)((double)ns * c->ticks_per_ns);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+kineto_status ks_windows_init(ks_collector *c, kineto_error *err)
+{
+    int failed = pthread_mutex_init(&c->lock, NULL);
+    return failed ? kb_fail_os(err, failed, "cannot make a lock") : KINETO_OK;
+}
+
+void ks_windows_free(ks_collector *c) { (void)pthread_mutex_destroy(&c->lock); }
+
+/* The rate is needed to a thousandth at most: for what is near. */
+static void find_rate(ks_collector *c)
+{
+    const struct timespec wait = {0, 2000000};
+    kb_clock_snapshot a, b;
+    kb_clock_snapshot_take(c->pool.control->ticks_clock, &a);
+    nanosleep(&wait, NULL);
+    kb_clock_snapshot_take(c->pool.control->ticks_clock, &b);
+    int64_t ns = b.monotonic_raw_ns - a.monotonic_raw_ns;
+    c->ticks_per_ns = ns > 0 && b.ticks > a.ticks ? (double)(b.ticks - a.ticks) / (double)ns : 1;
+}
+
+static kineto_status ring_open(ks_collector *c, kineto_error *err)
+{
+    kf_control *control = c->pool.control;
+    kb_store_relaxed(&control->full_policy, (uint32_t)KF_FULL_RING);
+    kb_store_relaxed(&control->window_ticks, c->first_ticks);
+    c->window = kf_window_open(control, c->options.kinds, c->first_ticks);
+    if (c->window == NO_SLOT)
+        return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
+    kb_store_relaxed(&control->windows[c->window].keep_newest, 1u);
+    return KINETO_OK;
+}
+
+kineto_status ks_windows_start(ks_collector *c, kineto_error *err)
+{
+    kf_control *control = c->pool.control;
+    find_rate(c);
+    c->first_ticks = c->start_ticks;
+    kb_store_release(&control->watched, 1u);
+    ks_words_copy(c->ring_counters, control->counters, sizeof c->ring_counters);
+    return c->options.ring_ns ? ring_open(c, err) : KINETO_OK;
+}
+
+void ks_collector_program_ended(ks_collector *c)
+{
+    lock(c);
+    c->over = true;
+    unlock(c);
+}
+
+/* ---- what is kept ---------------------------------------------------------------------------- */
+
+/* Of programs that have sessions of their own in this pool. */
+static uint64_t others_want(const ks_collector *c)
+{
+    uint64_t from = NOBODY;
+    uint32_t self = kb_os_pid();
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        const kf_window *w = &c->pool.control->windows[i];
+        if (kb_load_acquire(&w->state) == KF_WINDOW_OPEN &&
+            kb_load_relaxed(&w->owner_pid) != self && !kb_load_relaxed(&w->keep_newest))
+            from = KB_MIN(from, kb_load_relaxed(&w->start_ticks));
+    }
+    return from;
+}
+
+/* With the lock. What ended before is nobody's. */
+static uint64_t kept_from(const ks_collector *c)
+{
+    uint64_t from = others_want(c);
+    for (uint32_t i = 0; i < KS_WINDOWS; i++)
+        if (c->windows[i].used)
+            from = KB_MIN(from, c->windows[i].kept_from);
+    return from;
+}
+
+/* With the lock: writers may take over what no window wants. */
+static void protect(const ks_collector *c)
+{
+    uint64_t from = kept_from(c);
+    if (c->options.ring_ns)
+        kb_store_relaxed(&c->pool.control->ring_protect_ticks, from == NOBODY ? 0 : from);
+}
+
+bool ks_windows_look(ks_collector *c)
+{
+    uint64_t now = now_ticks(c), young = ticks_in(c, YOUNG_NS);
+    lock(c);
+    c->pass_from = kept_from(c);
+    protect(c);
+    unlock(c);
+    c->pass_young = now > young ? now - young : 0;
+    c->spool_is_used |= c->pass_from != NOBODY;
+    return c->pass_from != NOBODY;
+}
+
+bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
+{
+    return c->pass_from != NOBODY && last_ticks >= c->pass_from;
+}
+
+/* A chunk of the dead is full for good. Whose it is decides who may seal it. */
+static void seal_dead(const ks_collector *c, uint32_t index, uint32_t words)
+{
+    kf_descriptor *d = &c->pool.descriptors[index];
+    uint64_t owner = kb_load_acquire(&d->owner), self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    if (kb_load_acquire(&d->state) == KF_CHUNK_LIVE && owner &&
+        kb_cas_acqrel(&d->owner, &owner, self))
+        kf_chunk_seal(&c->pool, index, words, now_ticks(c));
+}
+
+/* Who just opens a window may want what was sealed a moment ago. */
+void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
+                     uint64_t last_ticks)
+{
+    if (c->options.ring_ns && !sealed)
+        seal_dead(c, index, words);
+    else if (!c->options.ring_ns && (!sealed || last_ticks < c->pass_young))
+        kf_chunk_free(&c->pool, index);
+}
+
+/* ---- while nothing happens ------------------------------------------------------------------- */
+
+static void spool_empty(ks_collector *c)
+{
+    kineto_error err;
+    lock(c);
+    bool unread = c->readers == 0 && kept_from(c) == NOBODY;
+    unlock(c);
+    if (!unread || !c->spool_is_used)
+        return;
+    if (ks_spool_reset(c->spool, &err))
+        kb_log(KINETO_LOG_WARNING, "%s", err.message);
+    c->spool_is_used = c->keep_is_full = c->dictionary_holes = false;
+    c->dictionary_at = 1;
+    c->kept_bytes = c->spool_failures = 0;
+    c->pool.control->spool_frames = 0;
+}
+
+/* What is older than the ring wants is no loss. */
+static void ring_go_on(ks_collector *c)
+{
+    uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
+    if (now > length && now - length > c->first_ticks)
+        kb_store_relaxed(&c->pool.control->window_ticks, now - length);
+    ks_collector_clock(c);
+}
+
+uint64_t ks_windows_idle(ks_collector *c)
+{
+    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    uint32_t taken;
+    spool_empty(c);
+    if (c->options.ring_ns && now >= c->next_second_ns) {
+        c->next_second_ns = now + SECOND;
+        ring_go_on(c);
+    }
+    if (now >= c->next_scan_ns) {
+        c->next_scan_ns = now + IDLE_SCAN_NS;
+        if (c->children)
+            ks_children_sample(c->children);
+        (void)ks_collector_drain(c, true, &taken);
+    }
+    return IDLE_NS;
+}
+
+/* ---- a window -------------------------------------------------------------------------------- */
+
+static ks_window *window_take(ks_collector *c)
+{
+    ks_window *free_one = NULL;
+    lock(c);
+    for (uint32_t i = 0; i < KS_WINDOWS && !free_one; i++)
+        if (!c->windows[i].used)
+            free_one = &c->windows[i];
+    if (free_one) {
+        memset(free_one, 0, sizeof *free_one);
+        free_one->used = true;
+        free_one->kept_from = NOBODY;
+        free_one->warm = free_one->slot = NO_SLOT;
+    }
+    unlock(c);
+    return free_one;
+}
+
+static void keep_from(ks_collector *c, ks_window *w, uint64_t ticks)
+{
+    lock(c);
+    w->kept_from = ticks;
+    protect(c);
+    unlock(c);
+}
+
+static kineto_status slot_open(ks_collector *c, const ks_window *w, uint64_t kinds, uint32_t *slot,
+                               kineto_error *err)
+{
+    *slot = kf_window_open(c->pool.control, kinds, now_ticks(c));
+    if (*slot == NO_SLOT)
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "%u windows are open in the programs already: wait for one to end",
+                       KF_MAX_WINDOWS);
+    if (w->wants != KF_WANT_USUAL)
+        kf_window_want(c->pool.control, *slot, w->wants);
+    return KINETO_OK;
+}
+
+static void slot_close(ks_collector *c, uint32_t *slot)
+{
+    if (*slot != NO_SLOT)
+        kf_window_close(c->pool.control, *slot, now_ticks(c));
+    *slot = NO_SLOT;
+}
+
+kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
+                                kineto_error *err)
+{
+    kf_control *control = c->pool.control;
+    ks_window *w = *out = window_take(c);
+    if (!w)
+        return kb_fail(err, KINETO_E_LIMIT, "%u traces are under way already", KS_WINDOWS);
+    w->kinds = options->kinds;
+    w->wants = options->wants;
+    if (options->custom_config && options->custom_config[0])
+        snprintf(control->custom_config, sizeof control->custom_config, "%s",
+                 options->custom_config);
+    w->opened_ticks = now_ticks(c);
+    ks_collector_clock(c);
+    ks_words_copy(w->counters, control->counters, sizeof w->counters);
+    if (c->children)
+        ks_children_sample(c->children);
+    uint64_t devices = w->kinds & ~HOST_KINDS;
+    kineto_status status = devices ? slot_open(c, w, devices, &w->warm, err) : KINETO_OK;
+    if (status) {
+        ks_window_release(c, w);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Iterations that never came are not waited for any more. */
+static void limit_lift(ks_collector *c, const ks_window *w)
+{
+    kf_window *slot = &c->pool.control->windows[w->slot];
+    uint32_t waiting = KF_STEPS_WAITING;
+    if (kb_cas_acqrel(&slot->step_state, &waiting, (uint32_t)KF_STEPS_NONE))
+        kf_window_pause(c->pool.control, w->slot, false);
+}
+
+kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
+{
+    if (w->slot != NO_SLOT) {
+        limit_lift(c, w);
+        return KINETO_OK;
+    }
+    keep_from(c, w, now_ticks(c));
+    return slot_open(c, w, w->kinds, &w->slot, err);
+}
+
+/* It is opened for no kind at all until its limits are there. */
+kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
+                              uint64_t until, kineto_error *err)
+{
+    keep_from(c, w, now_ticks(c));
+    kineto_status status = slot_open(c, w, 0, &w->slot, err);
+    if (status)
+        return status;
+    kf_window *slot = &c->pool.control->windows[w->slot];
+    kb_store_relaxed(&slot->held, w->kinds);
+    kf_window_limit(c->pool.control, w->slot, pid, from, until);
+    return KINETO_OK;
+}
+
+/* Lines of the ledger that are of this window: their time lies in it. */
+static void note_problems(ks_collector *c)
+{
+    char detail[512];
+    uint64_t now = now_ticks(c);
+    if (c->spool_failures) {
+        snprintf(detail, sizeof detail,
+                 "%s; full chunks stayed in the buffer, and what found no room there is counted as "
+                 "lost",
+                 c->spool_error);
+        ks_pool_note_at(&c->pool, "recorder", "copying out failed", c->spool_failures, false,
+                        detail, now);
+    }
+    if (c->children) {
+        ks_children_sample(c->children);
+        ks_children_report(c->children, &c->pool, now);
+    }
+}
+
+void ks_window_stop(ks_collector *c, ks_window *w)
+{
+    if (w->slot != NO_SLOT) {
+        const kf_window *slot = &c->pool.control->windows[w->slot];
+        if (kb_load_acquire(&slot->step_state) >= KF_STEPS_INSIDE) {
+            w->from_ticks = kb_load_acquire(&slot->from_ticks);
+            w->until_ticks = kb_load_acquire(&slot->until_ticks);
+        }
+    }
+    slot_close(c, &w->slot);
+    slot_close(c, &w->warm);
+    ks_collector_clock(c);
+    w->closed_ticks = now_ticks(c);
+    note_problems(c);
+}
+
+void ks_window_release(ks_collector *c, ks_window *w)
+{
+    if (!w)
+        return;
+    slot_close(c, &w->slot);
+    slot_close(c, &w->warm);
+    lock(c);
+    w->used = false;
+    w->kept_from = NOBODY;
+    protect(c);
+    unlock(c);
+}
+
+/* ---- traces ---------------------------------------------------------------------------------- */
+
+/* Of this window alone. */
+static void counters_since(kf_control *control, const uint64_t before[][KF_REASON_SLOTS])
+{
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+        for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
+            control->counters[i][k] -= before[i][k];
+}
+
+/* Sources that deliver at the end of their session do so when somebody else goes on, too. */
+static void hand_over(const ks_collector *c)
+{
+    kf_control *control = c->pool.control;
+    if (kb_load_acquire(&control->gate))
+        kf_followers_collect(control);
+    uint32_t late = kf_followers_wait(control, HAND_OVER_NS);
+    if (late)
+        ks_pool_note_at(&c->pool, "plug-ins", "programs whose plug-ins did not hand over in time",
+                        late, true, "what they had recorded by then is missing", now_ticks(c));
+}
+
+static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut)
+{
+    lock(c);
+    bool over = c->over;
+    unlock(c);
+    return (kt_build_options){.is_over = over,
+                              .clip_open = true,
+                              .header = cut->header,
+                              .header_count = cut->header_count,
+                              .notes_until = now_ticks(c)};
+}
+
+static kt_build_options options_of(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
+{
+    kt_build_options o = common_options(c, cut);
+    bool by_iteration = w->from_ticks != 0;
+    o.kinds = w->kinds;
+    o.wants = w->wants;
+    o.start_ticks = by_iteration ? w->from_ticks : w->kept_from;
+    o.end_ticks = by_iteration && w->until_ticks ? w->until_ticks : w->closed_ticks;
+    o.from_ns = by_iteration ? 0 : cut->from_ns;
+    o.until_ns = by_iteration ? 0 : cut->until_ns;
+    o.epoch_ticks = w->opened_ticks;
+    o.complete_from = w->kept_from;
+    return o;
+}
+
+kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut *cut,
+                              kineto_trace **out, kineto_error *err)
+{
+    ks_input *input = NULL;
+    hand_over(c);
+    kt_build_options options = options_of(c, w, cut);
+    kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
+    if (status)
+        return status;
+    counters_since(input->control, w->counters);
+    status = kt_build(&input->input, input->control, &options, out, err);
+    ks_input_close(input);
+    return status;
+}
+
+/* ---- the ring -------------------------------------------------------------------------------- */
+
+static void reading(ks_collector *c, bool begins)
+{
+    lock(c);
+    c->readers += begins ? 1u : (uint32_t)-1;
+    unlock(c);
+}
+
+/* What was overwritten before its time makes the ring shorter; that it was, is said, and how many
+ * events that were since the program began is not of this trace. */
+static void ring_options(ks_collector *c, kf_control *control, kt_build_options *o)
+{
+    uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
+    uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
+    bool short_one = control->forgotten_ticks > from;
+    o->kinds = c->options.kinds;
+    o->start_ticks = KB_MAX(from, control->forgotten_ticks);
+    o->end_ticks = now;
+    o->complete_from = o->start_ticks;
+    o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * SECOND));
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+        control->counters[i][KF_REASON_EVICTED] = 0;
+    if (short_one)
+        o->note_count = 1;
+}
+
+kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
+                            kineto_error *err)
+{
+    static const kt_build_note short_ring = {
+        "ring", "shorter than asked for", "the buffer is too small for so many seconds: --ring-mb",
+        1, false};
+    ks_input *input = NULL;
+    hand_over(c);
+    reading(c, true);
+    ks_collector_clock(c);
+    kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
+    if (status == KINETO_OK) {
+        kt_build_options options = common_options(c, cut);
+        options.notes = &short_ring;
+        counters_since(input->control, c->ring_counters);
+        ring_options(c, input->control, &options);
+        status = kt_build(&input->input, input->control, &options, out, err);
+    }
+    ks_input_close(input);
+    reading(c, false);
+    return status;
+}
+
+/* ---- iterations ------------------------------------------------------------------------------ */
+
+uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], uint32_t *pid)
+{
+    kf_control *control = c->pool.control;
+    uint64_t ticks[KF_STEP_TIMES], now = kb_clock_ns(CLOCK_MONOTONIC);
+    if (now >= c->next_steps_ns) { /* looking who is alive takes longer */
+        const kf_steps *first = kf_steps_of(control, 0);
+        c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;
+        c->next_steps_ns = now + (c->step_pid ? SECOND : 10 * MILLISECOND);
+    }
+    const kf_steps *steps = c->step_pid ? kf_steps_of(control, c->step_pid) : NULL;
+    *pid = steps ? c->step_pid : 0;
+    if (!steps)
+        return 0;
+    kb_clock_snapshot clock;
+    uint64_t count = kf_steps_read(steps, ticks);
+    kb_clock_snapshot_take(control->ticks_clock, &clock);
+    for (uint32_t i = 0; i < KF_STEP_TIMES; i++)
+        times_ns[i] =
+            clock.realtime_ns -
+            (int64_t)((double)(int64_t)(clock.ticks - ticks[i]) / c->ticks_per_ns);
+    return count;
+}
