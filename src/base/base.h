@@ -315,6 +315,13 @@ kb_compression kb_compression_of(const char *path);
  *  a FIFO or device is written directly. */
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err);
+/** The same relative to a directory, and nothing but that: no link is followed, what has the name is
+ *  replaced. The descriptor (O_PATH will do) is copied.
+ *  @param name   without "/".
+ *  @param shown  the path for messages.
+ *  @param mode   of the new file: 0600. */
+kineto_status kb_sink_open_file_at(int directory, const char *name, const char *shown, mode_t mode,
+                                   kb_compression c, kb_sink **out, kineto_error *err);
 /** Grows in memory; take the bytes with kb_sink_take before close. */
 kineto_status kb_sink_open_memory(kb_compression c, kb_sink **out, kineto_error *err);
 /** Counts bytes and throws them away. */
@@ -349,6 +356,8 @@ kineto_status kb_sink_take(kb_sink *s, char **data, size_t *bytes, kineto_error 
 /** Flush, finish, rename; frees the sink in any case. On any failure the final name is untouched
  *  and the temporary file is gone. */
 kineto_status kb_sink_close(kb_sink *s, kineto_error *err);
+/** The same; @param written  receives the bytes that left the sink, after compression. */
+kineto_status kb_sink_close_counted(kb_sink *s, uint64_t *written, kineto_error *err);
 /** Throw away: nothing appears. */
 void kb_sink_abort(kb_sink *s);
 

@@ -8,6 +8,7 @@ typedef struct sink {
     const kb_target_ops *ops;
     void *target;
     uint64_t flushed_bytes;
+    uint64_t put_bytes; /* after compression */
     kineto_error error; /* code is KINETO_OK while nothing failed */
 } sink;
 
@@ -20,6 +21,13 @@ static const sink *sink_of_const(const kb_sink *s) { return (const sink *)s; }
 /* ---- buffer -----------------------------------------------------------------------------------
  */
 
+static kineto_status put(void *of, const char *data, size_t bytes, kineto_error *err)
+{
+    sink *s = of;
+    s->put_bytes += bytes;
+    return s->ops->put(s->target, data, bytes, err);
+}
+
 /* Bytes on their way: compressed or as they are. */
 static void pass_on(sink *s, const char *data, size_t bytes, bool last)
 {
@@ -28,10 +36,9 @@ static void pass_on(sink *s, const char *data, size_t bytes, bool last)
         return;
     kineto_status status = KINETO_OK;
     if (s->compressor)
-        status =
-            kb_compressor_run(s->compressor, data, bytes, last, s->ops->put, s->target, &s->error);
+        status = kb_compressor_run(s->compressor, data, bytes, last, put, s, &s->error);
     else if (bytes > 0)
-        status = s->ops->put(s->target, data, bytes, &s->error);
+        status = put(s, data, bytes, &s->error);
     s->error.code = status;
 }
 
@@ -126,12 +133,14 @@ static void drain(sink *s)
         pass_on(s, "", 0, true);
 }
 
-kineto_status kb_sink_close(kb_sink *head, kineto_error *err)
+kineto_status kb_sink_close_counted(kb_sink *head, uint64_t *written, kineto_error *err)
 {
+    *written = 0;
     if (!head)
         return KINETO_OK;
     sink *s = sink_of(head);
     drain(s);
+    *written = s->put_bytes;
     if (s->error.code == KINETO_OK)
         s->error.code = s->ops->finish(s->target, &s->error);
     kineto_status status = s->error.code;
@@ -139,6 +148,12 @@ kineto_status kb_sink_close(kb_sink *head, kineto_error *err)
         *err = s->error;
     sink_free(s);
     return status;
+}
+
+kineto_status kb_sink_close(kb_sink *head, kineto_error *err)
+{
+    uint64_t written;
+    return kb_sink_close_counted(head, &written, err);
 }
 
 void kb_sink_abort(kb_sink *head)

@@ -3,6 +3,7 @@
  *
  * A symbolic link as the last part of the path is followed, by hand and before anything is written:
  * the file it points at is replaced, the link stays. The permissions of a replaced file stay, too.
+ * Relative to a directory that is held open, nothing is followed.
  */
 #include "base/sink_impl.h"
 
@@ -17,6 +18,7 @@
 typedef struct kb_beside {
     int fd;
     bool close_fd;
+    int directory;   /* where `final` and `temporary` begin; AT_FDCWD: they are paths */
     char *name;      /* as the caller said it: for messages */
     char *final;     /* NULL: written directly */
     char *temporary; /* NULL: none, or renamed already */
@@ -28,7 +30,9 @@ static void file_drop(void *target)
     if (f->close_fd)
         close(f->fd);
     if (f->temporary)
-        unlink(f->temporary);
+        unlinkat(f->directory, f->temporary, 0);
+    if (f->directory != AT_FDCWD)
+        close(f->directory);
     free(f->temporary);
     free(f->final);
     free(f->name);
@@ -72,10 +76,10 @@ static char *directory_of(const char *path)
 }
 
 /* After the rename the file is there; whether its directory is on disk yet cannot fail anything. */
-static void sync_directory(const char *path)
+static void sync_directory(const file *f)
 {
-    char *directory = directory_of(path);
-    int fd = directory ? open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+    char *directory = directory_of(f->final);
+    int fd = directory ? openat(f->directory, directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
     free(directory);
     if (fd < 0)
         return;
@@ -106,11 +110,11 @@ static kineto_status file_finish(void *target, kineto_error *err)
     kineto_status status = close_fd(f, err);
     if (status != KINETO_OK || !f->final)
         return status;
-    if (rename(f->temporary, f->final) != 0)
+    if (renameat(f->directory, f->temporary, f->directory, f->final) != 0)
         return kb_fail_os(err, errno, "cannot rename the finished file to '%s'", f->name);
     free(f->temporary);
     f->temporary = NULL;
-    sync_directory(f->final);
+    sync_directory(f);
     return KINETO_OK;
 }
 
@@ -164,14 +168,15 @@ static char *temporary_name(const char *final)
     return n < 0 ? NULL : name;
 }
 
-static kineto_status open_temporary(file *f, kineto_error *err)
+static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
 {
     enum { TRIES = 100 };
     for (int i = 0; i < TRIES; i++) {
         f->temporary = temporary_name(f->final);
         if (!f->temporary)
             return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
-        f->fd = open(f->temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        f->fd = openat(f->directory, f->temporary,
+                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
         if (f->fd >= 0) {
             f->close_fd = true;
             return KINETO_OK;
@@ -194,7 +199,7 @@ static kineto_status open_beside(file *f, const struct stat *old, kineto_error *
         return kb_fail_os(err, errno, "cannot follow the link '%s'", f->name);
     if (old && access(f->final, W_OK) != 0)
         return kb_fail_os(err, errno, "cannot replace '%s'", f->name);
-    kineto_status status = open_temporary(f, err);
+    kineto_status status = open_temporary(f, 0666, err);
     if (status == KINETO_OK && old)
         (void)fchmod(f->fd, old->st_mode & 0777); /* file systems without permissions refuse */
     return status;
@@ -235,23 +240,60 @@ static kineto_status file_open(file *f, kineto_error *err)
     return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, pipe or character device", f->name);
 }
 
+static kineto_status file_create(const char *name, file **out, kineto_error *err)
+{
+    if (!name)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
+    file *f = calloc(1, sizeof(*f));
+    if (!f || !(f->name = strdup(name))) {
+        free(f);
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", name);
+    }
+    f->directory = AT_FDCWD;
+    *out = f;
+    return KINETO_OK;
+}
+
+static kineto_status sink_over_file(file *f, kineto_status opened, kb_compression c, kb_sink **out,
+                                    kineto_error *err)
+{
+    if (opened == KINETO_OK)
+        return kb_sink_over(&file_ops, f, c, out, err);
+    file_drop(f);
+    return opened;
+}
+
 kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **out,
                                 kineto_error *err)
 {
+    file *f;
     *out = NULL;
-    if (!path)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the output is NULL");
-    file *f = calloc(1, sizeof(*f));
-    if (!f || !(f->name = strdup(path))) {
-        free(f);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", path);
-    }
-    kineto_status status = file_open(f, err);
-    if (status != KINETO_OK) {
-        file_drop(f);
-        return status;
-    }
-    return kb_sink_over(&file_ops, f, c, out, err);
+    kineto_status status = file_create(path, &f, err);
+    return status ? status : sink_over_file(f, file_open(f, err), c, out, err);
+}
+
+/* Its own copy of the descriptor: whoever opened it may close theirs. */
+static kineto_status open_at(file *f, int directory, const char *name, mode_t mode,
+                             kineto_error *err)
+{
+    int copy = fcntl(directory, F_DUPFD_CLOEXEC, 0);
+    if (copy < 0)
+        return kb_fail_os(err, errno, "cannot keep the directory of '%s'", f->name);
+    f->directory = copy;
+    if (!(f->final = strdup(name)))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
+    return open_temporary(f, mode, err);
+}
+
+kineto_status kb_sink_open_file_at(int directory, const char *name, const char *shown, mode_t mode,
+                                   kb_compression c, kb_sink **out, kineto_error *err)
+{
+    file *f;
+    *out = NULL;
+    if (!name || !name[0] || strchr(name, '/'))
+        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no name of a file", name ? name : "");
+    kineto_status status = file_create(shown, &f, err);
+    return status ? status : sink_over_file(f, open_at(f, directory, name, mode, err), c, out, err);
 }
 
 /* ---- for those who write by themselves --------------------------------------------------------
@@ -266,12 +308,11 @@ kineto_status kb_beside_open(const char *path, kb_beside **out, kineto_error *er
     if (strcmp(path, "-") == 0 ||
         (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
         return kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);
-    file *f = calloc(1, sizeof(*f));
-    if (!f || !(f->name = strdup(path))) {
-        free(f);
-        return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", path);
-    }
-    kineto_status status = file_open(f, err);
+    file *f;
+    kineto_status status = file_create(path, &f, err);
+    if (status != KINETO_OK)
+        return status;
+    status = file_open(f, err);
     if (status == KINETO_OK && !f->temporary)
         status =
             kb_fail(err, KINETO_E_UNSUPPORTED, "'%s' is no file, and only a file will do", path);

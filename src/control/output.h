@@ -18,9 +18,9 @@ bool ko_output_is_url(const char *path);
 kineto_status ko_output_path(const ks_request *r, ks_request_source source, uint32_t pid,
                              char out[KS_REQUEST_PATH_BYTES], kineto_error *err);
 /** May whoever asks write there? Changes nothing. threads: any.
- *  @return KINETO_E_PERMISSION for what requests and configuration files must not name ("exec:", "fd:",
- *          protocols that are not for requests, paths elsewhere than beneath the allowed directory);
- *          KINETO_E_ARGUMENT for protocols that nobody registered and what cannot be. */
+ *  @return KINETO_E_PERMISSION for what requests must not name ("exec:", "fd:", which configuration
+ *          files must not, either; protocols that are not for requests, or that nobody registered;
+ *          paths elsewhere than beneath the allowed directory); KINETO_E_ARGUMENT for what cannot be. */
 kineto_status ko_output_check(ks_request_source source, const char *path, kineto_error *err);
 
 /** Write a trace to what a path or URL says: "file:…" or a path; "fd:N"; "exec:COMMAND" (the trace
@@ -45,6 +45,7 @@ kineto_status ko_output_open(ks_request_source source, const char *path, kb_sink
  * They write to `path`; what is there then goes where it should. */
 typedef struct ko_own_file {
     char path[KS_REQUEST_PATH_BYTES];
+    uint32_t directory_bytes; /* of the path; 0: there is none, or no more */
 } ko_own_file;
 /** @param name  of the file in the end, or a path: its last part is the name here, for writers that
  *               look at endings. */
@@ -52,6 +53,6 @@ kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error 
 /** Copy to where it should be, as by ko_output_open, byte by byte. @param bytes  may be NULL. */
 kineto_status ko_own_file_deliver(const ko_own_file *f, ks_request_source source, const char *path,
                                   uint64_t *bytes, kineto_error *err);
-/** Remove file and directory. */
+/** Remove file and directory, with all that is in it; once. */
 void ko_own_file_remove(ko_own_file *f);
 #endif

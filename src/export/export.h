@@ -33,6 +33,8 @@ typedef struct ke_job {
 kineto_status ke_check_path(const char *path, kineto_error *err);
 /** The same for a file whose format was named. */
 kineto_status ke_check_format(const char *path, const char *name, kineto_error *err);
+/** The format that a name's ending says, Chrome JSON if it says none. Nothing is looked at. */
+const char *ke_format_of_ending(const char *name, kb_compression *compression, bool *needs_file);
 /** kineto_export into a sink, which stays open; format and trace_name in the options. */
 kineto_status ke_export_to_sink(const kineto_trace *trace, kb_sink *sink,
                                 const kineto_export_options *options, kineto_export_result *result,

@@ -184,6 +184,16 @@ kineto_status ke_check_path(const char *path, kineto_error *err)
     return ke_check_format(path, NULL, err);
 }
 
+const char *ke_format_of_ending(const char *name, kb_compression *compression, bool *needs_file)
+{
+    const format *f = format_of_path(name);
+    if (!f)
+        f = &formats[0];
+    *compression = f->compressible ? kb_compression_of(name) : f->always;
+    *needs_file = f->write_file != NULL;
+    return f->name;
+}
+
 /* ---- writing ------------------------------------------------------------------------------------ */
 
 /* What writers look at row by row must be there: they could not tell a lack of memory from a row

@@ -2,6 +2,8 @@
  * directory: by its text, and by what the file system makes of it. */
 #include "session/request_impl.h"
 
+#include <ckineto/export.h>
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -35,13 +37,33 @@ static kineto_status refuse(const wish *w, kineto_status code, const char *fmt, 
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-/* Where Kineto puts the number: so tools that predict names of files find them. */
+/* Bytes of a name without the ending that says its format, all of them if none does. */
+static size_t stem_bytes(const char *name)
+{
+    size_t best = 0, size = strlen(name), plain = size;
+    kb_compression c = kb_compression_of(name);
+    if (c != KB_COMPRESS_NONE)
+        plain -= c == KB_COMPRESS_GZIP ? strlen(".gz") : strlen(".zst");
+    kineto_export_format f = {.size = sizeof f};
+    for (uint32_t i = 0; kineto_export_format_at(i, &f); i++)
+        for (const char *const *ending = f.endings; *ending; ending++) {
+            size_t n = strlen(*ending), end = f.compressible ? plain : size;
+            if (end > n && memcmp(name + end - n, *ending, n) == 0)
+                best = KB_MAX(best, n + size - end);
+        }
+    return size - best;
+}
+
+/* Where Kineto puts the number: so tools that predict names of files find them. Names that say
+ * another format, which Kineto does not know, go on saying it. */
 static size_t pid_place(const char *name)
 {
     const char *at = strstr(name, ".pt.trace.json");
-    if (!at)
-        at = strstr(name, ".json");
-    return at ? (size_t)(at - name) : strlen(name);
+    if (at)
+        return (size_t)(at - name);
+    at = strstr(name, ".json");
+    size_t stem = stem_bytes(name);
+    return at ? KB_MIN((size_t)(at - name), stem) : stem;
 }
 
 /* The path with "_PID" in its last part. */
@@ -171,7 +193,7 @@ static kineto_status refuse_parent(const wish *w, int os_error)
         return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link on the way to it");
     case ENOENT:
     case ENOTDIR:
-        return refuse(w, KINETO_E_ARGUMENT, "its directory does not exist");
+        return refuse(w, KINETO_E_ARGUMENT, "its directory does not exist: make it first");
     case ENAMETOOLONG:
         return refuse(w, KINETO_E_ARGUMENT, "a part of it is longer than %d bytes", NAME_MAX);
     case EACCES:
@@ -181,7 +203,7 @@ static kineto_status refuse_parent(const wish *w, int os_error)
     }
 }
 
-/* Nothing may be in the file's place but a file that can be replaced. */
+/* Nothing may be in the file's place but a file of this user's, which is replaced. */
 static kineto_status check_place(const wish *w, int parent, const char *name)
 {
     struct stat st;
@@ -196,10 +218,13 @@ static kineto_status check_place(const wish *w, int parent, const char *name)
         return refuse(w, KINETO_E_PERMISSION, "there is a symbolic link in its place");
     if (!S_ISREG(st.st_mode))
         return refuse(w, KINETO_E_PERMISSION, "what is in its place is no regular file");
+    if (st.st_uid != geteuid())
+        return refuse(w, KINETO_E_PERMISSION, "the file in its place belongs to another user");
     return KINETO_OK;
 }
 
-static kineto_status check_files(const wish *w, const char *parent, const char *name)
+/* The directory of the file, which may be put there. @param out  receives the descriptor. */
+static kineto_status open_place(const wish *w, const char *parent, const char *name, int *out)
 {
     /* Who runs the process chose this directory: links in it are meant. */
     int at = open(w->folder[0] ? w->folder : "/", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -212,16 +237,17 @@ static kineto_status check_files(const wish *w, const char *parent, const char *
     if (fd < 0)
         return refuse_parent(w, os_error);
     kineto_status status = check_place(w, fd, name);
-    close(fd);
+    if (status == KINETO_OK)
+        *out = fd;
+    else
+        close(fd);
     return status;
 }
 
-/* `out` has the path with its pid; in the end it has it without parts that say nothing. */
-static kineto_status check_request(const wish *w, char out[KS_REQUEST_PATH_BYTES])
+/* What split gives, of a path that lies beneath the allowed directory. */
+static kineto_status split_request(const wish *w, const char *path,
+                                   char parent[KS_REQUEST_PATH_BYTES], const char **name)
 {
-    char parent[KS_REQUEST_PATH_BYTES], path[KS_REQUEST_PATH_BYTES];
-    const char *name;
-    snprintf(path, sizeof path, "%s", out);
     if (path[0] != '/')
         return refuse(w, KINETO_E_PERMISSION,
                       "a request needs an absolute path, beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
@@ -231,11 +257,25 @@ static kineto_status check_request(const wish *w, char out[KS_REQUEST_PATH_BYTES
         return refuse(w, KINETO_E_PERMISSION,
                       "requests may write only beneath '%s' (KINETO_ONDEMAND_TRACE_DIR)",
                       w->folder);
-    kineto_status status = split(w, rest, parent, &name);
+    const char *slash = strrchr(rest, '/');
+    if (!slash || slash[1] == '\0' || strcmp(slash, "/.") == 0)
+        return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
+    return split(w, rest, parent, name);
+}
+
+/* `out` has the path with its pid; in the end it has it without parts that say nothing. */
+static kineto_status check_request(const wish *w, char out[KS_REQUEST_PATH_BYTES])
+{
+    char parent[KS_REQUEST_PATH_BYTES], path[KS_REQUEST_PATH_BYTES];
+    const char *name;
+    int fd;
+    snprintf(path, sizeof path, "%s", out);
+    kineto_status status = split_request(w, path, parent, &name);
     if (status == KINETO_OK)
-        status = check_files(w, parent, name);
+        status = open_place(w, parent, name, &fd);
     if (status != KINETO_OK)
         return status;
+    close(fd);
     bool inside = strcmp(parent, ".") != 0;
     int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%s/%s%s%s", w->folder, inside ? parent : "",
                      inside ? "/" : "", name);
@@ -274,4 +314,35 @@ kineto_status ks_output_path(const ks_request *r, ks_request_source source, uint
     if (status == KINETO_OK)
         snprintf(out, KS_REQUEST_PATH_BYTES, "%s", made);
     return status;
+}
+
+kineto_status ks_output_directory(const char *path, int *directory, const char **name,
+                                  kineto_error *err)
+{
+    char parent[KS_REQUEST_PATH_BYTES];
+    wish w = {.path = path, .err = err};
+    *directory = -1;
+    ks_request_show(kb_string(path), w.shown, sizeof w.shown);
+    if (strlen(path) >= KS_REQUEST_PATH_BYTES)
+        return refuse(&w, KINETO_E_ARGUMENT, "the path is too long");
+    kineto_status status = read_folder(&w);
+    if (status == KINETO_OK)
+        status = split_request(&w, path, parent, name);
+    if (status == KINETO_OK)
+        status = open_place(&w, parent, *name, directory);
+    return status;
+}
+
+kineto_status ks_output_url(const char *url, uint32_t pid, char out[KS_REQUEST_PATH_BYTES],
+                            kineto_error *err)
+{
+    wish w = {.path = url, .err = err};
+    const char *slash = strrchr(url, '/'), *name = slash ? slash + 1 : url;
+    ks_request_show(kb_string(url), w.shown, sizeof w.shown);
+    if (name[pid_place(name)] != '\0')
+        return put_pid(&w, pid, out);
+    if (strlen(url) >= KS_REQUEST_PATH_BYTES)
+        return refuse(&w, KINETO_E_ARGUMENT, "it is too long");
+    memcpy(out, url, strlen(url) + 1);
+    return KINETO_OK;
 }

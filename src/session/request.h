@@ -84,11 +84,22 @@ kineto_status ks_config_file_load(ks_config_file *f, ks_request *r, bool *change
 
 /* ---- output_path.c: where a request may write ---- */
 /** The path of this process' trace: what was asked for, with its pid put in as Kineto does (before
- * the first ".pt.trace.json", else the first ".json", else at the end, so that no two processes
- * share a file), or a default. From a request only beneath the allowed directory
+ * the first ".pt.trace.json", else the first ".json", else before the ending that says its format, else
+ * at the end, so that no two processes share a file), or a default. From a request only beneath the allowed directory
  * (KINETO_ONDEMAND_TRACE_DIR, else /tmp): no "..", no symbolic link on the way, resolved with
  * openat2 where there is one.
  *  @return KINETO_E_PERMISSION, KINETO_E_ARGUMENT, with the path and why. */
 kineto_status ks_output_path(const ks_request *r, ks_request_source source, uint32_t pid,
                              char out[KS_REQUEST_PATH_BYTES], kineto_error *err);
+/** The directory of a path that ks_output_path gave for a request, checked again as it was then: what
+ * is written relative to it stays there, whatever becomes of the path's other parts meanwhile.
+ *  @param directory  receives a descriptor (O_PATH), to be closed.
+ *  @param name       receives the file's name, the end of `path`.
+ *  @return as ks_output_path. */
+kineto_status ks_output_directory(const char *path, int *directory, const char **name,
+                                  kineto_error *err);
+/** A URL with the pid, put in as in a path, if it ends in the name of a file that says its format;
+ * else as it is. */
+kineto_status ks_output_url(const char *url, uint32_t pid, char out[KS_REQUEST_PATH_BYTES],
+                            kineto_error *err);
 #endif
