@@ -21,6 +21,7 @@ static const verb verbs[] = {
     {"query", kc_sql, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
+    {"ps", kc_ps, "list processes that can be asked for a trace"},
     {"daemon", kc_daemon, "serve processes that can be traced on demand"},
     {"plugin", kc_plugin, "list plug-ins, or check one"},
     {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},

@@ -1,0 +1,269 @@
+/* ckineto ps: who can be asked for a trace, how, and what they are doing. */
+#include "cli/cli.h"
+#include "cli/reachable.h"
+
+#include <pwd.h>
+
+#define LONG_AGO_MS                                                                                \
+    15000u /* three times as long as processes usually wait before they ask again                  \
+            */
+
+static const char *host, *token_file;
+static bool as_json;
+static const kc_option option_list[] = {
+    {"host", 'H', KC_TEXT, &host, "HOST[:PORT]",
+     "ask the daemon there, ours or Dynolog's (127.0.0.1:1778)"},
+    {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemon asks for"},
+    {"json", 'j', KC_FLAG, &as_json, NULL, "all that is known, as JSON"},
+};
+static const kc_options options = {
+    "ps",
+    "[options]",
+    "List the processes that can be asked for a trace now: those with a control socket of\n"
+    "their own on this machine, and those that ask a daemon.",
+    option_list,
+    KB_COUNT(option_list),
+    false,
+};
+
+static const char *via_of(const kc_process *p)
+{
+    if (p->is_recorder)
+        return "recorder";
+    if (p->has_socket && p->has_daemon)
+        return "both";
+    return p->has_socket ? "socket" : "daemon";
+}
+
+static const char *state_of(const kc_process *p)
+{
+    if (p->answers)
+        return p->state;
+    if (p->has_socket && !p->has_daemon)
+        return "no answer";
+    if (p->waits)
+        return "request waits";
+    return p->seen_ms_ago > LONG_AGO_MS ? "silent" : "asks";
+}
+
+/* ---- for human eyes ---------------------------------------------------------------------------- */
+
+static void put_user(uint32_t user)
+{
+    const struct passwd *entry = getpwuid(user);
+    char number[16];
+    snprintf(number, sizeof number, "%u", user);
+    kc_put_name(stdout, kb_string(entry ? entry->pw_name : number), 10);
+}
+
+static void put_number_or_dash(bool there, int64_t number, int columns)
+{
+    if (there)
+        printf(" %*lld", columns, (long long)number);
+    else
+        printf(" %*s", columns, "-");
+}
+
+static void print_process(const kc_process *p)
+{
+    printf("%8lld ", (long long)p->pid);
+    put_user(p->user);
+    putchar(' ');
+    kc_put_name(stdout, kb_string(*p->name ? p->name : "-"), 16);
+    printf(" %-9s %-13s", via_of(p), state_of(p));
+    put_number_or_dash(p->iteration >= 0, p->iteration, 9);
+    put_number_or_dash(p->has_daemon, p->job, 9);
+    printf("  %s\n", p->answers ? p->ring ? "on" : "off" : "-");
+}
+
+/* What daemons say of themselves may hold anything. */
+static void print_text(const char *text) { kc_put_name(stdout, kb_string(text), 0); }
+
+static void print_daemon(const kc_reachable *r)
+{
+    kineto_status code = r->daemon_error.code;
+    if (code == KINETO_E_NOT_FOUND && !r->processes.count)
+        return; /* the advice says more */
+    if (r->version[0]) {
+        printf("The daemon at %s is ", r->daemon);
+        print_text(r->version);
+        fputs(code == KINETO_E_UNSUPPORTED ? ", which does not list its processes" : "", stdout);
+    }
+    if (code && (code != KINETO_E_UNSUPPORTED || !r->version[0])) {
+        fputs(r->version[0] ? "; no list: " : "No list from a daemon: ", stdout);
+        print_text(r->daemon_error.message);
+    }
+    fputs(".\n", stdout);
+}
+
+static void print_advice(void)
+{
+    fputs(
+        "No process can be asked for a trace. To make one reachable, start it\n"
+        "  with KINETO_USE_DAEMON=1, and run 'ckineto daemon' (PyTorch as it is, and ckineto), or\n"
+        "  with CKINETO_CONTROL=socket (programs with ckineto), or\n"
+        "  by 'ckineto record --on-demand -- PROGRAM' (any program).\n"
+        "Processes of other users, other containers and other network namespaces are not seen\n"
+        "from here.\n",
+        stdout);
+}
+
+static void print_all(const kc_reachable *r)
+{
+    if (r->processes.count)
+        printf("%8s %-10s %-16s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
+               "ITERATION", "JOB", "RING");
+    for (size_t i = 0; i < r->processes.count; i++)
+        print_process(&r->processes.data[i]);
+    print_daemon(r);
+    if (!r->processes.count)
+        print_advice();
+}
+
+/* ---- JSON -------------------------------------------------------------------------------------- */
+
+static void put_bool(kb_json *j, const char *key, bool value)
+{
+    kb_json_key_z(j, key);
+    kb_json_bool(j, value);
+}
+
+static void put_socket(kb_json *j, const kc_process *p)
+{
+    kb_json_key_z(j, "socket");
+    if (!p->has_socket) {
+        kb_json_null(j);
+        return;
+    }
+    kb_json_object_begin(j);
+    put_bool(j, "answers", p->answers);
+    if (p->answers) {
+        kb_json_put_string(j, "host", kb_string(p->is_recorder ? "recorder" : "process"));
+        kb_json_key_z(j, "iteration");
+        if (p->iteration >= 0)
+            kb_json_int(j, p->iteration);
+        else
+            kb_json_null(j);
+        put_bool(j, "ring", p->ring);
+        kb_json_put_uint(j, "traces", p->traces);
+    }
+    kb_json_object_end(j);
+}
+
+static void put_daemon(kb_json *j, const kc_process *p)
+{
+    kb_json_key_z(j, "daemon");
+    if (!p->has_daemon) {
+        kb_json_null(j);
+        return;
+    }
+    kb_json_object_begin(j);
+    kb_json_put_int(j, "job_id", p->job);
+    kb_json_put_uint(j, "seen_ms_ago", p->seen_ms_ago);
+    put_bool(j, "waits", p->waits);
+    kb_json_object_end(j);
+}
+
+static void put_process(kb_json *j, const kc_process *p)
+{
+    kb_json_object_begin(j);
+    kb_json_put_int(j, "pid", p->pid);
+    kb_json_put_uint(j, "user", p->user);
+    kb_json_put_string(j, "name", kb_string(p->name));
+    kb_json_put_string(j, "via", kb_string(via_of(p)));
+    kb_json_put_string(j, "state", kb_string(state_of(p)));
+    kb_json_key_z(j, "pids");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < p->pid_count; i++)
+        kb_json_int(j, p->pids[i]);
+    kb_json_array_end(j);
+    put_socket(j, p);
+    put_daemon(j, p);
+    kb_json_object_end(j);
+}
+
+static void put_all(kb_json *j, const kc_reachable *r)
+{
+    kb_json_object_begin(j);
+    kb_json_key_z(j, "daemon");
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "address", kb_string(r->daemon));
+    put_bool(j, "answers", r->version[0] != '\0');
+    put_bool(j, "lists", r->daemon_error.code == KINETO_OK);
+    kb_json_put_string(j, "version", kb_string(r->version));
+    kb_json_put_string(j, "error", kb_string(r->daemon_error.code ? r->daemon_error.message : ""));
+    kb_json_object_end(j);
+    kb_json_newline(j);
+    kb_json_key_z(j, "processes");
+    kb_json_array_begin(j);
+    for (size_t i = 0; i < r->processes.count; i++) {
+        kb_json_newline(j);
+        put_process(j, &r->processes.data[i]);
+    }
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+    kb_json_newline(j);
+}
+
+static kineto_status write_json(const kc_reachable *r, kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
+    if (status != KINETO_OK)
+        return status;
+    kb_json_init(&j, sink);
+    put_all(&j, r);
+    return kb_sink_close(sink, err);
+}
+
+/* ---- the verb ---------------------------------------------------------------------------------- */
+
+static kineto_status find_all(kc_reachable *r, kineto_error *err)
+{
+    static char token[KO_RPC_TOKEN_BYTES];
+    ko_rpc_daemon daemon = {.limit_ms = 2000};
+    kineto_status status = host ? ko_rpc_parse_address(host, &daemon, err) : KINETO_OK;
+    if (status == KINETO_OK && token_file) {
+        status = ko_rpc_read_token(token_file, token, err);
+        daemon.token = token;
+    }
+    bool is_here = kc_is_here(daemon.host);
+    if (status == KINETO_OK && is_here)
+        status = kc_reach_sockets(r, err);
+    return status == KINETO_OK ? kc_reach_daemon(r, &daemon, is_here, err) : status;
+}
+
+/* That nobody answers is what was found out, unless somebody was to answer. */
+static kineto_status show(const kc_reachable *r, kineto_error *err)
+{
+    if (as_json)
+        return write_json(r, err);
+    if (host && !r->version[0]) {
+        *err = r->daemon_error;
+        return err->code;
+    }
+    print_all(r);
+    return KINETO_OK;
+}
+
+int kc_ps(int argc, char **argv)
+{
+    int operands;
+    kc_reachable all = {.version = ""};
+    kineto_error err = {0};
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status == KINETO_E_NOT_FOUND)
+        return kc_finish_stdout("ps", 0);
+    if (status == KINETO_OK && operands)
+        status = kc_usage_error("ps", "it takes no operands, such as '%s'", argv[1]);
+    if (status)
+        return KC_EXIT_USAGE;
+    status = find_all(&all, &err);
+    if (status == KINETO_OK)
+        status = show(&all, &err);
+    if (status)
+        kc_complain("ps: %s", err.message);
+    kc_reachable_free(&all);
+    return kc_finish_stdout("ps", status ? KC_EXIT_FAILURE : 0);
+}
