@@ -29,6 +29,8 @@ kineto_status ko_client_snapshot_stop(ks_request_source source, const char *path
                                       kineto_error *err);
 /** … without a file: it is given up. */
 void ko_client_snapshot_drop(void);
+/** In a fork's child: what was under way is the parent's. */
+void ko_client_forked(void);
 
 /* ---- invariants.c: what must not happen, and did --------------------------------------------------- */
 /** Says so in the log and in the ledger of what is recorded in this process, and counts. `what` is
@@ -36,6 +38,4 @@ void ko_client_snapshot_drop(void);
 void ko_invariant(const char *what);
 /** How often since the process began. */
 uint64_t ko_invariants(void);
-/** In a fork's child, before anything else here: forget calls of threads that are gone. */
-void ko_observers_forked(void);
 #endif
