@@ -21,6 +21,10 @@ typedef struct ko_driver {
     void *context;
     /** Get buffers and devices ready; devices begin to warm up. What is recorded is thrown away. */
     kineto_status (*prepare)(void *context, const ks_request *request, kineto_error *err);
+    /** With `steps`, after prepare: the window reaches from the beginning of one iteration to that of
+     *  another, and the programs begin and end it themselves, however late `arm` and `stop` come. NULL:
+     *  it goes by those. */
+    kineto_status (*limit)(void *context, int64_t from_step, int64_t until_step, kineto_error *err);
     /** Record everything from here on; what lies before the window is cut away later. By time this
      *  comes KS_ONDEMAND_ARM_NS before the window, by iteration in the step in which it begins. */
     kineto_status (*arm)(void *context, kineto_error *err);

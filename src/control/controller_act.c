@@ -30,7 +30,10 @@ static void say(ko_controller *c, ks_ondemand_answer *a, ko_stage stage, int64_t
 static kineto_status prepare(ko_controller *c, ks_ondemand_answer *a, int64_t now_ns,
                              kineto_error *err)
 {
-    kineto_status status = c->driver.prepare(c->driver.context, &c->machine.request, err);
+    const ks_ondemand *m = &c->machine;
+    kineto_status status = c->driver.prepare(c->driver.context, &m->request, err);
+    if (status == KINETO_OK && m->by_iteration && c->driver.limit)
+        status = c->driver.limit(c->driver.context, m->start_iteration, m->end_iteration, err);
     if (status == KINETO_OK)
         say(c, a, KO_STAGE_WARMUP, now_ns);
     return status;

@@ -70,6 +70,9 @@ int ks_dyno_client_fd(const ks_dyno_client *c);
 kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
                                  uint64_t poll_interval_ns, kineto_string *text, uint64_t *wake_ns,
                                  kineto_error *err);
+/** Ask in the name of another process: it and its ancestors are whom requests may name. Before the first
+ *  run. */
+void ks_dyno_client_for(ks_dyno_client *c, uint32_t pid);
 /** After fork, in the child: the parent's socket is closed, a new one with the child's pids
  * follows. */
 void ks_dyno_client_forked(ks_dyno_client *c);

@@ -500,6 +500,11 @@ kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
     return status;
 }
 
+void ks_dyno_client_for(ks_dyno_client *c, uint32_t pid)
+{
+    c->pid_count = ks_dyno_ancestors(pid, c->pids);
+}
+
 void ks_dyno_client_forked(ks_dyno_client *c)
 {
     close_socket(c, false);
