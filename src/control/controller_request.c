@@ -165,11 +165,3 @@ kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ks_reques
         *ticket = in.ticket;
     return status;
 }
-
-/* Until control/output.c is there. */
-__attribute__((weak)) kineto_status ko_output_path(const ks_request *r, ks_request_source source,
-                                                   uint32_t pid, char out[KS_REQUEST_PATH_BYTES],
-                                                   kineto_error *err)
-{
-    return ks_output_path(r, source, pid, out, err);
-}

@@ -1,0 +1,331 @@
+/* The controller waits, is woken, is used by several threads, and is forked. */
+#include "controller_fixture.h"
+
+#include <sys/eventfd.h>
+#include <sys/wait.h>
+
+#define SHORT "ACTIVITIES_DURATION_MSECS=5\nACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+
+static void who_has_nothing_to_do_sleeps(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    fixture_turn(f);
+    pause_ns(300 * MS);
+    assert_int_equal(kb_load_relaxed(&f->turns), 0);
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    pause_ns(20 * MS);
+    uint64_t turns = kb_load_relaxed(&f->turns);
+    assert_true(turns > 0 && turns < 12);
+    for (int64_t i = 0; i < 1000; i++)
+        ko_controller_step(f->controller, now_ns());
+    pause_ns(50 * MS);
+    assert_int_equal(kb_load_relaxed(&f->turns), turns);
+    fixture_end(f);
+}
+
+/* Turns wait for a later time when the request comes. */
+static void a_request_of_another_thread_is_in_time(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    fixture_turn(f);
+    pause_ns(5 * MS);
+    int64_t before_ns = now_ns();
+    heard written = wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    assert_true(written.time_ns >= before_ns + 5 * MS);
+    assert_int_equal(f->driver.end_ns - f->driver.start_ns, 5 * MS);
+    int64_t late_ns = f->driver.at_ns[3] - f->driver.end_ns; /* prepare, arm, started, stop */
+    assert_int_equal(f->driver.calls[3], STOP);
+    assert_true(late_ns >= 0);
+    if (late_ns > 2 * MS)
+        print_message("stopped %.3f ms late\n", (double)late_ns / 1e6);
+    fixture_end(f);
+}
+
+static void a_turn_waits_no_longer_than_it_may(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    uint64_t before_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    ko_controller_turn(f->controller, 10 * MS);
+    assert_true(kb_clock_ns(CLOCK_MONOTONIC) - before_ns >= (uint64_t)(10 * MS));
+    ko_controller_wake(f->controller);
+    ko_controller_turn(f->controller, -1);
+    ko_controller_turn(f->controller, 0);
+    fixture_end(f);
+}
+
+/* ---- listeners ----------------------------------------------------------------------------------- */
+
+typedef struct listener {
+    ko_listener base;
+    uint32_t turns, forked, destroyed;
+    uint64_t every_ns;
+} listener;
+
+static void listener_turn(ko_listener *l, ko_controller *c, uint64_t monotonic_ns)
+{
+    listener *own = (listener *)l;
+    uint64_t count;
+    own->turns++;
+    if (l->fd >= 0 && read(l->fd, &count, sizeof count) > 0)
+        (void)ko_controller_request(c, kb_string(SHORT), KS_FROM_ARGUMENT, NULL, NULL);
+    if (own->every_ns)
+        l->wake_ns = monotonic_ns + own->every_ns;
+}
+
+static void listener_forked(ko_listener *l) { ((listener *)l)->forked++; }
+
+static void listener_destroy(ko_listener *l) { ((listener *)l)->destroyed++; }
+
+static listener make_listener(int fd, uint64_t every_ns)
+{
+    return (listener){.base = {.name = "test",
+                               .fd = fd,
+                               .events = 1, /* POLLIN */
+                               .wake_ns = every_ns ? 0 : UINT64_MAX,
+                               .turn = listener_turn,
+                               .forked = listener_forked,
+                               .destroy = listener_destroy},
+                      .every_ns = every_ns};
+}
+
+static void listeners_turn_when_ready_or_when_it_is_time(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    listener asks = make_listener(fd, 0), clock = make_listener(-1, (uint64_t)(20 * MS));
+    uint64_t one = 1;
+    ko_controller_listen(f->controller, &asks.base);
+    ko_controller_listen(f->controller, &clock.base);
+    int64_t until_ns = now_ns() + 50 * MS;
+    while (now_ns() < until_ns)
+        ko_controller_turn(f->controller, 50 * MS);
+    assert_int_equal(asks.turns, 0);
+    assert_true(clock.turns >= 2 && clock.turns <= 4);
+    assert_int_equal(write(fd, &one, sizeof one), sizeof one);
+    wait_note(f, 1, KO_STAGE_WRITTEN);
+    assert_int_equal(asks.turns, 1);
+    fixture_end(f);
+    assert_int_equal(asks.destroyed + clock.destroyed, 2);
+    assert_int_equal(asks.forked + clock.forked, 0);
+    close(fd);
+}
+
+static void too_many_listeners_are_sent_away(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    listener many[12];
+    uint32_t destroyed = 0;
+    for (size_t i = 0; i < KB_COUNT(many); i++) {
+        many[i] = make_listener(-1, 0);
+        ko_controller_listen(f->controller, &many[i].base);
+        destroyed += many[i].destroyed;
+    }
+    assert_true(destroyed > 0);
+    fixture_end(f);
+    for (size_t i = 0; i < KB_COUNT(many); i++)
+        assert_int_equal(many[i].destroyed, 1);
+}
+
+/* ---- watchers ------------------------------------------------------------------------------------ */
+
+static void count_note(void *context, const ko_stage_note *note)
+{
+    (void)note;
+    kb_add_relaxed((uint32_t *)context, 1);
+}
+
+static void watchers_come_and_go(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    uint32_t counts[16] = {0}, watching = 0;
+    for (size_t i = 0; i < KB_COUNT(counts); i++)
+        watching += ko_controller_watch(f->controller, count_note, &counts[i]);
+    assert_int_equal(watching, 15); /* and the fixture */
+    ko_controller_unwatch(f->controller, count_note, &counts[3]);
+    assert_true(ko_controller_watch(f->controller, count_note, &counts[15]));
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    assert_int_equal(counts[0], 5);
+    assert_int_equal(counts[3], 0);
+    assert_int_equal(counts[15], 5);
+    fixture_end(f);
+}
+
+typedef struct leaving {
+    ko_controller *controller;
+    uint32_t count;
+} leaving;
+
+static void leave(void *context, const ko_stage_note *note)
+{
+    leaving *l = context;
+    (void)note;
+    l->count++;
+    ko_controller_unwatch(l->controller, leave, l);
+}
+
+static void a_watcher_may_leave_while_it_is_told(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    leaving l = {.controller = f->controller};
+    assert_true(ko_controller_watch(f->controller, leave, &l));
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    assert_int_equal(l.count, 1);
+    fixture_end(f);
+}
+
+/* ---- forks ----------------------------------------------------------------------------------------- */
+
+static void *hold_lock(void *argument)
+{
+    (void)ask(argument, SHORT); /* its prepare blocks, with the lock held */
+    return NULL;
+}
+
+static void a_forks_child_forgets_without_waiting(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    listener l = make_listener(-1, 0);
+    pthread_t thread;
+    int ended;
+    ko_controller_listen(f->controller, &l.base);
+    f->driver.block_ns[PREPARE] = 100 * MS;
+    assert_int_equal(pthread_create(&thread, NULL, hold_lock, f), 0);
+    while (count_calls(&f->driver, PREPARE) == 0)
+        pause_ns(MS);
+    pid_t child = fork();
+    if (child == 0) {
+        alarm(20);
+        ko_controller_forked(f->controller);
+        _exit(l.forked == 1 && l.destroyed == 1 ? 0 : 1);
+    }
+    assert_int_equal(waitpid(child, &ended, 0), child);
+    assert_true(WIFEXITED(ended) && WEXITSTATUS(ended) == 0);
+    pthread_join(thread, NULL);
+    wait_note(f, 1, KO_STAGE_WRITTEN);
+    assert_int_equal(l.destroyed, 0);
+    fixture_end(f);
+}
+
+/* ---- several threads ----------------------------------------------------------------------------- */
+
+#define ROUNDS 400
+
+static void *hammer_requests(void *argument)
+{
+    fixture *f = argument;
+    static const char *const texts[] = {
+        "ACTIVITIES_DURATION_MSECS=1\nACTIVITIES_WARMUP_PERIOD_SECS=0\n",
+        "ACTIVITIES_ITERATIONS=3\nACTIVITIES_WARMUP_ITERATIONS=2\n",
+        "ACTIVITIES_ITERATIONS=1\nPROFILE_START_ITERATION_ROUNDUP=7\n",
+        "PROFILE_MEMORY=1\nPROFILE_MEMORY_DURATION_MSECS=1\n",
+        "nonsense",
+    };
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        (void)ko_controller_request(f->controller, kb_string(texts[i % KB_COUNT(texts)]),
+                                    KS_FROM_REQUEST, NULL, NULL);
+        if (i % 16 == 0)
+            (void)ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, NULL, NULL);
+        pause_ns(MS / 5);
+    }
+    return NULL;
+}
+
+static void *hammer_steps(void *argument)
+{
+    fixture *f = argument;
+    for (uint32_t i = 0; i < ROUNDS * 20; i++) {
+        ko_controller_step(f->controller, now_ns());
+        if (i % 50 == 0)
+            pause_ns(MS / 2);
+    }
+    return NULL;
+}
+
+static void *hammer_cancel(void *argument)
+{
+    fixture *f = argument;
+    for (uint32_t i = 0; i < ROUNDS / 4; i++) {
+        ko_controller_cancel(f->controller, "a test");
+        (void)status_of(f);
+        (void)ko_controller_can_accept(f->controller, NULL);
+        pause_ns(MS);
+    }
+    return NULL;
+}
+
+static void *hammer_preempt(void *argument)
+{
+    fixture *f = argument;
+    uint32_t heard_notes = 0;
+    for (uint32_t i = 0; i < ROUNDS / 8; i++) {
+        ko_controller_preempt(f->controller, true);
+        ko_controller_watch(f->controller, count_note, &heard_notes);
+        ko_controller_preempt(f->controller, false);
+        ko_controller_unwatch(f->controller, count_note, &heard_notes);
+        pause_ns(2 * MS);
+    }
+    return NULL;
+}
+
+/* Each request that was accepted ends exactly once, and its stages come in order. */
+static void check_ends(fixture *f)
+{
+    for (uint64_t ticket = 1; ticket <= 8; ticket++) {
+        char stages[32];
+        const char *s = stages_of(f, ticket, stages);
+        static const char *const good[] = {"R",   "AWCPw", "AWCPf", "ACPw", "ACPf", "AWCc",
+                                           "AWc", "Ac",    "ACc",   "Aw",   "Af",   "AWf"};
+        bool known = false;
+        for (size_t i = 0; i < KB_COUNT(good); i++)
+            known = known || strcmp(s, good[i]) == 0;
+        if (!known)
+            print_message("request %u: %s\n", (unsigned)ticket, s);
+        assert_true(known);
+    }
+}
+
+static void threads_may_do_all_of_it_at_once(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    void *(*const runs[])(void *) = {hammer_requests, hammer_steps, hammer_steps, hammer_cancel,
+                                     hammer_preempt};
+    pthread_t threads[KB_COUNT(runs)];
+    fixture_turn(f);
+    for (size_t i = 0; i < KB_COUNT(runs); i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, runs[i], f), 0);
+    for (size_t i = 0; i < KB_COUNT(runs); i++)
+        pthread_join(threads[i], NULL);
+    assert_int_equal(status_of(f).iteration, 2 * ROUNDS * 20 - 1);
+    ko_controller_cancel(f->controller, "a test");
+    for (int64_t until_ns = now_ns() + HANG_NS; status_of(f).state != KS_ONDEMAND_WAIT;) {
+        assert_true(now_ns() < until_ns);
+        pause_ns(MS);
+    }
+    check_ends(f);
+    fixture_end(f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(who_has_nothing_to_do_sleeps),
+        cmocka_unit_test(a_request_of_another_thread_is_in_time),
+        cmocka_unit_test(a_turn_waits_no_longer_than_it_may),
+        cmocka_unit_test(listeners_turn_when_ready_or_when_it_is_time),
+        cmocka_unit_test(too_many_listeners_are_sent_away),
+        cmocka_unit_test(watchers_come_and_go),
+        cmocka_unit_test(a_watcher_may_leave_while_it_is_told),
+        cmocka_unit_test(a_forks_child_forgets_without_waiting),
+        cmocka_unit_test(threads_may_do_all_of_it_at_once),
+    };
+    return cmocka_run_group_tests_name("controller: threads", tests, NULL, NULL);
+}
