@@ -12,7 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CONNECT_MS 500 /* for a process that is busy; one that is stopped takes 16 without a word */
+#define CONNECT_MS 500 /* for a process that is busy; one that is stopped takes 16 without a word  \
+                        */
 
 struct ko_control_peer {
     int fd;
@@ -27,7 +28,7 @@ static int new_socket(void)
 {
     const struct timeval limit = {.tv_usec = CONNECT_MS * 1000};
     const int room = 2 * (int)KO_CONTROL_MOST_BYTES;
-    int fd = ko_control_clear_fd(socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+    int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
     if (fd < 0)
         return fd;
     (void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
@@ -230,14 +231,19 @@ static void take_number(ko_control_answer *a, kineto_string key, int64_t n)
         uint64_t *u64;
         uint32_t *u32;
         bool *flag;
-    } numbers[] = {
-        {"pid", .u32 = &s->pid},           {"state-number", .u32 = &s->state},
-        {"uid", .u32 = &a->uid},           {"iteration", .i64 = &s->iteration},
-        {"start-ns", .i64 = &s->start_ns}, {"end-ns", .i64 = &s->end_ns},
-        {"time-ns", .i64 = &a->time_ns},   {"traces", .u64 = &s->traces},
-        {"ticket", .u64 = &a->ticket},     {"bytes", .u64 = &a->bytes},
-        {"ring", .flag = &s->ring},        {"by-iteration", .flag = &s->by_iteration},
-        {"preempted", .flag = &s->preempted}};
+    } numbers[] = {{"pid", .u32 = &s->pid},
+                   {"state-number", .u32 = &s->state},
+                   {"uid", .u32 = &a->uid},
+                   {"iteration", .i64 = &s->iteration},
+                   {"start-ns", .i64 = &s->start_ns},
+                   {"end-ns", .i64 = &s->end_ns},
+                   {"time-ns", .i64 = &a->time_ns},
+                   {"traces", .u64 = &s->traces},
+                   {"ticket", .u64 = &a->ticket},
+                   {"bytes", .u64 = &a->bytes},
+                   {"ring", .flag = &s->ring},
+                   {"by-iteration", .flag = &s->by_iteration},
+                   {"preempted", .flag = &s->preempted}};
     for (size_t i = 0; i < KB_COUNT(numbers); i++) {
         if (!kb_string_equal(key, kb_string(numbers[i].key)))
             continue;
@@ -271,13 +277,16 @@ kineto_status ko_control_receive(ko_control_peer *p, ko_control_answer *out, kin
 {
     ko_packet_view view;
     const char *why = NULL;
-    ssize_t n;
-    do
+    ssize_t n = -1;
+    /* Reset is said once, before what was sent until then. */
+    for (int tries = 0; n < 0 && tries < 3; tries++) {
         n = recv(p->fd, p->buffer, sizeof p->buffer, MSG_DONTWAIT | MSG_TRUNC);
-    while (n < 0 && errno == EINTR);
+        if (n < 0 && errno != EINTR && errno != ECONNRESET)
+            break;
+    }
     if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
         return kb_fail(err, KINETO_E_BUSY, "process %u has said nothing yet", p->pid);
-    if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EPIPE)))
+    if (n == 0 || (n < 0 && (errno == ECONNRESET || errno == EINTR)))
         return kb_fail(err, KINETO_E_NOT_FOUND, "process %u has closed the connection", p->pid);
     if (n < 0)
         return kb_fail_os(err, errno, "cannot hear process %u", p->pid);

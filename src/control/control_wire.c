@@ -2,7 +2,6 @@
 #include "control/control_wire.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -123,16 +122,6 @@ kineto_status ko_control_address(const char *directory, uint32_t pid, bool unbor
                        "XDG_RUNTIME_DIR to a shorter one",
                        directory, n, sizeof out->sun_path - 1);
     return KINETO_OK;
-}
-
-int ko_control_clear_fd(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), why = errno;
-    close(fd);
-    errno = why;
-    return moved;
 }
 
 /* ---- writing packets ---------------------------------------------------------------------------

@@ -26,8 +26,6 @@ kineto_status ko_control_directory(bool make, char path[KS_REQUEST_PATH_BYTES], 
  *  @return KINETO_E_LIMIT for a path that is too long for a socket. */
 kineto_status ko_control_address(const char *directory, uint32_t pid, bool unborn,
                                  struct sockaddr_un *out, kineto_error *err);
-/** The same descriptor, but none of the first three: a program may print to those. */
-int ko_control_clear_fd(int fd);
 
 /** What is said, short of a text for the other side: verb and lines, written. */
 typedef struct ko_packet {

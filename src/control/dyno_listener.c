@@ -1,0 +1,78 @@
+/* Dynolog as a listener: asks it every few seconds whether somebody wants a trace. While one is
+ * under way it is told to keep the next one. */
+#include "control/controller.h"
+#include "session/dyno.h"
+
+#include <poll.h>
+
+#define USUAL_INTERVAL_NS UINT64_C(5000000000)
+
+typedef struct dyno_listener {
+    ko_listener listener; /* first */
+    ks_dyno_client *client;
+    uint64_t interval_ns;
+} dyno_listener;
+
+/* It has forgotten the text by now: who cannot be traced must say so. */
+static void ask(ko_controller *c, kineto_string text)
+{
+    kineto_error err;
+    if (ko_controller_request(c, text, KS_FROM_REQUEST, NULL, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "Dynolog asked for a trace");
+    else
+        kb_log(KINETO_LOG_WARNING, "a trace that Dynolog asked for is refused: %s", err.message);
+}
+
+static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    kineto_string text = {"", 0};
+    bool busy = !ko_controller_can_accept(c, NULL);
+    /* What it meets is in the log, and tried again. */
+    (void)ks_dyno_client_run(d->client, now_ns, busy, d->interval_ns, &text, &l->wake_ns, NULL);
+    l->fd = ks_dyno_client_fd(d->client);
+    if (text.size > 0)
+        ask(c, text);
+}
+
+static void forked(ko_listener *l)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    ks_dyno_client_forked(d->client);
+    l->fd = -1;
+    l->wake_ns = 0;
+}
+
+static void destroy(ko_listener *l)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    ks_dyno_client_destroy(d->client);
+    free(d);
+}
+
+ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *err)
+{
+    dyno_listener *d = calloc(1, sizeof *d);
+    if (!d) {
+        kb_fail(err, KINETO_E_MEMORY, "no memory to ask Dynolog");
+        return NULL;
+    }
+    if (ks_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &d->client, err) != KINETO_OK) {
+        free(d);
+        return NULL;
+    }
+    d->interval_ns = poll_interval_ns ? poll_interval_ns : USUAL_INTERVAL_NS;
+    d->listener = (ko_listener){.name = "Dynolog",
+                                .fd = -1,
+                                .events = POLLIN,
+                                .wake_ns = 0,
+                                .turn = turn,
+                                .forked = forked,
+                                .destroy = destroy};
+    return &d->listener;
+}
+
+void ko_dyno_listener_for(ko_listener *l, uint32_t pid)
+{
+    ks_dyno_client_for(((dyno_listener *)l)->client, pid);
+}
