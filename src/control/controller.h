@@ -88,12 +88,15 @@ struct ko_listener {
     /** It is ready, or it is time. Calls ko_controller_request. Never blocks, never fails: it says
      *  what is wrong once, in the log, and tries again later. */
     void (*turn)(ko_listener *l, ko_controller *c, uint64_t monotonic_ns);
-    /** In a fork's child: forget the parent's sockets without a word to the other side; NULL. */
+    /** In a fork's child, before destroy: forget the parent's sockets without a word to the other
+     *  side; NULL. */
     void (*forked)(ko_listener *l);
     void (*destroy)(ko_listener *l);
 };
 /* dyno_listener.c: asks Dynolog. @param poll_interval_ns  0: 5 s */
 ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *err);
+/** In the name of another process (a recorder's program). Before the first turn. */
+void ko_dyno_listener_for(ko_listener *l, uint32_t pid);
 /* control_socket.c: this process' own socket, `ckineto trigger` talks to it. */
 ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err);
 /** Whom requests to it may name besides the process itself (a recorder's programs). Called in turns.
@@ -114,6 +117,7 @@ typedef struct ko_controller_options {
     uint32_t pid;            /* whose traces: goes into their names */
     const char *host;        /* what `status` calls it: "process", "recorder" */
     bool ring;               /* the driver's dump may be asked for */
+    uint64_t iterations;     /* that the program began before */
 } ko_controller_options;
 kineto_status ko_controller_create(const ko_controller_options *options, const ko_driver *driver,
                                    ko_controller **out, kineto_error *err);
@@ -121,6 +125,7 @@ kineto_status ko_controller_create(const ko_controller_options *options, const k
 void ko_controller_listen(ko_controller *c, ko_listener *listener);
 /** threads: any. False: there are 16 already. */
 bool ko_controller_watch(ko_controller *c, ko_watch *watch, void *context);
+/** When it returns, the watcher is not being called any more, unless it is the caller. */
 void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context);
 
 /** A text asks for a trace. threads: any, but no watcher.
@@ -155,8 +160,10 @@ void ko_controller_get_status(ko_controller *c, ko_controller_status *out);
 void ko_controller_turn(ko_controller *c, int64_t wait_ns);
 /** Make turn return. threads: any; async-signal-safe. */
 void ko_controller_wake(ko_controller *c);
-/** Cancels, waits for what is being written, closes listeners. NULL is fine. */
+/** Cancels, waits for what is being written, gives each listener a last turn to say so (requests are
+ *  refused then), and destroys it. No other thread may be using it any more. NULL is fine. */
 void ko_controller_destroy(ko_controller *c);
-/** In a fork's child: frees what it can without a word to anybody. */
+/** In a fork's child: frees what it can without a word to anybody. Waits for nothing; the driver is not
+ *  called. */
 void ko_controller_forked(ko_controller *c);
 #endif

@@ -34,6 +34,7 @@ static kineto_status prepare(ko_controller *c, ks_ondemand_answer *a, int64_t no
     kineto_status status = c->driver.prepare(c->driver.context, &m->request, err);
     if (status == KINETO_OK && m->by_iteration && c->driver.limit)
         status = c->driver.limit(c->driver.context, m->start_iteration, m->end_iteration, err);
+    c->ready_ns = ko_now_ns();
     if (status == KINETO_OK)
         say(c, a, KO_STAGE_WARMUP, now_ns);
     return status;
@@ -180,6 +181,7 @@ static void accepted(ko_controller *c, const ko_intake *in, ks_ondemand_answer *
     char text[KO_NOTE_BYTES] = "";
     c->current = *in;
     c->armed = false;
+    c->ready_ns = INT64_MIN;
     if (in->unknown_count > 0)
         snprintf(text, sizeof text, "%s%s%u unknown keys, the first is %s", a->reason,
                  a->reason[0] ? "; " : "", in->unknown_count, in->unknown.s);

@@ -39,6 +39,7 @@ typedef struct ko_notes {
         void *context;
     } watchers[KO_MOST_WATCHERS];
     bool delivering;
+    uint64_t told; /* notes so far */
     pthread_t deliverer;
 } ko_notes;
 
@@ -113,6 +114,7 @@ struct ko_controller {
     ks_ondemand machine;
     int64_t wake_ns;   /* of its last answer */
     bool armed;        /* the driver records */
+    int64_t ready_ns;  /* when the driver was prepared */
     bool closing;      /* no more requests */
     ko_intake current; /* of the one under way; its request is the machine's */
     const char *by;    /* who cancels, while that is taken in */

@@ -83,8 +83,10 @@ static void done_waiting(ko_controller *c)
     c->planned_ns = INT64_MIN;
     ko_steps_poll(c);
     ko_tick(c);
+    bool jobs = c->jobs;
     ko_controller_unlock(c);
-    ko_jobs_join(c, false);
+    if (jobs)
+        ko_jobs_join(c, false);
 }
 
 /* ---- a turn -------------------------------------------------------------------------------------- */

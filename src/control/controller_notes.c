@@ -85,6 +85,7 @@ void ko_notes_deliver(ko_notes *n)
     for (ko_note *item; (item = take(n)) != NULL;) {
         tell(n, &item->note);
         free(item);
+        n->told++;
         pthread_cond_broadcast(&n->heard);
     }
     n->delivering = false;
@@ -129,7 +130,9 @@ void ko_controller_unwatch(ko_controller *c, ko_watch *watch, void *context)
     for (uint32_t i = 0; i < KO_MOST_WATCHERS; i++)
         if (n->watchers[i].watch == watch && n->watchers[i].context == context)
             n->watchers[i].watch = NULL;
-    if (n->delivering && !pthread_equal(n->deliverer, pthread_self()))
+    /* Between notes the deliverer keeps the lock: it is at one now. */
+    uint64_t told = n->told;
+    while (n->delivering && n->told == told && !pthread_equal(n->deliverer, pthread_self()))
         pthread_cond_wait(&n->heard, &n->lock);
     pthread_mutex_unlock(&n->lock);
 }

@@ -62,6 +62,8 @@ static void replay_one(ko_controller *c, int64_t begin_ns)
     if (c->machine.state == KS_ONDEMAND_COLLECT && begin_ns < last_ns &&
         kb_length_ns(begin_ns, last_ns) < SAME_CLOCK_NS)
         begin_ns = last_ns;
+    if (begin_ns < c->ready_ns)
+        (void)ks_ondemand_put_off(&c->machine);
     kb_store_relaxed(&c->seen, c->seen + 1);
     (void)ko_event(c, KS_EVENT_STEP, begin_ns, NULL, NULL);
 }

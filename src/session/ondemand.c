@@ -317,6 +317,18 @@ static bool warms_up_now(const ks_ondemand *m)
     return m->iteration >= add(m->start_iteration, -lead);
 }
 
+bool ks_ondemand_put_off(ks_ondemand *m)
+{
+    const ks_request *r = &m->request;
+    bool any = r->start_iteration_roundup <= 1 && r->start_iteration != m->start_iteration;
+    if (!m->by_iteration || m->state != KS_ONDEMAND_WARMUP || !any ||
+        add(m->iteration, 1) < m->start_iteration)
+        return false;
+    m->start_iteration = add(m->iteration, 2);
+    m->end_iteration = add(m->start_iteration, r->iterations);
+    return true;
+}
+
 static void plan_iterations(ks_ondemand *m, int64_t now, ks_ondemand_answer *a)
 {
     m->request.start_time_ns = 0; /* the iteration counts */

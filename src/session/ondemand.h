@@ -80,6 +80,10 @@ void ks_ondemand_init(ks_ondemand *m);
  * step's beginning. */
 ks_ondemand_answer ks_ondemand_step(ks_ondemand *m, ks_ondemand_event event, int64_t now_ns,
                                     const ks_request *request);
+/** By iteration: the next iteration begins, or began, before the host was ready for it. If nobody asked
+ *  for this very one (or for a multiple, which processes have in common), the window moves on by one.
+ *  To be called before that step. */
+bool ks_ondemand_put_off(ks_ondemand *m);
 /** Would a request be taken now? Else why not: "busy …", "pending …". */
 bool ks_ondemand_can_accept(const ks_ondemand *m, const char **why);
 #endif

@@ -35,7 +35,8 @@ typedef struct fake {
     ks_request request;
     uint64_t steps; /* of a host that counts itself */
     int64_t step_ns[64];
-    bool hold; /* write waits for this to end */
+    bool hold;                /* write waits for this to end */
+    const uint32_t *progress; /* prepare waits for ten more of this */
 } fake;
 
 typedef struct heard {
@@ -96,6 +97,14 @@ static inline kineto_status fake_prepare(void *context, const ks_request *reques
     must(f, !f->prepared);
     f->prepared = true;
     f->request = *request;
+    if (f->progress) {
+        uint32_t enough = kb_load_acquire(f->progress) + 10;
+        for (int64_t until_ns = now_ns() + HANG_NS; kb_load_acquire(f->progress) < enough;)
+            if (now_ns() > until_ns)
+                return kb_fail(err, KINETO_E_BUSY, "whoever was waited for does not go on");
+            else
+                pause_ns(MS);
+    }
     return called(f, PREPARE, err);
 }
 
