@@ -147,7 +147,7 @@ void ko_client_snapshot_drop(void)
     set_snapshot(false);
 }
 
-void ko_client_forked(void)
+void ko_observers_forked(void)
 {
     tracing = IDLE;
     snapshot = false;

@@ -30,7 +30,7 @@ kineto_status ko_client_snapshot_stop(ks_request_source source, const char *path
 /** … without a file: it is given up. */
 void ko_client_snapshot_drop(void);
 /** In a fork's child: what was under way is the parent's. */
-void ko_client_forked(void);
+void ko_observers_forked(void);
 
 /* ---- invariants.c: what must not happen, and did --------------------------------------------------- */
 /** Says so in the log and in the ledger of what is recorded in this process, and counts. `what` is
