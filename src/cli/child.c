@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -89,16 +90,43 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot run '%s'", argv[0]);
 }
 
+/* What the terminal sends goes to the whole group, the program included. */
+static void pass_on(const kc_child *child, int sig, int code)
+{
+    if ((sig == SIGTERM || sig == SIGHUP) && code != SI_KERNEL)
+        kill(child->pid, sig);
+}
+
+static void look_for_end(kc_child *child)
+{
+    if (!child->done && waitpid(child->pid, &child->status, WNOHANG) == child->pid)
+        child->done = true;
+}
+
 void kc_child_wait(kc_child *child, uint64_t ns)
 {
     siginfo_t info;
     struct timespec limit = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
     int sig = sigtimedwait(&waited_mask, &info, &limit);
-    /* What the terminal sends goes to the whole group, the program included. */
-    if ((sig == SIGTERM || sig == SIGHUP) && info.si_code != SI_KERNEL)
-        kill(child->pid, sig);
-    if (waitpid(child->pid, &child->status, WNOHANG) == child->pid)
-        child->done = true;
+    if (sig > 0)
+        pass_on(child, sig, info.si_code);
+    look_for_end(child);
+}
+
+int kc_child_signals(kineto_error *err)
+{
+    int fd = signalfd(-1, &waited_mask, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (fd < 0)
+        kb_fail_os(err, errno, "cannot wait for the program's end");
+    return fd;
+}
+
+void kc_child_look(kc_child *child, int signals)
+{
+    struct signalfd_siginfo info;
+    while (read(signals, &info, sizeof info) == (ssize_t)sizeof info)
+        pass_on(child, (int)info.ssi_signo, info.ssi_code);
+    look_for_end(child);
 }
 
 int kc_child_exit_status(const kc_child *child)

@@ -24,7 +24,8 @@ typedef enum kc_option_type {
     KC_TEXTS,
     KC_NUMBER,
     KC_SIZE,
-    KC_OPTIONAL_SIZE /* --name or --name=SIZE */
+    KC_OPTIONAL_SIZE, /* --name or --name=SIZE */
+    KC_OPTIONAL_TEXT  /* --name or --name=TEXT */
 } kc_option_type;
 
 /* What an option that may be repeated was given, in order. */
@@ -39,7 +40,12 @@ typedef struct kc_optional_size {
     uint64_t bytes;
 } kc_optional_size;
 
-/* One option: parsed into *value (bool, const char *, kc_texts, kc_optional_size; uint64_t
+typedef struct kc_optional_text {
+    bool given;
+    const char *text; /* NULL: alone */
+} kc_optional_text;
+
+/* One option: parsed into *value (bool, const char *, kc_texts, kc_optional_…; uint64_t
  * for numbers, and for sizes in bytes, with K, M or G behind them), and a line of the
  * help. */
 typedef struct kc_option {
@@ -217,6 +223,10 @@ void kc_signals_prepare(void);
 kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err);
 /** Wait at most `ns`, passing on what was sent to us. */
 void kc_child_wait(kc_child *child, uint64_t ns);
+/** For loops that wait for more than that: a descriptor that is readable when kc_child_look has something
+ *  to do. @return -1 with the reason. */
+int kc_child_signals(kineto_error *err);
+void kc_child_look(kc_child *child, int signals);
 /** As a shell tells it: 0..255, 128 + signal. */
 int kc_child_exit_status(const kc_child *child);
 

@@ -1,6 +1,7 @@
 /* ckineto record: run a program, collect what it and its children record, write the trace. */
 #include "cli/cli.h"
 #include "cli/plugins.h"
+#include "cli/record.h"
 #include "export/export.h"
 #include "session/session.h"
 
@@ -11,12 +12,13 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output = "trace.json", *activities, *policy, *log_file, *plugin_config;
+static const char *output, *activities, *policy, *log_file, *plugin_config;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet;
 static kc_texts plugin_files;
 static kc_plugins plugins;
+static kc_host_options host;
 
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
@@ -44,6 +46,19 @@ static const kc_option option_list[] = {
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD, as is done\n"
      "for plug-ins and --memory; no other source needs it"},
+    {"on-demand", 0, KC_OPTIONAL_TEXT, &host.on_demand, "[=SOURCES]",
+     "record nothing until somebody asks (see ckineto trigger): SOURCES\n"
+     "are socket (the usual one), daemon, signal[=NAME], file=PATH"},
+    {"ring", 0, KC_TEXT, &host.ring, "SECONDS",
+     "always record, keep the last SECONDS in memory, and write them\n"
+     "when somebody asks (ckineto trigger --dump); with -o at the end, too"},
+    {"ring-mb", 0, KC_NUMBER, &host.ring_mb, "N", "memory for the ring (64)"},
+    {"on-slow-step", 0, KC_TEXT, &host.slow_step, "FACTOR",
+     "write the ring when a step takes so many times the usual: 1.5x"},
+    {"on-hang", 0, KC_TEXT, &host.hang, "SECONDS",
+     "write the ring when no step begins for so long"},
+    {"on-crash", 0, KC_FLAG, &host.crash, NULL,
+     "write the ring when a signal kills the program"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
@@ -141,25 +156,38 @@ static kineto_status find_plugins(void)
     return status;
 }
 
+/* What needs --ring is refused by it where there is none. */
+static bool host_is_wanted(void)
+{
+    return kc_host_wanted(&host) || host.slow_step || host.hang || host.crash || host.ring_mb;
+}
+
 static kineto_status read_options(ks_collector_options *c)
 {
     kineto_error err;
     c->kinds = KINETO_KINDS_DEFAULT;
+    host.output = output;
+    host.quiet = quiet;
+    if (!output)
+        output = "trace.json";
     c->output_path = output;
     c->custom_config = plugin_config;
     if (check_numbers() || parse_policy(&c->policy))
         return KINETO_E_ARGUMENT;
-    if (check_output(output, &err))
+    c->buffer_bytes = (size_t)buffer_mb << 20;
+    if (host_is_wanted() && kc_host_read(&host, c))
+        return KINETO_E_ARGUMENT;
+    if (check_output(c->output_path, &err))
         return kc_usage_error("record", "%s", err.message);
     if (kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
         return kc_usage_error("record", "--log: %s", err.message);
-    c->buffer_bytes = (size_t)buffer_mb << 20;
     c->keep_bytes = (keep_mb ? keep_mb : 256) << 20;
     kineto_status status = find_plugins();
     if (status == KINETO_OK)
         status = parse_kinds(&c->kinds);
     if (memory.given)
         c->kinds |= KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    host.kinds = c->kinds;
     return status;
 }
 
@@ -255,11 +283,11 @@ static int exec_failure_status(const char *program, const kineto_error *err)
 
 static void tell_how_it_ended(const kc_child *child)
 {
+    bool one_trace = !kc_host_wanted(&host);
     if (WIFSIGNALED(child->status))
-        fprintf(stderr,
-                "ckineto: the program was killed by signal %d (%s); the trace holds what "
-                "was recorded up to then\n",
-                WTERMSIG(child->status), strsignal(WTERMSIG(child->status)));
+        fprintf(stderr, "ckineto: the program was killed by signal %d (%s)%s\n",
+                WTERMSIG(child->status), strsignal(WTERMSIG(child->status)),
+                one_trace ? "; the trace holds what was recorded up to then" : "");
     else if (WEXITSTATUS(child->status))
         fprintf(stderr, "ckineto: the program ended with status %d\n", WEXITSTATUS(child->status));
 }
@@ -369,6 +397,8 @@ static int record(const ks_collector_options *collector_options, char **argv)
         goto done;
     add_command(c, argv);
     status = enter(c, &err);
+    if (status == KINETO_OK && kc_host_wanted(&host))
+        status = kc_host_enter(&host, &err);
     if (status == KINETO_OK)
         status = ks_collector_start(c, &err);
     if (status)
@@ -376,6 +406,13 @@ static int record(const ks_collector_options *collector_options, char **argv)
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? exec_failure_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
+        goto done;
+    }
+    if (kc_host_wanted(&host)) {
+        bool failed = kc_host_run(&host, c, &child);
+        if (!quiet)
+            tell_how_it_ended(&child);
+        result = failed ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(&child);
         goto done;
     }
     collect_until_done(c, &child);

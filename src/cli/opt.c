@@ -29,6 +29,11 @@ void kc_complain(const char *fmt, ...)
     va_end(args);
 }
 
+static bool value_is_optional(const kc_option *o)
+{
+    return o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT;
+}
+
 static void print_option(const kc_option *o, FILE *out)
 {
     char head[64], letter[8] = "    ";
@@ -36,7 +41,7 @@ static void print_option(const kc_option *o, FILE *out)
         snprintf(letter, sizeof letter, "-%c, ", o->letter);
     const char *argument = o->argument ? o->argument : "";
     snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
-             *argument && o->type != KC_OPTIONAL_SIZE ? " " : "", argument);
+             *argument && !value_is_optional(o) ? " " : "", argument);
     fprintf(out, "  %-26s", head);
     if (strlen(head) >= 26) /* what it does begins on a line of its own */
         fprintf(out, "\n%28s", "");
@@ -124,6 +129,10 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
 {
     if (o->type != KC_NUMBER && !*text)
         return kc_usage_error(options->verb, "--%s needs a value, not an empty one", o->name);
+    if (o->type == KC_OPTIONAL_TEXT) {
+        ((kc_optional_text *)o->value)->text = text;
+        return KINETO_OK;
+    }
     if (o->type == KC_TEXT) {
         *(const char **)o->value = text;
         return KINETO_OK;
@@ -173,8 +182,11 @@ static kineto_status parse_one(const kc_options *options, int argc, char **argv,
         *(bool *)o->value = true;
         return KINETO_OK;
     }
-    if (o->type == KC_OPTIONAL_SIZE) {
-        ((kc_optional_size *)o->value)->given = true;
+    if (value_is_optional(o)) {
+        if (o->type == KC_OPTIONAL_SIZE)
+            ((kc_optional_size *)o->value)->given = true;
+        else
+            ((kc_optional_text *)o->value)->given = true;
         return text ? set_value(options, o, text) : KINETO_OK;
     }
     if (!text && ++*at >= argc)

@@ -223,6 +223,20 @@ void ks_children_sample(ks_children *c)
     kb_vec_free(&queue);
 }
 
+uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
+{
+    ks_children c = {.root = root_pid};
+    pid_list queue = {0};
+    uint32_t count = 0;
+    (void)kb_vec_push(&queue, root_pid);
+    for (size_t i = 0; i < queue.count && c.looks < MAX_LOOKS && count < room; i++) {
+        pids[count++] = queue.data[i];
+        look_below(&c, queue.data[i], &queue);
+    }
+    kb_vec_free(&queue);
+    return count;
+}
+
 /* ---- the account ------------------------------------------------------------------------------------ */
 
 static void attached_pids(const kf_pool *pool, kb_map *pids)

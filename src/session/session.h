@@ -121,6 +121,8 @@ typedef struct ks_children ks_children;
 ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */
 /** Look once; cheap enough for ten times a second. */
 void ks_children_sample(ks_children *c);
+/** The root and what lives below it now. @return how many were written. */
+uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room);
 /** One ledger entry per reason for processes that never attached, and for those that go on.
  *  @param ticks  0; or when: the recording may go on, too, and who goes on is nothing to tell. */
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks);
