@@ -37,11 +37,13 @@ typedef struct kineto_control_options {
     bool dump_on_crash;       /**< SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT; the program's handlers run after */
     double dump_on_slow_step; /**< a step takes so many times the usual; 0: never */
     double dump_on_hang_seconds; /**< no step for so long; 0: never */
-    const char *dump_path;    /**< NULL: ckineto_ring_PID_N.json in the allowed directory */
+    const char *dump_path;    /**< NULL: ckineto_ring_PID_N.json in the allowed directory; else it gets
+                                   "_PID_N" in front of its ending, too */
+    uint32_t dump_limit;      /**< at most so many that nobody asked for; 0: 10 */
 } kineto_control_options;
 #define KINETO_CONTROL_OPTIONS_INIT                                                                \
     {                                                                                              \
-        sizeof(kineto_control_options), false, false, 0, NULL, 0, 0, 0, false, 0, 0, NULL          \
+        sizeof(kineto_control_options), false, false, 0, NULL, 0, 0, 0, false, 0, 0, NULL, 0       \
     }
 
 /** Listen. Options of the environment (CKINETO_CONTROL, CKINETO_RING, KINETO_USE_DAEMON) are added.

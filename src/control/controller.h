@@ -117,6 +117,8 @@ typedef struct ko_controller_options {
     uint32_t pid;            /* whose traces: goes into their names */
     const char *host;        /* what `status` calls it: "process", "recorder" */
     bool ring;               /* the driver's dump may be asked for */
+    const char *dump_path;   /* of dumps that name none, PID and number go in; NULL: the usual one.
+                                Borrowed until destroyed */
     uint64_t iterations;     /* that the program began before */
 } ko_controller_options;
 kineto_status ko_controller_create(const ko_controller_options *options, const ko_driver *driver,

@@ -101,18 +101,24 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ks_req
 
 /* ---- asking for what the ring holds -------------------------------------------------------------- */
 
-/* ckineto_ring_PID_N.json in the directory that is for requests, of the N-th dump. */
+/* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that is
+ * for requests. */
 static kineto_status usual_dump(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
 {
-    const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR");
-    int n = snprintf(in->request.log_file, sizeof in->request.log_file,
-                     "%s/ckineto_ring_%" PRIu32 ".json", setting ? setting : RING_FOLDER,
-                     c->options.pid);
-    if (n < 0 || (size_t)n >= sizeof in->request.log_file)
-        return kb_fail(err, KINETO_E_ARGUMENT, "KINETO_ONDEMAND_TRACE_DIR is too long");
-    in->source = KS_FROM_REQUEST;
+    const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR"), *own = c->options.dump_path;
+    ks_request *r = &in->request;
+    int n = own ? snprintf(r->log_file, sizeof r->log_file, "%s", own)
+                : snprintf(r->log_file, sizeof r->log_file, "%s/ckineto_ring.json",
+                           setting ? setting : RING_FOLDER);
+    if (n < 0 || (size_t)n >= sizeof r->log_file)
+        return kb_fail(err, KINETO_E_ARGUMENT, "the path of the ring's dumps is too long");
+    in->source = own ? KS_FROM_ARGUMENT : KS_FROM_REQUEST;
+    kineto_status status = ko_output_path(r, in->source, c->options.pid, in->path, err);
+    if (status != KINETO_OK)
+        return status;
+    memcpy(r->log_file, in->path, sizeof r->log_file);
     /* What puts a number in before the name's end does not mind whose it is. */
-    return ko_output_path(&in->request, in->source, number, in->path, err);
+    return ko_output_path(r, in->source, number, in->path, err);
 }
 
 static kineto_status read_dump(ko_controller *c, ko_intake *in, kineto_string text,

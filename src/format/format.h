@@ -447,6 +447,10 @@ size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes);
 /** Lay out a zeroed mapping of kf_pool_size() bytes. */
 void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes);
 
+/** In a copy of a pool's control page: make it that of a pool with the first `chunk_count` chunks only,
+ *  which begin at the same sections' new offsets. Async-signal-safe. */
+void kf_pool_shorten(kf_control *copy, uint32_t chunk_count);
+
 /** Check a mapping's header and set up pointers. The only way in: bounds are right afterwards.
  *  @return KINETO_E_FORMAT with the reason in err. */
 kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error *err);

@@ -54,20 +54,33 @@ static void fill_free_map(uint64_t *map, size_t chunk_count)
     }
 }
 
+static void put_layout(kf_control *c, const layout *l)
+{
+    c->pool_bytes = l->end;
+    c->descriptors_offset = l->descriptors;
+    c->maps_offset = l->maps;
+    c->dictionary_offset = l->dictionary;
+    c->chunks_offset = l->chunks;
+    c->chunk_count = (uint32_t)l->chunk_count;
+    c->chunk_limit = (uint32_t)l->chunk_count;
+}
+
+void kf_pool_shorten(kf_control *copy, uint32_t chunk_count)
+{
+    layout l = layout_of(KB_MAX(KB_MIN(chunk_count, copy->chunk_count), 1u),
+                         copy->dictionary_bytes / 8 * 8);
+    put_layout(copy, &l);
+    copy->chunk_high = copy->chunk_limit;
+}
+
 void kf_pool_format(void *map, size_t buffer_bytes, size_t dictionary_bytes)
 {
     layout l = layout_for(buffer_bytes, dictionary_bytes);
     kf_control *c = map;
     c->version = KF_VERSION;
     c->header_bytes = (uint32_t)sizeof(kf_control);
-    c->pool_bytes = l.end;
-    c->descriptors_offset = l.descriptors;
-    c->maps_offset = l.maps;
-    c->dictionary_offset = l.dictionary;
-    c->chunks_offset = l.chunks;
+    put_layout(c, &l);
     c->chunk_bytes = KF_CHUNK_BYTES;
-    c->chunk_count = (uint32_t)l.chunk_count;
-    c->chunk_limit = (uint32_t)l.chunk_count;
     c->dictionary_bytes = (uint32_t)l.dictionary_bytes;
     c->dictionary_used = 1; /* id 0 means "none", so word 0 stays unused */
     c->source_count = 1;    /* the program itself */

@@ -226,13 +226,9 @@ static void put_blocks(kb_json *j, const profile *p)
     kb_json_array_end(j);
 }
 
-static kineto_status profile_write(const profile *p, const char *path, kineto_error *err)
+static void profile_write(const profile *p, kb_sink *sink)
 {
-    kb_sink *sink;
     kb_json j;
-    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
-    if (status)
-        return status;
     kb_json_init(&j, sink);
     kb_json_object_begin(&j);
     put_totals(&j, p);
@@ -240,34 +236,59 @@ static kineto_status profile_write(const profile *p, const char *path, kineto_er
     put_blocks(&j, p);
     kb_json_object_end(&j);
     kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
 }
 
-static kineto_status export_trace(const kineto_trace *trace, const char *path, kineto_error *err)
+static kineto_status export_trace(const kineto_trace *trace, kb_sink *sink, kineto_error *err)
 {
     profile p = {.trace = trace};
-    kineto_status status = profile_read(&p) ? profile_write(&p, path, err)
-                                            : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    kineto_status status = KINETO_OK;
+    if (profile_read(&p))
+        profile_write(&p, sink);
+    else
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     profile_free(&p);
+    return status;
+}
+
+static kineto_status trace_now(kineto_trace **out, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    (void)kb_lock_take(&lock, kp_self());
+    if (session)
+        status = kineto_session_snapshot(session, out, err);
+    else if (kept)
+        *out = kineto_trace_retain(kept);
+    else
+        status = kb_fail(err, KINETO_E_STATE, "there is no memory profile: start one first");
+    kb_lock_drop(&lock);
+    return status;
+}
+
+kineto_status kp_memory_profile_write(kb_sink *sink, kineto_error *err)
+{
+    kineto_trace *trace = NULL;
+    kineto_status status = trace_now(&trace, err);
+    if (!status)
+        status = export_trace(trace, sink, err);
+    kineto_trace_release(trace);
     return status;
 }
 
 kineto_status kineto_memory_profile_export(const char *path, kineto_error *err)
 {
     kineto_trace *trace = NULL;
-    kineto_status status = KINETO_OK;
+    kb_sink *sink = NULL;
     if (!path)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_memory_profile_export: path is NULL");
-    (void)kb_lock_take(&lock, kp_self());
-    if (session)
-        status = kineto_session_snapshot(session, &trace, err);
-    else if (kept)
-        trace = kineto_trace_retain(kept);
-    else
-        status = kb_fail(err, KINETO_E_STATE, "there is no memory profile: start one first");
-    kb_lock_drop(&lock);
+    kineto_status status = trace_now(&trace, err);
     if (!status)
-        status = export_trace(trace, path, err);
+        status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (!status)
+        status = export_trace(trace, sink, err);
+    if (!status)
+        status = kb_sink_close(sink, err);
+    else if (sink)
+        kb_sink_abort(sink);
     kineto_trace_release(trace);
     return status;
 }

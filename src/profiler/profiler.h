@@ -79,7 +79,57 @@ struct kineto_profiler {
     /* for enable.c */
     struct kineto_profiler *next;
     uint64_t owner; /* number of the thread that enabled it */
+    uint32_t preempts_pid; /* it keeps windows on demand out, in this process */
 };
+/** What only windows on demand ask for. */
+typedef struct kp_more {
+    uint64_t kinds;    /* mask, in place of what the activities stand for */
+    const char *lines; /* for plug-ins, KEY=VALUE with their ends; "" */
+} kp_more;
+/** kineto_profiler_create; `more` NULL: just that. */
+kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t activities,
+                                 uint32_t scopes, const kp_more *more, kineto_profiler **out,
+                                 kineto_error *err);
+
+/* ---- memory_profile.c ----------------------------------------------------------------------------- */
+
+/** kineto_memory_profile_export, to where somebody else says. */
+kineto_status kp_memory_profile_write(kb_sink *sink, kineto_error *err);
+
+/* ---- window.c: what a controller records on demand ------------------------------------------------ */
+
+/** Prepare a window of all threads, in state KINETO_ONDEMAND. Its memory grows (ks_sessions_grow). */
+kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_more *more,
+                                kineto_profiler **out, kineto_error *err);
+/** Record; what lies before kp_window_keep is overwritten. KINETO_E_STATE while a profiler of the
+ *  program records. */
+kineto_status kp_window_start(kineto_profiler *p, kineto_error *err);
+void kp_window_keep(kineto_profiler *p, int64_t start_ns);
+/** Record no more. Cheap. */
+kineto_status kp_window_end(kineto_profiler *p, int64_t start_ns, int64_t end_ns,
+                            kineto_error *err);
+/** The trace of what lies within these times, which who called kineto_ondemand_set_ready gets to see.
+ *  @param header  more keys; @param notes  lines of the ledger; NULL. */
+typedef struct kp_window_texts {
+    const kt_build_header *header;
+    uint32_t header_count;
+    const kt_build_note *notes;
+    uint32_t note_count;
+} kp_window_texts;
+kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, kineto_trace **out,
+                              kineto_error *err);
+/** Without a trace. NULL is fine. */
+void kp_window_drop(kineto_profiler *p);
+/** Whom kineto_profiler_type and its kin see; NULL: nobody (enable.c). */
+void kp_window_show(kineto_profiler *p);
+void kp_ondemand_hand_over(const kineto_trace *trace); /* enable.c */
+
+/** Profilers of the program keep windows out. The hook is told when the first one begins and the last
+ *  one ends, with a lock held under which it may not profile. If some run already it is told at once. */
+typedef void kp_preempt_hook(bool begins);
+void kp_preempt_listen(kp_preempt_hook *hook);
+/** One begins, ends. */
+void kp_preempt(kineto_profiler *p, bool begins);
 
 /** How many of those that run want garbage collections. */
 extern uint32_t kp_gc_wishes;
