@@ -21,6 +21,7 @@ static const verb verbs[] = {
     {"query", kc_sql, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
+    {"trigger", kc_trigger, "ask running programs for traces of themselves"},
     {"ps", kc_ps, "list processes that can be asked for a trace"},
     {"daemon", kc_daemon, "serve processes that can be traced on demand"},
     {"plugin", kc_plugin, "list plug-ins, or check one"},

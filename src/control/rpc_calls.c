@@ -257,3 +257,14 @@ kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_er
     free(text);
     return status;
 }
+
+kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err)
+{
+    char *text;
+    kineto_string answer;
+    kineto_status status = ask(d, "getTime", NULL, NULL, &text, &answer, err);
+    if (status == KINETO_OK && !kt_json_int(member(answer, "time_ns"), time_ns))
+        status = no_daemon("its time is missing", err);
+    free(text);
+    return status;
+}

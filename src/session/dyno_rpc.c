@@ -3,6 +3,8 @@
 #include "session/dyno.h"
 #include "trace/text/json_text.h"
 
+#include <time.h>
+
 /* The reasons inside answers are worded as the JSON library of Dynolog words them, so that scripts
  * that look for them go on working. */
 #define TYPE_ERROR "[json.exception.type_error.302] type must be %s, but is %s"
@@ -178,6 +180,12 @@ static void fill_version(kb_json *j, const void *context)
     kb_json_put_string(j, "version", kb_string("ckineto " KINETO_VERSION));
 }
 
+static void fill_time(kb_json *j, const void *context)
+{
+    (void)context;
+    kb_json_put_uint(j, "time_ns", kb_clock_ns(CLOCK_REALTIME));
+}
+
 static void fill_failed(kb_json *j, const void *context)
 {
     const kineto_error *why = context;
@@ -331,6 +339,12 @@ static kineto_status answer_version(const asked *a, kineto_error *err)
     return reply(a, fill_version, NULL, err);
 }
 
+/* Ours alone, for triggers on many hosts: how far their clocks are apart. */
+static kineto_status answer_time(const asked *a, kineto_error *err)
+{
+    return reply(a, fill_time, NULL, err);
+}
+
 /* As Dynolog without DCGM: there is nothing to pause. */
 static kineto_status answer_pause(const asked *a, kineto_error *err)
 {
@@ -362,6 +376,7 @@ static const struct function {
                  {"listProcesses", answer_processes},
                  {"getStatus", answer_status},
                  {"getVersion", answer_version},
+                 {"getTime", answer_time},
                  {"dcgmProfPause", answer_pause},
                  {"dcgmProfResume", answer_resume}};
 

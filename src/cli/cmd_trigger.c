@@ -1,0 +1,300 @@
+/* ckineto trigger: ask running programs for traces of themselves. */
+#include "cli/trigger.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define VERB "trigger"
+
+static kc_texts pid_texts, set;
+static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *token_file, *socket_directory;
+static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
+static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN, start_iteration = KC_NOT_GIVEN,
+                roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN, warmup_iterations = KC_NOT_GIVEN,
+                snapshot_ms = KC_NOT_GIVEN, limit = 1000, discover_s = 12;
+static kc_optional_text wait_text;
+
+static const kc_option option_list[] = {
+    {"pid", 'p', KC_TEXTS, &pid_texts, "PID[,…]", "these processes, and those that they have started"},
+    {"job", 'j', KC_TEXT, &job, "ID", "processes with this SLURM_JOB_ID"},
+    {"all", 0, KC_FLAG, &all, NULL, "every process that can be asked"},
+    {"duration-ms", 'd', KC_NUMBER, &duration_ms, "N", "trace so long (500); by iteration: at most"},
+    {"iterations", 'i', KC_NUMBER, &iterations, "N", "trace so many iterations"},
+    {"start-iteration", 0, KC_NUMBER, &start_iteration, "N", "begin with this one (the next)"},
+    {"roundup", 0, KC_NUMBER, &roundup, "N", "begin with a multiple of N: the same one everywhere"},
+    {"start-time", 0, KC_TEXT, &start_time, "TIME",
+     "begin then, everywhere: +SECONDS from now, or seconds or\n"
+     "milliseconds since 1970"},
+    {"separately", 0, KC_FLAG, &separately, NULL,
+     "begin as soon as each can; several processes that are traced by\n"
+     "time begin together otherwise"},
+    {"warmup", 0, KC_NUMBER, &warmup_ms, "MS",
+     "let devices warm up so long, in whole seconds (0; 5000 where\n"
+     "Dynolog's socket is asked)"},
+    {"warmup-iterations", 0, KC_NUMBER, &warmup_iterations, "N", "the same by iteration (0)"},
+    {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to record, separated by commas"},
+    {"out", 'o', KC_TEXT, &out, "FILE",
+     "the trace (trace.json); the number of each process is put in:\n"
+     "trace_1234.json"},
+    {"shapes", 0, KC_FLAG, &shapes, NULL, "record shapes of operators' inputs"},
+    {"memory", 0, KC_FLAG, &memory, NULL, "record allocations of operators"},
+    {"stack", 0, KC_FLAG, &stack, NULL, "record call stacks"},
+    {"flops", 0, KC_FLAG, &flops, NULL, "record numbers of floating point operations"},
+    {"modules", 0, KC_FLAG, &modules, NULL, "record the modules of operators"},
+    {"memory-snapshot", 0, KC_NUMBER, &snapshot_ms, "MS", "a snapshot of memory in place of a trace"},
+    {"set", 0, KC_TEXTS, &set, "KEY=VALUE", "say this, too; may be repeated"},
+    {"wait", 'w', KC_OPTIONAL_TEXT, &wait_text, "[=SECONDS]",
+     "follow until every trace is there, and bring it to --out"},
+    {"dump", 0, KC_FLAG, &dump, NULL, "ask for what the ring holds of the time before now"},
+    {"cancel", 0, KC_FLAG, &cancel, NULL, "end traces that are under way; what there is is written"},
+    {"limit", 'n', KC_NUMBER, &limit, "N", "ask so many processes at most (1000)"},
+    {"discover", 0, KC_NUMBER, &discover_s, "SECONDS",
+     "wait so long for processes to ask, where no daemon is (12)"},
+    {"host", 0, KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
+    {"hosts", 0, KC_TEXT, &hosts, "LIST", "daemons of many hosts: a,b:1778 or @FILE"},
+    {"slurm", 0, KC_TEXT, &slurm, "JOB", "the hosts and processes of a job of Slurm"},
+    {"token-file", 0, KC_TEXT, &token_file, "FILE", "the secret that the daemons want"},
+    {"socket-dir", 0, KC_TEXT, &socket_directory, "DIR",
+     "where Dynolog's socket is (KINETO_IPC_SOCKET_DIR; else none:\n"
+     "an abstract one)"},
+    {"json", 0, KC_FLAG, &json, NULL, "say all as JSON"},
+};
+static const kc_options options = {
+    VERB,
+    "[options] --pid PID… | --job ID | --all | --hosts LIST | --slurm JOB",
+    "Ask running programs for traces of themselves: those linked with ckineto or under\n"
+    "'ckineto record --on-demand' by their control sockets, others, PyTorch among them, by\n"
+    "a daemon ('ckineto daemon', dynologd). Where none runs, this command is it for as\n"
+    "long as needed: programs with KINETO_USE_DAEMON in their environment ask every 5 s.",
+    option_list,
+    KB_COUNT(option_list),
+    false};
+
+/* ---- the command line ------------------------------------------------------------------------------ */
+
+static kineto_status add_pids(kc_ask *ask, const char *list)
+{
+    for (const char *at = list; *at;) {
+        char *end;
+        errno = 0;
+        unsigned long pid = strtoul(at, &end, 10);
+        if (errno || end == at || *at < '0' || *at > '9' || pid == 0 || pid > INT32_MAX ||
+            (*end && *end != ','))
+            return kc_usage_error(VERB, "'%s' is no list of processes: --pid 1234,1235", list);
+        if (!kb_vec_push(&ask->pids, (int32_t)pid))
+            return kc_usage_error(VERB, "out of memory for processes");
+        at = *end ? end + 1 : end;
+    }
+    return KINETO_OK;
+}
+
+static kineto_status read_pids(kc_ask *ask, char **operands, int count)
+{
+    kineto_status status = KINETO_OK;
+    for (size_t i = 0; status == KINETO_OK && i < pid_texts.count; i++)
+        status = add_pids(ask, pid_texts.data[i]);
+    for (int i = 0; status == KINETO_OK && i < count; i++)
+        status = add_pids(ask, operands[i]);
+    return status;
+}
+
+static kineto_status read_job(kc_ask *ask)
+{
+    char *end;
+    if (!job)
+        return KINETO_OK;
+    errno = 0;
+    ask->job = strtoll(job, &end, 10);
+    ask->has_job = true;
+    return errno || end == job || *end
+               ? kc_usage_error(VERB, "--job is a number, SLURM_JOB_ID, not '%s'", job)
+               : KINETO_OK;
+}
+
+/* +SECONDS; or since 1970, in seconds or, as the number tells, in milliseconds. */
+static kineto_status read_start(kc_ask *ask)
+{
+    const double MOST_SECONDS = 1e11;
+    char *end;
+    if (!start_time)
+        return KINETO_OK;
+    bool from_now = start_time[0] == '+';
+    const char *digits = start_time + from_now;
+    double value = strtod(digits, &end);
+    bool number = end != digits && !*end && digits[0] >= '0' && digits[0] <= '9';
+    double seconds = value < MOST_SECONDS || from_now ? value : value / 1e3;
+    if (!number || seconds > MOST_SECONDS / 20)
+        return kc_usage_error(VERB, "--start-time is +SECONDS, or a time since 1970, not '%s'",
+                              start_time);
+    ask->start_ns = (int64_t)(seconds * 1e9);
+    if (from_now)
+        ask->start_ns += (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    ask->start_ns -= ask->start_ns % (int64_t)KC_MS_NS; /* so it is said */
+    return KINETO_OK;
+}
+
+static kineto_status read_wait(kc_ask *ask)
+{
+    const double MOST_SECONDS = 1e9;
+    char *end = NULL;
+    ask->has_wait = wait_text.given;
+    if (!wait_text.text)
+        return KINETO_OK;
+    double seconds = strtod(wait_text.text, &end);
+    if (*end || end == wait_text.text || !(seconds > 0) || seconds > MOST_SECONDS)
+        return kc_usage_error(VERB, "--wait needs a number of seconds, not '%s'", wait_text.text);
+    ask->wait_ns = (uint64_t)(seconds * 1e9);
+    return KINETO_OK;
+}
+
+static kineto_status read_token(kc_ask *ask)
+{
+    kineto_error err;
+    if (!token_file || ko_rpc_read_token(token_file, ask->token, &err) == KINETO_OK)
+        return KINETO_OK;
+    return kc_usage_error(VERB, "--token-file: %s", err.message);
+}
+
+static kineto_status check_numbers(void)
+{
+    const struct {
+        const char *name;
+        uint64_t value, least;
+    } numbers[] = {{"duration-ms", duration_ms, 1},     {"iterations", iterations, 1},
+                   {"start-iteration", start_iteration, 0}, {"roundup", roundup, 0},
+                   {"warmup", warmup_ms, 0},            {"warmup-iterations", warmup_iterations, 0},
+                   {"memory-snapshot", snapshot_ms, 1}, {"limit", limit, 1},
+                   {"discover", discover_s, 0}};
+    for (size_t i = 0; i < KB_COUNT(numbers); i++)
+        if (numbers[i].value != KC_NOT_GIVEN &&
+            (numbers[i].value < numbers[i].least || numbers[i].value > INT32_MAX))
+            return kc_usage_error(VERB, "--%s is from %llu to %d", numbers[i].name,
+                                  (unsigned long long)numbers[i].least, INT32_MAX);
+    return KINETO_OK;
+}
+
+static kineto_status check_together(const kc_ask *ask)
+{
+    bool by_iteration = iterations != KC_NOT_GIVEN;
+    int targets = (ask->pids.count > 0) + ask->has_job + all;
+    if (dump + cancel + (snapshot_ms != KC_NOT_GIVEN) + by_iteration > 1)
+        return kc_usage_error(
+            VERB, "one of --iterations, --memory-snapshot, --dump and --cancel at a time");
+    if (targets > 1)
+        return kc_usage_error(VERB, "one of --pid, --job and --all at a time");
+    if (!by_iteration && (start_iteration != KC_NOT_GIVEN || roundup != KC_NOT_GIVEN))
+        return kc_usage_error(VERB, "--start-iteration and --roundup need --iterations");
+    if (by_iteration && start_time)
+        return kc_usage_error(VERB, "--start-time does not go with --iterations: --roundup does");
+    if ((host != NULL) + (hosts != NULL) + (slurm != NULL) > 1)
+        return kc_usage_error(VERB, "one of --host, --hosts and --slurm at a time");
+    if ((hosts || slurm) && (dump || cancel))
+        return kc_usage_error(VERB, "--dump and --cancel reach processes of this host only");
+    if (slurm && targets)
+        return kc_usage_error(VERB, "--slurm says already which processes are meant");
+    return KINETO_OK;
+}
+
+static kineto_status no_target(const kc_ask *ask)
+{
+    kc_usage_error(VERB, "say which processes: --pid PID, --job ID or --all");
+    kc_print_reachable(ask, stderr);
+    return KINETO_E_ARGUMENT;
+}
+
+static kineto_status read_out(kc_ask *ask)
+{
+    kineto_error err = {0};
+    ask->has_out = out != NULL;
+    /* The directory of another host need not be here. */
+    bool remote = (hosts || slurm) && out && out[0] == '/' && strlen(out) < sizeof ask->out;
+    if (remote)
+        memcpy(ask->out, out, strlen(out) + 1);
+    else if (kc_absolute(out ? out : "trace.json", ask->out, &err) != KINETO_OK)
+        return kc_usage_error(VERB, "--out: %s", err.message);
+    return KINETO_OK;
+}
+
+static void copy_options(kc_ask *ask)
+{
+    ask->all = all;
+    ask->dump = dump;
+    ask->cancel = cancel;
+    ask->separately = separately;
+    ask->json = json;
+    ask->duration_ms = duration_ms;
+    ask->iterations = iterations;
+    ask->start_iteration = start_iteration;
+    ask->roundup = roundup;
+    ask->warmup_ms = warmup_ms;
+    ask->warmup_iterations = warmup_iterations;
+    ask->snapshot_ms = snapshot_ms;
+    ask->activities = activities;
+    ask->shapes = shapes;
+    ask->memory = memory;
+    ask->stack = stack;
+    ask->flops = flops;
+    ask->modules = modules;
+    ask->set = set;
+    ask->limit = limit;
+    ask->discover_ns = discover_s * KC_SECOND_NS;
+    ask->host = host;
+    ask->hosts = hosts;
+    ask->slurm = slurm;
+    ask->socket_directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR");
+    snprintf(ask->group, sizeof ask->group, "%llx%x",
+             (unsigned long long)kb_clock_ns(CLOCK_REALTIME), (unsigned)getpid());
+}
+
+static kineto_status read_ask(kc_ask *ask, char **operands, int count)
+{
+    kineto_error err;
+    kineto_status status = check_numbers();
+    copy_options(ask);
+    if (status == KINETO_OK)
+        status = read_pids(ask, operands, count);
+    if (status == KINETO_OK)
+        status = read_job(ask);
+    if (status == KINETO_OK)
+        status = check_together(ask);
+    if (status == KINETO_OK)
+        status = read_start(ask);
+    if (status == KINETO_OK)
+        status = read_wait(ask);
+    if (status == KINETO_OK)
+        status = read_token(ask);
+    if (status == KINETO_OK)
+        status = read_out(ask);
+    if (status == KINETO_OK && kc_ask_check(ask, &err) != KINETO_OK)
+        status = kc_usage_error(VERB, "%s", err.message);
+    if (status == KINETO_OK && !ask->pids.count && !ask->has_job && !all && !hosts && !slurm)
+        status = no_target(ask);
+    return status;
+}
+
+/* Names of this host mean its daemon, and whom else this command can reach here. */
+static bool is_elsewhere(const char *address)
+{
+    ko_rpc_daemon d = {0};
+    return address && ko_rpc_parse_address(address, &d, NULL) == KINETO_OK && d.host[0] &&
+           strncmp(d.host, "127.", 4) != 0 && strcmp(d.host, "localhost") != 0 &&
+           strcmp(d.host, "::1") != 0;
+}
+
+int kc_trigger(int argc, char **argv)
+{
+    static kc_ask ask;
+    int operands;
+    kineto_status status = kc_parse(&options, argc, argv, &operands);
+    if (status)
+        return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
+    if (read_ask(&ask, argv + 1, operands) != KINETO_OK)
+        status = KINETO_E_ARGUMENT;
+    bool many = hosts || slurm || is_elsewhere(host);
+    int result = status ? KC_EXIT_USAGE : many ? kc_fleet(&ask) : kc_trigger_here(&ask);
+    kb_vec_free(&ask.pids);
+    return result;
+}

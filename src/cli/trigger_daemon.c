@@ -1,0 +1,252 @@
+/* The second way: a daemon's RPC, ours or Dynolog's. It hands the request over when a process asks. */
+#include "cli/trigger.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#define LOCAL_LIMIT_MS  1000u
+#define AGAIN_NS        (KC_SECOND_NS / 2)
+#define LOST_MS         UINT64_C(12000) /* who is silent for so long, and cannot be seen, has ended */
+
+static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+
+/* ---- finding ------------------------------------------------------------------------------------- */
+
+/* Dynolog tells of the dead for another minute or two. Whoever asks here is seen, unless it is in a
+ * container. */
+static bool is_gone(const kc_run *run, int32_t pid)
+{
+    return !run->ask->host && !run->hidden && !kb_os_start_time((uint32_t)pid);
+}
+
+static void found(kc_run *run, int32_t pid, int64_t job)
+{
+    if (pid > 0 && !is_gone(run, pid) && !kc_target_find(run, (uint32_t)pid))
+        (void)kc_target_add(run, (uint32_t)pid, job, KC_VIA_DAEMON);
+}
+
+static void take_list(kc_run *run, const ko_rpc_list *list)
+{
+    for (size_t i = 0; i < list->processes.count; i++) {
+        const ko_rpc_process *p = &list->processes.data[i];
+        bool gone = p->seen_ms_ago > LOST_MS && !kb_os_start_time((uint32_t)p->pid);
+        if (!gone && kc_wanted(run->ask, list->pids.data + p->pids_at, p->pid_count, p->job))
+            found(run, p->pid, p->job);
+        kc_target *t = kc_target_find(run, (uint32_t)p->pid);
+        if (t && t->via == KC_VIA_DAEMON && t->state == KC_ASKED && !p->waits)
+            t->state = KC_TAKEN;
+    }
+}
+
+/* Dynolog lists nobody, but says who matches a request that may trigger none. It has to be asked for
+ * each job by its number. */
+static kineto_status match_job(kc_run *run, int64_t job, kineto_error *err)
+{
+    ko_rpc_result result;
+    ko_rpc_request nobody = {.job = job,
+                             .pids = run->ask->pids.data,
+                             .pid_count = (uint32_t)run->ask->pids.count,
+                             .limit = 0,
+                             .config = kb_string("ACTIVITIES_ENABLED=false")};
+    kineto_status status = ko_rpc_trigger(&run->daemon, &nobody, &result, err);
+    for (size_t i = 0; status == KINETO_OK && i < result.matched.count; i++)
+        found(run, result.matched.data[i], job);
+    if (status == KINETO_OK)
+        ko_rpc_result_free(&result);
+    return status;
+}
+
+typedef KB_VEC(int64_t) job_list;
+
+static void add_job(job_list *jobs, int64_t job)
+{
+    for (size_t i = 0; i < jobs->count; i++)
+        if (jobs->data[i] == job)
+            return;
+    (void)kb_vec_push(jobs, job);
+}
+
+static kineto_status match_all(kc_run *run, kineto_error *err)
+{
+    job_list jobs = {0};
+    kineto_status status = KINETO_OK;
+    add_job(&jobs, run->ask->has_job ? run->ask->job : 0);
+    for (size_t i = 0; !run->ask->has_job && i < run->endpoints.count; i++)
+        if (run->endpoints.data[i].pid)
+            add_job(&jobs, kc_process_job(run->endpoints.data[i].pid));
+    for (size_t i = 0; !run->ask->has_job && i < run->ask->pids.count; i++)
+        add_job(&jobs, kc_process_job((uint32_t)run->ask->pids.data[i]));
+    for (size_t i = 0; status == KINETO_OK && i < jobs.count; i++)
+        status = match_job(run, jobs.data[i], err);
+    kb_vec_free(&jobs);
+    return status;
+}
+
+static kineto_status look(kc_run *run, kineto_error *err)
+{
+    ko_rpc_list list;
+    kineto_status status = ko_rpc_list_processes(&run->daemon, &list, err);
+    run->lists = status == KINETO_OK;
+    if (status == KINETO_OK) {
+        take_list(run, &list);
+        ko_rpc_list_free(&list);
+    }
+    return status == KINETO_E_UNSUPPORTED ? match_all(run, err) : status;
+}
+
+static kineto_status address(kc_run *run, kineto_error *err)
+{
+    const kc_ask *ask = run->ask;
+    run->daemon = (ko_rpc_daemon){.token = ask->token[0] ? ask->token : NULL};
+    if (ask->host)
+        return ko_rpc_parse_address(ask->host, &run->daemon, err);
+    run->daemon.limit_ms = LOCAL_LIMIT_MS;
+    return KINETO_OK;
+}
+
+void kc_daemon_find(kc_run *run)
+{
+    kineto_error err = {0};
+    kineto_status status = address(run, &err);
+    run->daemon_again_ns = now() + AGAIN_NS;
+    if (status == KINETO_OK)
+        status = look(run, &err);
+    run->has_daemon = status == KINETO_OK;
+    if (status != KINETO_OK && (run->ask->host || status == KINETO_E_PERMISSION))
+        kc_show_note("daemon: %s", err.message);
+}
+
+/* ---- asking -------------------------------------------------------------------------------------- */
+
+static bool in_group(const kc_target *t, const kc_target *first)
+{
+    return t->via == KC_VIA_DAEMON && t->state == KC_FOUND && t->job == first->job &&
+           strcmp(t->asked_path, first->asked_path) == 0;
+}
+
+static void asked(kc_target *t)
+{
+    t->state = KC_ASKED;
+    t->asked_ns = now();
+    t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+}
+
+/* The daemon also asks children of those that it is told of: these are not asked a second time. */
+static void take_triggered(kc_run *run, const ko_rpc_result *result, const kc_target *first)
+{
+    for (size_t i = 0; i < result->triggered.count; i++) {
+        uint32_t pid = (uint32_t)result->triggered.data[i];
+        kc_target *t = kc_target_find(run, pid);
+        if (!t)
+            t = kc_target_add(run, pid, first->job, KC_VIA_DAEMON);
+        if (!t || t->state != KC_FOUND)
+            continue;
+        if (t->via == KC_VIA_SOCKET || !t->asked_path[0]) {
+            ko_control_close(t->peer);
+            t->peer = NULL;
+            t->via = KC_VIA_DAEMON;
+            if (!kc_files_choose(run, t, true))
+                continue;
+        }
+        asked(t);
+    }
+}
+
+static bool has_pid(const ko_rpc_pids *pids, uint32_t pid)
+{
+    for (size_t i = 0; i < pids->count; i++)
+        if ((uint32_t)pids->data[i] == pid)
+            return true;
+    return false;
+}
+
+static void take_rest(const kc_run *run, const ko_rpc_result *result, const kc_pids *group)
+{
+    for (size_t i = 0; i < group->count; i++) {
+        kc_target *t = kc_target_find(run, (uint32_t)group->data[i]);
+        if (!t || t->state != KC_FOUND)
+            continue;
+        if (has_pid(&result->matched, t->pid))
+            kc_target_fail(t, "busy: it has not fetched an earlier request from the daemon yet");
+        else
+            kc_target_fail(t, "the daemon does not know it any more: has it ended?");
+    }
+}
+
+static void fail_group(const kc_run *run, const kc_pids *group, const char *why)
+{
+    for (size_t i = 0; i < group->count; i++)
+        kc_target_fail(kc_target_find(run, (uint32_t)group->data[i]), "%s", why);
+}
+
+static kineto_status trigger(kc_run *run, const kc_target *first, const kc_pids *group,
+                             ko_rpc_result *result, kineto_error *err)
+{
+    char *text;
+    kc_wording how = {.path = first->asked_path, .start_ns = run->start_ns, .plain = true};
+    kineto_status status = kc_ask_text(run->ask, &how, &text, err);
+    if (status != KINETO_OK)
+        return status;
+    ko_rpc_request request = {.job = first->job,
+                              .pids = group->data,
+                              .pid_count = (uint32_t)group->count,
+                              .limit = -1,
+                              .config = kb_string(text)};
+    status = ko_rpc_trigger(&run->daemon, &request, result, err);
+    free(text);
+    return status;
+}
+
+/* Of one job, with one text. */
+static void ask_group(kc_run *run, const kc_target *first)
+{
+    kc_pids group = {0};
+    ko_rpc_result result = {0};
+    kineto_error err;
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (in_group(run->targets.data[i], first))
+            (void)kb_vec_push(&group, (int32_t)run->targets.data[i]->pid);
+    if (trigger(run, first, &group, &result, &err) == KINETO_OK) {
+        take_triggered(run, &result, first);
+        take_rest(run, &result, &group);
+        ko_rpc_result_free(&result);
+    } else {
+        fail_group(run, &group, err.message);
+    }
+    kb_vec_free(&group);
+}
+
+void kc_daemon_ask(kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++) {
+        kc_target *t = run->targets.data[i];
+        if (t->via == KC_VIA_DAEMON && t->state == KC_FOUND && !t->asked_path[0])
+            (void)kc_files_choose(run, t, true);
+    }
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (run->targets.data[i]->via == KC_VIA_DAEMON && run->targets.data[i]->state == KC_FOUND)
+            ask_group(run, run->targets.data[i]);
+}
+
+/* ---- following ------------------------------------------------------------------------------------ */
+
+static bool follows(const kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (run->targets.data[i]->via == KC_VIA_DAEMON && run->targets.data[i]->state == KC_ASKED)
+            return run->lists;
+    return false;
+}
+
+void kc_daemon_turn(kc_run *run)
+{
+    bool looks = now() < run->look_until_ns;
+    kineto_error err;
+    if (!run->has_daemon || now() < run->daemon_again_ns || (!looks && !follows(run)))
+        return;
+    run->daemon_again_ns = now() + AGAIN_NS;
+    if (look(run, &err) == KINETO_OK)
+        kc_daemon_ask(run);
+    else
+        kc_show_note("daemon: %s", err.message);
+}

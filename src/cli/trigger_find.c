@@ -1,0 +1,253 @@
+/* Who can be asked: what /proc tells of processes, and of the sockets that they ask Dynolog with. */
+#include "cli/trigger.h"
+
+#include <ctype.h>
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- what /proc tells ------------------------------------------------------------------------------ */
+
+bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
+{
+    enum { MOST_BYTES = 1 << 18 }; /* no environment is larger, nearly */
+    char path[32], *all = malloc(MOST_BYTES);
+    size_t name_bytes = strlen(name);
+    bool found = false;
+    snprintf(path, sizeof path, "/proc/%u/environ", pid);
+    size_t bytes = all ? kb_os_read_file(path, all, MOST_BYTES) : 0;
+    for (size_t at = 0; !found && at < bytes; at += strlen(all + at) + 1) {
+        found = strncmp(all + at, name, name_bytes) == 0 && all[at + name_bytes] == '=';
+        if (found)
+            snprintf(out, size, "%s", all + at + name_bytes + 1);
+    }
+    free(all);
+    return found;
+}
+
+int64_t kc_process_job(uint32_t pid)
+{
+    char text[32];
+    return kc_process_setting(pid, "SLURM_JOB_ID", text, sizeof text) ? strtoll(text, NULL, 10) : 0;
+}
+
+bool kc_wanted(const kc_ask *ask, const int32_t *pids, uint32_t count, int64_t job)
+{
+    if (ask->all)
+        return true;
+    if (ask->has_job)
+        return job == ask->job;
+    for (uint32_t i = 0; i < count; i++)
+        for (size_t k = 0; k < ask->pids.count; k++)
+            if (pids[i] == ask->pids.data[k])
+                return true;
+    return false;
+}
+
+bool kc_process_wanted(const kc_ask *ask, uint32_t pid)
+{
+    int32_t pids[KS_DYNO_MOST_PIDS];
+    if (pid == (uint32_t)getpid())
+        return false;
+    uint32_t count = ks_dyno_ancestors(pid, pids);
+    return kc_wanted(ask, pids, count, ask->has_job ? kc_process_job(pid) : 0);
+}
+
+/* ---- targets --------------------------------------------------------------------------------------- */
+
+kc_target *kc_target_find(const kc_run *run, uint32_t pid)
+{
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (run->targets.data[i]->pid == pid)
+            return run->targets.data[i];
+    return NULL;
+}
+
+static kc_target *target_new(uint32_t pid, int64_t job, kc_via via)
+{
+    kc_target *t = calloc(1, sizeof *t);
+    if (!t)
+        return NULL;
+    t->pid = pid;
+    t->job = job;
+    t->via = via;
+    t->born = kb_os_start_time(pid);
+    (void)kb_os_process_name(pid, t->name, sizeof t->name);
+    return t;
+}
+
+kc_target *kc_target_add(kc_run *run, uint32_t pid, int64_t job, kc_via via)
+{
+    if (run->targets.count >= run->ask->limit) {
+        if (!run->over_limit)
+            kc_show_note("more than %llu processes match: the others are not asked (--limit)",
+                         (unsigned long long)run->ask->limit);
+        run->over_limit = true;
+        return NULL;
+    }
+    kc_target *t = target_new(pid, job, via);
+    if (t && !kb_vec_push(&run->targets, t)) {
+        free(t);
+        t = NULL;
+    }
+    return t;
+}
+
+void kc_target_fail(kc_target *t, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(t->why, sizeof t->why, fmt, args);
+    va_end(args);
+    t->state = KC_FAILED;
+}
+
+const char *kc_state_word(kc_state state)
+{
+    static const char *const words[] = {"found",   "asked",   "has the request", "warm-up",
+                                        "collect", "process", "done",            "failed"};
+    return (size_t)state < KB_COUNT(words) ? words[state] : "?";
+}
+
+/* ---- endpoints: sockets called dynoconfigclient… ----------------------------------------------------- */
+
+/* Is this the name of a client, of those who ask where we look? */
+static bool is_client(const char *name, const char *directory)
+{
+    size_t size = directory ? strlen(directory) : 0;
+    if (!directory)
+        return strncmp(name, "@" KS_DYNO_CLIENT, strlen("@" KS_DYNO_CLIENT)) == 0;
+    while (size > 0 && directory[size - 1] == '/')
+        size--;
+    if (strncmp(name, directory, size) != 0 || name[size] != '/')
+        return false;
+    name += size + strspn(name + size, "/");
+    return strncmp(name, KS_DYNO_CLIENT, strlen(KS_DYNO_CLIENT)) == 0;
+}
+
+static void read_sockets(kc_run *run)
+{
+    char line[512];
+    FILE *f = fopen("/proc/net/unix", "re");
+    while (f && fgets(line, sizeof line, f)) {
+        char name[KS_DYNO_NAME_BYTES + 8] = "";
+        unsigned long long inode;
+        if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %114[^\n]", &inode, name) == 2 &&
+            is_client(name, run->ask->socket_directory))
+            (void)kb_vec_push(&run->endpoints, (kc_endpoint){.inode = inode});
+    }
+    if (f)
+        fclose(f);
+}
+
+static void note_owner(kc_run *run, uint64_t inode, uint32_t pid)
+{
+    for (size_t i = 0; i < run->endpoints.count; i++)
+        if (run->endpoints.data[i].inode == inode && !run->endpoints.data[i].pid)
+            run->endpoints.data[i].pid = pid;
+}
+
+static void look_at_descriptors(kc_run *run, uint32_t pid)
+{
+    char path[32], link[64];
+    snprintf(path, sizeof path, "/proc/%u/fd", pid);
+    DIR *all = opendir(path);
+    for (struct dirent *e; all && (e = readdir(all));) {
+        ssize_t n = readlinkat(dirfd(all), e->d_name, link, sizeof link - 1);
+        unsigned long long inode;
+        link[KB_MAX(n, 0)] = '\0';
+        if (sscanf(link, "socket:[%llu]", &inode) == 1)
+            note_owner(run, inode, pid);
+    }
+    if (all)
+        closedir(all);
+}
+
+static void find_owners(kc_run *run)
+{
+    DIR *all = opendir("/proc");
+    for (struct dirent *e; all && (e = readdir(all));)
+        if (isdigit((unsigned char)e->d_name[0]))
+            look_at_descriptors(run, (uint32_t)strtoul(e->d_name, NULL, 10));
+    if (all)
+        closedir(all);
+}
+
+/* Those that cannot be seen may be wanted only if all are. */
+static bool endpoint_wanted(const kc_run *run, const kc_endpoint *e)
+{
+    return e->pid ? kc_process_wanted(run->ask, e->pid) : run->ask->all && geteuid() == 0;
+}
+
+void kc_find_endpoints(kc_run *run)
+{
+    size_t kept = 0;
+    run->endpoints.count = 0;
+    read_sockets(run);
+    if (run->endpoints.count)
+        find_owners(run);
+    run->hidden = 0;
+    for (size_t i = 0; i < run->endpoints.count; i++) {
+        kc_endpoint e = run->endpoints.data[i];
+        run->hidden += !e.pid;
+        if (endpoint_wanted(run, &e))
+            run->endpoints.data[kept++] = e;
+    }
+    run->endpoints.count = kept;
+}
+
+/* ---- for somebody who named nothing -------------------------------------------------------------------- */
+
+static void print_process(FILE *out, uint32_t pid, const char *how)
+{
+    char name[64] = "";
+    (void)kb_os_process_name(pid, name, sizeof name);
+    fprintf(out, "  %u ", pid);
+    kc_put_name(out, kb_string(name), 0);
+    fprintf(out, ": %s\n", how);
+}
+
+static size_t print_sockets(FILE *out)
+{
+    uint32_t *pids = NULL;
+    kineto_error err;
+    uint32_t count = ko_control_list(&pids, &err);
+    for (uint32_t i = 0; i < count; i++)
+        print_process(out, pids[i], "has a control socket");
+    free(pids);
+    return count;
+}
+
+static size_t print_endpoints(const kc_ask *ask, FILE *out)
+{
+    kc_ask everybody = {.all = true, .socket_directory = ask->socket_directory};
+    kc_run run = {.ask = &everybody};
+    size_t hidden = 0, count;
+    kc_find_endpoints(&run);
+    count = run.endpoints.count;
+    for (size_t i = 0; i < count; i++) {
+        if (run.endpoints.data[i].pid)
+            print_process(out, run.endpoints.data[i].pid, "asks Dynolog's socket");
+        else
+            hidden++;
+    }
+    if (hidden)
+        fprintf(out, "  %zu more ask Dynolog's socket, of which this user cannot see the numbers\n",
+                hidden);
+    kb_vec_free(&run.endpoints);
+    return count;
+}
+
+void kc_print_reachable(const kc_ask *ask, FILE *out)
+{
+    fputs("Processes that can be asked here:\n", out);
+    size_t count = print_sockets(out);
+    count += print_endpoints(ask, out);
+    if (!count)
+        fputs("  none. Programs linked with ckineto listen with CKINETO_CONTROL=1 in their\n"
+              "  environment, PyTorch with KINETO_USE_DAEMON=1; others run under\n"
+              "  'ckineto record --on-demand'\n",
+              out);
+}

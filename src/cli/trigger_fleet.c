@@ -1,0 +1,386 @@
+/* A trigger on many hosts: every daemon is asked who is there, then all are told the same start, with
+ * time enough for the slowest process to hear of it and to warm up. */
+#include "cli/trigger_fleet.h"
+
+#include <arpa/inet.h>
+#include <signal.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define HOST_LIMIT_MS 3000u
+#define MOST_THREADS  64u
+#define AGAIN_NS      (KC_SECOND_NS / 2)
+#define PATIENCE_NS   (60 * KC_SECOND_NS)
+
+static volatile sig_atomic_t interrupted;
+static void on_signal(int number) { interrupted = number; }
+
+static int64_t real_now(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
+
+/* ---- all hosts at once ------------------------------------------------------------------------------ */
+
+typedef struct kc_work {
+    kc_fleet_run *fleet;
+    void (*step)(kc_fleet_run *fleet, kc_host *host);
+    uint32_t next;
+} kc_work;
+
+static void *work(void *argument)
+{
+    kc_work *w = argument;
+    for (;;) {
+        uint32_t i = __atomic_fetch_add(&w->next, 1, __ATOMIC_RELAXED);
+        if (i >= w->fleet->hosts.count)
+            return NULL;
+        w->step(w->fleet, &w->fleet->hosts.data[i]);
+    }
+}
+
+/* This thread does its share, so that it also goes without others. */
+static void on_all(kc_fleet_run *fleet, void (*step)(kc_fleet_run *fleet, kc_host *host))
+{
+    pthread_t threads[MOST_THREADS];
+    kc_work w = {.fleet = fleet, .step = step};
+    uint32_t started = 0;
+    while (started + 1 < KB_MIN(fleet->hosts.count, (size_t)MOST_THREADS) &&
+           kb_thread_start(&threads[started], work, &w) == 0)
+        started++;
+    (void)work(&w);
+    while (started)
+        pthread_join(threads[--started], NULL);
+}
+
+/* ---- who is there ------------------------------------------------------------------------------------- */
+
+static void host_found(const kc_fleet_run *fleet, kc_host *host, int32_t pid, int64_t job, bool waits)
+{
+    for (size_t i = 0; i < host->processes.count; i++) {
+        kc_remote *p = &host->processes.data[i];
+        if (p->pid != pid)
+            continue;
+        if (p->state == KC_ASKED && !waits)
+            p->state = KC_TAKEN;
+        return;
+    }
+    if (!fleet->asked && host->processes.count < fleet->ask->limit)
+        (void)kb_vec_push(&host->processes, (kc_remote){.pid = pid, .job = job});
+}
+
+static kineto_status list(const kc_fleet_run *fleet, kc_host *host)
+{
+    ko_rpc_list all;
+    kineto_status status = ko_rpc_list_processes(&host->daemon, &all, &host->error);
+    for (size_t i = 0; status == KINETO_OK && i < all.processes.count; i++) {
+        const ko_rpc_process *p = &all.processes.data[i];
+        if (kc_wanted(fleet->ask, all.pids.data + p->pids_at, p->pid_count, p->job))
+            host_found(fleet, host, p->pid, p->job, p->waits);
+    }
+    if (status == KINETO_OK)
+        ko_rpc_list_free(&all);
+    return status;
+}
+
+/* Dynolog lists nobody, but says who matches a request that may trigger none. */
+static kineto_status match(const kc_fleet_run *fleet, kc_host *host)
+{
+    const kc_ask *ask = fleet->ask;
+    ko_rpc_result result;
+    ko_rpc_request nobody = {.job = ask->has_job ? ask->job : 0,
+                             .pids = ask->pids.data,
+                             .pid_count = (uint32_t)ask->pids.count,
+                             .config = kb_string("ACTIVITIES_ENABLED=false")};
+    kineto_status status = ko_rpc_trigger(&host->daemon, &nobody, &result, &host->error);
+    for (size_t i = 0; status == KINETO_OK && i < result.matched.count; i++)
+        host_found(fleet, host, result.matched.data[i], nobody.job, true);
+    if (status == KINETO_OK)
+        ko_rpc_result_free(&result);
+    return status;
+}
+
+/* Half of the way there and back is the daemon's time on its way. */
+static void compare_clocks(kc_host *host)
+{
+    int64_t before_ns = real_now(), theirs_ns;
+    if (ko_rpc_time(&host->daemon, &theirs_ns, NULL) != KINETO_OK)
+        return;
+    int64_t after_ns = real_now();
+    host->clock_known = true;
+    host->clock_ns = theirs_ns - (before_ns + (after_ns - before_ns) / 2);
+    host->clock_doubt_ns = (after_ns - before_ns) / 2;
+}
+
+static void probe(kc_fleet_run *fleet, kc_host *host)
+{
+    host->error = (kineto_error){0};
+    kineto_status status = list(fleet, host);
+    host->lists = status == KINETO_OK;
+    if (status == KINETO_E_UNSUPPORTED)
+        status = match(fleet, host);
+    host->reached = status == KINETO_OK;
+    if (host->reached)
+        host->error.code = KINETO_OK;
+    if (host->reached)
+        compare_clocks(host);
+}
+
+/* ---- asking --------------------------------------------------------------------------------------------- */
+
+static void take_answer(kc_host *host, const ko_rpc_result *result, int64_t job)
+{
+    for (size_t i = 0; i < host->processes.count; i++) {
+        kc_remote *p = &host->processes.data[i];
+        if (p->job != job)
+            continue;
+        bool matched = false, triggered = false;
+        for (size_t k = 0; k < result->matched.count; k++)
+            matched |= result->matched.data[k] == p->pid;
+        for (size_t k = 0; k < result->triggered.count; k++)
+            triggered |= result->triggered.data[k] == p->pid;
+        p->state = triggered ? KC_ASKED : KC_FAILED;
+        p->why = triggered ? "" : matched ? "busy: it has not fetched an earlier request yet"
+                                          : "the daemon does not know it any more";
+    }
+}
+
+static void ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job)
+{
+    kc_pids pids = {0};
+    ko_rpc_result result;
+    char *text = NULL;
+    for (size_t i = 0; i < host->processes.count; i++)
+        if (host->processes.data[i].job == job)
+            (void)kb_vec_push(&pids, host->processes.data[i].pid);
+    kc_wording how = {.path = host->path, .start_ns = fleet->start_ns, .plain = true};
+    kineto_status status = kc_ask_text(fleet->ask, &how, &text, &host->error);
+    ko_rpc_request request = {.job = job,
+                              .pids = pids.data,
+                              .pid_count = (uint32_t)pids.count,
+                              .limit = (int64_t)pids.count,
+                              .config = kb_string(text)};
+    if (status == KINETO_OK)
+        status = ko_rpc_trigger(&host->daemon, &request, &result, &host->error);
+    if (status == KINETO_OK) {
+        take_answer(host, &result, job);
+        ko_rpc_result_free(&result);
+    } else {
+        host->reached = false;
+    }
+    free(text);
+    kb_vec_free(&pids);
+}
+
+static void ask_host(kc_fleet_run *fleet, kc_host *host)
+{
+    for (size_t i = 0; host->reached && i < host->processes.count; i++)
+        if (host->processes.data[i].state == KC_FOUND)
+            ask_job(fleet, host, host->processes.data[i].job);
+}
+
+/* The names of files tell the hosts apart: numbers of processes do not. */
+static void choose_path(const kc_fleet_run *fleet, kc_host *host)
+{
+    char name[KO_RPC_HOST_BYTES];
+    snprintf(name, sizeof name, "%s", host->name);
+    name[strcspn(name, "/")] = '\0';
+    for (char *at = name; *at; at++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", *at))
+            *at = '-';
+    char with_json[KS_REQUEST_PATH_BYTES];
+    snprintf(with_json, sizeof with_json, "%s%s", fleet->ask->out,
+             strstr(fleet->ask->out, ".json") ? "" : ".json");
+    if (fleet->hosts.count < 2 || !kc_name_with(with_json, name, host->path))
+        memcpy(host->path, with_json, sizeof host->path);
+}
+
+/* ---- following ------------------------------------------------------------------------------------------ */
+
+static void follow(kc_fleet_run *fleet, kc_host *host)
+{
+    kineto_error kept = host->error;
+    if (host->reached && host->lists && kc_host_count(host, KC_ASKED) > 0 &&
+        list(fleet, host) != KINETO_OK)
+        kc_show_note("%s: %s", host->name, host->error.message);
+    host->error = kept;
+}
+
+static bool file_is_there(const kc_fleet_run *fleet, const kc_host *host, kc_remote *p)
+{
+    char path[KS_REQUEST_PATH_BYTES];
+    struct stat st;
+    if (!kc_name_of(host->path, (uint32_t)p->pid, path) || lstat(path, &st) != 0 ||
+        !S_ISREG(st.st_mode) || st.st_size == 0 ||
+        (int64_t)st.st_mtim.tv_sec < fleet->asked_real_ns / (int64_t)KC_SECOND_NS)
+        return false;
+    p->bytes = (uint64_t)st.st_size;
+    p->state = KC_DONE;
+    return true;
+}
+
+static size_t look_for_files(kc_fleet_run *fleet)
+{
+    size_t missing = 0;
+    for (size_t i = 0; i < fleet->hosts.count; i++) {
+        kc_host *host = &fleet->hosts.data[i];
+        for (size_t k = 0; k < host->processes.count; k++) {
+            kc_remote *p = &host->processes.data[k];
+            if (p->state != KC_FAILED && p->state != KC_DONE && !file_is_there(fleet, host, p))
+                missing++;
+        }
+    }
+    return missing;
+}
+
+/* Who has not fetched it when it begins has missed it. */
+static void tell_missed(kc_fleet_run *fleet)
+{
+    for (size_t i = 0; i < fleet->hosts.count; i++) {
+        kc_host *host = &fleet->hosts.data[i];
+        for (size_t k = 0; host->lists && k < host->processes.count; k++) {
+            kc_remote *p = &host->processes.data[k];
+            if (p->state == KC_ASKED) {
+                p->state = KC_FAILED;
+                p->why = "missed the start: busy, or gone; it did not fetch the request in time";
+            }
+        }
+    }
+}
+
+static size_t awaited(const kc_fleet_run *fleet)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        if (fleet->hosts.data[i].lists)
+            n += kc_host_count(&fleet->hosts.data[i], KC_ASKED);
+    return n;
+}
+
+static void pause_for(uint64_t ns)
+{
+    struct timespec t = {(time_t)(ns / KC_SECOND_NS), (long)(ns % KC_SECOND_NS)};
+    (void)nanosleep(&t, NULL); /* a signal ends it, and that is meant */
+}
+
+/* Until all have it, or the start is there; by iteration as long as processes take to ask. */
+static void follow_all(kc_fleet_run *fleet)
+{
+    int64_t until_ns = fleet->start_ns ? fleet->start_ns : real_now() + 2 * (int64_t)KC_POLL_NS;
+    while (!interrupted && awaited(fleet) && real_now() < until_ns) {
+        pause_for(AGAIN_NS);
+        on_all(fleet, follow);
+    }
+    if (!interrupted)
+        tell_missed(fleet);
+}
+
+static void wait_for_files(kc_fleet_run *fleet)
+{
+    const kc_ask *ask = fleet->ask;
+    uint64_t wait_ns = PATIENCE_NS + kc_ask_length_ns(ask) +
+                       (uint64_t)KB_MAX(fleet->start_ns - real_now(), 0);
+    uint64_t until_ns =
+        kb_clock_ns(CLOCK_MONOTONIC) + (ask->wait_ns ? ask->wait_ns : wait_ns);
+    while (!interrupted && look_for_files(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns)
+        pause_for(AGAIN_NS);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------- */
+
+static void choose_start(kc_fleet_run *fleet)
+{
+    int64_t lead_ns = kc_ask_lead_ns(fleet->ask, true), now_ns = real_now();
+    const int64_t MS = (int64_t)KC_MS_NS;
+    if (fleet->ask->start_ns) {
+        fleet->start_ns = fleet->ask->start_ns;
+        if (fleet->start_ns < now_ns + lead_ns)
+            kc_show_note("the start leaves %.1f s: processes that ask every 5 s need %.1f s",
+                         (double)(fleet->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
+    } else if (!kc_by_iteration(fleet->ask) && !fleet->ask->separately) {
+        fleet->start_ns = (now_ns + lead_ns) / MS * MS;
+    }
+    if (fleet->start_ns)
+        kc_show_note("start in %.1f s", (double)(fleet->start_ns - now_ns) / 1e9);
+}
+
+static kineto_status add_host(kc_fleet_run *fleet, const char *name, kineto_error *err)
+{
+    kc_host host = {.name = name};
+    host.daemon.token = fleet->ask->token[0] ? fleet->ask->token : NULL;
+    host.daemon.limit_ms = HOST_LIMIT_MS;
+    kineto_status status = ko_rpc_parse_address(name, &host.daemon, err);
+    if (status == KINETO_OK && !kb_vec_push(&fleet->hosts, host))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory for hosts");
+    return status;
+}
+
+static kineto_status find_hosts(kc_fleet_run *fleet, kc_ask *ask, kc_names *names, kineto_error *err)
+{
+    kineto_status status;
+    if (ask->slurm) {
+        status = kc_slurm_hosts(ask->slurm, names, &ask->job, err);
+        ask->has_job = true;
+    } else {
+        status = kc_hosts_parse(ask->hosts ? ask->hosts : ask->host, names, err);
+    }
+    for (size_t i = 0; status == KINETO_OK && i < names->count; i++)
+        status = add_host(fleet, names->data[i], err);
+    return status;
+}
+
+static bool has_processes(const kc_fleet_run *fleet)
+{
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        if (fleet->hosts.data[i].reached && fleet->hosts.data[i].processes.count)
+            return true;
+    return false;
+}
+
+static void run_all(kc_fleet_run *fleet)
+{
+    on_all(fleet, probe);
+    kc_fleet_show_clocks(fleet);
+    if (!has_processes(fleet) || interrupted)
+        return;
+    choose_start(fleet);
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        choose_path(fleet, &fleet->hosts.data[i]);
+    fleet->asked_real_ns = real_now();
+    on_all(fleet, ask_host);
+    fleet->asked = true;
+    follow_all(fleet);
+    if (fleet->ask->has_wait)
+        wait_for_files(fleet);
+}
+
+static void fleet_free(kc_fleet_run *fleet)
+{
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        kb_vec_free(&fleet->hosts.data[i].processes);
+    kb_vec_free(&fleet->hosts);
+}
+
+int kc_fleet(kc_ask *ask)
+{
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    kc_fleet_run fleet = {.ask = ask};
+    kc_names names = {0};
+    kineto_error err;
+    int result = KC_EXIT_FAILURE;
+    if (!ask->has_out)
+        snprintf(ask->out, sizeof ask->out, "/tmp/trace.json");
+    if (!kc_is_beneath(ask->out, "/tmp"))
+        kc_show_note("'%s': processes write for requests beneath /tmp, or where their "
+                     "KINETO_ONDEMAND_TRACE_DIR says",
+                     ask->out);
+    (void)sigaction(SIGINT, &action, NULL);
+    (void)sigaction(SIGTERM, &action, NULL);
+    if (find_hosts(&fleet, ask, &names, &err) != KINETO_OK) {
+        kc_show_note("%s", err.message);
+    } else {
+        run_all(&fleet);
+        result = kc_fleet_show(&fleet, interrupted != 0);
+    }
+    fleet_free(&fleet);
+    kc_names_free(&names);
+    return interrupted ? 128 + (int)interrupted : result;
+}

@@ -1,0 +1,40 @@
+/* ckineto trigger on many hosts: what its two parts share. */
+#ifndef KC_TRIGGER_FLEET_H
+#define KC_TRIGGER_FLEET_H
+
+#include "cli/trigger.h"
+
+typedef struct kc_remote {
+    int32_t pid;
+    int64_t job;
+    kc_state state;
+    const char *why; /* FAILED; never to be freed */
+    uint64_t bytes;
+} kc_remote;
+
+typedef struct kc_host {
+    const char *name;
+    ko_rpc_daemon daemon;
+    bool reached, lists; /* lists: the daemon is ours */
+    kineto_error error;  /* not reached: why */
+    KB_VEC(kc_remote) processes;
+    char path[KS_REQUEST_PATH_BYTES];    /* of its traces, without the pid */
+    bool clock_known;
+    int64_t clock_ns, clock_doubt_ns;    /* its clock before ours; half of the way there and back */
+} kc_host;
+
+typedef struct kc_fleet_run {
+    const kc_ask *ask;
+    KB_VEC(kc_host) hosts;
+    int64_t start_ns, asked_real_ns;
+    bool asked; /* nobody is added any more */
+} kc_fleet_run;
+
+size_t kc_host_count(const kc_host *host, kc_state state);
+
+/* trigger_fleet_show.c */
+/** Hosts whose clocks differ by so much that windows would. */
+void kc_fleet_show_clocks(const kc_fleet_run *fleet);
+/** @return the exit status. */
+int kc_fleet_show(const kc_fleet_run *fleet, bool interrupted);
+#endif

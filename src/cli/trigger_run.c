@@ -1,0 +1,304 @@
+/* A trigger on this host, from looking for processes to their last trace. */
+#include "cli/trigger.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TURN_MS      100
+#define ANSWERS_NS   (5 * KC_SECOND_NS)  /* a process that has a control socket */
+#define PATIENCE_NS  (60 * KC_SECOND_NS) /* beyond what was asked for: traces are built and written */
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int number) { interrupted = number; }
+
+static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
+
+/* The second time ends us. */
+static void catch_signals(void)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction old;
+    for (size_t i = 0; i < KB_COUNT(signals); i++)
+        if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+}
+
+/* ---- who is still awaited --------------------------------------------------------------------------- */
+
+static bool reached(const kc_run *run, int32_t pid)
+{
+    int32_t pids[KS_DYNO_MOST_PIDS];
+    kc_ask one = {.pids = {.data = &pid, .count = 1}};
+    for (size_t i = 0; i < run->targets.count; i++) {
+        const kc_target *t = run->targets.data[i];
+        if (kc_wanted(&one, (const int32_t *)t->also, t->also_count, 0) ||
+            kc_wanted(&one, pids, ks_dyno_ancestors(t->pid, pids), 0))
+            return true;
+    }
+    return false;
+}
+
+static bool all_endpoints_reached(const kc_run *run)
+{
+    size_t by_wire = 0;
+    for (size_t i = 0; i < run->targets.count; i++)
+        by_wire += run->targets.data[i]->via != KC_VIA_SOCKET;
+    for (size_t i = 0; i < run->endpoints.count; i++) {
+        uint32_t pid = run->endpoints.data[i].pid;
+        if (pid ? !kc_target_find(run, pid) : by_wire < run->endpoints.count)
+            return false;
+    }
+    return true;
+}
+
+/* Everybody who was named, and everybody who has a socket to ask with. */
+static bool found_all(const kc_run *run)
+{
+    for (size_t i = 0; i < run->ask->pids.count; i++)
+        if (!reached(run, run->ask->pids.data[i]))
+            return false;
+    return run->targets.count && all_endpoints_reached(run);
+}
+
+static bool needs_wire(const kc_run *run)
+{
+    return !run->ask->dump && !run->ask->cancel;
+}
+
+static bool looks(const kc_run *run)
+{
+    return needs_wire(run) && now() < run->look_until_ns && !run->over_limit && !found_all(run);
+}
+
+/* ---- those who never came ------------------------------------------------------------------------------ */
+
+static void explain_absence(const kc_run *run, kc_target *t)
+{
+    char value[8];
+    double seconds = (double)run->ask->discover_ns / 1e9;
+    if (!needs_wire(run))
+        kc_target_fail(t, "it has no control socket (CKINETO_CONTROL in its environment): others "
+                          "cannot be asked for that");
+    else if (run->ask->host)
+        kc_target_fail(t, "the daemon at %s does not know it%s", run->ask->host,
+                       run->has_daemon ? "" : ", since it was not reached");
+    else if (!run->ours && !run->has_daemon && run->bind_error.code)
+        kc_target_fail(t, "%s", run->bind_error.message);
+    else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value))
+        kc_target_fail(t,
+                       "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "
+                       "seems to be set in its environment");
+    else
+        kc_target_fail(t,
+                       "it did not ask for a request within %.0f s, though KINETO_USE_DAEMON is set: "
+                       "is it in another container, has it loaded its profiler, is it stopped?",
+                       seconds);
+}
+
+static void fail_absent(kc_run *run)
+{
+    for (size_t i = 0; i < run->ask->pids.count; i++) {
+        int32_t pid = run->ask->pids.data[i];
+        kc_target *t = reached(run, pid) ? NULL : kc_target_add(run, (uint32_t)pid, 0, KC_VIA_NONE);
+        if (t && t->born)
+            explain_absence(run, t);
+        else if (t)
+            kc_target_fail(t, "there is no such process here");
+    }
+}
+
+static void fail_silent(const kc_run *run)
+{
+    for (size_t i = 0; i < run->endpoints.count; i++) {
+        uint32_t pid = run->endpoints.data[i].pid;
+        if (pid && !kc_target_find(run, pid))
+            kc_show_note("%u has a socket to ask Dynolog with, and did not ask within %.0f s", pid,
+                         (double)run->ask->discover_ns / 1e9);
+    }
+}
+
+/* ---- when it takes too long ----------------------------------------------------------------------------- */
+
+static void explain_lateness(const kc_run *run, kc_target *t)
+{
+    double seconds = (double)(now() - run->begun_ns) / 1e9;
+    if (t->state == KC_FOUND)
+        kc_target_fail(t, "it was busy: it did not take the request within %.0f s", seconds);
+    else if (t->state == KC_ASKED && t->via == KC_VIA_SOCKET)
+        kc_target_fail(t, "it does not answer: is it stopped?");
+    else if (t->state == KC_ASKED && run->lists)
+        kc_target_fail(t, "it was busy, or has ended: it did not fetch the request within %.0f s",
+                       seconds);
+    else if (t->state == KC_ASKED || t->state == KC_TAKEN)
+        kc_target_fail(t, "no trace after %.0f s: '%s' is not there; its messages may say why",
+                       seconds, t->path);
+    else
+        kc_target_fail(t, "still at it after %.0f s (%s): its trace will be '%s'", seconds,
+                       kc_state_word(t->state), t->path);
+}
+
+static bool is_late(const kc_run *run, const kc_target *t)
+{
+    if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && now() - t->asked_ns > ANSWERS_NS)
+        return true;
+    return now() >= run->wait_until_ns;
+}
+
+static void check_times(kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++) {
+        kc_target *t = run->targets.data[i];
+        bool was_busy = t->state == KC_FOUND && !run->ask->has_wait && now() >= run->look_until_ns;
+        if (!kc_target_over(t) && (was_busy || is_late(run, t)))
+            explain_lateness(run, t);
+    }
+}
+
+/* ---- when it is over --------------------------------------------------------------------------------------- */
+
+/* Nobody follows: to have been asked is all. */
+static bool asked_enough(const kc_run *run, const kc_target *t)
+{
+    if (run->ask->has_wait || kc_target_over(t))
+        return kc_target_over(t);
+    return t->via != KC_VIA_SOCKET && t->state >= (t->via == KC_VIA_OURS ? KC_TAKEN : KC_ASKED);
+}
+
+static bool finished(const kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (!asked_enough(run, run->targets.data[i]))
+            return false;
+    return !looks(run) && (run->ask->has_wait || kc_ours_settled(run));
+}
+
+static void settle(kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (!run->ask->has_wait && asked_enough(run, run->targets.data[i]) &&
+            !kc_target_over(run->targets.data[i]))
+            run->targets.data[i]->state = KC_DONE;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------ */
+
+static bool uses_wire(const kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++)
+        if (run->targets.data[i]->via != KC_VIA_SOCKET)
+            return true;
+    return needs_wire(run) && !found_all(run);
+}
+
+static size_t expected(const kc_run *run)
+{
+    size_t count = run->targets.count;
+    for (size_t i = 0; i < run->endpoints.count; i++)
+        count += !run->endpoints.data[i].pid || !kc_target_find(run, run->endpoints.data[i].pid);
+    bool unknown = !count && (!run->ask->pids.count || run->ask->pids.count > 1);
+    return unknown ? 2 : count;
+}
+
+/* Several begin at the same time, with time enough for the last one to hear of it. */
+static void choose_start(kc_run *run)
+{
+    const kc_ask *ask = run->ask;
+    bool wire = uses_wire(run);
+    int64_t lead_ns = kc_ask_lead_ns(ask, wire);
+    int64_t now_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    bool together = expected(run) > 1 && !ask->separately && !kc_by_iteration(ask);
+    run->start_ns = ask->start_ns;
+    if (ask->dump || ask->cancel)
+        run->start_ns = 0;
+    else if (run->start_ns && wire && run->start_ns < now_ns + lead_ns)
+        kc_show_note("the start is in %.1f s: processes that ask every 5 s may miss it, %.1f s "
+                     "are enough",
+                     (double)(run->start_ns - now_ns) / 1e9, (double)lead_ns / 1e9);
+    else if (!run->start_ns && together)
+        run->start_ns = (now_ns + lead_ns) / (int64_t)KC_MS_NS * (int64_t)KC_MS_NS;
+    uint64_t wait_ns = PATIENCE_NS + kc_ask_length_ns(ask) + ask->discover_ns +
+                       (uint64_t)KB_MAX(run->start_ns ? run->start_ns - now_ns : 0, lead_ns);
+    run->wait_until_ns = now() + (ask->wait_ns ? ask->wait_ns : wait_ns);
+}
+
+static void look_for_all(kc_run *run)
+{
+    kc_socket_find(run);
+    if (!needs_wire(run))
+        return;
+    kc_find_endpoints(run);
+    if (!found_all(run))
+        kc_daemon_find(run);
+}
+
+static bool all_are_gone(const kc_run *run)
+{
+    for (size_t i = 0; i < run->ask->pids.count; i++)
+        if (kb_os_start_time((uint32_t)run->ask->pids.data[i]))
+            return false;
+    return run->ask->pids.count && !run->targets.count && !run->endpoints.count;
+}
+
+static void turn(kc_run *run)
+{
+    if (!run->ours && !run->ask->host && looks(run))
+        kc_ours_begin(run);
+    kc_ours_turn(run, TURN_MS);
+    kc_socket_turn(run);
+    kc_daemon_turn(run);
+    kc_files_turn(run);
+    check_times(run);
+    kc_show_turn(run);
+}
+
+static void run_all(kc_run *run)
+{
+    look_for_all(run);
+    run->look_until_ns = now() + (all_are_gone(run) ? 0 : run->ask->discover_ns);
+    choose_start(run);
+    kc_show_begin(run);
+    kc_daemon_ask(run); /* first: it may also ask children of those it is told of */
+    kc_socket_ask(run);
+    while (!interrupted && !finished(run))
+        turn(run);
+    if (!interrupted) {
+        fail_absent(run);
+        fail_silent(run);
+    }
+    settle(run);
+}
+
+static void run_free(kc_run *run)
+{
+    for (size_t i = 0; i < run->targets.count; i++) {
+        ko_control_close(run->targets.data[i]->peer);
+        free(run->targets.data[i]);
+    }
+    kb_vec_free(&run->targets);
+    kb_vec_free(&run->endpoints);
+    ks_dyno_daemon_destroy(run->ours);
+    if (run->peers >= 0)
+        close(run->peers);
+}
+
+int kc_trigger_here(const kc_ask *ask)
+{
+    kc_run run = {.ask = ask, .begun_ns = now(), .peers = epoll_create1(EPOLL_CLOEXEC)};
+    if (run.peers < 0) {
+        kc_complain("trigger: no descriptors are left");
+        return KC_EXIT_FAILURE;
+    }
+    catch_signals();
+    run_all(&run);
+    if (interrupted)
+        kc_show_note("interrupted");
+    else if (!run.targets.count)
+        kc_show_note("nobody was found to be asked");
+    int status = kc_show_end(&run, interrupted != 0);
+    run_free(&run);
+    return interrupted ? 128 + (int)interrupted : status;
+}
