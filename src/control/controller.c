@@ -44,6 +44,8 @@ static void init(ko_controller *c, const ko_controller_options *options, const k
     c->options.host = c->host;
     c->driver = *driver;
     ks_ondemand_init(&c->machine);
+    c->steps = c->seen = options->iterations;
+    c->machine.iteration = (int64_t)options->iterations - 1;
     c->wake_ns = INT64_MAX;
     c->planned_ns = INT64_MIN;
     c->timer_ns = INT64_MAX;

@@ -8,6 +8,7 @@ static kb_lock lock;
 static kineto_profiler *enabled, *prepared;
 static kineto_profiler *main_one; /* whom child threads join */
 static uint32_t joinable;         /* for who asks without the lock */
+static kineto_profiler *window;   /* a controller's: seen by who asks, ended by nobody else */
 
 static uint32_t again; /* times that its holder took it once more: a plug-in asks from within */
 
@@ -228,6 +229,13 @@ static kineto_status enable(const kineto_profiler_config *config, uint32_t activ
     return status;
 }
 
+void kp_window_show(kineto_profiler *p)
+{
+    take();
+    window = p;
+    drop();
+}
+
 kineto_status kineto_profiler_enable(const kineto_profiler_config *config, uint32_t activities,
                                      uint32_t scopes, kineto_error *err)
 {
@@ -283,14 +291,14 @@ void kineto_ondemand_set_ready(kineto_ondemand_ready function, void *user)
 }
 
 /* Its trace is for who drives it. */
-static void hand_over(kineto_profiler_result *result)
+void kp_ondemand_hand_over(const kineto_trace *trace)
 {
     take();
     kineto_ondemand_ready function = ready;
     void *user = ready_user;
     drop();
-    if (function && kineto_result_trace(result))
-        function(kineto_result_trace(result), user);
+    if (function && trace)
+        function(trace, user);
 }
 
 static kineto_status stop_ondemand(kineto_profiler *p, kineto_profiler_result **out,
@@ -299,7 +307,7 @@ static kineto_status stop_ondemand(kineto_profiler *p, kineto_profiler_result **
     kineto_profiler_result *result = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
     if (!status)
-        hand_over(result);
+        kp_ondemand_hand_over(kineto_result_trace(result));
     kineto_result_release(result);
     if (!status && out) {
         *out = kp_result_create(NULL);
@@ -344,7 +352,7 @@ kineto_status kineto_ondemand_start(kineto_error *err)
     kineto_profiler_config_init(&wanted, KINETO_STATE_KINETO_ONDEMAND);
     take();
     kineto_profiler *p = prepared_one(&wanted, 0);
-    bool busy = global_one(enabled) != NULL;
+    bool busy = global_one(enabled) || window;
     if (p && !busy)
         list_remove(&prepared, p);
     else
@@ -430,6 +438,8 @@ kineto_active_profiler kineto_profiler_type(void)
     kineto_profiler *p = global_one(enabled);
     if (!p)
         p = own_one(enabled, kineto_function_thread_id());
+    if (!p)
+        p = window;
     kineto_active_profiler type = p ? kp_state_active(p->config.values.state) : KINETO_ACTIVE_NONE;
     drop();
     return type;
@@ -441,6 +451,8 @@ kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_err
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_get_config: out is NULL");
     take();
     const kineto_profiler *p = current();
+    if (!p)
+        p = window;
     if (p)
         *out = p->config.values;
     drop();

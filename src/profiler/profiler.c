@@ -95,7 +95,20 @@ static kineto_status counters_prepare(const kineto_profiler_config *c, kineto_er
     return status;
 }
 
-static kineto_status session_prepare(kineto_profiler *p, kineto_error *err)
+/* The program's lines first: they were asked for. */
+static void lines_add(const char *more, char *text, size_t bytes)
+{
+    char own[KS_CONFIG_BYTES];
+    size_t n = strlen(more), m = strlen(text);
+    memcpy(own, text, m + 1);
+    if (n >= bytes)
+        return;
+    memcpy(text, more, n + 1);
+    if (n + m < bytes)
+        memcpy(text + n, own, m + 1);
+}
+
+static kineto_status session_prepare(kineto_profiler *p, const kp_more *more, kineto_error *err)
 {
     const kineto_profiler_config *c = &p->config.values;
     char text[KS_CONFIG_BYTES] = "";
@@ -106,6 +119,12 @@ static kineto_status session_prepare(kineto_profiler *p, kineto_error *err)
                         .no_links = !kineto_profiler_get_fwd_bwd()};
     kp_session_options(c, p->activities, p->scopes, &options);
     kineto_status status = config_text(c, text, sizeof text, err);
+    if (more) {
+        extras.no_privateuse1 = false;
+        extras.armed = extras.grows = true;
+        options.kinds = more->kinds;
+        lines_add(more->lines, text, sizeof text);
+    }
     options.custom_config = text[0] ? text : NULL;
     if (!status)
         status = ks_session_prepare(&options, &extras, &p->session, err);
@@ -135,6 +154,13 @@ static kineto_status marks_prepare(kineto_profiler *p, kineto_error *err)
 kineto_status kineto_profiler_create(const kineto_profiler_config *config, uint32_t activities,
                                      uint32_t scopes, kineto_profiler **out, kineto_error *err)
 {
+    return kp_profiler_create(config, activities, scopes, NULL, out, err);
+}
+
+kineto_status kp_profiler_create(const kineto_profiler_config *config, uint32_t activities,
+                                 uint32_t scopes, const kp_more *more, kineto_profiler **out,
+                                 kineto_error *err)
+{
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_create: out is NULL");
     *out = NULL;
@@ -152,7 +178,7 @@ kineto_status kineto_profiler_create(const kineto_profiler_config *config, uint3
     if (!status)
         status = marks_prepare(p, err);
     if (!status && p->records)
-        status = session_prepare(p, err);
+        status = session_prepare(p, more, err);
     if (status)
         kineto_profiler_destroy(p);
     else
@@ -249,6 +275,7 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     if (p->running)
         return kb_fail(err, KINETO_E_STATE, "the profiler runs already: stop it first");
     kineto_status status = KINETO_OK;
+    kp_preempt(p, true);
     if (p->config.values.state == KINETO_STATE_PRIVATEUSE1) {
         status = kp_observer_enable(&p->config.values, p->scopes, err);
         p->observed = !status;
@@ -257,8 +284,10 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
         status = callback_add(p, err);
     if (!status && p->session)
         status = kineto_session_start(p->session, err);
-    if (status)
+    if (status) {
         marks_end(p);
+        kp_preempt(p, false);
+    }
     p->running = !status;
     if (p->running && p->config.values.experimental.record_python_gc_info)
         kb_add_relaxed(&kp_gc_wishes, 1u);
@@ -356,6 +385,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     marks_end(p);
     if (p->session)
         status = stop_session(p, out != NULL, &trace, err);
+    kp_preempt(p, false);
     kineto_profiler_result *result = out && !status ? kp_result_create(trace) : NULL;
     if (out && !status && !result)
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");

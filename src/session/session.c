@@ -11,6 +11,11 @@
 #include <sys/mman.h>
 
 #define RESERVE_BYTES ((size_t)4 << 30)
+/* What a session that grows begins with: touched in a few milliseconds on the slowest machines. */
+#define FIRST_BYTES ((size_t)4 << 20)
+
+/* Values of kf_window.keep_newest. */
+enum { KEEP_OLDEST = 0, KEEP_NEWEST = 1, KEEP_FROM_START = 2 };
 
 struct kineto_session {
     kineto_session_options options;
@@ -19,7 +24,8 @@ struct kineto_session {
     uint32_t slot; /* UINT32_MAX: not recording */
     KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
     KB_VEC(kt_build_thread_span) pauses;
-    uint64_t start_ticks;
+    uint64_t start_ticks, end_ticks; /* end 0: it records */
+    kb_clock_snapshot armed;         /* when it was started */
     uint64_t complete_from; /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
     char custom_config[KS_CONFIG_BYTES];
@@ -40,6 +46,10 @@ static bool recording(const kineto_session *s)
 {
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
 }
+
+static void (*prepare_hook)(void);
+
+void ks_session_hook(void (*hook)(void)) { kb_store_release(&prepare_hook, hook); }
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
@@ -87,6 +97,31 @@ static kineto_status pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_
         kb_store_release(&control->chunk_limit, (uint32_t)want);
     }
     return KINETO_OK;
+}
+
+/* What is touched meanwhile is nobody's yet, so that nobody has to wait. */
+bool ks_sessions_grow(size_t bytes)
+{
+    const kf_pool *pool = kineto_rt_pool();
+    size_t most = 0, want;
+    if (!pool || pool->control->external)
+        return false;
+    lock();
+    for (const kineto_session *s = sessions; s; s = s->next)
+        if (s->extras.grows && !s->end_ticks && s->pid == kb_os_pid())
+            most = KB_MAX(most, s->options.buffer_bytes);
+    uint32_t have = kb_load_acquire(&pool->control->chunk_limit);
+    unlock();
+    most = KB_MIN(most / KF_CHUNK_BYTES, pool->chunk_count);
+    if (have >= most)
+        return false;
+    want = KB_MIN(most, have + KB_MAX(bytes / KF_CHUNK_BYTES, 1u));
+    kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
+    lock();
+    if (sessions && kb_load_acquire(&pool->control->chunk_limit) == have)
+        (void)pool_grow(pool, want * KF_CHUNK_BYTES, NULL);
+    unlock();
+    return want < most;
 }
 
 static kineto_status pool_ready(size_t buffer_bytes, kineto_error *err)
@@ -204,9 +239,10 @@ static void retention_update(kf_control *control)
             continue;
         uint64_t start = kb_load_relaxed(&w->start_ticks);
         earliest = KB_MIN(earliest, start);
-        if (kb_load_relaxed(&w->keep_newest))
+        uint32_t keep = kb_load_relaxed(&w->keep_newest);
+        if (keep != KEEP_OLDEST)
             policy = KF_FULL_RING;
-        else if (!protect || start < protect)
+        if (keep != KEEP_NEWEST && (!protect || start < protect))
             protect = start;
     }
     if (control->external)
@@ -321,6 +357,9 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .post_context = s->extras.post_context,
                                 .root_pid = ours ? 0 : s->pid,
                                 .complete_from = s->complete_from,
+                                .from_ns = s->extras.from_ns,
+                                .until_ns = s->extras.until_ns,
+                                .epoch_ticks = s->extras.from_ns ? s->armed.ticks : 0,
                                 /* what plug-ins did wrong when they were stopped is ours */
                                 .notes_until = kb_ticks(pool->control->ticks_clock),
                                 .clip_open = true};
@@ -328,12 +367,17 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                    : build_from_pool(s, pool, &options, out, err);
 }
 
+static uint64_t snapshot_into(kf_control *control, kb_clock_snapshot *now)
+{
+    kb_clock_snapshot_take(control->ticks_clock, now);
+    kf_snapshot_add(control, now);
+    return kb_ticks(control->ticks_clock);
+}
+
 static uint64_t snapshot_now(kf_control *control)
 {
     kb_clock_snapshot now;
-    kb_clock_snapshot_take(control->ticks_clock, &now);
-    kf_snapshot_add(control, &now);
-    return kb_ticks(control->ticks_clock);
+    return snapshot_into(control, &now);
 }
 
 /* ---- the public calls ------------------------------------------------------------------------ */
@@ -397,8 +441,12 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     s->slot = UINT32_MAX;
     s->pid = kb_os_pid();
     s->extras = *extras;
+    void (*hook)(void) = kb_load_acquire(&prepare_hook);
+    if (hook)
+        hook();
     lock();
-    status = pool_ready(read.buffer_bytes, err);
+    status = pool_ready(extras->grows ? KB_MIN(read.buffer_bytes, FIRST_BYTES) : read.buffer_bytes,
+                        err);
     if (status == KINETO_OK) {
         s->next = sessions;
         sessions = s;
@@ -520,7 +568,8 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
     chunks_of_the_dead(kineto_rt_pool());
-    s->start_ticks = snapshot_now(control);
+    s->start_ticks = snapshot_into(control, &s->armed);
+    s->end_ticks = 0;
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
     config_say(s, control);
@@ -529,9 +578,10 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
         s->slot = kf_window_open(control, s->options.kinds, s->start_ticks);
     if (s->slot != UINT32_MAX)
         kf_window_want(control, s->slot, wants_of(s));
-    bool newest = s->options.retention == KINETO_RETAIN_NEWEST;
+    bool newest = s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
-        kb_store_relaxed(&control->windows[s->slot].keep_newest, newest);
+        kb_store_relaxed(&control->windows[s->slot].keep_newest,
+                         newest ? KEEP_NEWEST : KEEP_OLDEST);
     if (!status && s->slot == UINT32_MAX)
         status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
                          KF_MAX_WINDOWS);
@@ -544,6 +594,49 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     return status;
 }
 
+/* Ticks at a time since it was started, a little early rather than late: the wall clock against the
+ * clock that nobody bends, over the short time since then. */
+static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
+{
+    const int64_t least_ns = 2000000, slack_ns = 1000000;
+    int64_t raw_ns = now->monotonic_raw_ns - s->armed.monotonic_raw_ns;
+    int64_t ago_ns = now->realtime_ns - at_ns + slack_ns;
+    if (raw_ns < least_ns || ago_ns < 0 || ago_ns >= raw_ns)
+        return s->start_ticks;
+    double per_ns = (double)(now->ticks - s->armed.ticks) / (double)raw_ns;
+    return KB_MAX(s->start_ticks, now->ticks - (uint64_t)((double)ago_ns * per_ns));
+}
+
+void ks_session_keep(kineto_session *s, int64_t start_ns)
+{
+    kb_clock_snapshot now;
+    if (!recording(s) || s->end_ticks || !s->extras.armed)
+        return;
+    kf_control *control = kineto_rt_pool()->control;
+    kb_clock_snapshot_take(control->ticks_clock, &now);
+    lock();
+    s->extras.armed = false;
+    s->start_ticks = ticks_at(s, &now, start_ns);
+    ks_words_copy(s->counters, control->counters, sizeof s->counters);
+    control->windows[s->slot].start_ticks = s->start_ticks;
+    kb_store_relaxed(&control->windows[s->slot].keep_newest, KEEP_FROM_START);
+    retention_update(control);
+    unlock();
+}
+
+kineto_status ks_session_end(kineto_session *s, kineto_error *err)
+{
+    if (!recording(s) || s->end_ticks)
+        return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
+    kf_control *control = kineto_rt_pool()->control;
+    lock();
+    s->end_ticks = snapshot_now(control);
+    unlock();
+    /* The window closes when its trace is built: until then nobody may give its chunks away. */
+    kf_window_set_kinds(control, s->slot, 0);
+    return KINETO_OK;
+}
+
 kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_error *err)
 {
     if (out)
@@ -554,18 +647,15 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     const kf_pool *pool = kineto_rt_pool();
     kf_control *control = pool->control;
-    lock();
-    uint64_t end = snapshot_now(control);
-    unlock();
-    /* The window closes when its trace is built: until then nobody may give its chunks away. */
-    kf_window_set_kinds(control, s->slot, 0);
-    if (kb_load_acquire(&control->gate))
+    if (!s->end_ticks)
+        (void)ks_session_end(s, NULL);
+    if (out && kb_load_acquire(&control->gate))
         kineto_rt_profilers_collect(); /* somebody else goes on: only hand over what is there */
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
     lock();
-    kineto_status status = out ? build(s, end, out, err) : KINETO_OK;
-    kf_window_close(control, s->slot, end);
+    kineto_status status = out ? build(s, s->end_ticks, out, err) : KINETO_OK;
+    kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
     retention_update(control);

@@ -159,6 +159,11 @@ typedef struct kt_build_note {
 typedef struct kt_build_options {
     uint64_t kinds;                  /* mask */
     uint64_t start_ticks, end_ticks; /* window; end 0: to the end */
+    /* The window exactly, in place of ticks, by the clock that is found; 0: ticks hold. Clock snapshots
+     * from `epoch_ticks` on count only, so that times are those of the wall clock then, and not of the
+     * wall clock when the process began, however long ago that was. */
+    int64_t from_ns, until_ns;
+    uint64_t epoch_ticks;
     const kt_build_thread_span *threads; /* what begins on these, at these times; NULL: all */
     size_t thread_count;
     const kt_build_thread_span *pauses; /* what begins in these is left out; tid is 0 */

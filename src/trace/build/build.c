@@ -51,6 +51,13 @@ static uint32_t row_flags(uint32_t event_flags)
            (event_flags & KF_EVENT_ARGS_LOST ? KINETO_ACTIVITY_ARGS_LOST : 0);
 }
 
+/* By the exact times of the window, where ticks are coarser. */
+static void cut_row(const kt_build_state *s, kt_row *row)
+{
+    row->start_ns = KB_MIN(KB_MAX(row->start_ns, s->start_ns), s->end_ns);
+    row->end_ns = KB_MAX(KB_MIN(row->end_ns, s->end_ns), row->start_ns);
+}
+
 /* Times of a host event, cut at the window; false: outside. What still runs when the window ends
  * runs to its end. */
 static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
@@ -75,6 +82,8 @@ static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
     }
     row->start_ns = kb_clock_fit_ns(&s->fit, start);
     row->end_ns = start == end ? row->start_ns : kb_clock_fit_ns(&s->fit, end);
+    if (KINETO_UNLIKELY(o->from_ns))
+        cut_row(s, row);
     return true;
 }
 
@@ -97,7 +106,7 @@ static void cut_far(kt_build_state *s, uint32_t source, kt_row *row)
 /* Recorded before this window was opened, for another one: nobody expects it here. */
 static bool of_an_earlier_window(const kt_build_state *s, int64_t ns)
 {
-    return ns < s->start_ns && ns >= kb_clock_fit_ns(&s->fit, s->snapshots[0].ticks);
+    return ns < s->start_ns && ns >= kb_clock_fit_ns(&s->fit, s->first_ticks);
 }
 
 /* Devices report when things really began and ended: no cutting at the window. `moment`: the start
@@ -352,6 +361,46 @@ static void derive_flows(kt_build_state *s)
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
+/* Those of before the epoch, but for the last one if there are no others. */
+static void forget_snapshots(kt_build_state *s)
+{
+    uint32_t from = 0;
+    s->first_ticks = s->snapshots[0].ticks;
+    while (from + 1 < s->snapshot_count && s->snapshots[from].ticks < s->options.epoch_ticks)
+        from++;
+    s->snapshot_count -= from;
+    memmove(s->snapshots, s->snapshots + from, s->snapshot_count * sizeof *s->snapshots);
+}
+
+/* The first ticks that are not before a time. */
+static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint64_t high)
+{
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (kb_clock_fit_ns(fit, middle) < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The window is to be exact to the nanosecond, in clocks that are coarser, too: ranges that are cut
+ * are cut at the times, and ticks decide on which side of them the others are. */
+static void cut_exactly(kt_build_state *s)
+{
+    kt_build_options *o = &s->options;
+    uint64_t first = o->start_ticks, last = o->end_ticks;
+    if (!o->from_ns || !first || !last)
+        return;
+    o->start_ticks = ticks_of(&s->fit, o->from_ns, first, last);
+    s->start_ns = KB_MAX(o->from_ns, s->start_ns);
+    if (o->until_ns && o->until_ns < s->end_ns) {
+        o->end_ticks = ticks_of(&s->fit, o->until_ns, o->start_ticks, last);
+        s->end_ns = KB_MAX(o->until_ns, s->start_ns);
+    }
+}
+
 /* The control page is as untrusted as the rest. */
 static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
 {
@@ -361,12 +410,15 @@ static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
     if (s->snapshot_count == 0)
         return kb_fail(err, KINETO_E_FORMAT,
                        "the recording holds no clock snapshot: its times cannot be placed");
+    forget_snapshots(s);
     for (uint32_t i = 0; i < s->snapshot_count; i++)
         kt_snapshot(s->b, &s->snapshots[i]);
     kineto_status status = kb_clock_fit_make(s->snapshots, s->snapshot_count, &s->fit, err);
     const kt_build_options *o = &s->options;
     s->start_ns = o->start_ticks && !status ? kb_clock_fit_ns(&s->fit, o->start_ticks) : INT64_MIN;
     s->end_ns = o->end_ticks && !status ? kb_clock_fit_ns(&s->fit, o->end_ticks) : INT64_MAX;
+    if (!status)
+        cut_exactly(s);
     return status;
 }
 
@@ -375,7 +427,9 @@ static void set_window(kt_build_state *s, const kf_decode_result *result)
     const kt_build_options *o = &s->options;
     uint64_t start = o->start_ticks ? o->start_ticks : result->first_ticks;
     uint64_t end = o->end_ticks ? o->end_ticks : result->last_ticks;
-    if (start && end)
+    if (start && end && o->from_ns)
+        kt_window(s->b, s->start_ns, s->end_ns);
+    else if (start && end)
         kt_window(s->b, kb_clock_fit_ns(&s->fit, start), kb_clock_fit_ns(&s->fit, end));
 }
 

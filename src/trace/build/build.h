@@ -130,6 +130,7 @@ typedef struct kt_build_state {
     kb_clock_fit fit;
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     uint32_t snapshot_count;
+    uint64_t first_ticks; /* of the recording, also where earlier snapshots do not count */
     int64_t start_ns, end_ns; /* of the window; INT64_MIN / MAX when open */
     bool out_of_memory;
 
