@@ -91,14 +91,15 @@ kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 
 /* ---- Slurm's commands --------------------------------------------------------------------------------- */
 
-static kineto_status start_command(char *const *argv, int out_fd, pid_t *pid, kineto_error *err)
+static kineto_status start_command(const char *const *argv, int out_fd, pid_t *pid, kineto_error *err)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory to run %s", argv[0]);
     posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int os_error = posix_spawnp(pid, argv[0], &actions, NULL, argv, environ);
+    int os_error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv,
+                                environ);
     posix_spawn_file_actions_destroy(&actions);
     if (os_error == ENOENT)
         return kb_fail(err, KINETO_E_NOT_FOUND,
@@ -146,7 +147,7 @@ static kineto_status finish_command(const char *name, pid_t pid, bool read, kine
 }
 
 /* @param out  receives what it says, to be freed. */
-static kineto_status run_command(char *const *argv, char **out, kineto_error *err)
+static kineto_status run_command(const char *const *argv, char **out, kineto_error *err)
 {
     int ends[2];
     pid_t pid;
@@ -195,7 +196,7 @@ static kineto_status read_job(const char *job, const char *said, char nodes[4096
 static kineto_status expand(char *nodes, kc_names *out, kineto_error *err)
 {
     char *said;
-    char *const argv[] = {"scontrol", "show", "hostnames", nodes, NULL};
+    const char *const argv[] = {"scontrol", "show", "hostnames", nodes, NULL};
     kineto_status status = run_command(argv, &said, err);
     if (status == KINETO_OK)
         status = split(said, out, err);
@@ -210,7 +211,7 @@ kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, ki
     if (!is_job(job))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no number of a job of Slurm", job);
     snprintf(name, sizeof name, "%s", job);
-    char *const argv[] = {"squeue", "--noheader", "--states=RUNNING", "--format=%A %N",
+    const char *const argv[] = {"squeue", "--noheader", "--states=RUNNING", "--format=%A %N",
                           "--jobs", name, NULL};
     kineto_status status = run_command(argv, &said, err);
     if (status != KINETO_OK)
