@@ -18,8 +18,7 @@ static bool read_slot(ko_controller *c, uint64_t n, int64_t *begin_ns)
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     if (kb_load_acquire(&slot->number) != n + 1)
         return false;
-    *begin_ns = kb_load_relaxed(&slot->begin_ns);
-    kb_fence_seqcst();
+    *begin_ns = kb_load_acquire(&slot->begin_ns);
     return kb_load_relaxed(&slot->number) == n + 1;
 }
 
@@ -27,8 +26,7 @@ static void write_slot(ko_controller *c, uint64_t n, int64_t begin_ns)
 {
     ko_step_slot *slot = &c->slots[n % KO_STEPS];
     kb_store_relaxed(&slot->number, 0);
-    kb_fence_seqcst();
-    kb_store_relaxed(&slot->begin_ns, begin_ns);
+    kb_store_release(&slot->begin_ns, begin_ns); /* whoever reads it finds no old number */
     kb_store_release(&slot->number, n + 1);
 }
 

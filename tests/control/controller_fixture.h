@@ -182,7 +182,10 @@ static inline kineto_status fake_dump(void *context, ks_request_source source, c
     (void)source;
     (void)path;
     *bytes = 77;
-    return called(context, DUMP, err);
+    kineto_status status = called(context, DUMP, err);
+    while (kb_load_acquire(&((fake *)context)->hold))
+        pause_ns(MS);
+    return status;
 }
 
 static inline uint64_t fake_steps(void *context, int64_t times_ns[64])
