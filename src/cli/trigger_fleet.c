@@ -186,11 +186,8 @@ static void choose_path(const kc_fleet_run *fleet, kc_host *host)
     for (char *at = name; *at; at++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-", *at))
             *at = '-';
-    char with_json[KS_REQUEST_PATH_BYTES];
-    snprintf(with_json, sizeof with_json, "%s%s", fleet->ask->out,
-             strstr(fleet->ask->out, ".json") ? "" : ".json");
-    if (fleet->hosts.count < 2 || !kc_name_with(with_json, name, host->path))
-        memcpy(host->path, with_json, sizeof host->path);
+    if (fleet->hosts.count < 2 || !kc_name_with(fleet->ask->out, name, host->path))
+        memcpy(host->path, fleet->ask->out, sizeof host->path);
 }
 
 /* ---- following ------------------------------------------------------------------------------------------ */
@@ -359,6 +356,16 @@ static void fleet_free(kc_fleet_run *fleet)
     kb_vec_free(&fleet->hosts);
 }
 
+/* Over Dynolog's wire only names with ".json" get the number of the process. */
+static void choose_out(kc_ask *ask)
+{
+    size_t size = strlen(ask->out);
+    if (!ask->has_out)
+        snprintf(ask->out, sizeof ask->out, "/tmp/trace.json");
+    else if (!strstr(ask->out, ".json") && size + sizeof ".json" <= sizeof ask->out)
+        memcpy(ask->out + size, ".json", sizeof ".json");
+}
+
 int kc_fleet(kc_ask *ask)
 {
     struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
@@ -366,8 +373,7 @@ int kc_fleet(kc_ask *ask)
     kc_names names = {0};
     kineto_error err;
     int result = KC_EXIT_FAILURE;
-    if (!ask->has_out)
-        snprintf(ask->out, sizeof ask->out, "/tmp/trace.json");
+    choose_out(ask);
     if (!kc_is_beneath(ask->out, "/tmp"))
         kc_show_note("'%s': processes write for requests beneath /tmp, or where their "
                      "KINETO_ONDEMAND_TRACE_DIR says",
