@@ -119,6 +119,7 @@ struct ko_controller {
     ko_intake current; /* of the one under way; its request is the machine's */
     const char *by;    /* who cancels, while that is taken in */
     uint64_t seen;     /* steps that the machine knows; written under the lock, read by any */
+    int64_t step_length_ns, last_step_ns; /* where the driver counts steps */
     uint64_t last_ticket, traces, dumps;
     uint32_t preemptions;
     bool dumping;

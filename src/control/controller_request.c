@@ -101,8 +101,8 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ks_req
 
 /* ---- asking for what the ring holds -------------------------------------------------------------- */
 
-/* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that is
- * for requests. */
+/* The path of the N-th dump: as the options say, else ckineto_ring_PID_N.json in the directory that
+ * is for requests. */
 static kineto_status usual_dump(ko_controller *c, ko_intake *in, uint32_t number, kineto_error *err)
 {
     const char *setting = kb_setting("KINETO_ONDEMAND_TRACE_DIR"), *own = c->options.dump_path;
@@ -157,7 +157,7 @@ kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ks_reques
     ko_intake in = {0};
     if (!err)
         err = &unused;
-    pthread_mutex_lock(&c->intake_lock);
+    pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
     kineto_status status = read_dump(c, &in, text, source, (uint32_t)c->dumps + 1, err);
     ko_controller_lock(c);
     in.ticket = ++c->last_ticket;
@@ -165,8 +165,8 @@ kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ks_reques
         status = start_dump(c, &in, err);
     if (status != KINETO_OK)
         (void)refuse(c, &in, status, err);
-    ko_controller_unlock(c);
     pthread_mutex_unlock(&c->intake_lock);
+    ko_controller_unlock(c);
     if (ticket)
         *ticket = in.ticket;
     return status;

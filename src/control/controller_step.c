@@ -5,9 +5,8 @@
 #include "control/controller_impl.h"
 
 #define MOST_AT_ONCE  256u /* steps that one thread replays for others */
-#define NEAR_STEPS    2
-#define POLL_NEAR_NS  INT64_C(1000000)
-#define POLL_FAR_NS   INT64_C(50000000)
+#define POLL_LEAST_NS INT64_C(1000000)
+#define POLL_MOST_NS  INT64_C(50000000)
 #define SAME_CLOCK_NS INT64_C(1000000000) /* steps that are further back: the clock was set */
 
 /* ---- times --------------------------------------------------------------------------------------- */
@@ -100,12 +99,25 @@ static bool step_waits(ko_controller *c)
 
 /* ---- steps that somebody else counts ------------------------------------------------------------- */
 
+/* How long they last, of those whose times are known. */
+static void estimate(ko_controller *c, uint64_t count, const int64_t *times_ns)
+{
+    uint64_t known = KB_MIN(count, KO_STEPS);
+    if (known < 2)
+        return;
+    int64_t last_ns = times_ns[(count - 1) % KO_STEPS];
+    c->last_step_ns = last_ns;
+    c->step_length_ns =
+        kb_length_ns(times_ns[(count - known) % KO_STEPS], last_ns) / (int64_t)(known - 1);
+}
+
 void ko_steps_poll(ko_controller *c)
 {
     int64_t times_ns[KO_STEPS] = {0};
     if (!c->driver.steps)
         return;
     uint64_t count = c->driver.steps(c->driver.context, times_ns);
+    estimate(c, count, times_ns);
     if (!c->by_iteration || count < c->seen) {
         catch_up(c, count);
         return;
@@ -117,15 +129,26 @@ void ko_steps_poll(ko_controller *c)
         catch_up(c, count);
 }
 
+/* Steps until the machine has something to do. */
+static int64_t steps_left(const ks_ondemand *m)
+{
+    int64_t lead = KB_MAX(m->request.warmup_iterations, 1);
+    if (m->state == KS_ONDEMAND_COLLECT)
+        return kb_length_ns(m->iteration, m->end_iteration);
+    return kb_length_ns(m->iteration, m->start_iteration) -
+           (m->state == KS_ONDEMAND_PENDING ? lead : 0);
+}
+
 int64_t ko_steps_poll_ns(const ko_controller *c, int64_t now_ns)
 {
-    const ks_ondemand *m = &c->machine;
     if (!c->driver.steps || !c->by_iteration)
         return INT64_MAX;
-    int64_t next = m->state == KS_ONDEMAND_COLLECT ? m->end_iteration : m->start_iteration;
-    bool near = m->state != KS_ONDEMAND_PENDING ||
-                kb_length_ns(m->iteration, next) <= m->request.warmup_iterations + NEAR_STEPS;
-    return now_ns + (near ? POLL_NEAR_NS : POLL_FAR_NS);
+    int64_t left = KB_MIN(KB_MAX(steps_left(&c->machine), 1), 1 << 20);
+    int64_t length_ns = KB_MIN(KB_MAX(c->step_length_ns, 0), POLL_MOST_NS);
+    int64_t ahead_ns = left * length_ns - kb_length_ns(c->last_step_ns, now_ns);
+    /* Half-way there and again; and who does not come is looked for ever less often. */
+    int64_t wait_ns = ahead_ns > 0 ? ahead_ns / 2 : -(ahead_ns / 16);
+    return now_ns + KB_MIN(KB_MAX(wait_ns, POLL_LEAST_NS), POLL_MOST_NS);
 }
 
 /* ---- the lock ------------------------------------------------------------------------------------ */
