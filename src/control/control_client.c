@@ -244,6 +244,8 @@ static void take_number(ko_control_answer *a, kineto_string key, int64_t n)
                    {"ring", .flag = &s->ring},
                    {"by-iteration", .flag = &s->by_iteration},
                    {"preempted", .flag = &s->preempted}};
+    if (kb_string_equal(key, kb_string("code")) && n >= INT32_MIN && n <= INT32_MAX)
+        a->code = (int32_t)n;
     for (size_t i = 0; i < KB_COUNT(numbers); i++) {
         if (!kb_string_equal(key, kb_string(numbers[i].key)))
             continue;
