@@ -125,8 +125,7 @@ static line detail_of(const kineto_stage_event *e)
     if (e->stage == KINETO_STAGE_WRITTEN && e->bytes > 0)
         snprintf(l.s, sizeof l.s, " %.500s, %llu bytes", e->path, (unsigned long long)e->bytes);
     else if (e->path[0])
-        snprintf(l.s, sizeof l.s, " %s %.500s", e->stage == KINETO_STAGE_ACCEPTED ? "→" : "",
-                 e->path);
+        snprintf(l.s, sizeof l.s, " %.500s", e->path);
     size_t used = strlen(l.s);
     if (e->text[0])
         snprintf(l.s + used, sizeof l.s - used, ": %s", e->text);

@@ -4,20 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "../helpers/without_openat2.h"
 #include "session/request.h"
-
-#if __has_include(<linux/seccomp.h>)
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
-#define HAS_SECCOMP 1
-#endif
-#ifndef SYS_openat2
-#define SYS_openat2 437
-#endif
 
 #define PID 4321u
 
@@ -117,7 +107,10 @@ static void the_number_of_the_process_stands_where_kineto_puts_it(void **state)
         {"x.json.pt.trace.json", "x.json_4321.pt.trace.json"},
         {"x.json.json.gz", "x_4321.json.json.gz"},
         {"x", "x_4321"},
-        {"x.pftrace", "x.pftrace_4321"},
+        {"x.txt", "x.txt_4321"},
+        {"x.pftrace", "x_4321.pftrace"}, /* goes on saying what it is: Kineto does not know it */
+        {"x.jsonl.zst", "x_4321.jsonl.zst"},
+        {"x.speedscope.json", "x_4321.speedscope.json"},
         {"/tmp/d.json/x", "/tmp/d.json/x_4321"},
         {"../x.json", "../x_4321.json"},
         {".json", "_4321.json"},
@@ -179,6 +172,8 @@ static void requests_may_write_beneath_their_directory(void **state)
     allows("/x.json", "/x_4321.json");
     allows("/in/x.json", "/in/x_4321.json");
     allows("/in/deep/x", "/in/deep/x_4321");
+    allows("/in/x.sqlite", "/in/x_4321.sqlite"); /* formats that Kineto does not know */
+    allows("/in/x.csv.gz", "/in/x_4321.csv.gz");
     allows("///in//./deep/.//x.json", "/in/deep/x_4321.json");
     allows("/a=b.json", "/a=b_4321.json");
     allows("/old.json", "/old_4321.json"); /* is replaced */
@@ -291,19 +286,10 @@ static void no_descriptor_stays_open(void **state)
 /* The rules again where the kernel has no openat2: in a child that is denied it. */
 static void without_openat2_the_same_holds(void **state)
 {
-#if defined(HAS_SECCOMP)
     (void)state;
     pid_t pid = fork();
     if (pid == 0) {
-        struct sock_filter code[] = {
-            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
-            BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat2, 0, 1),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
-            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-        };
-        struct sock_fprog program = {KB_COUNT(code), code};
-        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-            prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+        if (!deny_openat2())
             _exit(77);
         requests_may_write_beneath_their_directory(state);
         paths_that_lead_elsewhere_are_refused(state);
@@ -318,10 +304,6 @@ static void without_openat2_the_same_holds(void **state)
     if (WEXITSTATUS(status) == 77)
         skip();
     assert_int_equal(WEXITSTATUS(status), 0);
-#else
-    (void)state;
-    skip();
-#endif
 }
 
 int main(void)
