@@ -53,10 +53,10 @@ static const kc_option option_list[] = {
     {"limit", 'n', KC_NUMBER, &limit, "N", "ask so many processes at most (1000)"},
     {"discover", 0, KC_NUMBER, &discover_s, "SECONDS",
      "wait so long for processes to ask, where no daemon is (12)"},
-    {"host", 0, KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
+    {"host", 'H', KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
     {"hosts", 0, KC_TEXT, &hosts, "LIST", "daemons of many hosts: a,b:1778 or @FILE"},
     {"slurm", 0, KC_TEXT, &slurm, "JOB", "the hosts and processes of a job of Slurm"},
-    {"token-file", 0, KC_TEXT, &token_file, "FILE", "the secret that the daemons want"},
+    {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemons want"},
     {"socket-dir", 0, KC_TEXT, &socket_directory, "DIR",
      "where Dynolog's socket is (KINETO_IPC_SOCKET_DIR; else none:\n"
      "an abstract one)"},

@@ -104,9 +104,8 @@ static void print_json(const kc_fleet_run *fleet)
         json_host(&j, fleet, &fleet->hosts.data[i]);
     kb_json_array_end(&j);
     kb_json_object_end(&j);
-    kb_json_newline(&j);
     if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK)
-        fwrite(text, 1, bytes, stdout);
+        printf("%s\n", text);
     kb_sink_abort(sink);
     free(text);
 }

@@ -169,7 +169,6 @@ static void json_all(kb_json *j, const kc_run *run)
         json_process(j, run->targets.data[i]);
     kb_json_array_end(j);
     kb_json_object_end(j);
-    kb_json_newline(j);
 }
 
 static void print_json(const kc_run *run)
@@ -184,7 +183,7 @@ static void print_json(const kc_run *run)
     kb_json_init(&j, sink);
     json_all(&j, run);
     if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK)
-        fwrite(text, 1, bytes, stdout);
+        printf("%s\n", text);
     kb_sink_abort(sink);
     free(text);
 }
