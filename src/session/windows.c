@@ -478,10 +478,10 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
 {
     kf_control *control = c->pool.control;
     uint64_t ticks[KF_STEP_TIMES], now = kb_clock_ns(CLOCK_MONOTONIC);
-    if (now >= c->next_steps_ns) { /* looking who is alive takes longer */
+    if (!c->step_pid || now >= c->next_steps_ns) { /* looking who is alive takes longer */
         const kf_steps *first = kf_steps_of(control, 0);
         c->step_pid = first ? kb_load_relaxed(&first->pid) : 0;
-        c->next_steps_ns = now + (c->step_pid ? SECOND : 10 * MILLISECOND);
+        c->next_steps_ns = now + SECOND;
     }
     const kf_steps *steps = c->step_pid ? kf_steps_of(control, c->step_pid) : NULL;
     *pid = steps ? c->step_pid : 0;

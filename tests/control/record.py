@@ -1,0 +1,344 @@
+"""ckineto record --on-demand and --ring: a program that has ranges and nothing else is traced when
+somebody asks, with its children and its devices, and goes on."""
+
+import glob
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+COMMAND = os.environ.get("CKINETO", "")
+PROGRAM = os.environ.get("CKINETO_RECORDED", "")
+SIM = os.environ.get("CKINETO_SIM", "")
+
+if not (COMMAND and PROGRAM):
+    print("run by ctest, which says where the command is: skipped")
+    sys.exit(77)
+
+HANGS_S = 60  # only against hanging: a machine may be slow
+
+
+def until(condition):
+    end = time.monotonic() + HANGS_S
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.002)
+    return False
+
+
+def gone(pid):
+    """Dead, whether or not it was waited for."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+class Asker:
+    """The asking end of a control socket."""
+
+    def __init__(self, path):
+        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(HANGS_S)
+        self.socket.connect(path)
+
+    def close(self):
+        self.socket.close()
+
+    def say(self, verb, text=""):
+        self.socket.send(f"{verb}\n\n{text}".encode())
+
+    def hear(self):
+        """(verb, values) of the next packet."""
+        packet = self.socket.recv(1 << 17)
+        if not packet:
+            return None, {}
+        lines = packet.decode().split("\n")
+        return lines[0], dict(l.split("=", 1) for l in lines[1:] if "=" in l)
+
+    def hear_until(self, *verbs):
+        while True:
+            verb, values = self.hear()
+            if verb in verbs or verb is None:
+                return verb, values
+
+
+class RecordTest(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.TemporaryDirectory(prefix="ckineto-record-")
+        self.here = self.folder.name
+        self.environment = {k: v for k, v in os.environ.items()
+                            if not k.startswith(("CKINETO", "KINETO")) or k == "CKINETO_LIBRARY_PATH"}
+        self.environment.update(XDG_RUNTIME_DIR=self.here, KINETO_ONDEMAND_TRACE_DIR=self.here,
+                                KINETO_IPC_SOCKET_DIR=self.here,
+                                KINETO_CONFIG=os.path.join(self.here, "none.conf"))
+        self.running = []
+
+    def tearDown(self):
+        for process in self.running:
+            if process.poll() is None:
+                process.kill()
+            process.communicate()
+        self.folder.cleanup()
+
+    def start(self, *program, options=("--on-demand",), wait=True):
+        process = subprocess.Popen(
+            [COMMAND, "record", "-b", "8", "--no-plugins", *options, "--", PROGRAM, *program],
+            cwd=self.here, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE, start_new_session=True)
+        self.running.append(process)
+        if wait:
+            self.assertEqual(process.stdout.readline(), b"ready\n", "the program does not run")
+        return process
+
+    def asker(self, process):
+        path = os.path.join(self.here, "ckineto", f"{process.pid}.sock")
+        self.assertTrue(until(lambda: os.path.exists(path)), "no control socket")
+        asker = Asker(path)
+        self.addCleanup(asker.close)
+        return asker
+
+    def status(self, asker):
+        asker.say("status")
+        return asker.hear_until("status")[1]
+
+    def trace(self, asker, text):
+        """Ask, wait, read."""
+        asker.say("trace", text)
+        verb, values = asker.hear()
+        self.assertEqual(verb, "accepted", values)
+        return self.written(asker)
+
+    def written(self, asker):
+        verb, values = asker.hear_until("written", "failed", "cancelled")
+        self.assertEqual(verb, "written", values)
+        return self.load(values["path"])
+
+    def load(self, path):
+        with open(path, encoding="utf-8") as file:
+            trace = json.load(file)
+        self.assertEqual([l for l in trace["ckineto"]["ledger"] if l["loss"]], [])
+        verify = subprocess.run([COMMAND, "verify", path], capture_output=True, cwd=self.here)
+        self.assertEqual(verify.returncode, 0, verify.stdout + verify.stderr)
+        return trace
+
+    def end(self, process, status=0):
+        out, err = process.communicate(timeout=HANGS_S)
+        self.assertEqual(process.returncode, status, err)
+        left = glob.glob(os.path.join(self.here, ".*ckspool*"))
+        left += glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+        self.assertEqual(left, [])
+        return err
+
+    @staticmethod
+    def slices(trace, name=None):
+        return [e for e in trace["traceEvents"]
+                if e["ph"] == "X" and (name is None or e["name"] == name)]
+
+    def numbers(self, trace):
+        """The numbers of whole iterations, by process."""
+        found = {}
+        for e in self.slices(trace, "inner"):
+            found.setdefault(e["pid"], []).append(e["args"]["i"])
+        return {pid: sorted(numbers) for pid, numbers in found.items()}
+
+    def assert_no_holes(self, trace, processes=1):
+        numbers = self.numbers(trace)
+        self.assertEqual(len(numbers), processes)
+        for found in numbers.values():
+            self.assertEqual(found, list(range(found[0], found[0] + len(found))))
+
+
+NOW = "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+
+
+class OnDemand(RecordTest):
+    def test_two_requests_one_after_the_other(self):
+        process = self.start("-p", "200", "20000")
+        asker = self.asker(process)
+        self.assertEqual(self.status(asker)["host"], "recorder")
+        first = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\nREQUEST_TRACE_ID=one\n")
+        second = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS=40\n"
+                                         f"ACTIVITIES_LOG_FILE={self.here}/two.json\n")
+        for trace in first, second:
+            self.assert_no_holes(trace)
+        last = list(self.numbers(first).values())[0][-1]
+        self.assertGreater(list(self.numbers(second).values())[0][0], last)
+        pid = list(self.numbers(first))[0]
+        self.assertTrue(os.path.exists(f"{self.here}/two_{pid}.json"))
+        self.assertEqual(int(self.status(asker)["traces"]), 2)
+        os.kill(pid, signal.SIGTERM)
+        self.end(process, 128 + signal.SIGTERM)
+
+    def test_the_window_is_met_exactly_by_the_whole_tree(self):
+        process = self.start("-p", "100", "-c", "2", "20000")
+        asker = self.asker(process)
+        start_ms = int(time.time() * 1000) + 200
+        trace = self.trace(asker, NOW + f"PROFILE_START_TIME={start_ms}\n"
+                                        "ACTIVITIES_DURATION_MSECS=50\n")
+        self.assert_no_holes(trace, processes=3)
+        base_ns = int(trace.get("baseTimeNanoseconds", 0))
+        times = [(base_ns / 1000 + e["ts"], e["dur"]) for e in self.slices(trace)
+                 if e["name"] in ("outer", "inner")]
+        self.assertGreaterEqual(min(ts for ts, _ in times), start_ms * 1000 - 1)
+        self.assertLessEqual(max(ts + dur for ts, dur in times), (start_ms + 50) * 1000 + 1)
+        pids = set(map(int, self.status(asker)["pids"].replace(",", " ").split()))
+        self.assertTrue(pids >= set(self.numbers(trace)), pids)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    def test_another_request_meanwhile_is_refused(self):
+        process = self.start("20000")
+        asker, other = self.asker(process), self.asker(process)
+        asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
+        self.assertEqual(asker.hear()[0], "accepted")
+        other.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=10\n")
+        verb, values = other.hear()
+        self.assertEqual(verb, "refused")
+        self.assertIn("busy", values["text"])
+        time.sleep(0.02)
+        other.say("cancel")
+        self.assert_no_holes(self.written(asker))
+        os.killpg(process.pid, signal.SIGKILL)
+
+    def test_a_program_that_ends_or_is_killed_in_its_window_gives_its_trace(self):
+        for how, status in ((["300"], 0), (["-k", "150", "20000"], 128 + 9)):
+            process = self.start(*how)
+            asker = self.asker(process)
+            asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
+            self.assertEqual(asker.hear()[0], "accepted")
+            verb, values = asker.hear_until("written", "failed")
+            self.assertEqual(verb, "written", values)
+            self.end(process, status)
+            self.assert_no_holes(self.load(values["path"]))
+
+    def test_iterations(self):
+        process = self.start("-s", "-p", "3000", "20000")
+        asker = self.asker(process)
+        trace = self.trace(asker, NOW + "ACTIVITIES_ITERATIONS=3\n")
+        whole = [e for e in self.slices(trace) if e["name"].startswith("ProfilerStep#")]
+        self.assertEqual(len(whole), 3, [e["name"] for e in whole])
+        inside = self.slices(trace, "inner")
+        self.assertEqual(len(inside), 3)
+        first = int(whole[0]["name"].split("#")[1])
+        self.assertEqual([e["args"]["i"] for e in inside], [first, first + 1, first + 2])
+        os.killpg(process.pid, signal.SIGKILL)
+
+    def test_a_recorder_that_is_killed_does_not_stop_the_program(self):
+        process = self.start("-p", "500", "400")
+        asker = self.asker(process)
+        asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
+        self.assertEqual(asker.hear()[0], "accepted")
+        program = int(self.status(asker)["pids"].replace(",", " ").split()[-1])
+        process.kill()
+        process.wait()
+        self.assertFalse(gone(program))
+        self.assertTrue(until(lambda: gone(program)))
+        for path in glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool"):
+            os.unlink(path)
+
+    def test_ctrl_c_reaches_the_program_and_the_window_is_written(self):
+        process = self.start("20000")
+        asker = self.asker(process)
+        asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
+        self.assertEqual(asker.hear()[0], "accepted")
+        os.killpg(process.pid, signal.SIGINT)
+        self.assertEqual(asker.hear_until("written", "failed")[0], "written")
+        self.end(process, 128 + signal.SIGINT)
+
+    def test_a_signal_and_a_file_ask_too(self):
+        with open(os.path.join(self.here, "some.conf"), "w", encoding="utf-8") as file:
+            file.write(NOW + "ACTIVITIES_DURATION_MSECS=30\n")
+        self.environment["KINETO_CONFIG"] = os.path.join(self.here, "some.conf")
+        ask = os.path.join(self.here, "ask")
+        process = self.start("20000", options=(f"--on-demand=signal=USR2,file={ask}",))
+        made = lambda pattern: glob.glob(os.path.join(self.here, pattern))
+        process.send_signal(signal.SIGUSR2)
+        self.assertTrue(until(lambda: made("libkineto_activities_*.json")))
+        time.sleep(0.05)
+        with open(ask, "w", encoding="utf-8") as file:
+            file.write(NOW + f"ACTIVITIES_DURATION_MSECS=30\nACTIVITIES_LOG_FILE={self.here}/f.json\n")
+        self.assertTrue(until(lambda: made("f_*.json")))
+        self.assertFalse(os.path.exists(os.path.join(self.here, "ckineto")))
+        self.assert_no_holes(self.load(made("f_*.json")[0]))
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class Devices(RecordTest):
+    def setUp(self):
+        super().setUp()
+        if not os.path.exists(SIM):
+            self.skipTest("no software accelerator was built")
+
+    def test_plugins_follow_the_windows(self):
+        process = self.start("-d", SIM, "20000", options=("--on-demand", "--plugin", SIM))
+        asker = self.asker(process)
+        for _ in range(2):
+            trace = self.trace(asker, "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+                                      "ACTIVITIES_DURATION_MSECS=100\n")
+            kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
+            self.assertGreater(len(kernels), 5)
+            self.assertEqual({e["name"] for e in kernels}, {"work"})
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+class Ring(RecordTest):
+    def dumps(self):
+        return glob.glob(os.path.join(self.here, "ckineto_ring_*.json"))
+
+    def test_is_written_when_asked_and_goes_on(self):
+        process = self.start("-p", "200", "20000", options=("--ring", "0.3", "--ring-mb", "4"))
+        asker = self.asker(process)
+        time.sleep(0.4)
+        last = -1
+        for _ in range(2):
+            asker.say("dump")
+            self.assertEqual(asker.hear()[0], "accepted")
+            trace = self.written(asker)
+            self.assert_no_holes(trace)
+            found = list(self.numbers(trace).values())[0]
+            self.assertGreater(found[-1], last)
+            last = found[-1]
+            times = [e["ts"] for e in self.slices(trace, "inner")]
+            self.assertLess(max(times) - min(times), 301000)
+        trace = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\n")
+        self.assert_no_holes(trace)
+        os.killpg(process.pid, signal.SIGKILL)
+
+    def test_crash_slow_step_and_hang(self):
+        options = ("--ring", "5", "--on-crash", "--on-slow-step", "3x", "--on-hang", "0.5")
+        for how, reason in ((["-v", "60"], "signal 11"), (["-l", "30", "100"], "slow step 30"),
+                            (["-h", "30"], "no step for")):
+            process = self.start("-s", "-p", "2000", *how, "20000", options=options)
+            self.assertTrue(until(self.dumps), how)
+            trace = self.load(self.dumps()[0])
+            self.assertIn(reason, trace["ckineto_dump_reason"])
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            os.unlink(self.dumps()[0])
+
+    def test_output_is_written_at_the_end(self):
+        process = self.start("300", options=("--ring", "5", "-o", "last.json"))
+        self.end(process)
+        trace = self.load(os.path.join(self.here, "last.json"))
+        self.assert_no_holes(trace)
+        self.assertEqual(list(self.numbers(trace).values())[0][0], 0)
+
+
+class CommandLine(RecordTest):
+    def test_mistakes(self):
+        for options in (["--on-crash"], ["--on-demand=mail"], ["--ring", "0"], ["--ring", "x"],
+                        ["--on-demand", "-o", "t.json"], ["--ring", "1", "--on-slow-step", "0.5"]):
+            process = self.start("1", options=options, wait=False)
+            self.end(process, 125)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
