@@ -155,6 +155,14 @@ static void to_remove_one_waits_for_its_calls(void **state)
 
 static bool over;
 
+static void count(const kineto_stage_event *event, void *user)
+{
+    hearer *h = user;
+    assert_int_equal(event->ticket, 3);
+    assert_false(kb_load_acquire(&h->gone));
+    (void)kb_add_relaxed(&h->calls, UINT64_C(1));
+}
+
 static void *tell_on(void *argument)
 {
     (void)argument;
@@ -168,10 +176,10 @@ static void *come_and_go(void *argument)
     hearer *h = argument;
     while (!kb_load_relaxed(&over)) {
         kb_store_release(&h->gone, false);
-        if (kineto_control_add_observer(hear, h, NULL) != KINETO_OK)
+        if (kineto_control_add_observer(count, h, NULL) != KINETO_OK)
             continue;
         usleep(50);
-        kineto_control_remove_observer(hear, h);
+        kineto_control_remove_observer(count, h);
         kb_store_release(&h->gone, true);
     }
     return NULL;
