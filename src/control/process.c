@@ -7,6 +7,7 @@
 #include "control/output.h"
 #include "control/ring.h"
 #include "profiler/profiler.h"
+#include "record/record.h"
 
 #include <ckineto/host.h>
 #include <inttypes.h>
@@ -23,8 +24,10 @@ typedef struct process {
     kineto_profiler *ended;    /* to be built; `write` takes it without the lock */
     kineto_session *warm;      /* devices warm up */
     kineto_session *warm_over; /* atomic: nobody needs it any more */
+    bool recording, by_iteration;
     int64_t armed_ns, start_ns, end_ns;
-    bool client_snapshot; /* the program takes it itself */
+    uint64_t edges[2 * KF_STEP_TIMES]; /* when iterations began around the window's begin and end */
+    bool client_snapshot;              /* the program takes it itself */
 } process;
 
 static process self;
@@ -112,6 +115,15 @@ static kineto_profiler_config config_of(const ks_request *r)
     return c;
 }
 
+static kineto_status record(kineto_error *err)
+{
+    kineto_status status = kp_window_start(self.window, err);
+    self.armed_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    self.recording = !status;
+    return status;
+}
+
+/* By iteration, recording begins now: when the first one begins it would be a moment too late. */
 static kineto_status prepare(void *context, const ks_request *request, kineto_error *err)
 {
     (void)context;
@@ -124,11 +136,16 @@ static kineto_status prepare(void *context, const ks_request *request, kineto_er
     kineto_status status = kp_window_prepare(&config, &more, &self.window, err);
     if (status)
         return status;
-    if (request->warmup_ns > 0 || request->warmup_iterations > 0)
+    self.recording = false;
+    self.by_iteration = request->iterations > 0;
+    memset(self.edges, 0, sizeof self.edges);
+    if (self.by_iteration)
+        status = record(err);
+    else if (request->warmup_ns > 0)
         warm_begin(more.kinds, request->custom);
     ko_client_prepare(request);
     ko_control_wake();
-    return KINETO_OK;
+    return status;
 }
 
 /* ---- recording ----------------------------------------------------------------------------------- */
@@ -138,8 +155,7 @@ static kineto_status arm(void *context, kineto_error *err)
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kineto_status status = kp_window_start(self.window, err);
-    self.armed_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    kineto_status status = self.recording ? KINETO_OK : record(err);
     warm_is_over();
     ko_control_wake();
     return status;
@@ -150,6 +166,8 @@ static void started(void *context, int64_t start_ns)
     (void)context;
     if (self.window)
         kp_window_keep(self.window, start_ns);
+    if (self.by_iteration)
+        (void)kineto_rt_steps(self.edges);
     ko_client_start();
 }
 
@@ -158,7 +176,12 @@ static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kinet
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kineto_status status = kp_window_end(self.window, start_ns, end_ns, err);
+    kp_window_cut cut = {start_ns, end_ns, self.edges, 0};
+    if (self.by_iteration) {
+        (void)kineto_rt_steps(self.edges + KF_STEP_TIMES);
+        cut.edge_count = KB_COUNT(self.edges);
+    }
+    kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;
     self.ended = self.window;

@@ -116,7 +116,8 @@ static bool steal(const kf_pool *pool, aged which, uint64_t owner)
     }
     kb_exchange_acqrel(&d->owner, owner);
     uint32_t used = kb_load_relaxed(&d->used);
-    count_evicted(pool, which.index, used);
+    if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* else nobody wants it */
+        count_evicted(pool, which.index, used);
     kf_contents_forget(pool, which.ticks);
     kf_contents_begin(d);
     kf_contents_clear(pool, which.index, used);

@@ -106,8 +106,12 @@ kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_m
 kineto_status kp_window_start(kineto_profiler *p, kineto_error *err);
 void kp_window_keep(kineto_profiler *p, int64_t start_ns);
 /** Record no more. Cheap. */
-kineto_status kp_window_end(kineto_profiler *p, int64_t start_ns, int64_t end_ns,
-                            kineto_error *err);
+typedef struct kp_window_cut {
+    int64_t start_ns, end_ns;
+    const uint64_t *edges; /* ticks: see kt_build_options; borrowed until it is built */
+    uint32_t edge_count;
+} kp_window_cut;
+kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err);
 /** The trace of what lies within these times, which who called kineto_ondemand_set_ready gets to see.
  *  @param header  more keys; @param notes  lines of the ledger; NULL. */
 typedef struct kp_window_texts {

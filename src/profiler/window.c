@@ -26,11 +26,13 @@ kineto_status kp_window_start(kineto_profiler *p, kineto_error *err)
 
 void kp_window_keep(kineto_profiler *p, int64_t start_ns) { ks_session_keep(p->session, start_ns); }
 
-kineto_status kp_window_end(kineto_profiler *p, int64_t start_ns, int64_t end_ns, kineto_error *err)
+kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err)
 {
     ks_extras *extras = ks_session_extras(p->session);
-    extras->from_ns = start_ns;
-    extras->until_ns = end_ns;
+    extras->from_ns = cut->start_ns;
+    extras->until_ns = cut->end_ns;
+    extras->edges = cut->edges;
+    extras->edge_count = cut->edge_count;
     kp_window_show(NULL);
     return ks_session_end(p->session, err);
 }

@@ -359,6 +359,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .complete_from = s->complete_from,
                                 .from_ns = s->extras.from_ns,
                                 .until_ns = s->extras.until_ns,
+                                .edges = s->extras.edges,
+                                .edge_count = s->extras.edge_count,
                                 .epoch_ticks = s->extras.from_ns ? s->armed.ticks : 0,
                                 /* what plug-ins did wrong when they were stopped is ours */
                                 .notes_until = kb_ticks(pool->control->ticks_clock),
@@ -598,7 +600,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
  * clock that nobody bends, over the short time since then. */
 static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
 {
-    const int64_t least_ns = 2000000, slack_ns = 1000000;
+    const int64_t least_ns = 2000000, slack_ns = 2000000;
     int64_t raw_ns = now->monotonic_raw_ns - s->armed.monotonic_raw_ns;
     int64_t ago_ns = now->realtime_ns - at_ns + slack_ns;
     if (raw_ns < least_ns || ago_ns < 0 || ago_ns >= raw_ns)
@@ -702,8 +704,13 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     kineto_rt_modules_note(false);
     chunks_of_the_dead(kineto_rt_pool());
     uint64_t now = snapshot_now(kineto_rt_pool()->control);
+    /* Others begin and end theirs meanwhile; what this one wants is not given away. */
+    bool alone = s->options.threads == KINETO_THREADS_ALL;
+    if (alone)
+        unlock();
     kineto_status status = build(s, now, out, err);
-    unlock();
+    if (!alone)
+        unlock();
     return status;
 }
 

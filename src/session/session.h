@@ -30,6 +30,8 @@ typedef struct ks_extras {
     const kt_build_note *notes; /* lines of the ledger */
     uint32_t note_count;
     int64_t from_ns, until_ns; /* cut the trace there, ns since 1970; 0: no limit */
+    const uint64_t *edges;     /* see kt_build_options */
+    uint32_t edge_count;
     bool armed; /* what it records is worth nothing until ks_session_keep: it is overwritten */
     bool grows; /* little memory at first, more with ks_sessions_grow */
 } ks_extras;

@@ -72,6 +72,8 @@ static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
         start = KB_MIN(start, o->start_ticks);
     if (end < o->start_ticks || start > window_end)
         return false;
+    if (end == o->start_ticks && start < end && o->from_ns) /* it ends where this begins */
+        return false;
     if (start < o->start_ticks) {
         start = o->start_ticks;
         row->flags |= KINETO_ACTIVITY_OPEN_START;
@@ -385,18 +387,38 @@ static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint
     return low;
 }
 
+#define EDGE_NS INT64_C(1000000)
+
+/* Where the window begins, or ends. Who says that it does so with an iteration has read the clock a
+ * little after that began: ticks of an iteration, if there are some from a moment before. */
+static uint64_t edge_of(const kt_build_state *s, int64_t *ns, uint64_t low, uint64_t high)
+{
+    const kt_build_options *o = &s->options;
+    uint64_t best = 0;
+    for (uint32_t i = 0; i < o->edge_count; i++) {
+        uint64_t edge = o->edges[i];
+        int64_t before_ns = kb_length_ns(kb_clock_fit_ns(&s->fit, edge), *ns);
+        if (before_ns >= 0 && before_ns < EDGE_NS && edge > low && edge < high)
+            best = KB_MAX(best, edge);
+    }
+    if (!best)
+        return ticks_of(&s->fit, *ns, low, high);
+    *ns = kb_clock_fit_ns(&s->fit, best);
+    return best;
+}
+
 /* The window is to be exact to the nanosecond, in clocks that are coarser, too: ranges that are cut
  * are cut at the times, and ticks decide on which side of them the others are. */
 static void cut_exactly(kt_build_state *s)
 {
     kt_build_options *o = &s->options;
-    uint64_t first = o->start_ticks, last = o->end_ticks;
-    if (!o->from_ns || !first || !last)
+    uint64_t last = o->end_ticks;
+    if (!o->from_ns || !o->start_ticks || !last)
         return;
-    o->start_ticks = ticks_of(&s->fit, o->from_ns, first, last);
+    o->start_ticks = edge_of(s, &o->from_ns, o->start_ticks, last);
     s->start_ns = KB_MAX(o->from_ns, s->start_ns);
     if (o->until_ns && o->until_ns < s->end_ns) {
-        o->end_ticks = ticks_of(&s->fit, o->until_ns, o->start_ticks, last);
+        o->end_ticks = edge_of(s, &o->until_ns, o->start_ticks, last);
         s->end_ns = KB_MAX(o->until_ns, s->start_ns);
     }
 }
