@@ -65,6 +65,13 @@ kf_follower *kf_follow_begin(kf_control *control, uint32_t pid)
 
 void kf_follow_end(kf_follower *f) { kb_store_release(&f->pid, 0u); }
 
+void kf_follow_forget(kf_control *control, uint32_t pid)
+{
+    for (uint32_t i = 0; i < KF_FOLLOWERS && kb_load_relaxed(&control->watched); i++)
+        if (kb_load_relaxed(&control->followers[i].pid) == pid)
+            kf_follow_end(&control->followers[i]);
+}
+
 void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen)
 {
     kb_store_release(&f->seen, seen);

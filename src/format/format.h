@@ -510,6 +510,8 @@ void kf_windows_changed(kf_control *control);
 /** Take part; the process may have done so before. NULL: all places are taken by living ones. */
 kf_follower *kf_follow_begin(kf_control *control, uint32_t pid);
 void kf_follow_end(kf_follower *f);
+/** The process runs another program now, which may have nothing to follow with. */
+void kf_follow_forget(kf_control *control, uint32_t pid);
 /** What was carried out; wakes those who wait for it. */
 void kf_follow_say(kf_control *control, kf_follower *f, uint32_t seen);
 /** Sleep until window_changes is another number than `seen`, or for no reason. */

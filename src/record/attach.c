@@ -150,6 +150,7 @@ __attribute__((constructor)) static void attach_from_environment(void)
         else
             kb_log(KINETO_LOG_INFO, "recording into %s", path);
         if (!status) {
+            kf_follow_forget(kr_pool_get()->control, kb_os_pid());
             kr_loader_attached();
             (void)kineto_privateuse1_init();
         }

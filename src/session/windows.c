@@ -17,6 +17,7 @@
 #define IDLE_SCAN_NS  (10 * SECOND) /* for chunks of threads that died */
 #define YOUNG_NS      (100 * MILLISECOND)
 #define HAND_OVER_NS  (3 * SECOND) /* sources that take longer are late */
+#define MOST_AGO_NS   1e18          /* the page may say anything */
 #define NOBODY        UINT64_MAX
 #define NO_SLOT       UINT32_MAX
 
@@ -161,6 +162,7 @@ void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool seale
 
 /* ---- while nothing happens ------------------------------------------------------------------- */
 
+/* What the windows before needed. A new one may begin before anything is idle. */
 static void spool_empty(ks_collector *c)
 {
     kineto_error err;
@@ -263,6 +265,7 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     if (options->custom_config && options->custom_config[0])
         snprintf(control->custom_config, sizeof control->custom_config, "%s",
                  options->custom_config);
+    spool_empty(c);
     w->opened_ticks = now_ticks(c);
     ks_collector_clock(c);
     ks_words_copy(w->counters, control->counters, sizeof w->counters);
@@ -292,6 +295,7 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
         limit_lift(c, w);
         return KINETO_OK;
     }
+    spool_empty(c);
     keep_from(c, w, now_ticks(c));
     return slot_open(c, w, w->kinds, &w->slot, err);
 }
@@ -300,6 +304,7 @@ kineto_status ks_window_arm(ks_collector *c, ks_window *w, kineto_error *err)
 kineto_status ks_window_limit(ks_collector *c, ks_window *w, uint32_t pid, uint64_t from,
                               uint64_t until, kineto_error *err)
 {
+    spool_empty(c);
     keep_from(c, w, now_ticks(c));
     kineto_status status = slot_open(c, w, 0, &w->slot, err);
     if (status)
@@ -360,12 +365,17 @@ void ks_window_release(ks_collector *c, ks_window *w)
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Of this window alone. */
-static void counters_since(kf_control *control, const uint64_t before[][KF_REASON_SLOTS])
+/* Of this window alone. What the ring gives up never is what a window wants. */
+static void counters_since(const ks_collector *c, kf_control *control,
+                           const uint64_t before[][KF_REASON_SLOTS])
 {
-    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+    bool ring = c->options.ring_ns && c->options.policy != KS_POLICY_RING;
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++) {
         for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
             control->counters[i][k] -= before[i][k];
+        if (ring)
+            control->counters[i][KF_REASON_EVICTED] = 0;
+    }
 }
 
 /* Sources that deliver at the end of their session do so when somebody else goes on, too. */
@@ -416,7 +426,7 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status)
         return status;
-    counters_since(input->control, w->counters);
+    counters_since(c, input->control, w->counters);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;
@@ -431,8 +441,7 @@ static void reading(ks_collector *c, bool begins)
     unlock(c);
 }
 
-/* What was overwritten before its time makes the ring shorter; that it was, is said, and how many
- * events that were since the program began is not of this trace. */
+/* What was overwritten before its time makes the ring shorter; that it was, is said. */
 static void ring_options(ks_collector *c, kf_control *control, kt_build_options *o)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
@@ -443,8 +452,6 @@ static void ring_options(ks_collector *c, kf_control *control, kt_build_options 
     o->end_ticks = now;
     o->complete_from = o->start_ticks;
     o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * SECOND));
-    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
-        control->counters[i][KF_REASON_EVICTED] = 0;
     if (short_one)
         o->note_count = 1;
 }
@@ -463,7 +470,7 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
         options.notes = &short_ring;
-        counters_since(input->control, c->ring_counters);
+        counters_since(c, input->control, c->ring_counters);
         ring_options(c, input->control, &options);
         status = kt_build(&input->input, input->control, &options, out, err);
     }
@@ -490,9 +497,10 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
     kb_clock_snapshot clock;
     uint64_t count = kf_steps_read(steps, ticks);
     kb_clock_snapshot_take(control->ticks_clock, &clock);
-    for (uint32_t i = 0; i < KF_STEP_TIMES; i++)
-        times_ns[i] =
-            clock.realtime_ns -
-            (int64_t)((double)(int64_t)(clock.ticks - ticks[i]) / c->ticks_per_ns);
+    for (uint32_t i = 0; i < KF_STEP_TIMES; i++) {
+        double ago_ns = (double)(int64_t)(clock.ticks - ticks[i]) / c->ticks_per_ns;
+        bool possible = ago_ns > -MOST_AGO_NS && ago_ns < MOST_AGO_NS;
+        times_ns[i] = clock.realtime_ns - (possible ? (int64_t)ago_ns : 0);
+    }
     return count;
 }
