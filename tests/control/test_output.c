@@ -142,6 +142,35 @@ static void requests_may_name_files_and_what_is_open_to_them(void **state)
     assert_int_equal(entries(allowed), 0);
 }
 
+/* Whatever a request says: what is accepted lies beneath the allowed directory. */
+static void no_text_leads_elsewhere(void **state)
+{
+    (void)state;
+    static const char *const parts[] = {
+        "/", "//", ".",    "..", "x", ".json",       "file:",   "fd:", "exec:",           "1", "in",
+        "*", "~",  "\x80", "\n", ":", "//localhost", ".sqlite", ".gz", ".speedscope.json"};
+    uint64_t seed = 9, accepted = 0;
+    assert_int_equal(mkdir(at("%s/in", allowed).s, 0700), 0);
+    for (int i = 0; i < 20000; i++) {
+        char text[400] = "", out[KS_REQUEST_PATH_BYTES];
+        uint64_t r = next_random(&seed);
+        for (uint64_t n = r % 8; n > 0; n--) {
+            const char *part = parts[next_random(&seed) % KB_COUNT(parts)];
+            strcat(text, r & 64 && n == r % 8 ? allowed : part);
+        }
+        (void)ko_output_check(KS_FROM_REQUEST, text, NULL);
+        if (!text[0] || place_of(text, KS_FROM_REQUEST, false, out) != KINETO_OK)
+            continue;
+        accepted++;
+        assert_memory_equal(out, allowed, strlen(allowed));
+        assert_null(strstr(out, "/../"));
+        assert_works(ko_output_check(KS_FROM_REQUEST, out, &err));
+    }
+    assert_true(accepted > 100);
+    remove_tree(at("%s/in", allowed).s);
+    assert_int_equal(entries(allowed), 0);
+}
+
 /* ---- files ------------------------------------------------------------------------------------------- */
 
 static void a_request_writes_a_file_for_its_user_only(void **state)
@@ -438,6 +467,7 @@ int main(void)
         cmocka_unit_test(files_have_the_number_of_the_process_and_keep_their_format),
         cmocka_unit_test(protocols_have_it_in_names_of_files),
         cmocka_unit_test(requests_may_name_files_and_what_is_open_to_them),
+        cmocka_unit_test(no_text_leads_elsewhere),
         cmocka_unit_test(a_request_writes_a_file_for_its_user_only),
         cmocka_unit_test(databases_come_from_a_directory_of_their_own),
         cmocka_unit_test(only_a_file_of_ones_own_is_replaced),
