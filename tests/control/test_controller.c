@@ -198,6 +198,38 @@ static void iterations_that_began_too_early_are_not_counted(void **state)
     fixture_end(f);
 }
 
+static ks_ondemand machine_with(const char *text)
+{
+    ks_ondemand m;
+    ks_request r;
+    ks_request_init(&r);
+    assert_int_equal(ks_request_parse(&r, kb_string(text), KS_FROM_REQUEST, NULL, NULL, NULL), 0);
+    assert_int_equal(ks_request_complete(&r, 1000, NULL), KINETO_OK);
+    ks_ondemand_init(&m);
+    m.iteration = 8;
+    (void)ks_ondemand_step(&m, KS_EVENT_REQUEST, 1000, &r);
+    assert_int_equal(m.state, KS_ONDEMAND_WARMUP);
+    return m;
+}
+
+static void what_was_asked_for_is_not_put_off(void **state)
+{
+    (void)state;
+    ks_ondemand m = machine_with("ACTIVITIES_ITERATIONS=2\n");
+    assert_true(ks_ondemand_put_off(&m));
+    assert_int_equal(m.start_iteration, 10);
+    assert_int_equal(m.end_iteration, 12);
+    m = machine_with("ACTIVITIES_ITERATIONS=2\nACTIVITIES_WARMUP_ITERATIONS=1\n");
+    assert_false(ks_ondemand_put_off(&m)); /* there is time */
+    m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=9\n");
+    assert_false(ks_ondemand_put_off(&m));
+    m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION_ROUNDUP=9\n");
+    assert_false(ks_ondemand_put_off(&m));
+    assert_int_equal(m.start_iteration, 9);
+    m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=3\n"); /* is past */
+    assert_true(ks_ondemand_put_off(&m));
+}
+
 static void steps_that_somebody_else_counts_are_asked_for(void **state)
 {
     (void)state;
@@ -532,6 +564,7 @@ int main(void)
         cmocka_unit_test(getting_ready_is_an_iteration_before),
         cmocka_unit_test(steps_pass_while_the_driver_blocks),
         cmocka_unit_test(iterations_that_began_too_early_are_not_counted),
+        cmocka_unit_test(what_was_asked_for_is_not_put_off),
         cmocka_unit_test(steps_that_somebody_else_counts_are_asked_for),
         cmocka_unit_test(one_at_a_time_and_the_reason_is_said),
         cmocka_unit_test(pending_requests_keep_others_out),

@@ -191,6 +191,51 @@ static void a_watcher_may_leave_while_it_is_told(void **state)
     fixture_end(f);
 }
 
+typedef struct slow {
+    bool hold;      /* atomic */
+    uint32_t count; /* atomic */
+} slow;
+
+static void hear_slowly(void *context, const ko_stage_note *note)
+{
+    slow *s = context;
+    (void)note;
+    kb_add_relaxed(&s->count, 1);
+    while (kb_load_acquire(&s->hold))
+        pause_ns(MS);
+}
+
+static void *ask_nonsense(void *argument)
+{
+    fixture *f = argument;
+    (void)ko_controller_request(f->controller, kb_string("nonsense"), KS_FROM_REQUEST, NULL, NULL);
+    return NULL;
+}
+
+static void refusals_do_not_pile_up(void **state)
+{
+    (void)state;
+    fixture *f = fixture_new();
+    slow s = {.hold = true};
+    pthread_t thread;
+    assert_true(ko_controller_watch(f->controller, hear_slowly, &s));
+    assert_int_equal(pthread_create(&thread, NULL, ask_nonsense, f), 0);
+    while (kb_load_acquire(&s.count) == 0)
+        pause_ns(MS);
+    for (uint32_t i = 0; i < 2000; i++)
+        (void)ask_nonsense(f);
+    uint64_t ticket = ask(f, SHORT); /* what matters is told all the same */
+    kb_store_release(&s.hold, false);
+    pthread_join(thread, NULL);
+    for (int64_t until_ns = now_ns() + HANG_NS; status_of(f).traces == 0;) {
+        assert_true(now_ns() < until_ns);
+        ko_controller_turn(f->controller, MS);
+    }
+    assert_true(ticket > 2000);
+    assert_true(s.count >= 5 && s.count < 1000);
+    fixture_end(f);
+}
+
 /* ---- forks ----------------------------------------------------------------------------------------- */
 
 static void *hold_lock(void *argument)
@@ -353,6 +398,7 @@ int main(void)
         cmocka_unit_test(too_many_listeners_are_sent_away),
         cmocka_unit_test(watchers_come_and_go),
         cmocka_unit_test(a_watcher_may_leave_while_it_is_told),
+        cmocka_unit_test(refusals_do_not_pile_up),
         cmocka_unit_test(a_forks_child_forgets_without_waiting),
         cmocka_unit_test(threads_may_do_all_of_it_at_once),
     };
