@@ -19,10 +19,18 @@ static uint64_t counter(const kt_build_state *s, uint32_t source, uint32_t reaso
     return kb_load_relaxed(&s->control->counters[source][reason]);
 }
 
+/* What had to make room was over before the part that is wanted of a ring begins. */
+static bool evicted_is_older(const kt_build_state *s)
+{
+    return s->options.from_ns && s->control->forgotten_ticks < s->options.start_ticks;
+}
+
 /* Counted where it happened, and what came to light here. */
 static uint64_t total(const kt_build_state *s, uint32_t source, uint32_t reason)
 {
     uint64_t count = counter(s, source, reason);
+    if (reason == KF_REASON_EVICTED && evicted_is_older(s))
+        count = 0;
     if (reason == KF_REASON_BAD_TIME)
         count += s->bad_time[source];
     if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
