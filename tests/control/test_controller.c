@@ -208,7 +208,6 @@ static ks_ondemand machine_with(const char *text)
     ks_ondemand_init(&m);
     m.iteration = 8;
     (void)ks_ondemand_step(&m, KS_EVENT_REQUEST, 1000, &r);
-    assert_int_equal(m.state, KS_ONDEMAND_WARMUP);
     return m;
 }
 
