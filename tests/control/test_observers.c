@@ -4,6 +4,8 @@
 
 #include "control/observers.h"
 
+#include <ckineto/session.h>
+
 #include <sys/wait.h>
 
 #define THREADS 4
@@ -430,6 +432,25 @@ static void what_must_not_happen_is_counted_and_said(void **state)
     assert_non_null(strstr(text, "a client is stopped that has not started"));
 }
 
+static void the_trace_says_what_must_not_have_happened(void **state)
+{
+    (void)state;
+    kineto_session *session;
+    kineto_trace *trace;
+    bool said = false;
+    assert_works(kineto_session_begin(NULL, &session, &err));
+    ko_invariant("two and two are five");
+    assert_works(kineto_session_end(session, &trace, &err));
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        said |= kb_string_equal(line.reason, kb_string("invariant violated")) &&
+                kb_string_equal(line.detail, kb_string("two and two are five")) && !line.is_loss;
+    }
+    assert_true(said);
+    kineto_trace_release(trace);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -445,6 +466,7 @@ int main(void)
         cmocka_unit_test(a_client_of_a_program_that_is_older_has_fewer_calls),
         cmocka_unit_test(a_client_takes_memory_snapshots),
         cmocka_unit_test(what_must_not_happen_is_counted_and_said),
+        cmocka_unit_test(the_trace_says_what_must_not_have_happened),
     };
     return cmocka_run_group_tests(tests, begin, end);
 }
