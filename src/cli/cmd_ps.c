@@ -237,14 +237,15 @@ static kineto_status find_all(kc_reachable *r, kineto_error *err)
 /* That nobody answers is what was found out, unless somebody was to answer. */
 static kineto_status show(const kc_reachable *r, kineto_error *err)
 {
-    if (as_json)
-        return write_json(r, err);
-    if (host && !r->version[0]) {
+    bool is_missing = host && !r->version[0];
+    kineto_status status = as_json ? write_json(r, err) : KINETO_OK;
+    if (!as_json && (r->processes.count || !is_missing))
+        print_all(r);
+    if (status == KINETO_OK && is_missing) {
         *err = r->daemon_error;
-        return err->code;
+        status = err->code;
     }
-    print_all(r);
-    return KINETO_OK;
+    return status;
 }
 
 int kc_ps(int argc, char **argv)
