@@ -12,17 +12,24 @@ static bool is_event(uint32_t type)
 
 /* Ranges that are open at one place of a chunk: a bit per depth. */
 typedef struct open_set {
+    uint32_t top; /* one more than the deepest */
     uint64_t bits[KF_MAX_DEPTH / 64];
 } open_set;
+
+static void open_set_open(open_set *open, uint32_t depth)
+{
+    open->bits[depth / 64] |= UINT64_C(1) << depth % 64;
+    open->top = depth + 1;
+}
 
 /* Close what is open from `depth` inwards. Returns how many that were. */
 static uint32_t open_set_close(open_set *open, uint32_t depth)
 {
     uint32_t closed = 0;
-    for (uint32_t i = depth / 64; i < KB_COUNT(open->bits); i++) {
-        uint64_t mask = i == depth / 64 ? ~UINT64_C(0) << depth % 64 : ~UINT64_C(0);
-        closed += (uint32_t)__builtin_popcountll(open->bits[i] & mask);
-        open->bits[i] &= ~mask;
+    while (open->top > depth) {
+        uint32_t at = --open->top;
+        closed += (uint32_t)(open->bits[at / 64] >> at % 64 & 1);
+        open->bits[at / 64] &= ~(UINT64_C(1) << at % 64);
     }
     return closed;
 }
@@ -42,14 +49,14 @@ static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
     uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff, events;
     switch (type) {
     case KF_KEYFRAME:
-        *open = (open_set){{0}};
+        *open = (open_set){0, {0}};
         return 0;
     case KF_DEVICE: /* its times are of another clock */
         return 1;
     case KF_BEGIN:
     case KF_REOPEN:
         events = open_set_close(open, depth);
-        open->bits[depth / 64] |= UINT64_C(1) << depth % 64;
+        open_set_open(open, depth);
         break;
     case KF_END:
         events = open_set_close(open, (uint32_t)(record[0] >> 6 & 1023));
@@ -69,7 +76,7 @@ static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
 {
     const uint64_t *chunk = kf_pool_chunk(pool, index);
     uint64_t evicted[KF_MAX_SOURCES] = {0}, from = kb_load_relaxed(&pool->control->window_ticks);
-    open_set open = {{0}};
+    open_set open = {0, {0}};
     uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
     for (uint32_t at = 0; at < end;) {
         uint32_t type = kf_header_type(chunk[at]), words = kf_header_words(chunk[at]);
