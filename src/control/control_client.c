@@ -12,8 +12,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#define CONNECT_MS 500 /* for a process that is busy; one that is stopped takes 16 without a word  \
-                        */
+/* Where 128 wait already. Who is stopped takes as many, too, without a word. */
+#define CONNECT_MS 500
 
 struct ko_control_peer {
     int fd;

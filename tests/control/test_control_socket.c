@@ -2,9 +2,20 @@
  * slow and vanished clients do not do to anybody. */
 #include "control_fixture.h"
 
-#include "control/owned.h"
+#include "control/control_socket_impl.h"
 
-/* The name of an iterations' trace, in the directory that requests may write to. */
+static int open_descriptors(void)
+{
+    int count = 0;
+    DIR *all = opendir("/proc/self/fd");
+    assert_non_null(all);
+    while (readdir(all))
+        count++;
+    closedir(all);
+    return count;
+}
+
+/* A trace at once, to where requests may write. */
 static const char *request_of(control_test *t, const char *more)
 {
     static char text[512];
@@ -456,6 +467,137 @@ static void who_does_not_read_is_closed_and_nobody_waits(void **state)
     control_end(t);
 }
 
+/* What the kernel does not take waits, and arrives. */
+static void who_reads_late_misses_nothing(void **state)
+{
+    (void)state;
+    control_test *t = control_new(false);
+    ko_control_peer *p = connected();
+    const ko_control_socket *s = (const ko_control_socket *)t->listener;
+    ko_control_answer a;
+    uint32_t asked = 0, heard = 0;
+    do {
+        say(p, "status", "");
+        for (int i = 0; i < 3; i++)
+            ko_controller_turn(t->f->controller, 0);
+        asked++;
+        assert_true(asked < 100000 && s->connections[0]);
+    } while (s->connections[0]->queue.count < 20);
+    while (heard < asked) {
+        kineto_status status = ko_control_receive(p, &a, NULL);
+        assert_true(status == KINETO_OK || status == KINETO_E_BUSY);
+        if (status == KINETO_OK)
+            heard++;
+        else
+            ko_controller_turn(t->f->controller, MS);
+    }
+    ko_controller_turn(t->f->controller, 0);
+    assert_int_equal(s->connections[0]->queue.count, 0);
+    assert_false(s->connections[0]->polls_out);
+    ko_control_close(p);
+    control_end(t);
+}
+
+typedef struct asking {
+    control_test *t;
+    uint32_t number;
+    uint32_t accepted, ended; /* of this one's requests */
+} asking;
+
+static bool ends_a_request(const ko_control_answer *a)
+{
+    return a->ticket != 0 && (strcmp(a->verb, "written") == 0 || strcmp(a->verb, "failed") == 0 ||
+                              strcmp(a->verb, "cancelled") == 0);
+}
+
+static void take_answer(asking *me, ko_control_peer *p, bool *answered)
+{
+    ko_control_answer a;
+    if (next_answer(p, &a) != KINETO_OK)
+        abort();
+    if (strcmp(a.verb, "accepted") == 0)
+        me->accepted++;
+    if (ends_a_request(&a))
+        me->ended++;
+    else if (a.ticket == 0 || strcmp(a.verb, "status") == 0 || strcmp(a.verb, "accepted") == 0)
+        *answered = true;
+}
+
+static void *ask_often(void *argument)
+{
+    static const char *const verbs[] = {"trace", "status", "dump", "status", "cancel"};
+    asking *me = argument;
+    ko_control_peer *p = connected_in_time();
+    for (uint32_t i = 0; i < 100; i++) {
+        const char *verb = verbs[(i * 7 + me->number) % KB_COUNT(verbs)];
+        bool answered = false;
+        if (ko_control_send(p, verb,
+                            kb_string(*verb == 't' ? "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
+                                                     "ACTIVITIES_DURATION_MSECS=1\n"
+                                                   : ""),
+                            NULL) != KINETO_OK)
+            abort();
+        while (!answered)
+            take_answer(me, p, &answered);
+    }
+    while (me->ended < me->accepted)
+        take_answer(me, p, &(bool){false});
+    ko_control_close(p);
+    return NULL;
+}
+
+static void each_request_has_one_end(void **state)
+{
+    (void)state;
+    enum { COUNT = 6 };
+    control_test *t = control_new(true);
+    asking all[COUNT] = {0};
+    pthread_t threads[COUNT];
+    uint32_t accepted = 0;
+    for (uint32_t i = 0; i < COUNT; i++) {
+        all[i] = (asking){.t = t, .number = i};
+        assert_int_equal(pthread_create(&threads[i], NULL, ask_often, &all[i]), 0);
+    }
+    for (uint32_t i = 0; i < COUNT; i++) {
+        pthread_join(threads[i], NULL);
+        assert_int_equal(all[i].ended, all[i].accepted);
+        accepted += all[i].accepted;
+    }
+    assert_true(accepted > 0);
+    control_end(t);
+}
+
+/* Descriptors that somebody sends along are not taken. */
+static void descriptors_that_come_along_are_dropped(void **state)
+{
+    (void)state;
+    control_test *t = control_new(false);
+    ko_control_peer *p = connected();
+    for (int i = 0; i < 3; i++)
+        ko_controller_turn(t->f->controller, MS);
+    int before = open_descriptors();
+    union {
+        struct cmsghdr head;
+        char bytes[CMSG_SPACE(sizeof(int))];
+    } along = {.head = {.cmsg_len = CMSG_LEN(sizeof(int)),
+                        .cmsg_level = SOL_SOCKET,
+                        .cmsg_type = SCM_RIGHTS}};
+    int zero = STDIN_FILENO;
+    memcpy(CMSG_DATA(&along.head), &zero, sizeof zero);
+    struct iovec part = {(char[]){"status\n"}, 7};
+    struct msghdr m = {.msg_iov = &part,
+                       .msg_iovlen = 1,
+                       .msg_control = along.bytes,
+                       .msg_controllen = sizeof along.bytes};
+    assert_int_equal(sendmsg(ko_control_fd(p), &m, 0), 7);
+    for (int i = 0; i < 3; i++)
+        ko_controller_turn(t->f->controller, MS);
+    expect(p, "status");
+    assert_int_equal(open_descriptors(), before);
+    ko_control_close(p);
+    control_end(t);
+}
+
 /* ---- where it is -------------------------------------------------------------------------------
  */
 
@@ -808,17 +950,6 @@ static void a_program_that_closes_descriptors_is_heard_again(void **state)
     control_end(t);
 }
 
-static int open_descriptors(void)
-{
-    int count = 0;
-    DIR *all = opendir("/proc/self/fd");
-    assert_non_null(all);
-    while (readdir(all))
-        count++;
-    closedir(all);
-    return count;
-}
-
 static void nothing_is_left_open(void **state)
 {
     (void)state;
@@ -890,6 +1021,9 @@ int main(void)
         cmocka_unit_test(a_hundred_connections),
         cmocka_unit_test(who_waits_for_a_trace_is_not_crowded_out),
         cmocka_unit_test(who_does_not_read_is_closed_and_nobody_waits),
+        cmocka_unit_test(who_reads_late_misses_nothing),
+        cmocka_unit_test(each_request_has_one_end),
+        cmocka_unit_test(descriptors_that_come_along_are_dropped),
         cmocka_unit_test(the_directory_is_ours_alone_or_refused),
         cmocka_unit_test(paths_that_no_socket_can_have),
         cmocka_unit_test(without_a_setting_the_directory_is_the_system_s),
