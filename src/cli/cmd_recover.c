@@ -1,4 +1,4 @@
-/* ckineto recover: a trace from what a recorder that died left behind. */
+/* ckineto recover: a trace from what a recorder that died, or a program that crashed, left behind. */
 #include "cli/cli.h"
 #include "session/session.h"
 
@@ -17,7 +17,8 @@ static const kc_options options = {
     "recover",
     "[options] [POOL|SPOOL]",
     "Make a trace of the raw recording of a recorder that was killed or could not\n"
-    "write its output. Without a file, list the raw recordings that are there.",
+    "write its output, or of the ring that a program left when it crashed (.ckpool).\n"
+    "Without a file, list the raw recordings that are there.",
     option_list,
     KB_COUNT(option_list),
     false};
