@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import tempfile
@@ -267,6 +268,26 @@ class OnDemand(RecordTest):
         self.assertTrue(until(lambda: made("f_*.json")))
         self.assertFalse(os.path.exists(os.path.join(self.here, "ckineto")))
         self.assert_no_holes(self.load(made("f_*.json")[0]))
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+    def test_dynolog_is_asked_in_the_name_of_the_program(self):
+        self.environment.update(KINETO_USE_DAEMON="1")
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
+            daemon.bind(os.path.join(self.here, "dynolog"))
+            daemon.settimeout(HANGS_S)
+            process = self.start("20000", options=("--on-demand=daemon",))
+            packet, client = daemon.recvfrom(4096)
+            count = struct.unpack_from("=i", packet, 44)[0]
+            pids = struct.unpack_from(f"={count}i", packet, 56)
+            self.assertEqual(pids[1], process.pid)
+            with open(f"/proc/{pids[0]}/environ", "rb") as file:
+                self.assertNotIn(b"KINETO_USE_DAEMON", file.read())
+            text = (NOW + "ACTIVITIES_DURATION_MSECS=30\n").encode()
+            daemon.sendto(struct.pack("=Q32s", len(text), b"req") + text, client)
+            path = os.path.join(self.here, f"libkineto_activities_{pids[0]}.json")
+            self.assertTrue(until(lambda: os.path.exists(path)))
+        self.assert_no_holes(self.load(path))
         os.killpg(process.pid, signal.SIGKILL)
 
 
