@@ -163,8 +163,8 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
         return;
     }
     (void)kb_sub_relaxed(&s->wanted, 1u);
-    kb_log(KINETO_LOG_INFO, "control socket: a %s that process %u asked for is refused: %s",
-           what, c->pid, err.message);
+    kb_log(KINETO_LOG_INFO, "control socket: a %s that process %u asked for is refused: %s", what,
+           c->pid, err.message);
     refuse(s, slot, status, err.message);
 }
 

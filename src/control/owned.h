@@ -1,6 +1,6 @@
 /* Descriptors in other people's programs. Those close descriptors that they did not open, and open
- * others in their place: before anything is read from, written to or closed, it is looked at whether
- * it is still the socket that we opened. */
+ * others in their place: before anything is read from, written to or closed, it is looked at
+ * whether it is still the socket that we opened. */
 #ifndef KO_OWNED_H
 #define KO_OWNED_H
 
@@ -11,9 +11,13 @@ typedef struct ko_owned {
     dev_t device;
     ino_t inode;
 } ko_owned;
-#define KO_OWNED_NONE {.fd = -1}
+#define KO_OWNED_NONE                                                                              \
+    {                                                                                              \
+        .fd = -1                                                                                   \
+    }
 
-/** The same descriptor, but none of the first three: a program may print to those. -1 with errno. */
+/** The same descriptor, but none of the first three: a program may print to those. -1 with errno.
+ */
 int ko_clear_of_standard(int fd);
 /** Takes a socket; clear of the first three descriptors.
  *  @param fd  -1 with errno set is passed on. False: it is closed, errno says why. */

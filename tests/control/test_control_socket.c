@@ -475,7 +475,7 @@ static void who_reads_late_misses_nothing(void **state)
     ko_control_peer *p = connected();
     const ko_control_socket *s = (const ko_control_socket *)t->listener;
     ko_control_answer a;
-    uint32_t asked = 0, heard = 0;
+    uint32_t asked = 0, answered = 0;
     do {
         say(p, "status", "");
         for (int i = 0; i < 3; i++)
@@ -483,11 +483,11 @@ static void who_reads_late_misses_nothing(void **state)
         asked++;
         assert_true(asked < 100000 && s->connections[0]);
     } while (s->connections[0]->queue.count < 20);
-    while (heard < asked) {
+    while (answered < asked) {
         kineto_status status = ko_control_receive(p, &a, NULL);
         assert_true(status == KINETO_OK || status == KINETO_E_BUSY);
         if (status == KINETO_OK)
-            heard++;
+            answered++;
         else
             ko_controller_turn(t->f->controller, MS);
     }
@@ -743,6 +743,7 @@ static void run_server(int ready)
     kineto_error err;
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     listen_with(&t, ko_control_socket_create(kb_os_pid(), &err), &err);
+    rmdir(t.f->directory);
     if (write(ready, "", 1) != 1)
         _exit(1);
     for (;;)
