@@ -34,11 +34,14 @@ static uint32_t open_set_close(open_set *open, uint32_t depth)
     return closed;
 }
 
-/* Ticks of a record, in the bits that an END has. */
+/* Ticks of a record, in the bits that an END has; of one that is a range, those of its end. */
 static uint64_t end_ticks_of(const uint64_t *record)
 {
-    bool is_end = kf_header_type(record[0]) == KF_END;
-    return (is_end ? record[0] >> 16 : record[1]) & KF_END_TICK_MASK;
+    uint32_t type = kf_header_type(record[0]);
+    if (type == KF_END)
+        return record[0] >> 16;
+    bool is_range = type == KF_RANGE && kf_header_words(record[0]) > 2;
+    return record[is_range ? 2 : 1] & KF_END_TICK_MASK;
 }
 
 /* Events that go with a record of `words` (at least 2 but for an END). A range goes where it ends:

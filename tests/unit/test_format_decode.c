@@ -162,6 +162,24 @@ static void an_end_closes_what_was_left_open_inside(void **state)
     kw_free(&f.w);
 }
 
+/* It crosses what it likes, closes nothing, and the ticks of ends go on from its own end. */
+static void a_range_in_one_record_is_paired_with_nothing(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    uint64_t words[8] = {T(5)};
+    uint32_t n = 1 + kw_text(words + 1, "step 1");
+    start(&f, 1, 0, T(0), 0);
+    kw_begin(&f.w, 0, f.a, T(4));
+    kw_record(&f.w, KF_RANGE, KF_PROP_NAME << 8, f.c, T(1), words, n);
+    kw_record(&f.w, KF_RANGE, 0, f.b, T(5), words, 1);
+    words[0] = T(2);
+    kw_record(&f.w, KF_RANGE, 0, f.b, T(6), words, 1); /* ends before it begins */
+    kw_end(&f.w, 0, T(7));
+    expect(&f.w, "range step 1 1..5\nrange b 5..5\nrange b 6..6\nrange a 4..7\n");
+    kw_free(&f.w);
+}
+
 static void short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter(void **state)
 {
     (void)state;
@@ -641,6 +659,9 @@ static void malformed_records_end_their_segment_only(void **state)
         kf_text_word(UINT32_MAX, 0));
     BAD(false, 3, kf_header(KF_INSTANT, 3, KF_PROP_ARGS << 8, f.a), T(3), 5); /* it has none */
     BAD(false, 3, kf_header(KF_ASYNC_END, 3, KF_PROP_EXTERNAL << 8, f.a), T(3), 5);
+    BAD(true, 2, kf_header(KF_RANGE, 2, 0, f.a), T(3));           /* too short */
+    BAD(false, 4, kf_header(KF_RANGE, 4, 0, f.a), T(3), T(4), 1); /* more than its props */
+    BAD(false, 3, kf_header(KF_RANGE, 3, KF_PROP_NAME << 8, f.a), T(3), T(4));
     BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(25, 0, 0), 0), 1, 2, 3, 4, 5); /* kind */
     BAD(false, 6, kf_header(KF_DEVICE, 6, kf_device_aux(5, 0, 0), 0), 1, 2, 3, 4,
         UINT64_C(0xff) << 56); /* spelling */
@@ -829,6 +850,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(ranges_nest_and_repeat),
         cmocka_unit_test(an_end_closes_what_was_left_open_inside),
+        cmocka_unit_test(a_range_in_one_record_is_paired_with_nothing),
         cmocka_unit_test(short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter),
         cmocka_unit_test(depth_goes_to_the_limit),
         cmocka_unit_test(a_range_goes_on_in_the_next_chunk_with_all_that_was_said_about_it),
