@@ -65,6 +65,7 @@ static void addresses_are_read(void **state)
 static kineto_status read_token(const char *path, const char *text, size_t size, mode_t mode,
                                 char out[KO_RPC_TOKEN_BYTES])
 {
+    unlink(path);
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_int_equal(write(fd, text, size), size);
     assert_int_equal(fchmod(fd, mode), 0);
