@@ -256,6 +256,43 @@ static void steps_count_for_who_waits_for_them(void **state)
     kineto_profile_destroy(b);
 }
 
+static uint64_t count_marks(kineto_session *session)
+{
+    kineto_trace *t = NULL;
+    uint64_t marks = 0;
+    assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    for (kineto_row r = 0; r < kineto_trace_count(t); r++) {
+        kineto_activity a;
+        kineto_trace_get(t, r, &a);
+        marks += a.name.size > 13 && memcmp(a.name.data, "ProfilerStep#", 13) == 0;
+    }
+    kineto_trace_release(t);
+    return marks;
+}
+
+/* A profile's own marks, and those of kineto_step where there is none. */
+static void iterations_are_marked_once(void **state)
+{
+    (void)state;
+    kineto_schedule s = one_step_cycles();
+    kineto_profile_options o = options();
+    kineto_session *session = NULL;
+    o.schedule = &s;
+    s.skip_first = 1000;
+    kineto_profile *p = create(&o);
+    assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(kineto_profile_step(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_stop(p, NULL), KINETO_OK);
+    assert_int_equal(count_marks(session), 4);
+    assert_int_equal(kineto_session_begin(NULL, &session, NULL), KINETO_OK);
+    for (int i = 0; i < 3; i++)
+        kineto_profiler_step();
+    assert_int_equal(count_marks(session), 3);
+    kineto_profile_destroy(p);
+}
+
 static void *step_and_stop(void *profile)
 {
     assert_int_equal(kineto_profile_step(profile, NULL), KINETO_OK);
@@ -802,6 +839,7 @@ int main(void)
         cmocka_unit_test(the_default_is_every_activity),
         cmocka_unit_test(destroying_in_the_middle_hands_nothing_over),
         cmocka_unit_test(steps_count_for_who_waits_for_them),
+        cmocka_unit_test(iterations_are_marked_once),
         cmocka_unit_test(another_thread_may_step_and_stop),
         cmocka_unit_test(profiles_do_not_disturb_each_other),
         cmocka_unit_test(each_cycle_has_an_id_of_its_own),
