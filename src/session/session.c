@@ -600,7 +600,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
  * clock that nobody bends, over the short time since then. */
 static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, int64_t at_ns)
 {
-    const int64_t least_ns = 2000000, slack_ns = 2000000;
+    const int64_t least_ns = 2000000, slack_ns = 250000;
     int64_t raw_ns = now->monotonic_raw_ns - s->armed.monotonic_raw_ns;
     int64_t ago_ns = now->realtime_ns - at_ns + slack_ns;
     if (raw_ns < least_ns || ago_ns < 0 || ago_ns >= raw_ns)

@@ -387,7 +387,7 @@ static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint
     return low;
 }
 
-#define EDGE_NS INT64_C(1000000)
+#define EDGE_NS INT64_C(200000)
 
 /* Where the window begins, or ends. Who says that it does so with an iteration has read the clock a
  * little after that began: ticks of an iteration, if there are some from a moment before. */
