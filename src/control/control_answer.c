@@ -64,7 +64,8 @@ void ko_control_hear(void *context, const ko_stage_note *note)
     if (kept)
         ko_wake_ring(&s->wake);
     else
-        kb_log(KINETO_LOG_WARNING, "control socket: cannot tell that request %llu is '%s'",
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: control socket: cannot tell that request %llu is '%s'",
                (unsigned long long)note->ticket, ko_stage_name(note->stage));
 }
 
@@ -159,12 +160,17 @@ static void answer_request(ko_control_socket *s, uint32_t slot, kineto_string te
     kineto_status status = call(s->controller, text, KS_FROM_REQUEST, &ticket, &err);
     if (status == KINETO_OK) {
         c->tickets[c->ticket_count++] = ticket;
-        kb_log(KINETO_LOG_INFO, "control socket: process %u asked for a %s", c->pid, what);
+        kb_log(
+            KINETO_LOG_INFO,
+            "on-demand tracing: request %llu, a %s, came over the control socket from process %u",
+            (unsigned long long)ticket, what, c->pid);
         return;
     }
     (void)kb_sub_relaxed(&s->wanted, 1u);
-    kb_log(KINETO_LOG_INFO, "control socket: a %s that process %u asked for is refused: %s", what,
-           c->pid, err.message);
+    kb_log(
+        KINETO_LOG_INFO,
+        "on-demand tracing: a %s that process %u asks for over the control socket is refused: %s",
+        what, c->pid, err.message);
     refuse(s, slot, status, err.message);
 }
 

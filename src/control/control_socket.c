@@ -150,7 +150,7 @@ static void complain(ko_control_socket *s, uint64_t now_ns, const char *what, un
     if (s->complained_ns && now_ns - s->complained_ns < COMPLAIN_NS)
         return;
     s->complained_ns = now_ns;
-    kb_log(KINETO_LOG_WARNING, "control socket: %s %u", what, number);
+    kb_log(KINETO_LOG_WARNING, "on-demand tracing: control socket: %s %u", what, number);
 }
 
 /* Who has waited longest without saying or waiting for anything. */
@@ -297,7 +297,8 @@ static bool open_again(ko_control_socket *s, uint64_t now_ns)
     kineto_status status = open_socket(s, &err);
     if (status != KINETO_OK) {
         close_all(s);
-        kb_log(KINETO_LOG_WARNING, "control socket: nobody can ask for traces: %s", err.message);
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: control socket: nobody can ask for traces: %s", err.message);
     }
     s->retry_ns = status == KINETO_OK ? 0 : now_ns + RETRY_NS;
     return status == KINETO_OK;
@@ -308,9 +309,10 @@ static void watch(ko_control_socket *s, ko_controller *c)
     if (s->controller)
         return;
     if (!ko_controller_watch(c, ko_control_hear, s))
-        kb_log(KINETO_LOG_WARNING,
-               "control socket: there are too many who watch requests: those who "
-               "ask will hear nothing");
+        kb_log(
+            KINETO_LOG_WARNING,
+            "on-demand tracing: control socket: there are too many who watch requests: those who "
+            "ask will hear nothing");
     s->controller = c;
 }
 

@@ -17,10 +17,13 @@ typedef struct dyno_listener {
 static void ask(ko_controller *c, kineto_string text)
 {
     kineto_error err;
-    if (ko_controller_request(c, text, KS_FROM_REQUEST, NULL, &err) == KINETO_OK)
-        kb_log(KINETO_LOG_INFO, "Dynolog asked for a trace");
+    uint64_t ticket;
+    if (ko_controller_request(c, text, KS_FROM_REQUEST, &ticket, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came from Dynolog",
+               (unsigned long long)ticket);
     else
-        kb_log(KINETO_LOG_WARNING, "a trace that Dynolog asked for is refused: %s", err.message);
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what Dynolog asks for is refused: %s",
+               err.message);
 }
 
 static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)

@@ -187,7 +187,7 @@ static void watch_anew(file_listener *f, uint64_t now_ns)
     f->retry_ns = why ? now_ns + RETRY_NS : 0;
     if (why && f->complained_ns == 0) {
         kb_fail_os(&err, why, "cannot watch the directory of the trigger file '%s'", f->path);
-        kb_log(KINETO_LOG_WARNING, "%s: it is tried again", err.message);
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
         f->complained_ns = now_ns;
     }
     look now = look_at(f);
@@ -272,7 +272,8 @@ static kineto_status read_all(int fd, char *text, size_t *size, kineto_error *er
 }
 
 /* KINETO_E_NOT_FOUND: it is away again. Whoever asks, another process does. */
-static kineto_status ask(const file_listener *f, ko_controller *c, kineto_error *err)
+static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *ticket,
+                         kineto_error *err)
 {
     /* O_NONBLOCK: a pipe in its place must not hold us up. */
     int fd = open(f->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -289,7 +290,8 @@ static kineto_status ask(const file_listener *f, ko_controller *c, kineto_error 
         status = read_all(fd, text, &size, err);
     close(fd);
     if (status == KINETO_OK)
-        status = ko_controller_request(c, (kineto_string){text, size}, KS_FROM_REQUEST, NULL, err);
+        status =
+            ko_controller_request(c, (kineto_string){text, size}, KS_FROM_REQUEST, ticket, err);
     free(text);
     return status;
 }
@@ -304,14 +306,16 @@ static void refused(file_listener *f, const kineto_error *err, uint64_t now_ns)
         return;
     if (err->code == KINETO_E_PERMISSION)
         f->complained_ns = now_ns;
-    kb_log(KINETO_LOG_WARNING, "a trace that the trigger file '%s' asked for is refused: %s",
-           f->path, err->message);
+    kb_log(KINETO_LOG_WARNING,
+           "on-demand tracing: what the trigger file '%s' asks for is refused: %s", f->path,
+           err->message);
 }
 
 /* What has been read already does not ask again: some changes are told late. */
 static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
 {
     kineto_error err;
+    uint64_t ticket;
     if (f->touched_ns == 0 || now_ns < f->due_ns)
         return;
     f->touched_ns = 0;
@@ -319,8 +323,9 @@ static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
     if (!now.there || is_same(&now, &f->seen))
         return;
     f->seen = now;
-    if (ask(f, c, &err) == KINETO_OK)
-        kb_log(KINETO_LOG_INFO, "the trigger file '%s' asked for a trace", f->path);
+    if (ask(f, c, &ticket, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by the trigger file '%s'",
+               (unsigned long long)ticket, f->path);
     else
         refused(f, &err, now_ns);
 }
@@ -376,7 +381,7 @@ static void open_again(file_listener *f, uint64_t now_ns)
         return;
     }
     f->retry_ns = now_ns + RETRY_NS;
-    kb_log(KINETO_LOG_WARNING, "%s: it is tried again", err.message);
+    kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s: it is tried again", err.message);
 }
 
 static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)

@@ -147,12 +147,12 @@ static kineto_status install(int signal, kineto_error *err)
         return KINETO_OK; /* it is, or lies below another one, which would be below itself */
     bool handled =
         (now.sa_flags & SA_SIGINFO) || (now.sa_handler != SIG_DFL && now.sa_handler != SIG_IGN);
-    ours.sa_flags = SA_SIGINFO | SA_RESTART;
-    sigemptyset(&ours.sa_mask);
-    if (handled) {
+    ours.sa_flags = SA_SIGINFO | SA_ONSTACK; /* some programs have small stacks */
+    ours.sa_flags |= handled ? now.sa_flags & (SA_RESTART | SA_NODEFER) : SA_RESTART;
+    if (handled)
         ours.sa_mask = now.sa_mask;
-        ours.sa_flags |= now.sa_flags & (SA_NODEFER | SA_ONSTACK);
-    }
+    else
+        sigemptyset(&ours.sa_mask);
     signals[signal].before = now;
     if (sigaction(signal, &ours, NULL) != 0)
         return kb_fail_os(err, errno, "cannot take signal %d", signal);
@@ -192,13 +192,16 @@ typedef struct signal_listener {
 static void ask(const signal_listener *s, ko_controller *c, uint32_t count)
 {
     kineto_error err;
+    uint64_t ticket;
     if (count > 1)
-        kb_log(KINETO_LOG_WARNING, "%s came %u times at once: it asks for one trace", s->name,
+        kb_log(KINETO_LOG_WARNING,
+               "on-demand tracing: %s came %u times at once: it asks for one trace", s->name,
                count);
-    if (ko_controller_request(c, kb_string(""), KS_FROM_FILE, NULL, &err) == KINETO_OK)
-        kb_log(KINETO_LOG_INFO, "%s asked for a trace", s->name);
+    if (ko_controller_request(c, kb_string(""), KS_FROM_FILE, &ticket, &err) == KINETO_OK)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by %s",
+               (unsigned long long)ticket, s->name);
     else
-        kb_log(KINETO_LOG_WARNING, "a trace that %s asked for is refused: %s", s->name,
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: what %s asks for is refused: %s", s->name,
                err.message);
 }
 
@@ -212,7 +215,8 @@ static void open_again(signal_listener *s)
     if (ko_wake_open(&bell, &err) == KINETO_OK)
         kb_store_release(&listened, s->signal);
     else
-        kb_log(KINETO_LOG_WARNING, "%s asks for no traces any more: %s", s->name, err.message);
+        kb_log(KINETO_LOG_WARNING, "on-demand tracing: %s asks for no traces any more: %s", s->name,
+               err.message);
     s->listener.fd = ko_wake_fd(&bell);
 }
 
