@@ -1,27 +1,29 @@
 /* ckineto trigger: ask running programs for traces of themselves. */
+#include "cli/reachable.h"
 #include "cli/trigger.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <sys/epoll.h>
 #include <time.h>
 #include <unistd.h>
 
 #define VERB "trigger"
 
 static kc_texts pid_texts, set;
-static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *token_file, *socket_directory;
+static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *token_file,
+    *socket_directory, *discover = "12";
 static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
-static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN, start_iteration = KC_NOT_GIVEN,
-                roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN, warmup_iterations = KC_NOT_GIVEN,
-                snapshot_ms = KC_NOT_GIVEN, limit = 1000, discover_s = 12;
+static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN,
+                start_iteration = KC_NOT_GIVEN, roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN,
+                warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000;
 static kc_optional_text wait_text;
 
 static const kc_option option_list[] = {
-    {"pid", 'p', KC_TEXTS, &pid_texts, "PID[,…]", "these processes, and those that they have started"},
+    {"pid", 'p', KC_TEXTS, &pid_texts, "PID[,…]",
+     "these processes, and those that they have started"},
     {"job", 'j', KC_TEXT, &job, "ID", "processes with this SLURM_JOB_ID"},
     {"all", 0, KC_FLAG, &all, NULL, "every process that can be asked"},
-    {"duration-ms", 'd', KC_NUMBER, &duration_ms, "N", "trace so long (500); by iteration: at most"},
+    {"duration-ms", 'd', KC_NUMBER, &duration_ms, "N",
+     "trace so long (500); by iteration: at most"},
     {"iterations", 'i', KC_NUMBER, &iterations, "N", "trace so many iterations"},
     {"start-iteration", 0, KC_NUMBER, &start_iteration, "N", "begin with this one (the next)"},
     {"roundup", 0, KC_NUMBER, &roundup, "N", "begin with a multiple of N: the same one everywhere"},
@@ -44,14 +46,16 @@ static const kc_option option_list[] = {
     {"stack", 0, KC_FLAG, &stack, NULL, "record call stacks"},
     {"flops", 0, KC_FLAG, &flops, NULL, "record numbers of floating point operations"},
     {"modules", 0, KC_FLAG, &modules, NULL, "record the modules of operators"},
-    {"memory-snapshot", 0, KC_NUMBER, &snapshot_ms, "MS", "a snapshot of memory in place of a trace"},
+    {"memory-snapshot", 0, KC_NUMBER, &snapshot_ms, "MS",
+     "a snapshot of memory in place of a trace"},
     {"set", 0, KC_TEXTS, &set, "KEY=VALUE", "say this, too; may be repeated"},
     {"wait", 'w', KC_OPTIONAL_TEXT, &wait_text, "[=SECONDS]",
      "follow until every trace is there, and bring it to --out"},
     {"dump", 0, KC_FLAG, &dump, NULL, "ask for what the ring holds of the time before now"},
-    {"cancel", 0, KC_FLAG, &cancel, NULL, "end traces that are under way; what there is is written"},
+    {"cancel", 0, KC_FLAG, &cancel, NULL,
+     "end traces that are under way; what there is is written"},
     {"limit", 'n', KC_NUMBER, &limit, "N", "ask so many processes at most (1000)"},
-    {"discover", 0, KC_NUMBER, &discover_s, "SECONDS",
+    {"discover", 0, KC_TEXT, &discover, "SECONDS",
      "wait so long for processes to ask, where no daemon is (12)"},
     {"host", 'H', KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
     {"hosts", 0, KC_TEXT, &hosts, "LIST", "daemons of many hosts: a,b:1778 or @FILE"},
@@ -136,18 +140,24 @@ static kineto_status read_start(kc_ask *ask)
     return KINETO_OK;
 }
 
-static kineto_status read_wait(kc_ask *ask)
+static kineto_status read_seconds(const char *option, const char *text, uint64_t *out_ns)
 {
     const double MOST_SECONDS = 1e9;
     char *end = NULL;
-    ask->has_wait = wait_text.given;
-    if (!wait_text.text)
-        return KINETO_OK;
-    double seconds = strtod(wait_text.text, &end);
-    if (*end || end == wait_text.text || !(seconds > 0) || seconds > MOST_SECONDS)
-        return kc_usage_error(VERB, "--wait needs a number of seconds, not '%s'", wait_text.text);
-    ask->wait_ns = (uint64_t)(seconds * 1e9);
+    double seconds = strtod(text, &end);
+    if (*end || end == text || !(seconds >= 0) || seconds > MOST_SECONDS)
+        return kc_usage_error(VERB, "--%s needs a number of seconds, not '%s'", option, text);
+    *out_ns = (uint64_t)(seconds * 1e9);
     return KINETO_OK;
+}
+
+static kineto_status read_waits(kc_ask *ask)
+{
+    kineto_status status = read_seconds("discover", discover, &ask->discover_ns);
+    ask->has_wait = wait_text.given;
+    if (status == KINETO_OK && wait_text.text)
+        status = read_seconds("wait", wait_text.text, &ask->wait_ns);
+    return status;
 }
 
 static kineto_status read_token(kc_ask *ask)
@@ -163,11 +173,14 @@ static kineto_status check_numbers(void)
     const struct {
         const char *name;
         uint64_t value, least;
-    } numbers[] = {{"duration-ms", duration_ms, 1},     {"iterations", iterations, 1},
-                   {"start-iteration", start_iteration, 0}, {"roundup", roundup, 0},
-                   {"warmup", warmup_ms, 0},            {"warmup-iterations", warmup_iterations, 0},
-                   {"memory-snapshot", snapshot_ms, 1}, {"limit", limit, 1},
-                   {"discover", discover_s, 0}};
+    } numbers[] = {{"duration-ms", duration_ms, 1},
+                   {"iterations", iterations, 1},
+                   {"start-iteration", start_iteration, 0},
+                   {"roundup", roundup, 0},
+                   {"warmup", warmup_ms, 0},
+                   {"warmup-iterations", warmup_iterations, 0},
+                   {"memory-snapshot", snapshot_ms, 1},
+                   {"limit", limit, 1}};
     for (size_t i = 0; i < KB_COUNT(numbers); i++)
         if (numbers[i].value != KC_NOT_GIVEN &&
             (numbers[i].value < numbers[i].least || numbers[i].value > INT32_MAX))
@@ -240,11 +253,11 @@ static void copy_options(kc_ask *ask)
     ask->modules = modules;
     ask->set = set;
     ask->limit = limit;
-    ask->discover_ns = discover_s * KC_SECOND_NS;
     ask->host = host;
     ask->hosts = hosts;
     ask->slurm = slurm;
-    ask->socket_directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR");
+    ask->socket_directory =
+        socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR");
     snprintf(ask->group, sizeof ask->group, "%llx%x",
              (unsigned long long)kb_clock_ns(CLOCK_REALTIME), (unsigned)getpid());
 }
@@ -263,7 +276,7 @@ static kineto_status read_ask(kc_ask *ask, char **operands, int count)
     if (status == KINETO_OK)
         status = read_start(ask);
     if (status == KINETO_OK)
-        status = read_wait(ask);
+        status = read_waits(ask);
     if (status == KINETO_OK)
         status = read_token(ask);
     if (status == KINETO_OK)
@@ -279,9 +292,7 @@ static kineto_status read_ask(kc_ask *ask, char **operands, int count)
 static bool is_elsewhere(const char *address)
 {
     ko_rpc_daemon d = {0};
-    return address && ko_rpc_parse_address(address, &d, NULL) == KINETO_OK && d.host[0] &&
-           strncmp(d.host, "127.", 4) != 0 && strcmp(d.host, "localhost") != 0 &&
-           strcmp(d.host, "::1") != 0;
+    return address && ko_rpc_parse_address(address, &d, NULL) == KINETO_OK && !kc_is_here(d.host);
 }
 
 int kc_trigger(int argc, char **argv)

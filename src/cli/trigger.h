@@ -25,27 +25,27 @@ typedef KB_VEC(int32_t) kc_pids;
 /* Numbers that were not given are KC_NOT_GIVEN. */
 #define KC_NOT_GIVEN UINT64_MAX
 typedef struct kc_ask {
-    kc_pids pids;                      /* of processes, or of their ancestors */
-    int64_t job;                       /* SLURM_JOB_ID; with has_job */
-    bool has_job, all;                 /* one of pids, has_job and all is there */
-    bool dump, cancel, separately;     /* separately: each as soon as it can */
+    kc_pids pids;                  /* of processes, or of their ancestors */
+    int64_t job;                   /* SLURM_JOB_ID; with has_job */
+    bool has_job, all;             /* one of pids, has_job and all is there */
+    bool dump, cancel, separately; /* separately: each as soon as it can */
     bool has_wait, json;
     uint64_t duration_ms, iterations, start_iteration, roundup, warmup_ms, warmup_iterations;
-    uint64_t snapshot_ms;              /* of memory, in place of a trace */
-    int64_t start_ns;                  /* since 1970; 0: not said */
-    const char *activities;            /* NULL: the usual */
+    uint64_t snapshot_ms;   /* of memory, in place of a trace */
+    int64_t start_ns;       /* since 1970; 0: not said */
+    const char *activities; /* NULL: the usual */
     bool shapes, memory, stack, flops, modules;
-    kc_texts set;                      /* KEY=VALUE */
-    uint64_t limit;                    /* of processes */
-    uint64_t wait_ns, discover_ns;     /* wait_ns 0: by what was asked for */
-    char out[KS_REQUEST_PATH_BYTES];   /* absolute */
+    kc_texts set;                    /* KEY=VALUE */
+    uint64_t limit;                  /* of processes */
+    uint64_t wait_ns, discover_ns;   /* wait_ns 0: by what was asked for */
+    char out[KS_REQUEST_PATH_BYTES]; /* absolute */
     bool has_out;
-    const char *socket_directory;      /* NULL: abstract */
-    const char *host;                  /* of the daemon; NULL: of this machine */
-    const char *hosts, *slurm;         /* many of them; NULL */
+    const char *socket_directory; /* NULL: abstract */
+    const char *host;             /* of the daemon; NULL: of this machine */
+    const char *hosts, *slurm;    /* many of them; NULL */
     const char *token_file;
-    char token[KO_RPC_TOKEN_BYTES];    /* "": none */
-    char group[32];                    /* REQUEST_GROUP_TRACE_ID: of all that this command asks */
+    char token[KO_RPC_TOKEN_BYTES]; /* "": none */
+    char group[32];                 /* REQUEST_GROUP_TRACE_ID: of all that this command asks */
 } kc_ask;
 
 /** By iteration: only the program's steps say when it is over. */
@@ -56,16 +56,17 @@ static inline bool kc_is_snapshot(const kc_ask *ask) { return ask->snapshot_ms !
 
 /* How it is said to one process. */
 typedef struct kc_wording {
-    const char *path;    /* ACTIVITIES_LOG_FILE */
-    int64_t start_ns;    /* since 1970; 0: as soon as may be */
-    bool plain;          /* for libkineto: no quotes, its usual warm-up unless another one is asked for */
+    const char *path; /* ACTIVITIES_LOG_FILE */
+    int64_t start_ns; /* since 1970; 0: as soon as may be */
+    bool plain; /* for libkineto: no quotes, its usual warm-up unless another one is asked for */
 } kc_wording;
-/** The text of a request, to be freed. KINETO_E_ARGUMENT, with what is wrong: a mistake in --set, or
- *  what libkineto cannot read. */
+/** The text of a request, to be freed. KINETO_E_ARGUMENT, with what is wrong: a mistake in --set,
+ * or what libkineto cannot read. */
 kineto_status kc_ask_text(const kc_ask *ask, const kc_wording *how, char **out, kineto_error *err);
 /** Read it as a process would, so that mistakes are told before anybody is asked. */
 kineto_status kc_ask_check(const kc_ask *ask, kineto_error *err);
-/** How long before its window a process has to know of it, on Dynolog's wire and on its own socket. */
+/** How long before its window a process has to know of it, on Dynolog's wire and on its own socket.
+ */
 int64_t kc_ask_lead_ns(const kc_ask *ask, bool wire);
 /** When it ought to be over, from its start on; by iteration a guess. */
 uint64_t kc_ask_length_ns(const kc_ask *ask);
@@ -80,20 +81,20 @@ bool kc_name_of(const char *path, uint32_t pid, char out[KS_REQUEST_PATH_BYTES])
 
 typedef enum kc_via { KC_VIA_NONE, KC_VIA_SOCKET, KC_VIA_DAEMON, KC_VIA_OURS } kc_via;
 typedef enum kc_state {
-    KC_FOUND,   /* nothing was said to it yet */
-    KC_ASKED,   /* a daemon has the request, or its socket */
-    KC_TAKEN,   /* it has it */
+    KC_FOUND, /* nothing was said to it yet */
+    KC_ASKED, /* a daemon has the request, or its socket */
+    KC_TAKEN, /* it has it */
     KC_WARMUP,
     KC_COLLECT, /* or only: it is busy, as Dynolog's wire tells */
     KC_PROCESS,
-    KC_DONE,    /* its file is there; or it was asked, if nobody waits for more */
+    KC_DONE, /* its file is there; or it was asked, if nobody waits for more */
     KC_FAILED
 } kc_state;
 const char *kc_state_word(kc_state state);
 
 typedef struct kc_target {
-    uint32_t pid;       /* as it says itself */
-    uint64_t born;      /* its start time; 0: it cannot be seen from here */
+    uint32_t pid;  /* as it says itself */
+    uint64_t born; /* its start time; 0: it cannot be seen from here */
     int64_t job;
     char name[32];
     kc_via via;
@@ -102,19 +103,19 @@ typedef struct kc_target {
     char asked_path[KS_REQUEST_PATH_BYTES]; /* in the request, without the pid */
     char path[KS_REQUEST_PATH_BYTES];       /* of the file that it writes; then of the final one */
     char wanted[KS_REQUEST_PATH_BYTES];     /* where that is brought; "": it stays */
-    char why[400];      /* FAILED; else what it does otherwise than was asked */
+    char why[400];                          /* FAILED; else what it does otherwise than was asked */
     uint64_t bytes;
-    ko_control_peer *peer;  /* SOCKET */
+    ko_control_peer *peer;         /* SOCKET */
     uint32_t also[64], also_count; /* SOCKET: whom a request to it may name, itself first */
-    uint64_t asked_ns;  /* CLOCK_MONOTONIC */
+    uint64_t asked_ns;             /* CLOCK_MONOTONIC */
     int64_t asked_real_ns;
-    /* OURS: when it last came back after it had been handed the request, as one that is busy, and as
-     * one that could take another. 0: never */
+    /* OURS: when it last came back after it had been handed the request, as one that is busy, and
+     * as one that could take another. 0: never */
     uint64_t busy_ns, idle_ns;
 } kc_target;
 
 typedef struct kc_endpoint {
-    uint32_t pid;  /* 0: cannot be seen */
+    uint32_t pid; /* 0: cannot be seen */
     uint64_t inode;
 } kc_endpoint;
 
@@ -125,11 +126,11 @@ typedef struct kc_run {
     size_t hidden;                 /* endpoints of processes that cannot be seen */
     int64_t start_ns;              /* of all windows, since 1970; 0: each its own */
     uint64_t begun_ns, look_until_ns, wait_until_ns; /* CLOCK_MONOTONIC */
-    int peers;                     /* epoll of the control sockets */
+    int peers;                                       /* epoll of the control sockets */
     ks_dyno_daemon *ours;
     uint64_t bind_again_ns;
-    kineto_error bind_error;       /* why we do not have Dynolog's name */
-    bool has_daemon, lists;        /* a daemon answers; it is ours, and lists processes */
+    kineto_error bind_error; /* why we do not have Dynolog's name */
+    bool has_daemon, lists;  /* a daemon answers; it is ours, and lists processes */
     ko_rpc_daemon daemon;
     uint64_t daemon_again_ns, files_again_ns;
     bool over_limit;

@@ -109,15 +109,15 @@ static void put_kinds(writer *w, const kc_ask *ask)
         put(w, "ACTIVITY_TYPES", ask->activities);
 }
 
-/* In the order of the command line, after all else: of a key that comes twice the last one counts. */
+/* In the order of the command line, after all else: of a key that comes twice the last one counts.
+ */
 static void put_set(writer *w, const kc_ask *ask)
 {
     for (size_t i = 0; i < ask->set.count && w->status == KINETO_OK; i++) {
         const char *pair = ask->set.data[i], *equals = strchr(pair, '=');
         char key[96];
         if (!equals || equals == pair || (size_t)(equals - pair) >= sizeof key) {
-            w->status =
-                kb_fail(w->err, KINETO_E_ARGUMENT, "--set needs KEY=VALUE, not '%s'", pair);
+            w->status = kb_fail(w->err, KINETO_E_ARGUMENT, "--set needs KEY=VALUE, not '%s'", pair);
             return;
         }
         snprintf(key, sizeof key, "%.*s", (int)(equals - pair), pair);
@@ -172,8 +172,8 @@ kineto_status kc_ask_check(const kc_ask *ask, kineto_error *err)
     if (status != KINETO_OK)
         return status;
     ks_request_init(&request);
-    status = ks_request_parse(&request, kb_string(text), KS_FROM_REQUEST, &unknown, &unknown_count,
-                              err);
+    status =
+        ks_request_parse(&request, kb_string(text), KS_FROM_REQUEST, &unknown, &unknown_count, err);
     if (status == KINETO_OK)
         status = ks_request_complete(&request, (int64_t)kb_clock_ns(CLOCK_REALTIME), err);
     if (status == KINETO_OK && unknown_count)

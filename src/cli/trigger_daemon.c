@@ -1,12 +1,13 @@
-/* The second way: a daemon's RPC, ours or Dynolog's. It hands the request over when a process asks. */
+/* The second way: a daemon's RPC, ours or Dynolog's. It hands the request over when a process asks.
+ */
 #include "cli/trigger.h"
 
 #include <time.h>
 #include <unistd.h>
 
-#define LOCAL_LIMIT_MS  1000u
-#define AGAIN_NS        (KC_SECOND_NS / 2)
-#define LOST_MS         UINT64_C(12000) /* who is silent for so long, and cannot be seen, has ended */
+#define LOCAL_LIMIT_MS 1000u
+#define AGAIN_NS       (KC_SECOND_NS / 2)
+#define LOST_MS        UINT64_C(12000) /* who is silent for so long, and cannot be seen, has ended */
 
 static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
@@ -38,8 +39,8 @@ static void take_list(kc_run *run, const ko_rpc_list *list)
     }
 }
 
-/* Dynolog lists nobody, but says who matches a request that may trigger none. It has to be asked for
- * each job by its number. */
+/* Dynolog lists nobody, but says who matches a request that may trigger none. It has to be asked
+ * for each job by its number. */
 static kineto_status match_job(kc_run *run, int64_t job, kineto_error *err)
 {
     ko_rpc_result result;

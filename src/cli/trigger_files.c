@@ -185,8 +185,8 @@ static void other_paths(const kc_ask *ask, const kc_target *t, char out[2][KS_RE
     const char *at = strstr(t->asked_path, ".pt.trace.json");
     if (!at)
         at = strstr(t->asked_path, ".json");
-    snprintf(out[0], KS_REQUEST_PATH_BYTES, "%.*s_%u%s",
-             (int)(at ? at - t->asked_path : 0), t->asked_path, t->pid, at ? at : "");
+    snprintf(out[0], KS_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)(at ? at - t->asked_path : 0),
+             t->asked_path, t->pid, at ? at : "");
     snprintf(out[1], KS_REQUEST_PATH_BYTES, "/tmp/%s_%u.%s",
              kc_is_snapshot(ask) ? "memory_snapshot" : "libkineto_activities", t->pid,
              kc_is_snapshot(ask) ? "pickle" : "json");
@@ -232,9 +232,10 @@ static void look_at(const kc_run *run, kc_target *t)
     else if (ended)
         kc_target_fail(t, "it ended before its trace was written");
     else if (gave_up(run, t))
-        kc_target_fail(t, t->busy_ns ? "it traced and wrote nothing to '%s': its messages say why"
-                                     : "it has the request and did nothing of it: its messages say "
-                                       "why ('%s' is not there)",
+        kc_target_fail(t,
+                       t->busy_ns ? "it traced and wrote nothing to '%s': its messages say why"
+                                  : "it has the request and did nothing of it: its messages say "
+                                    "why ('%s' is not there)",
                        t->path);
 }
 

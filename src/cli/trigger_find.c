@@ -1,4 +1,6 @@
-/* Who can be asked: what /proc tells of processes, and of the sockets that they ask Dynolog with. */
+/* Who can be asked: what /proc tells of processes, and of the sockets that they ask Dynolog with.
+ */
+#include "cli/reachable.h"
 #include "cli/trigger.h"
 
 #include <ctype.h>
@@ -106,8 +108,8 @@ void kc_target_fail(kc_target *t, const char *fmt, ...)
 
 const char *kc_state_word(kc_state state)
 {
-    static const char *const words[] = {"found",   "asked",   "has the request", "warm-up",
-                                        "collect", "process", "done",            "failed"};
+    static const char *const words[] = {"found",   "asked", "has the request", "warm-up", "collect",
+                                        "process", "done",  "failed"};
     return (size_t)state < KB_COUNT(words) ? words[state] : "?";
 }
 
@@ -200,54 +202,66 @@ void kc_find_endpoints(kc_run *run)
 
 /* ---- for somebody who named nothing -------------------------------------------------------------------- */
 
-static void print_process(FILE *out, uint32_t pid, const char *how)
+static void print_process(FILE *out, int64_t pid, const char *name, const char *how)
 {
-    char name[64] = "";
-    (void)kb_os_process_name(pid, name, sizeof name);
-    fprintf(out, "  %u ", pid);
+    fprintf(out, "  %lld ", (long long)pid);
     kc_put_name(out, kb_string(name), 0);
     fprintf(out, ": %s\n", how);
 }
 
-static size_t print_sockets(FILE *out)
+static bool is_listed(const kc_reachable *r, uint32_t pid)
 {
-    uint32_t *pids = NULL;
-    kineto_error err;
-    uint32_t count = ko_control_list(&pids, &err);
-    for (uint32_t i = 0; i < count; i++)
-        print_process(out, pids[i], "has a control socket");
-    free(pids);
-    return count;
+    for (size_t i = 0; i < r->processes.count; i++)
+        if (r->processes.data[i].pid == pid)
+            return true;
+    return false;
 }
 
-static size_t print_endpoints(const kc_ask *ask, FILE *out)
+static void print_known(const kc_reachable *r, FILE *out)
+{
+    for (size_t i = 0; i < r->processes.count; i++) {
+        const kc_process *p = &r->processes.data[i];
+        print_process(out, p->pid, p->name,
+                      p->has_socket ? "has a control socket" : "asks the daemon");
+    }
+}
+
+static size_t print_endpoints(const kc_ask *ask, const kc_reachable *known, FILE *out)
 {
     kc_ask everybody = {.all = true, .socket_directory = ask->socket_directory};
     kc_run run = {.ask = &everybody};
-    size_t hidden = 0, count;
     kc_find_endpoints(&run);
-    count = run.endpoints.count;
-    for (size_t i = 0; i < count; i++) {
-        if (run.endpoints.data[i].pid)
-            print_process(out, run.endpoints.data[i].pid, "asks Dynolog's socket");
-        else
-            hidden++;
+    size_t count = run.hidden;
+    for (size_t i = 0; i < run.endpoints.count; i++) {
+        char name[64] = "";
+        uint32_t pid = run.endpoints.data[i].pid;
+        if (!pid || is_listed(known, pid))
+            continue;
+        (void)kb_os_process_name(pid, name, sizeof name);
+        print_process(out, pid, name, "asks Dynolog's socket");
+        count++;
     }
-    if (hidden)
-        fprintf(out, "  %zu more ask Dynolog's socket, of which this user cannot see the numbers\n",
-                hidden);
+    if (run.hidden)
+        fprintf(out, "  %zu more, of other users or in containers, ask Dynolog's socket\n",
+                run.hidden);
     kb_vec_free(&run.endpoints);
     return count;
 }
 
 void kc_print_reachable(const kc_ask *ask, FILE *out)
 {
+    const ko_rpc_daemon daemon = {.limit_ms = 1000};
+    kc_reachable known = {0};
+    kineto_error err;
     fputs("Processes that can be asked here:\n", out);
-    size_t count = print_sockets(out);
-    count += print_endpoints(ask, out);
-    if (!count)
-        fputs("  none. Programs linked with ckineto listen with CKINETO_CONTROL=1 in their\n"
-              "  environment, PyTorch with KINETO_USE_DAEMON=1; others run under\n"
-              "  'ckineto record --on-demand'\n",
+    (void)kc_reach_sockets(&known, &err);
+    (void)kc_reach_daemon(&known, &daemon, true, &err);
+    print_known(&known, out);
+    size_t others = print_endpoints(ask, &known, out);
+    if (!others && !known.processes.count)
+        fputs("  none. Programs linked with ckineto listen with CKINETO_CONTROL=socket in their\n"
+              "  environment, PyTorch with KINETO_USE_DAEMON=1; any other program can be started\n"
+              "  by 'ckineto record --on-demand -- PROGRAM'.\n",
               out);
+    kc_reachable_free(&known);
 }

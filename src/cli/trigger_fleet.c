@@ -1,5 +1,5 @@
-/* A trigger on many hosts: every daemon is asked who is there, then all are told the same start, with
- * time enough for the slowest process to hear of it and to warm up. */
+/* A trigger on many hosts: every daemon is asked who is there, then all are told the same start,
+ * with time enough for the slowest process to hear of it and to warm up. */
 #include "cli/trigger_fleet.h"
 
 #include <arpa/inet.h>
@@ -53,7 +53,8 @@ static void on_all(kc_fleet_run *fleet, void (*step)(kc_fleet_run *fleet, kc_hos
 
 /* ---- who is there ------------------------------------------------------------------------------------- */
 
-static void host_found(const kc_fleet_run *fleet, kc_host *host, int32_t pid, int64_t job, bool waits)
+static void host_found(const kc_fleet_run *fleet, kc_host *host, int32_t pid, int64_t job,
+                       bool waits)
 {
     for (size_t i = 0; i < host->processes.count; i++) {
         kc_remote *p = &host->processes.data[i];
@@ -138,8 +139,9 @@ static void take_answer(kc_host *host, const ko_rpc_result *result, int64_t job)
         for (size_t k = 0; k < result->triggered.count; k++)
             triggered |= result->triggered.data[k] == p->pid;
         p->state = triggered ? KC_ASKED : KC_FAILED;
-        p->why = triggered ? "" : matched ? "busy: it has not fetched an earlier request yet"
-                                          : "the daemon does not know it any more";
+        p->why = triggered ? ""
+                 : matched ? "busy: it has not fetched an earlier request yet"
+                           : "the daemon does not know it any more";
     }
 }
 
@@ -273,10 +275,9 @@ static void follow_all(kc_fleet_run *fleet)
 static void wait_for_files(kc_fleet_run *fleet)
 {
     const kc_ask *ask = fleet->ask;
-    uint64_t wait_ns = PATIENCE_NS + kc_ask_length_ns(ask) +
-                       (uint64_t)KB_MAX(fleet->start_ns - real_now(), 0);
-    uint64_t until_ns =
-        kb_clock_ns(CLOCK_MONOTONIC) + (ask->wait_ns ? ask->wait_ns : wait_ns);
+    uint64_t wait_ns =
+        PATIENCE_NS + kc_ask_length_ns(ask) + (uint64_t)KB_MAX(fleet->start_ns - real_now(), 0);
+    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + (ask->wait_ns ? ask->wait_ns : wait_ns);
     while (!interrupted && look_for_files(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns)
         pause_for(AGAIN_NS);
 }
@@ -310,7 +311,8 @@ static kineto_status add_host(kc_fleet_run *fleet, const char *name, kineto_erro
     return status;
 }
 
-static kineto_status find_hosts(kc_fleet_run *fleet, kc_ask *ask, kc_names *names, kineto_error *err)
+static kineto_status find_hosts(kc_fleet_run *fleet, kc_ask *ask, kc_names *names,
+                                kineto_error *err)
 {
     kineto_status status;
     if (ask->slurm) {

@@ -18,9 +18,9 @@ typedef struct kc_host {
     bool reached, lists; /* lists: the daemon is ours */
     kineto_error error;  /* not reached: why */
     KB_VEC(kc_remote) processes;
-    char path[KS_REQUEST_PATH_BYTES];    /* of its traces, without the pid */
+    char path[KS_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
     bool clock_known;
-    int64_t clock_ns, clock_doubt_ns;    /* its clock before ours; half of the way there and back */
+    int64_t clock_ns, clock_doubt_ns; /* its clock before ours; half of the way there and back */
 } kc_host;
 
 typedef struct kc_fleet_run {

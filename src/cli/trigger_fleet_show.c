@@ -26,7 +26,8 @@ void kc_fleet_show_clocks(const kc_fleet_run *fleet)
 
 static bool is_well(const kc_fleet_run *fleet, const kc_remote *p)
 {
-    return fleet->ask->has_wait ? p->state == KC_DONE : p->state >= KC_ASKED && p->state < KC_FAILED;
+    return fleet->ask->has_wait ? p->state == KC_DONE
+                                : p->state >= KC_ASKED && p->state < KC_FAILED;
 }
 
 static void print_process(const kc_fleet_run *fleet, const kc_host *h, const kc_remote *p)

@@ -11,9 +11,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_HOSTS  16384u
-#define MOST_BYTES  ((size_t)1 << 20) /* of what a command says, and of a file */
-#define COMMAND_NS  (15 * KC_SECOND_NS)
+#define MOST_HOSTS 16384u
+#define MOST_BYTES ((size_t)1 << 20) /* of what a command says, and of a file */
+#define COMMAND_NS (15 * KC_SECOND_NS)
 
 extern char **environ;
 
@@ -91,15 +91,16 @@ kineto_status kc_hosts_parse(const char *text, kc_names *out, kineto_error *err)
 
 /* ---- Slurm's commands --------------------------------------------------------------------------------- */
 
-static kineto_status start_command(const char *const *argv, int out_fd, pid_t *pid, kineto_error *err)
+static kineto_status start_command(const char *const *argv, int out_fd, pid_t *pid,
+                                   kineto_error *err)
 {
     posix_spawn_file_actions_t actions;
     if (posix_spawn_file_actions_init(&actions) != 0)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory to run %s", argv[0]);
     posix_spawn_file_actions_adddup2(&actions, out_fd, STDOUT_FILENO);
     posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
-    int os_error = posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv,
-                                environ);
+    int os_error =
+        posix_spawnp(pid, argv[0], &actions, NULL, (char *const *)(uintptr_t)argv, environ);
     posix_spawn_file_actions_destroy(&actions);
     if (os_error == ENOENT)
         return kb_fail(err, KINETO_E_NOT_FOUND,
@@ -211,8 +212,8 @@ kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, ki
     if (!is_job(job))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no number of a job of Slurm", job);
     snprintf(name, sizeof name, "%s", job);
-    const char *const argv[] = {"squeue", "--noheader", "--states=RUNNING", "--format=%A %N",
-                          "--jobs", name, NULL};
+    const char *const argv[] = {
+        "squeue", "--noheader", "--states=RUNNING", "--format=%A %N", "--jobs", name, NULL};
     kineto_status status = run_command(argv, &said, err);
     if (status != KINETO_OK)
         return status;

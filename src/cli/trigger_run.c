@@ -6,9 +6,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define TURN_MS      100
-#define ANSWERS_NS   (5 * KC_SECOND_NS)  /* a process that has a control socket */
-#define PATIENCE_NS  (60 * KC_SECOND_NS) /* beyond what was asked for: traces are built and written */
+#define TURN_MS    100
+#define ANSWERS_NS (5 * KC_SECOND_NS) /* a process that has a control socket */
+#define PATIENCE_NS                                                                                \
+    (60 * KC_SECOND_NS) /* beyond what was asked for: traces are built and written */
 
 static volatile sig_atomic_t interrupted;
 
@@ -64,10 +65,7 @@ static bool found_all(const kc_run *run)
     return run->targets.count && all_endpoints_reached(run);
 }
 
-static bool needs_wire(const kc_run *run)
-{
-    return !run->ask->dump && !run->ask->cancel;
-}
+static bool needs_wire(const kc_run *run) { return !run->ask->dump && !run->ask->cancel; }
 
 static bool looks(const kc_run *run)
 {
@@ -81,22 +79,24 @@ static void explain_absence(const kc_run *run, kc_target *t)
     char value[8];
     double seconds = (double)run->ask->discover_ns / 1e9;
     if (!needs_wire(run))
-        kc_target_fail(t, "it has no control socket (CKINETO_CONTROL in its environment): others "
-                          "cannot be asked for that");
+        kc_target_fail(
+            t, "it has no control socket (CKINETO_CONTROL=socket in its environment): others "
+               "cannot be asked for that");
     else if (run->ask->host)
         kc_target_fail(t, "the daemon at %s does not know it%s", run->ask->host,
                        run->has_daemon ? "" : ", since it was not reached");
     else if (!run->ours && !run->has_daemon && run->bind_error.code)
         kc_target_fail(t, "%s", run->bind_error.message);
     else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value))
-        kc_target_fail(t,
-                       "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "
-                       "seems to be set in its environment");
+        kc_target_fail(
+            t, "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "
+               "seems to be set in its environment");
     else
-        kc_target_fail(t,
-                       "it did not ask for a request within %.0f s, though KINETO_USE_DAEMON is set: "
-                       "is it in another container, has it loaded its profiler, is it stopped?",
-                       seconds);
+        kc_target_fail(
+            t,
+            "it did not ask for a request within %.0f s, though KINETO_USE_DAEMON is set: "
+            "is it in another container, has it loaded its profiler, is it stopped?",
+            seconds);
 }
 
 static void fail_absent(kc_run *run)
@@ -111,13 +111,15 @@ static void fail_absent(kc_run *run)
     }
 }
 
-static void fail_silent(const kc_run *run)
+/* They have sockets to ask with, and are wanted, though nobody named them. */
+static void fail_silent(kc_run *run)
 {
-    for (size_t i = 0; i < run->endpoints.count; i++) {
+    for (size_t i = 0; i < run->endpoints.count && !run->over_limit; i++) {
         uint32_t pid = run->endpoints.data[i].pid;
-        if (pid && !kc_target_find(run, pid))
-            kc_show_note("%u has a socket to ask Dynolog with, and did not ask within %.0f s", pid,
-                         (double)run->ask->discover_ns / 1e9);
+        bool silent = pid && !kc_target_find(run, pid) && kb_os_start_time(pid);
+        kc_target *t = silent ? kc_target_add(run, pid, 0, KC_VIA_NONE) : NULL;
+        if (t)
+            explain_absence(run, t);
     }
 }
 
@@ -141,6 +143,13 @@ static void explain_lateness(const kc_run *run, kc_target *t)
                        kc_state_word(t->state), t->path);
 }
 
+/* The daemon still has it when all begin. */
+static bool missed(const kc_run *run, const kc_target *t)
+{
+    return run->lists && run->start_ns && t->via == KC_VIA_DAEMON && t->state == KC_ASKED &&
+           (int64_t)kb_clock_ns(CLOCK_REALTIME) > run->start_ns;
+}
+
 static bool is_late(const kc_run *run, const kc_target *t)
 {
     if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && now() - t->asked_ns > ANSWERS_NS)
@@ -153,7 +162,11 @@ static void check_times(kc_run *run)
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
         bool was_busy = t->state == KC_FOUND && !run->ask->has_wait && now() >= run->look_until_ns;
-        if (!kc_target_over(t) && (was_busy || is_late(run, t)))
+        if (kc_target_over(t))
+            continue;
+        if (missed(run, t))
+            kc_target_fail(t, "it missed the start: busy, or gone; it did not fetch the request");
+        else if (was_busy || is_late(run, t))
             explain_lateness(run, t);
     }
 }
@@ -265,10 +278,10 @@ static void run_all(kc_run *run)
     kc_socket_ask(run);
     while (!interrupted && !finished(run))
         turn(run);
-    if (!interrupted) {
+    if (!interrupted)
         fail_absent(run);
+    if (!interrupted && needs_wire(run))
         fail_silent(run);
-    }
     settle(run);
 }
 

@@ -78,8 +78,8 @@ static void draw_bar(const kc_run *run, char *out, size_t size)
     for (size_t i = 0; i < run->targets.count; i++)
         sum += KB_MIN(run->targets.data[i]->state, KC_DONE);
     size_t filled = sum * COLUMNS / all;
-    int n = snprintf(out, size, "[%.*s%*s]", (int)filled, "====================",
-                     (int)(COLUMNS - filled), "");
+    int n = snprintf(out, size, "[%.*s%*s]", (int)filled,
+                     "====================", (int)(COLUMNS - filled), "");
     const char *before = " ";
     for (int state = KC_FOUND; state <= KC_FAILED && n > 0 && (size_t)n < size; state++) {
         size_t count = count_of(run, (kc_state)state);
@@ -95,11 +95,13 @@ static void draw(const kc_run *run, uint64_t now_ns)
 {
     struct winsize window = {0};
     char text[256] = "";
-    int columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+    int columns =
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
     draw_bar(run, text, sizeof text);
     size_t used = strlen(text);
     snprintf(text + used, sizeof text - used, "%s; %.0f s",
-             now_ns < run->look_until_ns && !run->targets.count ? " waiting for processes to ask" : "",
+             now_ns < run->look_until_ns && !run->targets.count ? " waiting for processes to ask"
+                                                                : "",
              (double)(now_ns - run->begun_ns) / 1e9);
     fprintf(stderr, "\r%.*s\033[K", columns - 1, text);
     fflush(stderr);

@@ -1,4 +1,5 @@
-/* The first way: processes that have control sockets. They answer at once, and tell how it goes on. */
+/* The first way: processes that have control sockets. They answer at once, and tell how it goes on.
+ */
 #include "cli/trigger.h"
 
 #include <poll.h>
@@ -120,8 +121,7 @@ static kineto_status send_text(const kc_run *run, kc_target *t, kineto_error *er
 {
     char *text = NULL;
     kc_wording how = {.path = t->asked_path, .start_ns = run->start_ns};
-    kineto_status status =
-        run->ask->cancel ? KINETO_OK : kc_ask_text(run->ask, &how, &text, err);
+    kineto_status status = run->ask->cancel ? KINETO_OK : kc_ask_text(run->ask, &how, &text, err);
     if (status == KINETO_OK)
         status = ko_control_send(t->peer, verb_of(run->ask), kb_string(text), err);
     free(text);
@@ -198,7 +198,8 @@ static void hear(const kc_run *run, kc_target *t)
     ko_control_answer a;
     kineto_error err;
     kineto_status status;
-    while (!kc_target_over(t) && (status = ko_control_receive(t->peer, &a, &err)) != KINETO_E_BUSY) {
+    while (!kc_target_over(t) &&
+           (status = ko_control_receive(t->peer, &a, &err)) != KINETO_E_BUSY) {
         if (status == KINETO_OK)
             take(run, t, &a);
         else if (status == KINETO_E_NOT_FOUND)
