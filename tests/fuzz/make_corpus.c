@@ -404,6 +404,10 @@ int main(int argc, char **argv)
     written =
         write_bytes(argv[1], "fuzz_repair", "broken", (const uint8_t *)broken, sizeof broken - 1) &&
         written;
+    static const char status[] = "3\x12\0\0\0{\"fn\":\"getStatus\"}";
+    written =
+        write_bytes(argv[1], "fuzz_dyno", "status", (const uint8_t *)status, sizeof status - 1) &&
+        written;
     for (size_t i = 0; i < KB_COUNT(seeds); i++)
         written = make_seed(argv[1], seeds[i].name, seeds[i].fill) && written;
     return !written;
