@@ -6,7 +6,7 @@
 #include "session/session.h"
 
 typedef struct kc_host_options {
-    kc_optional_text on_demand; /* --on-demand[=SOURCES] */
+    kc_optional_text on_demand;          /* --on-demand[=SOURCES] */
     const char *ring, *slow_step, *hang; /* as given: seconds, a factor, seconds; NULL */
     uint64_t ring_mb;                    /* 0: the usual */
     bool crash;

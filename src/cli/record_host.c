@@ -1,5 +1,5 @@
-/* ckineto record --on-demand and --ring: the program runs, and whoever asks gets a trace of it. One loop
- * waits for requests, for full chunks and for the program's end. */
+/* ckineto record --on-demand and --ring: the program runs, and whoever asks gets a trace of it. One
+ * loop waits for requests, for full chunks and for the program's end. */
 #include "cli/record.h"
 #include "control/control.h"
 #include "control/control_wire.h"
@@ -14,12 +14,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND          UINT64_C(1000000000)
-#define USUAL_RING_MB   64u
-#define MOST_RING_MB    16384u
-#define MOST_SECONDS    86400.0
-#define MOST_FACTOR     1e6
-#define DUMP_RETRY_NS   INT64_C(10000000)
+#define SECOND           UINT64_C(1000000000)
+#define USUAL_RING_MB    64u
+#define MOST_RING_MB     16384u
+#define MOST_SECONDS     86400.0
+#define MOST_FACTOR      1e6
+#define DUMP_RETRY_NS    INT64_C(10000000)
 #define DUMP_PATIENCE_NS (60 * SECOND)
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
@@ -146,7 +146,9 @@ typedef struct host {
     ko_recorder_options recorder_options;
     ko_recorder *recorder;
     ko_controller *controller;
-    bool failed; /* atomic: something could not be written */
+    pthread_t follower; /* of windows */
+    bool follows, over; /* over: atomic */
+    bool failed;        /* atomic: something could not be written */
 } host;
 
 typedef struct end_listener {
@@ -241,6 +243,26 @@ static void tell(void *context, const ko_stage_note *note)
                ko_stage_name(note->stage), note->text[0] ? ": " : "", note->text);
 }
 
+/* Programs may have sessions of their own in our buffer, which has to be emptied then. */
+static void *follow_windows(void *context)
+{
+    host *h = context;
+    for (uint32_t seen = 0; !kb_load_acquire(&h->over);) {
+        seen = ks_collector_wait_change(h->collector, seen);
+        ko_controller_wake(h->controller);
+    }
+    return NULL;
+}
+
+static void unfollow_windows(host *h)
+{
+    kb_store_release(&h->over, true);
+    if (!h->follows)
+        return;
+    ks_collector_wake(h->collector);
+    (void)pthread_join(h->follower, NULL);
+}
+
 static kineto_status begin(host *h, kineto_error *err)
 {
     const kc_host_options *o = h->options;
@@ -261,9 +283,12 @@ static kineto_status begin(host *h, kineto_error *err)
         return status;
     (void)ko_controller_watch(h->controller, tell, h);
     status = listen_for_end(h, err);
-    if (status == KINETO_OK)
-        listen_to_sources(h);
-    return status;
+    if (status)
+        return status;
+    listen_to_sources(h);
+    int failed = kb_thread_start(&h->follower, follow_windows, h);
+    h->follows = failed == 0;
+    return failed ? kb_fail_os(err, failed, "cannot start a thread") : KINETO_OK;
 }
 
 /* ---- the end --------------------------------------------------------------------------------------- */
@@ -311,7 +336,9 @@ static void write_ring(host *h)
 static void end(host *h)
 {
     ks_collector_program_ended(h->collector);
-    if (WIFSIGNALED(h->child->status) && h->options->crash && !h->options->output) {
+    unfollow_windows(h);
+    bool killed = WIFSIGNALED(h->child->status);
+    if (killed && h->options->crash && !h->options->output && h->controller) {
         because_killed(h);
         dump_after_crash(h);
     }
@@ -324,7 +351,7 @@ static void end(host *h)
 static void without_requests(host *h)
 {
     while (!h->child->done)
-        kc_child_wait(h->child, ks_collector_poll(h->collector));
+        kc_child_wait(h->child, KB_MIN(ks_collector_poll(h->collector), SECOND));
 }
 
 bool kc_host_run(const kc_host_options *o, ks_collector *c, kc_child *child)

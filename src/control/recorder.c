@@ -1,5 +1,5 @@
-/* What records where a recorder is asked for traces of its programs: windows of its collector. Traces
- * are built on the thread that writes them, while the collector goes on. */
+/* What records where a recorder is asked for traces of its programs: windows of its collector.
+ * Traces are built on the thread that writes them, while the collector goes on. */
 #include "control/recorder.h"
 #include "control/output.h"
 
@@ -117,8 +117,7 @@ static kineto_status write_trace(void *context, const ks_request *request, ks_re
     header_add(&h, "trace_id", request->trace_id);
     header_add(&h, "group_trace_id", request->group_id);
     ks_window_cut cut = {r->start_ns, r->end_ns, h.list, h.count};
-    kineto_status status =
-        ks_window_build(r->options.collector, r->window, &cut, &trace, err);
+    kineto_status status = ks_window_build(r->options.collector, r->window, &cut, &trace, err);
     ks_window_release(r->options.collector, r->window);
     r->window = NULL;
     return save(status, trace, source, path, bytes, err);

@@ -19,7 +19,8 @@ kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder
 /** After the controller whose driver it was. NULL is fine. */
 void ko_recorder_destroy(ko_recorder *r);
 void ko_recorder_driver(ko_recorder *r, ko_driver *out);
-/** Looks at the program's steps and asks for dumps; NULL without an error: the options ask for neither. */
+/** Looks at the program's steps and asks for dumps; NULL without an error: the options ask for
+ * neither. */
 ko_listener *ko_recorder_watchdog_create(ko_recorder *r, const ko_recorder_options *options,
                                          kineto_error *err);
 /** What the next dump says of itself (ckineto_dump_reason). threads: the controller's. */

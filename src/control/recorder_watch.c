@@ -1,5 +1,5 @@
-/* Dumps of a recorder's ring that nobody asked for: a step of the program was slow, or none begins any
- * more. The recorder looks at what programs count; they do nothing for it. */
+/* Dumps of a recorder's ring that nobody asked for: a step of the program was slow, or none begins
+ * any more. The recorder looks at what programs count; they do nothing for it. */
 #include "control/recorder.h"
 #include "control/ring.h"
 
@@ -14,10 +14,10 @@ typedef struct watchdog {
     double slow_step;
     int64_t hang_ns, pause_ns;
     ko_usual usual;
-    uint64_t seen;      /* steps that began */
-    uint32_t pid;       /* whose */
-    int64_t quiet_ns;   /* slow steps that began before are not told */
-    bool hung;          /* the dump of this hang was asked for */
+    uint64_t seen;    /* steps that began */
+    uint32_t pid;     /* whose */
+    int64_t quiet_ns; /* slow steps that began before are not told */
+    bool hung;        /* the dump of this hang was asked for */
     uint32_t dumps;
 } watchdog;
 
@@ -108,7 +108,7 @@ ko_listener *ko_recorder_watchdog_create(ko_recorder *r, const ko_recorder_optio
     w->slow_step = options->slow_step;
     w->hang_ns = (int64_t)options->hang_ns;
     w->pause_ns = (int64_t)options->ring_ns;
-    w->listener = (ko_listener){
-        .name = "watchdog", .fd = -1, .wake_ns = 0, .turn = turn, .destroy = destroy};
+    w->listener =
+        (ko_listener){.name = "watchdog", .fd = -1, .wake_ns = 0, .turn = turn, .destroy = destroy};
     return &w->listener;
 }

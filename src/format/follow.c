@@ -103,8 +103,8 @@ static uint32_t count_behind(const kf_control *control, uint32_t change)
     return behind;
 }
 
-/* One that does not come is not waited for again until it says something: its program is stopped, or
- * another one by now. */
+/* One that does not come is not waited for again until it says something: its program is stopped,
+ * or another one by now. */
 static void forget_behind(kf_control *control, uint32_t change)
 {
     for (uint32_t i = 0; i < KF_FOLLOWERS; i++) {

@@ -1,6 +1,6 @@
-/* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change, and
- * has the profilers of plug-ins started or stopped then. Only in a process that has profilers, and
- * never under a recorder that records all the time. */
+/* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change,
+ * and has the profilers of plug-ins started or stopped then. Only in a process that has profilers,
+ * and never under a recorder that records all the time. */
 #include "record/host.h"
 
 #include <dlfcn.h>

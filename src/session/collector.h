@@ -44,12 +44,12 @@ struct ks_collector {
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];
 
     /* on_demand */
-    pthread_mutex_t lock;      /* around what follows, up to the blank line */
+    pthread_mutex_t lock; /* around what follows, up to the blank line */
     ks_window windows[KS_WINDOWS];
-    uint32_t readers;          /* of the spool, besides those of windows */
-    uint64_t first_ticks;      /* of the recording */
+    uint32_t readers;     /* of the spool, besides those of windows */
+    uint64_t first_ticks; /* of the recording */
     uint64_t ring_counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
-    bool over;                 /* the program has ended */
+    bool over; /* the program has ended */
 
     uint64_t pass_from, pass_young; /* ticks, of this pass: see ks_window_wants */
     double ticks_per_ns;
@@ -69,11 +69,12 @@ void ks_windows_free(ks_collector *c);
 kineto_status ks_windows_start(ks_collector *c, kineto_error *err);
 /** Before a pass: what is wanted now. False: nobody wants anything. */
 bool ks_windows_look(ks_collector *c);
-/** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can want it
- *  any more. */
+/** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can
+ * want it any more. */
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
 void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
                      uint64_t last_ticks);
-/** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again. */
+/** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again.
+ */
 uint64_t ks_windows_idle(ks_collector *c);
 #endif

@@ -212,6 +212,10 @@ void ks_window_release(ks_collector *c, ks_window *w);
 /** What the ring holds of the last ring_ns. Recording goes on. threads: any. */
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err);
+/** Sleep until windows of the pool change, programs' own ones among them, or are said to: then it is worth
+ *  polling. @param seen  what it returned before. threads: any. */
+uint32_t ks_collector_wait_change(const ks_collector *c, uint32_t seen);
+void ks_collector_wake(const ks_collector *c);
 /** The program has ended: what its sources have not handed over, they never will. */
 void ks_collector_program_ended(ks_collector *c);
 /** Iterations of the program that began (of the first of its processes that steps), and when the last 64

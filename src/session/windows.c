@@ -1,8 +1,8 @@
 /* A recording that comes and goes: windows over the pool of an on-demand recorder, and its ring.
  *
  * While nobody wants anything the gate is closed, and nothing wakes. Of a window, first the sources
- * that need time to get ready are recorded (warm), then everything (slot). A chunk that ended before
- * all windows began is given back, or stays in the buffer as part of the ring, where writers
+ * that need time to get ready are recorded (warm), then everything (slot). A chunk that ended
+ * before all windows began is given back, or stays in the buffer as part of the ring, where writers
  * themselves take the oldest; all others are copied out as in any recording, until the window that
  * wants them has been built. Then the spool is emptied. */
 #include "session/collector.h"
@@ -11,15 +11,15 @@
 
 #include <time.h>
 
-#define MILLISECOND   UINT64_C(1000000)
-#define SECOND        (1000 * MILLISECOND)
-#define IDLE_NS       SECOND        /* others may open windows of their own */
-#define IDLE_SCAN_NS  (10 * SECOND) /* for chunks of threads that died */
-#define YOUNG_NS      (100 * MILLISECOND)
-#define HAND_OVER_NS  (3 * SECOND) /* sources that take longer are late */
-#define MOST_AGO_NS   1e18          /* the page may say anything */
-#define NOBODY        UINT64_MAX
-#define NO_SLOT       UINT32_MAX
+#define MILLISECOND  UINT64_C(1000000)
+#define SECOND       (1000 * MILLISECOND)
+#define IDLE_SCAN_NS (10 * SECOND) /* for chunks of threads that died */
+#define CROWDED      4u            /* of so many chunks one is in a thread's hands: sooner */
+#define YOUNG_NS     (100 * MILLISECOND)
+#define HAND_OVER_NS (3 * SECOND) /* sources that take longer are late */
+#define MOST_AGO_NS  1e18         /* the page may say anything */
+#define NOBODY       UINT64_MAX
+#define NO_SLOT      UINT32_MAX
 
 /* What programs record themselves: needs no time to get ready. */
 #define HOST_KINDS                                                                                 \
@@ -188,6 +188,15 @@ static void ring_go_on(ks_collector *c)
     ks_collector_clock(c);
 }
 
+/* Chunks in the hands of threads, dead ones among them, are no room for others. */
+static bool is_crowded(const ks_collector *c)
+{
+    uint32_t live = 0;
+    for (uint32_t i = 0; i < c->pool.chunk_count; i++)
+        live += kb_load_relaxed(&c->pool.descriptors[i].state) == KF_CHUNK_LIVE;
+    return live > c->pool.chunk_count / CROWDED;
+}
+
 uint64_t ks_windows_idle(ks_collector *c)
 {
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
@@ -196,6 +205,8 @@ uint64_t ks_windows_idle(ks_collector *c)
     if (c->options.ring_ns && now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND;
         ring_go_on(c);
+        if (is_crowded(c))
+            c->next_scan_ns = now;
     }
     if (now >= c->next_scan_ns) {
         c->next_scan_ns = now + IDLE_SCAN_NS;
@@ -203,8 +214,16 @@ uint64_t ks_windows_idle(ks_collector *c)
             ks_children_sample(c->children);
         (void)ks_collector_drain(c, true, &taken);
     }
-    return IDLE_NS;
+    return c->options.ring_ns ? SECOND : IDLE_SCAN_NS;
 }
+
+uint32_t ks_collector_wait_change(const ks_collector *c, uint32_t seen)
+{
+    kf_follow_wait(c->pool.control, seen);
+    return kb_load_acquire(&c->pool.control->window_changes);
+}
+
+void ks_collector_wake(const ks_collector *c) { kf_windows_changed(c->pool.control); }
 
 /* ---- a window -------------------------------------------------------------------------------- */
 

@@ -1,5 +1,5 @@
-/* A collector whose windows come and go, with this very program as what is recorded: each window has
- * what was recorded in it and nothing else, however close they follow each other. */
+/* A collector whose windows come and go, with this very program as what is recorded: each window
+ * has what was recorded in it and nothing else, however close they follow each other. */
 #include "../unit/unit.h"
 
 #include "record/record.h"
@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
-#define KINDS (KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION))
+#define KINDS    (KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION))
 #define KEEP_MIB 1u
 
 KINETO_SITE_ARGS(op, KINETO_KIND_CPU_OP, "op", {"i", KINETO_ARG_INT});
