@@ -272,6 +272,15 @@ static void describe(dump_texts *t, ks_extras *extras, int64_t now_ns)
     extras->note_count = 1;
 }
 
+/* The texts go. Others may look at what else there is. */
+static void describe_no_more(ks_extras *extras)
+{
+    extras->header = NULL;
+    extras->notes = NULL;
+    extras->header_count = extras->note_count = 0;
+    extras->from_ns = 0;
+}
+
 static kineto_status snapshot(kineto_trace **out, kineto_error *err)
 {
     dump_texts *texts = malloc(sizeof *texts);
@@ -284,10 +293,10 @@ static kineto_status snapshot(kineto_trace **out, kineto_error *err)
                          "there is no ring in this process: switch it on with CKINETO_RING, or "
                          "ring_seconds of kineto_control_options");
     } else {
-        ks_extras *extras = ks_session_extras(ring.session), before = *extras;
+        ks_extras *extras = ks_session_extras(ring.session);
         describe(texts, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
         status = kineto_session_snapshot(ring.session, out, err);
-        *extras = before;
+        describe_no_more(extras);
     }
     kb_lock_drop(&ring.lock);
     free(texts);

@@ -22,7 +22,7 @@ static struct {
     uint64_t pause_ns; /* between two dumps of slow steps: what the first one held */
     int event_fd;
     ko_usual usual; /* of the thread that is busy */
-    uint64_t last_step;
+    uint64_t last_step; /* atomic */
     uint64_t last_ns;  /* atomic: when the last step began; 0: none has */
     uint32_t waiting;  /* atomic: the control thread wants to hear of the next step */
     uint64_t quiet_ns; /* atomic: slow steps before are not told */
@@ -90,8 +90,8 @@ static void tell_slow(uint64_t step, uint64_t ns, uint64_t usual_ns)
 static void count_step(uint64_t step, uint64_t at_ns)
 {
     uint64_t last = kb_load_relaxed(&watch.last_ns), usual;
-    bool next = last && step == watch.last_step + 1 && at_ns >= last;
-    watch.last_step = step;
+    bool next = last && step == kb_load_relaxed(&watch.last_step) + 1 && at_ns >= last;
+    kb_store_relaxed(&watch.last_step, step);
     kb_store_release(&watch.last_ns, at_ns);
     if (watch.factor > 0 && next &&
         ko_usual_is_slow(&watch.usual, watch.factor, at_ns - last, &usual) &&
@@ -187,7 +187,7 @@ static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
     if (over_due && !w->hung && may_dump(w)) {
         ko_ring_because("no step for %s since step %llu began",
                         kb_duration((int64_t)(at_ns - last)).s,
-                        (unsigned long long)watch.last_step);
+                        (unsigned long long)kb_load_relaxed(&watch.last_step));
         dump(w, c); /* that the step was slow, too, goes without saying */
         kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     }
@@ -235,7 +235,7 @@ static void watch_begin(const kineto_control_options *o, int fd)
     watch.pause_ns = (uint64_t)(o->ring_seconds * NS_PER_S);
     watch.event_fd = fd;
     watch.usual = (ko_usual){{0}, {0}, 0};
-    watch.last_step = 0;
+    kb_store_relaxed(&watch.last_step, UINT64_C(0));
     kb_store_relaxed(&watch.last_ns, UINT64_C(0));
     kb_store_relaxed(&watch.waiting, watch.hang_ns ? 1u : 0u);
     kb_store_relaxed(&watch.quiet_ns, UINT64_C(0));

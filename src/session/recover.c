@@ -72,11 +72,83 @@ static void describe(const kf_pool *pool, const char *pool_path, ks_orphan *o)
     o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
 }
 
+/* Part of the data of a file, from `at` on, into memory of `bytes`. False: errno says why. */
+static bool read_part(int fd, char *map, off_t at, off_t end)
+{
+    while (at < end) {
+        ssize_t n = pread(fd, map + at, (size_t)(end - at), at);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n == 0; /* it is shorter by now */
+        at += n;
+    }
+    return true;
+}
+
+/* Only what was written: the rest of a sparse file reads as zeros, which the map is. */
+static bool read_data(int fd, char *map, off_t bytes)
+{
+    off_t at = 0, end;
+    while (at < bytes && (at = lseek(fd, at, SEEK_DATA)) >= 0) {
+        end = lseek(fd, at, SEEK_HOLE);
+        if (!read_part(fd, map, at, KB_MIN(end < at ? bytes : end, bytes)))
+            return false;
+        at = KB_MAX(end, at + 1);
+    }
+    return true;
+}
+
+static void *pool_of_file(int fd, const char *path, size_t *bytes, kineto_error *err)
+{
+    struct stat st;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode) || st.st_size <= 0) {
+        kb_fail(err, KINETO_E_FORMAT, "'%s' is not a regular file with contents", path);
+        return NULL;
+    }
+    if (st.st_uid != geteuid()) {
+        kb_fail(err, KINETO_E_PERMISSION, "'%s' belongs to another user", path);
+        return NULL;
+    }
+    *bytes = (size_t)st.st_size;
+    void *map = kb_os_map(*bytes);
+    if (!map)
+        kb_fail(err, KINETO_E_MEMORY, "no memory for the %zu bytes of '%s'", *bytes, path);
+    else if (!read_data(fd, map, st.st_size)) {
+        kb_fail_os(err, errno, "cannot read '%s'", path);
+        kb_os_unmap(map, *bytes);
+        map = NULL;
+    }
+    return map;
+}
+
+/* What a program left when it crashed is read rather than mapped: to look at a hole of it may need room
+ * that a full file system does not have. */
+static void *read_pool_file(const char *path, size_t *bytes, kineto_error *err)
+{
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) {
+        kb_fail_os(err, errno, "cannot open '%s'", path);
+        return NULL;
+    }
+    void *map = pool_of_file(fd, path, bytes, err);
+    close(fd);
+    return map;
+}
+
+static bool is_left_by_crash(const char *path)
+{
+    static const char ending[] = ".ckpool";
+    size_t n = strlen(path), k = sizeof ending - 1;
+    return n > k && strcmp(path + n - k, ending) == 0;
+}
+
 static kineto_status open_pool(const char *path, kf_pool *pool, void **map, size_t *bytes,
                                kineto_error *err)
 {
     kineto_error why = {0};
-    *map = kb_os_map_open(path, bytes, &why);
+    *map = is_left_by_crash(path) ? read_pool_file(path, bytes, &why)
+                                  : kb_os_map_open(path, bytes, &why);
     if (!*map) {
         if (err)
             *err = why;
@@ -126,19 +198,28 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
 
 /* ---- building ------------------------------------------------------------------------------------- */
 
-/* The recorder's own window; what it closed keeps its times but not its kinds. */
+/* The recorder's own windows: those that are open, together; else one that it closed, which keeps its
+ * times but not its kinds. */
 static kt_build_options window_of(const kf_control *c)
 {
     kt_build_options options = {.kinds = KINETO_KINDS_ALL, .clip_open = true};
+    uint64_t kinds = 0, start_ticks = 0;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         const kf_window *w = &c->windows[i];
         if (w->start_ticks == 0 || w->owner_start_time != c->collector_start_time)
             continue;
-        options.start_ticks = w->start_ticks;
-        options.end_ticks = w->end_ticks;
-        if (w->state == KF_WINDOW_OPEN && w->kinds)
-            options.kinds = w->kinds;
-        break;
+        if (w->state == KF_WINDOW_OPEN && w->kinds) {
+            kinds |= w->kinds;
+            start_ticks = start_ticks ? KB_MIN(start_ticks, w->start_ticks) : w->start_ticks;
+        } else if (!options.start_ticks) {
+            options.start_ticks = w->start_ticks;
+            options.end_ticks = w->end_ticks;
+        }
+    }
+    if (kinds) {
+        options.kinds = kinds;
+        options.start_ticks = start_ticks;
+        options.end_ticks = 0;
     }
     return options;
 }

@@ -335,7 +335,7 @@ static void jumps_back(int sig)
     siglongjmp(back, 1);
 }
 
-static void survive_once(void)
+static void survive(void)
 {
     signal(SIGSEGV, jumps_back);
     start();
@@ -347,10 +347,8 @@ static void survive_once(void)
     if (kineto_control_dump(NULL, NULL))
         _exit(2);
     signal(SIGSEGV, SIG_DFL);
-    *(volatile char *volatile)NULL = 1;
+    fault(SIGSEGV);
 }
-
-__attribute__((no_sanitize("undefined", "address"))) static void survive(void) { survive_once(); }
 
 static void a_program_that_survives_its_signal_goes_on(void **state)
 {
@@ -466,7 +464,8 @@ static void a_file_that_cannot_be_written_changes_nothing(void **state)
 static void crash_with_damage(void)
 {
     start();
-    (void)mprotect(kineto_rt_pool()->control, 4096, PROT_NONE);
+    uintptr_t names = (uintptr_t)kineto_rt_pool()->dictionary; /* nobody else looks there now */
+    (void)mprotect((void *)(names & ~(uintptr_t)4095), 4096, PROT_NONE);
     raise(SIGABRT);
 }
 
