@@ -241,8 +241,13 @@ class OnDemand(RecordTest):
         process.wait()
         self.assertFalse(gone(program))
         self.assertTrue(until(lambda: gone(program)))
-        for path in glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool"):
-            os.unlink(path)
+        pools = glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+        self.assertEqual(len(pools), 1)
+        recover = subprocess.run([COMMAND, "recover", "-o", "left.json", "--remove", pools[0]],
+                                 capture_output=True, cwd=self.here, env=self.environment)
+        self.assertEqual(recover.returncode, 0, recover.stderr)
+        with open(os.path.join(self.here, "left.json"), encoding="utf-8") as file:
+            self.assert_no_holes(json.load(file))
 
     def test_ctrl_c_reaches_the_program_and_the_window_is_written(self):
         process = self.start("20000")
