@@ -5,8 +5,8 @@
  *   step_watched     … with a ring, and slow steps and hangs looked for
  *   range_pair_ring  begin+end of a range into a ring that is full: what is old is overwritten
  *
- * The floor of steps is a reading of the clock and four stores; that of the pair is the same pair into
- * a buffer with room, in the same run. range_pair_off is the pair while nobody records. */
+ * The floor of steps is a reading of the clock and four stores; that of the pair is the same pair
+ * into a buffer with room, in the same run. range_pair_off is the pair while nobody records. */
 #include "bench.h"
 
 #include "base/base.h"

@@ -15,10 +15,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACK_BYTES   65536u
-#define PATIENCE_MS   10000u /* of a thread that crashes while another one writes */
-#define NS_PER_MS     1000000L
-#define NS_PER_S      1e9
+#define STACK_BYTES 65536u
+#define PATIENCE_MS 10000u /* of a thread that crashes while another one writes */
+#define NS_PER_MS   1000000L
+#define NS_PER_S    1e9
 
 static const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
 
@@ -203,8 +203,8 @@ static void chain(int sig, siginfo_t *info, void *context)
 
 /* ---- the handler --------------------------------------------------------------------------------- */
 
-/* Others stop recording meanwhile, so that what is written belongs together; they go on if the program
- * outlives its signal. */
+/* Others stop recording meanwhile, so that what is written belongs together; they go on if the
+ * program outlives its signal. */
 static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
 {
     kf_control *control = pool->control;
@@ -215,8 +215,8 @@ static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
     add(&reason, "\"");
     uint64_t gate = kb_exchange_acqrel(&control->gate, UINT64_C(0));
     uint32_t policy = kb_exchange_acqrel(&control->full_policy, (uint32_t)KF_FULL_DROP);
-    int os_error = ko_crash_file_write(&crash.file, pool,
-                                       (kineto_string){reason.text, reason.used}, &made);
+    int os_error =
+        ko_crash_file_write(&crash.file, pool, (kineto_string){reason.text, reason.used}, &made);
     kb_store_release(&control->full_policy, policy);
     kb_store_release(&control->gate, gate);
     say_what_became(sig, os_error, made);
@@ -301,8 +301,8 @@ void ko_crash_stack(void)
 /* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. */
 static void handlers_install(void)
 {
-    struct sigaction now, a = {.sa_sigaction = on_crash,
-                               .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    struct sigaction now,
+        a = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
     sigemptyset(&a.sa_mask);
     for (size_t i = 0; i < KB_COUNT(signals); i++) {
         if (sigaction(signals[i], NULL, &now) != 0 || now.sa_sigaction == on_crash)

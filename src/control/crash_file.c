@@ -1,6 +1,6 @@
-/* The ring as a file, written by a process that is about to die: a pool with the same contents and only
- * the chunks that are in use, of which `ckineto recover` makes a trace. Async-signal-safe: no heap,
- * no lock, nothing that waits for another thread. */
+/* The ring as a file, written by a process that is about to die: a pool with the same contents and
+ * only the chunks that are in use, of which `ckineto recover` makes a trace. Async-signal-safe: no
+ * heap, no lock, nothing that waits for another thread. */
 #include "control/output.h"
 #include "control/ring.h"
 #include "record/record.h"
@@ -12,15 +12,16 @@
 #include <time.h>
 #include <unistd.h>
 
-#define SUFFIX       ".ckpool"
-#define MOST_NUMBER  9u /* others of this name */
-#define FILE_MODE    0600
-#define PATH_FOLDER  "/tmp" /* as in output_path.c */
-#define RUN_CHUNKS   256u   /* written at once */
+#define SUFFIX      ".ckpool"
+#define MOST_NUMBER 9u /* others of this name */
+#define FILE_MODE   0600
+#define PATH_FOLDER "/tmp" /* as in output_path.c */
+#define RUN_CHUNKS  256u   /* written at once */
 
 /* ---- where to ------------------------------------------------------------------------------------ */
 
-/* The path that a trace would have: as asked for, or the usual one in the directory for requests. */
+/* The path that a trace would have: as asked for, or the usual one in the directory for requests.
+ */
 static kineto_status trace_path(const kineto_control_options *o, ks_request_source *source,
                                 char out[KS_REQUEST_PATH_BYTES], kineto_error *err)
 {
@@ -48,9 +49,9 @@ static kineto_status open_directory(ko_crash_file *f, ks_request_source source, 
     if (slash)
         slash[slash == parent] = '\0';
     f->directory = open(slash ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return f->directory >= 0 ? KINETO_OK
-                             : kb_fail_os(err, errno, "cannot open the directory of '%s'",
-                                          f->trace_path);
+    return f->directory >= 0
+               ? KINETO_OK
+               : kb_fail_os(err, errno, "cannot open the directory of '%s'", f->trace_path);
 }
 
 kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file *f,
@@ -105,8 +106,7 @@ static int file_make(ko_crash_file *f)
             *at++ = (char)('0' + i);
         }
         memcpy(at, SUFFIX, sizeof SUFFIX);
-        fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-                    FILE_MODE);
+        fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
         if (fd < 0 && errno != EEXIST)
             break;
     }
@@ -123,8 +123,7 @@ typedef struct output {
 static void put(output *out, const void *data, size_t bytes, uint64_t at)
 {
     for (size_t done = 0; done < bytes && !out->os_error;) {
-        ssize_t n =
-            pwrite(out->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
+        ssize_t n = pwrite(out->fd, (const char *)data + done, bytes - done, (off_t)(at + done));
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -215,8 +214,7 @@ static void header_make(kf_control *c, const ko_crash_file *f, const kf_pool *po
                                 .end_ticks = end,
                                 .keep_newest = 1,
                                 .wants = KF_WANT_USUAL};
-    memcpy(c->output_path, f->trace_path,
-           KB_MIN(sizeof c->output_path, sizeof f->trace_path));
+    memcpy(c->output_path, f->trace_path, KB_MIN(sizeof c->output_path, sizeof f->trace_path));
     for (uint32_t i = 0; i < KF_MAX_SOURCES && c->forgotten_ticks < from; i++)
         c->counters[i][KF_REASON_EVICTED] = 0; /* nothing that the ring is to hold */
     kf_pool_shorten(c, c->chunk_high);

@@ -1,5 +1,5 @@
-/* The ring of a process: it always records, keeps the newest, and hands that out when asked, when a step
- * is slow, when there is none any more, and when the process crashes. */
+/* The ring of a process: it always records, keeps the newest, and hands that out when asked, when a
+ * step is slow, when there is none any more, and when the process crashes. */
 #ifndef KO_RING_H
 #define KO_RING_H
 
@@ -7,14 +7,15 @@
 #include "format/format.h"
 #include <ckineto/control.h>
 
-#define KO_RING_SECONDS 30.0                   /* if only the ring is asked for */
-#define KO_RING_BYTES   ((size_t)64 << 20)
+#define KO_RING_SECONDS      30.0 /* if only the ring is asked for */
+#define KO_RING_BYTES        ((size_t)64 << 20)
 #define KO_RING_MOST_SECONDS 86400.0
-#define KO_DUMPS_MOST   10u                    /* that nobody asked for, in the life of the process */
+#define KO_DUMPS_MOST        10u /* that nobody asked for, in the life of the process */
 
 /* ---- ring.c --------------------------------------------------------------------------------------- */
-/** Read CKINETO_RING ("1", "seconds=30,mb=64,kinds=cpu_op+kernel,crash,slow-step=1.5,hang=60,path=…") over
- *  what the options say. dump_path then points into `text`. "0" and "" say nothing.
+/** Read CKINETO_RING ("1",
+ * "seconds=30,mb=64,kinds=cpu_op+kernel,crash,slow-step=1.5,hang=60,path=…") over what the options
+ * say. dump_path then points into `text`. "0" and "" say nothing.
  *  @return KINETO_E_ARGUMENT with the word that is wrong; the options are as they were. */
 kineto_status ko_ring_parse(const char *text, kineto_control_options *options, kineto_error *err);
 /** KINETO_E_ARGUMENT for numbers that make no sense. */
@@ -33,8 +34,8 @@ void ko_ring_because(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** Asks for dumps by itself, as dump_on_slow_step and dump_on_hang_seconds say. One per process.
  *  NULL without an error: the options ask for neither. */
 ko_listener *ko_watchdog_create(const kineto_control_options *options, kineto_error *err);
-/** An iteration began: for whoever hears of it first (kineto_rt_step_hook). threads: any; hot: a clock
- *  reading and arithmetic, unless the iteration was slow; nothing if there is no watchdog. */
+/** An iteration began: for whoever hears of it first (kineto_rt_step_hook). threads: any; hot: a
+ * clock reading and arithmetic, unless the iteration was slow; nothing if there is no watchdog. */
 void ko_watchdog_step(uint64_t step);
 
 /* How long a step usually takes: the median of the last KO_USUAL_STEPS. */
@@ -50,21 +51,21 @@ typedef struct ko_usual {
 bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_ns);
 
 /* ---- crash.c -------------------------------------------------------------------------------------- */
-/** Write the ring, as it lies in memory, when the process crashes: to the path of a dump with ".ckpool" at
- *  its end. Handlers of the program that are there run after ours. After ko_ring_start; nothing if a
- *  recorder outside holds what is recorded. The directory is opened now. */
+/** Write the ring, as it lies in memory, when the process crashes: to the path of a dump with
+ * ".ckpool" at its end. Handlers of the program that are there run after ours. After ko_ring_start;
+ * nothing if a recorder outside holds what is recorded. The directory is opened now. */
 kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *err);
-/** The calling thread, the first one above all, gets a stack for signals if it has none: it may have run
- *  out of its own. It stays with the thread. */
+/** The calling thread, the first one above all, gets a stack for signals if it has none: it may
+ * have run out of its own. It stays with the thread. */
 void ko_crash_stack(void);
 /** Gives signals back whose handler still is ours. Nothing if it is not armed. */
 void ko_crash_disarm(void);
 
 /* ---- crash_file.c: async-signal-safe, but for _open ----------------------------------------------- */
 typedef struct ko_crash_file {
-    int directory; /* O_PATH */
-    uint64_t device, inode; /* of it: a program may close what it does not know */
-    char path[KS_REQUEST_PATH_BYTES + 16]; /* where it went to; at first without a number */
+    int directory;                          /* O_PATH */
+    uint64_t device, inode;                 /* of it: a program may close what it does not know */
+    char path[KS_REQUEST_PATH_BYTES + 16];  /* where it went to; at first without a number */
     char trace_path[KS_REQUEST_PATH_BYTES]; /* for whoever makes the trace */
     uint32_t name_at, number_at;
     uint64_t kinds, from_ticks, ring_ns;
@@ -73,8 +74,8 @@ typedef struct ko_crash_file {
 } ko_crash_file;
 kineto_status ko_crash_file_open(const kineto_control_options *options, ko_crash_file *f,
                                  kineto_error *err);
-/** The reason as JSON. Others should have stopped recording. @return 0 or an errno; then what found room
- *  is there nevertheless, unless *made is false. */
+/** The reason as JSON. Others should have stopped recording. @return 0 or an errno; then what found
+ * room is there nevertheless, unless *made is false. */
 int ko_crash_file_write(ko_crash_file *f, const kf_pool *pool, kineto_string reason, bool *made);
 
 /* ---- snapshot.c: for drivers ------------------------------------------------------------------------ */

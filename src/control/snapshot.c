@@ -1,5 +1,5 @@
-/* Snapshots of memory (PROFILE_MEMORY): by the program's client if it takes them itself, else a memory
- * profile of the time that was asked for. */
+/* Snapshots of memory (PROFILE_MEMORY): by the program's client if it takes them itself, else a
+ * memory profile of the time that was asked for. */
 #include "control/observers.h"
 #include "control/output.h"
 #include "control/ring.h"

@@ -1,6 +1,6 @@
-/* Dumps that nobody has to ask for: a step was slow, or there is none any more. The program's thread
- * finds that a step was slow and says so; everything else happens on the control thread, which sleeps
- * until then, or until a hang would be one. */
+/* Dumps that nobody has to ask for: a step was slow, or there is none any more. The program's
+ * thread finds that a step was slow and says so; everything else happens on the control thread,
+ * which sleeps until then, or until a hang would be one. */
 #include "control/ring.h"
 
 #include <errno.h>
@@ -12,7 +12,8 @@
 
 #define NS_PER_S 1e9
 
-/* What the program's threads and the control thread share. It stays: a thread may be about to look. */
+/* What the program's threads and the control thread share. It stays: a thread may be about to look.
+ */
 static struct {
     uint32_t on;       /* atomic: steps are looked at */
     uint32_t visitors; /* atomic: threads that do */
@@ -21,11 +22,11 @@ static struct {
     uint64_t hang_ns;  /* 0: nor is a hang */
     uint64_t pause_ns; /* between two dumps of slow steps: what the first one held */
     int event_fd;
-    ko_usual usual; /* of the thread that is busy */
+    ko_usual usual;     /* of the thread that is busy */
     uint64_t last_step; /* atomic */
-    uint64_t last_ns;  /* atomic: when the last step began; 0: none has */
-    uint32_t waiting;  /* atomic: the control thread wants to hear of the next step */
-    uint64_t quiet_ns; /* atomic: slow steps before are not told */
+    uint64_t last_ns;   /* atomic: when the last step began; 0: none has */
+    uint32_t waiting;   /* atomic: the control thread wants to hear of the next step */
+    uint64_t quiet_ns;  /* atomic: slow steps before are not told */
     /* The slow step to be told of: `slow` is 1 while it is there. */
     uint32_t slow; /* atomic */
     uint64_t slow_step, slow_ns, slow_usual_ns;

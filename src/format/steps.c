@@ -1,5 +1,5 @@
-/* Iterations of programs, in the control page: how many began and when, and windows that begin and end
- * with them. Part of libckineto-rt; lock-free but for the union of kinds, which changes with a
+/* Iterations of programs, in the control page: how many began and when, and windows that begin and
+ * end with them. Part of libckineto-rt; lock-free but for the union of kinds, which changes with a
  * window. */
 #include "format/pool.h"
 

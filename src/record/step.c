@@ -1,12 +1,12 @@
-/* Iterations of the program: counting them, marking them in the trace, and telling whoever waits for
- * one. What runs in a step is a clock reading and a few stores; the rest is for a step that begins or
- * ends a window. */
+/* Iterations of the program: counting them, marking them in the trace, and telling whoever waits
+ * for one. What runs in a step is a clock reading and a few stores; the rest is for a step that
+ * begins or ends a window. */
 #include "record/encode.h"
 
 #include <ckineto/record.h>
 
-/* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool they
- * are counted here alone. */
+/* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool
+ * they are counted here alone. */
 typedef struct kr_steps {
     uint64_t count;
     uint64_t last_ticks;
@@ -45,8 +45,8 @@ static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
     return slot;
 }
 
-/* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's own,
- * and would have to end on the thread it began on. */
+/* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's
+ * own, and would have to end on the thread it began on. */
 static KB_NOINLINE void iteration_mark(uint64_t step, uint64_t from, uint64_t to)
 {
     KINETO_SITE(site, KINETO_KIND_USER_ANNOTATION, "ProfilerStep");

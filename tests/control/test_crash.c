@@ -1,5 +1,5 @@
-/* Programs that crash: the ring is on disk, and all that happens without it happens nevertheless. Each
- * one is a child of the test. */
+/* Programs that crash: the ring is on disk, and all that happens without it happens nevertheless.
+ * Each one is a child of the test. */
 #include "../unit/unit.h"
 
 #include "../helpers/recording.h"
@@ -554,9 +554,8 @@ static void threads_that_crash_together_leave_one_ring(void **state)
         assert_died_of(run(crash_in_threads), SIGSEGV);
         kineto_trace *t = recover();
         assert_int_equal(count_named(t, "SIGSEGV"), 1);
-        assert_int_equal(ledger(t, "recording",
-                                "malformed records, the rest of their segment was skipped"),
-                         0);
+        assert_int_equal(
+            ledger(t, "recording", "malformed records, the rest of their segment was skipped"), 0);
         assert_true(count_named(t, "work") >= 4000);
         kineto_trace_release(t);
     }

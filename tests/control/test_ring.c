@@ -1,5 +1,5 @@
-/* The ring: what it is asked for, what a dump holds, and who asks for dumps by itself; iterations and
- * windows that go by them. */
+/* The ring: what it is asked for, what a dump holds, and who asks for dumps by itself; iterations
+ * and windows that go by them. */
 #include "../unit/unit.h"
 
 #include "../helpers/recording.h"
@@ -138,9 +138,9 @@ static void the_words_of_the_setting_are_read(void **state)
 static void words_that_make_no_sense_are_named_and_change_nothing(void **state)
 {
     (void)state;
-    static const char *const wrong[] = {"seconds=",     "seconds=-1", "seconds=nan", "mb=0.1",
-                                        "kinds=nothing", "slow-step=0.9", "hang=x",   "what",
-                                        "dumps=1.5",    "path=",      "seconds=1e9", "crash=1"};
+    static const char *const wrong[] = {"seconds=",      "seconds=-1",    "seconds=nan", "mb=0.1",
+                                        "kinds=nothing", "slow-step=0.9", "hang=x",      "what",
+                                        "dumps=1.5",     "path=",         "seconds=1e9", "crash=1"};
     for (size_t i = 0; i < COUNT_OF(wrong); i++) {
         kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT, before = o;
         kineto_error err = {0};
@@ -313,6 +313,37 @@ static void there_are_no_more_dumps_than_asked_for(void **state)
     assert_int_equal(files(path, sizeof path), 2);
 }
 
+/* A child that goes on with what its parent did; the parent's goes on, too. */
+static void a_child_gets_a_ring_of_its_own(void **state)
+{
+    (void)state;
+    kineto_control_options o = ring_of(5);
+    char path[700], name[40];
+    int status;
+    start(&o);
+    pid_t pid = fork();
+    if (pid == 0) {
+        bool written = false;
+        kineto_step();
+        for (int i = 0; i < HANG && !written; i += 5) {
+            do_work(1);
+            sleep_ms(5);
+            written = kineto_control_dump(NULL, NULL) == KINETO_OK;
+        }
+        _exit(written ? 0 : 1);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    snprintf(name, sizeof name, "_%d_1.json", (int)pid);
+    assert_int_equal(files(path, sizeof path), 1);
+    assert_non_null(strstr(path, name));
+    empty_folder();
+    do_work(1);
+    assert_int_equal(kineto_control_dump(NULL, NULL), KINETO_OK);
+    kineto_trace_release(wait_for_dump());
+    kineto_control_stop();
+}
+
 /* ---- iterations ---- */
 
 static const kf_steps *own_steps(void)
@@ -473,6 +504,7 @@ int main(void)
         cmocka_unit_test(a_slow_step_is_dumped_once),
         cmocka_unit_test(a_hang_is_dumped_once),
         cmocka_unit_test(there_are_no_more_dumps_than_asked_for),
+        cmocka_unit_test(a_child_gets_a_ring_of_its_own),
         cmocka_unit_test(an_iteration_becomes_a_range_when_it_is_over),
         cmocka_unit_test(a_window_by_iteration_begins_and_ends_in_the_program),
         cmocka_unit_test(iterations_that_were_missed_give_an_empty_window),
