@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,6 +18,7 @@
 #define COMPLAIN_NS     UINT64_C(60000000000)
 #define EVENT_OF_SOCKET UINT64_MAX
 #define EVENT_OF_BELL   (UINT64_MAX - 1)
+#define EVENT_OF_WATCH  (UINT64_MAX - 2)
 
 /* ---- opening -----------------------------------------------------------------------------------
  */
@@ -82,17 +84,44 @@ static bool epoll_knows_bell(const ko_control_socket *s)
     return s->epoll >= 0 && bell >= 0 && poll_for(s, EPOLL_CTL_MOD, bell, EVENT_OF_BELL, true);
 }
 
+static bool epoll_knows_watch(const ko_control_socket *s)
+{
+    return s->epoll >= 0 && s->watch >= 0 &&
+           poll_for(s, EPOLL_CTL_MOD, s->watch, EVENT_OF_WATCH, true);
+}
+
+/* Somebody may tidy up. A file that cannot be watched does without. */
+static void watch_file(ko_control_socket *s)
+{
+    s->watch = ko_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    if (s->watch < 0)
+        return;
+    if (inotify_add_watch(s->watch, s->at.sun_path, IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) <
+            0 ||
+        !poll_for(s, EPOLL_CTL_ADD, s->watch, EVENT_OF_WATCH, true)) {
+        close(s->watch);
+        s->watch = -1;
+    }
+}
+
+static kineto_status cannot_poll(int why, kineto_error *err)
+{
+    return kb_fail_os(err, why, "cannot prepare a control socket");
+}
+
 static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
 {
+    kineto_status status = ko_wake_open(&s->wake, err);
+    if (status != KINETO_OK)
+        return status;
     s->epoll = ko_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll < 0)
-        return kb_fail_os(err, errno, "cannot prepare a control socket");
-    if (!poll_for(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true) ||
-        !poll_for(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {
+        return cannot_poll(errno, err);
+    if (!poll_for(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {
         int why = errno;
         close(s->epoll);
         s->epoll = -1;
-        return kb_fail_os(err, why, "cannot prepare a control socket");
+        return cannot_poll(why, err);
     }
     s->listener.fd = s->epoll;
     return KINETO_OK;
@@ -103,39 +132,58 @@ static kineto_status open_socket(ko_control_socket *s, kineto_error *err)
     kineto_status status = ko_control_directory(true, s->directory, err);
     if (status == KINETO_OK)
         status = ko_control_address(s->directory, s->pid, false, &s->at, err);
-    if (status == KINETO_OK)
-        status = ko_wake_open(&s->wake, err);
     if (status != KINETO_OK)
         return status;
     if (!ko_owned_take(&s->socket,
                        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a control socket");
     status = bind_and_listen(s, err);
-    return status == KINETO_OK ? open_epoll(s, err) : status;
+    if (status == KINETO_OK && !poll_for(s, EPOLL_CTL_ADD, s->socket.fd, EVENT_OF_SOCKET, true))
+        status = cannot_poll(errno, err);
+    if (status == KINETO_OK)
+        watch_file(s);
+    return status;
 }
 
 /* ---- closing -----------------------------------------------------------------------------------
  */
 
-static void remove_file(ko_control_socket *s)
+static bool file_is_ours(const ko_control_socket *s)
 {
     struct stat st;
-    if (s->file_inode != 0 && lstat(s->at.sun_path, &st) == 0 && st.st_dev == s->file_device &&
-        st.st_ino == s->file_inode)
+    return s->file_inode != 0 && lstat(s->at.sun_path, &st) == 0 && st.st_dev == s->file_device &&
+           st.st_ino == s->file_inode;
+}
+
+static void remove_file(ko_control_socket *s)
+{
+    if (file_is_ours(s))
         (void)unlink(s->at.sun_path);
     s->file_inode = 0;
+}
+
+/* In a fork's child it is the parent's, who goes on with it. */
+static void close_socket(ko_control_socket *s)
+{
+    if (!s->in_child) {
+        remove_file(s);
+        if (ko_owned_is_ours(&s->socket)) { /* a child may have it open still */
+            (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
+            (void)shutdown(s->socket.fd, SHUT_RDWR);
+        }
+    }
+    ko_owned_close(&s->socket);
+    if (epoll_knows_watch(s))
+        close(s->watch);
+    s->watch = -1;
 }
 
 static void close_all(ko_control_socket *s)
 {
     bool ours = epoll_knows_socket(s) || epoll_knows_bell(s);
-    if (!s->in_child)
-        remove_file(s);
     for (uint32_t i = 0; i < KO_MOST_CONNECTIONS; i++)
         ko_connection_close(s, i);
-    if (!s->in_child && ko_owned_is_ours(&s->socket))
-        (void)shutdown(s->socket.fd, SHUT_RDWR); /* a child may have it open still */
-    ko_owned_close(&s->socket);
+    close_socket(s);
     ko_wake_close(&s->wake);
     if (ours)
         close(s->epoll);
@@ -287,21 +335,48 @@ static void close_broken(ko_control_socket *s)
 /* ---- the listener ------------------------------------------------------------------------------
  */
 
-/* The program has closed our descriptors: others may be in their place. */
-static bool open_again(ko_control_socket *s, uint64_t now_ns)
+/* Does what is polled know what is open? Else the program has closed our descriptors, and others
+ * may be in their place. Without a socket there are connections only, see open_again. */
+static bool is_intact(const ko_control_socket *s)
+{
+    return epoll_knows_bell(s) && (s->socket.fd < 0 || epoll_knows_socket(s));
+}
+
+/* Connections stay if only the socket's file is gone. */
+static void open_again(ko_control_socket *s, uint64_t now_ns)
 {
     kineto_error err;
-    if (now_ns < s->retry_ns)
-        return false;
-    close_all(s);
-    kineto_status status = open_socket(s, &err);
-    if (status != KINETO_OK) {
+    kineto_status status = KINETO_OK;
+    if (is_intact(s)) {
+        close_socket(s);
+    } else {
         close_all(s);
-        kb_log(KINETO_LOG_WARNING,
-               "on-demand tracing: control socket: nobody can ask for traces: %s", err.message);
+        status = open_epoll(s, &err);
     }
-    s->retry_ns = status == KINETO_OK ? 0 : now_ns + RETRY_NS;
-    return status == KINETO_OK;
+    if (status == KINETO_OK)
+        status = open_socket(s, &err);
+    if (status == KINETO_OK) {
+        s->retry_ns = 0;
+        return;
+    }
+    close_socket(s);
+    if (s->retry_ns == 0)
+        kb_log(
+            KINETO_LOG_WARNING,
+            "on-demand tracing: control socket: nobody can ask for traces until it can be opened "
+            "again: %s",
+            err.message);
+    s->retry_ns = now_ns + RETRY_NS;
+}
+
+/* When a user logs out, the system empties their XDG_RUNTIME_DIR, and programs may stay. */
+static void take_changes(ko_control_socket *s, uint64_t now_ns)
+{
+    char events[1024];
+    while (epoll_knows_watch(s) && read(s->watch, events, sizeof events) > 0)
+        continue;
+    if (!file_is_ours(s))
+        open_again(s, now_ns);
 }
 
 static void watch(ko_control_socket *s, ko_controller *c)
@@ -328,14 +403,16 @@ static void plan(ko_control_socket *s, uint64_t now_ns)
 static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     ko_control_socket *s = (ko_control_socket *)l;
-    struct epoll_event events[KO_MOST_CONNECTIONS + 2];
-    bool crowd = false;
+    struct epoll_event events[KO_MOST_CONNECTIONS + 3];
+    bool crowd = false, changed = false;
     if (s->in_child)
         return;
     watch(s, c);
     plan(s, now_ns);
-    bool ours = epoll_knows_socket(s) && epoll_knows_bell(s);
-    if (!ours && !open_again(s, now_ns)) {
+    bool lost = s->epoll >= 0 && !is_intact(s);
+    if (lost || (s->retry_ns && now_ns >= s->retry_ns))
+        open_again(s, now_ns);
+    if (!is_intact(s)) {
         plan(s, now_ns);
         return;
     }
@@ -345,6 +422,8 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
             crowd = true;
         else if (events[i].data.u64 == EVENT_OF_BELL)
             (void)ko_wake_take(&s->wake);
+        else if (events[i].data.u64 == EVENT_OF_WATCH)
+            changed = true;
         else
             serve(s, &events[i], now_ns);
     }
@@ -352,6 +431,8 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
     close_broken(s);
     if (crowd)
         accept_some(s, now_ns);
+    if (changed)
+        take_changes(s, now_ns);
     plan(s, now_ns);
 }
 
@@ -397,10 +478,10 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
                                 .forked = forked,
                                 .destroy = destroy};
     s->pid = pid;
-    s->epoll = -1;
+    s->epoll = s->watch = -1;
     s->socket = (ko_owned)KO_OWNED_NONE;
     s->wake = KO_WAKE_CLOSED;
-    if (open_socket(s, err) != KINETO_OK) {
+    if (open_epoll(s, err) != KINETO_OK || open_socket(s, err) != KINETO_OK) {
         destroy(&s->listener);
         return NULL;
     }

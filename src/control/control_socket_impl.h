@@ -46,6 +46,7 @@ typedef struct ko_control_socket {
     dev_t file_device; /* of the socket's file */
     ino_t file_inode;
     int epoll;
+    int watch; /* of the socket's file: somebody may tidy up; -1: there is none */
     ko_owned socket;
     ko_wake wake;
     ko_connection *connections[KO_MOST_CONNECTIONS];

@@ -825,7 +825,7 @@ static void other_names_are_no_processes(void **state)
 static void a_socket_under_another_s_number_is_refused(void **state)
 {
     (void)state;
-    control_test *t = control_new(true);
+    control_test *t = control_new(false);
     char mine[128], path[128];
     ko_control_peer *p;
     kineto_error err;
@@ -938,6 +938,7 @@ static void a_program_that_closes_descriptors_is_heard_again(void **state)
         close(ours[i]);
     assert_int_equal(pipe(pipe_ends), 0);
     ko_control_close(p);
+    ko_controller_turn(t->f->controller, MS);
     fixture_turn(t->f);
     ko_control_peer *later = connected_in_time();
     say(later, "status", "");
@@ -950,6 +951,67 @@ static void a_program_that_closes_descriptors_is_heard_again(void **state)
     assert_int_equal(byte, 'x');
     close(pipe_ends[0]);
     close(pipe_ends[1]);
+    control_end(t);
+}
+
+static void turn_often(control_test *t)
+{
+    for (int i = 0; i < 20; i++)
+        ko_controller_turn(t->f->controller, MS);
+}
+
+static void a_socket_that_somebody_tidied_up_comes_again(void **state)
+{
+    (void)state;
+    control_test *t = control_new(true);
+    ko_control_peer *p = connected(), *later;
+    char path[128];
+    snprintf(path, sizeof path, "%s/%d.sock", t->directory, getpid());
+    say(p, "trace", request_of(t, "ACTIVITIES_DURATION_MSECS=60000\n"));
+    expect(p, "accepted");
+    assert_int_equal(unlink(path), 0);
+    later = connected_in_time();
+    say(later, "cancel", "");
+    expect(later, "cancelled");
+    ko_control_answer a;
+    do /* who was connected stays so */
+        a = answer_of(p);
+    while (strcmp(a.verb, "written") != 0 && strcmp(a.verb, "cancelled") != 0);
+    ko_control_close(later);
+    ko_control_close(p);
+    control_end(t);
+}
+
+/* As the system does it when a user logs out, and in again. */
+static void a_runtime_directory_that_goes_and_comes(void **state)
+{
+    (void)state;
+    control_test *t = control_new(false);
+    ko_control_socket *s = (ko_control_socket *)t->listener;
+    ko_control_peer *p = connected(), *later;
+    int before = open_descriptors();
+    turn_often(t);
+    remove_tree(t->runtime);
+    turn_often(t);
+    assert_true(s->retry_ns > 0);
+    say(p, "status", "");
+    turn_often(t);
+    expect(p, "status");
+    s->retry_ns = s->listener.wake_ns = 1; /* it is time */
+    turn_often(t);
+    assert_true(s->retry_ns > 1);
+    assert_int_equal(mkdir(t->runtime, 0700), 0);
+    s->retry_ns = s->listener.wake_ns = 1; /* it is time */
+    turn_often(t);
+    assert_int_equal(s->retry_ns, 0);
+    later = connected();
+    say(later, "status", "");
+    turn_often(t);
+    expect(later, "status");
+    ko_control_close(later);
+    turn_often(t);
+    assert_int_equal(open_descriptors(), before + 1); /* the one of p */
+    ko_control_close(p);
     control_end(t);
 }
 
@@ -1039,6 +1101,8 @@ int main(void)
         cmocka_unit_test(a_child_forgets_and_the_parent_goes_on),
         cmocka_unit_test(a_child_that_was_not_told_keeps_nothing_open),
         cmocka_unit_test(a_program_that_closes_descriptors_is_heard_again),
+        cmocka_unit_test(a_socket_that_somebody_tidied_up_comes_again),
+        cmocka_unit_test(a_runtime_directory_that_goes_and_comes),
         cmocka_unit_test(nothing_is_left_open),
         cmocka_unit_test(no_descriptors_are_left),
     };
