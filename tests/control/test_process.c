@@ -223,8 +223,11 @@ static void what_is_asked_for_is_recorded_and_nothing_else(void **state)
 {
     (void)state;
     work_begin();
-    uint64_t ticket = request("ACTIVITIES_DURATION_MSECS=30\nACTIVITY_TYPES=user_annotation\n"
+    uint64_t ticket = request("ACTIVITIES_DURATION_SECS=600\nACTIVITY_TYPES=user_annotation\n"
                               "REQUEST_TRACE_ID=it's \"me\"\n" NO_WARMUP TO_US);
+    wait_for(ticket, KINETO_STAGE_COLLECT);
+    wait_loops(5);
+    kineto_control_cancel();
     wait_for(ticket, KINETO_STAGE_WRITTEN);
     work_end();
     assert_true(count_named(seen.trace, "mark") > 0);

@@ -1,0 +1,311 @@
+"""A program that is linked with the library is asked for traces of itself: by its own request, by what its
+environment says, across forks and at its end. What the inside promises is in test_process.c."""
+
+import glob
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+from concurrent.futures import ThreadPoolExecutor
+
+COMMAND = os.environ.get("CKINETO", "")
+TARGET = os.environ.get("CKINETO_TARGET", "")
+
+if not (COMMAND and TARGET):
+    print("run by ctest, which says where the programs are: skipped")
+    sys.exit(77)
+
+HANGS_S = 60  # only against hanging: a machine may be slow
+NOW = "ACTIVITIES_WARMUP_PERIOD_SECS=0; "
+
+
+def until(condition):
+    end = time.monotonic() + HANGS_S
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.005)
+    return False
+
+
+def control_threads(pid):
+    """How many of its threads listen."""
+    names = []
+    for path in glob.glob(f"/proc/{pid}/task/*/comm"):
+        try:
+            with open(path, encoding="utf-8") as file:
+                names.append(file.read().strip())
+        except OSError:
+            pass
+    return names.count("ckineto-control")
+
+
+class Target:
+    """The program, told what to do line by line."""
+
+    def __init__(self, here, *options, prefix=(), **environment):
+        self.here = here
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO", "KINETO"))}
+        env.update(XDG_RUNTIME_DIR=here, KINETO_IPC_SOCKET_DIR=here, KINETO_CONFIG=f"{here}/none",
+                   KINETO_ONDEMAND_TRACE_DIR=here, KINETO_LOG_LEVEL="2")
+        env.update(environment)
+        self.errors = open(f"{here}/errors", "w+", encoding="utf-8")
+        self.process = subprocess.Popen([*prefix, TARGET, "--stdin", *options], env=env, text=True, bufsize=1,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.errors)
+        self.lines = []
+        self.pid = int(self.hear("ready")[1])
+
+    def tell(self, line):
+        self.process.stdin.write(line + "\n")
+
+    def hear(self, *begin):
+        """The words of the next line that begins so; those before it are kept."""
+        while True:
+            line = self.process.stdout.readline()
+            if not line:
+                raise AssertionError(f"it ended before it said {begin}: {self.lines}, {self.said()}")
+            words = line.split()
+            self.lines.append(line.strip())
+            if words[0] in begin:
+                return words
+
+    def hear_stage(self, *names):
+        while True:
+            words = self.hear("stage")
+            if words[3] in names:
+                return words
+            if words[3] in ("written", "failed", "cancelled", "refused"):
+                raise AssertionError(f"{words} instead of {names}: {self.lines}, {self.said()}")
+
+    def request(self, text):
+        self.tell("request " + text)
+
+    def trace(self):
+        """What was written, and its window."""
+        with open(self.hear_stage("written")[6], encoding="utf-8") as file:
+            trace = json.load(file)
+        return trace, trace["ckineto"]["window"]
+
+    def said(self):
+        self.errors.flush()
+        with open(self.errors.name, encoding="utf-8") as file:
+            return file.read()
+
+    def end(self):
+        """Its status, when its input has ended."""
+        self.process.stdin.close()
+        rest = self.process.stdout.read()
+        self.lines += rest.splitlines()
+        status = self.process.wait(HANGS_S)
+        self.process.stdout.close()
+        self.errors.close()
+        return status
+
+
+def named(trace, begin):
+    return [e for e in trace["traceEvents"] if e.get("ph") == "X" and e["name"].startswith(begin)]
+
+
+# ---- each of these is a test; they run side by side, since most of their time they wait ------------------
+
+def a_file_for_so_many_milliseconds(t, here):
+    p = Target(here, "--threads", "1")
+    p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=100; ACTIVITIES_LOG_FILE={here}/by time=.json")
+    begin = int(p.hear_stage("collect")[4])
+    path = p.hear_stage("written")
+    t.assertEqual(" ".join(path[6:8]), f"{here}/by time=_{p.pid}.json")
+    with open(f"{here}/by time=_{p.pid}.json", encoding="utf-8") as file:
+        window = json.load(file)["ckineto"]["window"]
+    t.assertGreaterEqual(window[0], begin)
+    t.assertEqual(window[1], begin + 100_000_000)
+    checked = subprocess.run([COMMAND, "verify", f"{here}/by time=_{p.pid}.json"], capture_output=True, check=False)
+    t.assertEqual(checked.returncode, 0, checked.stdout)
+    t.assertEqual(p.end(), 0)
+
+
+def whole_iterations(t, here):
+    p = Target(here)
+    time.sleep(0.05)
+    p.request(f"ACTIVITIES_ITERATIONS=4; ACTIVITIES_WARMUP_ITERATIONS=2; ACTIVITIES_LOG_FILE={here}/i.json")
+    trace, _ = p.trace()
+    steps = named(trace, "ProfilerStep#")
+    numbers = [int(s["name"].partition("#")[2]) for s in steps]
+    t.assertEqual(numbers, list(range(numbers[0], numbers[0] + 4)))
+    for step in steps:
+        t.assertNotIn("started", step.get("args", {}))
+        t.assertNotIn("finished", step.get("args", {}))
+    inside = named(trace, "iteration")
+    t.assertEqual([e["name"] for e in inside], [f"iteration {n}" for n in numbers])
+    t.assertEqual(p.end(), 0)
+
+
+def shapes_and_stacks_if_asked(t, here):
+    p = Target(here)
+    p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=60; PROFILE_REPORT_INPUT_SHAPES=true; PROFILE_WITH_STACK=true; "
+              f"ACTIVITIES_LOG_FILE={here}/s.json")
+    trace, _ = p.trace()
+    ops = named(trace, "aten::mm")
+    t.assertEqual(ops[0]["args"]["Input Dims"], [[8, 8], [8, 8]])
+    t.assertEqual(trace.get("record_shapes"), 1)
+    t.assertEqual(trace.get("with_stack"), 1)
+    t.assertEqual(p.end(), 0)
+
+
+def busy_and_bad_requests_are_refused(t, here):
+    p = Target(here)
+    p.request(f"{NOW}ACTIVITIES_DURATION_SECS=600; ACTIVITIES_LOG_FILE={here}/a.json")
+    p.hear_stage("collect")
+    t.assertEqual(p.hear("request")[1], "0")
+    p.request(NOW)
+    answer = p.hear("request")
+    t.assertNotEqual(answer[1], "0")
+    t.assertEqual(answer[3], "busy:")
+    p.request("ACTIVITIES_ENABLED=true; ACTIVITIES_DURATION_MSECS=soon")
+    answer = p.hear("request")
+    t.assertIn("line 2", " ".join(answer))
+    p.tell("cancel")
+    _, window = p.trace()
+    t.assertTrue(0 < window[1] - window[0] < 600 * 10**9)
+    t.assertEqual(p.end(), 0)
+
+
+def the_programs_own_profile_comes_first(t, here):
+    p = Target(here)
+    p.request(f"{NOW}ACTIVITIES_DURATION_SECS=600; ACTIVITIES_LOG_FILE={here}/a.json")
+    p.hear_stage("collect")
+    p.tell("profile 50")
+    p.hear_stage("cancelled")
+    words = p.hear("profiled")
+    t.assertEqual(words[1], "0")
+    t.assertGreater(int(words[2]), 0)
+    p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=20; ACTIVITIES_LOG_FILE={here}/b.json")
+    p.trace()
+    t.assertEqual(glob.glob(f"{here}/a*"), [])
+    t.assertEqual(p.end(), 0)
+
+
+def what_was_collected_at_the_end_is_written(t, here):
+    p = Target(here)
+    p.request(f"{NOW}ACTIVITIES_DURATION_SECS=600; ACTIVITIES_LOG_FILE={here}/a.json")
+    p.hear_stage("collect")
+    p.tell("exit 7")
+    _, window = p.trace()
+    t.assertTrue(0 < window[1] - window[0] < 600 * 10**9)
+    t.assertEqual(p.end(), 7)
+
+
+def what_was_collected_is_lost_by__exit(t, here):
+    p = Target(here)
+    p.request(f"{NOW}ACTIVITIES_DURATION_SECS=600; ACTIVITIES_LOG_FILE={here}/a.json")
+    p.hear_stage("collect")
+    p.tell("_exit 3")
+    t.assertEqual(p.end(), 3)
+    t.assertEqual(glob.glob(f"{here}/a*"), [])
+
+
+def it_listens_where_the_environment_says_so(t, here):
+    p = Target(here, CKINETO_CONTROL="socket, file=%s/touch" % here)
+    t.assertTrue(os.path.exists(f"{here}/ckineto/{p.pid}.sock"))
+    t.assertTrue(until(lambda: control_threads(p.pid) == 1))
+    p.tell("running")
+    t.assertEqual(p.hear("running")[1], "1")
+    p.tell("start socket")
+    t.assertNotEqual(p.hear("start")[1], "0")
+    p.tell("stop")
+    p.hear("stopped")
+    t.assertFalse(os.path.exists(f"{here}/ckineto/{p.pid}.sock"))
+    t.assertEqual(control_threads(p.pid), 0)
+    p.tell("start socket")
+    t.assertEqual(p.hear("start")[1], "0")
+    t.assertEqual(p.end(), 0)
+    t.assertEqual(os.listdir(f"{here}/ckineto"), [])
+
+
+def bad_words_are_said_and_the_rest_holds(t, here):
+    p = Target(here, CKINETO_CONTROL="shout,socket,signal=NONE,file=")
+    t.assertTrue(os.path.exists(f"{here}/ckineto/{p.pid}.sock"))
+    said = p.said()
+    for word in ("'shout'", "'signal=NONE'", "'file='"):
+        t.assertIn(word, said)
+    t.assertIn("possible are socket, daemon, signal", said)
+    t.assertEqual(p.end(), 0)
+
+
+def a_daemon_is_asked_if_somebody_says_so(t, here):
+    def listens(**environment):
+        p = Target(here, "--no-step", **environment)
+        time.sleep(0.02)
+        count = control_threads(p.pid)
+        p.end()
+        return count
+
+    for name, value in (("on", "true"), ("off", "false")):
+        with open(f"{here}/{name}.conf", "w", encoding="utf-8") as file:
+            file.write(f"ENABLE_IPC_FABRIC={value}\n")
+    t.assertEqual(listens(), 0)
+    t.assertEqual(listens(KINETO_USE_DAEMON=""), 1)
+    t.assertEqual(listens(KINETO_CONFIG=f"{here}/on.conf"), 1)
+    t.assertEqual(listens(KINETO_CONFIG=f"{here}/off.conf", KINETO_USE_DAEMON="1"), 0)
+
+
+def children_of_a_fork_listen_when_they_go_on(t, here):
+    p = Target(here, CKINETO_CONTROL="socket")
+    p.tell("fork")
+    child = int(p.hear("forked")[1])
+    t.assertTrue(until(lambda: os.path.exists(f"{here}/ckineto/{child}.sock")))
+    t.assertTrue(os.path.exists(f"{here}/ckineto/{p.pid}.sock"))
+    os.kill(child, 15)
+    t.assertTrue(until(lambda: not os.path.exists(f"{here}/ckineto/{child}.sock")))
+    t.assertEqual(p.end(), 0)
+
+
+def the_command_itself_never_listens(t, here):
+    env = dict(os.environ, CKINETO_CONTROL="socket,daemon", KINETO_USE_DAEMON="1", XDG_RUNTIME_DIR=here,
+               KINETO_IPC_SOCKET_DIR=here)
+    p = subprocess.Popen([COMMAND, "record", "-o", f"{here}/r.json", "--", "sleep", "0.3"], env=env,
+                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    time.sleep(0.2)
+    t.assertIsNone(p.poll())
+    t.assertEqual(control_threads(p.pid), 0)
+    t.assertEqual(glob.glob(f"{here}/ckineto/*"), [])
+    t.assertEqual(p.wait(HANGS_S), 0)
+
+
+def a_recorded_program_is_asked_as_well(t, here):
+    p = Target(here, "--threads", "1", prefix=(COMMAND, "record", "-o", f"{here}/all.json", "--"))
+    p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=50; ACTIVITIES_LOG_FILE={here}/part.json")
+    trace, window = p.trace()
+    t.assertLessEqual(window[1] - window[0], 50_000_000)
+    t.assertGreater(len(named(trace, "tick")), 0)
+    t.assertEqual(p.end(), 0)
+    with open(f"{here}/all.json", encoding="utf-8") as file:
+        whole = json.load(file)
+    t.assertGreater(len(named(whole, "tick")), len(named(trace, "tick")))
+
+
+TESTS = [a_file_for_so_many_milliseconds, whole_iterations, shapes_and_stacks_if_asked,
+         busy_and_bad_requests_are_refused, the_programs_own_profile_comes_first,
+         what_was_collected_at_the_end_is_written, what_was_collected_is_lost_by__exit,
+         it_listens_where_the_environment_says_so, bad_words_are_said_and_the_rest_holds,
+         a_daemon_is_asked_if_somebody_says_so, children_of_a_fork_listen_when_they_go_on,
+         the_command_itself_never_listens, a_recorded_program_is_asked_as_well]
+
+
+class ProcessTest(unittest.TestCase):
+    def test_all(self):
+        def run(test):
+            with tempfile.TemporaryDirectory(prefix="ckineto-process-") as here:
+                test(self, here)
+
+        with ThreadPoolExecutor(4) as pool:
+            jobs = [(test.__name__, pool.submit(run, test)) for test in TESTS]
+        for name, job in jobs:
+            with self.subTest(name):
+                job.result()
+
+
+if __name__ == "__main__":
+    unittest.main()
