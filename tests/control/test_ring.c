@@ -187,20 +187,20 @@ static void a_step_is_slow_by_the_median_of_those_before(void **state)
 static void a_dump_holds_the_newest_and_recording_goes_on(void **state)
 {
     (void)state;
-    kineto_control_options o = ring_of(0.2);
+    kineto_control_options o = ring_of(0.5);
     char path[700];
     start(&o);
     KINETO_SITE(early, KINETO_KIND_CPU_OP, "early");
     KINETO_SITE(late, KINETO_KIND_CPU_OP, "late");
     kineto_range_end(kineto_range_begin(&early));
-    sleep_ms(300);
+    sleep_ms(600);
     kineto_range_end(kineto_range_begin(&late));
     assert_int_equal(kineto_control_dump(NULL, NULL), KINETO_OK);
     kineto_trace *t = wait_for_dump();
     assert_int_equal(count_named(t, "early"), 0);
     assert_int_equal(count_named(t, "late"), 1);
     assert_true(contains(metadata(t, "ckineto_dump_reason"), "asked for"));
-    assert_true(contains(metadata(t, "ckineto_ring"), "0.2"));
+    assert_true(contains(metadata(t, "ckineto_ring"), "0.5"));
     kineto_trace_release(t);
     (void)files(path, sizeof path);
     unlink(path);
@@ -233,10 +233,10 @@ static void what_had_to_make_room_is_said(void **state)
 static void what_is_older_than_the_ring_is_no_loss(void **state)
 {
     (void)state;
-    kineto_control_options o = ring_of(0.05);
+    kineto_control_options o = ring_of(0.4);
     start(&o);
     do_work(400000);
-    sleep_ms(60);
+    sleep_ms(450);
     do_work(10);
     assert_int_equal(kineto_control_dump(NULL, NULL), KINETO_OK);
     kineto_trace *t = wait_for_dump();
@@ -251,17 +251,17 @@ static void a_slow_step_is_dumped_once(void **state)
 {
     (void)state;
     kineto_control_options o = ring_of(5);
-    o.dump_on_slow_step = 5;
+    o.dump_on_slow_step = 30;
     start(&o);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < 10; i++) {
         kineto_step();
-        sleep_ms(5);
+        sleep_ms(10);
     }
     do_work(1);
-    sleep_ms(200);
-    for (int i = 0; i < 4; i++) {
+    sleep_ms(400);
+    for (int i = 0; i < 3; i++) {
         kineto_step();
-        sleep_ms(i == 1 ? 200 : 5); /* the second one is within the ring's time */
+        sleep_ms(i == 1 ? 400 : 10); /* the second one is within the ring's time */
     }
     kineto_trace *t = wait_for_dump();
     kineto_string why = metadata(t, "ckineto_dump_reason");
@@ -305,9 +305,10 @@ static void there_are_no_more_dumps_than_asked_for(void **state)
     o.dump_on_hang_seconds = 0.03;
     o.dump_limit = 2;
     start(&o);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0, more = 3; i < HANG && more > 0; i += 60) {
         kineto_step();
-        sleep_ms(150);
+        sleep_ms(60);
+        more -= files(path, sizeof path) == 2;
     }
     kineto_control_stop();
     assert_int_equal(files(path, sizeof path), 2);
