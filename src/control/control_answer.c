@@ -60,10 +60,10 @@ void ko_control_hear(void *context, const ko_stage_note *note)
     pthread_mutex_lock(&s->lock);
     bool kept = s->heard.count < KO_MOST_HEARD &&
                 ko_queue_put(&s->heard, note->ticket, note->stage, p.data, p.bytes);
-    pthread_mutex_unlock(&s->lock);
     if (kept)
-        ko_wake_ring(&s->wake);
-    else
+        ko_wake_ring(&s->wake); /* with the lock: the bell may be taken from us, and made anew */
+    pthread_mutex_unlock(&s->lock);
+    if (!kept)
         kb_log(KINETO_LOG_WARNING,
                "on-demand tracing: control socket: cannot tell that request %llu is '%s'",
                (unsigned long long)note->ticket, ko_stage_name(note->stage));

@@ -350,8 +350,10 @@ static void open_again(ko_control_socket *s, uint64_t now_ns)
     if (is_intact(s)) {
         close_socket(s);
     } else {
+        pthread_mutex_lock(&s->lock);
         close_all(s);
         status = open_epoll(s, &err);
+        pthread_mutex_unlock(&s->lock);
     }
     if (status == KINETO_OK)
         status = open_socket(s, &err);
