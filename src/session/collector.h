@@ -52,6 +52,7 @@ struct ks_collector {
     bool over; /* the program has ended */
 
     uint64_t pass_from, pass_young; /* ticks, of this pass: see ks_window_wants */
+    bool pass_ring; /* ours, or a program\'s: chunks stay until writers take them over */
     double ticks_per_ns;
     bool spool_is_used;
     uint32_t step_pid; /* whose iterations count */

@@ -63,12 +63,12 @@ static void find_rate(ks_collector *c)
 static kineto_status ring_open(ks_collector *c, kineto_error *err)
 {
     kf_control *control = c->pool.control;
-    kb_store_relaxed(&control->full_policy, (uint32_t)KF_FULL_RING);
     kb_store_relaxed(&control->window_ticks, c->first_ticks);
     c->window = kf_window_open(control, c->options.kinds, c->first_ticks);
     if (c->window == NO_SLOT)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
     kb_store_relaxed(&control->windows[c->window].keep_newest, 1u);
+    (void)ks_windows_look(c);
     return KINETO_OK;
 }
 
@@ -91,44 +91,51 @@ void ks_collector_program_ended(ks_collector *c)
 
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
-/* Of programs that have sessions of their own in this pool. */
-static uint64_t others_want(const ks_collector *c)
+/* Of programs that have sessions of their own in this pool; *newest: one is content with the ring.
+ */
+static uint64_t others_want(const ks_collector *c, bool *newest)
 {
     uint64_t from = NOBODY;
     uint32_t self = kb_os_pid();
+    *newest = false;
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         const kf_window *w = &c->pool.control->windows[i];
-        if (kb_load_acquire(&w->state) == KF_WINDOW_OPEN &&
-            kb_load_relaxed(&w->owner_pid) != self && !kb_load_relaxed(&w->keep_newest))
+        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN || kb_load_relaxed(&w->owner_pid) == self)
+            continue;
+        if (kb_load_relaxed(&w->keep_newest))
+            *newest = true;
+        else
             from = KB_MIN(from, kb_load_relaxed(&w->start_ticks));
     }
     return from;
 }
 
 /* With the lock. What ended before is nobody's. */
-static uint64_t kept_from(const ks_collector *c)
+static uint64_t kept_from(const ks_collector *c, bool *newest)
 {
-    uint64_t from = others_want(c);
+    uint64_t from = others_want(c, newest);
     for (uint32_t i = 0; i < KS_WINDOWS; i++)
         if (c->windows[i].used)
             from = KB_MIN(from, c->windows[i].kept_from);
     return from;
 }
 
-/* With the lock: writers may take over what no window wants. */
-static void protect(const ks_collector *c)
+/* With the lock: in a ring, writers take over what no window wants. @return what is wanted. */
+static uint64_t protect(const ks_collector *c, bool *ring)
 {
-    uint64_t from = kept_from(c);
-    if (c->options.ring_ns)
-        kb_store_relaxed(&c->pool.control->ring_protect_ticks, from == NOBODY ? 0 : from);
+    kf_control *control = c->pool.control;
+    uint64_t from = kept_from(c, ring);
+    *ring |= c->options.ring_ns != 0;
+    kb_store_relaxed(&control->ring_protect_ticks, from == NOBODY ? 0 : from);
+    kb_store_relaxed(&control->full_policy, (uint32_t)(*ring ? KF_FULL_RING : KF_FULL_DROP));
+    return from;
 }
 
 bool ks_windows_look(ks_collector *c)
 {
     uint64_t now = now_ticks(c), young = ticks_in(c, YOUNG_NS);
     lock(c);
-    c->pass_from = kept_from(c);
-    protect(c);
+    c->pass_from = protect(c, &c->pass_ring);
     unlock(c);
     c->pass_young = now > young ? now - young : 0;
     c->spool_is_used |= c->pass_from != NOBODY;
@@ -154,9 +161,9 @@ static void seal_dead(const ks_collector *c, uint32_t index, uint32_t words)
 void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
                      uint64_t last_ticks)
 {
-    if (c->options.ring_ns && !sealed)
+    if (c->pass_ring && !sealed)
         seal_dead(c, index, words);
-    else if (!c->options.ring_ns && (!sealed || last_ticks < c->pass_young))
+    else if (!c->pass_ring && (!sealed || last_ticks < c->pass_young))
         kf_chunk_free(&c->pool, index);
 }
 
@@ -166,8 +173,9 @@ void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool seale
 static void spool_empty(ks_collector *c)
 {
     kineto_error err;
+    bool newest;
     lock(c);
-    bool unread = c->readers == 0 && kept_from(c) == NOBODY;
+    bool unread = c->readers == 0 && kept_from(c, &newest) == NOBODY;
     unlock(c);
     if (!unread || !c->spool_is_used)
         return;
@@ -179,11 +187,11 @@ static void spool_empty(ks_collector *c)
     c->pool.control->spool_frames = 0;
 }
 
-/* What is older than the ring wants is no loss. */
+/* What is older than our ring wants is no loss. */
 static void ring_go_on(ks_collector *c)
 {
     uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
-    if (now > length && now - length > c->first_ticks)
+    if (length && now > length && now - length > c->first_ticks)
         kb_store_relaxed(&c->pool.control->window_ticks, now - length);
     ks_collector_clock(c);
 }
@@ -202,7 +210,7 @@ uint64_t ks_windows_idle(ks_collector *c)
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
     uint32_t taken;
     spool_empty(c);
-    if (c->options.ring_ns && now >= c->next_second_ns) {
+    if (c->pass_ring && now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND;
         ring_go_on(c);
         if (is_crowded(c))
@@ -214,7 +222,7 @@ uint64_t ks_windows_idle(ks_collector *c)
             ks_children_sample(c->children);
         (void)ks_collector_drain(c, true, &taken);
     }
-    return c->options.ring_ns ? SECOND : IDLE_SCAN_NS;
+    return c->pass_ring ? SECOND : IDLE_SCAN_NS;
 }
 
 uint32_t ks_collector_wait_change(const ks_collector *c, uint32_t seen)
@@ -246,9 +254,10 @@ static ks_window *window_take(ks_collector *c)
 
 static void keep_from(ks_collector *c, ks_window *w, uint64_t ticks)
 {
+    bool ring;
     lock(c);
     w->kept_from = ticks;
-    protect(c);
+    (void)protect(c, &ring);
     unlock(c);
 }
 
@@ -371,6 +380,7 @@ void ks_window_stop(ks_collector *c, ks_window *w)
 
 void ks_window_release(ks_collector *c, ks_window *w)
 {
+    bool ring;
     if (!w)
         return;
     slot_close(c, &w->slot);
@@ -378,21 +388,21 @@ void ks_window_release(ks_collector *c, ks_window *w)
     lock(c);
     w->used = false;
     w->kept_from = NOBODY;
-    protect(c);
+    (void)protect(c, &ring);
     unlock(c);
 }
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* Of this window alone. What the ring gives up never is what a window wants. */
+/* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
 static void counters_since(const ks_collector *c, kf_control *control,
                            const uint64_t before[][KF_REASON_SLOTS])
 {
-    bool ring = c->options.ring_ns && c->options.policy != KS_POLICY_RING;
+    bool all_kept = c->options.policy != KS_POLICY_RING;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++) {
         for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
             control->counters[i][k] -= before[i][k];
-        if (ring)
+        if (all_kept)
             control->counters[i][KF_REASON_EVICTED] = 0;
     }
 }
