@@ -11,7 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MOST_CONNECTIONS 128u
+#define MOST_CONNECTIONS 256u
+#define BACKLOG          1024 /* connections; one that does not fit tries again after a second */
 #define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
 #define SEND_BYTES       (32 << 20)
 #define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
@@ -145,7 +146,7 @@ static kineto_status listen_at(ks_dyno_daemon *d, const struct addrinfo *at, con
     if (d->listener < 0)
         return kb_fail_os(err, errno, "cannot open a socket for %s", host);
     (void)setsockopt(d->listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(d->listener, at->ai_addr, at->ai_addrlen) != 0 || listen(d->listener, 128) != 0)
+    if (bind(d->listener, at->ai_addr, at->ai_addrlen) != 0 || listen(d->listener, BACKLOG) != 0)
         return errno == EADDRINUSE
                    ? kb_fail(err, KINETO_E_BUSY,
                              "port %u of %s is taken, perhaps by another daemon or dynologd", port,

@@ -389,7 +389,7 @@ static void rpc_clients_that_are_silent_or_leave_hold_nobody_up(void **state)
 {
     (void)state;
     ks_dyno_daemon *d = start(true);
-    int silent[80];
+    int silent[300];
     for (size_t i = 0; i < KB_COUNT(silent); i++)
         silent[i] = rpc_connect(d);
     expect_rpc_served(d); /* more than it takes at once: the silent ones make room */
@@ -413,7 +413,7 @@ static void more_rpc_clients_than_are_taken_at_once_are_all_answered(void **stat
 {
     (void)state;
     ks_dyno_daemon *d = start(true);
-    int all[100];
+    int all[300];
     char json[64];
     for (size_t i = 0; i < KB_COUNT(all); i++) {
         all[i] = rpc_connect(d);
