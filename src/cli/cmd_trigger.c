@@ -14,7 +14,7 @@ static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *
 static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
 static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN,
                 start_iteration = KC_NOT_GIVEN, roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN,
-                warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000;
+                warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000, port;
 static kc_optional_text wait_text;
 
 static const kc_option option_list[] = {
@@ -60,6 +60,7 @@ static const kc_option option_list[] = {
     {"host", 'H', KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
     {"hosts", 0, KC_TEXT, &hosts, "LIST", "daemons of many hosts: a,b:1778 or @FILE"},
     {"slurm", 0, KC_TEXT, &slurm, "JOB", "the hosts and processes of a job of Slurm"},
+    {"port", 0, KC_NUMBER, &port, "N", "of daemons that are named without one (1778)"},
     {"token-file", 't', KC_TEXT, &token_file, "FILE", "the secret that the daemons want"},
     {"socket-dir", 0, KC_TEXT, &socket_directory, "DIR",
      "where Dynolog's socket is (KINETO_IPC_SOCKET_DIR; else none:\n"
@@ -186,6 +187,8 @@ static kineto_status check_numbers(void)
             (numbers[i].value < numbers[i].least || numbers[i].value > INT32_MAX))
             return kc_usage_error(VERB, "--%s is from %llu to %d", numbers[i].name,
                                   (unsigned long long)numbers[i].least, INT32_MAX);
+    if (port > UINT16_MAX)
+        return kc_usage_error(VERB, "--port is from 1 to %d", UINT16_MAX);
     return KINETO_OK;
 }
 
@@ -256,6 +259,7 @@ static void copy_options(kc_ask *ask)
     ask->host = host;
     ask->hosts = hosts;
     ask->slurm = slurm;
+    ask->port = (uint16_t)port;
     ask->socket_directory =
         socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR");
     snprintf(ask->group, sizeof ask->group, "%llx%x",

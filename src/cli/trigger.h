@@ -42,6 +42,7 @@ typedef struct kc_ask {
     bool has_out;
     const char *socket_directory; /* NULL: abstract */
     const char *host;             /* of the daemon; NULL: of this machine */
+    uint16_t port;                   /* of daemons that are named without one; 0: the usual */
     const char *hosts, *slurm;    /* many of them; NULL */
     const char *token_file;
     char token[KO_RPC_TOKEN_BYTES]; /* "": none */
@@ -160,6 +161,9 @@ void kc_socket_find(kc_run *run);
 void kc_socket_ask(kc_run *run);
 void kc_socket_turn(kc_run *run);
 /* trigger_daemon.c */
+/** HOST, HOST:PORT, …; where no port is said, that of --port. */
+kineto_status kc_daemon_parse(const kc_ask *ask, const char *text, ko_rpc_daemon *out,
+                              kineto_error *err);
 /** Is there one? Then those are found whom it knows and are wanted. */
 void kc_daemon_find(kc_run *run);
 void kc_daemon_ask(kc_run *run);

@@ -95,12 +95,25 @@ static kineto_status look(kc_run *run, kineto_error *err)
     return status == KINETO_E_UNSUPPORTED ? match_all(run, err) : status;
 }
 
+kineto_status kc_daemon_parse(const kc_ask *ask, const char *text, ko_rpc_daemon *out,
+                              kineto_error *err)
+{
+    char usual[8];
+    kineto_status status = ko_rpc_parse_address(text, out, err);
+    size_t size = strlen(text), n = (size_t)snprintf(usual, sizeof usual, ":%u", KO_RPC_PORT);
+    bool said = out->port != KO_RPC_PORT || (size >= n && strcmp(text + size - n, usual) == 0);
+    if (status == KINETO_OK && ask->port && !said)
+        out->port = ask->port;
+    return status;
+}
+
 static kineto_status address(kc_run *run, kineto_error *err)
 {
     const kc_ask *ask = run->ask;
-    run->daemon = (ko_rpc_daemon){.token = ask->token[0] ? ask->token : NULL};
+    run->daemon = (ko_rpc_daemon){.port = ask->port};
+    run->daemon.token = ask->token[0] ? ask->token : NULL;
     if (ask->host)
-        return ko_rpc_parse_address(ask->host, &run->daemon, err);
+        return kc_daemon_parse(ask, ask->host, &run->daemon, err);
     run->daemon.limit_ms = LOCAL_LIMIT_MS;
     return KINETO_OK;
 }

@@ -305,7 +305,7 @@ static kineto_status add_host(kc_fleet_run *fleet, const char *name, kineto_erro
     kc_host host = {.name = name};
     host.daemon.token = fleet->ask->token[0] ? fleet->ask->token : NULL;
     host.daemon.limit_ms = HOST_LIMIT_MS;
-    kineto_status status = ko_rpc_parse_address(name, &host.daemon, err);
+    kineto_status status = kc_daemon_parse(fleet->ask, name, &host.daemon, err);
     if (status == KINETO_OK && !kb_vec_push(&fleet->hosts, host))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory for hosts");
     return status;

@@ -1,0 +1,298 @@
+"""ckineto trigger towards many hosts, all of them this one: each daemon has sockets, and processes, of its own.
+
+With CKINETO_SLOW=1 also a job of a real Slurm with one node, where its daemons are installed."""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+import dynolog
+from trigger import COMMAND, Case, Client
+
+SLOW = os.environ.get("CKINETO_SLOW", "") == "1"
+HANGS_S = 60
+
+
+class FakeHost:
+    """A daemon as it is scripted: it knows one process, which never asks; its clock is wrong by so much."""
+
+    def __init__(self, ahead_s=0, silent=False):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.name = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.ahead_s = ahead_s
+        self.calls = []
+        if not silent:
+            threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            try:
+                connection, _ = self.listener.accept()
+            except OSError:
+                return
+            with connection:
+                size = struct.unpack("=i", connection.recv(4, socket.MSG_WAITALL))[0]
+                call = json.loads(connection.recv(size, socket.MSG_WAITALL))
+                self.calls.append(call)
+                connection.sendall(dynolog.frame(self.answer(call)))
+
+    def answer(self, call):
+        if call["fn"] == "getTime":
+            return {"time_ns": time.time_ns() + int(self.ahead_s * 1e9)}
+        if call["fn"] == "listProcesses":
+            return {"processes": [{"pid": 42, "user": 0, "job_id": 0, "pids": [42], "seen_ms_ago": 5,
+                                   "waits": True}]}
+        return {"activityProfilersBusy": 0, "activityProfilersTriggered": [42], "eventProfilersBusy": 0,
+                "eventProfilersTriggered": [], "processesMatched": [42]}
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+
+
+class Fleet(Case):
+    def setUp(self):
+        super().setUp()
+        self.daemons = []
+
+    def tearDown(self):
+        for process in self.daemons:
+            process.kill()
+            process.communicate()
+        super().tearDown()
+
+    def host(self, *arguments, listen="127.0.0.1:0"):
+        """(HOST:PORT, directory of sockets) of a daemon of ours."""
+        directory = self.path(f"h{len(self.daemons)}")
+        os.mkdir(directory)
+        process = subprocess.Popen([COMMAND, "daemon", "--listen", listen, "--socket-dir", directory, *arguments],
+                                   env=self.environment, stdout=subprocess.PIPE, text=True)
+        self.daemons.append(process)
+        port = process.stdout.readline().split(":")[-1].strip()
+        return f"127.0.0.1:{port}", directory
+
+    def known(self, host, count, *token):
+        """The daemon has heard of so many."""
+        def look():
+            out = subprocess.run([COMMAND, "ps", "--json", "--host", host, *token], env=self.environment,
+                                 capture_output=True, text=True, check=False).stdout
+            return len(json.loads(out)["processes"]) == count
+        self.assertTrue(dynolog.until(look))
+
+    def fake(self, **options):
+        host = FakeHost(**options)
+        self.addCleanup(host.close)
+        return host
+
+
+class Hosts(Fleet):
+    def test_all_begin_at_once_and_what_is_wrong_is_said(self):
+        hosts = [self.host() for _ in range(3)]
+        clients = [Client(self, {}, KINETO_IPC_SOCKET_DIR=hosts[i][1]) for i in (0, 0, 1)]
+        for c in clients:
+            c.ready()
+        self.known(hosts[0][0], 2)
+        self.known(hosts[1][0], 1)
+        late = self.fake(ahead_s=7)
+        names = ",".join([h[0] for h in hosts] + ["127.0.0.1:1", late.name])
+        out, err = self.trigger("--all", "--hosts", names, "--start-time", "+1.5", "--warmup", 0, "-d", 20,
+                                "--wait=5", "-o", self.path("traces", "t.json"), status=1)
+        self.assertIn("processes that ask every 5 s need 8.5 s", err)
+        self.assertIn("start in ", err)
+        self.assertIn("127.0.0.1:1 was not reached: ", err)
+        self.assertIn(f"{hosts[2][0]}: no process there matches", err)
+        self.assertRegex(err, rf"{late.name}: its clock is [67]\.\d+ s ahead of ours")
+        self.assertIn(f"{late.name}, process 42: missed the start", err)
+        starts = set()
+        for host, client in zip((hosts[0], hosts[0], hosts[1]), clients):
+            path = self.path("traces", f"t_{host[0].replace(':', '-')}_{client.pid}.json")
+            self.assertIn(f"{host[0]}:{path}\t", out)
+            starts.add(self.load(path)["start"])
+        self.assertEqual(len(starts), 1)
+
+    def test_json_tells_the_same(self):
+        one, other = self.fake(), self.fake(ahead_s=-1)
+        with open(self.path("hosts"), "w", encoding="utf-8") as file:
+            file.write(f"# all\n{one.name}  # the first\n\n{other.name}\n{one.name}\n")
+        out, _ = self.trigger("--all", "--hosts", "@hosts", "--start-time", "+0.7", "--json", status=1)
+        answer = json.loads(out)
+        self.assertEqual([h["host"] for h in answer["hosts"]], [one.name, other.name])
+        self.assertAlmostEqual(answer["hosts"][1]["clock_ahead_ns"], -1e9, delta=5e8)
+        self.assertIn("missed the start", answer["hosts"][0]["processes"][0]["error"])
+        config, = [c["config"] for c in one.calls if "config" in c]
+        self.assertIn(f"PROFILE_START_TIME={answer['start_time_ns'] // 1000000}\n", config)
+
+    def test_a_token_is_needed_where_it_is_wanted(self):
+        for name, token in (("right", "0123456789abcdef"), ("wrong", "fedcba9876543210")):
+            with open(self.path(name), "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+                file.write(token + "\n")
+        name, directory = self.host("--token-file", self.path("right"))
+        client = Client(self, {}, KINETO_IPC_SOCKET_DIR=directory).ready()
+        self.known(name, 1, "--token-file", self.path("right"))
+        for token in ([], ["--token-file", self.path("wrong")]):
+            _, err = self.trigger("--all", "--hosts", name, *token, status=1)
+            self.assertIn("was not reached: ", err)
+            self.assertIn("token", err)
+        self.assertEqual(client.said("config"), [])
+        out, _ = self.trigger("--all", "--hosts", name, "--token-file", self.path("right"), "--separately", "-o",
+                              self.path("traces", "t.json"))
+        self.assertEqual(out, self.path("traces", f"t_{client.pid}.json\n"))
+
+    def test_slurm_that_is_not_there_is_told(self):
+        self.environment["PATH"] = self.directory
+        _, err = self.trigger("--slurm", 12, status=1)
+        self.assertIn("'squeue' was not found", err)
+        _, err = self.trigger("--slurm", "12;reboot", status=1)
+        self.assertIn("no number of a job", err)
+
+    def test_hosts_of_a_job_are_those_that_slurm_tells(self):
+        """By commands that say what Slurm's say."""
+        self.write_command("squeue", 'echo "$@" >>"$0.log"; echo "815 node[1-2]"')
+        one, two = self.fake(), self.fake()
+        self.write_command("scontrol", f'echo "$@" >>"$0.log"; printf "%s\\n" {one.name} {two.name}')
+        self.environment["PATH"] = f"{self.directory}:{os.environ['PATH']}"
+        out, _ = self.trigger("--slurm", "800_3", "--start-time", "+0.5", "--json", status=1)
+        self.assertEqual([h["host"] for h in json.loads(out)["hosts"]], [one.name, two.name])
+        with open(self.path("squeue.log"), encoding="utf-8") as log:
+            self.assertIn("--jobs 800_3", log.read())
+        with open(self.path("scontrol.log"), encoding="utf-8") as log:
+            self.assertEqual(log.read(), "show hostnames node[1-2]\n")
+        self.write_command("squeue", "printf '1 a\\n2 b\\n'")
+        self.assertIn("several jobs", self.trigger("--slurm", "800", status=1)[1])
+        self.write_command("squeue", "exit 0")
+        self.assertIn("has no hosts", self.trigger("--slurm", "800", status=1)[1])
+        self.write_command("squeue", "echo Invalid job id >&2; exit 1")
+        self.assertIn("Invalid job id", self.trigger("--slurm", "800", status=1)[1])
+
+    def write_command(self, name, text):
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\n{text}\n")
+        os.chmod(self.path(name), 0o755)
+
+    @unittest.skipUnless(SLOW, "slow")
+    def test_a_host_that_says_nothing_holds_nobody_up(self):
+        name, directory = self.host()
+        client = Client(self, {}, KINETO_IPC_SOCKET_DIR=directory).ready()
+        self.known(name, 1)
+        silent = [self.fake(silent=True) for _ in range(5)]
+        began = time.monotonic()
+        out, err = self.trigger("--all", "--hosts", ",".join([name] + [s.name for s in silent]), "--separately",
+                                "-o", self.path("traces", "t.json"), status=1)
+        self.assertLess(time.monotonic() - began, 12)  # 3 s for all of them together
+        self.assertEqual(err.count("was not reached"), 5)
+        self.assertIn(f"_{client.pid}.json", out)
+
+
+SLURM_CONF = """
+ClusterName=test
+SlurmctldHost={host}(127.0.0.1)
+SlurmUser=root
+SlurmdUser=root
+AuthType=auth/munge
+AuthInfo=socket={at}/munge.sock
+SlurmctldPort={control_port}
+SlurmdPort={node_port}
+StateSaveLocation={at}/state
+SlurmdSpoolDir={at}/spool
+SlurmctldPidFile={at}/slurmctld.pid
+SlurmdPidFile={at}/slurmd.pid
+SlurmctldLogFile={at}/slurmctld.log
+SlurmdLogFile={at}/slurmd.log
+ProctrackType=proctrack/linuxproc
+TaskPlugin=task/none
+MpiDefault=none
+ReturnToService=2
+NodeName=localhost NodeHostname={host} NodeAddr=127.0.0.1 CPUs=1 State=UNKNOWN
+PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP
+"""
+SLURM_PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scontrol", "scancel")
+
+
+def find(program):
+    return shutil.which(program, path="/usr/sbin:/usr/bin:/usr/local/sbin:/usr/local/bin")
+
+
+def free_port():
+    with socket.create_server(("127.0.0.1", 0)) as s:
+        return s.getsockname()[1]
+
+
+@unittest.skipUnless(SLOW, "slow")
+@unittest.skipUnless(os.geteuid() == 0, "the daemons of Slurm need root")
+@unittest.skipUnless(all(map(find, SLURM_PROGRAMS)), "Slurm is not installed")
+class Slurm(Fleet):
+    """One node, on the loopback, with daemons of its own."""
+
+    def setUp(self):
+        super().setUp()
+        self.at = self.path("slurm")
+        for name in ("", "state", "spool", "munge"):
+            os.mkdir(os.path.join(self.at, name), 0o755)
+        with open(f"{self.at}/key", "wb", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write(os.urandom(1024))
+        with open(f"{self.at}/slurm.conf", "w", encoding="utf-8") as file:
+            file.write(SLURM_CONF.format(host=socket.gethostname(), at=self.at, control_port=free_port(),
+                                         node_port=free_port()))
+        self.environment["SLURM_CONF"] = f"{self.at}/slurm.conf"
+        os.chmod(self.directory, 0o755)  # munged looks at all of the way to its socket
+        self.service("munged", "--force", f"--key-file={self.at}/key", f"--socket={self.at}/munge.sock",
+                     f"--pid-file={self.at}/munged.pid", f"--log-file={self.at}/munged.log",
+                     f"--seed-file={self.at}/seed")
+        self.service("slurmctld", "-f", f"{self.at}/slurm.conf")
+        self.service("slurmd", "-f", f"{self.at}/slurm.conf", "-N", "localhost")
+
+    def service(self, name, *arguments):
+        self.addCleanup(self.end_service, name)
+        subprocess.run([find(name), *arguments], env=self.environment, check=True, timeout=HANGS_S,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def end_service(self, name):
+        try:
+            with open(f"{self.at}/{name}.pid", encoding="utf-8") as file:
+                pid = int(file.read())
+            os.kill(pid, signal.SIGTERM)
+        except (OSError, ValueError):
+            return
+        dynolog.until(lambda: not os.path.exists(f"/proc/{pid}"))
+
+    def tearDown(self):
+        self.doCleanups()  # the daemons of Slurm first: they have files here
+        super().tearDown()
+
+    def slurm(self, name, *arguments):
+        done = subprocess.run([find(name), *map(str, arguments)], env=self.environment, capture_output=True,
+                              text=True, check=False, timeout=HANGS_S, cwd=self.directory)
+        return done.stdout.strip() if done.returncode == 0 else ""
+
+    def test_the_processes_of_a_job_are_traced(self):
+        with open(self.path("token"), "w", encoding="utf-8", opener=lambda p, f: os.open(p, f, 0o600)) as file:
+            file.write("0123456789abcdef0123\n")
+        token = ["--token-file", self.path("token")]
+        name, directory = self.host(*token, listen="0.0.0.0:0")
+        client = os.path.join(os.path.dirname(os.path.abspath(__file__)), "stock_client.py")
+        run = f"{sys.executable} -B {client} '{json.dumps({'interval': 0.2})}' >/dev/null"
+        with open(self.path("job.sh"), "w", encoding="utf-8") as file:
+            file.write(f"#!/bin/sh\nexport KINETO_USE_DAEMON=1 KINETO_IPC_SOCKET_DIR={directory}\n"
+                       f"{run} &\n{run} &\nwait\n")
+        self.assertTrue(dynolog.until(lambda: "idle" in self.slurm("scontrol", "show", "node", "localhost").lower()))
+        job = self.slurm("sbatch", "--parsable", self.path("job.sh"))
+        self.addCleanup(self.slurm, "scancel", "--full", "--signal=KILL", job)
+        self.known(name, 2, *token)
+        out, err = self.trigger("--slurm", job, "--port", name.split(":")[1], *token, "--warmup", 0, "-d", 50,
+                                "--wait", "-o", self.path("traces", "t.json"))
+        self.assertIn("start in 8.5 s", err)
+        paths = [line.split("\t")[0] for line in out.splitlines()]
+        self.assertEqual(len(paths), 2)
+        self.assertEqual(len({self.load(path)["start"] for path in paths}), 1)
+
+
+if __name__ == "__main__":
+    unittest.main()
