@@ -1,32 +1,21 @@
 /* Sessions of the running program: windows over its one recorder.
  *
- * Without a collector the pool is anonymous shared memory, made by the first session and kept for
- * the life of the process: address space for the largest buffer, memory only for what the open
- * sessions asked for. With a collector (`ckineto record`) the pool is the collector's, and what it
- * has copied out is read back from its spool.
+ * Without a collector the pool is this process' own (own_pool.c). With a collector (`ckineto
+ * record`) it is the collector's, and what that has copied out is read back from its spool.
  */
-#include "session/session.h"
 #include "record/record.h"
-
-#include <sys/mman.h>
-
-#define RESERVE_BYTES ((size_t)4 << 30)
-/* What a session that grows begins with: touched in a few milliseconds on the slowest machines. */
-#define FIRST_BYTES ((size_t)4 << 20)
-
-/* Values of kf_window.keep_newest. */
-enum { KEEP_OLDEST = 0, KEEP_NEWEST = 1, KEEP_FROM_START = 2 };
+#include "session/own_pool.h"
 
 struct kineto_session {
     kineto_session_options options;
     struct kineto_session *next; /* of the prepared ones, newest first */
     uint32_t pid;
-    uint32_t slot; /* UINT32_MAX: not recording */
+    uint32_t slot;                        /* UINT32_MAX: not recording */
     KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
     KB_VEC(kt_build_thread_span) pauses;
     uint64_t start_ticks, end_ticks; /* end 0: it records */
     kb_clock_snapshot armed;         /* when it was started */
-    uint64_t complete_from; /* before, not all of its kinds were recorded */
+    uint64_t complete_from;          /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
     char custom_config[KS_CONFIG_BYTES];
     ks_extras extras;
@@ -53,52 +42,6 @@ void ks_session_hook(void (*hook)(void)) { kb_store_release(&prepare_hook, hook)
 
 /* ---- the pool -------------------------------------------------------------------------------- */
 
-static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
-{
-    size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
-    size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
-    void *map = kb_os_map_shared(bytes, NULL);
-    if (!map) { /* no room for that much address space: what is needed, then */
-        reserve = buffer_bytes;
-        bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
-        map = kb_os_map_shared(bytes, err);
-    }
-    if (!map)
-        return err ? err->code : KINETO_E_MEMORY;
-    kf_pool_format(map, reserve, KS_DICTIONARY_BYTES);
-    kf_control *control = map;
-    control->ticks_clock = kb_ticks_clock();
-    control->collector_pid = kb_os_pid();
-    control->collector_start_time = kb_os_start_time(control->collector_pid);
-    control->chunk_limit = 0;
-    (void)kb_os_boot_id((char *)control->boot_id, sizeof control->boot_id);
-    (void)madvise(map, bytes, MADV_DONTDUMP);
-    kineto_status status = kineto_rt_adopt(map, bytes, err);
-    if (status)
-        kb_os_unmap(map, bytes);
-    return status;
-}
-
-/* Raise the number of chunks that may be used, and touch them now rather than while recording. */
-static kineto_status pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_error *err)
-{
-    kf_control *control = pool->control;
-    size_t want = KB_MAX(buffer_bytes / KF_CHUNK_BYTES, 4u);
-    if (want > pool->chunk_count)
-        return kb_fail(err, KINETO_E_LIMIT,
-                       "a buffer of %zu bytes is more than this process reserved (%zu): start the "
-                       "largest session first",
-                       buffer_bytes, (size_t)pool->chunk_count * KF_CHUNK_BYTES);
-    uint32_t have = kb_load_acquire(&control->chunk_limit);
-    if (want > have) {
-        kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
-        if (want > kb_load_relaxed(&control->chunk_high))
-            kb_store_release(&control->chunk_high, (uint32_t)want);
-        kb_store_release(&control->chunk_limit, (uint32_t)want);
-    }
-    return KINETO_OK;
-}
-
 /* What is touched meanwhile is nobody's yet, so that nobody has to wait. */
 bool ks_sessions_grow(size_t bytes)
 {
@@ -119,26 +62,9 @@ bool ks_sessions_grow(size_t bytes)
     kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
     lock();
     if (sessions && kb_load_acquire(&pool->control->chunk_limit) == have)
-        (void)pool_grow(pool, want * KF_CHUNK_BYTES, NULL);
+        (void)ks_own_pool_grow(pool, want * KF_CHUNK_BYTES, NULL);
     unlock();
     return want < most;
-}
-
-static kineto_status pool_ready(size_t buffer_bytes, kineto_error *err)
-{
-    kineto_status status = KINETO_OK;
-    if (!kineto_rt_pool())
-        status = pool_make(buffer_bytes, err);
-    const kf_pool *pool = kineto_rt_pool();
-    if (status == KINETO_OK && !pool->control->external)
-        status = pool_grow(pool, buffer_bytes, err);
-    return status;
-}
-
-/* Threads keep their chunks when the limit sinks: all that may hold records. */
-static uint32_t chunks_in_use(const kf_pool *pool)
-{
-    return KB_MIN(kb_load_acquire(&pool->control->chunk_high), pool->chunk_count);
 }
 
 /* ---- giving chunks back ---------------------------------------------------------------------- */
@@ -154,110 +80,12 @@ static uint64_t wanted_from(void)
     return from;
 }
 
-static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
-{
-    uint32_t state = kb_load_acquire(&d->state);
-    return (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL) &&
-           kb_load_relaxed(&d->last_ticks) < from;
-}
-
-/* Windows of other processes (a fork's child may have sessions of its own on the shared pool). */
-static bool others_record(const kf_control *control)
-{
-    uint32_t self = kb_os_pid();
-    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
-        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
-            kb_load_relaxed(&control->windows[i].owner_pid) != self)
-            return true;
-    return false;
-}
-
-static void chunks_release(const kf_pool *pool)
-{
-    uint64_t from = wanted_from();
-    if (pool->control->external || others_record(pool->control))
-        return;
-    for (uint32_t i = 0; i < chunks_in_use(pool); i++) {
-        kf_descriptor *d = &pool->descriptors[i];
-        if (chunk_is_spent(d, from))
-            kf_chunk_free(pool, i);
-    }
-}
-
-/* Nobody is prepared any more: the memory goes back, the address space stays. Chunks that threads
- * still hold keep their pages. */
-static void memory_release(const kf_pool *pool)
-{
-    kf_control *control = pool->control;
-    if (sessions || control->external || control->collector_pid != kb_os_pid() ||
-        others_record(control))
-        return;
-    kb_store_release(&control->chunk_limit, 0u);
-    uint32_t count = chunks_in_use(pool), high = 0;
-    for (uint32_t first = 0, i = 0; first < count; first = ++i) {
-        while (i < count && kf_chunk_hold(pool, i))
-            i++;
-        if (i > first)
-            (void)madvise(kf_pool_chunk(pool, first), (size_t)(i - first) * KF_CHUNK_BYTES,
-                          MADV_REMOVE);
-        for (uint32_t held = first; held < i; held++)
-            kf_chunk_unhold(pool, held);
-        if (i < count)
-            high = i + 1;
-    }
-    kb_store_release(&control->chunk_high, high);
-}
-
-/* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
- * the chunk is decides who may seal it. */
-static void chunks_of_the_dead(const kf_pool *pool)
-{
-    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
-    if (pool->control->external)
-        return;
-    for (uint32_t i = 0; i < chunks_in_use(pool); i++) {
-        kf_descriptor *d = &pool->descriptors[i];
-        uint64_t owner = kb_load_acquire(&d->owner);
-        uint32_t pid = (uint32_t)(owner >> 32);
-        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self >> 32 ||
-            kb_os_alive(pid, kb_os_start_time(pid)) || !kb_cas_acqrel(&d->owner, &owner, self))
-            continue;
-        kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
-                      kb_ticks(pool->control->ticks_clock));
-    }
-}
-
-/* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
- * may want. Sessions of all processes that share the pool count. */
-static void retention_update(kf_control *control)
-{
-    uint64_t protect = 0, earliest = UINT64_MAX;
-    uint32_t policy = KF_FULL_DROP;
-    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
-        const kf_window *w = &control->windows[i];
-        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
-            continue;
-        uint64_t start = kb_load_relaxed(&w->start_ticks);
-        earliest = KB_MIN(earliest, start);
-        uint32_t keep = kb_load_relaxed(&w->keep_newest);
-        if (keep != KEEP_OLDEST)
-            policy = KF_FULL_RING;
-        if (keep != KEEP_NEWEST && (!protect || start < protect))
-            protect = start;
-    }
-    if (control->external)
-        return;
-    kb_store_relaxed(&control->window_ticks, earliest);
-    kb_store_relaxed(&control->ring_protect_ticks, protect);
-    kb_store_relaxed(&control->full_policy, policy);
-}
-
 /* ---- reading what was recorded --------------------------------------------------------------- */
 
 /* Is this the last session there is, and does it end? */
 static bool nobody_else_wants(const kineto_session *s, const kf_control *control)
 {
-    return s->extras.last && sessions == s && !s->next && !others_record(control) &&
+    return s->extras.last && sessions == s && !s->next && !ks_others_record(control) &&
            control->collector_pid == s->pid;
 }
 
@@ -267,6 +95,16 @@ static void counters_since(const kineto_session *s, kf_control *control)
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
         for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
             control->counters[i][k] -= s->counters[i][k];
+}
+
+/* While somebody keeps the newest, what is older than this window is overwritten, but nothing of
+ * its own. */
+static void evictions_of_others(const kineto_session *s, kf_control *control)
+{
+    if (s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST)
+        return;
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+        control->counters[i][KF_REASON_EVICTED] = 0;
 }
 
 static kineto_status build_from_pool(const kineto_session *s, const kf_pool *pool,
@@ -279,7 +117,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     bool last = nobody_else_wants(s, pool->control);
     if (last)
         kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
-    ks_pool_reader *reader = ks_pool_reader_create(pool, chunks_in_use(pool), last, &input);
+    ks_pool_reader *reader = ks_pool_reader_create(pool, ks_own_chunks_in_use(pool), last, &input);
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
     if (!reader || !control) {
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
@@ -287,6 +125,7 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     }
     ks_words_copy(control, pool->control, sizeof *control);
     counters_since(s, control);
+    evictions_of_others(s, control);
     options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
     status = kt_build(&input, control, &options, out, err);
 done:
@@ -326,7 +165,7 @@ static uint32_t wants_of(const kineto_session *s)
                     (o->operators & KINETO_OPERATORS_STACK ? KF_WANT_STACK : 0) |
                     (o->operators & KINETO_OPERATORS_BOTH_STACKS ? KF_WANT_BOTH : 0) |
                     (s->extras.counters ? KF_WANT_COUNTERS : 0);
-    return (KF_WANT_USUAL & ~not) | more | o->scopes << 16;
+    return (KF_WANT_USUAL & ~not ) | more | o->scopes << 16;
 }
 
 static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
@@ -447,8 +286,8 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     if (hook)
         hook();
     lock();
-    status = pool_ready(extras->grows ? KB_MIN(read.buffer_bytes, FIRST_BYTES) : read.buffer_bytes,
-                        err);
+    status = ks_own_pool_ready(
+        extras->grows ? KB_MIN(read.buffer_bytes, KS_FIRST_BYTES) : read.buffer_bytes, err);
     if (status == KINETO_OK) {
         s->next = sessions;
         sessions = s;
@@ -569,7 +408,7 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     lock();
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
-    chunks_of_the_dead(kineto_rt_pool());
+    ks_chunks_of_the_dead(kineto_rt_pool());
     s->start_ticks = snapshot_into(control, &s->armed);
     s->end_ticks = 0;
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
@@ -583,12 +422,12 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     bool newest = s->extras.armed || s->options.retention == KINETO_RETAIN_NEWEST;
     if (s->slot != UINT32_MAX)
         kb_store_relaxed(&control->windows[s->slot].keep_newest,
-                         newest ? KEEP_NEWEST : KEEP_OLDEST);
+                         newest ? KS_KEEP_NEWEST : KS_KEEP_OLDEST);
     if (!status && s->slot == UINT32_MAX)
         status = kb_fail(err, KINETO_E_LIMIT, "%u sessions are recording already: stop one first",
                          KF_MAX_WINDOWS);
     else if (!status)
-        retention_update(control);
+        ks_retention_update(control);
     if (!status && s->options.threads == KINETO_THREADS_CALLER)
         kineto_rt_join(s->slot, true);
     unlock();
@@ -621,8 +460,8 @@ void ks_session_keep(kineto_session *s, int64_t start_ns)
     s->start_ticks = ticks_at(s, &now, start_ns);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     control->windows[s->slot].start_ticks = s->start_ticks;
-    kb_store_relaxed(&control->windows[s->slot].keep_newest, KEEP_FROM_START);
-    retention_update(control);
+    kb_store_relaxed(&control->windows[s->slot].keep_newest, KS_KEEP_FROM_START);
+    ks_retention_update(control);
     unlock();
 }
 
@@ -660,9 +499,9 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
-    retention_update(control);
-    chunks_of_the_dead(pool);
-    chunks_release(pool);
+    ks_retention_update(control);
+    ks_chunks_of_the_dead(pool);
+    ks_own_chunks_release(pool, wanted_from());
     unlock();
     return status;
 }
@@ -702,7 +541,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     kineto_rt_profilers_collect();
     lock();
     kineto_rt_modules_note(false);
-    chunks_of_the_dead(kineto_rt_pool());
+    ks_chunks_of_the_dead(kineto_rt_pool());
     uint64_t now = snapshot_now(kineto_rt_pool()->control);
     /* Others begin and end theirs meanwhile; what this one wants is not given away. */
     bool alone = s->options.threads == KINETO_THREADS_ALL;
@@ -731,8 +570,8 @@ void kineto_session_destroy(kineto_session *s)
         (void)kineto_session_stop(s, NULL, NULL);
     lock();
     forget(s);
-    if (kineto_rt_pool())
-        memory_release(kineto_rt_pool());
+    if (kineto_rt_pool() && !sessions)
+        ks_own_memory_release(kineto_rt_pool());
     unlock();
     kb_vec_free(&s->threads);
     kb_vec_free(&s->pauses);

@@ -1,0 +1,167 @@
+/* The pool of a process without a collector: anonymous shared memory, made by the first session and
+ * kept for the life of the process: address space for the largest buffer, memory only for what the
+ * open sessions asked for. */
+#include "session/own_pool.h"
+#include "record/record.h"
+
+#include <sys/mman.h>
+
+#define RESERVE_BYTES ((size_t)4 << 30)
+
+static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
+{
+    size_t reserve = KB_MAX(buffer_bytes, RESERVE_BYTES);
+    size_t bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
+    void *map = kb_os_map_shared(bytes, NULL);
+    if (!map) { /* no room for that much address space: what is needed, then */
+        reserve = buffer_bytes;
+        bytes = kf_pool_size(reserve, KS_DICTIONARY_BYTES);
+        map = kb_os_map_shared(bytes, err);
+    }
+    if (!map)
+        return err ? err->code : KINETO_E_MEMORY;
+    kf_pool_format(map, reserve, KS_DICTIONARY_BYTES);
+    kf_control *control = map;
+    control->ticks_clock = kb_ticks_clock();
+    control->collector_pid = kb_os_pid();
+    control->collector_start_time = kb_os_start_time(control->collector_pid);
+    control->chunk_limit = 0;
+    (void)kb_os_boot_id((char *)control->boot_id, sizeof control->boot_id);
+    (void)madvise(map, bytes, MADV_DONTDUMP);
+    kineto_status status = kineto_rt_adopt(map, bytes, err);
+    if (status)
+        kb_os_unmap(map, bytes);
+    return status;
+}
+
+kineto_status ks_own_pool_grow(const kf_pool *pool, size_t buffer_bytes, kineto_error *err)
+{
+    kf_control *control = pool->control;
+    size_t want = KB_MAX(buffer_bytes / KF_CHUNK_BYTES, 4u);
+    if (want > pool->chunk_count)
+        return kb_fail(err, KINETO_E_LIMIT,
+                       "a buffer of %zu bytes is more than this process reserved (%zu): start the "
+                       "largest session first",
+                       buffer_bytes, (size_t)pool->chunk_count * KF_CHUNK_BYTES);
+    uint32_t have = kb_load_acquire(&control->chunk_limit);
+    if (want > have) {
+        kb_os_prefault(kf_pool_chunk(pool, have), (want - have) * KF_CHUNK_BYTES);
+        if (want > kb_load_relaxed(&control->chunk_high))
+            kb_store_release(&control->chunk_high, (uint32_t)want);
+        kb_store_release(&control->chunk_limit, (uint32_t)want);
+    }
+    return KINETO_OK;
+}
+
+kineto_status ks_own_pool_ready(size_t buffer_bytes, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    if (!kineto_rt_pool())
+        status = pool_make(buffer_bytes, err);
+    const kf_pool *pool = kineto_rt_pool();
+    if (status == KINETO_OK && !pool->control->external)
+        status = ks_own_pool_grow(pool, buffer_bytes, err);
+    return status;
+}
+
+uint32_t ks_own_chunks_in_use(const kf_pool *pool)
+{
+    return KB_MIN(kb_load_acquire(&pool->control->chunk_high), pool->chunk_count);
+}
+
+/* ---- giving chunks back ---------------------------------------------------------------------- */
+
+static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
+{
+    uint32_t state = kb_load_acquire(&d->state);
+    return (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL) &&
+           kb_load_relaxed(&d->last_ticks) < from;
+}
+
+bool ks_others_record(const kf_control *control)
+{
+    uint32_t self = kb_os_pid();
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
+            kb_load_relaxed(&control->windows[i].owner_pid) != self)
+            return true;
+    return false;
+}
+
+void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
+{
+    if (pool->control->external || ks_others_record(pool->control))
+        return;
+    for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
+        kf_descriptor *d = &pool->descriptors[i];
+        if (chunk_is_spent(d, from))
+            kf_chunk_free(pool, i);
+    }
+}
+
+/* Nobody is prepared any more: the memory goes back, the address space stays. Chunks that threads
+ * still hold keep their pages. */
+void ks_own_memory_release(const kf_pool *pool)
+{
+    kf_control *control = pool->control;
+    if (control->external || control->collector_pid != kb_os_pid() || ks_others_record(control))
+        return;
+    kb_store_release(&control->chunk_limit, 0u);
+    uint32_t count = ks_own_chunks_in_use(pool), high = 0;
+    for (uint32_t first = 0, i = 0; first < count; first = ++i) {
+        while (i < count && kf_chunk_hold(pool, i))
+            i++;
+        if (i > first)
+            (void)madvise(kf_pool_chunk(pool, first), (size_t)(i - first) * KF_CHUNK_BYTES,
+                          MADV_REMOVE);
+        for (uint32_t held = first; held < i; held++)
+            kf_chunk_unhold(pool, held);
+        if (i < count)
+            high = i + 1;
+    }
+    kb_store_release(&control->chunk_high, high);
+}
+
+/* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
+ * the chunk is decides who may seal it. */
+void ks_chunks_of_the_dead(const kf_pool *pool)
+{
+    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    if (pool->control->external)
+        return;
+    for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
+        kf_descriptor *d = &pool->descriptors[i];
+        uint64_t owner = kb_load_acquire(&d->owner);
+        uint32_t pid = (uint32_t)(owner >> 32);
+        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self >> 32 ||
+            kb_os_alive(pid, kb_os_start_time(pid)) || !kb_cas_acqrel(&d->owner, &owner, self))
+            continue;
+        kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
+                      kb_ticks(pool->control->ticks_clock));
+    }
+}
+
+/* A flight recorder overwrites its oldest chunks, but none that a session which keeps the oldest
+ * may want. Sessions of all processes that share the pool count. */
+void ks_retention_update(kf_control *control)
+{
+    uint64_t protect = 0, earliest = UINT64_MAX;
+    uint32_t policy = KF_FULL_DROP;
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
+        const kf_window *w = &control->windows[i];
+        if (kb_load_acquire(&w->state) != KF_WINDOW_OPEN)
+            continue;
+        uint64_t start = kb_load_relaxed(&w->start_ticks);
+        earliest = KB_MIN(earliest, start);
+        uint32_t keep = kb_load_relaxed(&w->keep_newest);
+        if (keep != KS_KEEP_OLDEST)
+            policy = KF_FULL_RING;
+        if (keep != KS_KEEP_NEWEST && (!protect || start < protect))
+            protect = start;
+    }
+    if (control->external)
+        return;
+    kb_store_relaxed(&control->window_ticks, earliest);
+    kb_store_relaxed(&control->ring_protect_ticks, protect);
+    kb_store_relaxed(&control->full_policy, policy);
+}
