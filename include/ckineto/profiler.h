@@ -279,7 +279,8 @@ KINETO_API bool kineto_profiler_get_record_tensor_ids(void);
 
 /* ---- on demand ---------------------------------------------------------------------------------- */
 
-/** A step of the program's main loop is over: profilers on demand count them. threads: hot. */
+/** kineto_step of <ckineto/record.h>: the program begins another iteration. Requests by iteration count
+ *  them. threads: hot, but for the step in which a window begins or ends. */
 KINETO_API void kineto_profiler_step(void);
 KINETO_API uint64_t kineto_profiler_step_count(void);
 

@@ -327,7 +327,7 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
     if (status)
         return status;
     if (crash.armed) /* by this process, or by a parent */
-        close(crash.file.directory);
+        ko_crash_file_close(&crash.file);
     crash.file = file;
     crash.armed = true;
     crash.pid = kb_os_pid();
@@ -353,6 +353,6 @@ void ko_crash_disarm(void)
         if (sigaction(signals[i], NULL, &now) == 0 && now.sa_sigaction == on_crash)
             (void)sigaction(signals[i], &crash.before[i], NULL);
     if (crash.armed)
-        close(crash.file.directory);
+        ko_crash_file_close(&crash.file);
     crash.armed = false;
 }

@@ -89,6 +89,13 @@ static int directory_of(const ko_crash_file *f)
     return same ? f->directory : AT_FDCWD;
 }
 
+void ko_crash_file_close(ko_crash_file *f)
+{
+    if (directory_of(f) != AT_FDCWD)
+        close(f->directory);
+    f->directory = -1;
+}
+
 static const char *name_of(const ko_crash_file *f)
 {
     return f->path + (directory_of(f) == AT_FDCWD ? 0 : f->name_at);

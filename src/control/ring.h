@@ -74,6 +74,8 @@ typedef struct ko_crash_file {
 } ko_crash_file;
 kineto_status ko_crash_file_open(const kineto_control_options *options, ko_crash_file *f,
                                  kineto_error *err);
+/** Unless the program has closed its directory: another file has that number then. */
+void ko_crash_file_close(ko_crash_file *f);
 /** The reason as JSON. Others should have stopped recording. @return 0 or an errno; then what found
  * room is there nevertheless, unless *made is false. */
 int ko_crash_file_write(ko_crash_file *f, const kf_pool *pool, kineto_string reason, bool *made);
