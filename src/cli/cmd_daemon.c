@@ -135,14 +135,22 @@ static void close_pid_file(int fd)
 
 /* ---- serving ----------------------------------------------------------------------------------- */
 
+/* What nohup or a shell has made us ignore would come through a descriptor all the same. */
+static bool is_ignored(int signal)
+{
+    struct sigaction action;
+    return sigaction(signal, NULL, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 /* Signals come through a descriptor that ends waiting. */
 static kineto_status open_signals(int *fd, kineto_error *err)
 {
+    static const int ends[] = {SIGTERM, SIGINT, SIGHUP};
     sigset_t set;
     sigemptyset(&set);
-    sigaddset(&set, SIGINT);
-    sigaddset(&set, SIGTERM);
-    sigaddset(&set, SIGHUP);
+    for (size_t i = 0; i < KB_COUNT(ends); i++)
+        if (ends[i] == SIGTERM || !is_ignored(ends[i]))
+            sigaddset(&set, ends[i]);
     *fd = -1;
     if (sigprocmask(SIG_BLOCK, &set, NULL) == 0)
         *fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);

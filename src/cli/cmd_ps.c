@@ -82,18 +82,19 @@ static void print_text(const char *text) { kc_put_name(stdout, kb_string(text), 
 static void print_daemon(const kc_reachable *r)
 {
     kineto_status code = r->daemon_error.code;
-    if (code == KINETO_E_NOT_FOUND && !r->processes.count)
-        return; /* the advice says more */
+    bool is_silent_on_it = code == KINETO_E_UNSUPPORTED && r->version[0];
     if (r->version[0]) {
         printf("The daemon at %s is ", r->daemon);
         print_text(r->version);
-        fputs(code == KINETO_E_UNSUPPORTED ? ", which does not list its processes" : "", stdout);
+        puts(is_silent_on_it ? ", which does not list its processes." : ".");
     }
-    if (code && (code != KINETO_E_UNSUPPORTED || !r->version[0])) {
-        fputs(r->version[0] ? "; no list: " : "No list from a daemon: ", stdout);
+    if (code == KINETO_E_NOT_FOUND) {
+        printf("There is no daemon at %s.\n", r->daemon);
+    } else if (code && !is_silent_on_it) {
+        fputs("No list from a daemon: ", stdout);
         print_text(r->daemon_error.message);
+        putchar('\n');
     }
-    fputs(".\n", stdout);
 }
 
 static void print_advice(void)
@@ -202,7 +203,6 @@ static void put_all(kb_json *j, const kc_reachable *r)
     }
     kb_json_array_end(j);
     kb_json_object_end(j);
-    kb_json_newline(j);
 }
 
 static kineto_status write_json(const kc_reachable *r, kineto_error *err)
@@ -214,6 +214,7 @@ static kineto_status write_json(const kc_reachable *r, kineto_error *err)
         return status;
     kb_json_init(&j, sink);
     put_all(&j, r);
+    kb_sink_write(sink, "\n", 1);
     return kb_sink_close(sink, err);
 }
 

@@ -324,6 +324,8 @@ static kineto_status answer_trigger(const asked *a, kineto_error *err)
         return reply(a, fill_failed, NULL, err);
     if (trigger(a, &matches, &why) != KINETO_OK)
         return reply(a, fill_failed, &why, err);
+    kb_log(KINETO_LOG_INFO, "RPC: %zu processes match a request, %zu get it, %u are busy",
+           matches.matched.count, matches.triggered.count, matches.busy);
     kineto_status status = reply(a, fill_matches, &matches, err);
     ks_dyno_matches_free(&matches);
     return status;

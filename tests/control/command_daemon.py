@@ -69,6 +69,18 @@ class DaemonCommand(CommandTest):
             self.assertEqual(stat.S_IMODE(mode), 0o666 if os.geteuid() == 0 else 0o600)
             self.assertEqual(daemon.end(how), (0, "", []))
 
+    def test_what_it_is_made_to_ignore_does_not_end_it(self):
+        nohup = subprocess.Popen(["sh", "-c", 'trap "" HUP INT; exec "$0" daemon --no-rpc -d "$1"', COMMAND, self.directory],
+                                 stdout=subprocess.PIPE)
+        self.assertIn(b"processes of", nohup.stdout.readline())
+        nohup.send_signal(signal.SIGHUP)
+        nohup.send_signal(signal.SIGINT)
+        with Endpoint(self.directory) as e:
+            self.assertEqual(e.poll([5]), b"")
+            nohup.terminate()
+            self.assertEqual(nohup.wait(60), 0)
+        nohup.stdout.close()
+
     def test_a_name_that_is_taken_says_by_whom_and_what_to_do(self):
         daemon = self.daemon()
         said = self.fails([f"process {daemon.process.pid} "], "-d", daemon.directory, "--no-rpc")
@@ -175,7 +187,9 @@ class Ps(CommandTest):
         return done.stdout.decode()
 
     def listed(self, daemon, *more):
-        return json.loads(self.ps(daemon, "--json", *more))
+        text = self.ps(daemon, "--json", *more)
+        self.assertTrue(text.endswith("}\n"))
+        return json.loads(text)
 
     def test_where_nothing_is_reachable_it_says_how_to_become_so(self):
         said = self.ps(self.daemon())

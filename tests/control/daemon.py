@@ -14,6 +14,11 @@ if not COMMAND:
     sys.exit(77)
 
 
+def as_from_a_terminal():
+    """Shells make what they run in the background ignore this one."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Daemon:
     def __init__(self, *arguments, abstract=False, user=None, rpc_too=True):
         self.directory = None if abstract else short_directory()
@@ -24,7 +29,8 @@ class Daemon:
         environment = {k: v for k, v in os.environ.items() if k != "KINETO_IPC_SOCKET_DIR"}
         self.process = subprocess.Popen([COMMAND, "daemon", *where, *requests, *arguments], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment, user=user,
-                                        group=user, extra_groups=[] if user is not None else None)
+                                        group=user, extra_groups=[] if user is not None else None,
+                                        preexec_fn=as_from_a_terminal)
         self.first_line = self.process.stdout.readline().decode()
         if not self.first_line:
             error = self.process.stderr.read().decode()
