@@ -277,7 +277,8 @@ class Ps(CommandTest):
         both = subprocess.Popen([TARGET, "--seconds", "60"], env=environment, stdout=subprocess.PIPE)
         try:
             found = lambda: {p["pid"]: p["via"] for p in self.listed(daemon)["processes"]}
-            self.assertTrue(until(lambda: found() == {alone.pid: "socket", both.pid: "both"}), found())
+            self.assertTrue(until(lambda: found() == {alone.pid: "socket", both.pid: "both"}),
+                            (found(), alone.poll(), both.poll()))
             for p in self.listed(daemon)["processes"]:
                 self.assertEqual((p["state"], p["user"], p["pids"][0]), ("wait", os.geteuid(), p["pid"]))
                 self.assertEqual((p["socket"]["answers"], p["socket"]["host"]), (True, "process"))
