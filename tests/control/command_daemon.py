@@ -11,7 +11,7 @@ import subprocess
 import threading
 import unittest
 
-from daemon import COMMAND, Daemon
+from daemon import COMMAND, Daemon, stop
 from dynolog import Endpoint, frame, rpc, short_directory, until
 
 TARGET = os.environ.get("CKINETO_TARGET", "")
@@ -282,7 +282,7 @@ class Ps(CommandTest):
             for p in self.listed(daemon)["processes"]:
                 self.assertEqual((p["state"], p["user"], p["pids"][0]), ("wait", os.geteuid(), p["pid"]))
                 self.assertEqual((p["socket"]["answers"], p["socket"]["host"]), (True, "process"))
-            alone.send_signal(signal.SIGSTOP)
+            stop(alone)
             self.assertRegex(self.ps(daemon), rf"(?m)^ *{alone.pid} .* socket +no answer ")
         finally:
             for process in (alone, both):

@@ -19,6 +19,16 @@ def as_from_a_terminal():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
+def stop(process):
+    """All of its threads: signals take their time."""
+    def state(task):
+        with open(f"/proc/{process.pid}/task/{task}/stat") as f:
+            return f.read().rpartition(")")[2].split()[0]
+
+    process.send_signal(signal.SIGSTOP)
+    until(lambda: all(state(task) == "T" for task in os.listdir(f"/proc/{process.pid}/task")))
+
+
 class Daemon:
     def __init__(self, *arguments, abstract=False, user=None, rpc_too=True):
         self.directory = None if abstract else short_directory()
@@ -56,13 +66,7 @@ class Daemon:
             return next(int(line.split()[1]) for line in f if line.startswith("VmRSS"))
 
     def stop(self):
-        """Really stopped: signals take their time."""
-        self.process.send_signal(signal.SIGSTOP)
-        until(lambda: self.state() == "T")
-
-    def state(self):
-        with open(f"/proc/{self.process.pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0]
+        stop(self.process)
 
     def go_on(self):
         self.process.send_signal(signal.SIGCONT)
