@@ -5,13 +5,17 @@
  * time of a process that listens, to its socket and to a daemon that is not there, in per cent of
  * one processor same time       8 such processes asked for the same start time: from the first of
  * their windows to the last one, and of their first events; a busy thread each
+ *   step            kineto_profiler_step in a process that listens; floor: in one that does not
  *
- * usage: bench_ondemand [idle seconds (20)]. There is nothing to compare with: the floor is 0. */
+ * usage: bench_ondemand [idle seconds (20)]. Without a floor there is nothing to compare
+ * with. Where the machine is busy, a thread may not run at all while it is traced: then its trace
+ * has no event, and counts for nothing. */
 #include "bench.h"
 
 #include "control/control_wire.h"
 
 #include <ckineto/control.h>
+#include <ckineto/profiler.h>
 #include <ckineto/record.h>
 #include <ckineto/trace.h>
 
@@ -163,8 +167,9 @@ static void measure_first_event(void)
         ask(peer, text);
         wait_written(peer, &answer);
         look_at(answer.path, &window_ns, &first_ns);
-        bench_add(&events, (double)(first_ns - asked_ns) / 1e6);
-        if (i == 0)
+        if (first_ns < INT64_MAX)
+            bench_add(&events, (double)(first_ns - asked_ns) / 1e6);
+        if (i == 0 && events.count)
             bench_line("ondemand.first_event.cold", events.values[0], "ms", 0, 1);
     }
     ko_control_close(peer);
@@ -220,7 +225,8 @@ static void measure_same_time(void)
         wait_written(peers[i], &answer);
         look_at(answer.path, &window_ns, &first_ns);
         bench_add(&windows, (double)(window_ns - at_ms * 1000000) / 1e6);
-        bench_add(&events, (double)(first_ns - at_ms * 1000000) / 1e6);
+        if (first_ns < INT64_MAX)
+            bench_add(&events, (double)(first_ns - at_ms * 1000000) / 1e6);
         ko_control_close(peers[i]);
         end(pids[i]);
     }
@@ -228,6 +234,35 @@ static void measure_same_time(void)
                bench_quantile(&windows, 1) - bench_quantile(&windows, 0), "ms", 0, 1);
     bench_line("ondemand.same_time.events", bench_quantile(&events, 1) - bench_quantile(&events, 0),
                "ms", 0, 1);
+}
+
+/* ---- steps --------------------------------------------------------------------------------------- */
+
+#define STEPS  200000
+#define ROUNDS 15
+
+static double step_ns(void)
+{
+    double begin = bench_thread_ns();
+    for (int i = 0; i < STEPS; i++)
+        kineto_profiler_step();
+    return (bench_thread_ns() - begin) / STEPS;
+}
+
+static void measure_steps(void)
+{
+    bench_series on = {.count = 0}, off = {.count = 0};
+    kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
+    kineto_error err;
+    o.socket = true;
+    for (int i = 0; i < ROUNDS; i++) {
+        bench_add(&off, step_ns());
+        if (kineto_control_start(&o, &err))
+            fail("control", &err);
+        bench_add(&on, step_ns());
+        kineto_control_stop();
+    }
+    bench_print("ondemand.step", "ns", &on, &off);
 }
 
 int main(int argc, char **argv)
@@ -245,6 +280,7 @@ int main(int argc, char **argv)
     setenv("KINETO_LOG_LEVEL", "4", 1);
     measure_first_event();
     measure_same_time();
+    measure_steps();
     unsigned seconds = argc > 1 ? (unsigned)strtoul(argv[1], NULL, 10) : 0;
     measure_idle(seconds ? seconds : 20);
     char command[128];

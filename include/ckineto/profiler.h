@@ -289,7 +289,12 @@ typedef void (*kineto_ondemand_ready)(const kineto_trace *trace, void *user);
 /** Who drives such profilers. NULL: their traces are discarded. threads: any. */
 KINETO_API void kineto_ondemand_set_ready(kineto_ondemand_ready ready, void *user);
 /** Prepare, start, stop the profiler of state KINETO_ONDEMAND with {CPU} and the scopes FUNCTION,
- *  USER_SCOPE, BACKWARD_FUNCTION: what a controller calls. threads: any. */
+ *  USER_SCOPE, BACKWARD_FUNCTION, for a controller of the program's own. What <ckineto/control.h> records
+ *  is in this state, too, and `ready` sees it, but it is nobody else's to stop. threads: any.
+ *
+ *  A profiler of the program itself comes first: when one that records is started, a trace that is under
+ *  way for somebody outside is dropped, and until it stops requests are refused as busy. Sessions
+ *  (<ckineto/session.h>) and traces for others overlap freely. */
 KINETO_API kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config,
                                                  kineto_error *err);
 KINETO_API kineto_status kineto_ondemand_start(kineto_error *err);

@@ -118,7 +118,7 @@ static kineto_profiler_config config_of(const ks_request *r)
 static kineto_status record(kineto_error *err)
 {
     kineto_status status = kp_window_start(self.window, err);
-    self.armed_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    self.armed_ns = ks_session_started_ns(self.window->session);
     self.recording = !status;
     return status;
 }

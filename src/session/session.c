@@ -256,6 +256,8 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
 
 ks_extras *ks_session_extras(kineto_session *s) { return &s->extras; }
 
+int64_t ks_session_started_ns(const kineto_session *s) { return s->armed.realtime_ns; }
+
 kineto_status kineto_session_prepare(const kineto_session_options *options, kineto_session **out,
                                      kineto_error *err)
 {

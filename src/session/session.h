@@ -42,6 +42,8 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
 ks_extras *ks_session_extras(kineto_session *session);
 /** Of a session that is armed: what was recorded from start_ns on is kept. Cheap. threads: any. */
 void ks_session_keep(kineto_session *session, int64_t start_ns);
+/** When it was started, ns since 1970. */
+int64_t ks_session_started_ns(const kineto_session *session);
 /** The cheap first part of kineto_session_stop, which then builds the trace up to now, whenever it is
  *  called. KINETO_E_STATE if it does not record. threads: any, one at a time. */
 kineto_status ks_session_end(kineto_session *session, kineto_error *err);

@@ -550,6 +550,7 @@ static void children_of_a_fork_are_asked_for_themselves(void **state)
 {
     (void)state;
     int status;
+    HAS_ONE_THREAD(); /* it does not allow for threads of a fork's child */
     kineto_control_options o = KINETO_CONTROL_OPTIONS_INIT;
     o.socket = true;
     assert_int_equal(kineto_output_register("slow", be_slow, NULL, false, &err), KINETO_OK);
