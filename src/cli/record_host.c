@@ -120,6 +120,16 @@ kineto_status kc_host_read(const kc_host_options *o, ks_collector_options *c)
 
 static ko_settings sources;
 
+/* The signal that asks for traces must not kill us before somebody listens to it. The program is
+ * started with the mask that we were started with. */
+static void signal_held(int sig, bool held)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    if (sig && sigaddset(&set, sig) == 0)
+        (void)pthread_sigmask(held ? SIG_BLOCK : SIG_UNBLOCK, &set, NULL);
+}
+
 kineto_status kc_host_enter(const kc_host_options *o, kineto_error *err)
 {
     char directory[KS_REQUEST_PATH_BYTES];
@@ -131,6 +141,7 @@ kineto_status kc_host_enter(const kc_host_options *o, kineto_error *err)
         sources.options.daemon = strstr(list, "daemon") != NULL;
     else
         sources.options.socket = true;
+    signal_held(sources.options.signal, true);
     (void)unsetenv("CKINETO_CONTROL");
     if (sources.options.daemon)
         (void)unsetenv("KINETO_USE_DAEMON");
@@ -286,6 +297,7 @@ static kineto_status begin(host *h, kineto_error *err)
     if (status)
         return status;
     listen_to_sources(h);
+    signal_held(sources.options.signal, false);
     int failed = kb_thread_start(&h->follower, follow_windows, h);
     h->follows = failed == 0;
     return failed ? kb_fail_os(err, failed, "cannot start a thread") : KINETO_OK;

@@ -338,10 +338,10 @@ class Ring(RecordTest):
         os.killpg(process.pid, signal.SIGKILL)
 
     def test_crash_slow_step_and_hang(self):
-        options = ("--ring", "5", "--on-crash", "--on-slow-step", "3x", "--on-hang", "0.5")
-        for how, reason in ((["-v", "60"], "signal 11"), (["-l", "30", "100"], "slow step 30"),
-                            (["-h", "30"], "no step for")):
-            process = self.start("-s", "-p", "2000", *how, "20000", options=options)
+        for option, how, reason in ((["--on-crash"], ["-v", "60"], "signal 11"),
+                                    (["--on-slow-step", "20x"], ["-l", "30", "200"], "slow step"),
+                                    (["--on-hang", "0.5"], ["-h", "30"], "no step for")):
+            process = self.start("-s", "-p", "2000", *how, "20000", options=["--ring", "5", *option])
             self.assertTrue(until(self.dumps), how)
             trace = self.load(self.dumps()[0])
             self.assertIn(reason, trace["ckineto_dump_reason"])
