@@ -271,7 +271,7 @@ static void stop(void)
     pthread_join(life.thread, NULL);
     ko_controller_destroy(c);
     ring_end();
-    life.listens = false;
+    kb_store_relaxed(&life.listens, false);
 }
 
 static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err)
@@ -298,7 +298,7 @@ static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err
         ring_end();
         return kb_fail_os(err, failed, "cannot start a thread that listens for requests");
     }
-    life.listens = asks(s);
+    kb_store_relaxed(&life.listens, asks(s));
     kb_store_release(&life.controller, c);
     kineto_rt_step_hook(on_step);
     kp_preempt_listen(on_preempt);
@@ -380,10 +380,7 @@ void ko_life_stop(void)
 bool ko_life_listens(void)
 {
     listen_again();
-    pthread_mutex_lock(&life.lock);
-    bool listens = life.listens && life.controller;
-    pthread_mutex_unlock(&life.lock);
-    return listens;
+    return kb_load_acquire(&life.controller) && kb_load_relaxed(&life.listens);
 }
 
 /* ---- the end of the program, and forks ----------------------------------------------------------- */

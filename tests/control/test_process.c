@@ -3,6 +3,7 @@
 #include "../unit/unit.h"
 
 #include "base/base.h"
+#include "record/record.h"
 #include "session/session.h"
 #include <ckineto/control.h>
 #include <ckineto/host.h>
@@ -278,6 +279,28 @@ static void iterations_are_whole(void **state)
         assert_int_equal(a.flags & (KINETO_ACTIVITY_OPEN_START | KINETO_ACTIVITY_OPEN_END), 0);
     }
     assert_int_equal(steps, 3);
+}
+
+/* A process that has been there for days: its first session's clock and the wall clock are seconds
+ * apart by now. Windows are times of the wall clock. */
+static void windows_go_by_the_wall_clock_of_today(void **state)
+{
+    (void)state;
+    int64_t start_ns, end_ns;
+    kb_clock_snapshot *first = &kineto_rt_pool()->control->snapshots[0];
+    first->realtime_ns -= 3000 * MS;
+    work_begin();
+    int64_t at_ms = now_ns() / MS + 150;
+    uint64_t ticket = request(
+        "PROFILE_START_TIME=%" PRId64 "\nACTIVITIES_DURATION_MSECS=40\n" NO_WARMUP TO_US, at_ms);
+    wait_for(ticket, KINETO_STAGE_WRITTEN);
+    work_end();
+    first->realtime_ns += 3000 * MS;
+    kineto_trace_window(seen.trace, &start_ns, &end_ns);
+    assert_int_equal(start_ns, at_ms * MS);
+    assert_int_equal(end_ns, (at_ms + 40) * MS);
+    assert_int_equal(count_named(seen.trace, "long"), 1);
+    all_lie_within(seen.trace, start_ns, end_ns);
 }
 
 /* Recording begins early; a thread that records much meanwhile must not fill the buffer. */
@@ -583,6 +606,7 @@ int main(void)
         cmocka_unit_test(what_is_asked_for_is_recorded_and_nothing_else),
         cmocka_unit_test(a_window_that_is_cancelled_is_written),
         cmocka_unit_test(iterations_are_whole),
+        cmocka_unit_test(windows_go_by_the_wall_clock_of_today),
         cmocka_unit_test(what_comes_before_the_window_takes_no_room),
         cmocka_unit_test(devices_warm_up_and_go_on),
         cmocka_unit_test(who_drives_profilers_on_demand_sees_the_trace),
