@@ -229,7 +229,7 @@ static kineto_status read_out(kc_ask *ask)
     bool remote = (hosts || slurm) && out && out[0] == '/' && strlen(out) < sizeof ask->out;
     if (remote)
         memcpy(ask->out, out, strlen(out) + 1);
-    else if (kc_absolute(out ? out : "trace.json", ask->out, &err) != KINETO_OK)
+    else if (kc_absolute(out ? out : kc_default_name(ask), ask->out, &err) != KINETO_OK)
         return kc_usage_error(VERB, "--out: %s", err.message);
     return KINETO_OK;
 }

@@ -53,6 +53,11 @@ typedef struct kc_ask {
 static inline bool kc_by_iteration(const kc_ask *ask) { return ask->iterations != KC_NOT_GIVEN; }
 static inline bool kc_is_snapshot(const kc_ask *ask) { return ask->snapshot_ms != KC_NOT_GIVEN; }
 
+static inline const char *kc_default_name(const kc_ask *ask)
+{
+    return kc_is_snapshot(ask) ? "memory_snapshot.pickle" : "trace.json";
+}
+
 /* ---- trigger_ask.c: texts of requests, names of files --------------------------------------------- */
 
 /* How it is said to one process. */
@@ -137,6 +142,7 @@ typedef struct kc_run {
     bool over_limit;
 } kc_run;
 
+/** The one that has this number, or answers for it: a recorder for its programs. */
 kc_target *kc_target_find(const kc_run *run, uint32_t pid);
 /** Another one, for which names of files are chosen; NULL: out of memory, or too many (said). */
 kc_target *kc_target_add(kc_run *run, uint32_t pid, int64_t job, kc_via via);

@@ -217,11 +217,7 @@ static const char *last_part(const char *path)
 
 bool kc_name_with(const char *path, const char *text, char out[KS_REQUEST_PATH_BYTES])
 {
-    const char *name = last_part(path), *at = strstr(name, ".pt.trace.json");
-    if (!at)
-        at = strstr(name, ".json");
-    if (!at)
-        at = name + strlen(name);
+    const char *name = last_part(path), *at = name + ks_output_pid_place(name);
     int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%.*s_%s%s", (int)(at - path), path, text, at);
     return n > 0 && n < (int)KS_REQUEST_PATH_BYTES;
 }

@@ -27,16 +27,12 @@ static void allowed_directory(uint32_t pid, char *out, size_t size)
         snprintf(out, size, "/tmp");
 }
 
-/* The name's end from its extension on; libkineto writes JSON only. */
-static const char *extension(const char *path, bool wire)
+/* What says the format, from where the number goes; libkineto writes JSON only, and gives numbers to
+ * no other names. */
+static const char *extension(const char *path, bool json)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    const char *json = strstr(name, ".pt.trace.json"), *dot = strrchr(name, '.');
-    if (!json)
-        json = strstr(name, ".json");
-    if (json)
-        return json;
-    return wire || !dot ? ".json" : dot;
+    return json && !strstr(name, ".json") ? ".json" : name + ks_output_pid_place(name);
 }
 
 /* The same for all of a command, so that they can be asked together. */
@@ -56,37 +52,37 @@ static bool fits(kc_target *t, int n)
     return ok;
 }
 
-static bool choose_hidden(const kc_ask *ask, kc_target *t, const char *directory, bool wire)
+static bool choose_hidden(const kc_ask *ask, kc_target *t, const char *directory, bool json)
 {
     size_t size = strlen(directory);
     while (size > 0 && directory[size - 1] == '/')
         size--;
     int n = snprintf(t->asked_path, sizeof t->asked_path, "%.*s/ckineto-%016llx%s", (int)size,
-                     directory, (unsigned long long)hidden_number(), extension(ask->out, wire));
+                     directory, (unsigned long long)hidden_number(), extension(ask->out, json));
     return fits(t, n) && fits(t, kc_name_of(ask->out, t->pid, t->wanted) ? 1 : 0);
 }
 
-static bool choose_direct(kc_target *t, const char *path, bool wire)
+static bool choose_direct(kc_target *t, const char *path, bool json)
 {
     const char *slash = strrchr(path, '/');
     bool named = strstr(slash ? slash : path, ".json");
     return fits(t, snprintf(t->asked_path, sizeof t->asked_path, "%s%s", path,
-                            wire && !named ? ".json" : ""));
+                            json && !named ? ".json" : ""));
 }
 
 bool kc_files_choose(const kc_run *run, kc_target *t, bool wire)
 {
     const kc_ask *ask = run->ask;
-    char allowed[KS_REQUEST_PATH_BYTES], usual[KS_REQUEST_PATH_BYTES + 16];
-    bool chosen;
+    char allowed[KS_REQUEST_PATH_BYTES], usual[KS_REQUEST_PATH_BYTES + 32];
+    bool chosen, json = wire && !kc_is_snapshot(ask);
     allowed_directory(t->pid, allowed, sizeof allowed);
-    snprintf(usual, sizeof usual, "%s/trace.json", allowed);
+    snprintf(usual, sizeof usual, "%s/%s", allowed, kc_default_name(ask));
     if (kc_is_beneath(ask->out, allowed))
-        chosen = choose_direct(t, ask->out, wire);
+        chosen = choose_direct(t, ask->out, json);
     else if (ask->has_wait)
-        chosen = choose_hidden(ask, t, allowed, wire);
+        chosen = choose_hidden(ask, t, allowed, json);
     else if (!ask->has_out)
-        chosen = choose_direct(t, usual, wire);
+        chosen = choose_direct(t, usual, json);
     else {
         kc_target_fail(t,
                        "for a request it writes beneath '%s' only, not '%s': name a file there "

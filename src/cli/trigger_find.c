@@ -59,10 +59,18 @@ bool kc_process_wanted(const kc_ask *ask, uint32_t pid)
 
 /* ---- targets --------------------------------------------------------------------------------------- */
 
+static bool answers_for(const kc_target *t, uint32_t pid)
+{
+    for (uint32_t i = 0; i < t->also_count; i++)
+        if (t->also[i] == pid)
+            return true;
+    return t->pid == pid;
+}
+
 kc_target *kc_target_find(const kc_run *run, uint32_t pid)
 {
     for (size_t i = 0; i < run->targets.count; i++)
-        if (run->targets.data[i]->pid == pid)
+        if (answers_for(run->targets.data[i], pid))
             return run->targets.data[i];
     return NULL;
 }

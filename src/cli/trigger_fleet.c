@@ -197,9 +197,8 @@ static void choose_path(const kc_fleet_run *fleet, kc_host *host)
 static void follow(kc_fleet_run *fleet, kc_host *host)
 {
     kineto_error kept = host->error;
-    if (host->reached && host->lists && kc_host_count(host, KC_ASKED) > 0 &&
-        list(fleet, host) != KINETO_OK)
-        kc_show_note("%s: %s", host->name, host->error.message);
+    if (host->reached && host->lists && kc_host_count(host, KC_ASKED) > 0)
+        (void)list(fleet, host); /* what it misses once it learns the next time */
     host->error = kept;
 }
 
@@ -363,8 +362,8 @@ static void choose_out(kc_ask *ask)
 {
     size_t size = strlen(ask->out);
     if (!ask->has_out)
-        snprintf(ask->out, sizeof ask->out, "/tmp/trace.json");
-    else if (!strstr(ask->out, ".json") && size + sizeof ".json" <= sizeof ask->out)
+        snprintf(ask->out, sizeof ask->out, "/tmp/%s", kc_default_name(ask));
+    else if (!kc_is_snapshot(ask) && !strstr(ask->out, ".json") && size + sizeof ".json" <= sizeof ask->out)
         memcpy(ask->out + size, ".json", sizeof ".json");
 }
 

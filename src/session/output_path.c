@@ -40,7 +40,10 @@ static kineto_status refuse(const wish *w, kineto_status code, const char *fmt, 
 /* Bytes of a name without the ending that says its format, all of them if none does. */
 static size_t stem_bytes(const char *name)
 {
+    static const char snapshot[] = ".pickle";
     size_t best = 0, size = strlen(name), plain = size;
+    if (size > strlen(snapshot) && strcmp(name + size - strlen(snapshot), snapshot) == 0)
+        return size - strlen(snapshot);
     kb_compression c = kb_compression_of(name);
     if (c != KB_COMPRESS_NONE)
         plain -= c == KB_COMPRESS_GZIP ? strlen(".gz") : strlen(".zst");
@@ -56,7 +59,7 @@ static size_t stem_bytes(const char *name)
 
 /* Where Kineto puts the number: so tools that predict names of files find them. Names that say
  * another format, which Kineto does not know, go on saying it. */
-static size_t pid_place(const char *name)
+size_t ks_output_pid_place(const char *name)
 {
     const char *at = strstr(name, ".pt.trace.json");
     if (at)
@@ -72,7 +75,7 @@ static kineto_status put_pid(const wish *w, uint32_t pid, char out[KS_REQUEST_PA
     const char *slash = strrchr(w->path, '/'), *name = slash ? slash + 1 : w->path;
     if (*name == '\0' || strcmp(name, ".") == 0 || strcmp(name, "..") == 0)
         return refuse(w, KINETO_E_ARGUMENT, "this is a directory, not a file");
-    size_t before = (size_t)(name - w->path) + pid_place(name);
+    size_t before = (size_t)(name - w->path) + ks_output_pid_place(name);
     int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)before, w->path, pid,
                      w->path + before);
     if (n < 0 || n >= (int)KS_REQUEST_PATH_BYTES)
@@ -339,7 +342,7 @@ kineto_status ks_output_url(const char *url, uint32_t pid, char out[KS_REQUEST_P
     wish w = {.path = url, .err = err};
     const char *slash = strrchr(url, '/'), *name = slash ? slash + 1 : url;
     ks_request_show(kb_string(url), w.shown, sizeof w.shown);
-    if (name[pid_place(name)] != '\0')
+    if (name[ks_output_pid_place(name)] != '\0')
         return put_pid(&w, pid, out);
     if (strlen(url) >= KS_REQUEST_PATH_BYTES)
         return refuse(&w, KINETO_E_ARGUMENT, "it is too long");

@@ -83,6 +83,8 @@ kineto_status ks_config_file_load(ks_config_file *f, ks_request *r, bool *change
                                   kineto_error *err);
 
 /* ---- output_path.c: where a request may write ---- */
+/** Bytes of a file's name (without directories) before which the number of a process is put. */
+size_t ks_output_pid_place(const char *name);
 /** The path of this process' trace: what was asked for, with its pid put in as Kineto does (before
  * the first ".pt.trace.json", else the first ".json", else before the ending that says its format, else
  * at the end, so that no two processes share a file), or a default. From a request only beneath the allowed directory
