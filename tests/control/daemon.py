@@ -79,6 +79,12 @@ class Daemon:
         self.forget()
         return self.process.returncode, said.decode(), left
 
+    def abandon(self):
+        """After a test that failed; nothing, if it was ended."""
+        if self.process.returncode is None:
+            self.process.kill()
+            self.forget()
+
     def forget(self):
         self.process.stdout.close()
         self.process.stderr.close()

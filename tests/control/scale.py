@@ -52,7 +52,9 @@ class Scale(unittest.TestCase):
         if not CLIENT:
             self.skipTest("run by ctest, which says where the client is")
         daemon = Daemon()
+        self.addCleanup(daemon.abandon)
         crowd = Crowd(daemon, PROCESSES)
+        self.addCleanup(crowd.process.kill)
         listed = lambda: daemon.rpc({"fn": "listProcesses"})["processes"]
         self.assertTrue(until(lambda: len(listed()) == PROCESSES, MOST_SECONDS))
         given, each, busy, number, begin = [], {}, 0, 0, time.monotonic()
