@@ -13,10 +13,13 @@
 #define KC_MS_NS     UINT64_C(1000000)
 
 /* Of processes that ask Dynolog's socket, by upstream's usual values. */
-#define KC_POLL_NS   UINT64_C(5500000000) /* between two questions: 5 s, and a tenth */
-#define KC_TICK_NS   KC_SECOND_NS         /* how often libkineto looks whether it is time */
-#define KC_SLACK_NS  (2 * KC_SECOND_NS)   /* it refuses a start that leaves less */
-#define KC_WARMUP_NS (5 * KC_SECOND_NS)   /* if nothing is said */
+#define KC_POLL_NS UINT64_C(5500000000) /* between two questions: 5 s, and a tenth */
+/* … of those that found no daemon: libkineto may be 5.1 s from its next try, and takes an answer to
+ * its last one 5 s later; ours waits up to 10 s, and a tenth. */
+#define KC_RETURN_NS (2 * KC_POLL_NS)
+#define KC_TICK_NS   KC_SECOND_NS       /* how often libkineto looks whether it is time */
+#define KC_SLACK_NS  (2 * KC_SECOND_NS) /* it refuses a start that leaves less */
+#define KC_WARMUP_NS (5 * KC_SECOND_NS) /* if nothing is said */
 
 /* ---- what was asked for ------------------------------------------------------------------------ */
 
@@ -42,7 +45,7 @@ typedef struct kc_ask {
     bool has_out;
     const char *socket_directory; /* NULL: abstract */
     const char *host;             /* of the daemon; NULL: of this machine */
-    uint16_t port;                   /* of daemons that are named without one; 0: the usual */
+    uint16_t port;                /* of daemons that are named without one; 0: the usual */
     const char *hosts, *slurm;    /* many of them; NULL */
     const char *token_file;
     char token[KO_RPC_TOKEN_BYTES]; /* "": none */

@@ -223,6 +223,8 @@ static void choose_start(kc_run *run)
     bool wire = uses_wire(run);
     int64_t lead_ns = kc_ask_lead_ns(ask, wire);
     int64_t now_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    if (wire && !run->has_daemon)
+        lead_ns += (int64_t)(KC_RETURN_NS - KC_POLL_NS);
     bool together = expected(run) > 1 && !ask->separately && !kc_by_iteration(ask);
     run->start_ns = ask->start_ns;
     if (ask->dump || ask->cancel)
