@@ -97,6 +97,13 @@ static void header_add(headers *h, const char *key, const char *text)
     h->count++;
 }
 
+/* What only a process can record that is linked with the library. */
+static bool is_more(const ks_request *r) { return r->with_stack || r->with_flops; }
+
+static const kt_build_note less_than_asked = {
+    "on demand", "left out", "call stacks and FLOPs need a program that is linked with ckineto", 1,
+    false};
+
 static kineto_status save(kineto_status status, kineto_trace *trace, ks_request_source source,
                           const char *path, uint64_t *bytes, kineto_error *err)
 {
@@ -116,7 +123,12 @@ static kineto_status write_trace(void *context, const ks_request *request, ks_re
         return kb_fail(err, KINETO_E_STATE, "there is no window to be written");
     header_add(&h, "trace_id", request->trace_id);
     header_add(&h, "group_trace_id", request->group_id);
-    ks_window_cut cut = {r->start_ns, r->end_ns, h.list, h.count};
+    ks_window_cut cut = {.from_ns = r->start_ns,
+                         .until_ns = r->end_ns,
+                         .header = h.list,
+                         .header_count = h.count,
+                         .notes = &less_than_asked,
+                         .note_count = is_more(request)};
     kineto_status status = ks_window_build(r->options.collector, r->window, &cut, &trace, err);
     ks_window_release(r->options.collector, r->window);
     r->window = NULL;
@@ -152,7 +164,7 @@ static kineto_status dump(void *context, ks_request_source source, const char *p
     headers h = {.count = 0};
     reason_take(r, reason);
     header_add(&h, "ckineto_dump_reason", reason);
-    ks_window_cut cut = {0, 0, h.list, h.count};
+    ks_window_cut cut = {.header = h.list, .header_count = h.count};
     kineto_status status = ks_ring_build(r->options.collector, &cut, &trace, err);
     return save(status, trace, source, path, bytes, err);
 }

@@ -205,7 +205,8 @@ void ks_window_stop(ks_collector *c, ks_window *w);
 typedef struct ks_window_cut {
     int64_t from_ns, until_ns;
     const kt_build_header *header;
-    uint32_t header_count;
+    uint32_t header_count, note_count;
+    const kt_build_note *notes; /* of windows */
 } ks_window_cut;
 kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut *cut,
                               kineto_trace **out, kineto_error *err);

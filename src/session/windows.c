@@ -443,6 +443,8 @@ static kt_build_options options_of(ks_collector *c, const ks_window *w, const ks
     o.until_ns = by_iteration ? 0 : cut->until_ns;
     o.epoch_ticks = w->opened_ticks;
     o.complete_from = w->kept_from;
+    o.notes = cut->notes;
+    o.note_count = cut->note_count;
     return o;
 }
 

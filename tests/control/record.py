@@ -168,7 +168,7 @@ class OnDemand(RecordTest):
         asker = self.asker(process)
         self.assertEqual(self.status(asker)["host"], "recorder")
         first = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\nREQUEST_TRACE_ID=one\n")
-        second = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS=40\n"
+        second = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS=40\nPROFILE_WITH_STACK=true\n"
                                          f"ACTIVITIES_LOG_FILE={self.here}/two.json\n")
         for trace in first, second:
             self.assert_no_holes(trace)
@@ -176,6 +176,8 @@ class OnDemand(RecordTest):
         self.assertGreater(list(self.numbers(second).values())[0][0], last)
         pid = list(self.numbers(first))[0]
         self.assertTrue(os.path.exists(f"{self.here}/two_{pid}.json"))
+        self.assertEqual(first["trace_id"], "one")
+        self.assertIn("left out", [l["reason"] for l in second["ckineto"]["ledger"]])
         self.assertEqual(int(self.status(asker)["traces"]), 2)
         os.kill(pid, signal.SIGTERM)
         self.end(process, 128 + signal.SIGTERM)
