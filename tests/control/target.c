@@ -42,8 +42,10 @@ typedef struct target {
     bool no_step, from_stdin;
 } target;
 
-static volatile sig_atomic_t over;
+static bool over;        /* atomic */
 static bool fork_wanted; /* atomic */
+
+static bool is_over(void) { return __atomic_load_n(&over, __ATOMIC_RELAXED); }
 
 static int64_t now_ms(void)
 {
@@ -55,7 +57,7 @@ static int64_t now_ms(void)
 static void sleep_ms(long ms)
 {
     struct timespec t = {ms / 1000, ms % 1000 * 1000000};
-    while (ms > 0 && nanosleep(&t, &t) != 0 && !over)
+    while (ms > 0 && nanosleep(&t, &t) != 0 && !is_over())
         ;
 }
 
@@ -106,7 +108,7 @@ static void operate(long i)
 static void *leisurely(void *unused)
 {
     (void)unused;
-    while (!over) {
+    while (!is_over()) {
         kineto_range r = kineto_range_begin(&tick);
         sleep_ms(1);
         kineto_range_end(r);
@@ -117,7 +119,7 @@ static void *leisurely(void *unused)
 static void *restless(void *unused)
 {
     (void)unused;
-    while (!over)
+    while (!is_over())
         kineto_range_end(kineto_range_begin(&busy_range));
     return NULL;
 }
@@ -125,7 +127,7 @@ static void *restless(void *unused)
 static void *spinning(void *unused)
 {
     (void)unused;
-    while (!over)
+    while (!is_over())
         ;
     return NULL;
 }
@@ -153,7 +155,7 @@ static void step(const target *t, long n)
         operate(i);
     sleep_ms(n == t->slow_step ? t->slow_ms : t->step_ms);
     if (n == t->hang_step)
-        while (!over)
+        while (!is_over())
             pause();
     if (n == t->crash_step)
         raise(SIGSEGV);
@@ -256,7 +258,7 @@ static void *obeying(void *unused)
         line[strcspn(line, "\n")] = 0;
         obey(line);
     }
-    over = 1;
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
     return NULL;
 }
 
@@ -300,7 +302,7 @@ static void options_read(target *t, int argc, char **argv)
 static void end(int signal)
 {
     (void)signal;
-    over = 1;
+    __atomic_store_n(&over, true, __ATOMIC_RELAXED);
 }
 
 static void fork_now(void)
@@ -329,7 +331,7 @@ int main(int argc, char **argv)
     threads_start(obeying, t.from_stdin);
     int64_t until_ms = now_ms() + t.seconds * 1000;
     long n = 0;
-    while (!over && (!t.steps || n < t.steps) && (!t.seconds || now_ms() < until_ms)) {
+    while (!is_over() && (!t.steps || n < t.steps) && (!t.seconds || now_ms() < until_ms)) {
         step(&t, n++);
         if (__atomic_load_n(&fork_wanted, __ATOMIC_ACQUIRE))
             fork_now();
