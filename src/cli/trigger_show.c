@@ -37,7 +37,7 @@ void kc_show_begin(const kc_run *run)
 {
     double until_s = (double)(run->start_ns - (int64_t)kb_clock_ns(CLOCK_REALTIME)) / 1e9;
     line.allowed = isatty(STDERR_FILENO) == 1;
-    if (run->start_ns)
+    if (run->start_ns && (run->targets.count || run->endpoints.count))
         kc_show_note("start in %.1f s", until_s);
 }
 

@@ -1,5 +1,7 @@
 """ckineto trigger on one host: by control sockets, by daemons, and as the daemon itself, towards processes
-that behave as upstream's do, and towards ours."""
+that behave as upstream's do, and towards ours.
+
+With CKINETO_SLOW=1 also with upstream's times, and abstract sockets."""
 
 import json
 import os
@@ -18,6 +20,7 @@ import dynolog
 
 COMMAND = os.environ.get("CKINETO", "")
 TARGET = os.environ.get("CKINETO_TARGET", "")
+RECORDED = os.environ.get("CKINETO_RECORDED", "")
 SLOW = os.environ.get("CKINETO_SLOW", "") == "1"
 HERE = os.path.dirname(os.path.abspath(__file__))
 
@@ -146,7 +149,7 @@ class Case(unittest.TestCase):
         for one in self.clients:
             one.end()
         for process in self.targets:
-            process.kill()
+            process.terminate()  # a recorder passes it on
             process.communicate()
         shutil.rmtree(self.directory, ignore_errors=True)
 
@@ -386,6 +389,19 @@ class BySocket(Case):
         self.assertEqual({p["via"] for p in answer["processes"]}, {"control socket"})
         self.assertGreater(answer["start_time_ns"], 0)
 
+    @unittest.skipUnless(RECORDED, "no program to be recorded")
+    def test_a_recorder_answers_for_its_programs(self):
+        recorder = subprocess.Popen([COMMAND, "record", "--on-demand", "--", RECORDED, "20000"], text=True,
+                                    env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.targets.append(recorder)
+        self.assertEqual(recorder.stdout.readline(), "ready\n")
+        with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children", encoding="utf-8") as file:
+            program = int(file.read().split()[0])
+        out, err = self.trigger("--pid", program, "-d", 20, "--wait", "--json", "-o", self.path("t.json"))
+        answer, = json.loads(out)["processes"]
+        self.assertEqual((answer["pid"], answer["via"]), (recorder.pid, "control socket"), err)
+        self.assertGreater(len(self.load(answer["file"])["traceEvents"]), 3)
+
     def test_iterations_cancel_and_refusals(self):
         one = self.target()
         out, _ = self.trigger("--pid", one.pid, "-i", 3, "--wait", "-o", self.path("t.json"))
@@ -407,6 +423,35 @@ class BySocket(Case):
         out = subprocess.run([COMMAND, "ps", "--json", "--host", "127.0.0.1:1"], env=self.environment,
                              capture_output=True, text=True, check=False).stdout
         return {p["pid"]: p["state"] for p in json.loads(out)["processes"]}.get(pid)
+
+
+@unittest.skipUnless(SLOW, "slow")
+class AsUpstream(Case):
+    """Five seconds between questions, five of warm-up, and ten until a daemon is found."""
+
+    def trace_all(self):
+        for name in ("KINETO_IPC_SOCKET_DIR", "KINETO_ONDEMAND_TRACE_DIR"):
+            self.environment.pop(name, None)
+        usual = {"interval": 5, "slack": 2, "warmup": 5}
+        clients = self.clients_ready(usual, usual, usual)
+        time.sleep(3)  # they wait longer and longer for a daemon
+        out, err = self.trigger("--all", "--wait", "-d", 100, "-o", "t.json", "--json")
+        answer = json.loads(out)
+        self.assertEqual({p["file"] for p in answer["processes"]},
+                         {self.path(f"t_{c.pid}.json") for c in clients}, err)
+        self.assertEqual({self.load(p["file"])["start"] for p in answer["processes"]},
+                         {answer["start_time_ns"] / 1e9})
+
+    def test_in_a_network_of_its_own(self):
+        if os.environ.get("CKINETO_ALONE") == "1":
+            self.trace_all()
+            return
+        unshare = ["unshare", "--net", "true"]
+        if os.geteuid() or not shutil.which("unshare") or subprocess.run(unshare, check=False).returncode:
+            self.skipTest("no network of its own")
+        done = subprocess.run([*unshare[:2], sys.executable, "-B", __file__, "AsUpstream"], check=False,
+                              env={**os.environ, "CKINETO_ALONE": "1"}, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
 
 
 if __name__ == "__main__":
