@@ -48,7 +48,6 @@ kineto_status kp_window_build(kineto_profiler *p, const kp_window_texts *texts, 
         extras->notes = texts->notes;
         extras->note_count = texts->note_count;
     }
-    p->last = true;
     *out = NULL;
     kineto_status status = kineto_profiler_stop(p, &result, err);
     if (!status && result->trace) {

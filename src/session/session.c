@@ -208,6 +208,21 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                    : build_from_pool(s, pool, &options, out, err);
 }
 
+/* With the lock, which others get meanwhile: a window may end in a step of the program, which is
+ * not to wait until a trace is built. The session's own window keeps its chunks; its threads do not
+ * join, and the memory is not given back while others might want some. */
+static kineto_status build_aside(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
+                                 kineto_error *err)
+{
+    bool alone = s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
+    if (!alone)
+        unlock();
+    kineto_status status = build(s, end_ticks, out, err);
+    if (!alone)
+        lock();
+    return status;
+}
+
 static uint64_t snapshot_into(kf_control *control, kb_clock_snapshot *now)
 {
     kb_clock_snapshot_take(control->ticks_clock, now);
@@ -497,7 +512,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
     lock();
-    kineto_status status = out ? build(s, s->end_ticks, out, err) : KINETO_OK;
+    kineto_status status = out ? build_aside(s, s->end_ticks, out, err) : KINETO_OK;
     kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
     s->slot = UINT32_MAX;
@@ -545,13 +560,8 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     kineto_rt_modules_note(false);
     ks_chunks_of_the_dead(kineto_rt_pool());
     uint64_t now = snapshot_now(kineto_rt_pool()->control);
-    /* Others begin and end theirs meanwhile; what this one wants is not given away. */
-    bool alone = s->options.threads == KINETO_THREADS_ALL;
-    if (alone)
-        unlock();
-    kineto_status status = build(s, now, out, err);
-    if (!alone)
-        unlock();
+    kineto_status status = build_aside(s, now, out, err);
+    unlock();
     return status;
 }
 
