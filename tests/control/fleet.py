@@ -15,7 +15,7 @@ import time
 import unittest
 
 import dynolog
-from trigger import COMMAND, Case, Client
+from trigger import COMMAND, Case, Client, main
 
 SLOW = os.environ.get("CKINETO_SLOW", "") == "1"
 HANGS_S = 60
@@ -295,4 +295,4 @@ class Slurm(Fleet):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

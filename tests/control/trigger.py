@@ -3,6 +3,7 @@ that behave as upstream's do, and towards ours.
 
 With CKINETO_SLOW=1 also with upstream's times, and abstract sockets."""
 
+import concurrent.futures
 import json
 import os
 import select
@@ -187,6 +188,25 @@ class Case(unittest.TestCase):
     def load(self, path):
         with open(path, encoding="utf-8") as file:
             return json.load(file)
+
+
+class Together(unittest.TestSuite):
+    """Tests of this kind wait most of their time: a few of them at once."""
+
+    def run(self, result, debug=False):
+        tests = [t for t in self if isinstance(t, unittest.TestCase)]
+        for suite in self:
+            if suite not in tests:
+                suite.run(result, debug)
+        with concurrent.futures.ThreadPoolExecutor(4) as pool:
+            list(pool.map(lambda test: test.run(result), tests))
+        return result
+
+
+def main():
+    loader = unittest.TestLoader()
+    loader.suiteClass = Together
+    unittest.main("__main__", testLoader=loader)
 
 
 class CommandLine(Case):
@@ -439,8 +459,8 @@ class AsUpstream(Case):
         answer = json.loads(out)
         self.assertEqual({p["file"] for p in answer["processes"]},
                          {self.path(f"t_{c.pid}.json") for c in clients}, err)
-        self.assertEqual({self.load(p["file"])["start"] for p in answer["processes"]},
-                         {answer["start_time_ns"] / 1e9})
+        self.assertEqual({round(self.load(p["file"])["start"] * 1e3) for p in answer["processes"]},
+                         {answer["start_time_ns"] // 1000000})
 
     def test_in_a_network_of_its_own(self):
         if os.environ.get("CKINETO_ALONE") == "1":
@@ -455,4 +475,4 @@ class AsUpstream(Case):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()
