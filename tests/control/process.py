@@ -114,17 +114,36 @@ def named(trace, begin):
 
 def a_file_for_so_many_milliseconds(t, here):
     p = Target(here, "--threads", "1")
+    asked = time.time_ns()
     p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=100; ACTIVITIES_LOG_FILE={here}/by time=.json")
     begin = int(p.hear_stage("collect")[4])
     path = p.hear_stage("written")
     t.assertEqual(" ".join(path[6:8]), f"{here}/by time=_{p.pid}.json")
     with open(f"{here}/by time=_{p.pid}.json", encoding="utf-8") as file:
-        window = json.load(file)["ckineto"]["window"]
+        trace = json.load(file)
+    window = trace["ckineto"]["window"]
+    first = min(float(e["ts"]) for e in named(trace, "")) * 1000 + trace["baseTimeNanoseconds"]
+    print(f"first event {(first - asked) / 1e6:.3f} ms after the request was said")
     t.assertGreaterEqual(window[0], begin)
     t.assertEqual(window[1], begin + 100_000_000)
     checked = subprocess.run([COMMAND, "verify", f"{here}/by time=_{p.pid}.json"], capture_output=True, check=False)
     t.assertEqual(checked.returncode, 0, checked.stdout)
     t.assertEqual(p.end(), 0)
+
+
+def several_begin_at_the_same_time(t, here):
+    targets = [Target(here, "--spin", "1") for _ in range(4)]
+    at_ms = int(time.time() * 1000) + 400
+    for p in targets:
+        p.request(f"{NOW}PROFILE_START_TIME={at_ms}; ACTIVITIES_DURATION_MSECS=50; ACTIVITIES_LOG_FILE={here}/t.json")
+    windows = [p.trace()[1] for p in targets]
+    late = [(w[0] - at_ms * 1_000_000) / 1e6 for w in windows]
+    print(f"windows began so many ms after the time that was asked for: {late}")
+    for window in windows:
+        t.assertGreaterEqual(window[0], at_ms * 1_000_000)
+        t.assertEqual(window[1], (at_ms + 50) * 1_000_000)
+    for p in targets:
+        t.assertEqual(p.end(), 0)
 
 
 def whole_iterations(t, here):
@@ -289,7 +308,8 @@ def a_recorded_program_is_asked_as_well(t, here):
     t.assertGreater(len(named(whole, "tick")), len(named(trace, "tick")))
 
 
-TESTS = [a_file_for_so_many_milliseconds, whole_iterations, shapes_and_stacks_if_asked,
+TESTS = [several_begin_at_the_same_time, a_file_for_so_many_milliseconds, whole_iterations,
+         shapes_and_stacks_if_asked,
          busy_and_bad_requests_are_refused, the_programs_own_profile_comes_first,
          what_was_collected_at_the_end_is_written, what_was_collected_is_lost_by__exit,
          it_listens_where_the_environment_says_so, bad_words_are_said_and_the_rest_holds,
