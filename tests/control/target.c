@@ -19,6 +19,7 @@
  *   stop, cancel, running  says "stopped MS", "cancelled", "running 0" or 1
  *   dump PATH              kineto_control_dump; says "dump STATUS MESSAGE"
  *   profile MS             a profile of the program itself; says "profiled STATUS EVENTS"
+ *   steps                  says "steps COUNT", of those that began
  *   fork                   a child goes on as its parent does, without its threads; says "forked
  * PID" exit N, _exit N        at once */
 #include <ckineto/control.h>
@@ -240,6 +241,8 @@ static void obey(char *line)
         dump(rest);
     else if (strncmp(line, "profile ", 8) == 0)
         profile(strtol(rest, NULL, 10));
+    else if (strcmp(line, "steps") == 0)
+        say("steps %" PRIu64, kineto_profiler_step_count());
     else if (strcmp(line, "fork") == 0)
         __atomic_store_n(&fork_wanted, true, __ATOMIC_RELEASE);
     else if (strncmp(line, "exit ", 5) == 0)
