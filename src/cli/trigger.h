@@ -112,7 +112,7 @@ typedef struct kc_target {
     char asked_path[KS_REQUEST_PATH_BYTES]; /* in the request, without the pid */
     char path[KS_REQUEST_PATH_BYTES];       /* of the file that it writes; then of the final one */
     char wanted[KS_REQUEST_PATH_BYTES];     /* where that is brought; "": it stays */
-    char why[400];                          /* FAILED; else what it does otherwise than was asked */
+    char why[1024];                         /* FAILED; else what it does otherwise than was asked */
     uint64_t bytes;
     ko_control_peer *peer;         /* SOCKET */
     uint32_t also[64], also_count; /* SOCKET: whom a request to it may name, itself first */

@@ -259,8 +259,9 @@ void kc_daemon_turn(kc_run *run)
     if (!run->has_daemon || now() < run->daemon_again_ns || (!looks && !follows(run)))
         return;
     run->daemon_again_ns = now() + AGAIN_NS;
-    if (look(run, &err) == KINETO_OK)
+    run->has_daemon = look(run, &err) == KINETO_OK;
+    if (run->has_daemon)
         kc_daemon_ask(run);
-    else
+    else /* once: who has the request goes on without it */
         kc_show_note("daemon: %s", err.message);
 }

@@ -27,8 +27,8 @@ static void allowed_directory(uint32_t pid, char *out, size_t size)
         snprintf(out, size, "/tmp");
 }
 
-/* What says the format, from where the number goes; libkineto writes JSON only, and gives numbers to
- * no other names. */
+/* What says the format, from where the number goes; libkineto writes JSON only, and gives numbers
+ * to no other names. */
 static const char *extension(const char *path, bool json)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;

@@ -363,7 +363,8 @@ static void choose_out(kc_ask *ask)
     size_t size = strlen(ask->out);
     if (!ask->has_out)
         snprintf(ask->out, sizeof ask->out, "/tmp/%s", kc_default_name(ask));
-    else if (!kc_is_snapshot(ask) && !strstr(ask->out, ".json") && size + sizeof ".json" <= sizeof ask->out)
+    else if (!kc_is_snapshot(ask) && !strstr(ask->out, ".json") &&
+             size + sizeof ".json" <= sizeof ask->out)
         memcpy(ask->out + size, ".json", sizeof ".json");
 }
 

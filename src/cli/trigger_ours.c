@@ -3,7 +3,9 @@
 #include "cli/trigger.h"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #define BIND_AGAIN_NS (KC_SECOND_NS / 4)
 /* A process whose first question was the last try of a long back-off takes the answer when it asks
@@ -71,10 +73,19 @@ static void note_return(kc_target *t, int32_t wants)
         t->state = KC_COLLECT;
 }
 
+/* Other users may say any number: requests for a process that can be seen go to its own user. */
+static bool is_its_user(const ks_dyno_process *p)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%d", p->pid);
+    return p->user == geteuid() || stat(path, &st) != 0 || st.st_uid == p->user;
+}
+
 static char *offer(void *context, const ks_dyno_process *p, int32_t wants)
 {
     kc_run *run = context;
-    if (p->pid <= 0 || !kc_wanted(run->ask, p->pids, p->pid_count, p->job))
+    if (p->pid <= 0 || !is_its_user(p) || !kc_wanted(run->ask, p->pids, p->pid_count, p->job))
         return NULL;
     kc_target *t = kc_target_find(run, (uint32_t)p->pid);
     if (!t)

@@ -23,7 +23,7 @@ static void clear_line(void)
 void kc_show_note(const char *fmt, ...)
 {
     va_list args;
-    char text[1024];
+    char text[2048];
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);

@@ -10,7 +10,7 @@ import unittest
 from command import TARGET, CommandTest, main
 
 VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
-         "slice", "scrub", "convert", "export", "analyze", "diff", "daemon", "ps")
+         "slice", "scrub", "convert", "export", "analyze", "diff", "daemon", "ps", "trigger")
 
 
 class Help(CommandTest):

@@ -88,6 +88,41 @@ static void a_text_that_could_not_be_sent_waits_again(void **state)
     ks_dyno_registry_destroy(r);
 }
 
+static uint32_t offers;
+
+static char *offer(void *context, const ks_dyno_process *process, int32_t wants)
+{
+    assert_ptr_equal(context, &offers);
+    assert_int_equal(process->pid, 20);
+    assert_int_equal(process->pid_count, 2);
+    assert_false(process->waits);
+    offers += wants != KS_DYNO_WANTS_NOTHING;
+    return strdup("B=2");
+}
+
+/* At once, the first time, too; to somebody who is busy nothing is given, but who asks is told. */
+static void a_text_may_be_offered_to_whoever_asks(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = ks_dyno_registry_create();
+    ks_dyno_message m = request(7, 2, 20, 10), busy = m;
+    busy.wants = KS_DYNO_WANTS_NOTHING;
+    ks_dyno_registry_offer(r, offer, &offers);
+    assert_null(ask(r, busy, 1));
+    assert_int_equal(offers, 0);
+    char *text = ask(r, m, 2);
+    assert_string_equal(text, "B=2");
+    assert_int_equal(offers, 1);
+    ks_dyno_registry_give_back(r, &m, 1000, text);
+    text = ask(r, m, 3); /* what waits comes first */
+    assert_string_equal(text, "B=2");
+    assert_int_equal(offers, 1);
+    free(text);
+    ks_dyno_registry_offer(r, NULL, NULL);
+    assert_null(ask(r, m, 4));
+    ks_dyno_registry_destroy(r);
+}
+
 static void pids_of_ancestors_and_jobs_choose_processes(void **state)
 {
     (void)state;
@@ -245,6 +280,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_text_is_given_once_with_an_id_as_dynolog_adds_it),
         cmocka_unit_test(a_text_that_could_not_be_sent_waits_again),
+        cmocka_unit_test(a_text_may_be_offered_to_whoever_asks),
         cmocka_unit_test(pids_of_ancestors_and_jobs_choose_processes),
         cmocka_unit_test(a_limit_counts_from_the_lowest_pid),
         cmocka_unit_test(processes_with_the_same_set_share_an_entry_but_not_with_other_users),

@@ -3,6 +3,8 @@
 
 #include "session/dyno.h"
 
+#include <time.h>
+
 static ks_dyno_caller caller; /* may everything unless a test says otherwise */
 
 static ks_dyno_registry *registry_of(int first, int last)
@@ -53,6 +55,20 @@ static void status_and_version_are_told(void **state)
     expect(r, "{\"fn\":\"getStatus\"}", "{\"status\":1}");
     expect(r, "\n{\n    \"fn\": \"getStatus\"\n}\n", "{\"status\":1}");
     expect(r, "{\"fn\":\"getVersion\"}", "{\"version\":\"ckineto " KINETO_VERSION "\"}");
+    ks_dyno_registry_destroy(r);
+}
+
+/* Of ours only; of Dynolog's functions none tells it. */
+static void the_time_is_told(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = registry_of(1, 0);
+    unsigned long long before = kb_clock_ns(CLOCK_REALTIME), told = 0;
+    char *answer = ask(r, "{\"fn\":\"getTime\"}");
+    assert_non_null(answer);
+    assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &told), 1);
+    assert_true(told >= before && told <= kb_clock_ns(CLOCK_REALTIME));
+    free(answer);
     ks_dyno_registry_destroy(r);
 }
 
@@ -291,6 +307,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(status_and_version_are_told),
+        cmocka_unit_test(the_time_is_told),
         cmocka_unit_test(a_trigger_of_dyno_is_answered_as_dynolog_does),
         cmocka_unit_test(what_is_missing_or_of_a_wrong_type_fails_in_words),
         cmocka_unit_test(what_is_no_request_gets_no_answer),
