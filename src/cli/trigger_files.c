@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -70,15 +71,30 @@ static bool choose_direct(kc_target *t, const char *path, bool json)
                             json && !named ? ".json" : ""));
 }
 
+/* The same file by the name of the directory that the process knows it by: that may be a link. */
+static bool is_allowed(const char *out, const char *allowed, char path[2 * KS_REQUEST_PATH_BYTES])
+{
+    char real[PATH_MAX];
+    size_t size = strlen(allowed);
+    if (!realpath(allowed, real) || !kc_is_beneath(out, real))
+        return false;
+    while (size > 0 && allowed[size - 1] == '/')
+        size--;
+    snprintf(path, 2 * KS_REQUEST_PATH_BYTES, "%.*s%s", (int)size, allowed,
+             out + (strcmp(real, "/") == 0 ? 0 : strlen(real)));
+    return true;
+}
+
 bool kc_files_choose(const kc_run *run, kc_target *t, bool wire)
 {
     const kc_ask *ask = run->ask;
     char allowed[KS_REQUEST_PATH_BYTES], usual[KS_REQUEST_PATH_BYTES + 32];
+    char path[2 * KS_REQUEST_PATH_BYTES];
     bool chosen, json = wire && !kc_is_snapshot(ask);
     allowed_directory(t->pid, allowed, sizeof allowed);
     snprintf(usual, sizeof usual, "%s/%s", allowed, kc_default_name(ask));
-    if (kc_is_beneath(ask->out, allowed))
-        chosen = choose_direct(t, ask->out, json);
+    if (is_allowed(ask->out, allowed, path))
+        chosen = choose_direct(t, path, json);
     else if (ask->has_wait)
         chosen = choose_hidden(ask, t, allowed, json);
     else if (!ask->has_out)

@@ -99,10 +99,14 @@ static void draw(const kc_run *run, uint64_t now_ns)
         ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
     draw_bar(run, text, sizeof text);
     size_t used = strlen(text);
-    snprintf(text + used, sizeof text - used, "%s; %.0f s",
-             now_ns < run->look_until_ns && !run->targets.count ? " waiting for processes to ask"
-                                                                : "",
-             (double)(now_ns - run->begun_ns) / 1e9);
+    double start_s = (double)(run->start_ns - (int64_t)kb_clock_ns(CLOCK_REALTIME)) / 1e9;
+    if (now_ns < run->look_until_ns && !run->targets.count)
+        snprintf(text + used, sizeof text - used, " waiting for processes to ask");
+    else if (start_s > 0)
+        snprintf(text + used, sizeof text - used, "; start in %.0f s", start_s);
+    else
+        snprintf(text + used, sizeof text - used, "; %.0f s",
+                 (double)(now_ns - run->begun_ns) / 1e9);
     fprintf(stderr, "\r%.*s\033[K", columns - 1, text);
     fflush(stderr);
     line.shown = true;

@@ -326,6 +326,14 @@ class AsTheDaemon(Case):
         self.assertIn("it writes beneath", err)
         self.assertEqual(one.said("config"), [])
 
+    def test_the_directory_of_a_process_may_be_a_link(self):
+        os.symlink(self.path("traces"), self.path("link"))
+        one, = self.clients_ready({}, KINETO_ONDEMAND_TRACE_DIR=self.path("link") + "/")
+        for number, name in enumerate(("link", "traces")):
+            out, _ = self.trigger("--pid", one.pid, "--warmup", 0, "-d", 5, "-o", self.path(name, "t.json"))
+            self.assertEqual(out, self.path("link", f"t_{one.pid}.json\n"))
+            self.assertTrue(dynolog.until(lambda n=number: len(one.said("written")) > n))
+
     def test_every_failure_has_its_reason(self):
         clients = self.clients_ready({"die": True}, {"nothing": True}, {"busy": 60}, {"elsewhere": True})
         out, err = self.trigger("--pid", os.getpid(), "--separately", "--warmup", 0, "-d", 10, "--wait=2", status=1)
