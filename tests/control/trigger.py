@@ -400,7 +400,7 @@ class BySocket(Case):
     def test_ours_are_traced_at_once_and_tell_how_it_goes_on(self):
         one = self.target()
         asked_ns = time.time_ns()
-        out, err = self.trigger("--pid", one.pid, "-d", 30, "--wait", "-o", self.path("lr=0.1 #1.json"))
+        out, err = self.trigger("--pid", one.pid, "-d", 400, "--wait", "-o", self.path("lr=0.1 #1.json"))
         path = self.path(f"lr=0.1 #1_{one.pid}.json")
         self.assertEqual(out.split("\t")[0], path)
         for state in ("collect", "done"):
@@ -425,7 +425,7 @@ class BySocket(Case):
         self.assertEqual(recorder.stdout.readline(), "ready\n")
         with open(f"/proc/{recorder.pid}/task/{recorder.pid}/children", encoding="utf-8") as file:
             program = int(file.read().split()[0])
-        out, err = self.trigger("--pid", program, "-d", 20, "--wait", "--json", "-o", self.path("t.json"))
+        out, err = self.trigger("--pid", program, "-d", 200, "--wait", "--json", "-o", self.path("t.json"))
         answer, = json.loads(out)["processes"]
         self.assertEqual((answer["pid"], answer["via"]), (recorder.pid, "control socket"), err)
         self.assertGreater(len(self.load(answer["file"])["traceEvents"]), 3)
