@@ -21,6 +21,10 @@ void ko_control_put(void);
 /** Make the thread look again at what ko_process_tend has to do. threads: any. */
 void ko_control_wake(void);
 
+/** When the iteration began that the controller knows by this time, one of the last; 0: there is none.
+ *  threads: any. */
+uint64_t ko_control_step_ticks(int64_t ns);
+
 /* Whom to listen to; owns its texts. */
 typedef struct ko_settings {
     kineto_control_options options; /* texts point into what follows */

@@ -68,9 +68,40 @@ static void listen_again(void);
 
 static int64_t realtime_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
+/* The last iterations as the controller knows them, and when they really began: a little earlier.
+ */
+static struct {
+    int64_t ns;
+    uint64_t ticks;
+} told[KF_STEP_TIMES];
+
+/* A step that was told late counts as of then: a little after it. */
+#define LATE_NS INT64_C(20000000)
+
+uint64_t ko_control_step_ticks(int64_t ns)
+{
+    int64_t best_ns = ns - LATE_NS;
+    uint64_t ticks = 0;
+    for (size_t i = 0; i < KB_COUNT(told); i++) {
+        int64_t at_ns = kb_load_acquire(&told[i].ns);
+        if (at_ns <= ns && at_ns > best_ns) {
+            best_ns = at_ns;
+            ticks = kb_load_relaxed(&told[i].ticks);
+        }
+    }
+    return ticks;
+}
+
+static int64_t remember(uint64_t step, uint64_t ticks)
+{
+    int64_t ns = realtime_ns();
+    kb_store_relaxed(&told[step % KF_STEP_TIMES].ticks, ticks);
+    kb_store_release(&told[step % KF_STEP_TIMES].ns, ns);
+    return ns;
+}
+
 static void on_step(uint64_t step, uint64_t ticks)
 {
-    (void)ticks;
     if (KINETO_UNLIKELY(kb_load_relaxed(&life.again))) {
         this_step = step + 1;
         listen_again();
@@ -80,7 +111,7 @@ static void on_step(uint64_t step, uint64_t ticks)
     if (!c)
         return;
     ko_watchdog_step(step);
-    ko_controller_step(c, realtime_ns());
+    ko_controller_step(c, remember(step, ticks));
     ko_control_put();
 }
 

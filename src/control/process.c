@@ -7,7 +7,6 @@
 #include "control/output.h"
 #include "control/ring.h"
 #include "profiler/profiler.h"
-#include "record/record.h"
 
 #include <ckineto/host.h>
 #include <inttypes.h>
@@ -25,9 +24,10 @@ typedef struct process {
     kineto_session *warm;      /* devices warm up */
     kineto_session *warm_over; /* atomic: nobody needs it any more */
     bool recording, by_iteration;
+    int64_t duration_ns; /* by iteration, the most; -1: none */
     int64_t armed_ns, start_ns, end_ns;
-    uint64_t edges[2 * KF_STEP_TIMES]; /* when iterations began around the window's begin and end */
-    bool client_snapshot;              /* the program takes it itself */
+    uint64_t start_ticks; /* of the iteration that the window begins with; 0: of none */
+    bool client_snapshot; /* the program takes it itself */
 } process;
 
 static process self;
@@ -138,7 +138,7 @@ static kineto_status prepare(void *context, const ks_request *request, kineto_er
         return status;
     self.recording = false;
     self.by_iteration = request->iterations > 0;
-    memset(self.edges, 0, sizeof self.edges);
+    self.duration_ns = request->duration_ns;
     if (self.by_iteration)
         status = record(err);
     else if (request->warmup_ns > 0)
@@ -164,10 +164,9 @@ static kineto_status arm(void *context, kineto_error *err)
 static void started(void *context, int64_t start_ns)
 {
     (void)context;
+    self.start_ticks = self.by_iteration ? ko_control_step_ticks(start_ns) : 0;
     if (self.window)
-        kp_window_keep(self.window, start_ns);
-    if (self.by_iteration)
-        (void)kineto_rt_steps(self.edges);
+        kp_window_keep(self.window, start_ns, self.start_ticks);
     ko_client_start();
 }
 
@@ -176,11 +175,9 @@ static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kinet
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kp_window_cut cut = {start_ns, end_ns, self.edges, 0};
-    if (self.by_iteration) {
-        (void)kineto_rt_steps(self.edges + KF_STEP_TIMES);
-        cut.edge_count = KB_COUNT(self.edges);
-    }
+    kp_window_cut cut = {start_ns, end_ns, self.start_ticks, 0};
+    if (self.by_iteration && kb_length_ns(start_ns, end_ns) != self.duration_ns)
+        cut.end_ticks = ko_control_step_ticks(end_ns);
     kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;

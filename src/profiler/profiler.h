@@ -104,12 +104,12 @@ kineto_status kp_window_prepare(const kineto_profiler_config *config, const kp_m
 /** Record; what lies before kp_window_keep is overwritten. KINETO_E_STATE while a profiler of the
  *  program records. */
 kineto_status kp_window_start(kineto_profiler *p, kineto_error *err);
-void kp_window_keep(kineto_profiler *p, int64_t start_ns);
+/** @param start_ticks  the same; 0: not known. */
+void kp_window_keep(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks);
 /** Record no more. Cheap. */
 typedef struct kp_window_cut {
     int64_t start_ns, end_ns;
-    const uint64_t *edges; /* ticks: see kt_build_options; borrowed until it is built */
-    uint32_t edge_count;
+    uint64_t start_ticks, end_ticks; /* the same; 0: not known */
 } kp_window_cut;
 kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err);
 /** The trace of what lies within these times, which who called kineto_ondemand_set_ready gets to see.

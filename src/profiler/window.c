@@ -24,15 +24,18 @@ kineto_status kp_window_start(kineto_profiler *p, kineto_error *err)
     return status;
 }
 
-void kp_window_keep(kineto_profiler *p, int64_t start_ns) { ks_session_keep(p->session, start_ns); }
+void kp_window_keep(kineto_profiler *p, int64_t start_ns, uint64_t start_ticks)
+{
+    ks_session_keep(p->session, start_ns, start_ticks);
+}
 
 kineto_status kp_window_end(kineto_profiler *p, const kp_window_cut *cut, kineto_error *err)
 {
     ks_extras *extras = ks_session_extras(p->session);
     extras->from_ns = cut->start_ns;
     extras->until_ns = cut->end_ns;
-    extras->edges = cut->edges;
-    extras->edge_count = cut->edge_count;
+    extras->from_ticks = cut->start_ticks;
+    extras->until_ticks = cut->end_ticks;
     kp_window_show(NULL);
     return ks_session_end(p->session, err);
 }

@@ -198,8 +198,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .complete_from = s->complete_from,
                                 .from_ns = s->extras.from_ns,
                                 .until_ns = s->extras.until_ns,
-                                .edges = s->extras.edges,
-                                .edge_count = s->extras.edge_count,
+                                .from_ticks = s->extras.from_ticks,
+                                .until_ticks = s->extras.until_ticks,
                                 .epoch_ticks = s->extras.from_ns ? s->armed.ticks : 0,
                                 /* what plug-ins did wrong when they were stopped is ours */
                                 .notes_until = kb_ticks(pool->control->ticks_clock),
@@ -465,7 +465,7 @@ static uint64_t ticks_at(const kineto_session *s, const kb_clock_snapshot *now, 
     return KB_MAX(s->start_ticks, now->ticks - (uint64_t)((double)ago_ns * per_ns));
 }
 
-void ks_session_keep(kineto_session *s, int64_t start_ns)
+void ks_session_keep(kineto_session *s, int64_t start_ns, uint64_t start_ticks)
 {
     kb_clock_snapshot now;
     if (!recording(s) || s->end_ticks || !s->extras.armed)
@@ -474,7 +474,10 @@ void ks_session_keep(kineto_session *s, int64_t start_ns)
     kb_clock_snapshot_take(control->ticks_clock, &now);
     lock();
     s->extras.armed = false;
-    s->start_ticks = ticks_at(s, &now, start_ns);
+    if (start_ticks > s->start_ticks)
+        s->start_ticks = start_ticks - 1; /* the window begins behind this */
+    else if (!start_ticks)
+        s->start_ticks = ticks_at(s, &now, start_ns);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     control->windows[s->slot].start_ticks = s->start_ticks;
     kb_store_relaxed(&control->windows[s->slot].keep_newest, KS_KEEP_FROM_START);

@@ -30,8 +30,7 @@ typedef struct ks_extras {
     const kt_build_note *notes; /* lines of the ledger */
     uint32_t note_count;
     int64_t from_ns, until_ns; /* cut the trace there, ns since 1970; 0: no limit */
-    const uint64_t *edges;     /* see kt_build_options */
-    uint32_t edge_count;
+    uint64_t from_ticks, until_ticks; /* of these times, if they are known better; 0: they are not */
     bool armed; /* what it records is worth nothing until ks_session_keep: it is overwritten */
     bool grows; /* little memory at first, more with ks_sessions_grow */
 } ks_extras;
@@ -40,8 +39,9 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
                                  kineto_session **out, kineto_error *err);
 /** Change what holds for the next stop. */
 ks_extras *ks_session_extras(kineto_session *session);
-/** Of a session that is armed: what was recorded from start_ns on is kept. Cheap. threads: any. */
-void ks_session_keep(kineto_session *session, int64_t start_ns);
+/** Of a session that is armed: what was recorded from start_ns on is kept. Cheap. threads: any.
+ *  @param start_ticks  the same; 0: not known. */
+void ks_session_keep(kineto_session *session, int64_t start_ns, uint64_t start_ticks);
 /** When it was started, ns since 1970. */
 int64_t ks_session_started_ns(const kineto_session *session);
 /** The cheap first part of kineto_session_stop, which then builds the trace up to now, whenever it is

@@ -164,8 +164,7 @@ typedef struct kt_build_options {
      * wall clock when the process began, however long ago that was. */
     int64_t from_ns, until_ns;
     uint64_t epoch_ticks;
-    const uint64_t *edges; /* ticks at which it may well begin or end: it does if one was just before */
-    uint32_t edge_count;
+    uint64_t from_ticks, until_ticks; /* of these times, if they are known better; 0: they are not */
     const kt_build_thread_span *threads; /* what begins on these, at these times; NULL: all */
     size_t thread_count;
     const kt_build_thread_span *pauses; /* what begins in these is left out; tid is 0 */

@@ -387,24 +387,14 @@ static uint64_t ticks_of(const kb_clock_fit *fit, int64_t ns, uint64_t low, uint
     return low;
 }
 
-#define EDGE_NS INT64_C(200000)
-
-/* Where the window begins, or ends. Who says that it does so with an iteration has read the clock a
- * little after that began: ticks of an iteration, if there are some from a moment before. */
-static uint64_t edge_of(const kt_build_state *s, int64_t *ns, uint64_t low, uint64_t high)
+/* Where the window begins, or ends. */
+static uint64_t edge_of(const kt_build_state *s, int64_t *ns, uint64_t ticks, uint64_t low,
+                        uint64_t high)
 {
-    const kt_build_options *o = &s->options;
-    uint64_t best = 0;
-    for (uint32_t i = 0; i < o->edge_count; i++) {
-        uint64_t edge = o->edges[i];
-        int64_t before_ns = kb_length_ns(kb_clock_fit_ns(&s->fit, edge), *ns);
-        if (before_ns >= 0 && before_ns < EDGE_NS && edge > low && edge < high)
-            best = KB_MAX(best, edge);
-    }
-    if (!best)
+    if (ticks <= low || ticks >= high)
         return ticks_of(&s->fit, *ns, low, high);
-    *ns = kb_clock_fit_ns(&s->fit, best);
-    return best;
+    *ns = kb_clock_fit_ns(&s->fit, ticks);
+    return ticks;
 }
 
 /* The window is to be exact to the nanosecond, in clocks that are coarser, too: ranges that are cut
@@ -415,10 +405,10 @@ static void cut_exactly(kt_build_state *s)
     uint64_t last = o->end_ticks;
     if (!o->from_ns || !o->start_ticks || !last)
         return;
-    o->start_ticks = edge_of(s, &o->from_ns, o->start_ticks, last);
+    o->start_ticks = edge_of(s, &o->from_ns, o->from_ticks, o->start_ticks, last);
     s->start_ns = KB_MAX(o->from_ns, s->start_ns);
     if (o->until_ns && o->until_ns < s->end_ns) {
-        o->end_ticks = edge_of(s, &o->until_ns, o->start_ticks, last);
+        o->end_ticks = edge_of(s, &o->until_ns, o->until_ticks, o->start_ticks, last);
         s->end_ns = KB_MAX(o->until_ns, s->start_ns);
     }
 }
