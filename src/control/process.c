@@ -164,9 +164,10 @@ static kineto_status arm(void *context, kineto_error *err)
 static void started(void *context, int64_t start_ns)
 {
     (void)context;
+    if (!self.window)
+        return; /* a snapshot of memory */
     self.start_ticks = self.by_iteration ? ko_control_step_ticks(start_ns) : 0;
-    if (self.window)
-        kp_window_keep(self.window, start_ns, self.start_ticks);
+    kp_window_keep(self.window, start_ns, self.start_ticks);
     ko_client_start();
 }
 

@@ -141,6 +141,16 @@ def a_file_for_so_many_milliseconds(t, here):
     t.assertEqual(p.end(), 0)
 
 
+def a_snapshot_of_memory_needs_no_client(t, here):
+    p = Target(here, KINETO_LOG_LEVEL="4")
+    p.request(f"PROFILE_MEMORY=1; PROFILE_MEMORY_DURATION_MSECS=20; ACTIVITIES_LOG_FILE={here}/memory.json")
+    p.hear_stage("written")
+    t.assertEqual(p.end(), 0)
+    t.assertTrue(os.path.getsize(f"{here}/memory_{p.pid}.json"))
+    with open(f"{here}/errors", encoding="utf-8") as file:
+        t.assertEqual(file.read(), "")
+
+
 def several_begin_at_the_same_time(t, here):
     targets = [Target(here, "--spin", "1") for _ in range(4)]
     at_ms = int(time.time() * 1000) + 400
@@ -321,7 +331,7 @@ def a_recorded_program_is_asked_as_well(t, here):
 
 
 TESTS = [several_begin_at_the_same_time, a_file_for_so_many_milliseconds, whole_iterations,
-         shapes_and_stacks_if_asked,
+         shapes_and_stacks_if_asked, a_snapshot_of_memory_needs_no_client,
          busy_and_bad_requests_are_refused, the_programs_own_profile_comes_first,
          what_was_collected_at_the_end_is_written, what_was_collected_is_lost_by__exit,
          it_listens_where_the_environment_says_so, bad_words_are_said_and_the_rest_holds,
