@@ -21,9 +21,15 @@ void ko_control_put(void);
 /** Make the thread look again at what ko_process_tend has to do. threads: any. */
 void ko_control_wake(void);
 
-/** When the iteration began that the controller knows by this time, one of the last; 0: there is none.
- *  threads: any. */
-uint64_t ko_control_step_ticks(int64_t ns);
+/* An iteration of the program: when it began, and what the controller was told. */
+typedef struct ko_iteration {
+    uint64_t number, ticks;
+    int64_t told_ns;
+} ko_iteration;
+/** The iteration, of the last ones, that began last before this time. threads: any. */
+bool ko_control_iteration_at(int64_t ns, ko_iteration *out);
+/** Has it begun, and is it one of the last? threads: any. */
+bool ko_control_iteration(uint64_t number, ko_iteration *out);
 
 /* Whom to listen to; owns its texts. */
 typedef struct ko_settings {

@@ -68,36 +68,54 @@ static void listen_again(void);
 
 static int64_t realtime_ns(void) { return (int64_t)kb_clock_ns(CLOCK_REALTIME); }
 
-/* The last iterations as the controller knows them, and when they really began: a little earlier.
- */
+/* The last iterations as the controller was told of them, and when they really began: a little
+ * earlier. */
 static struct {
+    uint64_t number; /* from 1; 0: being written */
     int64_t ns;
     uint64_t ticks;
 } told[KF_STEP_TIMES];
 
-/* A step that was told late counts as of then: a little after it. */
-#define LATE_NS INT64_C(20000000)
-
-uint64_t ko_control_step_ticks(int64_t ns)
+static bool read_told(size_t i, ko_iteration *out)
 {
-    int64_t best_ns = ns - LATE_NS;
-    uint64_t ticks = 0;
-    for (size_t i = 0; i < KB_COUNT(told); i++) {
-        int64_t at_ns = kb_load_acquire(&told[i].ns);
-        if (at_ns <= ns && at_ns > best_ns) {
-            best_ns = at_ns;
-            ticks = kb_load_relaxed(&told[i].ticks);
-        }
-    }
-    return ticks;
+    uint64_t number = kb_load_acquire(&told[i].number);
+    *out = (ko_iteration){.number = number - 1,
+                          .told_ns = kb_load_relaxed(&told[i].ns),
+                          .ticks = kb_load_relaxed(&told[i].ticks)};
+    kb_fence_seqcst();
+    return number > 0 && kb_load_relaxed(&told[i].number) == number;
 }
 
 static int64_t remember(uint64_t step, uint64_t ticks)
 {
+    size_t i = step % KF_STEP_TIMES;
     int64_t ns = realtime_ns();
-    kb_store_relaxed(&told[step % KF_STEP_TIMES].ticks, ticks);
-    kb_store_release(&told[step % KF_STEP_TIMES].ns, ns);
+    kb_store_relaxed(&told[i].number, UINT64_C(0));
+    kb_fence_seqcst();
+    kb_store_relaxed(&told[i].ns, ns);
+    kb_store_relaxed(&told[i].ticks, ticks);
+    kb_store_release(&told[i].number, step + 1);
     return ns;
+}
+
+/* What the controller hears late counts as of then. */
+#define LATE_NS INT64_C(1000000000)
+
+bool ko_control_iteration_at(int64_t ns, ko_iteration *out)
+{
+    ko_iteration one;
+    int64_t best_ns = ns - LATE_NS;
+    for (size_t i = 0; i < KB_COUNT(told); i++)
+        if (read_told(i, &one) && one.told_ns <= ns && one.told_ns > best_ns) {
+            best_ns = one.told_ns;
+            *out = one;
+        }
+    return best_ns > ns - LATE_NS;
+}
+
+bool ko_control_iteration(uint64_t number, ko_iteration *out)
+{
+    return read_told(number % KF_STEP_TIMES, out) && out->number == number;
 }
 
 static void on_step(uint64_t step, uint64_t ticks)

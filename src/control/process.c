@@ -23,10 +23,10 @@ typedef struct process {
     kineto_profiler *ended;    /* to be built; `write` takes it without the lock */
     kineto_session *warm;      /* devices warm up */
     kineto_session *warm_over; /* atomic: nobody needs it any more */
-    bool recording, by_iteration;
-    int64_t duration_ns; /* by iteration, the most; -1: none */
+    bool recording;
+    uint64_t iterations; /* 0: by time */
+    ko_iteration first;  /* of the window; ticks 0: not known */
     int64_t armed_ns, start_ns, end_ns;
-    uint64_t start_ticks; /* of the iteration that the window begins with; 0: of none */
     bool client_snapshot; /* the program takes it itself */
 } process;
 
@@ -137,9 +137,9 @@ static kineto_status prepare(void *context, const ks_request *request, kineto_er
     if (status)
         return status;
     self.recording = false;
-    self.by_iteration = request->iterations > 0;
-    self.duration_ns = request->duration_ns;
-    if (self.by_iteration)
+    self.iterations = request->iterations > 0 ? (uint64_t)request->iterations : 0;
+    self.first = (ko_iteration){0};
+    if (self.iterations)
         status = record(err);
     else if (request->warmup_ns > 0)
         warm_begin(more.kinds, request->custom);
@@ -166,9 +166,21 @@ static void started(void *context, int64_t start_ns)
     (void)context;
     if (!self.window)
         return; /* a snapshot of memory */
-    self.start_ticks = self.by_iteration ? ko_control_step_ticks(start_ns) : 0;
-    kp_window_keep(self.window, start_ns, self.start_ticks);
+    if (!self.iterations || !ko_control_iteration_at(start_ns, &self.first))
+        self.first = (ko_iteration){0};
+    kp_window_keep(self.window, start_ns, self.first.ticks);
     ko_client_start();
+}
+
+/* When the iteration began that the window ends with; 0: it ends otherwise, or that is not known.
+ */
+static uint64_t end_ticks(int64_t end_ns)
+{
+    ko_iteration after;
+    bool is = self.first.ticks &&
+              ko_control_iteration(self.first.number + self.iterations, &after) &&
+              after.told_ns <= end_ns;
+    return is ? after.ticks : 0;
 }
 
 static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err)
@@ -176,9 +188,7 @@ static kineto_status stop(void *context, int64_t start_ns, int64_t end_ns, kinet
     (void)context;
     if (!self.window)
         return kb_fail(err, KINETO_E_STATE, "the window was not prepared");
-    kp_window_cut cut = {start_ns, end_ns, self.start_ticks, 0};
-    if (self.by_iteration && kb_length_ns(start_ns, end_ns) != self.duration_ns)
-        cut.end_ticks = ko_control_step_ticks(end_ns);
+    kp_window_cut cut = {start_ns, end_ns, self.first.ticks, end_ticks(end_ns)};
     kineto_status status = kp_window_end(self.window, &cut, err);
     self.start_ns = start_ns;
     self.end_ns = end_ns;

@@ -137,7 +137,8 @@ def a_file_for_so_many_milliseconds(t, here):
     if window[0] < begin + 100_000_000:
         t.assertEqual(window[1], begin + 100_000_000)
     checked = subprocess.run([COMMAND, "verify", f"{here}/by time=_{p.pid}.json"], capture_output=True, check=False)
-    t.assertEqual(checked.returncode, 0, checked.stdout)
+    if events:
+        t.assertEqual(checked.returncode, 0, checked.stdout)
     t.assertEqual(p.end(), 0)
 
 
