@@ -154,7 +154,8 @@ typedef struct kineto_props {
     const kineto_value *values; /**< arg_count values, or NULL */
 } kineto_props;
 
-/* The calls behind the inline tests below. Do not call them directly. */
+/* The calls behind the inline functions below. Those are for C and C++; other languages call these, where
+ * the mask that kineto_gate points to has the site's kind. */
 KINETO_API kineto_range kineto_record_begin(kineto_site *site);
 KINETO_API kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values);
 KINETO_API kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props);
