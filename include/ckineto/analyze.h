@@ -299,7 +299,8 @@ KINETO_API kineto_status kineto_what_if(const kineto_critical_path *path,
                                         kineto_what_if_result *result, kineto_error *err);
 
 /** A new trace with a process more that shows the path: what it consists of, one after the other.
- *  @param out  receives a trace to release. threads: any. */
+ *  @param out  receives a trace to release. NULL on failure.
+ *  @return KINETO_E_MEMORY. threads: any. */
 KINETO_API kineto_status kineto_critical_path_overlay(const kineto_critical_path *path,
                                                       kineto_trace **out, kineto_error *err);
 

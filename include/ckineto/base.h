@@ -3,9 +3,9 @@
  *  strings with a length, and the table of activity kinds.
  *
  *  Thread rule words used on every function of this project:
- *    hot    any thread, also in a signal handler; never blocks, locks, allocates;
- *    any    any thread, may lock or allocate;
- *    owner  one thread at a time per handle.
+ *      hot    any thread, also in a signal handler; never blocks, locks, allocates;
+ *      any    any thread, may lock or allocate;
+ *      owner  one thread at a time per handle.
  */
 #ifndef CKINETO_BASE_H
 #define CKINETO_BASE_H

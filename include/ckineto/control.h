@@ -80,7 +80,8 @@ typedef enum kineto_stage {
 #undef KINETO_X
         KINETO_NUM_STAGES = 8
 } kineto_stage;
-KINETO_API const char *kineto_stage_name(kineto_stage stage); /**< "accepted", "warm-up" … */
+/** "accepted", "warm-up" … Static storage. threads: hot. */
+KINETO_API const char *kineto_stage_name(kineto_stage stage);
 
 typedef struct kineto_stage_event {
     size_t size;
@@ -129,7 +130,9 @@ typedef kineto_status (*kineto_output)(const kineto_trace *trace, const char *ur
 KINETO_API kineto_status kineto_output_register(const char *protocol, kineto_output output,
                                                 void *user, bool from_requests, kineto_error *err);
 KINETO_API void kineto_output_unregister(const char *protocol);
-/** kineto_trace_save, to a path or a URL of any protocol. threads: any. */
+/** kineto_trace_save, to a path or a URL of any protocol.
+ *  @return what that returns, or the output's own; KINETO_E_ARGUMENT for a protocol that is not there.
+ *  threads: any. */
 KINETO_API kineto_status kineto_output_save(const kineto_trace *trace, const char *path_or_url,
                                             kineto_error *err);
 

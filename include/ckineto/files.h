@@ -60,7 +60,7 @@ KINETO_API kineto_status kineto_files_find(const char *const *paths, size_t coun
                                            kineto_files **out, kineto_error *err);
 /** NULL is fine. threads: owner. */
 KINETO_API void kineto_files_release(kineto_files *files);
-/** threads: any. */
+/** How many there are. threads: any. */
 KINETO_API uint32_t kineto_files_count(const kineto_files *files);
 /** NULL for an index out of range. threads: any. */
 KINETO_API const char *kineto_files_path(const kineto_files *files, uint32_t index);

@@ -16,7 +16,7 @@
  *
  *  Of inputs, sizes and types are copied, never contents, and nothing is held on to: the program's
  *  memory is its own. Which of it is recorded is for those who record to say.
- *  Only libckineto-rt is needed. Unless said otherwise functions are `hot`, see <ckineto/record.h>.
+ *  Only libckineto-rt is needed. threads: hot, unless said otherwise.
  */
 #ifndef CKINETO_FUNCTION_H
 #define CKINETO_FUNCTION_H
@@ -127,6 +127,7 @@ typedef struct kineto_input {
     };
 } kineto_input;
 
+/** An input of a type: a tensor, a list, a number, a text. What it points to is borrowed. */
 static inline kineto_input kineto_input_of(uint32_t type, uint32_t count)
 {
     kineto_input input;

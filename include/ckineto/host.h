@@ -66,7 +66,8 @@ typedef struct kineto_plugin_info {
     int32_t types[KINETO_PLUGIN_MAX_TYPES]; /**< supported, in the plug-in's numbers */
 } kineto_plugin_info;
 
-/** How many entries the table has: files in the order of loading, then built-in profilers. */
+/** How many entries the table has: files in the order of loading, then built-in profilers.
+ *  threads: any. */
 KINETO_API uint32_t kineto_plugin_count(void);
 /** @return KINETO_E_NOT_FOUND past the end. threads: any. */
 KINETO_API kineto_status kineto_plugin_get(uint32_t index, kineto_plugin_info *info);
@@ -94,7 +95,9 @@ KINETO_API kineto_status kineto_privateuse1_unregister(void);
 /** Is a profiler registered; is it forwarded to the host. threads: any. */
 KINETO_API bool kineto_privateuse1_has_profiler(void);
 KINETO_API bool kineto_privateuse1_is_registered(void);
-/** Recording is initialised: forward what is registered, now and from now on. threads: any. */
+/** Recording is initialised: forward what is registered, now and from now on.
+ *  @return KINETO_E_PLUGIN if it was refused, KINETO_E_STATE if called by the profiler itself.
+ *  threads: any. */
 KINETO_API kineto_status kineto_privateuse1_init(void);
 
 /* The type of what is registered is checked when it is compiled. */

@@ -129,21 +129,22 @@ typedef struct kineto_profiler_config {
     bool record_tensor_ids; /**< ids of tensors and their memory, outputs: execution traces */
 } kineto_profiler_config;
 
-/** Defaults for a state. */
+/** Defaults for a state. threads: hot. */
 KINETO_API void kineto_profiler_config_init(kineto_profiler_config *config,
                                             kineto_profiler_state state);
 /** Is it DISABLED; for all threads by its state; by its state or by wish? threads: hot. */
 KINETO_API bool kineto_profiler_config_disabled(const kineto_profiler_config *config);
 KINETO_API bool kineto_profiler_config_global(const kineto_profiler_config *config);
 KINETO_API bool kineto_profiler_config_push_global_callbacks(const kineto_profiler_config *config);
-/** Are there metrics? */
+/** Are there metrics? threads: hot. */
 KINETO_API bool kineto_experimental_config_is_set(const kineto_experimental_config *config);
 
-/** The part that PyTorch hands to other processes: {state, shapes, memory}. */
+/** The part that PyTorch hands to other processes: {state, shapes, memory}. threads: hot. */
 #define KINETO_CONFIG_VALUES 3
 KINETO_API void kineto_profiler_config_to_values(const kineto_profiler_config *config,
                                                  int64_t values[KINETO_CONFIG_VALUES]);
-/** @return KINETO_E_ARGUMENT unless there are exactly three, the first of them a state. */
+/** And back. @return KINETO_E_ARGUMENT unless there are exactly three, the first of them a state.
+ *  threads: any. */
 KINETO_API kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t count,
                                                             kineto_profiler_config *config,
                                                             kineto_error *err);
@@ -153,8 +154,9 @@ KINETO_API kineto_status kineto_profiler_config_from_values(const int64_t *value
 /** What was profiled. Immutable; any number of owners. */
 typedef struct kineto_profiler_result kineto_profiler_result;
 
+/** One more owner; returns its argument. threads: any. */
 KINETO_API kineto_profiler_result *kineto_result_retain(kineto_profiler_result *result);
-/** NULL is fine. threads: any. */
+/** One owner less; the last frees. NULL is fine. threads: any. */
 KINETO_API void kineto_result_release(kineto_profiler_result *result);
 /** The trace, borrowed. NULL for the empty result of a profiler that records nothing itself (NVTX,
  *  ITT, PRIVATEUSE1, ONDEMAND). threads: any. */
@@ -174,7 +176,8 @@ typedef struct kineto_profiler kineto_profiler;
  * may say what the program's own tables know of `debug_handle`. */
 typedef struct kineto_post_event kineto_post_event;
 typedef void (*kineto_post_process)(int64_t debug_handle, kineto_post_event *event, void *user);
-/** Append a frame to the event's stack, a module to its hierarchy. Copied. */
+/** Append a frame to the event's stack, a module to its hierarchy. Copied. threads: owner, which is the
+ *  call. */
 KINETO_API void kineto_post_event_add_frame(kineto_post_event *event, const char *frame);
 KINETO_API void kineto_post_event_add_module(kineto_post_event *event, const char *module);
 
@@ -205,7 +208,9 @@ KINETO_API void kineto_profiler_set_post_process(kineto_profiler *profiler,
  * threads: owner. */
 KINETO_API kineto_status kineto_profiler_pause(kineto_profiler *profiler, bool paused,
                                                kineto_error *err);
-/** The calling thread takes part from here on; no more. threads: any. */
+/** The calling thread takes part from here on; no more.
+ *  @return KINETO_E_STATE if the profiler is one of all threads, or what kineto_session_join, or
+ *          kineto_session_leave, returns; KINETO_E_LIMIT for too many threads. threads: any. */
 KINETO_API kineto_status kineto_profiler_join(kineto_profiler *profiler, kineto_error *err);
 KINETO_API kineto_status kineto_profiler_leave(kineto_profiler *profiler, kineto_error *err);
 /** Stops and discards if need be. NULL is fine. threads: owner. */
@@ -215,7 +220,7 @@ KINETO_API void kineto_profiler_destroy(kineto_profiler *profiler);
 
 /** Get ready for an enable to follow on this thread, or on any for a config of all threads.
  *  @return KINETO_E_UNSUPPORTED for states that are no Kineto; KINETO_OK at once for NVTX and ITT.
- */
+ *  threads: any. */
 KINETO_API kineto_status kineto_profiler_prepare(const kineto_profiler_config *config,
                                                  uint32_t activities, kineto_error *err);
 /** Start the profiler of this thread, or the one of all threads if the config is such. Prepares, if
@@ -226,7 +231,7 @@ KINETO_API kineto_status kineto_profiler_enable(const kineto_profiler_config *co
                                                 uint32_t activities, uint32_t scopes,
                                                 kineto_error *err);
 /** The same with a function to be called for each event at the end. KINETO_E_UNSUPPORTED for NVTX,
- *  ITT, PRIVATEUSE1 and ONDEMAND. */
+ *  ITT, PRIVATEUSE1 and ONDEMAND. threads: any. */
 KINETO_API kineto_status kineto_profiler_enable_with_post_process(
     const kineto_profiler_config *config, uint32_t activities, kineto_post_process process,
     void *user, uint32_t scopes, kineto_error *err);
@@ -250,7 +255,7 @@ KINETO_API kineto_status kineto_profiler_enable_in_child_thread(kineto_error *er
 KINETO_API kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err);
 
 /** Is a profiler active for the calling thread; which; with what config? The config's texts are the
- *  profiler's. threads: any. */
+ *  profiler's. KINETO_E_STATE if there is none. threads: any. */
 KINETO_API bool kineto_profiler_enabled(void);
 KINETO_API kineto_active_profiler kineto_profiler_type(void);
 KINETO_API kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err);
@@ -267,7 +272,7 @@ KINETO_API void kineto_profiler_report_gc(bool begin);
 
 /** Memory: see kineto_memory and kineto_out_of_memory in <ckineto/record.h>. */
 
-/* Switches of the process, for profilers that are prepared from then on. */
+/* Switches of the process, for profilers that are prepared from then on. threads: any. */
 KINETO_API void kineto_profiler_set_record_concrete_inputs(bool on); /**< at first on */
 KINETO_API bool kineto_profiler_get_record_concrete_inputs(void);
 KINETO_API void kineto_profiler_set_fwd_bwd(bool on); /**< links forward to backward; at first on */
@@ -290,7 +295,9 @@ typedef void (*kineto_ondemand_ready)(const kineto_trace *trace, void *user);
 KINETO_API void kineto_ondemand_set_ready(kineto_ondemand_ready ready, void *user);
 /** Prepare, start, stop the profiler of state KINETO_ONDEMAND with {CPU} and the scopes FUNCTION,
  *  USER_SCOPE, BACKWARD_FUNCTION, for a controller of the program's own. What <ckineto/control.h> records
- *  is in this state, too, and `ready` sees it, but it is nobody else's to stop. threads: any.
+ *  is in this state, too, and `ready` sees it, but it is nobody else's to stop. KINETO_E_STATE out of
+ *  order, or if another profiler of all threads runs; else what creating, starting and stopping one
+ *  returns. threads: any.
  *
  *  A profiler of the program itself comes first: when one that records is started, a trace that is under
  *  way for somebody outside is dropped, and until it stops requests are refused as busy. Sessions
@@ -308,7 +315,8 @@ KINETO_API kineto_status kineto_ondemand_stop(kineto_error *err);
  *          returns. threads: any. */
 KINETO_API kineto_status kineto_memory_profile_start(kineto_error *err);
 KINETO_API kineto_status kineto_memory_profile_stop(kineto_error *err);
-/** A JSON file: live blocks with where they were allocated, the peak, and totals by place. */
+/** A JSON file: live blocks with where they were allocated, the peak, and totals by place.
+ *  @return KINETO_E_STATE: there never was one; what writing it met. threads: any. */
 KINETO_API kineto_status kineto_memory_profile_export(const char *path, kineto_error *err);
 
 /* ---- events ------------------------------------------------------------------------------------- */
@@ -325,7 +333,7 @@ typedef struct kineto_event {
 KINETO_API uint64_t kineto_result_event_count(const kineto_profiler_result *result);
 KINETO_API bool kineto_result_event(const kineto_profiler_result *result, uint64_t index,
                                     kineto_event *out);
-/** The event of a row. */
+/** The event of a row; false if there is no such row. threads: any. */
 KINETO_API bool kineto_event_of(const kineto_trace *trace, kineto_row row, kineto_event *out);
 
 /* Accessors, in PyTorch's order and by its names. Texts and JSON borrow from the trace, and are
@@ -343,7 +351,8 @@ KINETO_API kineto_string kineto_event_dtypes(const kineto_event *e); /**< JSON: 
 KINETO_API bool kineto_event_has_concrete_inputs(const kineto_event *e);
 KINETO_API kineto_string kineto_event_concrete_inputs(const kineto_event *e); /**< JSON: ["","1"] */
 KINETO_API bool kineto_event_has_kwinputs(const kineto_event *e);
-/** The n-th argument that is none of PyTorch's own: inputs with a keyword. False past the end. */
+/** The n-th argument that is none of PyTorch's own: inputs with a keyword. False past the end.
+ *  threads: any. */
 KINETO_API bool kineto_event_kwinput(const kineto_event *e, uint32_t n, kineto_arg *out);
 KINETO_API bool kineto_event_is_hidden(const kineto_event *e);
 KINETO_API uint64_t kineto_event_flops(const kineto_event *e);      /**< 0: unknown */
@@ -357,7 +366,7 @@ KINETO_API int64_t kineto_event_debug_handle(const kineto_event *e);           /
 KINETO_API kineto_string kineto_event_name(const kineto_event *e); /**< without the overload */
 KINETO_API kineto_string kineto_event_overload_name(const kineto_event *e);
 KINETO_API uint32_t kineto_event_device_type(const kineto_event *e); /**< kineto_device_type */
-/** Of an allocation its device; else the process, or the number of the device. */
+/** Of an allocation its device; else the process, or the number of the device. threads: any. */
 KINETO_API int64_t kineto_event_device_index(const kineto_event *e);
 KINETO_API int64_t kineto_event_nbytes(const kineto_event *e); /**< of an allocation */
 KINETO_API int64_t kineto_event_start_ns(const kineto_event *e);
@@ -374,12 +383,13 @@ KINETO_API bool kineto_event_is_user_annotation(const kineto_event *e);
 KINETO_API int64_t kineto_event_cuda_elapsed_us(const kineto_event *e); /**< fallback; -1: none */
 KINETO_API int64_t
 kineto_event_privateuse1_elapsed_us(const kineto_event *e); /**< fallback; -1: none */
-/** The n-th of the counters that were asked for; false past the end. */
+/** The n-th of the counters that were asked for; false past the end. threads: any. */
 KINETO_API bool kineto_event_perf_counter(const kineto_event *e, uint32_t n, kineto_string *name,
                                           uint64_t *value);
-/** An argument by name; what PyTorch calls extra_meta. */
+/** An argument by name; what PyTorch calls extra_meta. False: there is none. threads: any. */
 KINETO_API bool kineto_event_extra_meta(const kineto_event *e, const char *key, kineto_arg *out);
-/** All arguments, one JSON object, if the config exposes them; else empty. The caller frees it. */
+/** All arguments, one JSON object, if the config exposes them; else empty. The caller frees it; NULL:
+ *  out of memory. threads: any. */
 KINETO_API char *kineto_event_metadata_json(const kineto_event *e);
 KINETO_API uint64_t kineto_event_flow_id(const kineto_event *e);   /**< 0: none */
 KINETO_API uint32_t kineto_event_flow_type(const kineto_event *e); /**< KINETO_FLOW_… */

@@ -10,8 +10,8 @@
  *      ...
  *      kineto_range_end(r);
  *
- *  Everything here is `hot`: callable from any thread and from signal handlers; it never blocks,
- *  locks, allocates from the heap or fails visibly. What cannot be recorded is counted, by reason,
+ *  threads: hot, unless said otherwise. So it is callable from any thread and from signal handlers; it
+ *  never blocks, locks, allocates from the heap or fails visibly. What cannot be recorded is counted, by reason,
  *  in the ledger of the trace. Only libckineto-rt is needed (libc, nothing else).
  */
 #ifndef CKINETO_RECORD_H
@@ -154,7 +154,8 @@ typedef struct kineto_props {
     const kineto_value *values; /**< arg_count values, or NULL */
 } kineto_props;
 
-/* The calls behind the inline tests below. Do not call them directly. */
+/* The calls behind the inline functions below. Those are for C and C++; other languages call these, where
+ * the mask that kineto_gate points to has the site's kind. */
 KINETO_API kineto_range kineto_record_begin(kineto_site *site);
 KINETO_API kineto_range kineto_record_begin_args(kineto_site *site, const kineto_value *values);
 KINETO_API kineto_range kineto_record_begin_props(kineto_site *site, const kineto_props *props);
@@ -251,12 +252,9 @@ static inline void kineto_flow_finish(uint32_t type, uint64_t id)
         kineto_record_flow(type, id, false);
 }
 
-/** Everything that this thread launches from here to the matching pop belongs to the operator `id`:
- *  plug-ins that listen attach it to device work. The user's ids (annotations) are a stack of their
- *  own. Ids should be unique in the process and not 0; up to 64 nest. A pop reaches a plug-in if the
- *  push did. */
+/** Stacks of ids: those of operators, and those of the user's annotations. */
 enum { KINETO_CORRELATION = 0, KINETO_CORRELATION_USER = 1 };
-/** Not NULL while a plug-in listens, also in a pause. Read by the functions below only. */
+/** Not NULL while a plug-in listens, also in a pause. These are for the functions below only. */
 KINETO_API extern const void *kineto_listeners;
 static inline bool kineto__heard(void)
 {
@@ -268,6 +266,10 @@ static inline bool kineto__heard(void)
 }
 KINETO_API void kineto_record_push_id(uint32_t stack, uint64_t id);
 KINETO_API void kineto_record_pop_id(uint32_t stack);
+/** Everything that this thread launches from here to the matching pop belongs to the operator `id`:
+ *  plug-ins that listen attach it to device work. The user's ids (annotations) are a stack of their
+ *  own. Ids should be unique in the process and not 0; up to 64 nest. A pop reaches a plug-in if the
+ *  push did. */
 static inline void kineto_correlation_push(uint64_t id)
 {
     if (kineto__heard())
@@ -299,6 +301,7 @@ typedef struct kineto_memory_event {
     int32_t device_type;
     int32_t device_index;
 } kineto_memory_event;
+/** Report it. It is recorded if the kind MEMORY is. */
 KINETO_API void kineto_record_memory(const kineto_memory_event *event);
 static inline void kineto_memory(const kineto_memory_event *event)
 {
@@ -329,7 +332,9 @@ KINETO_API void kineto_thread_set_name(const char *name);
 KINETO_API void kineto_process_set_name(const char *name);
 
 /** Put a key and a JSON value into the header of the trace ("my_key": {...}). Copied. A value that
- *  is not valid JSON is written as a string and counted. threads: any. */
+ *  is not valid JSON is written as a string and counted.
+ *  @return KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's table of texts is full.
+ *  threads: any. */
 KINETO_API kineto_status kineto_metadata_add(const char *key, const char *json_value);
 
 /** Put a line into the ledger of the trace: `count` of what the source "my_library" did or could not do

@@ -65,6 +65,7 @@ typedef struct kineto_session_options {
     uint32_t scopes;       /**< of operators: mask of 1 << kineto_scope; 0: all */
 } kineto_session_options;
 
+/** All defaults. threads: hot. */
 static inline void kineto_session_options_init(kineto_session_options *options)
 {
     kineto_session_options zero = {sizeof zero, 0, 0, 0, 0, NULL, 0, 0};
@@ -100,15 +101,18 @@ KINETO_API kineto_status kineto_session_leave(kineto_session *session, kineto_er
  *  what happens meanwhile is in no trace. KINETO_E_STATE if it is not recording. threads: owner. */
 KINETO_API kineto_status kineto_session_toggle(kineto_session *session, bool on, kineto_error *err);
 
-/** A trace of what is there now, while recording goes on. threads: owner. */
+/** A trace of what is there now, while recording goes on.
+ *  @param out  receives a trace to release. NULL on failure.
+ *  @return KINETO_E_STATE if it is not recording, KINETO_E_MEMORY. threads: owner. */
 KINETO_API kineto_status kineto_session_snapshot(kineto_session *session, kineto_trace **out,
                                                  kineto_error *err);
 
 /** End the session (discarding, if it still records) and free it. NULL is fine. threads: owner. */
 KINETO_API void kineto_session_destroy(kineto_session *session);
 
-/** prepare + start, and stop + destroy, with their errors. A session that could not begin is NULL;
- *  end frees it whatever it returns. threads: any, and owner. */
+/** prepare + start, and stop + destroy. A session that could not begin is NULL; end frees it whatever
+ *  it returns.
+ *  @return the errors of those. threads: any for begin, owner for end. */
 KINETO_API kineto_status kineto_session_begin(const kineto_session_options *options,
                                               kineto_session **out, kineto_error *err);
 KINETO_API kineto_status kineto_session_end(kineto_session *session, kineto_trace **out,

@@ -5,8 +5,8 @@
  *  processes and devices, flows, header metadata, clock snapshots and the ledger. Names are raw
  *  bytes. Times are int64 nanoseconds since the Unix epoch.
  *
- *  A trace is immutable once made: share it freely between threads; every function that takes a
- *  const trace is `any`. Derived columns (order, parent, self time, lanes, links) are built on first
+ *  A trace is immutable once made: share it freely between threads. threads: any, unless said
+ *  otherwise. Derived columns (order, parent, self time, lanes, links) are built on first
  *  use, once. Views (kineto_string, kineto_args…) borrow from the trace.
  *
  *  A row, track, index or id out of range gives an all-zero view (KINETO_NO_ROW for rows); so does
@@ -64,6 +64,7 @@ typedef struct kineto_activity {
     uint64_t async_id;       /**< ASYNC only */
 } kineto_activity;
 
+/** How many activities there are. */
 KINETO_API uint64_t kineto_trace_count(const kineto_trace *trace);
 /** Fill a view of a row; a row out of range gives an all-zero view. */
 KINETO_API void kineto_trace_get(const kineto_trace *trace, kineto_row row, kineto_activity *out);
@@ -83,6 +84,7 @@ typedef struct kineto_process {
     kineto_string host;
     kineto_string properties_json; /**< device: a JSON object, or empty */
 } kineto_process;
+/** How many there are, and one of them. */
 KINETO_API uint32_t kineto_trace_process_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_process(const kineto_trace *trace, uint32_t index,
                                      kineto_process *out);
@@ -105,6 +107,7 @@ typedef struct kineto_track {
     uint64_t count;   /**< activities */
     uint32_t lane_count; /**< how many non-overlapping lanes it needs */
 } kineto_track;
+/** How many there are, and one of them. */
 KINETO_API uint32_t kineto_trace_track_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_track(const kineto_trace *trace, uint32_t index, kineto_track *out);
 
@@ -150,6 +153,7 @@ typedef struct kineto_args_iterator {
     const void *position, *end;
     uint64_t state[4];
 } kineto_args_iterator;
+/** Begin; the next argument, false after the last one. threads: owner (of the iterator). */
 KINETO_API void kineto_args_begin(const kineto_trace *trace, kineto_row row,
                                   kineto_args_iterator *it);
 KINETO_API bool kineto_args_next(kineto_args_iterator *it, kineto_arg *arg);
@@ -163,6 +167,7 @@ typedef struct kineto_flow {
     uint64_t id;
     kineto_row from, to; /**< KINETO_NO_ROW: that end was not recorded */
 } kineto_flow;
+/** How many there are, and one of them. */
 KINETO_API uint64_t kineto_trace_flow_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_flow(const kineto_trace *trace, uint64_t index, kineto_flow *out);
 
@@ -174,6 +179,7 @@ typedef struct kineto_ledger_line {
     bool is_loss;         /**< events that are missing from the trace */
     kineto_string detail; /**< sentence, may be empty */
 } kineto_ledger_line;
+/** How many there are, and one of them. */
 KINETO_API uint32_t kineto_trace_ledger_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_ledger(const kineto_trace *trace, uint32_t index,
                                     kineto_ledger_line *out);
@@ -194,6 +200,7 @@ typedef struct kineto_clock_snapshot {
     int64_t monotonic_ns, monotonic_raw_ns, realtime_ns, boottime_ns;
     uint64_t width_ticks; /**< uncertainty */
 } kineto_clock_snapshot;
+/** How many there are, and one of them. */
 KINETO_API uint32_t kineto_trace_snapshot_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_snapshot(const kineto_trace *trace, uint32_t index,
                                       kineto_clock_snapshot *out);

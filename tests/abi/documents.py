@@ -15,7 +15,7 @@ def read(*parts):
 
 def documents(root):
     """Markdown files of the project."""
-    for folder in ("", "docs", "tests"):
+    for folder in ("", "docs", "docs/api", "docs/findings", "examples/vendor-plugin", "tests", "tests/data"):
         for name in sorted(os.listdir(os.path.join(root, folder))):
             if name.endswith(".md"):
                 yield os.path.join(folder, name)
@@ -27,14 +27,36 @@ def listings(root, faults):
         faults.append("README.md: no code block equals examples/self_record.c")
 
 
+def prose(text):
+    return re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+
+
+def anchors(text):
+    """Names that headings have in links, as a page of Markdown is shown."""
+    found = set()
+    for heading in re.findall(r"^#+ +(.*?) *$", prose(text), flags=re.M):
+        heading = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", heading).replace("\\", "")
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        numbered = (f"{name}-{n}" for n in range(1, 100))
+        found.add(name if name not in found else next(n for n in numbered if n not in found))
+    return found
+
+
 def links(root, faults):
+    known = {}
     for document in documents(root):
-        text = re.sub(r"```.*?```", "", read(root, document), flags=re.S)
-        for target in re.findall(r"\]\(([^)#\s]+)", text):
+        for target in re.findall(r"\]\(<?([^)>\s]+)", re.sub(r"`[^`\n]*`", "", prose(read(root, document)))):
+            path, _, anchor = target.partition("#")
             if re.match(r"[a-z]+:", target):
                 continue
-            if not os.path.exists(os.path.join(root, os.path.dirname(document), target)):
+            path = os.path.normpath(os.path.join(os.path.dirname(document), path) if path else document)
+            if not os.path.exists(os.path.join(root, path)):
                 faults.append(f"{document}: {target} does not exist")
+            elif anchor and path.endswith(".md"):
+                if path not in known:
+                    known[path] = anchors(read(root, path))
+                if anchor not in known[path]:
+                    faults.append(f"{document}: {target}: no such heading")
 
 
 def targets(root, faults):
