@@ -61,8 +61,9 @@ test: ## build and run every test: plain, then address+undefined and thread sani
 	@$(MAKE) asan tsan CKINETO_INSTALL=0
 	@for p in dev asan tsan; do printf '%-5s ' $$p; grep 'tests passed' build/$$p-ctest.log; done
 
-test-full: test ## the same, and the slow tests
+test-full: test ## the same, the slow tests, and all that the address sanitizer can run
 	@ctest --preset full -L '^slow$$' -j $(JOBS)
+	@ctest --preset asan-full -L '^(cli|check|cuda|example|profile)$$' -j $(TEST_JOBS)
 
 test-peers: ## let other people's tools read our traces; they are fetched into build/peers
 	@$(call packages,demo test)
