@@ -31,7 +31,8 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log 
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo demo2 test test-full test-peers test-report asan tsan fuzz cov bench fmt fmt-check tidy abi install clean
+.PHONY: help all demo demo2 test test-full test-peers test-report asan tsan fuzz cov bench fmt fmt-check tidy abi install deb tarball static \
+	test-packages test-arm64 test-s390x clean
 
 help: ## this list
 	@echo "make TARGET:"
@@ -130,6 +131,20 @@ abi: ## exported symbols, headers, layers, layout: the tests of the binary inter
 
 install: all ## install into PREFIX (DESTDIR is honoured)
 	@cmake --install build/release --prefix $(PREFIX)
+
+deb: ## Debian packages of what is here, as build/deb/packages/*.deb
+	@$(call packages,demo packages)
+	@$(call build,deb)
+	@cd build/deb && rm -rf packages && cpack -G DEB >../deb-cpack.log || { cat ../deb-cpack.log; exit 1; }
+	@ls build/deb/packages/*.deb
+
+tarball: all ## one archive that may be unpacked anywhere, as build/release/packages/*.tar.gz
+	@cd build/release && rm -rf packages && cpack -G TGZ >../release-cpack.log || { cat ../release-cpack.log; exit 1; }
+	@ls build/release/packages/*.tar.gz
+
+static: ## a command for reading and analysing that needs no library at all: build/static/bin/ckineto
+	@$(call packages,demo)
+	@$(call build,static)
 
 clean: ## remove what was built
 	@rm -rf build demo
