@@ -63,6 +63,26 @@ function(ckineto_library name export map objects extra)
   add_library(ckineto::${export} ALIAS ${name}_shared)
 endfunction()
 
+# ckineto_static_command(target files...): needs no library of the machine, and no file beside itself.
+# Its verbs come from an archive, so that those it does not have leave nothing behind.
+function(ckineto_static_command target)
+  set(main ${ARGN})
+  list(FILTER main INCLUDE REGEX "/main\\.c$")
+  list(REMOVE_ITEM ARGN ${main})
+  add_library(${target}-verbs STATIC ${ARGN})
+  add_executable(${target} ${main})
+  foreach(part ${target}-verbs ${target})
+    ckineto_compile(${part})
+    target_compile_definitions(${part} PRIVATE
+      CKINETO_LIBDIR="${CMAKE_INSTALL_FULL_LIBDIR}" CKINETO_PLUGINDIR="${CMAKE_INSTALL_FULL_LIBDIR}/ckineto")
+  endforeach()
+  foreach(part ckineto-objects ckineto-rt-objects ${target})
+    target_compile_definitions(${part} PRIVATE KB_LINKED_STATICALLY)
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${target}-verbs)
+  target_link_options(${target} PRIVATE -static-pie)
+endfunction()
+
 function(ckineto_summary)
   message(STATUS "ckineto ${PROJECT_VERSION} (${CMAKE_BUILD_TYPE}): gzip by ${CKINETO_GZIP_BY}, "
     "zstd ${CKINETO_ZSTD_NOTE}, SQL ${CKINETO_SQLITE_NOTE}, lines of stacks ${CKINETO_DW_NOTE}, OpenCL source ${CKINETO_OPENCL_NOTE}, "

@@ -9,8 +9,24 @@ typedef struct verb {
 
 static int help(int argc, char **argv);
 
+/* What loads libraries, or lets ours into other programs, is not in a command without any. */
+#ifdef KB_LINKED_STATICALLY
+static int reads_only(int argc, char **argv)
+{
+    (void)argc;
+    fprintf(stderr,
+            "ckineto: this command is linked statically: it reads traces, and has no '%s'. Use the one "
+            "of the packages, or of 'make install'.\n",
+            argv[0]);
+    return strcmp(argv[0], "record") == 0 ? KC_EXIT_OWN_FAILURE : KC_EXIT_FAILURE;
+}
+#define LOADS(run) reads_only
+#else
+#define LOADS(run) run
+#endif
+
 static const verb verbs[] = {
-    {"record", kc_record, "run a program and record its timeline"},
+    {"record", LOADS(kc_record), "run a program and record its timeline"},
     {"info", kc_info, "say what is in a trace"},
     {"verify", kc_verify, "say whether a trace is sound"},
     {"analyze", kc_analyze, "say where the time went: of one rank or of many"},
@@ -21,8 +37,8 @@ static const verb verbs[] = {
     {"query", kc_sql, "ask a trace questions in SQL"},
     {"convert", kc_convert, "write a trace in another format"},
     {"export", kc_export, "write a trace in several formats at once"},
-    {"plugin", kc_plugin, "list plug-ins, or check one"},
-    {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
+    {"plugin", LOADS(kc_plugin), "list plug-ins, or check one"},
+    {"doctor", LOADS(kc_doctor), "say what can be recorded on this machine, and why not"},
     {"recover", kc_recover, "make a trace of what a recorder that died left behind"},
     {"slice", kc_slice, "take a part of a trace: of a time, of steps, the longest …"},
     {"scrub", kc_scrub, "replace what names people, machines and code, to share a trace"},

@@ -304,6 +304,9 @@ static void open_file(kt_symbols *s, file *f)
 static void find_demangler(kt_symbols *s)
 {
     s->looked_for_demangler = true;
+#ifdef KB_LINKED_STATICALLY /* such a program can load nothing: names stay as they are */
+    return;
+#endif
     s->demangler = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
     if (!s->demangler)
         s->demangler = dlopen("libc++abi.so.1", RTLD_LAZY | RTLD_LOCAL);
