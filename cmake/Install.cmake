@@ -13,6 +13,29 @@ install(TARGETS ckineto-rt_shared ckineto-rt_static ckineto_shared ckineto_stati
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+
+# The command writes what shells complete; it must run where it is built.
+if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND)
+  set(functions ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(functions ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions) # the system's
+  endif()
+  set(completion ${PROJECT_BINARY_DIR}/completion)
+  file(MAKE_DIRECTORY ${completion})
+  foreach(shell bash zsh fish)
+    add_custom_command(OUTPUT ${completion}/ckineto.${shell}
+      COMMAND ckineto-command completion ${shell} > ${completion}/ckineto.${shell}
+      DEPENDS ckineto-command VERBATIM)
+  endforeach()
+  add_custom_target(ckineto-completion ALL
+    DEPENDS ${completion}/ckineto.bash ${completion}/ckineto.zsh ${completion}/ckineto.fish)
+  install(FILES ${completion}/ckineto.bash RENAME ckineto COMPONENT command
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completion}/ckineto.zsh RENAME _ckineto COMPONENT command DESTINATION ${functions})
+  install(FILES ${completion}/ckineto.fish COMPONENT command
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
 install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 
 install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir}
