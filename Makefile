@@ -5,6 +5,7 @@
 #   TEST_JOBS=N         tests at a time, default: one more
 #   PREFIX=DIR          for `make install`, default /usr/local; DESTDIR is honoured
 #   FUZZ_SECONDS=N      time for each fuzz target, default 60
+#   PAIRS=N             runs of each program with and without a recorder, default 5
 #   FMT_FILES=…         only these for `make fmt`
 
 SHELL := /bin/bash
@@ -17,6 +18,7 @@ JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 TEST_JOBS ?= $(shell expr $(JOBS) + 1)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= 60
+PAIRS ?= 5
 PROGRAM ?= clpeak --global-bandwidth --kernel-latency
 
 # $(call packages,SECTION…): install what is missing.
@@ -31,7 +33,7 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log 
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo demo2 test test-full test-peers test-report asan tsan fuzz cov bench fmt fmt-check tidy abi install deb tarball static \
+.PHONY: help all demo demo2 test test-full test-peers test-programs test-report asan tsan fuzz cov bench fmt fmt-check tidy abi install deb tarball static \
 	test-packages test-arm64 test-s390x clean
 
 help: ## this list
@@ -79,6 +81,12 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 		cmake --preset dev "-DCKINETO_CUPTI_INCLUDE=$(CURDIR)/build/peers/cupti/12;$(CURDIR)/build/peers/cupti/13" \
 			>build/dev-configure.log && cmake --build --preset dev -j $(JOBS); }
 	@ctest --preset full -L '^(peer|cuda|nvtx)$$' --verbose
+
+test-programs: ## record programs of others: do they notice, and what does it cost; the table is build/programs.md
+	@$(call packages,demo test programs)
+	@$(call build,release)
+	@CKINETO=$(CURDIR)/build/release/bin/ckineto /usr/bin/python3 -B tests/programs/run.py \
+		--pairs $(PAIRS) --table build/programs.md
 
 test-report: ## the HTML report in a headless browser (node, chromium); pictures in build/report
 	@$(call packages,demo test)
