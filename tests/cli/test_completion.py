@@ -67,7 +67,7 @@ class Completion(CommandTest):
         self.assertIn("folded", self.bash("ckineto", "convert", "t.json", "-t", "fo"))
         self.assertEqual(self.bash("ckineto", "analyze", "so"), ["some trace.json"])
         self.assertEqual(self.bash("ckineto", "analyze", "--row-limit", "so"), [])
-        self.assertEqual(self.bash("ckineto", "record", "-q", "--", "bas", )[:1], ["bash"])
+        self.assertIn("bash", self.bash("ckineto", "record", "-q", "--", "bas"))
 
     @has("zsh")
     def test_zsh_reads_it(self):
