@@ -186,8 +186,10 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
     size_t bytes;
     snprintf(usual, sizeof usual, "/tmp/perf-%u.map", pid);
     char *text = read_map(path ? path : usual, &bytes);
+    if (!text)
+        return KINETO_OK;
     bool ok = true;
-    for (const char *at = text, *end = text + bytes; text && ok && at < end;) {
+    for (const char *at = text, *end = text + bytes; ok && at < end;) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         line_end = line_end ? line_end : end;
         ok = add_line(s, at, line_end);
