@@ -226,14 +226,14 @@ bool kineto_verify_report_finding(const kineto_verify_report *report, uint32_t i
     return true;
 }
 
-bool kineto_verify_report_place(const kineto_verify_report *report, uint32_t finding,
-                                uint32_t index, kineto_verify_place *out)
+bool kineto_verify_report_place(const kineto_verify_report *report, uint32_t index, uint32_t place,
+                                kineto_verify_place *out)
 {
     *out = (kineto_verify_place){0};
-    if (finding >= kineto_verify_report_count(report) ||
-        index >= report->findings.data[finding].place_count)
+    if (index >= kineto_verify_report_count(report) ||
+        place >= report->findings.data[index].place_count)
         return false;
-    *out = report->places.data[report->findings.data[finding].first_place + index];
+    *out = report->places.data[report->findings.data[index].first_place + place];
     return true;
 }
 
