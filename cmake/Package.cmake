@@ -67,7 +67,8 @@ ckineto_deb(plugins ckineto-plugins "sources of ckineto: OpenCL, CUDA, NVTX, mem
   DEPENDS "${library} ${same}" SECTION libs)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # so that others' packages depend on ours
 
-# What Debian asks of every package, and nobody else.
+# What Debian asks of every package, and nobody else: its terms beside it, manual pages compressed.
+set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/cmake/PackageDebian.cmake)
 if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
   foreach(pair runtime=${library} development=libckineto-dev command=ckineto plugins=ckineto-plugins)
     string(REPLACE "=" ";" pair ${pair})
