@@ -1,9 +1,26 @@
 # Libraries from the system. Only libckineto and the command use the compressors; rt needs libc.
 
 find_package(PkgConfig REQUIRED)
-pkg_check_modules(CKINETO_ZLIB REQUIRED IMPORTED_TARGET zlib)
-pkg_check_modules(CKINETO_ISAL IMPORTED_TARGET libisal)
-pkg_check_modules(CKINETO_ZSTD IMPORTED_TARGET libzstd)
+
+# ckineto_find(NAME modules...): a library as PkgConfig::CKINETO_NAME, in the form that is linked.
+# Linked statically it needs an archive, by the first module's name; without one it is not there.
+macro(ckineto_find name)
+  pkg_check_modules(CKINETO_${name} ${ARGN})
+  if(CKINETO_STATIC_COMMAND AND CKINETO_${name}_FOUND)
+    list(GET CKINETO_${name}_LIBRARIES 0 ckineto_archive)
+    find_library(CKINETO_${name}_ARCHIVE lib${ckineto_archive}.a)
+    if(CKINETO_${name}_ARCHIVE)
+      set_property(TARGET PkgConfig::CKINETO_${name} PROPERTY INTERFACE_LINK_LIBRARIES
+        "${CKINETO_${name}_ARCHIVE};m")
+    else()
+      set(CKINETO_${name}_FOUND FALSE)
+    endif()
+  endif()
+endmacro()
+
+ckineto_find(ZLIB REQUIRED IMPORTED_TARGET zlib)
+ckineto_find(ISAL IMPORTED_TARGET libisal)
+ckineto_find(ZSTD IMPORTED_TARGET libzstd)
 
 add_library(ckineto-compression INTERFACE)
 target_link_libraries(ckineto-compression INTERFACE PkgConfig::CKINETO_ZLIB)
@@ -24,7 +41,7 @@ if(CKINETO_ZSTD_FOUND)
 endif()
 
 # Queries and the database writer; 3.38 is the first that tells where in a statement an error is.
-pkg_check_modules(CKINETO_SQLITE IMPORTED_TARGET sqlite3>=3.38)
+ckineto_find(SQLITE IMPORTED_TARGET sqlite3>=3.38)
 add_library(ckineto-database INTERFACE)
 set(CKINETO_SQLITE_NOTE "off (sqlite3 3.38 or newer not found: install libsqlite3-dev)")
 if(CKINETO_SQLITE_FOUND)
@@ -34,10 +51,15 @@ if(CKINETO_SQLITE_FOUND)
 endif()
 
 # Lines of source code in native call stacks.
-pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw)
+if(NOT CKINETO_STATIC_COMMAND) # which records nothing
+  pkg_check_modules(CKINETO_DW IMPORTED_TARGET libdw)
+endif()
 add_library(ckineto-symbols INTERFACE)
 set(CKINETO_PC_LIBS -lm)
 set(CKINETO_DW_NOTE "off (libdw not found: install libdw-dev)")
+if(CKINETO_STATIC_COMMAND)
+  set(CKINETO_DW_NOTE "off (only recordings have them)")
+endif()
 if(CKINETO_DW_FOUND)
   target_link_libraries(ckineto-symbols INTERFACE PkgConfig::CKINETO_DW)
   target_compile_definitions(ckineto-symbols INTERFACE KT_WITH_DW)

@@ -5,26 +5,51 @@
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ckineto)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
-install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h"
-  PATTERN "*.hpp")
-install(TARGETS ckineto-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
+  FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
+install(TARGETS ckineto-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
 install(TARGETS ckineto-rt_shared ckineto-rt_static ckineto_shared ckineto_static EXPORT ckineto
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
 
-install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir})
+# The command writes what shells complete; it must run where it is built.
+if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND)
+  set(functions ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
+    set(functions ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions) # the system's
+  endif()
+  set(completion ${PROJECT_BINARY_DIR}/completion)
+  file(MAKE_DIRECTORY ${completion})
+  foreach(shell bash zsh fish)
+    add_custom_command(OUTPUT ${completion}/ckineto.${shell}
+      COMMAND ckineto-command completion ${shell} > ${completion}/ckineto.${shell}
+      DEPENDS ckineto-command VERBATIM)
+  endforeach()
+  add_custom_target(ckineto-completion ALL
+    DEPENDS ${completion}/ckineto.bash ${completion}/ckineto.zsh ${completion}/ckineto.fish)
+  install(FILES ${completion}/ckineto.bash RENAME ckineto COMPONENT command
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${completion}/ckineto.zsh RENAME _ckineto COMPONENT command DESTINATION ${functions})
+  install(FILES ${completion}/ckineto.fish COMPONENT command
+    DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
+
+install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+
+install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir}
+  COMPONENT development)
 configure_package_config_file(cmake/ckinetoConfig.cmake.in ckinetoConfig.cmake
   INSTALL_DESTINATION ${package_dir} PATH_VARS CKINETO_PLUGIN_DIR)
 write_basic_package_version_file(ckinetoConfigVersion.cmake COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckinetoConfig.cmake
-  ${CMAKE_CURRENT_BINARY_DIR}/ckinetoConfigVersion.cmake DESTINATION ${package_dir})
+  ${CMAKE_CURRENT_BINARY_DIR}/ckinetoConfigVersion.cmake DESTINATION ${package_dir} COMPONENT development)
 
 # How to come from the .pc file to the prefix; the library directory may have two levels.
 file(RELATIVE_PATH pc_to_prefix /prefix/${pkgconfig_dir} /prefix)
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 foreach(pc ckineto ckineto-rt)
   configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)
-  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${pc}.pc DESTINATION ${pkgconfig_dir})
+  install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${pc}.pc DESTINATION ${pkgconfig_dir} COMPONENT development)
 endforeach()

@@ -1,5 +1,7 @@
 # How every target of the project is compiled, and what a library is here.
 
+include(${CMAKE_CURRENT_LIST_DIR}/Harden.cmake)
+
 set(ckineto_warnings -Wall -Wextra -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes
     -Wvla -Wpointer-arith -Wundef -Wwrite-strings)
 
@@ -14,6 +16,7 @@ function(ckineto_compile target)
     target_compile_options(${target} PRIVATE -fsanitize=${CKINETO_SANITIZE} -fno-omit-frame-pointer)
     target_link_options(${target} PRIVATE -fsanitize=${CKINETO_SANITIZE})
   endif()
+  ckineto_harden(${target})
 endfunction()
 
 # Sources of a room into a variable.
@@ -40,6 +43,7 @@ function(ckineto_library name export map objects extra)
   target_link_options(${name}_shared PRIVATE
     -Wl,--version-script=${PROJECT_SOURCE_DIR}/${map} -Wl,-Bsymbolic-functions
     -Wl,-z,nodelete -Wl,-z,relro -Wl,-z,now)
+  ckineto_harden(${name}_shared)
   if(CKINETO_SANITIZE)
     # The sanitizers' own symbols are resolved by the program: --no-undefined would refuse them.
     target_link_options(${name}_shared PRIVATE -fsanitize=${CKINETO_SANITIZE})
@@ -57,6 +61,26 @@ function(ckineto_library name export map objects extra)
   endforeach()
   # The name for those who do not care.
   add_library(ckineto::${export} ALIAS ${name}_shared)
+endfunction()
+
+# ckineto_static_command(target files...): needs no library of the machine, and no file beside itself.
+# Its verbs come from an archive, so that those it does not have leave nothing behind.
+function(ckineto_static_command target)
+  set(main ${ARGN})
+  list(FILTER main INCLUDE REGEX "/main\\.c$")
+  list(REMOVE_ITEM ARGN ${main})
+  add_library(${target}-verbs STATIC ${ARGN})
+  add_executable(${target} ${main})
+  foreach(part ${target}-verbs ${target})
+    ckineto_compile(${part})
+    target_compile_definitions(${part} PRIVATE
+      CKINETO_LIBDIR="${CMAKE_INSTALL_FULL_LIBDIR}" CKINETO_PLUGINDIR="${CMAKE_INSTALL_FULL_LIBDIR}/ckineto")
+  endforeach()
+  foreach(part ckineto-objects ckineto-rt-objects ${target})
+    target_compile_definitions(${part} PRIVATE KB_LINKED_STATICALLY)
+  endforeach()
+  target_link_libraries(${target} PRIVATE ${target}-verbs)
+  target_link_options(${target} PRIVATE -static-pie)
 endfunction()
 
 function(ckineto_summary)

@@ -288,9 +288,10 @@ static void read_record(cp_decoder *d, const uint8_t *record)
 static bool is_whole(const cp_decoder *d, const uint8_t *record, const uint8_t *before,
                      const uint8_t *buffer, size_t valid)
 {
+    if (!record || record < buffer || (before && record <= before) || record >= buffer + valid)
+        return false;
     size_t left = valid - (size_t)(record - buffer);
-    if (!record || record < buffer || (before && record <= before) || record >= buffer + valid ||
-        left < sizeof(uint32_t))
+    if (left < sizeof(uint32_t))
         return false;
     uint32_t k = cp_record_kind(record);
     return k >= CP_KIND_COUNT || left >= d->bytes[k];

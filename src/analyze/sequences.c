@@ -257,6 +257,7 @@ static bool find_all(finding *f)
     else if (!f->no_memory)
         find_outermost(f);
     ka_calls_free(&c);
+    f->c = NULL;
     return !f->no_memory;
 }
 

@@ -148,7 +148,8 @@ static void join(links *l)
         uint64_t id = KB_MIN(call_id, work_id);
         size_t c_end = group_end(l->calls.data, c, l->calls.count, id);
         size_t w_end = group_end(l->works.data, w, l->works.count, id);
-        join_group(l, l->calls.data + c, c_end - c, l->works.data + w, w_end - w);
+        join_group(l, c_end > c ? l->calls.data + c : NULL, c_end - c,
+                   w_end > w ? l->works.data + w : NULL, w_end - w);
         c = c_end;
         w = w_end;
     }

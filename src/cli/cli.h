@@ -70,10 +70,20 @@ typedef struct kc_options {
  *          mistake was explained on stderr. */
 kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands);
 void kc_print_help(const kc_options *options, FILE *out);
+/** Where --help takes a verb's table instead of printing it; NULL: nowhere. */
+extern void (*kc_help_taken_by)(const kc_options *options);
 /** "ckineto VERB: message" and where to look, on stderr; returns KINETO_E_ARGUMENT. */
 kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** "ckineto: message" on stderr. */
 void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
+
+/* ---- main.c: the table of verbs ---------------------------------------------------------------------- */
+typedef struct kc_verb {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *about; /* NULL: not in the list */
+} kc_verb;
+int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count);
 
 /* ---- text.c: for human eyes ------------------------------------------------------------------------ */
 kb_text kc_bytes(uint64_t bytes);

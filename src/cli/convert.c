@@ -136,6 +136,8 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     }
     kineto_status status = kineto_export(trace, path, options, &result, &err);
     clear_progress(&p);
+    options->progress = NULL;
+    options->context = NULL;
     if (status == KINETO_OK)
         return account(verb, trace, path, &result, quiet);
     if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* who reads has seen enough */

@@ -1,16 +1,29 @@
 /* ckineto: the table of verbs. */
 #include "cli/cli.h"
 
-typedef struct verb {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *about;
-} verb;
+typedef kc_verb verb;
 
 static int help(int argc, char **argv);
+static int completion(int argc, char **argv);
+
+/* What loads libraries, or lets ours into other programs, is not in a command without any. */
+#ifdef KB_LINKED_STATICALLY
+static int reads_only(int argc, char **argv)
+{
+    (void)argc;
+    fprintf(stderr,
+            "ckineto: this command is linked statically: it reads traces, and has no '%s'. Use the one "
+            "of the packages, or of 'make install'.\n",
+            argv[0]);
+    return strcmp(argv[0], "record") == 0 ? KC_EXIT_OWN_FAILURE : KC_EXIT_FAILURE;
+}
+#define LOADS(run, about) reads_only, NULL
+#else
+#define LOADS(run, about) run, about
+#endif
 
 static const verb verbs[] = {
-    {"record", kc_record, "run a program and record its timeline"},
+    {"record", LOADS(kc_record, "run a program and record its timeline")},
     {"info", kc_info, "say what is in a trace"},
     {"verify", kc_verify, "say whether a trace is sound"},
     {"analyze", kc_analyze, "say where the time went: of one rank or of many"},
@@ -24,13 +37,14 @@ static const verb verbs[] = {
     {"trigger", kc_trigger, "ask running programs for traces of themselves"},
     {"ps", kc_ps, "list processes that can be asked for a trace"},
     {"daemon", kc_daemon, "serve processes that can be traced on demand"},
-    {"plugin", kc_plugin, "list plug-ins, or check one"},
-    {"doctor", kc_doctor, "say what can be recorded on this machine, and why not"},
+    {"plugin", LOADS(kc_plugin, "list plug-ins, or check one")},
+    {"doctor", LOADS(kc_doctor, "say what can be recorded on this machine, and why not")},
     {"recover", kc_recover, "make a trace of what a recorder that died left behind"},
     {"slice", kc_slice, "take a part of a trace: of a time, of steps, the longest …"},
     {"scrub", kc_scrub, "replace what names people, machines and code, to share a trace"},
     {"repair", kc_repair, "make a sound trace of a broken or cut one, and say what was changed"},
     {"help", help, "explain a verb: ckineto help VERB"},
+    {"completion", completion, NULL}, /* for the build */
 };
 
 static void print_usage(FILE *out)
@@ -39,7 +53,8 @@ static void print_usage(FILE *out)
           "Record the timeline of any program and of the devices it uses; read traces.\n\n",
           out);
     for (size_t i = 0; i < KB_COUNT(verbs); i++)
-        fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
+        if (verbs[i].about)
+            fprintf(out, "  %-9s %s\n", verbs[i].name, verbs[i].about);
     fputs("\n'ckineto VERB --help' lists the options of a verb; 'ckineto --version' the version.\n"
           "First steps: ckineto doctor; ckineto record -o trace.json -- PROGRAM ARGS\n",
           out);
@@ -81,6 +96,11 @@ static int help(int argc, char **argv)
     char ask[] = "--help";
     char *arguments[] = {argv[1], ask, NULL};
     return v->run(2, arguments);
+}
+
+static int completion(int argc, char **argv)
+{
+    return kc_completion(argc, argv, verbs, KB_COUNT(verbs));
 }
 
 int main(int argc, char **argv)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+void (*kc_help_taken_by)(const kc_options *options);
+
 static void complain_about(const char *verb, const char *fmt, va_list args)
 {
     fflush(stdout);
@@ -208,7 +210,10 @@ kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *op
         if (is_option && strcmp(argv[i], "--") == 0) {
             only_operands = true;
         } else if (is_option && asks_for_help(argv[i])) {
-            kc_print_help(options, stdout);
+            if (kc_help_taken_by)
+                kc_help_taken_by(options);
+            else
+                kc_print_help(options, stdout);
             return KINETO_E_NOT_FOUND;
         } else if (is_option) {
             kineto_status status = parse_one(options, argc, argv, &i);

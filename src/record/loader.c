@@ -221,13 +221,23 @@ static kineto_status file_register(kr_file *f, kineto_error *err)
                        why[0] ? ": " : "", why);
 }
 
+static void *library_open(const char *path)
+{
+#ifdef KB_LINKED_STATICALLY /* such a program can load nothing */
+    (void)path;
+    return NULL;
+#else
+    return dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+#endif
+}
+
 static kineto_status file_open(kr_file *f, kineto_error *err)
 {
     uint32_t before = built_in_count();
     if (kb_os_library_is_cut_off(f->path))
         return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_FORMAT, err,
                            "the file ends early: copy it again");
-    f->library = dlopen(f->path, RTLD_LAZY | RTLD_LOCAL);
+    f->library = library_open(f->path);
     if (!f->library) {
         const char *text = dlerror();
         return file_settle(f, KINETO_PLUGIN_REFUSED, KINETO_E_FORMAT, err, "%s",

@@ -36,6 +36,9 @@ static bool unwinder_load(void)
 {
     if (unwinder.backtrace)
         return true;
+#ifdef KB_LINKED_STATICALLY /* such a program can load nothing */
+    return false;
+#endif
     void *library = dlopen("libgcc_s.so.1", RTLD_NOW | RTLD_LOCAL);
     if (!library)
         return false;

@@ -1,8 +1,10 @@
 """What a library or program asks of the dynamic linker.
 
-usage: elf.py [--libc-only] [--nodelete] FILE-OR-DIRECTORY...
+usage: elf.py [--libc-only] [--nodelete] [--hardened] [--canary] [--sonames=N] FILE-OR-DIRECTORY...
 Always: no text relocations, no executable stack, no C++ runtime. With --libc-only: nothing but
-libc and the loader is NEEDED. With --nodelete: marked to stay loaded.
+libc and the loader is NEEDED. With --nodelete: marked to stay loaded. With --hardened: what the
+linker makes of cmake/Harden.cmake; with --canary: what the compiler makes of it. With --sonames:
+named libNAME.so.N, and nothing of ours is NEEDED by another number.
 """
 import os
 import re
@@ -18,7 +20,42 @@ def readelf(option, path):
                           text=True).stdout
 
 
-def faults_of(path, libc_only, nodelete):
+def protections_of(path, dynamic):
+    """What is missing of the linker's protections."""
+    segments = readelf("--segments", path)
+    if "GNU_RELRO" not in segments:
+        yield "has no GNU_RELRO: tables of the dynamic linker stay writable"
+    if not re.search(r"\(BIND_NOW\)|FLAGS.*\bNOW\b", dynamic):
+        yield "is bound lazily: its table of functions stays writable"
+    if not re.search(r"GNU_STACK.*RW ", segments):
+        yield "does not say that its stack is not executable"
+    if re.search(r"LOAD.* RWE ", segments):
+        yield "has a segment that can be written and executed"
+    if re.search(r"Type:\s+EXEC", readelf("--file-header", path)):
+        yield "is loaded at a fixed address: not a PIE"
+
+
+def canary_of(path):
+    """Did the compiler guard stacks and sizes?"""
+    names = readelf("--dyn-syms", path)
+    if "__stack_chk_fail" not in names:
+        yield "was compiled without -fstack-protector"
+    if not re.search(r"__\w+_chk\b", names.replace("__stack_chk_fail", "")):
+        yield "was compiled without _FORTIFY_SOURCE"
+
+
+def names_of(path, dynamic, needed, number):
+    soname = re.search(r"\(SONAME\).*\[(.*?)\]", dynamic)
+    stem = re.match(r"lib[a-z-]+\.so", os.path.basename(path))
+    if stem and (not soname or soname.group(1) != f"{stem.group(0)}.{number}"):
+        yield f"has the soname {soname and soname.group(1)}, not {stem.group(0)}.{number}"
+    for library in needed:
+        if library.startswith("libckineto") and not library.endswith(f".so.{number}"):
+            yield f"needs {library}, not its soname"
+
+
+def faults_of(path, options):
+    libc_only, nodelete = "--libc-only" in options, "--nodelete" in options
     dynamic = readelf("--dynamic", path)
     needed = re.findall(r"\(NEEDED\).*\[(.*?)\]", dynamic)
     print(f"{os.path.basename(path)}: needs {', '.join(needed) or 'nothing'}")
@@ -34,8 +71,19 @@ def faults_of(path, libc_only, nodelete):
             yield f"needs {library}, a C++ runtime"
         elif libc_only and not LIBC.match(library):
             yield f"needs {library}, more than libc"
+    loaded = subprocess.run(["ldd", path], capture_output=True, text=True).stdout
+    for library in re.findall(r"^\s*(\S+) =>", loaded, flags=re.M):
+        if CXX.match(library) and library not in needed:
+            yield f"loads {library}, a C++ runtime, through a library that it needs"
     if nodelete and not re.search(r"FLAGS_1.*NODELETE", dynamic):
         yield "is not marked nodelete"
+    if "--hardened" in options:
+        yield from protections_of(path, dynamic)
+    if "--canary" in options:
+        yield from canary_of(path)
+    for option in options:
+        if option.startswith("--sonames="):
+            yield from names_of(path, dynamic, needed, option.partition("=")[2])
 
 
 def files(arguments):
@@ -50,7 +98,7 @@ def main():
     options = [a for a in sys.argv[1:] if a.startswith("--")]
     failed = False
     for path in files(a for a in sys.argv[1:] if not a.startswith("--")):
-        for fault in faults_of(path, "--libc-only" in options, "--nodelete" in options):
+        for fault in faults_of(path, options):
             print(f"{path}: {fault}")
             failed = True
     return 1 if failed else 0

@@ -319,6 +319,23 @@ static bool write_bytes(const char *directory, const char *target, const char *n
     return fclose(f) == 0 && written;
 }
 
+/* The same as frames of a spool. */
+static bool write_spool(seed *s, const char *directory, const char *name)
+{
+    static uint8_t data[1 + (FUZZ_CHUNKS + 1) * (KF_CHUNK_BYTES + sizeof(kf_frame))];
+    size_t at = 1; /* nothing is changed in front of the frames */
+    uint32_t words = s->w.pool.control->dictionary_used;
+    for (uint32_t i = 0; i <= s->w.chunk + 1; i++) {
+        uint32_t bytes = 8 * (i ? s->used[i - 1] : words - 1);
+        const kf_frame frame = {i ? KF_FRAME_CHUNK : KF_FRAME_DICTIONARY, bytes, i ? i - 1 : 1, i};
+        memcpy(data + at, &frame, sizeof frame);
+        memcpy(data + at + sizeof frame,
+               i ? kf_pool_chunk(&s->w.pool, i - 1) : s->w.pool.dictionary + 1, bytes);
+        at += sizeof frame + bytes;
+    }
+    return write_bytes(directory, "fuzz_spool", name, data, at);
+}
+
 static bool write_seed(seed *s, const char *directory, const char *name)
 {
     static uint8_t data[FUZZ_HEADER_BYTES + DICTIONARY_BYTES + FUZZ_CHUNKS * KF_CHUNK_BYTES];
@@ -339,7 +356,8 @@ static bool write_seed(seed *s, const char *directory, const char *name)
         at += s->used[i] * 8u;
     }
     return write_bytes(directory, "fuzz_decode", name, data, at) &&
-           write_bytes(directory, "fuzz_build", name, data, at);
+           write_bytes(directory, "fuzz_build", name, data, at) &&
+           write_spool(s, directory, name);
 }
 
 static bool make_seed(const char *directory, const char *name, void (*fill)(seed *))
@@ -400,6 +418,9 @@ int main(int argc, char **argv)
     written =
         write_bytes(argv[1], "fuzz_packed", "sound", (const uint8_t *)sound, sizeof sound - 1) &&
         write_bytes(argv[1], "fuzz_read", "sound", (const uint8_t *)sound + 4, sizeof sound - 5) &&
+        write_bytes(argv[1], "fuzz_analyze", "sound", (const uint8_t *)sound + 4,
+                    sizeof sound - 5) &&
+        write_bytes(argv[1], "fuzz_sql", "sound", (const uint8_t *)sound + 4, sizeof sound - 5) &&
         written;
     written =
         write_bytes(argv[1], "fuzz_repair", "broken", (const uint8_t *)broken, sizeof broken - 1) &&

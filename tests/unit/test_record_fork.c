@@ -160,8 +160,16 @@ static void children_of_children_are_in_the_trace(void **state)
     munmap(pids, 4096);
 }
 
-static pid_t raw_fork(void) { return (pid_t)syscall(SYS_fork); }
+#if defined(__s390__) /* which wants the stack first */
+static pid_t raw_clone(void) { return (pid_t)syscall(SYS_clone, 0, SIGCHLD, 0, 0, 0); }
+#else
 static pid_t raw_clone(void) { return (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0); }
+#endif
+#if defined(SYS_fork)
+static pid_t raw_fork(void) { return (pid_t)syscall(SYS_fork); }
+#else /* arm64 has no such call */
+static pid_t raw_fork(void) { return raw_clone(); }
+#endif
 
 static int clone_body(void *argument)
 {
@@ -173,7 +181,7 @@ static int clone_body(void *argument)
 static void raw_clones_are_children_like_others(void **state)
 {
     (void)state;
-#if !defined(SYS_fork) || defined(__SANITIZE_THREAD__)
+#if defined(__SANITIZE_THREAD__)
     skip();
 #else
     pid_t (*const calls[])(void) = {raw_fork, raw_clone};

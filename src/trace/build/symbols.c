@@ -186,8 +186,10 @@ kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, 
     size_t bytes;
     snprintf(usual, sizeof usual, "/tmp/perf-%u.map", pid);
     char *text = read_map(path ? path : usual, &bytes);
+    if (!text)
+        return KINETO_OK;
     bool ok = true;
-    for (const char *at = text, *end = text + bytes; text && ok && at < end;) {
+    for (const char *at = text, *end = text + bytes; ok && at < end;) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         line_end = line_end ? line_end : end;
         ok = add_line(s, at, line_end);
@@ -304,6 +306,9 @@ static void open_file(kt_symbols *s, file *f)
 static void find_demangler(kt_symbols *s)
 {
     s->looked_for_demangler = true;
+#ifdef KB_LINKED_STATICALLY /* such a program can load nothing: names stay as they are */
+    return;
+#endif
     s->demangler = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
     if (!s->demangler)
         s->demangler = dlopen("libc++abi.so.1", RTLD_LAZY | RTLD_LOCAL);

@@ -1,0 +1,149 @@
+"""What run.py measured, as tables in docs/peers.md and as docs/images/peers.svg.
+
+    report.py RESULTS SOURCE-DIRECTORY
+"""
+import json
+import os
+import sys
+from xml.sax.saxutils import escape
+
+BEGIN, END = "<!-- results: written by make bench-report -->", "<!-- end of results -->"
+
+RECORDERS = {
+    "ours": "ckineto: `kineto_range`", "ours_number": "ckineto: the same with a number",
+    "ours_function": "ckineto: `KINETO_FUNCTION`, an operator", "lttng_number": "LTTng-UST: two events, one with a number",
+    "torch_kineto": "PyTorch: `RECORD_FUNCTION`, its Kineto profiler on", "json_under_a_lock":
+    "a line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, nobody records",
+    "torch_off": "PyTorch: `RECORD_FUNCTION`, nobody records"}
+READERS = {
+    "ours": "ckineto query", "simdjson": "simdjson, written for this (C++)", "orjson": "orjson (Python)",
+    "json": "json (Python)", "pandas": "json and pandas (Python)", "duckdb": "DuckDB, `read_json`",
+    "sqlite": "SQLite's functions for JSON", "perfetto": "Perfetto's trace processor (WebAssembly)",
+    "hta": "Holistic Trace Analysis, reading only"}
+WRITERS = {"ours": "ckineto: `kineto_trace_save`", "json": "json.dump (Python)", "orjson": "orjson.dumps (Python)"}
+
+
+def plain(text):
+    return text.replace("`", "")
+
+
+def pick(rows, names):
+    """Those that there are, the cheapest first."""
+    return [row for row in rows if row["name"] in names]
+
+
+def recording_table(results):
+    lines = ["| a begin and an end | ns | floor in the same process | ratio | times ours |", "|---|---|---|---|---|"]
+    ours = {row["name"]: row["value"] for row in results["record"]}
+    for row in sorted(pick(results["record"], RECORDERS), key=lambda row: row["value"]):
+        beside = ours["ours_off"] if row["name"].endswith("_off") else ours["ours"]
+        lines.append(f"| {RECORDERS[row['name']]} | {row['value']:.1f} | {row['floor']:.1f} | {row['ratio']:.2f} | "
+                     f"{row['value'] / beside:.1f} |")
+    return lines
+
+
+def reading_table(results):
+    lines = [f"| {results['events']:,} events, {results['bytes'] / 1e6:.0f} MB of JSON | processor time | times ours | "
+             "peak memory | times ours | slices, names |".replace(",", " ", 1), "|---|---|---|---|---|---|"]
+    ours = next(row for row in results["read"] if row["name"] == "ours")
+    for row in sorted(results["read"], key=lambda row: row["seconds"]):
+        answer = row["answer"]
+        lines.append(f"| {READERS[row['name']]} | {row['seconds']:.2f} s | {row['seconds'] / ours['seconds']:.1f} | "
+                     f"{row['peak_bytes'] / 1e6:.0f} MB | {row['peak_bytes'] / ours['peak_bytes']:.1f} | "
+                     f"{answer['slices']}, {answer['names']} |")
+    return lines
+
+
+def writing_table(results):
+    lines = ["| the same trace, written to memory's file system | processor time | times ours |", "|---|---|---|"]
+    ours = next(row for row in results["write"] if row["name"] == "ours")
+    for row in sorted(results["write"], key=lambda row: row["seconds"]):
+        lines.append(f"| {WRITERS[row['name']]} | {row['seconds']:.2f} s | {row['seconds'] / ours['seconds']:.1f} |")
+    return lines
+
+
+def tables(results):
+    version = next((row["version"] for row in results["record"] if "version" in row), None)
+    place = f"{results['processor']}, {results['processors']} virtual processors." + \
+        (f" PyTorch {version}." if version else "")
+    missing = [f"Left out in this run: {'; '.join(results['left_out'])}.", ""] if results["left_out"] else []
+    return "\n".join([place, "", *missing, *recording_table(results), "", *reading_table(results), "",
+                      *writing_table(results), ""])
+
+
+# ---- the picture -----------------------------------------------------------------------------------
+
+WIDTH, ROW, BAR, LEFT, RIGHT, TOP, GAP = 860, 26, 16, 300, 80, 40, 34
+# On white and on black: text in the reader's colour, bars in two that both grounds bear.
+STYLE = """
+text { font: 13px system-ui, sans-serif; fill: #24292f; }
+.title { font-weight: 600; font-size: 14px; }
+.note { fill: #57606a; font-size: 12px; }
+.ours { fill: #1f7a4d; }
+.other { fill: #8a94a0; }
+.floor { stroke: #b3541e; stroke-width: 1.5; stroke-dasharray: 4 3; }
+@media (prefers-color-scheme: dark) {
+  text { fill: #e6edf3; }
+  .note { fill: #9aa4af; }
+  .ours { fill: #3fb97c; }
+  .other { fill: #6e7883; }
+  .floor { stroke: #f0883e; }
+}
+"""
+
+
+def chart(top, title, note, rows, unit, floor=None):
+    """rows: (words, value, is ours). Returns the parts and where they end."""
+    largest = max(value for _, value, _ in rows)
+    scale = (WIDTH - LEFT - RIGHT) / largest
+    parts = [f'<text class="title" x="12" y="{top}">{escape(title)}</text>',
+             f'<text class="note" x="12" y="{top + 17}">{escape(note)}</text>']
+    at = first = top + TOP - 8
+    for words, value, own in rows:
+        parts.append(f'<text x="{LEFT - 10}" y="{at + 13}" text-anchor="end">{escape(words)}</text>')
+        parts.append(f'<rect class="{"ours" if own else "other"}" x="{LEFT}" y="{at}" width="{max(value * scale, 1):.1f}" '
+                     f'height="{BAR}" rx="2"/>')
+        parts.append(f'<text x="{LEFT + value * scale + 6:.1f}" y="{at + 13}">{unit(value)}</text>')
+        at += ROW
+    if floor:
+        x = LEFT + floor * scale
+        parts.append(f'<line class="floor" x1="{x:.1f}" y1="{first - 4}" x2="{x:.1f}" y2="{at - 6}"/>')
+    return parts, at + GAP
+
+
+def picture(results):
+    record = {row["name"]: row for row in results["record"]}
+    shown = [name for name in ("ours", "lttng_number", "torch_kineto", "json_under_a_lock") if name in record]
+    floor = min(record[name]["floor"] for name in shown)
+    recording = [(plain(RECORDERS[name]).split(":")[0].split(",")[0], record[name]["value"], name == "ours") for name in shown]
+    reading = sorted(((plain(READERS[row["name"]]).split(",")[0], row["seconds"], row["name"] == "ours", row["peak_bytes"])
+                      for row in results["read"]), key=lambda row: row[1])
+    body, at = [], 28
+    for part in (
+            (f"A begin and an end, recorded: ns", f"the dashed line is the floor: two reads of the clock and a store, "
+             f"{floor:.0f} ns", recording, lambda v: f"{v:.0f} ns", floor),
+            (f"{results['events'] / 1e6:.0f} M events read, times summed by name: processor time",
+             f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same answer, but for what docs/peers.md says",
+             [row[:3] for row in reading], lambda v: f"{v:.1f} s"),
+            ("The same: memory at the peak", "", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
+        parts, at = chart(at, *part)
+        body += parts
+    return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at - GAP + 4}" width="{WIDTH}" '
+            f'height="{at - GAP + 4}" role="img" aria-label="ckineto beside its peers">\n<style>{STYLE}</style>\n'
+            + "\n".join(body) + "\n</svg>\n")
+
+
+def main(results_path, root):
+    with open(results_path, encoding="utf-8") as file:
+        results = json.load(file)
+    page_path = os.path.join(root, "docs/peers.md")
+    with open(page_path, encoding="utf-8") as file:
+        page = file.read()
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    with open(page_path, "w", encoding="utf-8") as file:
+        file.write(page[:begin] + "\n\n" + tables(results) + "\n" + page[end:])
+    with open(os.path.join(root, "docs/images/peers.svg"), "w", encoding="utf-8") as file:
+        file.write(picture(results))
+
+
+main(*sys.argv[1:])

@@ -1,0 +1,281 @@
+/* What shells complete, in the language of each. */
+#include "cli/completion.h"
+
+/* Text between single quotes; the first line of it, and with `more` escaped by a backslash. */
+static void put_quoted(const char *text, const char *more)
+{
+    for (; *text && *text != '\n'; text++) {
+        if (*text == '\'')
+            fputs("'\\''", stdout);
+        else if (strchr(more, *text))
+            printf("\\%c", *text);
+        else
+            putchar(*text);
+    }
+}
+
+static void put_verbs(const kc_verb *verbs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (verbs[i].about)
+            printf("%s%s", i ? " " : "", verbs[i].name);
+}
+
+/* ---- bash ------------------------------------------------------------------------------------------ */
+
+static void bash_head(const kc_verb *verbs, size_t count)
+{
+    puts("# bash completion of ckineto; made by 'ckineto completion bash'.\n"
+         "_ckineto()\n{\n"
+         "    local current=${COMP_WORDS[COMP_CWORD]} previous=${COMP_WORDS[COMP_CWORD-1]}\n"
+         "    local place=${COMP_WORDS[1]} first=2 options='' value=file words='' command='' i\n"
+         "    COMPREPLY=()");
+    fputs("    local verbs='", stdout);
+    put_verbs(verbs, count);
+    puts("'\n"
+         "    if ((COMP_CWORD == 1)); then\n"
+         "        COMPREPLY=($(compgen -W \"$verbs --help --version\" -- \"$current\"))\n"
+         "        return\n"
+         "    fi\n"
+         "    case $place in\n"
+         "    help) words=$verbs ;;");
+    for (size_t i = 0; i < count; i++)
+        if (verbs[i].about && kc_parts_of(&verbs[i]))
+            printf("    %s) words='%s' place=\"$place ${COMP_WORDS[2]}\" first=3 ;;\n",
+                   verbs[i].name, kc_parts_of(&verbs[i]));
+    puts("    esac\n"
+         "    if [[ $words ]] && ((COMP_CWORD == 2)); then\n"
+         "        COMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n"
+         "        return\n"
+         "    fi\n"
+         "    words=''\n"
+         "    [[ $previous == '=' ]] && previous=${COMP_WORDS[COMP_CWORD-2]}\n"
+         "    [[ $current == '=' ]] && previous=${COMP_WORDS[COMP_CWORD-1]} current=''\n"
+         "    case $place in");
+}
+
+static void bash_value(const kc_options *options, const kc_option *o)
+{
+    static const char *const names[] = {
+        [KC_VALUE_FILE] = "file", [KC_VALUE_DIRECTORY] = "directory", [KC_VALUE_OTHER] = "other"};
+    char words[KC_WORDS_BYTES];
+    kc_value value = kc_value_of(options, o, words);
+    if (value == KC_VALUE_NONE)
+        return;
+    printf("        --%s", o->name);
+    if (o->letter)
+        printf("|-%c", o->letter);
+    if (value == KC_VALUE_WORDS)
+        printf(") value=words words='%s' ;;\n", words);
+    else
+        printf(") value=after-%s ;;\n", names[value]);
+}
+
+static void bash_table(const kc_options *options)
+{
+    printf("    '%s')\n        options='", options->verb);
+    for (size_t i = 0; i < options->count; i++) {
+        const kc_option *o = &options->list[i];
+        printf("--%s ", o->name);
+        if (o->letter)
+            printf("-%c ", o->letter);
+    }
+    puts("--help'");
+    if (options->stop_at_operand)
+        puts("        command=yes");
+    puts("        case $previous in");
+    for (size_t i = 0; i < options->count; i++)
+        bash_value(options, &options->list[i]);
+    puts("        esac ;;");
+}
+
+static void bash_tail(const kc_verb *verbs, size_t count)
+{
+    (void)verbs;
+    (void)count;
+    puts("    esac\n"
+         "    # Behind '--' is the command line of another program.\n"
+         "    for ((i = first; i < COMP_CWORD; i++)); do\n"
+         "        if [[ $command && ${COMP_WORDS[i]} == -- ]]; then\n"
+         "            if declare -F _command_offset >/dev/null; then\n"
+         "                _command_offset $((i + 1))\n"
+         "            elif ((COMP_CWORD == i + 1)); then\n"
+         "                mapfile -t COMPREPLY < <(compgen -c -- \"$current\")\n"
+         "            else\n"
+         "                mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+         "            fi\n"
+         "            return\n"
+         "        fi\n"
+         "    done\n"
+         "    case $value in\n"
+         "    words) COMPREPLY=($(compgen -W \"$words\" -- \"$current\")) ;;\n"
+         "    after-directory) mapfile -t COMPREPLY < <(compgen -d -- \"$current\") ;;\n"
+         "    after-other) ;;\n"
+         "    *)\n"
+         "        if [[ $value == file && $current == -* ]]; then\n"
+         "            COMPREPLY=($(compgen -W \"$options\" -- \"$current\"))\n"
+         "        else\n"
+         "            compopt -o filenames 2>/dev/null\n"
+         "            mapfile -t COMPREPLY < <(compgen -f -- \"$current\")\n"
+         "        fi ;;\n"
+         "    esac\n"
+         "}\n"
+         "complete -F _ckineto ckineto");
+}
+
+const kc_shell kc_bash = {"bash", bash_head, bash_table, bash_tail};
+
+/* ---- zsh ------------------------------------------------------------------------------------------- */
+
+static void zsh_head(const kc_verb *verbs, size_t count)
+{
+    puts("#compdef ckineto\n"
+         "# zsh completion of ckineto; made by 'ckineto completion zsh'.\n"
+         "_ckineto() {\n"
+         "  local -a verbs=(");
+    for (size_t i = 0; i < count; i++) {
+        if (!verbs[i].about)
+            continue;
+        printf("    '%s:", verbs[i].name);
+        put_quoted(verbs[i].about, "");
+        puts("'");
+    }
+    puts("  )\n"
+         "  if (( CURRENT == 2 )); then\n"
+         "    _describe verb verbs\n"
+         "    return\n"
+         "  fi\n"
+         "  local place=$words[2]\n"
+         "  shift words; (( CURRENT-- ))\n"
+         "  case $place in\n"
+         "  help) _describe verb verbs; return ;;");
+    for (size_t i = 0; i < count; i++)
+        if (verbs[i].about && kc_parts_of(&verbs[i]))
+            printf("  %s)\n    if (( CURRENT == 2 )); then compadd %s; return; fi\n"
+                   "    place=\"$place $words[2]\"; shift words; (( CURRENT-- )) ;;\n",
+                   verbs[i].name, kc_parts_of(&verbs[i]));
+    puts("  esac\n"
+         "  case $place in");
+}
+
+static void zsh_option(const kc_options *options, const kc_option *o)
+{
+    char words[KC_WORDS_BYTES];
+    kc_value value = kc_value_of(options, o, words);
+    const char *equals = value == KC_VALUE_NONE ? "" : "=";
+    if (o->letter)
+        printf("      '(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter,
+               value == KC_VALUE_NONE ? "" : "+", o->name, equals);
+    else
+        printf("      '--%s%s[", o->name, equals);
+    put_quoted(o->help, "[]");
+    putchar(']');
+    if (value != KC_VALUE_NONE) {
+        putchar(':');
+        put_quoted(o->argument, ":[]");
+        putchar(':');
+    }
+    if (value == KC_VALUE_FILE)
+        fputs("_files", stdout);
+    else if (value == KC_VALUE_DIRECTORY)
+        fputs("_files -/", stdout);
+    else if (value == KC_VALUE_WORDS)
+        printf("(%s)", words);
+    puts("' \\");
+}
+
+static void zsh_table(const kc_options *options)
+{
+    printf("  '%s')\n    _arguments -s -S \\\n", options->verb);
+    for (size_t i = 0; i < options->count; i++)
+        zsh_option(options, &options->list[i]);
+    printf("      '(- *)'{-h,--help}'[show this text]' \\\n      '%s' ;;\n",
+           options->stop_at_operand ? "*::program:_normal" : "*:trace:_files");
+}
+
+static void zsh_tail(const kc_verb *verbs, size_t count)
+{
+    (void)verbs;
+    (void)count;
+    puts("  esac\n"
+         "}\n"
+         "if [[ $funcstack[1] == _ckineto ]]; then _ckineto \"$@\"; else compdef _ckineto ckineto; "
+         "fi");
+}
+
+const kc_shell kc_zsh = {"zsh", zsh_head, zsh_table, zsh_tail};
+
+/* ---- fish ------------------------------------------------------------------------------------------ */
+
+static void fish_head(const kc_verb *verbs, size_t count)
+{
+    puts("# fish completion of ckineto; made by 'ckineto completion fish'.");
+    fputs("set -l verbs ", stdout);
+    put_verbs(verbs, count);
+    puts("\n"
+         "complete -c ckineto -n \"not __fish_seen_subcommand_from $verbs\" -f\n"
+         "complete -c ckineto -n '__fish_seen_subcommand_from help' -f -a \"$verbs\"");
+    for (size_t i = 0; i < count; i++) {
+        if (!verbs[i].about)
+            continue;
+        printf("complete -c ckineto -n \"not __fish_seen_subcommand_from $verbs\" -a %s -d '",
+               verbs[i].name);
+        put_quoted(verbs[i].about, "");
+        puts("'");
+        if (kc_parts_of(&verbs[i]))
+            printf("complete -c ckineto -n '__fish_seen_subcommand_from %s; and not "
+                   "__fish_seen_subcommand_from %s' -f -a '%s'\n",
+                   verbs[i].name, kc_parts_of(&verbs[i]), kc_parts_of(&verbs[i]));
+    }
+}
+
+/* "plugin list" → both words were typed */
+static void fish_condition(const char *verb)
+{
+    size_t size = strcspn(verb, " ");
+    printf("complete -c ckineto -n '__fish_seen_subcommand_from %.*s", (int)size, verb);
+    if (verb[size])
+        printf("; and __fish_seen_subcommand_from %s", verb + size + 1);
+    putchar('\'');
+}
+
+static void fish_option(const kc_options *options, const kc_option *o)
+{
+    char words[KC_WORDS_BYTES];
+    kc_value value = kc_value_of(options, o, words);
+    fish_condition(options->verb);
+    printf(" -l %s", o->name);
+    if (o->letter)
+        printf(" -s %c", o->letter);
+    if (value == KC_VALUE_FILE)
+        fputs(" -r -F", stdout);
+    else if (value == KC_VALUE_DIRECTORY)
+        fputs(" -x -a '(__fish_complete_directories)'", stdout);
+    else if (value == KC_VALUE_WORDS)
+        printf(" -x -a '%s'", words);
+    else if (value == KC_VALUE_OTHER)
+        fputs(" -x", stdout);
+    fputs(" -d '", stdout);
+    put_quoted(o->help, "");
+    puts("'");
+}
+
+static void fish_table(const kc_options *options)
+{
+    for (size_t i = 0; i < options->count; i++)
+        fish_option(options, &options->list[i]);
+    fish_condition(options->verb);
+    puts(" -l help -s h -d 'show this text'");
+    if (options->stop_at_operand) {
+        fish_condition(options->verb);
+        puts(" -a '(__fish_complete_subcommand)'");
+    }
+}
+
+static void fish_tail(const kc_verb *verbs, size_t count)
+{
+    (void)verbs;
+    (void)count;
+}
+
+const kc_shell kc_fish = {"fish", fish_head, fish_table, fish_tail};

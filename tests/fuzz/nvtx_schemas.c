@@ -1,0 +1,12 @@
+/* schemas.c of the NVTX source, which can forget. */
+#include "nvtx/schemas.c" /* NOLINT(bugprone-suspicious-include) */
+
+#include "nvtx_parts.h"
+
+void fuzz_schemas_forget(void)
+{
+    memset((void *)table, 0, sizeof table);
+    memset((void *)predefined, 0, sizeof predefined);
+    schema_count = 0;
+    atomic_store(&next_id, CN_SCHEMA_DYNAMIC_FIRST);
+}

@@ -1,0 +1,54 @@
+#!/bin/sh
+# Two builds of the command say the same about the same traces: a static one, one for another
+# processor (through an emulator), and the plain one.
+#   same_answers.sh COMMAND OTHER-COMMAND WORK-DIRECTORY TRACE...      commands may have several words
+set -eu
+one=$1 other=$2 work=$3
+shift 3
+mkdir -p "$work"
+work=$(CDPATH= cd -- "$work" && pwd)
+failed=0
+
+ask() ( # command, name of the answers, trace: everything that it can say, as files
+    command=$1 to=$work/$2 trace=$3
+    rm -rf "$to"
+    mkdir -p "$to"
+    answer() { # file, arguments…: what it writes to both outputs, and its status
+        file=$to/$1
+        shift
+        status=0
+        $command "$@" >"$file" 2>"$file.err" </dev/null || status=$?
+        echo "status $status" >>"$file.err"
+    }
+    cd "$to"
+    answer info info --json "$trace"
+    answer verify verify "$trace"
+    answer analyze analyze "$trace" --json facts.json --csv csv
+    answer findings analyze "$trace" --findings
+    answer table table "$trace" --sort-by self_cpu_time_total
+    answer json convert "$trace" -o trace.json
+    answer perfetto convert "$trace" -o trace.pftrace
+    answer folded convert "$trace" -o trace.folded
+    answer repair repair "$trace" -o repaired.json
+    answer slice slice "$trace" --top 50 -o longest.json
+    answer diff diff "$trace" "$trace" --json diff.json
+    answer query query "$trace" "SELECT name, count(*), sum(dur_ns) FROM activities GROUP BY 1 ORDER BY 3 DESC, 1 LIMIT 20"
+)
+
+count=0
+for trace; do
+    trace=$(realpath "$trace")
+    ask "$one" one "$trace"
+    ask "$other" other "$trace"
+    if ! diff -r "$work/one" "$work/other" >"$work/differences"; then
+        echo "$trace: the answers differ:"
+        head -c 2000 "$work/differences"
+        failed=1
+    fi
+    # An empty answer to everything would be the same, too.
+    grep -q '"activities"' "$work/one/info" || { echo "$trace: no answer"; failed=1; }
+    count=$((count + 1))
+done
+[ "$count" -gt 0 ] || { echo "no traces were given"; exit 1; }
+[ "$failed" = 0 ] && echo "$count traces: the same answers"
+exit "$failed"
