@@ -12,7 +12,7 @@ install(TARGETS ckineto-rt_shared ckineto-rt_static ckineto_shared ckineto_stati
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
 install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES README.md LICENSE CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md LICENSE CHANGELOG.md docs/third-party.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
 install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir})
 configure_package_config_file(cmake/ckinetoConfig.cmake.in ckinetoConfig.cmake
