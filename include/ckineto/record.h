@@ -10,9 +10,10 @@
  *      ...
  *      kineto_range_end(r);
  *
- *  threads: hot, unless said otherwise. So it is callable from any thread and from signal handlers; it
- *  never blocks, locks, allocates from the heap or fails visibly. What cannot be recorded is counted, by reason,
- *  in the ledger of the trace. Only libckineto-rt is needed (libc, nothing else).
+ *  threads: hot, unless said otherwise. So it is callable from any thread and from signal handlers;
+ *  it never blocks, locks, allocates from the heap or fails visibly. What cannot be recorded is
+ *  counted, by reason, in the ledger of the trace. Only libckineto-rt is needed (libc, nothing
+ *  else).
  */
 #ifndef CKINETO_RECORD_H
 #define CKINETO_RECORD_H

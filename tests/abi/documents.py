@@ -59,6 +59,14 @@ def links(root, faults):
                     faults.append(f"{document}: {target}: no such heading")
 
 
+def pages(root, faults):
+    """Every page is in docs/index.md."""
+    index = read(root, "docs", "index.md")
+    for name in sorted(os.listdir(os.path.join(root, "docs"))):
+        if name.endswith(".md") and name != "index.md" and f"]({name}" not in index:
+            faults.append(f"docs/index.md: {name} is not named")
+
+
 def targets(root, faults):
     known = set(re.findall(r"^([a-z0-9-]+):", read(root, "Makefile"), flags=re.M))
     for document in documents(root):
@@ -92,7 +100,7 @@ def versions(root, faults):
 
 def main():
     faults = []
-    for check in (listings, links, targets, settings, versions):
+    for check in (listings, links, pages, targets, settings, versions):
         check(sys.argv[1], faults)
     for fault in faults:
         print(fault)

@@ -2,8 +2,8 @@
 
     commands.py fast|all     CKINETO (the command), CKINETO_BUILD, CKINETO_VENDOR_PLUGIN, CKINETO_SOURCE
 
-Commands are what stands in blocks of sh, in indented lines that begin with `ckineto`, and in the examples of man
-pages. They run in a directory with the files that they speak of. What cannot run here is in NOT_RUN, with why.
+Commands are what stands in blocks of sh, in indented lines that begin with `ckineto`, in the tables of some pages,
+and in the examples of man pages. They run in a directory with the files that they speak of. What cannot run here is in NOT_RUN, with why.
 """
 
 import concurrent.futures
@@ -21,6 +21,7 @@ import fixtures
 SOURCE = os.environ.get("CKINETO_SOURCE", "")
 BUILD = os.environ.get("CKINETO_BUILD", "")
 LIMIT_SECONDS = 120
+TABLES_OF_COMMANDS = ("index.md", "quick-reference.md")
 
 # What is not run: a pattern, and why.
 NOT_RUN = (
@@ -83,6 +84,8 @@ def scripts(path):
         return
     yield from re.findall(r"^```sh\n(.*?)^```", text, flags=re.S | re.M)
     yield indented(re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M))
+    if os.path.basename(path) in TABLES_OF_COMMANDS:
+        yield "\n".join(re.findall(r"`((?:ckineto|make) [^`]* [^`]*)`", text))
 
 
 def whole(command):

@@ -36,7 +36,7 @@ def compress(path, to):
 def copies(folder):
     """One trace under all names that the documents use."""
     training().save(f"{folder}/trace.json")
-    for name in ("before", "after", "main", "branch", "t"):
+    for name in ("before", "after", "main", "branch", "part", "t"):
         shutil.copy(f"{folder}/trace.json", f"{folder}/{name}.json")
         compress(f"{folder}/trace.json", f"{folder}/{name}.json.gz")
     for name in ("A", "B"):
