@@ -125,6 +125,7 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *user)
 {
     co_command *c = user;
 
+    uint64_t begun = kineto_overhead_begin();
     (void)event;
     atomic_fetch_add(&delivering, 1);
     if (claim(c, PENDING, DELIVERED)) {
@@ -134,6 +135,7 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *user)
         let_go(c);
     }
     atomic_fetch_sub(&delivering, 1);
+    kineto_overhead_end(begun);
 }
 
 /* The drain is through with a command it delivered. */
@@ -308,6 +310,7 @@ static co_command *prepare(cl_command_queue handle, int32_t type)
 void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queue, int32_t type,
                      cl_event **event)
 {
+    uint64_t begun = kineto_overhead_begin();
     co_command *c = prepare(queue, type);
     kineto_props props = {.size = sizeof props};
 
@@ -320,6 +323,7 @@ void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queu
         if (c->own)
             *event = &launch->own;
     }
+    kineto_overhead_end(begun);
     launch->range = kineto_range_begin_props(site, &props);
     if (c && wants_bracket(c->work.device))
         bracket(&c->work, co_bracket_open);
@@ -359,7 +363,7 @@ static bool submit(co_command *c, cl_event event)
     return accepted;
 }
 
-void co_launch_submit(co_launch *launch)
+static void launch_submit(const co_launch *launch)
 {
     co_command *c = launch->command;
     cl_event event = atomic_load_explicit(&c->event, memory_order_relaxed);
@@ -374,4 +378,12 @@ void co_launch_submit(co_launch *launch)
     if (!co_next.clSetEventCallback ||
         co_next.clSetEventCallback(event, CL_COMPLETE, on_complete, c) != CL_SUCCESS)
         on_complete(event, CO_STATUS_NO_CALLBACK, c);
+}
+
+void co_launch_submit(co_launch *launch)
+{
+    uint64_t begun = kineto_overhead_begin();
+
+    launch_submit(launch);
+    kineto_overhead_end(begun);
 }

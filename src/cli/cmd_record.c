@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static const char *output, *activities, *policy, *log_file, *plugin_config;
+static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet;
@@ -59,6 +59,9 @@ static const kc_option option_list[] = {
      "write the ring when no step begins for so long"},
     {"on-crash", 0, KC_FLAG, &host.crash, NULL,
      "write the ring when a signal kills the program"},
+    {"budget", 0, KC_TEXT, &budget, "PERCENT",
+     "of the program's CPU time that recording may take (1%); what is\n"
+     "too much is left out in a fixed order, and told in the ledger"},
     {"log", 0, KC_TEXT, &log_file, "FILE", "append messages to FILE instead of the terminal"},
     {"log-level", 0, KC_NUMBER, &log_level, "N",
      "0 verbose, 1 info, 2 warning (the default), 3 stage, 4 error, 5 none"},
@@ -133,6 +136,22 @@ static kineto_status check_numbers(void)
     return KINETO_OK;
 }
 
+/* "1%", "0.5". */
+static kineto_status parse_budget(double *ppm)
+{
+    const double LEAST = 0.01, MOST = 100, PPM_PER_PERCENT = 1e4;
+    char *end;
+    if (!budget)
+        return KINETO_OK;
+    double percent = strtod(budget, &end);
+    end += *end == '%';
+    if (end == budget || *end || !(percent >= LEAST && percent <= MOST))
+        return kc_usage_error("record", "--budget is a percentage from %g to %g, not '%s'", LEAST,
+                              MOST, budget);
+    *ppm = percent * PPM_PER_PERCENT;
+    return KINETO_OK;
+}
+
 /* Kinds may be plug-ins' own: those are known when the plug-ins were tried. */
 static kineto_status parse_kinds(uint64_t *kinds)
 {
@@ -172,7 +191,7 @@ static kineto_status read_options(ks_collector_options *c)
         output = "trace.json";
     c->output_path = output;
     c->custom_config = plugin_config;
-    if (check_numbers() || parse_policy(&c->policy))
+    if (check_numbers() || parse_policy(&c->policy) || parse_budget(&c->budget_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
     if (host_is_wanted() && kc_host_read(&host, c))

@@ -398,6 +398,9 @@ static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record
         return on_clock_sample(d, record);
     case KF_THREAD_NAME:
         return on_thread_name(d, record);
+    case KF_SHED:
+        d->result->shed += record[2];
+        return KINETO_OK;
     case KF_THREAD_EXIT:
         return close_from(d, 0, d->last, KF_EVENT_OPEN_END);
     default: /* a keyframe inside its own segment: the chunk changed while we read it */

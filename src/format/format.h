@@ -23,7 +23,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 4u
+#define KF_VERSION 5u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -69,7 +69,9 @@ typedef enum kf_type {
                              open operator */
     KF_RANGE = 18,        /* a range that is over, told at its end: as BEGIN, depth unused, with an
                              extra word [2] = ticks of its end */
-    KF_TYPE_COUNT = 19
+    KF_SHED = 19,         /* [1] ticks of the first [2] ranges of this cursor that were left out since, as
+                             far as this segment goes, to stay within the budget; counted on in place */
+    KF_TYPE_COUNT = 20
 } kf_type;
 
 /* props bits of BEGIN, REOPEN, INSTANT, ASYNC_*: which optional parts follow, in this order. */
@@ -279,7 +281,8 @@ typedef struct kf_ledger_entry {
     X(ARGS_LOST, "arguments too large, left out", 0)                                               \
     X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
     X(LATE, "delivered when the session was over", 1)                                              \
-    X(NOT_ENDED, "sessions that did not end", 0)
+    X(NOT_ENDED, "sessions that did not end", 0)                                                   \
+    X(SHED, "left out to stay within the budget", 1)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)
@@ -364,6 +367,41 @@ typedef struct kf_follower {
     uint64_t start_time;
 } kf_follower;
 
+/* ---- self-cost: what recording costs the programs, and what is left out to make it less -------- */
+
+/* Records are not timed one by one: what each takes is found out by every program when it attaches. */
+typedef enum kf_unit {
+    KF_UNIT_PAIR = 0,   /* a range, begin and end */
+    KF_UNIT_SINGLE = 1, /* any other record */
+    KF_UNIT_WORD = 2,   /* each word that a record has beyond the least */
+    KF_UNIT_MUTED = 3,  /* a range that is left out by its site */
+    KF_UNIT_COUNT = 4
+} kf_unit;
+#define KF_UNIT_PARTS 64u /* units are told in so many parts of a tick */
+
+/* What is slow enough to be timed itself. */
+#define KF_COST_MAP(X)                                                                             \
+    X(ATTACH, "attaching")                                                                         \
+    X(CHUNK, "changing chunks")                                                                    \
+    X(STACK, "call stacks")                                                                        \
+    X(COUNTERS, "hardware counters")                                                               \
+    X(SOURCE, "calls of sources")
+typedef enum kf_cost {
+#define KF_X(name, text) KF_COST_##name,
+    KF_COST_MAP(KF_X)
+#undef KF_X
+    KF_COST_COUNT
+} kf_cost;
+
+/* What is left out now. Written by whoever collects, and by nobody else. */
+typedef struct kf_shed {
+    uint64_t kinds;       /* the gate is closed for them */
+    uint64_t wants;       /* KF_WANT_… that nobody gets */
+    uint64_t mute;        /* kinds whose frequent and short ranges are left out, site by site */
+    uint32_t short_ticks; /* what is short, as the mean of a site's ranges */
+    uint32_t epoch;       /* changes when sites are to be judged anew */
+} kf_shed;
+
 /* What writers do when no chunk is free. */
 enum { KF_FULL_DROP = 0, KF_FULL_RING = 1 };
 
@@ -410,6 +448,11 @@ typedef struct kf_control {
     kf_follower followers[KF_FOLLOWERS];
     kf_window windows[KF_MAX_WINDOWS];
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
+    uint32_t unit_costs[KF_UNIT_COUNT]; /* of the last process that attached; 0: not known */
+    kf_shed shed;
+    _Alignas(64) uint64_t cost_ticks[KF_COST_COUNT]; /* of all processes together; ATTACH: ns
+                                                        of CPU */
+    uint64_t cost_calls[KF_COST_COUNT];
     _Alignas(64) kf_steps steps[KF_STEP_SLOTS]; /* in the order in which processes first stepped */
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
 } kf_control;
@@ -481,6 +524,8 @@ void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
 /** What it wants of operators; at first KF_WANT_USUAL. */
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
+/** Leave that out from now on; NULL: nothing. */
+void kf_shed_set(kf_control *control, const kf_shed *shed);
 /** Change kinds, pause (it still holds them) and go on, or close; all recompute the gate. */
 void kf_window_set_kinds(kf_control *control, uint32_t slot, uint64_t kinds);
 void kf_window_pause(kf_control *control, uint32_t slot, bool paused);
@@ -699,6 +744,7 @@ typedef struct kf_decode_result {
     uint64_t bad_records; /* malformed: the rest of their segment was skipped */
     uint64_t bad_entries;
     uint64_t unmatched_ends, open_ranges, missing_segments;
+    uint64_t shed;            /* ranges that SHED records tell of */
     uint64_t unmatched_parts; /* flows and args without an open range */
     uint64_t first_ticks, last_ticks; /* of everything that has ticks; 0 if nothing */
 } kf_decode_result;

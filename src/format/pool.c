@@ -319,7 +319,7 @@ static uint64_t open_kinds(kf_control *control)
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
         if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN)
             kinds |= kb_load_relaxed(&control->windows[i].kinds);
-    return kinds;
+    return kinds & ~kb_load_relaxed(&control->shed.kinds);
 }
 
 uint64_t kf_held_kinds(kf_control *control)
@@ -341,7 +341,7 @@ static uint64_t open_wants(kf_control *control)
         if (kb_load_acquire(&control->windows[i].state) == KF_WINDOW_OPEN &&
             kb_load_relaxed(&control->windows[i].kinds))
             wants |= kb_load_relaxed(&control->windows[i].wants);
-    return wants;
+    return wants & ~kb_load_relaxed(&control->shed.wants);
 }
 
 void kf_gate_update(kf_control *control)
@@ -357,6 +357,18 @@ void kf_gate_update(kf_control *control)
     if (locked)
         unlock_edit(control);
     kf_windows_changed(control);
+}
+
+void kf_shed_set(kf_control *control, const kf_shed *shed)
+{
+    static const kf_shed nothing;
+    const kf_shed *s = shed ? shed : &nothing;
+    kb_store_relaxed(&control->shed.kinds, s->kinds);
+    kb_store_relaxed(&control->shed.wants, s->wants);
+    kb_store_relaxed(&control->shed.mute, s->mute);
+    kb_store_relaxed(&control->shed.epoch, s->epoch);
+    kb_store_relaxed(&control->shed.short_ticks, s->short_ticks);
+    kf_gate_update(control);
 }
 
 static void release_window(kf_window *w)

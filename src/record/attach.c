@@ -2,6 +2,7 @@
 #include "record/host.h"
 
 #include <errno.h>
+#include <time.h>
 
 kf_pool kr_pool;
 
@@ -93,6 +94,7 @@ KINETO_API kineto_status kineto_rt_adopt(void *map, size_t bytes, kineto_error *
         goto done;
     }
     kr_self_page = kb_os_map_wiped_on_fork(sizeof *kr_self_page);
+    kr_cost_calibrate(pool.control);
     pool_publish(&pool);
     kr_types_adopted();
     (void)kineto_rt_process();
@@ -138,6 +140,7 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
 __attribute__((constructor)) static void attach_from_environment(void)
 {
     int saved = errno;
+    uint64_t begun_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     (void)kr_threads_init();
     const char *path = kb_os_getenv("CKINETO_SESSION");
     if (path && *path) {
@@ -153,6 +156,7 @@ __attribute__((constructor)) static void attach_from_environment(void)
             kf_follow_forget(kr_pool_get()->control, kb_os_pid());
             kr_loader_attached();
             (void)kineto_privateuse1_init();
+            kr_cost_add(KF_COST_ATTACH, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns, 1);
         }
     }
     errno = saved;

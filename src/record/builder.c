@@ -84,6 +84,13 @@ uint8_t kr_builder_kind(const kr_builder *b, uint32_t index)
     return 0xff;
 }
 
+/* The gate is closed for it while its source goes on. */
+static bool is_shed(uint8_t kind)
+{
+    const kf_pool *pool = kr_pool_get();
+    return pool && (kb_load_relaxed(&pool->control->shed.kinds) & KINETO_KIND_BIT(kind));
+}
+
 /* Check and take over an event. False: counted. */
 static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e, kr_pending *p)
 {
@@ -95,6 +102,10 @@ static bool event_accept(const kr_builder *b, const KinetoPlugin_ProfileEvent *e
     p->kind = kr_builder_kind(b, index);
     if (p->kind == 0xff)
         return false;
+    if (KINETO_UNLIKELY(is_shed(p->kind))) {
+        kr_count(b->source, KF_REASON_SHED, 1);
+        return false;
+    }
     p->spelling = b->spelling_of[index];
     p->clock = KINETO_PLUGIN_CLOCK_UTC;
     p->start = e->startTimeUtcNs;

@@ -85,6 +85,8 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->joined = 0;
     c->functions_off = c->functions_fast = 0;
     c->callbacks = c->extras = NULL;
+    c->inspect = c->stacks = 0;
+    c->shed_at = NULL;
     kb_store_relaxed(&c->tid, tid);
     kb_store_relaxed(&c->pid, pid);
     c->ticks_clock = kb_ticks_clock();
@@ -200,6 +202,7 @@ static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uin
         at = reopen_copy(c, at, base, d, whole);
     c->base = base;
     c->at = at;
+    c->shed_at = NULL;
     c->limit = base + KF_CHUNK_WORDS - c->depth;
     c->chunk = index;
     kr_cursor_put_name(c);
@@ -209,6 +212,9 @@ static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uin
 static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
 {
     uint32_t old = c->chunk, old_used = (uint32_t)(c->at - c->base), used;
+    uint64_t begun = kr_ticks(c);
+    if (kb_load_relaxed(&pool->control->shed.short_ticks) && old != KR_NO_CHUNK)
+        kr_shed_judge(c);
     for (int tries = 0; tries < 4; tries++) {
         uint32_t index = kf_chunk_claim(pool, cursor_owner(c), &used);
         if (index == UINT32_MAX)
@@ -216,6 +222,7 @@ static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
         if (segment_start(c, pool, index, used, words)) {
             if (old != KR_NO_CHUNK)
                 kf_chunk_seal(pool, old, old_used, kr_ticks(c));
+            kr_cost_add(KF_COST_CHUNK, kr_ticks(c) - begun, 1);
             return true;
         }
         kf_chunk_seal(pool, index, used, kr_ticks(c)); /* a partial one, too small for us */
@@ -279,6 +286,7 @@ static void cursor_retire(kr_cursor *c)
     }
     kf_chunk_leave(pool, c->chunk, (uint32_t)(c->at - c->base), ticks);
     c->chunk = KR_NO_CHUNK;
+    c->shed_at = NULL;
     c->at = c->limit = NULL;
 }
 

@@ -43,6 +43,9 @@ typedef struct kr_cursor {
     uint64_t function_next, function_end; /* ids to be given to operators */
     uint32_t number;                      /* of the thread, 0: none yet */
     uint32_t joined;       /* sessions of some threads that this one is in: a bit for each window */
+    uint32_t inspect;      /* so many ranges are to be looked at: is their site to be left out? */
+    uint64_t *shed_at;     /* word of this chunk that counts ranges that were left out; NULL: none */
+    uint32_t stacks;       /* call stacks taken, to time some of them */
     uint8_t functions_off; /* neither callbacks nor records of operators */
     uint8_t functions_fast; /* it has a number, a fast clock, and they are not off */
     void *callbacks;        /* of this thread: see callbacks.c */
@@ -205,6 +208,24 @@ static inline void kr_undo(kr_cursor *c)
 void kr_cursor_put_name(kr_cursor *c);
 kineto_status kr_threads_init(void);
 
+/* ---- cost.c: what we cost ---- */
+/** Find out what records cost here, before anything is recorded. */
+void kr_cost_calibrate(kf_control *control);
+void kr_cost_add(kf_cost what, uint64_t ticks, uint64_t calls);
+
+/* ---- shed.c: frequent short ranges that are left out to stay within a budget ---- */
+#define KR_SITE_SHED (UINT32_MAX - 1) /* instead of an id: leave this range out */
+/** A chunk of this cursor is full, and still its own: judge its sites. */
+void kr_shed_judge(kr_cursor *c);
+/** A range of this site begins while the cursor inspects. @return its id, or KR_SITE_SHED. */
+uint32_t kr_shed_inspect(kr_cursor *c, kineto_site *site, uint32_t id);
+/** Id of a site that is left out, or was: KR_SITE_SHED if it still is. 0: it is none such. */
+uint32_t kr_shed_site(kineto_site *site);
+/** Its id, also while it is left out. */
+uint32_t kr_shed_site_id(const kineto_site *site);
+/** Count a range that is left out. */
+void kr_shed_count(kr_cursor *c);
+
 /* ---- names.c: the dictionary ---- */
 /** Register on first use. Returns the id; UINT32_MAX when the dictionary is full. */
 uint32_t kr_site_register(kineto_site *site);
@@ -213,8 +234,16 @@ KB_INLINE uint32_t kr_site_id(kineto_site *site)
     uint32_t id = kb_load_acquire(&site->id);
     return KINETO_LIKELY(id) ? id : kr_site_register(site);
 }
+/** The same for a range that may be left out: KR_SITE_SHED if it is. */
+uint32_t kr_site_id_slow(kr_cursor *c, kineto_site *site);
+KB_INLINE uint32_t kr_site_id_or_shed(kr_cursor *c, kineto_site *site)
+{
+    uint32_t id = kb_load_acquire(&site->id);
+    return KINETO_LIKELY(id && !c->inspect) ? id : kr_site_id_slow(c, site);
+}
 #define KR_SITE_FIXED    1u /* flag of a site: all args are single words */
 #define KR_SITE_SHAPES   2u /* its only arg is SHAPES: what an operator carries */
+#define KR_SITE_MUTED    8u /* left out: its id is 0, and known to shed.c */
 #define KR_SITE_OVERLOAD 4u /* an operator: args[0].name is its overload */
 /** String id of the bytes, the same for the same bytes where memory allows; 0: dictionary full. */
 uint32_t kr_intern(const char *data, size_t bytes);

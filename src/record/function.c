@@ -210,8 +210,13 @@ static KB_NOINLINE void begin_general(kineto_function *f, kineto_site *site, con
     kr_cursor *c = kr_cursor_enter();
     if (!c)
         return;
-    uint32_t site_id = kr_site_id(site), props;
     bool async = f->state & KR_FUNCTION_ASYNC;
+    uint32_t site_id = async ? kr_site_id(site) : kr_site_id_or_shed(c, site), props;
+    if (KINETO_UNLIKELY(site_id == KR_SITE_SHED)) {
+        kr_shed_count(c);
+        kr_leave(c);
+        return;
+    }
     uint64_t *end = !async && kr_too_deep(c) ? NULL : record_place(c, f, op, wants, &props);
     if (end) {
         uint64_t *at = c->at;

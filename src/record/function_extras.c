@@ -34,13 +34,31 @@ void kr_extras_thread_exit(kr_cursor *c)
     kb_os_unmap(x, sizeof *x);
 }
 
+/* The first ones of a thread are timed, for they take longest; then one of some. */
+#define STACKS_TIMED 16u
+#define STACKS_EACH  8u
+
+static bool stack_is_timed(kr_cursor *c)
+{
+    return c->stacks++ < STACKS_TIMED || c->stacks % STACKS_EACH == 0;
+}
+
+static void stack_cost(const kr_cursor *c, uint64_t ticks)
+{
+    uint64_t stands_for = c->stacks <= STACKS_TIMED ? 1 : STACKS_EACH;
+    kr_cost_add(KF_COST_STACK, ticks * stands_for, stands_for);
+}
+
 void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room)
 {
     kr_cursor *c = kr_me;
     kr_extras *x = c->busy ? NULL : extras_of(c);
     if (!x)
         return;
+    uint64_t begun = stack_is_timed(c) ? kr_ticks(c) : 0;
     uint32_t n = kr_stack_capture(&x->stack, place->frame, room, KR_STACK_MAX);
+    if (begun)
+        stack_cost(c, kr_ticks(c) - begun);
     uint32_t ours = n > 1 && room[1] == (uint64_t)(uintptr_t)place->caller;
     op->stack = room + ours;
     op->stack_count = n - ours;
@@ -56,7 +74,9 @@ void kr_counters_begin(kineto_function *f)
         x->counts = kr_perf_open(&x->perf, &counters, NULL) == KINETO_OK;
     if (!x->counts)
         return;
+    uint64_t begun = kr_ticks(c);
     kr_perf_read(&x->perf, &x->begun[(f->range - 1) % KF_MAX_DEPTH]);
+    kr_cost_add(KF_COST_COUNTERS, kr_ticks(c) - begun, 1);
     f->state |= KR_FUNCTION_COUNTED;
 }
 
@@ -85,6 +105,7 @@ void kr_counters_end(kineto_function *f)
     }
     if (f->range <= c->depth)
         kr_end_write(c, f->range - 1, ticks);
+    kr_cost_add(KF_COST_COUNTERS, kr_ticks(c) - ticks, 1);
     kr_leave(c);
 }
 

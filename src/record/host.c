@@ -299,6 +299,8 @@ static void update_locked(bool collect)
     /* Read with the lock: who comes last must not act on what somebody before it saw. */
     uint64_t gate = pool ? kb_load_acquire(&pool->control->gate) : 0;
     uint64_t held = pool ? kf_held_kinds(pool->control) : 0;
+    if (gate) /* sources go on as they are, so that kernels are not missed: see event_accept */
+        gate |= held & kb_load_relaxed(&pool->control->shed.kinds);
     for (uint32_t i = 0; i < KR_MAX_PROFILERS; i++)
         if (kr_profilers[i].calls)
             profiler_update(&kr_profilers[i], held, gate, collect);

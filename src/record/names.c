@@ -19,11 +19,24 @@ static uint8_t site_flags(const kineto_site *site)
     return KR_SITE_FIXED;
 }
 
+uint32_t kr_site_id_slow(kr_cursor *c, kineto_site *site)
+{
+    uint32_t id = kb_load_acquire(&site->id);
+    if (!id && (kb_load_relaxed(&site->flags) & KR_SITE_MUTED))
+        id = kr_shed_site(site);
+    if (!id)
+        id = kr_site_register(site);
+    return c->inspect && id < KR_SITE_SHED ? kr_shed_inspect(c, site, id) : id;
+}
+
 uint32_t kr_site_register(kineto_site *site)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool)
         return UINT32_MAX;
+    uint32_t muted = kb_load_relaxed(&site->flags) & KR_SITE_MUTED ? kr_shed_site_id(site) : 0;
+    if (muted)
+        return muted;
     uint32_t args = site->args ? KB_MIN(site->arg_count, KINETO_SITE_MAX_ARGS) : 0;
     if (args < site->arg_count) /* what is recorded is what the entry says */
         kb_store_relaxed(&site->arg_count, (uint8_t)args);

@@ -207,9 +207,11 @@ static KB_NOINLINE kineto_range begin_general(kineto_site *site, const kineto_pr
     kr_cursor *c = kr_cursor_enter();
     if (KINETO_UNLIKELY(!c))
         return 0;
-    uint32_t id = kr_site_id(site);
+    uint32_t id = kr_site_id_or_shed(c, site);
     kineto_range range = 0;
-    if (!kr_too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
+    if (KINETO_UNLIKELY(id == KR_SITE_SHED))
+        kr_shed_count(c);
+    else if (!kr_too_deep(c) && event_write(c, KF_BEGIN, site, id, NULL, props))
         range = c->depth | (c->is_second ? KR_RANGE_SIGNAL : 0);
     kr_leave(c);
     return range;

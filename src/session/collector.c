@@ -20,6 +20,11 @@
 #define SCAN_INTERVAL_NS   (100 * MILLISECOND)
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define BATCH              64u
+/* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
+#define BUDGET_INTERVAL_NS (20 * MILLISECOND)
+#define SPARING_NS         (100 * MILLISECOND)
+#define SPARING_SCAN_NS    (500 * MILLISECOND)
+#define HEADER_BYTES       8192u
 
 static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
@@ -108,6 +113,10 @@ static void lose_record(loss_count *l, const uint64_t *record, uint32_t words)
     case KF_COUNTER:
     case KF_MEMORY:
         lose(l, KF_SOURCE_API, 1);
+        break;
+    case KF_SHED:
+        if (words > 2) /* it tells of a loss, and is lost itself */
+            kb_add_relaxed(&l->pool->control->counters[KF_SOURCE_API][KF_REASON_SHED], record[2]);
         break;
     case KF_DEVICE:
         lose(l, words > 5 ? (uint32_t)(record[5] >> 48 & 0xff) : KF_SOURCE_API, 1);
@@ -221,6 +230,8 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 {
     ks_collector_clock(c);
     c->start_ticks = kb_ticks(c->pool.control->ticks_clock);
+    c->budget.ppm = c->options.budget_ppm;
+    ks_account_begin(&c->account, c->pool.control);
     if (c->options.on_demand)
         return ks_windows_start(c, err);
     c->window = kf_window_open(c->pool.control, c->options.kinds, c->start_ticks);
@@ -247,6 +258,7 @@ void ks_collector_destroy(ks_collector *c, bool keep_files)
     ks_children_destroy(c->children);
     kb_map_free(&c->start_times);
     kb_vec_free(&c->pending);
+    ks_account_free(&c->account);
     if (c->pool.control)
         kb_os_unmap(c->pool.control, c->pool.bytes);
     if (!keep_files && c->pool.control)
@@ -267,6 +279,7 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     uint64_t *known = kb_map_insert(&c->start_times, p.pid, p.start_time, NULL);
     if (known)
         *known = p.start_time;
+    ks_account_process(&c->account, p.pid);
 }
 
 /* Words of committed entries from `at`. An entry that stays uncommitted for a second belongs to
@@ -347,6 +360,7 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, uint32_t cou
     }
     c->pool.control->spool_frames += keep;
     for (uint32_t i = 0; i < count; i++) {
+        ks_tally_chunk(&c->account.tally, chunks[i].words, chunks[i].count);
         if (i < keep)
             c->kept_bytes += chunks[i].count * 8u;
         else
@@ -470,16 +484,57 @@ static void each_second(ks_collector *c)
         spool_fails(c, &err);
 }
 
-/* Often while the pool fills, seldom while nothing happens. */
+/* ---- the budget ---------------------------------------------------------------------------------------- */
+
+static uint64_t lasted_ns(const ks_collector *c) { return now_ns() - c->account.begun_ns; }
+
+static void look_at_budget(ks_collector *c)
+{
+    kf_control *control = c->pool.control;
+    uint64_t now = now_ns();
+    ks_cost cost;
+    kf_shed shed;
+    if (c->budget.ppm <= 0 || now < c->next_budget_ns)
+        return;
+    c->next_budget_ns = now + BUDGET_INTERVAL_NS;
+    ks_account_look(&c->account, control, false, &cost);
+    if (!ks_budget_look(&c->budget, lasted_ns(c), &cost, &c->account.tally))
+        return;
+    ks_budget_shed(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
+    kf_shed_set(control, &shed);
+    kb_log(KINETO_LOG_INFO, "budget: level %u: %s left out", c->budget.level,
+           ks_levels[c->budget.level].what);
+}
+
+static void note_cost(void *context, const char *source, const char *reason, uint64_t count,
+                      bool is_loss, const char *detail)
+{
+    ks_collector_note(context, source, reason, count, is_loss, detail);
+}
+
+/* When all chunks have been seen. */
+static void say_cost(ks_collector *c, uint64_t lasted)
+{
+    char json[HEADER_BYTES];
+    ks_cost cost;
+    ks_account_look(&c->account, c->pool.control, true, &cost);
+    ks_cost_report(&c->account, &c->budget, c->pool.control, &cost, lasted, note_cost, c, json,
+                   sizeof json);
+    ks_collector_metadata(c, "ckineto_self_cost", json);
+    copy_dictionary(c, true);
+}
+
+/* Often while the pool fills, seldom while nothing happens; with a budget, more seldom. */
 static uint64_t next_interval(ks_collector *c, uint32_t taken)
 {
+    uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
     bool busy = c->in_use > c->pool.chunk_count / 8 || taken > c->pool.chunk_count / 64;
     if (busy)
         c->interval_ns = MIN_INTERVAL_NS;
     else if (taken)
         c->interval_ns = KB_MAX(c->interval_ns / 2, MIN_INTERVAL_NS);
     else
-        c->interval_ns = KB_MIN(c->interval_ns * 5 / 4, MAX_INTERVAL_NS);
+        c->interval_ns = KB_MIN(c->interval_ns * 5 / 4, most_ns);
     return c->interval_ns;
 }
 
@@ -491,7 +546,7 @@ uint64_t ks_collector_poll(ks_collector *c)
     if (c->options.on_demand && !ks_windows_look(c))
         return ks_windows_idle(c);
     if (all) {
-        c->next_scan_ns = now + SCAN_INTERVAL_NS;
+        c->next_scan_ns = now + (c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS);
         if (c->children)
             ks_children_sample(c->children);
     }
@@ -503,6 +558,7 @@ uint64_t ks_collector_poll(ks_collector *c)
         return MAX_INTERVAL_NS;
     copy_dictionary(c, false);
     (void)ks_collector_drain(c, all, &taken);
+    look_at_budget(c);
     return next_interval(c, taken);
 }
 
@@ -529,6 +585,8 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     uint32_t taken = 0;
     *out = NULL;
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
+    uint64_t lasted = lasted_ns(c);
+    ks_budget_end(&c->budget, lasted);
     kf_window_close(c->pool.control, c->window, c->end_ticks);
     c->window = UINT32_MAX;
     ks_collector_clock(c);
@@ -537,6 +595,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     copy_dictionary(c, true);
     while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
         ; /* writers that go on must not keep the recorder here */
+    say_cost(c, lasted);
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status)

@@ -2,6 +2,7 @@
 #ifndef KS_COLLECTOR_H
 #define KS_COLLECTOR_H
 
+#include "session/self_cost.h"
 #include "session/session.h"
 
 #define KS_WINDOWS 4u
@@ -40,6 +41,9 @@ struct ks_collector {
     uint32_t in_use;            /* chunks, at the last look */
     KB_VEC(ks_pending) pending; /* found by one pass */
     ks_children *children;
+    ks_account account;
+    ks_budget budget;
+    uint64_t next_budget_ns;
     char spool_error[256];
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES];
 

@@ -148,6 +148,7 @@ typedef struct ks_collector_options {
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
     bool on_demand; /* nothing is recorded before a window is opened: see windows.c. The policy and
                        keep_bytes are for each window */
+    double budget_ppm; /* of the programs' CPU time, to stay within: see self_cost.h; 0: none */
     uint64_t ring_ns; /* on_demand: always record, and keep in the buffer what is younger; 0: do not */
 } ks_collector_options;
 

@@ -191,6 +191,7 @@ typedef struct kt_build_state {
     uint32_t key_correlation, key_external;
     uint64_t out_of_window[KF_MAX_SOURCES], bad_time[KF_MAX_SOURCES], cut_time[KF_MAX_SOURCES];
     uint64_t bad_json[KF_MAX_SOURCES], delivered;
+    uint64_t shed; /* ranges */
     uint64_t bad_json_meta, long_args, no_clock, bad_entries;
 } kt_build_state;
 

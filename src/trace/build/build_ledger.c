@@ -35,6 +35,8 @@ static uint64_t total(const kt_build_state *s, uint32_t source, uint32_t reason)
         count += s->bad_time[source];
     if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
         count += s->bad_json[source];
+    if (reason == KF_REASON_SHED && source == KF_SOURCE_API)
+        count += s->shed;
     if (reason == KF_REASON_DELIVERED && source == KF_SOURCE_API)
         count = s->delivered;
     return count;
@@ -139,6 +141,7 @@ static void clock_lines(kt_build_state *s)
 
 void kt_build_ledger(kt_build_state *s, const kf_decode_result *result)
 {
+    s->shed = result->shed;
     for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
         source_lines(s, source);
     if (s->options.broken_off)

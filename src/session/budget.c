@@ -1,0 +1,173 @@
+/* Staying within a budget: a level goes up while the recording costs more than it may, and down when
+ * what is left of the budget pays for finding out whether it can. A pure function of what it is
+ * told. */
+#include "session/self_cost.h"
+
+#define MILLISECOND UINT64_C(1000000)
+#define SECOND      (1000 * MILLISECOND)
+#define LEAST_CPU   (2 * MILLISECOND) /* of the programs, to judge by */
+#define NEWEST      0.5               /* weight of the last look */
+#define MUCH        8.0               /* times the budget: two levels at once */
+#define TOO_MUCH    32.0              /* four */
+#define WORTH       0.25              /* of the budget: less cannot be saved by leaving out */
+#define ROOM        0.5               /* of the budget: so little it must be to leave out less */
+#define FIRST_HOLD  SECOND
+#define LONGEST_HOLD (64 * SECOND)
+#define PROBE_NS    (150 * MILLISECOND) /* until it shows that a level was too low */
+#define BUSY_BYTES  (4 * KF_CHUNK_BYTES)
+
+#define K(kind) KINETO_KIND_BIT(KINETO_KIND_##kind)
+#define CALLS   (K(RUNTIME) | K(DRIVER) | K(MEMORY) | K(PYTHON_FUNCTION))
+#define HOST    (CALLS | K(CPU_OP) | K(CPU_INSTANT_EVENT) | K(COUNTER))
+#define STACKS  (KF_WANT_STACK | KF_WANT_COUNTERS | KF_WANT_BOTH)
+#define DETAILS (STACKS | KF_WANT_INPUTS | KF_WANT_VALUES | KF_WANT_IDS | KF_WANT_TEXTS)
+
+const ks_level ks_levels[KS_LEVELS] = {
+    {"nothing", 0, 0, 0, 0},
+    {"native call stacks and hardware counters of operators", 0, STACKS, 0, 0},
+    {"inputs, values, ids and texts of operators", 0, DETAILS, 0, 0},
+    {"frequent operators and functions that are very short", 0, DETAILS,
+     K(CPU_OP) | K(PYTHON_FUNCTION) | K(RUNTIME) | K(DRIVER), 0.25},
+    {"calls of runtimes and drivers, memory, Python functions; frequent short operators", CALLS,
+     DETAILS, K(CPU_OP), 4},
+    {"operators, instants and counters", HOST, DETAILS, 0, 0},
+};
+
+/* ---- what happened ------------------------------------------------------------------------------- */
+
+/* When there are too many, the two oldest of them become one. */
+static void period_add(ks_budget *b, uint64_t now_ns)
+{
+    if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
+        b->periods[b->period_count - 1].until_ns = now_ns;
+    if (b->level == 0)
+        return;
+    if (b->period_count == KS_PERIODS) {
+        b->periods[0].until_ns = b->periods[1].until_ns;
+        b->periods[0].level = KB_MAX(b->periods[0].level, b->periods[1].level);
+        memmove(&b->periods[1], &b->periods[2], (KS_PERIODS - 2) * sizeof *b->periods);
+        b->period_count--;
+    }
+    b->periods[b->period_count++] = (ks_period){b->level, now_ns, 0};
+}
+
+static void level_set(ks_budget *b, uint32_t level, uint64_t now_ns)
+{
+    b->level = level;
+    b->since_ns = now_ns;
+    period_add(b, now_ns);
+}
+
+void ks_budget_end(ks_budget *b, uint64_t now_ns)
+{
+    if (b->period_count && b->periods[b->period_count - 1].until_ns == 0)
+        b->periods[b->period_count - 1].until_ns = now_ns;
+}
+
+/* ---- looking ------------------------------------------------------------------------------------- */
+
+/* What one look is about: what came since the last one. */
+typedef struct look {
+    double program_ns, cost_ns, sheddable_ns, seconds_ns;
+} look;
+
+static uint64_t own_ns(const ks_cost *c)
+{
+    uint64_t hooks = ks_cost_hooks(c);
+    return c->program_ns > hooks ? c->program_ns - hooks : 0;
+}
+
+static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, uint64_t bytes)
+{
+    double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
+    double hooks = (double)(ks_cost_hooks(c) - ks_cost_hooks(&b->last));
+    double attach = (double)(c->attach_ns - b->last.attach_ns);
+    double own = (double)own_ns(c) - (double)own_ns(&b->last);
+    bool busy = bytes - b->last_bytes >= BUSY_BYTES;
+    return (look){KB_MAX(own, 1.0), hooks + recorder, hooks - attach + (busy ? recorder : 0),
+                  (double)(now_ns - b->last_ns)};
+}
+
+static uint64_t events_of(const ks_tally *t)
+{
+    return t->records[KF_BEGIN] + t->records[KF_INSTANT] + t->records[KF_COUNTER] +
+           t->records[KF_MEMORY] + t->shed;
+}
+
+/* Kinds that the gate is closed for are not counted by anybody: what would have come, about. */
+static void count_closed(ks_budget *b, const look *l, double events)
+{
+    if (ks_levels[b->level].kinds == 0) {
+        b->events_per_ns = (b->events_per_ns + events / l->program_ns) / 2;
+        return;
+    }
+    b->closed_ns += (uint64_t)l->seconds_ns;
+    b->left_out_events += KB_MAX(b->events_per_ns * l->program_ns - events, 0.0);
+}
+
+static bool go_up(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
+{
+    if (b->share_ppm <= b->ppm || sheddable_ppm < b->ppm * WORTH || b->level + 1 == KS_LEVELS)
+        return false;
+    double times = b->share_ppm / b->ppm;
+    uint32_t level = b->level + (times > TOO_MUCH ? 4 : times > MUCH ? 2 : 1);
+    bool was_tried = b->last_down_ns && now_ns - b->last_down_ns < 2 * SECOND;
+    if (was_tried)
+        b->hold_ns = KB_MIN(2 * b->hold_ns, LONGEST_HOLD);
+    b->last_down_ns = 0;
+    level = KB_MIN(level, KS_LEVELS - 1);
+    for (uint32_t i = b->level + 1; i < level; i++) /* stepped over: nothing better is known */
+        b->share_at[i] = KB_MAX(b->share_at[i], b->share_ppm);
+    level_set(b, level, now_ns);
+    return true;
+}
+
+/* What is left of the budget must pay for a level that costs what it did the last time. */
+static bool go_down(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const look *l)
+{
+    if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
+        return false;
+    double left_ns = b->ppm * 1e-6 * (double)own_ns(cost) -
+                     (double)(ks_cost_hooks(cost) + cost->recorder_ns);
+    double own_rate = l->program_ns / l->seconds_ns;
+    double probe_ns = b->share_at[b->level - 1] * 1e-6 * own_rate * (double)PROBE_NS;
+    if (left_ns < probe_ns)
+        return false;
+    b->last_down_ns = now_ns;
+    level_set(b, b->level - 1, now_ns);
+    return true;
+}
+
+bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks_tally *tally)
+{
+    look l = since_last(b, now_ns, cost, tally->bytes);
+    if (l.program_ns < (double)LEAST_CPU || now_ns <= b->last_ns)
+        return false;
+    if (!b->hold_ns)
+        b->hold_ns = FIRST_HOLD;
+    double ppm = 1e6 * l.cost_ns / l.program_ns;
+    b->share_ppm = b->share_ppm * (1 - NEWEST) + ppm * NEWEST;
+    b->share_at[b->level] = b->share_ppm;
+    count_closed(b, &l, (double)(events_of(tally) - b->last_events));
+    bool changed = go_up(b, now_ns, 1e6 * l.sheddable_ns / l.program_ns) ||
+                   go_down(b, now_ns, cost, &l);
+    if (changed) /* what is on its way still costs what it did */
+        b->share_ppm = KB_MIN(b->share_ppm, b->ppm);
+    b->last = *cost;
+    b->last_ns = now_ns;
+    b->last_bytes = tally->bytes;
+    b->last_events = events_of(tally);
+    return changed;
+}
+
+/* A site whose ranges take less than a range costs, divided by the budget, is beyond it by itself. */
+void ks_budget_shed(const ks_budget *b, uint32_t pair, kf_shed *out)
+{
+    const ks_level *level = &ks_levels[b->level];
+    double ticks = level->shortness * (double)pair / KF_UNIT_PARTS * 1e6 / b->ppm;
+    *out = (kf_shed){.kinds = level->kinds,
+                     .wants = level->wants,
+                     .mute = level->mute,
+                     .short_ticks = ticks < (double)UINT32_MAX ? (uint32_t)ticks : UINT32_MAX,
+                     .epoch = (uint32_t)(b->since_ns / MILLISECOND)};
+}

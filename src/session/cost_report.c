@@ -1,0 +1,216 @@
+/* What a recording says of its own cost, and of what it left out to stay within its budget. */
+#include "session/self_cost.h"
+
+#include <stdarg.h>
+
+#define SELF_COST "self-cost"
+#define BUDGET    "budget"
+#define NS_PER_S  1e9
+#define SHOWN     6u /* periods in a line of the ledger; the header has them all */
+
+typedef struct text {
+    char *at, *end;
+} text;
+
+__attribute__((format(printf, 2, 3))) static void put(text *t, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    int n = vsnprintf(t->at, (size_t)(t->end - t->at), format, args);
+    va_end(args);
+    if (n > 0)
+        t->at += KB_MIN(n, t->end - t->at - 1);
+}
+
+static unsigned long long u(uint64_t n) { return n; }
+
+static uint64_t records_of(const ks_tally *t)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = KF_BEGIN; i < KF_TYPE_COUNT; i++)
+        if (i != KF_END && i != KF_REOPEN && i != KF_SHED)
+            sum += t->records[i];
+    return sum;
+}
+
+/* ---- lines of the ledger ------------------------------------------------------------------------- */
+
+static void say_cost(const ks_account *a, const ks_cost *c, uint64_t lasted_ns, ks_cost_note *note,
+                     void *context)
+{
+    char detail[512];
+    uint64_t hooks = ks_cost_hooks(c), timed = c->measured_ns + c->attach_ns;
+    snprintf(detail, sizeof detail,
+             "%.2f %% of the %s that the program took: %s in its threads (estimated: %llu records at "
+             "what they took when it attached, %s; timed: %s), %s of the recorder's (timed)",
+             ks_cost_share_ppm(c) / 1e4, kb_duration((int64_t)c->program_ns).s,
+             kb_duration((int64_t)hooks).s, u(records_of(&a->tally)),
+             kb_duration((int64_t)c->estimated_ns).s, kb_duration((int64_t)timed).s,
+             kb_duration((int64_t)c->recorder_ns).s);
+    note(context, SELF_COST, "CPU time of recording [us]", (hooks + c->recorder_ns) / 1000, false,
+         detail);
+    double seconds = (double)lasted_ns / NS_PER_S;
+    snprintf(detail, sizeof detail, "%.3f MB/s",
+             seconds > 0 ? (double)a->tally.bytes / 1e6 / seconds : 0.0);
+    note(context, SELF_COST, "bytes recorded", a->tally.bytes, false, detail);
+}
+
+/* When this level, or one beyond it, was in force. @return for how long in all. */
+static uint64_t put_times(text *t, const ks_budget *b, uint32_t level)
+{
+    uint64_t sum = 0;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < b->period_count; i++) {
+        const ks_period *p = &b->periods[i];
+        if (p->level < level)
+            continue;
+        uint64_t from_ns = p->from_ns, until_ns = p->until_ns;
+        while (i + 1 < b->period_count && b->periods[i + 1].level >= level &&
+               b->periods[i + 1].from_ns == until_ns)
+            until_ns = b->periods[++i].until_ns;
+        sum += until_ns - from_ns;
+        if (count++ < SHOWN)
+            put(t, "%s%.2f to %.2f s", count == 1 ? "from " : ", ", (double)from_ns / NS_PER_S,
+                (double)until_ns / NS_PER_S);
+    }
+    if (count > SHOWN)
+        put(t, ", and %u times more", count - SHOWN);
+    return sum;
+}
+
+typedef struct left_out {
+    uint64_t count;
+    bool is_loss;
+    const char *unit;
+} left_out;
+
+/* Of what was left out: how much. Ranges of sites are a loss in the program's own lines. */
+static left_out left_out_of(const ks_account *a, const ks_budget *b, uint32_t level)
+{
+    const ks_tally *t = &a->tally;
+    if (level == 1)
+        return (left_out){t->operators - t->with_stack, false, "operators without"};
+    if (level == 2)
+        return (left_out){t->operators - t->with_inputs, false, "operators without"};
+    if (level == 3)
+        return (left_out){t->shed, false, "ranges, counted one by one"};
+    uint64_t about = (uint64_t)b->left_out_events;
+    return (left_out){about, level == 4 && about,
+                      "events of this line and the next, about: programs do not even count them"};
+}
+
+static void say_level(const ks_account *a, const ks_budget *b, uint32_t level, ks_cost_note *note,
+                      void *context)
+{
+    char reason[128], detail[512];
+    text t = {detail, detail + sizeof detail};
+    detail[0] = 0;
+    uint64_t sum_ns = put_times(&t, b, level);
+    if (!sum_ns)
+        return;
+    left_out out = left_out_of(a, b, level);
+    put(&t, "; %.2f s in all; %s", (double)sum_ns / NS_PER_S, out.unit);
+    snprintf(reason, sizeof reason, "left out, %u: %s", level, ks_levels[level].what);
+    note(context, BUDGET, reason, level == KS_LEVELS - 1 ? 0 : out.count, out.is_loss, detail);
+}
+
+static bool is_kept(const ks_budget *b, const ks_cost *c) { return ks_cost_share_ppm(c) <= b->ppm; }
+
+static void say_budget(const ks_account *a, const ks_budget *b, const ks_cost *c,
+                       ks_cost_note *note, void *context)
+{
+    char detail[200];
+    snprintf(detail, sizeof detail, "%s: %.2f %% of %.2f %%%s", is_kept(b, c) ? "kept" : "NOT kept",
+             ks_cost_share_ppm(c) / 1e4, b->ppm / 1e4,
+             is_kept(b, c) || b->period_count ? "" : "; leaving out more would not have helped");
+    note(context, BUDGET, "in millionths of the program's CPU time", (uint64_t)b->ppm, false,
+         detail);
+    for (uint32_t level = 1; level < KS_LEVELS; level++)
+        say_level(a, b, level, note, context);
+}
+
+/* ---- the header ---------------------------------------------------------------------------------- */
+
+static void put_records(text *t, const ks_tally *tally)
+{
+    static const struct {
+        const char *name;
+        kf_type type;
+    } names[] = {{"ranges", KF_BEGIN},   {"instants", KF_INSTANT}, {"counters", KF_COUNTER},
+                 {"args", KF_ARGS},      {"flows", KF_FLOW},       {"memory", KF_MEMORY},
+                 {"device", KF_DEVICE},  {"async", KF_ASYNC_BEGIN}, {"outputs", KF_OUTPUTS},
+                 {"steps", KF_RANGE}};
+    put(t, ", \"records\": {");
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        put(t, "%s\"%s\": %llu", i ? ", " : "", names[i].name, u(tally->records[names[i].type]));
+    put(t, "}");
+}
+
+static void put_timed(text *t, const ks_account *a, const kf_control *control)
+{
+    static const char *const names[] = {
+#define KF_X(name, what) what,
+        KF_COST_MAP(KF_X)
+#undef KF_X
+    };
+    put(t, ", \"timed\": {");
+    for (uint32_t i = 0; i < KF_COST_COUNT; i++)
+        put(t, "%s\"%s\": {\"calls\": %llu, \"ns\": %.0f}", i ? ", " : "", names[i],
+            u(kb_load_relaxed(&control->cost_calls[i])),
+            (double)kb_load_relaxed(&control->cost_ticks[i]) *
+                (i == KF_COST_ATTACH ? 1 : a->ns_per_tick));
+    put(t, "}");
+}
+
+static void put_units(text *t, const ks_account *a, const kf_control *control)
+{
+    static const char *const names[KF_UNIT_COUNT] = {"range", "other record", "further word",
+                                                     "range left out"};
+    put(t, ", \"unit_ns\": {");
+    for (uint32_t i = 0; i < KF_UNIT_COUNT; i++)
+        put(t, "%s\"%s\": %.2f", i ? ", " : "", names[i],
+            (double)kb_load_relaxed(&control->unit_costs[i]) / KF_UNIT_PARTS * a->ns_per_tick);
+    put(t, "}");
+}
+
+static void put_budget(text *t, const ks_account *a, const ks_budget *b, const ks_cost *c)
+{
+    put(t, ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
+           "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
+        b->ppm / 1e4, is_kept(b, c) ? "true" : "false", u(a->tally.shed), b->left_out_events,
+        u(b->closed_ns));
+    for (uint32_t i = 0; i < b->period_count; i++)
+        put(t, "%s{\"level\": %u, \"from_s\": %.3f, \"until_s\": %.3f}", i ? ", " : "",
+            b->periods[i].level, (double)b->periods[i].from_ns / NS_PER_S,
+            (double)b->periods[i].until_ns / NS_PER_S);
+    put(t, "]}");
+}
+
+static void make_header(const ks_account *a, const ks_budget *b, const kf_control *control,
+                        const ks_cost *c, uint64_t lasted_ns, text *t)
+{
+    double seconds = (double)lasted_ns / NS_PER_S;
+    put(t, "{\"percent\": %.4f, \"program_cpu_ns\": %llu, \"recorder_cpu_ns\": %llu",
+        ks_cost_share_ppm(c) / 1e4, u(c->program_ns), u(c->recorder_ns));
+    put(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu", u(c->estimated_ns),
+        u(c->measured_ns + c->attach_ns));
+    put(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", u(a->tally.bytes),
+        seconds > 0 ? (double)a->tally.bytes / seconds : 0.0, seconds);
+    put_records(t, &a->tally);
+    put_units(t, a, control);
+    put_timed(t, a, control);
+    if (b->ppm > 0)
+        put_budget(t, a, b, c);
+    put(t, "}");
+}
+
+void ks_cost_report(const ks_account *a, const ks_budget *b, const kf_control *control,
+                    const ks_cost *cost, uint64_t lasted_ns, ks_cost_note *note, void *context,
+                    char *json, size_t json_size)
+{
+    text t = {json, json + json_size};
+    say_cost(a, cost, lasted_ns, note, context);
+    if (b->ppm > 0)
+        say_budget(a, b, cost, note, context);
+    make_header(a, b, control, cost, lasted_ns, &t);
+}
