@@ -157,6 +157,8 @@ bool kc_wanted(const kc_ask *ask, const int32_t *pids, uint32_t count, int64_t j
 /* ---- trigger_find.c: who is there --------------------------------------------------------------------- */
 /** A variable of another process' environment; false: not set, or it cannot be seen. */
 bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size);
+/** Is there a control socket of that number, whether somebody listens or not? */
+bool kc_has_socket(uint32_t pid);
 int64_t kc_process_job(uint32_t pid);
 bool kc_process_wanted(const kc_ask *ask, uint32_t pid);
 /** Those that have sockets to ask Dynolog with, into run->endpoints. */

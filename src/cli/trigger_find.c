@@ -2,6 +2,7 @@
  */
 #include "cli/reachable.h"
 #include "cli/trigger.h"
+#include "control/control_wire.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -27,6 +28,16 @@ bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
     }
     free(all);
     return found;
+}
+
+bool kc_has_socket(uint32_t pid)
+{
+    char directory[KS_REQUEST_PATH_BYTES];
+    struct sockaddr_un at;
+    kineto_error none;
+    return ko_control_directory(false, directory, &none) == KINETO_OK &&
+           ko_control_address(directory, pid, false, &at, &none) == KINETO_OK &&
+           access(at.sun_path, F_OK) == 0;
 }
 
 int64_t kc_process_job(uint32_t pid)

@@ -87,6 +87,14 @@ static void explain_absence(const kc_run *run, kc_target *t)
                        run->has_daemon ? "" : ", since it was not reached");
     else if (!run->ours && !run->has_daemon && run->bind_error.code)
         kc_target_fail(t, "%s", run->bind_error.message);
+    else if (kc_has_socket(t->pid))
+        kc_target_fail(t, "it has a control socket and does not answer: is it stopped?");
+    else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value) &&
+             kc_process_setting(t->pid, "CKINETO_CONTROL", value, sizeof value))
+        kc_target_fail(
+            t, "CKINETO_CONTROL is set in its environment, but it has no control socket here: is "
+               "libckineto loaded (a linker leaves out what nothing is called of), do its messages "
+               "say why, does it run with another XDG_RUNTIME_DIR?");
     else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value))
         kc_target_fail(
             t, "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "

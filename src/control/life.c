@@ -1,5 +1,6 @@
 /* The controller of this process: begins, is turned by a thread, ends; and what a fork, or the end
  * of the program, does to it. */
+#include "base/alone.h"
 #include "control/control.h"
 #include "control/observers.h"
 #include "control/ring.h"
@@ -254,16 +255,48 @@ static void ring_end(void)
 
 /* Of the environment's: a session must not be begun from inside a constructor. */
 static bool ring_waits;
+static bool main_watched; /* we are told of its end */
+
+#define LOOK_NS           INT64_C(10000000000) /* where nobody tells us */
+#define LOOK_AFTER_END_NS INT64_C(200000000)
+
+static int64_t look_ns(void)
+{
+    if (kb_main_ended())
+        return LOOK_AFTER_END_NS;
+    return main_watched ? -1 : LOOK_NS;
+}
+
+/* The program ended with its last thread, but for ours: what was collected is written, and the
+ * process ends with this thread as it would have with that one. */
+static bool end_with_program(ko_controller *c)
+{
+    if ((main_watched && !kb_main_ended()) || !kb_threads_only_own())
+        return false;
+    if (pthread_mutex_trylock(&life.lock) != 0)
+        return false;
+    bool ours = withdraw() == c;
+    if (ours) {
+        ko_controller_destroy(c);
+        ring_end();
+        kb_store_relaxed(&life.listens, false);
+        (void)pthread_detach(pthread_self());
+    }
+    pthread_mutex_unlock(&life.lock);
+    return ours;
+}
 
 static void *turn(void *controller)
 {
     kineto_error why;
-    (void)pthread_setname_np(pthread_self(), "ckineto-control");
+    (void)pthread_setname_np(pthread_self(), KB_THREAD_CONTROL);
     if (ring_waits && ring_begin(&life.settings, &why))
         kb_log(KINETO_LOG_WARNING, "there is no ring: %s", why.message);
     while (!kb_load_acquire(&life.ending)) {
         bool more = ko_process_tend();
-        ko_controller_turn(controller, more ? 0 : -1);
+        ko_controller_turn(controller, more ? 0 : look_ns());
+        if (end_with_program(controller))
+            break;
     }
     return NULL;
 }
@@ -341,6 +374,7 @@ static kineto_status start(const ko_settings *s, bool lenient, kineto_error *err
         return status;
     }
     kb_store_release(&life.ending, 0u);
+    main_watched = kb_main_watch(ko_control_wake);
     int failed = kb_thread_start(&life.thread, turn, c);
     if (failed) {
         ko_controller_destroy(c);

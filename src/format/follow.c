@@ -12,6 +12,8 @@
 #define SLICE_NS UINT64_C(50000000) /* a follower may die while it is waited for */
 
 /* Across processes, hence not private. */
+#define FOLLOW_LOOK_S 10 /* whether there is still a program */
+
 static void futex_wake(uint32_t *word)
 {
     (void)syscall(SYS_futex, word, FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
@@ -32,7 +34,8 @@ void kf_windows_changed(kf_control *control)
 
 void kf_follow_wait(kf_control *control, uint32_t seen)
 {
-    futex_wait(&control->window_changes, seen, NULL);
+    const struct timespec limit = {.tv_sec = FOLLOW_LOOK_S};
+    futex_wait(&control->window_changes, seen, &limit);
 }
 
 /* ---- who follows ----------------------------------------------------------------------------- */

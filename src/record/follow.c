@@ -1,6 +1,7 @@
 /* Sources in a program that an on-demand recorder watches: one thread sleeps until windows change,
  * and has the profilers of plug-ins started or stopped then. Only in a process that has profilers,
  * and never under a recorder that records all the time. */
+#include "base/alone.h"
 #include "record/host.h"
 
 #include <dlfcn.h>
@@ -20,12 +21,12 @@ static void *follow(void *pool_control)
 {
     kf_control *control = pool_control;
     uint32_t pid = kb_os_pid(), collects = kb_load_relaxed(&control->collects);
-    (void)pthread_setname_np(pthread_self(), "ckineto");
+    (void)pthread_setname_np(pthread_self(), KB_THREAD_FOLLOW);
     for (;;) {
         uint32_t seen = kb_load_acquire(&control->window_changes);
         uint32_t asked = kb_load_relaxed(&control->collects);
         kf_follower *place = kf_follow_begin(control, pid);
-        bool over = !kr_host_follow(asked != collects);
+        bool over = !kr_host_follow(asked != collects) || kb_threads_only_own();
         collects = asked;
         if (place && over)
             kf_follow_end(place);

@@ -73,7 +73,7 @@ class Ring(unittest.TestCase):
         self.assertEqual(len(self.files(".json")), 1)
 
     def test_a_hang_leaves_what_was_before(self):
-        self.start("seconds=20,mb=4,hang=0.8", "--step-ms", "1", "--hang", "15")
+        self.start("seconds=20,mb=4,hang=0.8", "--step-ms", "20", "--hang", "15")
         trace = self.load(self.wait_for(".json"))
         self.assertIn("since step 15 began", trace["ckineto_dump_reason"])
         self.assertIn("ProfilerStep#14", self.names(trace))

@@ -4,6 +4,7 @@
  *   --step-ms MS   how long a step takes (10); it sleeps, but for its operators
  *   --steps N      end after so many steps; --seconds S: after so long; else it never ends
  *   --no-step      never say kineto_profiler_step
+ *   --leave        the main thread leaves by pthread_exit, another one does it all
  *   --ops N        operators of a step (4), with shapes, each with a range inside
  *   --threads N    threads that record a range each millisecond
  *   --busy N       threads that record ranges without rest; --spin N: that only keep busy
@@ -40,7 +41,7 @@
 typedef struct target {
     long step_ms, steps, seconds, ops, threads, busy, spin;
     long slow_step, slow_ms, hang_step, crash_step, abort_step;
-    bool no_step, from_stdin;
+    bool no_step, from_stdin, leave;
 } target;
 
 static bool over;        /* atomic */
@@ -282,7 +283,9 @@ static void options_read(target *t, int argc, char **argv)
     };
     for (int i = 1; i < argc; i++) {
         bool no_step = strcmp(argv[i], "--no-step") == 0;
-        bool from_stdin = strcmp(argv[i], "--stdin") == 0, known = no_step || from_stdin;
+        bool from_stdin = strcmp(argv[i], "--stdin") == 0;
+        bool leave = strcmp(argv[i], "--leave") == 0, known = no_step || from_stdin || leave;
+        t->leave |= leave;
         t->no_step |= no_step;
         t->from_stdin |= from_stdin;
         for (size_t k = 0; k < sizeof options / sizeof *options; k++) {
@@ -316,14 +319,30 @@ static void fork_now(void)
         say("forked %d", (int)child);
 }
 
+/* Until it is told to end, or has done what it was to do. */
+static void *work(void *options)
+{
+    const target *t = options;
+    int64_t until_ms = now_ms() + t->seconds * 1000;
+    long n = 0;
+    while (!is_over() && (!t->steps || n < t->steps) && (!t->seconds || now_ms() < until_ms)) {
+        step(t, n++);
+        if (__atomic_load_n(&fork_wanted, __ATOMIC_ACQUIRE))
+            fork_now();
+    }
+    say("done %ld", n);
+    return NULL;
+}
+
 int main(int argc, char **argv)
 {
-    target t = {.step_ms = 10,
-                .ops = 4,
-                .slow_step = -1,
-                .hang_step = -1,
-                .crash_step = -1,
-                .abort_step = -1};
+    static pthread_t worker;
+    static target t = {.step_ms = 10,
+                       .ops = 4,
+                       .slow_step = -1,
+                       .hang_step = -1,
+                       .crash_step = -1,
+                       .abort_step = -1};
     options_read(&t, argc, argv);
     signal(SIGTERM, end);
     (void)kineto_control_add_observer(on_stage, NULL, NULL);
@@ -332,13 +351,8 @@ int main(int argc, char **argv)
     threads_start(restless, t.busy);
     threads_start(spinning, t.spin);
     threads_start(obeying, t.from_stdin);
-    int64_t until_ms = now_ms() + t.seconds * 1000;
-    long n = 0;
-    while (!is_over() && (!t.steps || n < t.steps) && (!t.seconds || now_ms() < until_ms)) {
-        step(&t, n++);
-        if (__atomic_load_n(&fork_wanted, __ATOMIC_ACQUIRE))
-            fork_now();
-    }
-    say("done %ld", n);
+    if (t.leave && pthread_create(&worker, NULL, work, &t) == 0)
+        pthread_exit(NULL);
+    (void)work(&t);
     return 0;
 }

@@ -74,6 +74,8 @@ static bool place_host(kt_build_state *s, const kf_event *e, kt_row *row)
         return false;
     if (end == o->start_ticks && start < end && o->from_ns) /* it ends where this begins */
         return false;
+    if (start == window_end && o->until_ns && (start < end || e->flags & KF_EVENT_STILL_OPEN))
+        return false; /* it begins where this ends */
     if (start < o->start_ticks) {
         start = o->start_ticks;
         row->flags |= KINETO_ACTIVITY_OPEN_START;
