@@ -33,7 +33,7 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log 
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo demo2 test test-full test-peers test-programs test-report asan tsan fuzz cov bench bench-report fmt fmt-check tidy abi install deb tarball static \
+.PHONY: help all demo demo2 test test-full test-peers test-programs test-report asan tsan fuzz analyze-code chaos soak valgrind cov bench bench-report fmt fmt-check tidy abi install deb tarball static \
 	test-packages test-arm64 test-s390x clean
 
 help: ## this list
@@ -141,6 +141,24 @@ analyze-code: ## clang-tidy, cppcheck and gcc's analyser over src, plugins and e
 	@$(call packages,demo test dev analysis)
 	@$(call build,dev)
 	@JOBS=$(JOBS) tools/analyze-code build/dev
+
+chaos: ## kill, stop, starve and interrupt programs and recorders for MINUTES, default 5
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@CKINETO=build/dev/bin/ckineto CHAOS_PROGRAM=build/dev/bin/chaos_program \
+		CHAOS_CLOCK=$(CURDIR)/build/dev/tests/chaos/chaos_clock.so \
+		python3 -B tests/chaos/chaos.py --seconds $(shell expr 60 '*' $(or $(MINUTES),5))
+
+soak: ## record for MINUTES, default 60: memory is flat, every event is delivered or counted
+	@$(call packages,demo test)
+	@$(call build,dev)
+	@CKINETO=build/dev/bin/ckineto CHAOS_PROGRAM=build/dev/bin/soak_program \
+		python3 -B tests/chaos/soak.py --minutes $(or $(MINUTES),60)
+
+valgrind: ## unit tests that one thread does, and programs that record, under valgrind's memcheck
+	@$(call packages,demo test dev analysis)
+	@$(call build,dev)
+	@JOBS=$(JOBS) tools/valgrind build/dev
 
 tidy: ## clang-tidy over src, plugins and examples
 	@$(call packages,demo test dev)

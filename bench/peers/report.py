@@ -1,10 +1,12 @@
 """What run.py measured, as tables in docs/peers.md and as docs/images/peers.svg.
 
-    report.py RESULTS SOURCE-DIRECTORY
+    report.py RESULTS SOURCE-DIRECTORY              write them
+    report.py RESULTS SOURCE-DIRECTORY --check      are they there?
 """
 import json
 import os
 import sys
+from xml.etree import ElementTree
 from xml.sax.saxutils import escape
 
 BEGIN, END = "<!-- results: written by make bench-report -->", "<!-- end of results -->"
@@ -15,6 +17,8 @@ RECORDERS = {
     "torch_kineto": "PyTorch: `RECORD_FUNCTION`, its Kineto profiler on", "json_under_a_lock":
     "a line of JSON each, `fprintf` under a mutex", "ours_off": "ckineto, nobody records",
     "torch_off": "PyTorch: `RECORD_FUNCTION`, nobody records"}
+BARS = {"ours": "ckineto", "lttng_number": "LTTng-UST", "torch_kineto": "PyTorch's profiler (Kineto)",
+        "json_under_a_lock": "JSON printed under a lock"}
 READERS = {
     "ours": "ckineto query", "simdjson": "simdjson, written for this (C++)", "orjson": "orjson (Python)",
     "json": "json (Python)", "pandas": "json and pandas (Python)", "duckdb": "DuckDB, `read_json`",
@@ -43,8 +47,8 @@ def recording_table(results):
 
 
 def reading_table(results):
-    lines = [f"| {results['events']:,} events, {results['bytes'] / 1e6:.0f} MB of JSON | processor time | times ours | "
-             "peak memory | times ours | slices, names |".replace(",", " ", 1), "|---|---|---|---|---|---|"]
+    lines = [f"| {results['events'] / 1e6:g} M events, {results['bytes'] / 1e6:.0f} MB of JSON | processor time | times ours | "
+             "peak memory | times ours | slices, names |", "|---|---|---|---|---|---|"]
     ours = next(row for row in results["read"] if row["name"] == "ours")
     for row in sorted(results["read"], key=lambda row: row["seconds"]):
         answer = row["answer"]
@@ -73,9 +77,10 @@ def tables(results):
 
 # ---- the picture -----------------------------------------------------------------------------------
 
-WIDTH, ROW, BAR, LEFT, RIGHT, TOP, GAP = 860, 26, 16, 300, 80, 40, 34
-# On white and on black: text in the reader's colour, bars in two that both grounds bear.
+WIDTH, ROW, BAR, LEFT, RIGHT, TOP, GAP = 860, 24, 15, 290, 90, 40, 30
+# Viewers without media queries have the light one, on a ground of its own.
 STYLE = """
+.ground { fill: #ffffff; }
 text { font: 13px system-ui, sans-serif; fill: #24292f; }
 .title { font-weight: 600; font-size: 14px; }
 .note { fill: #57606a; font-size: 12px; }
@@ -83,6 +88,7 @@ text { font: 13px system-ui, sans-serif; fill: #24292f; }
 .other { fill: #8a94a0; }
 .floor { stroke: #b3541e; stroke-width: 1.5; stroke-dasharray: 4 3; }
 @media (prefers-color-scheme: dark) {
+  .ground { fill: #0d1117; }
   text { fill: #e6edf3; }
   .note { fill: #9aa4af; }
   .ours { fill: #3fb97c; }
@@ -113,37 +119,52 @@ def chart(top, title, note, rows, unit, floor=None):
 
 def picture(results):
     record = {row["name"]: row for row in results["record"]}
-    shown = [name for name in ("ours", "lttng_number", "torch_kineto", "json_under_a_lock") if name in record]
+    shown = [name for name in BARS if name in record]
     floor = min(record[name]["floor"] for name in shown)
-    recording = [(plain(RECORDERS[name]).split(":")[0].split(",")[0], record[name]["value"], name == "ours") for name in shown]
+    recording = [(BARS[name], record[name]["value"], name == "ours") for name in shown]
     reading = sorted(((plain(READERS[row["name"]]).split(",")[0], row["seconds"], row["name"] == "ours", row["peak_bytes"])
                       for row in results["read"]), key=lambda row: row[1])
     body, at = [], 28
     for part in (
-            (f"A begin and an end, recorded: ns", f"the dashed line is the floor: two reads of the clock and a store, "
+            ("A begin and an end, recorded", f"the dashed line is the floor: two reads of the clock and a store, "
              f"{floor:.0f} ns", recording, lambda v: f"{v:.0f} ns", floor),
-            (f"{results['events'] / 1e6:.0f} M events read, times summed by name: processor time",
+            (f"{results['events'] / 1e6:g} M events read, times summed by name: processor time",
              f"{results['bytes'] / 1e6:.0f} MB of JSON; all give the same answer, but for what docs/peers.md says",
              [row[:3] for row in reading], lambda v: f"{v:.1f} s"),
-            ("The same: memory at the peak", "", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
+            ("The same: memory at the peak", "resident, with what is mapped of the file", [(w, p / 1e6, o) for w, _, o, p in reading], lambda v: f"{v:.0f} MB")):
         parts, at = chart(at, *part)
         body += parts
     return (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {at - GAP + 4}" width="{WIDTH}" '
             f'height="{at - GAP + 4}" role="img" aria-label="ckineto beside its peers">\n<style>{STYLE}</style>\n'
-            + "\n".join(body) + "\n</svg>\n")
+            f'<rect class="ground" width="100%" height="100%" rx="8"/>\n' + "\n".join(body) + "\n</svg>\n")
 
 
-def main(results_path, root):
+def page_with(page, results):
+    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
+    return page[:begin] + "\n\n" + tables(results) + "\n" + page[end:]
+
+
+def main(results_path, root, check=""):
     with open(results_path, encoding="utf-8") as file:
         results = json.load(file)
-    page_path = os.path.join(root, "docs/peers.md")
-    with open(page_path, encoding="utf-8") as file:
-        page = file.read()
-    begin, end = page.index(BEGIN) + len(BEGIN), page.index(END)
-    with open(page_path, "w", encoding="utf-8") as file:
-        file.write(page[:begin] + "\n\n" + tables(results) + "\n" + page[end:])
-    with open(os.path.join(root, "docs/images/peers.svg"), "w", encoding="utf-8") as file:
-        file.write(picture(results))
+    stale = []
+    for name, make in (("docs/peers.md", lambda old: page_with(old, results)),
+                       ("docs/images/peers.svg", lambda _: picture(results))):
+        path, old = os.path.join(root, name), ""
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as file:
+                old = file.read()
+        new = make(old)
+        if new != old:
+            stale.append(name)
+        if not check:
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(new)
+    ElementTree.fromstring(picture(results))  # raises if it is no XML
+    if check and stale:
+        print(f"not what {results_path} makes: {', '.join(stale)}; run make bench-report")
+        return 1
+    return 0
 
 
-main(*sys.argv[1:])
+sys.exit(main(*sys.argv[1:]))

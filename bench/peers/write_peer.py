@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-ROUNDS = 3
+ROUNDS = 2
 
 
 def with_json(trace, path):

@@ -1,10 +1,13 @@
-/* A program that counts for itself what it records, in a file that stays when it is killed, while
- * it does what programs do at their worst. chaos_program COUNTS VERB ARGUMENTS… run T MS US    T
- * threads record until so many ms are over, and pause for US between 64 pairs threads N      N
- * threads at once, each with some ranges eintr MS       a timer interrupts everything, its handler
- * records, and no call is restarted cancel N       N threads are cancelled inside of ranges forks N
- * N children and their children, 16 at a time nofiles MS     no descriptor is free, while threads
- * come and go */
+/* A program that counts for itself what it records, in a file that stays when it is killed, while it
+ * does what programs do at their worst: chaos_program COUNTS VERB ARGUMENTS…
+ *
+ *     run T MS US    T threads record until so many ms are over, and pause for US between 64 pairs
+ *     soak T MS US   the same, with kineto_step
+ *     threads N      N threads at once, each with some ranges
+ *     eintr MS       a timer interrupts everything, its handler records, no call is restarted
+ *     cancel N       N threads are cancelled inside of ranges
+ *     forks N        N children and their children, 16 at a time
+ *     nofiles MS     no descriptor is free, while threads come and go */
 #include "counts.h"
 
 #include <ckineto/record.h>
@@ -58,12 +61,13 @@ static void count(uint64_t *of) { __atomic_store_n(of, *of + 1, __ATOMIC_RELEASE
 /* A child has a slot of its own, as every thread has. */
 static void forked(void) { slot = handler_slot = NULL; }
 
+/* Inner ranges of a thread bear numbers that follow: what is missing shows. */
 static void pairs(long n)
 {
     if (!slot)
         slot = slot_take();
     for (long i = 0; i < n; i++) {
-        kineto_value value = {.i = i};
+        kineto_value value = {.i = (int64_t)(slot->begun / 2)};
         count(&slot->begun);
         kineto_range o = kineto_range_begin(&outer);
         count(&slot->begun);
@@ -87,6 +91,18 @@ static void *run_thread(void *unused)
         pairs(64);
         if (pause_between.tv_nsec)
             nanosleep(&pause_between, NULL);
+    }
+    return NULL;
+}
+
+void kineto_step(void) __attribute__((weak)); /* a library that cannot be asked has none */
+static void *step_thread(void *unused)
+{
+    (void)unused;
+    while (now_ms() < until_ms) {
+        if (kineto_step)
+            kineto_step();
+        nanosleep(&pause_between, NULL);
     }
     return NULL;
 }
@@ -122,6 +138,16 @@ static void run(long threads, double ms)
     pthread_t *ids = ids_new(threads);
     until_ms = now_ms() + ms;
     join_all(ids, start_threads(ids, threads, run_thread, NULL));
+    free(ids);
+}
+
+static void soak(long threads, double ms)
+{
+    pthread_t *ids = ids_new(threads + 1);
+    until_ms = now_ms() + ms;
+    long started = start_threads(ids, threads, run_thread, NULL);
+    started += start_threads(ids + started, 1, step_thread, NULL);
+    join_all(ids, started);
     free(ids);
 }
 
@@ -279,6 +305,8 @@ int main(int argc, char **argv)
         pause_between.tv_nsec = strtol(argv[5], NULL, 10) * 1000;
     if (strcmp(verb, "run") == 0 && argc > 4)
         run(n, (double)strtol(argv[4], NULL, 10));
+    else if (strcmp(verb, "soak") == 0 && argc > 5)
+        soak(n, (double)strtol(argv[4], NULL, 10));
     else if (strcmp(verb, "threads") == 0)
         many_threads(n);
     else if (strcmp(verb, "eintr") == 0)

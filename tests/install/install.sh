@@ -5,6 +5,7 @@ set -eu
 name=$1 source=$2 build=$3 work=$4 cmake=$5
 consumer=$source/tests/install/consumer
 prefix=$work/moved
+version=$(sed -n 's/^CMAKE_PROJECT_VERSION:[A-Z]*=//p' "$build/CMakeCache.txt")
 lib=$prefix/$(sed -n 's/^CMAKE_INSTALL_LIBDIR:[A-Z]*=//p' "$build/CMakeCache.txt")
 mine=$work/$name
 cc=${CC:-cc}
@@ -59,6 +60,10 @@ tree_is_complete_and_moves)
     for path in libckineto.so libckineto.a libckineto-rt.so libckineto-rt.a pkgconfig/ckineto.pc \
         pkgconfig/ckineto-rt.pc cmake/ckineto/ckinetoConfig.cmake; do
         [ -e "$lib/$path" ] || die "$lib/$path was not installed"
+    done
+    for path in bash-completion/completions/ckineto zsh/site-functions/_ckineto \
+        fish/vendor_completions.d/ckineto.fish; do
+        [ -s "$prefix/share/$path" ] || die "share/$path was not installed"
     done
     for page in "$source"/docs/man/*.1; do
         [ -f "$page" ] || continue
@@ -152,11 +157,49 @@ vendor_plugin)
     [ -f "$mine/tree${lib#"$prefix"}/ckineto/plugins/acme-kineto.so" ] || die "was not installed"
     beats
     ;;
-add_subdirectory)
+pkg_config_from_cxx)
+    command -v c++ >/dev/null || { echo "no C++ compiler here"; exit 77; }
+    # shellcheck disable=SC2046
+    c++ -std=c++17 -Wall -Wextra -Werror "$consumer/consumer.cc" -o "$mine/consumer" \
+        $(pkg-config --cflags --libs ckineto) -Wl,-rpath,"$lib"
+    check_program "$mine/consumer"
+    ;;
+sonames)
+    # A program names the library by its soname, and its functions by the version that they have.
+    by_pkg_config consumer.c ckineto
+    readelf -d "$program" | grep -q 'NEEDED.*\[libckineto\.so\.[0-9]*\]' || die "needs no soname"
+    nm -D --with-symbol-versions "$program" | grep -q 'U kineto_session_begin@CKINETO_' || die "no version"
+    for file in "$lib"/libckineto.so "$lib"/libckineto-rt.so; do
+        soname=$(readelf -d "$file" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')
+        [ "$(readlink "$file")" = "$soname" ] || die "$file leads to $(readlink "$file"), not $soname"
+        [ "$(readlink "$lib/$soname")" = "$soname.${version#*.}" ] || die "$soname is not a link to the release"
+    done
+    ;;
+no_cxx_runtime)
+    # Neither by name nor by symbol, in anything that is installed.
+    for file in "$prefix"/bin/ckineto "$lib"/*.so "$lib"/ckineto/*.so; do
+        if ldd "$file" | grep -E 'libstdc\+\+|libc\+\+|libgcc_s'; then die "$file loads a C++ runtime"; fi
+        if nm -D --undefined-only "$file" | grep -E ' (_Z|__cxa_(throw|begin_catch|allocate)|__gxx)'; then
+            die "$file asks for C++"
+        fi
+    done
+    for file in "$lib"/*.a; do
+        if nm --undefined-only "$file" 2>/dev/null | grep -E ' (_Z|__cxa_(throw|begin_catch|allocate)|__gxx)'; then
+            die "$file asks for C++"
+        fi
+    done
+    ;;
+add_subdirectory | fetch_content)
     # What is linked, that is: the rest is compiled in our own build.
-    part="--target consumer"
-    by_cmake records_only.c ckineto::rt -DCKINETO_SOURCE="$source" -DCMAKE_C_FLAGS_DEBUG=-O0
-    [ "$("$program")" = cpu_op ] || die "does not run"
+    part="--target consumer" also= fetch=
+    [ "$name" = add_subdirectory ] || fetch=-DFETCH=ON
+    if command -v c++ >/dev/null; then
+        part="$part consumer_cxx" also=-DALSO=records_only.cc
+    fi
+    by_cmake records_only.c ckineto::rt -DCKINETO_SOURCE="$source" -DCMAKE_C_FLAGS_DEBUG=-O0 $also $fetch
+    for program in "$program" ${also:+"$program"_cxx}; do
+        [ "$("$program")" = cpu_op ] || die "$program does not run"
+    done
     ;;
 add_subdirectory_whole)
     by_cmake consumer.c ckineto::ckineto -DCKINETO_SOURCE="$source"

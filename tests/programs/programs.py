@@ -164,7 +164,7 @@ PROGRAMS = [
     Program("hashcat", "hashcat", ["hashcat", "-m", "0", "-a", "3", "--potfile-disable", "--quiet", "-D", "1",
                                    "--session", "test", "-o", "cracked", HASH, "?l?l?l?l?l"],
             clean=without_numbers, warm=True, kinds={"kernel": 10, "runtime": 50}),
-    Program("clpeak", "clpeak", ["clpeak", "--kernel-latency", "--global-bandwidth"], clean=without_numbers, warm=True,
+    Program("clpeak", "clpeak", ["clpeak", "--kernel-latency"], clean=without_numbers, warm=True,
             kinds={"kernel": 10}),
     Program("CLBlast", "clblast-tests", ["clblast_test_xdot", "-platform", "0", "-device", "0"], warm=True,
             kinds={"kernel": 10}),

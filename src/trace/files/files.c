@@ -151,6 +151,8 @@ static void drop_repeated(kineto_files *files)
 {
     size_t kept = 0;
     file *list = files->list.data;
+    if (!list)
+        return;
     qsort(list, files->list.count, sizeof *list, by_file);
     for (size_t i = 0; i < files->list.count; i++) {
         const file *last = kept ? &list[kept - 1] : NULL;

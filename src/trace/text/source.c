@@ -118,7 +118,7 @@ static kineto_status fill_magic(kt_source *s, kineto_error *err)
 #if defined(KB_WITH_ISAL)
 static bool gzip_begin(kt_source *s)
 {
-    s->gzip = malloc(sizeof *s->gzip);
+    s->gzip = calloc(1, sizeof *s->gzip); /* all of it is copied, what was never set, too */
     if (!s->gzip)
         return false;
     isal_inflate_init(s->gzip);

@@ -1,0 +1,50 @@
+"""Every test that SECURITY.md names is there.
+
+usage: test_page.py SOURCE-DIRECTORY
+
+In its table a file is named in `quotes`, and after it the tests in it."""
+
+import os
+import re
+import sys
+
+
+def named(line):
+    """(file, tests in it)"""
+    file, tests = None, []
+    for word in re.findall(r"`([^`\s]+)`", line.split("|")[-2]):
+        if re.match(r"[\w/]+\.(py|c|sh)$", word):
+            if file:
+                yield file, tests
+            file, tests = word, []
+        elif file and re.match(r"\w+$", word):
+            tests.append(word)
+    if file:
+        yield file, tests
+
+
+def main(root):
+    faults, count = [], 0
+    with open(os.path.join(root, "SECURITY.md"), encoding="utf-8") as f:
+        rows = [line for line in f if line.startswith("|") and line.count("|") >= 5][2:]
+    for row in rows:
+        files = list(named(row))
+        if not files:
+            faults.append(f"nothing shows it: {row[:60]}")
+        for path, tests in files:
+            full = os.path.join(root, "tests", path)
+            if not os.path.isfile(full):
+                faults.append(f"tests/{path} is not there")
+                continue
+            with open(full, encoding="utf-8") as f:
+                text = f.read()
+            for test in tests:
+                count += 1
+                if not re.search(rf"(\bvoid|\bdef|\bint) {re.escape(test)}\(", text):
+                    faults.append(f"there is no {test} in tests/{path}")
+    print("\n".join(faults))
+    print(f"{len(rows)} rows, {count} tests")
+    return bool(faults) or not rows
+
+
+sys.exit(main(sys.argv[1]))
