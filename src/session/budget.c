@@ -81,10 +81,10 @@ static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, ui
 {
     double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
     double hooks = (double)(ks_cost_hooks(c) - ks_cost_hooks(&b->last));
-    double attach = (double)(c->attach_ns - b->last.attach_ns);
+    double fixed = (double)(c->fixed_ns - b->last.fixed_ns);
     double own = (double)own_ns(c) - (double)own_ns(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
-    return (look){KB_MAX(own, 1.0), hooks + recorder, hooks - attach + (busy ? recorder : 0),
+    return (look){KB_MAX(own, 1.0), hooks + recorder, hooks - fixed + (busy ? recorder : 0),
                   (double)(now_ns - b->last_ns)};
 }
 

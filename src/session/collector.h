@@ -23,6 +23,9 @@ struct ks_window {
     uint64_t opened_ticks, closed_ticks;
     uint64_t from_ticks, until_ticks; /* when iterations began it and ended it; 0: by time */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* when it was opened: the pool's go on */
+    ks_cost cost;                                       /* then, too */
+    ks_tally tally;
+    uint64_t opened_ns;
 };
 
 struct ks_collector {

@@ -39,7 +39,7 @@ static void say_cost(const ks_account *a, const ks_cost *c, uint64_t lasted_ns, 
                      void *context)
 {
     char detail[512];
-    uint64_t hooks = ks_cost_hooks(c), timed = c->measured_ns + c->attach_ns;
+    uint64_t hooks = ks_cost_hooks(c), timed = c->measured_ns + c->fixed_ns;
     snprintf(detail, sizeof detail,
              "%.2f %% of the %s that the program took: %s in its threads (estimated: %llu records at "
              "what they took when it attached, %s; timed: %s), %s of the recorder's (timed)",
@@ -193,7 +193,7 @@ static void make_header(const ks_account *a, const ks_budget *b, const kf_contro
     put(t, "{\"percent\": %.4f, \"program_cpu_ns\": %llu, \"recorder_cpu_ns\": %llu",
         ks_cost_share_ppm(c) / 1e4, u(c->program_ns), u(c->recorder_ns));
     put(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu", u(c->estimated_ns),
-        u(c->measured_ns + c->attach_ns));
+        u(c->measured_ns + c->fixed_ns));
     put(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", u(a->tally.bytes),
         seconds > 0 ? (double)a->tally.bytes / seconds : 0.0, seconds);
     put_records(t, &a->tally);
@@ -208,9 +208,11 @@ void ks_cost_report(const ks_account *a, const ks_budget *b, const kf_control *c
                     const ks_cost *cost, uint64_t lasted_ns, ks_cost_note *note, void *context,
                     char *json, size_t json_size)
 {
-    text t = {json, json + json_size};
     say_cost(a, cost, lasted_ns, note, context);
     if (b->ppm > 0)
         say_budget(a, b, cost, note, context);
+    if (!json)
+        return;
+    text t = {json, json + json_size};
     make_header(a, b, control, cost, lasted_ns, &t);
 }

@@ -50,11 +50,33 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     t->with_inputs += (parts & KF_FUNCTION_INPUTS) != 0;
 }
 
+/* What nearly all records are: ranges without more. Branches that always go the same way do not wait
+ * for what was read. @return words that were passed. */
+static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
+{
+    const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
+    uint64_t begins = 0;
+    while (at + 2 < count) {
+        if ((words[at] & mask) == plain) {
+            begins++;
+            at += 2;
+        }
+        if ((words[at] & 63) != KF_END)
+            break;
+        at++;
+    }
+    t->records[KF_BEGIN] += begins;
+    return at;
+}
+
 void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count)
 {
     t->chunks++;
     t->bytes += count * 8u;
     for (uint32_t at = 0; at < count;) {
+        at = pass_plain_ranges(t, words, at, count);
+        if (at >= count)
+            return;
         uint32_t n = kf_header_words(words[at]);
         if (words[at] == 0 || n == 0 || n > count - at)
             return;
@@ -145,12 +167,13 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     double measured = 0, ns_per_tick = ns > 0 && ticks ? (double)ns / (double)ticks : 1;
     a->ns_per_tick = ns_per_tick;
     for (uint32_t i = 0; i < KF_COST_COUNT; i++)
-        if (i != KF_COST_ATTACH)
+        if (i != KF_COST_ATTACH && i != KF_COST_SOURCE)
             measured += (double)kb_load_relaxed(&control->cost_ticks[i]);
     double records = ticks_of_records(&a->tally, control) + ticks_unseen(&a->tally, control);
     out->estimated_ns = (uint64_t)(records * ns_per_tick);
     out->measured_ns = (uint64_t)(measured * ns_per_tick);
-    out->attach_ns = kb_load_relaxed(&control->cost_ticks[KF_COST_ATTACH]);
+    double sources = (double)kb_load_relaxed(&control->cost_ticks[KF_COST_SOURCE]) * ns_per_tick;
+    out->fixed_ns = kb_load_relaxed(&control->cost_ticks[KF_COST_ATTACH]) + (uint64_t)sources;
     out->recorder_ns = usage_ns(RUSAGE_SELF) - a->recorder_ns;
     out->program_ns = processes_ns(a);
     if (over)
@@ -161,4 +184,23 @@ double ks_cost_share_ppm(const ks_cost *c)
 {
     uint64_t hooks = ks_cost_hooks(c), own = c->program_ns > hooks ? c->program_ns - hooks : 0;
     return own ? 1e6 * (double)(hooks + c->recorder_ns) / (double)own : 0;
+}
+
+void ks_account_since(ks_account *a, ks_cost *cost, const ks_tally *tally_then, const ks_cost *then)
+{
+    ks_tally *t = &a->tally;
+    for (uint32_t i = 0; i < KF_TYPE_COUNT; i++)
+        t->records[i] -= tally_then->records[i];
+    t->more_words -= tally_then->more_words;
+    t->bytes -= tally_then->bytes;
+    t->chunks -= tally_then->chunks;
+    t->shed -= tally_then->shed;
+    t->operators -= tally_then->operators;
+    t->with_stack -= tally_then->with_stack;
+    t->with_inputs -= tally_then->with_inputs;
+    cost->estimated_ns -= then->estimated_ns;
+    cost->fixed_ns -= then->fixed_ns;
+    cost->measured_ns -= then->measured_ns;
+    cost->recorder_ns -= then->recorder_ns;
+    cost->program_ns -= then->program_ns;
 }

@@ -20,14 +20,14 @@ void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count);
 /* All since the recording began. */
 typedef struct ks_cost {
     uint64_t estimated_ns; /* in the programs' threads: records, by what one takes */
-    uint64_t attach_ns;    /* in there, timed: once for each process */
+    uint64_t fixed_ns;    /* in there, timed: attaching, and what sources do that goes on anyway */
     uint64_t measured_ns;  /* in there, timed: all else */
     uint64_t recorder_ns;  /* CPU of the recorder, as the kernel says */
     uint64_t program_ns;   /* CPU of the recorded programs, ours in them included; the kernel's */
 } ks_cost;
 static inline uint64_t ks_cost_hooks(const ks_cost *c)
 {
-    return c->estimated_ns + c->attach_ns + c->measured_ns;
+    return c->estimated_ns + c->fixed_ns + c->measured_ns;
 }
 /** Of what the program itself took, in millionths. */
 double ks_cost_share_ppm(const ks_cost *c);
@@ -51,6 +51,9 @@ void ks_account_free(ks_account *a);
 void ks_account_process(ks_account *a, uint32_t pid);
 /** How it stands. `over`: the programs have ended, and were waited for. */
 void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cost *out);
+
+/** What came since: of the tally in the account, and of the cost. */
+void ks_account_since(ks_account *a, ks_cost *cost, const ks_tally *tally_then, const ks_cost *then);
 
 /* ---- budget.c: what is left out, and when ---------------------------------------------------------
  * Levels, each with what those before it leave out; see docs/self-cost.md. */
@@ -94,7 +97,7 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns);
 /* ---- cost_report.c: what is said of it ------------------------------------------------------------ */
 typedef void ks_cost_note(void *context, const char *source, const char *reason, uint64_t count,
                           bool is_loss, const char *detail);
-/** Lines of the ledger, and the JSON object of the header into `json`. */
+/** Lines of the ledger, and the JSON object of the header into `json`, if it is not NULL. */
 void ks_cost_report(const ks_account *a, const ks_budget *b, const kf_control *control,
                     const ks_cost *cost, uint64_t lasted_ns, ks_cost_note *note, void *context,
                     char *json, size_t json_size);

@@ -297,6 +297,9 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     w->opened_ticks = now_ticks(c);
     ks_collector_clock(c);
     ks_words_copy(w->counters, control->counters, sizeof w->counters);
+    ks_account_look(&c->account, control, false, &w->cost);
+    w->tally = c->account.tally;
+    w->opened_ns = kb_clock_ns(CLOCK_MONOTONIC);
     if (c->children)
         ks_children_sample(c->children);
     uint64_t devices = w->kinds & ~HOST_KINDS;
@@ -362,6 +365,27 @@ static void note_problems(ks_collector *c)
     }
 }
 
+static void note_cost(void *context, const char *source, const char *reason, uint64_t count,
+                      bool is_loss, const char *detail)
+{
+    const ks_collector *c = context;
+    ks_pool_note_at(&c->pool, source, reason, count, is_loss, detail, now_ticks(c));
+}
+
+/* Of this window, as far as its chunks have been copied out. Programs share the account of CPU time. */
+static void say_cost(ks_collector *c, const ks_window *w)
+{
+    ks_account account = c->account;
+    ks_budget budget = c->budget;
+    ks_cost cost;
+    uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
+    ks_account_look(&account, c->pool.control, false, &cost);
+    ks_account_since(&account, &cost, &w->tally, &w->cost);
+    ks_budget_end(&budget, now - account.begun_ns);
+    ks_cost_report(&account, &budget, c->pool.control, &cost, now - w->opened_ns, note_cost, c, NULL,
+                   0);
+}
+
 void ks_window_stop(ks_collector *c, ks_window *w)
 {
     if (w->slot != NO_SLOT) {
@@ -376,6 +400,7 @@ void ks_window_stop(ks_collector *c, ks_window *w)
     ks_collector_clock(c);
     w->closed_ticks = now_ticks(c);
     note_problems(c);
+    say_cost(c, w);
 }
 
 void ks_window_release(ks_collector *c, ks_window *w)
