@@ -73,6 +73,7 @@ class Asker:
 
 class RecordTest(unittest.TestCase):
     def setUp(self):
+        self.began = time.time() - 1  # clocks of files are coarse
         self.folder = tempfile.TemporaryDirectory(prefix="ckineto-record-")
         self.here = self.folder.name
         self.environment = {k: v for k, v in os.environ.items()
@@ -129,14 +130,19 @@ class RecordTest(unittest.TestCase):
         # What a device still does when its window ends may be lost.
         self.assertEqual([l for l in lost if l["source"] != "Sim" or l["count"] > 4], [])
         verify = subprocess.run([COMMAND, "verify", path], capture_output=True, cwd=self.here)
-        self.assertEqual(verify.returncode, 0, verify.stdout + verify.stderr)
+        if lost:  # which verify warns of
+            self.assertIn(b": 0 errors, 1 warning,", verify.stdout)
+        else:
+            self.assertEqual(verify.returncode, 0, verify.stdout + verify.stderr)
         return trace
 
     def end(self, process, status=0):
         out, err = process.communicate(timeout=HANGS_S)
         self.assertEqual(process.returncode, status, err)
         left = glob.glob(os.path.join(self.here, ".*ckspool*"))
-        left += glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+        # One that was killed long ago may have had the same number.
+        left += [p for p in glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+                 if os.stat(p).st_ctime > self.began]
         self.assertEqual(left, [])
         return err
 
@@ -245,7 +251,8 @@ class OnDemand(RecordTest):
         process.wait()
         self.assertFalse(gone(program))
         self.assertTrue(until(lambda: gone(program)))
-        pools = glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+        pools = [p for p in glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{process.pid}-*.pool")
+                 if os.stat(p).st_ctime > self.began]
         self.assertEqual(len(pools), 1)
         recover = subprocess.run([COMMAND, "recover", "-o", "left.json", "--remove", pools[0]],
                                  capture_output=True, cwd=self.here, env=self.environment)
