@@ -13,10 +13,11 @@ import os
 import re
 import sys
 
+import api_cpp
 from api_headers import PUBLIC, Header, without_trailing
 
 WORDS = {"hot": "hot", "any": "any", "owner": "owner"}
-CPP = "ckineto.hpp"
+CPP, CPP_PAGE = "ckineto.hpp", "ckineto-hpp.md"
 HEAD = """# API reference
 
 One page for each header of [include/ckineto](../../include/ckineto), made of its declarations and comments by
@@ -57,6 +58,7 @@ class Book:
         self.versions = symbol_versions(source)
         folder = os.path.join(source, "include/ckineto")
         names = sorted(n for n in os.listdir(folder) if n.endswith(".h"))
+        self.cpp = read(folder, CPP)
         self.headers = [Header(n, read(folder, n)) for n in names]
         self.home = {}
         for header in self.headers:
@@ -161,7 +163,7 @@ def index_page(book):
         first = re.split(r"(?<=[a-z\])])[.:] (?=[A-Z])|(?<=\.)$", first)[0]
         page = page_name(header.name) if header.groups else f"../../include/ckineto/{header.name}"
         rows.append(f"| [\\<ckineto/{header.name}>]({page}) | {book.words(first, page).replace('|', '')} |")
-    rows.append(f"| [\\<ckineto/{CPP}>](../cpp.md) | the same from C++17, by objects that end themselves |")
+    rows.append(f"| [\\<ckineto/{CPP}>]({CPP_PAGE}) | the same from C++17, by objects that end themselves |")
     names = {i.name for h in book.headers for g in h.groups for i in g.items if i.kind == "function"}
     by_letter = {}
     for name in sorted(names):
@@ -195,6 +197,7 @@ def faults_of(header):
 
 def pages(book):
     yield "README.md", index_page(book)
+    yield CPP_PAGE, api_cpp.page(book.cpp)
     for header in book.headers:
         if header.groups:
             yield page_name(header.name), header_page(header, book)

@@ -1,5 +1,5 @@
-"""What the documents say is so: the README's program is the example, links lead somewhere, targets
-of `make` exist, every setting is documented, the version is the same everywhere.
+"""What the documents say is so: the README's program is the example, links lead to pages and headings, every page
+is in the index, names and targets of `make` exist, every setting is documented, the version is the same everywhere.
 
 usage: documents.py SOURCE-DIRECTORY
 """
@@ -67,6 +67,36 @@ def pages(root, faults):
             faults.append(f"docs/index.md: {name} is not named")
 
 
+SOURCES = (".h", ".hpp", ".c", ".def", ".txt", ".cmake", ".py", ".rs", "Makefile")
+
+
+def words_of_sources(root):
+    """Words of all sources, and names that the headers' tables make: X(OK, …) of KINETO_STATUS_MAP is KINETO_OK."""
+    words = {"kineto_noun_verb"}  # the form of names
+    words |= set(re.findall(r"CKINETO_\w+", read(root, "Makefile") + read(root, "CMakeLists.txt")))
+    for folder in ("include", "src", "plugins", "examples", "cmake", "tests"):
+        for place, _, files in os.walk(os.path.join(root, folder)):
+            for name in files:
+                if name.endswith(SOURCES):
+                    words |= set(re.findall(r"\w*KINETO_\w+|\w*kineto_\w+|KinetoPlugin_\w+", read(place, name)))
+    for name in os.listdir(os.path.join(root, "include/ckineto")):
+        for table, body in re.findall(r"#define KINETO_(\w+)_MAP\(X\)(.*?)\n\n", read(root, "include/ckineto", name),
+                                      flags=re.S):
+            for item in re.findall(r"X\((\w+),", body):
+                words |= {f"KINETO_{table}_{item}", f"KINETO_{item}"}
+    return words
+
+
+def names(root, faults):
+    """What documents call by a name of ours is somewhere; a beginning of names has … or * or _ behind it."""
+    words = words_of_sources(root)
+    for document in documents(root):
+        text = re.sub(r"\]\([^)]*\)", "]", read(root, document))
+        for name in sorted(set(re.findall(r"\b(?:C?KINETO|kineto|KinetoPlugin)_\w+(?![\w…*])", text)) - words):
+            if not name.endswith("_"):
+                faults.append(f"{document}: there is no {name}")
+
+
 def targets(root, faults):
     known = set(re.findall(r"^([a-z0-9-]+):", read(root, "Makefile"), flags=re.M))
     for document in documents(root):
@@ -100,7 +130,7 @@ def versions(root, faults):
 
 def main():
     faults = []
-    for check in (listings, links, pages, targets, settings, versions):
+    for check in (listings, links, pages, names, targets, settings, versions):
         check(sys.argv[1], faults)
     for fault in faults:
         print(fault)
