@@ -102,9 +102,15 @@ static kineto_status status_of_errno(int os_error)
     }
 }
 
+#ifdef __GLIBC_PREREQ /* not everywhere: musl has no such macro */
+#if __GLIBC_PREREQ(2, 32)
+#define HAS_PLAIN_TEXT
+#endif
+#endif
+
 static const char *errno_text(int os_error)
 {
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 32)
+#ifdef HAS_PLAIN_TEXT
     const char *text = strerrordesc_np(os_error);
     return text ? text : "unknown error";
 #else

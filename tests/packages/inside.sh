@@ -21,7 +21,7 @@ readme() {
     ./self_record >/dev/null
     "$1" verify -q self_record.json || die "what a program recorded of itself is not sound"
     "$1" info --json self_record.json | grep -q '"activities": *3\b' || die "not three steps"
-    "$1" record --memory -q -o memory.json -- ls / >/dev/null || die "memory cannot be recorded"
+    "$1" record --memory=64 -q -o memory.json -- ls / >/dev/null || die "memory cannot be recorded"
     "$1" info --json memory.json | grep -q '"allocations": *[1-9]' || die "no allocations of ls"
     "$1" record -o trace.json -- clpeak --global-bandwidth --kernel-latency >clpeak.txt 2>record.txt ||
         { cat clpeak.txt record.txt; die "the demo cannot be recorded"; }

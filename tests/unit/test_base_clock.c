@@ -78,7 +78,7 @@ static void real_snapshots_fit_within_their_own_doubt(void **state)
     assert_int_equal(kb_clock_fit_make(s, 4, &fit, NULL), KINETO_OK);
     double doubt = 0;
     for (int i = 0; i < 4; i++)
-        doubt += (double)s[i].width_ticks * fit.ns_per_tick;
+        doubt += (double)(s[i].width_ticks + 1) * fit.ns_per_tick; /* arm64 ticks every 16 to 42 ns */
     assert_true(fit.residual_ns <= doubt + 2);
     assert_int_equal(kb_clock_fit_ns(&fit, s[0].ticks), s[0].realtime_ns);
 }
