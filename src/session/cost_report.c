@@ -190,8 +190,10 @@ static void make_header(const ks_account *a, const ks_budget *b, const kf_contro
                         const ks_cost *c, uint64_t lasted_ns, text *t)
 {
     double seconds = (double)lasted_ns / NS_PER_S;
-    put(t, "{\"percent\": %.4f, \"program_cpu_ns\": %llu, \"recorder_cpu_ns\": %llu",
-        ks_cost_share_ppm(c) / 1e4, u(c->program_ns), u(c->recorder_ns));
+    put(t, "{\"percent\": %.4f, \"program_cpu_ns\": %llu, \"recorder_cpu_ns\": %llu"
+           ", \"recorder_system_ns\": %llu",
+        ks_cost_share_ppm(c) / 1e4, u(c->program_ns), u(c->recorder_ns),
+        u(c->recorder_system_ns));
     put(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu", u(c->estimated_ns),
         u(c->measured_ns + c->fixed_ns));
     put(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", u(a->tally.bytes),

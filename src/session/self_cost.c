@@ -98,6 +98,13 @@ static uint64_t usage_ns(int who)
     return getrusage(who, &r) == 0 ? timeval_ns(r.ru_utime) + timeval_ns(r.ru_stime) : 0;
 }
 
+/* What the kernel did for the recorder: copying to the file, mostly. */
+static uint64_t system_ns(void)
+{
+    struct rusage r;
+    return getrusage(RUSAGE_SELF, &r) == 0 ? timeval_ns(r.ru_stime) : 0;
+}
+
 void ks_account_process(ks_account *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes.count; i++)
@@ -127,6 +134,7 @@ void ks_account_begin(ks_account *a, const kf_control *control)
     kb_clock_snapshot_take(control->ticks_clock, &a->begun);
     a->begun_ns = kb_clock_ns(CLOCK_MONOTONIC);
     a->recorder_ns = usage_ns(RUSAGE_SELF);
+    a->recorder_system_ns = system_ns();
     a->children_ns = usage_ns(RUSAGE_CHILDREN);
 }
 
@@ -175,6 +183,7 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     double sources = (double)kb_load_relaxed(&control->cost_ticks[KF_COST_SOURCE]) * ns_per_tick;
     out->fixed_ns = kb_load_relaxed(&control->cost_ticks[KF_COST_ATTACH]) + (uint64_t)sources;
     out->recorder_ns = usage_ns(RUSAGE_SELF) - a->recorder_ns;
+    out->recorder_system_ns = system_ns() - a->recorder_system_ns;
     out->program_ns = processes_ns(a);
     if (over)
         out->program_ns = KB_MAX(out->program_ns, usage_ns(RUSAGE_CHILDREN) - a->children_ns);
@@ -202,5 +211,6 @@ void ks_account_since(ks_account *a, ks_cost *cost, const ks_tally *tally_then, 
     cost->fixed_ns -= then->fixed_ns;
     cost->measured_ns -= then->measured_ns;
     cost->recorder_ns -= then->recorder_ns;
+    cost->recorder_system_ns -= then->recorder_system_ns;
     cost->program_ns -= then->program_ns;
 }

@@ -23,6 +23,7 @@ typedef struct ks_cost {
     uint64_t fixed_ns;    /* in there, timed: attaching, and what sources do that goes on anyway */
     uint64_t measured_ns;  /* in there, timed: all else */
     uint64_t recorder_ns;  /* CPU of the recorder, as the kernel says */
+    uint64_t recorder_system_ns; /* of that: in the kernel */
     uint64_t program_ns;   /* CPU of the recorded programs, ours in them included; the kernel's */
 } ks_cost;
 static inline uint64_t ks_cost_hooks(const ks_cost *c)
@@ -40,7 +41,7 @@ typedef struct ks_cpu {
 typedef struct ks_account {
     ks_tally tally;
     kb_clock_snapshot begun;
-    uint64_t begun_ns, recorder_ns, children_ns; /* when it began */
+    uint64_t begun_ns, recorder_ns, recorder_system_ns, children_ns; /* when it began */
     double ns_per_tick;                          /* as of the last look */
     KB_VEC(ks_cpu) processes;
 } ks_account;
