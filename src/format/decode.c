@@ -540,7 +540,8 @@ static kineto_status decode_segment(decoder *d, const kf_segment *s, const kf_se
         return KINETO_OK;
     }
     /* A segment begins where the one before it was sealed. */
-    if (same_cursor && words[s->offset + 1] > d->input->from_ticks)
+    uint64_t until = d->input->until_ticks ? d->input->until_ticks : UINT64_MAX;
+    if (same_cursor && words[s->offset + 1] > d->input->from_ticks && words[s->offset + 1] <= until)
         d->result->missing_segments += s->seq - before->seq - 1;
     begin_segment(d, s, words + s->offset);
     d->result->records++;

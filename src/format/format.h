@@ -736,7 +736,8 @@ typedef struct kf_input {
     void *context;
     /* Nothing of this chunk will be asked for again. NULL: nobody wants to know. */
     void (*done)(void *context, uint32_t index);
-    uint64_t from_ticks; /* what lies before is not wanted: its absence is not counted */
+    uint64_t from_ticks;  /* what lies before is not wanted: its absence is not counted */
+    uint64_t until_ticks; /* nor is what lies behind, which a pool in use has in part; 0: no end */
 } kf_input;
 
 typedef struct kf_decode_result {

@@ -498,9 +498,9 @@ static void reading(ks_collector *c, bool begins)
 }
 
 /* What was overwritten before its time makes the ring shorter; that it was, is said. */
-static void ring_options(ks_collector *c, kf_control *control, kt_build_options *o)
+static void ring_options(ks_collector *c, kf_control *control, uint64_t now, kt_build_options *o)
 {
-    uint64_t now = now_ticks(c), length = ticks_in(c, c->options.ring_ns);
+    uint64_t length = ticks_in(c, c->options.ring_ns);
     uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
     bool short_one = control->forgotten_ticks > from;
     o->kinds = c->options.kinds;
@@ -522,12 +522,15 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     hand_over(c);
     reading(c, true);
     ks_collector_clock(c);
+    /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts. */
+    uint64_t now = now_ticks(c);
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
         options.notes = &short_ring;
         counters_since(c, input->control, c->ring_counters);
-        ring_options(c, input->control, &options);
+        ring_options(c, input->control, now, &options);
+        input->input.until_ticks = now;
         status = kt_build(&input->input, input->control, &options, out, err);
     }
     ks_input_close(input);
