@@ -275,7 +275,7 @@ static bool is_ignored(int sig, const siginfo_t *info)
 static void on_crash(int sig, siginfo_t *info, void *context)
 {
     int saved = errno;
-    if (kb_os_pid() == crash.pid && !is_ignored(sig, info))
+    if (kb_os_pid() == kb_load_acquire(&crash.pid) && !is_ignored(sig, info))
         dump_once(sig, info);
     errno = saved;
     chain(sig, info, context);
@@ -308,6 +308,7 @@ static void handlers_install(void)
         if (sigaction(signals[i], NULL, &now) != 0 || now.sa_sigaction == on_crash)
             continue;
         crash.before[i] = now;
+        kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
         (void)sigaction(signals[i], &a, NULL);
     }
 }
@@ -330,7 +331,7 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
         ko_crash_file_close(&crash.file);
     crash.file = file;
     crash.armed = true;
-    crash.pid = kb_os_pid();
+    kb_store_release(&crash.pid, kb_os_pid());
     crash.file.kinds = options->ring_kinds ? options->ring_kinds : KINETO_KINDS_DEFAULT;
     crash.file.ring_ns = (uint64_t)(options->ring_seconds * NS_PER_S);
     crash.file.from_ticks = kb_ticks(pool->control->ticks_clock);

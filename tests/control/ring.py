@@ -35,7 +35,9 @@ class Ring(unittest.TestCase):
     def start(self, ring, *options):
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("CKINETO_", "KINETO_"))}
         environment.update(CKINETO_RING=ring, KINETO_ONDEMAND_TRACE_DIR=self.directory.name,
-                           XDG_RUNTIME_DIR=self.directory.name, ASAN_OPTIONS="handle_segv=0:handle_abort=0")
+                           XDG_RUNTIME_DIR=self.directory.name)
+        for sanitizer in ("ASAN_OPTIONS", "TSAN_OPTIONS"):  # which would end the program in their own way
+            environment[sanitizer] = environment.get(sanitizer, "") + ":handle_segv=0:handle_abort=0"
         process = subprocess.Popen([PROGRAM, *options], env=environment, text=True,
                                    stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.processes.append(process)
