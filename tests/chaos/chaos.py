@@ -67,6 +67,7 @@ class Round:
 
     def __init__(self, dice):
         self.dice = dice
+        self.born = time.time() - 1
         self.directory = tempfile.mkdtemp(prefix="ckineto-chaos-")
         self.recorder = None
         self.mounted = False
@@ -124,10 +125,9 @@ class Round:
 
     def pools(self):
         """Newer than the round: numbers of processes come round again."""
-        born = os.stat(self.directory).st_ctime
         return [path for folder in ("/dev/shm", "/tmp") for path in
                 glob.glob(f"{folder}/ckineto-{os.geteuid()}-{self.recorder.pid}-*.pool")
-                if os.stat(path).st_mtime >= born]
+                if os.stat(path).st_mtime >= self.born]
 
     def recover(self, name="t.json"):
         """What a recorder that is gone left, once the program has ended."""
