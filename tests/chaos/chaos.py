@@ -67,6 +67,7 @@ class Round:
 
     def __init__(self, dice):
         self.dice = dice
+        self.born = time.time() - 1
         self.directory = tempfile.mkdtemp(prefix="ckineto-chaos-")
         self.recorder = None
         self.mounted = False
@@ -101,7 +102,8 @@ class Round:
               self.said())
         with open(children) as f:
             pids = f.read().split()
-        return int(pids[0]) if pids else 0
+        check(pids, "the program ended at once", self.said())
+        return int(pids[0])
 
     def doze(self):
         time.sleep(self.dice.uniform(0, 0.03 if quick else 0.15))
@@ -121,11 +123,16 @@ class Round:
         check(process.returncode == status, f"status {process.returncode} instead of {status}:",
               self.said())
 
+    def pools(self):
+        """Newer than the round: numbers of processes come round again."""
+        return [path for folder in ("/dev/shm", "/tmp") for path in
+                glob.glob(f"{folder}/ckineto-{os.geteuid()}-{self.recorder.pid}-*.pool")
+                if os.stat(path).st_mtime >= self.born]
+
     def recover(self, name="t.json"):
         """What a recorder that is gone left, once the program has ended."""
         check(until(lambda: self.counts().done), "the program did not come to its end")
-        pools = glob.glob(f"/dev/shm/ckineto-{os.geteuid()}-{self.recorder.pid}-*.pool") + glob.glob(
-            f"/tmp/ckineto-{os.geteuid()}-{self.recorder.pid}-*.pool")
+        pools = self.pools()
         check(len(pools) == 1, "pools:", pools)
         done = subprocess.run([COMMAND, "recover", "-o", self.path(name), "--remove", *pools],
                               capture_output=True, timeout=300)
@@ -160,7 +167,11 @@ class Round:
             self.recorder.wait()
         if self.mounted:
             subprocess.run(["umount", self.path("small")], capture_output=True)
+        left = self.pools() if self.recorder else []
+        for path in left:
+            os.unlink(path)
         shutil.rmtree(self.directory, ignore_errors=True)
+        return left
 
 
 # ---- scenarios: each is one round and returns (made, delivered, lost) -----------------------------------
@@ -336,8 +347,10 @@ def play(scenario, seed, sums):
         print(f"{scenario.__name__} --seed {seed}: {what}", flush=True)
         return False
     finally:
-        r.close()
-    return True
+        left = r.close()
+    if left:
+        print(f"{scenario.__name__} --seed {seed}: left {left}", flush=True)
+    return not left
 
 
 def main():

@@ -37,8 +37,11 @@ def rss_kib(pid):
 
 
 def child_of(pid):
-    with open(f"/proc/{pid}/task/{pid}/children") as f:
-        pids = f.read().split()
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children") as f:
+            pids = f.read().split()
+    except OSError:
+        pids = []
     return int(pids[0]) if pids else 0
 
 
@@ -64,6 +67,9 @@ class Soak:
         return child_of(self.process.pid) if self.has_recorder else self.process.pid
 
     def look(self, begun):
+        if self.process.poll() is not None:
+            with open(self.path("errors"), "rb") as f:
+                check(False, self.name, "ended too soon, status", self.process.returncode, f.read())
         recorder = self.process.pid if self.has_recorder else 0
         self.looks.append((time.monotonic() - begun, rss_kib(self.program_pid()), rss_kib(recorder)))
         return self.looks[-1]
