@@ -26,6 +26,7 @@ static void write_again(const char *key, kineto_string value)
     fuzz_check(p.bytes <= sizeof p.data, "a packet beyond its end");
     fuzz_check(ko_packet_read(p.data, p.bytes, &view, &why), "our own packet is none");
     lines = view.lines;
+    fuzz_check(ko_packet_next(&lines, &k, &v) && kb_string_equal(k, kb_string("v")), "no version");
     fuzz_check(ko_packet_next(&lines, &k, &v) && kb_string_equal(k, kb_string(key)), "a lost line");
     ko_packet_unescape(v, back, sizeof back);
     fuzz_check(strcmp(back, text) == 0, "a text that comes back otherwise");
