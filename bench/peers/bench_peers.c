@@ -15,6 +15,9 @@
 
 #include <ckineto/function.h>
 
+#ifndef PEERS_LTTNG
+#define PEERS_LTTNG 0 /* it is not installed */
+#endif
 #if PEERS_LTTNG
 bool lttng_pair_enabled(void);
 void lttng_pairs(long count);
