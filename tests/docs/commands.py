@@ -176,8 +176,9 @@ def chosen(all_of_them):
                 reason = reason_not_to_run(command)
                 if not reason and not all_of_them and any(re.search(p, plain) for p in SLOW):
                     reason = "takes long: `all`"
-                if not reason and "jq" in plain and not shutil.which("jq"):
-                    reason = "jq is not here"
+                for tool in ("jq", "python"):
+                    if not reason and re.search(rf"\b{tool}\b", plain) and not shutil.which(tool):
+                        reason = f"{tool} is not here"
                 if reason:
                     left[reason] = left.get(reason, 0) + 1
                 else:
