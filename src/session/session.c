@@ -24,6 +24,9 @@ struct kineto_session {
 /* All sessions of this process; guarded by the lock, which a fork's child may break. */
 static kb_lock sessions_lock;
 static kineto_session *sessions;
+static struct { /* traces that are being built by this process: a fork's child has none */
+    uint32_t pid, count;
+} building;
 
 static void lock(void)
 {
@@ -107,6 +110,12 @@ static void evictions_of_others(const kineto_session *s, kf_control *control)
         control->counters[i][KF_REASON_EVICTED] = 0;
 }
 
+/* While its trace is built. */
+static bool keeps_lock(const kineto_session *s)
+{
+    return s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
+}
+
 static kineto_status build_from_pool(const kineto_session *s, const kf_pool *pool,
                                      const kt_build_options *common, kineto_trace **out,
                                      kineto_error *err)
@@ -118,6 +127,8 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     if (last)
         kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
     ks_pool_reader *reader = ks_pool_reader_create(pool, ks_own_chunks_in_use(pool), last, &input);
+    if (!keeps_lock(s))
+        input.peek = NULL; /* a ring that begins meanwhile may overwrite them: only copies are safe */
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
     if (!reader || !control) {
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
@@ -214,13 +225,25 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
 static kineto_status build_aside(const kineto_session *s, uint64_t end_ticks, kineto_trace **out,
                                  kineto_error *err)
 {
-    bool alone = s->extras.last || s->options.threads == KINETO_THREADS_CALLER;
-    if (!alone)
+    bool locked = keeps_lock(s);
+    if (building.pid != kb_os_pid())
+        building.count = 0;
+    building.pid = kb_os_pid();
+    building.count++;
+    if (!locked)
         unlock();
     kineto_status status = build(s, end_ticks, out, err);
-    if (!alone)
+    if (!locked)
         lock();
+    building.count--;
     return status;
+}
+
+/* A trace that is being built looks at all chunks: the last one to be ready clears up. */
+static void chunks_release(const kf_pool *pool)
+{
+    if (building.count == 0 || building.pid != kb_os_pid())
+        ks_own_chunks_release(pool, wanted_from());
 }
 
 static uint64_t snapshot_into(kf_control *control, kb_clock_snapshot *now)
@@ -521,7 +544,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     s->slot = UINT32_MAX;
     ks_retention_update(control);
     ks_chunks_of_the_dead(pool);
-    ks_own_chunks_release(pool, wanted_from());
+    chunks_release(pool);
     unlock();
     return status;
 }
