@@ -204,6 +204,8 @@ void kc_show_turn(const kc_run *run);
 void kc_show_note(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** Files on stdout, reasons on stderr, or all as JSON. @return the exit status. */
 int kc_show_end(const kc_run *run, bool interrupted);
+/** A JSON value and the end of a line, on stdout, once it is complete. */
+void kc_show_json(void (*put)(kb_json *j, const void *what), const void *what);
 
 /* ---- trigger_run.c ------------------------------------------------------------------------------------------- */
 /** @return the exit status. */

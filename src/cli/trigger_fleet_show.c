@@ -87,28 +87,17 @@ static void json_host(kb_json *j, const kc_fleet_run *fleet, const kc_host *h)
     kb_json_object_end(j);
 }
 
-static void print_json(const kc_fleet_run *fleet)
+static void json_all(kb_json *j, const void *what)
 {
-    kb_sink *sink;
-    kb_json j;
-    char *text = NULL;
-    size_t bytes = 0;
-    kineto_error err;
-    if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err) != KINETO_OK)
-        return;
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_int(&j, "start_time_ns", fleet->start_ns);
-    kb_json_key_z(&j, "hosts");
-    kb_json_array_begin(&j);
+    const kc_fleet_run *fleet = what;
+    kb_json_object_begin(j);
+    kb_json_put_int(j, "start_time_ns", fleet->start_ns);
+    kb_json_key_z(j, "hosts");
+    kb_json_array_begin(j);
     for (size_t i = 0; i < fleet->hosts.count; i++)
-        json_host(&j, fleet, &fleet->hosts.data[i]);
-    kb_json_array_end(&j);
-    kb_json_object_end(&j);
-    if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK)
-        printf("%s\n", text);
-    kb_sink_abort(sink);
-    free(text);
+        json_host(j, fleet, &fleet->hosts.data[i]);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
 }
 
 /* A host that was named and has nobody is no success either. */
@@ -130,7 +119,7 @@ int kc_fleet_show(const kc_fleet_run *fleet, bool interrupted)
     if (interrupted)
         kc_show_note("interrupted: what was asked for goes on");
     if (fleet->ask->json)
-        print_json(fleet);
+        kc_show_json(json_all, fleet);
     else
         for (size_t i = 0; i < fleet->hosts.count; i++)
             print_host(fleet, &fleet->hosts.data[i]);

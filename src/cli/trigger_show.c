@@ -165,8 +165,9 @@ static void json_process(kb_json *j, const kc_target *t)
     kb_json_object_end(j);
 }
 
-static void json_all(kb_json *j, const kc_run *run)
+static void json_all(kb_json *j, const void *what)
 {
+    const kc_run *run = what;
     kb_json_object_begin(j);
     kb_json_put_int(j, "start_time_ns", run->start_ns);
     kb_json_key_z(j, "processes");
@@ -177,7 +178,7 @@ static void json_all(kb_json *j, const kc_run *run)
     kb_json_object_end(j);
 }
 
-static void print_json(const kc_run *run)
+void kc_show_json(void (*put)(kb_json *j, const void *what), const void *what)
 {
     kb_sink *sink;
     kb_json j;
@@ -187,7 +188,7 @@ static void print_json(const kc_run *run)
     if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err) != KINETO_OK)
         return;
     kb_json_init(&j, sink);
-    json_all(&j, run);
+    put(&j, what);
     if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK)
         printf("%s\n", text);
     kb_sink_abort(sink);
@@ -208,6 +209,6 @@ int kc_show_end(const kc_run *run, bool interrupted)
             print_reason(t);
     }
     if (run->ask->json)
-        print_json(run);
+        kc_show_json(json_all, run);
     return kc_finish_stdout("trigger", status);
 }
