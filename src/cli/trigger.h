@@ -9,6 +9,8 @@
 #include "session/dyno.h"
 #include "session/request.h"
 
+#include <time.h>
+
 #define KC_SECOND_NS UINT64_C(1000000000)
 #define KC_MS_NS     UINT64_C(1000000)
 
@@ -87,6 +89,9 @@ bool kc_name_with(const char *path, const char *text, char out[KS_REQUEST_PATH_B
 bool kc_name_of(const char *path, uint32_t pid, char out[KS_REQUEST_PATH_BYTES]);
 
 /* ---- processes that are asked ----------------------------------------------------------------------- */
+
+/** CLOCK_MONOTONIC: what waits and limits count. */
+static inline uint64_t kc_now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 typedef enum kc_via { KC_VIA_NONE, KC_VIA_SOCKET, KC_VIA_DAEMON, KC_VIA_OURS } kc_via;
 typedef enum kc_state {

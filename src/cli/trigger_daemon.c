@@ -9,8 +9,6 @@
 #define AGAIN_NS       (KC_SECOND_NS / 2)
 #define LOST_MS        UINT64_C(12000) /* who is silent for so long, and cannot be seen, has ended */
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- finding ------------------------------------------------------------------------------------- */
 
 /* Dynolog tells of the dead for another minute or two. Whoever asks here is seen, unless it is in a
@@ -122,7 +120,7 @@ void kc_daemon_find(kc_run *run)
 {
     kineto_error err = {0};
     kineto_status status = address(run, &err);
-    run->daemon_again_ns = now() + AGAIN_NS;
+    run->daemon_again_ns = kc_now_ns() + AGAIN_NS;
     if (status == KINETO_OK)
         status = look(run, &err);
     run->has_daemon = status == KINETO_OK;
@@ -141,7 +139,7 @@ static bool in_group(const kc_target *t, const kc_target *first)
 static void asked(kc_target *t)
 {
     t->state = KC_ASKED;
-    t->asked_ns = now();
+    t->asked_ns = kc_now_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
 }
 
@@ -254,11 +252,11 @@ static bool follows(const kc_run *run)
 
 void kc_daemon_turn(kc_run *run)
 {
-    bool looks = now() < run->look_until_ns;
+    bool looks = kc_now_ns() < run->look_until_ns;
     kineto_error err;
-    if (!run->has_daemon || now() < run->daemon_again_ns || (!looks && !follows(run)))
+    if (!run->has_daemon || kc_now_ns() < run->daemon_again_ns || (!looks && !follows(run)))
         return;
-    run->daemon_again_ns = now() + AGAIN_NS;
+    run->daemon_again_ns = kc_now_ns() + AGAIN_NS;
     run->has_daemon = look(run, &err) == KINETO_OK;
     if (run->has_daemon)
         kc_daemon_ask(run);

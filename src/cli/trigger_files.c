@@ -18,8 +18,6 @@
 /* So long after it said that it is not busy any more a file may still appear. */
 #define APPEARS_NS (10 * KC_SECOND_NS)
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- choosing -------------------------------------------------------------------------------------- */
 
 static void allowed_directory(uint32_t pid, char *out, size_t size)
@@ -253,9 +251,9 @@ static void look_at(const kc_run *run, kc_target *t)
 
 void kc_files_turn(kc_run *run)
 {
-    if (!run->ask->has_wait || now() < run->files_again_ns)
+    if (!run->ask->has_wait || kc_now_ns() < run->files_again_ns)
         return;
-    run->files_again_ns = now() + LOOK_AGAIN_NS;
+    run->files_again_ns = kc_now_ns() + LOOK_AGAIN_NS;
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
         if (t->via != KC_VIA_SOCKET && t->state > KC_FOUND && !kc_target_over(t))

@@ -12,8 +12,6 @@
  * next; that is soon, but until then we have to be there. */
 #define COMES_BACK_NS (KC_POLL_NS + KC_SECOND_NS)
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- handing over ------------------------------------------------------------------------------- */
 
 /* libkineto drops a request whose start is nearer than its warm-up. */
@@ -55,7 +53,7 @@ static char *hand_over(kc_run *run, kc_target *t)
         kc_target_fail(t, "%s", err.code ? err.message : "out of memory for its request");
         return NULL;
     }
-    t->asked_ns = now();
+    t->asked_ns = kc_now_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     t->state = KC_TAKEN;
     return whole;
@@ -66,9 +64,9 @@ static void note_return(kc_target *t, int32_t wants)
 {
     bool idle = wants & KS_DYNO_WANTS_ACTIVITIES;
     if (idle)
-        t->idle_ns = now();
+        t->idle_ns = kc_now_ns();
     else
-        t->busy_ns = now();
+        t->busy_ns = kc_now_ns();
     if (!idle && t->state == KC_TAKEN)
         t->state = KC_COLLECT;
 }
@@ -104,9 +102,9 @@ static char *offer(void *context, const ks_dyno_process *p, int32_t wants)
 void kc_ours_begin(kc_run *run)
 {
     ks_dyno_daemon_options o = {.directory = run->ask->socket_directory, .no_rpc = true};
-    if (now() < run->bind_again_ns)
+    if (kc_now_ns() < run->bind_again_ns)
         return;
-    run->bind_again_ns = now() + BIND_AGAIN_NS;
+    run->bind_again_ns = kc_now_ns() + BIND_AGAIN_NS;
     if (ks_dyno_daemon_create(&o, &run->ours, &run->bind_error) == KINETO_OK) {
         run->bind_error.code = KINETO_OK;
         ks_dyno_registry_offer(ks_dyno_daemon_registry(run->ours), offer, run);
@@ -130,7 +128,7 @@ bool kc_ours_settled(const kc_run *run)
     for (size_t i = 0; run->ours && i < run->targets.count; i++) {
         const kc_target *t = run->targets.data[i];
         bool came_back = t->busy_ns || t->idle_ns || kc_target_over(t);
-        if (t->via == KC_VIA_OURS && !came_back && now() - t->asked_ns < COMES_BACK_NS)
+        if (t->via == KC_VIA_OURS && !came_back && kc_now_ns() - t->asked_ns < COMES_BACK_NS)
             return false;
     }
     return true;

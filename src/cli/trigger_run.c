@@ -15,8 +15,6 @@ static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number) { interrupted = number; }
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* The second time ends us. */
 static void catch_signals(void)
 {
@@ -69,7 +67,8 @@ static bool needs_wire(const kc_run *run) { return !run->ask->dump && !run->ask-
 
 static bool looks(const kc_run *run)
 {
-    return needs_wire(run) && now() < run->look_until_ns && !run->over_limit && !found_all(run);
+    return needs_wire(run) && kc_now_ns() < run->look_until_ns && !run->over_limit &&
+           !found_all(run);
 }
 
 /* ---- those who never came ------------------------------------------------------------------------------ */
@@ -135,7 +134,7 @@ static void fail_silent(kc_run *run)
 
 static void explain_lateness(const kc_run *run, kc_target *t)
 {
-    double seconds = (double)(now() - run->begun_ns) / 1e9;
+    double seconds = (double)(kc_now_ns() - run->begun_ns) / 1e9;
     if (t->state == KC_FOUND)
         kc_target_fail(t, "it was busy: it did not take the request within %.0f s", seconds);
     else if (t->state == KC_ASKED && t->via == KC_VIA_SOCKET)
@@ -160,16 +159,17 @@ static bool missed(const kc_run *run, const kc_target *t)
 
 static bool is_late(const kc_run *run, const kc_target *t)
 {
-    if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && now() - t->asked_ns > ANSWERS_NS)
+    if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && kc_now_ns() - t->asked_ns > ANSWERS_NS)
         return true;
-    return now() >= run->wait_until_ns;
+    return kc_now_ns() >= run->wait_until_ns;
 }
 
 static void check_times(kc_run *run)
 {
     for (size_t i = 0; i < run->targets.count; i++) {
         kc_target *t = run->targets.data[i];
-        bool was_busy = t->state == KC_FOUND && !run->ask->has_wait && now() >= run->look_until_ns;
+        bool was_busy =
+            t->state == KC_FOUND && !run->ask->has_wait && kc_now_ns() >= run->look_until_ns;
         if (kc_target_over(t))
             continue;
         if (missed(run, t))
@@ -245,7 +245,7 @@ static void choose_start(kc_run *run)
         run->start_ns = (now_ns + lead_ns) / (int64_t)KC_MS_NS * (int64_t)KC_MS_NS;
     uint64_t wait_ns = PATIENCE_NS + kc_ask_length_ns(ask) + ask->discover_ns +
                        (uint64_t)KB_MAX(run->start_ns ? run->start_ns - now_ns : 0, lead_ns);
-    run->wait_until_ns = now() + (ask->wait_ns ? ask->wait_ns : wait_ns);
+    run->wait_until_ns = kc_now_ns() + (ask->wait_ns ? ask->wait_ns : wait_ns);
 }
 
 static void look_for_all(kc_run *run)
@@ -281,7 +281,7 @@ static void turn(kc_run *run)
 static void run_all(kc_run *run)
 {
     look_for_all(run);
-    run->look_until_ns = now() + (all_are_gone(run) ? 0 : run->ask->discover_ns);
+    run->look_until_ns = kc_now_ns() + (all_are_gone(run) ? 0 : run->ask->discover_ns);
     choose_start(run);
     kc_show_begin(run);
     kc_daemon_ask(run); /* first: it may also ask children of those it is told of */
@@ -310,7 +310,7 @@ static void run_free(kc_run *run)
 
 int kc_trigger_here(const kc_ask *ask)
 {
-    kc_run run = {.ask = ask, .begun_ns = now(), .peers = epoll_create1(EPOLL_CLOEXEC)};
+    kc_run run = {.ask = ask, .begun_ns = kc_now_ns(), .peers = epoll_create1(EPOLL_CLOEXEC)};
     if (run.peers < 0) {
         kc_complain("trigger: no descriptors are left");
         return KC_EXIT_FAILURE;

@@ -8,8 +8,6 @@
 
 #define ANSWER_NS (2 * KC_SECOND_NS) /* for a process that may be busy */
 
-static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
-
 /* ---- finding ------------------------------------------------------------------------------------- */
 
 typedef KB_VEC(ko_control_peer *) peer_list;
@@ -80,7 +78,7 @@ static bool hear_status(kc_run *run, ko_control_peer *peer)
 static void wait_for_any(const peer_list *peers, uint64_t until_ns)
 {
     struct pollfd *polled = calloc(peers->count, sizeof *polled);
-    uint64_t now_ns = now();
+    uint64_t now_ns = kc_now_ns();
     if (!polled)
         return;
     for (size_t i = 0; i < peers->count; i++)
@@ -92,9 +90,9 @@ static void wait_for_any(const peer_list *peers, uint64_t until_ns)
 void kc_socket_find(kc_run *run)
 {
     peer_list peers = {0};
-    uint64_t until_ns = now() + ANSWER_NS;
+    uint64_t until_ns = kc_now_ns() + ANSWER_NS;
     connect_all(&peers);
-    while (peers.count && now() < until_ns) {
+    while (peers.count && kc_now_ns() < until_ns) {
         size_t left = 0;
         wait_for_any(&peers, until_ns);
         for (size_t i = 0; i < peers.count; i++)
@@ -134,7 +132,7 @@ static void ask_one(kc_run *run, kc_target *t)
     struct epoll_event event = {.events = EPOLLIN};
     if (!run->ask->cancel && !kc_files_choose(run, t, false))
         return;
-    t->asked_ns = now();
+    t->asked_ns = kc_now_ns();
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
     t->state = KC_ASKED;
     if (send_text(run, t, &err) != KINETO_OK)
