@@ -3,9 +3,7 @@
  * before. The floor is the walk itself, with a look at each record. */
 #include "bench.h"
 
-#include "../plugins/cuda/layouts.h"
-
-#include "../plugins/cuda/cuda.h"
+#include "../tests/helpers/cuda_records.h"
 
 #include "record/record.h"
 #include "session/session.h"
@@ -23,21 +21,7 @@
 
 cp_cupti_api cp_cupti;
 
-const cp_device *cp_device_of(uint32_t id)
-{
-    static const cp_device a100 = {.major = 8,
-                                   .sm_count = 108,
-                                   .warp_size = 32,
-                                   .threads_per_sm = 2048,
-                                   .threads_per_block = 1024,
-                                   .registers_per_sm = 65536,
-                                   .registers_per_block = 65536,
-                                   .shared_per_sm = 167936,
-                                   .shared_per_block = 49152,
-                                   .shared_per_block_optin = 166912,
-                                   .shared_reserved_per_block = 1024};
-    return id == 0 ? &a100 : NULL;
-}
+const cp_device *cp_device_of(uint32_t id) { return id == 0 ? &cuda_a100 : NULL; }
 
 static void fail(const char *what, const kineto_error *err)
 {
@@ -60,33 +44,27 @@ static cp_result next_record(uint8_t *from, size_t valid, uint8_t **record)
     return CP_SUCCESS;
 }
 
-static void put(uint8_t *record, size_t at, const void *value, size_t size)
-{
-    memcpy(record + at, value, size);
-}
-#define PUT(record, at, type, value) put(record, at, &(type){value}, sizeof(type))
-
 static void write_kernel(uint8_t *r, uint32_t i, uint64_t start)
 {
-    uint32_t shape = i % SHAPES;
+    uint32_t shape = i % SHAPES, kind = CP_KIND_CONCURRENT_KERNEL;
     memset(r, 0, record_bytes);
-    PUT(r, 0, uint32_t, CP_KIND_CONCURRENT_KERNEL);
-    PUT(r, 6, uint16_t, (uint16_t)(32 + shape % 7 * 16));
-    PUT(r, 16, uint64_t, start);
-    PUT(r, 24, uint64_t, start + 100);
-    PUT(r, 44, uint32_t, 1);
-    PUT(r, 48, uint32_t, 7);
-    PUT(r, 52, int32_t, (int32_t)(1 + shape));
-    PUT(r, 56, int32_t, 4);
-    PUT(r, 60, int32_t, 1);
-    PUT(r, 64, int32_t, 128);
-    PUT(r, 68, int32_t, 1);
-    PUT(r, 72, int32_t, 1);
-    PUT(r, 80, int32_t, 4096);
-    PUT(r, 92, uint32_t, i + 1);
-    PUT(r, 104, const char *, names[shape % NAMES]);
-    PUT(r, 168, uint32_t, 8);
-    PUT(r, 172, uint32_t, 1);
+    memcpy(r, &kind, sizeof kind);
+    put_kernel_registers(r, (uint16_t)(32 + shape % 7 * 16));
+    put_kernel_start(r, start);
+    put_kernel_end(r, start + 100);
+    put_kernel_context(r, 1);
+    put_kernel_stream(r, 7);
+    put_kernel_grid_x(r, (int32_t)(1 + shape));
+    put_kernel_grid_y(r, 4);
+    put_kernel_grid_z(r, 1);
+    put_kernel_block_x(r, 128);
+    put_kernel_block_y(r, 1);
+    put_kernel_block_z(r, 1);
+    put_kernel_shared_dynamic(r, 4096);
+    put_kernel_correlation(r, i + 1);
+    put_kernel_name(r, names[shape % NAMES]);
+    put_kernel_channel(r, 8);
+    put_kernel_channel_type(r, 1);
 }
 
 static size_t write_buffer(uint32_t first, uint64_t start)

@@ -1,5 +1,5 @@
-# Installed: public headers, both libraries in both forms, the command, man pages, pkg-config files
-# and a CMake package. Everything finds its neighbours by relative paths: the tree may be moved.
+# Installed: public headers, both libraries in both forms, the command, man pages, the documents,
+# pkg-config files and a CMake package. Everything finds its neighbours by relative paths: the tree may be moved.
 # Plug-ins install themselves, see plugins/.
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ckineto)
@@ -36,7 +36,16 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND)
     DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
 endif()
 
-install(FILES README.md LICENSE CHANGELOG.md docs/third-party.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+# The pages, and the programs that they show.
+file(GLOB_RECURSE pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/* ${PROJECT_SOURCE_DIR}/examples/*)
+set(installed_docs ${PROJECT_BINARY_DIR}/doc)
+add_custom_command(OUTPUT ${installed_docs}.stamp
+  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${installed_docs}
+    -P ${PROJECT_SOURCE_DIR}/cmake/InstalledDocs.cmake
+  COMMAND ${CMAKE_COMMAND} -E touch ${installed_docs}.stamp
+  DEPENDS ${pages} README.md CHANGELOG.md SECURITY.md LICENSE cmake/InstalledDocs.cmake VERBATIM)
+add_custom_target(ckineto-docs ALL DEPENDS ${installed_docs}.stamp)
+install(DIRECTORY ${installed_docs}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
 
 install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir}
   COMPONENT development)

@@ -185,7 +185,7 @@ typedef struct kineto_fact {
     kineto_string text; /**< borrowed from the analysis */
 } kineto_fact;
 
-/** Names of all tables there are: 0 … count-1. NULL past the end. threads: hot. */
+/** Names of all tables there are: 0 … count-1, static storage. NULL past the end. threads: hot. */
 KINETO_API uint32_t kineto_fact_table_count(void);
 KINETO_API const char *kineto_fact_table_name(uint32_t index);
 /** Has it a row for each event? Then it must be asked for. threads: hot. */
@@ -239,10 +239,10 @@ KINETO_API kineto_status kineto_critical_path_create(const kineto_trace *trace,
 /** NULL is fine. threads: owner. */
 KINETO_API void kineto_critical_path_release(kineto_critical_path *path);
 
-/** From the beginning of the window to the last moment. threads: any. */
+/** Nanoseconds from the beginning of the window to the last moment. threads: any. */
 KINETO_API int64_t kineto_critical_path_length_ns(const kineto_critical_path *path);
-/** What the path consists of: classes 0 … count-1, those without time too. @return false past the
- *  end. threads: any. */
+/** What the path consists of: classes 0 … count-1, those without time too; their names are borrowed
+ *  from the path. @return false past the end. threads: any. */
 KINETO_API bool kineto_critical_path_class(const kineto_critical_path *path, uint32_t index,
                                            const char **name, int64_t *ns);
 

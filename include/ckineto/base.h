@@ -75,7 +75,8 @@ typedef struct kineto_string {
 KINETO_API const char *kineto_status_name(kineto_status status);
 KINETO_API const char *kineto_status_text(kineto_status status);
 
-/** Version of the library that is loaded, "MAJOR.MINOR.PATCH". threads: hot. */
+/** Version of the library that is loaded, "MAJOR.MINOR.PATCH". Static storage. threads:
+ *  hot. */
 KINETO_API const char *kineto_version(void);
 
 /** Neutral activity kinds: X(NAME, value, "name", enabled by default).
@@ -159,7 +160,8 @@ typedef enum kineto_kind_alias {
 #define KINETO_KINDS_ALL                                                                           \
     (KINETO_KINDS_NEUTRAL | KINETO_KINDS_OWN | KINETO_KIND_BIT(KINETO_KIND_OWN_DEFAULT))
 
-/** Neutral name of a kind ("kernel"); "unknown" for a number out of range. threads: hot. */
+/** Neutral name of a kind ("kernel"); "unknown" for a number out of range. Static storage. threads:
+ *  hot. */
 KINETO_API const char *kineto_kind_name(uint32_t kind);
 
 /** Parse a comma-separated list of kind names, neutral, any vendor's alias or announced by a plug-in

@@ -8,8 +8,10 @@
 #include <ckineto/arrow.h>
 #include <ckineto/base.h>
 #include <ckineto/control.h>
+#include <ckineto/diff.h>
 #include <ckineto/export.h>
 #include <ckineto/files.h>
+#include <ckineto/findings.h>
 #include <ckineto/flops.h>
 #include <ckineto/host.h>
 #include <ckineto/profile.h>

@@ -62,7 +62,7 @@ KINETO_API kineto_status kineto_files_find(const char *const *paths, size_t coun
 KINETO_API void kineto_files_release(kineto_files *files);
 /** How many there are. threads: any. */
 KINETO_API uint32_t kineto_files_count(const kineto_files *files);
-/** NULL for an index out of range. threads: any. */
+/** Borrowed; NULL for an index out of range. threads: any. */
 KINETO_API const char *kineto_files_path(const kineto_files *files, uint32_t index);
 /** Was it found in a directory, not named? threads: any. */
 KINETO_API bool kineto_files_was_found(const kineto_files *files, uint32_t index);

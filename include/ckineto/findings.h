@@ -116,8 +116,8 @@ typedef enum kineto_judgement {
 KINETO_API kineto_judgement kineto_findings_judgement(const kineto_findings *findings,
                                                       uint32_t rule, kineto_string *because);
 
-/** What worths are parts of: a step's mean time and how many steps; without steps the time of all and
- *  0. Of several ranks: of the first one. threads: any. */
+/** What worths are parts of: the mean time of a step in nanoseconds and how many steps; without steps
+ *  the time of all and 0. Of several ranks: of the first one. threads: any. */
 KINETO_API int64_t kineto_findings_step(const kineto_findings *findings, uint32_t *step_count);
 
 /** Is there anything that a gate does not let pass?

@@ -355,6 +355,8 @@ KINETO_API kineto_status kineto_function_add_local(const kineto_function_callbac
 /** Remove one of the calling thread, or of all threads. When it returns, no other thread is inside
  *  of it and none will call it again: what it uses may be freed. An operator that it has entered
  * and that still runs does not call its exit any more. It may remove itself.
+ * Two threads that each remove one of all threads from within a callback wait for each other, for half a
+ * minute: remove them outside, or on one thread only.
  *  @return KINETO_E_NOT_FOUND, KINETO_E_BUSY: another thread has been inside for half a minute; it
  *          is removed, but not to be freed. threads: any. */
 KINETO_API kineto_status kineto_function_remove(kineto_callback callback);

@@ -80,8 +80,8 @@ typedef enum kineto_activity_type {
 /** A set of one group; sets are joined by |. */
 #define KINETO_ACTIVITY_SET(name) (UINT32_C(1) << KINETO_ACTIVITY_TYPE_##name)
 
-/** "CPU", "XPU", "CUDA", "HPU", "MTIA", "PrivateUse1"; "KINETO" and so on; "unknown". threads: hot.
- */
+/** "CPU", "XPU", "CUDA", "HPU", "MTIA", "PrivateUse1"; "KINETO" and so on; "unknown". Static
+ *  storage. threads: hot. */
 KINETO_API const char *kineto_activity_type_name(kineto_activity_type type);
 KINETO_API const char *kineto_profiler_state_name(kineto_profiler_state state);
 
@@ -368,7 +368,7 @@ KINETO_API kineto_string kineto_event_overload_name(const kineto_event *e);
 KINETO_API uint32_t kineto_event_device_type(const kineto_event *e); /**< kineto_device_type */
 /** Of an allocation its device; else the process, or the number of the device. threads: any. */
 KINETO_API int64_t kineto_event_device_index(const kineto_event *e);
-KINETO_API int64_t kineto_event_nbytes(const kineto_event *e); /**< of an allocation */
+KINETO_API int64_t kineto_event_nbytes(const kineto_event *e); /**< bytes of an allocation */
 KINETO_API int64_t kineto_event_start_ns(const kineto_event *e);
 KINETO_API int64_t kineto_event_end_ns(const kineto_event *e);
 KINETO_API int64_t kineto_event_duration_ns(const kineto_event *e);

@@ -10,10 +10,10 @@
  *      ...
  *      kineto_range_end(r);
  *
- *  threads: hot, unless said otherwise. So it is callable from any thread and from signal handlers;
- *  it never blocks, locks, allocates from the heap or fails visibly. What cannot be recorded is
- *  counted, by reason, in the ledger of the trace. Only libckineto-rt is needed (libc, nothing
- *  else).
+ *  What is here may be called from any thread and from signal handlers; it never blocks, locks,
+ *  allocates from the heap or fails visibly. What cannot be recorded is counted, by reason, in the
+ *  ledger of the trace. Only libckineto-rt is needed (libc, nothing else). threads: hot, unless
+ *  said otherwise.
  */
 #ifndef CKINETO_RECORD_H
 #define CKINETO_RECORD_H
@@ -338,15 +338,24 @@ KINETO_API void kineto_thread_set_name(const char *name);
 /** Name the process, its first 255 bytes; the same otherwise. threads: any. */
 KINETO_API void kineto_process_set_name(const char *name);
 
-/** Put a key and a JSON value into the header of the trace ("my_key": {...}). Copied. A value that
- *  is not valid JSON is written as a string and counted.
- *  @return KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's table of texts is full.
- *  threads: any. */
+/** Put a key and a JSON value into the header of the trace ("my_key": {...}). It is said of the sessions
+ *  of this process that record now; while none does, of the next one. Recordings that the program did not
+ *  begin itself (`ckineto record`, windows on demand), and sessions that keep the newest, have all that was
+ *  said until they end. Said again, the last value wins. Copied. A value that is not valid JSON is
+ *  written as a string and counted.
+ *  @param key         NUL-terminated, any bytes.
+ *  @param json_value  NUL-terminated, one JSON value: a text with its quotes.
+ *  @return KINETO_OK; KINETO_E_ARGUMENT for NULL, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's
+ *          table of texts is full. threads: any. */
 KINETO_API kineto_status kineto_metadata_add(const char *key, const char *json_value);
+/** The same, said of the process: it is in the header of every trace from now on. For sources, say, whose
+ *  names and settings do not change from session to session. */
+KINETO_API kineto_status kineto_process_set_metadata(const char *key, const char *json_value);
 
 /** Put a line into the ledger of the trace: `count` of what the source "my_library" did or could not do
  *  for the reason "buffer full". Texts are copied; detail, a sentence, may be NULL. With is_loss the
- *  count is of events that are missing. For what happens seldom: each call is a line.
+ *  count is of events that are missing: a loss is told in the traces that kineto_metadata_add would reach
+ *  now; what is no loss, in every trace from now on. For what happens seldom: the recording keeps each call.
  *  @return KINETO_OK; KINETO_E_ARGUMENT, KINETO_E_MEMORY, KINETO_E_LIMIT when the recording's table
  *          of texts is full. threads: any. */
 KINETO_API kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,

@@ -112,7 +112,7 @@ KINETO_API void kineto_session_destroy(kineto_session *session);
 
 /** prepare + start, and stop + destroy. A session that could not begin is NULL; end frees it whatever
  *  it returns.
- *  @return the errors of those. threads: any for begin, owner for end. */
+ *  @return the errors of those (KINETO_E_…). threads: any for begin, owner for end. */
 KINETO_API kineto_status kineto_session_begin(const kineto_session_options *options,
                                               kineto_session **out, kineto_error *err);
 KINETO_API kineto_status kineto_session_end(kineto_session *session, kineto_trace **out,

@@ -111,8 +111,9 @@ typedef struct kineto_track {
 KINETO_API uint32_t kineto_trace_track_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_track(const kineto_trace *trace, uint32_t index, kineto_track *out);
 
-/** Rows of a track ordered by (start, longer first, row). Borrowed array of track.count rows; NULL
- *  when out of memory. */
+/** Rows of a track ordered by (start, longer first, row); of recorded ranges that a coarse clock gave
+ *  the same times, what encloses comes first. Borrowed array of track.count rows; NULL when out of
+ *  memory. */
 KINETO_API const kineto_row *kineto_trace_track_rows(const kineto_trace *trace, uint32_t track);
 
 /** All rows ordered by (start, longer first, row). Borrowed array of count rows; NULL when out of
@@ -229,7 +230,7 @@ typedef struct kineto_open_options {
  *          with the byte offset (of the decompressed text). threads: any. */
 KINETO_API kineto_status kineto_trace_open(const char *path, kineto_trace **out,
                                            kineto_error *err);
-/** The same with options; NULL: the defaults. */
+/** The same with options; NULL: the defaults. *out is to be released, too. */
 KINETO_API kineto_status kineto_trace_open_with(const char *path,
                                                 const kineto_open_options *options,
                                                 kineto_trace **out, kineto_error *err);

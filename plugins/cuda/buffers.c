@@ -47,13 +47,42 @@ static void list_all(void)
     }
 }
 
+/* The mutex is held. Who has what is in neither list: CUPTI, or who counts what came late. */
+static bool some_are_out(void)
+{
+    size_t here = 0;
+    for (const buffer *b = p.free; b; b = b->next)
+        here++;
+    for (const buffer *b = p.filled; b; b = b->next)
+        here++;
+    return here != p.count;
+}
+
+/* False: somebody still has one of them, so they stay. */
+static bool give_back(void)
+{
+    pthread_mutex_lock(&p.mutex);
+    if (some_are_out()) {
+        pthread_mutex_unlock(&p.mutex);
+        return false;
+    }
+    if (p.memory)
+        (void)munmap(p.memory, p.count * CP_BUFFER_BYTES);
+    free(p.all);
+    p.all = p.free = p.filled = NULL;
+    p.filled_end = &p.filled;
+    p.memory = NULL;
+    p.count = 0;
+    pthread_mutex_unlock(&p.mutex);
+    return true;
+}
+
 bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
 {
     size_t count = bound_bytes / CP_BUFFER_BYTES;
     count = count < 2 ? 2 : count;
-    if (p.all && p.count == count)
+    if (p.all && (p.count == count || !give_back()))
         return true;
-    cp_buffers_destroy();
     size_t bytes = count * CP_BUFFER_BYTES;
     buffer *all = calloc(count, sizeof *all);
     /* Touched now: a page fault in the window would be the program's time. */
@@ -78,19 +107,6 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
     list_all();
     pthread_mutex_unlock(&p.mutex);
     return true;
-}
-
-void cp_buffers_destroy(void)
-{
-    pthread_mutex_lock(&p.mutex);
-    if (p.memory)
-        (void)munmap(p.memory, p.count * CP_BUFFER_BYTES);
-    free(p.all);
-    p.all = p.free = p.filled = NULL;
-    p.filled_end = &p.filled;
-    p.memory = NULL;
-    p.count = 0;
-    pthread_mutex_unlock(&p.mutex);
 }
 
 /* ---- CUPTI's callbacks ------------------------------------------------------------------------------ */
@@ -147,9 +163,12 @@ static void ask_dropped(cp_context context, uint32_t stream)
 static uint64_t count_records(uint8_t *memory, size_t valid)
 {
     uint64_t count = 0;
-    uint8_t *record = NULL;
-    while (cp_cupti.next_record && cp_cupti.next_record(memory, valid, &record) == CP_SUCCESS)
+    uint8_t *record = NULL, *last = NULL;
+    while (cp_cupti.next_record && cp_cupti.next_record(memory, valid, &record) == CP_SUCCESS &&
+           record > last) { /* else it does not get on */
+        last = record;
         count++;
+    }
     return count;
 }
 
@@ -189,12 +208,12 @@ static buffer *take_filled(void)
 }
 
 /* All that is filled. The reading lock is held. */
-static void read_all(bool discard)
+static void read_all(void)
 {
     pthread_mutex_lock(&p.mutex);
     for (buffer *b = take_filled(); b; b = take_filled()) {
         pthread_mutex_unlock(&p.mutex);
-        if (decoder && !discard)
+        if (decoder)
             cp_decoder_read(decoder, b->memory, b->valid);
         pthread_mutex_lock(&p.mutex);
         give_free(b);
@@ -205,14 +224,7 @@ static void read_all(bool discard)
 void cp_buffers_drain(void)
 {
     pthread_mutex_lock(&reading);
-    read_all(false);
-    pthread_mutex_unlock(&reading);
-}
-
-void cp_buffers_discard(void)
-{
-    pthread_mutex_lock(&reading);
-    read_all(true);
+    read_all();
     pthread_mutex_unlock(&reading);
 }
 
@@ -254,6 +266,17 @@ void cp_buffers_flushing(bool on)
     pthread_mutex_unlock(&p.mutex);
 }
 
+/* CUPTI may be calling meanwhile; the decoder goes. */
+static void take_back(void)
+{
+    pthread_mutex_lock(&p.mutex);
+    p.running = p.open = p.flushing = false;
+    pthread_mutex_unlock(&p.mutex);
+    pthread_mutex_lock(&reading);
+    decoder = NULL;
+    pthread_mutex_unlock(&reading);
+}
+
 bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
 {
     pthread_mutex_lock(&reading);
@@ -267,7 +290,7 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     int failed = cp_thread_start(&p.thread, "ckineto-cupti", empty_them, NULL);
     if (!failed)
         return true;
-    p.running = p.open = false;
+    take_back();
     snprintf(why, CP_TEXT_BYTES, "no thread to read what CUPTI records: %s", strerror(failed));
     return false;
 }
@@ -282,7 +305,7 @@ void cp_buffers_detach(void)
     if (running)
         (void)pthread_join(p.thread, NULL);
     pthread_mutex_lock(&reading);
-    read_all(false);
+    read_all();
     decoder = NULL;
     pthread_mutex_unlock(&reading);
 }

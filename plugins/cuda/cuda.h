@@ -116,8 +116,6 @@ cp_text cp_names_kernel(cp_names *n, const char *mangled);
 void cp_names_look(cp_names *n);
 /** Name of a call of CP_DOMAIN_RUNTIME or _DRIVER: "cudaLaunchKernel". */
 cp_text cp_names_call(cp_names *n, uint32_t domain, uint32_t cbid);
-/** Any other text that is met often, and stays where it is. */
-cp_text cp_names_other(cp_names *n, const char *text);
 /** The same for a text that does not stay. */
 cp_text cp_names_copy(cp_names *n, const char *text);
 /** A place to keep a name that is made of few numbers; nobody's at first (data NULL). */
@@ -340,20 +338,14 @@ bool cp_buffers_attach(cp_decoder *decoder, char why[CP_TEXT_BYTES]);
 void cp_buffers_drain(void);
 /** Ask CUPTI now and then for what it has; not past the exit of the program. */
 void cp_buffers_flushing(bool on);
-/** Throw away what is filled: warm-up, records of before. */
-void cp_buffers_discard(void);
 /** No more reading; what comes later is counted as late. */
 void cp_buffers_detach(void);
 cp_buffer_stats cp_buffers_stats(void);
-/** Only when CUPTI is gone or will not call any more. */
-void cp_buffers_destroy(void);
 void cp_buffers_after_fork(void);
 
 /* ---- reasons.c ------------------------------------------------------------------------------------- */
 /** A sentence: what CUPTI refused, why that is, what to do. */
 void cp_explain(cp_result result, const char *doing, char why[CP_TEXT_BYTES]);
-/** Another tool in this process that may hold CUPTI; "" if none is known. */
-const char *cp_other_tool(char name[128]);
 
 /* ---- options.c, source.c -------------------------------------------------------------------------------------- */
 typedef struct cp_options {

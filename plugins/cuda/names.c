@@ -184,7 +184,8 @@ static const entry *find(cp_names *n, const char *data, size_t size, bool is_ker
     return e;
 }
 
-cp_text cp_names_other(cp_names *n, const char *text)
+/* A text that is met often, and stays where it is. */
+static cp_text other(cp_names *n, const char *text)
 {
     size_t size = strnlen(text, LONGEST_TEXT);
     const entry *e = find(n, text, size, false);
@@ -193,7 +194,7 @@ cp_text cp_names_other(cp_names *n, const char *text)
 
 cp_text cp_names_copy(cp_names *n, const char *text)
 {
-    cp_text known = cp_names_other(n, text);
+    cp_text known = other(n, text);
     return known.data != text ? known : (cp_text){"CUDA", 4};
 }
 
@@ -284,7 +285,7 @@ static cp_text make_call(cp_names *n, uint32_t domain, uint32_t cbid)
         size_t size = strlen(name) < sizeof made ? without_version(made, strlen(made)) : 0;
         if (size)
             made[size] = '\0';
-        return size ? cp_names_copy(n, made) : cp_names_other(n, name);
+        return size ? cp_names_copy(n, made) : other(n, name);
     }
     snprintf(made, sizeof made, "CUDA %s call %u",
              domain == CP_DOMAIN_DRIVER ? "driver" : "runtime", cbid);

@@ -122,8 +122,8 @@ void cp_nvml_close(void) { (void)cp_nvml.shutdown(); }
 /* "GPU-01ab…" or "MIG-01ab…", with dashes or without: where the digits begin. */
 static const char *digits_of(const char *uuid)
 {
-    const char *dash = strncmp(uuid, "GPU-", 4) && strncmp(uuid, "MIG-", 4) ? NULL : uuid + 4;
-    return dash ? dash : uuid;
+    bool named = strncmp(uuid, "GPU-", 4) == 0 || strncmp(uuid, "MIG-", 4) == 0;
+    return named ? uuid + 4 : uuid;
 }
 
 static bool same_uuid(const char *a, const char *b)

@@ -1,7 +1,8 @@
 /* The plug-in interface. */
 #include "cuda.h"
 
-#include <stdio.h>
+#include "../common/profiler.h"
+
 #include <string.h>
 
 static const int32_t supported[] = {
@@ -21,10 +22,8 @@ static KinetoPlugin_ProfilerHandle profiler;
 static atomic_bool registered;
 static char reason[CP_TEXT_BYTES]; /* why the last call failed */
 
-/* Are parameters as long as they have always been? */
-#define WHOLE(params, Type, last) ((params) && KINETO_PLUGIN_HAS(params, Type, last))
 #define IS_OURS(params, Type, last)                                                                \
-    (WHOLE(params, Type, last) && (params)->pProfilerHandle == &profiler)
+    (PLUGIN_IS_WHOLE(params, Type, last) && (params)->pProfilerHandle == &profiler)
 
 static int fail(const char *text)
 {
@@ -32,24 +31,11 @@ static int fail(const char *text)
     return -1;
 }
 
-static uint64_t types_of(const KinetoPlugin_ProfilerCreate_Params *params)
-{
-    uint64_t types = 0;
-    if (!KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen))
-        return UINT64_MAX;
-    for (size_t i = 0; i < params->enabledActivityTypesMaxLen; i++) {
-        int32_t type = params->pEnabledActivityTypes[i];
-        if (type > 0 && type < 64)
-            types |= UINT64_C(1) << type;
-    }
-    return types;
-}
-
 static int create(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
     cp_options options;
-    if (!WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle))
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle))
         return fail("the host's parameters are too short");
     if (!atomic_compare_exchange_strong(&profiler.created, &free_now, true))
         return fail("a session records this program's GPUs already");
@@ -59,7 +45,7 @@ static int create(KinetoPlugin_ProfilerCreate_Params *params)
         atomic_store(&profiler.created, false);
         return -1;
     }
-    options.types = types_of(params);
+    options.types = plugin_types_wanted(params);
     if (!cp_source_prepare(&options, reason)) {
         atomic_store(&profiler.created, false);
         return -1;
@@ -80,27 +66,19 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
 
 static int query(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen))
-        return -1;
-    if (params->pProfilerName)
-        snprintf(params->pProfilerName, params->profilerNameMaxLen + 1, "CUDA");
-    if (WHOLE(params, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) && params->pVendorName)
-        snprintf(params->pVendorName, params->vendorNameMaxLen + 1, "cuda");
-    for (size_t i = 0; i < CP_COUNT(supported) && i < params->supportedActivityTypesMaxLen; i++)
-        params->pSupportedActivityTypes[i] = supported[i];
-    if (cp_memory_type && CP_COUNT(supported) < params->supportedActivityTypesMaxLen)
-        params->pSupportedActivityTypes[CP_COUNT(supported)] = cp_memory_type;
-    return 0;
+    enum { COUNT = CP_COUNT(supported) };
+    int32_t types[COUNT + 1];
+    memcpy(types, supported, sizeof supported);
+    types[COUNT] = cp_memory_type;
+    return plugin_query(params, "CUDA", "cuda", types, COUNT + (cp_memory_type != 0));
 }
 
 static int start(KinetoPlugin_ProfilerStart_Params *params)
 {
     if (!IS_OURS(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) || profiler.live)
         return fail("start without create");
-    const KinetoPlugin_TraceBuilder *builder =
-        WHOLE(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder) ? params->pLiveBuilder
-                                                                       : NULL;
-    if (!builder || !KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata))
+    const KinetoPlugin_TraceBuilder *builder = plugin_live_builder(params);
+    if (!builder)
         return fail("the host is too old: it cannot be delivered to while a program runs");
     profiler.live = cp_source_start(builder, reason);
     return profiler.live ? 0 : -1;
@@ -147,7 +125,8 @@ static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
 
 static int error_text(KinetoPlugin_ProfilerErrorText_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerErrorText_Params, textMaxLen) || !params->pText)
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerErrorText_Params, textMaxLen) ||
+        !params->pText)
         return -1;
     snprintf(params->pText, params->textMaxLen + 1, "%s", reason);
     return 0;

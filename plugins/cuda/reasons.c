@@ -21,7 +21,8 @@ static const struct {
     {"libtorch_cuda.so", "PyTorch's profiler, if it is on"},
 };
 
-const char *cp_other_tool(char name[128])
+/* Another tool in this process that may hold CUPTI; "" if none is known. */
+static const char *other_tool(void)
 {
     char line[1024];
     const char *found = "";
@@ -32,14 +33,12 @@ const char *cp_other_tool(char name[128])
                 found = tools[i].tool;
     if (maps)
         (void)fclose(maps);
-    snprintf(name, 128, "%s", found);
-    return name;
+    return found;
 }
 
 static void explain_taken(const char *doing, char why[CP_TEXT_BYTES])
 {
-    char tool[128];
-    cp_other_tool(tool);
+    const char *tool = other_tool();
     snprintf(why, CP_TEXT_BYTES,
              "%s: another tool uses CUPTI in this program%s%s, and only one can: end it, or record "
              "without one of them",

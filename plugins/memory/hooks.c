@@ -170,8 +170,13 @@ static CM_APART void *watched_realloc(void *block, size_t bytes)
     if (cm_is_early(block))
         return move_early(block, bytes);
     cm_thread *me = enter();
-    if (KINETO_UNLIKELY(!me))
-        return is_early() ? cm_early_alloc(bytes, 0) : cm_next.realloc(block, bytes);
+    if (KINETO_UNLIKELY(!me)) {
+        if (is_early())
+            return cm_early_alloc(bytes, 0);
+        if (block && cm_maybe_followed(block)) /* as in watched_free */
+            (void)cm_forget(block);
+        return cm_next.realloc(block, bytes);
+    }
     uint64_t followed = block ? cm_gives(me, block) : 0;
     void *moved = cm_next.realloc(block, bytes);
     if (moved)

@@ -135,7 +135,7 @@ static void tell_how(void)
     if (session && *session)
         return;
     snprintf(number, sizeof number, "%llu", (unsigned long long)cm_interval_bytes);
-    (void)kineto_metadata_add("ckineto_memory_sampling_bytes", number);
+    (void)kineto_process_set_metadata("ckineto_memory_sampling_bytes", number);
     (void)kineto_ledger_add(SOURCE, "mean bytes between sampled allocations", cm_interval_bytes,
                             false, "totals count from the first session of the process");
 }

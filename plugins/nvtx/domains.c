@@ -249,7 +249,7 @@ void cn_resource_name(const char *what, uint64_t id, const char *name)
         return;
     (void)snprintf(key, sizeof key, "nvtx %s %#llx", what, (unsigned long long)id);
     quote(name, value, sizeof value);
-    (void)kineto_metadata_add(key, value);
+    (void)kineto_process_set_metadata(key, value);
 }
 
 void cn_resource_name_wide(const char *what, uint64_t id, const wchar_t *name)

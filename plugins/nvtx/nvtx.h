@@ -90,7 +90,6 @@ typedef enum cn_tally {
 } cn_tally;
 /** Count one; the ledger hears of it at once, then each time that the count has doubled. */
 CN_COLD void cn_count(cn_tally what);
-void cn_tally_flush(void);
 void cn_tally_forked(void);
 uint64_t cn_counted(cn_tally what);
 
@@ -162,7 +161,6 @@ typedef enum cn_class {
 typedef struct cn_type {
     uint8_t class, size, align; /* size: of one unit */
 } cn_type;
-cn_type cn_type_of(uint64_t type);
 
 #define CN_ARRAY_REST 8u         /* all that is left of a payload */
 #define CN_BEHIND     UINT32_MAX /* offset of a field that lies behind the one before */
@@ -191,7 +189,7 @@ typedef struct cn_label {
 typedef struct cn_schema {
     uint64_t id, hash;
     uint32_t domain, size, align, count, depth;
-    bool is_enum, is_union, is_dynamic, has_message;
+    bool is_enum, is_union, is_dynamic;
     const char *name;
     const cn_label *labels; /* an enumeration's */
     cn_field fields[];
@@ -248,7 +246,6 @@ typedef struct cn_scratch {
     bool cut;
     _Alignas(8) char bytes[CN_SCRATCH_BYTES];
 } cn_scratch;
-void *cn_scratch_take(cn_scratch *scratch, size_t bytes);
 /** A NUL-terminated copy of as much as there is room for. */
 const char *cn_scratch_text(cn_scratch *scratch, const char *text, size_t size);
 
@@ -351,8 +348,6 @@ typedef struct cn_thread {
 } cn_thread;
 
 extern __thread cn_thread *cn_me CN_TLS;
-/** The calling thread's; NULL: counted. */
-CN_COLD cn_thread *cn_thread_attach(void);
 
 /** Is there anything for a push or pop to do? */
 static inline bool cn_needed(void)

@@ -6,7 +6,7 @@
 
 /* ---- scratch ----------------------------------------------------------------------------------- */
 
-void *cn_scratch_take(cn_scratch *s, size_t bytes)
+static void *scratch_take(cn_scratch *s, size_t bytes)
 {
     bytes = (bytes + 7) & ~(size_t)7;
     if (bytes > sizeof s->bytes - s->used) {
@@ -27,7 +27,7 @@ const char *cn_scratch_text(cn_scratch *s, const char *text, size_t size)
             return "";
         size = room - 1;
     }
-    char *copy = cn_scratch_take(s, size + 1);
+    char *copy = scratch_take(s, size + 1);
     if (!copy)
         return "";
     memcpy(copy, text, size);
@@ -244,7 +244,7 @@ static const char *hex(cn_reader *r, const cn_extent *where)
 {
     static const char digits[] = "0123456789abcdef";
     size_t count = CN_MIN(where->count, 512u);
-    char *text = cn_scratch_take(r->scratch, 2 * count + 1);
+    char *text = scratch_take(r->scratch, 2 * count + 1);
     if (count < where->count)
         r->scratch->cut = true;
     if (!text)
@@ -307,8 +307,8 @@ static const kineto_ints *ints_value(cn_reader *r, const cn_field *f, const cn_e
 {
     size_t room = (sizeof r->scratch->bytes - r->scratch->used) / sizeof(int64_t);
     size_t count = room > 2 ? CN_MIN(where->count, room - 2) : 0;
-    kineto_ints *list = room > 2 ? cn_scratch_take(r->scratch, sizeof *list) : NULL;
-    int64_t *data = list ? cn_scratch_take(r->scratch, count * sizeof *data) : NULL;
+    kineto_ints *list = room > 2 ? scratch_take(r->scratch, sizeof *list) : NULL;
+    int64_t *data = list ? scratch_take(r->scratch, count * sizeof *data) : NULL;
     if (!list || count < where->count)
         r->scratch->cut = true;
     if (!data)

@@ -61,7 +61,7 @@ static const cn_type types[CN_TYPE_LIMIT] = {
     [CN_TYPE_NVTX_REGISTERED_STRING_HANDLE] = TYPE(HANDLE, void *),
 };
 
-cn_type cn_type_of(uint64_t type) { return types[type < CN_TYPE_LIMIT ? type : 0]; }
+static cn_type type_of(uint64_t type) { return types[type < CN_TYPE_LIMIT ? type : 0]; }
 
 static bool is_text(const cn_field *f)
 {
@@ -120,7 +120,7 @@ static _Atomic(cn_schema *) *slot_of(uint32_t domain, uint64_t id)
 /* A payload that is one value, a text, or bytes that nobody knows. */
 static cn_schema *predefined_make(uint64_t id)
 {
-    cn_type type = cn_type_of(id == CN_SCHEMA_RAW ? CN_TYPE_BYTE : id);
+    cn_type type = type_of(id == CN_SCHEMA_RAW ? CN_TYPE_BYTE : id);
     cn_schema *s = cn_keep(sizeof *s + sizeof(cn_field));
     if (!s)
         return NULL;
@@ -140,7 +140,7 @@ static cn_schema *predefined_make(uint64_t id)
 static const cn_schema *predefined_find(uint64_t id)
 {
     bool special = id == CN_SCHEMA_RAW || id == CN_SCHEMA_REFERENCED;
-    if (!special && cn_type_of(id).class == CN_CLASS_NONE)
+    if (!special && type_of(id).class == CN_CLASS_NONE)
         return NULL;
     _Atomic(cn_schema *) *slot =
         &predefined[special ? CN_TYPE_LIMIT + (id - CN_SCHEMA_REFERENCED) : id];
@@ -275,7 +275,7 @@ static bool is_understood(const builder *b, const cn_field *f)
 
 static void field_classify(const builder *b, cn_field *f, const cn_entry *e)
 {
-    cn_type type = cn_type_of(e->type);
+    cn_type type = type_of(e->type);
     uint32_t array = CN_ENTRY_ARRAY(e->flags);
     *f = (cn_field){.type = e->type,
                     .class = type.class,
@@ -340,7 +340,6 @@ static void add_field(builder *b, const cn_entry *e)
     cn_field *f = &b->fields[b->schema.count];
     field_classify(b, f, e);
     field_place(b, f, e);
-    b->schema.has_message |= f->is_message;
     if (f->nested && b->schema.depth <= f->nested->depth)
         b->schema.depth = f->nested->depth + 1;
     b->schema.count++;

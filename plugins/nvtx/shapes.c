@@ -64,7 +64,7 @@ static const char *join(const char *prefix, const char *name, uint32_t number)
     int size = name && *name ? snprintf(text, sizeof text, "%s%s%s", prefix, dot, name)
                              : snprintf(text, sizeof text, "%s%s%u", prefix, dot, number);
     char *kept = size > 0 ? cn_keep(strlen(text) + 1) : NULL;
-    return kept ? strcpy(kept, text) : NULL;
+    return kept ? memcpy(kept, text, strlen(text) + 1) : NULL;
 }
 
 /* In the order in which payload.c reads them. */

@@ -32,7 +32,7 @@ void cn_count(cn_tally what)
         tell(what, count);
 }
 
-void cn_tally_flush(void)
+__attribute__((destructor)) static void tell_rest(void)
 {
     for (unsigned i = 0; i < CN_TALLY_COUNT; i++)
         tell((cn_tally)i, atomic_load(&counts[i]));
@@ -48,5 +48,3 @@ void cn_tally_forked(void)
 }
 
 uint64_t cn_counted(cn_tally what) { return atomic_load(&counts[what]); }
-
-__attribute__((destructor)) static void at_exit(void) { cn_tally_flush(); }

@@ -60,7 +60,8 @@ static cn_thread *block_take(void)
     return NULL;
 }
 
-cn_thread *cn_thread_attach(void)
+/* The calling thread's; NULL: counted. */
+static CN_COLD cn_thread *attach(void)
 {
     cn_thread *t = block_take();
     if (!t) {
@@ -205,7 +206,7 @@ static cn_thread *enter(void)
 {
     cn_thread *t = cn_me;
     if (!t)
-        t = cn_thread_attach();
+        t = attach();
     if (!t)
         return NULL;
     if (t->busy) {
@@ -256,16 +257,29 @@ static CN_COLD void go_on(cn_thread *t, cn_open *open)
     cn_count(CN_TALLY_CROSSED);
 }
 
+/* Those behind it move up. */
+static void text_drop(cn_thread *t, uint32_t at)
+{
+    if (at == UINT32_MAX)
+        return;
+    uint32_t size = (uint32_t)strlen(t->text + at) + 1;
+    t->text_used -= size;
+    memmove(t->text + at, t->text + at + size, t->text_used - at);
+    for (uint32_t i = 0; i < t->count; i++)
+        if (t->open[i].name_at != UINT32_MAX && t->open[i].name_at > at)
+            t->open[i].name_at -= size;
+}
+
 static void remove_at(cn_thread *t, uint32_t at)
 {
     bool was_recorded = t->open[at].range != 0;
+    uint32_t name_at = t->open[at].name_at;
     kineto_range_end(t->open[at].range);
     memmove(&t->open[at], &t->open[at + 1], (t->count - at - 1) * sizeof *t->open);
     t->count--;
     for (uint32_t i = at; i < t->count && was_recorded; i++)
         go_on(t, &t->open[i]);
-    if (!t->count)
-        t->text_used = 0;
+    text_drop(t, name_at);
 }
 
 static int pop(cn_thread *t, uint32_t domain)

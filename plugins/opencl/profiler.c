@@ -1,6 +1,8 @@
 /* The plug-in: one session at a time, delivering as commands finish. */
 #include "opencl.h"
 
+#include "../common/profiler.h"
+
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -125,34 +127,21 @@ static void settle(int wait_ms)
 
 /* ---- interface ------------------------------------------------------------------------------- */
 
-/* Are parameters as long as they have always been? Later members are asked for where they are used.
- */
-#define WHOLE(params, Type, last) ((params) && KINETO_PLUGIN_HAS(params, Type, last))
-
 static int create(KinetoPlugin_ProfilerCreate_Params *params)
 {
     bool free_now = false;
 
-    if (!WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle) ||
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerCreate_Params, pProfilerHandle) ||
         !atomic_compare_exchange_strong(&profiler.created, &free_now, true))
         return -1;
-    profiler.types = 0;
-    if (KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen)) {
-        for (size_t i = 0; i < params->enabledActivityTypesMaxLen; i++) {
-            int32_t type = params->pEnabledActivityTypes[i];
-            if (type > 0 && type < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT)
-                profiler.types |= 1u << type;
-        }
-    } else {
-        profiler.types = UINT32_MAX;
-    }
+    profiler.types = (uint32_t)plugin_types_wanted(params);
     params->pProfilerHandle = &profiler;
     return 0;
 }
 
 static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle) ||
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerDestroy_Params, pProfilerHandle) ||
         params->pProfilerHandle != &profiler)
         return -1;
     atomic_store(&profiler.created, false);
@@ -161,26 +150,14 @@ static int destroy(KinetoPlugin_ProfilerDestroy_Params *params)
 
 static int query(KinetoPlugin_ProfilerQuery_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen))
-        return -1;
-    if (params->pProfilerName)
-        snprintf(params->pProfilerName, params->profilerNameMaxLen + 1, "OpenCL");
-    if (WHOLE(params, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) && params->pVendorName)
-        snprintf(params->pVendorName, params->vendorNameMaxLen + 1, "opencl");
-    for (size_t i = 0; i < CO_COUNT(supported) && i < params->supportedActivityTypesMaxLen; i++)
-        params->pSupportedActivityTypes[i] = supported[i];
-    return 0;
+    return plugin_query(params, "OpenCL", "opencl", supported, CO_COUNT(supported));
 }
 
 static int start(KinetoPlugin_ProfilerStart_Params *params)
 {
-    const KinetoPlugin_TraceBuilder *builder =
-        WHOLE(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder) ? params->pLiveBuilder
-                                                                       : NULL;
+    const KinetoPlugin_TraceBuilder *builder = plugin_live_builder(params);
 
-    if (!WHOLE(params, KinetoPlugin_ProfilerStart_Params, pProfilerHandle) ||
-        params->pProfilerHandle != &profiler || !builder || atomic_load(&live) ||
-        !KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata))
+    if (!builder || params->pProfilerHandle != &profiler || atomic_load(&live))
         return -1;
     for (size_t i = 0; i < CO_LOSS_COUNT; i++)
         atomic_store(&losses[i], 0);
@@ -196,7 +173,7 @@ static int start(KinetoPlugin_ProfilerStart_Params *params)
 
 static int stop(KinetoPlugin_ProfilerStop_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerStop_Params, pProfilerHandle) ||
         params->pProfilerHandle != &profiler || !atomic_load(&live))
         return -1;
     atomic_store(&co_active, false);
@@ -214,7 +191,7 @@ static int stop(KinetoPlugin_ProfilerStop_Params *params)
  * for that, and no clock undecided. */
 static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder) ||
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerProcessEvents_Params, pTraceBuilder) ||
         params->pProfilerHandle != &profiler)
         return -1;
     if (atomic_load(&live) && !atomic_load(&ending)) {
@@ -227,7 +204,7 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *params)
 /* Paused: commands that were taken up are still delivered. */
 static int toggle(KinetoPlugin_ProfilerToggleCollection_Params *params)
 {
-    if (!WHOLE(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) ||
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerToggleCollection_Params, enable) ||
         params->pProfilerHandle != &profiler || !atomic_load(&live))
         return -1;
     atomic_store(&types, params->enable ? profiler.types : 0);

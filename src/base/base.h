@@ -43,6 +43,16 @@ static inline bool kb_string_begins(kineto_string s, const char *with)
     size_t n = strlen(with);
     return s.size >= n && memcmp(s.data, with, n) == 0;
 }
+static inline bool kb_string_ends(kineto_string s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.size >= n && memcmp(s.data + s.size - n, with, n) == 0;
+}
+/** Is this text in it? The empty one is in all. */
+static inline bool kb_string_holds(kineto_string s, const char *part)
+{
+    return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
+}
 
 /** end - start of times that come from files: stops at what a number holds. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
@@ -61,6 +71,10 @@ kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ..
     KINETO_PRINTF(3, 4);
 /** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
 kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
+#if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
+#define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
+#define kb_fail_os(...)         (kb_fail_os(__VA_ARGS__), KINETO_E_IO)
+#endif
 
 /* ---- kinds.c [rt]: kinds of activities and their names ----------------------------------------- */
 
@@ -158,6 +172,9 @@ bool kb_os_barrier_init(void);
 void kb_os_barrier(void);
 /** Make pages present and writable now; contents stay. */
 void kb_os_prefault(void *p, size_t bytes);
+/** The same descriptor, but none of the first three: a program may print to those. -1 with errno, also
+ *  that of the caller for fd -1. */
+int kb_os_clear_of_standard(int fd);
 /** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
 /** Take space of a file, so that a full disk is an error here and not a SIGBUS when it is mapped.
@@ -168,6 +185,8 @@ int kb_os_reserve(int fd, off_t offset, size_t bytes);
 /** Start a thread of the library's own: no signal is delivered to it, they are for the program's
  *  threads. @return 0 or an errno. */
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument);
+/** CPU time of all such threads of this process and this copy of the library, ended ones too, in ns. */
+uint64_t kb_threads_cpu_ns(void);
 
 /* ---- clock.c [rt]: reading ------------------------------------------------------------------- */
 typedef struct kb_clock_snapshot {
@@ -262,6 +281,9 @@ uint64_t *kb_map_insert(kb_map *m, uint64_t key, uint64_t initial, bool *created
 void kb_map_free(kb_map *m);
 uint64_t kb_hash(const void *data, size_t bytes); /* stable across runs and machines */
 uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes);
+/** The process' own random number, for tables whose keys come from other people's files: it keeps those
+ *  from choosing where they collide. Order of such a table must never show. */
+uint64_t kb_hash_secret(void);
 
 /* ---- siphash.c: a keyed hash that cannot be turned round without the key ------------------------- */
 uint64_t kb_siphash(const uint64_t key[2], const void *data, size_t bytes);
@@ -295,8 +317,16 @@ size_t kb_utf8_bad_length(const char *s, size_t bytes);
 kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
+/** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is no UTF-8
+ *  and U+FFFE, U+FFFF as U+FFFD, control characters, which XML does not know, as '?'. */
+void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to);
 
-/* ---- text.c: for human eyes -------------------------------------------------------------------- */
+/* ---- text.c: numbers as text, in every program the same ------------------------------------------ */
+/** strtod, vsnprintf and snprintf with a decimal point, also where the program's locale has a comma:
+ *  what goes into files and comes out of them must not depend on the program that does it. */
+double kb_strtod(const char *text, char **end);
+int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args) KINETO_PRINTF(3, 0);
+int kb_snprintf(char *text, size_t size, const char *fmt, ...) KINETO_PRINTF(3, 4);
 typedef struct kb_text {
     char s[64];
 } kb_text;
@@ -340,6 +370,12 @@ KB_INLINE void kb_sink_write(kb_sink *s, const void *data, size_t bytes)
         memcpy(s->at, data, bytes);
     s->at += bytes;
 }
+KB_INLINE void kb_sink_write_z(kb_sink *s, const char *text)
+{
+    kb_sink_write(s, text, strlen(text));
+}
+/** Same, as kb_xml_put has it. */
+void kb_sink_write_xml(kb_sink *s, kineto_string text);
 /** At least `bytes` (<= KB_SINK_RESERVE_BYTES) of contiguous room in the buffer; write there, then
  *  advance. Never NULL, also after a failure. */
 KB_INLINE char *kb_sink_reserve(kb_sink *s, size_t bytes)
@@ -392,6 +428,8 @@ void kb_json_uint(kb_json *j, uint64_t v);
 /** Shortest text that reads back as the same double; NaN and infinities become the strings "nan",
  *  "inf", "-inf". */
 void kb_json_double(kb_json *j, double v);
+/** Nanoseconds as microseconds, see kb_json_format_us. */
+void kb_json_us(kb_json *j, int64_t ns);
 void kb_json_bool(kb_json *j, bool v);
 void kb_json_null(kb_json *j);
 /** Verbatim text that is already one valid JSON value. */
@@ -399,6 +437,9 @@ void kb_json_raw(kb_json *j, kineto_string value);
 /** A key and its value in one call. */
 void kb_json_put_int(kb_json *j, const char *key, int64_t value);
 void kb_json_put_uint(kb_json *j, const char *key, uint64_t value);
+void kb_json_put_double(kb_json *j, const char *key, double value);
+void kb_json_put_us(kb_json *j, const char *key, int64_t ns);
+void kb_json_put_bool(kb_json *j, const char *key, bool value);
 void kb_json_put_string(kb_json *j, const char *key, kineto_string value);
 /** Line break for the reader's eye between items; never inside a value. */
 void kb_json_newline(kb_json *j);

@@ -3,16 +3,9 @@
 
 enum { FIRST_TABLE = 64 };
 
-/* As in map.c: strings come from files that may be hostile, ids do not depend on the hash. */
 static uint64_t intern_hash(kineto_string s)
 {
-    static uint64_t cached;
-    uint64_t seed = kb_load_relaxed(&cached);
-    if (seed == 0) {
-        seed = kb_os_exec_id();
-        kb_store_relaxed(&cached, seed);
-    }
-    return kb_hash_seeded(seed, s.data, s.size);
+    return kb_hash_seeded(kb_hash_secret(), s.data, s.size);
 }
 
 /* An entry keeps half of the hash, so that most mismatches never touch the string and growing never

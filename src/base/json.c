@@ -121,6 +121,8 @@ void kb_json_uint(kb_json *j, uint64_t v) { end_item(j, kb_json_format_uint(begi
 
 void kb_json_double(kb_json *j, double v) { end_item(j, kb_json_format_double(begin_item(j), v)); }
 
+void kb_json_us(kb_json *j, int64_t ns) { end_item(j, kb_json_format_us(begin_item(j), ns)); }
+
 void kb_json_raw(kb_json *j, kineto_string value)
 {
     end_item(j, begin_item(j));
@@ -141,6 +143,24 @@ void kb_json_put_uint(kb_json *j, const char *key, uint64_t value)
 {
     kb_json_key_z(j, key);
     kb_json_uint(j, value);
+}
+
+void kb_json_put_double(kb_json *j, const char *key, double value)
+{
+    kb_json_key_z(j, key);
+    kb_json_double(j, value);
+}
+
+void kb_json_put_us(kb_json *j, const char *key, int64_t ns)
+{
+    kb_json_key_z(j, key);
+    kb_json_us(j, ns);
+}
+
+void kb_json_put_bool(kb_json *j, const char *key, bool value)
+{
+    kb_json_key_z(j, key);
+    kb_json_bool(j, value);
 }
 
 void kb_json_put_string(kb_json *j, const char *key, kineto_string value)

@@ -51,6 +51,17 @@ uint64_t kb_hash_seeded(uint64_t seed, const void *data, size_t bytes)
     return fold(h ^ K0, K2);
 }
 
+uint64_t kb_hash_secret(void)
+{
+    static uint64_t cached; /* two threads that race find the same */
+    uint64_t seed = kb_load_relaxed(&cached);
+    if (seed == 0) {
+        seed = kb_os_exec_id();
+        kb_store_relaxed(&cached, seed);
+    }
+    return seed;
+}
+
 uint64_t kb_hash(const void *data, size_t bytes) { return kb_hash_seeded(0, data, bytes); }
 
 /* ---- map --------------------------------------------------------------------------------------
@@ -64,25 +75,12 @@ struct kb_map_slot {
 
 enum { FIRST_CAPACITY = 16 };
 
-/* Keys come from other people's files: the process' own random number keeps them from choosing
- * where they collide. Order never shows, so results stay the same from run to run. */
-static uint64_t map_seed(void)
-{
-    static uint64_t cached;
-    uint64_t seed = kb_load_relaxed(&cached);
-    if (seed == 0) {
-        seed = kb_os_exec_id();
-        kb_store_relaxed(&cached, seed);
-    }
-    return seed;
-}
-
 static struct kb_map_slot *probe(struct kb_map_slot *slots, size_t capacity, uint64_t key)
 {
     if (key == 0)
         return &slots[capacity];
     size_t mask = capacity - 1;
-    size_t at = (size_t)fold(key ^ K1, map_seed() ^ K2) & mask;
+    size_t at = (size_t)fold(key ^ K1, kb_hash_secret() ^ K2) & mask;
     while (slots[at].key != 0 && slots[at].key != key)
         at = (at + 1) & mask;
     return &slots[at];

@@ -283,6 +283,16 @@ static int write_zeros(int fd, off_t offset, size_t bytes)
     return 0;
 }
 
+int kb_os_clear_of_standard(int fd)
+{
+    if (fd < 0 || fd > STDERR_FILENO)
+        return fd;
+    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), why = errno;
+    close(fd);
+    errno = why;
+    return moved;
+}
+
 int kb_os_reserve(int fd, off_t offset, size_t bytes)
 {
     quiet q;

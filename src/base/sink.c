@@ -69,6 +69,10 @@ uint64_t kb_sink_bytes(const kb_sink *head)
     return s->flushed_bytes + (uint64_t)(head->at - s->buffer);
 }
 
+static void write_to(void *to, const char *bytes, size_t size) { kb_sink_write(to, bytes, size); }
+
+void kb_sink_write_xml(kb_sink *s, kineto_string text) { kb_xml_put(text, write_to, s); }
+
 bool kb_sink_failed(const kb_sink *head) { return sink_of_const(head)->error.code != KINETO_OK; }
 
 void kb_sink_fail(kb_sink *head, kineto_status code, const char *fmt, ...)

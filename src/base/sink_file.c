@@ -3,7 +3,8 @@
  *
  * A symbolic link as the last part of the path is followed, by hand and before anything is written:
  * the file it points at is replaced, the link stays. The permissions of a replaced file stay, too.
- * Relative to a directory that is held open, nothing is followed.
+ * Links and pipes that others put into a directory for all, such as /tmp, are refused, and files of
+ * others do not widen permissions. Relative to a directory that is held open, nothing is followed.
  */
 #include "base/sink_impl.h"
 
@@ -54,7 +55,9 @@ static kineto_status file_put(void *target, const char *data, size_t bytes, kine
         if (n < 0 && errno == EAGAIN)
             wait_writable(f->fd);
         else if (n < 0 && errno != EINTR)
-            return kb_fail_os(err, errno, "cannot write '%s'", f->name);
+            return f->fd == STDOUT_FILENO && !f->close_fd
+                       ? kb_fail_os(err, errno, "cannot write to the standard output")
+                       : kb_fail_os(err, errno, "cannot write '%s'", f->name);
         if (n > 0) {
             data += n;
             bytes -= (size_t)n;
@@ -123,6 +126,19 @@ static const kb_target_ops file_ops = {file_put, file_finish, file_drop};
 /* ---- opening ----------------------------------------------------------------------------------
  */
 
+/* Did somebody else put it into a directory where everybody may put things? This is the kernel's
+ * rule for links that it follows itself (fs.protected_symlinks), which following by hand would go
+ * round. */
+static bool is_planted(const char *path)
+{
+    struct stat it, around;
+    char *directory = directory_of(path);
+    bool known = directory && lstat(path, &it) == 0 && stat(directory, &around) == 0;
+    free(directory);
+    return known && (around.st_mode & S_ISVTX) && (around.st_mode & S_IWOTH) &&
+           it.st_uid != geteuid() && it.st_uid != around.st_uid;
+}
+
 /* The path that a chain of symbolic links ends in, also if nothing is there yet. NULL with errno.
  */
 static char *follow_links(const char *path)
@@ -134,6 +150,11 @@ static char *follow_links(const char *path)
         ssize_t n = readlink(at, text, sizeof(text) - 1);
         if (n < 0)
             return at; /* no link, or nothing there: opening it will tell */
+        if (is_planted(at)) {
+            free(at);
+            errno = EACCES;
+            return NULL;
+        }
         text[n] = '\0';
         char *next = NULL, *slash = strrchr(at, '/');
         if (text[0] == '/' || !slash)
@@ -191,6 +212,17 @@ static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
     return kb_fail(err, KINETO_E_BUSY, "no free temporary name beside '%s'", f->name);
 }
 
+/* Those of a file of another user count only as far as they are no wider than those of a new one.
+ */
+static void keep_permissions(const file *f, const struct stat *old)
+{
+    struct stat fresh;
+    mode_t mode = old->st_mode & 0777;
+    if (old->st_uid != geteuid())
+        mode = fstat(f->fd, &fresh) == 0 ? (mode | 0600) & fresh.st_mode : 0600;
+    (void)fchmod(f->fd, mode); /* file systems without permissions refuse */
+}
+
 /* `old` is what will be replaced, NULL if nothing is there. */
 static kineto_status open_beside(file *f, const struct stat *old, kineto_error *err)
 {
@@ -201,12 +233,16 @@ static kineto_status open_beside(file *f, const struct stat *old, kineto_error *
         return kb_fail_os(err, errno, "cannot replace '%s'", f->name);
     kineto_status status = open_temporary(f, 0666, err);
     if (status == KINETO_OK && old)
-        (void)fchmod(f->fd, old->st_mode & 0777); /* file systems without permissions refuse */
+        keep_permissions(f, old);
     return status;
 }
 
 static kineto_status open_directly(file *f, kineto_error *err)
 {
+    if (is_planted(f->name))
+        return kb_fail(err, KINETO_E_PERMISSION,
+                       "'%s' was put there by another user, in a directory for all: not written to",
+                       f->name);
     f->fd = open(f->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     if (f->fd < 0)
         return kb_fail_os(err, errno, "cannot open '%s'", f->name);

@@ -53,7 +53,7 @@ static void set_message(kineto_error *err, const char *text)
     err->message[n] = '\0';
 }
 
-kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ...)
+kineto_status (kb_fail)(kineto_error *err, kineto_status code, const char *fmt, ...)
 {
     if (!err)
         return code;
@@ -118,7 +118,7 @@ static const char *errno_text(int os_error)
 #endif
 }
 
-kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...)
+kineto_status (kb_fail_os)(kineto_error *err, int os_error, const char *fmt, ...)
 {
     kineto_status code = status_of_errno(os_error);
     if (!err)

@@ -1,5 +1,41 @@
-/* Numbers as people read them. */
+/* Numbers as text, and as people read them. */
 #include "base/base.h"
+
+#include <locale.h>
+
+/* ---- whatever language the program speaks ------------------------------------------------------- */
+
+static locale_t c_locale; /* 0: there is no memory for one, the program's has to do */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void make_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+
+double kb_strtod(const char *text, char **end)
+{
+    pthread_once(&once, make_locale);
+    return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
+}
+
+int kb_vsnprintf(char *text, size_t size, const char *fmt, va_list args)
+{
+    pthread_once(&once, make_locale);
+    locale_t of_thread = c_locale ? uselocale(c_locale) : (locale_t)0;
+    int n = vsnprintf(text, size, fmt, args);
+    if (of_thread)
+        uselocale(of_thread);
+    return n;
+}
+
+int kb_snprintf(char *text, size_t size, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = kb_vsnprintf(text, size, fmt, args);
+    va_end(args);
+    return n;
+}
+
+/* ---- for people --------------------------------------------------------------------------------- */
 
 kb_text kb_duration(int64_t ns)
 {
@@ -11,7 +47,7 @@ kb_text kb_duration(int64_t ns)
     double value = (double)ns;
     for (size_t i = 0; i < KB_COUNT(units); i++) {
         if (value >= units[i].ns || value <= -units[i].ns) {
-            snprintf(text.s, sizeof text.s, "%.3f %s", value / units[i].ns, units[i].unit);
+            kb_snprintf(text.s, sizeof text.s, "%.3f %s", value / units[i].ns, units[i].unit);
             return text;
         }
     }

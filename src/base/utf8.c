@@ -99,3 +99,43 @@ char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced)
     }
     return out;
 }
+
+/* What stands for the bytes at `at`, and how many they are; NULL: they stand for themselves. */
+static const char *xml_entity(const char *at, const char *end, size_t *size)
+{
+    *size = 1;
+    switch (*at) {
+    case '&':
+        return "&amp;";
+    case '<':
+        return "&lt;";
+    case '>':
+        return "&gt;";
+    case '"':
+        return "&quot;";
+    case '\x7f':
+        return "?";
+    case '\xef': /* U+FFFE and U+FFFF */
+        *size = 3;
+        return end - at >= 3 && at[1] == '\xbf' && (unsigned char)at[2] >= 0xbe ? "\xef\xbf\xbd" : NULL;
+    default:
+        return (unsigned char)*at < ' ' ? "?" : NULL;
+    }
+}
+
+void kb_xml_put(kineto_string text, void (*put)(void *to, const char *bytes, size_t size), void *to)
+{
+    for (kineto_string piece; (piece = kb_utf8_next(&text, NULL)).size;) {
+        const char *from = piece.data, *end = from + piece.size;
+        size_t size;
+        for (const char *at = from; at < end; at += size) {
+            const char *entity = xml_entity(at, end, &size);
+            if (!entity)
+                continue;
+            put(to, from, (size_t)(at - from));
+            put(to, entity, strlen(entity));
+            from = at + size;
+        }
+        put(to, from, (size_t)(end - from));
+    }
+}

@@ -304,7 +304,7 @@ static void look_at_counts(kc_session *s)
     kc_fault(s->k, KC_RULE_COUNTS_BALANCE,
              "%llu events were requested, %llu delivered, %llu counted as dropped",
              (unsigned long long)seen->requested,
-             (unsigned long long)(seen->event_count + seen->refused),
+             (unsigned long long)seen->event_count + seen->refused,
              (unsigned long long)seen->dropped);
 }
 

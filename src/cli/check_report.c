@@ -100,8 +100,9 @@ static void json_result(kb_json *j, kc_rule rule, const kc_result *result)
     kb_json_object_end(j);
 }
 
-static void json_report(kb_json *j, const kc_check_report *r)
+static void json_report(kb_json *j, const void *what)
 {
+    const kc_check_report *r = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_string(j, "file", kb_string(r->path));
@@ -126,13 +127,5 @@ static void json_report(kb_json *j, const kc_check_report *r)
 
 kineto_status kc_report_json(const kc_check_report *r, kineto_error *err)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&j, sink);
-    json_report(&j, r);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+    return kc_put_json(json_report, r, err);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -66,7 +67,9 @@ static int exec_error(int fd)
 kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
 {
     int report[2];
-    memset(child, 0, sizeof *child);
+    *child = (kc_child){.with_children = child->with_children};
+    if (child->with_children && prctl(PR_SET_CHILD_SUBREAPER, 1) != 0)
+        return kb_fail_os(err, errno, "cannot wait for children of children");
     if (pipe2(report, O_CLOEXEC) != 0)
         return kb_fail_os(err, errno, "cannot make a pipe");
     fflush(NULL);
@@ -90,17 +93,40 @@ kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err)
     return kb_fail_os(err, os_error, "cannot run '%s'", argv[0]);
 }
 
-/* What the terminal sends goes to the whole group, the program included. */
-static void pass_on(const kc_child *child, int sig, int code)
+/* What the terminal sends goes to the whole group, the program included. Where only its children
+ * are left, nobody is to be told: we have waited long enough. */
+static void pass_on(kc_child *child, int sig, int code)
 {
-    if ((sig == SIGTERM || sig == SIGHUP) && code != SI_KERNEL)
+    if ((sig != SIGTERM && sig != SIGHUP) || code == SI_KERNEL)
+        return;
+    if (child->ended)
+        child->done = true;
+    else
         kill(child->pid, sig);
+}
+
+/* Before it is waited for. */
+static void look_at_end(const kc_child *child)
+{
+    siginfo_t ended = {0};
+    if (!child->ended && child->ending &&
+        waitid(P_PID, (id_t)child->pid, &ended, WEXITED | WNOHANG | WNOWAIT) == 0 && ended.si_pid)
+        child->ending(child->context, child->pid);
 }
 
 static void look_for_end(kc_child *child)
 {
-    if (!child->done && waitpid(child->pid, &child->status, WNOHANG) == child->pid)
-        child->done = true;
+    int status;
+    pid_t pid;
+    if (child->done)
+        return;
+    look_at_end(child);
+    while ((pid = waitpid(child->with_children ? -1 : child->pid, &status, WNOHANG)) > 0)
+        if (pid == child->pid) {
+            child->status = status;
+            child->ended = true;
+        }
+    child->done = child->ended && (!child->with_children || (pid < 0 && errno == ECHILD));
 }
 
 void kc_child_wait(kc_child *child, uint64_t ns)

@@ -74,8 +74,13 @@ void kc_print_help(const kc_options *options, FILE *out);
 extern void (*kc_help_taken_by)(const kc_options *options);
 /** "ckineto VERB: message" and where to look, on stderr; returns KINETO_E_ARGUMENT. */
 kineto_status kc_usage_error(const char *verb, const char *fmt, ...) KINETO_PRINTF(2, 3);
+#if defined(__clang_analyzer__) || defined(KB_ANALYZED)
+#define kc_usage_error(...) (kc_usage_error(__VA_ARGS__), KINETO_E_ARGUMENT)
+#endif
 /** "ckineto: message" on stderr. */
 void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
+/** "ckineto: verb: what went wrong"; not that whoever read our output has seen enough. */
+void kc_complain_of(const char *verb, const kineto_error *err);
 
 /* ---- main.c: the table of verbs ---------------------------------------------------------------------- */
 typedef struct kc_verb {
@@ -98,6 +103,11 @@ size_t kc_printable(kineto_string s, size_t at);
 size_t kc_columns(const char *character, size_t size);
 /** Close enough to be a typing mistake? */
 size_t kc_distance(const char *a, const char *b);
+/** A JSON value and the end of a line, to a file, or to stdout. */
+typedef void kc_json_writer(kb_json *j, const void *what);
+kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
+                           kineto_error *err);
+kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err);
 /** Flush stdout; a closed pipe is no news, a full disk is. @return the exit status. */
 int kc_finish_stdout(const char *verb, int status);
 
@@ -148,7 +158,7 @@ double kc_busy_percent(const kc_summary *s, const kc_device *device);
 /* One series of one counter of one process or device. */
 typedef struct kc_counter {
     uint32_t process, name_id;
-    size_t number; /* as they came */
+    size_t number;                   /* as they came */
     kineto_string key, series, unit; /* key "power [W]": series "power", unit "W" */
     uint64_t samples;                /* those that are numbers */
     double min, max, mean, last;     /* of the finite ones */
@@ -211,7 +221,8 @@ typedef struct kc_entry_options {
     bool preload;
     bool memory;           /* the allocator hook */
     uint64_t memory_bytes; /* mean bytes between its samples */
-    const char *plugins;   /* what the program is to load: "path" or "path,rev=…" in lines; "": none */
+    const char
+        *plugins; /* what the program is to load: "path" or "path,rev=…" in lines; "": none */
     bool plugins_required; /* the user named them: if they cannot get in, that is an error */
 } kc_entry_options;
 /** Tells of what could not be entered. */
@@ -226,6 +237,10 @@ typedef struct kc_child {
     pid_t pid;
     int status; /* as from waitpid, when done */
     bool done;
+    bool with_children; /* set before: it is done when all that it started is */
+    bool ended;         /* the program itself has */
+    void (*ending)(void *context, pid_t pid); /* it has ended, its times can still be asked for */
+    void *context;
 } kc_child;
 /** From here on the recorder lives through what ends its program. */
 void kc_signals_prepare(void);
@@ -233,8 +248,8 @@ void kc_signals_prepare(void);
 kineto_status kc_child_start(char **argv, kc_child *child, kineto_error *err);
 /** Wait at most `ns`, passing on what was sent to us. */
 void kc_child_wait(kc_child *child, uint64_t ns);
-/** For loops that wait for more than that: a descriptor that is readable when kc_child_look has something
- *  to do. @return -1 with the reason. */
+/** For loops that wait for more than that: a descriptor that is readable when kc_child_look has
+ * something to do. @return -1 with the reason. */
 int kc_child_signals(kineto_error *err);
 void kc_child_look(kc_child *child, int signals);
 /** As a shell tells it: 0..255, 128 + signal. */

@@ -21,12 +21,14 @@ static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
 
 static const kc_option option_list[] = {
-    {"only", 0, KC_TEXT, &only, "NAME[,...]", "only these tables, or rules; --list has their names"},
+    {"only", 0, KC_TEXT, &only, "NAME[,...]",
+     "only these tables, or rules; --list has their names"},
     {"list", 0, KC_FLAG, &list, NULL, "list the tables there are; with --findings the rules"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
      "instead, say what is slow, what it costs and what to do about it"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
-     "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' stands "
+     "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' "
+     "stands "
      "for all 'copy.…', 'all' for every rule"},
     {"evidence", 0, KC_NUMBER, &evidence, "N", "so many places for each finding (5)"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
@@ -150,14 +152,6 @@ typedef struct work {
     kc_health health;
 } work;
 
-/* A rank the files do not tell is the place of the file among them. */
-static int32_t rank_of(const kineto_trace *trace, const char *path, uint32_t index)
-{
-    kineto_identity identity = {.size = sizeof identity};
-    kineto_trace_identity(trace, path, &identity);
-    return identity.rank >= 0 ? identity.rank : (int32_t)index;
-}
-
 static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t rank,
                                   kineto_error *err)
 {
@@ -179,16 +173,9 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
     return status;
 }
 
-static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
-                              kineto_error *err)
+static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank, kineto_error *err)
 {
-    int32_t rank = rank_of(trace, path, index);
     kineto_analysis *facts;
-    w->options.rank = &rank;
-    if (what_if.count)
-        return kc_what_if(trace, &w->options, &what_if, stdout, err);
-    if (findings)
-        return add_findings(w, trace, rank, err);
     kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
     if (status)
         return status;
@@ -199,6 +186,18 @@ static kineto_status add_rank(work *w, const kineto_trace *trace, const char *pa
     }
     status = kineto_analysis_add(w->facts, facts, err);
     kineto_analysis_release(facts);
+    return status;
+}
+
+static kineto_status add_rank(work *w, const kineto_trace *trace, const char *path, uint32_t index,
+                              kineto_error *err)
+{
+    int32_t rank = kc_rank_of(trace, path, index);
+    w->options.rank = &rank;
+    kineto_status status = what_if.count ? kc_what_if(trace, &w->options, &what_if, stdout, err)
+                           : findings    ? add_findings(w, trace, rank, err)
+                                         : add_facts(w, trace, rank, err);
+    w->options.rank = NULL;
     return status;
 }
 
@@ -309,20 +308,20 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK && findings && (csv || series || overlay || what_if.count))
         status = kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
                                            "--overlay or --what-if");
+    if (status == KINETO_OK)
+        status = kc_gates_check(&gates);
+    if (status == KINETO_OK)
+        status = kc_check_outputs("analyze", argv + 1, operands, &json, 1, false);
+    if (status == KINETO_OK)
+        status = kc_check_outputs("analyze", argv + 1, operands, &overlay, 1, true);
     if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
     if (status || parse(&w.options))
         return KC_EXIT_USAGE;
-    const char *outputs[] = {json, overlay};
-    for (size_t i = 0; i < KB_COUNT(outputs); i++)
-        if (outputs[i] && kc_would_overwrite(argv + 1, operands, outputs[i])) {
-            kc_usage_error("analyze", "%s would overwrite the trace that is read", outputs[i]);
-            return KC_EXIT_USAGE;
-        }
     status = operands ? analyze(&w, argv + 1, operands, &err) : analyze_memory(&w, &err);
     bool passed = status || kc_gates_pass(w.found, &gates, &status, &err);
     if (status)
-        kc_complain("analyze: %s", err.message);
+        kc_complain_of("analyze", &err);
     kineto_analysis_release(w.facts);
     kineto_findings_release(w.found);
     kc_health_free(&w.health);

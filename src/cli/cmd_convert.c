@@ -65,9 +65,7 @@ static kineto_status check_output(char *const *inputs, int count)
         return kc_usage_error("convert", "the standard output needs --to FORMAT");
     if (ke_check_format(output, format, &err))
         return kc_usage_error("convert", "%s", err.message);
-    if (kc_would_overwrite(inputs, count, output))
-        return kc_usage_error("convert", "%s would overwrite the trace that is read", output);
-    return KINETO_OK;
+    return kc_check_outputs("convert", inputs, count, &output, 1, true);
 }
 
 static kineto_status check(int operands, char **argv, kineto_export_options *o)

@@ -162,15 +162,10 @@ static kineto_status diff(work *w, char *const *paths, kineto_error *err)
     return status ? status : show(&w->shown, err);
 }
 
-static bool overwrites(char *const *paths)
+static kineto_status check_outputs(char *const *paths, int count)
 {
     const char *outputs[] = {json, junit, sarif, markdown};
-    for (size_t i = 0; i < KB_COUNT(outputs); i++)
-        if (outputs[i] && kc_would_overwrite(paths, 2, outputs[i])) {
-            kc_usage_error("diff", "%s would overwrite a trace that is read", outputs[i]);
-            return true;
-        }
-    return false;
+    return kc_check_outputs("diff", paths, count, outputs, KB_COUNT(outputs), false);
 }
 
 int kc_diff_verb(int argc, char **argv)
@@ -181,13 +176,15 @@ int kc_diff_verb(int argc, char **argv)
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("diff", 0);
+    if (status == KINETO_OK)
+        status = check_outputs(argv + 1, operands);
     if (status == KINETO_OK && operands != 2)
         status = kc_usage_error("diff", "name two traces: before and after");
-    if (status || parse(&w) || overwrites(argv + 1))
+    if (status || parse(&w))
         return KC_EXIT_USAGE;
     status = diff(&w, argv + 1, &err);
     if (status)
-        kc_complain("diff: %s", err.message);
+        kc_complain_of("diff", &err);
     kineto_analysis_release(w.facts);
     kineto_trace_release(w.traces[0]);
     kineto_trace_release(w.traces[1]);

@@ -96,40 +96,33 @@ static void ask_in_child(const kc_probe *probe, kc_finding *f)
 
 /* ---- telling ---------------------------------------------------------------------------------------- */
 
-static void print_json(const kc_finding *findings, bool works)
+typedef struct answers {
+    const kc_finding *findings;
+    bool works;
+} answers;
+
+static void put_answers(kb_json *j, const void *what)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_error err;
-    if (kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, &err)) {
-        kc_complain("doctor: %s", err.message);
-        return;
-    }
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_key_z(&j, "version");
-    kb_json_string_z(&j, kineto_version());
-    kb_json_key_z(&j, "recording_works");
-    kb_json_bool(&j, works);
-    kb_json_key_z(&j, "probes");
-    kb_json_array_begin(&j);
+    const answers *a = what;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "version", kb_string(kineto_version()));
+    kb_json_key_z(j, "recording_works");
+    kb_json_bool(j, a->works);
+    kb_json_key_z(j, "probes");
+    kb_json_array_begin(j);
     for (size_t i = 0; i < kc_probe_count; i++) {
-        kb_json_object_begin(&j);
-        kb_json_key_z(&j, "name");
-        kb_json_string_z(&j, kc_probes[i].name);
-        kb_json_key_z(&j, "verdict");
-        kb_json_string_z(&j, verdict_names[findings[i].verdict % KB_COUNT(verdict_names)]);
-        kb_json_key_z(&j, "needed");
-        kb_json_bool(&j, kc_probes[i].needed);
-        kb_json_key_z(&j, "text");
-        kb_json_string_z(&j, findings[i].text);
-        kb_json_object_end(&j);
+        const kc_finding *f = &a->findings[i];
+        kb_json_object_begin(j);
+        kb_json_put_string(j, "name", kb_string(kc_probes[i].name));
+        kb_json_put_string(j, "verdict",
+                           kb_string(verdict_names[f->verdict % KB_COUNT(verdict_names)]));
+        kb_json_key_z(j, "needed");
+        kb_json_bool(j, kc_probes[i].needed);
+        kb_json_put_string(j, "text", kb_string(f->text));
+        kb_json_object_end(j);
     }
-    kb_json_array_end(&j);
-    kb_json_object_end(&j);
-    kb_sink_write(sink, "\n", 1);
-    if (kb_sink_close(sink, &err))
-        kc_complain("doctor: %s", err.message);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
 }
 
 static void print_text(const kc_finding *findings, bool works)
@@ -163,10 +156,14 @@ int kc_doctor(int argc, char **argv)
             kc_probes[i].ask(&findings[i]);
         works = works && !(kc_probes[i].needed && findings[i].verdict == KC_BROKEN);
     }
+    answers all = {findings, works};
+    kineto_error err = {0};
     if (findings && as_json)
-        print_json(findings, works);
+        status = kc_put_json(put_answers, &all, &err);
     else if (findings)
         print_text(findings, works);
+    if (status)
+        kc_complain_of("doctor", &err);
     free(findings);
-    return kc_finish_stdout("doctor", works ? 0 : KC_EXIT_FAILURE);
+    return kc_finish_stdout("doctor", works && !status ? 0 : KC_EXIT_FAILURE);
 }

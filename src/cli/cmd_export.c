@@ -37,12 +37,10 @@ static kineto_status check(char *const *inputs, int input_count, const kc_option
         wanted++;
         if (ke_check_format(outputs[i], list[i].name, &err))
             return kc_usage_error("export", "%s", err.message);
-        if (kc_would_overwrite(inputs, input_count, outputs[i]))
-            return kc_usage_error("export", "%s would overwrite the trace that is read",
-                                  outputs[i]);
     }
-    return wanted ? KINETO_OK
-                  : kc_usage_error("export", "say what to write: --%s OUT, say", list[0].name);
+    if (!wanted)
+        return kc_usage_error("export", "say what to write: --%s OUT, say", list[0].name);
+    return kc_check_outputs("export", inputs, input_count, outputs, count, true);
 }
 
 static kineto_status check_operands(int operands)

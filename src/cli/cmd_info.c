@@ -1,6 +1,8 @@
 /* ckineto info: what is in a trace. */
 #include "cli/several.h"
 
+#include "export/export.h"
+
 #include <time.h>
 
 static bool as_json, timing;
@@ -220,27 +222,6 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
     kb_json_array_end(j);
 }
 
-static void put_ledger(kb_json *j, const kineto_trace *trace)
-{
-    uint32_t count = kineto_trace_ledger_count(trace);
-    kb_json_put_uint(j, "lost", kineto_trace_lost(trace));
-    kb_json_key_z(j, "ledger");
-    kb_json_array_begin(j);
-    for (uint32_t i = 0; i < count; i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        kb_json_object_begin(j);
-        kb_json_put_string(j, "source", line.source);
-        kb_json_put_string(j, "reason", line.reason);
-        kb_json_put_uint(j, "count", line.count);
-        kb_json_key_z(j, "loss");
-        kb_json_bool(j, line.is_loss);
-        kb_json_put_string(j, "detail", line.detail);
-        kb_json_object_end(j);
-    }
-    kb_json_array_end(j);
-}
-
 static void put_metadata(kb_json *j, const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_metadata_count(trace);
@@ -277,7 +258,8 @@ static kineto_status print_json(const char *path, const facts *f, const kineto_t
     put_table(&json, "other_device", &s->other_device, trace);
     kc_memory_json(&f->memory, trace, &json);
     kc_counters_json(&f->counters, trace, &json);
-    put_ledger(&json, trace);
+    kb_json_put_uint(&json, "lost", kineto_trace_lost(trace));
+    ke_put_ledger(&json, trace);
     put_metadata(&json, trace);
     kb_json_object_end(&json);
     kb_sink_write(sink, "\n", 1);
@@ -341,7 +323,7 @@ static int info(char *const *paths, int count, int32_t of_rank)
     else if (status == KINETO_OK)
         print_text(path, &f, trace);
     if (status)
-        kc_complain("info: %s", err.message);
+        kc_complain_of("info", &err);
     kc_memory_free(&f.memory);
     kc_counters_free(&f.counters);
     kc_summary_free(&f.summary);

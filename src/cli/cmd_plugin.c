@@ -131,12 +131,6 @@ static void put_text(kb_json *j, const char *key, const char *text)
     kb_json_put_string(j, key, kb_string(text));
 }
 
-static void put_bool(kb_json *j, const char *key, bool value)
-{
-    kb_json_key_z(j, key);
-    kb_json_bool(j, value);
-}
-
 static void put_kind(kb_json *j, const char *key, uint32_t kind)
 {
     kb_json_key_z(j, key);
@@ -159,7 +153,7 @@ static void write_profiler(kb_json *j, const kc_profiler *p)
         kb_json_put_int(j, "number", p->types[i].number);
         put_text(j, "name", p->types[i].name);
         put_kind(j, "kind", p->types[i].kind);
-        put_bool(j, "own", p->types[i].own);
+        kb_json_put_bool(j, "own", p->types[i].own);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -174,7 +168,7 @@ static void write_own_kinds(kb_json *j, const kc_plugin_file *p)
         kb_json_object_begin(j);
         put_text(j, "name", p->own[i].name);
         put_kind(j, "like", p->own[i].like);
-        put_bool(j, "default", p->own[i].by_default);
+        kb_json_put_bool(j, "default", p->own[i].by_default);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
@@ -199,24 +193,17 @@ static void write_plugin(kb_json *j, const kc_plugin_file *p)
     kb_json_object_end(j);
 }
 
-static kineto_status print_json(const kc_plugins *p, kineto_error *err)
+static void write_plugins(kb_json *j, const void *what)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    put_text(&j, "version", kineto_version());
-    kb_json_key_z(&j, "plugins");
-    kb_json_array_begin(&j);
+    const kc_plugins *p = what;
+    kb_json_object_begin(j);
+    put_text(j, "version", kineto_version());
+    kb_json_key_z(j, "plugins");
+    kb_json_array_begin(j);
     for (size_t i = 0; i < p->list.count; i++)
-        write_plugin(&j, &p->list.data[i]);
-    kb_json_array_end(&j);
-    kb_json_object_end(&j);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+        write_plugin(j, &p->list.data[i]);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
 }
 
 /* ---- the verb -------------------------------------------------------------------------------------- */
@@ -230,11 +217,11 @@ static int list_plugins(char **files, int count)
     if (status == KINETO_OK)
         status = kc_plugins_probe(&plugins, (uint32_t)limit_s * 1000u, &err);
     if (status == KINETO_OK && as_json)
-        status = print_json(&plugins, &err);
+        status = kc_put_json(write_plugins, &plugins, &err);
     else if (status == KINETO_OK)
         print_text(&plugins);
     if (status)
-        kc_complain("plugin list: %s", err.message);
+        kc_complain_of("plugin list", &err);
     for (size_t i = 0; i < plugins.list.count; i++)
         failed |= kc_plugin_failed(&plugins.list.data[i]);
     kc_plugins_free(&plugins);

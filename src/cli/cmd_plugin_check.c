@@ -223,7 +223,8 @@ static bool is_needed(const kc_check_report *r, size_t index)
     return false;
 }
 
-static const char *obstacle(const kc_check_report *r, const kc_scenario *scenario, bool session_works)
+static const char *obstacle(const kc_check_report *r, const kc_scenario *scenario,
+                            bool session_works)
 {
     if (scenario->rules & KC_RULE_BIT(KC_RULE_LOAD_OPENS))
         return NULL;
@@ -322,7 +323,7 @@ static int conclude(kc_check_report *r)
     if (!as_json) {
         kc_report_text(r);
     } else if (kc_report_json(r, &err)) {
-        kc_complain("plugin check: %s", err.message);
+        kc_complain_of("plugin check", &err);
         return KC_EXIT_USAGE;
     }
     if (kc_finish_stdout("plugin check", 0)) /* no verdict came out: not that of a broken rule */
@@ -334,7 +335,7 @@ int kc_plugin_check(int argc, char **argv)
 {
     enum { MOST_S = 3600 };
     static kc_check_report report;
-    char path[PATH_MAX];
+    static char path[PATH_MAX];
     kineto_error err;
     int operands;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
@@ -356,7 +357,7 @@ int kc_plugin_check(int argc, char **argv)
     if (where)
         kb_os_unmap(where, sizeof *where);
     if (status) {
-        kc_complain("plugin check: %s", err.message);
+        kc_complain_of("plugin check", &err);
         return KC_EXIT_USAGE;
     }
     return conclude(&report);

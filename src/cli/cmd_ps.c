@@ -4,9 +4,8 @@
 
 #include <pwd.h>
 
-#define LONG_AGO_MS                                                                                \
-    15000u /* three times as long as processes usually wait before they ask again                  \
-            */
+/* Three times as long as processes usually wait before they ask again. */
+#define LONG_AGO_MS 15000u
 
 static const char *host, *token_file;
 static bool as_json;
@@ -123,12 +122,6 @@ static void print_all(const kc_reachable *r)
 
 /* ---- JSON -------------------------------------------------------------------------------------- */
 
-static void put_bool(kb_json *j, const char *key, bool value)
-{
-    kb_json_key_z(j, key);
-    kb_json_bool(j, value);
-}
-
 static void put_socket(kb_json *j, const kc_process *p)
 {
     kb_json_key_z(j, "socket");
@@ -137,7 +130,7 @@ static void put_socket(kb_json *j, const kc_process *p)
         return;
     }
     kb_json_object_begin(j);
-    put_bool(j, "answers", p->answers);
+    kb_json_put_bool(j, "answers", p->answers);
     if (p->answers) {
         kb_json_put_string(j, "host", kb_string(p->is_recorder ? "recorder" : "process"));
         kb_json_key_z(j, "iteration");
@@ -145,7 +138,7 @@ static void put_socket(kb_json *j, const kc_process *p)
             kb_json_int(j, p->iteration);
         else
             kb_json_null(j);
-        put_bool(j, "ring", p->ring);
+        kb_json_put_bool(j, "ring", p->ring);
         kb_json_put_uint(j, "traces", p->traces);
     }
     kb_json_object_end(j);
@@ -161,7 +154,7 @@ static void put_daemon(kb_json *j, const kc_process *p)
     kb_json_object_begin(j);
     kb_json_put_int(j, "job_id", p->job);
     kb_json_put_uint(j, "seen_ms_ago", p->seen_ms_ago);
-    put_bool(j, "waits", p->waits);
+    kb_json_put_bool(j, "waits", p->waits);
     kb_json_object_end(j);
 }
 
@@ -183,14 +176,15 @@ static void put_process(kb_json *j, const kc_process *p)
     kb_json_object_end(j);
 }
 
-static void put_all(kb_json *j, const kc_reachable *r)
+static void put_all(kb_json *j, const void *what)
 {
+    const kc_reachable *r = what;
     kb_json_object_begin(j);
     kb_json_key_z(j, "daemon");
     kb_json_object_begin(j);
     kb_json_put_string(j, "address", kb_string(r->daemon));
-    put_bool(j, "answers", r->version[0] != '\0');
-    put_bool(j, "lists", r->daemon_error.code == KINETO_OK);
+    kb_json_put_bool(j, "answers", r->version[0] != '\0');
+    kb_json_put_bool(j, "lists", r->daemon_error.code == KINETO_OK);
     kb_json_put_string(j, "version", kb_string(r->version));
     kb_json_put_string(j, "error", kb_string(r->daemon_error.code ? r->daemon_error.message : ""));
     kb_json_object_end(j);
@@ -203,19 +197,6 @@ static void put_all(kb_json *j, const kc_reachable *r)
     }
     kb_json_array_end(j);
     kb_json_object_end(j);
-}
-
-static kineto_status write_json(const kc_reachable *r, kineto_error *err)
-{
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status != KINETO_OK)
-        return status;
-    kb_json_init(&j, sink);
-    put_all(&j, r);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
 }
 
 /* ---- the verb ---------------------------------------------------------------------------------- */
@@ -239,7 +220,7 @@ static kineto_status find_all(kc_reachable *r, kineto_error *err)
 static kineto_status show(const kc_reachable *r, kineto_error *err)
 {
     bool is_missing = host && !r->version[0];
-    kineto_status status = as_json ? write_json(r, err) : KINETO_OK;
+    kineto_status status = as_json ? kc_put_json(put_all, r, err) : KINETO_OK;
     if (!as_json && (r->processes.count || !is_missing))
         print_all(r);
     if (status == KINETO_OK && is_missing) {
@@ -265,7 +246,7 @@ int kc_ps(int argc, char **argv)
     if (status == KINETO_OK)
         status = show(&all, &err);
     if (status)
-        kc_complain("ps: %s", err.message);
+        kc_complain_of("ps", &err);
     kc_reachable_free(&all);
     return kc_finish_stdout("ps", status ? KC_EXIT_FAILURE : 0);
 }

@@ -104,7 +104,7 @@ static int finish(kc_query_output *out, kineto_status status, int exit)
     }
     kineto_status closed = kb_sink_close(out->sink, &err);
     if (closed && !(err.os_error == EPIPE && !output_path))
-        kc_complain("query: %s", err.message);
+        kc_complain_of("query", &err);
     if (out->replaced)
         kc_complain("query: %s %s of names that are no UTF-8 became U+FFFD; csv keeps them",
                     kc_count(out->replaced).s, kc_noun(out->replaced, "part", "parts"));
@@ -128,7 +128,7 @@ static int query(char *const *paths, int count, kineto_string sql_text, kc_query
     if (status == KINETO_OK)
         status = kb_sink_open_file(target, kb_compression_of(target), &out.sink, &err);
     if (status) {
-        kc_complain("query: %s", err.message);
+        kc_complain_of("query", &err);
         exit = trace ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
     } else {
         kc_query_watch_begin(sql, &out, !output_path);
@@ -173,7 +173,7 @@ static int print_schema(void)
     if (ke_sql_schema(&count))
         kc_query_print_schema(stdout);
     else if (ke_sql_open(NULL, &sql, &err))
-        kc_complain("query: %s", err.message);
+        kc_complain_of("query", &err);
     return kc_finish_stdout("query", err.code ? KC_EXIT_FAILURE : 0);
 }
 
@@ -185,6 +185,9 @@ static kineto_status check_operands(int operands, char **argv)
         return kc_usage_error("query", "name the trace to ask, then the query");
     if (!traces)
         return kc_usage_error("query", "what is the query? Give it behind '%s', or with --file",
+                              argv[1]);
+    if (access(argv[1], F_OK) != 0 && strchr(argv[1], ' '))
+        return kc_usage_error("query", "'%s' is no file: the trace comes first, then the query",
                               argv[1]);
     for (int i = 2; i <= traces; i++)
         if (access(argv[i], F_OK) != 0)
@@ -208,6 +211,9 @@ int kc_sql(int argc, char **argv)
         status = check_operands(operands, argv);
     if (status == KINETO_OK)
         status = choose_format(&format);
+    if (status == KINETO_OK)
+        status = kc_check_outputs("query", argv + 1, query_file ? operands : operands - 1,
+                                  &output_path, 1, false);
     if (status)
         return KC_EXIT_USAGE;
     const char *last = argv[operands];
@@ -216,8 +222,8 @@ int kc_sql(int argc, char **argv)
         kc_usage_error("query", "the standard input is the trace or the query, not both");
         return KC_EXIT_USAGE;
     }
-    if (path && (status = read_query(path, &from_file, &err)))
-        kc_complain("query: %s", err.message);
+    if (path && read_query(path, &from_file, &err) != KINETO_OK)
+        kc_complain_of("query", &err);
     else
         exit = query(argv + 1, query_file ? operands : operands - 1,
                      path ? (kineto_string){from_file.data, from_file.count} : kb_string(last),

@@ -15,7 +15,7 @@
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
-static bool preload, no_plugins, no_summary, quiet;
+static bool preload, no_plugins, no_summary, quiet, wait_children;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_host_options host;
@@ -46,6 +46,9 @@ static const kc_option option_list[] = {
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD, as is done\n"
      "for plug-ins and --memory; no other source needs it"},
+    {"wait-children", 0, KC_FLAG, &wait_children, NULL,
+     "go on until all that the program started has ended, too; SIGTERM\n"
+     "ends that"},
     {"on-demand", 0, KC_OPTIONAL_TEXT, &host.on_demand, "[=SOURCES]",
      "record nothing until somebody asks (see ckineto trigger): SOURCES\n"
      "are socket (the usual one), daemon, signal[=NAME], file=PATH"},
@@ -57,8 +60,7 @@ static const kc_option option_list[] = {
      "write the ring when a step takes so many times the usual: 1.5x"},
     {"on-hang", 0, KC_TEXT, &host.hang, "SECONDS",
      "write the ring when no step begins for so long"},
-    {"on-crash", 0, KC_FLAG, &host.crash, NULL,
-     "write the ring when a signal kills the program"},
+    {"on-crash", 0, KC_FLAG, &host.crash, NULL, "write the ring when a signal kills the program"},
     {"budget", 0, KC_TEXT, &budget, "PERCENT",
      "of the program's CPU time that recording may take (1%); what is\n"
      "too much is left out in a fixed order, and told in the ledger"},
@@ -276,11 +278,18 @@ static void show_progress(const ks_collector *c, uint64_t started_ns)
             kc_bytes(stats.bytes).s, kc_count(stats.lost).s);
 }
 
+static void program_ends(void *context, pid_t pid)
+{
+    ks_collector_program_ends(context, (uint32_t)pid);
+}
+
 static void collect_until_done(ks_collector *c, kc_child *child)
 {
     bool progress = progress_wanted();
     uint64_t started_ns = kb_clock_ns(CLOCK_MONOTONIC);
     ks_collector_follow(c, (uint32_t)child->pid);
+    child->ending = program_ends;
+    child->context = c;
     while (!child->done) {
         kc_child_wait(child, ks_collector_poll(c));
         if (progress)
@@ -407,7 +416,7 @@ static int record(const ks_collector_options *collector_options, char **argv)
 {
     ks_collector *c = NULL;
     kineto_error err = {0};
-    kc_child child = {0};
+    kc_child child = {.with_children = wait_children};
     bool keep = false;
     int result = KC_EXIT_OWN_FAILURE;
     kc_signals_prepare();
@@ -447,9 +456,12 @@ int kc_record(int argc, char **argv)
 {
     int operands;
     ks_collector_options collector_options = {0};
+    bool of_running = argc > 1 && strncmp(argv[1], "--pid", 5) == 0;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("record", 0);
+    if (status && of_running)
+        kc_complain("a program that is running is asked: ckineto trigger --pid PID");
     if (status == KINETO_OK && operands == 0)
         status = kc_usage_error("record", "name the program to run: ckineto record -- PROGRAM");
     if (status == KINETO_OK)

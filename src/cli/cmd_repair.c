@@ -1,8 +1,9 @@
 /* ckineto repair: a broken trace file becomes a sound one, and every change is told. */
 #include "cli/cli.h"
-#include "trace/text/input.h"
 #include "trace/repair/repair.h"
+#include "trace/text/input.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 static bool as_json, in_place;
@@ -105,8 +106,9 @@ static void put_changes(kb_json *j, const repair *r)
     kb_json_array_end(j);
 }
 
-static void put_report(kb_json *j, const repair *r)
+static void put_report(kb_json *j, const void *what)
 {
+    const repair *r = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "file", kb_string(r->path));
     kb_json_put_uint(j, "events", r->events.whole + r->events.repaired);
@@ -121,19 +123,6 @@ static void put_report(kb_json *j, const repair *r)
     put_kinds(j, r);
     put_changes(j, r);
     kb_json_object_end(j);
-    kb_json_newline(j);
-}
-
-static kineto_status print_json(const repair *r, kineto_error *err)
-{
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status != KINETO_OK)
-        return status;
-    kb_json_init(&j, sink);
-    put_report(&j, r);
-    return kb_sink_close(sink, err);
 }
 
 /* ---- repairing ------------------------------------------------------------------------------- */
@@ -192,12 +181,13 @@ static int run(repair *r)
         if (!as_json)
             print_text(r);
         else
-            status = print_json(r, &err);
+            status = kc_put_json(put_report, r, &err);
     }
     if (status == KINETO_OK)
         return 0;
     bool named = strstr(err.message, r->path) != NULL || (output && strstr(err.message, output));
-    kc_complain("%s%s%s", named ? "" : r->path, named ? "" : ": ", err.message);
+    if (err.os_error != EPIPE)
+        kc_complain("repair: %s%s%s", named ? "" : r->path, named ? "" : ": ", err.message);
     return status == KINETO_E_FORMAT ? KC_EXIT_USAGE : unreadable;
 }
 

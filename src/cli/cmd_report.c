@@ -50,12 +50,11 @@ int kc_report(int argc, char **argv)
         status =
             kc_usage_error("report", "--before goes with -o; 'ckineto diff' prints differences");
     const char *written[] = {output, flame};
-    for (size_t i = 0; !status && i < KB_COUNT(written); i++)
-        if (written[i] && (kc_would_overwrite(argv + 1, operands, written[i]) ||
-                           (before && kc_would_overwrite((char *const[]){(char *)(uintptr_t)before},
-                                                         1, written[i]))))
-            status =
-                kc_usage_error("report", "%s would overwrite the trace that is read", written[i]);
+    if (!status)
+        status = kc_check_outputs("report", argv + 1, operands, written, KB_COUNT(written), false);
+    if (!status && before)
+        status = kc_check_outputs("report", &(char *){(char *)(uintptr_t)before}, 1, written,
+                                  KB_COUNT(written), false);
     if (status)
         return KC_EXIT_USAGE;
     kc_page page = {.paths = argv + 1,
@@ -75,7 +74,7 @@ int kc_report(int argc, char **argv)
     if (flame && !status)
         status = kc_flame_make(&page, flame, &err);
     if (status)
-        kc_complain("report: %s", err.message);
+        kc_complain_of("report", &err);
     return kc_finish_stdout("report", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
                                       : status                    ? KC_EXIT_FAILURE
                                                                   : 0);

@@ -183,6 +183,8 @@ int kc_scrub(int argc, char **argv)
         status = kc_parse_rank("scrub", rank, &of_rank);
     if (status == KINETO_OK && !output)
         status = kc_usage_error("scrub", "say with -o where to write the new trace");
+    if (status == KINETO_OK)
+        status = kc_check_outputs("scrub", argv + 1, operands, &output, 1, true);
     if (status == KINETO_OK && salt_text && salt_file)
         status = kc_usage_error("scrub", "one salt: --salt or --salt-file");
     return status ? KC_EXIT_USAGE : scrub(argv + 1, operands, of_rank);

@@ -268,6 +268,8 @@ int kc_slice(int argc, char **argv)
     if (status == KINETO_OK && !output)
         status = kc_usage_error("slice", "say with -o where to write the part");
     if (status == KINETO_OK)
+        status = kc_check_outputs("slice", argv + 1, operands, &output, 1, true);
+    if (status == KINETO_OK)
         status = set_selection(&how);
     return status ? KC_EXIT_USAGE : slice(argv + 1, operands, &how);
 }

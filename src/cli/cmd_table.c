@@ -217,7 +217,7 @@ static int table(const kineto_trace *trace, uint32_t unit)
     if (execution) {
         kineto_status written = kineto_execution_trace_save(trace, output, &err);
         if (written)
-            kc_complain("table: %s", err.message);
+            kc_complain_of("table", &err);
         return written ? KC_EXIT_FAILURE : 0;
     }
     kineto_function_events_options how = {.size = sizeof how, .as_torch = as_torch};
@@ -228,7 +228,7 @@ static int table(const kineto_trace *trace, uint32_t unit)
                           : write_table(events, unit, &err);
     kineto_function_events_release(events);
     if (status)
-        kc_complain("table: %s", err.message);
+        kc_complain_of("table", &err);
     else if (kineto_trace_lost(trace))
         kc_ledger_print(trace, false, stderr);
     bool usage = status == KINETO_E_ARGUMENT || status == KINETO_E_UNSUPPORTED;
@@ -249,12 +249,10 @@ int kc_table(int argc, char **argv)
         status = kc_usage_error("table", "name the trace to make a table of");
     if (status || check(&unit) || kc_parse_rank("table", rank, &of_rank))
         return KC_EXIT_USAGE;
-    if (kc_would_overwrite(argv + 1, operands, output)) {
-        kc_usage_error("table", "%s would overwrite the trace that is read", output);
+    if (kc_check_outputs("table", argv + 1, operands, &output, 1, execution))
         return KC_EXIT_USAGE;
-    }
     if (kc_open(argv + 1, operands, of_rank, &trace, &err)) {
-        kc_complain("table: %s", err.message);
+        kc_complain_of("table", &err);
         return KC_EXIT_USAGE;
     }
     int exit_status = table(trace, unit);

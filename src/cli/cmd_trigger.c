@@ -6,11 +6,12 @@
 #include <time.h>
 #include <unistd.h>
 
-#define VERB "trigger"
+#define VERB           "trigger"
+#define USUAL_DISCOVER "12"
 
 static kc_texts pid_texts, set;
 static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *token_file,
-    *socket_directory, *discover = "12";
+    *socket_directory, *discover;
 static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
 static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN,
                 start_iteration = KC_NOT_GIVEN, roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN,
@@ -153,7 +154,9 @@ static kineto_status read_seconds(const char *option, const char *text, uint64_t
 
 static kineto_status read_waits(kc_ask *ask)
 {
-    kineto_status status = read_seconds("discover", discover, &ask->discover_ns);
+    kineto_status status =
+        read_seconds("discover", discover ? discover : USUAL_DISCOVER, &ask->discover_ns);
+    ask->has_discover = discover != NULL;
     ask->has_wait = wait_text.given;
     if (status == KINETO_OK && wait_text.text)
         status = read_seconds("wait", wait_text.text, &ask->wait_ns);

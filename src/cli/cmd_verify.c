@@ -230,7 +230,7 @@ static int verify_opened(const char *path, const kineto_trace *trace, kineto_err
     else if (j)
         put_error(j, err);
     if (status != KINETO_OK)
-        kc_complain("verify: %s", err->message);
+        kc_complain_of("verify", err);
     if (j)
         kb_json_object_end(j);
     kineto_verify_report_release(report);
@@ -276,7 +276,7 @@ static int verify_set(int count, char **paths, visitor *v, kineto_survey **surve
     kineto_files_release(files);
     if (status == KINETO_OK)
         return v->worst;
-    kc_complain("verify: %s", err.message);
+    kc_complain_of("verify", &err);
     return EXIT_UNREADABLE;
 }
 
@@ -344,7 +344,7 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
         status = kb_sink_close(sink, &err);
     }
     if (status != KINETO_OK && err.os_error != EPIPE) {
-        kc_complain("verify: %s", err.message);
+        kc_complain_of("verify", &err);
         result = KB_MAX(result, KC_EXIT_FAILURE);
     }
     kineto_survey_release(survey);
@@ -359,12 +359,9 @@ static char *join_rules(void)
     size_t bytes = 1;
     for (size_t i = 0; i < rules.count; i++)
         bytes += strlen(rules.data[i]) + 1;
-    char *all = rules.count ? calloc(bytes, 1) : NULL;
-    for (size_t i = 0; all && i < rules.count; i++) {
-        if (i)
-            strcat(all, ",");
-        strcat(all, rules.data[i]);
-    }
+    char *all = rules.count ? calloc(bytes, 1) : NULL, *end = all;
+    for (size_t i = 0; all && i < rules.count; i++)
+        end = stpcpy(stpcpy(end, i ? "," : ""), rules.data[i]);
     return all;
 }
 

@@ -167,12 +167,6 @@ void kc_counters_print(const kc_counters *all, const kineto_trace *trace, FILE *
         fprintf(out, "  … and %s more\n", kc_count(all->list.count - count).s);
 }
 
-static void put_number(kb_json *j, const char *key, double value)
-{
-    kb_json_key_z(j, key);
-    kb_json_double(j, value);
-}
-
 void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json *j)
 {
     kb_json_key_z(j, "counters");
@@ -192,11 +186,11 @@ void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json
         kb_json_put_string(j, "unit", c->unit);
         kb_json_put_uint(j, "samples", c->samples);
         if (c->finite) {
-            put_number(j, "min", c->min);
-            put_number(j, "mean", c->mean);
-            put_number(j, "max", c->max);
+            kb_json_put_double(j, "min", c->min);
+            kb_json_put_double(j, "mean", c->mean);
+            kb_json_put_double(j, "max", c->max);
         }
-        put_number(j, "last", c->last);
+        kb_json_put_double(j, "last", c->last);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);

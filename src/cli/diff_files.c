@@ -66,47 +66,29 @@ static void put_gates(kb_json *j, const kc_diff *d)
     kb_json_array_end(j);
 }
 
+static void put_diff(kb_json *j, const void *what)
+{
+    const kc_diff *d = what;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "schema", kb_string("ckineto.diff/1"));
+    put_side(j, d, 0);
+    put_side(j, d, 1);
+    put_gates(j, d);
+    kb_json_key_z(j, "facts");
+    ke_put_analysis(j, d->facts, 0);
+    kb_json_object_end(j);
+}
+
 kineto_status kc_diff_save_json(const kc_diff *d, const char *path, kineto_error *err)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "schema", kb_string("ckineto.diff/1"));
-    put_side(&j, d, 0);
-    put_side(&j, d, 1);
-    put_gates(&j, d);
-    kb_json_key_z(&j, "facts");
-    ke_put_analysis(&j, d->facts, 0);
-    kb_json_object_end(&j);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+    return kc_save_json(path, put_diff, d, err);
 }
 
 /* ---- JUnit ---------------------------------------------------------------------------------- */
 
-/* Bytes that XML cannot hold become spaces, and what is no UTF-8 U+FFFD. */
-static void put_xml(FILE *out, const char *text)
-{
-    kineto_string rest = kb_string(text), piece;
-    while ((piece = kb_utf8_next(&rest, NULL)).size)
-        for (size_t i = 0; i < piece.size; i++) {
-            char c = piece.data[i];
-            const char *entity = c == '&'                 ? "&amp;"
-                                 : c == '<'               ? "&lt;"
-                                 : c == '>'               ? "&gt;"
-                                 : c == '"'               ? "&quot;"
-                                 : (unsigned char)c < ' ' ? " "
-                                                          : NULL;
-            if (entity)
-                fputs(entity, out);
-            else
-                fputc(c, out);
-        }
-}
+static void put_bytes(void *out, const char *bytes, size_t size) { (void)fwrite(bytes, 1, size, out); }
+
+static void put_xml(FILE *out, const char *text) { kb_xml_put(kb_string(text), put_bytes, out); }
 
 static void put_case(const kc_gate *g, FILE *out)
 {
@@ -256,25 +238,22 @@ static void put_tool(kb_json *j)
     kb_json_object_end(j);
 }
 
+static void put_sarif(kb_json *j, const void *what)
+{
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "$schema", kb_string("https://json.schemastore.org/sarif-2.1.0.json"));
+    kb_json_put_string(j, "version", kb_string("2.1.0"));
+    kb_json_key_z(j, "runs");
+    kb_json_array_begin(j);
+    kb_json_object_begin(j);
+    put_tool(j);
+    put_results(j, what);
+    kb_json_object_end(j);
+    kb_json_array_end(j);
+    kb_json_object_end(j);
+}
+
 kineto_status kc_diff_save_sarif(const kc_diff *d, const char *path, kineto_error *err)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "$schema", kb_string("https://json.schemastore.org/sarif-2.1.0.json"));
-    kb_json_put_string(&j, "version", kb_string("2.1.0"));
-    kb_json_key_z(&j, "runs");
-    kb_json_array_begin(&j);
-    kb_json_object_begin(&j);
-    put_tool(&j);
-    put_results(&j, d);
-    kb_json_object_end(&j);
-    kb_json_array_end(&j);
-    kb_json_object_end(&j);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+    return kc_save_json(path, put_sarif, d, err);
 }

@@ -176,6 +176,30 @@ int kc_finding_rules_print(void)
     return kc_finish_stdout("analyze", 0);
 }
 
+/* A rule, the first words of some, or "all". */
+static bool is_known(const char *gate)
+{
+    kineto_finding_rule rule;
+    size_t size = strcspn(gate, "=");
+    if (size == 3 && strncmp(gate, "all", 3) == 0)
+        return true;
+    for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++)
+        if (strncmp(rule.id, gate, size) == 0 && (!rule.id[size] || rule.id[size] == '.'))
+            return size > 0;
+    return false;
+}
+
+kineto_status kc_gates_check(const kc_texts *gates)
+{
+    for (size_t i = 0; i < gates->count; i++)
+        if (!is_known(gates->data[i]))
+            return kc_usage_error("analyze",
+                                  "--gate: there is no rule '%.*s'; 'ckineto analyze --findings "
+                                  "--list' has them",
+                                  (int)strcspn(gates->data[i], "="), gates->data[i]);
+    return KINETO_OK;
+}
+
 bool kc_gates_pass(const kineto_findings *found, const kc_texts *gates, kineto_status *status,
                    kineto_error *err)
 {

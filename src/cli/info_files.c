@@ -141,26 +141,24 @@ static void put_file(kb_json *j, const kineto_survey_file *f)
     kb_json_object_end(j);
 }
 
-static kineto_status print_json(const kineto_survey *survey, uint64_t skipped, kineto_error *err)
+typedef struct surveyed {
+    const kineto_survey *survey;
+    uint64_t skipped;
+} surveyed;
+
+static void put_survey(kb_json *j, const void *what)
 {
-    kb_sink *sink;
-    kb_json json;
+    const surveyed *all = what;
     kineto_survey_file f;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&json, sink);
-    kb_json_object_begin(&json);
-    kb_json_key_z(&json, "traces");
-    kb_json_array_begin(&json);
-    for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)
-        put_file(&json, &f);
-    kb_json_array_end(&json);
-    kb_json_put_uint(&json, "other_things", skipped);
-    kc_put_findings(survey, &json);
-    kb_json_object_end(&json);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+    kb_json_object_begin(j);
+    kb_json_key_z(j, "traces");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; kineto_survey_file_at(all->survey, i, &f); i++)
+        put_file(j, &f);
+    kb_json_array_end(j);
+    kb_json_put_uint(j, "other_things", all->skipped);
+    kc_put_findings(all->survey, j);
+    kb_json_object_end(j);
 }
 
 /* ---- the call ---------------------------------------------------------------------------------- */
@@ -187,12 +185,13 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     if (status == KINETO_OK) {
         unreadable = add_up(survey).unreadable > 0;
         if (as_json)
-            status = print_json(survey, kineto_files_skipped(files), &err);
+            status =
+                kc_put_json(put_survey, &(surveyed){survey, kineto_files_skipped(files)}, &err);
         else
             print_text(survey, kineto_files_skipped(files));
     }
     if (status)
-        kc_complain("info: %s", err.message);
+        kc_complain_of("info", &err);
     kineto_survey_release(survey);
     kineto_files_release(files);
     return kc_finish_stdout("info", status || unreadable ? KC_EXIT_FAILURE : 0);

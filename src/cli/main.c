@@ -1,6 +1,9 @@
 /* ckineto: the table of verbs. */
 #include "cli/cli.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 typedef kc_verb verb;
 
 static int help(int argc, char **argv);
@@ -11,10 +14,11 @@ static int completion(int argc, char **argv);
 static int reads_only(int argc, char **argv)
 {
     (void)argc;
-    fprintf(stderr,
-            "ckineto: this command is linked statically: it reads traces, and has no '%s'. Use the one "
-            "of the packages, or of 'make install'.\n",
-            argv[0]);
+    fprintf(
+        stderr,
+        "ckineto: this command is linked statically: it reads traces, and has no '%s'. Use the one "
+        "of the packages, or of 'make install'.\n",
+        argv[0]);
     return strcmp(argv[0], "record") == 0 ? KC_EXIT_OWN_FAILURE : KC_EXIT_FAILURE;
 }
 #define LOADS(run, about) reads_only, NULL
@@ -68,10 +72,27 @@ static const verb *find(const char *name)
     return NULL;
 }
 
-static int unknown_verb(const char *name)
+/* What other tools call it. */
+static const struct {
+    const char *said, *meant;
+} synonyms[] = {
+    {"run", "record"},        {"profile", "record"},  {"trace", "record"},   {"start", "record"},
+    {"show", "info"},         {"dump", "info"},       {"stat", "info"},      {"stats", "info"},
+    {"summary", "info"},      {"open", "view"},       {"serve", "view"},     {"list", "ps"},
+    {"top", "table"},         {"compare", "diff"},    {"check", "verify"},   {"validate", "verify"},
+    {"sql", "query"},         {"merge", "convert"},   {"attach", "trigger"}, {"cut", "slice"},
+    {"filter", "slice"},      {"anonymize", "scrub"}, {"fix", "repair"},     {"plugins", "plugin"},
+    {"version", "--version"},
+};
+
+/* A typing mistake changes half of a word at most. */
+static const char *meant_by(const char *name)
 {
     const char *best = NULL;
-    size_t best_distance = 4;
+    size_t best_distance = KB_MIN(strlen(name) / 2, (size_t)3) + 1;
+    for (size_t i = 0; i < KB_COUNT(synonyms); i++)
+        if (strcmp(name, synonyms[i].said) == 0)
+            return synonyms[i].meant;
     for (size_t i = 0; i < KB_COUNT(verbs); i++) {
         size_t d = kc_distance(name, verbs[i].name);
         if (d < best_distance) {
@@ -79,8 +100,20 @@ static int unknown_verb(const char *name)
             best = verbs[i].name;
         }
     }
-    fprintf(stderr, "ckineto: '%s' is no verb of ckineto%s%s%s\nTry 'ckineto --help'.\n", name,
-            best ? ": did you mean '" : "", best ? best : "", best ? "'?" : "");
+    return best;
+}
+
+static int unknown_verb(const char *name)
+{
+    const char *meant = meant_by(name);
+    if (!meant && access(name, F_OK) == 0)
+        kc_complain("'%s' is no verb of ckineto. If it is a trace: ckineto info %s. If it is a "
+                    "program: ckineto record -- %s",
+                    name, name, name);
+    else
+        kc_complain("'%s' is no verb of ckineto%s%s%s", name, meant ? ": did you mean '" : "",
+                    meant ? meant : "", meant ? "'?" : "");
+    fputs("Try 'ckineto --help'.\n", stderr);
     return KC_EXIT_USAGE;
 }
 
@@ -103,8 +136,19 @@ static int completion(int argc, char **argv)
     return kc_completion(argc, argv, verbs, KB_COUNT(verbs));
 }
 
+/* Streams that we were given closed are closed to us and to what we start, but no file of ours gets
+ * their numbers: what is said there would be written into it. */
+static void keep_closed_streams_closed(void)
+{
+    static const int useless[] = {O_WRONLY, O_RDONLY, O_RDONLY};
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0)
+            (void)open("/dev/null", useless[fd] | O_CLOEXEC); /* the lowest that is free */
+}
+
 int main(int argc, char **argv)
 {
+    keep_closed_streams_closed();
     if (argc < 2) {
         print_usage(stderr);
         return KC_EXIT_USAGE;
@@ -116,7 +160,8 @@ int main(int argc, char **argv)
         return kc_finish_stdout("--version", 0);
     }
     if (argv[1][0] == '-') {
-        fprintf(stderr, "ckineto: unknown option '%s'\nTry 'ckineto --help'.\n", argv[1]);
+        kc_complain("unknown option '%s'", argv[1]);
+        fputs("Try 'ckineto --help'.\n", stderr);
         return KC_EXIT_USAGE;
     }
     const verb *v = find(argv[1]);

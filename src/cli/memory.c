@@ -150,12 +150,6 @@ void kc_memory_print(const kc_memory *m, const kineto_trace *trace, FILE *out)
         fprintf(out, "  … and %s more\n", kc_count(m->places.count - count).s);
 }
 
-static void put_double(kb_json *j, const char *key, double value)
-{
-    kb_json_key_z(j, key);
-    kb_json_double(j, value);
-}
-
 void kc_memory_json(const kc_memory *m, const kineto_trace *trace, kb_json *j)
 {
     kb_json_put_uint(j, "memory_sampling_bytes", m->sampling_bytes);
@@ -170,13 +164,13 @@ void kc_memory_json(const kc_memory *m, const kineto_trace *trace, kb_json *j)
         kb_json_put_int(j, "device_type", p->device_type);
         kb_json_put_int(j, "device", p->device);
         kb_json_put_uint(j, "allocations", p->allocations);
-        put_double(j, "allocated_bytes", p->allocated_bytes);
-        put_double(j, "allocations_estimate", p->allocations_estimate);
-        put_double(j, "allocated_bytes_estimate", p->allocated_bytes_estimate);
+        kb_json_put_double(j, "allocated_bytes", p->allocated_bytes);
+        kb_json_put_double(j, "allocations_estimate", p->allocations_estimate);
+        kb_json_put_double(j, "allocated_bytes_estimate", p->allocated_bytes_estimate);
         kb_json_put_uint(j, "releases", p->releases);
-        put_double(j, "released_bytes", p->released_bytes);
-        put_double(j, "releases_estimate", p->releases_estimate);
-        put_double(j, "released_bytes_estimate", p->released_bytes_estimate);
+        kb_json_put_double(j, "released_bytes", p->released_bytes);
+        kb_json_put_double(j, "releases_estimate", p->releases_estimate);
+        kb_json_put_double(j, "released_bytes_estimate", p->released_bytes_estimate);
         kb_json_put_uint(j, "largest_bytes", p->largest_bytes);
         if (p->has_totals) {
             kb_json_put_int(j, "peak_bytes", p->peak_bytes);

@@ -5,15 +5,29 @@
 
 void (*kc_help_taken_by)(const kc_options *options);
 
-static void complain_about(const char *verb, const char *fmt, va_list args)
+/* Names of files are in it, and strangers choose those: they do not drive the terminal. */
+static void put_message(const char *text)
 {
-    fflush(stdout);
-    fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
-    vfprintf(stderr, fmt, args);
-    fputc('\n', stderr);
+    for (const char *end; *text; text = end) {
+        size_t size = strcspn(text, "\n\t");
+        kc_put_name(stderr, (kineto_string){text, size}, 0);
+        end = text + size;
+        if (*end)
+            fputc(*end++, stderr);
+    }
 }
 
-kineto_status kc_usage_error(const char *verb, const char *fmt, ...)
+static void complain_about(const char *verb, const char *fmt, va_list args)
+{
+    char *text = NULL;
+    fflush(stdout);
+    fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
+    put_message(vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    fputc('\n', stderr);
+    free(text);
+}
+
+kineto_status (kc_usage_error)(const char *verb, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -29,6 +43,12 @@ void kc_complain(const char *fmt, ...)
     va_start(args, fmt);
     complain_about(NULL, fmt, args);
     va_end(args);
+}
+
+void kc_complain_of(const char *verb, const kineto_error *err)
+{
+    if (err->os_error != EPIPE)
+        kc_complain("%s: %s", verb, err->message);
 }
 
 static bool value_is_optional(const kc_option *o)
@@ -89,11 +109,13 @@ static kineto_status unknown_option(const kc_options *options, const char *text,
     size_t best_distance = 3;
     char name[64];
     snprintf(name, sizeof name, "%.*s", (int)KB_MIN(size, sizeof name - 1), text);
-    for (size_t i = 0; i < options->count && name[0] == '-'; i++) {
-        size_t d = kc_distance(name + 2, options->list[i].name);
-        if (name[1] == '-' && d < best_distance) {
+    for (size_t i = 0; i < options->count && name[1] == '-'; i++) {
+        const char *known = options->list[i].name;
+        bool begins = size > 3 && strncmp(known, name + 2, strlen(name + 2)) == 0;
+        size_t d = begins ? 0 : kc_distance(name + 2, known);
+        if (d < best_distance) {
             best_distance = d;
-            best = options->list[i].name;
+            best = known;
         }
     }
     return kc_usage_error(options->verb, "unknown option '%s'%s%s%s", name,

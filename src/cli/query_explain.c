@@ -115,7 +115,7 @@ static void print_functions(void)
 
 void kc_query_explain(kineto_string text, kineto_string statement, const kineto_error *err)
 {
-    kc_complain("query: %s", err->message);
+    kc_complain_of("query", err);
     size_t place = (size_t)(statement.data - text.data);
     if (err->offset <= statement.size)
         print_place(text, place + (size_t)err->offset);

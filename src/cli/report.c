@@ -41,9 +41,7 @@ static kineto_status add_facts(work *w, kineto_analysis *facts, kineto_findings 
 static kineto_status add_trace(work *w, kineto_trace *trace, const char *path, uint32_t index,
                                kineto_error *err)
 {
-    kineto_identity identity = {.size = sizeof identity};
-    kineto_trace_identity(trace, path, &identity);
-    int32_t rank = identity.rank >= 0 ? identity.rank : (int32_t)index;
+    int32_t rank = kc_rank_of(trace, path, index);
     kineto_analysis *facts = NULL;
     kineto_findings *found;
     w->analyze.rank = &rank;

@@ -124,7 +124,14 @@ kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace 
     return status;
 }
 
-bool kc_would_overwrite(char *const *paths, int count, const char *output)
+int32_t kc_rank_of(const kineto_trace *trace, const char *path, uint32_t index)
+{
+    kineto_identity identity = {.size = sizeof identity};
+    kineto_trace_identity(trace, path, &identity);
+    return identity.rank >= 0 ? identity.rank : (int32_t)index;
+}
+
+static bool would_overwrite(char *const *paths, int count, const char *output)
 {
     kineto_files *files;
     struct stat one, other;
@@ -137,6 +144,39 @@ bool kc_would_overwrite(char *const *paths, int count, const char *output)
                 one.st_ino == other.st_ino;
     kineto_files_release(files);
     return would;
+}
+
+/* By its first bytes: enough for `--json TRACE OTHER`, which is easily typed. */
+static bool is_trace(const char *path)
+{
+    enum { HEAD_BYTES = 1 << 16 };
+    static const char key[] = "\"traceEvents\"";
+    struct stat st;
+    bool is = false;
+    char *head = malloc(HEAD_BYTES);
+    if (head && stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        size_t size = kb_os_read_file(path, head, HEAD_BYTES);
+        size_t blank = size ? strspn(head, " \t\r\n") : 0;
+        is = blank < size && head[blank] == '{' && memmem(head, size, key, sizeof key - 1);
+    }
+    free(head);
+    return is;
+}
+
+kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
+                               const char *const *outputs, size_t output_count, bool are_traces)
+{
+    for (size_t i = 0; i < output_count; i++) {
+        if (!outputs[i])
+            continue;
+        if (would_overwrite(paths, count, outputs[i]))
+            return kc_usage_error(verb, "%s would overwrite the trace that is read", outputs[i]);
+        if (!are_traces && is_trace(outputs[i]))
+            return kc_usage_error(
+                verb, "%s is a trace, and would be overwritten: name another file to write",
+                outputs[i]);
+    }
+    return KINETO_OK;
 }
 
 /* ---- findings ---------------------------------------------------------------------------------- */

@@ -16,6 +16,8 @@ extern kineto_open_options kc_reading;
     }
 /** What --rank was given; *rank -1: nothing. A mistake is explained on stderr. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
+/** Whose trace this is; what the file does not tell is its place among the others. */
+int32_t kc_rank_of(const kineto_trace *trace, const char *path, uint32_t index);
 /** Are these one file, and not a directory or several? */
 bool kc_is_one_file(char *const *paths, int count);
 /** One trace of all that was named; of one rank if `rank` >= 0. Shows a terminal what is read when
@@ -23,8 +25,10 @@ bool kc_is_one_file(char *const *paths, int count);
  * nothing has been said. */
 kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
-/** Would writing there replace one of the files that are read? */
-bool kc_would_overwrite(char *const *paths, int count, const char *output);
+/** Would writing these replace a file that is read, or, where what is written is no trace itself,
+ *  any trace? NULLs are left out. KINETO_E_ARGUMENT: yes, and it was said. */
+kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
+                               const char *const *outputs, size_t output_count, bool are_traces);
 /** Tell a terminal which file is being read, when it takes long; `path` NULL: it is over. */
 void kc_show_reading(uint32_t index, uint32_t count, const char *path);
 

@@ -115,6 +115,25 @@ size_t kc_distance(const char *a, const char *b)
     return row[m];
 }
 
+kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
+                           kineto_error *err)
+{
+    kb_sink *sink;
+    kb_json j;
+    kineto_status status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status != KINETO_OK)
+        return status;
+    kb_json_init(&j, sink);
+    put(&j, what);
+    kb_sink_write(sink, "\n", 1);
+    return kb_sink_close(sink, err);
+}
+
+kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err)
+{
+    return kc_save_json("-", put, what, err);
+}
+
 int kc_finish_stdout(const char *verb, int status)
 {
     errno = 0;

@@ -40,9 +40,10 @@ typedef struct kc_ask {
     int64_t start_ns;       /* since 1970; 0: not said */
     const char *activities; /* NULL: the usual */
     bool shapes, memory, stack, flops, modules;
-    kc_texts set;                    /* KEY=VALUE */
-    uint64_t limit;                  /* of processes */
-    uint64_t wait_ns, discover_ns;   /* wait_ns 0: by what was asked for */
+    kc_texts set;                  /* KEY=VALUE */
+    uint64_t limit;                /* of processes */
+    uint64_t wait_ns, discover_ns; /* wait_ns 0: by what was asked for */
+    bool has_discover;             /* it was said: also those are awaited that seem never to ask */
     char out[KS_REQUEST_PATH_BYTES]; /* absolute */
     bool has_out;
     const char *socket_directory; /* NULL: abstract */
@@ -140,7 +141,9 @@ typedef struct kc_run {
     size_t hidden;                 /* endpoints of processes that cannot be seen */
     int64_t start_ns;              /* of all windows, since 1970; 0: each its own */
     uint64_t begun_ns, look_until_ns, wait_until_ns; /* CLOCK_MONOTONIC */
-    int peers;                                       /* epoll of the control sockets */
+    uint64_t look_again_ns;
+    kc_pids unborn; /* named, and had no control socket when we looked */
+    int peers;      /* epoll of the control sockets */
     ks_dyno_daemon *ours;
     uint64_t bind_again_ns;
     kineto_error bind_error; /* why we do not have Dynolog's name */
@@ -164,6 +167,11 @@ bool kc_wanted(const kc_ask *ask, const int32_t *pids, uint32_t count, int64_t j
 bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size);
 /** Is there a control socket of that number, whether somebody listens or not? */
 bool kc_has_socket(uint32_t pid);
+/** Whose process is it? False: there is none. */
+bool kc_process_user(uint32_t pid, uint32_t *user);
+/** May this process, or one that it started, come and ask yet? By what /proc tells: its environment
+ *  says that it will, it has just begun, or it has a socket for that. */
+bool kc_may_ask(const kc_run *run, uint32_t pid);
 int64_t kc_process_job(uint32_t pid);
 bool kc_process_wanted(const kc_ask *ask, uint32_t pid);
 /** Those that have sockets to ask Dynolog with, into run->endpoints. */
@@ -209,8 +217,6 @@ void kc_show_turn(const kc_run *run);
 void kc_show_note(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** Files on stdout, reasons on stderr, or all as JSON. @return the exit status. */
 int kc_show_end(const kc_run *run, bool interrupted);
-/** A JSON value and the end of a line, on stdout, once it is complete. */
-void kc_show_json(void (*put)(kb_json *j, const void *what), const void *what);
 
 /* ---- trigger_run.c ------------------------------------------------------------------------------------------- */
 /** @return the exit status. */

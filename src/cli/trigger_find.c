@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +29,17 @@ bool kc_process_setting(uint32_t pid, const char *name, char *out, size_t size)
     }
     free(all);
     return found;
+}
+
+bool kc_process_user(uint32_t pid, uint32_t *user)
+{
+    char path[32];
+    struct stat st;
+    snprintf(path, sizeof path, "/proc/%u", pid);
+    if (stat(path, &st) != 0)
+        return false;
+    *user = st.st_uid;
+    return true;
 }
 
 bool kc_has_socket(uint32_t pid)
@@ -66,6 +78,42 @@ bool kc_process_wanted(const kc_ask *ask, uint32_t pid)
         return false;
     uint32_t count = ks_dyno_ancestors(pid, pids);
     return kc_wanted(ask, pids, count, ask->has_job ? kc_process_job(pid) : 0);
+}
+
+/* ---- who may come yet ------------------------------------------------------------------------------ */
+
+/* A shell that has just forked is not yet the program, nor is a program that has just begun ready.
+ */
+static bool is_young(uint32_t pid)
+{
+    enum { YOUNG_S = 3 };
+    double up_s = (double)kb_clock_ns(CLOCK_BOOTTIME) / 1e9;
+    return up_s - (double)kb_os_start_time(pid) / (double)sysconf(_SC_CLK_TCK) < YOUNG_S;
+}
+
+static bool will_ask(uint32_t pid)
+{
+    char words[256];
+    if (kc_process_setting(pid, "KINETO_USE_DAEMON", words, sizeof words))
+        return true;
+    return kc_process_setting(pid, "CKINETO_CONTROL", words, sizeof words) &&
+           strstr(words, "daemon");
+}
+
+bool kc_may_ask(const kc_run *run, uint32_t pid)
+{
+    kc_ask it = {.pids = {.data = &(int32_t){(int32_t)pid}, .count = 1}};
+    bool may = run->hidden > 0;
+    for (size_t i = 0; !may && i < run->endpoints.count; i++)
+        may = !run->endpoints.data[i].pid || kc_process_wanted(&it, run->endpoints.data[i].pid);
+    DIR *all = may ? NULL : opendir("/proc");
+    for (struct dirent *e; all && !may && (e = readdir(all));) {
+        uint32_t other = (uint32_t)strtoul(e->d_name, NULL, 10);
+        may = other && kc_process_wanted(&it, other) && (is_young(other) || will_ask(other));
+    }
+    if (all)
+        closedir(all);
+    return may;
 }
 
 /* ---- targets --------------------------------------------------------------------------------------- */

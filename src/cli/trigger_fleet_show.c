@@ -116,12 +116,16 @@ static bool all_well(const kc_fleet_run *fleet)
 
 int kc_fleet_show(const kc_fleet_run *fleet, bool interrupted)
 {
+    kineto_error err;
+    bool well = all_well(fleet);
     if (interrupted)
         kc_show_note("interrupted: what was asked for goes on");
-    if (fleet->ask->json)
-        kc_show_json(json_all, fleet);
-    else
+    if (fleet->ask->json && kc_put_json(json_all, fleet, &err)) {
+        kc_complain_of("trigger", &err);
+        well = false;
+    }
+    if (!fleet->ask->json)
         for (size_t i = 0; i < fleet->hosts.count; i++)
             print_host(fleet, &fleet->hosts.data[i]);
-    return kc_finish_stdout("trigger", all_well(fleet) ? 0 : KC_EXIT_FAILURE);
+    return kc_finish_stdout("trigger", well ? 0 : KC_EXIT_FAILURE);
 }

@@ -1,6 +1,7 @@
 /* A trigger on this host, from looking for processes to their last trace. */
 #include "cli/trigger.h"
 
+#include <pwd.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -65,6 +66,48 @@ static bool found_all(const kc_run *run)
 
 static bool needs_wire(const kc_run *run) { return !run->ask->dump && !run->ask->cancel; }
 
+/* Whoever was named and is still missing: may one of them come? Who said how long to wait knows
+ * why. */
+static bool somebody_may_come(const kc_run *run)
+{
+    if (!run->ask->pids.count || run->ask->has_discover || run->ask->host)
+        return true;
+    for (size_t i = 0; i < run->targets.count; i++) /* it has come, and was busy */
+        if (run->targets.data[i]->via != KC_VIA_SOCKET && run->targets.data[i]->state == KC_FOUND)
+            return true;
+    for (size_t i = 0; i < run->ask->pids.count; i++) {
+        uint32_t pid = (uint32_t)run->ask->pids.data[i];
+        if (!reached(run, run->ask->pids.data[i]) && kc_may_ask(run, pid))
+            return true;
+    }
+    return !all_endpoints_reached(run);
+}
+
+/* Programs open their control sockets a moment after they have begun. */
+static void look_for_the_unborn(kc_run *run)
+{
+    for (size_t i = 0; i < run->unborn.count; i++)
+        if (kc_has_socket((uint32_t)run->unborn.data[i])) {
+            run->unborn.data[i--] = run->unborn.data[--run->unborn.count];
+            kc_socket_find(run);
+            kc_socket_ask(run);
+        }
+}
+
+/* By /proc, which takes a while: not in every turn. */
+static void look_again(kc_run *run)
+{
+    const uint64_t AGAIN_NS = KC_SECOND_NS / 4;
+    if (kc_now_ns() < run->look_again_ns || kc_now_ns() >= run->look_until_ns)
+        return;
+    run->look_again_ns = kc_now_ns() + AGAIN_NS;
+    look_for_the_unborn(run);
+    if (needs_wire(run))
+        kc_find_endpoints(run);
+    if (!somebody_may_come(run))
+        run->look_until_ns = kc_now_ns();
+}
+
 static bool looks(const kc_run *run)
 {
     return needs_wire(run) && kc_now_ns() < run->look_until_ns && !run->over_limit &&
@@ -73,10 +116,33 @@ static bool looks(const kc_run *run)
 
 /* ---- those who never came ------------------------------------------------------------------------------ */
 
+/* Its environment cannot be read, and nobody but its user may ask it; root can become that. */
+static bool explain_stranger(kc_target *t)
+{
+    uint32_t user = 0;
+    if (!kc_process_user(t->pid, &user) || user == geteuid())
+        return false;
+    const struct passwd *entry = getpwuid(user);
+    char number[16];
+    snprintf(number, sizeof number, "%u", user);
+    const char *name = entry ? entry->pw_name : number;
+    if (geteuid() == 0)
+        kc_target_fail(t,
+                       "it belongs to user %s, and what it listens to is that user's: ask as %s "
+                       "(runuser -u %s -- ckineto trigger …)",
+                       name, name, name);
+    else
+        kc_target_fail(t, "it belongs to user %s: only that user may ask it", name);
+    return true;
+}
+
 static void explain_absence(const kc_run *run, kc_target *t)
 {
     char value[8];
     double seconds = (double)run->ask->discover_ns / 1e9;
+    bool waits = kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value);
+    if (!waits && !run->ask->host && explain_stranger(t))
+        return;
     if (!needs_wire(run))
         kc_target_fail(
             t, "it has no control socket (CKINETO_CONTROL=socket in its environment): others "
@@ -88,16 +154,16 @@ static void explain_absence(const kc_run *run, kc_target *t)
         kc_target_fail(t, "%s", run->bind_error.message);
     else if (kc_has_socket(t->pid))
         kc_target_fail(t, "it has a control socket and does not answer: is it stopped?");
-    else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value) &&
-             kc_process_setting(t->pid, "CKINETO_CONTROL", value, sizeof value))
+    else if (!waits && kc_process_setting(t->pid, "CKINETO_CONTROL", value, sizeof value))
         kc_target_fail(
             t, "CKINETO_CONTROL is set in its environment, but it has no control socket here: is "
                "libckineto loaded (a linker leaves out what nothing is called of), do its messages "
                "say why, does it run with another XDG_RUNTIME_DIR?");
-    else if (!kc_process_setting(t->pid, "KINETO_USE_DAEMON", value, sizeof value))
+    else if (!waits)
         kc_target_fail(
             t, "it does not ask for requests: neither KINETO_USE_DAEMON nor CKINETO_CONTROL "
-               "seems to be set in its environment");
+               "seems to be set in its environment. Start it with one of them, or by 'ckineto "
+               "record --on-demand'; --discover SECONDS waits for one that sets them itself");
     else
         kc_target_fail(
             t,
@@ -266,6 +332,13 @@ static bool all_are_gone(const kc_run *run)
     return run->ask->pids.count && !run->targets.count && !run->endpoints.count;
 }
 
+static void note_unborn(kc_run *run)
+{
+    for (size_t i = 0; i < run->ask->pids.count; i++)
+        if (!kc_has_socket((uint32_t)run->ask->pids.data[i]))
+            (void)kb_vec_push(&run->unborn, run->ask->pids.data[i]);
+}
+
 static void turn(kc_run *run)
 {
     if (!run->ours && !run->ask->host && looks(run))
@@ -273,6 +346,7 @@ static void turn(kc_run *run)
     kc_ours_turn(run, TURN_MS);
     kc_socket_turn(run);
     kc_daemon_turn(run);
+    look_again(run);
     kc_files_turn(run);
     check_times(run);
     kc_show_turn(run);
@@ -280,8 +354,10 @@ static void turn(kc_run *run)
 
 static void run_all(kc_run *run)
 {
+    note_unborn(run);
     look_for_all(run);
     run->look_until_ns = kc_now_ns() + (all_are_gone(run) ? 0 : run->ask->discover_ns);
+    look_again(run);
     choose_start(run);
     kc_show_begin(run);
     kc_daemon_ask(run); /* first: it may also ask children of those it is told of */
@@ -303,6 +379,7 @@ static void run_free(kc_run *run)
     }
     kb_vec_free(&run->targets);
     kb_vec_free(&run->endpoints);
+    kb_vec_free(&run->unborn);
     ks_dyno_daemon_destroy(run->ours);
     if (run->peers >= 0)
         close(run->peers);

@@ -43,11 +43,19 @@ void kc_show_begin(const kc_run *run)
 
 /* ---- progress -------------------------------------------------------------------------------------- */
 
-static void print_change(const kc_target *t)
+/* Where nobody waits, what is done is the asking. */
+static const char *word_of(const kc_run *run, const kc_target *t)
+{
+    bool only_asked = t->state == KC_DONE && !run->ask->has_wait && !run->ask->cancel;
+    bool at_daemon = t->via == KC_VIA_DAEMON;
+    return kc_state_word(only_asked ? at_daemon ? KC_ASKED : KC_TAKEN : t->state);
+}
+
+static void print_change(const kc_run *run, const kc_target *t)
 {
     fprintf(stderr, "%u ", t->pid);
     kc_put_name(stderr, kb_string(t->name), 0);
-    fprintf(stderr, "%s%s\n", t->name[0] ? " " : "", kc_state_word(t->state));
+    fprintf(stderr, "%s%s\n", t->name[0] ? " " : "", word_of(run, t));
 }
 
 static void print_changes(const kc_run *run)
@@ -58,7 +66,7 @@ static void print_changes(const kc_run *run)
             continue;
         t->shown = t->state;
         t->said = true;
-        print_change(t);
+        print_change(run, t);
     }
 }
 
@@ -152,13 +160,13 @@ static void print_reason(const kc_target *t)
                      t->state == KC_FOUND ? "it does not know of this" : t->path);
 }
 
-static void json_process(kb_json *j, const kc_target *t)
+static void json_process(kb_json *j, const kc_run *run, const kc_target *t)
 {
     kb_json_object_begin(j);
     kb_json_put_uint(j, "pid", t->pid);
     kb_json_put_string(j, "name", kb_string(t->name));
     kb_json_put_string(j, "via", kb_string(via_word(t->via)));
-    kb_json_put_string(j, "state", kb_string(kc_state_word(t->state)));
+    kb_json_put_string(j, "state", kb_string(word_of(run, t)));
     kb_json_put_string(j, "file", kb_string(t->path));
     kb_json_put_uint(j, "bytes", t->bytes);
     kb_json_put_string(j, "error", kb_string(t->state == KC_FAILED ? t->why : ""));
@@ -173,31 +181,15 @@ static void json_all(kb_json *j, const void *what)
     kb_json_key_z(j, "processes");
     kb_json_array_begin(j);
     for (size_t i = 0; i < run->targets.count; i++)
-        json_process(j, run->targets.data[i]);
+        json_process(j, run, run->targets.data[i]);
     kb_json_array_end(j);
     kb_json_object_end(j);
-}
-
-void kc_show_json(void (*put)(kb_json *j, const void *what), const void *what)
-{
-    kb_sink *sink;
-    kb_json j;
-    char *text = NULL;
-    size_t bytes = 0;
-    kineto_error err;
-    if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, &err) != KINETO_OK)
-        return;
-    kb_json_init(&j, sink);
-    put(&j, what);
-    if (kb_sink_take(sink, &text, &bytes, &err) == KINETO_OK)
-        printf("%s\n", text);
-    kb_sink_abort(sink);
-    free(text);
 }
 
 int kc_show_end(const kc_run *run, bool interrupted)
 {
     int status = run->targets.count ? 0 : KC_EXIT_FAILURE;
+    kineto_error err;
     clear_line();
     for (size_t i = 0; i < run->targets.count; i++) {
         const kc_target *t = run->targets.data[i];
@@ -208,7 +200,9 @@ int kc_show_end(const kc_run *run, bool interrupted)
         if (!run->ask->json || interrupted)
             print_reason(t);
     }
-    if (run->ask->json)
-        kc_show_json(json_all, run);
+    if (run->ask->json && kc_put_json(json_all, run, &err)) {
+        kc_complain_of("trigger", &err);
+        status = KC_EXIT_FAILURE;
+    }
     return kc_finish_stdout("trigger", status);
 }

@@ -12,7 +12,7 @@
 
 typedef KB_VEC(ko_control_peer *) peer_list;
 
-static void connect_all(peer_list *peers)
+static void connect_all(const kc_run *run, peer_list *peers)
 {
     uint32_t *pids = NULL;
     kineto_error err = {0};
@@ -21,6 +21,8 @@ static void connect_all(peer_list *peers)
         kc_show_note("control sockets: %s", err.message);
     for (uint32_t i = 0; i < count; i++) {
         ko_control_peer *peer;
+        if (kc_target_find(run, pids[i]))
+            continue;
         kineto_status status = ko_control_connect(pids[i], &peer, &err);
         if (status == KINETO_OK)
             status = ko_control_send(peer, "status", kb_string(""), &err);
@@ -91,7 +93,7 @@ void kc_socket_find(kc_run *run)
 {
     peer_list peers = {0};
     uint64_t until_ns = kc_now_ns() + ANSWER_NS;
-    connect_all(&peers);
+    connect_all(run, &peers);
     while (peers.count && kc_now_ns() < until_ns) {
         size_t left = 0;
         wait_for_any(&peers, until_ns);

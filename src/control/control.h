@@ -1,5 +1,5 @@
-/* The running process as something that can be asked for traces: its one controller, the thread that
- * turns it, and the driver that records.
+/* The running process as something that can be asked for traces: its one controller, the thread
+ * that turns it, and the driver that records.
  *
  *     control.c      what the program calls
  *     life.c         begins and ends, and what a fork or the end of the program does to it
@@ -14,8 +14,8 @@
 
 /* ---- life.c ----------------------------------------------------------------------------------- */
 
-/** The controller of this process, which stays until ko_control_put; NULL: there is none, and nothing
- *  to put. threads: any. */
+/** The controller of this process, which stays until ko_control_put; NULL: there is none, and
+ * nothing to put. threads: any. */
 ko_controller *ko_control_get(void);
 void ko_control_put(void);
 /** Make the thread look again at what ko_process_tend has to do. threads: any. */
@@ -50,13 +50,12 @@ void ko_life_environment(void);
 kineto_status ko_life_ensure(kineto_error *err);
 void ko_life_stop(void);
 bool ko_life_listens(void);
-/** How the ring was asked for: a copy. */
-void ko_life_settings(ko_settings *out);
 
 /* ---- environment.c ------------------------------------------------------------------------------- */
 
 /** Add what CKINETO_CONTROL, CKINETO_RING, KINETO_USE_DAEMON and the configuration file switch on.
- *  Words that are none are left out, with a warning. Nothing in a program with raised privileges. */
+ *  Words that are none are left out, with a warning. Nothing in a program with raised privileges.
+ */
 void ko_environment_add(ko_settings *s);
 
 /* ---- process.c: what records --------------------------------------------------------------------- */

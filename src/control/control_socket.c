@@ -93,7 +93,7 @@ static bool epoll_knows_watch(const ko_control_socket *s)
 /* Somebody may tidy up. A file that cannot be watched does without. */
 static void watch_file(ko_control_socket *s)
 {
-    s->watch = ko_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    s->watch = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     if (s->watch < 0)
         return;
     if (inotify_add_watch(s->watch, s->at.sun_path, IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) <
@@ -114,7 +114,7 @@ static kineto_status open_epoll(ko_control_socket *s, kineto_error *err)
     kineto_status status = ko_wake_open(&s->wake, err);
     if (status != KINETO_OK)
         return status;
-    s->epoll = ko_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
+    s->epoll = kb_os_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
     if (s->epoll < 0)
         return cannot_poll(errno, err);
     if (!poll_for(s, EPOLL_CTL_ADD, ko_wake_fd(&s->wake), EVENT_OF_BELL, true)) {

@@ -4,6 +4,13 @@
 
 #define MOST_WAITING 256u /* beyond that, refusals are not told */
 
+const char *ko_stage_name(uint32_t stage)
+{
+    static const char *const names[] = {"accepted", "refused", "warm-up", "collect",
+                                        "process",  "written", "failed",  "cancelled"};
+    return stage < KB_COUNT(names) ? names[stage] : "unknown";
+}
+
 bool ko_notes_init(ko_notes *n)
 {
     n->last = &n->first;

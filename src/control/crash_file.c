@@ -227,12 +227,13 @@ static void header_make(kf_control *c, const ko_crash_file *f, const kf_pool *po
     kf_pool_shorten(c, c->chunk_high);
 }
 
-/* As kineto_metadata_add, which may wait for a lock. */
+/* As kineto_process_set_metadata, which may wait for a lock. */
 static void reason_add(const ko_crash_file *f, const kf_pool *pool, kineto_string reason)
 {
     static const char key[] = "ckineto_dump_reason";
-    uint32_t process = f->process, key_size = sizeof key - 1, size = (uint32_t)reason.size;
-    kf_part parts[] = {{&process, sizeof process},
+    kf_meta_entry entry = {.process = f->process};
+    uint32_t key_size = sizeof key - 1, size = (uint32_t)reason.size;
+    kf_part parts[] = {{&entry, sizeof entry},
                        {&key_size, sizeof key_size},
                        {key, key_size},
                        {&size, sizeof size},

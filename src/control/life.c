@@ -173,14 +173,6 @@ static bool asks(const ko_settings *s)
     return o->socket || o->daemon || o->signal || o->trigger_file || o->ring_seconds > 0;
 }
 
-void ko_life_settings(ko_settings *out)
-{
-    pthread_mutex_lock(&life.lock);
-    *out = life.settings;
-    ko_settings_own(out);
-    pthread_mutex_unlock(&life.lock);
-}
-
 /* ---- listeners ----------------------------------------------------------------------------------- */
 
 static ko_listener *make_socket(const ko_settings *s, kineto_error *err)

@@ -4,6 +4,7 @@
 #include "control/calls.h"
 
 #include <ckineto/control.h>
+#include <ckineto/record.h>
 
 enum { MOST_OBSERVERS = 8 };
 
@@ -141,3 +142,17 @@ void ko_log_watch(void *context, const ko_stage_note *note)
     kb_log(KINETO_LOG_STAGE, "on-demand tracing: request %llu%s: %s%s",
            (unsigned long long)e.ticket, ids_of(&e).s, ko_stage_name(note->stage), detail_of(&e).s);
 }
+
+/* ---- what must not happen, and did -------------------------------------------------------------- */
+
+static uint64_t violations;
+
+void ko_invariant(const char *what)
+{
+    (void)kb_add_relaxed(&violations, UINT64_C(1));
+    kb_log(KINETO_LOG_ERROR,
+           "on-demand tracing: %s. This is a mistake in the library: please report it", what);
+    (void)kineto_ledger_add("control", "invariant violated", 1, false, what);
+}
+
+uint64_t ko_invariants(void) { return kb_load_relaxed(&violations); }

@@ -32,7 +32,7 @@ void ko_client_snapshot_drop(void);
 /** In a fork's child: what was under way is the parent's. */
 void ko_observers_forked(void);
 
-/* ---- invariants.c: what must not happen, and did --------------------------------------------------- */
+/* ---- what must not happen, and did ---------------------------------------------------------------- */
 /** Says so in the log and in the ledger of what is recorded in this process, and counts. `what` is
  *  static: "stop without start". threads: any. */
 void ko_invariant(const char *what);

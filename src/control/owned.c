@@ -2,26 +2,15 @@
 #include "control/owned.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-int ko_clear_of_standard(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), why = errno;
-    close(fd);
-    errno = why;
-    return moved;
-}
 
 bool ko_owned_take(ko_owned *o, int fd)
 {
     struct stat st;
     o->fd = -1;
-    fd = ko_clear_of_standard(fd);
+    fd = kb_os_clear_of_standard(fd);
     if (fd < 0)
         return false;
     if (fstat(fd, &st) != 0) {

@@ -16,9 +16,6 @@ typedef struct ko_owned {
         .fd = -1                                                                                   \
     }
 
-/** The same descriptor, but none of the first three: a program may print to those. -1 with errno.
- */
-int ko_clear_of_standard(int fd);
 /** Takes a socket; clear of the first three descriptors.
  *  @param fd  -1 with errno set is passed on. False: it is closed, errno says why. */
 bool ko_owned_take(ko_owned *o, int fd);

@@ -35,7 +35,7 @@ static void take(kb_lock *lock)
 static bool number(const char *text, double least, double most, double *out)
 {
     char *end;
-    double v = strtod(text, &end);
+    double v = kb_strtod(text, &end);
     if (end == text || *end || !(v >= least && v <= most))
         return false;
     *out = v;
@@ -254,7 +254,7 @@ static void describe(dump_texts *t, ks_extras *extras, int64_t now_ns)
     *kb_json_escape(t->reason, kb_string(reason), NULL) = '\0';
     reason_text[0] = '\0';
     kb_lock_drop(&reason_lock);
-    snprintf(t->ring, sizeof t->ring, "{\"seconds\": %g, \"bytes\": %zu}",
+    kb_snprintf(t->ring, sizeof t->ring, "{\"seconds\": %g, \"bytes\": %zu}",
              (double)ring.length_ns / NS_PER_S, ring.bytes);
     t->header[0] = (kt_build_header){"ckineto_dump_reason", t->reason};
     t->header[1] = (kt_build_header){"ckineto_ring", t->ring};

@@ -1,5 +1,6 @@
 /* Functions of dyno's RPC: the question as JSON, and what the answer says, read strictly. */
 #include "control/rpc_frame.h"
+#include "session/dyno.h"
 #include "trace/text/json_text.h"
 
 /* How our daemon begins what it says to those who may not ask. */
@@ -8,28 +9,21 @@
 /* ---- questions ---------------------------------------------------------------------------------
  */
 
-typedef void fill_question(kb_json *j, const void *context);
+typedef struct question {
+    const ko_rpc_daemon *daemon;
+    const char *function;
+    ks_dyno_fill *fill; /* NULL: it has no arguments */
+    const void *context;
+} question;
 
-static kineto_status write_question(const ko_rpc_daemon *d, const char *function,
-                                    fill_question *fill, const void *context, char **text,
-                                    size_t *bytes, kineto_error *err)
+static void fill_question(kb_json *j, const void *context)
 {
-    kb_sink *sink;
-    kb_json j;
-    kineto_status status = kb_sink_open_memory(KB_COMPRESS_NONE, &sink, err);
-    if (status != KINETO_OK)
-        return status;
-    kb_json_init(&j, sink);
-    kb_json_object_begin(&j);
-    kb_json_put_string(&j, "fn", kb_string(function));
-    if (fill)
-        fill(&j, context);
-    if (d->token)
-        kb_json_put_string(&j, "token", kb_string(d->token));
-    kb_json_object_end(&j);
-    status = kb_sink_take(sink, text, bytes, err);
-    kb_sink_abort(sink);
-    return status;
+    const question *q = context;
+    kb_json_put_string(j, "fn", kb_string(q->function));
+    if (q->fill)
+        q->fill(j, q->context);
+    if (q->daemon->token)
+        kb_json_put_string(j, "token", kb_string(q->daemon->token));
 }
 
 /* ---- answers -----------------------------------------------------------------------------------
@@ -74,16 +68,17 @@ static kineto_status check_refusal(kineto_string answer, kineto_error *err)
 }
 
 /* The answer is to be freed, and is an object. */
-static kineto_status ask(const ko_rpc_daemon *d, const char *function, fill_question *fill,
+static kineto_status ask(const ko_rpc_daemon *d, const char *function, ks_dyno_fill *fill,
                          const void *context, char **text, kineto_string *answer, kineto_error *err)
 {
-    char *question = NULL;
+    const question q = {d, function, fill, context};
+    char *asked = NULL;
     size_t bytes = 0;
     *text = NULL;
-    kineto_status status = write_question(d, function, fill, context, &question, &bytes, err);
+    kineto_status status = ks_dyno_object(fill_question, &q, &asked, &bytes, err);
     if (status == KINETO_OK)
-        status = ko_rpc_exchange(d, (kineto_string){question, bytes}, text, &bytes, err);
-    free(question);
+        status = ko_rpc_exchange(d, (kineto_string){asked, bytes}, text, &bytes, err);
+    free(asked);
     if (status != KINETO_OK)
         return status;
     *answer = (kineto_string){*text, bytes};

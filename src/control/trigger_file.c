@@ -352,9 +352,9 @@ static kineto_status open_all(file_listener *f, kineto_error *err)
 {
     struct epoll_event e = {.events = EPOLLIN};
     int why;
-    f->inotify = ko_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
+    f->inotify = kb_os_clear_of_standard(inotify_init1(IN_CLOEXEC | IN_NONBLOCK));
     why = errno;
-    f->epoll = f->inotify < 0 ? -1 : ko_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
+    f->epoll = f->inotify < 0 ? -1 : kb_os_clear_of_standard(epoll_create1(EPOLL_CLOEXEC));
     if (f->epoll >= 0 && epoll_ctl(f->epoll, EPOLL_CTL_ADD, f->inotify, &e) == 0) {
         f->listener.fd = f->epoll;
         return KINETO_OK;

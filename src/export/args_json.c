@@ -90,8 +90,22 @@ void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line)
     kb_json_put_string(j, "source", line->source);
     kb_json_put_string(j, "reason", line->reason);
     kb_json_put_uint(j, "count", line->count);
-    kb_json_key_z(j, "loss");
-    kb_json_bool(j, line->is_loss);
+    kb_json_put_bool(j, "loss", line->is_loss);
+}
+
+void ke_put_ledger(kb_json *j, const kineto_trace *trace)
+{
+    kb_json_key_z(j, "ledger");
+    kb_json_array_begin(j);
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        kb_json_object_begin(j);
+        ke_put_ledger_line(j, &line);
+        kb_json_put_string(j, "detail", line.detail);
+        kb_json_object_end(j);
+    }
+    kb_json_array_end(j);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------------ */
@@ -165,7 +179,7 @@ static bool put_key(maker *m, kineto_string key)
 
 static bool put_value(maker *m, const kineto_arg *arg)
 {
-    char number[40], *end = number;
+    char number[40], *end;
     switch (arg->type) {
     case KINETO_ARG_INT:
         end = kb_json_format_int(number, arg->i);

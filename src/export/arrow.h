@@ -90,7 +90,6 @@ bool ke_arrow_append_text(ke_arrow_column *c, kineto_string text, bool wide);
 void ke_arrow_column_free(ke_arrow_column *c);
 
 /* ---- arrow_arrays.c: handing over ---- */
-ke_arrow_shared *ke_arrow_retain(ke_arrow_shared *s);
 void ke_arrow_release(ke_arrow_shared *s);
 /** The table's schema. False: out of memory. */
 bool ke_arrow_make_schema(const ke_arrow_shared *s, struct ArrowSchema *out);

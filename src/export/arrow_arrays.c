@@ -21,7 +21,7 @@ typedef struct schema_node {
     struct ArrowSchema dictionary;
 } schema_node;
 
-ke_arrow_shared *ke_arrow_retain(ke_arrow_shared *s)
+static ke_arrow_shared *retain(ke_arrow_shared *s)
 {
     kb_add_relaxed(&s->references, 1);
     return s;
@@ -121,7 +121,7 @@ static array_node *begin_array(ke_arrow_shared *s, struct ArrowArray *out, int64
     *out = (struct ArrowArray){.length = length, .private_data = node};
     if (!node)
         return NULL;
-    node->shared = ke_arrow_retain(s);
+    node->shared = retain(s);
     out->buffers = node->buffers;
     out->release = release_array;
     return node;

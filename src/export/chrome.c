@@ -77,7 +77,7 @@ static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, u
 {
     ke_commit(c, out);
     kineto_string category = category_of(c, b, i, form);
-    kb_sink_write(c->sink, openings[form], strlen(openings[form]));
+    kb_sink_write_z(c->sink, openings[form]);
     if (category.data) {
         kb_sink_write(c->sink, ",\"cat\":", 7);
         ke_write_string(c, category);

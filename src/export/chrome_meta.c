@@ -36,8 +36,7 @@ static void write_device(ke_chrome *c, int64_t id, kineto_string properties)
         return;
     }
     kb_json_object_begin(j);
-    kb_json_key_z(j, "id");
-    kb_json_int(j, id);
+    kb_json_put_int(j, "id", id);
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
         kineto_string quoted = {key.data - 1, key.size + 2};
@@ -139,8 +138,7 @@ void ke_write_head(ke_chrome *c)
     write_metadata(c, false);
     write_stated(c, "displayTimeUnit", "\"ms\"");
     kb_json_newline(j);
-    kb_json_key_z(j, "baseTimeNanoseconds");
-    kb_json_int(j, c->base_ns);
+    kb_json_put_int(j, "baseTimeNanoseconds", c->base_ns);
     kb_json_newline(j);
     kb_json_key_z(j, "traceEvents");
     kb_json_array_begin(j);
@@ -336,8 +334,7 @@ static void write_clock(ke_chrome *c)
         return;
     kb_json_key_z(j, "clock");
     kb_json_object_begin(j);
-    kb_json_key_z(j, "residual_ns");
-    kb_json_double(j, fit.residual_ns);
+    kb_json_put_double(j, "residual_ns", fit.residual_ns);
     kb_json_put_int(j, "realtime_step_ns", fit.realtime_step_ns);
     kb_json_key_z(j, "snapshots");
     kb_json_array_begin(j);
@@ -390,8 +387,7 @@ static void write_processes(ke_chrome *c)
         kb_json_object_begin(j);
         kb_json_put_int(j, "pid", c->pid_numbers[i]);
         kb_json_put_int(j, "id", p.pid);
-        kb_json_key_z(j, "device");
-        kb_json_bool(j, p.is_device);
+        kb_json_put_bool(j, "device", p.is_device);
         if (p.ppid)
             kb_json_put_int(j, "ppid", p.ppid);
         if (p.rank >= 0)

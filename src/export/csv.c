@@ -128,8 +128,8 @@ static void put_flags(kb_sink *sink, uint32_t flags)
     for (size_t i = 0; flags && i < KB_COUNT(ke_flag_names); i++) {
         if (!(flags >> i & 1))
             continue;
-        kb_sink_write(sink, separator, strlen(separator));
-        kb_sink_write(sink, ke_flag_names[i], strlen(ke_flag_names[i]));
+        kb_sink_write_z(sink, separator);
+        kb_sink_write_z(sink, ke_flag_names[i]);
         separator = " ";
     }
     kb_sink_write(sink, ",", 1);

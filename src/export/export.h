@@ -86,6 +86,7 @@ void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
 void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */
+void ke_put_ledger(kb_json *j, const kineto_trace *trace); /* the member "ledger", with details */
 /** The next piece of JSON text without white space between its tokens; empty at the end. */
 kineto_string ke_compact_next(kineto_string *json);
 /** Append JSON text that way, made valid UTF-8. */

@@ -8,7 +8,7 @@
 
 static void put_cell(kb_sink *sink, const kineto_fact *f)
 {
-    char number[32], *end = number;
+    char number[32], *end;
     if (f->is_none)
         return;
     if (f->type == KINETO_CELL_TEXT) {
@@ -88,7 +88,6 @@ kineto_status kineto_analysis_save_csv(const kineto_analysis *a, const char *dir
 
 static void put_value(kb_json *j, const kineto_fact *f)
 {
-    char us[32];
     if (f->is_none)
         kb_json_null(j);
     else if (f->type == KINETO_CELL_TEXT)
@@ -96,7 +95,7 @@ static void put_value(kb_json *j, const kineto_fact *f)
     else if (f->type == KINETO_CELL_INT)
         kb_json_int(j, f->i);
     else if (f->type == KINETO_CELL_NS)
-        kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, f->i) - us)});
+        kb_json_us(j, f->i);
     else
         kb_json_double(j, f->d);
 }

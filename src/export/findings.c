@@ -1,19 +1,6 @@
 /* Findings as JSON; docs/findings.schema.json describes it. */
 #include "export/export.h"
 
-static void put_us(kb_json *j, const char *key, int64_t ns)
-{
-    char us[32];
-    kb_json_key_z(j, key);
-    kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, ns) - us)});
-}
-
-static void put_double(kb_json *j, const char *key, double v)
-{
-    kb_json_key_z(j, key);
-    kb_json_double(j, v);
-}
-
 static void put_evidence(kb_json *j, const kineto_findings *findings, uint32_t finding)
 {
     kineto_finding_evidence e;
@@ -25,8 +12,8 @@ static void put_evidence(kb_json *j, const kineto_findings *findings, uint32_t f
         if (e.row != KINETO_NO_ROW)
             kb_json_put_uint(j, "row", e.row);
         if (e.start_ns || e.end_ns) {
-            put_us(j, "start_us", e.start_ns);
-            put_us(j, "dur_us", kb_length_ns(e.start_ns, e.end_ns));
+            kb_json_put_us(j, "start_us", e.start_ns);
+            kb_json_put_us(j, "dur_us", kb_length_ns(e.start_ns, e.end_ns));
         }
         if (e.name.size)
             kb_json_put_string(j, "name", e.name);
@@ -47,10 +34,10 @@ static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t in
     kb_json_put_string(j, "id", kb_string(f->id));
     kb_json_put_string(j, "severity", kb_string(kineto_finding_severity_name(f->severity)));
     if (f->has_worth) {
-        put_us(j, "worth_us", f->worth_ns);
-        put_double(j, "worth_pct", f->worth_pct);
+        kb_json_put_us(j, "worth_us", f->worth_ns);
+        kb_json_put_double(j, "worth_pct", f->worth_pct);
     }
-    put_double(j, "confidence", f->confidence);
+    kb_json_put_double(j, "confidence", f->confidence);
     kb_json_put_int(j, "rank", f->rank);
     kb_json_put_uint(j, "ranks", f->rank_count);
     kb_json_put_uint(j, "count", f->count);
@@ -92,7 +79,7 @@ void ke_put_findings(kb_json *j, const kineto_findings *findings)
     kineto_finding f;
     kb_json_object_begin(j);
     kb_json_put_string(j, "schema", kb_string("ckineto.findings/1"));
-    put_us(j, steps ? "step_us" : "whole_us", step_ns);
+    kb_json_put_us(j, steps ? "step_us" : "whole_us", step_ns);
     kb_json_put_uint(j, "steps", steps);
     kb_json_key_z(j, "findings");
     kb_json_array_begin(j);

@@ -106,42 +106,6 @@ static bool lay_out_all(flame *f)
 
 /* ---- text ----------------------------------------------------------------------------------- */
 
-static void put_z(kb_sink *sink, const char *text) { kb_sink_write(sink, text, strlen(text)); }
-
-/* U+FFFE and U+FFFF, which are UTF-8 but no XML. */
-static bool is_no_character(const char *at, const char *end)
-{
-    return end - at >= 3 && memcmp(at, "\xef\xbf", 2) == 0 && (unsigned char)at[2] >= 0xbe;
-}
-
-static const char *put_replacement(kb_sink *sink, const char *at)
-{
-    put_z(sink, "\xef\xbf\xbd");
-    return at + 2;
-}
-
-/* XML knows no control characters, not even escaped. */
-static void put_text(kb_sink *sink, kineto_string s)
-{
-    kineto_string piece;
-    while ((piece = kb_utf8_next(&s, NULL)).size)
-        for (const char *at = piece.data, *end = at + piece.size; at < end; at++) {
-            unsigned char c = (unsigned char)*at;
-            if (c == '&')
-                put_z(sink, "&amp;");
-            else if (c == '<')
-                put_z(sink, "&lt;");
-            else if (c == '>')
-                put_z(sink, "&gt;");
-            else if (c < 0x20 || c == 0x7f)
-                put_z(sink, "?");
-            else if (is_no_character(at, end))
-                at = put_replacement(sink, at);
-            else
-                kb_sink_write(sink, at, 1);
-        }
-}
-
 /* As much of a name as a box has room for, for those who draw without the script. */
 static void put_label(kb_sink *sink, kineto_string name, double width)
 {
@@ -152,13 +116,13 @@ static void put_label(kb_sink *sink, kineto_string name, double width)
         if (((unsigned char)name.data[size] & 0xc0) != 0x80 && left-- == 0)
             break;
     if (size == name.size) {
-        put_text(sink, name);
+        kb_sink_write_xml(sink, name);
         return;
     }
     while (size && ((unsigned char)name.data[size - 1] & 0xc0) == 0x80)
         size--;
-    put_text(sink, (kineto_string){name.data, size - (size > 0)});
-    put_z(sink, "…");
+    kb_sink_write_xml(sink, (kineto_string){name.data, size - (size > 0)});
+    kb_sink_write_z(sink, "…");
 }
 
 KINETO_PRINTF(2, 3) static void put(kb_sink *sink, const char *fmt, ...)
@@ -166,7 +130,7 @@ KINETO_PRINTF(2, 3) static void put(kb_sink *sink, const char *fmt, ...)
     char text[1024];
     va_list args;
     va_start(args, fmt);
-    int n = vsnprintf(text, sizeof text, fmt, args);
+    int n = kb_vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
     kb_sink_write(sink, text, KB_MIN((size_t)KB_MAX(n, 0), sizeof text - 1));
 }
@@ -200,13 +164,13 @@ static void put_box(flame *f, uint32_t node)
         "fill=\"",
         p->x, p->width, p->x, 30 + p->depth * LINE, p->width, LINE - 1);
     put_colour(sink, frame);
-    put_z(sink, "\"/><title>");
-    put_text(sink, name);
+    kb_sink_write_z(sink, "\"/><title>");
+    kb_sink_write_xml(sink, name);
     put(sink, "\n%s, %.2f %%, %llu times</title><text x=\"%.2f\" y=\"%u\">",
         duration_of(p->total_ns).s, p->width * 100 / WIDTH,
         (unsigned long long)f->stacks->nodes.data[node].count, p->x + 3, 43 + p->depth * LINE);
     put_label(sink, name, p->width);
-    put_z(sink, "</text></g>\n");
+    kb_sink_write_z(sink, "</text></g>\n");
 }
 
 static const char script[] =
@@ -246,13 +210,13 @@ static void put_picture(flame *f)
         "<rect width=\"1200\" height=\"%u\" fill=\"#fff\"/><text x=\"3\" y=\"18\" "
         "font-size=\"13\">",
         height, height);
-    put_text(sink, kb_string(f->job->trace_name ? f->job->trace_name : "trace"));
+    kb_sink_write_xml(sink, kb_string(f->job->trace_name ? f->job->trace_name : "trace"));
     put(sink, ": %s in stacks; click to look closer, beside it to go back</text>\n",
         duration_of(f->whole_ns).s);
     for (size_t i = 0; i < f->stacks->nodes.count && !kb_sink_failed(sink); i++)
         put_box(f, (uint32_t)i);
-    put_z(sink, script);
-    put_z(sink, "</svg>\n");
+    kb_sink_write_z(sink, script);
+    kb_sink_write_z(sink, "</svg>\n");
 }
 
 kineto_status ke_flame_write(ke_job *job, kineto_error *err)

@@ -29,12 +29,6 @@ static void end(lines *l)
     l->json.replaced_bytes = replaced;
 }
 
-static void put_bool(kb_json *j, const char *key, bool value)
-{
-    kb_json_key_z(j, key);
-    kb_json_bool(j, value);
-}
-
 static void put_some(kb_json *j, const char *key, kineto_string text)
 {
     if (text.size)
@@ -94,7 +88,7 @@ static void put_process(lines *l, uint32_t index)
     kineto_trace_process(l->trace, index, &p);
     kb_json *j = begin(l, "process");
     kb_json_put_uint(j, "process", index);
-    put_bool(j, "device", p.is_device);
+    kb_json_put_bool(j, "device", p.is_device);
     put_number_or_text(j, "pid", kt_process_text_of(l->trace, index), p.pid);
     if (p.ppid)
         kb_json_put_int(j, "ppid", p.ppid);
@@ -192,7 +186,7 @@ static bool make_place(lines *l, uint32_t track)
     kb_json_put_uint(&j, "process", p->track.process);
     put_number_or_text(&j, "pid", p->process_text, p->process.pid);
     put_some(&j, "process_name", p->process.name);
-    put_bool(&j, "device", p->process.is_device);
+    kb_json_put_bool(&j, "device", p->process.is_device);
     kb_json_put_uint(&j, "track", track);
     kb_json_put_string(&j, "track_type", kb_string(ke_track_type_name(p->track.type)));
     put_number_or_text(&j, "track_id", p->track_text, p->track.id);

@@ -16,22 +16,13 @@ static void add_name(ke_label *l, kineto_string name)
     add(l, (kineto_string){name.data, KB_MIN(name.size, sizeof l->text - 32)});
 }
 
-static bool contains(kineto_string in, const char *part)
-{
-    size_t size = strlen(part);
-    for (size_t at = 0; at + size <= in.size; at++)
-        if (memcmp(in.data + at, part, size) == 0)
-            return true;
-    return false;
-}
-
 /* "name (id)", or the name alone if the id is in it. */
 static void add_named(ke_label *l, kineto_string name, int64_t id)
 {
     char number[32];
     add_name(l, name);
     snprintf(number, sizeof number, "%lld", (long long)id);
-    if (contains(name, number))
+    if (kb_string_holds(name, number))
         return;
     snprintf(number, sizeof number, " (%lld)", (long long)id);
     add(l, kb_string(number));

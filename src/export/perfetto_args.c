@@ -4,8 +4,6 @@
 
 #include "trace/text/json_text.h"
 
-#include <locale.h>
-
 static const char *const own_keys[KE_PF_OWN_END] = {
     "", "correlation", "External id", "finished", "started", "arguments lost", "async id"};
 
@@ -98,10 +96,7 @@ static double parse_slowly(kineto_string raw)
     size_t size = KB_MIN(raw.size, sizeof text - 1);
     memcpy(text, raw.data, size);
     text[size] = '\0';
-    char *point = memchr(text, '.', size);
-    if (point)
-        *point = localeconv()->decimal_point[0];
-    return strtod(text, NULL);
+    return kb_strtod(text, NULL);
 }
 
 /* Numbers of up to 15 digits without an exponent are a quotient of two exact doubles. */

@@ -33,24 +33,13 @@ static void put_tag(ke_proto *p, uint32_t field, uint32_t wire)
     ke_proto_item(p, (uint64_t)field << 3 | wire);
 }
 
-static void put_little_endian(ke_proto *p, uint64_t v, size_t bytes)
-{
-    if (!ke_proto_reserve(p, bytes))
-        return;
-    for (size_t i = 0; i < bytes; i++)
-        p->data[p->count++] = (char)(v >> 8 * i);
-}
-
 void ke_proto_fixed64(ke_proto *p, uint32_t field, uint64_t v)
 {
     put_tag(p, field, KE_WIRE_FIXED64);
-    put_little_endian(p, v, 8);
-}
-
-void ke_proto_fixed32(ke_proto *p, uint32_t field, uint32_t v)
-{
-    put_tag(p, field, KE_WIRE_FIXED32);
-    put_little_endian(p, v, 4);
+    if (!ke_proto_reserve(p, sizeof v))
+        return;
+    for (size_t i = 0; i < sizeof v; i++)
+        p->data[p->count++] = (char)(v >> 8 * i);
 }
 
 void ke_proto_double(ke_proto *p, uint32_t field, double v)

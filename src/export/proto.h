@@ -53,7 +53,6 @@ KB_INLINE void ke_proto_int(ke_proto *p, uint32_t field, int64_t v)
 KB_INLINE void ke_proto_bool(ke_proto *p, uint32_t field, bool v) { ke_proto_uint(p, field, v); }
 /** fixed64 or sfixed64. */
 void ke_proto_fixed64(ke_proto *p, uint32_t field, uint64_t v);
-void ke_proto_fixed32(ke_proto *p, uint32_t field, uint32_t v);
 void ke_proto_double(ke_proto *p, uint32_t field, double v);
 /** Bytes as they are. */
 void ke_proto_bytes(ke_proto *p, uint32_t field, kineto_string s);

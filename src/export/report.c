@@ -19,8 +19,6 @@ void ke_put_base64(kb_sink *sink, const uint8_t *data, size_t size)
     }
 }
 
-static void put_z(kb_sink *sink, const char *text) { kb_sink_write(sink, text, strlen(text)); }
-
 /* ---- elements ------------------------------------------------------------------------------- */
 
 kb_sink *ke_element_open(kineto_error *err)
@@ -37,11 +35,11 @@ kineto_status ke_element_close(kb_sink *element, const char *id, kb_sink *page, 
     kb_sink_abort(element);
     if (status)
         return status;
-    put_z(page, "<script type=\"text/plain\" id=\"");
-    put_z(page, id);
-    put_z(page, "\">");
+    kb_sink_write_z(page, "<script type=\"text/plain\" id=\"");
+    kb_sink_write_z(page, id);
+    kb_sink_write_z(page, "\">");
     ke_put_base64(page, (const uint8_t *)data, size);
-    put_z(page, "</script>\n");
+    kb_sink_write_z(page, "</script>\n");
     free(data);
     return KINETO_OK;
 }
@@ -109,49 +107,26 @@ static kineto_status put_data(report *r)
 
 static void put_hash(kb_sink *sink, const char *before, const ke_asset *asset)
 {
-    put_z(sink, before);
-    put_z(sink, " 'sha256-");
+    kb_sink_write_z(sink, before);
+    kb_sink_write_z(sink, " 'sha256-");
     ke_put_base64(sink, asset->sha256, sizeof asset->sha256);
-    put_z(sink, "'; ");
+    kb_sink_write_z(sink, "'; ");
 }
 
 /* Nothing runs but our script, nothing is loaded: what a trace brings with it stays text. */
 static void put_policy(kb_sink *sink)
 {
-    put_z(sink, "default-src 'none'; ");
+    kb_sink_write_z(sink, "default-src 'none'; ");
     put_hash(sink, "style-src", &ke_report_style);
     put_hash(sink, "script-src", &ke_report_script);
-    put_z(sink, "img-src data:; base-uri 'none'; form-action 'none'");
-}
-
-static void put_escaped(kb_sink *sink, const char *text)
-{
-    kineto_string rest = kb_string(text), piece;
-    while ((piece = kb_utf8_next(&rest, NULL)).size)
-        for (size_t i = 0; i < piece.size; i++)
-            switch (piece.data[i]) {
-            case '&':
-                put_z(sink, "&amp;");
-                break;
-            case '<':
-                put_z(sink, "&lt;");
-                break;
-            case '>':
-                put_z(sink, "&gt;");
-                break;
-            case '"':
-                put_z(sink, "&quot;");
-                break;
-            default:
-                kb_sink_write(sink, &piece.data[i], 1);
-            }
+    kb_sink_write_z(sink, "img-src data:; base-uri 'none'; form-action 'none'");
 }
 
 static kineto_status put_place(report *r, const char *name, size_t size)
 {
 #define IS(word) (size == sizeof(word) - 1 && memcmp(name, word, size) == 0)
     if (IS("TITLE"))
-        put_escaped(r->page, r->options.title);
+        kb_sink_write_xml(r->page, kb_string(r->options.title));
     else if (IS("CSP"))
         put_policy(r->page);
     else if (IS("STYLE"))

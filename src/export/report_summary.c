@@ -2,13 +2,6 @@
 #include "export/report.h"
 #include "trace/text/json_text.h"
 
-static void put_us(kb_json *j, const char *key, int64_t ns)
-{
-    char us[32];
-    kb_json_key_z(j, key);
-    kb_json_raw(j, (kineto_string){us, (size_t)(kb_json_format_us(us, ns) - us)});
-}
-
 static void put_devices(const kineto_trace *t, kb_json *j)
 {
     kb_json_key_z(j, "devices");
@@ -38,25 +31,10 @@ static void put_trace(const kineto_trace *t, const char *title, kb_json *j)
     kb_json_put_uint(j, "activities", census.activities);
     kb_json_put_uint(j, "lost", kineto_trace_lost(t));
     kb_json_put_uint(j, "repaired", kineto_trace_repair_total(t));
-    put_us(j, "start_us", census.start_ns);
-    put_us(j, "dur_us", kb_length_ns(census.start_ns, census.end_ns));
+    kb_json_put_us(j, "start_us", census.start_ns);
+    kb_json_put_us(j, "dur_us", kb_length_ns(census.start_ns, census.end_ns));
     put_devices(t, j);
     kb_json_object_end(j);
-    kb_json_array_end(j);
-}
-
-static void put_ledger(const kineto_trace *t, kb_json *j)
-{
-    kb_json_key_z(j, "ledger");
-    kb_json_array_begin(j);
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(t, i, &line);
-        kb_json_object_begin(j);
-        ke_put_ledger_line(j, &line);
-        kb_json_put_string(j, "detail", line.detail);
-        kb_json_object_end(j);
-    }
     kb_json_array_end(j);
 }
 
@@ -103,7 +81,7 @@ kineto_status ke_put_summary(const kineto_trace *trace, const kineto_report_opti
     kb_json_put_string(&j, "schema", kb_string("ckineto.report/1"));
     kb_json_put_string(&j, "title", kb_string(options->title));
     put_trace(trace, options->title, &j);
-    put_ledger(trace, &j);
+    ke_put_ledger(&j, trace);
     kineto_status status = put_health(trace, &j, err);
     kb_json_key_z(&j, "findings");
     if (options->findings)

@@ -238,8 +238,7 @@ static void put_processes(const writer *w, kb_json *j)
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", (kineto_string){label.text, label.size});
         kb_json_put_int(j, "rank", p.rank);
-        kb_json_key_z(j, "device");
-        kb_json_bool(j, p.is_device);
+        kb_json_put_bool(j, "device", p.is_device);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);

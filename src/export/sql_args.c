@@ -32,14 +32,15 @@ enum { PLAN_ROW = 1, PLAN_KEY = 2 };
 
 /* ---- values ---------------------------------------------------------------------------------------- */
 
-const char *ke_sql_arg_type(uint32_t type)
+static const char *type_name(uint32_t type)
 {
     static const char *const names[] = {"none",   "int",  "uint",    "double", "bool",
                                         "string", "ints", "strings", "json",   "shapes"};
     return type < KB_COUNT(names) ? names[type] : "unknown";
 }
 
-void ke_sql_put_uint(sqlite3_context *out, uint64_t value)
+/* SQLite has no numbers of 64 bits without a sign: one beyond INT64_MAX becomes decimal text. */
+static void put_uint(sqlite3_context *out, uint64_t value)
 {
     char text[24];
     if (value <= INT64_MAX) {
@@ -58,7 +59,7 @@ void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg)
         break;
     case KINETO_ARG_UINT:
     case KINETO_ARG_BOOL:
-        ke_sql_put_uint(out, arg->u);
+        put_uint(out, arg->u);
         break;
     case KINETO_ARG_DOUBLE:
         sqlite3_result_double(out, arg->d);
@@ -168,7 +169,7 @@ static int cell(sqlite3_vtab_cursor *base, sqlite3_context *out, int column)
                               SQLITE_UTF8);
         break;
     case R_TYPE:
-        sqlite3_result_text(out, ke_sql_arg_type(k->type), -1, SQLITE_STATIC);
+        sqlite3_result_text(out, type_name(k->type), -1, SQLITE_STATIC);
         break;
     default:
         if (k->type >= KINETO_ARG_STRING)

@@ -140,10 +140,6 @@ static inline void ke_sql_put_row(sqlite3_context *out, kineto_row row)
     if (row != KINETO_NO_ROW)
         sqlite3_result_int64(out, row);
 }
-/** Number of 64 bits without a sign: one beyond INT64_MAX becomes decimal text. */
-void ke_sql_put_uint(sqlite3_context *out, uint64_t value);
 /** Value of an argument. `text` is copied. */
 void ke_sql_put_arg(sqlite3_context *out, const kineto_arg *arg);
-/** "int", "double" …; static. */
-const char *ke_sql_arg_type(uint32_t type);
 #endif

@@ -370,7 +370,7 @@ static kineto_status on_thread_name(decoder *d, const uint64_t *record)
 
 static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record, uint32_t words)
 {
-    if (type != KF_DEVICE)
+    if (type != KF_DEVICE && type != KF_CLOCK_SAMPLE) /* their times are what a source says */
         see_ticks(d, record[type == KF_RANGE ? 2 : 1]);
     switch (type) {
     case KF_BEGIN:

@@ -23,7 +23,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 5u
+#define KF_VERSION 6u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -155,6 +155,7 @@ static inline uint32_t kf_header_words(uint64_t h)
 static inline uint32_t kf_header_aux(uint64_t h) { return (uint32_t)(h >> 16 & 0xffff); }
 static inline uint32_t kf_header_id(uint64_t h) { return (uint32_t)(h >> 32); }
 
+/* Completed by the record before it, which writers put there where that is more than hours ago. */
 #define KF_END_TICK_BITS 48
 #define KF_END_TICK_MASK ((UINT64_C(1) << KF_END_TICK_BITS) - 1)
 static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
@@ -207,7 +208,7 @@ typedef enum kf_entry_type {
     KF_ENTRY_DEVICE = 7,   /* kf_device_entry, then texts: name, label */
     KF_ENTRY_RESOURCE = 8, /* kf_resource_entry, then text: name */
     KF_ENTRY_DEVICE_PROPS = 9, /* kf_device_entry (sort unused), then loose args (word aligned) */
-    KF_ENTRY_META = 10,    /* u32 process, then texts: key, JSON value */
+    KF_ENTRY_META = 10,    /* kf_meta_entry, then texts: key, JSON value */
     KF_ENTRY_LEDGER = 11,  /* kf_ledger_entry, then texts: source, reason, detail: one ledger line */
     KF_ENTRY_MODULE = 12, /* kf_module_entry, then texts: path, build id: code that stacks go through */
     KF_ENTRY_ARGS = 13, /* loose args (word aligned): a set that many events share */
@@ -249,7 +250,8 @@ typedef struct kf_resource_entry {
 } kf_resource_entry;
 
 typedef struct kf_module_entry {
-    uint32_t process, spare;
+    uint32_t process;
+    uint32_t is_gone; /* what is at path now is not what was mapped */
     uint64_t start, end, file_offset;
 } kf_module_entry;
 
@@ -259,6 +261,11 @@ typedef struct kf_ledger_entry {
     uint64_t count;
     uint64_t ticks; /* when; for windows that do not reach there it is not said. 0: for all */
 } kf_ledger_entry;
+
+typedef struct kf_meta_entry {
+    uint32_t process, spare; /* process 0: the collector's */
+    uint64_t ticks;          /* when it was said, if it is of what is recorded then. 0: for all */
+} kf_meta_entry;
 
 /* ---- ledger counters, per source ------------------------------------------------------------- */
 #define KF_REASON_MAP(X)                                                                           \
@@ -429,11 +436,9 @@ typedef struct kf_control {
     uint32_t dictionary_used;   /* words, including entries not yet committed */
     uint32_t cursor_serial;     /* last handed out */
     uint32_t source_count;
-    uint32_t clock_count;       /* device clocks handed out */
     uint32_t ring_hand; /* next of ring_oldest to overwrite */
     uint32_t snapshot_count;
     uint32_t chunk_high;        /* chunks that were ever claimable: above, nobody wrote */
-    uint64_t spool_frames;      /* frames complete in the spool */
     uint64_t forgotten_ticks;   /* greatest last_ticks of the chunks that were given up */
     uint64_t ring_protect_ticks; /* policy RING: chunks sealed from then on are not overwritten; 0:
                                     all may be */
@@ -514,6 +519,10 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
 /** Collector or owner of the data: zero the used words and free. Only for SEALED chunks, and for
  *  PARTIAL or LIVE ones of dead owners. */
 void kf_chunk_free(const kf_pool *pool, uint32_t index);
+
+/** Take a chunk over from an owner that died, which need not be its owner any more: then false. Whoever
+ *  has won it seals or frees it. */
+bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t owner);
 
 /** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index);

@@ -239,21 +239,32 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
     map_set(pool->partial_map, index);
 }
 
-/* Win a chunk for freeing it, against other freers, claimers and thieves. */
+static uint64_t self_as_owner(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
+
+/* Win a chunk for freeing it, against other freers, claimers and thieves. A sealed one as steal()
+ * in ring.c does. */
 static bool seize(kf_descriptor *d, uint32_t *state)
 {
-    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    uint32_t expected = KF_CHUNK_SEALED, serial = kb_load_acquire(&d->serial);
     uint64_t owner = kb_load_acquire(&d->owner);
     *state = kb_load_acquire(&d->state);
     if (*state == KF_CHUNK_FREE && owner == 0)
         return false;
     if (*state != KF_CHUNK_SEALED)
-        return kb_cas_acqrel(&d->owner, &owner, self);
-    uint32_t expected = KF_CHUNK_SEALED;
+        return kb_cas_acqrel(&d->owner, &owner, self_as_owner());
+    owner = kb_load_acquire(&d->owner);
     if (!kb_cas_acqrel(&d->state, &expected, KF_CHUNK_LIVE))
         return false;
-    kb_exchange_acqrel(&d->owner, self);
-    return true;
+    if (kb_load_relaxed(&d->serial) != serial) { /* others' by now */
+        kb_store_release(&d->state, KF_CHUNK_SEALED);
+        return false;
+    }
+    return kb_cas_acqrel(&d->owner, &owner, self_as_owner());
+}
+
+bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t owner)
+{
+    return owner && kb_cas_acqrel(&pool->descriptors[index].owner, &owner, self_as_owner());
 }
 
 void kf_chunk_free(const kf_pool *pool, uint32_t index)
@@ -277,8 +288,9 @@ void kf_chunk_free(const kf_pool *pool, uint32_t index)
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index)
 {
     kf_descriptor *d = &pool->descriptors[index];
-    uint64_t nobody = 0, self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
-    if (kb_load_acquire(&d->state) != KF_CHUNK_FREE || !kb_cas_acqrel(&d->owner, &nobody, self))
+    uint64_t nobody = 0;
+    if (kb_load_acquire(&d->state) != KF_CHUNK_FREE ||
+        !kb_cas_acqrel(&d->owner, &nobody, self_as_owner()))
         return false;
     if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
         return true;

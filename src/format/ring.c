@@ -5,8 +5,8 @@
 
 static bool is_event(uint32_t type)
 {
-    const uint32_t events =
-        1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER | 1u << KF_MEMORY | 1u << KF_RANGE;
+    const uint32_t events = 1u << KF_INSTANT | 1u << KF_ASYNC_BEGIN | 1u << KF_COUNTER |
+                            1u << KF_MEMORY | 1u << KF_RANGE;
     return type < KF_TYPE_COUNT && (events >> type & 1);
 }
 
@@ -34,22 +34,23 @@ static uint32_t open_set_close(open_set *open, uint32_t depth)
     return closed;
 }
 
-/* Ticks of a record, in the bits that an END has; of one that is a range, those of its end. */
-static uint64_t end_ticks_of(const uint64_t *record)
+/* Ticks of a record, in the bits that an END has; of one that is a range, those of its end. Its
+ * header was read once: whoever shares the memory may change it meanwhile. */
+static uint64_t end_ticks_of(const uint64_t *record, uint64_t header)
 {
-    uint32_t type = kf_header_type(record[0]);
+    uint32_t type = kf_header_type(header);
     if (type == KF_END)
-        return record[0] >> 16;
-    bool is_range = type == KF_RANGE && kf_header_words(record[0]) > 2;
+        return header >> 16;
+    bool is_range = type == KF_RANGE && kf_header_words(header) > 2;
     return record[is_range ? 2 : 1] & KF_END_TICK_MASK;
 }
 
 /* Events that go with a record of `words` (at least 2 but for an END). A range goes where it ends:
  * until then it lives on as a copy in the next chunk. What was over before `from` is wanted by
  * nobody. */
-static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
+static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t header, uint64_t from)
 {
-    uint32_t type = kf_header_type(record[0]), depth = kf_header_aux(record[0]) & 0xff, events;
+    uint32_t type = kf_header_type(header), depth = kf_header_aux(header) & 0xff, events;
     switch (type) {
     case KF_KEYFRAME:
         *open = (open_set){0, {0}};
@@ -62,7 +63,7 @@ static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
         open_set_open(open, depth);
         break;
     case KF_END:
-        events = open_set_close(open, (uint32_t)(record[0] >> 6 & 1023));
+        events = open_set_close(open, (uint32_t)(header >> 6 & 1023));
         break;
     case KF_THREAD_EXIT:
         events = open_set_close(open, 0);
@@ -70,7 +71,7 @@ static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t from)
     default:
         events = is_event(type);
     }
-    bool before = ((end_ticks_of(record) - from) & KF_END_TICK_MASK) > KF_END_TICK_MASK / 2;
+    bool before = ((end_ticks_of(record, header) - from) & KF_END_TICK_MASK) > KF_END_TICK_MASK / 2;
     return before ? 0 : events;
 }
 
@@ -82,13 +83,14 @@ static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
     open_set open = {0, {0}};
     uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
     for (uint32_t at = 0; at < end;) {
-        uint32_t type = kf_header_type(chunk[at]), words = kf_header_words(chunk[at]);
+        uint64_t header = kb_load_relaxed(&chunk[at]);
+        uint32_t type = kf_header_type(header), words = kf_header_words(header);
         if (type == KF_NONE || words == 0 || words > end - at || (words < 2 && type != KF_END))
             break;
         bool device = type == KF_DEVICE && words > 5;
         uint32_t source = device ? (uint32_t)(chunk[at + 5] >> 48 & 0xff) : KF_SOURCE_API;
         evicted[source < KF_MAX_SOURCES ? source : KF_SOURCE_API] +=
-            events_of(&open, chunk + at, from);
+            events_of(&open, chunk + at, header, from);
         at += words;
     }
     for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
@@ -113,24 +115,31 @@ typedef struct aged {
     uint32_t index;
 } aged;
 
-/* Only what is still as it was when it was looked at. */
+/* Only what is still as it was when it was looked at. Who is stopped between winning the state and
+ * the owner leaves a chunk that looks as if its last writer wrote on, and that one may be dead: so
+ * the owner word decides, as everywhere. */
 static bool steal(const kf_pool *pool, aged which, uint64_t owner)
 {
     kf_descriptor *d = &pool->descriptors[which.index];
-    uint32_t sealed = KF_CHUNK_SEALED;
-    if (!is_spent(d, protected_from(pool)) || !kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+    uint32_t sealed = KF_CHUNK_SEALED, serial = kb_load_acquire(&d->serial);
+    if (!is_spent(d, protected_from(pool)))
         return false;
-    if (kb_load_relaxed(&d->last_ticks) != which.ticks) {
+    uint64_t before = kb_load_acquire(&d->owner);
+    if (!kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
+        return false;
+    if (kb_load_relaxed(&d->last_ticks) != which.ticks || kb_load_relaxed(&d->serial) != serial) {
         kb_store_release(&d->state, KF_CHUNK_SEALED);
         return false;
     }
-    kb_exchange_acqrel(&d->owner, owner);
+    if (!kb_cas_acqrel(&d->owner, &before, owner))
+        return false; /* it was inherited meanwhile */
     uint32_t used = kb_load_relaxed(&d->used);
     if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* else nobody wants it */
         count_evicted(pool, which.index, used);
     kf_contents_forget(pool, which.ticks);
     kf_contents_begin(d);
     kf_contents_clear(pool, which.index, used);
+    kb_store_relaxed(&d->used, 0u);
     return true;
 }
 

@@ -6,12 +6,7 @@
 static kb_text decimal(double number, int decimals, const char *unit)
 {
     kb_text t;
-    snprintf(t.s, sizeof t.s, "%.*f", decimals, number);
-    for (char *c = t.s; *c; c++)
-        if (*c == ',')
-            *c = '.'; /* whatever language the program speaks */
-    size_t used = strlen(t.s);
-    snprintf(t.s + used, sizeof t.s - used, "%s", unit);
+    kb_snprintf(t.s, sizeof t.s, "%.*f%s", decimals, number, unit);
     return t;
 }
 

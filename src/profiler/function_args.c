@@ -31,11 +31,6 @@ uint32_t kp_stacks_push(kp_stacks *s, uint32_t parent, uint32_t text)
     return found;
 }
 
-static bool holds(kineto_string text, const char *part)
-{
-    return memmem(text.data, text.size, part, strlen(part)) != NULL;
-}
-
 /* Frames of the machinery of backward and of PyTorch's own tests say nothing. */
 bool kp_stack_shows(kineto_string frame)
 {
@@ -46,7 +41,7 @@ bool kp_stack_shows(kineto_string frame)
                                             {"_internal/common_utils", "prof_func_call"},
                                             {"_internal/common_utils", "prof_meth_call"}};
     for (size_t i = 0; i < KB_COUNT(hidden); i++)
-        if (holds(frame, hidden[i][0]) && holds(frame, hidden[i][1]))
+        if (kb_string_holds(frame, hidden[i][0]) && kb_string_holds(frame, hidden[i][1]))
             return false;
     return true;
 }

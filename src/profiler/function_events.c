@@ -39,9 +39,8 @@ static bool is_hidden(const kineto_trace *t, const kineto_activity *a)
         return false;
     kineto_string text = kt_args_text(t, a->row);
     kineto_arg arg;
-    return text.size && memmem(text.data, text.size, "\"hidden\"", 8) &&
-           kineto_args_find(t, a->row, "hidden", &arg) && arg.type < KINETO_ARG_STRING &&
-           arg.u == 1;
+    return kb_string_holds(text, "\"hidden\"") && kineto_args_find(t, a->row, "hidden", &arg) &&
+           arg.type < KINETO_ARG_STRING && arg.u == 1;
 }
 
 /* Spans of recorders, "Trace", are about the trace and not in it. */

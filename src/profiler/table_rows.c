@@ -99,8 +99,6 @@ static const char *type_of(const row_view *v)
 
 /* ---- CSV --------------------------------------------------------------------------------------- */
 
-static void put(kb_sink *sink, const char *text) { kb_sink_write(sink, text, strlen(text)); }
-
 static bool needs_quotes(kineto_string s)
 {
     for (size_t i = 0; i < s.size; i++)
@@ -114,49 +112,49 @@ static void put_csv_text(kb_sink *sink, kineto_string s)
     bool quotes = needs_quotes(s);
     kineto_string piece;
     if (quotes)
-        put(sink, "\"");
+        kb_sink_write_z(sink, "\"");
     while ((piece = kb_utf8_next(&s, NULL)).size)
         for (size_t i = 0; i < piece.size; i++) {
             if (piece.data[i] == '"')
-                put(sink, "\"");
+                kb_sink_write_z(sink, "\"");
             kb_sink_write(sink, piece.data + i, 1);
         }
     if (quotes)
-        put(sink, "\"");
+        kb_sink_write_z(sink, "\"");
 }
 
 /* Frames with semicolons between, the innermost first. */
 static void put_csv_stack(kb_sink *sink, const row_view *v)
 {
-    put(sink, ",\"");
+    kb_sink_write_z(sink, ",\"");
     for (uint32_t i = 0; i < v->row.stack_depth; i++) {
         kineto_string frame = kineto_averages_frame(v->a, v->index, i), piece;
         if (i)
-            put(sink, ";");
+            kb_sink_write_z(sink, ";");
         while ((piece = kb_utf8_next(&frame, NULL)).size)
             for (size_t c = 0; c < piece.size; c++)
                 kb_sink_write(sink, piece.data[c] == '"' ? "\"\"" : piece.data + c,
                               piece.data[c] == '"' ? 2 : 1);
     }
-    put(sink, "\"");
+    kb_sink_write_z(sink, "\"");
 }
 
 static void put_csv_names(const kineto_averages *a, kb_sink *sink)
 {
-    put(sink, "name");
+    kb_sink_write_z(sink, "name");
     if (a->options.group_by_overload)
-        put(sink, ",overload");
-    put(sink, ",device,type");
+        kb_sink_write_z(sink, ",overload");
+    kb_sink_write_z(sink, ",device,type");
     for (size_t i = 0; i < KB_COUNT(numbers); i++)
         if (is_there(a, &numbers[i])) {
-            put(sink, ",");
-            put(sink, numbers[i].name);
+            kb_sink_write_z(sink, ",");
+            kb_sink_write_z(sink, numbers[i].name);
         }
     if (a->options.group_by_shape)
-        put(sink, ",input_shapes");
+        kb_sink_write_z(sink, ",input_shapes");
     if (a->options.group_by_stack)
-        put(sink, ",stack");
-    put(sink, "\n");
+        kb_sink_write_z(sink, ",stack");
+    kb_sink_write_z(sink, "\n");
 }
 
 static void put_csv_row(const row_view *v, kb_sink *sink)
@@ -164,25 +162,25 @@ static void put_csv_row(const row_view *v, kb_sink *sink)
     char digits[32];
     put_csv_text(sink, v->row.name);
     if (v->a->options.group_by_overload) {
-        put(sink, ",");
+        kb_sink_write_z(sink, ",");
         put_csv_text(sink, v->row.overload);
     }
-    put(sink, ",");
-    put(sink, device_of(v));
-    put(sink, ",");
-    put(sink, type_of(v));
+    kb_sink_write_z(sink, ",");
+    kb_sink_write_z(sink, device_of(v));
+    kb_sink_write_z(sink, ",");
+    kb_sink_write_z(sink, type_of(v));
     for (size_t i = 0; i < KB_COUNT(numbers); i++)
         if (is_there(v->a, &numbers[i])) {
-            put(sink, ",");
+            kb_sink_write_z(sink, ",");
             kb_sink_write(sink, digits, (size_t)(format_number(digits, v, &numbers[i]) - digits));
         }
     if (v->a->options.group_by_shape) {
-        put(sink, ",");
+        kb_sink_write_z(sink, ",");
         put_csv_text(sink, v->row.input_shapes);
     }
     if (v->a->options.group_by_stack)
         put_csv_stack(sink, v);
-    put(sink, "\n");
+    kb_sink_write_z(sink, "\n");
 }
 
 void kp_table_write_csv(const kp_table *t, kb_sink *sink)

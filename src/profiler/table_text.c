@@ -152,8 +152,6 @@ static void fill(writing *w, char c, size_t count)
     }
 }
 
-static void put_text(writing *w, const char *text) { kb_sink_write(w->sink, text, strlen(text)); }
-
 /* The cell at hand, to the right but for source lines. */
 static void put_cell(writing *w, const column *c)
 {
@@ -170,7 +168,7 @@ static void put_rule(writing *w)
         fill(w, '-', w->columns[i].width);
         fill(w, ' ', SPACING);
     }
-    put_text(w, "\n");
+    kb_sink_write_z(w->sink, "\n");
 }
 
 static void put_heading(writing *w)
@@ -181,20 +179,20 @@ static void put_heading(writing *w)
         length += w->columns[i].width + (i ? SPACING : 0);
     if (o->header) {
         fill(w, '=', length);
-        put_text(w, "\n");
-        put_text(w, o->header);
-        put_text(w, "\n");
+        kb_sink_write_z(w->sink, "\n");
+        kb_sink_write_z(w->sink, o->header);
+        kb_sink_write_z(w->sink, "\n");
     }
     if (o->top_level_events_only) {
         fill(w, '=', length);
-        put_text(w, "\nThis report only display top-level ops statistics\n");
+        kb_sink_write_z(w->sink, "\nThis report only display top-level ops statistics\n");
     }
     put_rule(w);
     for (size_t i = 0; i < w->count; i++) {
         kp_cell_set(&w->cell, kb_string(w->columns[i].header));
         put_cell(w, &w->columns[i]);
     }
-    put_text(w, "\n");
+    kb_sink_write_z(w->sink, "\n");
     put_rule(w);
 }
 
@@ -312,7 +310,7 @@ static void put_frames(writing *w, uint32_t index, uint32_t depth)
                 set_source(w, &w->columns[i], kineto_averages_frame(w->t->averages, index, frame));
             put_cell(w, &w->columns[i]);
         }
-        put_text(w, "\n");
+        kb_sink_write_z(w->sink, "\n");
     }
 }
 
@@ -324,18 +322,18 @@ static void put_row(writing *w, uint32_t index)
         set_cell(w, &w->columns[i], &row, index);
         put_cell(w, &w->columns[i]);
     }
-    put_text(w, "\n");
+    kb_sink_write_z(w->sink, "\n");
     if (w->has_stacks)
         put_frames(w, index, row.stack_depth);
 }
 
 static void put_footer(writing *w, const char *device, int64_t ns)
 {
-    put_text(w, "Self ");
-    put_text(w, device);
-    put_text(w, " time total: ");
-    put_text(w, kp_time_text((double)ns / 1e3, w->t->options.time_unit).s);
-    put_text(w, "\n");
+    kb_sink_write_z(w->sink, "Self ");
+    kb_sink_write_z(w->sink, device);
+    kb_sink_write_z(w->sink, " time total: ");
+    kb_sink_write_z(w->sink, kp_time_text((double)ns / 1e3, w->t->options.time_unit).s);
+    kb_sink_write_z(w->sink, "\n");
 }
 
 bool kp_table_write_text(const kp_table *t, kb_sink *sink)

@@ -445,7 +445,7 @@ static int header_metadata(kr_builder *b, const char *key, const char *value)
     bool locked = kr_lock_take(&b->lock);
     kr_said *said = locked ? said_find(b, about) : NULL;
     bool known = said && said->key == about && said->content == content;
-    int result = known ? 0 : kineto_metadata_add(key, value) != KINETO_OK;
+    int result = known ? 0 : kineto_process_set_metadata(key, value) != KINETO_OK;
     if (said && !result)
         *said = (kr_said){about, content};
     if (locked)

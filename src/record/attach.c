@@ -292,13 +292,22 @@ void kineto_process_set_name(const char *name)
     names_unlock(taken);
 }
 
+static kineto_status metadata_say(const char *key, const char *json_value, uint64_t ticks)
+{
+    kf_meta_entry entry = {.ticks = ticks};
+    const char *texts[] = {key, json_value};
+    return entry_say(KF_ENTRY_META, &entry, sizeof entry, texts, 2);
+}
+
 kineto_status kineto_metadata_add(const char *key, const char *json_value)
 {
-    if (!key || !json_value)
-        return KINETO_E_ARGUMENT;
-    uint32_t head;
-    const char *texts[] = {key, json_value};
-    return entry_say(KF_ENTRY_META, &head, sizeof head, texts, 2);
+    bool has = key && json_value;
+    return has ? metadata_say(key, json_value, kb_ticks(kb_ticks_clock())) : KINETO_E_ARGUMENT;
+}
+
+kineto_status kineto_process_set_metadata(const char *key, const char *json_value)
+{
+    return key && json_value ? metadata_say(key, json_value, 0) : KINETO_E_ARGUMENT;
 }
 
 static kineto_status note(const char *source, const char *reason, uint64_t count, bool is_loss,
@@ -318,7 +327,10 @@ bool kr_note(const char *source, const char *reason, uint64_t count, bool is_los
 kineto_status kineto_ledger_add(const char *source, const char *reason, uint64_t count,
                                 bool is_loss, const char *detail)
 {
-    return source && reason ? note(source, reason, count, is_loss, detail, 0) : KINETO_E_ARGUMENT;
+    /* What is lost is lost to those who record then; a statement holds for the process. */
+    uint64_t ticks = is_loss ? kb_ticks(kb_ticks_clock()) : 0;
+    return source && reason ? note(source, reason, count, is_loss, detail, ticks)
+                            : KINETO_E_ARGUMENT;
 }
 
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,

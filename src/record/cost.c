@@ -71,6 +71,7 @@ void kr_cost_calibrate(kf_control *control)
     c.tsc = c.ticks_clock != KB_TICKS_MONOTONIC_RAW;
     plain_site.id = args_site.id = 1; /* never looked up */
     args_site.flags = KR_SITE_FIXED;
+    c.epoch = kr_epoch_of(kr_ticks(&c));
     kr_me = &c;
     uint32_t pair = measure(&c, pairs, words, KB_COUNT(words));
     uint32_t args = measure(&c, pairs_with_args, words, KB_COUNT(words));

@@ -74,7 +74,7 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->at = c->limit = c->base = NULL;
     c->depth = 0;
     c->chunk = KR_NO_CHUNK;
-    c->serial = c->seq = c->skip = c->source = 0;
+    c->serial = c->seq = c->skip = c->source = c->epoch = 0;
     c->name_id = 0;
     c->name[0] = 0;
     kb_store_relaxed(&c->inside, 0);
@@ -151,22 +151,31 @@ bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uin
 
 static uint64_t cursor_owner(const kr_cursor *c) { return (uint64_t)c->pid << 32 | c->tid; }
 
-/* Words of the copies of all open ranges, whole or shortened to header and ticks. */
-static uint32_t reopen_words(const kr_cursor *c, bool whole)
+/* Words of the record that opened range d, as its header says. What the memory is shared with may
+ * have changed that: it is 2 if the chunk does not hold it. */
+static uint32_t opened_words(const kr_cursor *c, uint32_t d, uint64_t header)
+{
+    uint32_t words = kf_header_words(header);
+    return words < 2 || words > KF_CHUNK_WORDS - c->open[d] ? 2 : words;
+}
+
+/* Words of whole copies of all open ranges. */
+static uint32_t reopen_words(const kr_cursor *c)
 {
     uint32_t words = 0;
     for (uint32_t d = 0; d < c->depth; d++)
-        words += whole ? kf_header_words(c->base[c->open[d]]) : 2;
+        words += opened_words(c, d, kb_load_relaxed(&c->base[c->open[d]]));
     return words;
 }
 
-/* Copy open range d to `at`. The old chunk is still ours, so its record is stable. */
-static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d, bool whole)
+/* Copy open range d to `at`, shortened to header and ticks if it is longer than `most` words. The
+ * old chunk is still ours, so its record is stable, unless somebody means harm. */
+static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_t d, size_t most)
 {
     const uint64_t *from = c->base + c->open[d];
-    uint64_t h = from[0];
-    uint32_t words = kf_header_words(h), props = kf_header_aux(h) >> 8;
-    if (!whole && words > 2) {
+    uint64_t h = kb_load_relaxed(from);
+    uint32_t words = opened_words(c, d, h), props = kf_header_aux(h) >> 8;
+    if (words > 2 && words > most) {
         words = 2;
         props = KF_PROP_ARGS_LOST;
     }
@@ -179,7 +188,9 @@ static uint64_t *reopen_copy(kr_cursor *c, uint64_t *at, uint64_t *base, uint32_
 
 static uint64_t *keyframe_write(kr_cursor *c, uint64_t *at)
 {
-    at[1] = kr_ticks(c);
+    uint64_t ticks = kr_ticks(c);
+    c->epoch = kr_epoch_of(ticks);
+    at[1] = ticks;
     at[2] = c->pid | (uint64_t)c->tid << 32;
     at[3] = kineto_rt_process() | (uint64_t)c->seq++ << 32;
     at[4] = (c->is_second ? KF_CURSOR_SIGNAL : 0) | (uint64_t)c->depth << 32;
@@ -193,13 +204,14 @@ static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uin
 {
     uint64_t *base = kf_pool_chunk(pool, index);
     uint32_t room = KF_CHUNK_WORDS - used - KF_KEYFRAME_WORDS - c->depth;
-    uint32_t copies = reopen_words(c, true);
+    uint32_t copies = reopen_words(c);
     bool whole = copies <= room / 2 && copies + words + 2 <= room;
-    if (reopen_words(c, whole) + words + 2 > room)
+    if ((whole ? copies : 2 * c->depth) + words + 2 > room)
         return false;
     uint64_t *at = keyframe_write(c, base + used);
-    for (uint32_t d = 0; d < c->depth; d++)
-        at = reopen_copy(c, at, base, d, whole);
+    const uint64_t *end = at + (whole ? copies : 2 * c->depth);
+    for (uint32_t d = 0; d < c->depth; d++) /* those that follow have 2 words each for certain */
+        at = reopen_copy(c, at, base, d, (size_t)(end - at) - 2u * (c->depth - 1 - d));
     c->base = base;
     c->at = at;
     c->shed_at = NULL;
@@ -257,6 +269,18 @@ bool kr_cursor_refill(kr_cursor *c, uint32_t words)
     return false;
 }
 
+/* By more args of the range that is about to end, of which there are none; or by a keyframe. */
+KB_COLD void kr_epoch_begin(kr_cursor *c, uint64_t ticks)
+{
+    c->epoch = kr_epoch_of(ticks);
+    if (!kr_room_for(c, 2)) {
+        (void)kr_cursor_refill(c, 2);
+        return;
+    }
+    c->at[1] = ticks;
+    kr_commit(c, c->at, kf_header(KF_ARGS, 2, c->depth - 1, 0), 2);
+}
+
 void kr_cursor_put_name(kr_cursor *c)
 {
     if (!c->name[0] || !c->at || c->limit - c->at < 2)
@@ -300,8 +324,22 @@ static void name_from_system(kr_cursor *c)
         kr_cursor_put_name(c);
 }
 
-/* Cancelled while it changed chunks: the new one, which is nobody's yet, has nothing in it. */
-static void free_stray_chunks(const kr_cursor *c)
+/* A chunk that was claimed and not yet gone on in: what others recorded there before stays. */
+static void leave_stray(const kf_pool *pool, uint32_t index)
+{
+    const kf_descriptor *d = &pool->descriptors[index];
+    uint32_t used = kb_load_relaxed(&d->used);
+    uint64_t *chunk = kf_pool_chunk(pool, index);
+    if (!used || used > KF_CHUNK_WORDS || !kb_load_relaxed(chunk)) {
+        kf_chunk_free(pool, index);
+        return;
+    }
+    memset(chunk + used, 0, (KF_CHUNK_WORDS - used) * sizeof *chunk);
+    kf_chunk_seal(pool, index, used, kb_load_relaxed(&d->last_ticks));
+}
+
+/* Cancelled while it changed chunks: the new one is not its own yet. */
+static void leave_stray_chunks(const kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     uint64_t owner = cursor_owner(c);
@@ -312,7 +350,7 @@ static void free_stray_chunks(const kr_cursor *c)
         const kf_descriptor *d = &pool->descriptors[i];
         if (kb_load_relaxed(&d->owner) == owner && kb_load_relaxed(&d->state) == KF_CHUNK_LIVE &&
             i != c->chunk && (!c->second || i != c->second->chunk))
-            kf_chunk_free(pool, i);
+            leave_stray(pool, i);
     }
 }
 
@@ -327,7 +365,7 @@ static void thread_exit(void *value)
     kr_me = &kr_attaching; /* handlers that interrupt this drop and count */
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
         if (slot->first.busy || slot->second.busy)
-            free_stray_chunks(&slot->first);
+            leave_stray_chunks(&slot->first);
         name_from_system(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);

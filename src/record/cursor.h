@@ -25,6 +25,7 @@ typedef struct kr_cursor {
     uint8_t in_use;  /* 0: zeroed by a fork, or a free slot */
     uint8_t is_second;
     uint32_t chunk;
+    uint32_t epoch;      /* upper bits of ticks, as of the last full ones that ENDs rely on */
     uint32_t skip;       /* attempts to drop before a claim is tried again */
     uint64_t skip_while; /* room_key() then: when it changes there may be room at once */
     uint32_t source;     /* whose loss it is when there is no room */
@@ -171,9 +172,17 @@ KB_INLINE bool kr_too_deep(const kr_cursor *c)
     return true;
 }
 
+/* An END has the lower 48 bits of its time, to be completed by the record before it. Where that may be
+ * a day ago, the time is said in full first. */
+#define KR_EPOCH_BITS 46
+static inline uint32_t kr_epoch_of(uint64_t ticks) { return (uint32_t)(ticks >> KR_EPOCH_BITS); }
+void kr_epoch_begin(kr_cursor *c, uint64_t ticks);
+
 /* Closes all that is open from `depth` on. Room was kept when the range was opened. */
 KB_INLINE void kr_end_write(kr_cursor *c, uint32_t depth, uint64_t ticks)
 {
+    if (KINETO_UNLIKELY(kr_epoch_of(ticks) != c->epoch))
+        kr_epoch_begin(c, ticks);
     uint64_t *at = c->at;
     kb_store_release(at, kf_end(depth, ticks));
     c->at = at + 1;

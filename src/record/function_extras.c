@@ -9,7 +9,6 @@ typedef struct kr_extras {
     bool counts;
     kr_perf_thread perf;
     kr_perf_values begun[KF_MAX_DEPTH]; /* by depth of the range */
-    uint64_t multiplexed;
 } kr_extras;
 
 static kr_perf_plan counters; /* of all threads; changes while nobody counts */
@@ -90,10 +89,9 @@ void kr_counters_end(kineto_function *f)
     kr_extras *x = c->extras;
     kr_perf_values now;
     if (!c->is_second && x && x->counts && f->range <= c->depth &&
-        kr_room(c, 3 + 2 * KR_PERF_MAX)) {
+        kr_room(c, 3 + 2 * (KR_PERF_MAX + 1))) {
         kr_perf_read(&x->perf, &now);
-        if (!kr_perf_since(&x->begun[(f->range - 1) % KF_MAX_DEPTH], &now))
-            x->multiplexed++;
+        kr_perf_since(&x->begun[(f->range - 1) % KF_MAX_DEPTH], &now);
         end = kr_counters_write(c->at + 2, kr_record_limit(c, c->at), &x->perf.plan, &now);
     }
     if (end) {
@@ -135,6 +133,7 @@ static void module_add(void *context, const kr_module *m)
 {
     const kf_pool *pool = context;
     kf_module_entry entry = {.process = kineto_rt_process(),
+                             .is_gone = m->is_gone,
                              .start = m->start,
                              .end = m->end,
                              .file_offset = m->file_offset};

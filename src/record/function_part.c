@@ -83,8 +83,8 @@ static uint64_t *tensors_write(uint64_t *at, const uint64_t *limit, const kineto
 static uint64_t *list_write(uint64_t *at, const uint64_t *limit, const kineto_input *input,
                             uint32_t wants)
 {
-    bool told = (wants & KF_WANT_VALUES) && input->count <= LIST_MAX &&
-                (input->ints || !input->count);
+    bool told =
+        (wants & KF_WANT_VALUES) && input->count <= LIST_MAX && (input->ints || !input->count);
     uint32_t count = told ? input->count : 0;
     if (!kr_fits(at, limit, 1 + (size_t)count))
         return NULL;
@@ -277,6 +277,16 @@ uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
+/* Of the time, how much the counters counted: others had them, too. */
+static uint64_t *share_write(uint64_t *at, const uint64_t *limit, const kr_perf_values *values)
+{
+    double share = (double)values->counted_ns / (double)values->wanted_ns;
+    at = loose_head(at, limit, "counted share", KINETO_ARG_DOUBLE);
+    if (at)
+        memcpy(at++, &share, sizeof share);
+    return at;
+}
+
 uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_plan *plan,
                             const kr_perf_values *values)
 {
@@ -288,5 +298,5 @@ uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_p
         if (at)
             *at++ = values->value[i];
     }
-    return at;
+    return at && values->counted_ns < values->wanted_ns ? share_write(at, limit, values) : at;
 }

@@ -103,7 +103,7 @@ static uint32_t source_announce(const char *text)
     uint32_t source = source_find(pool, name);
     if (source)
         return source < KF_MAX_SOURCES ? source : 0;
-    source = kb_add_relaxed(&pool->control->source_count, 1) + 1;
+    source = kb_add_relaxed(&pool->control->source_count, 1);
     if (source >= KF_MAX_SOURCES)
         return 0; /* booked with the program's own */
     kf_source_entry entry = {kineto_rt_process(), source};

@@ -202,6 +202,4 @@ bool kr_note(const char *source, const char *reason, uint64_t count, bool is_los
 
 /** In a process that attached to a recorder: load what it named in CKINETO_PLUGINS. */
 void kr_loader_attached(void);
-/** Once per process: the directories of the environment and of the installation. */
-void kr_loader_prepare(void);
 #endif

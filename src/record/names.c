@@ -126,10 +126,17 @@ static uint32_t hash_bytes(const char *data, size_t bytes)
     return hash_finish(hash_step(a, word_at(end - 16)), hash_step(b, word_at(end - 8)));
 }
 
+/* Does an entry of this size end within the dictionary? Its header may be others' doing. */
+static bool entry_fits(const kf_pool *pool, uint32_t id, size_t bytes)
+{
+    return id < pool->dictionary_words && bytes <= (pool->dictionary_words - id - 1) * (size_t)8;
+}
+
 static bool entry_is(const kf_pool *pool, uint32_t id, const char *data, size_t bytes)
 {
     const uint64_t *entry = pool->dictionary + id;
-    return kb_load_acquire(entry) >> 32 == bytes && memcmp(entry + 1, data, bytes) == 0;
+    return entry_fits(pool, id, bytes) && kb_load_acquire(entry) >> 32 == bytes &&
+           memcmp(entry + 1, data, bytes) == 0;
 }
 
 uint32_t kr_intern_quiet(const char *data, size_t bytes)
@@ -177,6 +184,8 @@ bool kr_string_is(uint32_t id, const char *s)
     if (!id || !pool)
         return false;
     const uint64_t *entry = pool->dictionary + id;
-    uint32_t size = kf_entry_header_size(kb_load_acquire(entry));
-    return strncmp((const char *)(entry + 1), s, size) == 0 && s[size] == '\0';
+    size_t size = kf_entry_header_size(kb_load_acquire(entry));
+    /* The bytes may hold a NUL: they do not say how far `s` may be read. */
+    return entry_fits(pool, id, size) && strnlen(s, size + 1) == size &&
+           memcmp(entry + 1, s, size) == 0;
 }

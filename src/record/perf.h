@@ -61,9 +61,10 @@ typedef struct kr_perf_values {
 /** Read all, of the calling thread's own t: with RDPMC where the kernel lets the program (some 10
  * ns a counter), else by a system call. threads: hot. */
 void kr_perf_read(const kr_perf_thread *t, kr_perf_values *out);
-/** end - begin, in place in *end. False: for part of the time the processor counted something else,
- * so that the numbers are too small. Never scaled up: an operator is too short for that. */
-bool kr_perf_since(const kr_perf_values *begin, kr_perf_values *end);
+/** end - begin, in place in *end. Where counted_ns is less than wanted_ns the processor counted
+ * something else for part of the time, and the numbers are too small. Never scaled up: an operator
+ * is too short for that. */
+void kr_perf_since(const kr_perf_values *begin, kr_perf_values *end);
 
 /** For tests: stands in for perf_event_open; returns a descriptor, or -1 with errno. NULL: the
  * kernel. */

@@ -263,7 +263,12 @@ KB_COLD void kr_end_slow(kineto_range range)
     kr_leave(c);
 }
 
-void kineto_record_end(kineto_range range) { kr_range_end(range); }
+/* Other languages call this themselves, also for what was not recorded. */
+void kineto_record_end(kineto_range range)
+{
+    if (KINETO_LIKELY(range != 0))
+        kr_range_end(range);
+}
 
 /* ---- the rest -------------------------------------------------------------------------------- */
 

@@ -2,6 +2,7 @@
  * itself, so some processes can never be seen from inside: those are told from outside, by looking
  * at the tree from time to time, and become lines of the ledger.
  */
+#include "session/self_cost.h"
 #include "session/session.h"
 
 #include <dirent.h>
@@ -12,9 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAX_CHILDREN 4096u
-#define MAX_LOOKS    512u /* files read in one sample: a bound on its cost */
-#define MAX_EXAMPLES 5u
+#define MAX_CHILDREN    4096u
+#define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
+#define MAX_EXAMPLES    5u
+#define LEAST_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
+#define SOURCE          "processes not recorded"
 
 #if defined(__aarch64__)
 #define OUR_MACHINE EM_AARCH64
@@ -51,6 +54,7 @@ typedef struct child {
     reason why;
     dev_t device; /* of the program file: exec makes a pid another program */
     ino_t inode;
+    uint64_t cpu_ns; /* at the last look */
     char name[32];
 } child;
 
@@ -134,6 +138,15 @@ static bool other_namespace(const ks_children *c, uint32_t pid)
            (mount_ns[0] && strcmp(mount_ns, c->mount_namespace) != 0);
 }
 
+/* What could be looked at before and cannot any more has become a program of raised privileges. */
+static void look_from_afar(child *it)
+{
+    if (errno != EACCES)
+        return; /* it has ended */
+    it->why = REASON_HIDDEN;
+    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
+}
+
 /* Look again only when the program file is another one. */
 static void look_at(ks_children *c, child *it)
 {
@@ -141,8 +154,7 @@ static void look_at(ks_children *c, child *it)
     struct stat st;
     snprintf(path, sizeof path, "/proc/%u/exe", it->pid);
     if (stat(path, &st) != 0) {
-        if (errno == EACCES && !it->name[0])
-            it->why = REASON_HIDDEN;
+        look_from_afar(it);
         return;
     }
     if (st.st_dev == it->device && st.st_ino == it->inode)
@@ -175,8 +187,11 @@ static void see(ks_children *c, uint32_t pid)
             return;
         }
     }
-    if (*at < c->all.count)
-        look_at(c, &c->all.data[*at]);
+    if (*at >= c->all.count)
+        return;
+    child *it = &c->all.data[*at];
+    look_at(c, it);
+    it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(pid));
 }
 
 typedef KB_VEC(uint32_t) pid_list;
@@ -239,23 +254,13 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
 
 /* ---- the account ------------------------------------------------------------------------------------ */
 
-static void attached_pids(const kf_pool *pool, kb_map *pids)
+static bool on_attached(void *context, const kf_process_entry *p, kineto_string name)
 {
-    uint32_t at = 1;
-    while (at < pool->dictionary_words) {
-        uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = kf_entry_header_words(header);
-        if (words == 0 || words > pool->dictionary_words - at)
-            return;
-        kf_process_entry p;
-        if (kf_entry_header_type(header) == KF_ENTRY_PROCESS && (words - 1) * 8u >= sizeof p) {
-            memcpy(&p, pool->dictionary + at + 1, sizeof p);
-            uint64_t *start = kb_map_insert(pids, p.pid, p.start_time, NULL);
-            if (start)
-                *start = p.start_time;
-        }
-        at += words;
-    }
+    (void)name;
+    uint64_t *start = kb_map_insert(context, p->pid, p->start_time, NULL);
+    if (start)
+        *start = p->start_time;
+    return true;
 }
 
 typedef struct group {
@@ -277,7 +282,7 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
 {
     group groups[REASON_COUNT] = {0}, running = {0};
     kb_map attached = {0}; /* pid → start time */
-    attached_pids(pool, &attached);
+    ks_pool_processes(pool, on_attached, &attached);
     for (size_t i = 0; i < c->all.count; i++) {
         const child *it = &c->all.data[i];
         const uint64_t *start_time = kb_map_find(&attached, it->pid);
@@ -288,10 +293,30 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     }
     for (uint32_t r = 0; r < REASON_COUNT; r++)
         if (groups[r].count)
-            ks_pool_note_at(pool, "processes not recorded", reason_texts[r], groups[r].count,
-                            false, groups[r].examples, ticks);
+            ks_pool_note_at(pool, SOURCE, reason_texts[r], groups[r].count, false,
+                            groups[r].examples, ticks);
     if (running.count && !ticks)
         ks_pool_note(pool, "processes", "still running when the recording ended", running.count,
                      true, running.examples);
     kb_map_free(&attached);
+}
+
+/* What the kernel says of all who ended, without those that were seen: these may have gone on for a
+ * moment after they were looked at last. */
+void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns)
+{
+    uint64_t seen_ns = 0;
+    char detail[400];
+    for (size_t i = 0; i < c->all.count; i++)
+        if (c->all.data[i].pid != c->root && !ks_process_cpu_ns(c->all.data[i].pid))
+            seen_ns += c->all.data[i].cpu_ns;
+    if (waited_ns < seen_ns + LEAST_UNSEEN_NS)
+        return;
+    snprintf(detail, sizeof detail,
+             "children that ended took %s of CPU time, those that were seen %s up to a tenth of a "
+             "second "
+             "before they ended; shorter ones are not seen",
+             kb_duration((int64_t)waited_ns).s, kb_duration((int64_t)seen_ns).s);
+    ks_pool_note(pool, SOURCE, "CPU time of children that were not seen, at most [us]",
+                 (waited_ns - seen_ns) / 1000, false, detail);
 }

@@ -19,12 +19,12 @@
 #define MAX_INTERVAL_NS    (10 * MILLISECOND)
 #define SCAN_INTERVAL_NS   (100 * MILLISECOND)
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
+#define SCAN_SHARE         50u /* of CPU time one in so many goes into scans at most */
 #define BATCH              64u
 /* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
 #define SPARING_SCAN_NS    (500 * MILLISECOND)
-#define HEADER_BYTES       8192u
 
 static uint64_t now_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
@@ -53,8 +53,9 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
 
 void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value)
 {
-    uint32_t process = 0, key_bytes = (uint32_t)strlen(key), bytes = (uint32_t)strlen(json_value);
-    kf_part parts[] = {{&process, sizeof process},
+    kf_meta_entry entry = {0};
+    uint32_t key_bytes = (uint32_t)strlen(key), bytes = (uint32_t)strlen(json_value);
+    kf_part parts[] = {{&entry, sizeof entry},
                        {&key_bytes, sizeof key_bytes},
                        {key, key_bytes},
                        {&bytes, sizeof bytes},
@@ -142,10 +143,17 @@ static void count_evicted(void *context, const uint64_t *words, uint32_t count)
     lose_chunk((loss_count){context, KF_REASON_EVICTED, true, 0}, words, count);
 }
 
+/* Dumps of a ring look at it from threads of their own. */
+static void account_lock(ks_collector *c, bool take)
+{
+    if (c->options.on_demand)
+        (void)(take ? pthread_mutex_lock(&c->lock) : pthread_mutex_unlock(&c->lock));
+}
+
 /* ---- making one ---------------------------------------------------------------------------------- */
 
-/* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing lies
- * beside a device or FIFO. */
+/* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
+ * lies beside a device or FIFO. */
 static kineto_status spool_name(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
 {
     const char *slash = strrchr(output, '/');
@@ -248,6 +256,14 @@ void ks_collector_follow(ks_collector *c, uint32_t pid)
         ks_children_sample(c->children);
 }
 
+void ks_collector_program_ends(ks_collector *c, uint32_t pid)
+{
+    c->program_ns = ks_process_cpu_ns(pid);
+    account_lock(c, true);
+    ks_account_look_at_processes(&c->account);
+    account_lock(c, false);
+}
+
 void ks_collector_destroy(ks_collector *c, bool keep_files)
 {
     if (!c)
@@ -279,7 +295,9 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     uint64_t *known = kb_map_insert(&c->start_times, p.pid, p.start_time, NULL);
     if (known)
         *known = p.start_time;
+    account_lock(c, true);
     ks_account_process(&c->account, p.pid);
+    account_lock(c, false);
 }
 
 /* Words of committed entries from `at`. An entry that stays uncommitted for a second belongs to
@@ -358,9 +376,8 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, uint32_t cou
         spool_fails(c, &err);
         return false;
     }
-    c->pool.control->spool_frames += keep;
     for (uint32_t i = 0; i < count; i++) {
-        ks_tally_chunk(&c->account.tally, chunks[i].words, chunks[i].count);
+        ks_tally_chunk(&c->account.tally, chunks[i].words, chunks[i].count, NULL);
         if (i < keep)
             c->kept_bytes += chunks[i].count * 8u;
         else
@@ -390,8 +407,9 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
 }
 
 /* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing. Its state is
- * read once: a chunk that is sealed between two looks is for the next pass. */
-static bool is_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint32_t *words)
+ * read once: a chunk that is sealed between two looks is for the next pass. What the dead held is
+ * inherited, and full for good: from then on nobody else gets it, however late it is copied. */
+static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
     if (kb_load_acquire(&d->state) == KF_CHUNK_SEALED) {
@@ -399,27 +417,28 @@ static bool is_ours(const ks_collector *c, uint32_t index, bool look_for_dead, u
         return true;
     }
     uint64_t owner = look_for_dead ? kb_load_acquire(&d->owner) : 0;
-    if (owner == 0 || !owner_is_dead(c, owner) || kb_load_acquire(&d->owner) != owner)
+    if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, owner))
         return false;
     *words = ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
+    if (*words)
+        kf_chunk_seal(&c->pool, index, *words, kb_ticks(c->pool.control->ticks_clock));
     return true;
 }
 
 static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
 {
     uint32_t words = 0;
-    if (!is_ours(c, index, look_for_dead, &words))
+    if (!make_ours(c, index, look_for_dead, &words))
         return;
     if (words == 0) {
         kf_chunk_free(&c->pool, index);
         return;
     }
     const kf_descriptor *d = &c->pool.descriptors[index];
-    bool sealed = kb_load_relaxed(&d->state) == KF_CHUNK_SEALED;
     ks_pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
-                    sealed ? kb_load_relaxed(&d->last_ticks) : UINT64_MAX};
+                    kb_load_relaxed(&d->last_ticks)};
     if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
-        ks_window_leave(c, index, words, sealed, p.last_ticks);
+        ks_window_leave(c, index, p.last_ticks);
     else
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
@@ -482,6 +501,9 @@ static void each_second(ks_collector *c)
     ks_collector_clock(c);
     if (ks_spool_control(c->spool, c->pool.control, &err))
         spool_fails(c, &err);
+    account_lock(c, true);
+    ks_account_look_at_processes(&c->account);
+    account_lock(c, false);
 }
 
 /* ---- the budget ---------------------------------------------------------------------------------------- */
@@ -497,7 +519,9 @@ static void look_at_budget(ks_collector *c)
     if (c->budget.ppm <= 0 || now < c->next_budget_ns)
         return;
     c->next_budget_ns = now + BUDGET_INTERVAL_NS;
+    account_lock(c, true);
     ks_account_look(&c->account, control, false, &cost);
+    account_lock(c, false);
     if (!ks_budget_look(&c->budget, lasted_ns(c), &cost, &c->account.tally))
         return;
     ks_budget_shed(&c->budget, kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]), &shed);
@@ -515,27 +539,45 @@ static void note_cost(void *context, const char *source, const char *reason, uin
 /* When all chunks have been seen. */
 static void say_cost(ks_collector *c, uint64_t lasted)
 {
-    char json[HEADER_BYTES];
-    ks_cost cost;
-    ks_account_look(&c->account, c->pool.control, true, &cost);
-    ks_cost_report(&c->account, &c->budget, c->pool.control, &cost, lasted, note_cost, c, json,
-                   sizeof json);
-    ks_collector_metadata(c, "ckineto_self_cost", json);
+    char json[KS_COST_JSON_BYTES];
+    ks_cost_said said = {.account = &c->account,
+                         .budget = &c->budget,
+                         .control = c->pool.control,
+                         .lasted_ns = lasted};
+    ks_account_look(&c->account, c->pool.control, true, &said.cost);
+    ks_cost_report(&said, note_cost, c, json);
+    ks_collector_metadata(c, KS_COST_KEY, json);
     copy_dictionary(c, true);
+}
+
+/* While nothing happens: less seldom where little room is left. Chunks in the hands of threads are
+ * no reason to hurry, there may be as many as the pool has. */
+static uint64_t longest_interval(const ks_collector *c)
+{
+    uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
+    uint32_t count = c->pool.chunk_count, room = count - KB_MIN(c->in_use, count);
+    return KB_MAX(most_ns * room / count, MILLISECOND);
 }
 
 /* Often while the pool fills, seldom while nothing happens; with a budget, more seldom. */
 static uint64_t next_interval(ks_collector *c, uint32_t taken)
 {
-    uint64_t most_ns = c->budget.ppm > 0 ? SPARING_NS : MAX_INTERVAL_NS;
-    bool busy = c->in_use > c->pool.chunk_count / 8 || taken > c->pool.chunk_count / 64;
-    if (busy)
+    bool crowded = c->in_use > c->pool.chunk_count / 8;
+    if (taken > c->pool.chunk_count / 64 || (taken && crowded))
         c->interval_ns = MIN_INTERVAL_NS;
     else if (taken)
         c->interval_ns = KB_MAX(c->interval_ns / 2, MIN_INTERVAL_NS);
     else
-        c->interval_ns = KB_MIN(c->interval_ns * 5 / 4, most_ns);
+        c->interval_ns = KB_MIN(c->interval_ns * 5 / 4, longest_interval(c));
     return c->interval_ns;
+}
+
+/* Looking at processes and threads takes the longer, the more there are; it is done the less often.
+ */
+static void scan_next(ks_collector *c, uint64_t now, uint64_t took_ns)
+{
+    uint64_t least_ns = c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS;
+    c->next_scan_ns = now + KB_MAX(least_ns, SCAN_SHARE * took_ns);
 }
 
 uint64_t ks_collector_poll(ks_collector *c)
@@ -545,8 +587,9 @@ uint64_t ks_collector_poll(ks_collector *c)
     bool all = now >= c->next_scan_ns;
     if (c->options.on_demand && !ks_windows_look(c))
         return ks_windows_idle(c);
+    uint64_t cpu_ns = all ? kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;
     if (all) {
-        c->next_scan_ns = now + (c->budget.ppm > 0 ? SPARING_SCAN_NS : SCAN_INTERVAL_NS);
+        scan_next(c, now, 0);
         if (c->children)
             ks_children_sample(c->children);
     }
@@ -558,6 +601,8 @@ uint64_t ks_collector_poll(ks_collector *c)
         return MAX_INTERVAL_NS;
     copy_dictionary(c, false);
     (void)ks_collector_drain(c, all, &taken);
+    if (all)
+        scan_next(c, now, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - cpu_ns);
     look_at_budget(c);
     return next_interval(c, taken);
 }
@@ -576,6 +621,9 @@ static void note_problems(ks_collector *c)
     }
     if (c->children)
         ks_children_report(c->children, &c->pool, 0);
+    if (c->children && c->program_ns)
+        ks_children_report_unseen(c->children, &c->pool,
+                                  ks_account_waited_ns(&c->account, c->program_ns));
 }
 
 kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err)

@@ -23,9 +23,10 @@ struct ks_window {
     uint64_t opened_ticks, closed_ticks;
     uint64_t from_ticks, until_ticks; /* when iterations began it and ended it; 0: by time */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* when it was opened: the pool's go on */
-    ks_cost cost;                                       /* then, too */
-    ks_tally tally;
-    uint64_t opened_ns;
+    ks_account account; /* since it was opened */
+    ks_cost cost;       /* until it was stopped */
+    ks_budget budget;   /* then */
+    uint64_t lasted_ns;
 };
 
 struct ks_collector {
@@ -41,6 +42,7 @@ struct ks_collector {
     kb_map start_times; /* of attached processes, by pid */
     uint64_t interval_ns, next_scan_ns, next_second_ns, spool_retry_ns;
     uint64_t kept_bytes, spool_failures;
+    uint64_t program_ns; /* CPU of the program alone, when it had ended; 0: not known */
     uint32_t in_use;            /* chunks, at the last look */
     KB_VEC(ks_pending) pending; /* found by one pass */
     ks_children *children;
@@ -80,8 +82,7 @@ bool ks_windows_look(ks_collector *c);
 /** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can
  * want it any more. */
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
-void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
-                     uint64_t last_ticks);
+void ks_window_leave(ks_collector *c, uint32_t index, uint64_t last_ticks);
 /** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again.
  */
 uint64_t ks_windows_idle(ks_collector *c);

@@ -16,7 +16,7 @@ __attribute__((format(printf, 2, 3))) static void put(text *t, const char *forma
 {
     va_list args;
     va_start(args, format);
-    int n = vsnprintf(t->at, (size_t)(t->end - t->at), format, args);
+    int n = kb_vsnprintf(t->at, (size_t)(t->end - t->at), format, args);
     va_end(args);
     if (n > 0)
         t->at += KB_MIN(n, t->end - t->at - 1);
@@ -35,24 +35,50 @@ static uint64_t records_of(const ks_tally *t)
 
 /* ---- lines of the ledger ------------------------------------------------------------------------- */
 
-static void say_cost(const ks_account *a, const ks_cost *c, uint64_t lasted_ns, ks_cost_note *note,
-                     void *context)
+static uint64_t took_ns(const ks_cost_said *s)
+{
+    return ks_cost_hooks(&s->cost) + s->cost.recorder_ns;
+}
+
+static void put_hooks(text *t, const ks_cost_said *s, const char *of)
+{
+    const ks_cost *c = &s->cost;
+    put(t,
+        "%s in %s threads (estimated: %llu records at what they took when it attached, %s; timed: "
+        "%s)",
+        kb_duration((int64_t)ks_cost_hooks(c)).s, of, u(records_of(&s->account->tally)),
+        kb_duration((int64_t)c->estimated_ns).s,
+        kb_duration((int64_t)(c->measured_ns + c->fixed_ns)).s);
+}
+
+/* What takes place in the program's own threads, but outside of the part. */
+static void put_outside(text *t, const ks_cost_said *s)
+{
+    put(t, "; before and after it, not in the sum: %s to get ready, %s to build the trace",
+        kb_duration((int64_t)s->prepare_ns).s, kb_duration((int64_t)s->build_ns).s);
+}
+
+static void say_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
 {
     char detail[512];
-    uint64_t hooks = ks_cost_hooks(c), timed = c->measured_ns + c->fixed_ns;
-    snprintf(detail, sizeof detail,
-             "%.2f %% of the %s that the program took: %s in its threads (estimated: %llu records at "
-             "what they took when it attached, %s; timed: %s), %s of the recorder's (timed)",
-             ks_cost_share_ppm(c) / 1e4, kb_duration((int64_t)c->program_ns).s,
-             kb_duration((int64_t)hooks).s, u(records_of(&a->tally)),
-             kb_duration((int64_t)c->estimated_ns).s, kb_duration((int64_t)timed).s,
-             kb_duration((int64_t)c->recorder_ns).s);
-    note(context, SELF_COST, "CPU time of recording [us]", (hooks + c->recorder_ns) / 1000, false,
-         detail);
-    double seconds = (double)lasted_ns / NS_PER_S;
-    snprintf(detail, sizeof detail, "%.3f MB/s",
-             seconds > 0 ? (double)a->tally.bytes / 1e6 / seconds : 0.0);
-    note(context, SELF_COST, "bytes recorded", a->tally.bytes, false, detail);
+    text t = {detail, detail + sizeof detail};
+    const ks_cost *c = &s->cost;
+    bool known = s->account->by != KS_BY_NOBODY;
+    if (known)
+        put(&t, "%.2f %% of the %s that the program took: ", ks_cost_share_ppm(c) / 1e4,
+            kb_duration((int64_t)c->program_ns).s);
+    put_hooks(&t, s, known ? "its" : "the program's");
+    if (s->account->by == KS_BY_RECORDER || s->account->recorder_pid)
+        put(&t, ", %s of the recorder's (timed)", kb_duration((int64_t)c->recorder_ns).s);
+    if (s->account->by == KS_BY_PROGRAM)
+        put_outside(&t, s);
+    if (!known)
+        put(&t, "; what its recorder took, and the program itself, died with the recorder");
+    note(context, SELF_COST, "CPU time of recording [us]", took_ns(s) / 1000, false, detail);
+    double seconds = (double)s->lasted_ns / NS_PER_S;
+    kb_snprintf(detail, sizeof detail, "%.3f MB/s",
+             seconds > 0 ? (double)s->account->tally.bytes / 1e6 / seconds : 0.0);
+    note(context, SELF_COST, "bytes recorded", s->account->tally.bytes, false, detail);
 }
 
 /* When this level, or one beyond it, was in force. @return for how long in all. */
@@ -120,7 +146,7 @@ static void say_budget(const ks_account *a, const ks_budget *b, const ks_cost *c
                        ks_cost_note *note, void *context)
 {
     char detail[200];
-    snprintf(detail, sizeof detail, "%s: %.2f %% of %.2f %%%s", is_kept(b, c) ? "kept" : "NOT kept",
+    kb_snprintf(detail, sizeof detail, "%s: %.2f %% of %.2f %%%s", is_kept(b, c) ? "kept" : "NOT kept",
              ks_cost_share_ppm(c) / 1e4, b->ppm / 1e4,
              is_kept(b, c) || b->period_count ? "" : "; leaving out more would not have helped");
     note(context, BUDGET, "in millionths of the program's CPU time", (uint64_t)b->ppm, false,
@@ -136,9 +162,9 @@ static void put_records(text *t, const ks_tally *tally)
     static const struct {
         const char *name;
         kf_type type;
-    } names[] = {{"ranges", KF_BEGIN},   {"instants", KF_INSTANT}, {"counters", KF_COUNTER},
-                 {"args", KF_ARGS},      {"flows", KF_FLOW},       {"memory", KF_MEMORY},
-                 {"device", KF_DEVICE},  {"async", KF_ASYNC_BEGIN}, {"outputs", KF_OUTPUTS},
+    } names[] = {{"ranges", KF_BEGIN},  {"instants", KF_INSTANT},  {"counters", KF_COUNTER},
+                 {"args", KF_ARGS},     {"flows", KF_FLOW},        {"memory", KF_MEMORY},
+                 {"device", KF_DEVICE}, {"async", KF_ASYNC_BEGIN}, {"outputs", KF_OUTPUTS},
                  {"steps", KF_RANGE}};
     put(t, ", \"records\": {");
     for (size_t i = 0; i < KB_COUNT(names); i++)
@@ -146,7 +172,7 @@ static void put_records(text *t, const ks_tally *tally)
     put(t, "}");
 }
 
-static void put_timed(text *t, const ks_account *a, const kf_control *control)
+static void put_timed(text *t, const ks_account *a)
 {
     static const char *const names[] = {
 #define KF_X(name, what) what,
@@ -155,10 +181,8 @@ static void put_timed(text *t, const ks_account *a, const kf_control *control)
     };
     put(t, ", \"timed\": {");
     for (uint32_t i = 0; i < KF_COST_COUNT; i++)
-        put(t, "%s\"%s\": {\"calls\": %llu, \"ns\": %.0f}", i ? ", " : "", names[i],
-            u(kb_load_relaxed(&control->cost_calls[i])),
-            (double)kb_load_relaxed(&control->cost_ticks[i]) *
-                (i == KF_COST_ATTACH ? 1 : a->ns_per_tick));
+        put(t, "%s\"%s\": {\"calls\": %llu, \"ns\": %.0f}", i ? ", " : "", names[i], u(a->calls[i]),
+            (double)a->ticks[i] * (i == KF_COST_ATTACH ? 1 : a->ns_per_tick));
     put(t, "}");
 }
 
@@ -175,8 +199,9 @@ static void put_units(text *t, const ks_account *a, const kf_control *control)
 
 static void put_budget(text *t, const ks_account *a, const ks_budget *b, const ks_cost *c)
 {
-    put(t, ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
-           "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
+    put(t,
+        ", \"budget\": {\"percent\": %.4f, \"kept\": %s, \"ranges_left_out\": %llu, "
+        "\"events_left_out_about\": %.0f, \"kinds_left_out_ns\": %llu, \"levels\": [",
         b->ppm / 1e4, is_kept(b, c) ? "true" : "false", u(a->tally.shed), b->left_out_events,
         u(b->closed_ns));
     for (uint32_t i = 0; i < b->period_count; i++)
@@ -186,35 +211,57 @@ static void put_budget(text *t, const ks_account *a, const ks_budget *b, const k
     put(t, "]}");
 }
 
-static void make_header(const ks_account *a, const ks_budget *b, const kf_control *control,
-                        const ks_cost *c, uint64_t lasted_ns, text *t)
+/* What is not known is null. */
+static void put_known(text *t, const char *key, bool known, uint64_t ns)
 {
-    double seconds = (double)lasted_ns / NS_PER_S;
-    put(t, "{\"percent\": %.4f, \"program_cpu_ns\": %llu, \"recorder_cpu_ns\": %llu"
-           ", \"recorder_system_ns\": %llu",
-        ks_cost_share_ppm(c) / 1e4, u(c->program_ns), u(c->recorder_ns),
-        u(c->recorder_system_ns));
+    if (known)
+        put(t, ", \"%s\": %llu", key, u(ns));
+    else
+        put(t, ", \"%s\": null", key);
+}
+
+static void put_cpu(text *t, const ks_cost_said *s)
+{
+    const ks_cost *c = &s->cost;
+    bool known = s->account->by != KS_BY_NOBODY, inside = s->account->by == KS_BY_PROGRAM;
+    if (known)
+        put(t, "\"percent\": %.4f", ks_cost_share_ppm(c) / 1e4);
+    else
+        put(t, "\"percent\": null");
+    put_known(t, "program_cpu_ns", known, c->program_ns);
+    put_known(t, "recorder_cpu_ns", known, c->recorder_ns);
+    if (!inside)
+        put_known(t, "recorder_system_ns", known, c->recorder_system_ns);
     put(t, ", \"in_program_estimated_ns\": %llu, \"in_program_timed_ns\": %llu", u(c->estimated_ns),
         u(c->measured_ns + c->fixed_ns));
-    put(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", u(a->tally.bytes),
-        seconds > 0 ? (double)a->tally.bytes / seconds : 0.0, seconds);
-    put_records(t, &a->tally);
-    put_units(t, a, control);
-    put_timed(t, a, control);
-    if (b->ppm > 0)
-        put_budget(t, a, b, c);
+    if (inside)
+        put(t,
+            ", \"helper_threads_cpu_ns\": %llu, \"prepare_cpu_ns\": %llu, \"build_cpu_ns\": %llu",
+            u(c->helpers_ns), u(s->prepare_ns), u(s->build_ns));
+}
+
+static void make_header(const ks_cost_said *s, text *t)
+{
+    const ks_tally *tally = &s->account->tally;
+    double seconds = (double)s->lasted_ns / NS_PER_S;
+    put(t, "{");
+    put_cpu(t, s);
+    put(t, ", \"bytes\": %llu, \"bytes_per_second\": %.0f, \"seconds\": %.3f", u(tally->bytes),
+        seconds > 0 ? (double)tally->bytes / seconds : 0.0, seconds);
+    put_records(t, tally);
+    put_units(t, s->account, s->control);
+    put_timed(t, s->account);
+    if (s->budget && s->budget->ppm > 0)
+        put_budget(t, s->account, s->budget, &s->cost);
     put(t, "}");
 }
 
-void ks_cost_report(const ks_account *a, const ks_budget *b, const kf_control *control,
-                    const ks_cost *cost, uint64_t lasted_ns, ks_cost_note *note, void *context,
-                    char *json, size_t json_size)
+void ks_cost_report(const ks_cost_said *said, ks_cost_note *note, void *context,
+                    char json[KS_COST_JSON_BYTES])
 {
-    say_cost(a, cost, lasted_ns, note, context);
-    if (b->ppm > 0)
-        say_budget(a, b, cost, note, context);
-    if (!json)
-        return;
-    text t = {json, json + json_size};
-    make_header(a, b, control, cost, lasted_ns, &t);
+    text t = {json, json + KS_COST_JSON_BYTES};
+    say_cost(said, note, context);
+    if (said->budget && said->budget->ppm > 0)
+        say_budget(said->account, said->budget, &said->cost, note, context);
+    make_header(said, &t);
 }

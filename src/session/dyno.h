@@ -132,6 +132,10 @@ void ks_dyno_registry_offer(ks_dyno_registry *r, ks_dyno_offer *offer, void *con
 void ks_dyno_registry_each(const ks_dyno_registry *r, ks_dyno_visit *visit, void *context);
 
 /* ---- dyno_rpc.c: dyno's JSON-RPC, without a socket ---- */
+/** A JSON object of what `fill` puts into it. @param text  receives it, to be freed. */
+typedef void ks_dyno_fill(kb_json *j, const void *context);
+kineto_status ks_dyno_object(ks_dyno_fill *fill, const void *context, char **text, size_t *bytes,
+                             kineto_error *err);
 /** Who asks, and what it may: with all zero, everything. */
 typedef struct ks_dyno_caller {
     const char *token;  /* that it has to give; NULL: none */

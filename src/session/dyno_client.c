@@ -165,18 +165,6 @@ static bool identify(ks_dyno_client *c, int fd)
     return true;
 }
 
-/* Not one of the first three: the program may print to those. */
-static int new_socket(void)
-{
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int moved = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1), why = errno;
-    close(fd);
-    errno = why;
-    return moved;
-}
-
 /* Credentials come with every message from here on; others cannot write to a file of ours. */
 static bool prepare(const ks_dyno_client *c, int fd)
 {
@@ -205,7 +193,7 @@ static kineto_status open_socket(ks_dyno_client *c, kineto_error *err)
     seed(c);
     if (c->pid_count == 0)
         c->pid_count = ks_dyno_ancestors(c->pid, c->pids);
-    int fd = new_socket();
+    int fd = kb_os_clear_of_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open a socket");
     kineto_status status = prepare(c, fd) ? bind_somewhere(c, fd, err)

@@ -148,11 +148,8 @@ static kineto_status read_text(kineto_string raw, kineto_string *out, kineto_err
 /* ---- answers -----------------------------------------------------------------------------------
  */
 
-/* Takes what `fill` writes. */
-typedef void fill_answer(kb_json *j, const void *context);
-
-static kineto_status write_answer(fill_answer *fill, const void *context, char **answer,
-                                  size_t *bytes, kineto_error *err)
+kineto_status ks_dyno_object(ks_dyno_fill *fill, const void *context, char **text, size_t *bytes,
+                             kineto_error *err)
 {
     kb_sink *sink;
     kb_json j;
@@ -163,7 +160,7 @@ static kineto_status write_answer(fill_answer *fill, const void *context, char *
     kb_json_object_begin(&j);
     fill(&j, context);
     kb_json_object_end(&j);
-    status = kb_sink_take(sink, answer, bytes, err);
+    status = kb_sink_take(sink, text, bytes, err);
     kb_sink_abort(sink);
     return status;
 }
@@ -281,10 +278,10 @@ typedef struct asked {
     size_t *bytes;
 } asked;
 
-static kineto_status reply(const asked *a, fill_answer *fill, const void *context,
+static kineto_status reply(const asked *a, ks_dyno_fill *fill, const void *context,
                            kineto_error *err)
 {
-    return write_answer(fill, context, a->answer, a->bytes, err);
+    return ks_dyno_object(fill, context, a->answer, a->bytes, err);
 }
 
 static kineto_status trigger(const asked *a, ks_dyno_matches *out, kineto_error *err)

@@ -126,15 +126,15 @@ void ks_own_memory_release(const kf_pool *pool)
  * the chunk is decides who may seal it. */
 void ks_chunks_of_the_dead(const kf_pool *pool)
 {
-    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    uint32_t self = kb_os_pid();
     if (pool->control->external)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
-        kf_descriptor *d = &pool->descriptors[i];
+        const kf_descriptor *d = &pool->descriptors[i];
         uint64_t owner = kb_load_acquire(&d->owner);
         uint32_t pid = (uint32_t)(owner >> 32);
-        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self >> 32 ||
-            kb_os_alive(pid, kb_os_start_time(pid)) || !kb_cas_acqrel(&d->owner, &owner, self))
+        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self ||
+            kb_os_alive(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, owner))
             continue;
         kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
                       kb_ticks(pool->control->ticks_clock));

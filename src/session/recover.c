@@ -1,6 +1,7 @@
 /* Recovery: finding the pools of recorders that died, and turning what they hold into traces. All
  * of it may have been written by anyone; it goes through the same checks as a live recording.
  */
+#include "session/self_cost.h"
 #include "session/session.h"
 
 #include <dirent.h>
@@ -17,26 +18,13 @@ static void copy_text(char *to, size_t size, const char *from, size_t from_size)
 
 /* ---- one pool ----------------------------------------------------------------------------------- */
 
-/* Name of the first process that attached: the program, or its wrapper. */
-static void first_program(const kf_pool *pool, char *buf, size_t size)
+/* The program, or its wrapper. */
+static bool first_program(void *context, const kf_process_entry *p, kineto_string name)
 {
-    uint32_t at = 1;
-    buf[0] = 0;
-    while (at < pool->dictionary_words) {
-        uint64_t header = kb_load_acquire(&pool->dictionary[at]);
-        uint32_t words = kf_entry_header_words(header);
-        if (words == 0 || words > pool->dictionary_words - at)
-            return;
-        if ((header & 0xff) == KF_ENTRY_PROCESS) {
-            const uint8_t *payload = (const uint8_t *)(pool->dictionary + at + 1);
-            size_t bytes = KB_MIN((size_t)(header >> 32), (size_t)(words - 1) * 8);
-            size_t text_at = sizeof(kf_process_entry);
-            kineto_string name = kf_entry_text(payload, bytes, &text_at);
-            copy_text(buf, size, name.size ? name.data : "", name.size);
-            return;
-        }
-        at += words;
-    }
+    ks_orphan *o = context;
+    (void)p;
+    copy_text(o->program, sizeof o->program, name.size ? name.data : "", name.size);
+    return false;
 }
 
 static bool this_boot(const uint8_t *boot_id, size_t size)
@@ -63,7 +51,7 @@ static void describe(const kf_pool *pool, const char *pool_path, ks_orphan *o)
     copy_text(o->pool_path, sizeof o->pool_path, pool_path, sizeof o->pool_path - 1);
     copy_text(o->spool_path, sizeof o->spool_path, c->spool_path, sizeof c->spool_path - 1);
     copy_text(o->output_path, sizeof o->output_path, c->output_path, sizeof c->output_path - 1);
-    first_program(pool, o->program, sizeof o->program);
+    ks_pool_processes(pool, first_program, o);
     o->recorder_pid = c->collector_pid;
     o->recorder_alive = this_boot(c->boot_id, sizeof c->boot_id) &&
                         kb_os_alive(c->collector_pid, c->collector_start_time);
@@ -122,8 +110,8 @@ static void *pool_of_file(int fd, const char *path, size_t *bytes, kineto_error 
     return map;
 }
 
-/* What a program left when it crashed is read rather than mapped: to look at a hole of it may need room
- * that a full file system does not have. */
+/* What a program left when it crashed is read rather than mapped: to look at a hole of it may need
+ * room that a full file system does not have. */
 static void *read_pool_file(const char *path, size_t *bytes, kineto_error *err)
 {
     int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -198,8 +186,8 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
 
 /* ---- building ------------------------------------------------------------------------------------- */
 
-/* The recorder's own windows: those that are open, together; else one that it closed, which keeps its
- * times but not its kinds. */
+/* The recorder's own windows: those that are open, together; else one that it closed, which keeps
+ * its times but not its kinds. */
 static kt_build_options window_of(const kf_control *c)
 {
     kt_build_options options = {.kinds = KINETO_KINDS_ALL, .clip_open = true};
@@ -237,6 +225,22 @@ static void complete_snapshots(kf_control *c)
     kf_snapshot_add(c, &snapshot);
 }
 
+/* The clock snapshots are what is left of how long it took. */
+static ks_cost_part cost_of(const kf_control *c)
+{
+    ks_cost_part part = {.account = {.by = KS_BY_NOBODY, .ns_per_tick = 1},
+                         .part = {0, UINT64_MAX}};
+    uint32_t count = KB_MIN(c->snapshot_count, KF_MAX_SNAPSHOTS);
+    const kb_clock_snapshot *first = &c->snapshots[0], *last = &c->snapshots[count ? count - 1 : 0];
+    if (count && last->monotonic_raw_ns > first->monotonic_raw_ns && last->ticks > first->ticks) {
+        part.said.lasted_ns = (uint64_t)(last->monotonic_raw_ns - first->monotonic_raw_ns);
+        part.account.ns_per_tick =
+            (double)part.said.lasted_ns / (double)(last->ticks - first->ticks);
+    }
+    ks_account_timed(&part.account, c, &part.said.cost);
+    return part;
+}
+
 static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_trace **out,
                            kineto_error *err)
 {
@@ -249,6 +253,8 @@ static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_t
     options.is_over = true;
     if (options.end_ticks == 0)
         options.broken_off = "from then on only what found room in the buffer was kept";
+    ks_cost_part part = cost_of(input->control);
+    ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;

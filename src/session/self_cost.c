@@ -2,6 +2,7 @@
  * each is taken for what it took the program when it attached; what is slow was timed there; CPU
  * time is the kernel's. */
 #include "session/self_cost.h"
+#include "session/session.h"
 
 #include <sys/resource.h>
 #include <time.h>
@@ -11,8 +12,8 @@
 static uint32_t least_words(uint32_t type)
 {
     static const uint8_t least[KF_TYPE_COUNT] = {
-        [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3, [KF_FLOW] = 3,  [KF_MEMORY] = 7,
-        [KF_DEVICE] = 6,      [KF_RANGE] = 3,     [KF_SHED] = 3,  [KF_CLOCK_SAMPLE] = 4,
+        [KF_ASYNC_BEGIN] = 3, [KF_ASYNC_END] = 3, [KF_FLOW] = 3, [KF_MEMORY] = 7,
+        [KF_DEVICE] = 6,      [KF_RANGE] = 3,     [KF_SHED] = 3, [KF_CLOCK_SAMPLE] = 4,
     };
     return least[type] ? least[type] : 2;
 }
@@ -50,8 +51,8 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     t->with_inputs += (parts & KF_FUNCTION_INPUTS) != 0;
 }
 
-/* What nearly all records are: ranges without more. Branches that always go the same way do not wait
- * for what was read. @return words that were passed. */
+/* What nearly all records are: ranges without more. Branches that always go the same way do not
+ * wait for what was read. @return words that were passed. */
 static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
 {
     const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
@@ -69,7 +70,39 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
     return at;
 }
 
-void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count)
+/* Not all records say when they were made: those are where the one before them is. */
+static bool is_in(const ks_part *part, const uint64_t *record, uint32_t words, bool before)
+{
+    static const bool tells[KF_TYPE_COUNT] = {
+        [KF_KEYFRAME] = true,  [KF_BEGIN] = true,   [KF_INSTANT] = true, [KF_ASYNC_BEGIN] = true,
+        [KF_ASYNC_END] = true, [KF_COUNTER] = true, [KF_MEMORY] = true,
+    };
+    uint32_t type = kf_header_type(record[0]);
+    if (words < 2 || type >= KF_TYPE_COUNT || !tells[type])
+        return before;
+    return record[1] >= part->from_ticks && record[1] <= part->until_ticks;
+}
+
+static void tally_part(ks_tally *t, const uint64_t *words, uint32_t count, const ks_part *part)
+{
+    uint32_t counted = 0;
+    bool in = false;
+    for (uint32_t at = 0; at < count;) {
+        uint32_t n = kf_header_words(words[at]);
+        if (words[at] == 0 || n == 0 || n > count - at)
+            break;
+        in = is_in(part, words + at, n, in);
+        if (in) {
+            tally_record(t, words + at, n);
+            counted += n;
+        }
+        at += n;
+    }
+    t->chunks += counted != 0;
+    t->bytes += counted * 8u;
+}
+
+static void tally_whole(ks_tally *t, const uint64_t *words, uint32_t count)
 {
     t->chunks++;
     t->bytes += count * 8u;
@@ -85,6 +118,14 @@ void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count)
     }
 }
 
+void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count, const ks_part *part)
+{
+    if (part)
+        tally_part(t, words, count, part);
+    else
+        tally_whole(t, words, count);
+}
+
 /* ---- CPU time ------------------------------------------------------------------------------------ */
 
 static uint64_t timeval_ns(struct timeval t)
@@ -92,39 +133,110 @@ static uint64_t timeval_ns(struct timeval t)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
-static uint64_t usage_ns(int who)
+static uint64_t usage_ns(int who, uint64_t *system_ns)
 {
     struct rusage r;
-    return getrusage(who, &r) == 0 ? timeval_ns(r.ru_utime) + timeval_ns(r.ru_stime) : 0;
+    bool known = getrusage(who, &r) == 0;
+    if (system_ns)
+        *system_ns = known ? timeval_ns(r.ru_stime) : 0;
+    return known ? timeval_ns(r.ru_utime) + timeval_ns(r.ru_stime) : 0;
 }
 
-/* What the kernel did for the recorder: copying to the file, mostly. */
-static uint64_t system_ns(void)
+uint64_t ks_process_cpu_ns(uint32_t pid)
 {
-    struct rusage r;
-    return getrusage(RUSAGE_SELF, &r) == 0 ? timeval_ns(r.ru_stime) : 0;
+    clockid_t clock;
+    return pid && clock_getcpuclockid((pid_t)pid, &clock) == 0 ? kb_clock_ns(clock) : 0;
 }
 
-void ks_account_process(ks_account *a, uint32_t pid)
+static ks_spent spent_now(const ks_account *a)
+{
+    ks_spent s = {0};
+    if (a->by == KS_BY_RECORDER) {
+        s.recorder_ns = usage_ns(RUSAGE_SELF, &s.recorder_system_ns);
+    } else if (a->by == KS_BY_PROGRAM) {
+        s.recorder_ns = ks_process_cpu_ns(a->recorder_pid);
+        s.helpers_ns = kb_threads_cpu_ns();
+    }
+    s.children_ns = usage_ns(RUSAGE_CHILDREN, NULL);
+    return s;
+}
+
+static uint64_t since(uint64_t now, uint64_t then) { return now > then ? now - then : 0; }
+
+uint64_t ks_account_waited_ns(const ks_account *a, uint64_t program_ns)
+{
+    return since(since(usage_ns(RUSAGE_CHILDREN, NULL), a->then.children_ns), program_ns);
+}
+
+/* ---- processes ----------------------------------------------------------------------------------- */
+
+static ks_cpu *process_of(ks_account *a, uint32_t pid)
 {
     for (size_t i = 0; i < a->processes.count; i++)
         if (a->processes.data[i].pid == pid)
-            return;
-    (void)kb_vec_push(&a->processes, ((ks_cpu){pid, 0}));
+            return &a->processes.data[i];
+    return kb_vec_push(&a->processes, ((ks_cpu){.pid = pid}))
+               ? &a->processes.data[a->processes.count - 1]
+               : NULL;
 }
 
-static uint64_t processes_ns(ks_account *a)
+void ks_account_process(ks_account *a, uint32_t pid) { (void)process_of(a, pid); }
+
+static bool on_process(void *context, const kf_process_entry *p, kineto_string name)
 {
-    uint64_t sum = 0;
+    (void)name;
+    ks_account_process(context, p->pid);
+    return true;
+}
+
+void ks_account_find_processes(ks_account *a, const kf_pool *pool)
+{
+    ks_pool_processes(pool, on_process, a);
+}
+
+void ks_account_look_at_processes(ks_account *a)
+{
     for (size_t i = 0; i < a->processes.count; i++) {
         ks_cpu *p = &a->processes.data[i];
-        clockid_t clock;
-        struct timespec t;
-        if (clock_getcpuclockid((pid_t)p->pid, &clock) == 0 && clock_gettime(clock, &t) == 0)
-            p->ns = KB_MAX(p->ns, (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec);
-        sum += p->ns;
+        uint64_t now = ks_process_cpu_ns(p->pid);
+        p->is_gone = now == 0;
+        p->ns = KB_MAX(p->ns, now);
     }
-    return sum;
+}
+
+void ks_account_join(ks_account *a, const ks_account *of)
+{
+    for (size_t i = 0; i < of->processes.count; i++) {
+        const ks_cpu *p = &of->processes.data[i];
+        ks_cpu *mine = process_of(a, p->pid);
+        if (!mine)
+            continue;
+        mine->ns = KB_MAX(mine->ns, p->ns);
+        mine->is_gone = p->is_gone;
+    }
+}
+
+/* A recorder knows those who have ended by its last look at them. */
+static uint64_t programs_of_recorder(const ks_account *a, uint64_t children_ns, bool over)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < a->processes.count; i++)
+        sum += since(a->processes.data[i].ns, a->processes.data[i].begun_ns);
+    return over ? KB_MAX(sum, children_ns) : sum;
+}
+
+/* A program knows those who have ended as what it waited for, all of their life. */
+static uint64_t programs_of_program(const ks_account *a, uint64_t children_ns)
+{
+    uint64_t sum = children_ns, before = 0;
+    for (size_t i = 0; i < a->processes.count; i++) {
+        const ks_cpu *p = &a->processes.data[i];
+        if (p->is_gone)
+            before += p->begun_ns;
+        else
+            sum += since(p->ns, p->begun_ns);
+    }
+    return since(sum, KB_MIN(before, children_ns));
 }
 
 /* ---- the account --------------------------------------------------------------------------------- */
@@ -133,17 +245,23 @@ void ks_account_begin(ks_account *a, const kf_control *control)
 {
     kb_clock_snapshot_take(control->ticks_clock, &a->begun);
     a->begun_ns = kb_clock_ns(CLOCK_MONOTONIC);
-    a->recorder_ns = usage_ns(RUSAGE_SELF);
-    a->recorder_system_ns = system_ns();
-    a->children_ns = usage_ns(RUSAGE_CHILDREN);
+    for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
+        a->ticks_then[i] = kb_load_relaxed(&control->cost_ticks[i]);
+        a->calls_then[i] = kb_load_relaxed(&control->cost_calls[i]);
+    }
+    ks_account_look_at_processes(a);
+    for (size_t i = 0; i < a->processes.count; i++) /* what they took before is none of it */
+        a->processes.data[i].begun_ns = a->processes.data[i].ns;
+    a->then = spent_now(a);
 }
 
 void ks_account_free(ks_account *a) { kb_vec_free(&a->processes); }
 
 static double ticks_of_records(const ks_tally *t, const kf_control *control)
 {
-    static const uint8_t single[] = {KF_INSTANT, KF_ASYNC_BEGIN, KF_ASYNC_END, KF_COUNTER, KF_ARGS,
-                                     KF_FLOW,    KF_MEMORY,      KF_DEVICE,    KF_OUTPUTS, KF_RANGE};
+    static const uint8_t single[] = {KF_INSTANT, KF_ASYNC_BEGIN, KF_ASYNC_END, KF_COUNTER,
+                                     KF_ARGS,    KF_FLOW,        KF_MEMORY,    KF_DEVICE,
+                                     KF_OUTPUTS, KF_RANGE};
     double units[KF_UNIT_COUNT], ticks;
     uint64_t singles = 0;
     for (uint32_t i = 0; i < KF_UNIT_COUNT; i++)
@@ -157,13 +275,33 @@ static double ticks_of_records(const ks_tally *t, const kf_control *control)
 }
 
 /* Chunks that were never copied out, since the ring was overwritten, had been full as well. */
-static double ticks_unseen(const ks_tally *t, const kf_control *control)
+static double ticks_unseen(const ks_account *a, const kf_control *control)
 {
-    uint64_t claimed = kb_load_relaxed(&control->cost_calls[KF_COST_CHUNK]);
+    uint64_t claimed = a->calls[KF_COST_CHUNK], seen = a->tally.chunks;
     double per_chunk = KF_CHUNK_WORDS / 3.0 *
                        (double)kb_load_relaxed(&control->unit_costs[KF_UNIT_PAIR]) / KF_UNIT_PARTS;
     bool ring = kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
-    return ring && claimed > t->chunks ? (double)(claimed - t->chunks) * per_chunk : 0;
+    return ring && claimed > seen ? (double)(claimed - seen) * per_chunk : 0;
+}
+
+void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost)
+{
+    double ticks = ticks_of_records(&a->tally, control) + ticks_unseen(a, control);
+    cost->estimated_ns = (uint64_t)(ticks * a->ns_per_tick);
+}
+
+void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out)
+{
+    double other = 0, sources;
+    for (uint32_t i = 0; i < KF_COST_COUNT; i++) {
+        a->ticks[i] = since(kb_load_relaxed(&control->cost_ticks[i]), a->ticks_then[i]);
+        a->calls[i] = since(kb_load_relaxed(&control->cost_calls[i]), a->calls_then[i]);
+        if (i != KF_COST_ATTACH && i != KF_COST_SOURCE)
+            other += (double)a->ticks[i];
+    }
+    sources = (double)a->ticks[KF_COST_SOURCE];
+    out->measured_ns = (uint64_t)(other * a->ns_per_tick) + out->helpers_ns;
+    out->fixed_ns = a->ticks[KF_COST_ATTACH] + (uint64_t)(sources * a->ns_per_tick);
 }
 
 void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cost *out)
@@ -172,45 +310,21 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
     kb_clock_snapshot_take(control->ticks_clock, &now);
     int64_t ns = now.monotonic_raw_ns - a->begun.monotonic_raw_ns;
     uint64_t ticks = now.ticks - a->begun.ticks;
-    double measured = 0, ns_per_tick = ns > 0 && ticks ? (double)ns / (double)ticks : 1;
-    a->ns_per_tick = ns_per_tick;
-    for (uint32_t i = 0; i < KF_COST_COUNT; i++)
-        if (i != KF_COST_ATTACH && i != KF_COST_SOURCE)
-            measured += (double)kb_load_relaxed(&control->cost_ticks[i]);
-    double records = ticks_of_records(&a->tally, control) + ticks_unseen(&a->tally, control);
-    out->estimated_ns = (uint64_t)(records * ns_per_tick);
-    out->measured_ns = (uint64_t)(measured * ns_per_tick);
-    double sources = (double)kb_load_relaxed(&control->cost_ticks[KF_COST_SOURCE]) * ns_per_tick;
-    out->fixed_ns = kb_load_relaxed(&control->cost_ticks[KF_COST_ATTACH]) + (uint64_t)sources;
-    out->recorder_ns = usage_ns(RUSAGE_SELF) - a->recorder_ns;
-    out->recorder_system_ns = system_ns() - a->recorder_system_ns;
-    out->program_ns = processes_ns(a);
-    if (over)
-        out->program_ns = KB_MAX(out->program_ns, usage_ns(RUSAGE_CHILDREN) - a->children_ns);
+    a->ns_per_tick = ns > 0 && ticks ? (double)ns / (double)ticks : 1;
+    ks_spent spent = spent_now(a);
+    out->helpers_ns = since(spent.helpers_ns, a->then.helpers_ns);
+    out->recorder_ns = since(spent.recorder_ns, a->then.recorder_ns);
+    out->recorder_system_ns = since(spent.recorder_system_ns, a->then.recorder_system_ns);
+    ks_account_timed(a, control, out);
+    ks_account_estimate(a, control, out);
+    ks_account_look_at_processes(a);
+    uint64_t children_ns = since(spent.children_ns, a->then.children_ns);
+    out->program_ns = a->by == KS_BY_PROGRAM ? programs_of_program(a, children_ns)
+                                             : programs_of_recorder(a, children_ns, over);
 }
 
 double ks_cost_share_ppm(const ks_cost *c)
 {
     uint64_t hooks = ks_cost_hooks(c), own = c->program_ns > hooks ? c->program_ns - hooks : 0;
     return own ? 1e6 * (double)(hooks + c->recorder_ns) / (double)own : 0;
-}
-
-void ks_account_since(ks_account *a, ks_cost *cost, const ks_tally *tally_then, const ks_cost *then)
-{
-    ks_tally *t = &a->tally;
-    for (uint32_t i = 0; i < KF_TYPE_COUNT; i++)
-        t->records[i] -= tally_then->records[i];
-    t->more_words -= tally_then->more_words;
-    t->bytes -= tally_then->bytes;
-    t->chunks -= tally_then->chunks;
-    t->shed -= tally_then->shed;
-    t->operators -= tally_then->operators;
-    t->with_stack -= tally_then->with_stack;
-    t->with_inputs -= tally_then->with_inputs;
-    cost->estimated_ns -= then->estimated_ns;
-    cost->fixed_ns -= then->fixed_ns;
-    cost->measured_ns -= then->measured_ns;
-    cost->recorder_ns -= then->recorder_ns;
-    cost->recorder_system_ns -= then->recorder_system_ns;
-    cost->program_ns -= then->program_ns;
 }

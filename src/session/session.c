@@ -5,6 +5,9 @@
  */
 #include "record/record.h"
 #include "session/own_pool.h"
+#include "session/self_cost.h"
+
+#include <time.h>
 
 struct kineto_session {
     kineto_session_options options;
@@ -14,16 +17,23 @@ struct kineto_session {
     KB_VEC(kt_build_thread_span) threads; /* that are, or were, in it */
     KB_VEC(kt_build_thread_span) pauses;
     uint64_t start_ticks, end_ticks; /* end 0: it records */
-    kb_clock_snapshot armed;         /* when it was started */
-    uint64_t complete_from;          /* before, not all of its kinds were recorded */
+    /* What the program says in between is said of this one; 0: all, and up to the end. What
+     * plug-ins did wrong when they were stopped is, too: it is over later than it ends. */
+    uint64_t said_from, over_ticks;
+    kb_clock_snapshot armed; /* when it was started */
+    uint64_t complete_from;  /* before, not all of its kinds were recorded */
     uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS]; /* at the start: the pool's go on */
     char custom_config[KS_CONFIG_BYTES];
     ks_extras extras;
+    ks_account account; /* since it was started */
+    ks_cost cost;       /* until its end, or the last snapshot */
+    uint64_t lasted_ns, prepare_ns;
 };
 
 /* All sessions of this process; guarded by the lock, which a fork's child may break. */
 static kb_lock sessions_lock;
 static kineto_session *sessions;
+static uint64_t last_over_ticks = 1; /* when the last session that claims was over */
 static struct { /* traces that are being built by this process: a fork's child has none */
     uint32_t pid, count;
 } building;
@@ -37,6 +47,24 @@ static void unlock(void) { kb_lock_drop(&sessions_lock); }
 static bool recording(const kineto_session *s)
 {
     return s->slot != UINT32_MAX && s->pid == kb_os_pid();
+}
+
+/* Is what the program says meanwhile said of this session? Rings and windows on demand come and go
+ * without the program's doing: they take what it ever said, and leave it to others. */
+static bool claims(const kineto_session *s)
+{
+    return !s->extras.grows && s->options.retention != KINETO_RETAIN_NEWEST;
+}
+
+/* What was said while nobody recorded is the next session's. */
+static uint64_t said_from(const kineto_session *s)
+{
+    if (!claims(s))
+        return 0;
+    for (const kineto_session *other = sessions; other; other = other->next)
+        if (other != s && recording(other) && !other->over_ticks && claims(other))
+            return s->start_ticks;
+    return last_over_ticks;
 }
 
 static void (*prepare_hook)(void);
@@ -81,6 +109,36 @@ static uint64_t wanted_from(void)
         if (recording(s))
             from = KB_MIN(from, s->start_ticks);
     return from;
+}
+
+/* ---- what it costs --------------------------------------------------------------------------- */
+
+/* With the lock. */
+static void account_begin(kineto_session *s, const kf_pool *pool)
+{
+    const kf_control *control = pool->control;
+    ks_account_free(&s->account);
+    s->account = (ks_account){.by = KS_BY_PROGRAM,
+                              .recorder_pid = control->external ? control->collector_pid : 0};
+    ks_account_process(&s->account, s->pid);
+    ks_account_find_processes(&s->account, pool);
+    ks_account_begin(&s->account, control);
+}
+
+static void account_take(kineto_session *s, const kf_pool *pool)
+{
+    ks_account_find_processes(&s->account, pool);
+    ks_account_look(&s->account, pool->control, false, &s->cost);
+    s->lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - s->account.begun_ns;
+}
+
+/* What all programs of the recording made in its window, whoever wanted it. */
+static ks_cost_part cost_of(const kineto_session *s, const kt_build_options *options)
+{
+    return (ks_cost_part){
+        .account = s->account,
+        .part = {options->start_ticks, options->end_ticks},
+        .said = {.cost = s->cost, .lasted_ns = s->lasted_ns, .prepare_ns = s->prepare_ns}};
 }
 
 /* ---- reading what was recorded --------------------------------------------------------------- */
@@ -128,7 +186,8 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
         kb_store_release(&pool->control->chunk_limit, 0u); /* no thread is to touch them now */
     ks_pool_reader *reader = ks_pool_reader_create(pool, ks_own_chunks_in_use(pool), last, &input);
     if (!keeps_lock(s))
-        input.peek = NULL; /* a ring that begins meanwhile may overwrite them: only copies are safe */
+        input.peek =
+            NULL; /* a ring that begins meanwhile may overwrite them: only copies are safe */
     kf_control *control = aligned_alloc(_Alignof(kf_control), sizeof *control);
     if (!reader || !control) {
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory while reading the recording");
@@ -138,6 +197,8 @@ static kineto_status build_from_pool(const kineto_session *s, const kf_pool *poo
     counters_since(s, control);
     evictions_of_others(s, control);
     options.complete_from = KB_MAX(options.complete_from, control->forgotten_ticks);
+    ks_cost_part part = cost_of(s, &options);
+    ks_cost_part_attach(&part, control, &input, &options);
     status = kt_build(&input, control, &options, out, err);
 done:
     ks_pool_reader_destroy(reader);
@@ -146,9 +207,11 @@ done:
 }
 
 static kineto_status build_from_collector(const kineto_session *s, const kf_pool *pool,
-                                          const kt_build_options *options, kineto_trace **out,
+                                          const kt_build_options *common, kineto_trace **out,
                                           kineto_error *err)
 {
+    kt_build_options options = *common;
+    ks_cost_part part = cost_of(s, &options);
     char path[KS_PATH_BYTES];
     memcpy(path, pool->control->spool_path, sizeof path);
     path[sizeof path - 1] = 0;
@@ -157,7 +220,8 @@ static kineto_status build_from_collector(const kineto_session *s, const kf_pool
     if (status)
         return status;
     counters_since(s, input->control);
-    status = kt_build(&input->input, input->control, options, out, err);
+    ks_cost_part_attach(&part, input->control, &input->input, &options);
+    status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;
 }
@@ -212,8 +276,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .from_ticks = s->extras.from_ticks,
                                 .until_ticks = s->extras.until_ticks,
                                 .epoch_ticks = s->extras.from_ns ? s->armed.ticks : 0,
-                                /* what plug-ins did wrong when they were stopped is ours */
-                                .notes_until = kb_ticks(pool->control->ticks_clock),
+                                .said_from = s->said_from,
+                                .said_until = s->over_ticks,
                                 .clip_open = true};
     return pool->control->external ? build_from_collector(s, pool, &options, out, err)
                                    : build_from_pool(s, pool, &options, out, err);
@@ -308,6 +372,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_prepare: out is NULL");
     *out = NULL;
+    uint64_t begun_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID);
     kineto_session_options read;
     kineto_status status = options_read(options, &read, err);
     if (status)
@@ -340,6 +405,7 @@ kineto_status ks_session_prepare(const kineto_session_options *options, const ks
     kineto_rt_plugins_prepare(!extras->no_privateuse1);
     if (read.operators & KINETO_OPERATORS_STACK)
         status = kineto_rt_stacks_prepare(err);
+    s->prepare_ns = kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns;
     if (status)
         kineto_session_destroy(s);
     else
@@ -449,8 +515,10 @@ kineto_status kineto_session_start(kineto_session *s, kineto_error *err)
     s->pid = kb_os_pid();
     s->threads.count = s->pauses.count = 0;
     ks_chunks_of_the_dead(kineto_rt_pool());
+    account_begin(s, kineto_rt_pool());
     s->start_ticks = snapshot_into(control, &s->armed);
-    s->end_ticks = 0;
+    s->end_ticks = s->over_ticks = 0;
+    s->said_from = said_from(s);
     ks_words_copy(s->counters, control->counters, sizeof s->counters);
     s->complete_from = complete_since(s->options.kinds, control, s->start_ticks);
     config_say(s, control);
@@ -497,6 +565,7 @@ void ks_session_keep(kineto_session *s, int64_t start_ns, uint64_t start_ticks)
     kb_clock_snapshot_take(control->ticks_clock, &now);
     lock();
     s->extras.armed = false;
+    ks_account_begin(&s->account, control);
     if (start_ticks > s->start_ticks)
         s->start_ticks = start_ticks - 1; /* the window begins behind this */
     else if (!start_ticks)
@@ -515,6 +584,7 @@ kineto_status ks_session_end(kineto_session *s, kineto_error *err)
     kf_control *control = kineto_rt_pool()->control;
     lock();
     s->end_ticks = snapshot_now(control);
+    account_take(s, kineto_rt_pool());
     unlock();
     /* The window closes when its trace is built: until then nobody may give its chunks away. */
     kf_window_set_kinds(control, s->slot, 0);
@@ -538,6 +608,9 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
     lock();
+    s->over_ticks = kb_ticks(control->ticks_clock);
+    if (claims(s))
+        last_over_ticks = s->over_ticks;
     kineto_status status = out ? build_aside(s, s->end_ticks, out, err) : KINETO_OK;
     kf_window_close(control, s->slot, s->end_ticks);
     kineto_rt_join(s->slot, false); /* other threads' marks mean nothing without the window */
@@ -586,6 +659,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     kineto_rt_modules_note(false);
     ks_chunks_of_the_dead(kineto_rt_pool());
     uint64_t now = snapshot_now(kineto_rt_pool()->control);
+    account_take(s, kineto_rt_pool());
     kineto_status status = build_aside(s, now, out, err);
     unlock();
     return status;
@@ -613,6 +687,7 @@ void kineto_session_destroy(kineto_session *s)
     unlock();
     kb_vec_free(&s->threads);
     kb_vec_free(&s->pauses);
+    ks_account_free(&s->account);
     free(s);
 }
 

@@ -120,6 +120,11 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
 /** NULL is fine. */
 void ks_pool_reader_destroy(ks_pool_reader *r);
 
+/* ---- pool_processes.c: who attached to a pool ---------------------------------------------------- */
+/** @param name  of its program, perhaps empty. @return whether to go on. */
+typedef bool ks_process_visit(void *context, const kf_process_entry *p, kineto_string name);
+void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *context);
+
 /* ---- children.c: the processes below the recorded one ------------------------------------------- */
 typedef struct ks_children ks_children;
 ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */
@@ -130,6 +135,9 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room);
 /** One ledger entry per reason for processes that never attached, and for those that go on.
  *  @param ticks  0; or when: the recording may go on, too, and who goes on is nothing to tell. */
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks);
+/** A line for processes that ended between two looks, if there is a sign of them.
+ *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
+void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
 
 /* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
@@ -167,6 +175,8 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err);
 /** The recorded process, for the ledger's account of its children. */
 void ks_collector_follow(ks_collector *c, uint32_t pid);
+/** The recorded process has ended, and has not been waited for yet. */
+void ks_collector_program_ends(ks_collector *c, uint32_t pid);
 /** Copy out what is full. @return nanoseconds until it is worth calling again. */
 uint64_t ks_collector_poll(ks_collector *c);
 /** Close the gate, copy out the rest, build the trace. The files stay until destroy. */

@@ -147,23 +147,10 @@ bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
     return c->pass_from != NOBODY && last_ticks >= c->pass_from;
 }
 
-/* A chunk of the dead is full for good. Whose it is decides who may seal it. */
-static void seal_dead(const ks_collector *c, uint32_t index, uint32_t words)
-{
-    kf_descriptor *d = &c->pool.descriptors[index];
-    uint64_t owner = kb_load_acquire(&d->owner), self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
-    if (kb_load_acquire(&d->state) == KF_CHUNK_LIVE && owner &&
-        kb_cas_acqrel(&d->owner, &owner, self))
-        kf_chunk_seal(&c->pool, index, words, now_ticks(c));
-}
-
 /* Who just opens a window may want what was sealed a moment ago. */
-void ks_window_leave(ks_collector *c, uint32_t index, uint32_t words, bool sealed,
-                     uint64_t last_ticks)
+void ks_window_leave(ks_collector *c, uint32_t index, uint64_t last_ticks)
 {
-    if (c->pass_ring && !sealed)
-        seal_dead(c, index, words);
-    else if (!c->pass_ring && (!sealed || last_ticks < c->pass_young))
+    if (!c->pass_ring && last_ticks < c->pass_young)
         kf_chunk_free(&c->pool, index);
 }
 
@@ -184,7 +171,6 @@ static void spool_empty(ks_collector *c)
     c->spool_is_used = c->keep_is_full = c->dictionary_holes = false;
     c->dictionary_at = 1;
     c->kept_bytes = c->spool_failures = 0;
-    c->pool.control->spool_frames = 0;
 }
 
 /* What is older than our ring wants is no loss. */
@@ -281,6 +267,17 @@ static void slot_close(ks_collector *c, uint32_t *slot)
     *slot = NO_SLOT;
 }
 
+/* While nothing is recorded nobody looks who attaches. */
+static void open_account(ks_collector *c, ks_window *w)
+{
+    lock(c);
+    ks_account_find_processes(&c->account, &c->pool);
+    ks_account_look_at_processes(&c->account);
+    ks_account_join(&w->account, &c->account);
+    ks_account_begin(&w->account, c->pool.control);
+    unlock(c);
+}
+
 kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *options, ks_window **out,
                                 kineto_error *err)
 {
@@ -297,9 +294,7 @@ kineto_status ks_window_prepare(ks_collector *c, const ks_window_options *option
     w->opened_ticks = now_ticks(c);
     ks_collector_clock(c);
     ks_words_copy(w->counters, control->counters, sizeof w->counters);
-    ks_account_look(&c->account, control, false, &w->cost);
-    w->tally = c->account.tally;
-    w->opened_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    open_account(c, w);
     if (c->children)
         ks_children_sample(c->children);
     uint64_t devices = w->kinds & ~HOST_KINDS;
@@ -365,25 +360,19 @@ static void note_problems(ks_collector *c)
     }
 }
 
-static void note_cost(void *context, const char *source, const char *reason, uint64_t count,
-                      bool is_loss, const char *detail)
+/* Up to now. What it recorded is counted when its trace is built. */
+static void take_cost(ks_collector *c, ks_window *w)
 {
-    const ks_collector *c = context;
-    ks_pool_note_at(&c->pool, source, reason, count, is_loss, detail, now_ticks(c));
-}
-
-/* Of this window, as far as its chunks have been copied out. Programs share the account of CPU time. */
-static void say_cost(ks_collector *c, const ks_window *w)
-{
-    ks_account account = c->account;
-    ks_budget budget = c->budget;
-    ks_cost cost;
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
-    ks_account_look(&account, c->pool.control, false, &cost);
-    ks_account_since(&account, &cost, &w->tally, &w->cost);
-    ks_budget_end(&budget, now - account.begun_ns);
-    ks_cost_report(&account, &budget, c->pool.control, &cost, now - w->opened_ns, note_cost, c, NULL,
-                   0);
+    lock(c);
+    ks_account_find_processes(&c->account, &c->pool);
+    ks_account_look_at_processes(&c->account);
+    ks_account_join(&w->account, &c->account);
+    ks_account_look(&w->account, c->pool.control, false, &w->cost);
+    unlock(c);
+    w->lasted_ns = now - w->account.begun_ns;
+    w->budget = c->budget;
+    ks_budget_end(&w->budget, now - c->account.begun_ns);
 }
 
 void ks_window_stop(ks_collector *c, ks_window *w)
@@ -400,7 +389,7 @@ void ks_window_stop(ks_collector *c, ks_window *w)
     ks_collector_clock(c);
     w->closed_ticks = now_ticks(c);
     note_problems(c);
-    say_cost(c, w);
+    take_cost(c, w);
 }
 
 void ks_window_release(ks_collector *c, ks_window *w)
@@ -411,6 +400,7 @@ void ks_window_release(ks_collector *c, ks_window *w)
     slot_close(c, &w->slot);
     slot_close(c, &w->warm);
     lock(c);
+    ks_account_free(&w->account);
     w->used = false;
     w->kept_from = NOBODY;
     (void)protect(c, &ring);
@@ -453,7 +443,7 @@ static kt_build_options common_options(ks_collector *c, const ks_window_cut *cut
                               .clip_open = true,
                               .header = cut->header,
                               .header_count = cut->header_count,
-                              .notes_until = now_ticks(c)};
+                              .said_until = now_ticks(c)};
 }
 
 static kt_build_options options_of(ks_collector *c, const ks_window *w, const ks_window_cut *cut)
@@ -483,6 +473,11 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
     if (status)
         return status;
     counters_since(c, input->control, w->counters);
+    ks_cost_part part = {
+        .account = w->account,
+        .part = {w->opened_ticks, w->closed_ticks},
+        .said = {.budget = &w->budget, .cost = w->cost, .lasted_ns = w->lasted_ns}};
+    ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;
@@ -512,6 +507,20 @@ static void ring_options(ks_collector *c, kf_control *control, uint64_t now, kt_
         o->note_count = 1;
 }
 
+/* Since the recording began: the ring goes on, and what it cost lately nobody has noted. */
+static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
+{
+    memset(part, 0, sizeof *part);
+    lock(c);
+    ks_account_find_processes(&c->account, &c->pool);
+    ks_account_look(&c->account, c->pool.control, false, &part->said.cost);
+    part->account = c->account;
+    unlock(c);
+    memset(&part->account.tally, 0, sizeof part->account.tally);
+    part->part = (ks_part){c->first_ticks, now};
+    part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
+}
+
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err)
 {
@@ -522,7 +531,8 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     hand_over(c);
     reading(c, true);
     ks_collector_clock(c);
-    /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts. */
+    /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts.
+     */
     uint64_t now = now_ticks(c);
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status == KINETO_OK) {
@@ -531,6 +541,9 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
         counters_since(c, input->control, c->ring_counters);
         ring_options(c, input->control, now, &options);
         input->input.until_ticks = now;
+        ks_cost_part part;
+        cost_of_ring(c, now, &part);
+        ks_cost_part_attach(&part, input->control, &input->input, &options);
         status = kt_build(&input->input, input->control, &options, out, err);
     }
     ks_input_close(input);

@@ -37,7 +37,7 @@ typedef struct kt_block {
     uint32_t *name, *track;
     uint8_t *kind, *form;
     uint16_t *category; /* index into the trace's category table */
-    uint16_t *flags;    /* KINETO_ACTIVITY_… in the low byte, kt_args_form << 8 */
+    uint16_t *flags;    /* KINETO_ACTIVITY_… in the low byte, kt_args_form << 8, KT_WRITER */
     uint64_t *correlation_id, *external_id;
     uint64_t *args; /* offset:40 | bytes:24 into the block's args heap, or `text` */
     uint8_t *args_heap;
@@ -53,6 +53,10 @@ typedef struct kt_block {
 typedef struct kt_builder kt_builder;
 
 #define KT_NO_CATEGORY UINT32_MAX
+/* A row that was put down when it ended, as recorders do: who of its process did, 1 to 3. Where a
+ * clock of coarse steps gives rows of one writer the same times, the later encloses. */
+#define KT_WRITER(n) ((uint32_t)(n) << 14)
+#define KT_WRITER_OF(flags) ((uint32_t)(flags) >> 14 & 3u)
 /* One row to append. Strings are interned, args copied, by the call.
  * Correlation ids, external ids and flow ids are unique in a trace: whoever builds a trace of
  * several processes makes them so (as the written formats know no other scope). */
@@ -63,7 +67,7 @@ typedef struct kt_row {
     uint32_t kind;     /* kineto_kind */
     uint32_t category; /* kt_string id; 0: the kind's own name; KT_NO_CATEGORY: "" */
     uint32_t form;     /* kineto_form */
-    uint32_t flags;    /* KINETO_ACTIVITY_… */
+    uint32_t flags;    /* KINETO_ACTIVITY_…, KT_WRITER */
     uint64_t correlation_id, external_id;
     uint64_t async_id; /* ASYNC only */
 } kt_row;
@@ -182,12 +186,17 @@ typedef struct kt_build_options {
     uint32_t header_count;
     const kt_build_note *notes; /* lines of the ledger besides */
     uint32_t note_count;
+    /* Called when everything has been read: may add to the ledger and the header. NULL: nobody. */
+    void (*sign)(void *context, kt_builder *b);
+    void *sign_context;
     uint32_t root_pid;               /* 0: all; else this process and those below it */
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool is_over;           /* sessions of plug-ins that have not ended never will */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
     uint64_t complete_from; /* ticks: of what was recorded before, parts may be gone */
-    uint64_t notes_until;   /* ledger entries count up to then; 0: to the window's end */
+    /* What the program says of its own accord counts from `said_from` on (0: of the header all, of the
+     * ledger what is inside the window), and up to `said_until` (0: to the window's end). */
+    uint64_t said_from, said_until;
 } kt_build_options;
 
 /* Decode the chunks of `input` with the control page's clocks and counters into a trace. */

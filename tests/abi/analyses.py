@@ -1,6 +1,6 @@
 """docs/analyses.md: every table of `ckineto analyze` and `ckineto diff`, with its columns and what they are.
 
-    analyses.py SOURCE-DIRECTORY            is the page what src/analyze/tables.def and the texts below make?
+    analyses.py SOURCE-DIRECTORY            is the page what src/analyze/tables/tables.def and the texts below make?
     analyses.py SOURCE-DIRECTORY --write    make it
 """
 
@@ -135,7 +135,7 @@ Columns are in groups by their unit. Times are us with three digits, percentages
 several traces have the rows of each. *Added*: rows about the same are one. *A row for each event*: written with
 `--series`, `--csv` or `--json` only.
 
-This page is made by tests/abi/analyses.py of `src/analyze/tables.def`.
+This page is made by tests/abi/analyses.py of `src/analyze/tables/tables.def`.
 """
 UNITS = (("_pct", "%"), ("percentage", "%"), ("_us", "us"), ("gbps", "GB/s"), ("tflops", "TFLOP/s"), ("flops", "FLOP"), ("bytes", "bytes"),
          ("joules", "J"), ("watts", "W"))
@@ -177,7 +177,7 @@ def rows_of(flags, columns):
 
 def page(source):
     lines, diff, seen = [HEAD], [], set()
-    for name, title, flags, columns in read_tables(os.path.join(source, "src/analyze/tables.def")):
+    for name, title, flags, columns in read_tables(os.path.join(source, "src/analyze/tables/tables.def")):
         if "KA_HIDDEN" in flags:
             continue
         seen.add(name)

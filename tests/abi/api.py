@@ -5,7 +5,7 @@
 
 A comment belongs to the declarations that follow it without a blank line or another comment between. Every
 function must have one, with a thread rule ("threads: any."; the comment of the file may give one for all that
-have none), and with what it returns: a status must name @return or the errors.
+have none), and with what it returns: a status must name the errors, a pointer whose it is.
 """
 
 import difflib
@@ -70,7 +70,7 @@ class Book:
         """A comment's text as Markdown: names become code, headers links."""
         parts = re.split(r"(`[^`]*`)", text)
         for i in range(0, len(parts), 2):
-            part = re.sub(r"([*|])", r"\\\1", parts[i])
+            part = re.sub(r"(?<!\w)\*(\w+)\*(?!\w)|([*|])", lambda m: m[0] if m[1] else "\\" + m[2], parts[i])
             part = re.sub(r"<ckineto/(\w+)\.h>", lambda m: f"[\\<ckineto/{m[1]}.h>]({m[1]}.md)", part)
             part = re.sub(r"(?<!\\)<(?=[A-Za-z/!])", r"\\<", part)
             part = re.sub(r"docs/([\w.-]+\.md)", r"[\1](../\1)", part)
@@ -99,22 +99,46 @@ def title(group):
     return ", ".join(names[:3]) + (" and more" if len(names) > 3 else "")
 
 
+def bullet(lines):
+    """An item of a list, taken from the front of lines: what is further in than its dash goes on with it."""
+    first = lines.pop(0)
+    depth, words = len(first) - len(first.lstrip()), [first.strip()]
+    while lines and not is_bullet(lines[0]) and lines[0].startswith(" " * (depth + 1)):
+        words.append(lines.pop(0).strip())
+    return " ".join(words)
+
+
+def is_bullet(line):
+    return line.lstrip().startswith("- ")
+
+
+def is_code(line):
+    return line.startswith("    ") and not is_bullet(line)
+
+
+def taken(lines, wanted):
+    """The lines at the front that are wanted."""
+    count = next((i for i, line in enumerate(lines) if not wanted(line)), len(lines))
+    found, lines[:] = lines[:count], lines[count:]
+    return found
+
+
 def paragraphs(text, book, page):
-    """Lines of Markdown of a comment: what is indented is code."""
+    """Lines of Markdown of a comment: what is indented is code, or a drawing."""
     out = []
     for block in re.split(r"\n\s*\n", text):
         lines = block.split("\n")
         while lines:
-            code = []
-            while lines and lines[0].startswith("    "):
-                code.append(lines.pop(0)[4:])
+            code = [line[4:] for line in taken(lines, is_code)]
             if code:
-                out += ["```c", *code, "```", ""]
-            prose = []
-            while lines and not lines[0].startswith("    "):
-                prose.append(lines.pop(0).strip())
-            if any(prose):
-                out += [book.words(" ".join(prose).strip(), page), ""]
+                out += ["```c" if re.search(r"[(=]", "".join(code)) else "```", *code, "```", ""]
+            prose = " ".join(line.strip() for line in taken(lines, lambda line: not is_code(line) and not is_bullet(line)))
+            if prose.strip():
+                out += [book.words(prose.strip(), page), ""]
+            items = []
+            while lines and is_bullet(lines[0]):
+                items.append(book.words(bullet(lines), page))
+            out += items + [""] if items else []
     return out
 
 
@@ -174,8 +198,21 @@ def index_page(book):
     return HEAD + "\n".join(rows + functions) + "\n"
 
 
+ERRORS = re.compile(r"KINETO_E_|\b[Tt]he same\b|\bas kineto_\w+|what .*(?:met|says|returns|returned)|first failure")
+OWNERSHIP = re.compile(r"borrow|static|owner|releas|destroy|frees?\b|freed|copied|valid|literal|ends it|to be ended", re.I)
+
+
 def status_is_told(group):
-    return group.returns or re.search(r"KINETO_E_|[Tt]he same", group.text + group.note.text)
+    return ERRORS.search(f"{group.returns} {group.text} {group.note.text}")
+
+
+def owner_is_told(group, item):
+    """Who gives back what a function hands out: in its comment, or in that of its section."""
+    code = " ".join(re.sub(r"/\*.*?\*/", "", item.text, flags=re.S).split())
+    returned, _, arguments = code.partition("(")
+    pointer = "*" in returned or re.search(r"\*\*\w", arguments)
+    told = " ".join([group.text, group.returns, group.note.text, item.trailing, *(text for _, text in group.parameters)])
+    return not pointer or OWNERSHIP.search(told)
 
 
 def faults_of(header):
@@ -192,7 +229,9 @@ def faults_of(header):
             if not rule or rule[0].strip(".,;") not in WORDS:
                 yield f"{where} has no `threads: hot|any|owner`"
             if item.text.startswith("KINETO_API kineto_status ") and not status_is_told(group):
-                yield f"{where} does not say what it returns"
+                yield f"{where} does not say which errors it returns"
+            if not owner_is_told(group, item):
+                yield f"{where} does not say whose the pointer is"
 
 
 def pages(book):

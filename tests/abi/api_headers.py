@@ -134,7 +134,8 @@ def take_threads(text):
     if not match:
         return text, None
     rule = " ".join((match[1] + match[2]).split())
-    return (text[:match.start()] + text[match.end():]).rstrip(), rule
+    between = "\n\n" if re.match(r"\s*\n\s*\n", match[0]) and text[match.end():].strip() else ""
+    return (text[:match.start()] + between + text[match.end():].lstrip(" " if between else "")).rstrip(), rule
 
 
 def take_facts(text):

@@ -1,7 +1,8 @@
 """What the documents say is so: the README's program is the example, links lead to pages and headings, every page
-is in the index, names and targets of `make` exist, every setting is documented, the version is the same everywhere.
+is in the index, every picture on a page, names and targets of `make` exist, every setting is documented, the version is the same everywhere.
 
 usage: documents.py SOURCE-DIRECTORY
+       documents.py --installed DIRECTORY     only the links and the index, of pages that were installed
 """
 import os
 import re
@@ -15,7 +16,9 @@ def read(*parts):
 
 def documents(root):
     """Markdown files of the project."""
-    for folder in ("", "docs", "docs/api", "docs/findings", "examples/vendor-plugin", "tests", "tests/data"):
+    for folder in ("", "docs", "docs/api", "docs/findings", "examples", "examples/vendor-plugin", "tests", "tests/data"):
+        if not os.path.isdir(os.path.join(root, folder)):
+            continue  # not installed
         for name in sorted(os.listdir(os.path.join(root, folder))):
             if name.endswith(".md"):
                 yield os.path.join(folder, name)
@@ -65,6 +68,14 @@ def pages(root, faults):
     for name in sorted(os.listdir(os.path.join(root, "docs"))):
         if name.endswith(".md") and name != "index.md" and f"]({name}" not in index:
             faults.append(f"docs/index.md: {name} is not named")
+
+
+def images(root, faults):
+    """Every picture is on a page."""
+    shown = "".join(read(root, document) for document in documents(root))
+    for name in sorted(os.listdir(os.path.join(root, "docs", "images"))):
+        if f"images/{name})" not in shown:
+            faults.append(f"docs/images/{name} is on no page")
 
 
 SOURCES = (".h", ".hpp", ".c", ".def", ".txt", ".cmake", ".py", ".rs", "Makefile")
@@ -122,16 +133,24 @@ def settings(root, faults):
 
 def versions(root, faults):
     version = re.search(r'KINETO_VERSION "([^"]+)"', read(root, "include/ckineto/base.h"))[1]
-    if f"VERSION {version} " not in read(root, "CMakeLists.txt"):
-        faults.append(f"CMakeLists.txt: version differs from <ckineto/base.h>, {version}")
+    if not read(root, "debian/changelog").startswith(f"ckineto ({version})"):
+        faults.append(f"debian/changelog: does not begin with <ckineto/base.h>'s version, {version}")
     if f"## {version}" not in read(root, "CHANGELOG.md"):
         faults.append(f"CHANGELOG.md: no section for {version}")
+    for name in sorted(os.listdir(os.path.join(root, "docs/man"))):
+        if f'"ckineto {version}"' not in read(root, "docs/man", name).split("\n")[0]:
+            faults.append(f"docs/man/{name}: its first line does not name version {version}")
+    numbers = dict(re.findall(r"#define KINETO_VERSION_(MAJOR|MINOR|PATCH) (\d+)", read(root, "include/ckineto/base.h")))
+    if ".".join(numbers.get(part, "") for part in ("MAJOR", "MINOR", "PATCH")) != version:
+        faults.append(f"include/ckineto/base.h: the numbers {numbers} are not {version}")
 
 
 def main():
+    *option, root = sys.argv[1:]
+    checks = (links, pages) if option == ["--installed"] else (listings, links, pages, names, targets, settings, versions)
     faults = []
-    for check in (listings, links, pages, names, targets, settings, versions):
-        check(sys.argv[1], faults)
+    for check in checks:
+        check(root, faults)
     for fault in faults:
         print(fault)
     return 1 if faults else 0

@@ -8,8 +8,11 @@ import re
 import sys
 
 ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "control", "cli"]
-# The trace's room has corners, in which the same holds; trace.h, the room's header, is for all.
-CORNERS = ["text", "repair", "model", "build", "read", "files", "change"]
+# Large rooms have corners, in which the same holds; a header of the room itself (trace.h) is for all.
+CORNERS = {
+    "trace": ["text", "repair", "model", "build", "read", "files", "change"],
+    "analyze": ["verify", "classes", "tables", "scope", "facts", "critical", "findings", "diff"],
+}
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}
 
@@ -30,15 +33,15 @@ def sources(top):
 
 
 def corner(path):
-    """Its place among the corners; None: it is in none."""
+    """Its room and its place among the room's corners; None: it is in none."""
     parts = path.split("/")
-    return CORNERS.index(parts[1]) if parts[0] == "trace" and len(parts) > 2 else None
+    return (parts[0], CORNERS[parts[0]].index(parts[1])) if parts[0] in CORNERS and len(parts) > 2 else None
 
 
 def check_corner(path, number, inside, name, faults):
     here, there = corner(inside), corner(name)
-    if here is not None and there is not None and there > here:
-        faults.append(f'{path}:{number}: {CORNERS[here]} must not include "{name}"')
+    if here and there and here[0] == there[0] and there[1] > here[1]:
+        faults.append(f'{path}:{number}: {CORNERS[here[0]][here[1]]} must not include "{name}"')
 
 
 def check_room(root, room, counts, faults):

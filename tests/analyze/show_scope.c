@@ -1,6 +1,6 @@
 /* What analyses look at with HTA's definitions, as CSV: a line for each range, in the order of the
  * file. show_scope TRACE */
-#include "analyze/scope.h"
+#include "analyze/scope/scope.h"
 
 #include <stdio.h>
 

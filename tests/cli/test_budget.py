@@ -4,9 +4,10 @@ may be slow, or busy with other things."""
 import json
 import os
 import re
+import time
 import unittest
 
-from command import CommandTest, main
+from command import STATIC_TARGET, TARGET, CommandTest, main
 
 BUSY = os.environ.get("CKINETO_BUSY", "")
 LOST = "left out to stay within the budget"
@@ -69,6 +70,43 @@ class Budget(CommandTest):
             done = self.run_command("record", "--budget", text, "--", "true")
             self.assertEqual(done.returncode, 125, text)
             self.assertTrue(re.search(rb"--budget is a percentage", done.err), text)
+
+
+class Recorder(CommandTest):
+    """What the recorder itself does while there is nothing to do."""
+
+    def waits_per_second(self, pid):
+        def waits():
+            with open(f"/proc/{pid}/status") as f:
+                return int(re.search(r"^voluntary_ctxt_switches:\s*(\d+)", f.read(), re.M)[1])
+        begun, before = time.monotonic(), waits()
+        time.sleep(1)
+        return (waits() - before) / (time.monotonic() - begun)
+
+    def test_chunks_in_the_hands_of_threads_are_no_reason_to_hurry(self):
+        process = self.start("record", "-q", "-b", "1", "-o", "t.json", "--", TARGET, "threads", "40", "20",
+                             "print", "ready", "wait", "go")
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        time.sleep(0.2)
+        rate = self.waits_per_second(process.pid)
+        with open(self.path("go"), "w"):
+            pass
+        process.communicate(timeout=200)
+        self.assertEqual(process.returncode, 0)
+        self.assertLess(rate, 1200, "some thousands are what it takes to copy as fast as it can")
+
+    @unittest.skipUnless(STATIC_TARGET and os.path.exists(STATIC_TARGET), "no static program was built")
+    def test_children_that_end_at_once_leave_a_sign(self):
+        line = "CPU time of children that were not seen, at most [us]"
+
+        def said(*program):
+            done = self.run_command("record", "-q", "-o", "t.json", "--", *program)
+            self.assertEqual(done.returncode, 0, done.err)
+            return [l["count"] for l in self.ledger() if l["reason"] == line]
+        short = f"i=0; while [ $i -lt 100 ]; do '{STATIC_TARGET}' at once; i=$((i+1)); done"
+        count, = said("sh", "-c", short)
+        self.assertGreater(count, 1000)
+        self.assertEqual(said("true"), [], "it has no children")
 
 
 main()

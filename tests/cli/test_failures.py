@@ -1,7 +1,9 @@
 """Disks that are full, places where nothing may be written, readers that went away."""
 
 import os
+import shutil
 import subprocess
+import unittest
 
 from command import COMMAND, TARGET, CommandTest, main
 
@@ -27,6 +29,62 @@ class Output(CommandTest):
         self.assertEqual(done.returncode, 125)
         self.assertIn(b"closed", done.err)
         self.assertIn(b"ermission", done.err)
+
+    def in_a_directory_for_all(self, name):
+        os.makedirs(self.path("all"), exist_ok=True)
+        os.chmod(self.path("all"), 0o1777)
+        os.chmod(self.directory, 0o755)
+        return self.path("all/" + name)
+
+    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    def test_what_others_put_into_a_directory_for_all_leads_nowhere(self):
+        self.record(TARGET, "ranges", "5", options=["-q"])
+        link, pipe = self.in_a_directory_for_all("link.json"), self.in_a_directory_for_all("pipe.json")
+        with open(self.path("mine.json"), "w") as f:
+            f.write("mine")
+        os.symlink(self.path("mine.json"), link)
+        os.mkfifo(pipe, 0o666)
+        for path in (link, pipe):
+            os.chown(path, NOBODY, NOBODY, follow_symlinks=False)
+            done = self.run_command("convert", "t.json", "-o", path)
+            self.assertEqual(done.returncode, 1, path)
+            self.assertIn(path.encode(), done.err)
+        with open(self.path("mine.json")) as f:
+            self.assertEqual(f.read(), "mine")
+        os.lchown(link, 0, 0)  # one's own is followed, as ever
+        self.assertEqual(self.run_command("convert", "t.json", "-o", link).returncode, 0)
+        self.assertTrue(os.path.islink(link) and self.load("mine.json"))
+
+    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    def test_a_file_of_another_user_does_not_open_what_replaces_it(self):
+        for mode, owner, wanted in ((0o666, NOBODY, 0o644), (0o400, NOBODY, 0o600), (0o666, 0, 0o666)):
+            path = self.in_a_directory_for_all("t.json")
+            with open(path, "w"):
+                pass
+            os.chown(path, owner, owner)
+            os.chmod(path, mode)
+            done = self.run_command("record", "-q", "-o", path, "--", TARGET, "ranges", "5", umask=0o022)
+            self.assertEqual(done.returncode, 0, done.err)
+            self.assertEqual(os.stat(path).st_mode & 0o777, wanted)
+            self.assertEqual(os.stat(path).st_uid, 0)
+
+    def test_no_trace_is_overwritten_by_what_is_made_of_it(self):
+        self.record(TARGET, "ranges", "5", options=["-q"])
+        with open(self.path("t.json"), "rb") as f:
+            before = f.read()
+        shutil.copy(self.path("t.json"), self.path("u.json"))
+        for words in (["analyze", "--json", "t.json", "u.json"], ["analyze", "u.json", "--json", "u.json"],
+                      ["analyze", "--json", "t.json"], ["diff", "--json", "t.json", "u.json"],
+                      ["report", "t.json", "-o", "t.json"], ["report", "t.json", "-o", "u.json"],
+                      ["table", "t.json", "-o", "u.json"], ["query", "t.json", "SELECT 1", "-o", "t.json"],
+                      ["scrub", "t.json", "-o", "t.json"], ["slice", "t.json", "-o", "t.json"],
+                      ["convert", "t.json", "-o", "t.json"], ["export", "t.json", "--jsonl", "./t.json"]):
+            done = self.run_command(*words)
+            self.assertEqual(done.returncode, 2, words)
+            self.assertIn(b"would overwrite" if b"would overwrite" in done.err else b"would be overwritten", done.err)
+            for name in ("t.json", "u.json"):
+                with open(self.path(name), "rb") as f:
+                    self.assertEqual(f.read(), before, words)
 
     def check_rescue(self, name):
         done = self.run_command("record", "-o", name, "--", TARGET, "ranges", "500", "exit", "3")
@@ -122,8 +180,34 @@ class Readers(CommandTest):
             done = subprocess.run(["bash", "-c", ignoring], cwd=self.directory, capture_output=True)
             self.assertNotIn(b"rror", done.stderr)
 
+    def test_closed_streams_are_told_and_harm_nothing(self):
+        before = self.load()
+        for words in ("--version", "--help", "info t.json", "info --json t.json", "verify t.json", "table t.json",
+                      "doctor --json", "convert t.json -o - --to jsonl", "nothing", "info absent.json"):
+            for closed in ("<&-", ">&-", "2>&-", "<&- >&- 2>&-"):
+                done = subprocess.run(["sh", "-c", f"'{COMMAND}' {words} {closed}"], cwd=self.directory,
+                                      capture_output=True, timeout=200)
+                self.assertIn(done.returncode, (0, 1, 2), (words, closed))
+                if closed == ">&-":
+                    self.assertNotEqual(done.returncode, 0, words)
+                    self.assertTrue(done.stderr, words)
+        self.assertEqual(self.load(), before)
+
+    def test_no_file_of_ours_takes_the_place_of_a_closed_stream(self):
+        done = subprocess.run(["sh", "-c", f"exec '{COMMAND}' view t.json >&-"], cwd=self.directory,
+                              capture_output=True, timeout=200)  # a socket was where it then printed to
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"Bad file descriptor", done.stderr)
+
+    def test_what_is_closed_is_not_written_into_an_output(self):
+        for closed in ("<&- >&- 2>&-", ">&- 2>&-", "<&-"):
+            done = subprocess.run(["sh", "-c", f"'{COMMAND}' convert t.json -o u.json {closed}"], cwd=self.directory)
+            self.assertEqual(done.returncode, 0)
+            self.assertEqual(len(self.slices("u.json")), 20)
+
     def test_a_full_standard_output_is_an_error(self):
-        for verb in (["info", "t.json"], ["info", "--json", "t.json"], ["--help"], ["doctor"]):
+        for verb in (["info", "t.json"], ["info", "--json", "t.json"], ["--help"], ["doctor"],
+                     ["doctor", "--json"], ["ps", "--json"], ["analyze", "--json", "-", "t.json"]):
             with open("/dev/full", "w") as full:
                 done = self.run_command(*verb, stdout=full)
             self.assertEqual(done.returncode, 1, verb)

@@ -140,11 +140,13 @@ class Slice(CommandTest):
         self.assertEqual(self.slice("--after", "ProfilerStep#0", "--before", "ProfilerStep#2", "--kind", "cpu_op"),
                          ["aten::mm"])
 
-    def test_it_may_replace_its_input(self):
+    def test_it_does_not_replace_its_input(self):
         with open(self.path("t.json"), "w", encoding="utf-8") as f:
             json.dump(training(), f)
-        self.assertEqual(self.run_command("slice", "t.json", "-o", "t.json", "--kind", "kernel").returncode, 0)
-        self.assertEqual([e["name"] for e in self.slices()], STEPS * ["gemm"])
+        done = self.run_command("slice", "t.json", "-o", "t.json", "--kind", "kernel")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"would overwrite the trace", done.err)
+        self.assertEqual(self.load(), training())
 
     def test_mistakes_are_explained(self):
         with open(self.path("in.json"), "w", encoding="utf-8") as f:

@@ -125,6 +125,42 @@ class Surroundings(CommandTest):
         self.assertIn("recording inside a recording", [l["reason"] for l in self.ledger()])
 
 
+class Children(CommandTest):
+    LATER = f"(trap '' HUP; sleep 0.5; exec '{TARGET}' ranges 7 sleep 100) & exit 3"
+
+    def still_running(self):
+        return [l for l in self.ledger() if l["reason"].startswith("still running") and l["loss"]]
+
+    def test_those_that_outlive_the_program_are_awaited_where_that_is_wanted(self):
+        done = self.record("sh", "-c", self.LATER, options=["-q", "--wait-children"])
+        self.assertEqual(done.returncode, 3, done.err)
+        self.assert_recorded(7)
+        self.assertEqual(self.still_running(), [])
+        # Also children of children, whose parents are gone.
+        done = self.record("sh", "-c", f"sh -c \"{self.LATER}\"; exit 4", options=["-q", "--wait-children"])
+        self.assertEqual(done.returncode, 4, done.err)
+        self.assert_recorded(7)
+        self.assertEqual(self.record("sh", "-c", self.LATER, options=["-q"]).returncode, 3)
+        self.assertEqual(self.slices(), [])
+
+    def test_a_signal_ends_the_wait_for_them(self):
+        process = self.start("record", "-q", "--wait-children", "-o", "t.json", "--", "sh", "-c",
+                             f"'{TARGET}' ranges 5 print ready sleep 60000 & wait_for=$!; sleep 0.2; exit 6")
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        program = f"/proc/{process.pid}/task/{process.pid}/children"
+        def of_recorder():
+            with open(program, encoding="utf-8") as f:
+                return f.read().split()
+        first = of_recorder()
+        self.assertTrue(until(lambda: of_recorder() != first))  # the shell has ended, and left it to the recorder
+        left, = of_recorder()
+        process.terminate()
+        self.assertEqual(process.wait(100), 6)
+        os.kill(int(left), signal.SIGKILL)
+        process.communicate()
+        self.assertEqual(len(self.slices()), 10)
+
+
 class Signals(CommandTest):
     # It leaves at once wherever Python is: an exception raised while Python shuts a file is dropped.
     HANDLER = ("import os, signal, time\n"

@@ -64,6 +64,15 @@ class Mistakes(CommandTest):
         self.check(["recrod"], 2, "'recrod'", "did you mean 'record'")
         self.check(["record", "--polcy", "ring", "true"], 125, "--polcy", "did you mean --policy")
         self.check(["xyzzy"], 2, "'xyzzy'")
+        self.check(["analyse"], 2, "did you mean 'analyze'")
+        self.check(["run", "ls"], 2, "did you mean 'record'")
+        self.check(["version"], 2, "did you mean '--version'")
+        self.check(["table", "--sort", "x"], 2, "did you mean --sort-by")
+        self.check(["record", "--pid", "1"], 125, "ckineto trigger --pid")
+        self.check(["query", "SELECT 1 + 1", "t.json"], 2, "the trace comes first")
+        with open(self.path("t.json"), "w", encoding="utf-8"):
+            pass
+        self.check(["t.json"], 2, "ckineto info t.json", "ckineto record -- t.json")
         self.check(["--nonsense"], 2, "--nonsense")
 
     def test_every_mistake_of_record_is_125_and_names_the_option(self):
@@ -107,6 +116,23 @@ class Info(CommandTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertIsNone(re.search(rb"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]", done.out))
         self.assertIn(rb"a\x1b[31mb", done.out)
+
+    def test_nor_can_names_in_messages(self):
+        for words in (["info", "a\x1b[2J.json"], ["\x1b[2J"], ["--\x1b[2J"], ["record", "--", "./\x1b[2J"],
+                      ["info", b"\xff\x1b.json"], ["analyze", "t.json", "--steps", "\x1b[2J"]):
+            done = self.run_command(*words)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn(rb"\x1b", done.err)
+            self.assertIsNone(re.search(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]", done.err), done.err)
+
+    def test_a_file_of_another_kind_is_called_by_it(self):
+        for begin, word in ((b"\x89PNG\r\n\x1a\n", b"picture"), (b"SQLite format 3\0", b"SQLite"),
+                            (b"\x80\x04\x95", b"pickle"), (b"<html>", b"page"), (b"hello", b"begins with")):
+            with open(self.path("t.json"), "wb") as f:
+                f.write(begin * 9)
+            done = self.run_command("info", "t.json")
+            self.assertEqual((done.returncode, done.out), (1, b""))
+            self.assertIn(word, done.err)
 
     def test_a_file_without_anything_is_called_empty(self):
         with open(self.path("t.json"), "w"):

@@ -100,6 +100,11 @@ class RecordTest(unittest.TestCase):
             self.assertEqual(process.stdout.readline(), b"ready\n", "the program does not run")
         return process
 
+    def interrupt(self, process):
+        """Ctrl-C: the program ends, and the recorder after it."""
+        os.killpg(process.pid, signal.SIGINT)
+        process.communicate(timeout=60)
+
     def asker(self, process):
         path = os.path.join(self.here, "ckineto", f"{process.pid}.sock")
         self.assertTrue(until(lambda: os.path.exists(path)), "no control socket")
@@ -202,7 +207,7 @@ class OnDemand(RecordTest):
         self.assertLessEqual(max(ts + dur for ts, dur in times), (start_ms + 50) * 1000 + 1)
         pids = set(map(int, self.status(asker)["pids"].replace(",", " ").split()))
         self.assertTrue(pids >= set(self.numbers(trace)), pids)
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
     def test_another_request_meanwhile_is_refused(self):
         process = self.start("20000")
@@ -216,7 +221,7 @@ class OnDemand(RecordTest):
         time.sleep(0.02)
         other.say("cancel")
         self.assert_no_holes(self.written(asker))
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
     def test_a_program_that_ends_or_is_killed_in_its_window_gives_its_trace(self):
         for how, status in ((["300"], 0), (["-k", "150", "20000"], 128 + 9)):
@@ -239,7 +244,7 @@ class OnDemand(RecordTest):
         self.assertEqual(len(inside), 3)
         first = int(whole[0]["name"].split("#")[1])
         self.assertEqual([e["args"]["i"] for e in inside], [first, first + 1, first + 2])
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
     def test_a_recorder_that_is_killed_does_not_stop_the_program(self):
         process = self.start("-p", "500", "400")
@@ -284,7 +289,7 @@ class OnDemand(RecordTest):
         self.assertTrue(until(lambda: made("f_*.json")))
         self.assertFalse(os.path.exists(os.path.join(self.here, "ckineto")))
         self.assert_no_holes(self.load(made("f_*.json")[0]))
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
 
     def test_dynolog_is_asked_in_the_name_of_the_program(self):
@@ -304,7 +309,7 @@ class OnDemand(RecordTest):
             path = os.path.join(self.here, f"libkineto_activities_{pids[0]}.json")
             self.assertTrue(until(lambda: os.path.exists(path)))
         self.assert_no_holes(self.load(path))
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
 
 class Devices(RecordTest):
@@ -322,7 +327,33 @@ class Devices(RecordTest):
             kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
             self.assertGreater(len(kernels), 5)
             self.assertEqual({e["name"] for e in kernels}, {"work"})
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
+
+
+class Follower(Devices):
+    """What the thread costs by which plug-ins follow."""
+
+    test_plugins_follow_the_windows = None  # that is tested where it is
+
+    def test_it_looks_every_10_s_whether_the_program_goes_on_and_sleeps_else(self):
+        process = self.start("-d", SIM, "100000", options=("--on-demand", "--plugin", SIM))
+        with open(f"/proc/{process.pid}/task/{process.pid}/children", encoding="utf-8") as file:
+            tasks = f"/proc/{file.read().split()[0]}/task"
+        self.assertTrue(until(lambda: self.wakes(tasks) is not None))
+        time.sleep(1)  # it has begun
+        before = self.wakes(tasks)
+        time.sleep(25)
+        self.assertIn(self.wakes(tasks) - before, (2, 3))
+        self.interrupt(process)
+
+    @staticmethod
+    def wakes(tasks):
+        for task in os.listdir(tasks):
+            with open(f"{tasks}/{task}/status", encoding="utf-8") as file:
+                status = dict(line.split(":", 1) for line in file)
+            if status["Name"].strip() == "ckineto":
+                return int(status["voluntary_ctxt_switches"])
+        return None
 
 
 class Ring(RecordTest):
@@ -346,7 +377,7 @@ class Ring(RecordTest):
             self.assertLess(max(times) - min(times), 301000)
         trace = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\n")
         self.assert_no_holes(trace)
-        os.killpg(process.pid, signal.SIGKILL)
+        self.interrupt(process)
 
     def test_crash_slow_step_and_hang(self):
         for option, how, reason in ((["--on-crash"], ["-v", "60"], "signal 11"),
@@ -357,7 +388,7 @@ class Ring(RecordTest):
             trace = self.load(self.dumps()[0])
             self.assertIn(reason, trace["ckineto_dump_reason"])
             if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+                self.interrupt(process)
             process.wait()
             os.unlink(self.dumps()[0])
 

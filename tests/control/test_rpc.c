@@ -440,7 +440,7 @@ static void where_nobody_listens_is_said(void **state)
     int taken = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0); /* bound, but deaf */
     assert_int_equal(bind(taken, (struct sockaddr *)&at, sizeof at), 0);
     assert_int_equal(getsockname(taken, (struct sockaddr *)&at, &size), 0);
-    ko_rpc_daemon d = {.host = "localhost", .port = ntohs(at.sin_port)};
+    ko_rpc_daemon d = {.host = "127.0.0.1", .port = ntohs(at.sin_port)};
     assert_int_equal(ko_rpc_status(&d, &number, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "ckineto daemon"));
     close(taken);

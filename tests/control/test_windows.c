@@ -2,6 +2,8 @@
  * has what was recorded in it and nothing else, however close they follow each other. */
 #include "../unit/unit.h"
 
+#include "../helpers/cost.h"
+
 #include "record/record.h"
 #include "session/session.h"
 #include <ckineto/record.h>
@@ -184,6 +186,36 @@ static void one_that_is_given_up_leaves_nothing(void **state)
         ks_window_release(collector, all[--n]);
 }
 
+static kineto_trace *stop_and_build(ks_window *w)
+{
+    ks_window_stop(collector, w);
+    kineto_trace *trace = build(w, 0, 0);
+    ks_window_release(collector, w);
+    return trace;
+}
+
+static void each_states_what_it_cost(void **state)
+{
+    (void)state;
+    range(1);
+    ks_window *w = open_window();
+    for (int64_t i = 0; i < 300; i++)
+        range(i);
+    ks_window *second = open_window();
+    for (int64_t i = 0; i < 40; i++)
+        range(i);
+    kineto_trace *of_second = stop_and_build(second), *of_all = stop_and_build(w);
+    assert_int_equal(cost_said(of_second, "ranges"), 40);
+    assert_int_equal(cost_said(of_all, "ranges"), 340);
+    assert_int_equal(cost_lines(of_second), 2);
+    assert_int_equal(cost_lines(of_all), 2);
+    assert_true(cost_said(of_all, "program_cpu_ns") > 0);
+    assert_true(cost_said(of_all, "recorder_cpu_ns") > 0);
+    assert_true(cost_said(of_all, "recorder_cpu_ns") > cost_said(of_second, "recorder_cpu_ns"));
+    kineto_trace_release(of_second);
+    kineto_trace_release(of_all);
+}
+
 /* ---- while programs record ------------------------------------------------------------------------ */
 
 typedef struct writers {
@@ -302,7 +334,8 @@ static int ring_in_child(void)
     int failed = ks_ring_build(collector, &cut, &trace, NULL) != KINETO_OK;
     content c = content_of(trace);
     failed |= !c.whole || c.last != 199999 || c.count < 10000 || c.count > 100000 || c.lost;
-    failed |= kineto_trace_ledger_count(trace) == 0;
+    failed |= cost_lines(trace) != 2 || cost_said(trace, "ranges") < (double)c.count;
+    failed |= cost_said(trace, "in_program_estimated_ns") < 150000 * cost_said(trace, "range");
     kineto_trace_release(trace);
     ks_window *w = open_window();
     for (int64_t i = 200000; i < 210000; i++) {
@@ -312,6 +345,54 @@ static int ring_in_child(void)
     }
     c = finish(w);
     failed |= !c.whole || c.count != 10000 || c.first != 200000 || c.lost;
+    ks_collector_destroy(collector, false);
+    return failed;
+}
+
+/* Several write meanwhile, and their chunks are copied one after the other: what is in the trace
+ * has no hole all the same, and nothing counts as lost. */
+#define WRITERS     3
+#define NUMBER_BITS 24
+
+static bool each_is_whole(const kineto_trace *trace)
+{
+    int64_t first[WRITERS], last[WRITERS], count[WRITERS] = {0};
+    for (kineto_row row = 0; row < kineto_trace_count(trace); row++) {
+        kineto_arg arg;
+        if (!kineto_args_find(trace, row, "i", &arg) || arg.i >> NUMBER_BITS >= WRITERS)
+            continue;
+        int64_t w = arg.i >> NUMBER_BITS;
+        first[w] = count[w] ? KB_MIN(first[w], arg.i) : arg.i;
+        last[w] = count[w] ? KB_MAX(last[w], arg.i) : arg.i;
+        count[w]++;
+    }
+    for (uint32_t w = 0; w < WRITERS; w++)
+        if (count[w] && last[w] - first[w] + 1 != count[w])
+            return false;
+    return true;
+}
+
+static int dumps_in_child(void)
+{
+    pthread_t threads[WRITERS];
+    writers w[WRITERS];
+    int failed = 0;
+    collector = collector_make(UINT64_C(60000000000), KS_POLICY_STREAM);
+    for (int64_t i = 0; i < WRITERS; i++) {
+        w[i] = (writers){0, i << NUMBER_BITS};
+        failed |= pthread_create(&threads[i], NULL, write_ranges, &w[i]);
+    }
+    for (int i = 0; i < 150; i++) {
+        kineto_trace *trace = NULL;
+        ks_window_cut cut = {0};
+        failed |= ks_ring_build(collector, &cut, &trace, NULL) != KINETO_OK;
+        failed |= !each_is_whole(trace) || kineto_trace_lost(trace);
+        kineto_trace_release(trace);
+    }
+    for (uint32_t i = 0; i < WRITERS; i++) {
+        kb_store_relaxed(&w[i].over, 1u);
+        failed |= pthread_join(threads[i], NULL);
+    }
     ks_collector_destroy(collector, false);
     return failed;
 }
@@ -351,6 +432,12 @@ static void a_ring_keeps_the_newest_and_gives_windows_all_of_theirs(void **state
     in_child(ring_in_child);
 }
 
+static void a_dump_has_no_hole_where_its_chunks_were_copied(void **state)
+{
+    (void)state;
+    in_child(dumps_in_child);
+}
+
 static void what_a_window_may_keep_is_its_own(void **state)
 {
     (void)state;
@@ -362,6 +449,7 @@ int main(void)
 {
     const struct CMUnitTest children[] = {
         cmocka_unit_test(a_ring_keeps_the_newest_and_gives_windows_all_of_theirs),
+        cmocka_unit_test(a_dump_has_no_hole_where_its_chunks_were_copied),
         cmocka_unit_test(what_a_window_may_keep_is_its_own),
     };
     const struct CMUnitTest tests[] = {
@@ -369,6 +457,7 @@ int main(void)
         cmocka_unit_test(a_window_has_what_was_recorded_in_it),
         cmocka_unit_test(what_is_recorded_before_it_is_armed_is_thrown_away),
         cmocka_unit_test(one_that_is_given_up_leaves_nothing),
+        cmocka_unit_test(each_states_what_it_cost),
         cmocka_unit_test(windows_are_exact_and_whole_while_all_goes_on),
         cmocka_unit_test(iterations_begin_and_end_a_window_by_themselves),
     };

@@ -245,6 +245,24 @@ class CommandLine(Case):
         self.assertEqual(out, "")
         self.assertIn(f"{gone.pid}: there is no such process", err)
 
+    def test_a_process_that_cannot_ask_is_told_at_once(self):
+        other = subprocess.Popen(["sleep", "60"])
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        time.sleep(3.1)  # so long it might still be a shell that is about to start something else
+        began = time.monotonic()
+        _, err = self.trigger("--pid", other.pid, status=1)
+        self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which it might ask
+        self.assertIn("neither KINETO_USE_DAEMON", err)
+
+    @unittest.skipIf(os.geteuid(), "only root can act as somebody else")
+    def test_whose_process_it_is_is_told(self):
+        other = subprocess.Popen(["sleep", "60"], user=65534)
+        self.addCleanup(other.wait)
+        self.addCleanup(other.kill)
+        _, err = self.trigger("--pid", other.pid, "--discover", 0, status=1)
+        self.assertIn(f"{other.pid} sleep: it belongs to user ", err)
+
     def test_a_process_that_does_not_ask_is_told_why(self):
         _, err = self.trigger("--pid", os.getpid(), "--discover", 0, status=1)
         self.assertIn("neither KINETO_USE_DAEMON nor CKINETO_CONTROL", err)
@@ -408,6 +426,22 @@ class BySocket(Case):
         first = min(e["ts"] for e in self.load(path)["traceEvents"] if e.get("ph") == "X")
         base = self.load(path).get("baseTimeNanoseconds", 0)
         self.assertLess(base + first * 1000 - asked_ns, 5e9)  # 5 s of warm-up are nobody's default here
+
+    def test_a_program_that_has_just_been_started_is_awaited(self):
+        started = subprocess.Popen([TARGET, "--seconds", "60"], stdout=subprocess.DEVNULL,
+                                   env={**self.environment, "CKINETO_CONTROL": "socket"})
+        self.targets.append(started)
+        out, err = self.trigger("--pid", started.pid, "-d", 5, "--wait", "-o", self.path("t.json"))
+        self.assertEqual(out.split("\t")[0], self.path(f"t_{started.pid}.json"), err)
+
+    def test_who_does_not_wait_is_not_told_that_it_is_done(self):
+        one = self.target()
+        _, err = self.trigger("--pid", one.pid, "-d", 300, "-o", self.path("traces", "t.json"))
+        self.assertIn(f"{one.pid} control_target has the request\n", err)
+        self.assertNotIn("done", err)
+        other = self.target()
+        out, _ = self.trigger("--pid", other.pid, "-d", 5, "--json", "-o", self.path("traces", "t.json"))
+        self.assertEqual([p["state"] for p in json.loads(out)["processes"]], ["has the request"])
 
     def test_several_begin_together(self):
         pids = [self.target().pid for _ in range(2)]

@@ -18,9 +18,9 @@ def source(*path):
 
 def rules():
     """(id, title, what a trace must have, only synthetic) of each, in their order."""
-    words = dict(re.findall(r'\{(KA_NEEDS_\w+),\s*"([^"]+)"', source("src", "analyze", "findings.c")))
+    words = dict(re.findall(r'\{(KA_NEEDS_\w+),\s*"([^"]+)"', source("src", "analyze", "findings", "findings.c")))
     entry = re.compile(r'^X\(\w+, "([\w.]+)", ([\w |]+?), ([01]),\s*"((?:[^"\\]|\\.)*)"', re.M)
-    for name, needs, synthetic, title in entry.findall(source("src", "analyze", "finding_rules.def")):
+    for name, needs, synthetic, title in entry.findall(source("src", "analyze", "findings", "finding_rules.def")):
         bits = [bit.strip() for bit in needs.split("|")]
         yield name, title, ", ".join(text for bit, text in words.items() if bit in bits), synthetic == "1"
 

@@ -3,8 +3,7 @@
  *
  * The first byte chooses CUPTI's version, the second counts bytes of a kernel's name, which follow;
  * then records, as they lie in a buffer, in two buffers. */
-#include "cuda.h"
-#include "layouts.h"
+#include "../helpers/cuda_records.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -32,39 +31,18 @@ static void touch(const void *data, size_t size)
 
 /* ---- CUPTI ----------------------------------------------------------------------------------------- */
 
-/* A device of the driver; the ninth is one that it does not know. */
-const cp_device *cp_device_of(uint32_t id)
-{
-    static const cp_device some = {.major = 8,
-                                   .sm_count = 108,
-                                   .warp_size = 32,
-                                   .threads_per_sm = 2048,
-                                   .threads_per_block = 1024,
-                                   .registers_per_sm = 65536,
-                                   .registers_per_block = 65536,
-                                   .shared_per_sm = 167936,
-                                   .shared_per_block = 49152,
-                                   .shared_per_block_optin = 166912,
-                                   .shared_reserved_per_block = 1024};
-    return id < 9 ? &some : NULL;
-}
+/* The ninth device is one that the driver does not know. */
+const cp_device *cp_device_of(uint32_t id) { return id < 9 ? &cuda_a100 : NULL; }
 
 static cp_result next_record(uint8_t *buffer, size_t valid, uint8_t **record)
 {
-    size_t at = 0;
-    if (*record) {
-        uint32_t bytes = cp_record_bytes(cp_record_kind(*record), version);
-        at = (size_t)(*record - buffer) + (bytes ? bytes : 8);
-    }
-    if (at + sizeof(uint32_t) > valid)
+    if (cuda_next_record(version, buffer, valid, record) != CP_SUCCESS)
         return CP_ERROR_MAX_LIMIT_REACHED;
-    *record = buffer + at;
+    size_t rest = valid - (size_t)(*record - buffer);
     uint32_t kind = cp_record_kind(*record);
     bool kernel = kind == CP_KIND_KERNEL || kind == CP_KIND_CONCURRENT_KERNEL;
-    if (kernel && at + cp_record_bytes(kind, version) <= valid) {
-        const char *text = name; /* CUPTI's own: the only address in a record that is followed */
-        memcpy(*record + 104, &text, sizeof text);
-    }
+    if (kernel && cp_record_bytes(kind, version) <= rest)
+        put_kernel_name(*record, name); /* the only address in a record that is followed */
     return CP_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
 /* Files of rules for names of kernels: any text is read, or refused with its line; and with the
  * rules that were read any name has a class. Names follow behind a NUL. */
-#include "analyze/classes.h"
+#include "analyze/classes/classes.h"
 #include "read.h"
 
 #include <string.h>

@@ -134,9 +134,9 @@ static void device(seed *s)
  * kernels get what its operator says. */
 static void sets(seed *s)
 {
-    static const char *const keys[] = {"Collective name", "In msg nelems", "Out msg nelems",
-                                       "Group size",      "dtype",         "Process Group Name",
-                                       "Process Group Description"};
+    static const char *const keys[] = {
+        "Collective name", "In msg nelems",      "Out msg nelems",           "Group size",
+        "dtype",           "Process Group Name", "Process Group Description"};
     uint64_t w[64], broken[] = {kf_loose_word(1, KINETO_ARG_INTS, 0), 9}, id = 33;
     uint32_t name = kw_string(&s->w, "kernel"), n = 0;
     for (size_t i = 0; i < 7; i++)
@@ -171,7 +171,7 @@ static void counters(seed *s)
     uint64_t values[] = {1, 2}, memory[] = {1, 2, 3, 4, 5};
     kf_ledger_entry l = {0, 1, 3, 0};
     kw_entry(&s->w, KF_ENTRY_PROCESS_NAME, &s->process, 4, "named", NULL, NULL);
-    kw_entry(&s->w, KF_ENTRY_META, &s->process, 4, "key", "[1]", NULL);
+    kw_meta(&s->w, s->process, T(1), "key", "[1]");
     kw_entry(&s->w, KF_ENTRY_LEDGER, &l, sizeof l, "source", "reason", "detail");
     segment(s, 1, 0, T(0), 0);
     kw_record(&s->w, KF_THREAD_NAME, 0, kw_string(&s->w, "worker"), T(1), NULL, 0);
@@ -356,8 +356,7 @@ static bool write_seed(seed *s, const char *directory, const char *name)
         at += s->used[i] * 8u;
     }
     return write_bytes(directory, "fuzz_decode", name, data, at) &&
-           write_bytes(directory, "fuzz_build", name, data, at) &&
-           write_spool(s, directory, name);
+           write_bytes(directory, "fuzz_build", name, data, at) && write_spool(s, directory, name);
 }
 
 static bool make_seed(const char *directory, const char *name, void (*fill)(seed *))

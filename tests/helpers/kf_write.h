@@ -84,6 +84,14 @@ static inline uint32_t kw_entry(kw_recording *w, kf_entry_type type, const void 
     return kf_dictionary_add(&w->pool, type, parts, n);
 }
 
+/* Metadata that was said at `ticks`, or that holds for all (0). */
+static inline uint32_t kw_meta(kw_recording *w, uint32_t process, uint64_t ticks, const char *key,
+                               const char *json_value)
+{
+    kf_meta_entry e = {.process = process, .ticks = ticks};
+    return kw_entry(w, KF_ENTRY_META, &e, sizeof e, key, json_value, NULL);
+}
+
 static inline uint32_t kw_process(kw_recording *w, uint32_t pid, const char *comm,
                                   const char *command)
 {

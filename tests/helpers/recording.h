@@ -164,6 +164,20 @@ static inline void assert_nothing_lost(const kineto_trace *trace)
     assert_int_equal(ledger(trace, "recording", "malformed entries of the name table"), 0);
 }
 
+/* ---- the header --------------------------------------------------------------------------------- */
+
+/* The JSON value of a key; empty if the header does not have it. */
+static inline kineto_string header_of(const kineto_trace *trace, const char *wanted)
+{
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(trace); i++) {
+        kineto_string key, value;
+        kineto_trace_metadata(trace, i, &key, &value);
+        if (text_is(key, wanted))
+            return value;
+    }
+    return (kineto_string){"", 0};
+}
+
 /* ---- what every trace must hold ------------------------------------------------------------------ */
 
 /* No negative durations, nothing outside the window, parents enclose, lanes do not overlap; and the

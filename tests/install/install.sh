@@ -82,6 +82,14 @@ tree_is_complete_and_moves)
         fi
     done
     ;;
+documents_lead_nowhere_else)
+    python=$(sed -n 's/^Python3_EXECUTABLE:[A-Z]*=//p' "$build/CMakeCache.txt")
+    docs=$prefix/$(sed -n 's/^CMAKE_INSTALL_DATAROOTDIR:[A-Z]*=//p' "$build/CMakeCache.txt")/doc/ckineto
+    for page in README.md CHANGELOG.md LICENSE docs/third-party.md docs/api/README.md examples/self_record.c; do
+        [ -s "$docs/$page" ] || die "$page was not installed"
+    done
+    "$python" -B "$source/tests/abi/documents.py" --installed "$docs"
+    ;;
 command_runs)
     "$prefix/bin/ckineto" --version | grep -q '[0-9]\.[0-9]' || die "no version"
     ;;

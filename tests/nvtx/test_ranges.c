@@ -410,6 +410,39 @@ static void ranges_of_domains_that_cross_go_on_as_another_piece(void **state)
     kineto_trace_release(trace);
 }
 
+/* Names that are kept make room for others when their ranges end, in any order. */
+static void pieces_have_names_however_many_came_before(void **state)
+{
+    (void)state;
+    enum { ROUNDS = 300 };
+    cn_handle outer = domain_create(&me, "O"), a = domain_create(&me, "A"),
+              b = domain_create(&me, "B");
+    cn_attributes lasts = message("lasts");
+    kineto_session *session = watch();
+    domain_push(&me, outer, &lasts);
+    for (int i = 0; i < ROUNDS; i++) {
+        char in_a[32], in_b[32];
+        snprintf(in_a, sizeof in_a, "of A, number %d", i);
+        snprintf(in_b, sizeof in_b, "of B, the number %d", i);
+        cn_attributes first = message(in_a), second = message(in_b);
+        domain_push(&me, a, &first);
+        domain_push(&me, b, &second);
+        assert_int_equal(domain_pop(&me, i % 2 ? a : b), 0);
+        assert_int_equal(domain_pop(&me, i % 2 ? b : a), 0);
+    }
+    assert_int_equal(domain_pop(&me, outer), 0);
+    kineto_trace *trace = finish(session);
+    for (int i = 0; i < ROUNDS; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "of A, number %d", i);
+        assert_int_equal(count_named(trace, name), 1);
+        snprintf(name, sizeof name, "of B, the number %d", i);
+        assert_int_equal(count_named(trace, name), i % 2 ? 2 : 1);
+    }
+    verify(trace);
+    kineto_trace_release(trace);
+}
+
 static void more_domains_than_there_is_room_for_share_a_name(void **state)
 {
     (void)state;
@@ -621,6 +654,7 @@ int main(void)
         cmocka_unit_test(attributes_that_are_shorter_are_read_no_further),
         cmocka_unit_test(each_domain_has_its_own_stack),
         cmocka_unit_test(ranges_of_domains_that_cross_go_on_as_another_piece),
+        cmocka_unit_test(pieces_have_names_however_many_came_before),
         cmocka_unit_test(ranges_with_ids_may_end_on_another_thread),
         cmocka_unit_test(very_many_ranges_with_ids_may_be_open),
         cmocka_unit_test(copies_of_the_header_enter_from_any_thread_at_any_time),

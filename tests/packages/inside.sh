@@ -1,6 +1,6 @@
 #!/bin/sh
 # One part of tests/packages/run, inside of a fresh Debian: everything lies in /test.
-#   inside.sh packages|tarball|static
+#   inside.sh packages|tarball|static|source      source: WITH=test runs `make test`, too
 set -eu
 export DEBIAN_FRONTEND=noninteractive
 cd /test
@@ -43,6 +43,9 @@ packages)
         [ -f "/usr/share/$file" ] || die "/usr/share/$file is not there"
     done
     bash -c '. /usr/share/bash-completion/completions/ckineto; complete -p ckineto' || die "no completion"
+    # So that packages of others depend on versions that have what they use, and the linker finds it.
+    dpkg-query --control-show libckineto0 symbols | grep -qx ' kineto_session_begin@CKINETO_0.1 0.1' || die "no symbols"
+    dpkg-query --control-show libckineto0 triggers | grep -q ldconfig || die "ldconfig is not asked for"
     install $programs
     readme ckineto ''
     apt-get -q purge -y ckineto ckineto-plugins libckineto-dev libckineto0 </dev/null
@@ -58,6 +61,25 @@ tarball)
     export PKG_CONFIG_PATH=/opt/moved/lib/pkgconfig
     readme /opt/moved/bin/ckineto -Wl,-rpath,/opt/moved/lib
     say "unpacked, moved and used"
+    ;;
+source)
+    # What the README says, in its words, of sources that came as they are.
+    install make
+    cd ckineto
+    make demo
+    installed=build/release/bin/ckineto
+    "$installed" verify -q demo/trace.json || die "the demo's trace is not sound"
+    kernels=$("$installed" query demo/trace.json "SELECT count(*) FROM activities WHERE kind = 'kernel'" | grep -o '[0-9]*' | tail -n 1)
+    [ "${kernels:-0}" -gt 1000 ] || die "$kernels kernels in the demo"
+    say "make demo: $kernels kernels"
+    awk '/^make install PREFIX=/ { on = 1 } /^```/ { on = 0 } on' README.md >install.sh
+    grep -q '^cc self_record.c' install.sh || die "README.md does not say how to install and link"
+    awk '/^```c$/ { on = 1; next } /^```/ { if (on) exit } on' README.md >self_record.c
+    sh -eux ./install.sh >/dev/null || die "what README.md says does not install and link"
+    "$HOME/.local/bin/ckineto" verify -q self_record.json || die "what the README's program recorded is not sound"
+    "$HOME/.local/bin/ckineto" info --json self_record.json | grep -q '"activities": *3\b' || die "not three steps"
+    say "installed below \$HOME/.local; the README's program was compiled with it and recorded itself"
+    [ -z "${WITH-}" ] || { make "$WITH" && say "make $WITH passed"; }
     ;;
 static)
     ./ckineto --version

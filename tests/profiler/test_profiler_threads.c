@@ -291,10 +291,11 @@ static void operators_are_cut_by_pauses_not_lost(void **state)
     kineto_result_release(r);
 }
 
-static int busy;
+static int busy, busy_threads;
 static void *keep_busy(void *unused)
 {
     assert_int_equal(kineto_profiler_enable_in_child_thread(NULL), KINETO_OK);
+    __atomic_add_fetch(&busy_threads, 1, __ATOMIC_RELEASE);
     KINETO_OPERATOR(outer, "aten::outer");
     KINETO_OPERATOR(inner, "aten::inner");
     while (__atomic_load_n(&busy, __ATOMIC_RELAXED)) {
@@ -318,6 +319,8 @@ static void pauses_race_with_operators(void **state)
     __atomic_store_n(&busy, 1, __ATOMIC_RELAXED);
     for (int i = 0; i < 3; i++)
         threads[i] = start_thread(keep_busy, NULL);
+    while (__atomic_load_n(&busy_threads, __ATOMIC_ACQUIRE) < 3) /* they need the profiler to be there */
+        usleep(100);
     for (int i = 0; i < 200; i++) {
         assert_int_equal(kineto_profiler_toggle_collection_dynamic(i & 1, ONLY(CPU), NULL),
                          KINETO_OK);

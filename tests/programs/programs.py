@@ -199,5 +199,5 @@ PROGRAMS = [
             ledger=STATIC_LINE, loads=False),
     Program("static (our own)", "", [STATIC], ledger=STATIC_LINE, loads=False, small=True),
     # It waits for a password, gets none, and has been seen by then.
-    Program("set-uid (passwd)", "passwd", ["sh", "-c", "sleep 0.5 | passwd; exit 8"], ledger=RAISED_LINE, as_nobody=True, small=True),
+    Program("set-uid (passwd)", "passwd", ["sh", "-c", "sleep 1 | passwd; exit 8"], ledger=RAISED_LINE, as_nobody=True, small=True),
 ]

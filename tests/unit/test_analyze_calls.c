@@ -1,8 +1,7 @@
 /* Calls as a scope has them and as HTA nests them; sequences; filters by ranges. */
 #include "unit.h"
 
-#include "analyze/calls.h"
-#include "analyze/sequences.h"
+#include "analyze/facts/analyses.h"
 #include <ckineto/analyze.h>
 
 typedef struct sample {

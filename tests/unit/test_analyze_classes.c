@@ -1,7 +1,7 @@
 /* Rules for names of kernels. With --classify [RULES]: names from stdin, one a line, to classes. */
 #include "unit.h"
 
-#include "analyze/classes.h"
+#include "analyze/classes/classes.h"
 
 /* ---- the table of names: of real traces, and of libraries ------------------------------------ */
 

@@ -1,7 +1,7 @@
 /* Collectives; steps as a whole; operators and steps against what a device can do. */
 #include "analyzing.h"
 
-#include "analyze/device_peaks.h"
+#include "analyze/facts/analyses.h"
 
 #define ALL_REDUCE "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 

@@ -2,7 +2,10 @@
  * tests/analyze looks at those. */
 #include "unit.h"
 
-#include "analyze/order_hta.h"
+#include "analyze/scope/order.h"
+#include "trace/trace.h"
+
+#include <ckineto/analyze.h>
 
 #define EPOCH INT64_C(1700000000000000000)
 

@@ -2,7 +2,7 @@
 #include "analyzing.h"
 #include "unit.h"
 
-#include "analyze/diff.h"
+#include "analyze/diff/diff.h"
 
 /* ---- noise ---------------------------------------------------------------------------------- */
 

@@ -2,7 +2,7 @@
  * with a key of functools.cmp_to_key that says -1 where `less` is true, else 1. */
 #include "unit.h"
 
-#include "analyze/order_python.h"
+#include "analyze/scope/order.h"
 
 #define GROUP 40
 

@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "analyze/scope.h"
+#include "analyze/scope/scope.h"
 #include <ckineto/analyze.h>
 
 typedef struct sample {

@@ -1,7 +1,7 @@
 /* Rows of tables in order: what is expected is what comparing row with row says. */
 #include "unit.h"
 
-#include "analyze/facts.h"
+#include "analyze/tables/table.h"
 
 /* Texts that begin alike, end early, and hold zeros. */
 static kineto_string random_text(uint64_t *state, char *buf)

@@ -1,10 +1,9 @@
 /* The JSON writer, its numbers and strings, the check for JSON, UTF-8; held against Python. */
-#include "unit.h"
+#include "decimal_comma.h"
 
 #include "base/base.h"
 
 #include <float.h>
-#include <locale.h>
 #include <math.h>
 
 /* ---- the writer ------------------------------------------------------------------------------- */
@@ -308,42 +307,15 @@ static void every_double_reads_back_as_itself(void **state)
     }
 }
 
-/* An installed locale with a decimal comma, or one built for the occasion. */
-static bool use_decimal_comma(const char *directory)
-{
-    char command[512];
-    if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
-        return true;
-    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null",
-             directory);
-    if (system(command) != 0)
-        return false;
-    setenv("LOCPATH", directory, 1);
-    bool done = setlocale(LC_NUMERIC, "de_DE.UTF-8") != NULL;
-    unsetenv("LOCPATH");
-    return done;
-}
-
 static void the_locale_does_not_reach_numbers(void **state)
 {
     (void)state;
-    char directory[200], command[300], text[40];
-    assert_non_null(make_directory(directory, sizeof(directory)));
-    bool found = use_decimal_comma(directory);
-    if (found) {
-        snprintf(text, sizeof(text), "%.1f", 0.5);
-        assert_string_equal(text, "0,5");
-        assert_string_equal(double_text(0.1 + 0.2), "0.30000000000000004");
-        assert_string_equal(double_text(-1e22 / 7), "-1.4285714285714287e+21");
-        assert_string_equal(double_text(1e22), "1e+22");
-        setlocale(LC_NUMERIC, "C");
-    }
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    assert_int_equal(system(command), 0);
-    if (!found) {
-        print_message("no locale with a decimal comma is installed\n");
+    if (!begin_decimal_comma())
         skip();
-    }
+    assert_string_equal(double_text(0.1 + 0.2), "0.30000000000000004");
+    assert_string_equal(double_text(-1e22 / 7), "-1.4285714285714287e+21");
+    assert_string_equal(double_text(1e22), "1e+22");
+    end_decimal_comma();
 }
 
 /* ---- the check -------------------------------------------------------------------------------- */

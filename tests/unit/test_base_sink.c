@@ -419,6 +419,25 @@ static void the_name_says_how_to_compress(void **state)
     assert_int_equal(kb_compression_of("gz"), KB_COMPRESS_NONE);
 }
 
+/* What XML and HTML hold, in text and in quotes: nothing that ends either, nothing that XML has not. */
+static void text_is_written_as_xml_has_it(void **state)
+{
+    (void)state;
+    const char in[] = "a<b c=\"&\">\x01\x7f\t\xff\xef\xbf\xbe\xef\xbf\xbd\xe2\x80\xa6 z";
+    const char wanted[] = "a&lt;b c=&quot;&amp;&quot;&gt;???\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xe2\x80\xa6 z";
+    char *data;
+    size_t bytes;
+    kb_sink *s;
+    assert_int_equal(kb_sink_open_memory(KB_COMPRESS_NONE, &s, NULL), KINETO_OK);
+    kb_sink_write_xml(s, (kineto_string){in, sizeof in - 1});
+    kb_sink_write_xml(s, (kineto_string){"", 0});
+    assert_int_equal(kb_sink_take(s, &data, &bytes, NULL), KINETO_OK);
+    kb_sink_close(s, NULL);
+    assert_int_equal(bytes, sizeof wanted - 1);
+    assert_memory_equal(data, wanted, bytes);
+    free(data);
+}
+
 #define PLACED(test) cmocka_unit_test_setup_teardown(test, make_place, remove_place)
 
 int main(void)
@@ -441,6 +460,7 @@ int main(void)
         PLACED(a_discarding_sink_counts),
         PLACED(the_first_error_is_the_one_that_is_told),
         PLACED(the_name_says_how_to_compress),
+        PLACED(text_is_written_as_xml_has_it),
     };
     return RUN_TESTS(tests);
 }

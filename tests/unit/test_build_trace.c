@@ -626,8 +626,8 @@ static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
 {
     (void)state;
     fixture f = make(1);
-    kw_entry(&f.w, KF_ENTRY_META, &f.process, 4, "good", "{\"a\": 1}", NULL);
-    kw_entry(&f.w, KF_ENTRY_META, &f.process, 4, "bad", "no json", NULL);
+    kw_meta(&f.w, f.process, 0, "good", "{\"a\": 1}");
+    kw_meta(&f.w, f.process, 0, "bad", "no json");
     kineto_trace *t = build(&f);
     kineto_string key, value;
     assert_int_equal(kineto_trace_metadata_count(t), 2);
@@ -637,6 +637,34 @@ static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
     kineto_trace_metadata(t, 1, &key, &value);
     text_is(value, "{\"a\": 1}");
     assert_int_equal(ledger(t, "recording", "metadata was not JSON, quoted"), 1);
+    kineto_trace_release(t);
+    kw_free(&f.w);
+}
+
+static void metadata_is_told_in_traces_of_the_time_when_it_was_said(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    kt_build_options second = {
+        .kinds = KINETO_KINDS_ALL, .start_ticks = T(20), .end_ticks = T(30), .said_from = T(15)};
+    kw_meta(&f.w, f.process, T(14), "of the first", "1");
+    kw_meta(&f.w, f.process, T(16), "between", "2");
+    kw_meta(&f.w, f.process, T(30), "of the second", "3");
+    kw_meta(&f.w, f.process, T(31), "later", "4");
+    kw_meta(&f.w, f.process, 0, "of all", "5");
+    kw_entry(&f.w, KF_ENTRY_META, &f.process, 4, NULL, NULL, NULL); /* too short */
+    kineto_trace *t = build_with(&f, &second);
+    kineto_string key, value;
+    const char *const expected[] = {"between", "of all", "of the second"};
+    assert_int_equal(kineto_trace_metadata_count(t), KB_COUNT(expected));
+    for (uint32_t i = 0; i < KB_COUNT(expected); i++) {
+        kineto_trace_metadata(t, i, &key, &value);
+        text_is(key, expected[i]);
+    }
+    assert_int_equal(ledger(t, "recording", "malformed entries of the name table"), 1);
+    kineto_trace_release(t);
+    t = build(&f);
+    assert_int_equal(kineto_trace_metadata_count(t), 5);
     kineto_trace_release(t);
     kw_free(&f.w);
 }
@@ -732,6 +760,7 @@ int main(void)
         cmocka_unit_test(a_wall_clock_that_was_set_is_told_and_moves_nothing),
         cmocka_unit_test(what_the_decoder_found_is_told),
         cmocka_unit_test(metadata_reaches_the_header_and_bad_json_is_quoted),
+        cmocka_unit_test(metadata_is_told_in_traces_of_the_time_when_it_was_said),
         cmocka_unit_test(a_recording_without_clock_or_with_a_mad_one_is_refused_with_a_reason),
         cmocka_unit_test(clock_snapshots_that_lie_do_no_harm),
         cmocka_unit_test(the_same_recording_gives_the_same_trace),

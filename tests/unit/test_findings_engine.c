@@ -1,6 +1,6 @@
 /* The engine of findings: worth and order, several ranks, evidence, what could not be judged, and
  * gates. */
-#include "analyze/finding.h"
+#include "analyze/findings/finding.h"
 
 #include "analyzing.h"
 
@@ -590,6 +590,49 @@ static void gates_that_nobody_understands_are_errors(void **state)
     kineto_findings_release(found);
 }
 
+/* ---- traces that no program makes ------------------------------------------------------------------ */
+
+static kineto_trace *trace_of_devices(uint32_t count)
+{
+    maker m = make();
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t device = kt_process(m.b, true, i, 0);
+        char properties[80];
+        snprintf(properties, sizeof properties, "{\"id\": %u, \"numSms\": %u}", i, i % 100 + 8);
+        kineto_process said = {
+            .is_device = true, .pid = i, .rank = -1, .properties_json = kb_string(properties)};
+        kt_process_set(m.b, device, &said);
+        put_json(&m, "grid", "[8, 1, 1]");
+        put_json(&m, "block", "[32, 1, 1]");
+        put_kernel(&m, kt_track(m.b, device, KINETO_TRACK_STREAM, 7), "gemm", 20.0 * i,
+                   20.0 * i + 15, 0);
+    }
+    return finish(m.b);
+}
+
+static double seconds_to_judge(uint32_t devices)
+{
+    struct timespec from, until;
+    kineto_find_options o = {.size = sizeof o, .rules = "kernel.low_occupancy"};
+    kineto_findings *found = NULL;
+    kineto_trace *t = trace_of_devices(devices);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    assert_int_equal(kineto_find(t, &o, &found, NULL), KINETO_OK);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &until);
+    kineto_findings_release(found);
+    kineto_trace_release(t);
+    return (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
+}
+
+/* Each device was looked for among all: 64 times as long for 8 times as many. */
+static void many_devices_take_no_longer_than_they_are_many(void **state)
+{
+    (void)state;
+    double few = seconds_to_judge(10000), many = seconds_to_judge(80000);
+    print_message("10000 devices: %.3f s, 80000: %.3f s\n", few, many);
+    assert_true(many < 40 * few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -614,6 +657,7 @@ int main(void)
         cmocka_unit_test(gates_stop_what_is_worth_more_than_their_limit),
         cmocka_unit_test(a_gate_says_why_it_does_not_pass),
         cmocka_unit_test(gates_that_nobody_understands_are_errors),
+        cmocka_unit_test(many_devices_take_no_longer_than_they_are_many),
     };
     return RUN_TESTS(tests);
 }

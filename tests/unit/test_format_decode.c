@@ -201,6 +201,44 @@ static void short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter(v
     kw_free(&f.w);
 }
 
+/* What recorders write before an END that is a day behind the record before it. */
+static void an_end_behind_empty_args_may_be_days_later(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    uint64_t days = UINT64_C(7) << 47;
+    start(&f, 1, 0, T(0), 0);
+    kw_begin(&f.w, 0, f.a, T(1));
+    kw_record(&f.w, KF_ARGS, 0, 0, T(2) + days, NULL, 0);
+    kw_end(&f.w, 0, T(2) + days);
+    char text[100];
+    snprintf(text, sizeof text, "range a 1..%llu\n", (unsigned long long)days + 2);
+    expect(&f.w, text);
+    kw_free(&f.w);
+}
+
+/* What a source says of its clock may be anything. */
+static void a_clock_sample_moves_no_other_time(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    uint64_t base = UINT64_C(7) << 48, wrong[] = {UINT64_MAX, 1};
+    start(&f, 1, 0, base, 0);
+    kw_begin(&f.w, 0, f.a, base + 1);
+    kw_record(&f.w, KF_CLOCK_SAMPLE, 0, 5, 0, wrong, 2);
+    kw_end(&f.w, 0, base + 2);
+    kw_begin(&f.w, 0, f.b, base + 3);
+    kw_record(&f.w, KF_CLOCK_SAMPLE, 0, 5, UINT64_MAX, wrong, 2);
+    char text[100];
+    int64_t b = from_start(base);
+    snprintf(text, sizeof text, "\nrange a %lld..%lld\n", (long long)b + 1, (long long)b + 2);
+    static log l;
+    kf_decode_result r = decode(&f.w, &l);
+    assert_int_equal(r.last_ticks, base + 3);
+    assert_non_null(strstr(l.text, text));
+    kw_free(&f.w);
+}
+
 static void depth_goes_to_the_limit(void **state)
 {
     (void)state;
@@ -852,6 +890,8 @@ int main(void)
         cmocka_unit_test(an_end_closes_what_was_left_open_inside),
         cmocka_unit_test(a_range_in_one_record_is_paired_with_nothing),
         cmocka_unit_test(short_ticks_of_ends_are_completed_across_a_wrap_and_against_jitter),
+        cmocka_unit_test(an_end_behind_empty_args_may_be_days_later),
+        cmocka_unit_test(a_clock_sample_moves_no_other_time),
         cmocka_unit_test(depth_goes_to_the_limit),
         cmocka_unit_test(a_range_goes_on_in_the_next_chunk_with_all_that_was_said_about_it),
         cmocka_unit_test(a_segment_decodes_alone),

@@ -6,6 +6,10 @@
 
 #include "../helpers/recording.h"
 
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
 KINETO_OPERATOR(site, "stacked");
 
 #if defined(__clang__)
@@ -98,11 +102,60 @@ static void the_caller_with_info_is_the_first_frame(void **state)
     check(starts_with_info, "starts_with_info");
 }
 
+/* ---- code made in memory ----------------------------------------------------------------------- */
+
+/* A function with a frame that calls its argument. */
+#if defined(__x86_64__)
+static const uint8_t made_code[] = {0x55, 0x48, 0x89, 0xe5, 0xff, 0xd7, 0x5d, 0xc3};
+#elif defined(__aarch64__)
+static const uint8_t made_code[] = {0xfd, 0x7b, 0xbf, 0xa9, 0xfd, 0x03, 0x00, 0x91, 0x00, 0x00,
+                                    0x3f, 0xd6, 0xfd, 0x7b, 0xc1, 0xa8, 0xc0, 0x03, 0x5f, 0xd6};
+#else
+static const uint8_t made_code[] = {0};
+#endif
+
+static void name_made_code(const char *path, const void *code)
+{
+    int fd = open(path, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0600);
+    assert_true(fd >= 0);
+    assert_true(dprintf(fd, "%llx %zx made_in_memory\n", (unsigned long long)(uintptr_t)code,
+                        sizeof made_code) > 0);
+    close(fd);
+}
+
+static void code_made_in_memory_has_the_name_that_its_maker_wrote(void **state)
+{
+    (void)state;
+    char path[64];
+    void (*made)(void (*)(void));
+    if (sizeof made_code == 1)
+        skip();
+    void *code = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_true(code != MAP_FAILED);
+    memcpy(code, made_code, sizeof made_code);
+    if (mprotect(code, 4096, PROT_READ | PROT_EXEC) != 0)
+        skip(); /* some systems allow nobody to make code */
+    __builtin___clear_cache((char *)code, (char *)code + sizeof made_code);
+    memcpy(&made, &code, sizeof made);
+    kineto_session *session = record_stacks();
+    made(starts_an_operator);
+    snprintf(path, sizeof path, "/tmp/perf-%d.map", (int)getpid());
+    name_made_code(path, code);
+    kineto_trace *t = finish(session);
+    unlink(path);
+    assert_int_equal(kineto_trace_count(t), 1);
+    assert_true(frame_is(t, 0, 0, "starts_an_operator"));
+    assert_true(frame_is(t, 0, 1, "made_in_memory"));
+    kineto_trace_release(t);
+    munmap(code, 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_caller_is_the_first_frame),
         cmocka_unit_test(the_caller_with_info_is_the_first_frame),
+        cmocka_unit_test(code_made_in_memory_has_the_name_that_its_maker_wrote),
     };
     return RUN_TESTS(tests);
 }

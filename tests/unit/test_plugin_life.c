@@ -5,6 +5,7 @@
 #include "../helpers/recording.h"
 
 #include "base/base.h"
+#include "format/format.h"
 
 #include "../helpers/plugins.h"
 
@@ -557,10 +558,41 @@ static void a_toggle_that_fails_is_a_line_and_nothing_more(void **state)
     leave(0);
 }
 
+/* ---- many ------------------------------------------------------------------------------------------ */
+
+/* In a process of its own: sources have their numbers for as long as a recording lasts. */
+static int sources_without_a_line(void)
+{
+    int missing = 0;
+    for (uint32_t i = 1; i < KF_MAX_SOURCES; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "source %u", i);
+        const fake *f = enter(0, name);
+        kineto_session *s = record();
+        missing += emit_named(f->live, "kernel") != 0;
+        kineto_trace *t = finish(s);
+        missing += ledger(t, name, "delivered") != 1;
+        kineto_trace_release(t);
+        leave(0);
+    }
+    return missing;
+}
+
+static void each_of_as_many_sources_as_there_may_be_has_its_own_lines(void **state)
+{
+    (void)state;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(sources_without_a_line());
+    assert_exit(child, 0);
+}
+
 int main(int count, char **arguments)
 {
     (void)kb_log_configure(KINETO_LOG_OFF, NULL, NULL); /* refusals are what is tested here */
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(
+            each_of_as_many_sources_as_there_may_be_has_its_own_lines), /* first: no pool yet */
         cmocka_unit_test(each_plug_in_gets_what_is_enabled_and_supported_in_its_own_numbers),
         cmocka_unit_test(runtime_enables_every_runtime_number_that_is_supported),
         cmocka_unit_test(supported_kinds_that_are_none_or_repeat_are_left_out),

@@ -352,10 +352,27 @@ static void long_texts_of_a_line_are_cut_between_characters(void **state)
     leave(0);
 }
 
+/* ---- keys ------------------------------------------------------------------------------------------ */
+
+static void a_key_is_the_whole_text_or_it_is_another(void **state)
+{
+    (void)state;
+    static const char longer[] = {'a', 'b', 0, 'c', 0}; /* as a text: "ab" */
+    kineto_session *s = record();
+    uint32_t with_nul = kr_intern("ab\0c", 4), plain = kr_intern("ab", 2);
+    assert_true(kr_string_is(plain, longer));
+    assert_false(kr_string_is(with_nul, longer));
+    assert_false(kr_string_is(plain, "a"));
+    assert_false(kr_string_is(plain, "abc"));
+    assert_false(kr_string_is(0, ""));
+    kineto_trace_release(finish(s));
+}
+
 int main(int count, char **arguments)
 {
     (void)kb_log_configure(KINETO_LOG_OFF, NULL, NULL);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_key_is_the_whole_text_or_it_is_another),
         cmocka_unit_test(values_of_a_set_come_before_the_events_own),
         cmocka_unit_test(the_same_values_have_one_number_and_others_another),
         cmocka_unit_test(a_number_that_nobody_got_is_refused_and_counted),

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "record/cursor.h"
 
 KINETO_SITE(site_outer, KINETO_KIND_USER_ANNOTATION, "outer");
 KINETO_SITE(site_inner, KINETO_KIND_CPU_OP, "inner");
@@ -76,9 +77,56 @@ static void a_range_that_was_not_recorded_may_be_passed_anywhere(void **state)
     kineto_session *s = record();
     kineto_range_args(none, &more, &v);
     kineto_range_end(none);
+    kineto_record_end(none); /* as other languages do */
+    kineto_record_args(none, &more, &v);
     kineto_range_end(12345); /* of a depth that is not open */
+    kineto_range_end(kineto_range_begin(&site_inner));
     kineto_trace *t = finish(s);
-    assert_int_equal(kineto_trace_count(t), 0);
+    assert_nothing_lost(t);
+    assert_int_equal(kineto_trace_count(t), 1);
+    (void)find_only(t, "inner");
+    kineto_trace_release(t);
+}
+
+/* Nothing but the words of ENDs is left in the chunk. */
+static void fill_chunk(kr_cursor *c)
+{
+    uint32_t words = (uint32_t)(c->limit - c->at), n;
+    for (; words; words -= n, c->at += n) {
+        n = words < 1000 ? words : 1000;
+        *c->at = kf_header(KF_PAD, n, 0, 0);
+    }
+}
+
+/* An END has 48 bits of its time: at 3 GHz a day. A day later they come to mean an earlier time,
+ * unless the time is said in full before: in this chunk, or by the keyframe of the next. */
+static void an_end_after_days_of_sleep_says_its_time_in_full(void **state)
+{
+    (void)state;
+    KINETO_SITE(asleep, KINETO_KIND_USER_ANNOTATION, "asleep");
+    kineto_session *s = record();
+    for (int full = 0; full < 2; full++) {
+        kineto_range range = kineto_range_begin(&asleep);
+        kr_cursor *c = kr_me;
+        uint64_t *chunk = c->base, begun = c->base[c->open[range - 1] + 1];
+        assert_int_equal(c->epoch, kr_epoch_of(begun));
+        c->epoch -= 4; /* as if it had begun so long ago */
+        if (full)
+            fill_chunk(c);
+        kineto_range_end(range);
+        assert_int_equal(c->epoch, kr_epoch_of(begun));
+        assert_true((c->base != chunk) == full);
+        if (!full)
+            assert_true(kf_header_type(c->at[-3]) == KF_ARGS && c->at[-2] >= begun);
+    }
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_nothing_lost(t);
+    for (uint64_t i = 0; i < 2; i++) {
+        kineto_activity a = find_nth(t, "asleep", i);
+        assert_int_equal(a.flags, 0);
+        assert_int_equal(ledger(t, "recording", "flows and arguments without a range"), 0);
+    }
     kineto_trace_release(t);
 }
 
@@ -466,17 +514,6 @@ static void names_said_before_any_session_are_remembered(void **state)
     kineto_trace_release(t);
 }
 
-static kineto_string metadata_of(const kineto_trace *t, const char *wanted)
-{
-    kineto_string key, value;
-    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
-        kineto_trace_metadata(t, i, &key, &value);
-        if (text_is(key, wanted))
-            return value;
-    }
-    return (kineto_string){"(absent)", 8};
-}
-
 static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
 {
     (void)state;
@@ -488,9 +525,9 @@ static void metadata_reaches_the_header_and_bad_json_is_quoted(void **state)
     assert_int_equal(kineto_metadata_add("late", "2.5"), KINETO_OK);
     assert_int_equal(kineto_metadata_add("bad", "{oops\"}"), KINETO_OK);
     kineto_trace *t = finish(s);
-    assert_text(metadata_of(t, "early"), "{\"a\":[1,2]}");
-    assert_text(metadata_of(t, "late"), "2.5");
-    assert_text(metadata_of(t, "bad"), "\"{oops\\\"}\"");
+    assert_text(header_of(t, "early"), "{\"a\":[1,2]}");
+    assert_text(header_of(t, "late"), "2.5");
+    assert_text(header_of(t, "bad"), "\"{oops\\\"}\"");
     assert_int_equal(ledger(t, "recording", "metadata was not JSON, quoted"), 1);
     kineto_trace_release(t);
 }
@@ -519,6 +556,7 @@ int main(void)
         cmocka_unit_test(nested_ranges_have_parents_and_order),
         cmocka_unit_test(an_outer_end_closes_what_is_open_inside),
         cmocka_unit_test(a_range_that_was_not_recorded_may_be_passed_anywhere),
+        cmocka_unit_test(an_end_after_days_of_sleep_says_its_time_in_full),
         cmocka_unit_test(scoped_ranges_end_however_the_block_is_left),
         cmocka_unit_test(scopes_reach_the_recording),
         cmocka_unit_test(names_made_at_run_time_arrive_byte_for_byte),

@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "record/cursor.h"
 
 #include <math.h>
 
@@ -334,6 +335,27 @@ static void a_counter_too_large_is_lost_and_counted(void **state)
     kineto_trace_release(t);
 }
 
+/* Who shares the memory may say that an entry is longer than the dictionary. */
+static void entries_are_read_no_further_than_the_dictionary(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    const kf_pool *pool = kr_pool_get();
+    uint32_t id = kr_intern("an entry", 8);
+    assert_true(id && kr_bytes_are(id, "an entry", 8) && kr_string_is(id, "an entry"));
+    uint64_t header = pool->dictionary[id];
+    size_t left = (pool->dictionary_words - id - 1) * (size_t)8;
+    char *same = malloc(left + 9);
+    memcpy(same, pool->dictionary + id + 1, left + 8); /* and the first word of the chunks */
+    pool->dictionary[id] = (header & UINT32_MAX) | (uint64_t)(left + 8) << 32;
+    assert_false(kr_bytes_are(id, same, left + 8));
+    pool->dictionary[id] = (header & UINT32_MAX) | (uint64_t)left << 32;
+    assert_true(kr_bytes_are(id, same, left));
+    pool->dictionary[id] = header;
+    free(same);
+    kineto_trace_release(finish(s));
+}
+
 static void a_site_with_too_many_arguments_keeps_the_first_ones(void **state)
 {
     (void)state;
@@ -370,6 +392,7 @@ int main(void)
         cmocka_unit_test(arguments_added_later_join_their_range),
         cmocka_unit_test(arguments_too_large_cost_the_arguments_only),
         cmocka_unit_test(a_counter_too_large_is_lost_and_counted),
+        cmocka_unit_test(entries_are_read_no_further_than_the_dictionary),
         cmocka_unit_test(a_site_with_too_many_arguments_keeps_the_first_ones),
     };
     return RUN_TESTS(tests);

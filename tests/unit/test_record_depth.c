@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "record/cursor.h"
 
 KINETO_SITE_ARGS(site_level, KINETO_KIND_CPU_OP, "level", {"n", KINETO_ARG_INT});
 KINETO_SITE_ARGS(site_leaf, KINETO_KIND_CPU_OP, "leaf", {"n", KINETO_ARG_INT});
@@ -52,6 +53,38 @@ static void depth_256_is_recorded_whole(void **state)
     kineto_trace *t = finish(s);
     assert_int_equal(count_named(t, "level"), 2 * LIMIT);
     kineto_trace_release(t);
+}
+
+/* What the memory is shared with writes into it: where the records of open ranges go when the chunk
+ * is full is ours to say all the same. */
+static void headers_that_others_change_move_nothing(void **state)
+{
+    (void)state;
+    const uint32_t lies[] = {0, 1, 1023};
+    kineto_session *s = record();
+    kineto_range r[COUNT_OF(lies)];
+    for (size_t i = 0; i < COUNT_OF(lies); i++)
+        r[i] = open_level((int)i);
+    kr_cursor *c = kr_me;
+    uint32_t chunk = c->chunk;
+    while (c->limit - c->at > 300) /* then one record more is too much for those that lie */
+        kineto_range_end(kineto_range_begin(&site_plain));
+    for (size_t i = 0; i < COUNT_OF(lies); i++) {
+        uint64_t *header = &c->base[c->open[i]];
+        *header = (*header & ~(UINT64_C(1023) << 6)) | (uint64_t)lies[i] << 6;
+    }
+    while (c->chunk == chunk)
+        kineto_range_end(kineto_range_begin(&site_plain));
+    for (size_t i = 0; i < COUNT_OF(lies); i++) {
+        uint32_t words = kf_header_words(c->base[c->open[i]]);
+        assert_true(words >= 2);
+        if (i)
+            assert_true(c->open[i] >= c->open[i - 1] + 2);
+        assert_true(c->base + c->open[i] + words <= c->at);
+    }
+    for (size_t i = COUNT_OF(lies); i > 0; i--)
+        kineto_range_end(r[i - 1]);
+    kineto_trace_release(finish(s));
 }
 
 static void deeper_ranges_are_counted_and_the_rest_is_intact(void **state)
@@ -211,6 +244,7 @@ int main(void)
         cmocka_unit_test(open_ranges_survive_many_chunks),
         cmocka_unit_test(a_large_record_fits_below_any_open_ranges),
         cmocka_unit_test(ends_of_every_depth_find_room_in_a_full_buffer),
+        cmocka_unit_test(headers_that_others_change_move_nothing), /* last: it leaves damage */
     };
     return RUN_TESTS(tests);
 }

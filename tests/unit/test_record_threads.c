@@ -2,6 +2,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "record/cursor.h"
 
 #include <sched.h>
 #include <semaphore.h>
@@ -210,6 +211,43 @@ static void threads_cancelled_inside_a_call_do_no_damage(void **state)
     kineto_trace_release(t);
 }
 
+static sem_t go_on;
+
+/* As a thread that is cancelled when it has just claimed chunks that others left. */
+static void *claim_and_vanish(void *argument)
+{
+    uint32_t used = 0;
+    (void)argument;
+    kineto_range_end(kineto_range_begin(&site_open));
+    sem_post(&inside);
+    sem_wait(&go_on);
+    do {
+        if (kf_chunk_claim(kr_pool_get(), kr_identity(), &used) == UINT32_MAX)
+            break;
+    } while (used); /* all that are partly filled, and one that is free */
+    kr_me->busy = 1;
+    return NULL;
+}
+
+static void a_thread_cancelled_with_a_chunk_of_others_leaves_their_records(void **state)
+{
+    (void)state;
+    job j = {1, 10};
+    sem_init(&inside, 0, 0);
+    sem_init(&go_on, 0, 0);
+    kineto_session *s = record();
+    pthread_t thread = start_thread(claim_and_vanish, NULL);
+    sem_wait(&inside);
+    pthread_join(start_thread(work, &j), NULL);
+    sem_post(&go_on);
+    pthread_join(thread, NULL);
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(count_named(t, "work"), 10);
+    assert_int_equal(count_named(t, "open"), 1);
+    kineto_trace_release(t);
+}
+
 static sem_t finished;
 
 static void *detached(void *argument)
@@ -332,6 +370,7 @@ int main(void)
         cmocka_unit_test(ranges_left_open_end_with_their_thread),
         cmocka_unit_test(cancelled_threads_leave_whole_records),
         cmocka_unit_test(threads_cancelled_inside_a_call_do_no_damage),
+        cmocka_unit_test(a_thread_cancelled_with_a_chunk_of_others_leaves_their_records),
         cmocka_unit_test(detached_threads_are_recorded),
         cmocka_unit_test(records_of_late_destructors_are_kept),
         cmocka_unit_test(a_site_used_first_by_two_threads_is_one_site),

@@ -478,9 +478,91 @@ static void what_others_record_in_a_pause_is_theirs(void **state)
     kineto_trace_release(b);
 }
 
+/* ---- what the program says of itself --------------------------------------------------------------- */
+
+static void say(const char *key)
+{
+    assert_int_equal(kineto_metadata_add(key, "1"), KINETO_OK);
+    assert_int_equal(kineto_ledger_add("said", key, 1, true, NULL), KINETO_OK);
+}
+
+/* Of these keys, the trace has those with a capital letter, in its header and as losses. */
+static void assert_said(kineto_trace *t, const char *const *keys, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool expected = keys[i][0] < 'a';
+        char key[32] = {0};
+        memcpy(key, keys[i], strlen(keys[i]));
+        key[0] |= 0x20;
+        if ((header_of(t, key).size != 0) != expected || ledger(t, "said", key) != expected)
+            fail_msg("%s is %sexpected", key, expected ? "" : "not ");
+    }
+    kineto_trace_release(t);
+}
+#define assert_trace_says(trace, ...)                                                              \
+    assert_said((trace), (const char *const[]){__VA_ARGS__},                                       \
+                COUNT_OF(((const char *const[]){__VA_ARGS__})))
+
+static void what_a_program_says_is_said_of_the_sessions_that_record(void **state)
+{
+    (void)state;
+    say("before");
+    kineto_session *first = record();
+    say("alone");
+    kineto_session *other = record();
+    say("both");
+    kineto_trace *t = snapshot(first);
+    assert_trace_says(t, "Before", "Alone", "Both");
+    assert_trace_says(finish(first), "Before", "Alone", "Both");
+    say("rest");
+    assert_trace_says(finish(other), "before", "alone", "Both", "Rest");
+    say("between");
+    kineto_session *next = record();
+    say("now");
+    assert_trace_says(finish(next), "before", "alone", "both", "rest", "Between", "Now");
+    assert_trace_says(finish(record()), "before", "both", "between", "now");
+}
+
+static void what_a_program_says_for_good_is_in_all_that_follow(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    assert_int_equal(kineto_process_set_metadata(NULL, "1"), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_process_set_metadata("rank", NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(kineto_process_set_metadata("rank", "3"), KINETO_OK);
+    assert_int_equal(kineto_ledger_add("said", "a statement", 2, false, NULL), KINETO_OK);
+    kineto_trace_release(finish(s));
+    kineto_trace *t = finish(record());
+    assert_text(header_of(t, "rank"), "3");
+    assert_int_equal(ledger(t, "said", "a statement"), 2);
+    assert_int_equal(kineto_trace_lost(t), 0);
+    kineto_trace_release(t);
+}
+
+/* It does not begin and end as the program has something to say. */
+static void a_ring_has_all_that_was_said_and_takes_it_from_nobody(void **state)
+{
+    (void)state;
+    assert_int_equal(kineto_metadata_add("long ago", "1"), KINETO_OK);
+    kineto_trace_release(finish(record()));
+    kineto_session *ring = session_of(KINETO_KINDS_ALL, 4u << 20, KINETO_RETAIN_NEWEST);
+    assert_int_equal(kineto_metadata_add("meanwhile", "1"), KINETO_OK);
+    kineto_trace *t = finish(record());
+    assert_int_equal(header_of(t, "long ago").size, 0);
+    assert_int_equal(header_of(t, "meanwhile").size, 1);
+    kineto_trace_release(t);
+    t = finish(ring);
+    assert_int_equal(header_of(t, "long ago").size, 1);
+    assert_int_equal(header_of(t, "meanwhile").size, 1);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_a_program_says_is_said_of_the_sessions_that_record),
+        cmocka_unit_test(what_a_program_says_for_good_is_in_all_that_follow),
+        cmocka_unit_test(a_ring_has_all_that_was_said_and_takes_it_from_nobody),
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),
         cmocka_unit_test(null_arguments_are_refused_or_fine),

@@ -59,6 +59,72 @@ static void equal_starts_come_longer_first(void **state)
     kineto_trace_release(t);
 }
 
+/* A clock of coarse steps gives ranges of recorders the same times; they are put down when they
+ * end. */
+static void what_a_writer_put_down_later_encloses_what_takes_as_long(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    const struct {
+        int64_t start, end;
+        uint32_t writer;
+    } in[] = {{5, 9, 1}, {5, 9, 1}, {5, 9, 2}, {5, 9, 2},
+              {5, 9, 0}, {3, 3, 1}, {3, 3, 1}, {5, 6, 1}};
+    for (size_t i = 0; i < KB_COUNT(in); i++)
+        kt_append(b, &(kt_row){.start_ns = in[i].start,
+                               .end_ns = in[i].end,
+                               .track = track,
+                               .flags = KT_WRITER(in[i].writer)});
+    kineto_trace *t = finish(b);
+    const kineto_row wanted[] = {5, 6, 1, 0, 3, 2, 4, 7};
+    assert_memory_equal(kineto_trace_track_rows(t, track), wanted, sizeof wanted);
+    assert_memory_equal(kineto_trace_time_order(t), wanted, sizeof wanted);
+    assert_int_equal(kineto_trace_parent(t, 0), 1);
+    assert_int_equal(kineto_trace_parent(t, 3), 0);
+    assert_int_equal(get(t, 0).flags, 0);
+    kineto_trace_release(t);
+}
+
+/* A moment at the end of a range is inside if it was put down before that end. */
+static void a_moment_before_the_end_is_inside(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    kt_row moment = {.start_ns = 9, .end_ns = 9, .track = track, .flags = KT_WRITER(1)};
+    moment.form = KINETO_FORM_INSTANT;
+    kt_append(b, &moment);
+    kt_append(b, &(kt_row){.start_ns = 5, .end_ns = 9, .track = track, .flags = KT_WRITER(1)});
+    kt_append(b, &moment);
+    moment.flags = 0;
+    kt_append(b, &moment);
+    kineto_trace *t = finish(b);
+    assert_int_equal(kineto_trace_parent(t, 0), 1);
+    assert_int_equal(kineto_trace_parent(t, 2), KINETO_NO_ROW);
+    assert_int_equal(kineto_trace_parent(t, 3), KINETO_NO_ROW);
+    kineto_trace_release(t);
+}
+
+/* What takes as long, among so many short runs that the track is sorted. */
+static void writers_are_minded_where_a_track_is_sorted(void **state)
+{
+    (void)state;
+    enum { PAIRS = 20000 };
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    for (int64_t i = PAIRS; i > 0; i--)
+        for (int twice = 0; twice < 2; twice++)
+            kt_append(b, &(kt_row){.start_ns = 10 * i,
+                                   .end_ns = 10 * i + 5,
+                                   .track = track,
+                                   .flags = KT_WRITER(1)});
+    kineto_trace *t = finish(b);
+    for (kineto_row row = 0; row < 2 * PAIRS; row++)
+        assert_int_equal(kineto_trace_parent(t, row), row % 2 ? KINETO_NO_ROW : row + 1);
+    kineto_trace_release(t);
+}
+
 static void partial_overlap_opens_a_lane(void **state)
 {
     (void)state;
@@ -479,6 +545,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_starts_come_longer_first),
+        cmocka_unit_test(what_a_writer_put_down_later_encloses_what_takes_as_long),
+        cmocka_unit_test(a_moment_before_the_end_is_inside),
+        cmocka_unit_test(writers_are_minded_where_a_track_is_sorted),
         cmocka_unit_test(partial_overlap_opens_a_lane),
         cmocka_unit_test(random_tracks_match_the_definition),
         cmocka_unit_test(ten_thousand_lanes_are_no_trouble),

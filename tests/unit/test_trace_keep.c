@@ -501,6 +501,50 @@ static uint32_t count_present(const kt_input *in)
     return present;
 }
 
+static uint32_t forks_over;
+
+static void *read_anywhere(void *trace)
+{
+    uint64_t random = 5, count = kineto_trace_count(trace);
+    while (!__atomic_load_n(&forks_over, __ATOMIC_RELAXED))
+        (void)kt_args_text(trace, next_random(&random) % count);
+    return NULL;
+}
+
+/* Other threads are in the middle of loading when the process forks; they do not come along. */
+static void children_read_what_threads_of_their_parent_were_reading(void **state)
+{
+    (void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    skip(); /* the sanitizers do not stand forks beside other threads */
+#endif
+    enum { READERS = 3, FORKS = 20 };
+    pthread_t threads[READERS];
+    assert_true(make_trace(path_of("t.json.gz"), ROWS));
+    kineto_trace *t = open_trace(path_of("t.json.gz"), 0);
+    __atomic_store_n(&forks_over, 0u, __ATOMIC_RELAXED);
+    for (int i = 0; i < READERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, read_anywhere, t), 0);
+    for (int i = 0; i < FORKS; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            alarm(60);
+            for (kineto_row row = 0; row < kineto_trace_count(t); row += ROWS / 50)
+                if (!kt_args_text(t, row).size)
+                    _exit(1);
+            _exit(0);
+        }
+        assert_true(child > 0);
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+    }
+    __atomic_store_n(&forks_over, 1u, __ATOMIC_RELAXED);
+    for (int i = 0; i < READERS; i++)
+        pthread_join(threads[i], NULL);
+    kineto_trace_release(t);
+}
+
 static void only_a_few_parts_of_large_files_stay(void **state)
 {
     (void)state;
@@ -649,6 +693,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(small_texts_stay_where_they_are),
         cmocka_unit_test(real_traces_are_written_the_same_from_every_form),
         cmocka_unit_test(threads_look_at_different_places),
+        cmocka_unit_test(children_read_what_threads_of_their_parent_were_reading),
         cmocka_unit_test(only_a_few_parts_of_large_files_stay),
         cmocka_unit_test(packed_bytes_come_back),
         cmocka_unit_test(a_trace_takes_few_bytes_for_an_event),

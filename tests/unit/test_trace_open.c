@@ -429,6 +429,37 @@ static void real_traces_open(void **state)
     assert_true(opened > 0);
 }
 
+/* A list of devices alone, with nothing that ran on them. */
+static double seconds_to_read_devices(uint32_t count)
+{
+    static const char head[] = "{\"schemaVersion\": 1, \"deviceProperties\": [{\"id\": 0}",
+                      tail[] = "], \"traceEvents\": []}";
+    size_t room = sizeof head + sizeof tail + 24 * (size_t)count, n = sizeof head - 1;
+    struct timespec from, until;
+    char *text = malloc(room);
+    assert_non_null(text);
+    memcpy(text, head, n);
+    for (uint32_t i = 1; i < count; i++)
+        n += (size_t)snprintf(text + n, room - n, ",{\"id\":%u}", i);
+    memcpy(text + n, tail, sizeof tail);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &from);
+    kineto_trace *t = open_text(text);
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &until);
+    assert_int_equal(kineto_trace_process_count(t), count);
+    kineto_trace_release(t);
+    free(text);
+    return (double)(until.tv_sec - from.tv_sec) + (double)(until.tv_nsec - from.tv_nsec) * 1e-9;
+}
+
+/* Each was looked for among all before it: 64 times as long for 8 times as many. */
+static void many_devices_take_no_longer_to_read_than_they_are_many(void **state)
+{
+    (void)state;
+    double few = seconds_to_read_devices(10000), many = seconds_to_read_devices(80000);
+    print_message("10000 devices: %.3f s, 80000: %.3f s\n", few, many);
+    assert_true(many < 40 * few);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +473,7 @@ int main(void)
         cmocka_unit_test(missing_and_cut_files_say_so),
         cmocka_unit_test(changed_bytes_do_no_harm),
         cmocka_unit_test(real_traces_open),
+        cmocka_unit_test(many_devices_take_no_longer_to_read_than_they_are_many),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -153,6 +153,116 @@ static void a_row_with_a_set_of_twenty_takes_at_most_twenty_bytes(void **state)
     kw_free(&f.w);
 }
 
+/* Of texts that the recording has once the trace has one, too, whatever their type and however many
+ * rows say them; they do not become args without end. */
+static void a_long_text_is_stored_once_for_all_rows(void **state)
+{
+    (void)state;
+    enum { ROWS = 100, BYTES = 20000 };
+    fixture f = make();
+    char *json = malloc(BYTES + 1);
+    memset(json, 'x', BYTES);
+    json[0] = json[BYTES - 1] = '"';
+    json[BYTES] = 0;
+    uint32_t plain = kw_string(&f.w, json + 1), valid = kw_string(&f.w, json);
+    uint64_t own[] = {kf_loose_word(kw_string(&f.w, "plain"), KINETO_ARG_STRING, 0),
+                      kf_text_word(BYTES - 1, plain),
+                      kf_loose_word(kw_string(&f.w, "json"), KINETO_ARG_JSON, 0),
+                      kf_text_word(BYTES, valid),
+                      kf_loose_word(kw_string(&f.w, "bad"), KINETO_ARG_JSON, 0),
+                      kf_text_word(BYTES - 1, plain),
+                      kf_loose_word(kw_string(&f.w, "list"), KINETO_ARG_STRINGS, 0),
+                      1,
+                      kf_text_word(BYTES, valid)};
+    for (uint64_t i = 0; i < ROWS; i++)
+        put_kernel(&f, 10 * i, 0, own, sizeof own / sizeof own[0]);
+    kineto_trace *t = build(&f);
+    kineto_arg arg;
+    assert_int_equal(kineto_trace_count(t), ROWS);
+    assert_in_range(kt_block_at(t, 0)->args_bytes, ROWS, ROWS * 64);
+    assert_true(kineto_args_find(t, ROWS - 1, "plain", &arg) && arg.type == KINETO_ARG_STRING);
+    assert_int_equal(arg.text.size, BYTES - 1);
+    assert_memory_equal(arg.text.data, json + 1, BYTES - 1);
+    assert_true(kineto_args_find(t, 0, "json", &arg) && arg.type == KINETO_ARG_JSON);
+    assert_int_equal(arg.text.size, BYTES);
+    assert_true(kineto_args_find(t, 0, "bad", &arg) && arg.type == KINETO_ARG_STRING);
+    assert_true(kineto_args_find(t, 0, "list", &arg) && arg.type == KINETO_ARG_STRINGS);
+    assert_int_equal(arg.text.size, BYTES + 6); /* [" and \", \" and "] */
+    kineto_trace_release(t);
+    kw_free(&f.w);
+    free(json);
+}
+
+static void args_of_a_row_end_where_they_would_without_sharing(void **state)
+{
+    (void)state;
+    enum { ARGS = 20, BYTES = 1 << 20 };
+    fixture f;
+    assert_true(kw_create(&f.w, 4, 4u << 20));
+    f.process = kw_process(&f.w, 10, "prog", "/usr/bin/prog");
+    f.kernel = kw_string(&f.w, "kernel");
+    kw_segment(&f.w, 1, 0, f.process, 10, 10, T(0), 0);
+    char *text = calloc(1, BYTES), key[16];
+    memset(text, 'x', BYTES - 1);
+    uint64_t own[2 * ARGS];
+    uint32_t id = kw_string(&f.w, text);
+    for (uint32_t i = 0; i < ARGS; i++) {
+        snprintf(key, sizeof key, "key %u", i);
+        own[2 * i] = kf_loose_word(kw_string(&f.w, key), KINETO_ARG_STRING, 0);
+        own[2 * i + 1] = kf_text_word(BYTES - 1, id);
+    }
+    put_kernel(&f, 10, 0, own, 2 * ARGS);
+    put_kernel(&f, 20, 0, own, 4);
+    kineto_trace *t = build(&f);
+    kineto_activity a;
+    kineto_arg arg;
+    kineto_trace_get(t, 0, &a);
+    assert_true(a.flags & KINETO_ACTIVITY_ARGS_LOST);
+    assert_true(kineto_args_find(t, 0, "key 14", &arg));
+    assert_false(kineto_args_find(t, 0, "key 16", &arg));
+    kineto_trace_get(t, 1, &a);
+    assert_false(a.flags & KINETO_ACTIVITY_ARGS_LOST);
+    kineto_trace_release(t);
+    kw_free(&f.w);
+    free(text);
+}
+
+/* The first one of a key stays, in rows with so many keys that they are not looked through, too. */
+static void rows_with_many_keys_have_each_once(void **state)
+{
+    (void)state;
+    enum { KEYS = 150, ROWS = 2 };
+    fixture f = make();
+    uint64_t set_words[2 * KEYS], own[6 * KEYS];
+    uint32_t n = 0;
+    char key[16];
+    for (int i = 0; i < KEYS; i++) {
+        snprintf(key, sizeof key, "key %d", i);
+        (void)loose_int(&f, set_words + 2 * i, key, i);
+    }
+    uint32_t set = kw_set(&f.w, set_words, 2 * KEYS);
+    for (int i = 0; i < 3 * KEYS; i++) { /* each of 50 .. 349, half of them twice */
+        snprintf(key, sizeof key, "key %d", 50 + i % (2 * KEYS));
+        n += loose_int(&f, own + n, key, 1000 + i);
+    }
+    for (uint64_t i = 0; i < ROWS; i++) /* one has what the set has */
+        put_kernel(&f, 10 * i, i % 2 ? 0 : set, own, n);
+    kineto_trace *t = build(&f);
+    for (kineto_row row = 0; row < ROWS; row++) {
+        int found[400] = {0}, count = 0;
+        kineto_args_iterator it;
+        kineto_arg arg;
+        for (kineto_args_begin(t, row, &it); kineto_args_next(&it, &arg); count++) {
+            int k = atoi(arg.key.data + 4);
+            assert_int_equal(found[k]++, 0);
+            assert_int_equal(arg.i, k < KEYS && row % 2 == 0 ? k : 1000 + k - 50);
+        }
+        assert_int_equal(count, row % 2 ? 2 * KEYS : 350);
+    }
+    kineto_trace_release(t);
+    kw_free(&f.w);
+}
+
 static void sets_that_are_none_flag_their_rows_and_nothing_else(void **state)
 {
     (void)state;
@@ -468,7 +578,7 @@ static void what_the_source_or_the_program_said_itself_stays(void **state)
     kw_device d = kernel_at(&f, 30, 0);
     d.external = 20;
     kw_device_record(&f.w, &d, own, loose_text(&f, own, "Collective name", "mine"));
-    kw_entry(&f.w, KF_ENTRY_META, &f.process, 4, "distributedInfo", "{\"rank\":7}", NULL);
+    kw_meta(&f.w, f.process, 0, "distributedInfo", "{\"rank\":7}");
     kineto_trace *t = build(&f);
     assert_string_equal(args_of(t, 1), "Collective name=mine");
     assert_string_equal(header(t, "distributedInfo"), "{\"rank\":7}");
@@ -527,6 +637,9 @@ int main(int count, char **arguments)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_set_is_stored_once_and_comes_before_a_rows_own_args),
         cmocka_unit_test(a_row_with_a_set_of_twenty_takes_at_most_twenty_bytes),
+        cmocka_unit_test(a_long_text_is_stored_once_for_all_rows),
+        cmocka_unit_test(args_of_a_row_end_where_they_would_without_sharing),
+        cmocka_unit_test(rows_with_many_keys_have_each_once),
         cmocka_unit_test(sets_that_are_none_flag_their_rows_and_nothing_else),
         cmocka_unit_test(every_format_writes_the_shared_args_of_every_row),
         cmocka_unit_test(a_long_set_does_not_overrun_a_writer),

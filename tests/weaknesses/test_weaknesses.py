@@ -163,6 +163,7 @@ class Weaknesses(unittest.TestCase):
         self.assertEqual(len([n for n in names if "thread of the second" in n]), 1)
         self.assertEqual(len(names), 2)
         self.assertFalse([n for n in names if "thread of the first" in n])
+        self.assertNotIn("of the first", trace)
 
     def test_13_the_same_trace_is_the_same_bytes(self):
         self.training()

@@ -256,11 +256,13 @@ static void on_host(kt_build_state *s, const kf_event *e)
     case KF_FORM_MEMORY:
         put_memory(s, e);
         row.form = KINETO_FORM_INSTANT;
+        row.flags |= KT_WRITER(s->here_writer);
         row.category = kt_string(s->b, kb_string("cpu_instant_event")); /* as Kineto has it */
         row.track = kt_build_thread_track(s);
         break;
     default:
         row.form = e->form == KF_FORM_INSTANT ? KINETO_FORM_INSTANT : KINETO_FORM_SLICE;
+        row.flags |= KT_WRITER(s->here_writer);
         row.track = kt_build_thread_track(s);
     }
     append(s, e, &row);
@@ -499,6 +501,8 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
         kt_ledger_add(s->b, kb_string(note->source), kb_string(note->reason), note->count,
                       note->is_loss, kb_string(note->detail));
     }
+    if (s->options.sign)
+        s->options.sign(s->options.sign_context, s->b);
     set_window(s, &result);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
@@ -521,6 +525,7 @@ static void state_free(kt_build_state *s)
     kb_vec_free(&s->launched);
     kb_vec_free(&s->text);
     kb_vec_free(&s->keys);
+    kb_vec_free(&s->key_places);
     kb_vec_free(&s->inputs);
     kb_vec_free(&s->words);
     kb_vec_free(&s->post.stack);

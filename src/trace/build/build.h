@@ -18,6 +18,7 @@ typedef struct kt_build_process {
     uint32_t row;    /* in the trace; KT_NONE until it has an event */
     uint32_t number; /* of its ids; KT_NONE until it has one */
     int64_t ppid;
+    uint32_t writers[2]; /* entries of those that write for it, the first ones */
     uint32_t below; /* options.root_pid: 0 not looked at, 1 it or below it, 2 not */
     kt_symbols *symbols; /* of its modules; NULL: none were told */
     kineto_string name, command, given_name;
@@ -49,7 +50,7 @@ typedef struct kt_build_thread {
     int32_t order;         /* that a source gave it, 0: none */
     kineto_string name;
     uint32_t number; /* as operators know it; 0: none */
-    bool has_node; /* of the autograd graph, that its last backward operator told */
+    bool has_node;   /* of the autograd graph, that its last backward operator told */
     int64_t node_sequence;
     uint64_t node_forward, node_start;
 } kt_build_thread;
@@ -61,9 +62,9 @@ typedef struct kt_build_thread {
 typedef struct kt_build_inputs {
     const uint64_t *words;
     uint32_t word_count;
-    uint32_t what; /* number of inputs, and whether they are outputs */
-    uint32_t next; /* the set that came after this one the last time */
-    bool broken; /* the words are not what they should be */
+    uint32_t what;                       /* number of inputs, and whether they are outputs */
+    uint32_t next;                       /* the set that came after this one the last time */
+    bool broken;                         /* the words are not what they should be */
     uint8_t packed[4 * KT_SHARED_BYTES]; /* args of a row: sizes, strides, types, values */
 } kt_build_inputs;
 
@@ -75,7 +76,8 @@ typedef struct kt_build_node {
     bool backward;
 } kt_build_node;
 
-/* An operator or annotation that says what a collective is about; its kernels have its external id. */
+/* An operator or annotation that says what a collective is about; its kernels have its external id.
+ */
 typedef struct kt_build_collective {
     uint64_t external_id;
     kineto_row row;
@@ -89,8 +91,8 @@ typedef struct kt_build_keys {
 
 /* What is remembered per site: its strings in the trace. */
 typedef struct kt_build_site {
-    uint32_t name;  /* string id + 1 */
-    uint32_t *keys; /* string ids of the arg names; KT_NONE: its name is there already */
+    uint32_t name;   /* string id + 1 */
+    uint32_t *keys;  /* string ids of the arg names; KT_NONE: its name is there already */
     bool collective; /* its name is one of those that tell of collectives */
 } kt_build_site;
 
@@ -130,7 +132,7 @@ typedef struct kt_build_state {
     kb_clock_fit fit;
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     uint32_t snapshot_count;
-    uint64_t first_ticks; /* of the recording, also where earlier snapshots do not count */
+    uint64_t first_ticks;     /* of the recording, also where earlier snapshots do not count */
     int64_t start_ns, end_ns; /* of the window; INT64_MIN / MAX when open */
     bool out_of_memory;
 
@@ -151,12 +153,13 @@ typedef struct kt_build_state {
     /* the thread of the last event */
     uint32_t last_process, last_pid, last_tid;
     uint32_t here, here_thread; /* index of its process, of itself */
+    uint32_t here_writer;       /* for KT_WRITER */
     bool here_valid;
 
     kt_correlated_list launches, launched;
     KB_VEC(kt_build_inputs) inputs;
     kb_map inputs_of_hash;
-    uint32_t last_inputs; /* the set that was met last */
+    uint32_t last_inputs;   /* the set that was met last */
     KB_VEC(uint64_t) words; /* of inputs, without ids */
     KB_VEC(kt_build_node) nodes;
     KB_VEC(kineto_row) steps; /* whose starts are to be adjusted */
@@ -181,10 +184,12 @@ typedef struct kt_build_state {
     kb_map ledger_of_text; /* hash of a ledger entry's texts → index of its line */
     uint64_t node_links;
     kt_build_keys function_keys;
-    kt_build_post post; /* what was said of the last operator */
-    KB_VEC(char) text;     /* JSON being put together */
-    KB_VEC(uint32_t) keys; /* of the row being put together */
-    uint32_t args_source;  /* whose args these are */
+    kt_build_post post;          /* what was said of the last operator */
+    KB_VEC(char) text;           /* JSON being put together */
+    KB_VEC(uint32_t) keys;       /* of the row being put together */
+    KB_VEC(uint32_t) key_places; /* by key: where in `keys` it may stand, if that is far behind */
+    size_t shared_bytes;         /* of the row's own texts that are stored apart */
+    uint32_t args_source;        /* whose args these are */
     /* Of loose args those that nobody wants; NULL: none. */
     bool (*leave_out)(const struct kt_build_state *s, uint32_t key);
     kb_arena arena;
@@ -255,8 +260,11 @@ KB_INLINE void kt_build_kind(kt_build_state *s, const kf_event *event, kt_row *r
 /* ---- build_args.c ---- */
 void kt_build_put_args(kt_build_state *s, const kf_event *event, uint32_t *flags);
 /** The same of loose args alone. */
-void kt_build_put_loose(kt_build_state *s, const kf_event *e, const kf_args *args,
-                        uint32_t *flags);
+void kt_build_put_loose(kt_build_state *s, const kf_event *e, const kf_args *args, uint32_t *flags);
+/** Was an arg of this key put of the row that is being put together? */
+bool kt_build_has_key(const kt_build_state *s, uint32_t key);
+/** The row being put together has this key, which it had not. */
+void kt_build_key_add(kt_build_state *s, uint32_t key);
 /** A JSON object of loose args into s->text, with "id" and "name" first. */
 kineto_string kt_build_object(kt_build_state *s, int64_t id, kineto_string name,
                               const kf_args *args);

@@ -81,27 +81,78 @@ static bool text_list(kt_build_state *s, const kf_arg *arg)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static bool seen(kt_build_state *s, uint32_t key)
+/* So many keys of a row are looked through; where the others stand is kept by key, so that a row
+ * with many takes no longer than they are many. What stands there is another row's unless `keys`
+ * agrees. */
+#define FEW_KEYS 64u
+
+bool kt_build_has_key(const kt_build_state *s, uint32_t key)
 {
-    for (size_t i = 0; i < s->keys.count; i++)
+    for (size_t i = 0; i < KB_MIN(s->keys.count, (size_t)FEW_KEYS); i++)
         if (s->keys.data[i] == key)
             return true;
-    s->out_of_memory |= !kb_vec_push(&s->keys, key);
+    uint32_t place = key < s->key_places.count ? s->key_places.data[key] : 0;
+    return place >= FEW_KEYS && place < s->keys.count && s->keys.data[place] == key;
+}
+
+static void keep_place(kt_build_state *s, uint32_t key, size_t place)
+{
+    size_t known = s->key_places.count, need = (size_t)key + 1;
+    if (!kb_vec_reserve(&s->key_places, need)) {
+        s->out_of_memory = true;
+        return;
+    }
+    if (need > known) {
+        memset(s->key_places.data + known, 0, (need - known) * sizeof *s->key_places.data);
+        s->key_places.count = need;
+    }
+    s->key_places.data[key] = (uint32_t)place;
+}
+
+void kt_build_key_add(kt_build_state *s, uint32_t key)
+{
+    size_t place = s->keys.count;
+    if (!kb_vec_push(&s->keys, key))
+        s->out_of_memory = true;
+    else if (place >= FEW_KEYS)
+        keep_place(s, key, place);
+}
+
+static bool seen(kt_build_state *s, uint32_t key)
+{
+    if (kt_build_has_key(s, key))
+        return true;
+    kt_build_key_add(s, key);
     return false;
+}
+
+/* A long text is one entry of the dictionary, however many rows have it: so it is in the trace,
+ * too. It counts as what the row would be without that. */
+static void put_checked(kt_build_state *s, uint32_t key, uint32_t type, kineto_string text,
+                        uint32_t *flags)
+{
+    size_t row_bytes = s->b->staged.count + s->shared_bytes;
+    if (text.size > MAX_TEXT || row_bytes + text.size > 2 * MAX_TEXT) {
+        s->long_args++;
+        *flags |= KINETO_ACTIVITY_ARGS_LOST;
+    } else if (text.size > KF_MAX_STRING) {
+        kt_args_put_shared(s->b, key, (kineto_arg_type)type, kt_string(s->b, text));
+        s->shared_bytes += text.size;
+    } else if (type == KINETO_ARG_STRING) {
+        kt_args_put_string(s->b, key, text);
+    } else {
+        kt_args_put_json(s->b, key, (kineto_arg_type)type, text);
+    }
 }
 
 static void put_text(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
 {
-    kineto_string text = arg->text;
-    if (text.size > MAX_TEXT || s->b->staged.count > 2 * MAX_TEXT) {
-        s->long_args++;
-        *flags |= KINETO_ACTIVITY_ARGS_LOST;
-    } else if (arg->type == KINETO_ARG_JSON && kb_json_valid(text)) {
-        kt_args_put_json(s->b, key, KINETO_ARG_JSON, text);
-    } else {
-        s->bad_json[s->args_source] += arg->type == KINETO_ARG_JSON;
-        kt_args_put_string(s->b, key, text);
+    uint32_t type = arg->type;
+    if (type == KINETO_ARG_JSON && arg->text.size <= MAX_TEXT && !kb_json_valid(arg->text)) {
+        s->bad_json[s->args_source]++;
+        type = KINETO_ARG_STRING;
     }
+    put_checked(s, key, type, arg->text, flags);
 }
 
 static void put_arg(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t *flags)
@@ -128,7 +179,7 @@ static void put_arg(kt_build_state *s, uint32_t key, const kf_arg *arg, uint32_t
     }
     if (text_list(s, arg)) {
         kineto_string text = {s->text.data, s->text.count};
-        kt_args_put_json(s->b, key, (kineto_arg_type)arg->type, text);
+        put_checked(s, key, arg->type, text, flags);
     } else {
         s->long_args++;
         *flags |= KINETO_ACTIVITY_ARGS_LOST;
@@ -229,7 +280,7 @@ void kt_build_put_loose(kt_build_state *s, const kf_event *e, const kf_args *arg
 
 void kt_build_put_args(kt_build_state *s, const kf_event *e, uint32_t *flags)
 {
-    s->keys.count = 0;
+    s->keys.count = s->shared_bytes = 0;
     s->args_source = e->source;
     if (e->set)
         kt_build_put_set(s, e, flags);

@@ -29,18 +29,9 @@ static void put_shared_text(kt_build_state *s, uint32_t key, kineto_string text)
     kt_args_put_shared(s->b, key, KINETO_ARG_STRING, kt_string(s->b, text));
 }
 
-/* Was it handed in with the operator? */
-static bool has_key(const kt_build_state *s, uint32_t key)
-{
-    for (size_t i = 0; i < s->keys.count; i++)
-        if (s->keys.data[i] == key)
-            return true;
-    return false;
-}
-
 static void put_told(kt_build_state *s, uint32_t key, kineto_string text)
 {
-    if (text.size && !has_key(s, key))
+    if (text.size && !kt_build_has_key(s, key))
         put_shared_text(s, key, text);
 }
 
@@ -65,7 +56,7 @@ static void put_stack(kt_build_state *s, const kf_function *f, bool told)
     const kt_build_keys *keys = &s->function_keys;
     if (!f->stack_count || !(s->options.wants & KF_WANT_STACK) || !symbols)
         return;
-    told = told || has_key(s, keys->call_stack);
+    told = told || kt_build_has_key(s, keys->call_stack);
     if (told && !(s->options.wants & KF_WANT_BOTH))
         return;
     kineto_string text = kt_symbols_stack(symbols, f->stack, f->stack_count);

@@ -118,12 +118,12 @@ static void decoder_lines(kt_build_state *s, const kf_decode_result *r)
 static void clock_lines(kt_build_state *s)
 {
     char text[200];
-    snprintf(text, sizeof text, "%u snapshots, %.9f ns per tick, largest distance %.0f ns",
+    kb_snprintf(text, sizeof text, "%u snapshots, %.9f ns per tick, largest distance %.0f ns",
              s->snapshot_count, s->fit.ns_per_tick, s->fit.residual_ns);
     detail(s, kb_string("clock"), "residual [ns]", (uint64_t)(s->fit.residual_ns + 0.5), false,
            text);
     if (s->fit.realtime_step_ns) {
-        snprintf(text, sizeof text,
+        kb_snprintf(text, sizeof text,
                  "the wall clock was set by %+.6f s while recording; times stay on the line of the "
                  "first snapshot",
                  (double)s->fit.realtime_step_ns / 1e9);
@@ -133,7 +133,7 @@ static void clock_lines(kt_build_state *s)
         const kt_device_clock *c = &s->clocks.data[i];
         if (!c->usable)
             continue;
-        snprintf(text, sizeof text, "%zu samples, %.9f ns per unit", c->samples.count, c->rate);
+        kb_snprintf(text, sizeof text, "%zu samples, %.9f ns per unit", c->samples.count, c->rate);
         detail(s, c->name.size ? c->name : kb_string("device clock"), "residual [ns]",
                (uint64_t)(c->residual_ns + 0.5), false, text);
     }

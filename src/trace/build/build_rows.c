@@ -101,7 +101,6 @@ bool kt_build_below_root(kt_build_state *s)
     return p->below == 1;
 }
 
-
 /* ---- threads ---------------------------------------------------------------------------------- */
 
 static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
@@ -119,6 +118,18 @@ static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
     return (uint32_t)s->threads.count - 1;
 }
 
+/* A program and its libraries may have copies of the recorder, which know nothing of each other. */
+static uint32_t writer_of(kt_build_process *p, uint32_t entry)
+{
+    for (uint32_t i = 0; i < KB_COUNT(p->writers); i++) {
+        if (!p->writers[i])
+            p->writers[i] = entry;
+        if (p->writers[i] == entry)
+            return i + 1;
+    }
+    return KB_COUNT(p->writers) + 1;
+}
+
 void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
 {
     s->last_process = process;
@@ -126,6 +137,7 @@ void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t t
     s->last_tid = tid;
     s->here = process_of(s, process, pid);
     s->here_thread = thread_of(s, s->here, tid);
+    s->here_writer = s->out_of_memory ? 1 : writer_of(&s->processes.data[s->here], process);
     s->here_valid = true;
 }
 
@@ -157,7 +169,8 @@ static void name_thread(kt_build_state *s, const kt_build_thread *t)
     int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
                                  (int)KB_MIN(name.size, (size_t)120), name.data)
                       : snprintf(text, sizeof text, "thread %u", t->tid);
-    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n}, t->order ? t->order : (int64_t)t->tid);
+    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n},
+                 t->order ? t->order : (int64_t)t->tid);
 }
 
 void kt_build_name_threads(kt_build_state *s)
@@ -406,16 +419,40 @@ static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
     return true;
 }
 
+/* Was it said while this was recorded? Ticks 0: it holds whenever. */
+static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
+{
+    const kt_build_options *o = &s->options;
+    uint64_t until = o->said_until ? o->said_until : o->end_ticks;
+    return !ticks || (ticks >= from && (!until || ticks <= until));
+}
+
 static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
 {
-    size_t at = sizeof(uint32_t);
-    if (size < at)
+    kf_meta_entry e;
+    if (size < sizeof e)
         return false;
+    memcpy(&e, payload, sizeof e);
+    if (s->options.said_from && !is_said_here(s, s->options.said_from, e.ticks))
+        return true;
+    size_t at = sizeof e;
     kineto_string key = kf_entry_text(payload, size, &at);
     kineto_string value = kf_entry_text(payload, size, &at);
     s->bad_json_meta += !kb_json_valid(value);
     kt_metadata(s->b, key, value);
     return true;
+}
+
+/* Names of code that the process made in memory belong to its modules. */
+static kt_symbols *symbols_make(const kt_build_process *p)
+{
+    kt_symbols *symbols;
+    if (kt_symbols_create(&symbols, NULL))
+        return NULL;
+    if (kt_symbols_add_map(symbols, p->pid, NULL, NULL) == KINETO_OK)
+        return symbols;
+    kt_symbols_destroy(symbols);
+    return NULL;
 }
 
 static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
@@ -425,14 +462,17 @@ static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
         return false;
     memcpy(&e, payload, sizeof e);
     size_t at = sizeof e;
-    kt_module module = {.start = e.start, .end = e.end, .file_offset = e.file_offset};
+    kt_module module = {
+        .start = e.start, .end = e.end, .file_offset = e.file_offset, .is_gone = e.is_gone != 0};
     module.path = kf_entry_text(payload, size, &at);
     module.build_id = kf_entry_text(payload, size, &at);
     const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
     if (!process)
         return false;
     kt_build_process *p = &s->processes.data[*process];
-    if (!p->symbols && kt_symbols_create(&p->symbols, NULL)) {
+    if (!p->symbols)
+        p->symbols = symbols_make(p);
+    if (!p->symbols) {
         s->out_of_memory = true;
         return true;
     }
@@ -465,8 +505,7 @@ static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
         return false;
     memcpy(&e, payload, sizeof e);
     const kt_build_options *o = &s->options;
-    uint64_t until = o->notes_until ? o->notes_until : o->end_ticks;
-    if (e.ticks && (e.ticks < o->start_ticks || (until && e.ticks > until)))
+    if (!is_said_here(s, o->said_from ? o->said_from : o->start_ticks, e.ticks))
         return true;
     size_t at = sizeof e;
     kineto_string texts[3]; /* source, reason, detail */

@@ -10,9 +10,10 @@ static bool convert(kt_build_state *s, uint32_t entry, kt_build_set *set)
 {
     kf_args args = kf_set_args(s->input->dictionary, s->input->dictionary_words, entry);
     const kf_event none = {.source = s->args_source};
-    s->keys.count = 0;
+    s->keys.count = s->shared_bytes = 0;
     if (args.words)
         kt_build_put_loose(s, &none, &args, &set->flags);
+    s->shared_bytes = 0; /* the set's, not the row's */
     if (s->b->staged.count >= MOST_BYTES) {
         s->long_args++;
         set->flags |= KINETO_ACTIVITY_ARGS_LOST;
@@ -56,14 +57,9 @@ KB_INLINE const kt_build_set *set_of(kt_build_state *s, uint32_t entry, uint32_t
 /* What the row has itself besides may not have the same keys. */
 static KB_COLD void remember_keys(kt_build_state *s, const kt_build_set *set)
 {
-    if (!kb_vec_reserve(&s->keys, set->key_count)) {
-        s->out_of_memory = true;
-        return;
-    }
-    if (set->key_count)
-        memcpy(s->keys.data, s->set_keys.data + set->first_key,
-               set->key_count * sizeof *s->keys.data);
-    s->keys.count = set->key_count;
+    s->keys.count = 0;
+    for (uint32_t i = 0; i < set->key_count; i++)
+        kt_build_key_add(s, s->set_keys.data[set->first_key + i]);
 }
 
 void kt_build_put_set(kt_build_state *s, const kf_event *e, uint32_t *flags)

@@ -36,7 +36,7 @@ static bool collect_hosts(const kineto_trace *t, host_list *hosts, correlated_li
         bool launch = kt_kind_is_launch(kind) && kt_correlation(t, row);
         if (!(note || launch) || kt_form(t, row) != KINETO_FORM_SLICE || !is_host(t, track))
             continue;
-        host_row host = {{kt_start(t, row), kt_end(t, row), row}, track, note, NONE, NONE};
+        host_row host = {kt_sort_key(t, row), track, note, NONE, NONE};
         kt_correlated c = {kt_correlation(t, row), kt_start(t, row), row};
         if (!kb_vec_push(hosts, host) || (launch && !kb_vec_push(launches, c)))
             return false;

@@ -19,7 +19,7 @@ typedef struct file {
     kineto_string build_id;
     kt_elf *elf, *stripped; /* NULL: there is none, or it is another build */
     kt_lines *lines;
-    bool is_open;
+    bool is_open, is_gone;
 } file;
 
 typedef struct part {
@@ -91,9 +91,11 @@ static uint32_t file_of(kt_symbols *s, const kt_module *module)
         return UINT32_MAX;
     kineto_string build_id = kb_intern_get(&s->texts, id);
     for (uint32_t i = 0; i < s->files.count; i++)
-        if (s->files.data[i].path == path && kb_string_equal(s->files.data[i].build_id, build_id))
+        if (s->files.data[i].path == path && s->files.data[i].is_gone == module->is_gone &&
+            kb_string_equal(s->files.data[i].build_id, build_id))
             return i;
-    if (!kb_vec_push(&s->files, (file){.path = path, .build_id = build_id}))
+    file f = {.path = path, .build_id = build_id, .is_gone = module->is_gone};
+    if (!kb_vec_push(&s->files, f))
         return UINT32_MAX;
     return (uint32_t)s->files.count - 1;
 }
@@ -288,7 +290,8 @@ static void open_file(kt_symbols *s, file *f)
         f->elf = open_vdso(f->build_id);
         return;
     }
-    if (text.size == 0 || text.size >= sizeof path || text.data[0] != '/' ||
+    bool is_other = f->is_gone && f->build_id.size == 0; /* as far as anybody can tell */
+    if (is_other || text.size == 0 || text.size >= sizeof path || text.data[0] != '/' ||
         memchr(text.data, '\0', text.size))
         return;
     memcpy(path, text.data, text.size);
@@ -394,7 +397,7 @@ static void write_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out)
     else if (out->function.size && out->module.size)
         out->text = format(s, "%.*s!%.*s", TEXT(out->module), TEXT(out->function));
     else if (out->function.size)
-        out->text = keep(s, out->function);
+        out->text = format(s, "%.*s", TEXT(out->function));
     else if (out->module.size)
         out->text = format(s, "%.*s+0x%llx", TEXT(out->module), (unsigned long long)offset);
 }

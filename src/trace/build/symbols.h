@@ -13,6 +13,7 @@ typedef struct kt_module {
     uint64_t file_offset;   /* of start */
     kineto_string path;     /* "[vdso]"; empty, or "[anon:...]": code that was made in memory */
     kineto_string build_id; /* bytes; empty: unknown. A file with another one is not looked at */
+    bool is_gone;           /* nor one that took its place, if nothing says that it is the same */
 } kt_module;
 
 typedef struct kt_symbol_text {

@@ -12,6 +12,7 @@
 #define MAX_SECTION_BYTES ((uint64_t)512 << 20)
 #define MAX_SECTIONS      65536u
 #define MAX_SEGMENTS      4096u
+#define MAX_NOTES         4096u /* of all segments and sections, which may lie over each other */
 #define BUILD_ID_BYTES    64u
 #define LINK_BYTES        256u
 
@@ -26,11 +27,12 @@ struct kt_elf {
     const uint8_t *image;
     uint64_t bytes;
     ElfW(Phdr) * segments;
-    uint32_t segment_count;
+    uint32_t segment_count, notes_seen;
     KB_VEC(function) functions; /* by start */
     char *names;                /* string tables, each with a NUL at its end */
     size_t names_bytes;
     bool is_full;
+    bool has_table[2]; /* of what it exports, of all: a file has one of each */
     uint8_t build_id[BUILD_ID_BYTES];
     uint32_t build_id_bytes;
     char debug_link[LINK_BYTES];
@@ -80,7 +82,9 @@ static void find_build_id(kt_elf *e, uint64_t at, uint64_t bytes)
 {
     ElfW(Nhdr) note;
     char name[4];
-    while (bytes >= sizeof note && read_at(e, at, &note, sizeof note)) {
+    while (bytes >= sizeof note && e->notes_seen < MAX_NOTES &&
+           read_at(e, at, &note, sizeof note)) {
+        e->notes_seen++;
         uint64_t names = kb_align(note.n_namesz, 4), body = kb_align(note.n_descsz, 4);
         uint64_t whole = sizeof note + names + body;
         if (whole > bytes)
@@ -236,7 +240,8 @@ static bool read_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, uint
 {
     const ElfW(Shdr) *s = &all[i];
     bool is_table = s->sh_type == SHT_SYMTAB || s->sh_type == SHT_DYNSYM;
-    if (is_table && s->sh_link < count) {
+    if (is_table && s->sh_link < count && !e->has_table[s->sh_type == SHT_SYMTAB]) {
+        e->has_table[s->sh_type == SHT_SYMTAB] = true;
         size_t before = e->functions.count;
         if (!add_functions(e, s, &all[s->sh_link]))
             return false;

@@ -223,7 +223,7 @@ void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
                     .kind = block->kind[i],
                     .category = category_of(c, block->category[i]),
                     .form = block->form[i],
-                    .flags = block->flags[i] & 0xffu,
+                    .flags = block->flags[i] & (0xffu | KT_WRITER(3)),
                     .correlation_id = moved(c, block->correlation_id[i]),
                     .external_id = moved(c, block->external_id[i])};
     if (out->form == KINETO_FORM_ASYNC)
@@ -301,7 +301,7 @@ static void copy_arg(kt_copy *c, uint32_t kind, const kt_arg *arg)
 static void copy_verbatim(kt_copy *c, const kt_block *block, kineto_row row)
 {
     uint32_t i = row % KT_BLOCK_ROWS;
-    bool in_file = block->flags[i] >> 8 == KT_ARGS_IN_FILE;
+    bool in_file = kt_kept_form(block, i) == KT_ARGS_IN_FILE;
     bool may_move = may_name_other_row(c, block->kind[i]);
     kineto_string text = in_file && !may_move ? (kineto_string){"", 0} : kt_args_text(c->from, row);
     if (may_move && text.size && put_moved(c, text))

@@ -35,7 +35,8 @@ static kineto_status compile_keep(kt_scrub *s, kineto_error *err)
     return KINETO_OK;
 }
 
-void kt_scrub_note_host(kt_scrub *s, kineto_string host)
+/* Remember a name of this machine or another, to find it in texts. */
+static void note_host(kt_scrub *s, kineto_string host)
 {
     for (size_t i = 0; i < s->hosts.count; i++)
         if (kb_string_equal(s->hosts.data[i], host))
@@ -50,13 +51,13 @@ static void find_hosts(kt_scrub *s)
     for (uint32_t i = 0; i < kineto_trace_process_count(s->from); i++) {
         kineto_process p;
         kineto_trace_process(s->from, i, &p);
-        kt_scrub_note_host(s, p.host);
+        note_host(s, p.host);
     }
     for (uint32_t i = 0; i < kineto_trace_metadata_count(s->from); i++) {
         kineto_string key, value;
         kineto_trace_metadata(s->from, i, &key, &value);
         if (kt_known_key(key) == KT_KEY_HOST && kt_json_is_string(value) && value.size > 2)
-            kt_scrub_note_host(s, kt_json_inside(value));
+            note_host(s, kt_json_inside(value));
     }
 }
 

@@ -99,6 +99,4 @@ void kt_scrub_args(kt_scrub *s, kineto_row row);
 kineto_string kt_scrub_json(kt_scrub *s, kineto_string raw, kt_key_class class, uint32_t what);
 /** Id of a key in the builder; *class receives what it is. `what` as above. */
 uint32_t kt_scrub_key_id(kt_scrub *s, kineto_string key, uint32_t what, kt_key_class *class);
-/** Remember a name of this machine or another, to find it in texts. */
-void kt_scrub_note_host(kt_scrub *s, kineto_string host);
 #endif

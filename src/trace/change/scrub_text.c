@@ -223,7 +223,7 @@ static bool add_optimizer(kt_scrub *s, kineto_string name)
 static bool is_letter(char c)
 {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '$' ||
-           (unsigned char)c >= 0x80 || (c >= 0 && c < 0x20);
+           (unsigned char)c >= 0x80 || (unsigned char)c < 0x20;
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }

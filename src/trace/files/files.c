@@ -95,10 +95,13 @@ static kineto_status nothing_in(const kineto_files *files, const char *path, uin
     if (directories < files->directories)
         snprintf(inner, sizeof inner, "; what is in its %llu directories was not looked at",
                  (unsigned long long)(files->directories - directories));
+    unsigned long long things = files->skipped - skipped;
+    if (!things)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "%s: this directory is empty", path);
     return kb_fail(err, KINETO_E_NOT_FOUND,
                    "%s: no trace in this directory: nothing of %llu things in it is a file that "
                    "ends in .json, .json.gz or .json.zst%s",
-                   path, (unsigned long long)(files->skipped - skipped), inner);
+                   path, things, inner);
 }
 
 static kineto_status read_directory(kineto_files *files, const char *path, kineto_error *err)

@@ -3,7 +3,6 @@
 #include "trace/text/json_text.h"
 #include "trace/model/model.h"
 
-#include <locale.h>
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
@@ -130,8 +129,8 @@ void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word)
 
 kt_args_form kt_args_form_of(const kt_block *block, uint32_t index)
 {
-    unsigned form = block->flags[index] >> 8;
-    return form == KT_ARGS_IN_FILE ? KT_ARGS_JSON : (kt_args_form)form;
+    kt_args_form form = kt_kept_form(block, index);
+    return form == KT_ARGS_IN_FILE ? KT_ARGS_JSON : form;
 }
 
 static kineto_string args_bytes(const kt_block *block, uint32_t index)
@@ -139,7 +138,7 @@ static kineto_string args_bytes(const kt_block *block, uint32_t index)
     uint64_t word = block->args[index];
     if (!(word & 0xffffff))
         return (kineto_string){"", 0};
-    if (block->flags[index] >> 8 == KT_ARGS_IN_FILE)
+    if (kt_kept_form(block, index) == KT_ARGS_IN_FILE)
         return kt_input_text(kt_block_text(block, index), word >> 24, word & 0xffffff);
     return (kineto_string){(const char *)block->args_heap + (word >> 24), word & 0xffffff};
 }
@@ -203,7 +202,6 @@ typedef struct scratch {
     size_t capacity[2];
 } scratch;
 static pthread_key_t scratch_key;
-static locale_t c_locale;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void scratch_free(void *p)
@@ -218,7 +216,6 @@ static void prepare(void)
 {
     if (pthread_key_create(&scratch_key, scratch_free) != 0)
         scratch_key = (pthread_key_t)-1;
-    c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
 static char *scratch_room(int which, size_t bytes)
@@ -257,8 +254,7 @@ static double parse_double(kineto_string raw)
     size_t size = KB_MIN(raw.size, sizeof text - 1);
     memcpy(text, raw.data, size);
     text[size] = '\0';
-    pthread_once(&once, prepare);
-    return c_locale ? strtod_l(text, NULL, c_locale) : strtod(text, NULL);
+    return kb_strtod(text, NULL);
 }
 
 static void value_of(kineto_string raw, kineto_arg *arg)
@@ -300,8 +296,7 @@ static bool number_said(kineto_string text, double *out)
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';
-    pthread_once(&once, prepare);
-    *out = c_locale ? strtod_l(copy, &end, c_locale) : strtod(copy, &end);
+    *out = kb_strtod(copy, &end);
     return *end == '\0';
 }
 

@@ -321,7 +321,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
         b->staged.count = 0;
         return KINETO_NO_ROW;
     }
-    uint32_t i = block->count, kind = row->kind, flags = row->flags & 0xff;
+    uint32_t i = block->count, kind = row->kind, flags = row->flags & (0xff | KT_WRITER(3));
     int64_t end = row->end_ns;
     if (kind >= KINETO_KIND_COUNT) {
         kind = KINETO_KIND_USER_ANNOTATION;
@@ -343,6 +343,7 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
     block->form[i] = (uint8_t)row->form;
     block->category[i] = kt_category_index(b, kind, row->category);
     block->flags[i] = (uint16_t)flags;
+    b->trace->has_writers |= KT_WRITER_OF(flags) != 0;
     block->correlation_id[i] = row->correlation_id;
     block->external_id[i] = row->external_id;
     block->min_start_ns = KB_MIN(block->min_start_ns, row->start_ns);

@@ -154,6 +154,18 @@ bool kt_build_lanes(kineto_trace *t)
     return ok;
 }
 
+/* Had it ended when the row began? A moment that its writer put down before it is inside of it,
+ * also where a clock of coarse steps gives both one time. */
+static bool had_ended(const kineto_trace *t, kineto_row range, kineto_row row, int64_t start,
+                      int64_t end)
+{
+    int64_t range_end = kt_end(t, range);
+    if (range_end != start || start != end || !t->has_writers)
+        return range_end <= start;
+    uint32_t writer = kt_writer(t, row);
+    return !(writer && writer == kt_writer(t, range) && row < range);
+}
+
 /* parent and self time of one track; `top` holds the innermost running row of each lane. The
  * parents are the stacks. */
 static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count, kineto_row *top)
@@ -164,7 +176,7 @@ static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count, ki
         int64_t start = kt_start(t, row), end = kt_end(t, row);
         kineto_row *lane = &top[d->lane ? d->lane[row] : 0];
         kineto_row parent = *lane;
-        while (parent != KINETO_NO_ROW && kt_end(t, parent) <= start)
+        while (parent != KINETO_NO_ROW && had_ended(t, parent, row, start, end))
             parent = d->parent[parent];
         d->parent[row] = parent;
         d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);

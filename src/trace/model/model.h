@@ -2,9 +2,9 @@
 #ifndef KT_MODEL_H
 #define KT_MODEL_H
 
-#include "trace/repair/repair.h"
 #include "trace/model/slab.h"
 #include "trace/model/store.h"
+#include "trace/repair/repair.h"
 #include "trace/trace.h"
 
 #include <pthread.h>
@@ -84,7 +84,7 @@ struct kineto_trace {
     kt_store *store; /* of what grows with the number of rows; NULL: the heap */
     bool has_window;
     uint64_t text_bytes; /* that it was read from */
-    bool was_read; /* from a file: what that did not say, writers do not add */
+    bool was_read;       /* from a file: what that did not say, writers do not add */
     uint64_t count;
     int64_t window_start_ns, window_end_ns;
     kb_intern strings;
@@ -99,6 +99,7 @@ struct kineto_trace {
     KB_VEC(kt_ledger_row) ledger;
     KB_VEC(kt_meta_row) metadata; /* by key */
     KB_VEC(kb_clock_snapshot) snapshots;
+    bool has_writers;   /* some rows are a KT_WRITER's */
     kt_repairs repairs; /* of the text that it was read from */
     kt_derived derived;
 };
@@ -122,7 +123,7 @@ struct kt_builder {
     kt_category_hint category_hints[2];
     KB_VEC(uint8_t) staged; /* args of the next row */
     kt_args_form staged_form;
-    uint64_t staged_word;          /* KT_ARGS_IN_FILE: place in staged_text, which is borrowed */
+    uint64_t staged_word; /* KT_ARGS_IN_FILE: place in staged_text, which is borrowed */
     struct kt_input *staged_text;
     KB_VEC(kt_flow_end) flow_ends;
     uint64_t negative_durations, unknown_kinds, long_args, lost_categories;
@@ -170,6 +171,12 @@ static inline uint64_t kt_correlation(const kineto_trace *t, kineto_row row)
     return kt_block_of(t, row)->correlation_id[row % KT_BLOCK_ROWS];
 }
 
+/** The form of a row's args as it is kept; see kt_args_form_of. */
+static inline kt_args_form kt_kept_form(const kt_block *block, uint32_t index)
+{
+    return (kt_args_form)(block->flags[index] >> 8 & 3);
+}
+
 /** Does the device run it, after a launch by the host? */
 static inline bool kt_kind_is_device(uint32_t kind)
 {
@@ -208,11 +215,13 @@ KB_INLINE uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t cate
     return KINETO_LIKELY(!category && known) ? (uint16_t)(known - 1)
                                              : kt_category_find(b, kind, category);
 }
-/** Put verbatim args into a block that only this function adds to. False: too long, or no memory. */
+/** Put verbatim args into a block that only this function adds to. False: too long, or no memory.
+ */
 bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
 /** Stage args of the next row that stand in a text already: their word, see kt_block. */
 void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word);
-/** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT, KINETO_E_MEMORY. */
+/** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT,
+ * KINETO_E_MEMORY. */
 kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 
 /* ---- rework.c: second thoughts of a reader ---- */
@@ -220,25 +229,44 @@ kineto_status kt_rows_reserve(kt_builder *b, size_t count, kineto_row *first);
 void kt_row_close(kt_builder *b, kineto_row row, int64_t end_ns, bool open_end);
 /** Give a row another kind, with its name as the category. */
 void kt_row_set_kind(kt_builder *b, kineto_row row, uint32_t kind);
-/** Put a set of args in front of those that a row has; behind those of its own set, if it has one. */
+/** Put a set of args in front of those that a row has; behind those of its own set, if it has one.
+ */
 void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set);
 /** Replace the table of tracks: `wanted` says by old index what each really is. Equal ones become
  *  one track. new_index (by old index) may be NULL. Further kt_track calls are not possible. */
 void kt_retrack(kt_builder *b, const kt_track_row *wanted, uint32_t *new_index);
 
 /* ---- order.c: the total order ---- */
-/* Sort key of a row: (start, longer first, row). */
+/* Sort key of a row: (start, longer first, rank). */
 typedef struct kt_sort_item {
     int64_t start_ns, end_ns;
+    uint64_t rank; /* the row; rows of writers come before, the later of each first. Nothing
+                      encloses what takes no time: there it is the row */
     kineto_row row;
 } kt_sort_item;
+static inline uint32_t kt_writer(const kineto_trace *t, kineto_row row)
+{
+    return KT_WRITER_OF(kt_block_of(t, row)->flags[row % KT_BLOCK_ROWS]);
+}
+static inline uint64_t kt_rank(const kineto_trace *t, kineto_row row)
+{
+    if (!t->has_writers)
+        return row;
+    uint64_t writer = kt_writer(t, row);
+    return writer && kt_start(t, row) < kt_end(t, row) ? writer << 32 | (UINT32_MAX - row)
+                                                       : UINT64_C(4) << 32 | row;
+}
+static inline kt_sort_item kt_sort_key(const kineto_trace *t, kineto_row row)
+{
+    return (kt_sort_item){kt_start(t, row), kt_end(t, row), kt_rank(t, row), row};
+}
 static inline bool kt_before(const kt_sort_item *a, const kt_sort_item *b)
 {
     if (a->start_ns != b->start_ns)
         return a->start_ns < b->start_ns;
     if (a->end_ns != b->end_ns)
         return a->end_ns > b->end_ns;
-    return a->row < b->row;
+    return a->rank < b->rank;
 }
 bool kt_build_order(kineto_trace *t);
 

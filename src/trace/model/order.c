@@ -1,4 +1,5 @@
-/* The total order of rows: (start, longer first, row), per track and over all.
+/* The total order of rows: (start, longer first, rank), per track and over all. The rank is
+ * the row where a trace was read, whose writers put first what encloses; see kt_rank.
  *
  * Writers put down the rows of a track in runs that have that order already, often one for each
  * kind of row. All runs of all tracks are merged; only tracks with hardly any order are sorted. */
@@ -25,8 +26,12 @@ typedef struct ordering {
 /* Signed numbers in the order of unsigned ones. */
 static uint64_t ordered(int64_t value) { return (uint64_t)value ^ UINT64_C(1) << 63; }
 
-/* Rows that start at one moment: the longer first. Sorting keeps the order of equal keys. */
-static bool settle_ties(const kineto_trace *t, kt_keyed *items, size_t count)
+static uint64_t by_end(const kineto_trace *t, kineto_row row) { return ~ordered(kt_end(t, row)); }
+
+/* Items with equal keys, once more by another key. */
+static bool settle_ties(const kineto_trace *t, kt_keyed *items, size_t count,
+                        uint64_t (*key)(const kineto_trace *t, kineto_row row),
+                        uint64_t (*next)(const kineto_trace *t, kineto_row row))
 {
     for (size_t i = 0, end; i < count; i = end) {
         for (end = i + 1; end < count && items[end].key == items[i].key;)
@@ -34,8 +39,9 @@ static bool settle_ties(const kineto_trace *t, kt_keyed *items, size_t count)
         if (end - i == 1)
             continue;
         for (size_t k = i; k < end; k++)
-            items[k].key = ~ordered(kt_end(t, items[k].value));
-        if (!kt_sort_keyed(t->store, items + i, end - i))
+            items[k].key = key(t, items[k].value);
+        if (!kt_sort_keyed(t->store, items + i, end - i) ||
+            (next && !settle_ties(t, items + i, end - i, next, NULL)))
             return false;
     }
     return true;
@@ -48,7 +54,8 @@ static bool sort_rows(const kineto_trace *t, kineto_row *rows, size_t count)
         return false;
     for (size_t i = 0; i < count; i++)
         items[i] = (kt_keyed){ordered(kt_start(t, rows[i])), rows[i]};
-    bool ok = kt_sort_keyed(t->store, items, count) && settle_ties(t, items, count);
+    bool ok =
+        kt_sort_keyed(t->store, items, count) && settle_ties(t, items, count, by_end, kt_rank);
     for (size_t i = 0; ok && i < count; i++)
         rows[i] = items[i].value;
     kt_store_free(t->store, items);
@@ -62,6 +69,9 @@ static size_t run_length(const kineto_trace *t, const kineto_row *rows, size_t c
     for (size_t i = 0; i < count; i++) {
         int64_t next_start = kt_start(t, rows[i]), next_end = kt_end(t, rows[i]);
         if (next_start < start || (next_start == start && next_end > end))
+            return i;
+        if (i && next_start == start && next_end == end &&
+            kt_rank(t, rows[i]) < kt_rank(t, rows[i - 1]))
             return i;
         start = next_start;
         end = next_end;
@@ -86,7 +96,7 @@ static void spread(ordering *o)
 static void read_first(const kineto_trace *t, run *r)
 {
     kineto_row row = *r->next++;
-    r->first = (kt_sort_item){kt_start(t, row), kt_end(t, row), row};
+    r->first = kt_sort_key(t, row);
 }
 
 static bool add_run(ordering *o, const kineto_row *rows, size_t count, kineto_row **place)

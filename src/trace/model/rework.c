@@ -111,7 +111,7 @@ static void move_behind_set(kt_builder *b, kt_block *block, uint32_t i, uint32_t
         memcpy(block->args_heap + to + KT_ARG_HEAD, block->args_heap + from, bytes);
     block->args_bytes += need;
     block->args[i] = to << 24 | need;
-    block->flags[i] = (uint16_t)((block->flags[i] & 0xff) | KT_ARGS_PACKED << 8);
+    block->flags[i] = (uint16_t)((block->flags[i] & (0xff | KT_WRITER(3))) | KT_ARGS_PACKED << 8);
 }
 
 void kt_row_add_set(kt_builder *b, kineto_row row, uint32_t set)

@@ -36,7 +36,8 @@ void kt_batch_free(kt_batch *p)
 
 static void forget_place(kt_place *place) { place->wanted = place->process_wanted = false; }
 
-void kt_batch_forget(kt_batch *p)
+/* What was met for the first time will be met for the first time again. */
+static void forget_new(kt_batch *p)
 {
     for (size_t i = 0; i < p->new_names.count; i++)
         p->uses.data[p->new_names.data[i]].is_name = false;
@@ -49,7 +50,7 @@ void kt_batch_forget(kt_batch *p)
 
 static void clear(kt_batch *p)
 {
-    kt_batch_forget(p);
+    forget_new(p);
     p->kinds = p->kinds_without_category = 0;
     p->rows.count = p->flows.count = p->sides.count = 0;
     p->host_counters.count = p->window_ends.count = p->loose_args.count = 0;

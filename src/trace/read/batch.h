@@ -168,8 +168,6 @@ void kt_batch_free(kt_batch *p);
 /** Offset behind the first element of the array that ends at or behind `offset`, as it looks;
  *  SIZE_MAX if none is near. */
 size_t kt_batch_guess(kt_input *input, size_t offset);
-/** What it read does not count after all: it began at a wrong place. */
-void kt_batch_forget(kt_batch *p);
 /** Copy the rows into their blocks, when all that they refer to is known. */
 void kt_batch_settle(kt_batch *p, int64_t base_ns, const uint16_t *kind_category);
 /** Read the elements that follow what ends at `start`, up to the first that ends at or behind

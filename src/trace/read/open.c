@@ -39,6 +39,34 @@ static kineto_status no_bracket(kt_reader *r, const char *at, char bracket)
     return kt_read_fail(r, scan.at, scan.problem);
 }
 
+/* Files that are mistaken for traces: what they are, for whoever has to find the right one. */
+static const char *looks_like(const char *text, size_t size)
+{
+    static const struct {
+        const char *begin;
+        size_t bytes;
+        const char *problem;
+    } known[] = {
+#define EXPECTED "expected an object: a Chrome trace begins with { or [, and this is "
+        {"\x89PNG", 4, EXPECTED "a picture (PNG)"},
+        {"SQLite format 3", 15, EXPECTED "an SQLite database"},
+        {"\x7f"
+         "ELF",
+         4, EXPECTED "a program or library"},
+        {"PK\x03\x04", 4, EXPECTED "a zip archive"},
+        {"\x80\x02", 2, EXPECTED "a Python pickle"},
+        {"\x80\x04", 2, EXPECTED "a Python pickle"},
+        {"\x80\x05", 2, EXPECTED "a Python pickle"},
+        {"\n", 1, EXPECTED "binary, a Perfetto trace perhaps"},
+        {"<", 1, EXPECTED "a page or XML"},
+#undef EXPECTED
+    };
+    for (size_t i = 0; i < KB_COUNT(known); i++)
+        if (size >= known[i].bytes && memcmp(text, known[i].begin, known[i].bytes) == 0)
+            return known[i].problem;
+    return "expected an object: a Chrome trace begins with { or [";
+}
+
 /* What the text may begin with. */
 static size_t skip_mark(kt_reader *r)
 {
@@ -229,6 +257,8 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
         status = read_array(r, o, p);
     else if (*p == '{')
         status = read_object(r, o, p);
+    else if (!offset)
+        return kt_read_fail(r, p, looks_like(r->input->base, kt_input_ready(r->input, 16)));
     else
         return no_bracket(r, p, '{');
     if (status == KINETO_OK)
@@ -521,7 +551,7 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     *out = NULL;
     kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .strict = o.strict};
     r.threads = o.threads ? o.threads : kb_os_cpus();
-    r.seed = kb_os_exec_id();
+    r.seed = kb_hash_secret();
     kineto_status status = kt_input_open(path, &r.input, err);
     if (status != KINETO_OK)
         return status;

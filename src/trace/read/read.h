@@ -52,7 +52,7 @@ typedef struct kt_reader {
     int64_t window_start_ns, window_end_ns;
     /* for the ledger */
     uint64_t other_phases, other_metadata, unmatched_ends, end_args, unclosed, lone_surrogates;
-    uint64_t events, second_events, repeated_members, out_of_range, negative_durations, long_args;
+    uint64_t events, second_events, repeated_members, negative_durations, long_args;
 } kt_reader;
 
 /** Fail at a place of the text. */
@@ -75,8 +75,6 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop);
 /** Give all that a batch refers to its number in the trace, its rows their places; join what
  *  belongs together over batches. */
 kineto_status kt_read_turn(kt_reader *r, kt_batch *p);
-/** When all batches are in: ends of ranges, and the time that all times count from. */
-void kt_read_close(kt_reader *r);
 
 /* ---- read_header.c ---- */
 /** One key of the header that is not traceEvents. */

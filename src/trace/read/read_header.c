@@ -159,27 +159,45 @@ static void read_processes(kt_reader *r, kineto_string array, kt_process_row *fi
     }
 }
 
+/* Devices that are there by the id that their properties name; of several the first. */
+static void note_devices(kt_reader *r, kb_map *by_id)
+{
+    const kineto_trace *t = r->b->trace;
+    for (uint32_t i = 0; i < t->processes.count; i++)
+        if (t->processes.data[i].is_device &&
+            !kb_map_insert(by_id, (uint64_t)t->processes.data[i].pid, i, NULL))
+            r->b->status = KINETO_E_MEMORY;
+}
+
+/* The device of an id, which is there from then on. */
+static uint32_t device_of(kt_reader *r, kb_map *by_id, int64_t id)
+{
+    const uint64_t *known = kb_map_find(by_id, (uint64_t)id);
+    if (known)
+        return (uint32_t)*known;
+    uint32_t index = kt_process(r->b, true, id, 0);
+    if (!kb_map_insert(by_id, (uint64_t)id, index, NULL))
+        r->b->status = KINETO_E_MEMORY;
+    return index;
+}
+
 static void read_devices(kt_reader *r, kineto_string array)
 {
     kt_scan scan;
     bool first = true;
     kineto_string item;
     uint64_t place = 0;
+    kb_map by_id = {0};
+    note_devices(r, &by_id);
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
-        kineto_trace *t = r->b->trace;
         int64_t id;
         const uint64_t *placed = kb_map_find(&r->properties, place);
-        uint32_t index = placed ? (uint32_t)*placed : UINT32_MAX;
         if (!placed && !get_int(item, "id", &id))
             continue;
-        for (uint32_t i = 0; i < t->processes.count && index == UINT32_MAX; i++)
-            if (t->processes.data[i].is_device && t->processes.data[i].pid == id)
-                index = i;
-        if (index == UINT32_MAX)
-            index = kt_process(r->b, true, id, 0);
         kineto_process p = {.rank = -1, .properties_json = item};
-        kt_process_set(r->b, index, &p);
+        kt_process_set(r->b, placed ? (uint32_t)*placed : device_of(r, &by_id, id), &p);
     }
+    kb_map_free(&by_id);
 }
 
 /* ---- tracks ---------------------------------------------------------------------------------- */

@@ -124,7 +124,7 @@ static KB_COLD const char *wait_for_scalar(kt_cursor *c, const char *p)
     return scalar_end(p);
 }
 
-const char *kt_skip_scalar(kt_cursor *c, const char *p)
+static const char *skip_scalar(kt_cursor *c, const char *p)
 {
     const char *end = scalar_end(p);
     if (KINETO_LIKELY(end && *end))
@@ -167,7 +167,7 @@ static inline bool simple_value(kt_cursor *c, const char *p)
         return true;
     if (*p == '"')
         return kt_string_end(p, kt_peek(c)) || kt_object(c, p, "a string that does not end");
-    return kt_skip_scalar(c, p) != NULL;
+    return skip_scalar(c, p) != NULL;
 }
 
 static bool step_key(kt_cursor *c, const char *p)
@@ -229,5 +229,5 @@ const char *kt_skip_value(kt_cursor *c, const char *p)
             kt_object(c, p, "a string that does not end");
         return end ? end + 1 : NULL;
     }
-    return kt_skip_scalar(c, p);
+    return skip_scalar(c, p);
 }

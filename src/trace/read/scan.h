@@ -110,8 +110,6 @@ KB_INLINE const char *kt_string_end(const char *p, const char *behind)
 /** Skip and check one value that begins at `p` (already stepped onto); its end, NULL with a
  * problem. */
 const char *kt_skip_value(kt_cursor *c, const char *p);
-/** The same of a number or word; no step is needed. */
-const char *kt_skip_scalar(kt_cursor *c, const char *p);
 /** A plain number of up to seven digits: behind it, NULL if it is something else. */
 KB_INLINE const char *kt_skip_digits(const char *p)
 {

@@ -244,34 +244,6 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
     return finish(&f, &start, out_from, repairs, result, err);
 }
 
-kineto_status kt_repair_value(kineto_string text, size_t at, bool final, kt_bytes *out,
-                              kt_repairs *repairs, kt_repaired *result, kineto_error *err)
-{
-    kt_fix f = begin(text, at, final, out);
-    size_t out_from = out->count, to;
-    kt_text_end end;
-    kt_fix_mark mark;
-    (void)kt_fix_push(&f, '{', KT_LEVEL_HEADER);
-    kt_fix_save(&f, &mark);
-    kt_fixed status = kt_fix_value(&f, 0, KT_LEVEL_INNER, &end);
-    *result = (kt_repaired){KT_PIECE_EVENT, f.at, true, false};
-    if (status != KT_FIXED) {
-        size_t reached = f.at;
-        kt_fix_restore(&f, &mark);
-        f.at = reached;
-        (void)kt_look_resume(&f, at, &to);
-        to = KB_MAX(KB_MIN(to, f.size), KB_MIN(at + 1, f.size));
-        kt_fix_count(&f,
-                     f.too_deep     ? KT_REPAIR_TOO_DEEP
-                     : to == f.size ? KT_REPAIR_TRUNCATED
-                                    : KT_REPAIR_AMBIGUOUS,
-                     at, to - at);
-        *result = (kt_repaired){KT_PIECE_NOTHING, to, true, to == f.size};
-    }
-    kt_repaired start = {KT_PIECE_MORE, at, false, false};
-    return finish(&f, &start, out_from, repairs, result, err);
-}
-
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next)
 {
     kt_fix f = begin(text, at, true, NULL);

@@ -122,10 +122,6 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
                                kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
                                kineto_error *err);
 
-/** The same for ONE value of the header; `at` is behind the colon, `next` behind the value. */
-kineto_status kt_repair_value(kineto_string text, size_t at, bool final, kt_bytes *out,
-                              kt_repairs *repairs, kt_repaired *result, kineto_error *err);
-
 /** text[at, size) is what follows a whole document. True: another one begins at *next, counted as
  *  NEW_DOCUMENT. False: nothing but white space, or garbage, which is counted. */
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next);

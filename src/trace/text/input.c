@@ -366,24 +366,3 @@ kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err)
         *out = in;
     return status;
 }
-
-kineto_status kt_input_of_text(kineto_string text, kt_input **out, kineto_error *err)
-{
-    kt_input *in = create("");
-    *out = in;
-    size_t bytes = kb_align(text.size, kb_os_page_bytes()) + kb_os_page_bytes();
-    char *base = in ? mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0)
-                    : MAP_FAILED;
-    if (base == MAP_FAILED) {
-        *out = NULL;
-        kt_input_release(in);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for a text of %zu bytes", text.size);
-    }
-    if (text.size)
-        memcpy(base, text.data, text.size);
-    in->base = base;
-    in->reserved_bytes = bytes;
-    in->ready_bytes = text.size;
-    in->complete = 1;
-    return KINETO_OK;
-}

@@ -69,8 +69,6 @@ typedef struct kt_input {
 
 /** Begin to read a file; "-" is stdin. The caller releases it. */
 kineto_status kt_input_open(const char *path, kt_input **out, kineto_error *err);
-/** Text that is in memory already, copied. */
-kineto_status kt_input_of_text(kineto_string text, kt_input **out, kineto_error *err);
 kt_input *kt_input_retain(kt_input *in);
 void kt_input_release(kt_input *in);
 /** The text is read: ends the thread that brought it. What is there stays. */

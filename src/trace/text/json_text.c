@@ -289,7 +289,9 @@ bool kt_json_uint(kineto_string raw, uint64_t *value)
 bool kt_json_int(kineto_string raw, int64_t *value)
 {
     uint64_t magnitude;
-    bool negative = raw.size && raw.data[0] == '-';
+    if (!raw.size)
+        return false; /* there may be no data, either */
+    bool negative = raw.data[0] == '-';
     kineto_string digits = {raw.data + negative, raw.size - negative};
     if (!kt_json_uint(digits, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
         return false;

@@ -162,7 +162,27 @@ static void recall_free(void *p)
     free(r);
 }
 
-static void prepare(void) { has_key = pthread_key_create(&key, recall_free) == 0; }
+/* Other threads did not come along: who held the lock left the slots as they are in the middle of a
+ * change, and what it loaded does not come any more. */
+static void in_child(void)
+{
+    static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+    static const pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+    bool sound = pthread_mutex_trylock(&shared.mutex) == 0;
+    for (slot *s = shared.slots; s < shared.slots + SLOTS; s++)
+        if (!sound || s->loading)
+            *s = (slot){.chunk = NULL};
+    if (!sound)
+        shared.bytes = 0;
+    shared.mutex = mutex;
+    shared.changed = changed;
+}
+
+static void prepare(void)
+{
+    has_key = pthread_key_create(&key, recall_free) == 0;
+    (void)pthread_atfork(NULL, NULL, in_child);
+}
 
 static recall *of_thread(bool create)
 {

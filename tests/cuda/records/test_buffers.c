@@ -1,25 +1,5 @@
 /* Buffers as CUPTI hands them over, sound or not; and allocations. */
-#include "written.h"
-
-#define CUDA_12_4 22
-
-static keeping_host *host;
-static written *w;
-static cp_decoder d;
-
-static void begin(uint32_t version)
-{
-    host = host_new();
-    w = written_new(version);
-    decoder_new(&d, version);
-}
-
-static void end(void)
-{
-    cp_decoder_finish(&d);
-    cp_decoder_free(&d);
-    host_free();
-}
+#include "begun.h"
 
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
@@ -145,6 +125,62 @@ static void a_cupti_that_finds_no_end_does_not_hold_us(void **state)
     }
 }
 
+static uint8_t *requested(void)
+{
+    uint8_t *memory;
+    size_t size, most;
+    cp_buffers_request(&memory, &size, &most);
+    return memory;
+}
+
+static uint32_t walked;
+
+/* Another session asks for another size while late records are counted. */
+static cp_result resized_meanwhile(uint8_t *memory, size_t valid, uint8_t **record)
+{
+    char why[CP_TEXT_BYTES];
+    assert_true(cp_buffers_create(4 * CP_BUFFER_BYTES, why));
+    memory[valid - 1] = 1; /* it is still there */
+    *record = *record ? *record + 64 : memory;
+    return walked++ < 3 ? CP_SUCCESS : CP_ERROR_UNKNOWN;
+}
+
+/* Nor while late ones are counted. */
+static void buffers_that_cupti_has_stay_where_they_are(void **state)
+{
+    (void)state;
+    char why[CP_TEXT_BYTES];
+    begin(CUDA_12_4);
+    assert_true(cp_buffers_create(2 * CP_BUFFER_BYTES, why));
+    uint8_t *first = requested();
+    assert_non_null(first);
+    assert_true(cp_buffers_create(4 * CP_BUFFER_BYTES, why));
+    memset(first, 0, CP_BUFFER_BYTES);
+    assert_ptr_not_equal(requested(), NULL);
+    assert_null(requested()); /* the same two */
+    uint64_t late = cp_buffers_stats().late;
+    cp_cupti.next_record = resized_meanwhile;
+    cp_buffers_complete(NULL, 0, first, CP_BUFFER_BYTES, 4096);
+    assert_int_equal(cp_buffers_stats().late - late, 3);
+    assert_ptr_equal(requested(), first);
+    cp_buffers_complete(NULL, 0, first, CP_BUFFER_BYTES, 0);
+    end();
+}
+
+static void late_records_without_an_end_do_not_hold_us(void **state)
+{
+    (void)state;
+    char why[CP_TEXT_BYTES];
+    begin(CUDA_12_4);
+    assert_true(cp_buffers_create(2 * CP_BUFFER_BYTES, why));
+    uint8_t *memory = requested();
+    uint64_t late = cp_buffers_stats().late;
+    cp_cupti.next_record = stands_still;
+    cp_buffers_complete(NULL, 0, memory, CP_BUFFER_BYTES, 4096);
+    assert_int_equal(cp_buffers_stats().late - late, 1);
+    end();
+}
+
 static void what_the_host_does_not_take_was_requested(void **state)
 {
     (void)state;
@@ -214,6 +250,8 @@ int main(void)
         cmocka_unit_test(kinds_that_are_not_known_are_counted),
         cmocka_unit_test(a_record_that_a_buffer_ends_in_is_not_read),
         cmocka_unit_test(a_cupti_that_finds_no_end_does_not_hold_us),
+        cmocka_unit_test(late_records_without_an_end_do_not_hold_us),
+        cmocka_unit_test(buffers_that_cupti_has_stay_where_they_are),
         cmocka_unit_test(what_the_host_does_not_take_was_requested),
         cmocka_unit_test(what_nobody_wants_is_not_delivered),
         cmocka_unit_test(bytes_of_chance_do_no_harm),

@@ -2,7 +2,7 @@
  * the edges. */
 #include "../../unit/unit.h"
 
-#include "../../../plugins/cuda/cuda.h"
+#include "../../helpers/cuda_records.h"
 
 /* As deviceProperties of the traces have them; what the driver keeps of a block's shared memory is
  * not among them. */
@@ -17,21 +17,8 @@ static const cp_device v100 = {.major = 7,
                                .shared_per_sm = 98304,
                                .shared_per_block = 49152,
                                .shared_per_block_optin = 98304};
-static const cp_device a100 = {.major = 8,
-                               .minor = 0,
-                               .sm_count = 108,
-                               .warp_size = 32,
-                               .threads_per_sm = 2048,
-                               .threads_per_block = 1024,
-                               .registers_per_sm = 65536,
-                               .registers_per_block = 65536,
-                               .shared_per_sm = 167936,
-                               .shared_per_block = 49152,
-                               .shared_per_block_optin = 166912,
-                               .shared_reserved_per_block = 1024};
-
 #define V100 &v100
-#define A100 &a100
+#define A100 &cuda_a100
 typedef struct traced {
     const cp_device *device;
     uint32_t registers, shared, grid[3], block[3];
@@ -208,11 +195,11 @@ static void a_device_that_is_not_known_has_no_occupancy(void **state)
     cp_occupancy o;
     const cp_launch l = {.threads_per_block = 32, .block_count = 1};
     const cp_launch nothing = {.block_count = 1};
-    cp_device d = a100;
+    cp_device d = cuda_a100;
     assert_false(cp_occupancy_of(NULL, &l, &o));
     d.major = 99;
     assert_false(cp_occupancy_of(&d, &l, &o));
-    d = a100;
+    d = cuda_a100;
     d.sm_count = 0;
     assert_false(cp_occupancy_of(&d, &l, &o));
     assert_false(cp_occupancy_of(A100, &nothing, &o));
@@ -223,7 +210,7 @@ static void numbers_without_sense_do_no_harm(void **state)
     uint64_t seed = 5;
     (void)state;
     for (int i = 0; i < 20000; i++) {
-        cp_device d = a100;
+        cp_device d = cuda_a100;
         cp_occupancy o;
         cp_launch l = {.registers_per_thread = (uint32_t)next_random(&seed) & 0xffff,
                        .threads_per_block = (uint32_t)next_random(&seed),

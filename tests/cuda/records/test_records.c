@@ -1,29 +1,8 @@
 /* What records of each kind become. */
-#include "written.h"
+#include "begun.h"
 
 #include <pthread.h>
 #include <sys/syscall.h>
-
-#define CUDA_12_4 22
-#define CUDA_13_1 130100
-
-static keeping_host *host;
-static written *w;
-static cp_decoder d;
-
-static void begin(uint32_t version)
-{
-    host = host_new();
-    w = written_new(version);
-    decoder_new(&d, version);
-}
-
-static void end(void)
-{
-    cp_decoder_finish(&d);
-    cp_decoder_free(&d);
-    host_free();
-}
 
 /* ---- kernels ---------------------------------------------------------------------------------------- */
 

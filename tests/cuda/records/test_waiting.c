@@ -1,26 +1,6 @@
 /* Records that need others which may come later: launches and their operators, waits and what is
  * waited for. */
-#include "written.h"
-
-#define CUDA_12_4 22
-#define CUDA_12_8 26
-
-static keeping_host *host;
-static written *w;
-static cp_decoder d;
-
-static void begin(uint32_t version)
-{
-    host = host_new();
-    w = written_new(version);
-    decoder_new(&d, version);
-}
-
-static void end(void)
-{
-    cp_decoder_free(&d);
-    host_free();
-}
+#include "begun.h"
 
 /* ---- operators --------------------------------------------------------------------------------------- */
 

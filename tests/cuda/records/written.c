@@ -7,23 +7,8 @@ static const written *being_read;
 
 /* ---- what the decoder asks -------------------------------------------------------------------------- */
 
-/* An A100; device 9 is one that the driver does not know. */
-const cp_device *cp_device_of(uint32_t id)
-{
-    static const cp_device a100 = {.major = 8,
-                                   .minor = 0,
-                                   .sm_count = 108,
-                                   .warp_size = 32,
-                                   .threads_per_sm = 2048,
-                                   .threads_per_block = 1024,
-                                   .registers_per_sm = 65536,
-                                   .registers_per_block = 65536,
-                                   .shared_per_sm = 167936,
-                                   .shared_per_block = 49152,
-                                   .shared_per_block_optin = 166912,
-                                   .shared_reserved_per_block = 1024};
-    return id < 9 ? &a100 : NULL;
-}
+/* Device 9 is one that the driver does not know. */
+const cp_device *cp_device_of(uint32_t id) { return id < 9 ? &cuda_a100 : NULL; }
 
 static cp_result callback_name(uint32_t domain, uint32_t cbid, const char **name)
 {
@@ -46,18 +31,9 @@ static cp_result callback_name(uint32_t domain, uint32_t cbid, const char **name
     return CP_ERROR_INVALID_PARAMETER;
 }
 
-/* Record by record, as cuptiActivityGetNextRecord. */
 static cp_result next_record(uint8_t *buffer, size_t valid, uint8_t **record)
 {
-    uint8_t *next = buffer;
-    if (*record) {
-        uint32_t bytes = cp_record_bytes(cp_record_kind(*record), being_read->version);
-        next = *record + (bytes ? bytes : 16);
-    }
-    if (next >= buffer + valid)
-        return CP_ERROR_MAX_LIMIT_REACHED;
-    *record = next;
-    return CP_SUCCESS;
+    return cuda_next_record(being_read->version, buffer, valid, record);
 }
 
 /* ---- buffers ------------------------------------------------------------------------------------------ */
@@ -75,9 +51,8 @@ written *written_new(uint32_t version)
 
 uint8_t *written_add(written *w, uint32_t kind)
 {
-    uint32_t bytes = cp_record_bytes(kind, w->version);
+    uint32_t bytes = cuda_record_bytes(kind, w->version);
     uint8_t *at = w->bytes + w->used;
-    bytes = bytes ? bytes : 16;
     assert_true(w->used + bytes <= sizeof w->bytes);
     memset(at, 0, bytes);
     memcpy(at, &kind, sizeof kind);

@@ -4,9 +4,7 @@
 
 #include "../../unit/unit.h"
 
-#include "layouts.h"
-
-#include "cuda.h"
+#include "../../helpers/cuda_records.h"
 
 /* ---- buffers --------------------------------------------------------------------------------------- */
 
@@ -21,15 +19,6 @@ written *written_new(uint32_t version);
 uint8_t *written_add(written *w, uint32_t kind);
 /** Hand it over as CUPTI does, and begin anew. */
 void written_read(written *w, cp_decoder *d);
-
-/* put_kernel_start(record, 5) and so on. */
-#define CP_X(record, field, theirs, type, offset, since)                                           \
-    static inline void put_##record##_##field(uint8_t *at, type value)                             \
-    {                                                                                              \
-        memcpy(at + (offset), &value, sizeof value);                                               \
-    }
-CP_FIELD_MAP(CP_X)
-#undef CP_X
 
 /** A kernel on (device 0, context 1), stream `stream`. */
 uint8_t *write_kernel(written *w, const char *name, uint32_t correlation, uint32_t stream);

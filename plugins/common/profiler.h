@@ -1,0 +1,57 @@
+/* What profilers of ours answer a host alike. Like the plug-ins themselves it sees public headers
+ * only. */
+#ifndef PLUGINS_PROFILER_H
+#define PLUGINS_PROFILER_H
+
+#include <ckineto/plugin.h>
+
+#include <stdio.h>
+
+/* Are parameters as long as they have always been? Later members are asked for where they are used.
+ */
+#define PLUGIN_IS_WHOLE(params, Type, last) ((params) && KINETO_PLUGIN_HAS(params, Type, last))
+
+/** Bit per type that a session wants; a host that does not say wants all. Types of plug-ins' own
+ * have no bit. */
+static inline uint64_t plugin_types_wanted(const KinetoPlugin_ProfilerCreate_Params *params)
+{
+    uint64_t types = 0;
+    if (!KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen))
+        return UINT64_MAX;
+    for (size_t i = 0; i < params->enabledActivityTypesMaxLen; i++) {
+        int32_t type = params->pEnabledActivityTypes[i];
+        if (type > 0 && type < KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT)
+            types |= UINT64_C(1) << type;
+    }
+    return types;
+}
+
+/** Answer profilerQuery: as much of it as the host asks for, and has room for. */
+static inline int plugin_query(KinetoPlugin_ProfilerQuery_Params *params, const char *name,
+                               const char *vendor, const int32_t *types, size_t count)
+{
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerQuery_Params, supportedActivityTypesMaxLen))
+        return -1;
+    if (params->pProfilerName)
+        snprintf(params->pProfilerName, params->profilerNameMaxLen + 1, "%s", name);
+    if (KINETO_PLUGIN_HAS(params, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen) &&
+        params->pVendorName)
+        snprintf(params->pVendorName, params->vendorNameMaxLen + 1, "%s", vendor);
+    for (size_t i = 0; i < count && i < params->supportedActivityTypesMaxLen; i++)
+        params->pSupportedActivityTypes[i] = types[i];
+    return 0;
+}
+
+/** The builder to deliver to while the program runs; NULL: the host is too old to have one. */
+static inline const KinetoPlugin_TraceBuilder *
+plugin_live_builder(const KinetoPlugin_ProfilerStart_Params *params)
+{
+    if (!PLUGIN_IS_WHOLE(params, KinetoPlugin_ProfilerStart_Params, pLiveBuilder))
+        return NULL;
+    const KinetoPlugin_TraceBuilder *builder = params->pLiveBuilder;
+    bool has_all =
+        builder && KINETO_PLUGIN_HAS(builder, KinetoPlugin_TraceBuilder, addHeaderMetadata);
+    return has_all ? builder : NULL;
+}
+
+#endif

@@ -1,0 +1,237 @@
+/* Names to classes. */
+#include "analyze/classes/classes_rules.h"
+
+/* ---- words ----------------------------------------------------------------------------------- */
+
+#define KA_X(name, word, ...) word,
+static const char *const type_words[] = {KA_TYPE_MAP(KA_X)};
+static const char *const family_words[] = {KA_FAMILY_MAP(KA_X)};
+static const char *const precision_words[] = {KA_PRECISION_MAP(KA_X)};
+static const char *const tensor_words[] = {KA_TENSOR_MAP(KA_X)};
+static const char *const library_words[] = {KA_LIBRARY_MAP(KA_X)};
+#undef KA_X
+#define KA_X(name, word, type) KA_TYPE_##type,
+static const uint8_t type_of_family[] = {KA_FAMILY_MAP(KA_X)};
+#undef KA_X
+
+static const char *word(const char *const *words, size_t count, uint32_t i)
+{
+    return i < count ? words[i] : "unknown";
+}
+
+const char *ka_type_name(uint32_t i) { return word(type_words, KB_COUNT(type_words), i); }
+const char *ka_family_name(uint32_t i) { return word(family_words, KB_COUNT(family_words), i); }
+const char *ka_precision_name(uint32_t i)
+{
+    return word(precision_words, KB_COUNT(precision_words), i);
+}
+const char *ka_tensor_name(uint32_t i) { return word(tensor_words, KB_COUNT(tensor_words), i); }
+const char *ka_library_name(uint32_t i) { return word(library_words, KB_COUNT(library_words), i); }
+
+/* ---- does a pattern match? ------------------------------------------------------------------- */
+
+static bool same(const char *name, const char *piece, size_t size, bool any_case)
+{
+    if (!any_case)
+        return memcmp(name, piece, size) == 0;
+    for (size_t i = 0; i < size; i++) /* the piece is in lower case */
+        if (ka_lower((uint8_t)name[i]) != (uint8_t)piece[i])
+            return false;
+    return true;
+}
+
+/* Where the piece begins in the name, at `from` or later; past its end if it does not. */
+static size_t find(kineto_string name, size_t from, const char *piece, size_t size, bool any_case)
+{
+    if (from > name.size || size > name.size - from)
+        return name.size + 1;
+    if (!any_case) {
+        const char *at = memmem(name.data + from, name.size - from, piece, size);
+        return at ? (size_t)(at - name.data) : name.size + 1;
+    }
+    for (size_t last = name.size - size; from <= last; from++)
+        if (same(name.data + from, piece, size, true))
+            return from;
+    return name.size + 1;
+}
+
+/* One piece after another, each as early as it can be. */
+static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
+{
+    size_t at = 0;
+    for (uint32_t i = 0; i < p->count; i++) {
+        const ka_name_piece *piece = &r->pieces.data[p->first + i];
+        const char *text = r->text.data + piece->at;
+        bool first = i == 0 && p->from_start, last = i + 1 == p->count && p->to_end;
+        if (piece->size > name.size - at)
+            return false;
+        size_t end = name.size - piece->size;
+        if (first || last) {
+            size_t must = last ? end : 0;
+            if ((first && must != 0) || !same(name.data + must, text, piece->size, p->any_case))
+                return false;
+            at = must + piece->size;
+        } else {
+            at = find(name, at, text, piece->size, p->any_case) + piece->size;
+            if (at > name.size)
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- which patterns match? ------------------------------------------------------------------- */
+
+#define WORDS (KA_MOST_PATTERNS / 64)
+
+/* The pattern's gram ends before `end` in the name: is there all of it? */
+static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name, size_t end)
+{
+    const ka_name_piece *piece = &r->pieces.data[p->first];
+    if (p->count > 1 || p->to_end)
+        return matches(r, p, name);
+    size_t before = (size_t)p->gram_at + KA_GRAM;
+    if (end < before || (p->from_start && end != before))
+        return false;
+    size_t at = end - before;
+    return piece->size <= name.size - at &&
+           same(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
+}
+
+/* A pattern of one piece is looked for wherever its gram is; others are tried once, in all of the
+ * name, so that a name made for it does not take long. */
+static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[WORDS])
+{
+    uint64_t done[WORDS] = {0};
+    uint32_t gram = 0;
+    for (size_t i = 0; i < name.size; i++) {
+        gram = ka_next_gram(gram, name.data[i]);
+        uint32_t next = r->head[ka_gram_hash(gram)];
+        if (KINETO_LIKELY(!next) || i + 1 < KA_GRAM)
+            continue;
+        for (; next; next = r->patterns.data[next - 1].next) {
+            size_t w = (next - 1) / 64;
+            uint64_t bit = UINT64_C(1) << (next - 1) % 64;
+            const ka_name_pattern *p = &r->patterns.data[next - 1];
+            if (p->gram != gram || (done[w] & bit))
+                continue;
+            bool good = holds(r, p, name, i + 1);
+            if (good)
+                found[w] |= bit;
+            if (good || p->count > 1 || p->to_end)
+                done[w] |= bit;
+        }
+    }
+    for (size_t i = 0; i < r->short_ones.count; i++) {
+        uint16_t p = r->short_ones.data[i];
+        if (matches(r, &r->patterns.data[p], name))
+            found[p / 64] |= UINT64_C(1) << p % 64;
+    }
+}
+
+/* Every attribute is what the first rule says that says something about it. */
+static ka_name_rule ask(const ka_rules *r, kineto_string name)
+{
+    uint64_t found[WORDS] = {0};
+    ka_name_rule answer;
+    memset(answer.said, KA_NOT_SAID, sizeof answer.said);
+    find_patterns(r, name, found);
+    for (size_t w = 0; w * 64 < r->patterns.count; w++)
+        for (uint64_t bits = found[w]; bits; bits &= bits - 1) {
+            size_t p = w * 64 + (size_t)__builtin_ctzll(bits);
+            const ka_name_rule *rule = &r->rules.data[r->patterns.data[p].rule];
+            for (int a = 0; a < KA_ATTRIBUTE_COUNT; a++)
+                if (answer.said[a] == KA_NOT_SAID)
+                    answer.said[a] = rule->said[a];
+        }
+    return answer;
+}
+
+static ka_class class_of_family(uint8_t family)
+{
+    return (ka_class){.type = type_of_family[family], .family = family};
+}
+
+static uint8_t said(const ka_name_rule *answer, ka_attribute a)
+{
+    return answer->said[a] == KA_NOT_SAID ? 0 : answer->said[a];
+}
+
+static ka_class class_by_name(const ka_rules *rules, bool kernel, kineto_string name)
+{
+    ka_name_rule answer = ask(rules, name);
+    ka_class c = {.family = said(&answer, KA_ATTRIBUTE_FAMILY),
+                  .precision = said(&answer, KA_ATTRIBUTE_PRECISION),
+                  .tensor = said(&answer, KA_ATTRIBUTE_TENSOR),
+                  .library = said(&answer, KA_ATTRIBUTE_LIBRARY)};
+    if (answer.said[KA_ATTRIBUTE_TYPE] != KA_NOT_SAID)
+        c.type = answer.said[KA_ATTRIBUTE_TYPE];
+    else if (c.family || kernel) /* a kernel that nobody knows computes */
+        c.type = type_of_family[c.family];
+    return c;
+}
+
+ka_class ka_classify(const ka_rules *rules, uint32_t kind, kineto_string name)
+{
+    switch (kind) {
+    case KINETO_KIND_GPU_MEMCPY:
+        return class_of_family(KA_FAMILY_MEMCPY);
+    case KINETO_KIND_GPU_MEMSET:
+        return class_of_family(KA_FAMILY_MEMSET);
+    case KINETO_KIND_CUDA_SYNC:
+        return class_of_family(KA_FAMILY_SYNCHRONIZATION);
+    case KINETO_KIND_COLLECTIVE_COMM:
+        return class_of_family(KA_FAMILY_COLLECTIVE);
+    case KINETO_KIND_CONCURRENT_KERNEL:
+        return class_by_name(rules, true, name);
+    default: /* of kinds of plug-ins' own it is not known whether they compute */
+        return kind >= KINETO_KIND_OWN_FIRST ? class_by_name(rules, false, name) : (ka_class){0};
+    }
+}
+
+/* ---- as HolisticTraceAnalysis has it --------------------------------------------------------- */
+
+static bool starts_with_any(kineto_string name, const char *const *texts)
+{
+    for (; *texts; texts++)
+        if (kb_string_begins(name, *texts))
+            return true;
+    return false;
+}
+
+/* What `.*` can reach: it stops at a line's end. */
+static kineto_string first_line(kineto_string name)
+{
+    const char *end = name.size ? memchr(name.data, '\n', name.size) : NULL;
+    return end ? (kineto_string){name.data, (size_t)(end - name.data)} : name;
+}
+
+static bool no_computation(kineto_string name, kineto_string line)
+{
+    static const char *const starting[] = {"Stream Wait Event",
+                                           "runFunction",
+                                           "job_exe",
+                                           "packet",
+                                           "pe_exe",
+                                           "cpum_exe_subgraph",
+                                           "collective_subgraph_execution",
+                                           NULL};
+    if (starts_with_any(name, starting) || kb_string_holds(line, "Memcpy") ||
+        kb_string_holds(line, "Memset") || kb_string_holds(line, "dma") ||
+        kb_string_holds(line, "Sync"))
+        return true;
+    return kb_string_begins(name, "cuda") &&
+           kb_string_holds((kineto_string){line.data + 4, line.size - 4}, "LaunchKernel");
+}
+
+ka_type ka_type_hta(kineto_string name)
+{
+    static const char *const communication[] = {"nccl", "hip", "hccl", NULL};
+    static const char *const memory[] = {"Memcpy", "Memset", "dma", NULL};
+    kineto_string line = first_line(name);
+    if (starts_with_any(name, communication) || kb_string_holds(line, "ncclKernel"))
+        return KA_TYPE_COMMUNICATION;
+    if (starts_with_any(name, memory))
+        return KA_TYPE_MEMORY;
+    return no_computation(name, line) ? KA_TYPE_OTHER : KA_TYPE_COMPUTATION;
+}

@@ -1,0 +1,140 @@
+/* The critical path for other programs. */
+#include "analyze/critical/critical.h"
+
+struct kineto_critical_path {
+    kineto_trace *trace;
+    kineto_analyze_options options;
+    ka_scope scope;
+    ka_path path;
+};
+
+kineto_status kineto_critical_path_create(const kineto_trace *trace,
+                                          const kineto_analyze_options *options,
+                                          kineto_critical_path **out, kineto_error *err)
+{
+    ka_rules *rules = NULL;
+    *out = NULL;
+    if (!trace)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+    kineto_critical_path *cp = calloc(1, sizeof *cp);
+    if (!cp)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    cp->trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
+    cp->options = ka_options_completed(options);
+    ka_path_window window = {cp->options.annotation, cp->options.instance};
+    kineto_status status = ka_rules_create(cp->options.rules, &rules, err);
+    if (!status)
+        status = ka_scope_create(trace, &cp->options, rules, &cp->scope, err);
+    if (!status)
+        status = ka_path_create(&cp->scope, &window, &cp->path, err);
+    ka_rules_free(rules);
+    /* The texts are the caller's. */
+    cp->options = (kineto_analyze_options){.definitions = cp->options.definitions};
+    if (status)
+        kineto_critical_path_release(cp);
+    else
+        *out = cp;
+    return status;
+}
+
+void kineto_critical_path_release(kineto_critical_path *cp)
+{
+    if (!cp)
+        return;
+    ka_path_free(&cp->path);
+    ka_scope_free(&cp->scope);
+    kineto_trace_release(cp->trace);
+    free(cp);
+}
+
+int64_t kineto_critical_path_length_ns(const kineto_critical_path *cp)
+{
+    return cp->path.length_ns;
+}
+
+bool kineto_critical_path_class(const kineto_critical_path *cp, uint32_t index, const char **name,
+                                int64_t *ns)
+{
+    *name = "";
+    *ns = 0;
+    if (index >= KA_PATH_CLASS_COUNT)
+        return false;
+    *name = ka_path_class_name(index);
+    for (size_t i = 0; i < cp->path.edges.count; i++)
+        if (cp->path.edges.data[i].on_path && cp->path.edges.data[i].class == index)
+            *ns = ka_add_ns(*ns, cp->path.edges.data[i].ns);
+    return true;
+}
+
+static kineto_row row_of(const ka_path *p, uint8_t of, uint32_t index)
+{
+    if (of == KA_OF_NOTHING)
+        return KINETO_NO_ROW;
+    return of == KA_OF_WORK ? p->s->work[index].row : p->s->slices[index].row;
+}
+
+uint32_t kineto_critical_path_node_count(const kineto_critical_path *cp)
+{
+    return (uint32_t)cp->path.nodes.count;
+}
+
+static bool is_on_path(const ka_path *p, uint32_t node)
+{
+    if (node == p->start)
+        return true;
+    for (uint32_t e = p->first_edge[node]; e < p->first_edge[node + 1]; e++)
+        if (p->edges.data[e].on_path)
+            return true;
+    return false;
+}
+
+bool kineto_critical_path_node(const kineto_critical_path *cp, uint32_t index,
+                               kineto_critical_node *out)
+{
+    const ka_path *p = &cp->path;
+    *out = (kineto_critical_node){.row = 0};
+    if (index >= p->nodes.count)
+        return false;
+    const ka_node *node = &p->nodes.data[index];
+    *out = (kineto_critical_node){.row = row_of(p, node->of, node->index),
+                                  .is_end = node->is_end,
+                                  .on_path = is_on_path(p, index),
+                                  .at_ns = p->time[index],
+                                  .slack_ns =
+                                      KB_MAX(kb_length_ns(p->time[index], p->latest[index]), 0)};
+    return true;
+}
+
+uint32_t kineto_critical_path_edge_count(const kineto_critical_path *cp)
+{
+    return (uint32_t)cp->path.edges.count;
+}
+
+bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
+                               kineto_critical_edge *out)
+{
+    *out = (kineto_critical_edge){.row = 0};
+    if (index >= cp->path.edges.count)
+        return false;
+    const ka_edge *e = &cp->path.edges.data[index];
+    *out = (kineto_critical_edge){.from = e->src,
+                                  .to = e->dst,
+                                  .type = ka_edge_type_name(e->type),
+                                  .class_name = ka_path_class_name(e->class),
+                                  .ns = e->ns,
+                                  .row = row_of(&cp->path, e->of, e->owner),
+                                  .on_path = e->on_path};
+    return true;
+}
+
+kineto_status kineto_what_if(const kineto_critical_path *cp, const kineto_what_if_scale *scales,
+                             size_t count, kineto_what_if_result *result, kineto_error *err)
+{
+    return ka_what_if(&cp->path, scales, count, result, err);
+}
+
+kineto_status kineto_critical_path_overlay(const kineto_critical_path *cp, kineto_trace **out,
+                                           kineto_error *err)
+{
+    return ka_path_overlay(&cp->path, out, err);
+}

@@ -1,0 +1,484 @@
+/* Moments of a rank as nodes, the program order of host threads as edges, and the times that follow
+ * from the edges. */
+#include "analyze/critical/critical.h"
+
+const char *ka_path_class_name(uint32_t class)
+{
+    static const char *const names[] = {
+#define X(name, word) word,
+        KA_PATH_CLASSES(X)
+#undef X
+    };
+    return class < KB_COUNT(names) ? names[class] : "";
+}
+
+const char *ka_edge_type_name(uint32_t type)
+{
+    static const char *const names[] = {
+#define X(name, word) word,
+        KA_EDGE_TYPES(X)
+#undef X
+    };
+    return type < KB_COUNT(names) ? names[type] : "";
+}
+
+/* ---- nodes of the host -------------------------------------------------------------------------------- */
+
+typedef struct walk {
+    ka_path *p;
+    const ka_scope *s;
+    uint8_t *class_of;     /* by name of a slice: ka_path_class + 1; 0: not looked at */
+    KB_VEC(uint32_t) open; /* slices around the moment, in the window */
+    uint32_t loading;      /* how many of them are data loaders */
+    uint32_t last;         /* node; 0: none of the thread yet */
+    uint32_t lane_from, lane_to, lane_track; /* nodes of the first lane of a track */
+} walk;
+
+static ka_path_class class_of_kind(uint32_t kind)
+{
+    switch (kind) {
+    case KINETO_KIND_RUNTIME:
+    case KINETO_KIND_DRIVER:
+        return KA_PATH_CALL;
+    case KINETO_KIND_PYTHON_FUNCTION:
+        return KA_PATH_PYTHON;
+    case KINETO_KIND_OVERHEAD:
+        return KA_PATH_OVERHEAD;
+    case KINETO_KIND_USER_ANNOTATION:
+        return KA_PATH_BETWEEN;
+    default:
+        return KA_PATH_OPERATOR;
+    }
+}
+
+static bool is_loading(walk *w, const ka_slice *slice)
+{
+    if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION)
+        return false;
+    uint8_t *known = &w->class_of[slice->name];
+    if (!*known)
+        *known = ka_is_dataloader(ka_name(w->s, slice->name)) ? 2 : 1;
+    return *known == 2;
+}
+
+/* The edge from the last moment of the thread to a new one, which belongs to the innermost range.
+ */
+static void put_moment(walk *w, uint32_t slice, bool is_end)
+{
+    ka_path *p = w->p;
+    const ka_slice *s = &w->s->slices[slice];
+    int64_t ns = is_end ? s->end_ns : s->start_ns;
+    ka_edge edge = {.src = w->last, .dst = (uint32_t)p->nodes.count, .owner = KA_NONE};
+    ns = KB_MAX(ns, p->nodes.data[w->last].ns);
+    edge.ns = kb_length_ns(p->nodes.data[w->last].ns, ns);
+    edge.type = w->last ? KA_EDGE_HOST : KA_EDGE_START;
+    edge.class = w->last ? KA_PATH_BETWEEN : KA_PATH_START;
+    if (w->last && w->open.count) {
+        edge.owner = w->open.data[w->open.count - 1];
+        edge.of = KA_OF_SLICE;
+        edge.class = class_of_kind(w->s->slices[edge.owner].kind);
+    }
+    if (w->last && w->loading)
+        edge.class = KA_PATH_DATA;
+    ka_path_edge(p, edge);
+    (is_end ? p->end_of : p->start_of)[slice] = edge.dst;
+    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){ns, slice, KA_OF_SLICE, is_end});
+    w->last = edge.dst;
+}
+
+static void leave(walk *w)
+{
+    uint32_t slice = w->open.data[w->open.count - 1];
+    if (w->s->slices[slice].end_ns <= w->p->end_ns)
+        put_moment(w, slice, true);
+    w->loading -= is_loading(w, &w->s->slices[slice]);
+    w->open.count--;
+}
+
+/* What crosses other ranges of its thread stands in a lane of its own; but it begins when the
+ * thread has come so far, not so long after the last one that crossed. */
+static void go_to_first_lane(walk *w, const ka_slice *slice)
+{
+    const ka_node *nodes = w->p->nodes.data;
+    uint32_t low = w->lane_from, high = w->lane_to;
+    if (w->open.count || w->s->threads[slice->thread].track != w->lane_track)
+        return;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (nodes[middle].ns <= slice->start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    w->last = low > w->lane_from ? low - 1 : 0;
+}
+
+static void enter(walk *w, uint32_t slice)
+{
+    if (w->s->threads[w->s->slices[slice].thread].lane)
+        go_to_first_lane(w, &w->s->slices[slice]);
+    put_moment(w, slice, false);
+    w->loading += is_loading(w, &w->s->slices[slice]);
+    w->p->no_memory |= !kb_vec_push(&w->open, slice);
+}
+
+static void walk_thread(walk *w, const ka_thread *thread)
+{
+    uint32_t begin = (uint32_t)w->p->nodes.count;
+    w->last = 0;
+    w->loading = 0;
+    for (uint32_t i = thread->first; i < thread->first + thread->count && !w->p->no_memory; i++) {
+        const ka_slice *s = &w->s->slices[i];
+        if (s->start_ns > w->p->end_ns)
+            break;
+        if (s->start_ns < w->p->start_ns)
+            continue;
+        while (w->open.count && w->s->slices[w->open.data[w->open.count - 1]].next <= i)
+            leave(w);
+        enter(w, i);
+    }
+    while (w->open.count && !w->p->no_memory)
+        leave(w);
+    if (thread->lane)
+        return;
+    w->lane_from = begin;
+    w->lane_to = (uint32_t)w->p->nodes.count;
+    w->lane_track = thread->track;
+}
+
+/* Nobody waits for threads that only make calls and launch nothing: watchdogs that ask for events,
+ * say. */
+static bool is_watchdog(const ka_scope *s, const ka_thread *thread)
+{
+    for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
+        uint8_t kind = s->slices[i].kind;
+        if (s->slices[i].work_count || (kind != KINETO_KIND_RUNTIME && kind != KINETO_KIND_DRIVER &&
+                                        kind != KINETO_KIND_OVERHEAD))
+            return false;
+    }
+    return s->work_count > 0;
+}
+
+/* ---- nodes of devices ----------------------------------------------------------------------------------- */
+
+static bool has_work(const ka_path *p, const ka_work *w)
+{
+    if (w->call != KA_NONE)
+        return p->start_of[w->call] != KA_NONE && w->start_ns >= p->start_ns;
+    return w->start_ns >= p->start_ns && w->start_ns <= p->end_ns;
+}
+
+static void add_work(ka_path *p)
+{
+    for (uint32_t i = 0; i < p->s->work_count && !p->no_memory; i++) {
+        const ka_work *w = &p->s->work[i];
+        if (!has_work(p, w))
+            continue;
+        p->work_start[i] = (uint32_t)p->nodes.count;
+        p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){w->start_ns, i, KA_OF_WORK, false}) ||
+                        !kb_vec_push(&p->nodes, (ka_node){w->end_ns, i, KA_OF_WORK, true});
+    }
+}
+
+bool ka_path_reserve(ka_path *p)
+{
+    size_t slices = p->s->slice_count, work = p->s->work_count;
+    p->start_of = malloc((slices + 1) * sizeof *p->start_of);
+    p->end_of = malloc((slices + 1) * sizeof *p->end_of);
+    p->work_start = malloc((work + 1) * sizeof *p->work_start);
+    p->work_end = malloc((work + 1) * sizeof *p->work_end);
+    if (!p->start_of || !p->end_of || !p->work_start || !p->work_end)
+        return false;
+    memset(p->work_end, 0xff, (work + 1) * sizeof *p->work_end);
+    memset(p->start_of, 0xff, (slices + 1) * sizeof *p->start_of);
+    memset(p->end_of, 0xff, (slices + 1) * sizeof *p->end_of);
+    memset(p->work_start, 0xff, (work + 1) * sizeof *p->work_start);
+    return true;
+}
+
+void ka_path_add_nodes(ka_path *p)
+{
+    walk w = {.p = p,
+              .s = p->s,
+              .class_of = calloc((size_t)p->s->name_count + 1, 1),
+              .lane_track = KA_NONE};
+    p->no_memory |=
+        !w.class_of || !ka_path_reserve(p) || !kb_vec_push(&p->nodes, (ka_node){.ns = p->start_ns});
+    for (uint32_t i = 0; i < p->s->thread_count && !p->no_memory; i++)
+        if (!is_watchdog(p->s, &p->s->threads[i]))
+            walk_thread(&w, &p->s->threads[i]);
+    p->host_nodes = (uint32_t)p->nodes.count;
+    if (!p->no_memory)
+        add_work(p);
+    kb_vec_free(&w.open);
+    free(w.class_of);
+}
+
+/* ---- order ------------------------------------------------------------------------------------------------ */
+
+/* What follows from what, while the order is looked for. */
+typedef struct ordering {
+    uint32_t *first_out, *out; /* edges by src */
+    uint32_t *waits;           /* by node: edges of which the src has no place yet */
+    uint32_t *order, *place;
+    uint32_t done;
+} ordering;
+
+static bool ordering_create(ordering *o, size_t nodes, size_t edges)
+{
+    o->first_out = calloc(nodes + 2, sizeof *o->first_out);
+    o->out = malloc((edges + 1) * sizeof *o->out);
+    o->waits = calloc(nodes + 1, sizeof *o->waits);
+    o->order = malloc((nodes + 1) * sizeof *o->order);
+    o->place = malloc((nodes + 1) * sizeof *o->place);
+    return o->first_out && o->out && o->waits && o->order && o->place;
+}
+
+/* All but the places. */
+static void ordering_shrink(ordering *o)
+{
+    free(o->first_out);
+    free(o->out);
+    free(o->waits);
+    free(o->order);
+    o->first_out = o->out = o->waits = o->order = NULL;
+}
+
+static void group_by_src(const ka_path *p, ordering *o)
+{
+    for (size_t i = 0; i < p->edges.count; i++) {
+        o->first_out[p->edges.data[i].src + 2]++;
+        o->waits[p->edges.data[i].dst]++;
+    }
+    for (size_t i = 2; i < p->nodes.count + 2; i++)
+        o->first_out[i] += o->first_out[i - 1];
+    for (uint32_t i = 0; i < p->edges.count; i++)
+        o->out[o->first_out[p->edges.data[i].src + 1]++] = i;
+}
+
+static void place(ordering *o, uint32_t node)
+{
+    o->place[node] = o->done;
+    o->order[o->done++] = node;
+}
+
+static int compare_moments(const void *left, const void *right, void *context)
+{
+    const ka_node *nodes = context;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    if (nodes[a].ns != nodes[b].ns)
+        return nodes[a].ns < nodes[b].ns ? -1 : 1;
+    return a < b ? -1 : a > b;
+}
+
+/* Edges between moments at the same time may go in a circle: these come as they are, and some of
+ * their edges are dropped. */
+static void place_circles(const ka_path *p, ordering *o)
+{
+    uint32_t first = o->done;
+    for (uint32_t i = 0; i < p->nodes.count; i++)
+        if (o->place[i] == KA_NONE)
+            o->order[o->done++] = i;
+    qsort_r(o->order + first, o->done - first, sizeof *o->order, compare_moments, p->nodes.data);
+    for (uint32_t i = first; i < o->done; i++)
+        o->place[o->order[i]] = i;
+}
+
+static void find_order(const ka_path *p, ordering *o)
+{
+    group_by_src(p, o);
+    memset(o->place, 0xff, p->nodes.count * sizeof *o->place);
+    for (uint32_t i = 0; i < p->nodes.count; i++)
+        if (!o->waits[i])
+            place(o, i);
+    for (uint32_t i = 0; i < o->done; i++) {
+        uint32_t node = o->order[i];
+        for (uint32_t e = o->first_out[node]; e < o->first_out[node + 1]; e++) {
+            uint32_t dst = p->edges.data[o->out[e]].dst;
+            if (--o->waits[dst] == 0)
+                place(o, dst);
+        }
+    }
+    if (o->done < p->nodes.count)
+        place_circles(p, o);
+}
+
+static bool move_nodes(ka_path *p, const ordering *o)
+{
+    ka_node *nodes = malloc((p->nodes.count + 1) * sizeof *nodes);
+    if (!nodes)
+        return false;
+    for (size_t i = 0; i < p->nodes.count; i++)
+        nodes[o->place[i]] = p->nodes.data[i];
+    free(p->nodes.data);
+    p->nodes.data = nodes;
+    p->nodes.capacity = p->nodes.count + 1;
+    for (size_t i = 0; i < p->steps.count; i++) {
+        p->steps.data[i].start = o->place[p->steps.data[i].start];
+        p->steps.data[i].end = o->place[p->steps.data[i].end];
+    }
+    return true;
+}
+
+static void rename_edges(ka_path *p, const ordering *o)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < p->edges.count; i++) {
+        ka_edge edge = p->edges.data[i];
+        edge.src = o->place[edge.src];
+        edge.dst = o->place[edge.dst];
+        if (edge.src < edge.dst)
+            p->edges.data[kept++] = edge;
+    }
+    p->edges.count = kept;
+}
+
+/* What is not explained comes when it came. */
+static bool add_starts(ka_path *p)
+{
+    if (p->s->hta)
+        return !p->no_memory;
+    uint8_t *explained = calloc(p->nodes.count + 1, 1);
+    if (!explained)
+        return false;
+    for (size_t i = 0; i < p->edges.count; i++) {
+        const ka_edge *e = &p->edges.data[i];
+        explained[e->dst] |=
+            e->ns >= kb_length_ns(p->nodes.data[e->src].ns, p->nodes.data[e->dst].ns);
+    }
+    for (uint32_t i = 1; i < p->nodes.count; i++)
+        if (!explained[i])
+            ka_path_edge(p, (ka_edge){.dst = i,
+                                      .ns = kb_length_ns(p->nodes.data[0].ns, p->nodes.data[i].ns),
+                                      .owner = KA_NONE,
+                                      .type = KA_EDGE_START,
+                                      .class = KA_PATH_START});
+    free(explained);
+    return !p->no_memory;
+}
+
+/* Each to its place, without room for all of them once more. */
+static void move_edges(ka_edge *edges, uint32_t *places, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        while (places[i] != i) {
+            uint32_t to = places[i];
+            ka_edge edge = edges[to];
+            edges[to] = edges[i];
+            edges[i] = edge;
+            places[i] = places[to];
+            places[to] = to;
+        }
+}
+
+static bool sort_edges(ka_path *p)
+{
+    uint32_t *places = malloc((p->edges.count + 1) * sizeof *places);
+    p->first_edge = calloc(p->nodes.count + 2, sizeof *p->first_edge);
+    if (!places || !p->first_edge) {
+        free(places);
+        return false;
+    }
+    for (size_t i = 0; i < p->edges.count; i++)
+        p->first_edge[p->edges.data[i].dst + 1]++;
+    for (size_t i = 1; i <= p->nodes.count; i++)
+        p->first_edge[i] += p->first_edge[i - 1];
+    for (size_t i = p->edges.count; i-- > 0;)
+        places[i] = --p->first_edge[p->edges.data[i].dst + 1];
+    move_edges(p->edges.data, places, p->edges.count);
+    free(places);
+    /* Each entry now is where its node's edges begin, one place too far up. */
+    memmove(p->first_edge, p->first_edge + 1, p->nodes.count * sizeof *p->first_edge);
+    p->first_edge[p->nodes.count] = (uint32_t)p->edges.count;
+    return true;
+}
+
+/* ---- times ------------------------------------------------------------------------------------------------ */
+
+void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times)
+{
+    for (uint32_t i = 0; i < p->nodes.count; i++) {
+        int64_t latest = i ? INT64_MIN : 0;
+        for (uint32_t e = p->first_edge[i]; e < p->first_edge[i + 1]; e++) {
+            const ka_edge *edge = &p->edges.data[e];
+            int64_t weight = weights ? weights[e] : KB_MAX(edge->ns, 0);
+            int64_t ns = ka_add_ns(times[edge->src], weight);
+            latest = KB_MAX(latest, ns);
+        }
+        times[i] = KB_MAX(latest, 0);
+    }
+}
+
+static void find_latest(ka_path *p)
+{
+    for (uint32_t i = 0; i < p->nodes.count; i++)
+        p->latest[i] = p->length_ns;
+    for (size_t e = p->edges.count; e-- > 0;) {
+        const ka_edge *edge = &p->edges.data[e];
+        int64_t ns = kb_length_ns(edge->ns, p->latest[edge->dst]);
+        p->latest[edge->src] = KB_MIN(p->latest[edge->src], ns);
+    }
+}
+
+/* Of several edges that say when it came the one with the latest beginning tells most. */
+static uint32_t edge_that_counts(const ka_path *p, uint32_t node)
+{
+    uint32_t best = p->first_edge[node];
+    for (uint32_t e = best + 1; e < p->first_edge[node + 1]; e++) {
+        const ka_edge *a = &p->edges.data[e], *b = &p->edges.data[best];
+        int64_t at = ka_add_ns(p->time[a->src], KB_MAX(a->ns, 0)),
+                then = ka_add_ns(p->time[b->src], KB_MAX(b->ns, 0));
+        if (at > then || (at == then && !p->s->hta && p->time[a->src] > p->time[b->src]))
+            best = e;
+    }
+    return best;
+}
+
+static void mark_path(ka_path *p)
+{
+    p->start = p->last;
+    while (p->first_edge[p->start] < p->first_edge[p->start + 1]) {
+        ka_edge *edge = &p->edges.data[edge_that_counts(p, p->start)];
+        edge->on_path = true;
+        p->start = edge->src;
+    }
+}
+
+static bool compute(ka_path *p)
+{
+    size_t nodes = p->nodes.count;
+    p->time = malloc((nodes + 1) * sizeof *p->time);
+    p->latest = malloc((nodes + 1) * sizeof *p->latest);
+    if (!p->time || !p->latest)
+        return false;
+    ka_path_times(p, NULL, p->time);
+    for (uint32_t i = 0; i < nodes; i++)
+        if (p->time[i] > p->time[p->last] || (p->time[i] == p->time[p->last] && !p->s->hta))
+            p->last = i;
+    p->length_ns = p->time[p->last];
+    find_latest(p);
+    mark_path(p);
+    return true;
+}
+
+kineto_status ka_path_finish(ka_path *p, kineto_error *err)
+{
+    ordering o = {0};
+    free(p->start_of);
+    free(p->end_of);
+    free(p->work_start);
+    free(p->work_end);
+    p->start_of = p->end_of = p->work_start = p->work_end = NULL;
+    bool ok = !p->no_memory && add_starts(p) && ordering_create(&o, p->nodes.count, p->edges.count);
+    if (ok) {
+        find_order(p, &o);
+        ordering_shrink(&o);
+        ok = move_nodes(p, &o);
+        rename_edges(p, &o);
+    }
+    ordering_shrink(&o);
+    free(o.place);
+    /* Again, for nodes of which edges were dropped. */
+    ok = ok && add_starts(p) && sort_edges(p) && compute(p);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

@@ -1,0 +1,123 @@
+/* A trace with its critical path as one more row: what it consists of, one after the other, each
+ * under the name of what took the time. */
+#include "analyze/critical/critical.h"
+
+#include "trace/change/copy.h"
+
+typedef struct overlay {
+    const ka_path *p;
+    const kineto_trace *t;
+    kt_builder *b;
+    kt_copy copy;
+    uint32_t track, class_key, type_key, row_key, count_key, category;
+} overlay;
+
+static void copy_trace(overlay *o)
+{
+    for (uint32_t i = 0; i < kineto_trace_process_count(o->t); i++)
+        kt_copy_process(&o->copy, i);
+    for (uint32_t i = 0; i < kineto_trace_track_count(o->t); i++)
+        kt_copy_track(&o->copy, i);
+    kt_copy_own_kinds(&o->copy);
+    for (kineto_row row = 0; row < kineto_trace_count(o->t) && !o->copy.failed; row++)
+        kt_copy_row(&o->copy, row);
+    for (uint64_t i = 0; i < kineto_trace_flow_count(o->t); i++) {
+        kineto_flow flow;
+        kineto_trace_flow(o->t, i, &flow);
+        kt_copy_flow(&o->copy, &flow, flow.from, flow.to);
+    }
+    kt_copy_metadata(&o->copy);
+    kt_copy_snapshots(&o->copy);
+    kt_copy_ledger(&o->copy);
+    kt_copy_window(&o->copy);
+}
+
+static void prepare(overlay *o)
+{
+    uint32_t process = kt_process_text(o->b, kb_string("Critical path"));
+    o->track = kt_track_text(o->b, process, kb_string("critical path"));
+    o->class_key = kt_string(o->b, kb_string("class"));
+    o->type_key = kt_string(o->b, kb_string("edge"));
+    o->row_key = kt_string(o->b, kb_string("row"));
+    o->count_key = kt_string(o->b, kb_string("edges"));
+    o->category = kt_string(o->b, kb_string("critical_path"));
+}
+
+/* Edges that follow each other and are the same thing's are one row. */
+static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns, uint64_t edges)
+{
+    const ka_scope *s = o->p->s;
+    uint32_t name = 0;
+    kineto_row row = KINETO_NO_ROW;
+    if (e->of == KA_OF_WORK) {
+        name = kt_copy_string(&o->copy, s->work[e->owner].name);
+        row = s->work[e->owner].row;
+    } else if (e->of == KA_OF_SLICE) {
+        name = kt_copy_string(&o->copy, s->slices[e->owner].name);
+        row = s->slices[e->owner].row;
+    } else {
+        name = kt_string(o->b, kb_string(ka_path_class_name(e->class)));
+    }
+    kt_args_put_string(o->b, o->class_key, kb_string(ka_path_class_name(e->class)));
+    kt_args_put_string(o->b, o->type_key, kb_string(ka_edge_type_name(e->type)));
+    if (row != KINETO_NO_ROW)
+        kt_args_put_uint(o->b, o->row_key, row);
+    kt_args_put_uint(o->b, o->count_key, edges);
+    kt_append(o->b, &(kt_row){.start_ns = start_ns,
+                              .end_ns = KB_MAX(start_ns, end_ns),
+                              .name = name,
+                              .track = o->track,
+                              .kind = KINETO_KIND_CPU_OP,
+                              .category = o->category});
+}
+
+static bool same(const ka_edge *a, const ka_edge *b)
+{
+    return a->of == b->of && a->owner == b->owner && a->class == b->class && a->type == b->type &&
+           a->of != KA_OF_NOTHING;
+}
+
+static void put_path(overlay *o)
+{
+    const ka_path *p = o->p;
+    const ka_edge *first = NULL;
+    int64_t start_ns = 0, end_ns = 0;
+    uint64_t edges = 0;
+    for (size_t i = 0; i < p->edges.count; i++) {
+        const ka_edge *e = &p->edges.data[i];
+        int64_t from = p->nodes.data[e->src].ns, to = p->nodes.data[e->dst].ns;
+        if (!e->on_path || from >= to)
+            continue;
+        if (!first || !same(first, e) || end_ns != from) {
+            if (first)
+                put_row(o, first, start_ns, end_ns, edges);
+            first = e;
+            start_ns = from;
+            edges = 0;
+        }
+        end_ns = to;
+        edges++;
+    }
+    if (first)
+        put_row(o, first, start_ns, end_ns, edges);
+}
+
+kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error *err)
+{
+    overlay o = {.p = p, .t = p->s->trace};
+    *out = NULL;
+    kineto_status status = kt_builder_create(&o.b, err);
+    if (status)
+        return status;
+    bool ok = kt_copy_begin(&o.copy, o.b, o.t);
+    if (ok) {
+        copy_trace(&o);
+        prepare(&o);
+        put_path(&o);
+        ok = !o.copy.failed;
+    }
+    status = ok ? kt_builder_finish(o.b, out, err) : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    kt_copy_free(&o.copy);
+    kt_builder_destroy(o.b);
+    return status;
+}

@@ -1,0 +1,267 @@
+/* A critical path is made, and told as tables. */
+#include "analyze/critical/critical.h"
+
+/* ---- the window ------------------------------------------------------------------------------------------ */
+
+static int compare_instances(const void *left, const void *right, void *context)
+{
+    const ka_scope *s = context;
+    const ka_slice *slices = s->slices;
+    uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    if (slices[a].start_ns != slices[b].start_ns && !s->hta)
+        return slices[a].start_ns < slices[b].start_ns ? -1 : 1;
+    return slices[a].row < slices[b].row ? -1 : slices[a].row > slices[b].row;
+}
+
+typedef KB_VEC(uint32_t) instances;
+
+/* Each name is looked at once. */
+static bool find_instances(const ka_scope *s, const char *text, instances *found)
+{
+    uint8_t *known = calloc((size_t)s->name_count + 1, 1);
+    bool ok = known != NULL;
+    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
+        uint32_t id = s->slices[i].name;
+        if (!known[id]) {
+            kineto_string name = ka_name(s, id);
+            known[id] = kb_string_holds(name, text) ? 2 : 1;
+        }
+        if (known[id] == 2)
+            ok = kb_vec_push(found, i);
+    }
+    if (ok && found->count)
+        qsort_r(found->data, found->count, sizeof *found->data, compare_instances,
+                (void *)(uintptr_t)s);
+    free(known);
+    return ok;
+}
+
+static kineto_status find_window(const ka_scope *s, const ka_path_window *window, ka_path *p,
+                                 kineto_error *err)
+{
+    instances found = {0};
+    kineto_status status = KINETO_OK;
+    p->start_ns = s->start_ns;
+    p->end_ns = s->end_ns;
+    if (!window->annotation || !*window->annotation)
+        return KINETO_OK;
+    if (!find_instances(s, window->annotation, &found))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    else if (window->instance >= found.count)
+        status = kb_fail(
+            err, KINETO_E_NOT_FOUND,
+            found.count ? "'%.80s' is in the names of ranges of the host, but of %zu there is no "
+                          "instance %u: the first one is 0"
+                        : "no range of the host has '%.80s' in its name",
+            window->annotation, found.count, window->instance);
+    if (!status) {
+        const ka_slice *slice = &s->slices[found.data[window->instance]];
+        p->start_ns = slice->start_ns;
+        p->end_ns = slice->end_ns;
+    }
+    kb_vec_free(&found);
+    return status;
+}
+
+/* ---- making it --------------------------------------------------------------------------------------------- */
+
+/* The moment a step begins at: of one that was cut (scope.c) the end of the one before. */
+static uint32_t start_of_step(const ka_path *p, uint32_t index)
+{
+    const ka_step *step = &p->s->steps[index];
+    if (step->start_ns >= p->s->slices[step->slice].start_ns)
+        return p->start_of[step->slice];
+    for (uint32_t i = index; i-- > 0;)
+        if (p->s->steps[i].process == step->process && p->s->steps[i].slice != KA_NONE &&
+            p->end_of[p->s->steps[i].slice] != KA_NONE)
+            return p->end_of[p->s->steps[i].slice];
+    return 0;
+}
+
+static void find_steps(ka_path *p)
+{
+    for (uint32_t i = 0; i < p->s->step_count && !p->no_memory; i++) {
+        uint32_t slice = p->s->steps[i].slice;
+        if (slice == KA_NONE || p->start_of[slice] == KA_NONE || p->end_of[slice] == KA_NONE)
+            continue;
+        ka_path_step step = {start_of_step(p, i), p->end_of[slice]};
+        p->no_memory |= !kb_vec_push(&p->steps, step);
+    }
+}
+
+kineto_status ka_path_create(const ka_scope *s, const ka_path_window *window, ka_path *p,
+                             kineto_error *err)
+{
+    *p = (ka_path){.s = s};
+    kineto_status status = find_window(s, window, p, err);
+    if (status)
+        return status;
+    if (s->hta)
+        return ka_path_hta(p, err);
+    ka_path_add_nodes(p);
+    if (!p->no_memory && p->nodes.count < 2)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "the trace has nothing that could be on a path");
+    if (!p->no_memory)
+        find_steps(p);
+    if (!p->no_memory)
+        ka_path_add_hand_over(p);
+    if (!p->no_memory)
+        ka_path_add_device(p);
+    return ka_path_finish(p, err);
+}
+
+void ka_path_free(ka_path *p)
+{
+    kb_vec_free(&p->nodes);
+    kb_vec_free(&p->edges);
+    kb_vec_free(&p->steps);
+    free(p->first_edge);
+    free(p->time);
+    free(p->latest);
+    free(p->start_of);
+    free(p->end_of);
+    free(p->work_start);
+    free(p->work_end);
+    *p = (ka_path){0};
+}
+
+/* ---- tables -------------------------------------------------------------------------------------------------- */
+
+static void put_summary(const ka_path *p, ka_table *t)
+{
+    int64_t sums[KA_PATH_CLASS_COUNT] = {0}, all = 0;
+    bool seen[KA_PATH_CLASS_COUNT] = {0};
+    for (size_t i = 0; i < p->edges.count; i++) {
+        const ka_edge *e = &p->edges.data[i];
+        if (!e->on_path)
+            continue;
+        sums[e->class] = ka_add_ns(sums[e->class], e->ns);
+        all = ka_add_ns(all, e->ns);
+        seen[e->class] = true;
+    }
+    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
+        if (sums[i] || (seen[i] && p->s->hta)) {
+            ka_put_text(t, kb_string(ka_path_class_name(i)));
+            ka_put_ns(t, sums[i]);
+            ka_put_number(t, ka_percent((double)sums[i], (double)all));
+        }
+    ka_sort(t, (const int[]){-2, 1, 0});
+}
+
+/* A moment is told as twice its row, and one more if that ends there; -1 is the beginning. */
+static int64_t moment(const ka_path *p, uint32_t node)
+{
+    const ka_node *n = &p->nodes.data[node];
+    if (n->of == KA_OF_NOTHING)
+        return -1;
+    kineto_row row = n->of == KA_OF_WORK ? p->s->work[n->index].row : p->s->slices[n->index].row;
+    return (int64_t)row * 2 + n->is_end;
+}
+
+static void put_edges(const ka_path *p, ka_table *t)
+{
+    for (size_t i = 0; i < p->edges.count; i++) {
+        const ka_edge *e = &p->edges.data[i];
+        ka_put_int(t, moment(p, e->src));
+        ka_put_int(t, moment(p, e->dst));
+        ka_put_text(t, kb_string(ka_edge_type_name(e->type)));
+        ka_put_ns(t, e->ns);
+        ka_put_int(t, e->on_path);
+    }
+}
+
+/* ---- by name ---------------------------------------------------------------------------------------------------- */
+
+typedef struct owner_sum {
+    uint32_t name;
+    uint8_t class;
+    uint64_t count;
+    int64_t on_path_ns, total_ns, least_slack_ns;
+} owner_sum;
+typedef KB_VEC(owner_sum) owner_sums;
+
+static owner_sum *sum_of(owner_sums *sums, kb_map *places, uint32_t name, uint8_t class)
+{
+    bool created = false;
+    uint64_t *place =
+        kb_map_insert(places, ((uint64_t)name << 8 | class) + 1, sums->count, &created);
+    if (!place)
+        return NULL;
+    if (created && !kb_vec_push(sums, (owner_sum){name, class, 0, 0, 0, INT64_MAX}))
+        return NULL;
+    return &sums->data[*place];
+}
+
+static bool add_edge(const ka_path *p, const ka_edge *e, owner_sums *sums, kb_map *places)
+{
+    uint32_t name = e->of == KA_OF_WORK ? p->s->work[e->owner].name : p->s->slices[e->owner].name;
+    owner_sum *sum = sum_of(sums, places, name, e->class);
+    if (!sum)
+        return false;
+    int64_t slack = kb_length_ns(ka_add_ns(p->time[e->src], e->ns), p->latest[e->dst]);
+    sum->count += p->nodes.data[e->dst].is_end && p->nodes.data[e->dst].index == e->owner &&
+                  p->nodes.data[e->dst].of == e->of;
+    sum->total_ns = ka_add_ns(sum->total_ns, e->ns);
+    if (e->on_path)
+        sum->on_path_ns = ka_add_ns(sum->on_path_ns, e->ns);
+    sum->least_slack_ns = KB_MIN(sum->least_slack_ns, KB_MAX(slack, 0));
+    return true;
+}
+
+static bool put_operators(const ka_path *p, ka_table *t)
+{
+    owner_sums sums = {0};
+    kb_map places = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < p->edges.count; i++)
+        if (p->edges.data[i].of != KA_OF_NOTHING)
+            ok = add_edge(p, &p->edges.data[i], &sums, &places);
+    for (size_t i = 0; ok && i < sums.count; i++) {
+        const owner_sum *sum = &sums.data[i];
+        ka_put_int(t, p->s->rank);
+        ka_put_text(t, ka_name(p->s, sum->name));
+        ka_put_text(t, kb_string(ka_path_class_name(sum->class)));
+        ka_put_int(t, (int64_t)sum->count);
+        ka_put_ns(t, sum->on_path_ns);
+        ka_put_ns(t, sum->total_ns);
+        ka_put_ns(t, sum->least_slack_ns);
+    }
+    ka_sort(t, (const int[]){-5, -6, 2, 3, 0});
+    kb_vec_free(&sums);
+    kb_map_free(&places);
+    return ok;
+}
+
+static void note(ka_table *t, const char *text)
+{
+    if (t)
+        ka_note(t, "%s", text);
+}
+
+kineto_status ka_analyze_critical(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *summary = ka_table_of(a, KA_TABLE_critical_path_summary),
+             *edges = ka_table_of(a, KA_TABLE_critical_path_edges),
+             *operators = ka_table_of(a, KA_TABLE_critical_path_operators);
+    ka_path path = {0};
+    kineto_error why = {0};
+    ka_path_window window = {s->options->annotation, s->options->instance};
+    kineto_status status = ka_path_create(s, &window, &path, &why);
+    if (!status && summary)
+        put_summary(&path, summary);
+    if (!status && edges)
+        put_edges(&path, edges);
+    bool ok = status || !operators || put_operators(&path, operators);
+    ka_path_free(&path);
+    if (!ok)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (status == KINETO_E_NOT_FOUND && !window.annotation) {
+        note(summary, why.message);
+        note(edges, why.message);
+        note(operators, why.message);
+        return KINETO_OK;
+    }
+    if (status && err)
+        *err = why;
+    return status;
+}

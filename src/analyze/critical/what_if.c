@@ -1,0 +1,224 @@
+/* How long it would have taken if kernels, copies, operators or launches took another time: the
+ * same graph with other weights. */
+#include "analyze/critical/critical.h"
+
+#include <math.h>
+
+#define MOST_FACTOR 1e6
+
+/* Factors of everything that time belongs to. */
+typedef struct factors {
+    const ka_path *p;
+    double *slices, *work; /* by index */
+    double classes[KA_PATH_CLASS_COUNT];
+    uint8_t *known;  /* by name: 0 not looked at, 1 the pattern is not in it, 2 it is */
+    uint8_t *inside; /* by slice: it, or what encloses it, is meant */
+} factors;
+
+/* Are the pieces between the stars in the name, in their order? */
+static bool matches(kineto_string name, const char *pattern)
+{
+    const char *at = name.data, *end = name.data + name.size;
+    while (*pattern) {
+        size_t size = strcspn(pattern, "*");
+        const char *found = size ? memmem(at, (size_t)(end - at), pattern, size) : at;
+        if (!found)
+            return false;
+        at = found + size;
+        pattern += size + (pattern[size] == '*');
+    }
+    return true;
+}
+
+static bool is_meant(factors *f, uint32_t name, const char *pattern)
+{
+    if (!f->known[name])
+        f->known[name] = matches(ka_name(f->p->s, name), pattern) ? 2 : 1;
+    return f->known[name] == 2;
+}
+
+static bool is_copy(const ka_work *w)
+{
+    return w->kind == KINETO_KIND_GPU_MEMCPY || w->kind == KINETO_KIND_GPU_MEMSET;
+}
+
+static void scale_work(factors *f, const kineto_what_if_scale *scale)
+{
+    const ka_scope *s = f->p->s;
+    bool copies = scale->kind == KINETO_WHAT_IF_COPY;
+    for (uint32_t i = 0; i < s->work_count; i++)
+        if (is_copy(&s->work[i]) == copies && is_meant(f, s->work[i].name, scale->pattern))
+            f->work[i] *= scale->factor;
+}
+
+static bool launches_meant(factors *f, const ka_slice *slice, const char *pattern)
+{
+    const ka_scope *s = f->p->s;
+    for (uint32_t i = 0; i < slice->work_count; i++)
+        if (is_meant(f, s->work[s->launched[slice->first_work + i]].name, pattern))
+            return true;
+    return false;
+}
+
+static void scale_slices(factors *f, const kineto_what_if_scale *scale)
+{
+    const ka_scope *s = f->p->s;
+    bool operators = scale->kind == KINETO_WHAT_IF_OPERATOR;
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        const ka_slice *slice = &s->slices[i];
+        f->inside[i] = slice->parent != KA_NONE && f->inside[slice->parent];
+        if (!f->inside[i])
+            f->inside[i] = operators ? is_meant(f, slice->name, scale->pattern)
+                                     : launches_meant(f, slice, scale->pattern);
+        if (f->inside[i])
+            f->slices[i] *= scale->factor;
+    }
+    for (uint32_t i = 0; operators && i < s->work_count; i++)
+        if (s->work[i].call != KA_NONE && f->inside[s->work[i].call])
+            f->work[i] *= scale->factor;
+}
+
+static kineto_status scale_class(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
+{
+    for (uint32_t i = 0; i < KA_PATH_HTA_NONE; i++)
+        if (strcmp(ka_path_class_name(i), scale->pattern) == 0) {
+            f->classes[i] *= scale->factor;
+            return KINETO_OK;
+        }
+    return kb_fail(err, KINETO_E_ARGUMENT,
+                   "there is no class '%.80s'; the table critical_path_summary has their names",
+                   scale->pattern);
+}
+
+static kineto_status scale_one(factors *f, const kineto_what_if_scale *scale, kineto_error *err)
+{
+    kineto_what_if_scale s = *scale;
+    s.pattern = s.pattern ? s.pattern : "";
+    if (!(s.factor >= 0 && s.factor <= MOST_FACTOR))
+        return kb_fail(err, KINETO_E_ARGUMENT, "a factor is a number from 0 to 1000000, not %g",
+                       s.factor);
+    memset(f->known, 0, (size_t)f->p->s->name_count + 1);
+    switch (s.kind) {
+    case KINETO_WHAT_IF_KERNEL:
+    case KINETO_WHAT_IF_COPY:
+        scale_work(f, &s);
+        return KINETO_OK;
+    case KINETO_WHAT_IF_OPERATOR:
+    case KINETO_WHAT_IF_LAUNCH:
+        scale_slices(f, &s);
+        return KINETO_OK;
+    case KINETO_WHAT_IF_CLASS:
+        return scale_class(f, &s, err);
+    default:
+        return kb_fail(err, KINETO_E_ARGUMENT, "there is no kind of scale %u", s.kind);
+    }
+}
+
+static bool factors_create(factors *f, const ka_path *p)
+{
+    *f = (factors){.p = p};
+    f->slices = malloc(((size_t)p->s->slice_count + 1) * sizeof *f->slices);
+    f->work = malloc(((size_t)p->s->work_count + 1) * sizeof *f->work);
+    f->known = malloc((size_t)p->s->name_count + 1);
+    f->inside = calloc((size_t)p->s->slice_count + 1, 1);
+    if (!f->slices || !f->work || !f->known || !f->inside)
+        return false;
+    for (uint32_t i = 0; i < p->s->slice_count; i++)
+        f->slices[i] = 1;
+    for (uint32_t i = 0; i < p->s->work_count; i++)
+        f->work[i] = 1;
+    for (uint32_t i = 0; i < KA_PATH_CLASS_COUNT; i++)
+        f->classes[i] = 1;
+    return true;
+}
+
+static void factors_free(factors *f)
+{
+    free(f->slices);
+    free(f->work);
+    free(f->known);
+    free(f->inside);
+}
+
+static int64_t scaled(int64_t ns, double factor)
+{
+    double value = (double)ns * factor;
+    return value >= 9.2e18 ? INT64_MAX : (int64_t)llround(value);
+}
+
+static uint64_t weigh(const factors *f, int64_t *weights)
+{
+    uint64_t changed = 0;
+    for (size_t i = 0; i < f->p->edges.count; i++) {
+        const ka_edge *e = &f->p->edges.data[i];
+        double factor = f->classes[e->class];
+        if (e->of == KA_OF_SLICE)
+            factor *= f->slices[e->owner];
+        else if (e->of == KA_OF_WORK)
+            factor *= f->work[e->owner];
+        weights[i] = factor == 1 ? e->ns : scaled(e->ns, factor);
+        changed += weights[i] != e->ns;
+    }
+    return changed;
+}
+
+static int compare_ns(const void *left, const void *right)
+{
+    const int64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room)
+{
+    size_t count = p->steps.count;
+    if (!count)
+        return 0;
+    for (size_t i = 0; i < count; i++)
+        room[i] = kb_length_ns(times[p->steps.data[i].start], times[p->steps.data[i].end]);
+    qsort(room, count, sizeof *room, compare_ns);
+    return count % 2 ? room[count / 2] : room[count / 2 - 1] / 2 + room[count / 2] / 2;
+}
+
+static bool evaluate(const factors *f, kineto_what_if_result *r)
+{
+    const ka_path *p = f->p;
+    int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
+            *times = malloc((p->nodes.count + 1) * sizeof *times),
+            *room = malloc((p->steps.count + 1) * sizeof *room);
+    bool ok = weights && times && room;
+    if (ok) {
+        r->scaled = weigh(f, weights);
+        ka_path_times(p, weights, times);
+        r->before_ns = p->length_ns;
+        r->after_ns = 0;
+        for (size_t i = 0; i < p->nodes.count; i++)
+            r->after_ns = KB_MAX(r->after_ns, times[i]);
+        r->step_count = (uint32_t)p->steps.count;
+        r->step_before_ns = median_step(p, p->time, room);
+        r->step_after_ns = median_step(p, times, room);
+    }
+    free(weights);
+    free(times);
+    free(room);
+    return ok;
+}
+
+kineto_status ka_what_if(const ka_path *p, const kineto_what_if_scale *scales, size_t count,
+                         kineto_what_if_result *result, kineto_error *err)
+{
+    factors f = {0};
+    if (p->s->hta)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "what-if needs exact definitions: HTA's path has no room for it");
+    kineto_what_if_result r = {.size = result->size};
+    bool ok = factors_create(&f, p);
+    kineto_status status = ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    for (size_t i = 0; i < count && !status; i++)
+        status = scale_one(&f, &scales[i], err);
+    if (!status && !evaluate(&f, &r))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!status)
+        memcpy(result, &r, KB_MIN(result->size, sizeof r));
+    factors_free(&f);
+    return status;
+}

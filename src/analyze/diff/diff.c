@@ -1,0 +1,116 @@
+/* Two traces side by side. */
+#include "analyze/diff/diff.h"
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static kineto_status create_facts(bool hta, bool findings, kineto_analysis **out, kineto_error *err)
+{
+    kineto_status status = ka_facts_create(out, err);
+    for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
+        bool its = hta == (i == KA_TABLE_diff_hta) && (findings || i != KA_TABLE_diff_findings);
+        if (!(ka_table_flags((ka_table_id)i) & KA_DIFF) || !its)
+            continue;
+        (*out)->tables[i].wanted = (*out)->tables[i].shown = true;
+        (*out)->shown[(*out)->shown_count++] = (uint8_t)i;
+    }
+    if (!status)
+        (*out)->definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT;
+    return status;
+}
+
+static bool has_memory(const kineto_analysis *a)
+{
+    for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
+        if (a->tables[i].no_memory)
+            return false;
+    return true;
+}
+
+/* ---- both sides ----------------------------------------------------------------------------- */
+
+static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
+                               const kineto_analyze_options *how, kineto_error *err)
+{
+    kineto_find_options o = {.size = sizeof o, .evidence = 1, .analyze = how};
+    kineto_findings *a = NULL, *b = NULL;
+    kineto_status status = kineto_find(before, &o, &a, err);
+    if (!status)
+        status = kineto_find(after, &o, &b, err);
+    if (!status && !ka_diff_put_findings(d, a, b))
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare findings");
+    kineto_findings_release(a);
+    kineto_findings_release(b);
+    return status;
+}
+
+/* Fewer for traces that no program makes, with more names than one has. */
+static uint32_t draws_for(const ka_diff *d, uint32_t asked)
+{
+    size_t things = d->before.things.count + d->after.things.count;
+    return asked || things < 20000 ? asked : (uint32_t)KB_MAX(40000000 / things, (size_t)200);
+}
+
+static kineto_status compare(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
+                             const kineto_diff_options *o, const kineto_analyze_options *how,
+                             kineto_error *err)
+{
+    kineto_status status = ka_side_make(before, o, how, &d->before, err);
+    if (!status)
+        status = ka_side_make(after, o, how, &d->after, err);
+    if (status)
+        return status;
+    const ka_thing *step = &d->before.things.data[0];
+    bool ok = ka_chance_make(&d->chance, o->seed, draws_for(d, o->draws), o->medians) &&
+              ka_match_sides(&d->before, &d->after);
+    if (ok) {
+        d->step_us =
+            ka_compare(&d->chance, d->before.values.data + step->values, step->value_count, NULL, 0)
+                .before;
+        ok = ka_diff_put_tables(d) && ka_diff_put_summary(d);
+    }
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+}
+
+static kineto_status compare_exact(const kineto_trace *before, const kineto_trace *after,
+                                   const kineto_diff_options *o, kineto_analysis *facts,
+                                   kineto_error *err)
+{
+    ka_diff d = {.facts = facts};
+    kineto_analyze_options how = {.size = sizeof how};
+    if (o->analyze)
+        memcpy(&how, o->analyze, KB_MIN(o->analyze->size, sizeof how));
+    kineto_status status = compare(&d, before, after, o, &how, err);
+    ka_chance_free(&d.chance);
+    if (!status && o->findings)
+        status = find_both(&d, before, after, &how, err);
+    ka_side_free(&d.before);
+    ka_side_free(&d.after);
+    return status;
+}
+
+kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
+                          const kineto_diff_options *options, kineto_analysis **out,
+                          kineto_error *err)
+{
+    kineto_diff_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options, KB_MIN(options->size, sizeof o));
+    o.size = sizeof o;
+    *out = NULL;
+    if (!before || !after)
+        return kb_fail(err, KINETO_E_ARGUMENT, "two traces are needed to compare them");
+    bool hta = o.analyze && o.analyze->definitions == KINETO_DEFINITIONS_HTA;
+    kineto_analysis *facts = NULL;
+    kineto_status status = create_facts(hta, o.findings, &facts, err);
+    if (!status)
+        status = hta ? ka_diff_hta(before, after, &o, facts, err)
+                     : compare_exact(before, after, &o, facts, err);
+    if (!status && !has_memory(facts))
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of two traces");
+    if (status) {
+        kineto_analysis_release(facts);
+        return status;
+    }
+    *out = facts;
+    return KINETO_OK;
+}

@@ -1,0 +1,131 @@
+/* Two traces side by side: what a step of each is made of, which things of one are which of the
+ * other, and how sure a difference is. docs/diff.md has the definitions. */
+#ifndef KA_DIFF_INTERNAL_H
+#define KA_DIFF_INTERNAL_H
+
+#include "analyze/findings/finding.h"
+
+#include <ckineto/diff.h>
+#include <math.h>
+
+/* ---- diff_stats.c: is a difference more than noise? ---- */
+
+#define KA_MOST_BLOCKS 32u /* more steps than that become so many blocks of steps that follow */
+
+/** Draws of steps with replacement, the same for all things that are compared. */
+typedef struct ka_chance {
+    uint64_t seed;
+    uint32_t draws;
+    bool medians;
+    uint8_t *times[2][KA_MOST_BLOCKS + 1]; /* by side and number of values: how often each */
+    double *room;                          /* of each draw */
+    bool no_memory;
+} ka_chance;
+
+typedef struct ka_estimate {
+    double before, after, delta; /* means, or medians, and after - before */
+    double pct;                  /* delta in percent of before; NAN: there is nothing before */
+    double low_pct, high_pct;    /* 95 % interval of pct; NAN: nobody can say, or it has no end */
+    int8_t sure;                 /* 1: the interval excludes 0; 0: it holds 0; -1: there is none */
+} ka_estimate;
+
+/** @param draws  0: as many as are usual. False: out of memory; to be freed in any case. */
+bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians);
+void ka_chance_free(ka_chance *c);
+/** Values are one for each step, or block; at most KA_MOST_BLOCKS a side. */
+ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
+                       const double *after, uint32_t after_count);
+
+/* ---- diff_names.c: names of kernels without what changes from build to build ---- */
+typedef struct ka_text {
+    char s[1024];
+    size_t size;
+} ka_text;
+/** Without return type, parameters, spaces and clones. Mangled names become what they nest in. */
+void ka_spell_kernel(kineto_string name, ka_text *out);
+/** … and without template arguments; its last component only; with '#' for each number. */
+void ka_skeleton_of(kineto_string name, ka_text *out);
+void ka_last_component_of(kineto_string name, ka_text *out);
+void ka_numberless(kineto_string name, ka_text *out);
+
+/* ---- diff_side.c: what is in the steps of one trace ---- */
+typedef enum ka_thing_kind {
+    KA_THING_STEP,
+    KA_THING_PART, /* of a step: they add up to it */
+    KA_THING_TYPE,
+    KA_THING_FAMILY,
+    KA_THING_KERNEL,
+    KA_THING_OPERATOR,
+    KA_THING_MEMORY,
+    KA_THING_COUNTER,
+    KA_THING_KINDS
+} ka_thing_kind;
+
+typedef struct ka_thing {
+    uint8_t kind;               /* ka_thing_kind */
+    uint8_t activity;           /* kineto_kind */
+    uint8_t family;             /* of a kernel */
+    kineto_string name, detail; /* shapes, a device */
+    uint64_t count;             /* in all steps that are looked at */
+    double sum, most;           /* of all steps */
+    double device;              /* us of what an operator launched itself */
+    uint32_t values;            /* first of its values */
+    uint32_t value_count;       /* once they are means: of blocks that have any */
+    uint32_t order;             /* in which things came */
+    uint32_t op,
+        place;       /* of a kernel that came first: slice of its operator, and which one of it */
+    uint32_t other;  /* on the other side; KA_NONE */
+    const char *how; /* it was matched */
+} ka_thing;
+
+typedef struct ka_side {
+    ka_measured m;
+    ka_durations durations;
+    uint32_t step_count, warm_up; /* looked at; left out */
+    uint32_t span_count;          /* steps of all ranks that are looked at */
+    bool of_ranks;                /* several processes have steps */
+    uint32_t block_count;
+    int32_t *block_of;     /* by index of steps; -1: left out */
+    uint32_t *block_steps; /* how many steps are in each */
+    bool no_steps;         /* all of the trace is one */
+    bool with_shapes;
+    KB_VEC(ka_thing) things;
+    KB_VEC(double) values;    /* block_count for each thing: sums, later means */
+    KB_VEC(uint32_t) samples; /* as values, how many of them there were: of memory and counters */
+    kb_arena texts;
+    bool no_memory;
+} ka_side;
+
+/** @param side  to be freed, also on failure. */
+kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
+                           const kineto_analyze_options *how, ka_side *side, kineto_error *err);
+void ka_side_free(ka_side *side);
+/** For those that fill it: a new thing; the block of a step, -1. */
+uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail);
+int32_t ka_block_at(const ka_side *side, int32_t step);
+/** diff_samples.c: memory and counters. */
+bool ka_side_take_samples(ka_side *side);
+
+/* ---- diff_match.c ---- */
+bool ka_match_sides(ka_side *before, ka_side *after);
+
+/* ---- diff_tables.c, diff_summary.c, diff_hta.c ---- */
+typedef struct ka_diff {
+    ka_side before, after;
+    ka_chance chance;
+    double step_us; /* of before: what worths are parts of */
+    kineto_analysis *facts;
+} ka_diff;
+bool ka_diff_put_tables(ka_diff *d);
+bool ka_diff_put_summary(ka_diff *d);
+bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after);
+/** The largest number of a column first, whatever its sign; not known last. False: out of memory.
+ */
+bool ka_diff_sort(ka_table *t, uint32_t column);
+kineto_status ka_diff_hta(const kineto_trace *before, const kineto_trace *after,
+                          const kineto_diff_options *options, kineto_analysis *facts,
+                          kineto_error *err);
+/** The eight cells of an estimate; a number or none where it is NAN. */
+void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us);
+void ka_put_known(ka_table *t, double value);
+#endif

@@ -1,0 +1,288 @@
+/* May a difference pass? It fails only if it is beyond the limit and no noise. */
+#include "analyze/diff/diff.h"
+
+/* ---- what was asked ------------------------------------------------------------------------- */
+
+typedef enum unit { PERCENT, MICROSECONDS, BYTES, PLAIN } unit;
+
+typedef struct subject {
+    const char *word;
+    ka_table_id table;
+    unit of; /* what its values are in */
+    bool whole_names;
+    const char *name, *other; /* columns that may have the name */
+} subject;
+
+static const subject subjects[] = {
+    {"step", KA_TABLE_diff_steps, MICROSECONDS, true, "what", NULL},
+    {"memory", KA_TABLE_diff_memory, BYTES, true, "device", NULL},
+    {"kernel", KA_TABLE_diff_kernels, MICROSECONDS, false, "name", "name_before"},
+    {"op", KA_TABLE_diff_operators, MICROSECONDS, false, "name", NULL},
+    {"category", KA_TABLE_diff_categories, MICROSECONDS, true, "name", "group"},
+    {"counter", KA_TABLE_diff_counters, PLAIN, false, "name", NULL},
+};
+
+typedef struct gate {
+    const char *text;
+    const subject *what;
+    kineto_string name; /* empty: all of the table */
+    bool falls;         /* '<' */
+    unit of;
+    double limit;
+} gate;
+
+static bool parse_limit(const char *text, gate *g)
+{
+    static const struct {
+        const char *word;
+        unit of;
+        double factor;
+    } units[] = {{"%", PERCENT, 1},
+                 {"ns", MICROSECONDS, 1e-3},
+                 {"us", MICROSECONDS, 1},
+                 {"ms", MICROSECONDS, 1e3},
+                 {"s", MICROSECONDS, 1e6},
+                 {"B", BYTES, 1},
+                 {"KB", BYTES, 1e3},
+                 {"MB", BYTES, 1e6},
+                 {"GB", BYTES, 1e9},
+                 {"KiB", BYTES, 1024},
+                 {"MiB", BYTES, 1048576},
+                 {"GiB", BYTES, 1073741824},
+                 {"", PLAIN, 1}};
+    char *end;
+    g->limit = kb_strtod(text, &end);
+    if (end == text || !isfinite(g->limit) || (g->limit < 0 && !g->falls))
+        return false;
+    while (*end == ' ')
+        end++;
+    g->limit = fabs(g->limit);
+    for (size_t i = 0; i < KB_COUNT(units); i++)
+        if (strcmp(end, units[i].word) == 0) {
+            g->of = units[i].of;
+            g->limit *= units[i].factor;
+            return g->of == PERCENT || g->of == g->what->of;
+        }
+    return false;
+}
+
+/* Names of kernels have '<' and '>', too: the limit is behind the last one. */
+static const char *last_sign(const char *text)
+{
+    const char *sign = NULL;
+    for (; *text; text++)
+        if (*text == '>' || *text == '<')
+            sign = text;
+    return sign;
+}
+
+static bool parse(const char *text, gate *g)
+{
+    const char *sign = last_sign(text);
+    size_t word = strcspn(text, ":<>");
+    *g = (gate){.text = text, .name = {"", 0}, .falls = sign && *sign == '<'};
+    if (!sign)
+        return false;
+    for (size_t i = 0; i < KB_COUNT(subjects); i++)
+        if (kb_string_equal(kb_string(subjects[i].word), (kineto_string){text, word}))
+            g->what = &subjects[i];
+    if (g->what && text[word] == ':' && sign > text + word)
+        g->name = (kineto_string){text + word + 1, (size_t)(sign - text) - word - 1};
+    bool may_have_none = g->what && (g->what->of == BYTES || g->what == &subjects[0]);
+    if (!g->what || (!g->name.size && !may_have_none))
+        return false;
+    if (g->what == &subjects[0] && !g->name.size)
+        g->name = kb_string("step");
+    return parse_limit(sign + 1, g);
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static bool holds(kineto_string text, kineto_string part)
+{
+    return memmem(text.data, text.size, part.data, part.size) != NULL;
+}
+
+/* "part.dataloader": a category may be called with its group. */
+static bool is_grouped(const ka_table *t, uint64_t row, kineto_string name)
+{
+    kineto_string group = ka_text_at(t, row, 0), own = ka_text_at(t, row, 1);
+    return name.size == group.size + 1 + own.size && name.data[group.size] == '.' &&
+           memcmp(name.data, group.data, group.size) == 0 &&
+           memcmp(name.data + group.size + 1, own.data, own.size) == 0;
+}
+
+static bool is_named(const gate *g, const ka_table *t, uint64_t row, bool whole)
+{
+    kineto_string own = ka_text_at(t, row, ka_fact_column(t, g->what->name)), other = {"", 0};
+    if (!g->name.size)
+        return true;
+    if (g->what->table == KA_TABLE_diff_categories && is_grouped(t, row, g->name))
+        return true;
+    if (g->what->table == KA_TABLE_diff_kernels)
+        other = ka_text_at(t, row, ka_fact_column(t, g->what->other));
+    if (whole)
+        return kb_string_equal(own, g->name) || kb_string_equal(other, g->name);
+    return holds(own, g->name) || holds(other, g->name);
+}
+
+static bool any_named(const gate *g, const ka_table *t)
+{
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (is_named(g, t, row, true))
+            return true;
+    return false;
+}
+
+typedef struct judged {
+    kineto_diff_judgement judgement;
+    double value, before, after, low, high;
+    int sure;
+    kineto_string name;
+} judged;
+
+static double value_of(const gate *g, double before, double after, double delta, double pct)
+{
+    if (g->of != PERCENT)
+        return delta;
+    if (!isnan(pct))
+        return pct;
+    return before == 0 && after > 0 ? (double)INFINITY : before == 0 && after == 0 ? 0 : pct;
+}
+
+static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
+{
+    uint32_t c = t->column_count - 8;
+    kineto_string sure = ka_text_at(t, row, c + 7);
+    judged j = {.before = ka_cell_at(t, row, c).d,
+                .after = ka_cell_at(t, row, c + 1).d,
+                .low = ka_cell_at(t, row, c + 4).d,
+                .high = ka_cell_at(t, row, c + 5).d,
+                .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
+                        : kb_string_equal(sure, kb_string("no")) ? 0
+                                                                 : -1,
+                .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
+    j.value =
+        value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
+    bool beyond = g->falls ? j.value < -g->limit : j.value > g->limit;
+    if (isnan(j.value))
+        j.judgement = KINETO_DIFF_NOT_JUDGED;
+    else if (!beyond || j.sure == 0)
+        j.judgement = KINETO_DIFF_PASSED;
+    else
+        j.judgement = j.sure > 0 || without_noise ? KINETO_DIFF_FAILED : KINETO_DIFF_NOT_JUDGED;
+    return j;
+}
+
+/* Failing says more than that something could not be judged. */
+static bool is_worse(const gate *g, const judged *a, const judged *b)
+{
+    static const int rank[] = {
+        [KINETO_DIFF_PASSED] = 0, [KINETO_DIFF_NOT_JUDGED] = 1, [KINETO_DIFF_FAILED] = 2};
+    if (a->judgement != b->judgement)
+        return rank[a->judgement] > rank[b->judgement];
+    return g->falls ? a->value < b->value : a->value > b->value;
+}
+
+/* ---- the answer ----------------------------------------------------------------------------- */
+
+static kb_text show(unit of, double value)
+{
+    kb_text text;
+    if (of == MICROSECONDS && fabs(value) < 1e15)
+        return kb_duration((int64_t)(value * 1000));
+    if (of == BYTES && fabs(value) >= 1e5)
+        (void)kb_snprintf(text.s, sizeof text.s, "%.2f MB", value / 1e6);
+    else
+        (void)kb_snprintf(text.s, sizeof text.s, "%.6g%s", value,
+                          of == BYTES     ? " bytes"
+                          : of == PERCENT ? " %"
+                                          : "");
+    return text;
+}
+
+static kb_text relative(const judged *j)
+{
+    kb_text text = {"new"};
+    if (j->before != 0)
+        (void)kb_snprintf(text.s, sizeof text.s, "%+.2f %%",
+                          100 * (j->after - j->before) / fabs(j->before));
+    return text;
+}
+
+static void explain(const gate *g, const judged *j, bool without_noise, char *out, size_t bytes)
+{
+    char interval[100] = "";
+    const char *why;
+    if (!isnan(j->low))
+        (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
+                          j->high);
+    if (isnan(j->value))
+        why = "it is on one side only";
+    else if (j->judgement == KINETO_DIFF_FAILED)
+        why = j->sure > 0 ? "beyond the limit, and no noise"
+                          : "beyond the limit; noise was not looked at";
+    else if (j->judgement == KINETO_DIFF_NOT_JUDGED)
+        why = "beyond the limit, but there are too few steps to tell it from noise";
+    else if (j->sure == 0 && (g->falls ? j->value < -g->limit : j->value > g->limit))
+        why = "beyond the limit, but no more than noise";
+    else
+        why = j->sure < 0 && !without_noise ? "within the limit; there are too few steps to know "
+                                              "the noise"
+                                            : "within the limit";
+    kb_text name = ka_short_name(j->name);
+    size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
+    (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s", (int)kept, name.s,
+                   show(g->what->of, j->before).s, show(g->what->of, j->after).s, relative(j).s,
+                   interval, why);
+}
+
+static kineto_status check(const kineto_analysis *diff, const char *text, gate *g,
+                           const ka_table **t, kineto_error *err)
+{
+    if (!diff || !text || !diff->tables[KA_TABLE_diff_steps].wanted)
+        return kb_fail(err, KINETO_E_ARGUMENT, "gates are for differences with exact definitions");
+    if (!parse(text, g))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "a gate is step, memory, kernel:NAME, op:NAME, category:NAME or "
+                       "counter:NAME, then > or <, then a limit: 3%%, 2ms, 100MB; not '%.80s'",
+                       text);
+    *t = &diff->tables[g->what->table];
+    return KINETO_OK;
+}
+
+kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bool without_noise,
+                               kineto_diff_verdict *out, kineto_error *err)
+{
+    gate g;
+    const ka_table *t = NULL;
+    judged worst = {.judgement = KINETO_DIFF_PASSED};
+    uint64_t count = 0;
+    kineto_diff_verdict v = {.size = out->size};
+    kineto_status status = check(diff, text, &g, &t, err);
+    if (status)
+        return status;
+    bool whole = g.what->whole_names || any_named(&g, t);
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        if (!is_named(&g, t, row, whole))
+            continue;
+        judged j = judge_row(&g, t, row, without_noise);
+        if (!count++ || is_worse(&g, &j, &worst))
+            worst = j;
+    }
+    v.judgement = count ? worst.judgement : KINETO_DIFF_NOT_JUDGED;
+    v.value = worst.value;
+    v.limit = g.limit;
+    if (count)
+        explain(&g, &worst, without_noise, v.sentence, sizeof v.sentence);
+    else
+        (void)snprintf(v.sentence, sizeof v.sentence, "there is nothing of that name to judge");
+    memcpy(out, &v, KB_MIN(out->size, sizeof v));
+    return KINETO_OK;
+}
+
+const char *kineto_diff_judgement_name(uint32_t judgement)
+{
+    static const char *const names[] = {"passed", "failed", "not judged"};
+    return judgement < KB_COUNT(names) ? names[judgement] : "";
+}

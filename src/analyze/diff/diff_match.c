@@ -1,0 +1,221 @@
+/* Which thing of one trace is which of the other. Kernels get other names with other builds and
+ * libraries: they are tried by less and less of the name, then by who launches them. */
+#include "analyze/diff/diff.h"
+
+typedef struct candidate {
+    uint32_t key; /* id */
+    uint32_t order, thing;
+    bool after;
+} candidate;
+
+typedef struct matching {
+    ka_side *sides[2];
+    kb_intern keys;
+    KB_VEC(candidate) candidates;
+    bool no_memory;
+} matching;
+
+/** The key of a thing by which those of both sides are put together; false: it has none. */
+typedef bool key_of(const ka_side *side, const ka_thing *x, ka_text *out);
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+    if (a->key != b->key)
+        return a->key < b->key ? -1 : 1;
+    if (a->after != b->after)
+        return a->after ? 1 : -1;
+    return a->order < b->order ? -1 : a->order > b->order;
+}
+
+static void collect(matching *m, bool after, uint8_t kind, key_of *key)
+{
+    const ka_side *side = m->sides[after];
+    ka_text text;
+    for (uint32_t i = 0; i < side->things.count && !m->no_memory; i++) {
+        const ka_thing *x = &side->things.data[i];
+        if (x->kind != kind || x->other != KA_NONE || !key(side, x, &text))
+            continue;
+        uint32_t id = kb_intern_id(&m->keys, (kineto_string){text.s, text.size});
+        m->no_memory |= id == KB_INTERN_NONE ||
+                        !kb_vec_push(&m->candidates, (candidate){id, x->order, i, after});
+    }
+}
+
+/* As many on both sides: in the order in which they came. */
+static void pair(matching *m, size_t from, size_t to, const char *how)
+{
+    size_t middle = from;
+    while (middle < to && !m->candidates.data[middle].after)
+        middle++;
+    if (middle - from != to - middle)
+        return;
+    for (size_t i = from; i < middle; i++) {
+        uint32_t a = m->candidates.data[i].thing, b = m->candidates.data[middle + i - from].thing;
+        m->sides[0]->things.data[a].other = b;
+        m->sides[1]->things.data[b].other = a;
+        m->sides[1]->things.data[b].how = m->sides[0]->things.data[a].how = how;
+    }
+}
+
+static void match_by(matching *m, uint8_t kind, key_of *key, const char *how)
+{
+    m->candidates.count = 0;
+    collect(m, false, kind, key);
+    size_t before = m->candidates.count;
+    if (!before)
+        return;
+    collect(m, true, kind, key);
+    if (m->candidates.count == before)
+        return;
+    qsort(m->candidates.data, m->candidates.count, sizeof *m->candidates.data, compare_candidates);
+    for (size_t from = 0, to; from < m->candidates.count && !m->no_memory; from = to) {
+        for (to = from + 1; to < m->candidates.count; to++)
+            if (m->candidates.data[to].key != m->candidates.data[from].key)
+                break;
+        pair(m, from, to, how);
+    }
+}
+
+/* ---- keys ----------------------------------------------------------------------------------- */
+
+static void append(ka_text *out, kineto_string s)
+{
+    size_t size = KB_MIN(s.size, sizeof out->s - out->size);
+    memcpy(out->s + out->size, s.data, size);
+    out->size += size;
+}
+
+/* Long texts keep their beginning and a hash. */
+static void append_whole(ka_text *out, kineto_string s)
+{
+    uint64_t hash = kb_hash(s.data, s.size);
+    append(out, (kineto_string){s.data, KB_MIN(s.size, (size_t)300)});
+    append(out, (kineto_string){(const char *)&hash, sizeof hash});
+}
+
+static bool by_name(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    out->size = 0;
+    append_whole(out, x->name);
+    append_whole(out, x->detail);
+    append(out, (kineto_string){(const char *)&x->activity, x->kind == KA_THING_OPERATOR});
+    return true;
+}
+
+/* Copies and memsets have names of their own, which do not change. */
+static bool is_kernel(const ka_thing *x)
+{
+    return x->activity != KINETO_KIND_GPU_MEMCPY && x->activity != KINETO_KIND_GPU_MEMSET;
+}
+
+static bool by_spelling(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    ka_spell_kernel(x->name, out);
+    return is_kernel(x) && out->size;
+}
+
+static bool by_skeleton(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    ka_skeleton_of(x->name, out);
+    return is_kernel(x) && out->size;
+}
+
+static bool by_last_component(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    ka_last_component_of(x->name, out);
+    return is_kernel(x) && out->size;
+}
+
+static bool by_numberless(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    (void)side;
+    ka_numberless(x->name, out);
+    return is_kernel(x) && out->size;
+}
+
+/* The operator that launched it first, its shapes if `shapes`, and which work of it this is. */
+static bool append_launch(const ka_side *side, const ka_thing *x, bool shapes, ka_text *out)
+{
+    const ka_scope *s = &side->m.scope;
+    char place[32];
+    if (!is_kernel(x) || x->op == KA_NONE)
+        return false;
+    const ka_slice *op = &s->slices[x->op];
+    int size = snprintf(place, sizeof place, "|%u|", x->place);
+    append(out, (kineto_string){place, (size_t)size});
+    append_whole(out, ka_name(s, op->name));
+    if (shapes)
+        append_whole(out, ka_arg_text(s->trace, op->row, "Input Dims"));
+    return true;
+}
+
+static bool by_skeleton_and_launch(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    return by_skeleton(side, x, out) && append_launch(side, x, true, out);
+}
+
+static bool by_last_and_launch(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    return by_last_component(side, x, out) && append_launch(side, x, true, out);
+}
+
+static bool by_numberless_and_launch(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    return by_numberless(side, x, out) && append_launch(side, x, true, out);
+}
+
+static bool by_launch(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    out->size = 0;
+    return append_launch(side, x, true, out);
+}
+
+/* Another kernel for the same purpose. */
+static bool by_family_and_operator(const ka_side *side, const ka_thing *x, ka_text *out)
+{
+    out->size = 0;
+    append(out, kb_string(ka_family_name(x->family)));
+    return append_launch(side, x, false, out);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void match_kernels(matching *m)
+{
+    static const struct {
+        key_of *key;
+        const char *how;
+    } tries[] = {
+        {by_name, "name"},
+        {by_spelling, "spelling"},
+        {by_skeleton_and_launch, "template arguments"},
+        {by_skeleton, "template arguments"},
+        {by_last_and_launch, "namespace"},
+        {by_last_component, "namespace"},
+        {by_numberless_and_launch, "numbers"},
+        {by_numberless, "numbers"},
+        {by_launch, "operator and shapes"},
+        {by_family_and_operator, "operator"},
+    };
+    for (size_t i = 0; i < KB_COUNT(tries) && !m->no_memory; i++)
+        match_by(m, KA_THING_KERNEL, tries[i].key, tries[i].how);
+}
+
+bool ka_match_sides(ka_side *before, ka_side *after)
+{
+    matching m = {.sides = {before, after}};
+    for (uint8_t kind = 0; kind < KA_THING_KINDS && !m.no_memory; kind++)
+        if (kind != KA_THING_KERNEL)
+            match_by(&m, kind, by_name, "name");
+    match_kernels(&m);
+    kb_intern_free(&m.keys);
+    kb_vec_free(&m.candidates);
+    return !m.no_memory;
+}

@@ -1,0 +1,203 @@
+/* What is sampled rather than timed: memory at its peak in each step, and means of counters. */
+#include "analyze/diff/diff.h"
+
+typedef struct sampling {
+    ka_side *side;
+    kb_map things; /* of a device, or a counter and its series, to things */
+    kb_intern keys;
+} sampling;
+
+/* ---- steps by time -------------------------------------------------------------------------- */
+
+/* Block of the last step that began before and has not ended; -1. */
+static int32_t block_at(const ka_side *side, int64_t ns)
+{
+    const ka_step *steps = side->m.scope.steps;
+    uint32_t low = 0, high = side->m.scope.step_count;
+    if (side->no_steps)
+        return 0;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (steps[middle].start_ns <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (uint32_t i = low; i-- > 0 && low - i < 64;)
+        if (ns < steps[i].end_ns)
+            return side->block_of[i];
+    return -1;
+}
+
+/* ---- things --------------------------------------------------------------------------------- */
+
+static uint32_t thing_of(sampling *m, uint8_t kind, kineto_string name, kineto_string detail,
+                         kineto_string key)
+{
+    ka_side *side = m->side;
+    uint32_t id = kb_intern_id(&m->keys, key);
+    uint64_t *known = id == KB_INTERN_NONE ? NULL : kb_map_insert(&m->things, id, KA_NONE, NULL);
+    side->no_memory |= !known;
+    if (!known || *known != KA_NONE)
+        return known ? (uint32_t)*known : KA_NONE;
+    char *copies[2] = {kb_arena_copy(&side->texts, name.data, name.size),
+                       kb_arena_copy(&side->texts, detail.data, detail.size)};
+    side->no_memory |= !copies[0] || !copies[1];
+    if (side->no_memory)
+        return KA_NONE;
+    uint32_t thing = ka_new_thing(side, kind, (kineto_string){copies[0], name.size},
+                                  (kineto_string){copies[1], detail.size});
+    *known = thing;
+    return thing;
+}
+
+/* How many samples a value has; values and their counts grow together. */
+static uint32_t *samples_of(ka_side *side, size_t value)
+{
+    size_t count = side->samples.count;
+    if (value >= count && kb_vec_reserve(&side->samples, side->values.count)) {
+        memset(side->samples.data + count, 0,
+               (side->values.count - count) * sizeof *side->samples.data);
+        side->samples.count = side->values.count;
+    }
+    side->no_memory |= value >= side->samples.count;
+    return value < side->samples.count ? &side->samples.data[value] : NULL;
+}
+
+static void sample(sampling *m, uint32_t thing, int32_t block, double value)
+{
+    ka_side *side = m->side;
+    if (thing == KA_NONE || block < 0)
+        return;
+    ka_thing *x = &side->things.data[thing];
+    size_t at = x->values + (uint32_t)block;
+    uint32_t *count = samples_of(side, at);
+    if (!count)
+        return;
+    double *sum = &side->values.data[at];
+    if (x->kind == KA_THING_COUNTER)
+        *sum += value;
+    else
+        *sum = *count ? KB_MAX(*sum, value) : value;
+    x->most = x->count ? KB_MAX(x->most, value) : value;
+    *count += *count < UINT32_MAX;
+    x->count++;
+}
+
+/* ---- memory --------------------------------------------------------------------------------- */
+
+static void take_memory(sampling *m, kineto_row row, int64_t ns)
+{
+    const kineto_trace *t = m->side->m.scope.trace;
+    int64_t total, type = 0, index = -1;
+    if (!ka_arg_int(t, row, "Total Allocated", &total) || total < 0)
+        return;
+    (void)ka_arg_int(t, row, "Device Type", &type);
+    (void)ka_arg_int(t, row, "Device Id", &index);
+    kb_text device = ka_memory_device(type, index), key;
+    (void)snprintf(key.s, sizeof key.s, "m%.40s", device.s);
+    sample(
+        m,
+        thing_of(m, KA_THING_MEMORY, kb_string(device.s), (kineto_string){"", 0}, kb_string(key.s)),
+        block_at(m->side, ns), (double)total);
+}
+
+/* ---- counters ------------------------------------------------------------------------------- */
+
+static kb_text place_of(const kineto_trace *t, kineto_row row)
+{
+    kineto_activity a;
+    kineto_track track;
+    kineto_process p;
+    kb_text text = {"process"};
+    kineto_trace_get(t, row, &a);
+    kineto_trace_track(t, a.track, &track);
+    kineto_trace_process(t, track.process, &p);
+    if (p.is_device)
+        (void)snprintf(text.s, sizeof text.s, "device %lld", (long long)p.pid);
+    return text;
+}
+
+static void take_series(sampling *m, kb_text place, kineto_string counter, const kineto_arg *arg,
+                        int32_t block)
+{
+    double value = arg->type == KINETO_ARG_INT      ? (double)arg->i
+                   : arg->type == KINETO_ARG_UINT   ? (double)arg->u
+                   : arg->type == KINETO_ARG_DOUBLE ? arg->d
+                                                    : (double)NAN;
+    char name[400], key[500];
+    if (!isfinite(value))
+        return;
+    bool same = kb_string_equal(counter, arg->key);
+    int size = snprintf(name, sizeof name, "%.*s%s%.*s", (int)KB_MIN(counter.size, (size_t)190),
+                        counter.data, same ? "" : ": ",
+                        same ? 0 : (int)KB_MIN(arg->key.size, (size_t)190), arg->key.data);
+    int key_size = snprintf(key, sizeof key, "c%.40s|%.*s", place.s, size, name);
+    sample(m,
+           thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size}, kb_string(place.s),
+                    (kineto_string){key, (size_t)key_size}),
+           block, value);
+}
+
+static void take_counter(sampling *m, kineto_row row, int64_t ns)
+{
+    const kineto_trace *t = m->side->m.scope.trace;
+    kineto_args_iterator it;
+    kineto_arg arg;
+    kineto_activity a;
+    kb_text place = place_of(t, row);
+    int32_t block = block_at(m->side, ns);
+    kineto_trace_get(t, row, &a);
+    kineto_args_begin(t, row, &it);
+    while (block >= 0 && kineto_args_next(&it, &arg) && !m->side->no_memory)
+        take_series(m, place, a.name, &arg, block);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static void take_block(sampling *m, uint32_t b)
+{
+    const kt_block *block = kt_block_at(m->side->m.scope.trace, b);
+    const uint64_t wanted = KINETO_KIND_BIT(KINETO_KIND_COUNTER) |
+                            KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER) |
+                            KINETO_KIND_BIT(KINETO_KIND_MEMORY);
+    for (uint32_t i = 0; block->kinds & wanted && i < block->count && !m->side->no_memory; i++) {
+        kineto_row row = (kineto_row)b * KT_BLOCK_ROWS + i;
+        if (block->kind[i] == KINETO_KIND_MEMORY)
+            take_memory(m, row, block->start_ns[i]);
+        else if (block->form[i] == KINETO_FORM_COUNTER)
+            take_counter(m, row, block->start_ns[i]);
+    }
+}
+
+/* Means of counters; blocks without a sample are left out. */
+static void make_means(ka_side *side)
+{
+    for (size_t i = 0; i < side->things.count; i++) {
+        ka_thing *x = &side->things.data[i];
+        uint32_t kept = 0;
+        if (x->kind < KA_THING_MEMORY)
+            continue;
+        for (uint32_t b = 0; b < side->block_count; b++) {
+            uint32_t count =
+                x->values + b < side->samples.count ? side->samples.data[x->values + b] : 0;
+            double value = side->values.data[x->values + b];
+            if (count)
+                side->values.data[x->values + kept++] =
+                    x->kind == KA_THING_COUNTER ? value / count : value;
+        }
+        x->value_count = kept;
+    }
+}
+
+bool ka_side_take_samples(ka_side *side)
+{
+    sampling m = {.side = side};
+    for (uint32_t b = 0; b < kt_block_count(side->m.scope.trace) && !side->no_memory; b++)
+        take_block(&m, b);
+    if (!side->no_memory)
+        make_means(side);
+    kb_map_free(&m.things);
+    kb_intern_free(&m.keys);
+    return !side->no_memory;
+}

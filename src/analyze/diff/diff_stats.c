@@ -1,0 +1,237 @@
+/* Is a difference more than noise? A bootstrap over steps: studentised and symmetric for means,
+ * percentiles for medians. docs/diff.md says how that was chosen. */
+#include "analyze/diff/diff.h"
+
+#define USUAL_DRAWS   2000u
+#define MOST_DRAWS    100000u
+#define LEVEL         0.95
+#define LEAST_ERROR   0.2
+#define LEAST_MEANS   3u /* steps a side below which an interval would hold everything … */
+#define LEAST_MEDIANS 5u /* … or too often miss */
+
+/* splitmix64: small, and good enough to draw steps with. */
+static uint64_t next_random(uint64_t *state)
+{
+    uint64_t z = *state += UINT64_C(0x9e3779b97f4a7c15);
+    z = (z ^ z >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
+    z = (z ^ z >> 27) * UINT64_C(0x94d049bb133111eb);
+    return z ^ z >> 31;
+}
+
+bool ka_chance_make(ka_chance *c, uint64_t seed, uint32_t draws, bool medians)
+{
+    *c = (ka_chance){.seed = seed,
+                     .draws = KB_MIN(draws ? KB_MAX(draws, 100u) : USUAL_DRAWS, MOST_DRAWS),
+                     .medians = medians};
+    c->room = malloc(c->draws * sizeof *c->room);
+    return c->room != NULL;
+}
+
+void ka_chance_free(ka_chance *c)
+{
+    for (uint32_t side = 0; side < 2; side++)
+        for (uint32_t n = 0; n <= KA_MOST_BLOCKS; n++)
+            free(c->times[side][n]);
+    free(c->room);
+    *c = (ka_chance){0};
+}
+
+/* How often each of n values is in each draw. */
+static const uint8_t *times_of(ka_chance *c, uint32_t side, uint32_t n)
+{
+    uint8_t **times = &c->times[side][n];
+    uint64_t state = c->seed ^ (uint64_t)(side + 1) << 32 ^ n;
+    if (*times)
+        return *times;
+    *times = calloc((size_t)c->draws, n);
+    c->no_memory |= !*times;
+    for (uint32_t d = 0; *times && d < c->draws; d++)
+        for (uint32_t i = 0; i < n; i++)
+            (*times)[(size_t)d * n + (size_t)((next_random(&state) >> 32) * n >> 32)]++;
+    return *times;
+}
+
+/* ---- means ---------------------------------------------------------------------------------- */
+
+typedef struct moments {
+    double mean, variance; /* of the mean */
+} moments;
+
+static moments moments_of(const double *values, const uint8_t *times, uint32_t n)
+{
+    double sum = 0, squares = 0;
+    for (uint32_t i = 0; i < n; i++)
+        sum += times ? times[i] * values[i] : values[i];
+    double mean = sum / n;
+    for (uint32_t i = 0; i < n; i++) {
+        double off = values[i] - mean;
+        squares += (times ? times[i] : 1) * off * off;
+    }
+    return (moments){mean, n > 1 ? squares / (n - 1.0) / n : 0};
+}
+
+/* The relative difference and its standard error; the plain one where nothing is before. */
+typedef struct relative {
+    double value, error;
+} relative;
+
+static relative relate(moments a, moments b, bool plain)
+{
+    if (plain)
+        return (relative){b.mean - a.mean, sqrt(a.variance + b.variance)};
+    double ratio = b.mean / a.mean;
+    return (relative){ratio - 1, sqrt(b.variance + ratio * ratio * a.variance) / fabs(a.mean)};
+}
+
+/* How many standard errors a draw is off. A draw of equal steps has none, and one of nearly equal
+ * steps hardly any: a fifth of that of the whole is the least. */
+static double studentised(relative draw, relative whole)
+{
+    double off = fabs(draw.value - whole.value),
+           t = off / KB_MAX(draw.error, LEAST_ERROR * whole.error);
+    return isfinite(t) ? t : (double)INFINITY;
+}
+
+static int compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return (a > b) - (a < b);
+}
+
+/* The k-th smallest, from 0; `room` is put into another order. */
+static double select_kth(double *room, uint32_t count, uint32_t k)
+{
+    uint32_t low = 0, high = count - 1;
+    k = KB_MIN(k, high);
+    while (low < high) {
+        double pivot = room[low + (high - low) / 2];
+        uint32_t i = low, j = high;
+        for (;; i++, j--) {
+            while (room[i] < pivot)
+                i++;
+            while (room[j] > pivot)
+                j--;
+            if (i >= j)
+                break;
+            double swap = room[i];
+            room[i] = room[j];
+            room[j] = swap;
+        }
+        if (k <= j)
+            high = j;
+        else
+            low = j + 1;
+    }
+    return room[k];
+}
+
+typedef struct sides {
+    const double *a, *b;
+    uint32_t n, m;
+    const uint8_t *ta, *tb;
+} sides;
+
+static bool interval_of_means(ka_chance *c, const sides *s, bool plain, double *low, double *high)
+{
+    moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
+    relative whole = relate(a, b, plain);
+    if (!(whole.error > 0)) { /* all steps are the same: there is no noise */
+        *low = *high = whole.value;
+        return isfinite(whole.value);
+    }
+    for (uint32_t d = 0; d < c->draws; d++)
+        c->room[d] = studentised(relate(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
+                                        moments_of(s->b, s->tb + (size_t)d * s->m, s->m), plain),
+                                 whole);
+    double t = select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
+    *low = whole.value - t * whole.error;
+    *high = whole.value + t * whole.error;
+    return isfinite(*low) && isfinite(*high);
+}
+
+/* ---- medians -------------------------------------------------------------------------------- */
+
+static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
+{
+    uint32_t seen = 0, i = 0, lower = (n - 1) / 2, upper = n / 2;
+    while (seen + times[i] <= lower)
+        seen += times[i++];
+    double first = sorted[i];
+    while (seen + times[i] <= upper)
+        seen += times[i++];
+    return (first + sorted[i]) / 2;
+}
+
+static bool interval_of_medians(ka_chance *c, const sides *s, bool plain, double *low, double *high)
+{
+    double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
+    memcpy(a, s->a, s->n * sizeof *a);
+    memcpy(b, s->b, s->m * sizeof *b);
+    qsort(a, s->n, sizeof *a, compare_doubles);
+    qsort(b, s->m, sizeof *b, compare_doubles);
+    for (uint32_t d = 0; d < c->draws; d++) {
+        double before = median_of(a, s->ta + (size_t)d * s->n, s->n),
+               after = median_of(b, s->tb + (size_t)d * s->m, s->m);
+        c->room[d] = plain ? after - before : before ? after / before - 1 : (double)INFINITY;
+    }
+    *low = select_kth(c->room, c->draws, (uint32_t)((1 - LEVEL) / 2 * c->draws));
+    *high = select_kth(c->room, c->draws, (uint32_t)((1 + LEVEL) / 2 * c->draws));
+    return isfinite(*low) && isfinite(*high);
+}
+
+/* ---- both ----------------------------------------------------------------------------------- */
+
+static double middle_of(const double *values, uint32_t n, bool median)
+{
+    double room[KA_MOST_BLOCKS], sum = 0;
+    if (!n)
+        return 0;
+    memcpy(room, values, n * sizeof *room);
+    if (median)
+        return ka_median(room, n);
+    for (uint32_t i = 0; i < n; i++)
+        sum += values[i];
+    return sum / n;
+}
+
+static bool any_negative(const double *values, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (values[i] < 0)
+            return true;
+    return false;
+}
+
+ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
+                       const double *after, uint32_t after_count)
+{
+    sides s = {
+        before, after, KB_MIN(before_count, KA_MOST_BLOCKS), KB_MIN(after_count, KA_MOST_BLOCKS),
+        NULL,   NULL};
+    ka_estimate e = {.before = middle_of(before, s.n, c->medians),
+                     .after = middle_of(after, s.m, c->medians),
+                     .low_pct = (double)NAN,
+                     .high_pct = (double)NAN,
+                     .sure = -1};
+    uint32_t least = c->medians ? LEAST_MEDIANS : LEAST_MEANS;
+    bool plain = e.before == 0;
+    double low, high;
+    e.delta = e.after - e.before;
+    e.pct = plain ? (double)NAN : 100 * e.delta / fabs(e.before);
+    if (s.n < least || s.m < least)
+        return e;
+    s.ta = times_of(c, 0, s.n);
+    s.tb = times_of(c, 1, s.m);
+    if (!s.ta || !s.tb ||
+        !(c->medians ? interval_of_medians : interval_of_means)(c, &s, plain, &low, &high))
+        return e;
+    e.sure = low > 0 || high < 0;
+    if (plain)
+        return e;
+    if (!any_negative(before, s.n) && !any_negative(after, s.m))
+        low = KB_MAX(low, -1); /* nothing becomes less than nothing */
+    double sign = e.before < 0 ? -100 : 100;
+    e.low_pct = sign * (sign > 0 ? low : high);
+    e.high_pct = sign * (sign > 0 ? high : low);
+    return e;
+}

@@ -1,0 +1,170 @@
+/* What changed, in one table: parts of the step, then what is in them; and findings that only one
+ * trace has, or that are worth something else in the other. */
+#include "analyze/diff/diff.h"
+
+/* ---- from tables ---------------------------------------------------------------------------- */
+
+#define MOST_ROWS     40u
+#define LEAST_PERCENT 0.2 /* of a step, or it is left out */
+
+typedef struct change {
+    const char *kind;
+    kineto_string name, change;
+    ka_estimate e;
+} change;
+typedef KB_VEC(change) change_list;
+
+static ka_estimate estimate_at(const ka_table *t, uint64_t row)
+{
+    uint32_t c = t->column_count - 8;
+    kineto_string sure = ka_text_at(t, row, c + 7);
+    return (ka_estimate){.before = ka_cell_at(t, row, c).d,
+                         .after = ka_cell_at(t, row, c + 1).d,
+                         .delta = ka_cell_at(t, row, c + 2).d,
+                         .pct = ka_cell_at(t, row, c + 3).d,
+                         .low_pct = ka_cell_at(t, row, c + 4).d,
+                         .high_pct = ka_cell_at(t, row, c + 5).d,
+                         .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
+                                 : kb_string_equal(sure, kb_string("no")) ? 0
+                                                                          : -1};
+}
+
+/* What is noise is left out; without an interval nobody knows what is. */
+static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
+{
+    return e->sure != 0 && isfinite(e->delta) && fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
+}
+
+static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
+                       const char *name, change_list *out)
+{
+    const ka_table *t = &d->facts->tables[id];
+    uint32_t column = ka_fact_column(t, name), changed = ka_fact_column(t, "change"), taken = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t) && taken < MOST_ROWS; row++) {
+        ka_estimate e = estimate_at(t, row);
+        if ((group && !kb_string_equal(ka_text_at(t, row, 0), kb_string(group))) ||
+            !is_worth_telling(d, &e))
+            continue;
+        change c = {kind, ka_text_at(t, row, column), ka_text_at(t, row, changed), e};
+        if (!kb_vec_push(out, c))
+            return false;
+        taken++;
+    }
+    return true;
+}
+
+static int compare_changes(const void *left, const void *right)
+{
+    const change *a = left, *b = right;
+    if (a->e.sure != b->e.sure)
+        return a->e.sure > b->e.sure ? -1 : 1;
+    double x = fabs(a->e.delta), y = fabs(b->e.delta);
+    if (x != y)
+        return x > y ? -1 : 1;
+    int kinds = strcmp(a->kind, b->kind);
+    int names = memcmp(a->name.data, b->name.data, KB_MIN(a->name.size, b->name.size));
+    return kinds   ? kinds
+           : names ? names
+                   : (a->name.size > b->name.size) - (a->name.size < b->name.size);
+}
+
+static void put_changes(ka_diff *d, change_list *changes)
+{
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_summary];
+    if (changes->count)
+        qsort(changes->data, changes->count, sizeof *changes->data, compare_changes);
+    for (size_t i = 0; i < changes->count && i < MOST_ROWS; i++) {
+        const change *c = &changes->data[i];
+        ka_put_text(t, kb_string(c->kind));
+        ka_put_text(t, c->name);
+        ka_put_text(t, c->change);
+        ka_put_estimate(t, &c->e, d->step_us);
+    }
+    if (!changes->count)
+        ka_note(t, "nothing that is worth %.1f %% of a step and more than noise", LEAST_PERCENT);
+    changes->count = 0;
+}
+
+/* Parts first: they add up to the step, and say where to look in the rest. */
+bool ka_diff_put_summary(ka_diff *d)
+{
+    change_list changes = {0};
+    bool ok = take_table(d, KA_TABLE_diff_categories, "part of the step", "part", "name", &changes);
+    ok = ok && take_table(d, KA_TABLE_diff_kernels, "device work", NULL, "name", &changes) &&
+         take_table(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
+    if (ok)
+        put_changes(d, &changes);
+    kb_vec_free(&changes);
+    return ok;
+}
+
+/* ---- findings ------------------------------------------------------------------------------- */
+
+static bool same_finding(const kineto_finding *a, const kineto_finding *b)
+{
+    return a->rule == b->rule && kb_string_equal(a->subject, b->subject);
+}
+
+static bool find_same(const kineto_findings *in, const kineto_finding *x, kineto_finding *out)
+{
+    for (uint32_t i = 0; kineto_findings_get(in, i, out); i++)
+        if (same_finding(out, x))
+            return true;
+    return false;
+}
+
+static double worth_us(const kineto_finding *f)
+{
+    return !f ? 0 : f->has_worth ? ka_us(f->worth_ns) : (double)NAN;
+}
+
+/* How much shorter steps are: what a finding that went away foretold. */
+static void put_measured(const ka_diff *d, ka_table *t)
+{
+    const ka_table *steps = &d->facts->tables[KA_TABLE_diff_steps];
+    uint32_t delta = ka_fact_column(steps, "delta_us");
+    uint64_t last = ka_table_rows(steps) - 1;
+    double first = -ka_cell_at(steps, 0, delta).d, other = -ka_cell_at(steps, last, delta).d;
+    ka_put_known(t, d->chance.medians ? other : first);
+    ka_put_known(t, d->chance.medians ? first : other);
+}
+
+static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+{
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
+    const kineto_finding *shown = a ? a : b;
+    double before = worth_us(a), after = worth_us(b);
+    ka_put_text(t, kb_string(shown->id));
+    ka_put_text(t, shown->subject);
+    ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : "changed"));
+    ka_put_known(t, before);
+    ka_put_known(t, after);
+    ka_put_known(t, before - after);
+    put_measured(d, t);
+    ka_put_text(t, shown->sentence);
+}
+
+/* Worths differ a little from run to run. */
+static bool differs(const ka_diff *d, const kineto_finding *a, const kineto_finding *b)
+{
+    double off = fabs(worth_us(a) - worth_us(b));
+    return a->has_worth != b->has_worth || off > 0.01 * d->step_us;
+}
+
+bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after)
+{
+    kineto_finding a, b;
+    for (uint32_t i = 0; kineto_findings_get(before, i, &a); i++)
+        if (!find_same(after, &a, &b))
+            put_finding(d, &a, NULL);
+        else if (differs(d, &a, &b))
+            put_finding(d, &a, &b);
+    for (uint32_t i = 0; kineto_findings_get(after, i, &b); i++)
+        if (!find_same(before, &b, &a))
+            put_finding(d, NULL, &b);
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
+    ka_note(t,
+            "predicted: how much shorter a step should be; measured: how much it is, whatever the "
+            "reason");
+    return ka_diff_sort(t, ka_fact_column(t, "predicted_us"));
+}

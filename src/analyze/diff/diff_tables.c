@@ -1,0 +1,258 @@
+/* Tables of two traces: a row for each thing of either. */
+#include "analyze/diff/diff.h"
+
+/* ---- cells ---------------------------------------------------------------------------------- */
+
+void ka_put_known(ka_table *t, double value)
+{
+    if (isfinite(value))
+        ka_put_number(t, value);
+    else
+        ka_put_none(t);
+}
+
+void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
+{
+    static const char *const words[] = {"unknown", "no", "yes"};
+    ka_put_known(t, e->before);
+    ka_put_known(t, e->after);
+    ka_put_known(t, e->delta);
+    ka_put_known(t, e->pct);
+    ka_put_known(t, e->low_pct);
+    ka_put_known(t, e->high_pct);
+    ka_put_known(t, step_us > 0 ? 100 * e->delta / step_us : (double)NAN);
+    ka_put_text(t, kb_string(words[e->sure + 1]));
+}
+
+static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const ka_estimate *e)
+{
+    bool differs = e->sure > 0 || (e->sure < 0 && e->delta != 0);
+    ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : differs ? "changed" : "same"));
+}
+
+/* ---- pairs ---------------------------------------------------------------------------------- */
+
+/** A row: `a` or `b` may be NULL, not both. */
+typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                      const ka_estimate *e);
+
+static const double nothing[KA_MOST_BLOCKS];
+
+/* What is not there takes no time; memory and counters that are not there are not known. */
+static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
+{
+    const ka_thing *either = a ? a : b;
+    const double *before = a ? d->before.values.data + a->values : nothing,
+                 *after = b ? d->after.values.data + b->values : nothing;
+    uint32_t before_count = a ? a->value_count : d->before.block_count,
+             after_count = b ? b->value_count : d->after.block_count;
+    ka_estimate e = ka_compare(&d->chance, before, before_count, after, after_count);
+    if (either->kind < KA_THING_MEMORY || (a && b && before_count && after_count))
+        return e;
+    return (ka_estimate){.before = a && before_count ? e.before : (double)NAN,
+                         .after = b && after_count ? e.after : (double)NAN,
+                         .delta = (double)NAN,
+                         .pct = (double)NAN,
+                         .low_pct = (double)NAN,
+                         .high_pct = (double)NAN,
+                         .sure = -1};
+}
+
+static void put_row(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b, put_pair *put)
+{
+    ka_estimate e = compare(d, a, b);
+    put(d, &d->facts->tables[id], a, b, &e);
+}
+
+static void put_kind(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *put)
+{
+    for (uint32_t i = 0; i < d->before.things.count; i++) {
+        const ka_thing *a = &d->before.things.data[i];
+        if (a->kind == kind)
+            put_row(d, id, a, a->other == KA_NONE ? NULL : &d->after.things.data[a->other], put);
+    }
+    for (uint32_t i = 0; i < d->after.things.count; i++) {
+        const ka_thing *b = &d->after.things.data[i];
+        if (b->kind == kind && b->other == KA_NONE)
+            put_row(d, id, NULL, b, put);
+    }
+}
+
+/* ---- rows ----------------------------------------------------------------------------------- */
+
+static const ka_thing *either(const ka_thing *a, const ka_thing *b) { return b ? b : a; }
+
+static void put_step(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                     const ka_estimate *e)
+{
+    ka_put_text(t, either(a, b)->name);
+    ka_put_int(t, d->before.step_count);
+    ka_put_int(t, d->after.step_count);
+    ka_put_estimate(t, e, d->step_us);
+}
+
+static void put_category(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                         const ka_estimate *e)
+{
+    uint8_t kind = either(a, b)->kind;
+    ka_put_text(t, kb_string(kind == KA_THING_PART   ? "part"
+                             : kind == KA_THING_TYPE ? "type"
+                                                     : "family"));
+    ka_put_text(t, either(a, b)->name);
+    put_change(t, a, b, e);
+    ka_put_estimate(t, e, d->step_us);
+}
+
+static double per_step(const ka_side *side, double sum)
+{
+    return sum / KB_MAX(side->span_count, 1u);
+}
+
+static void put_counts(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b)
+{
+    ka_put_number(t, a ? per_step(&d->before, (double)a->count) : 0);
+    ka_put_number(t, b ? per_step(&d->after, (double)b->count) : 0);
+}
+
+static void put_kernel(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                       const ka_estimate *e)
+{
+    bool renamed = a && b && !kb_string_equal(a->name, b->name);
+    ka_put_text(t, kb_string(ka_family_name(either(a, b)->family)));
+    ka_put_text(t, either(a, b)->name);
+    ka_put_text(t, renamed ? a->name : (kineto_string){"", 0});
+    ka_put_text(t, kb_string(a && b ? a->how : ""));
+    put_change(t, a, b, e);
+    put_counts(d, t, a, b);
+    ka_put_estimate(t, e, d->step_us);
+}
+
+static void put_operator(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                         const ka_estimate *e)
+{
+    bool op = either(a, b)->activity == KINETO_KIND_CPU_OP;
+    ka_put_text(t, kb_string(op ? "operator" : "call"));
+    ka_put_text(t, either(a, b)->name);
+    ka_put_text(t, either(a, b)->detail);
+    put_change(t, a, b, e);
+    put_counts(d, t, a, b);
+    ka_put_number(t, a ? per_step(&d->before, a->device) : 0);
+    ka_put_number(t, b ? per_step(&d->after, b->device) : 0);
+    ka_put_estimate(t, e, d->step_us);
+}
+
+static void put_memory(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                       const ka_estimate *e)
+{
+    (void)d;
+    ka_put_text(t, either(a, b)->name);
+    put_change(t, a, b, e);
+    ka_put_known(t, a ? a->most : (double)NAN);
+    ka_put_known(t, b ? b->most : (double)NAN);
+    ka_put_estimate(t, e, 0);
+}
+
+static void put_counter(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
+                        const ka_estimate *e)
+{
+    (void)d;
+    ka_put_text(t, either(a, b)->detail);
+    ka_put_text(t, either(a, b)->name);
+    put_change(t, a, b, e);
+    ka_put_estimate(t, e, 0);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+/* The median beside the mean: what is usual, beside what adds up. */
+static bool put_other_middle(ka_diff *d)
+{
+    const ka_thing *a = &d->before.things.data[0], *b = &d->after.things.data[0];
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
+    ka_chance other;
+    bool ok = ka_chance_make(&other, d->chance.seed, d->chance.draws, !d->chance.medians);
+    if (ok) {
+        ka_estimate e = ka_compare(&other, d->before.values.data + a->values, a->value_count,
+                                   d->after.values.data + b->values, b->value_count);
+        ka_put_text(t, kb_string(other.medians ? "median step" : "mean step"));
+        ka_put_int(t, d->before.step_count);
+        ka_put_int(t, d->after.step_count);
+        ka_put_estimate(t, &e, d->step_us);
+        ok = !other.no_memory;
+    }
+    ka_chance_free(&other);
+    return ok;
+}
+
+static void note_steps(ka_diff *d)
+{
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
+    if (d->before.no_steps || d->after.no_steps)
+        ka_note(t, "a trace has no steps: all of it is one, and nothing tells a difference from "
+                   "noise");
+    else if (d->before.warm_up || d->after.warm_up)
+        ka_note(t,
+                "without the first steps that took much longer than the others: %u before, %u "
+                "after",
+                d->before.warm_up, d->after.warm_up);
+}
+
+typedef struct place {
+    double worth;
+    uint64_t row;
+} place;
+
+static int compare_places(const void *left, const void *right)
+{
+    const place *a = left, *b = right;
+    if (a->worth != b->worth)
+        return a->worth > b->worth ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* The largest difference first, whatever its sign. */
+bool ka_diff_sort(ka_table *t, uint32_t column)
+{
+    uint64_t rows = ka_table_rows(t);
+    size_t row_bytes = t->column_count * sizeof(ka_cell);
+    place *order = malloc((size_t)rows * sizeof *order + 1);
+    ka_cell *sorted = malloc((size_t)rows * row_bytes + 1);
+    bool ok = order && sorted;
+    for (uint64_t i = 0; ok && i < rows; i++) {
+        double worth = fabs(ka_cell_at(t, i, column).d);
+        order[i] = (place){isnan(worth) ? -1 : worth, i};
+    }
+    if (ok && rows) {
+        qsort(order, (size_t)rows, sizeof *order, compare_places);
+        for (uint64_t i = 0; i < rows; i++)
+            memcpy(sorted + i * t->column_count, t->cells.data + order[i].row * t->column_count,
+                   row_bytes);
+        memcpy(t->cells.data, sorted, (size_t)rows * row_bytes);
+    }
+    free(order);
+    free(sorted);
+    return ok;
+}
+
+bool ka_diff_put_tables(ka_diff *d)
+{
+    put_kind(d, KA_THING_STEP, KA_TABLE_diff_steps, put_step);
+    put_kind(d, KA_THING_PART, KA_TABLE_diff_categories, put_category);
+    put_kind(d, KA_THING_TYPE, KA_TABLE_diff_categories, put_category);
+    put_kind(d, KA_THING_FAMILY, KA_TABLE_diff_categories, put_category);
+    put_kind(d, KA_THING_KERNEL, KA_TABLE_diff_kernels, put_kernel);
+    put_kind(d, KA_THING_OPERATOR, KA_TABLE_diff_operators, put_operator);
+    put_kind(d, KA_THING_MEMORY, KA_TABLE_diff_memory, put_memory);
+    put_kind(d, KA_THING_COUNTER, KA_TABLE_diff_counters, put_counter);
+    note_steps(d);
+    ka_note(&d->facts->tables[KA_TABLE_diff_memory],
+            "peaks are of steps, from memory events that tell how much is allocated");
+    const ka_table_id sorted[] = {KA_TABLE_diff_kernels, KA_TABLE_diff_operators,
+                                  KA_TABLE_diff_counters};
+    bool ok = put_other_middle(d);
+    for (size_t i = 0; i < KB_COUNT(sorted); i++) {
+        ka_table *t = &d->facts->tables[sorted[i]];
+        ok &= ka_diff_sort(t, t->column_count - 6); /* delta */
+    }
+    return ok && !d->chance.no_memory;
+}

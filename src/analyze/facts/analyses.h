@@ -1,0 +1,147 @@
+/* Analyses: which there are, what runs them, and what they share with one another. */
+#ifndef KA_ANALYSES_H
+#define KA_ANALYSES_H
+
+#include "analyze/scope/view.h"
+
+/* ---- analyses: each fills the tables of its name, those that are wanted ---- */
+typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);
+/* The one that takes most memory comes first, when the others have made least of theirs. */
+#define KA_ANALYSES(X)                                                                             \
+    X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
+      KA_TABLE_critical_path_operators)                                                            \
+    X(steps, KA_TABLE_steps)                                                                       \
+    X(operators, KA_TABLE_operators)                                                               \
+    X(gpu_summary, KA_TABLE_gpu_summary, KA_TABLE_kernel_use, KA_TABLE_kernel_operators)           \
+    X(memory, KA_TABLE_memory, KA_TABLE_memory_operators, KA_TABLE_memory_leaks)                   \
+    X(modules, KA_TABLE_modules)                                                                   \
+    X(distributed, KA_TABLE_distributed_overlap, KA_TABLE_distributed_marks)                       \
+    X(calls, KA_TABLE_call_graph)                                                                  \
+    X(sequences, KA_TABLE_sequence_sums)                                                           \
+    X(counters_ops, KA_TABLE_counters)                                                             \
+    X(stragglers, KA_TABLE_straggler_marks)                                                        \
+    X(execution_trace, KA_TABLE_execution_trace)                                                   \
+    X(memory_categories, KA_TABLE_memory_timeline)                                                 \
+    X(kernels, KA_TABLE_kernels)                                                                   \
+    X(idle, KA_TABLE_idle_breakdown)                                                               \
+    X(queue, KA_TABLE_queue_length, KA_TABLE_queue_length_series)                                  \
+    X(bandwidth, KA_TABLE_memory_bandwidth, KA_TABLE_bandwidth_series)                             \
+    X(launches, KA_TABLE_launch_stats)                                                             \
+    X(op_launch, KA_TABLE_op_launch)                                                               \
+    X(annotations, KA_TABLE_annotations, KA_TABLE_kernels_annotated)                               \
+    X(temporal, KA_TABLE_temporal_breakdown, KA_TABLE_kernel_types, KA_TABLE_overlap)              \
+    X(idle_named, KA_TABLE_idle_named, KA_TABLE_idle_gaps, KA_TABLE_idle_operators)                \
+    X(collectives, KA_TABLE_collectives, KA_TABLE_collective_groups)                               \
+    X(step_statistics, KA_TABLE_step_statistics, KA_TABLE_step_outliers)                           \
+    X(energy, KA_TABLE_energy)                                                                     \
+    X(roofline, KA_TABLE_roofline, KA_TABLE_mfu)
+#define X(name, ...) ka_analysis ka_analyze_##name;
+KA_ANALYSES(X)
+#undef X
+
+/** What compares ranks, made of tables that have all of them; again after each addition. */
+typedef void ka_reduction(kineto_analysis *a);
+#define KA_REDUCTIONS(X)                                                                           \
+    X(distributed_wait, KA_TABLE_distributed_wait, KA_TABLE_distributed_marks)                     \
+    X(distributed_operators, KA_TABLE_distributed_operators, KA_TABLE_distributed_marks)           \
+    X(sequences, KA_TABLE_sequences, KA_TABLE_sequence_sums)                                       \
+    X(stragglers, KA_TABLE_stragglers, KA_TABLE_straggler_marks)
+#define X(name, ...) ka_reduction ka_reduce_##name;
+KA_REDUCTIONS(X)
+#undef X
+
+/* ---- analysis.c: a scope with its facts, for those that look at both ---- */
+typedef struct ka_measured {
+    ka_rules *rules;
+    kineto_analyze_options options;
+    ka_scope scope;
+    kineto_analysis *facts;
+} ka_measured;
+/** @param m  to be freed with ka_measured_free, also on failure. */
+kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
+                         ka_measured *m, kineto_error *err);
+void ka_measured_free(ka_measured *m);
+/** Options with all members of this version, NULL too. */
+kineto_analyze_options ka_options_completed(const kineto_analyze_options *options);
+
+/* ---- calls.c: the tree of calls of a scope ---- */
+/** Exact: what encloses a range on its lane. HTA's: on its thread, in whole microseconds; and
+ * ranges of the thread that computes backward belong to the range of the main thread that waits for
+ * it. Arrays are by index of slices. */
+typedef struct ka_calls {
+    uint32_t count;   /* of `order` */
+    uint32_t *order;  /* slices; what encloses another one on its thread comes before it */
+    uint32_t *behind; /* by place in `order`: first place behind what it encloses on its thread */
+    uint32_t *parent; /* slice; KA_NONE */
+    uint32_t *depth, *height, *kernels;
+    int64_t *kernel_ns;
+} ka_calls;
+
+/** False: out of memory. To be freed in any case. */
+bool ka_calls_create(const ka_scope *s, ka_calls *c);
+void ka_calls_free(ka_calls *c);
+/** Does it count as launched by its call? */
+static inline bool ka_calls_have(const ka_scope *s, const ka_work *w)
+{
+    return w->call != KA_NONE && (!s->hta || s->streams[w->stream].id > 0);
+}
+
+/* ---- sequences.c: where sequences of kernels that come back are ---- */
+/** One time that an operator launched a sequence. */
+typedef struct ka_occurrence {
+    uint32_t slice;    /* the operator */
+    uint32_t sequence; /* 0: the one with the most time on the device */
+    uint32_t kernels;
+} ka_occurrence;
+typedef KB_VEC(ka_occurrence) ka_occurrence_list;
+
+/** Those of the sequences that the table shows. False: out of memory. */
+bool ka_sequences_find(const ka_scope *s, ka_occurrence_list *out);
+
+/* ---- step_statistics.c ---- */
+typedef struct ka_durations {
+    double *us;     /* of the steps that are looked at */
+    uint32_t *step; /* index of steps of each … */
+    int32_t *place; /* … and by that index: which it is; -1: left out */
+    uint32_t count, warm_up;
+    double median, mad; /* of those behind the warm-up */
+} ka_durations;
+/** @param d  to be freed, also on failure (no memory). */
+bool ka_durations_make(ka_durations *d, const ka_scope *s);
+void ka_durations_free(ka_durations *d);
+
+/* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
+#define KA_NOT_TOLD (-1.0)
+typedef struct ka_kernel {
+    const ka_done *done;
+    double blocks, occupancy; /* KA_NOT_TOLD */
+    uint32_t launch;          /* id in `launches` */
+} ka_kernel;
+typedef struct ka_kernels {
+    KB_VEC(ka_kernel) list; /* by start */
+    kb_intern launches;     /* "grid|block|registers|shared memory" */
+    bool any_blocks, any_occupancy;
+} ka_kernels;
+bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t);
+bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t);
+
+/* ---- memory.c ---- */
+/** "GPU0", "CPU": a device as memory events number it. */
+kb_text ka_memory_device(int64_t type, int64_t index);
+
+/* ---- roofline_peaks.c: what devices can do at most, by name ---- */
+typedef struct ka_peaks {
+    const char *words;                        /* NULL: the device is not in the table */
+    double fp64, fp32, tf32, fp16, bf16, fp8; /* TFLOPS */
+    double memory_gbps, link_gbps;
+} ka_peaks;
+
+/** By its name, else by the compute capability (major, minor) of a device of NVIDIA's. */
+const ka_peaks *ka_peaks_of(kineto_string name, int64_t major, int64_t minor);
+/** TFLOPS of a precision (ka_precision); 0: none known. */
+double ka_peak_tflops(const ka_peaks *p, uint32_t precision);
+/** By process: how many devices it used, of those whose launches are known. False: out of memory. */
+bool ka_devices_by_process(const ka_scope *s, uint32_t *devices);
+/** Of the device that did most of the scope's work; name may be empty. */
+const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices);
+#endif

@@ -1,0 +1,350 @@
+/* Ranges that the user named, on the host and on devices, and the work that belongs to them. */
+#include "analyze/facts/analyses.h"
+
+/* ---- annotations: how often, how long ---------------------------------------------------------------------- */
+
+typedef struct of_name {
+    uint32_t name;
+    ka_tally_ns tally;
+} of_name;
+
+typedef struct tallies {
+    KB_VEC(of_name) list;
+    uint32_t *place; /* by string id: 0 not met, else where it is + 1 */
+} tallies;
+
+static bool add(tallies *t, uint32_t name, int64_t ns)
+{
+    if (!t->place[name]) {
+        if (!kb_vec_push(&t->list, ((of_name){.name = name})))
+            return false;
+        t->place[name] = (uint32_t)t->list.count;
+    }
+    ka_tally_ns_add(&t->list.data[t->place[name] - 1].tally, ns);
+    return true;
+}
+
+static bool add_slices(const ka_scope *s, uint8_t kind, tallies *t)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < s->slice_count; i++)
+        if (s->slices[i].kind == kind)
+            ok = add(t, s->slices[i].name, ka_slice_ns(&s->slices[i]));
+    return ok;
+}
+
+/* Does work that is looked at begin in it? */
+static bool has_work(const ka_scope *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
+{
+    uint32_t low = stream->first, high = stream->first + stream->count, end = high;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->work[middle].start_ns < start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < end && s->work[low].start_ns <= end_ns;
+}
+
+static bool add_of_stream(const ka_scope *s, const ka_stream *stream, tallies *t)
+{
+    kineto_track track;
+    kineto_trace_track(s->trace, stream->track, &track);
+    const kineto_row *rows = kineto_trace_track_rows(s->trace, stream->track);
+    bool ok = rows;
+    for (uint64_t i = 0; ok && i < track.count; i++) {
+        const kt_block *b = kt_block_at(s->trace, rows[i] / KT_BLOCK_ROWS);
+        uint32_t at = rows[i] % KT_BLOCK_ROWS;
+        if (b->kind[at] == KINETO_KIND_GPU_USER_ANNOTATION && b->form[at] == KINETO_FORM_SLICE &&
+            has_work(s, stream, b->start_ns[at], b->end_ns[at]))
+            ok = add(t, b->name[at], kb_length_ns(b->start_ns[at], b->end_ns[at]));
+    }
+    return ok;
+}
+
+static bool add_device(const ka_scope *s, tallies *t)
+{
+    bool ok = true;
+    if (s->hta)
+        return add_slices(s, KINETO_KIND_GPU_USER_ANNOTATION, t);
+    for (uint32_t i = 0; ok && i < s->stream_count; i++)
+        ok = add_of_stream(s, &s->streams[i], t);
+    return ok;
+}
+
+static void put_tally(const ka_scope *s, ka_table *t, const char *where, const of_name *n)
+{
+    ka_put_int(t, s->rank);
+    ka_put_text(t, kb_string(where));
+    ka_put_text(t, ka_name(s, n->name));
+    ka_put_tally(t, &n->tally);
+}
+
+static bool put_side(const ka_scope *s, ka_table *t, bool device)
+{
+    tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
+    bool ok = sums.place &&
+              (device ? add_device(s, &sums) : add_slices(s, KINETO_KIND_USER_ANNOTATION, &sums));
+    for (size_t i = 0; ok && i < sums.list.count; i++)
+        put_tally(s, t, device ? "device" : "host", &sums.list.data[i]);
+    kb_vec_free(&sums.list);
+    free(sums.place);
+    return ok;
+}
+
+static bool put_annotations(const ka_scope *s, ka_table *t)
+{
+    bool ok = put_side(s, t, false) && put_side(s, t, true);
+    if (s->hta)
+        ka_sort(t, (const int[]){-2, 3, 0});
+    else
+        ka_sort(t, (const int[]){-2, -5, 3, 0});
+    if (!ka_table_rows(t))
+        ka_note(t, "the program marked no ranges (torch.profiler.record_function, NVTX ...)");
+    return ok;
+}
+
+/* ---- kernels_annotated: exact ------------------------------------------------------------------------------ */
+
+typedef KB_VEC(uint32_t) indexes;
+
+/* Ranges of a track that do not nest are in several lanes: these follow each other. */
+static uint32_t lanes_end(const ka_scope *s, uint32_t thread)
+{
+    uint32_t end = thread + 1;
+    while (end < s->thread_count && s->threads[end].track == s->threads[thread].track)
+        end++;
+    return end;
+}
+
+static int compare_starts(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
+                   *b = &slices[*(const uint32_t *)right];
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static bool gather(const ka_scope *s, uint32_t first, uint32_t end, indexes *list)
+{
+    bool ok = true;
+    list->count = 0;
+    for (uint32_t i = first; ok && i < end; i++)
+        if (s->slices[i].kind == KINETO_KIND_USER_ANNOTATION || s->slices[i].work_count)
+            ok = kb_vec_push(list, i);
+    for (size_t i = 1; ok && i < list->count; i++)
+        if (compare_starts(&list->data[i - 1], &list->data[i], (void *)(uintptr_t)s->slices) > 0) {
+            qsort_r(list->data, list->count, sizeof *list->data, compare_starts,
+                    (void *)(uintptr_t)s->slices);
+            break;
+        }
+    return ok;
+}
+
+/* Walk in the order of starts: on top of the stack is what began last and goes on. */
+static bool mark(const ka_scope *s, const indexes *list, indexes *open, uint32_t *range_of)
+{
+    bool ok = true;
+    open->count = 0;
+    for (size_t i = 0; ok && i < list->count; i++) {
+        const ka_slice *c = &s->slices[list->data[i]];
+        while (open->count && s->slices[open->data[open->count - 1]].end_ns <= c->start_ns)
+            open->count--;
+        for (uint32_t k = 0; open->count && k < c->work_count; k++)
+            range_of[s->launched[c->first_work + k]] = open->data[open->count - 1];
+        if (c->kind == KINETO_KIND_USER_ANNOTATION)
+            ok = kb_vec_push(open, list->data[i]);
+    }
+    return ok;
+}
+
+/* By work: the slice of its annotation. */
+static bool mark_exact(const ka_scope *s, uint32_t *range_of)
+{
+    indexes list = {0}, open = {0};
+    bool ok = true;
+    for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
+        end = lanes_end(s, i);
+        const ka_thread *last = &s->threads[end - 1];
+        ok = gather(s, s->threads[i].first, last->first + last->count, &list) &&
+             mark(s, &list, &open, range_of);
+    }
+    kb_vec_free(&list);
+    kb_vec_free(&open);
+    return ok;
+}
+
+/* ---- kernels_annotated: as HTA, by the device's own ranges --------------------------------------------------- */
+
+typedef struct claiming {
+    const ka_scope *s;
+    uint32_t *range_of;
+    uint32_t *works; /* of one track, in the order of starts */
+    int64_t *ended;  /* the last end up to here */
+    uint32_t *next;  /* the next one that may still be free */
+    size_t count;
+} claiming;
+
+static uint32_t next_free(claiming *c, uint32_t at)
+{
+    while (c->next[at] != at) {
+        c->next[at] = c->next[c->next[at]];
+        at = c->next[at];
+    }
+    return at;
+}
+
+/* The first work that had not ended at this moment, or that begins then or later. */
+static uint32_t first_behind(const claiming *c, int64_t ns, bool by_end)
+{
+    size_t low = 0, high = c->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (by_end ? c->ended[middle] <= ns : c->s->work[c->works[middle]].start_ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return (uint32_t)low;
+}
+
+/* Work looked at in vain for one range, at most; then only what begins in it is. */
+#define MOST_IN_VAIN 4096u
+
+/* What overlaps the range and is free becomes its own: the shortest range comes first. */
+static void claim(claiming *c, uint32_t range)
+{
+    const ka_slice *r = &c->s->slices[range];
+    uint32_t in_vain = 0, begins = first_behind(c, r->start_ns, false);
+    uint32_t i = next_free(c, first_behind(c, r->start_ns, true));
+    while (i < c->count && in_vain < 2 * MOST_IN_VAIN) {
+        const ka_work *w = &c->s->work[c->works[i]];
+        if (w->start_ns >= r->end_ns)
+            break;
+        if (w->end_ns > r->start_ns) {
+            c->range_of[c->works[i]] = range;
+            c->next[i] = i + 1;
+        } else {
+            in_vain++;
+        }
+        i = next_free(c, in_vain == MOST_IN_VAIN ? KB_MAX(i + 1, begins) : i + 1);
+    }
+}
+
+static int compare_lengths(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
+                   *b = &slices[*(const uint32_t *)right];
+    int64_t a_ns = ka_slice_ns(a), b_ns = ka_slice_ns(b);
+    if (a_ns != b_ns)
+        return a_ns < b_ns ? -1 : 1;
+    return a->row > b->row ? -1 : a->row < b->row;
+}
+
+static void load(claiming *c, uint32_t track)
+{
+    c->count = 0;
+    for (uint32_t i = 0; i < c->s->work_count; i++) {
+        const ka_work *w = &c->s->work[c->s->by_time[i]];
+        const kt_block *b = kt_block_at(c->s->trace, w->row / KT_BLOCK_ROWS);
+        if (b->track[w->row % KT_BLOCK_ROWS] != track)
+            continue;
+        c->works[c->count] = c->s->by_time[i];
+        c->ended[c->count] = c->count ? KB_MAX(c->ended[c->count - 1], w->end_ns) : w->end_ns;
+        c->next[c->count] = (uint32_t)c->count;
+        c->count++;
+    }
+    c->next[c->count] = (uint32_t)c->count;
+}
+
+static bool claim_track(claiming *c, uint32_t first, uint32_t end)
+{
+    indexes list = {0};
+    bool ok = true;
+    for (uint32_t i = first; ok && i < end; i++)
+        if (c->s->slices[i].kind == KINETO_KIND_GPU_USER_ANNOTATION)
+            ok = kb_vec_push(&list, i);
+    if (list.count) {
+        qsort_r(list.data, list.count, sizeof *list.data, compare_lengths,
+                (void *)(uintptr_t)c->s->slices);
+        load(c, c->s->threads[c->s->slices[first].thread].track);
+    }
+    for (size_t i = 0; ok && i < list.count; i++)
+        claim(c, list.data[i]);
+    kb_vec_free(&list);
+    return ok;
+}
+
+static bool mark_hta(const ka_scope *s, uint32_t *range_of)
+{
+    size_t n = (size_t)s->work_count + 2;
+    claiming c = {.s = s,
+                  .range_of = range_of,
+                  .works = malloc(n * sizeof *c.works),
+                  .ended = malloc(n * sizeof *c.ended),
+                  .next = malloc(n * sizeof *c.next)};
+    bool ok = c.works && c.ended && c.next;
+    for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
+        end = lanes_end(s, i);
+        const ka_thread *last = &s->threads[end - 1];
+        ok = claim_track(&c, s->threads[i].first, last->first + last->count);
+    }
+    free(c.works);
+    free(c.ended);
+    free(c.next);
+    return ok;
+}
+
+/* ---- kernels_annotated: table ---------------------------------------------------------------------------------- */
+
+static bool any_range(const ka_scope *s)
+{
+    uint32_t kind = s->hta ? KINETO_KIND_GPU_USER_ANNOTATION : KINETO_KIND_USER_ANNOTATION;
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (s->slices[i].kind == kind)
+            return true;
+    return false;
+}
+
+static void put_kernel(const ka_scope *s, ka_table *t, const ka_work *w, uint32_t range)
+{
+    ka_put_int(t, s->rank);
+    ka_put_text(t, ka_name(s, w->name));
+    if (range == KA_NONE)
+        ka_put_none(t);
+    else
+        ka_put_text(t, ka_name(s, s->slices[range].name));
+    ka_put_ns(t, kb_length_ns(s->min_ts_ns, w->start_ns));
+    ka_put_ns(t, ka_work_ns(w));
+}
+
+static bool put_kernels(const ka_scope *s, ka_table *t)
+{
+    uint32_t *range_of = malloc(((size_t)s->work_count + 1) * sizeof *range_of);
+    if (!range_of)
+        return false;
+    memset(range_of, 0xff, ((size_t)s->work_count + 1) * sizeof *range_of);
+    bool ok = s->hta ? mark_hta(s, range_of) : mark_exact(s, range_of);
+    for (uint32_t i = 0; ok && i < s->work_count; i++)
+        put_kernel(s, t, &s->work[s->by_time[i]], range_of[s->by_time[i]]);
+    free(range_of);
+    return ok;
+}
+
+kineto_status ka_analyze_annotations(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *ranges = ka_table_of(a, KA_TABLE_annotations),
+             *kernels = ka_table_of(a, KA_TABLE_kernels_annotated);
+    bool ok = !ranges || put_annotations(s, ranges);
+    if (kernels && !s->work_count)
+        ka_note_no_device(kernels);
+    else if (kernels && !any_range(s))
+        ka_note(kernels, "no range of the user is there that work could belong to");
+    else if (kernels)
+        ok &= put_kernels(s, kernels);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

@@ -1,0 +1,235 @@
+/* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
+#include "analyze/facts/analyses.h"
+#include "analyze/scope/order.h"
+
+#include <math.h>
+
+typedef struct change {
+    int64_t ns;
+    double by;      /* GB/s, which is bytes per nanosecond */
+    uint32_t label; /* index of labels */
+    bool begins;
+    kineto_row row;
+} change;
+typedef KB_VEC(change) changes;
+
+typedef struct counting {
+    const ka_scope *s;
+    ka_table *summary, *series;
+    changes list;       /* begins in the order of rows, then ends: what HTA sorts by time */
+    kb_intern labels;   /* "Memcpy HtoD" */
+    uint32_t *label_of; /* by name; 0: not looked at, else its label + 1 */
+    bool no_memory;
+} counting;
+
+/* ---- what a copy is called, and how fast it was ---------------------------------------------------------- */
+
+/* HTA cuts where "Memcpy HtoD" ends. */
+static kineto_string label_hta(kineto_string name)
+{
+    if (kb_string_begins(name, "Memset"))
+        return kb_string("Memset");
+    if (kb_string_begins(name, "Memcpy"))
+        return (kineto_string){name.data, KB_MIN(name.size, (size_t)11)};
+    return kb_string("Memcpy Unknown");
+}
+
+static kineto_string label_exact(kineto_string name)
+{
+    const char *at = memmem(name.data, name.size, " (", 2);
+    return at ? (kineto_string){name.data, (size_t)(at - name.data)} : name;
+}
+
+static uint32_t label_of(counting *c, uint32_t name)
+{
+    if (!c->label_of[name]) {
+        kineto_string text = ka_name(c->s, name);
+        uint32_t id = kb_intern_id(&c->labels, c->s->hta ? label_hta(text) : label_exact(text));
+        c->no_memory |= id == KB_INTERN_NONE;
+        c->label_of[name] = id + 1;
+    }
+    return c->label_of[name] - 1;
+}
+
+static double number_of(const kineto_arg *arg)
+{
+    double value;
+    return kt_arg_number(arg, &value) && isfinite(value) ? value : 0;
+}
+
+/* As the source says; else from its bytes. 0: not known. */
+static double bandwidth_of(const ka_scope *s, const ka_work *w)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    double bytes = 0;
+    kineto_args_begin(s->trace, w->row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        if (kb_string_equal(arg.key, kb_string("memory bandwidth (GB/s)")))
+            return number_of(&arg);
+        if (kb_string_equal(arg.key, kb_string("bytes")))
+            bytes = number_of(&arg);
+    }
+    int64_t ns = ka_work_ns(w);
+    return s->hta || ns <= 0 ? 0 : bytes / (double)ns;
+}
+
+/* ---- changes ------------------------------------------------------------------------------------------- */
+
+/* What took no time takes the least there is. */
+static int64_t end_of(const ka_scope *s, const ka_work *w)
+{
+    if (w->end_ns != w->start_ns)
+        return w->end_ns;
+    int64_t least_ns = s->hta ? 1000 : 1;
+    return w->end_ns > INT64_MAX - least_ns ? w->end_ns : w->end_ns + least_ns;
+}
+
+static void add(counting *c, const ka_work *w)
+{
+    double by = bandwidth_of(c->s, w);
+    if (!(by > 0 && by < 1e12) && !c->s->hta)
+        return;
+    uint32_t label = label_of(c, w->name);
+    c->no_memory |= !kb_vec_push(&c->list, ((change){w->start_ns, by, label, true, w->row})) ||
+                    !kb_vec_push(&c->list, ((change){end_of(c->s, w), -by, label, false, w->row}));
+}
+
+/* HTA: as in the file, begins first. */
+static int compare_hta(const void *left, const void *right)
+{
+    const change *a = left, *b = right;
+    if (a->begins != b->begins)
+        return a->begins ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Ends first: copies one right behind the other do not add up. */
+static int compare_exact(const void *left, const void *right)
+{
+    const change *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    if (a->begins != b->begins)
+        return a->begins ? 1 : -1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static void order_hta(counting *c)
+{
+    size_t n = c->list.count;
+    int64_t *ns = malloc((n + 1) * sizeof *ns);
+    uint32_t *order = malloc((n + 1) * sizeof *order);
+    change *sorted = malloc((n + 1) * sizeof *sorted);
+    c->no_memory |= !ns || !order || !sorted;
+    for (size_t i = 0; !c->no_memory && i < n; i++)
+        ns[i] = c->list.data[i].ns;
+    if (!c->no_memory)
+        ka_order_as_hta(ns, order, n);
+    for (size_t i = 0; !c->no_memory && i < n; i++)
+        sorted[i] = c->list.data[order[i]];
+    if (!c->no_memory && n)
+        memcpy(c->list.data, sorted, n * sizeof *sorted);
+    free(ns);
+    free(order);
+    free(sorted);
+}
+
+static void collect(counting *c)
+{
+    for (uint32_t i = 0; i < c->s->work_count && !c->no_memory; i++)
+        if (c->s->work[i].type == KA_TYPE_MEMORY)
+            add(c, &c->s->work[i]);
+    if (c->no_memory || !c->list.count)
+        return;
+    qsort(c->list.data, c->list.count, sizeof *c->list.data,
+          c->s->hta ? compare_hta : compare_exact);
+    if (c->s->hta)
+        order_hta(c);
+}
+
+/* ---- sums ---------------------------------------------------------------------------------------------- */
+
+typedef struct running {
+    double sum;
+    uint32_t now; /* how many run */
+    KB_VEC(double) values;
+} running;
+
+static void put_point(counting *c, const change *at, double sum)
+{
+    ka_put_int(c->series, c->s->rank);
+    ka_put_text(c->series, kb_intern_get(&c->labels, at->label));
+    ka_put_ns(c->series, kb_length_ns(c->s->min_ts_ns, at->ns));
+    ka_put_number(c->series, sum);
+}
+
+/* When nothing runs the sum is nothing, without what rounding left of it. */
+static void step(counting *c, running *r, const change *at)
+{
+    r->sum += at->by;
+    r->now += at->begins ? 1 : UINT32_MAX;
+    if (!r->now && !c->s->hta)
+        r->sum = 0;
+    if (r->sum > 0)
+        c->no_memory |= !kb_vec_push(&r->values, r->sum);
+    if (c->series)
+        put_point(c, at, r->sum);
+}
+
+static void put_summary(counting *c, uint32_t label, running *r)
+{
+    ka_describe d = ka_describe_values(r->values.data, r->values.count);
+    const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
+    if (!d.count)
+        return;
+    ka_put_int(c->summary, c->s->rank);
+    ka_put_text(c->summary, kb_intern_get(&c->labels, label));
+    ka_put_int(c->summary, (int64_t)d.count);
+    for (size_t i = 0; i < KB_COUNT(numbers); i++)
+        ka_put_number(c->summary, numbers[i]);
+}
+
+static void count(counting *c)
+{
+    size_t labels = c->labels.strings.count;
+    running *of = calloc(labels + 1, sizeof *of);
+    c->no_memory |= !of;
+    for (size_t i = 0; !c->no_memory && i < c->list.count; i++)
+        step(c, &of[c->list.data[i].label], &c->list.data[i]);
+    for (uint32_t i = 0; of && i < labels; i++) {
+        if (c->summary && !c->no_memory)
+            put_summary(c, i, &of[i]);
+        kb_vec_free(&of[i].values);
+    }
+    free(of);
+    if (c->summary)
+        ka_sort(c->summary, (const int[]){2, 0});
+}
+
+static void note(const counting *c, ka_table *t)
+{
+    if (!c->s->work_count)
+        ka_note_no_device(t);
+    else if (t && !ka_table_rows(t))
+        ka_note(t, "no copy or fill of a device tells its bytes or its bandwidth");
+}
+
+kineto_status ka_analyze_bandwidth(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    counting c = {.s = s,
+                  .summary = ka_table_of(a, KA_TABLE_memory_bandwidth),
+                  .series = ka_table_of(a, KA_TABLE_bandwidth_series),
+                  .label_of = calloc((size_t)s->name_count + 1, sizeof *c.label_of)};
+    c.no_memory = !c.label_of;
+    if (!c.no_memory)
+        collect(&c);
+    if (!c.no_memory)
+        count(&c);
+    note(&c, c.summary);
+    note(&c, c.series);
+    kb_vec_free(&c.list);
+    kb_intern_free(&c.labels);
+    free(c.label_of);
+    return c.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+}

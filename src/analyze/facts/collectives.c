@@ -1,0 +1,467 @@
+/* Collectives: what each moved, among how many, how fast, and how much of it computation did not
+ * hide. */
+#include "analyze/facts/analyses.h"
+#include "analyze/scope/sums.h"
+
+/* What is multiplied with bytes / time so that all kinds compare with what a link can do. */
+typedef enum scheme {
+    OTHER,
+    ALL_REDUCE,
+    ALL_GATHER,
+    REDUCE_SCATTER,
+    ALL_TO_ALL,
+    GATHER,
+    ONCE
+} scheme;
+
+static const struct {
+    const char *part; /* of a name in lower case without '_' */
+    const char *name;
+    scheme scheme;
+} schemes[] = {
+    {"allreduce", "allreduce", ALL_REDUCE},
+    {"reducescatter", "reduce_scatter", REDUCE_SCATTER},
+    {"allgather", "allgather", ALL_GATHER},
+    {"alltoall", "all_to_all", ALL_TO_ALL},
+    {"sendrecv", "sendrecv", ONCE},
+    {"broadcast", "broadcast", ONCE},
+    {"barrier", "barrier", ALL_REDUCE},
+    {"reduce", "reduce", ONCE},
+    {"scatter", "scatter", GATHER},
+    {"gather", "gather", GATHER},
+    {"send", "send", ONCE},
+    {"recv", "recv", ONCE},
+};
+
+static size_t squeeze(kineto_string name, char *out, size_t room)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < name.size && n + 1 < room; i++)
+        if (name.data[i] != '_')
+            out[n++] = (char)((uint8_t)name.data[i] - 'A' < 26 ? name.data[i] + 32 : name.data[i]);
+    out[n] = '\0';
+    return n;
+}
+
+/* Index of schemes; KB_COUNT: none. */
+static size_t scheme_of(kineto_string name)
+{
+    char text[128];
+    size_t size = squeeze(name, text, sizeof text), i = 0;
+    while (i < KB_COUNT(schemes) && !memmem(text, size, schemes[i].part, strlen(schemes[i].part)))
+        i++;
+    return i;
+}
+
+static double bus_factor(scheme how, int64_t ranks)
+{
+    double n = (double)ranks;
+    if (how == ONCE)
+        return 1;
+    if (ranks < 1 || how == OTHER)
+        return 0;
+    return how == ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
+}
+
+static int64_t element_bytes(kineto_string dtype)
+{
+    static const struct {
+        const char *part;
+        int64_t bytes;
+    } sizes[] = {{"complexdouble", 16}, {"complex128", 16}, {"complexfloat", 8}, {"complex64", 8},
+                 {"bfloat16", 2},       {"float8", 1},      {"float16", 2},      {"half", 2},
+                 {"double", 8},         {"float64", 8},     {"float", 4},        {"long", 8},
+                 {"int64", 8},          {"short", 2},       {"int16", 2},        {"int8", 1},
+                 {"byte", 1},           {"char", 1},        {"bool", 1},         {"int", 4}};
+    char text[64];
+    size_t size = squeeze(dtype, text, sizeof text);
+    for (size_t i = 0; i < KB_COUNT(sizes); i++)
+        if (memmem(text, size, sizes[i].part, strlen(sizes[i].part)))
+            return sizes[i].bytes;
+    return 0;
+}
+
+/* ---- what is said of one -------------------------------------------------------------------- */
+
+#define NOT_SAID INT64_MIN
+typedef struct collective {
+    const ka_work *work;
+    uint32_t name, group, dtype; /* of texts */
+    int64_t seq, ranks, in, out, bytes, exposed_ns;
+    scheme scheme;
+} collective;
+
+typedef struct gathering {
+    const ka_scope *s;
+    KB_VEC(collective) all;
+    kb_intern texts;
+    ka_sums *computing; /* by stream: the first of a device has it */
+    uint32_t *first_of; /* by stream: the first of its device */
+    kb_map starters;    /* external id → slice of what started a collective */
+    bool starters_made, no_memory;
+} gathering;
+
+static uint32_t keep(gathering *g, kineto_string text)
+{
+    uint32_t id = kb_intern_id(&g->texts, text);
+    g->no_memory |= id == KB_INTERN_NONE;
+    return id == KB_INTERN_NONE ? 0 : id;
+}
+
+static int64_t number_of(const kineto_arg *arg)
+{
+    int64_t n;
+    return kt_arg_whole(arg, &n) && n >= 0 ? n : NOT_SAID;
+}
+
+static bool is_key(const kineto_arg *arg, const char *key)
+{
+    return kb_string_equal(arg->key, kb_string(key));
+}
+
+static void take(gathering *g, collective *c, const kineto_arg *arg)
+{
+    if (is_key(arg, "Collective name"))
+        c->name = keep(g, arg->text);
+    else if (is_key(arg, "dtype"))
+        c->dtype = keep(g, arg->text);
+    else if (is_key(arg, "Process Group Name") || (is_key(arg, "Process Group Ranks") && !c->group))
+        c->group = keep(g, arg->text);
+    else if (is_key(arg, "In msg nelems"))
+        c->in = number_of(arg);
+    else if (is_key(arg, "Out msg nelems"))
+        c->out = number_of(arg);
+    else if (is_key(arg, "Group size"))
+        c->ranks = number_of(arg);
+    else if (is_key(arg, "Seq"))
+        c->seq = number_of(arg);
+}
+
+/* True if it says what is moved. */
+static bool read_row(gathering *g, collective *c, kineto_row row)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    kineto_args_begin(g->s->trace, row, &it);
+    while (kineto_args_next(&it, &arg))
+        take(g, c, &arg);
+    return c->name != 0 || c->in != NOT_SAID;
+}
+
+static bool starts_collective(kineto_string name)
+{
+    return kb_string_equal(name, kb_string("record_param_comms")) ||
+           (name.size > 5 && memcmp(name.data, "nccl:", 5) == 0);
+}
+
+static int64_t times(int64_t a, int64_t b)
+{
+    int64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+}
+
+/* Elements of the first tensor of "[[2, 3], …]". */
+static int64_t first_elements(kineto_string dims)
+{
+    int64_t elements = 1, value = NOT_SAID;
+    for (size_t i = 0; i < dims.size; i++) {
+        char c = dims.data[i];
+        if (c >= '0' && c <= '9') {
+            value = ka_add_ns(times(value == NOT_SAID ? 0 : value, 10), c - '0');
+            continue;
+        }
+        if (value != NOT_SAID)
+            elements = times(elements, value);
+        else if (c == ']')
+            return NOT_SAID;
+        if (c == ']')
+            return elements;
+        value = c == ',' || c == ' ' ? NOT_SAID : value;
+    }
+    return NOT_SAID;
+}
+
+/* "float" of ["float", …]. */
+static kineto_string first_type(kineto_string types)
+{
+    const char *open = types.size ? memchr(types.data, '"', types.size) : NULL;
+    size_t rest = open ? types.size - (size_t)(open + 1 - types.data) : 0;
+    const char *close = rest ? memchr(open + 1, '"', rest) : NULL;
+    return close ? (kineto_string){open + 1, (size_t)(close - open - 1)} : (kineto_string){"", 0};
+}
+
+/* Before its arguments had names: "nccl:all_reduce" with the tensor that goes in. */
+static void read_annotation(gathering *g, collective *c, const ka_slice *s)
+{
+    kineto_arg arg;
+    kineto_string name = ka_name(g->s, s->name);
+    if (name.size <= 5 || memcmp(name.data, "nccl:", 5) != 0)
+        return;
+    if (!c->name)
+        c->name = keep(g, (kineto_string){name.data + 5, name.size - 5});
+    if (c->in != NOT_SAID)
+        return;
+    if (kineto_args_find(g->s->trace, s->row, "Input Dims", &arg))
+        c->in = first_elements(arg.text);
+    if (!c->dtype && kineto_args_find(g->s->trace, s->row, "Input type", &arg))
+        c->dtype = keep(g, first_type(arg.text));
+}
+
+static uint64_t external_id(const ka_scope *s, kineto_row row)
+{
+    const kt_block *block = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
+    return block->external_id[row % KT_BLOCK_ROWS];
+}
+
+static void list_starters(gathering *g)
+{
+    for (uint32_t i = 0; i < g->s->slice_count && !g->no_memory; i++) {
+        const ka_slice *s = &g->s->slices[i];
+        if (s->kind != KINETO_KIND_CPU_OP && s->kind != KINETO_KIND_USER_ANNOTATION)
+            continue;
+        uint64_t id = external_id(g->s, s->row);
+        if (id && starts_collective(ka_name(g->s, s->name)))
+            g->no_memory |= !kb_map_insert(&g->starters, id, i, NULL);
+    }
+    g->starters_made = true;
+}
+
+/* What is around the launch; else what has the kernel's external id. */
+static void read_starter(gathering *g, collective *c)
+{
+    const ka_scope *s = g->s;
+    bool found = false;
+    uint32_t at = c->work->call;
+    for (uint32_t depth = 0; at != KA_NONE && depth < 32; at = s->slices[at].parent, depth++) {
+        if (!starts_collective(ka_name(s, s->slices[at].name)))
+            continue;
+        found = true;
+        if (!read_row(g, c, s->slices[at].row))
+            read_annotation(g, c, &s->slices[at]);
+    }
+    if (found)
+        return;
+    if (!g->starters_made)
+        list_starters(g);
+    const uint64_t *slice = kb_map_find(&g->starters, external_id(s, c->work->row));
+    if (slice && !read_row(g, c, s->slices[*slice].row))
+        read_annotation(g, c, &s->slices[*slice]);
+}
+
+/* All-gather moves what comes out, reduce-scatter what goes in; with others both are the same. */
+static void conclude(gathering *g, collective *c)
+{
+    kineto_string kernel = ka_name(g->s, c->work->name);
+    size_t which = scheme_of(c->name ? kb_intern_get(&g->texts, c->name) : kernel);
+    c->scheme = which < KB_COUNT(schemes) ? schemes[which].scheme : OTHER;
+    if (!c->name)
+        c->name = keep(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
+    int64_t elements = KB_MAX(c->in, c->out),
+            size = element_bytes(kb_intern_get(&g->texts, c->dtype));
+    /* Before arguments had names only what goes in was told. */
+    if (c->scheme == ALL_GATHER && c->out == NOT_SAID && c->in != NOT_SAID)
+        elements = c->ranks > 0 ? times(c->in, c->ranks) : NOT_SAID;
+    c->bytes = elements != NOT_SAID && size ? times(elements, size) : NOT_SAID;
+}
+
+/* ---- what computation hides ----------------------------------------------------------------- */
+
+static bool find_computing(gathering *g)
+{
+    const ka_scope *s = g->s;
+    ka_spans *spans = calloc((size_t)s->stream_count + 1, sizeof *spans);
+    kb_map first = {0};
+    bool ok = spans != NULL;
+    for (uint32_t i = 0; ok && i < s->stream_count; i++) {
+        uint64_t key = (uint64_t)s->streams[i].process << 32 | (uint32_t)s->streams[i].device;
+        uint64_t *at = kb_map_insert(&first, key, i, NULL);
+        ok = at != NULL;
+        g->first_of[i] = at ? (uint32_t)*at : i;
+    }
+    for (uint32_t i = 0; ok && i < s->work_count; i++) {
+        const ka_work *w = &s->work[s->by_time[i]];
+        if (w->type == KA_TYPE_COMPUTATION)
+            ok = kb_vec_push(&spans[g->first_of[w->stream]], (ka_span){w->start_ns, w->end_ns});
+    }
+    for (uint32_t i = 0; ok && i < s->stream_count; i++)
+        ok = ka_sums_make(&g->computing[i], &spans[i]);
+    for (uint32_t i = 0; spans && i < s->stream_count; i++)
+        kb_vec_free(&spans[i]);
+    free(spans);
+    kb_map_free(&first);
+    return ok;
+}
+
+static void add_collective(gathering *g, const ka_work *w)
+{
+    collective c = {.work = w,
+                    .seq = NOT_SAID,
+                    .ranks = NOT_SAID,
+                    .in = NOT_SAID,
+                    .out = NOT_SAID,
+                    .bytes = NOT_SAID};
+    if (!read_row(g, &c, w->row))
+        read_starter(g, &c);
+    conclude(g, &c);
+    c.exposed_ns = ka_work_ns(w) -
+                   ka_sums_within(&g->computing[g->first_of[w->stream]], w->start_ns, w->end_ns);
+    g->no_memory |= !kb_vec_push(&g->all, c);
+}
+
+static bool gather(gathering *g)
+{
+    const ka_scope *s = g->s;
+    g->computing = calloc((size_t)s->stream_count + 1, sizeof *g->computing);
+    g->first_of = calloc((size_t)s->stream_count + 1, sizeof *g->first_of);
+    (void)keep(g, (kineto_string){"", 0});
+    if (!g->computing || !g->first_of || !find_computing(g))
+        return false;
+    for (uint32_t i = 0; i < s->work_count && !g->no_memory; i++) {
+        const ka_work *w = &s->work[s->by_time[i]];
+        if (w->type == KA_TYPE_COMMUNICATION)
+            add_collective(g, w);
+    }
+    return !g->no_memory;
+}
+
+static void gathering_free(gathering *g)
+{
+    for (uint32_t i = 0; g->computing && i < g->s->stream_count; i++)
+        ka_sums_free(&g->computing[i]);
+    free(g->computing);
+    free(g->first_of);
+    kb_vec_free(&g->all);
+    kb_intern_free(&g->texts);
+    kb_map_free(&g->starters);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static void put_int_or_none(ka_table *t, int64_t v)
+{
+    if (v == NOT_SAID)
+        ka_put_none(t);
+    else
+        ka_put_int(t, v);
+}
+
+static void put_positive_or_none(ka_table *t, double v)
+{
+    if (v > 0)
+        ka_put_number(t, v);
+    else
+        ka_put_none(t);
+}
+
+/* 10^9 bytes a second are a byte a nanosecond. */
+static double rate(const collective *c)
+{
+    int64_t ns = ka_work_ns(c->work);
+    return c->bytes != NOT_SAID && ns > 0 ? (double)c->bytes / (double)ns : 0;
+}
+
+static void put_collective(const gathering *g, ka_table *t, const collective *c)
+{
+    ka_put_int(t, g->s->rank);
+    ka_put_text(t, kb_intern_get(&g->texts, c->name));
+    ka_put_text(t, kb_intern_get(&g->texts, c->group));
+    put_int_or_none(t, c->seq);
+    put_int_or_none(t, c->bytes);
+    ka_put_text(t, kb_intern_get(&g->texts, c->dtype));
+    ka_put_ns(t, ka_work_ns(c->work));
+    put_positive_or_none(t, rate(c));
+    put_positive_or_none(t, rate(c) * bus_factor(c->scheme, c->ranks));
+    ka_put_ns(t, c->exposed_ns);
+}
+
+#define SMALL_BYTES 65536
+typedef struct sums {
+    uint32_t group, name;
+    int64_t count, small_count, bytes, told_ns, ns, exposed_ns, small_ns;
+    double bus_bytes;
+    int64_t bus_ns; /* of those whose factor is known */
+} sums;
+
+static void add_to(sums *to, const collective *c)
+{
+    int64_t ns = ka_work_ns(c->work);
+    double factor = bus_factor(c->scheme, c->ranks);
+    to->count++;
+    to->ns = ka_add_ns(to->ns, ns);
+    to->exposed_ns = ka_add_ns(to->exposed_ns, c->exposed_ns);
+    if (c->bytes == NOT_SAID)
+        return;
+    to->bytes = ka_add_ns(to->bytes, c->bytes);
+    to->told_ns = ka_add_ns(to->told_ns, ns);
+    if (factor > 0) {
+        to->bus_bytes += (double)c->bytes * factor;
+        to->bus_ns = ka_add_ns(to->bus_ns, ns);
+    }
+    if (c->bytes < SMALL_BYTES) {
+        to->small_count++;
+        to->small_ns = ka_add_ns(to->small_ns, ns);
+    }
+}
+
+static void put_sums(const gathering *g, ka_table *t, const sums *s)
+{
+    ka_put_int(t, g->s->rank);
+    ka_put_text(t, kb_intern_get(&g->texts, s->group));
+    ka_put_text(t, kb_intern_get(&g->texts, s->name));
+    ka_put_int(t, s->count);
+    put_int_or_none(t, s->told_ns ? s->bytes : NOT_SAID);
+    ka_put_ns(t, s->ns);
+    ka_put_ns(t, s->exposed_ns);
+    put_positive_or_none(t, s->told_ns > 0 ? (double)s->bytes / (double)s->told_ns : 0);
+    put_positive_or_none(t, s->bus_ns > 0 ? s->bus_bytes / (double)s->bus_ns : 0);
+    ka_put_int(t, s->small_count);
+    ka_put_ns(t, s->small_ns);
+}
+
+static bool put_groups(const gathering *g, ka_table *t)
+{
+    KB_VEC(sums) all = {0};
+    kb_map index = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < g->all.count; i++) {
+        const collective *c = &g->all.data[i];
+        bool created;
+        uint64_t *at =
+            kb_map_insert(&index, (uint64_t)c->group << 32 | c->name, all.count, &created);
+        ok = at && (!created || kb_vec_push(&all, (sums){.group = c->group, .name = c->name}));
+        if (ok)
+            add_to(&all.data[*at], c);
+    }
+    for (size_t i = 0; ok && i < all.count; i++)
+        put_sums(g, t, &all.data[i]);
+    ka_sort(t, (const int[]){1, 2, -6, 3, 0});
+    kb_vec_free(&all);
+    kb_map_free(&index);
+    return ok;
+}
+
+static void note_none(const ka_scope *s, ka_table *t)
+{
+    if (!s->work_count)
+        ka_note_no_device(t);
+    else
+        ka_note(t, "no communication kernels ran");
+}
+
+kineto_status ka_analyze_collectives(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *each = ka_table_of(a, KA_TABLE_collectives),
+             *groups = ka_table_of(a, KA_TABLE_collective_groups);
+    gathering g = {.s = s};
+    bool ok = gather(&g);
+    for (size_t i = 0; ok && each && i < g.all.count; i++)
+        put_collective(&g, each, &g.all.data[i]);
+    if (ok && groups)
+        ok = put_groups(&g, groups);
+    if (ok && !g.all.count) {
+        note_none(s, each);
+        note_none(s, groups);
+    }
+    gathering_free(&g);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

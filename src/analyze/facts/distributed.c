@@ -1,0 +1,297 @@
+/* Communication of ranks with one another: how much of it was behind computation, and how much of
+ * it was waiting for others.
+ *
+ * The n-th collective of a name in a step is the same one on all ranks. It cannot transfer longer
+ * than the rank needed that came last: what others needed more, they waited. */
+#include "analyze/facts/analyses.h"
+
+/* ---- one rank ---------------------------------------------------------------------------------------- */
+
+static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kineto_error *err)
+{
+    const ka_spans *roles = ka_team_roles(v, team);
+    const ka_spans *work = &roles[roles[KA_ROLE_KERNEL].count ? KA_ROLE_KERNEL : KA_ROLE_CPU];
+    const ka_spans *talk = &roles[KA_ROLE_COMMUNICATION];
+    ka_spans both = {0};
+    size_t cursors[3] = {0};
+    if (!ka_spans_both(work, talk, &both))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    for (size_t i = 0; i < v->windows.count; i++) {
+        const ka_window *w = &v->windows.data[i];
+        if (!ka_in_team(v, team, w))
+            continue;
+        kb_text name = ka_window_name(v, w);
+        int64_t together = ka_spans_within(&both, w->start_ns, w->end_ns, &cursors[0]),
+                working = ka_spans_within(work, w->start_ns, w->end_ns, &cursors[1]) - together,
+                talking = ka_spans_within(talk, w->start_ns, w->end_ns, &cursors[2]) - together;
+        ka_put_int(t, v->scope->rank);
+        ka_put_text(t, kb_string(name.s));
+        ka_put_ns(t, working);
+        ka_put_ns(t, together);
+        ka_put_ns(t, talking);
+        int64_t left = ka_add_ns(kb_length_ns(w->start_ns, w->end_ns), -working);
+        ka_put_ns(t, ka_add_ns(ka_add_ns(left, -together), -talking));
+    }
+    kb_vec_free(&both);
+    return KINETO_OK;
+}
+
+static bool put_marks(const ka_view *v, ka_table *t)
+{
+    kb_map counts = {0};
+    bool ok = true;
+    for (size_t i = 0; i < v->communication.count && ok; i++) {
+        const ka_communication *c = &v->communication.data[i];
+        if (c->window == KA_NONE)
+            continue;
+        uint64_t seed = v->scope->hta ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
+        uint64_t *number = kb_map_insert(&counts, seed, 0, NULL);
+        kb_text step = ka_window_name(v, &v->windows.data[c->window]);
+        ok = number != NULL;
+        ka_put_int(t, v->scope->rank);
+        ka_put_text(t, kb_string(step.s));
+        ka_put_int(t, ok ? (int64_t)(*number)++ : 0);
+        ka_put_text(t, c->name);
+        ka_put_ns(t, c->start_ns);
+        ka_put_ns(t, c->end_ns);
+        ka_put_int(t, c->bytes);
+    }
+    kb_map_free(&counts);
+    return ok;
+}
+
+kineto_status ka_analyze_distributed(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *overlap = ka_table_of(a, KA_TABLE_distributed_overlap),
+             *marks = ka_table_of(a, KA_TABLE_distributed_marks);
+    ka_view v;
+    uint32_t parts = (overlap ? KA_VIEW_ROLES : 0) | (marks ? KA_VIEW_COMMUNICATION : 0);
+    kineto_status status = ka_view_get(s, parts, &v, err);
+    bool talks = v.roles[KA_ROLE_COMMUNICATION].count != 0;
+    for (size_t team = 0; overlap && talks && !status && team < ka_team_count(&v); team++)
+        status = put_overlap(&v, team, overlap, err);
+    if (!status && overlap && !talks)
+        ka_note(overlap, "no communication in the trace");
+    if (!status && marks && !put_marks(&v, marks))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return status;
+}
+
+/* ---- all ranks ----------------------------------------------------------------------------------------- */
+
+enum { RANK, STEP, INDEX, NAME, START, END, BYTES }; /* columns of marks */
+
+typedef struct mark {
+    int64_t rank, step, name, start_ns, end_ns, bytes;
+    int64_t least_ns; /* of all ranks */
+    bool matched;     /* all ranks have it */
+} mark;
+
+typedef struct marks {
+    KB_VEC(mark) list; /* by (rank, step, start) */
+    const ka_table *from;
+    uint64_t ranks, unmatched;
+} marks;
+
+typedef struct same {
+    uint64_t ranks;
+    int64_t least_ns, last_rank;
+} same;
+
+static int compare_marks(const void *left, const void *right)
+{
+    const mark *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->step != b->step)
+        return a->step < b->step ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns > b->end_ns) - (a->end_ns < b->end_ns);
+}
+
+static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
+{
+    int64_t key[] = {ka_cell_at(t, row, INDEX).i, 0, 0};
+    if (a->definitions != KINETO_DEFINITIONS_HTA) {
+        key[1] = ka_cell_at(t, row, STEP).i;
+        key[2] = ka_cell_at(t, row, NAME).i;
+    }
+    return kb_hash(key, sizeof key);
+}
+
+static uint64_t ranks_of(const ka_table *t)
+{
+    kb_map ranks = {0};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        (void)kb_map_insert(&ranks, (uint64_t)ka_cell_at(t, row, RANK).i, 1, NULL);
+    uint64_t count = ranks.count;
+    kb_map_free(&ranks);
+    return count;
+}
+
+/* What the ranks have of each collective; `of` is by its number, which the map has. */
+static same *match(const kineto_analysis *a, const ka_table *t, kb_map *numbers)
+{
+    uint64_t rows = ka_table_rows(t);
+    same *of = calloc((size_t)rows + 1, sizeof *of);
+    for (uint64_t row = 0; of && row < rows; row++) {
+        uint64_t *at = kb_map_insert(numbers, key_of(a, t, row), numbers->count, NULL);
+        int64_t ns = kb_length_ns(ka_cell_at(t, row, START).i, ka_cell_at(t, row, END).i),
+                rank = ka_cell_at(t, row, RANK).i;
+        if (!at) {
+            free(of);
+            return NULL;
+        }
+        same *s = &of[*at];
+        s->least_ns = s->ranks ? KB_MIN(s->least_ns, ns) : ns;
+        s->ranks += !s->ranks || s->last_rank != rank;
+        s->last_rank = rank;
+    }
+    return of;
+}
+
+static bool marks_of(const kineto_analysis *a, marks *m)
+{
+    const ka_table *t = m->from = &a->tables[KA_TABLE_distributed_marks];
+    kb_map numbers = {0};
+    same *of = match(a, t, &numbers);
+    bool ok = of != NULL;
+    m->ranks = ranks_of(t);
+    for (uint64_t row = 0; row < ka_table_rows(t) && ok; row++) {
+        const same *s = &of[*kb_map_find(&numbers, key_of(a, t, row))];
+        mark one = {.rank = ka_cell_at(t, row, RANK).i,
+                    .step = ka_cell_at(t, row, STEP).i,
+                    .name = ka_cell_at(t, row, NAME).i,
+                    .start_ns = ka_cell_at(t, row, START).i,
+                    .end_ns = ka_cell_at(t, row, END).i,
+                    .bytes = ka_cell_at(t, row, BYTES).i,
+                    .least_ns = s->least_ns,
+                    .matched = s->ranks == m->ranks && m->ranks > 1};
+        m->unmatched += !one.matched;
+        ok = kb_vec_push(&m->list, one);
+    }
+    if (m->list.count)
+        qsort(m->list.data, m->list.count, sizeof *m->list.data, compare_marks);
+    free(of);
+    kb_map_free(&numbers);
+    return ok;
+}
+
+static void say(const marks *m, ka_table *t)
+{
+    if (!m->list.count)
+        ka_note(t, "no communication in the traces");
+    else if (m->ranks < 2)
+        ka_note(t, "waiting can only be seen with the traces of several ranks");
+    else if (m->unmatched)
+        ka_note(t, "%llu of %llu collectives are not in the traces of all ranks: left out",
+                (unsigned long long)m->unmatched, (unsigned long long)m->list.count);
+}
+
+static void put_wait(const marks *m, const mark *first, ka_spans *all, ka_spans *real, ka_table *t)
+{
+    ka_spans_unite(all);
+    ka_spans_unite(real);
+    int64_t transfer = ka_spans_ns(real);
+    ka_put_int(t, first->rank);
+    ka_put_text(t, kb_intern_get(&m->from->texts, (uint32_t)first->step));
+    ka_put_ns(t, ka_add_ns(ka_spans_ns(all), -transfer));
+    ka_put_ns(t, transfer);
+    all->count = real->count = 0;
+}
+
+void ka_reduce_distributed_wait(kineto_analysis *a)
+{
+    ka_table *t = &a->tables[KA_TABLE_distributed_wait];
+    marks m = {0};
+    ka_spans all = {0}, real = {0};
+    const mark *first = NULL;
+    t->cells.count = 0;
+    t->note[0] = '\0';
+    t->no_memory |= !marks_of(a, &m);
+    say(&m, t);
+    for (size_t i = 0; i < m.list.count; i++) {
+        const mark *k = &m.list.data[i];
+        if (!k->matched)
+            continue;
+        if (first && (first->rank != k->rank || first->step != k->step))
+            put_wait(&m, first, &all, &real, t);
+        first = k;
+        t->no_memory |=
+            !kb_vec_push(&all, (ka_span){k->start_ns, k->end_ns}) ||
+            !kb_vec_push(&real, (ka_span){ka_add_ns(k->end_ns, -k->least_ns), k->end_ns});
+    }
+    if (first)
+        put_wait(&m, first, &all, &real, t);
+    kb_vec_free(&all);
+    kb_vec_free(&real);
+    kb_vec_free(&m.list);
+}
+
+/* ---- operators of all ranks ------------------------------------------------------------------------------ */
+
+typedef struct total {
+    int64_t rank, name, calls, bytes, latency_ns, transfer_ns;
+    bool matched;
+} total;
+typedef KB_VEC(total) total_list;
+
+static bool add_mark(total_list *totals, kb_map *at, const mark *k)
+{
+    int64_t key[] = {k->rank, k->name};
+    total fresh = {.rank = k->rank, .name = k->name, .matched = true};
+    bool created;
+    uint64_t *number = kb_map_insert(at, kb_hash(key, sizeof key), totals->count, &created);
+    if (!number || (created && !kb_vec_push(totals, fresh)))
+        return false;
+    total *t = &totals->data[*number];
+    t->calls++;
+    t->bytes = ka_add_ns(t->bytes, k->bytes);
+    t->latency_ns = ka_add_ns(t->latency_ns, kb_length_ns(k->start_ns, k->end_ns));
+    t->transfer_ns = ka_add_ns(t->transfer_ns, k->least_ns);
+    t->matched &= k->matched;
+    return true;
+}
+
+static void put_total(const marks *m, const total *k, ka_table *t)
+{
+    double calls = (double)k->calls;
+    ka_put_int(t, k->rank);
+    ka_put_text(t, kb_intern_get(&m->from->texts, (uint32_t)k->name));
+    ka_put_int(t, k->calls);
+    ka_put_int(t, k->bytes);
+    ka_put_number(t, (double)k->bytes / calls);
+    ka_put_ns(t, k->latency_ns);
+    ka_put_number(t, ka_us(k->latency_ns) / calls);
+    if (k->matched) {
+        ka_put_ns(t, k->transfer_ns);
+        ka_put_number(t, ka_us(k->transfer_ns) / calls);
+    } else {
+        ka_put_none(t);
+        ka_put_none(t);
+    }
+}
+
+void ka_reduce_distributed_operators(kineto_analysis *a)
+{
+    ka_table *t = &a->tables[KA_TABLE_distributed_operators];
+    marks m = {0};
+    total_list totals = {0};
+    kb_map at = {0};
+    t->cells.count = 0;
+    t->note[0] = '\0';
+    t->no_memory |= !marks_of(a, &m);
+    for (size_t i = 0; i < m.list.count; i++)
+        t->no_memory |= !add_mark(&totals, &at, &m.list.data[i]);
+    for (size_t i = 0; i < totals.count && !t->no_memory; i++)
+        put_total(&m, &totals.data[i], t);
+    if (!m.list.count)
+        ka_note(t, "no communication in the traces");
+    else if (m.unmatched)
+        ka_note(t, "transfer is only known of what the traces of all ranks have");
+    ka_sort(t, (const int[]){1, 2, 0});
+    kb_map_free(&at);
+    kb_vec_free(&totals);
+    kb_vec_free(&m.list);
+}

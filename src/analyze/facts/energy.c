@@ -1,0 +1,188 @@
+/* What steps cost in energy: from counters of devices whose series are called "energy [J]" (a sum
+ * that grows) or, where there is none, "power [W]". */
+#include "analyze/facts/analyses.h"
+
+#include <math.h>
+
+typedef struct sample {
+    int64_t ns;
+    double value;
+} sample;
+typedef KB_VEC(sample) samples;
+
+/* One device: a process row that has counters. */
+typedef struct meter {
+    uint32_t process;
+    samples energy, power; /* J; W */
+} meter;
+typedef KB_VEC(meter) meters;
+
+static void meters_free(meters *all)
+{
+    for (size_t i = 0; i < all->count; i++) {
+        kb_vec_free(&all->data[i].energy);
+        kb_vec_free(&all->data[i].power);
+    }
+    kb_vec_free(all);
+}
+
+static meter *meter_of(meters *all, uint32_t process)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->data[i].process == process)
+            return &all->data[i];
+    return kb_vec_push(all, (meter){.process = process}) ? &all->data[all->count - 1] : NULL;
+}
+
+static bool add_row(const ka_scope *s, meters *all, kineto_row row)
+{
+    kineto_args_iterator it;
+    kineto_arg arg;
+    kineto_activity a;
+    kineto_track track;
+    double value;
+    kineto_args_begin(s->trace, row, &it);
+    while (kineto_args_next(&it, &arg)) {
+        bool energy = kb_string_equal(arg.key, kb_string("energy [J]")),
+             power = kb_string_equal(arg.key, kb_string("power [W]"));
+        if ((!energy && !power) || !kt_arg_number(&arg, &value) || !isfinite(value))
+            continue;
+        kineto_trace_get(s->trace, row, &a);
+        kineto_trace_track(s->trace, a.track, &track);
+        meter *m = meter_of(all, track.process);
+        if (!m || !kb_vec_push(energy ? &m->energy : &m->power, (sample){a.start_ns, value}))
+            return false;
+    }
+    return true;
+}
+
+static int compare_samples(const void *left, const void *right)
+{
+    const sample *a = left, *b = right;
+    return (a->ns > b->ns) - (a->ns < b->ns);
+}
+
+static void sort(samples *all)
+{
+    if (all->count)
+        qsort(all->data, all->count, sizeof *all->data, compare_samples);
+}
+
+/* Counters are rare: only blocks that hold some are looked at. */
+static bool collect(const ka_scope *s, meters *all)
+{
+    const uint64_t counters =
+        KINETO_KIND_BIT(KINETO_KIND_COUNTER) | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
+    for (uint32_t b = 0; b < kt_block_count(s->trace); b++) {
+        const kt_block *block = kt_block_at(s->trace, b);
+        if (!(block->kinds & counters))
+            continue;
+        for (uint32_t i = 0; i < block->count; i++)
+            if (block->form[i] == KINETO_FORM_COUNTER && !add_row(s, all, b * KT_BLOCK_ROWS + i))
+                return false;
+    }
+    for (size_t i = 0; i < all->count; i++) {
+        sort(&all->data[i].energy);
+        sort(&all->data[i].power);
+    }
+    return true;
+}
+
+/* ---- between samples ------------------------------------------------------------------------------------ */
+
+/* First sample at or behind `ns`. */
+static size_t behind(const samples *all, int64_t ns)
+{
+    size_t low = 0, high = all->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (all->data[middle].ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* On the line between two samples; a moment outside of them has the value of the nearest. */
+static double value_at(const samples *all, int64_t ns)
+{
+    size_t i = behind(all, ns);
+    if (i == 0 || i == all->count)
+        return all->data[i ? i - 1 : 0].value;
+    const sample *a = &all->data[i - 1], *b = &all->data[i];
+    double part = (double)kb_length_ns(a->ns, ns) / (double)kb_length_ns(a->ns, b->ns);
+    return a->value + (b->value - a->value) * part;
+}
+
+/* Below the line through the samples. */
+static double area(const samples *all, int64_t start_ns, int64_t end_ns)
+{
+    double sum = 0, before = value_at(all, start_ns);
+    int64_t at = start_ns;
+    for (size_t i = behind(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++) {
+        sum += (before + all->data[i].value) / 2 * (double)kb_length_ns(at, all->data[i].ns) / 1e9;
+        before = all->data[i].value;
+        at = all->data[i].ns;
+    }
+    return sum + (before + value_at(all, end_ns)) / 2 * (double)kb_length_ns(at, end_ns) / 1e9;
+}
+
+static double highest(const samples *all, int64_t start_ns, int64_t end_ns)
+{
+    double most = KB_MAX(value_at(all, start_ns), value_at(all, end_ns));
+    for (size_t i = behind(all, start_ns); i < all->count && all->data[i].ns < end_ns; i++)
+        most = KB_MAX(most, all->data[i].value);
+    return most;
+}
+
+/* Are there samples from before its middle to behind it? Else nothing is known of it. */
+static bool covers(const samples *all, int64_t start_ns, int64_t end_ns)
+{
+    int64_t middle = start_ns + kb_length_ns(start_ns, end_ns) / 2;
+    return all->count > 1 && all->data[0].ns <= middle && all->data[all->count - 1].ns >= middle;
+}
+
+/* ---- rows ------------------------------------------------------------------------------------------------ */
+
+static void put(const ka_scope *s, ka_table *t, const meter *m, kineto_string step,
+                int64_t start_ns, int64_t end_ns)
+{
+    kineto_process device;
+    double seconds = (double)kb_length_ns(start_ns, end_ns) / 1e9;
+    bool counted = covers(&m->energy, start_ns, end_ns),
+         known = covers(&m->power, start_ns, end_ns);
+    if ((!counted && !known) || seconds <= 0)
+        return;
+    double joules = counted ? value_at(&m->energy, end_ns) - value_at(&m->energy, start_ns)
+                            : area(&m->power, start_ns, end_ns);
+    kineto_trace_process(s->trace, m->process, &device);
+    ka_put_int(t, s->rank);
+    ka_put_text(t, device.name);
+    ka_put_text(t, step);
+    ka_put_ns(t, kb_length_ns(start_ns, end_ns));
+    ka_put_number(t, joules);
+    ka_put_number(t, joules / seconds);
+    if (known)
+        ka_put_number(t, highest(&m->power, start_ns, end_ns));
+    else
+        ka_put_none(t);
+}
+
+kineto_status ka_analyze_energy(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_energy);
+    meters all = {0};
+    bool ok = collect(s, &all);
+    for (size_t i = 0; ok && i < all.count; i++) {
+        for (uint32_t j = 0; j < s->step_count; j++)
+            if (s->steps[j].slice != KA_NONE)
+                put(s, t, &all.data[i], ka_name(s, s->slices[s->steps[j].slice].name),
+                    s->steps[j].start_ns, s->steps[j].end_ns);
+        put(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
+    }
+    if (!ka_table_rows(t))
+        ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
+    meters_free(&all);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

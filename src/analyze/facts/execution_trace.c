@@ -1,0 +1,276 @@
+/* Ranges of the host together with the nodes of PyTorch's execution trace of the same run, which
+ * knows schemas and values of operators. A node's rf_id is the range's "Record function id", or its
+ * external id in traces that do not have that. */
+#include "analyze/facts/analyses.h"
+
+#include "trace/text/input.h"
+#include "trace/text/json_text.h"
+
+/* The last six are verbatim JSON. */
+enum { NAME, SCHEMA, INPUTS, SHAPES, TYPES, OUTPUTS, OUTPUT_SHAPES, OUTPUT_TYPES, TEXTS };
+
+typedef struct node {
+    uint64_t id, parent;
+    kineto_string texts[TEXTS];
+} node;
+
+typedef struct joining {
+    const ka_scope *s;
+    kt_input *input;
+    KB_VEC(node) nodes;
+    kb_map by_rf_id; /* to index of nodes */
+    KB_VEC(char) room;
+    ka_calls calls;
+    bool no_memory;
+} joining;
+
+/* ---- reading ------------------------------------------------------------------------------------------- */
+
+static bool is(kineto_string key, const char *name)
+{
+    return kb_string_equal(key, kb_string(name));
+}
+
+/* {"values": …, "shapes": …, "types": …}, as schema 1.1 has it; or the values alone. */
+static void read_values(kineto_string raw, kineto_string *out)
+{
+    kt_scan scan = kt_scan_of(raw);
+    kineto_string key, value;
+    bool first = true;
+    if (kt_scan_peek(&scan) != '{') {
+        out[0] = raw;
+        return;
+    }
+    (void)kt_scan_open(&scan, '{');
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        int at = is(key, "values") ? 0 : is(key, "shapes") ? 1 : is(key, "types") ? 2 : -1;
+        if (at >= 0)
+            out[at] = value;
+    }
+}
+
+static void take(node *n, uint64_t *rf_id, kineto_string key, kineto_string value)
+{
+    static const char *const names[TEXTS] = {[NAME] = "name",
+                                             [SCHEMA] = "op_schema",
+                                             [SHAPES] = "input_shapes",
+                                             [TYPES] = "input_types",
+                                             [INPUTS] = "inputs",
+                                             [OUTPUTS] = "outputs",
+                                             [OUTPUT_SHAPES] = "output_shapes",
+                                             [OUTPUT_TYPES] = "output_types"};
+    if (is(key, "id"))
+        (void)kt_json_uint(value, &n->id);
+    else if (is(key, "rf_id"))
+        (void)kt_json_uint(value, rf_id);
+    else if (is(key, "parent") || is(key, "ctrl_deps"))
+        (void)kt_json_uint(value, &n->parent);
+    else if (is(key, "inputs"))
+        read_values(value, &n->texts[INPUTS]);
+    else if (is(key, "outputs"))
+        read_values(value, &n->texts[OUTPUTS]);
+    else
+        for (int i = 0; i < TEXTS; i++)
+            if (is(key, names[i]))
+                n->texts[i] = value;
+}
+
+/* {"name": "rf_id", "type": "uint64", "value": 3} */
+static void read_attribute(node *n, uint64_t *rf_id, kineto_string raw)
+{
+    kt_scan scan = kt_scan_of(raw);
+    kineto_string key, value, name = {0}, said = {0};
+    bool first = true;
+    if (!kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (is(key, "name") && kt_json_is_string(value))
+            name = kt_json_inside(value);
+        else if (is(key, "value"))
+            said = value;
+    }
+    if (said.size && (is(name, "rf_id") || is(name, "op_schema")))
+        take(n, rf_id, name, said);
+}
+
+static void read_attributes(node *n, uint64_t *rf_id, kineto_string raw)
+{
+    kt_scan scan = kt_scan_of(raw);
+    kineto_string value;
+    bool first = true;
+    if (!kt_scan_open(&scan, '['))
+        return;
+    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &value))
+        read_attribute(n, rf_id, value);
+}
+
+static void read_node(joining *j, kineto_string raw)
+{
+    kt_scan scan = kt_scan_of(raw);
+    kineto_string key, value;
+    uint64_t rf_id = 0;
+    bool first = true;
+    node n = {0};
+    if (!kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (is(key, "attrs"))
+            read_attributes(&n, &rf_id, value);
+        else
+            take(&n, &rf_id, key, value);
+    }
+    if (!rf_id)
+        return;
+    bool created = false;
+    uint64_t *at = kb_map_insert(&j->by_rf_id, rf_id, j->nodes.count, &created);
+    j->no_memory |= !at || (created && !kb_vec_push(&j->nodes, n));
+}
+
+static void read_nodes(joining *j, kt_scan *scan)
+{
+    kineto_string value;
+    bool first = true;
+    if (!kt_scan_open(scan, '['))
+        return;
+    while (!j->no_memory && kt_scan_more(scan, &first, '[') && kt_scan_value(scan, &value))
+        read_node(j, value);
+}
+
+static kineto_status read_all(joining *j, kineto_string text, const char *path, kineto_error *err)
+{
+    kt_scan scan = kt_scan_of(text);
+    kineto_string key, value;
+    bool first = true, found = false;
+    if (kt_scan_open(&scan, '{'))
+        while (!j->no_memory && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key)) {
+            if (is(key, "nodes") && kt_scan_peek(&scan) == '[') {
+                read_nodes(j, &scan);
+                found = true;
+            } else if (!kt_scan_value(&scan, &value)) {
+                break;
+            }
+        }
+    if (j->no_memory)
+        return KINETO_OK;
+    if (scan.problem)
+        return kb_fail(err, KINETO_E_FORMAT, "%s: %s at byte %zu", path, scan.problem,
+                       (size_t)(scan.at - scan.begin));
+    return found ? KINETO_OK
+                 : kb_fail(err, KINETO_E_FORMAT,
+                           "%s is no execution trace of PyTorch: it has no list of nodes", path);
+}
+
+static kineto_status open_file(joining *j, const char *path, kineto_error *err)
+{
+    kineto_status status = kt_input_open(path, &j->input, err);
+    if (status)
+        return status;
+    kineto_string text = {j->input->base, kt_input_wait(j->input, SIZE_MAX)};
+    if (!j->input->status)
+        return read_all(j, text, path, err);
+    if (err)
+        *err = j->input->error;
+    return j->input->status;
+}
+
+/* ---- joining --------------------------------------------------------------------------------------------- */
+
+static uint64_t rf_id_of(const ka_scope *s, const ka_slice *slice)
+{
+    kineto_arg arg;
+    kineto_activity a;
+    if (kineto_args_find(s->trace, slice->row, "Record function id", &arg)) {
+        if (arg.type == KINETO_ARG_UINT)
+            return arg.u;
+        if (arg.type == KINETO_ARG_INT && arg.i > 0)
+            return (uint64_t)arg.i;
+    }
+    kineto_trace_get(s->trace, slice->row, &a);
+    return a.external_id;
+}
+
+static const node *node_of(joining *j, const ka_slice *slice)
+{
+    if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION)
+        return NULL;
+    uint64_t id = rf_id_of(j->s, slice), *at = id ? kb_map_find(&j->by_rf_id, id) : NULL;
+    return at ? &j->nodes.data[*at] : NULL;
+}
+
+/* Strings lose quotes and escapes; lists stay as they are written. */
+static void put_json(joining *j, ka_table *t, kineto_string raw)
+{
+    if (!raw.size) {
+        ka_put_none(t);
+        return;
+    }
+    if (!kt_json_is_string(raw)) {
+        ka_put_text(t, raw);
+        return;
+    }
+    uint64_t replaced = 0;
+    if (!kb_vec_reserve(&j->room, raw.size)) {
+        j->no_memory = true;
+        ka_put_none(t);
+        return;
+    }
+    char *end = kt_json_unescape(j->room.data, kt_json_inside(raw), &replaced);
+    ka_put_text(t, (kineto_string){j->room.data, (size_t)(end - j->room.data)});
+}
+
+static void put_joined(joining *j, ka_table *t, uint32_t index, const node *n)
+{
+    const ka_slice *slice = &j->s->slices[index];
+    ka_put_int(t, j->s->rank);
+    ka_put_int(t, slice->row);
+    ka_put_text(t, ka_name(j->s, slice->name));
+    ka_put_int(t, (int64_t)KB_MIN(n->id, (uint64_t)INT64_MAX));
+    ka_put_int(t, (int64_t)KB_MIN(n->parent, (uint64_t)INT64_MAX));
+    for (int i = SCHEMA; i < TEXTS; i++)
+        put_json(j, t, n->texts[i]);
+    ka_put_ns(t, slice->start_ns);
+    ka_put_ns(t, ka_slice_ns(slice));
+    ka_put_int(t, j->calls.kernels[index]);
+    ka_put_ns(t, j->calls.kernel_ns[index]);
+}
+
+static void join(joining *j, ka_table *t)
+{
+    uint32_t known = 0;
+    if (!ka_calls_create(j->s, &j->calls)) {
+        j->no_memory = true;
+        return;
+    }
+    for (uint32_t i = 0; i < j->s->slice_count && !j->no_memory; i++) {
+        const node *n = node_of(j, &j->s->slices[i]);
+        if (n)
+            put_joined(j, t, i, n);
+        known += n != NULL;
+    }
+    if (!known)
+        ka_note(t, "no operator of the trace is in the execution trace: are both of the same run?");
+}
+
+kineto_status ka_analyze_execution_trace(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_execution_trace);
+    joining j = {.s = s};
+    if (!s->options->execution_trace) {
+        ka_note(t, "no execution trace was named: --execution-trace FILE");
+        return KINETO_OK;
+    }
+    kineto_status status = open_file(&j, s->options->execution_trace, err);
+    if (!status && !j.no_memory)
+        join(&j, t);
+    if (!status && j.no_memory)
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory to join an execution trace");
+    ka_calls_free(&j.calls);
+    kb_vec_free(&j.nodes);
+    kb_vec_free(&j.room);
+    kb_map_free(&j.by_rf_id);
+    kt_input_release(j.input);
+    return status;
+}

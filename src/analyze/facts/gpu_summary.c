@@ -1,0 +1,263 @@
+/* How well devices were used: the share of time in which any kernel ran, how many of their
+ * multiprocessors had blocks, how full these were, and how much of it tensor cores did. */
+#include "analyze/facts/analyses.h"
+
+#include "trace/text/json_text.h"
+
+/* ---- what kernels say of themselves ---------------------------------------------------------------- */
+
+/* Numbers of rows that are not verbatim have no text. */
+static size_t put_number(char *text, const kineto_trace *t, kineto_row row, const char *key)
+{
+    int64_t number;
+    bool is = ka_arg_int(t, row, key, &number);
+    return is ? (size_t)snprintf(text, 24, "%lld", (long long)number) : 0;
+}
+
+static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
+{
+    static const ka_keys keys = {
+        4,
+        {'g', 'b', 'r', 's'},
+        {KA_KEY("grid"), KA_KEY("block"), KA_KEY("registers per thread"), KA_KEY("shared memory")}};
+    kineto_string values[4];
+    char text[256];
+    size_t n = 0;
+    bool verbatim = ka_arg_texts(t, row, &keys, values);
+    for (uint32_t i = 0; i < keys.count; i++) {
+        size_t size = KB_MIN(values[i].size, (size_t)48);
+        if (size)
+            memcpy(text + n, values[i].data, size);
+        else if (i > 1 && !verbatim)
+            size = put_number(text + n, t, row, keys.key[i].data);
+        n += size;
+        text[n++] = '|';
+    }
+    return kb_intern_id(&kernels->launches, (kineto_string){text, n - 1});
+}
+
+static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t, bool launches)
+{
+    static const ka_keys keys = {
+        2, {'b', 'e', 'b', 'e'}, {KA_KEY("blocks per SM"), KA_KEY("est. achieved occupancy %")}};
+    double told[2];
+    uint32_t known = ka_arg_numbers(t, k->done->row, &keys, told);
+    k->blocks = known & 1 && told[0] >= 0 ? told[0] : KA_NOT_TOLD;
+    k->occupancy = known & 2 && told[1] >= 0 ? told[1] : KA_NOT_TOLD;
+    kernels->any_blocks |= k->blocks >= 0;
+    kernels->any_occupancy |= k->occupancy >= 0;
+    if (launches)
+        k->launch = launch_of(kernels, t, k->done->row);
+}
+
+/* In the order of rows: so arguments in compressed files are had cheaply. */
+static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
+{
+    const kineto_trace *t = v->scope->trace;
+    size_t rows = (size_t)kineto_trace_count(t);
+    uint32_t *kernel_of = malloc((rows + 1) * sizeof *kernel_of);
+    bool ok = kernel_of && kb_intern_id(&kernels->launches, kb_string("")) == 0;
+    if (kernel_of)
+        memset(kernel_of, 0xff, rows * sizeof *kernel_of);
+    for (size_t i = 0; i < v->done.count && ok; i++) {
+        const ka_done *d = &v->done.data[i];
+        if (d->kind != KINETO_KIND_CONCURRENT_KERNEL)
+            continue;
+        kernel_of[d->row] = (uint32_t)kernels->list.count;
+        ok = kb_vec_push(&kernels->list, (ka_kernel){.done = d});
+    }
+    for (size_t row = 0; row < rows && ok; row++)
+        if (kernel_of[row] != KA_NONE)
+            read_kernel(kernels, &kernels->list.data[kernel_of[row]], t, launches);
+    free(kernel_of);
+    return ok;
+}
+
+/* ---- one device -------------------------------------------------------------------------------------- */
+
+typedef struct edge {
+    int64_t ns;
+    double change;
+} edge;
+typedef KB_VEC(edge) edge_list;
+
+typedef struct use {
+    int64_t start_ns, end_ns; /* looked at */
+    ka_spans busy;
+    edge_list starts, ends, edges; /* of blocks per multiprocessor; both in order */
+    double occupancy, occupancy_ns;
+    int64_t tensor_ns, attached_ns;
+    bool no_memory;
+} use;
+
+static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
+{
+    const ka_done *d = k->done;
+    int64_t start = KB_MAX(d->start_ns, u->start_ns), end = KB_MIN(d->end_ns, u->end_ns);
+    if (!v->scope->hta || d->op != KA_NONE) {
+        u->attached_ns = ka_add_ns(u->attached_ns, kb_length_ns(d->start_ns, d->end_ns));
+        if (d->tensor)
+            u->tensor_ns = ka_add_ns(u->tensor_ns, kb_length_ns(d->start_ns, d->end_ns));
+    }
+    if (start >= end)
+        return;
+    u->no_memory |= !kb_vec_push(&u->busy, (ka_span){start, end});
+    if (k->blocks > 0)
+        u->no_memory |= !kb_vec_push(&u->starts, (edge){start, k->blocks}) ||
+                        !kb_vec_push(&u->ends, (edge){end, -k->blocks});
+    if (k->occupancy >= 0) {
+        u->occupancy += k->occupancy * (double)kb_length_ns(start, end);
+        u->occupancy_ns += (double)kb_length_ns(start, end);
+    }
+}
+
+static int compare_edges(const void *left, const void *right)
+{
+    const edge *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    return (a->change > b->change) - (a->change < b->change);
+}
+
+/* Those of one sort come in order where there is one stream. */
+static void sort_edges(edge *edges, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (compare_edges(&edges[i - 1], &edges[i]) > 0) {
+            qsort(edges, count, sizeof *edges, compare_edges);
+            return;
+        }
+}
+
+static bool merge_edges(use *u)
+{
+    edge_list all = {0};
+    bool ok = kb_vec_reserve(&all, u->starts.count + u->ends.count + 1);
+    sort_edges(u->starts.data, u->starts.count);
+    sort_edges(u->ends.data, u->ends.count);
+    for (size_t s = 0, e = 0; ok && all.count < u->starts.count + u->ends.count;) {
+        bool start = e == u->ends.count ||
+                     (s < u->starts.count && u->starts.data[s].ns < u->ends.data[e].ns);
+        all.data[all.count++] = start ? u->starts.data[s++] : u->ends.data[e++];
+    }
+    u->edges = all;
+    return ok;
+}
+
+/* Nanoseconds in which all multiprocessors had a block; fractions where only a part had. */
+static double covered(use *u)
+{
+    double sum = 0, now = 0;
+    uint64_t open = 0;
+    u->no_memory |= !merge_edges(u);
+    for (size_t i = 0; i + 1 < u->edges.count; i++) {
+        open += u->edges.data[i].change > 0 ? 1 : (uint64_t)-1;
+        now = open ? now + u->edges.data[i].change : 0; /* errors of rounding end with it */
+        sum += KB_MIN(KB_MAX(now, 0), 1) *
+               (double)kb_length_ns(u->edges.data[i].ns, u->edges.data[i + 1].ns);
+    }
+    return sum;
+}
+
+static kineto_string device_name(const kineto_trace *t, int64_t device)
+{
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+        kineto_process p;
+        kineto_trace_process(t, i, &p);
+        if (!p.is_device || p.pid != device)
+            continue;
+        kineto_string name = ka_json_member(p.properties_json, "name");
+        return name.size > 2 && name.data[0] == '"' ? kt_json_inside(name) : p.name;
+    }
+    return (kineto_string){"", 0};
+}
+
+static void put_or_none(ka_table *t, bool is_told, double value)
+{
+    if (is_told)
+        ka_put_number(t, value);
+    else
+        ka_put_none(t);
+}
+
+static void put_device(const ka_view *v, const ka_kernels *kernels, int64_t device, use *u,
+                       ka_table *t)
+{
+    double span = (double)kb_length_ns(u->start_ns, u->end_ns);
+    ka_spans_unite(&u->busy);
+    ka_put_int(t, v->scope->rank);
+    ka_put_int(t, device);
+    ka_put_text(t, device_name(v->scope->trace, device));
+    ka_put_number(t, ka_percent((double)ka_spans_ns(&u->busy), span));
+    put_or_none(t, kernels->any_blocks, ka_percent(covered(u), span));
+    put_or_none(t, u->occupancy_ns > 0, u->occupancy / u->occupancy_ns);
+    put_or_none(t, u->attached_ns > 0, ka_percent((double)u->tensor_ns, (double)u->attached_ns));
+}
+
+static int compare_numbers(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* There are few: each kernel is compared with all that were seen. */
+static size_t devices_of(const ka_kernels *kernels, int64_t *devices, size_t most)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < kernels->list.count; i++) {
+        int64_t device = kernels->list.data[i].done->device;
+        size_t j = 0;
+        while (j < count && devices[j] != device)
+            j++;
+        if (j == count && count < most)
+            devices[count++] = device;
+    }
+    if (count)
+        qsort(devices, count, sizeof *devices, compare_numbers);
+    return count;
+}
+
+static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+{
+    int64_t devices[64];
+    size_t count = devices_of(kernels, devices, KB_COUNT(devices));
+    bool ok = true;
+    for (size_t i = 0; i < count && ok; i++) {
+        use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
+        for (size_t j = 0; j < kernels->list.count; j++)
+            if (kernels->list.data[j].done->device == devices[i])
+                use_kernel(&u, v, &kernels->list.data[j]);
+        ok = !u.no_memory;
+        if (ok)
+            put_device(v, kernels, devices[i], &u, t);
+        ok = ok && !u.no_memory;
+        kb_vec_free(&u.busy);
+        kb_vec_free(&u.starts);
+        kb_vec_free(&u.ends);
+        kb_vec_free(&u.edges);
+    }
+    return ok;
+}
+
+kineto_status ka_analyze_gpu_summary(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *summary = ka_table_of(a, KA_TABLE_gpu_summary),
+             *uses = ka_table_of(a, KA_TABLE_kernel_use),
+             *operators = ka_table_of(a, KA_TABLE_kernel_operators);
+    ka_view v;
+    ka_kernels kernels = {0};
+    kineto_status status = ka_view_get(s, KA_VIEW_DONE | (operators ? KA_VIEW_OPS : 0), &v, err);
+    bool ok = !status && read_kernels(&v, &kernels, operators != NULL);
+    if (ok && !kernels.list.count) {
+        ka_note_no_device(summary);
+        ka_note_no_device(uses);
+        ka_note_no_device(operators);
+    } else if (ok) {
+        ok = (!summary || !v.windows.count || put_devices(&v, &kernels, summary)) &&
+             (!uses || ka_put_kernel_use(&v, &kernels, uses)) &&
+             (!operators || ka_put_kernel_operators(&v, &kernels, operators));
+    }
+    kb_vec_free(&kernels.list);
+    kb_intern_free(&kernels.launches);
+    return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

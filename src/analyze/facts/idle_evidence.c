@@ -1,0 +1,222 @@
+/* Sentences that say what was seen over a gap. */
+#include "analyze/facts/idle.h"
+
+const char *ka_idle_name(ka_idle reason)
+{
+    static const char *const names[] = {
+#define KA_X(name, text) text,
+        KA_IDLE_MAP(KA_X)
+#undef KA_X
+    };
+    return reason < KA_IDLE_COUNT ? names[reason] : "unknown";
+}
+
+ka_idle ka_gap_reason(const ka_gap *gap)
+{
+    uint32_t best = KA_IDLE_UNKNOWN;
+    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++)
+        if (gap->ns[r] > gap->ns[best])
+            best = r;
+    return (ka_idle)best;
+}
+
+typedef struct sentence {
+    char *text;
+    size_t room, size;
+} sentence;
+
+KINETO_PRINTF(2, 3) static void say(sentence *to, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    int n = kb_vsnprintf(to->text + to->size, to->room - to->size, fmt, args);
+    va_end(args);
+    if (n > 0)
+        to->size = KB_MIN(to->size + (size_t)n, to->room - 1);
+}
+
+#define MOST_OF_NAME 60u
+/* The front of a name; kernels' are long. */
+static void say_name(sentence *to, kineto_string name)
+{
+    size_t size = KB_MIN(name.size, (size_t)MOST_OF_NAME);
+    size -= size < name.size ? size - kb_utf8_valid_prefix(name.data, size) : 0;
+    say(to, "%.*s%s", (int)size, name.data, size < name.size ? "..." : "");
+}
+
+static void say_work(sentence *to, const ka_scope *s, uint32_t work)
+{
+    say_name(to, ka_name(s, s->work[work].name));
+    say(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
+}
+
+/* ---- what the host did ---------------------------------------------------------------------- */
+
+typedef struct longest {
+    ka_idle reason;
+    uint32_t slice;
+    int64_t ns;
+} longest;
+
+static void keep_longest(void *context, uint32_t slice, ka_idle reason, int64_t ns)
+{
+    longest *l = context;
+    if (reason != l->reason || ns <= l->ns)
+        return;
+    l->slice = slice;
+    l->ns = ns;
+}
+
+/* The operator around a call, if there is one. */
+static uint32_t operator_around(const ka_scope *s, uint32_t slice)
+{
+    uint32_t at = slice;
+    while (at != KA_NONE && s->slices[at].kind != KINETO_KIND_CPU_OP)
+        at = s->slices[at].parent;
+    return at == slice ? KA_NONE : at;
+}
+
+static void say_slice(sentence *to, const ka_scope *s, uint32_t slice)
+{
+    const ka_slice *at = &s->slices[slice];
+    uint32_t around = operator_around(s, slice);
+    say_name(to, ka_name(s, at->name));
+    if (around != KA_NONE) {
+        say(to, " of ");
+        say_name(to, ka_name(s, s->slices[around].name));
+    }
+    say(to, " (%s)", kb_duration(ka_slice_ns(at)).s);
+}
+
+static void say_host(sentence *to, const ka_scope *s, const ka_gap *gap, const longest *l)
+{
+    uint32_t call = s->work[gap->after].call;
+    uint32_t thread =
+        s->slices[l->slice == KA_NONE ? call : l->slice].thread; /* a host reason has a call */
+    say(to, "thread %lld was ", (long long)s->threads[thread].id);
+    if (l->slice == KA_NONE) {
+        say(to, "outside of every recorded range");
+    } else {
+        say(to, "in ");
+        say_slice(to, s, l->slice);
+    }
+    say(to, " for %s of it", kb_duration(l->ns).s);
+}
+
+/* ---- what the device did -------------------------------------------------------------------- */
+
+static void say_launch(sentence *to, const ka_scope *s, uint32_t work)
+{
+    const ka_work *w = &s->work[work];
+    if (w->call == KA_NONE) {
+        say(to, "what came next was launched before, by a call that was not recorded");
+        return;
+    }
+    const ka_slice *call = &s->slices[w->call];
+    say_name(to, ka_name(s, call->name));
+    say(to, " launched what came next %s before it began",
+        kb_duration(KB_MAX(kb_length_ns(call->start_ns, w->start_ns), 0)).s);
+}
+
+#define MOST_LATER 64u
+/* The work of another stream that took the most of the gap; of what ended later, the first ones are
+ * looked at. */
+static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idle reason,
+                              int64_t *ns)
+{
+    const ka_scope *s = idle->s;
+    const ka_device *d = &idle->devices.data[gap->device];
+    uint32_t best = KA_NONE, later = 0;
+    *ns = 0;
+    for (size_t i = ka_ends_until(d, gap->start_ns); i < d->ends.count && later < MOST_LATER; i++) {
+        const ka_work *w = &s->work[d->ends.data[i].work];
+        int64_t length =
+            kb_length_ns(KB_MAX(w->start_ns, gap->start_ns), KB_MIN(w->end_ns, gap->end_ns));
+        later += w->end_ns > gap->end_ns;
+        if (w->stream == s->work[gap->after].stream || length <= *ns ||
+            (reason == KA_IDLE_OTHER_RANK) != (w->type == KA_TYPE_COMMUNICATION))
+            continue;
+        *ns = length;
+        best = d->ends.data[i].work;
+    }
+    return best;
+}
+
+static void say_others(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
+{
+    int64_t ns, unrecorded = ka_sums_within(&idle->devices.data[gap->device].unrecorded,
+                                            gap->start_ns, gap->end_ns);
+    uint32_t other = longest_other(idle, gap, reason, &ns), graph = ka_gap_graph(idle, gap),
+             release = ka_released_by(idle, gap, gap->start_ns, gap->end_ns);
+    if (other != KA_NONE) {
+        say(to, "; over %s of it ran ", kb_duration(ns).s);
+        say_work(to, idle->s, other);
+    }
+    if (unrecorded > 0 && graph != KA_NONE)
+        say(to, "; over %s a graph on stream %lld did what was not recorded",
+            kb_duration(unrecorded).s, (long long)idle->s->streams[idle->s->work[graph].stream].id);
+    if (release == KA_NONE)
+        return;
+    say(to, "; what ended last, %s before, was ",
+        kb_duration(kb_length_ns(idle->s->work[release].end_ns, gap->end_ns)).s);
+    say_work(to, idle->s, release);
+}
+
+static void say_unrecorded(sentence *to, const ka_idleness *idle, const ka_gap *gap)
+{
+    uint32_t graph = gap->whole ? ka_gap_graph(idle, gap) : gap->after;
+    if (graph == KA_NONE)
+        return;
+    const ka_work *w = &idle->s->work[graph];
+    const ka_recurrence *r = ka_recurrence_of(idle, graph);
+    if (gap->whole && graph != gap->after) {
+        say(to, "; stream %lld meanwhile had a graph, whose next recorded part was ",
+            (long long)idle->s->streams[w->stream].id);
+        say_name(to, ka_name(idle->s, w->name));
+    } else {
+        say(to, "; it is part of a graph, of which nothing was recorded for this time");
+    }
+    if (r && r->count > 1)
+        say(to, "; in %llu launches the gap at this place of the graph was %s to %s",
+            (unsigned long long)r->count, kb_duration(r->least_ns).s, kb_duration(r->most_ns).s);
+}
+
+static void say_device(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
+{
+    say_launch(to, idle->s, gap->after);
+    if (reason == KA_IDLE_OTHER_STREAM || reason == KA_IDLE_OTHER_RANK)
+        say_others(to, idle, gap, reason);
+    else if (reason == KA_IDLE_UNRECORDED_WORK)
+        say_unrecorded(to, idle, gap);
+    else if (reason == KA_IDLE_UNKNOWN)
+        say(to, "; nothing else of the device ran meanwhile");
+}
+
+static void say_waiting(sentence *to, const ka_idleness *idle, uint32_t slice)
+{
+    const ka_slice *call = &idle->s->slices[slice];
+    if (!call->work_count)
+        return;
+    const ka_work *w = &idle->s->work[idle->s->launched[call->first_work]];
+    say(to, "; %u launches were waiting in stream %lld",
+        ka_hosts_waiting(&idle->hosts, w->stream, call->start_ns),
+        (long long)idle->s->streams[w->stream].id);
+}
+
+size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t room)
+{
+    sentence to = {text, room, 0};
+    longest l = {ka_gap_reason(gap), KA_NONE, 0};
+    bool by_host = l.reason < KA_IDLE_OTHER_STREAM;
+    text[0] = '\0';
+    if (by_host && ka_gap_parts(idle, gap, keep_longest, &l) && l.ns) {
+        say_host(&to, idle->s, gap, &l);
+        if (l.reason == KA_IDLE_FULL_QUEUE && l.slice != KA_NONE)
+            say_waiting(&to, idle, l.slice);
+    } else if (idle->hosts.launches[gap->after].queued_ns > gap->start_ns && l.reason == KA_IDLE_UNKNOWN) {
+        say(&to, "the trace does not have the call that launched what came next");
+    } else {
+        say_device(&to, idle, gap, l.reason);
+    }
+    return to.size;
+}

@@ -1,0 +1,382 @@
+/* What threads of the host did, cut into pieces: the reasons why devices get nothing to do. */
+#include "analyze/facts/idle.h"
+
+/* What a name says of its range, whatever it is inside of. */
+enum { UNSEEN, NOTHING, WAITS, LOADS_DATA, READS_SCALAR, LAUNCHES, QUEUE_IS_FULL, LOADS_CODE };
+
+static uint8_t said_by_call(kineto_string name)
+{
+    if (kb_string_holds(name, "Synchronize") || kb_string_begins(name, "cuCtxSync") ||
+        kb_string_begins(name, "cuStreamSync") || kb_string_begins(name, "cuEventSync"))
+        return WAITS;
+    if (kb_string_holds(name, "Launch") || kb_string_holds(name, "runFunction"))
+        return LAUNCHES;
+    bool copies = kb_string_holds(name, "Memcpy") || kb_string_holds(name, "Memset");
+    return copies && kb_string_holds(name, "Async") ? LAUNCHES : copies ? WAITS : NOTHING;
+}
+
+static uint8_t said_by_range(kineto_string name)
+{
+    static const char *const scalars[] = {"aten::item", "aten::_local_scalar_dense",
+                                          "aten::is_nonzero"};
+    if (ka_is_dataloader(name))
+        return LOADS_DATA;
+    for (size_t i = 0; i < KB_COUNT(scalars); i++)
+        if (kb_string_equal(name, kb_string(scalars[i])))
+            return READS_SCALAR;
+    return NOTHING;
+}
+
+static uint8_t said_by_overhead(kineto_string name)
+{
+    return kb_string_holds(name, "Command Buffer Full") ? QUEUE_IS_FULL
+           : kb_string_holds(name, "Loading") || kb_string_holds(name, "Compiler") ||
+                   kb_string_holds(name, "UVM")
+               ? LOADS_CODE
+               : NOTHING;
+}
+
+static bool is_call(uint32_t kind)
+{
+    return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
+}
+
+static uint8_t said(ka_hosts *h, const ka_slice *s)
+{
+    uint8_t *known = &h->said[s->name];
+    if (*known == UNSEEN) {
+        kineto_string name = ka_name(h->s, s->name);
+        *known = is_call(s->kind)                  ? said_by_call(name)
+                 : s->kind == KINETO_KIND_OVERHEAD ? said_by_overhead(name)
+                                                   : said_by_range(name);
+    }
+    return *known;
+}
+
+/* ---- the reason a range gives --------------------------------------------------------------- */
+
+static uint8_t reason_of_launch(const ka_hosts *h, const ka_slice *call)
+{
+    if (!call->work_count)
+        return KA_IDLE_LAUNCHING;
+    uint32_t stream = h->s->work[h->s->launched[call->first_work]].stream;
+    return ka_hosts_fill_queue(h, stream, call->start_ns) ? KA_IDLE_FULL_QUEUE : KA_IDLE_LAUNCHING;
+}
+
+static uint8_t reason_of_call(ka_hosts *h, uint32_t slice)
+{
+    const ka_slice *call = &h->s->slices[slice];
+    uint8_t what = said(h, call);
+    if (what == WAITS || ka_call_blocks(h->s, slice))
+        return KA_IDLE_SYNCHRONIZING;
+    return what == LAUNCHES || call->work_count ? reason_of_launch(h, call) : KA_IDLE_IN_RUNTIME;
+}
+
+static uint8_t reason_of_overhead(uint8_t what)
+{
+    return what == QUEUE_IS_FULL ? KA_IDLE_FULL_QUEUE
+           : what == LOADS_CODE  ? KA_IDLE_IN_RUNTIME
+                                 : KA_IDLE_PROFILER_OVERHEAD;
+}
+
+/* `around` is the reason of what encloses it. */
+static uint8_t reason_of(ka_hosts *h, uint32_t slice, uint8_t around)
+{
+    const ka_slice *s = &h->s->slices[slice];
+    if (s->kind == KINETO_KIND_OVERHEAD)
+        return reason_of_overhead(said(h, s));
+    if (around == KA_IDLE_DATA_LOADER || around == KA_IDLE_SYNCHRONIZING)
+        return around;
+    if (is_call(s->kind))
+        return reason_of_call(h, slice);
+    switch (said(h, s)) {
+    case LOADS_DATA:
+        return KA_IDLE_DATA_LOADER;
+    case READS_SCALAR:
+        return KA_IDLE_SYNCHRONIZING;
+    default:
+        return s->kind == KINETO_KIND_CPU_OP ? KA_IDLE_IN_OPERATOR : around;
+    }
+}
+
+/* ---- pieces --------------------------------------------------------------------------------- */
+
+/* The pieces of a thread under way. Its own are passed on when their end is known; who fills the
+ * holes, or the profiler at work, cuts them further. */
+typedef struct cutting {
+    ka_hosts *h;
+    ka_host *host;
+    const ka_host *with; /* what it did while the thread was outside of everything; or NULL */
+    size_t at;           /* piece of `with`, else span of the profiler's */
+    ka_piece open;       /* of the thread's own: the last one */
+    uint8_t *reasons;    /* of the thread's slices */
+    int64_t sums[KA_IDLE_COUNT];
+    bool no_memory;
+} cutting;
+
+static void push(cutting *c, ka_piece p)
+{
+    ka_host *host = c->host;
+    size_t count = host->pieces.count;
+    if (count > 1) {
+        const ka_piece *last = &host->pieces.data[count - 1];
+        c->sums[last->reason] =
+            ka_add_ns(c->sums[last->reason], kb_length_ns(last->start_ns, p.start_ns));
+    }
+    if (count % KA_HOST_BLOCK == 0) {
+        c->no_memory |= !kb_vec_reserve(&host->before, host->before.count + 1);
+        if (c->no_memory)
+            return;
+        memcpy(host->before.data[host->before.count++].ns, c->sums, sizeof c->sums);
+    }
+    c->no_memory |= !kb_vec_push(&host->pieces, p);
+}
+
+/* Where a thread was outside of everything, what another one did. */
+static void fill_hole(cutting *c, int64_t end_ns)
+{
+    const ka_piece *pieces = c->with->pieces.data;
+    size_t count = c->with->pieces.count;
+    while (c->at + 1 < count && pieces[c->at + 1].start_ns <= c->open.start_ns)
+        c->at++;
+    for (size_t i = c->at;
+         i < count && pieces[i].start_ns < end_ns && c->h->budget && !c->no_memory;
+         i++, c->h->budget--) {
+        ka_piece p = pieces[i];
+        p.start_ns = KB_MAX(p.start_ns, c->open.start_ns);
+        push(c, p);
+    }
+}
+
+/* From `ns` on it is the profiler, or what it interrupted. */
+static void put_over(cutting *c, int64_t ns, uint8_t reason)
+{
+    ka_piece *last = c->no_memory ? NULL : &c->host->pieces.data[c->host->pieces.count - 1];
+    if (last && ns <= last->start_ns)
+        last->reason = reason;
+    else if (last && last->reason != reason)
+        push(c, (ka_piece){ns, c->open.slice, reason});
+}
+
+static bool gives_way(const ka_piece *p)
+{
+    return p->reason != KA_IDLE_SYNCHRONIZING && p->reason != KA_IDLE_DATA_LOADER;
+}
+
+/* The profiler at work, on any thread. */
+static void lay_over(cutting *c, int64_t end_ns)
+{
+    const ka_spans *overhead = &c->h->overhead;
+    push(c, c->open);
+    while (c->at < overhead->count && overhead->data[c->at].end_ns <= c->open.start_ns)
+        c->at++;
+    for (size_t i = c->at; !c->no_memory && gives_way(&c->open) && i < overhead->count &&
+                           overhead->data[i].start_ns < end_ns;
+         i++) {
+        put_over(c, overhead->data[i].start_ns, KA_IDLE_PROFILER_OVERHEAD);
+        if (overhead->data[i].end_ns < end_ns)
+            put_over(c, overhead->data[i].end_ns, c->open.reason);
+    }
+}
+
+static void pass_on(cutting *c, int64_t end_ns)
+{
+    if (c->with && c->open.slice == KA_NONE && c->h->budget)
+        fill_hole(c, end_ns);
+    else if (!c->with && c->h->overhead.count)
+        lay_over(c, end_ns);
+    else
+        push(c, c->open);
+}
+
+static uint8_t reason_at(const cutting *c, const ka_thread *thread, uint32_t slice)
+{
+    return slice == KA_NONE ? KA_IDLE_BETWEEN_OPERATORS : c->reasons[slice - thread->first];
+}
+
+/* From `ns` on it is this one; never earlier than the piece before, as times may contradict. */
+static inline void put(cutting *c, const ka_thread *thread, int64_t ns, uint32_t slice)
+{
+    uint8_t reason = reason_at(c, thread, slice);
+    if (ns > c->open.start_ns) {
+        if (c->open.slice == slice && c->open.reason == reason)
+            return;
+        pass_on(c, ns);
+        c->open.start_ns = ns;
+    }
+    c->open.slice = slice;
+    c->open.reason = reason;
+}
+
+static void cut(cutting *c, const ka_thread *thread)
+{
+    const ka_slice *slices = c->h->s->slices;
+    uint32_t open = KA_NONE, end = thread->first + thread->count;
+    c->open = (ka_piece){INT64_MIN, KA_NONE, KA_IDLE_BETWEEN_OPERATORS};
+    for (uint32_t i = thread->first; i < end && !c->no_memory; i++) {
+        const ka_slice *s = &slices[i];
+        for (; open != KA_NONE && open != s->parent; open = slices[open].parent)
+            put(c, thread, KB_MIN(slices[open].end_ns, s->start_ns), slices[open].parent);
+        c->reasons[i - thread->first] = reason_of(c->h, i, reason_at(c, thread, s->parent));
+        put(c, thread, s->start_ns, i);
+        open = i;
+    }
+    for (; open != KA_NONE && !c->no_memory; open = slices[open].parent)
+        put(c, thread, slices[open].end_ns, slices[open].parent);
+    if (!c->no_memory)
+        pass_on(c, INT64_MAX);
+}
+
+/* ---- hosts ---------------------------------------------------------------------------------- */
+
+static bool make_host(ka_hosts *h, uint32_t thread, ka_host *host)
+{
+    const ka_thread *info = &h->s->threads[thread];
+    uint32_t asked = h->fallback[thread];
+    cutting c = {.h = h, .host = host, .reasons = malloc((size_t)info->count + 1)};
+    c.with = asked == KA_NONE ? NULL : ka_hosts_of(h, asked);
+    /* Enough, unless the profiler cuts them further. */
+    size_t most = 2 * (size_t)info->count + 2 + (c.with ? c.with->pieces.count : 0);
+    c.no_memory = !c.reasons || (asked != KA_NONE && !c.with) ||
+                  !kb_vec_reserve(&host->pieces, most) ||
+                  !kb_vec_reserve(&host->before, most / KA_HOST_BLOCK + 1);
+    if (!c.no_memory)
+        cut(&c, info);
+    free(c.reasons);
+    return !c.no_memory;
+}
+
+ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread)
+{
+    ka_host *host = &h->of[thread];
+    if (!host->made)
+        host->made = make_host(h, thread, host);
+    return host->made ? host : NULL;
+}
+
+size_t ka_host_at(ka_host *host, int64_t ns)
+{
+    const ka_piece *pieces = host->pieces.data;
+    size_t low = host->near, high = low + 1, count = host->pieces.count;
+    if (pieces[low].start_ns > ns) {
+        high = low;
+        low = 0;
+    } else {
+        for (size_t step = 1; high < count && pieces[high].start_ns <= ns; step *= 2) {
+            low = high;
+            high += KB_MIN(step, count - high);
+        }
+    }
+    while (low + 1 < high) {
+        size_t middle = low + (high - low) / 2;
+        if (pieces[middle].start_ns <= ns)
+            low = middle;
+        else
+            high = middle;
+    }
+    return host->near = low;
+}
+
+static void add_pieces(const ka_host *host, size_t from, size_t to, int64_t start_ns,
+                       int64_t end_ns, int64_t *sums)
+{
+    for (size_t i = from; i < to; i++) {
+        const ka_piece *p = &host->pieces.data[i];
+        int64_t from_ns = KB_MAX(p->start_ns, start_ns),
+                to_ns = KB_MIN(ka_piece_end(host, i), end_ns);
+        if (to_ns > from_ns)
+            sums[p->reason] = ka_add_ns(sums[p->reason], kb_length_ns(from_ns, to_ns));
+    }
+}
+
+void ka_host_add(ka_host *host, int64_t start_ns, int64_t end_ns, int64_t *sums)
+{
+    if (end_ns <= start_ns)
+        return;
+    size_t from = ka_host_at(host, start_ns), to = ka_host_at(host, end_ns) + 1;
+    size_t first = from / KA_HOST_BLOCK + 1, last = (to - 1) / KA_HOST_BLOCK;
+    if (first >= last) {
+        add_pieces(host, from, to, start_ns, end_ns, sums);
+        return;
+    }
+    add_pieces(host, from, first * KA_HOST_BLOCK, start_ns, end_ns, sums);
+    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++)
+        sums[r] =
+            ka_add_ns(sums[r], host->before.data[last].ns[r] - host->before.data[first].ns[r]);
+    add_pieces(host, last * KA_HOST_BLOCK, to, start_ns, end_ns, sums);
+}
+
+static bool find_overhead(ka_hosts *h)
+{
+    for (uint32_t i = 0; i < h->s->slice_count; i++) {
+        const ka_slice *s = &h->s->slices[i];
+        if (s->kind != KINETO_KIND_OVERHEAD || said(h, s) != NOTHING)
+            continue;
+        if (!kb_vec_push(&h->overhead, (ka_span){s->start_ns, s->end_ns}))
+            return false;
+    }
+    ka_spans_unite(&h->overhead);
+    return true;
+}
+
+/* By process: the thread with the steps, else the one with the most ranges. */
+static uint32_t *main_threads(const ka_scope *s)
+{
+    size_t processes = (size_t)kineto_trace_process_count(s->trace) + 1;
+    uint32_t *main_of = malloc(processes * sizeof *main_of);
+    if (!main_of)
+        return NULL;
+    memset(main_of, 0xff, processes * sizeof *main_of);
+    for (uint32_t t = 0; t < s->thread_count; t++) {
+        uint32_t *best = &main_of[s->threads[t].process];
+        if (*best == KA_NONE || s->threads[t].count > s->threads[*best].count)
+            *best = t;
+    }
+    for (uint32_t i = s->step_count; i-- > 0;)
+        if (s->steps[i].slice != KA_NONE)
+            main_of[s->steps[i].process] = s->slices[s->steps[i].slice].thread;
+    return main_of;
+}
+
+/* A lane asks the first lane of its thread, that the main thread, which asks nobody. */
+static bool find_fallbacks(ka_hosts *h)
+{
+    const ka_scope *s = h->s;
+    uint32_t *main_of = main_threads(s), first = 0;
+    for (uint32_t t = 0; main_of && t < s->thread_count; t++) {
+        const ka_thread *thread = &s->threads[t];
+        uint32_t of_process = main_of[thread->process];
+        if (thread->track != s->threads[first].track)
+            first = t;
+        h->fallback[t] = t == of_process ? KA_NONE : t == first ? of_process : first;
+    }
+    free(main_of);
+    return main_of != NULL;
+}
+
+bool ka_hosts_make(ka_hosts *h, const ka_scope *s)
+{
+    size_t threads = (size_t)s->thread_count + 1;
+    *h = (ka_hosts){.s = s, .budget = 4 * (size_t)s->slice_count + (1u << 20)};
+    h->of = calloc(threads, sizeof *h->of);
+    h->fallback = calloc(threads, sizeof *h->fallback);
+    h->said = calloc((size_t)s->name_count + 1, 1);
+    return h->of && h->fallback && h->said && ka_launches_find(h) && find_fallbacks(h) &&
+           find_overhead(h);
+}
+
+void ka_hosts_free(ka_hosts *h)
+{
+    for (uint32_t t = 0; h->of && t < h->s->thread_count; t++) {
+        kb_vec_free(&h->of[t].pieces);
+        kb_vec_free(&h->of[t].before);
+    }
+    free(h->of);
+    free(h->fallback);
+    free(h->said);
+    free(h->launches);
+    free(h->launched_ns);
+    free(h->started_ns);
+    free(h->queues);
+    kb_vec_free(&h->overhead);
+}

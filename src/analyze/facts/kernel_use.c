@@ -1,0 +1,139 @@
+/* Kernels by name, and by the operator and the launch they come from. */
+#include "analyze/facts/analyses.h"
+
+#include "trace/text/json_text.h"
+
+typedef struct group {
+    uint32_t name, op, launch; /* strings of the trace (KA_NONE), id of launches */
+    uint64_t count;
+    int64_t sum_ns, max_ns, min_ns;
+    double blocks, occupancy; /* times ns */
+    bool tensor;
+} group;
+
+typedef struct groups {
+    KB_VEC(group) list;
+    kb_map by_key;
+} groups;
+
+static group *find(groups *g, uint32_t name, uint32_t op, uint32_t launch)
+{
+    uint32_t key[] = {name, op, launch};
+    for (uint64_t hash = kb_hash(key, sizeof key);; hash++) {
+        bool created;
+        uint64_t *at = kb_map_insert(&g->by_key, hash, g->list.count, &created);
+        group fresh = {.name = name, .op = op, .launch = launch, .min_ns = INT64_MAX};
+        if (!at || (created && !kb_vec_push(&g->list, fresh)))
+            return NULL;
+        group *found = &g->list.data[*at];
+        if (found->name == name && found->op == op && found->launch == launch)
+            return found;
+    }
+}
+
+static void add(group *g, const ka_kernel *k)
+{
+    int64_t ns = kb_length_ns(k->done->start_ns, k->done->end_ns);
+    g->count++;
+    g->sum_ns = ka_add_ns(g->sum_ns, ns);
+    g->max_ns = KB_MAX(g->max_ns, ns);
+    g->min_ns = KB_MIN(g->min_ns, ns);
+    g->blocks += KB_MAX(k->blocks, 0) * (double)ns;
+    g->occupancy += KB_MAX(k->occupancy, 0) * (double)ns;
+    g->tensor = k->done->tensor;
+}
+
+static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operator, groups *g)
+{
+    for (size_t i = 0; i < kernels->list.count; i++) {
+        const ka_kernel *k = &kernels->list.data[i];
+        uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
+        if (by_operator && v->scope->hta && op == KA_NONE && !k->done->at_root)
+            continue; /* the plug-in does not have these */
+        group *to = by_operator ? find(g, k->done->name, op, k->launch)
+                                : find(g, k->done->name, KA_NONE, 0);
+        if (!to)
+            return false;
+        add(to, k);
+    }
+    return true;
+}
+
+static void groups_free(groups *g)
+{
+    kb_vec_free(&g->list);
+    kb_map_free(&g->by_key);
+}
+
+static void put_times(ka_table *t, const ka_kernels *kernels, const group *g)
+{
+    double ns = (double)g->sum_ns;
+    ka_put_int(t, (int64_t)g->count);
+    ka_put_ns(t, g->sum_ns);
+    ka_put_number(t, ns / (double)g->count / 1000);
+    ka_put_ns(t, g->max_ns);
+    ka_put_ns(t, g->min_ns);
+    if (kernels->any_blocks)
+        ka_put_number(t, ns > 0 ? g->blocks / ns : 0);
+    else
+        ka_put_none(t);
+    if (kernels->any_occupancy)
+        ka_put_number(t, ns > 0 ? g->occupancy / ns : 0);
+    else
+        ka_put_none(t);
+}
+
+bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+{
+    groups g = {0};
+    bool ok = collect(v, kernels, false, &g);
+    for (size_t i = 0; i < g.list.count && ok; i++) {
+        ka_put_int(t, v->scope->rank);
+        ka_put_text(t, ka_name(v->scope, g.list.data[i].name));
+        ka_put_int(t, g.list.data[i].tensor);
+        put_times(t, kernels, &g.list.data[i]);
+    }
+    groups_free(&g);
+    ka_sort(t, (const int[]){-5, 2, 0});
+    return ok;
+}
+
+/* The pieces of "grid|block|registers|shared memory". */
+static void put_launch(ka_table *t, kineto_string text)
+{
+    for (int i = 0; i < 4; i++) {
+        const char *bar = text.size ? memchr(text.data, '|', text.size) : NULL;
+        kineto_string piece = {text.data, bar ? (size_t)(bar - text.data) : text.size};
+        int64_t number;
+        if (i < 2)
+            ka_put_text(t, piece);
+        else if (kt_json_int(piece, &number))
+            ka_put_int(t, number);
+        else
+            ka_put_none(t);
+        size_t used = KB_MIN(piece.size + 1, text.size);
+        text = (kineto_string){text.data + used, text.size - used};
+    }
+}
+
+bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_table *t)
+{
+    groups g = {0};
+    bool ok = collect(v, kernels, true, &g);
+    for (size_t i = 0; i < g.list.count && ok; i++) {
+        const group *of = &g.list.data[i];
+        kineto_string op = kb_string(v->scope->hta ? "CallTreeRoot" : "");
+        if (of->op != KA_NONE)
+            op = ka_name(v->scope, of->op);
+        ka_put_int(t, v->scope->rank);
+        ka_put_text(t, ka_name(v->scope, of->name));
+        ka_put_text(t, op);
+        put_launch(t, kb_intern_get(&kernels->launches, of->launch));
+        ka_put_int(t, of->tensor);
+        ka_put_int(t, v->scope->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
+        put_times(t, kernels, of);
+    }
+    groups_free(&g);
+    ka_sort(t, (const int[]){-11, 2, 3, 4, 5, 0});
+    return ok;
+}

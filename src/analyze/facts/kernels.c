@@ -1,0 +1,69 @@
+/* Work by its name: how often, how long. */
+#include "analyze/facts/analyses.h"
+
+typedef struct of_name {
+    uint32_t name;
+    uint8_t type;
+    ka_tally_ns tally;
+} of_name;
+typedef KB_VEC(of_name) of_names;
+
+static const char *type_text(uint32_t type)
+{
+    static const char *const texts[] = {[KA_TYPE_OTHER] = "OTHER",
+                                        [KA_TYPE_COMPUTATION] = "COMPUTATION",
+                                        [KA_TYPE_COMMUNICATION] = "COMMUNICATION",
+                                        [KA_TYPE_MEMORY] = "MEMORY"};
+    return texts[type < KB_COUNT(texts) ? type : KA_TYPE_OTHER];
+}
+
+/* `place`: by string id, 0 not met, else where it is + 1. A name has one type. */
+static bool add(of_names *names, uint32_t *place, const ka_work *w)
+{
+    if (!place[w->name]) {
+        if (!kb_vec_push(names, ((of_name){.name = w->name, .type = w->type})))
+            return false;
+        place[w->name] = (uint32_t)names->count;
+    }
+    ka_tally_ns_add(&names->data[place[w->name] - 1].tally, ka_work_ns(w));
+    return true;
+}
+
+/* HTA has no row for what it takes for neither computation, communication nor memory. */
+static bool collect(const ka_scope *s, of_names *names)
+{
+    uint32_t *place = calloc((size_t)s->name_count + 1, sizeof *place);
+    bool ok = place;
+    for (uint32_t i = 0; ok && i < s->work_count; i++)
+        if (!s->hta || s->work[i].type != KA_TYPE_OTHER)
+            ok = add(names, place, &s->work[i]);
+    free(place);
+    return ok;
+}
+
+static void put(const ka_scope *s, ka_table *t, const of_name *n)
+{
+    ka_put_int(t, s->rank);
+    ka_put_text(t, kb_string(type_text(n->type)));
+    ka_put_text(t, ka_name(s, n->name));
+    ka_put_tally(t, &n->tally);
+}
+
+kineto_status ka_analyze_kernels(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_kernels);
+    of_names names = {0};
+    if (!s->work_count) {
+        ka_note_no_device(t);
+        return KINETO_OK;
+    }
+    bool ok = collect(s, &names);
+    for (size_t i = 0; ok && i < names.count; i++)
+        put(s, t, &names.data[i]);
+    kb_vec_free(&names);
+    if (!ok)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    /* HTA: by type and name; else what takes longest first */
+    ka_sort(t, s->hta ? (const int[]){2, 3, 0} : (const int[]){-5, 2, 3, 0});
+    return KINETO_OK;
+}

@@ -1,0 +1,339 @@
+/* Calls that launched work: how long they took, how long the work waited, and for which operator.
+ */
+#include "analyze/facts/analyses.h"
+
+static bool is_one_of(kineto_string s, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_equal(s, kb_string(texts[i])))
+            return true;
+    return false;
+}
+
+/* ---- launch_stats --------------------------------------------------------------------------------------- */
+
+static bool is_counted(const ka_scope *s, const ka_slice *call)
+{
+    static const char *const hta[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync",
+                                      "cudaMemsetAsync",
+                                      "runFunction - job_prep_and_submit_for_execution"};
+    return call->work_count && (!s->hta || is_one_of(ka_name(s, call->name), hta, KB_COUNT(hta)));
+}
+
+static int64_t correlation_of(const ka_scope *s, kineto_row row)
+{
+    uint64_t id = kt_block_at(s->trace, row / KT_BLOCK_ROWS)->correlation_id[row % KT_BLOCK_ROWS];
+    return id <= INT64_MAX ? (int64_t)id : INT64_MAX;
+}
+
+static void put_launch(const ka_scope *s, ka_table *t, const ka_slice *call, const ka_work *w)
+{
+    ka_put_int(t, s->rank);
+    ka_put_int(t, correlation_of(s, w->row));
+    ka_put_ns(t, ka_slice_ns(call));
+    ka_put_ns(t, ka_work_ns(w));
+    ka_put_ns(t, KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
+}
+
+kineto_status ka_analyze_launches(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_launch_stats);
+    (void)err;
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        const ka_slice *call = &s->slices[i];
+        for (uint32_t k = 0; is_counted(s, call) && k < call->work_count; k++)
+            put_launch(s, t, call, &s->work[s->launched[call->first_work + k]]);
+    }
+    if (!s->work_count)
+        ka_note_no_device(t);
+    else if (!ka_table_rows(t))
+        ka_note(t, "no call of the host launched the work on devices, as far as the trace tells");
+    return KINETO_OK;
+}
+
+/* ---- op_launch: launches and their operators --------------------------------------------------------------- */
+
+typedef struct launch {
+    uint32_t op, call; /* indexes of slices */
+} launch;
+typedef KB_VEC(launch) launches;
+
+/* The innermost operator around each call, on its thread. What encloses comes first. */
+static bool find_exact(const ka_scope *s, launches *list)
+{
+    uint32_t *around = kb_array((size_t)s->slice_count + 1, sizeof *around); /* by slice */
+    bool ok = around && kb_vec_reserve(list, (size_t)s->work_count + 1);
+    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
+        const ka_slice *slice = &s->slices[i];
+        uint32_t parent = slice->parent;
+        around[i] = parent == KA_NONE                              ? KA_NONE
+                    : s->slices[parent].kind == KINETO_KIND_CPU_OP ? parent
+                                                                   : around[parent];
+        if (slice->work_count && around[i] != KA_NONE)
+            ok = kb_vec_push(list, ((launch){around[i], i}));
+    }
+    free(around);
+    return ok;
+}
+
+/* ---- as HTA: the aten operator of any thread that began last of those around the call ------------------------ */
+
+typedef struct indexes {
+    KB_VEC(uint32_t) list;
+} indexes;
+
+static bool is_hta_launch(kineto_string name)
+{
+    if (kb_string_begins(name, "cuLaunchKernel") || kb_string_begins(name, "runFunction"))
+        return true;
+    return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
+}
+
+static int compare_starts(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
+                   *b = &slices[*(const uint32_t *)right];
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static void sort_by_start(const ka_scope *s, indexes *x)
+{
+    if (x->list.count)
+        qsort_r(x->list.data, x->list.count, sizeof *x->list.data, compare_starts,
+                (void *)(uintptr_t)s->slices);
+}
+
+static bool gather(const ka_scope *s, indexes *ops, indexes *calls)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
+        const ka_slice *c = &s->slices[i];
+        if (kb_string_begins(ka_name(s, c->name), "aten::"))
+            ok = kb_vec_push(&ops->list, i);
+        if (c->work_count && is_hta_launch(ka_name(s, c->name)))
+            ok &= kb_vec_push(&calls->list, i);
+    }
+    sort_by_start(s, ops);
+    sort_by_start(s, calls);
+    return ok;
+}
+
+/* Looked at for one call, at most. */
+#define MOST_OPEN 4096u
+
+/* The last one of `open` around the call. Those that have ended leave from the top; below it they
+ * are passed over. */
+static uint32_t last_around(const ka_scope *s, indexes *open, const ka_slice *call)
+{
+    uint32_t found = KA_NONE;
+    while (open->list.count &&
+           s->slices[open->list.data[open->list.count - 1]].end_ns < call->start_ns)
+        open->list.count--;
+    for (size_t i = open->list.count, looked = 0; i-- > 0 && looked < MOST_OPEN; looked++) {
+        const ka_slice *op = &s->slices[open->list.data[i]];
+        if (found != KA_NONE && op->start_ns < s->slices[found].start_ns)
+            break;
+        if (op->end_ns >= call->end_ns) /* the first of those that began together */
+            found = open->list.data[i];
+    }
+    return found;
+}
+
+static bool find_hta(const ka_scope *s, launches *list)
+{
+    indexes ops = {0}, calls = {0}, open = {0};
+    bool ok = gather(s, &ops, &calls);
+    for (size_t i = 0, next = 0; ok && i < calls.list.count; i++) {
+        const ka_slice *call = &s->slices[calls.list.data[i]];
+        for (; ok && next < ops.list.count &&
+               s->slices[ops.list.data[next]].start_ns <= call->start_ns;
+             next++)
+            ok = kb_vec_push(&open.list, ops.list.data[next]);
+        uint32_t op = ok ? last_around(s, &open, call) : KA_NONE;
+        if (op != KA_NONE)
+            ok = kb_vec_push(list, ((launch){op, calls.list.data[i]}));
+    }
+    kb_vec_free(&ops.list);
+    kb_vec_free(&calls.list);
+    kb_vec_free(&open.list);
+    return ok;
+}
+
+/* ---- op_launch: sequences ---------------------------------------------------------------------------------- */
+
+/* Operators with the same name that launched the same kernels. */
+typedef struct sequence {
+    uint32_t name;
+    uint64_t hash;
+    uint32_t first, count; /* of names */
+    uint64_t times;
+    double op_us, runtime_us; /* sums */
+} sequence;
+
+typedef struct sequences {
+    KB_VEC(sequence) list;
+    KB_VEC(uint32_t) names; /* of kernels */
+    uint32_t *table;        /* index of list + 1 by hash */
+    size_t mask;
+    bool no_memory;
+} sequences;
+
+static uint32_t *slot_of(const sequences *q, const sequence *key)
+{
+    for (size_t i = (size_t)key->hash & q->mask;; i = (i + 1) & q->mask) {
+        if (!q->table[i])
+            return &q->table[i];
+        const sequence *other = &q->list.data[q->table[i] - 1];
+        if (other->hash == key->hash && other->name == key->name && other->count == key->count &&
+            memcmp(q->names.data + other->first, q->names.data + key->first,
+                   key->count * sizeof *q->names.data) == 0)
+            return &q->table[i];
+    }
+}
+
+/* Launches of one operator lie side by side; the delays are those of the first. */
+static void add_operator(const ka_scope *s, sequences *q, const launch *l, size_t count)
+{
+    sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
+    for (size_t i = 0; i < count; i++) {
+        const ka_slice *call = &s->slices[l[i].call];
+        uint32_t works = s->hta ? 1 : call->work_count;
+        for (uint32_t k = 0; k < works; k++)
+            q->no_memory |=
+                !kb_vec_push(&q->names, s->work[s->launched[call->first_work + k]].name);
+    }
+    if (q->no_memory)
+        return;
+    key.count = (uint32_t)q->names.count - key.first;
+    key.hash = kb_hash(q->names.data + key.first, key.count * sizeof *q->names.data) ^
+               key.name * UINT64_C(0x9e3779b97f4a7c15);
+    uint32_t *slot = slot_of(q, &key);
+    if (*slot)
+        q->names.count = key.first;
+    else if (kb_vec_push(&q->list, key))
+        *slot = (uint32_t)q->list.count;
+    else
+        q->no_memory = true;
+    if (q->no_memory)
+        return;
+    const ka_slice *op = &s->slices[l->op], *call = &s->slices[l->call];
+    const ka_work *w = &s->work[s->launched[call->first_work]];
+    sequence *at = &q->list.data[*slot - 1];
+    at->times++;
+    at->op_us += ka_us(kb_length_ns(op->start_ns, call->start_ns));
+    at->runtime_us += ka_us(s->hta ? kb_length_ns(call->start_ns, w->start_ns)
+                                   : KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
+}
+
+static int compare_launches(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context;
+    const launch *a = left, *b = right;
+    if (a->op != b->op)
+        return a->op < b->op ? -1 : 1;
+    return compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
+}
+
+static void sort_launches(const ka_scope *s, launches *list)
+{
+    void *slices = (void *)(uintptr_t)s->slices;
+    size_t i = 1;
+    while (i < list->count && compare_launches(&list->data[i - 1], &list->data[i], slices) <= 0)
+        i++;
+    if (i < list->count)
+        qsort_r(list->data, list->count, sizeof *list->data, compare_launches, slices);
+}
+
+static bool make_table(sequences *q, size_t count)
+{
+    size_t size = 16;
+    while (size < 2 * count)
+        size *= 2;
+    q->mask = size - 1;
+    q->table = calloc(size, sizeof *q->table);
+    return q->table;
+}
+
+static void add_operators(const ka_scope *s, sequences *q, launches *list)
+{
+    q->no_memory = !make_table(q, list->count);
+    sort_launches(s, list);
+    for (size_t i = 0, end; i < list->count && !q->no_memory; i = end) {
+        for (end = i + 1; end < list->count && list->data[end].op == list->data[i].op; end++)
+            ;
+        add_operator(s, q, list->data + i, end - i);
+    }
+}
+
+/* ---- op_launch: table ---------------------------------------------------------------------------------------- */
+
+typedef KB_VEC(char) text;
+
+static bool append(text *t, kineto_string s)
+{
+    if (!kb_vec_reserve(t, t->count + s.size + 1))
+        return false;
+    memcpy(t->data + t->count, s.data, s.size);
+    t->count += s.size;
+    return true;
+}
+
+/* Names of kernels have commas: hence the arrow. The first of them tell enough. */
+#define MOST_TEXT 16384u
+
+static void join_names(const ka_scope *s, sequences *q, const sequence *at, text *names)
+{
+    names->count = 0;
+    for (uint32_t i = 0; i < at->count && !q->no_memory; i++) {
+        kineto_string name = ka_name(s, q->names.data[at->first + i]);
+        if (names->count + (i ? strlen(" -> ") : 0) + name.size > MOST_TEXT) {
+            q->no_memory |= !append(names, kb_string(i ? " -> ..." : "..."));
+            return;
+        }
+        q->no_memory |= (i && !append(names, kb_string(" -> "))) || !append(names, name);
+    }
+}
+
+static void put_sequence(const ka_scope *s, ka_table *t, sequences *q, const sequence *at,
+                         text *names)
+{
+    join_names(s, q, at, names);
+    ka_put_text(t, ka_name(s, at->name));
+    ka_put_text(t, (kineto_string){names->data, names->count});
+    ka_put_int(t, (int64_t)at->times);
+    ka_put_number(t, at->op_us / (double)at->times);
+    ka_put_number(t, at->runtime_us / (double)at->times);
+}
+
+static void put_sequences(const ka_scope *s, ka_table *t, sequences *q)
+{
+    text names = {0};
+    for (size_t i = 0; i < q->list.count && !q->no_memory; i++)
+        put_sequence(s, t, q, &q->list.data[i], &names);
+    kb_vec_free(&names);
+    ka_sort(t, (const int[]){-3, 1, 2, 0});
+}
+
+kineto_status ka_analyze_op_launch(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_op_launch);
+    launches list = {0};
+    sequences q = {0};
+    bool ok = s->hta ? find_hta(s, &list) : find_exact(s, &list);
+    if (ok)
+        add_operators(s, &q, &list);
+    if (ok && !q.no_memory)
+        put_sequences(s, t, &q);
+    ok &= !q.no_memory;
+    if (!s->work_count)
+        ka_note_no_device(t);
+    else if (!list.count)
+        ka_note(t, "no operator is around a call that launched work");
+    kb_vec_free(&list);
+    kb_vec_free(&q.list);
+    kb_vec_free(&q.names);
+    free(q.table);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

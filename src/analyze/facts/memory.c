@@ -1,0 +1,491 @@
+/* Memory: the peak of each device, what operators allocated, and what was never released. */
+#include "analyze/facts/analyses.h"
+
+#include "profiler/summary.h"
+
+typedef struct record {
+    int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1 not told */
+    uint64_t address;
+    kineto_row row;
+    uint32_t track, device, op; /* indexes of devices, ops */
+} record;
+
+typedef struct device {
+    int64_t type, index;
+} device;
+
+typedef struct memory {
+    const ka_view *v;
+    KB_VEC(record) records; /* by (track, time), later by time */
+    KB_VEC(device) devices;
+    bool any_address;
+    bool no_memory;
+} memory;
+
+/* ---- records -------------------------------------------------------------------------------------- */
+
+static uint32_t device_of(memory *m, int64_t type, int64_t index)
+{
+    for (uint32_t i = 0; i < m->devices.count; i++)
+        if (m->devices.data[i].type == type && m->devices.data[i].index == index)
+            return i;
+    if (m->devices.count >= 256) /* of a trace that cannot be right: these share one */
+        return 255;
+    m->no_memory |= !kb_vec_push(&m->devices, (device){type, index});
+    return (uint32_t)m->devices.count - 1;
+}
+
+enum { BYTES, TYPE, INDEX, TOTAL, RESERVED, ADDRESS, NUMBERS };
+static const ka_keys keys = {NUMBERS,
+                             {'B', 'D', 'T', 'A'},
+                             {KA_KEY("Bytes"), KA_KEY("Device Type"), KA_KEY("Device Id"),
+                              KA_KEY("Total Allocated"), KA_KEY("Total Reserved"), KA_KEY("Addr")}};
+
+static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row row,
+                       uint64_t sampling)
+{
+    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(m->v->scope->trace, row, &keys, told);
+    if (!(known >> BYTES & 1))
+        return;
+    record r = {.ns = block->start_ns[i],
+                .bytes = kp_memory_scaled(sampling, told[BYTES]),
+                .total = told[TOTAL],
+                .reserved = told[RESERVED],
+                .address = (uint64_t)told[ADDRESS],
+                .row = row,
+                .track = block->track[i],
+                .device =
+                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX]),
+                .op = KA_NONE};
+    m->any_address |= r.address != 0;
+    m->no_memory |= !kb_vec_push(&m->records, r);
+}
+
+/* Only where steps were chosen, memory of other times is left out. */
+static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
+{
+    bool chosen = false;
+    *from = INT64_MIN;
+    *until = INT64_MAX;
+    for (uint32_t i = 0; i < v->scope->step_count && !v->scope->hta; i++)
+        chosen |= v->scope->steps[i].slice == KA_NONE;
+    if (chosen && v->windows.count) {
+        *from = v->windows.data[0].start_ns;
+        *until = ka_view_end_ns(v);
+    }
+}
+
+static int compare_by_track(const void *left, const void *right)
+{
+    const record *a = left, *b = right;
+    if (a->track != b->track)
+        return a->track < b->track ? -1 : 1;
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static int compare_by_time(const void *left, const void *right)
+{
+    const record *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static void sort(memory *m, int (*compare)(const void *, const void *))
+{
+    if (m->records.count)
+        qsort(m->records.data, m->records.count, sizeof *m->records.data, compare);
+}
+
+static bool collect(memory *m)
+{
+    const kineto_trace *t = m->v->scope->trace;
+    uint64_t sampling = kp_memory_sampling(t);
+    int64_t from, until;
+    kineto_row row = 0;
+    limits_of(m->v, &from, &until);
+    for (uint32_t b = 0; b < kt_block_count(t) && !m->no_memory; b++) {
+        const kt_block *block = kt_block_at(t, b);
+        bool any = block->kinds >> KINETO_KIND_MEMORY & 1;
+        for (uint32_t i = 0; i < block->count && any; i++)
+            if (block->kind[i] == KINETO_KIND_MEMORY && block->start_ns[i] >= from &&
+                block->start_ns[i] <= until)
+                add_record(m, block, i, row + i, sampling);
+        row += block->count;
+    }
+    return !m->no_memory;
+}
+
+/* ---- which operator ---------------------------------------------------------------------------------- */
+
+/* Operators of one thread, [first, end). */
+typedef struct lane {
+    uint32_t track, first, end;
+} lane;
+typedef KB_VEC(lane) lane_list;
+
+/* First operator behind those of the thread of `first`. */
+static uint32_t thread_end(const ka_view *v, uint32_t first)
+{
+    const ka_op *ops = v->ops.data;
+    uint32_t low = first + 1, high = (uint32_t)v->ops.count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ops[middle].thread == ops[first].thread)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static bool lanes_of(const ka_view *v, lane_list *lanes)
+{
+    for (uint32_t i = 0; i < v->ops.count; i = lanes->data[lanes->count - 1].end)
+        if (!kb_vec_push(lanes, (lane){v->ops.data[i].track, i, thread_end(v, i)}))
+            return false;
+    return true;
+}
+
+/* First operator in [low, end) that begins after that time; mostly it is near. */
+static uint32_t first_after(const ka_op *ops, uint32_t low, uint32_t end, int64_t ns)
+{
+    uint32_t step = 1;
+    while (step < end - low && ops[low + step - 1].start_ns <= ns) {
+        low += step;
+        step *= 2;
+    }
+    for (uint32_t high = low + KB_MIN(step, end - low); low < high;) {
+        uint32_t middle = low + (high - low) / 2;
+        if (ops[middle].start_ns <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* The innermost operator of the lane at that time; *after: the first one behind it, from which the
+ * next search goes on. */
+static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t ns)
+{
+    const ka_op *ops = v->ops.data;
+    *after = first_after(ops, *after, l->end, ns);
+    uint32_t op = *after > l->first ? *after - 1 : KA_NONE;
+    while (op != KA_NONE && (v->scope->hta ? ops[op].end_ns <= ns : ops[op].end_ns < ns))
+        op = ops[op].parent;
+    return op != KA_NONE && ops[op].merged ? ops[op].parent : op;
+}
+
+static bool give_operators(memory *m)
+{
+    lane_list lanes = {0};
+    const ka_op *ops = m->v->ops.data;
+    bool ok = lanes_of(m->v, &lanes);
+    sort(m, compare_by_track);
+    for (size_t l = 0; l < lanes.count && ok; l++) {
+        size_t low = 0, high = m->records.count;
+        while (low < high) {
+            size_t middle = low + (high - low) / 2;
+            if (m->records.data[middle].track < lanes.data[l].track)
+                low = middle + 1;
+            else
+                high = middle;
+        }
+        uint32_t after = lanes.data[l].first;
+        for (size_t i = low;
+             i < m->records.count && m->records.data[i].track == lanes.data[l].track; i++) {
+            record *r = &m->records.data[i];
+            uint32_t op = op_at(m->v, &lanes.data[l], &after, r->ns);
+            if (op != KA_NONE && (r->op == KA_NONE || ops[op].start_ns > ops[r->op].start_ns))
+                r->op = op;
+        }
+    }
+    kb_vec_free(&lanes);
+    return ok;
+}
+
+/* ---- peaks ---------------------------------------------------------------------------------------------- */
+
+kb_text ka_memory_device(int64_t type, int64_t index)
+{
+    kb_text text = {"CPU"};
+    const char *name = type >= 0 && type < 256 ? kp_device_type_name((uint32_t)type) : NULL;
+    if (type == KINETO_DEVICE_CUDA)
+        (void)snprintf(text.s, sizeof text.s, "GPU%lld", (long long)index);
+    else if (!kp_is_host_memory(type))
+        (void)snprintf(text.s, sizeof text.s, "%.32s%lld", name ? name : "device",
+                       (long long)index);
+    return text;
+}
+
+static kb_text device_text(const memory *m, uint32_t index)
+{
+    const device *d = &m->devices.data[index];
+    return ka_memory_device(d->type, d->index);
+}
+
+typedef struct peak {
+    int64_t allocated, reserved, at_ns, now, allocations, releases;
+    bool any;
+} peak;
+
+static void see(peak *p, const record *r)
+{
+    p->now = r->total >= 0 ? r->total : ka_add_ns(p->now, r->bytes);
+    if (!p->any || p->now > p->allocated) {
+        p->allocated = p->now;
+        p->at_ns = r->ns;
+    }
+    p->reserved = p->any ? KB_MAX(p->reserved, r->reserved) : r->reserved;
+    p->any = true;
+    p->allocations += r->bytes > 0;
+    p->releases += r->bytes < 0;
+}
+
+static void put_peaks(const memory *m, ka_table *t)
+{
+    bool told = false;
+    for (uint32_t d = 0; d < m->devices.count; d++) {
+        peak p = {0};
+        for (size_t i = 0; i < m->records.count; i++) {
+            if (m->records.data[i].device == d)
+                see(&p, &m->records.data[i]);
+            told |= m->records.data[i].total >= 0;
+        }
+        ka_put_int(t, m->v->scope->rank);
+        ka_put_text(t, kb_string(device_text(m, d).s));
+        ka_put_int(t, p.allocated);
+        if (p.reserved >= 0)
+            ka_put_int(t, p.reserved);
+        else
+            ka_put_none(t);
+        ka_put_ns(t, p.at_ns);
+        ka_put_int(t, p.now);
+        ka_put_int(t, p.allocations);
+        ka_put_int(t, p.releases);
+    }
+    if (!told)
+        ka_note(t,
+                "the trace does not tell how much was allocated before it: numbers are more than "
+                "at its beginning");
+    ka_sort(t, (const int[]){2, 0});
+}
+
+/* ---- operators ------------------------------------------------------------------------------------------- */
+
+typedef struct amount {
+    int64_t increase, count, bytes;
+} amount;
+
+typedef struct by_name {
+    uint32_t open_until;
+    amount all, self;
+} by_name;
+
+/* What a device's memory was for. */
+typedef struct amounts {
+    amount *of_op;      /* callees included; few operators have any */
+    uint64_t *has_some; /* bits of these */
+    by_name *names;
+} amounts;
+
+static void add_amount(amount *to, const amount *a)
+{
+    to->increase = ka_add_ns(to->increase, a->increase);
+    to->count += a->count;
+    to->bytes = ka_add_ns(to->bytes, a->bytes);
+}
+
+static void sum_records(const memory *m, uint32_t d, amounts *to)
+{
+    const ka_op *ops = m->v->ops.data;
+    for (size_t i = 0; i < m->records.count; i++) {
+        const record *r = &m->records.data[i];
+        if (r->device != d || r->op == KA_NONE || !ops[r->op].shown)
+            continue;
+        amount a = {r->bytes, r->bytes > 0, KB_MAX(r->bytes, 0)};
+        add_amount(&to->names[ops[r->op].name].self, &a);
+        add_amount(&to->of_op[r->op], &a);
+        to->has_some[r->op / 64] |= UINT64_C(1) << r->op % 64;
+    }
+}
+
+/* Callers come before their callees. */
+static void add_to_callers(const ka_op_list *ops, amounts *to)
+{
+    for (size_t w = ops->count / 64 + 1; w-- > 0;)
+        for (uint64_t left = to->has_some[w], bit; left; left = to->has_some[w] & (bit - 1)) {
+            bit = UINT64_C(1) << (63 - __builtin_clzll(left));
+            size_t op = w * 64 + (size_t)__builtin_ctzll(bit);
+            uint32_t parent = ops->data[op].parent;
+            if (parent == KA_NONE)
+                continue;
+            add_amount(&to->of_op[parent], &to->of_op[op]);
+            to->has_some[parent / 64] |= UINT64_C(1) << parent % 64;
+        }
+}
+
+static void sum_by_name(const memory *m, amounts *of)
+{
+    const ka_op_list *ops = &m->v->ops;
+    for (size_t w = 0; w < ops->count / 64 + 1; w++)
+        for (uint64_t left = of->has_some[w]; left; left &= left - 1) {
+            uint32_t op = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
+            by_name *n = &of->names[ops->data[op].name];
+            if (!ops->data[op].shown || (op < n->open_until && !m->v->scope->hta))
+                continue;
+            n->open_until = ops->data[op].next;
+            add_amount(&n->all, &of->of_op[op]);
+        }
+}
+
+static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
+                         const by_name *n, ka_table *t)
+{
+    ka_put_int(t, m->v->scope->rank);
+    ka_put_text(t, kb_string(device_text(m, d).s));
+    ka_put_text(t, ka_name(m->v->scope, name));
+    ka_put_int(t, (int64_t)calls);
+    ka_put_int(t, n->all.increase);
+    ka_put_int(t, n->self.increase);
+    ka_put_int(t, n->all.count);
+    ka_put_int(t, n->self.count);
+    ka_put_int(t, n->all.bytes);
+    ka_put_int(t, n->self.bytes);
+}
+
+static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *calls, ka_table *t)
+{
+    size_t ops = m->v->ops.count + 1, names = (size_t)m->v->scope->name_count + 1;
+    amounts of = {calloc(ops, sizeof *of.of_op), calloc(ops / 64 + 1, sizeof *of.has_some),
+                  calloc(names, sizeof *of.names)};
+    bool ok = of.of_op && of.has_some && of.names;
+    if (ok) {
+        sum_records(m, d, &of);
+        add_to_callers(&m->v->ops, &of);
+        sum_by_name(m, &of);
+    }
+    for (uint32_t i = 0; i < names && ok; i++) {
+        const by_name *n = &of.names[i];
+        if (n->all.count || n->all.increase || n->self.increase)
+            put_operator(m, d, i, calls[i], n, t);
+    }
+    free(of.of_op);
+    free(of.has_some);
+    free(of.names);
+    return ok;
+}
+
+static bool put_operators(const memory *m, ka_table *t)
+{
+    uint64_t *calls = calloc((size_t)m->v->scope->name_count + 1, sizeof *calls);
+    bool ok = calls != NULL;
+    for (size_t i = 0; i < m->v->ops.count && ok; i++)
+        calls[m->v->ops.data[i].name] += m->v->ops.data[i].shown;
+    for (uint32_t d = 0; d < m->devices.count && ok; d++)
+        ok = put_device_operators(m, d, calls, t);
+    free(calls);
+    ka_sort(t, (const int[]){2, -9, 3, 0});
+    return ok;
+}
+
+/* ---- what was not released ------------------------------------------------------------------------------- */
+
+typedef struct leak {
+    uint64_t count;
+    int64_t bytes, first_ns, last_ns;
+} leak;
+
+/* Records of what is still there at the end are marked by their number. */
+static bool find_leaks(const memory *m, uint32_t d, leak *by_op)
+{
+    kb_map live = {0};
+    bool ok = true;
+    for (size_t i = 0; i < m->records.count && ok; i++) {
+        const record *r = &m->records.data[i];
+        if (r->device != d || !r->address || !r->bytes)
+            continue;
+        uint64_t *at = kb_map_insert(&live, r->address, 0, NULL);
+        ok = at != NULL;
+        if (ok)
+            *at = r->bytes > 0 ? i + 1 : 0;
+    }
+    for (size_t i = 0; i < m->records.count && ok; i++) {
+        const record *r = &m->records.data[i];
+        const uint64_t *at = r->device == d ? kb_map_find(&live, r->address) : NULL;
+        if (!at || *at != i + 1)
+            continue;
+        leak *l = &by_op[r->op == KA_NONE ? 0 : m->v->ops.data[r->op].name + 1];
+        l->first_ns = l->count ? l->first_ns : r->ns;
+        l->last_ns = r->ns;
+        l->bytes = ka_add_ns(l->bytes, r->bytes);
+        l->count++;
+    }
+    kb_map_free(&live);
+    return ok;
+}
+
+static bool put_leaks(const memory *m, ka_table *t)
+{
+    size_t names = (size_t)m->v->scope->name_count + 2;
+    bool ok = true;
+    for (uint32_t d = 0; d < m->devices.count && ok && m->any_address; d++) {
+        leak *by_op = calloc(names, sizeof *by_op);
+        ok = by_op && find_leaks(m, d, by_op);
+        for (uint32_t i = 0; i < names && ok; i++) {
+            if (!by_op[i].count)
+                continue;
+            ka_put_int(t, m->v->scope->rank);
+            ka_put_text(t, kb_string(device_text(m, d).s));
+            ka_put_text(t, i ? ka_name(m->v->scope, i - 1) : kb_string(""));
+            ka_put_int(t, (int64_t)by_op[i].count);
+            ka_put_int(t, by_op[i].bytes);
+            ka_put_ns(t, by_op[i].first_ns);
+            ka_put_ns(t, by_op[i].last_ns);
+        }
+        free(by_op);
+    }
+    if (!m->any_address)
+        ka_note(t, "memory events have no addresses: what was released is not known");
+    ka_sort(t, (const int[]){2, -5, 3, 0});
+    return ok;
+}
+
+static bool has_memory(const kineto_trace *t)
+{
+    for (uint32_t b = 0; b < kt_block_count(t); b++)
+        if (kt_block_at(t, b)->kinds >> KINETO_KIND_MEMORY & 1)
+            return true;
+    return false;
+}
+
+kineto_status ka_analyze_memory(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *peaks = ka_table_of(a, KA_TABLE_memory),
+             *operators = ka_table_of(a, KA_TABLE_memory_operators),
+             *leaks = ka_table_of(a, KA_TABLE_memory_leaks);
+    ka_view v = {.scope = s};
+    memory m = {.v = &v};
+    kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
+    bool ok = !status && collect(&m);
+    if (ok && !m.records.count) {
+        const char *why = "no memory events in the trace (profile_memory=True, or ckineto record "
+                          "--memory, records them)";
+        ka_table *tables[] = {peaks, operators, leaks};
+        for (size_t i = 0; i < KB_COUNT(tables); i++)
+            ka_note(tables[i], "%s", why);
+    } else if (ok) {
+        ok = give_operators(&m);
+        sort(&m, compare_by_time);
+        if (ok && peaks)
+            put_peaks(&m, peaks);
+        ok = ok && (!operators || put_operators(&m, operators)) && (!leaks || put_leaks(&m, leaks));
+    }
+    kb_vec_free(&m.records);
+    kb_vec_free(&m.devices);
+    return status ? status : ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

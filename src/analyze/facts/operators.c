@@ -1,0 +1,261 @@
+/* Operators by name, shapes of their inputs and the stack they were called from: their time on the
+ * host and on devices, FLOPs, and whether tensor cores could help and do. */
+#include "analyze/facts/analyses.h"
+
+#include "trace/text/json_text.h"
+
+/* Calls of one operator with the same inputs and stack. */
+typedef struct group {
+    uint64_t calls, flops;
+    int64_t host_ns, host_self_ns, device_ns, device_self_ns, tensor_ns, tensor_self_ns;
+    uint32_t open_until; /* index of ops: what begins before is inside of a call of it */
+} group;
+
+typedef struct grouping {
+    const ka_view *v;
+    const ka_inputs *in;
+    group *groups; /* by call, see ka_inputs */
+    size_t shown;
+    int64_t *stack_cells; /* by id in stacks: the table's cell; KA_NO_INT: it is not there yet */
+    int64_t *name_cells;  /* the same, by name */
+    uint8_t *eligible;    /* by name: 0 not looked at, 1 no, 2 yes */
+} grouping;
+
+/* ---- shapes and stacks ------------------------------------------------------------------------------ */
+
+static int64_t text_cell(ka_table *t, kineto_string s)
+{
+    uint32_t id = kb_intern_id(&t->texts, s);
+    t->no_memory |= id == KB_INTERN_NONE;
+    return id;
+}
+
+/* A list with one space behind each comma, whatever the file has. */
+static int64_t shapes_cell(ka_table *t, kineto_string raw)
+{
+    char small[1024], *text = raw.size * 2 <= sizeof small ? small : malloc(raw.size * 2);
+    size_t n = 0;
+    t->no_memory |= !text;
+    for (size_t i = 0; text && i < raw.size; i++) {
+        char c = raw.data[i];
+        if (c == ' ' || c == '\n' || c == '\t' || c == '\r')
+            continue;
+        text[n++] = c;
+        if (c == ',')
+            text[n++] = ' ';
+    }
+    int64_t cell = text_cell(t, (kineto_string){text, n});
+    if (text != small)
+        free(text);
+    return cell;
+}
+
+static int64_t stack_cell(ka_table *t, kineto_string raw)
+{
+    kineto_string inside = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
+    uint64_t replaced = 0;
+    if (!inside.size || !kt_json_is_string(raw) || !memchr(inside.data, '\\', inside.size))
+        return text_cell(t, inside);
+    char *text = malloc(inside.size);
+    t->no_memory |= !text;
+    size_t size = text ? (size_t)(kt_json_unescape(text, inside, &replaced) - text) : 0;
+    int64_t cell = text_cell(t, (kineto_string){text, size});
+    free(text);
+    return cell;
+}
+
+/* A text that the table may have already. */
+static int64_t once(ka_table *t, int64_t *cell, kineto_string text,
+                    int64_t (*put)(ka_table *t, kineto_string text))
+{
+    if (*cell == KA_NO_INT)
+        *cell = put(t, text);
+    return *cell;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------ */
+
+static void add(int64_t *to, int64_t ns) { *to = ka_add_ns(*to, ns); }
+
+/* A call inside another one of the same group has its time in that one's; the plug-in adds both,
+ * and knows no FLOPs. */
+static void add_call(grouping *g, uint32_t index)
+{
+    const ka_op *op = &g->v->ops.data[index];
+    group *to = &g->groups[g->in->call_of[op->row]];
+    bool again = index < to->open_until && !g->v->scope->hta;
+    uint64_t flops = g->v->scope->hta ? 0 : g->in->flops[op->row];
+    g->shown += !to->calls;
+    to->calls++;
+    add(&to->host_self_ns, op->host_self_ns);
+    add(&to->device_self_ns, op->device_self_ns);
+    add(&to->tensor_self_ns, op->tensor_self_ns);
+    if (again)
+        return;
+    to->open_until = op->next;
+    to->flops = to->flops > UINT64_MAX - flops ? UINT64_MAX : to->flops + flops;
+    add(&to->host_ns, kb_length_ns(op->start_ns, op->end_ns));
+    add(&to->device_ns, op->device_ns);
+    add(&to->tensor_ns, op->tensor_ns);
+}
+
+/* ---- the table ---------------------------------------------------------------------------------------- */
+
+static bool is_eligible(const grouping *g, uint32_t id)
+{
+    kineto_string name = ka_name(g->v->scope, id);
+    if (!g->eligible[id])
+        g->eligible[id] =
+            g->v->scope->hta ? 1 + ka_plugin_eligible(name) : 1 + ka_is_eligible(name);
+    return g->eligible[id] == 2;
+}
+
+/* ---- order -------------------------------------------------------------------------------------------- */
+
+/* What groups are shown by, beside them: there can be many. */
+typedef struct place {
+    uint64_t key; /* the longest first */
+    uint32_t call;
+} place;
+
+static uint64_t longest_first(int64_t ns) { return ~((uint64_t)ns ^ UINT64_C(1) << 63); }
+
+/* Stable, by a digit. */
+static void spread(const place *from, place *to, size_t count, unsigned shift)
+{
+    enum { VALUES = 1 << 8 };
+    size_t next[VALUES] = {0}, sum = 0;
+    for (size_t i = 0; i < count; i++)
+        next[from[i].key >> shift & (VALUES - 1)]++;
+    for (unsigned v = 0; v < VALUES; v++) {
+        size_t own = next[v];
+        next[v] = sum;
+        sum += own;
+    }
+    for (size_t i = 0; i < count; i++)
+        to[next[from[i].key >> shift & (VALUES - 1)]++] = from[i];
+}
+
+/* Stable; both are as large. @return the one of them that has the result. */
+static place *sort_places(place *places, place *room, size_t count)
+{
+    uint64_t varying = 0;
+    for (size_t i = 1; i < count; i++)
+        varying |= places[i].key ^ places[0].key;
+    for (unsigned shift = 0; shift < 64 && varying >> shift; shift += 8) {
+        if (!(varying >> shift & 0xff))
+            continue; /* all have the same */
+        spread(places, room, count, shift);
+        place *swap = places;
+        places = room;
+        room = swap;
+    }
+    return places;
+}
+
+/* By device time, then host time, then the order of first calls. */
+static const place *sort_groups(const grouping *g, place *places, place *room)
+{
+    size_t count = 0;
+    for (uint32_t i = 0; count < g->shown; i++)
+        if (g->groups[i].calls)
+            places[count++] = (place){longest_first(g->groups[i].host_self_ns), i};
+    place *sorted = sort_places(places, room, count);
+    for (size_t i = 0; i < count; i++)
+        sorted[i].key = longest_first(g->groups[sorted[i].call].device_self_ns);
+    return sort_places(sorted, sorted == places ? room : places, count);
+}
+
+/* ---- rows --------------------------------------------------------------------------------------------- */
+
+static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *row)
+{
+    const group *of = &g->groups[call];
+    uint32_t name, stack;
+    ka_call_names(g->in, call, &name, &stack);
+    row++->i = once(t, &g->name_cells[name], ka_name(g->v->scope, name), text_cell);
+    row++->i = shapes_cell(t, ka_call_shapes(g->in, call));
+    row++->i = once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack), stack_cell);
+    row++->i = (int64_t)of->calls;
+    row++->i = of->host_ns;
+    row++->i = of->host_self_ns;
+    row++->i = of->device_ns;
+    row++->i = of->device_self_ns;
+    row++->d = (double)of->flops;
+    row++->i = is_eligible(g, name);
+    row++->d = ka_percent((double)of->tensor_self_ns, (double)of->device_self_ns);
+    row++->d = ka_percent((double)of->tensor_ns, (double)of->device_ns);
+}
+
+/* In the order of groups, each to its place: so their texts are walked through in one direction. */
+static void put_rows(const grouping *g, const place *sorted, uint32_t *row_of, ka_table *t)
+{
+    for (uint32_t i = 0; i < g->shown; i++)
+        row_of[sorted[i].call] = i;
+    for (uint32_t i = 0; i < g->in->calls.strings.count; i++)
+        if (g->groups[i].calls)
+            put_group(g, i, t, t->cells.data + (size_t)row_of[i] * t->column_count);
+    t->cells.count = g->shown * t->column_count;
+}
+
+static bool put_groups(const grouping *g, ka_table *t)
+{
+    place *places = kb_array(g->shown + 1, sizeof *places),
+          *room = kb_array(g->shown + 1, sizeof *room);
+    uint32_t *row_of = kb_array(g->in->calls.strings.count, sizeof *row_of);
+    bool ok = places && room && row_of && kb_vec_reserve(&t->cells, g->shown * t->column_count + 1);
+    if (ok)
+        put_rows(g, sort_groups(g, places, room), row_of, t);
+    free(places);
+    free(room);
+    free(row_of);
+    return ok;
+}
+
+static int64_t *cells_of(size_t count)
+{
+    int64_t *cells = kb_array(count + 1, sizeof *cells);
+    for (size_t i = 0; cells && i <= count; i++)
+        cells[i] = KA_NO_INT;
+    return cells;
+}
+
+static bool group_all(grouping *g)
+{
+    size_t names = g->v->scope->name_count;
+    g->in = ka_inputs_of(g->v);
+    if (!g->in)
+        return false;
+    g->groups = kb_array_zeroed(g->in->calls.strings.count, sizeof *g->groups);
+    g->stack_cells = cells_of(g->in->stacks.strings.count);
+    g->name_cells = cells_of(names);
+    g->eligible = calloc(names + 1, 1);
+    if (!g->groups || !g->stack_cells || !g->name_cells || !g->eligible)
+        return false;
+    for (uint32_t i = 0; i < g->v->ops.count; i++)
+        if (g->v->ops.data[i].shown)
+            add_call(g, i);
+    return true;
+}
+
+static void grouping_free(grouping *g)
+{
+    free(g->groups);
+    free(g->stack_cells);
+    free(g->name_cells);
+    free(g->eligible);
+}
+
+kineto_status ka_analyze_operators(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_operators);
+    ka_view v;
+    grouping g = {.v = &v};
+    kineto_status status = ka_view_get(s, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS, &v, err);
+    if (!status && v.ops.count && (!group_all(&g) || !put_groups(&g, t)))
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!g.shown)
+        ka_note(t, "no operators in the trace");
+    grouping_free(&g);
+    return status;
+}

@@ -1,0 +1,290 @@
+/* A trace with facts drawn into it. Counters stand on the device they are of; occurrences of
+ * sequences are rows of a process of their own. */
+#include "analyze/facts/analyses.h"
+
+#include "trace/change/copy.h"
+
+enum { DRAW_QUEUES = 1, DRAW_BANDWIDTHS = 2, DRAW_SEQUENCES = 4, DRAW_PATH = 8, DRAW_USUAL = 7 };
+
+static const struct {
+    const char *table;
+    uint32_t bit;
+} drawable[] = {{"queue_length_series", DRAW_QUEUES},
+                {"bandwidth_series", DRAW_BANDWIDTHS},
+                {"sequences", DRAW_SEQUENCES},
+                {"critical_path_edges", DRAW_PATH}};
+
+typedef struct drawing {
+    const kineto_trace *t;
+    const kineto_analyze_options *options;
+    const kineto_analysis *facts;
+    kt_builder *b;
+    kt_copy copy;
+    uint64_t drawn;
+    bool no_memory;
+} drawing;
+
+static uint32_t what_of(const char *tables)
+{
+    uint32_t what = 0;
+    for (const char *at = tables; at && *at;) {
+        size_t size = strcspn(at, ",");
+        for (size_t i = 0; i < KB_COUNT(drawable); i++)
+            if (kb_string_equal(kb_string(drawable[i].table), (kineto_string){at, size}))
+                what |= drawable[i].bit;
+        at += size + (at[size] == ',');
+    }
+    return tables ? what : DRAW_USUAL;
+}
+
+/* ---- the trace as it is ---------------------------------------------------------------------------------- */
+
+static void copy_trace(drawing *d)
+{
+    for (uint32_t i = 0; i < kineto_trace_process_count(d->t); i++)
+        kt_copy_process(&d->copy, i);
+    for (uint32_t i = 0; i < kineto_trace_track_count(d->t); i++)
+        kt_copy_track(&d->copy, i);
+    kt_copy_own_kinds(&d->copy);
+    for (kineto_row row = 0; row < kineto_trace_count(d->t) && !d->copy.failed; row++)
+        kt_copy_row(&d->copy, row);
+    for (uint64_t i = 0; i < kineto_trace_flow_count(d->t); i++) {
+        kineto_flow flow;
+        kineto_trace_flow(d->t, i, &flow);
+        kt_copy_flow(&d->copy, &flow, flow.from, flow.to);
+    }
+    kt_copy_metadata(&d->copy);
+    kt_copy_snapshots(&d->copy);
+    kt_copy_ledger(&d->copy);
+    kt_copy_window(&d->copy);
+}
+
+/* ---- counters ---------------------------------------------------------------------------------------------- */
+
+/* The process of the first stream with this number, or of any. NONE: there is none. */
+static uint32_t process_of(const drawing *d, int64_t stream, bool any)
+{
+    for (uint32_t i = 0; i < kineto_trace_track_count(d->t); i++) {
+        kineto_track k;
+        kineto_trace_track(d->t, i, &k);
+        if (k.type == KINETO_TRACK_STREAM && k.count && (any || k.id == stream))
+            return k.process;
+    }
+    return KT_COPY_NONE;
+}
+
+static uint32_t counter_track(drawing *d, int64_t stream, bool any)
+{
+    uint32_t process = process_of(d, stream, any);
+    if (process == KT_COPY_NONE)
+        return KT_COPY_NONE;
+    return kt_track(d->b, kt_copy_process(&d->copy, process), KINETO_TRACK_COUNTER, 0);
+}
+
+static void put_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
+                       double value)
+{
+    kt_args_put_double(d->b, key, value);
+    (void)kt_append(d->b, &(kt_row){.start_ns = ns,
+                                    .end_ns = ns,
+                                    .name = name,
+                                    .track = track,
+                                    .kind = KINETO_KIND_COUNTER,
+                                    .form = KINETO_FORM_COUNTER});
+    d->drawn++;
+}
+
+static kineto_fact fact(const drawing *d, uint32_t table, uint64_t row, uint32_t column)
+{
+    kineto_fact f;
+    (void)kineto_analysis_fact(d->facts, table, row, column, &f);
+    return f;
+}
+
+/* Rows are: rank, stream, moment, length. */
+static void draw_queues(drawing *d, uint32_t table, uint64_t rows)
+{
+    uint32_t key = kt_string(d->b, kb_string("length")), track = KT_COPY_NONE, name = 0;
+    for (uint64_t r = 0; r < rows; r++) {
+        int64_t stream = fact(d, table, r, 1).i;
+        if (!r || stream != fact(d, table, r - 1, 1).i) {
+            char text[48];
+            snprintf(text, sizeof text, "Queue length, stream %lld", (long long)stream);
+            name = kt_string(d->b, kb_string(text));
+            track = counter_track(d, stream, false);
+        }
+        if (track != KT_COPY_NONE)
+            put_sample(d, track, name, key, fact(d, table, r, 2).i, (double)fact(d, table, r, 3).i);
+    }
+}
+
+/* Rows are: rank, kind of copy, moment, GB/s. */
+static void draw_bandwidths(drawing *d, uint32_t table, uint64_t rows)
+{
+    uint32_t key = kt_string(d->b, kb_string("GB/s")), track = counter_track(d, 0, true), name = 0;
+    for (uint64_t r = 0; r < rows && track != KT_COPY_NONE; r++) {
+        kineto_string kind = fact(d, table, r, 1).text;
+        if (!r || !kb_string_equal(kind, fact(d, table, r - 1, 1).text)) {
+            char text[160];
+            snprintf(text, sizeof text, "Bandwidth, %.*s", (int)KB_MIN(kind.size, (size_t)120),
+                     kind.data);
+            name = kt_string(d->b, kb_string(text));
+        }
+        put_sample(d, track, name, key, fact(d, table, r, 2).i, fact(d, table, r, 3).d);
+    }
+}
+
+static void draw_series(drawing *d, const char *name,
+                        void (*draw)(drawing *, uint32_t table, uint64_t rows))
+{
+    kineto_fact_table t;
+    uint32_t table = kineto_analysis_find(d->facts, name);
+    if (table != UINT32_MAX && kineto_analysis_table(d->facts, table, &t))
+        draw(d, table, t.row_count);
+}
+
+/* ---- sequences --------------------------------------------------------------------------------------------- */
+
+static void put_sequence(drawing *d, const ka_scope *s, const ka_occurrence *o, uint32_t track,
+                         const uint32_t keys[3])
+{
+    const ka_slice *slice = &s->slices[o->slice];
+    kt_args_put_uint(d->b, keys[0], o->sequence + UINT64_C(1));
+    kt_args_put_uint(d->b, keys[1], o->kernels);
+    kt_args_put_uint(d->b, keys[2], slice->row);
+    (void)kt_append(d->b, &(kt_row){.start_ns = slice->start_ns,
+                                    .end_ns = slice->end_ns,
+                                    .name = kt_copy_string(&d->copy, slice->name),
+                                    .track = track,
+                                    .kind = KINETO_KIND_USER_ANNOTATION,
+                                    .category = kt_string(d->b, kb_string("sequence"))});
+    d->drawn++;
+}
+
+static void draw_sequences(drawing *d, const ka_scope *s)
+{
+    ka_occurrence_list list = {0};
+    d->no_memory |= !ka_sequences_find(s, &list);
+    if (list.count) {
+        uint32_t process = kt_process_text(d->b, kb_string("Sequences"));
+        uint32_t keys[] = {kt_string(d->b, kb_string("sequence")),
+                           kt_string(d->b, kb_string("kernels")),
+                           kt_string(d->b, kb_string("row"))};
+        for (size_t i = 0; i < list.count; i++) {
+            const ka_slice *slice = &s->slices[list.data[i].slice];
+            char text[48];
+            snprintf(text, sizeof text, "thread %lld", (long long)s->threads[slice->thread].id);
+            put_sequence(d, s, &list.data[i], kt_track_text(d->b, process, kb_string(text)), keys);
+        }
+    }
+    kb_vec_free(&list);
+}
+
+static kineto_status draw_scope(drawing *d, kineto_error *err)
+{
+    ka_rules *rules = NULL;
+    ka_scope scope = {0};
+    kineto_status status = ka_rules_create(d->options->rules, &rules, err);
+    if (!status)
+        status = ka_scope_create(d->t, d->options, rules, &scope, err);
+    if (!status)
+        draw_sequences(d, &scope);
+    ka_scope_free(&scope);
+    ka_rules_free(rules);
+    return status;
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------- */
+
+static kineto_status analyze_series(drawing *d, uint32_t what, kineto_analysis **facts,
+                                    kineto_error *err)
+{
+    kineto_analyze_options o = *d->options;
+    o.tables = (what & DRAW_QUEUES) && (what & DRAW_BANDWIDTHS)
+                   ? "queue_length_series,bandwidth_series"
+               : what & DRAW_QUEUES ? "queue_length_series"
+                                    : "bandwidth_series";
+    if (!(what & (DRAW_QUEUES | DRAW_BANDWIDTHS)))
+        return KINETO_OK;
+    return kineto_analyze(d->t, &o, facts, err);
+}
+
+static void tell(drawing *d)
+{
+    char text[80];
+    snprintf(text, sizeof text, "%llu rows were drawn into the trace",
+             (unsigned long long)d->drawn);
+    kt_ledger_add(d->b, kb_string("analysis"), kb_string("rows drawn"), d->drawn, false,
+                  kb_string(text));
+}
+
+static kineto_status draw(drawing *d, uint32_t what, kineto_trace **out, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    if (!kt_copy_begin(&d->copy, d->b, d->t))
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to copy a trace");
+    copy_trace(d);
+    draw_series(d, "queue_length_series", draw_queues);
+    draw_series(d, "bandwidth_series", draw_bandwidths);
+    if (what & DRAW_SEQUENCES)
+        status = draw_scope(d, err);
+    if (status)
+        return status;
+    tell(d);
+    if (d->no_memory || d->copy.failed)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to draw into a trace");
+    return kt_builder_finish(d->b, out, err);
+}
+
+static kineto_status draw_facts(drawing *d, uint32_t what, kineto_trace **out, kineto_error *err)
+{
+    kineto_analysis *facts = NULL;
+    kineto_status status = analyze_series(d, what, &facts, err);
+    d->facts = facts;
+    if (!status)
+        status = kt_builder_create(&d->b, err);
+    if (!status)
+        status = draw(d, what, out, err);
+    kt_copy_free(&d->copy);
+    kt_builder_destroy(d->b);
+    kineto_analysis_release(facts);
+    return status;
+}
+
+/* The path is drawn into what was drawn so far. */
+static kineto_status draw_path(const kineto_analyze_options *o, kineto_trace **trace,
+                               kineto_error *err)
+{
+    kineto_critical_path *path = NULL;
+    kineto_trace *with = NULL;
+    kineto_status status = kineto_critical_path_create(*trace, o, &path, err);
+    if (!status)
+        status = kineto_critical_path_overlay(path, &with, err);
+    kineto_critical_path_release(path);
+    kineto_trace_release(*trace);
+    *trace = with;
+    return status;
+}
+
+kineto_status kineto_analyze_overlay(const kineto_trace *trace,
+                                     const kineto_analyze_options *options, kineto_trace **out,
+                                     kineto_error *err)
+{
+    kineto_analyze_options o = {.size = sizeof o};
+    *out = NULL;
+    if (options)
+        memcpy(&o, options, KB_MIN(options->size, sizeof o));
+    o.size = sizeof o;
+    o.sequence_min = o.sequence_min ? o.sequence_min : 3;
+    o.sequence_top = o.sequence_top ? o.sequence_top : 5;
+    uint32_t what = what_of(o.tables);
+    drawing d = {.t = trace, .options = &o};
+    if (!trace || !what || o.definitions != KINETO_DEFINITIONS_EXACT)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "what can be drawn into a trace, with exact definitions, is "
+                       "queue_length_series, bandwidth_series, sequences and critical_path_edges");
+    kineto_status status = draw_facts(&d, what, out, err);
+    if (!status && what & DRAW_PATH)
+        status = draw_path(&o, out, err);
+    return status;
+}

@@ -1,0 +1,258 @@
+/* How much work waits in each stream: launched, and not begun. */
+#include "analyze/facts/analyses.h"
+#include "analyze/scope/order.h"
+
+/* One more or one less, at a moment. */
+typedef struct change {
+    int64_t ns;
+    int32_t by;
+} change;
+typedef KB_VEC(change) changes;
+
+#define FULL_LENGTH 1024 /* what a stream of CUDA takes before launches wait */
+
+/* ---- changes, exact ------------------------------------------------------------------------------------- */
+
+static int compare_moments(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+typedef KB_VEC(int64_t) moments;
+
+/* They mostly come in order. */
+static void sort_moments(moments *m)
+{
+    for (size_t i = 1; i < m->count; i++)
+        if (m->data[i - 1] > m->data[i]) {
+            qsort(m->data, m->count, sizeof *m->data, compare_moments);
+            return;
+        }
+}
+
+/* What clocks put in front of its launch has not waited. */
+static bool collect(const ka_scope *s, const ka_stream *stream, moments *in, moments *out)
+{
+    if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
+        return false;
+    for (uint32_t i = stream->first; i < stream->first + stream->count; i++) {
+        const ka_work *w = &s->work[i];
+        if (w->call == KA_NONE)
+            continue;
+        int64_t launch_ns = s->slices[w->call].start_ns;
+        if (!kb_vec_push(in, launch_ns) || !kb_vec_push(out, KB_MAX(w->start_ns, launch_ns)))
+            return false;
+    }
+    sort_moments(in);
+    sort_moments(out);
+    return true;
+}
+
+static bool merge(const moments *in, const moments *out, changes *list)
+{
+    size_t i = 0, j = 0;
+    if (!kb_vec_reserve(list, in->count + out->count))
+        return false;
+    while (j < out->count) {
+        bool arrives = i < in->count && in->data[i] <= out->data[j];
+        change c = arrives ? (change){in->data[i++], 1} : (change){out->data[j++], -1};
+        if (!kb_vec_push(list, c))
+            return false;
+    }
+    return true;
+}
+
+/* ---- points --------------------------------------------------------------------------------------------- */
+
+typedef struct counting {
+    const ka_scope *s;
+    ka_table *summary, *series;
+    KB_VEC(double) lengths;
+    KB_VEC(uint32_t) tally; /* how often each length that is not negative */
+    bool no_memory;
+} counting;
+
+static void put_summary(counting *c, int64_t stream, int64_t full_ns)
+{
+    ka_describe d = ka_describe_values(c->lengths.data, c->lengths.count);
+    const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
+    ka_put_int(c->summary, c->s->rank);
+    ka_put_int(c->summary, stream);
+    ka_put_int(c->summary, (int64_t)d.count);
+    for (size_t i = 0; i < KB_COUNT(numbers); i++)
+        ka_put_number(c->summary, numbers[i]);
+    ka_put_ns(c->summary, full_ns);
+}
+
+static void put_point(counting *c, int64_t stream, int64_t ns, int64_t length)
+{
+    ka_put_int(c->series, c->s->rank);
+    ka_put_int(c->series, stream);
+    ka_put_ns(c->series, kb_length_ns(c->s->min_ts_ns, ns));
+    ka_put_int(c->series, length);
+}
+
+/* Lengths are small and many: counting sorts them. */
+static void sort_lengths(counting *c)
+{
+    size_t n = c->lengths.count, at = 0;
+    double *d = c->lengths.data;
+    if (!kb_vec_reserve(&c->tally, n + 1)) {
+        c->no_memory = true;
+        return;
+    }
+    memset(c->tally.data, 0, (n + 1) * sizeof *c->tally.data);
+    for (size_t i = 0; i < n; i++)
+        c->tally.data[(size_t)d[i]]++;
+    for (size_t length = 0; length <= n; length++)
+        for (uint32_t k = 0; k < c->tally.data[length]; k++)
+            d[at++] = (double)length;
+}
+
+static void put_stream(counting *c, int64_t stream, const change *list, size_t count)
+{
+    int64_t length = 0, full_ns = 0;
+    bool negative = false;
+    c->lengths.count = 0;
+    for (size_t i = 0; i < count; i++) {
+        length += list[i].by;
+        negative |= length < 0;
+        if (length >= FULL_LENGTH && i + 1 < count)
+            full_ns = ka_add_ns(full_ns, kb_length_ns(list[i].ns, list[i + 1].ns));
+        c->no_memory |= !kb_vec_push(&c->lengths, (double)length);
+        if (c->series)
+            put_point(c, stream, list[i].ns, length);
+    }
+    if (!negative && !c->no_memory)
+        sort_lengths(c);
+    if (c->summary && !c->no_memory)
+        put_summary(c, stream, full_ns);
+}
+
+static void count_exact(counting *c)
+{
+    moments in = {0}, out = {0};
+    changes list = {0};
+    for (uint32_t i = 0; i < c->s->stream_count && !c->no_memory; i++) {
+        in.count = out.count = list.count = 0;
+        c->no_memory |= !collect(c->s, &c->s->streams[i], &in, &out) || !merge(&in, &out, &list);
+        if (list.count && !c->no_memory)
+            put_stream(c, c->s->streams[i].id, list.data, list.count);
+    }
+    kb_vec_free(&in);
+    kb_vec_free(&out);
+    kb_vec_free(&list);
+}
+
+/* ---- as HTA ----------------------------------------------------------------------------------------------- */
+
+static bool is_hta_launch(kineto_string name)
+{
+    static const char *const names[] = {
+        "cudaLaunchKernel",    "cudaLaunchKernelExC",
+        "cuLaunchKernel",      "cuLaunchKernelEx",
+        "cudaMemcpyAsync",     "cudaMemsetAsync",
+        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
+        "hipMemcpyAsync",      "hipMemsetAsync",
+        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (kb_string_equal(name, kb_string(names[i])))
+            return true;
+    return false;
+}
+
+typedef struct hta_change {
+    kineto_row row;
+    int64_t ns;
+    uint32_t stream;
+    int32_t by;
+} hta_change;
+typedef KB_VEC(hta_change) hta_changes;
+
+static int compare_hta(const void *left, const void *right)
+{
+    const hta_change *a = left, *b = right;
+    if (a->by != b->by)
+        return a->by > b->by ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Launches in the order of the file, then work in that order: what HTA sorts by time. */
+static bool collect_hta(const ka_scope *s, hta_changes *list)
+{
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        const ka_slice *c = &s->slices[i];
+        if (!c->work_count || !is_hta_launch(ka_name(s, c->name)))
+            continue;
+        const ka_work *last = &s->work[s->launched[c->first_work]];
+        for (uint32_t k = 1; k < c->work_count; k++)
+            if (s->work[s->launched[c->first_work + k]].row > last->row)
+                last = &s->work[s->launched[c->first_work + k]];
+        if (!kb_vec_push(list, ((hta_change){c->row, c->start_ns, last->stream, 1})) ||
+            !kb_vec_push(list, ((hta_change){last->row, last->start_ns, last->stream, -1})))
+            return false;
+    }
+    if (list->count)
+        qsort(list->data, list->count, sizeof *list->data, compare_hta);
+    return true;
+}
+
+static bool order_hta(const hta_changes *list, uint32_t **order)
+{
+    int64_t *ns = malloc((list->count + 1) * sizeof *ns);
+    *order = malloc((list->count + 1) * sizeof **order);
+    for (size_t i = 0; ns && i < list->count; i++)
+        ns[i] = list->data[i].ns;
+    if (ns && *order)
+        ka_order_as_hta(ns, *order, list->count);
+    bool ok = ns && *order;
+    free(ns);
+    return ok;
+}
+
+/* Changes of each stream, in that order. */
+static void count_hta(counting *c)
+{
+    hta_changes all = {0};
+    uint32_t *order = NULL;
+    changes *of = calloc((size_t)c->s->stream_count + 1, sizeof *of);
+    c->no_memory |= !of || !collect_hta(c->s, &all) || !order_hta(&all, &order);
+    for (size_t i = 0; !c->no_memory && i < all.count; i++) {
+        const hta_change *h = &all.data[order[i]];
+        c->no_memory |= !kb_vec_push(&of[h->stream], ((change){h->ns, h->by}));
+    }
+    for (uint32_t i = 0; of && i < c->s->stream_count; i++) {
+        if (of[i].count && !c->no_memory)
+            put_stream(c, c->s->streams[i].id, of[i].data, of[i].count);
+        kb_vec_free(&of[i]);
+    }
+    free(of);
+    free(order);
+    kb_vec_free(&all);
+}
+
+kineto_status ka_analyze_queue(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    counting c = {.s = s,
+                  .summary = ka_table_of(a, KA_TABLE_queue_length),
+                  .series = ka_table_of(a, KA_TABLE_queue_length_series)};
+    if (!s->work_count) {
+        ka_note_no_device(c.summary);
+        ka_note_no_device(c.series);
+        return KINETO_OK;
+    }
+    if (s->hta)
+        count_hta(&c);
+    else
+        count_exact(&c);
+    static const char none[] = "no call of the host launched the work on devices, as far as the "
+                               "trace tells";
+    if (c.summary && !ka_table_rows(c.summary))
+        ka_note(c.summary, "%s", none);
+    if (c.series && !ka_table_rows(c.series))
+        ka_note(c.series, "%s", none);
+    kb_vec_free(&c.lengths);
+    kb_vec_free(&c.tally);
+    return c.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+}

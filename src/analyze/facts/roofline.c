@@ -1,0 +1,428 @@
+/* Operators against what the device can do, from the shapes of their inputs; and how much of the
+ * device's arithmetic each step used. */
+#include "analyze/facts/analyses.h"
+
+/* Below this share of both peaks an operator is bound by neither. */
+#define LEAST_BOUND_PERCENT 10.0
+/* Texts of sizes that are longer say nothing. */
+#define MOST_DIMS 2000u
+
+/* What an operator's calls did, all together. */
+typedef struct sums {
+    uint32_t name;
+    int64_t calls, device_ns;
+    double flops, bytes;
+    int64_t ns_of[KA_PRECISION_COUNT];
+} sums;
+
+typedef struct roofline {
+    const ka_scope *s;
+    uint64_t *flops;    /* by slice: its own, less what is counted inside */
+    uint32_t *owner;    /* by slice: the operator that its work counts for */
+    uint8_t *precision; /* by slice, of owners */
+    int64_t *device_ns; /* by slice, of owners */
+    uint32_t *place;    /* by name: 0 not met, else where it is in `all` + 1 */
+    KB_VEC(sums) all;
+    uint64_t unusable; /* calls that somebody counts, whose inputs do not say enough */
+    bool any_flops, no_memory;
+} roofline;
+
+/* ---- operations ----------------------------------------------------------------------------- */
+
+static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
+
+/* From behind, each slice comes after all inside it; `below` holds what was counted there. */
+static bool count_own_flops(roofline *r, const ka_inputs *in)
+{
+    uint64_t *below = kb_array_zeroed((size_t)r->s->slice_count + 1, sizeof *below);
+    for (uint32_t i = r->s->slice_count; below && i-- > 0;) {
+        const ka_slice *s = &r->s->slices[i];
+        bool is_op = s->kind == KINETO_KIND_CPU_OP;
+        uint64_t all = is_op ? in->flops[s->row] : 0, inside = below[i];
+        r->unusable += is_op && !inside && in->unusable[s->row / 64] >> s->row % 64 & 1;
+        if (!all && !inside)
+            continue; /* memory that is zero is not touched */
+        if (all > inside)
+            r->flops[i] = all - inside;
+        r->any_flops |= all > 0;
+        if (s->parent != KA_NONE)
+            below[s->parent] = plus(below[s->parent], KB_MAX(all, inside));
+    }
+    free(below);
+    return below != NULL;
+}
+
+/* Operators inside one that is counted are how it does its work. */
+static void find_owners(roofline *r)
+{
+    for (uint32_t i = 0; i < r->s->slice_count; i++) {
+        const ka_slice *s = &r->s->slices[i];
+        uint32_t around = s->parent == KA_NONE ? KA_NONE : r->owner[s->parent];
+        bool is_own = s->kind == KINETO_KIND_CPU_OP &&
+                      (around == KA_NONE || r->flops[i] || !r->flops[around]);
+        r->owner[i] = is_own ? i : around;
+    }
+}
+
+/* ---- bytes ---------------------------------------------------------------------------------- */
+
+typedef struct type_size {
+    const char *begins;
+    uint8_t bytes, precision;
+} type_size;
+
+/* Types as PyTorch writes them, in quotes. */
+static const type_size *type_of(kineto_string type)
+{
+    static const type_size types[] = {{"float", 4, KA_PRECISION_FP32},
+                                      {"long", 8, KA_PRECISION_UNKNOWN},
+                                      {"int", 4, KA_PRECISION_UNKNOWN},
+                                      {"BFloat16", 2, KA_PRECISION_BF16},
+                                      {"Half", 2, KA_PRECISION_FP16},
+                                      {"double", 8, KA_PRECISION_FP64},
+                                      {"bool", 1, KA_PRECISION_UNKNOWN},
+                                      {"Float8", 1, KA_PRECISION_FP8},
+                                      {"complex<double>", 16, KA_PRECISION_FP64},
+                                      {"complex<float>", 8, KA_PRECISION_FP32},
+                                      {"short", 2, KA_PRECISION_UNKNOWN},
+                                      {"unsigned char", 1, KA_PRECISION_UNKNOWN},
+                                      {"signed char", 1, KA_PRECISION_UNKNOWN}};
+    size_t skip = type.size > 0 && type.data[0] == '"';
+    skip += type.size > skip + 5 && memcmp(type.data + skip, "c10::", 5) == 0 ? 5 : 0;
+    for (size_t i = 0; i < KB_COUNT(types); i++)
+        if (type.size - skip >= strlen(types[i].begins) &&
+            memcmp(type.data + skip, types[i].begins, strlen(types[i].begins)) == 0)
+            return &types[i];
+    return NULL;
+}
+
+/* Behind a text, or a list without texts and lists; 0: it is something else. */
+static size_t simple_end(kineto_string s, size_t from)
+{
+    char first = from < s.size ? s.data[from] : ' ', close = first == '[' ? ']' : first;
+    size_t i = from + 1;
+    if (first != '[' && first != '"')
+        return 0;
+    while (i < s.size && s.data[i] != close && s.data[i] != '"' &&
+           (s.data[i] != '[' || close == '"'))
+        i++;
+    bool is = i < s.size && s.data[i] == close && (i + 1 == s.size || s.data[i + 1] == ',');
+    return is ? i + 1 : 0;
+}
+
+static size_t member_end(kineto_string s, size_t from)
+{
+    size_t i = from, depth = 0;
+    bool quoted = false;
+    for (; i < s.size; i++) {
+        char c = s.data[i];
+        quoted ^= c == '"';
+        depth += !quoted && c == '[';
+        if (!quoted && (c == ']' || c == ',') && depth == 0)
+            break;
+        depth -= !quoted && c == ']';
+    }
+    return i;
+}
+
+/* The next member of a list in JSON's text; a list or a text as one. */
+static kineto_string next_member(kineto_string *rest)
+{
+    size_t from = 0;
+    while (from < rest->size && (rest->data[from] == ' ' || rest->data[from] == ','))
+        from++;
+    size_t end = simple_end(*rest, from);
+    end = end ? end : member_end(*rest, from);
+    kineto_string member = {rest->data + from, end - from};
+    *rest = (kineto_string){rest->data + end, rest->size - end};
+    return member;
+}
+
+static kineto_string inside_list(kineto_string json)
+{
+    return json.size > 2 && json.data[0] == '[' ? (kineto_string){json.data + 1, json.size - 2}
+                                                : (kineto_string){"", 0};
+}
+
+/* Elements of a tensor's sizes "[2, 3]"; 0: it is none. */
+static double elements_of(kineto_string dims)
+{
+    kineto_string list = inside_list(dims);
+    double elements = 1;
+    if (!list.size || list.data[0] == '[')
+        return 0;
+    for (size_t i = 0; i < list.size;) {
+        double n = 0;
+        while (i < list.size && (list.data[i] == ' ' || list.data[i] == ','))
+            i++;
+        if (i == list.size)
+            break;
+        for (; i < list.size && list.data[i] != ','; i++) {
+            if (list.data[i] < '0' || list.data[i] > '9')
+                return 0;
+            n = n * 10 + (list.data[i] - '0');
+        }
+        elements *= n;
+    }
+    return elements;
+}
+
+static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precision)
+{
+    kineto_string dims_left = inside_list(dims), types_left = inside_list(types);
+    double sum = 0;
+    for (kineto_string type = next_member(&types_left); type.size;
+         type = next_member(&types_left)) {
+        double elements = elements_of(next_member(&dims_left));
+        const type_size *size = elements > 0 ? type_of(type) : NULL;
+        if (!size)
+            continue;
+        sum += elements * size->bytes;
+        if (*precision == KA_PRECISION_UNKNOWN)
+            *precision = size->precision;
+    }
+    return sum;
+}
+
+static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
+{
+    kineto_string texts[2];
+    (void)ka_arg_texts(r->s->trace, r->s->slices[slice].row, &ka_dims_and_types, texts);
+    return texts[0].size <= MOST_DIMS ? bytes_of(texts[0], texts[1], precision) : 0;
+}
+
+/* ---- device time ---------------------------------------------------------------------------- */
+
+static bool multiplies(const ka_class *c)
+{
+    return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
+           c->family == KA_FAMILY_ATTENTION;
+}
+
+static void take_work(roofline *r)
+{
+    const ka_scope *s = r->s;
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        uint32_t owner = w->call == KA_NONE ? KA_NONE : r->owner[w->call];
+        const ka_class *c = &s->class_of[w->name];
+        if (owner == KA_NONE || w->kind != KINETO_KIND_CONCURRENT_KERNEL ||
+            w->type == KA_TYPE_COMMUNICATION)
+            continue;
+        r->device_ns[owner] = ka_add_ns(r->device_ns[owner], ka_work_ns(w));
+        if (c->precision != KA_PRECISION_UNKNOWN &&
+            (multiplies(c) || r->precision[owner] == KA_PRECISION_UNKNOWN))
+            r->precision[owner] = c->precision;
+    }
+}
+
+static void add_operator(roofline *r, uint32_t slice, bool want_bytes)
+{
+    uint32_t name = r->s->slices[slice].name;
+    if (!r->place[name]) {
+        if (!kb_vec_push(&r->all, (sums){.name = name})) {
+            r->no_memory = true;
+            return;
+        }
+        r->place[name] = (uint32_t)r->all.count;
+    }
+    sums *to = &r->all.data[r->place[name] - 1];
+    uint8_t stated = KA_PRECISION_UNKNOWN;
+    if (want_bytes || r->precision[slice] == KA_PRECISION_UNKNOWN)
+        to->bytes += input_bytes(r, slice, &stated);
+    if (r->precision[slice] == KA_PRECISION_UNKNOWN)
+        r->precision[slice] = stated;
+    to->calls++;
+    to->device_ns = ka_add_ns(to->device_ns, r->device_ns[slice]);
+    to->flops += (double)r->flops[slice];
+    int64_t *ns = &to->ns_of[r->precision[slice]];
+    *ns = ka_add_ns(*ns, r->device_ns[slice]);
+}
+
+/* ---- tables --------------------------------------------------------------------------------- */
+
+static uint32_t longest(const int64_t *ns)
+{
+    uint32_t best = KA_PRECISION_UNKNOWN;
+    for (uint32_t p = 0; p < KA_PRECISION_COUNT; p++)
+        if (ns[p] > ns[best] || (ns[p] > 0 && best == KA_PRECISION_UNKNOWN))
+            best = p;
+    return best;
+}
+
+static void put_or_none(ka_table *t, double v, bool is_known)
+{
+    if (is_known)
+        ka_put_number(t, v);
+    else
+        ka_put_none(t);
+}
+
+static const char *bound_by(double flops_pct, double bytes_pct, bool is_known)
+{
+    return !is_known                                                            ? "unknown"
+           : flops_pct < LEAST_BOUND_PERCENT && bytes_pct < LEAST_BOUND_PERCENT ? "neither"
+           : flops_pct >= bytes_pct                                             ? "compute"
+                                                                                : "memory";
+}
+
+static void put_operator(const roofline *r, const ka_peaks *peaks, const sums *o, ka_table *t)
+{
+    double ns = (double)o->device_ns, peak = ka_peak_tflops(peaks, longest(o->ns_of));
+    double tflops = ns > 0 ? o->flops / ns / 1000 : 0, gbps = ns > 0 ? o->bytes / ns : 0;
+    double flops_pct = ka_percent(tflops, peak), bytes_pct = ka_percent(gbps, peaks->memory_gbps);
+    if (!(o->flops > 0) && !(o->bytes > 0))
+        return;
+    ka_put_int(t, r->s->rank);
+    ka_put_text(t, ka_name(r->s, o->name));
+    ka_put_int(t, o->calls);
+    ka_put_ns(t, o->device_ns);
+    ka_put_number(t, o->flops);
+    ka_put_number(t, o->bytes);
+    ka_put_number(t, tflops);
+    ka_put_number(t, gbps);
+    put_or_none(t, flops_pct, peak > 0);
+    put_or_none(t, bytes_pct, peaks->memory_gbps > 0);
+    ka_put_text(t, kb_string(bound_by(flops_pct, bytes_pct, peaks->memory_gbps > 0)));
+}
+
+typedef struct step_sums {
+    double flops;
+    double flops_of[KA_PRECISION_COUNT];
+} step_sums;
+
+static uint32_t most_used(const step_sums *step)
+{
+    uint32_t best = KA_PRECISION_UNKNOWN;
+    for (uint32_t p = 0; p < KA_PRECISION_COUNT; p++)
+        if (p != KA_PRECISION_UNKNOWN && step->flops_of[p] > 0 &&
+            (best == KA_PRECISION_UNKNOWN || step->flops_of[p] > step->flops_of[best]))
+            best = p;
+    return best;
+}
+
+static void put_step(const roofline *r, const ka_peaks *peaks, uint32_t devices, uint32_t index,
+                     const step_sums *sum, ka_table *t)
+{
+    const ka_step *step = &r->s->steps[index];
+    char text[32];
+    uint32_t precision = most_used(sum);
+    double peak = ka_peak_tflops(peaks, precision) * devices;
+    int64_t ns = kb_length_ns(step->start_ns, step->end_ns);
+    snprintf(text, sizeof text, "%llu", (unsigned long long)step->number);
+    ka_put_int(t, r->s->rank);
+    ka_put_text(t, kb_string(text));
+    ka_put_ns(t, ns);
+    ka_put_number(t, sum->flops);
+    put_or_none(t, ns > 0 ? 100 * sum->flops / ((double)ns * 1000 * peak) : 0, peak > 0 && ns > 0);
+    put_or_none(t, peak, peak > 0);
+    ka_put_text(t, kb_string(ka_precision_name(precision)));
+}
+
+/* Each has steps and devices of its own then. */
+static bool several_processes(const ka_scope *s)
+{
+    uint32_t i = 0;
+    while (i < s->step_count && s->steps[i].process == s->steps[0].process)
+        i++;
+    return i < s->step_count;
+}
+
+static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
+{
+    const ka_scope *s = r->s;
+    step_sums *sum = calloc((size_t)s->step_count + 1, sizeof *sum);
+    for (uint32_t i = 0; sum && i < s->slice_count; i++)
+        if (r->flops[i] && r->owner[i] == i && r->device_ns[i] > 0 && s->slices[i].step >= 0) {
+            step_sums *of = &sum[s->slices[i].step];
+            of->flops += (double)r->flops[i];
+            of->flops_of[r->precision[i]] += (double)r->flops[i];
+        }
+    uint32_t *own = calloc((size_t)kineto_trace_process_count(s->trace) + 1, sizeof *own);
+    bool merged = several_processes(s),
+         ok = sum && own && (!merged || ka_devices_by_process(s, own));
+    for (uint32_t i = 0; ok && i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE)
+            put_step(r, peaks, merged ? own[s->steps[i].process] : devices, i, &sum[i], t);
+    free(sum);
+    free(own);
+    return ok;
+}
+
+/* ---- all of it ------------------------------------------------------------------------------ */
+
+static bool measure(roofline *r, const ka_inputs *in, bool want_bytes)
+{
+    size_t slices = (size_t)r->s->slice_count + 1;
+    r->flops = kb_array_zeroed(slices, sizeof *r->flops);
+    r->owner = kb_array(slices, sizeof *r->owner);
+    r->precision = calloc(slices, 1);
+    r->device_ns = kb_array_zeroed(slices, sizeof *r->device_ns);
+    r->place = calloc((size_t)r->s->name_count + 1, sizeof *r->place);
+    if (!in || !r->flops || !r->owner || !r->precision || !r->device_ns || !r->place ||
+        !count_own_flops(r, in))
+        return false;
+    find_owners(r);
+    take_work(r);
+    for (uint32_t i = 0; i < r->s->slice_count && !r->no_memory; i++)
+        if (r->owner[i] == i && r->device_ns[i] > 0 && (want_bytes || r->flops[i]))
+            add_operator(r, i, want_bytes);
+    return !r->no_memory;
+}
+
+static void roofline_free(roofline *r)
+{
+    free(r->flops);
+    free(r->owner);
+    free(r->precision);
+    free(r->device_ns);
+    free(r->place);
+    kb_vec_free(&r->all);
+}
+
+static void note(const ka_scope *s, const ka_peaks *peaks, kineto_string device, bool any,
+                 ka_table *t)
+{
+    if (!t)
+        return;
+    if (!s->work_count)
+        ka_note_no_device(t);
+    else if (!any)
+        ka_note(t, "no operator with work on a device tells its shapes: record with record_shapes");
+    else if (!peaks->words && device.size)
+        ka_note(t, "what %.*s can do is not in the table of devices", (int)KB_MIN(device.size, 60u),
+                device.data);
+    else if (!peaks->words)
+        ka_note(t, "the trace does not name its device, so there is nothing to compare with");
+}
+
+kineto_status ka_analyze_roofline(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *operators = ka_table_of(a, KA_TABLE_roofline), *mfu = ka_table_of(a, KA_TABLE_mfu);
+    roofline r = {.s = s};
+    kineto_string device;
+    uint32_t devices;
+    const ka_peaks *peaks = ka_peaks_of_scope(s, &device, &devices);
+    ka_view v = {.scope = s};
+    bool ok = true;
+    if (s->work_count) {
+        if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))
+            return KINETO_E_MEMORY;
+        ok = measure(&r, ka_inputs_of(&v), operators != NULL);
+    }
+    for (size_t i = 0; ok && operators && i < r.all.count; i++)
+        put_operator(&r, peaks, &r.all.data[i], operators);
+    if (operators)
+        ka_sort(operators, (const int[]){1, -4, 2, 0});
+    if (ok && mfu && r.any_flops)
+        ok = put_steps(&r, peaks, devices, mfu);
+    note(s, peaks, device, operators && ka_table_rows(operators), operators);
+    if (mfu && r.any_flops && !ka_table_rows(mfu))
+        ka_note(mfu, "the trace has no steps: mark them with ranges named ProfilerStep#N");
+    note(s, peaks, device, mfu && ka_table_rows(mfu), mfu);
+    if (r.unusable)
+        ka_note(mfu, "too little: the inputs of %llu calls do not say how much they compute",
+                (unsigned long long)r.unusable);
+    roofline_free(&r);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}

@@ -1,0 +1,333 @@
+/* Sequences of kernels that come back: operators that launched the same kernels in the same order.
+ */
+#include "analyze/facts/analyses.h"
+
+/* Longer names of sequences are cut, and say how much of them is missing. */
+#define MOST_TEXT ((size_t)64 << 10)
+/* What other ranks may add to: the sequences with the most time on the device. */
+#define MOST_SEQUENCES 4096u
+
+typedef struct sequence {
+    uint32_t op;           /* name */
+    uint32_t first, count; /* of `names` */
+    uint64_t times;
+    int64_t gpu_ns, cpu_ns;
+    uint32_t found; /* the how-manieth to be found */
+} sequence;
+
+typedef struct finding {
+    const ka_scope *s;
+    const ka_calls *c; /* HTA's; NULL: slices are the tree */
+    uint64_t least;
+    uint8_t *holds; /* by name: does it hold what was asked for? 0: not looked at, 1 no, 2 */
+    KB_VEC(uint32_t) works; /* under one operator */
+    KB_VEC(uint32_t) names; /* of kernels, of all sequences */
+    KB_VEC(sequence) all;
+    kb_map known;               /* hash to index of `all` */
+    ka_occurrence_list *places; /* NULL: nobody asks for them */
+    bool no_memory;
+} finding;
+
+/* ---- which operators ----------------------------------------------------------------------------------- */
+
+static bool name_holds(finding *f, uint32_t name)
+{
+    const char *part = f->s->options->sequence_operator;
+    if (!f->holds[name]) {
+        kineto_string text = ka_name(f->s, name);
+        bool holds = kb_string_holds(text, part);
+        f->holds[name] = holds ? 2 : 1;
+    }
+    return f->holds[name] == 2;
+}
+
+static bool is_asked_for(finding *f, const ka_slice *slice)
+{
+    if (!f->s->options->sequence_operator)
+        return slice->kind == KINETO_KIND_CPU_OP;
+    return name_holds(f, slice->name);
+}
+
+/* ---- what they launched ---------------------------------------------------------------------------------- */
+
+static void take_works(finding *f, uint32_t slice)
+{
+    const ka_slice *at = &f->s->slices[slice];
+    for (uint32_t i = 0; i < at->work_count; i++) {
+        uint32_t work = f->s->launched[at->first_work + i];
+        if (ka_calls_have(f->s, &f->s->work[work]))
+            f->no_memory |= !kb_vec_push(&f->works, work);
+    }
+}
+
+static int compare_works(const void *left, const void *right, void *context)
+{
+    const ka_work *work = context, *a = &work[*(const uint32_t *)left],
+                  *b = &work[*(const uint32_t *)right];
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static void sort_works(finding *f)
+{
+    void *work = (void *)(uintptr_t)f->s->work;
+    for (size_t i = 1; i < f->works.count; i++)
+        if (compare_works(&f->works.data[i - 1], &f->works.data[i], work) > 0) {
+            qsort_r(f->works.data, f->works.count, sizeof *f->works.data, compare_works, work);
+            return;
+        }
+}
+
+/* ---- the same ones ---------------------------------------------------------------------------------------- */
+
+static bool is_same(const finding *f, const sequence *q, uint32_t op)
+{
+    if (q->op != op || q->count != f->works.count)
+        return false;
+    for (uint32_t i = 0; i < q->count; i++)
+        if (f->names.data[q->first + i] != f->s->work[f->works.data[i]].name)
+            return false;
+    return true;
+}
+
+static sequence *put_new(finding *f, uint32_t op)
+{
+    sequence q = {.op = op, .first = (uint32_t)f->names.count, .count = (uint32_t)f->works.count};
+    for (size_t i = 0; i < f->works.count && !f->no_memory; i++)
+        f->no_memory |= !kb_vec_push(&f->names, f->s->work[f->works.data[i]].name);
+    f->no_memory |= !kb_vec_push(&f->all, q);
+    return f->no_memory ? NULL : &f->all.data[f->all.count - 1];
+}
+
+/* NULL: out of memory. */
+static sequence *find(finding *f, uint32_t op)
+{
+    uint64_t hash = kb_hash(&op, sizeof op);
+    for (size_t i = 0; i < f->works.count; i++) {
+        const uint32_t *name = &f->s->work[f->works.data[i]].name;
+        hash = kb_hash_seeded(hash, name, sizeof *name);
+    }
+    for (;; hash++) {
+        bool created = false;
+        uint64_t *at = kb_map_insert(&f->known, hash, f->all.count, &created);
+        f->no_memory |= !at;
+        if (!at)
+            return NULL;
+        if (created)
+            return put_new(f, op);
+        if (is_same(f, &f->all.data[*at], op))
+            return &f->all.data[*at];
+    }
+}
+
+static void add(finding *f, uint32_t slice)
+{
+    if (f->works.count < f->least || f->no_memory)
+        return;
+    sort_works(f);
+    sequence *q = find(f, f->s->slices[slice].name);
+    if (!q)
+        return;
+    if (f->places)
+        f->no_memory |= !kb_vec_push(
+            f->places, ((ka_occurrence){slice, (uint32_t)(q - f->all.data), q->count}));
+    q->times++;
+    q->cpu_ns = ka_add_ns(q->cpu_ns, ka_slice_ns(&f->s->slices[slice]));
+    for (size_t i = 0; i < f->works.count; i++)
+        q->gpu_ns = ka_add_ns(q->gpu_ns, ka_work_ns(&f->s->work[f->works.data[i]]));
+}
+
+/* Exact: the outermost of those that were asked for. */
+static void find_outermost(finding *f)
+{
+    for (uint32_t i = 0; i < f->s->slice_count && !f->no_memory;) {
+        const ka_slice *slice = &f->s->slices[i];
+        if (!is_asked_for(f, slice)) {
+            i++;
+            continue;
+        }
+        f->works.count = 0;
+        for (uint32_t k = i; k < slice->next; k++)
+            take_works(f, k);
+        add(f, i);
+        i = slice->next;
+    }
+}
+
+/* HTA: those that are as deep as the least deep one. */
+static void find_least_deep(finding *f)
+{
+    uint32_t least = UINT32_MAX;
+    for (uint32_t at = 0; at < f->c->count; at++)
+        if (is_asked_for(f, &f->s->slices[f->c->order[at]]))
+            least = KB_MIN(least, f->c->depth[f->c->order[at]]);
+    for (uint32_t at = 0; at < f->c->count && !f->no_memory; at++) {
+        uint32_t i = f->c->order[at];
+        if (f->c->depth[i] != least || !is_asked_for(f, &f->s->slices[i]))
+            continue;
+        f->works.count = 0;
+        for (uint32_t k = at; k < f->c->behind[at]; k++)
+            take_works(f, f->c->order[k]);
+        add(f, i);
+    }
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------- */
+
+static int compare_sequences(const void *left, const void *right)
+{
+    const sequence *a = left, *b = right;
+    if (a->gpu_ns != b->gpu_ns)
+        return a->gpu_ns > b->gpu_ns ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+typedef KB_VEC(char) text;
+
+static bool append(text *t, kineto_string s)
+{
+    if (!kb_vec_reserve(t, t->count + s.size + 1))
+        return false;
+    if (s.size)
+        memcpy(t->data + t->count, s.data, s.size);
+    t->count += s.size;
+    return true;
+}
+
+/* Two that are cut at the same place still differ: by their hash. */
+static bool append_rest(const finding *f, const sequence *q, uint32_t from, text *t)
+{
+    char rest[64];
+    uint64_t hash = kb_hash(f->names.data + q->first, q->count * sizeof *f->names.data);
+    snprintf(rest, sizeof rest, "|… %u more, %016llx", q->count - from, (unsigned long long)hash);
+    return append(t, kb_string(rest));
+}
+
+static void put(finding *f, ka_table *table, const sequence *q, text *t)
+{
+    t->count = 0;
+    bool ok = append(t, ka_name(f->s, q->op));
+    for (uint32_t i = 0; i < q->count && ok; i++) {
+        kineto_string name = ka_name(f->s, f->names.data[q->first + i]);
+        if (t->count + name.size > MOST_TEXT) {
+            ok = append_rest(f, q, i, t);
+            break;
+        }
+        ok = append(t, kb_string("|")) && append(t, name);
+    }
+    f->no_memory |= !ok;
+    ka_put_text(table, (kineto_string){t->data, t->count});
+    ka_put_int(table, (int64_t)q->times);
+    ka_put_ns(table, q->gpu_ns);
+    ka_put_ns(table, q->cpu_ns);
+}
+
+static void put_all(finding *f, ka_table *table)
+{
+    text t = {0};
+    if (f->all.count)
+        qsort(f->all.data, f->all.count, sizeof *f->all.data, compare_sequences);
+    for (size_t i = 0; i < f->all.count && i < MOST_SEQUENCES && !f->no_memory; i++)
+        put(f, table, &f->all.data[i], &t);
+    kb_vec_free(&t);
+    if (!f->s->work_count)
+        ka_note_no_device(table);
+    else if (!f->all.count)
+        ka_note(table, "no %s%.80s launched %llu kernels or more",
+                f->s->options->sequence_operator ? "range with a name that holds "
+                                                 : "outermost operator",
+                f->s->options->sequence_operator ? f->s->options->sequence_operator : "",
+                (unsigned long long)f->least);
+}
+
+static bool find_all(finding *f)
+{
+    ka_calls c = {0};
+    f->holds = calloc(f->s->name_count + (size_t)1, 1);
+    f->no_memory |= !f->holds;
+    if (f->s->hta && !f->no_memory) {
+        f->c = &c;
+        f->no_memory |= !ka_calls_create(f->s, &c);
+    }
+    if (!f->no_memory && f->c)
+        find_least_deep(f);
+    else if (!f->no_memory)
+        find_outermost(f);
+    ka_calls_free(&c);
+    f->c = NULL;
+    return !f->no_memory;
+}
+
+static void finding_free(finding *f)
+{
+    free(f->holds);
+    kb_vec_free(&f->works);
+    kb_vec_free(&f->names);
+    kb_vec_free(&f->all);
+    kb_map_free(&f->known);
+}
+
+kineto_status ka_analyze_sequences(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_sequence_sums);
+    finding f = {.s = s, .least = s->options->sequence_min};
+    if (find_all(&f))
+        put_all(&f, t);
+    finding_free(&f);
+    return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+}
+
+/* ---- where they are ---------------------------------------------------------------------------------------- */
+
+/* Places know sequences as they were found; from then on by time, and the first few only. */
+static bool keep_first(finding *f)
+{
+    uint32_t *place = malloc((f->all.count + 1) * sizeof *place);
+    size_t kept = 0;
+    for (size_t i = 0; place && i < f->all.count; i++)
+        f->all.data[i].found = (uint32_t)i;
+    if (place && f->all.count)
+        qsort(f->all.data, f->all.count, sizeof *f->all.data, compare_sequences);
+    for (size_t i = 0; place && i < f->all.count; i++)
+        place[f->all.data[i].found] = (uint32_t)i;
+    for (size_t i = 0; place && i < f->places->count; i++) {
+        ka_occurrence o = f->places->data[i];
+        o.sequence = place[o.sequence];
+        if (o.sequence < f->s->options->sequence_top)
+            f->places->data[kept++] = o;
+    }
+    f->places->count = kept;
+    bool ok = place != NULL;
+    free(place);
+    return ok;
+}
+
+bool ka_sequences_find(const ka_scope *s, ka_occurrence_list *out)
+{
+    finding f = {.s = s, .least = s->options->sequence_min, .places = out};
+    bool ok = find_all(&f) && keep_first(&f);
+    finding_free(&f);
+    return ok;
+}
+
+/* ---- of all ranks: the first few ------------------------------------------------------------------------- */
+
+void ka_reduce_sequences(kineto_analysis *a)
+{
+    ka_table *to = ka_table_of(a, KA_TABLE_sequences),
+             *from = ka_table_of(a, KA_TABLE_sequence_sums);
+    if (!to || !from)
+        return;
+    bool hta = a->definitions == KINETO_DEFINITIONS_HTA;
+    ka_sort(from, hta ? (const int[]){-2, 1, 0} : (const int[]){-3, 1, 0});
+    to->cells.count = 0;
+    for (uint64_t r = 0; r < ka_table_rows(from) && r < a->sequence_top; r++) {
+        ka_put_text(to, ka_text_at(from, r, 0));
+        ka_put_int(to, ka_cell_at(from, r, 1).i);
+        ka_put_ns(to, ka_cell_at(from, r, 2).i);
+        ka_put_ns(to, ka_cell_at(from, r, 3).i);
+    }
+    if (!to->cells.count)
+        ka_note(to, "%s", from->note);
+}

@@ -1,0 +1,84 @@
+/* Where the time of each step went: given to what is first in the order of roles, so that parts add
+ * up to the step. Work of devices that a step launched belongs to it. */
+#include "analyze/facts/analyses.h"
+
+/* Moments of steps that no earlier role was busy in, role by role. */
+typedef struct shares {
+    ka_spans of[KA_ROLE_COUNT], rest;
+} shares;
+
+static void shares_free(shares *s)
+{
+    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
+        kb_vec_free(&s->of[i]);
+    kb_vec_free(&s->rest);
+}
+
+static bool steps_of(const ka_view *v, size_t team, ka_spans *out)
+{
+    for (size_t i = 0; i < v->windows.count; i++) {
+        const ka_window *w = &v->windows.data[i];
+        if (ka_in_team(v, team, w) && !kb_vec_push(out, (ka_span){w->start_ns, w->end_ns}))
+            return false;
+    }
+    ka_spans_unite(out);
+    return true;
+}
+
+static bool share_out(const ka_view *v, size_t team, shares *s)
+{
+    const ka_spans *roles = ka_team_roles(v, team);
+    ka_spans left = {0}, next = {0};
+    bool ok = steps_of(v, team, &left);
+    for (uint32_t i = 0; i < KA_ROLE_COUNT && ok; i++) {
+        ok =
+            ka_spans_both(&left, &roles[i], &s->of[i]) && ka_spans_without(&left, &roles[i], &next);
+        ka_spans swap = left;
+        left = next;
+        next = swap;
+    }
+    s->rest = left;
+    kb_vec_free(&next);
+    return ok;
+}
+
+static void put_window(const ka_view *v, const ka_window *w, const shares *s, size_t *cursors,
+                       ka_table *t)
+{
+    kb_text name = ka_window_name(v, w);
+    ka_put_int(t, v->scope->rank);
+    ka_put_text(t, kb_string(name.s));
+    ka_put_ns(t, w->start_ns);
+    ka_put_ns(t, kb_length_ns(w->start_ns, w->end_ns));
+    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
+        ka_put_ns(t, ka_spans_within(&s->of[i], w->start_ns, w->end_ns, &cursors[i]));
+    ka_put_ns(t, ka_spans_within(&s->rest, w->start_ns, w->end_ns, &cursors[KA_ROLE_COUNT]));
+}
+
+static bool put_team(const ka_view *v, size_t team, ka_table *t)
+{
+    shares parts = {0};
+    size_t cursors[KA_ROLE_COUNT + 1] = {0};
+    bool ok = share_out(v, team, &parts);
+    for (size_t i = 0; i < v->windows.count && ok; i++)
+        if (ka_in_team(v, team, &v->windows.data[i]))
+            put_window(v, &v->windows.data[i], &parts, cursors, t);
+    shares_free(&parts);
+    return ok;
+}
+
+kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+{
+    ka_table *t = ka_table_of(a, KA_TABLE_steps);
+    ka_view v;
+    kineto_status status = ka_view_get(s, KA_VIEW_ROLES, &v, err);
+    for (size_t team = 0; !status && team < ka_team_count(&v); team++)
+        if (!put_team(&v, team, t))
+            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    if (!v.windows.count)
+        ka_note(t, "nothing in the trace has a duration");
+    else if (!v.has_steps)
+        ka_note(t, "the trace has no steps (ranges with names like ProfilerStep#3): all of it is "
+                   "one");
+    return status;
+}

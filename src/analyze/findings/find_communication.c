@@ -1,0 +1,406 @@
+/* Ranks, and what they say to each other. */
+#include "analyze/findings/find_time.h"
+
+/* ---- how a program divides its work -------------------------------------------------------- */
+
+/* Replicas are copied, and gradients gathered, in every step. What their threads cost each other
+ * nobody sees. */
+void ka_look_data_parallel(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "PtoP", 0},
+                                                   {KINETO_WHAT_IF_COPY, "P2P", 0},
+                                                   {KINETO_WHAT_IF_KERNEL, "nccl", 0}};
+    uint32_t range = ka_find_range(f->s, "DataParallel.forward");
+    if (range == KA_NONE || f->device_count < 2)
+        return;
+    int64_t saved = ka_saved_by(f, at_once, KB_COUNT(at_once));
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.4, kb_string(""));
+    if (!x)
+        return;
+    if (ka_share(f, saved) < 10)
+        ka_set_severity(x, KINETO_FINDING_MEDIUM);
+    ka_say(f, x, "DataParallel.forward runs the model on %u devices from threads of one process",
+           f->device_count);
+    ka_advise(f, x,
+              "A process for each device: torchrun --nproc-per-node=%u train.py, and "
+              "DistributedDataParallel(model, device_ids=[local_rank]) instead of "
+              "DataParallel(model)",
+              f->device_count);
+    ka_show_row(f, x, f->s->slices[range].row, ka_slice_ns(&f->s->slices[range]), NULL);
+}
+
+/* "backend" of the header's distributedInfo. */
+static kineto_string told_backend(const kineto_trace *t)
+{
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
+        kineto_string key, value;
+        kineto_trace_metadata(t, i, &key, &value);
+        if (kb_string_equal(key, kb_string("distributedInfo")))
+            return ka_json_member(value, "backend");
+    }
+    return (kineto_string){"", 0};
+}
+
+static int pick_communication(const ka_finder *f, const ka_work *w, void *context)
+{
+    (void)f;
+    (void)context;
+    return w->type == KA_TYPE_COMMUNICATION ? KA_PICKED
+           : w->type == KA_TYPE_COMPUTATION ? KA_COVERS
+                                            : KA_NEITHER;
+}
+
+static bool has_device_library(const ka_finder *f)
+{
+    static const char *const ranges[] = {"nccl:", "rccl:", "xccl:", "ccl:", "hccl:", "mccl:"};
+    for (size_t i = 0; i < KB_COUNT(ranges); i++)
+        if (ka_find_range(f->s, ranges[i]) != KA_NONE)
+            return true;
+    for (uint32_t i = 0; i < f->s->work_count; i++)
+        if (f->s->work[i].type == KA_TYPE_COMMUNICATION)
+            return true;
+    return kb_string_holds(told_backend(f->s->trace), "ccl");
+}
+
+/* The library for the devices of the trace. */
+static const char *backend_for(const ka_finder *f)
+{
+    kineto_string name = ka_device_text(f->s->trace, -1, "name");
+    return kb_string_holds(name, "Intel") ? "xccl" : "nccl";
+}
+
+static int64_t show_host_collectives(ka_finder *f, ka_found *x, const char *begins)
+{
+    int64_t ns = 0;
+    for (uint32_t i = 0; i < f->s->slice_count; i++) {
+        const ka_slice *slice = &f->s->slices[i];
+        if ((slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION) ||
+            !kb_string_begins(ka_name(f->s, slice->name), begins) || !ka_counts(f, slice->step))
+            continue;
+        ns = ka_add_ns(ns, ka_slice_ns(slice));
+        ka_show_row(f, x, slice->row, ka_slice_ns(slice), NULL);
+    }
+    return ns;
+}
+
+/* Collectives of the host often run on threads that nobody is seen to wait for: only a saving that
+ * the path shows is one. */
+void ka_look_ddp_backend(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_OPERATOR, "gloo:", 0},
+                                                   {KINETO_WHAT_IF_OPERATOR, "mpi:", 0}};
+    kineto_string told = told_backend(f->s->trace);
+    bool by_host = ka_find_range(f->s, "gloo:") != KA_NONE ||
+                   ka_find_range(f->s, "mpi:") != KA_NONE || kb_string_holds(told, "gloo") ||
+                   kb_string_holds(told, "mpi");
+    if (ka_find_range(f->s, "DistributedDataParallel.forward") == KA_NONE || !by_host ||
+        has_device_library(f))
+        return;
+    int64_t all =
+        ka_add_ns(show_host_collectives(f, NULL, "gloo:"), show_host_collectives(f, NULL, "mpi:"));
+    int64_t saved = ka_lesser_saving(ka_saved_by(f, at_once, KB_COUNT(at_once)), all);
+    ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.5, kb_string(""));
+    if (!x)
+        return;
+    if (ka_share(f, saved) < 10)
+        ka_set_severity(x, KINETO_FINDING_MEDIUM);
+    ka_say(f, x,
+           "DistributedDataParallel exchanges gradients through the host: its collectives take %s",
+           kb_duration(all).s);
+    ka_advise(f, x, "torch.distributed.init_process_group(backend=\"%s\")", backend_for(f));
+    show_host_collectives(f, x, "gloo:");
+    show_host_collectives(f, x, "mpi:");
+}
+
+/* ---- small collectives ---------------------------------------------------------------------- */
+
+#define SMALL_BYTES   INT64_C(65536) /* bound by latency; as in the table collective_groups */
+#define LEAST_SMALL   10.0           /* of a step */
+#define LEAST_PERCENT 1.0
+#define SHARE_PERCENT 10.0
+
+typedef struct small_ones {
+    uint64_t count;
+    int64_t ns, exposed_ns, bytes;
+    int64_t saved_ns; /* if those of a step were one */
+} small_ones;
+
+static small_ones add_small(const ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_collectives);
+    uint32_t bytes = ka_fact_column(t, "bytes"), dur = ka_fact_column(t, "dur_us"),
+             exposed = ka_fact_column(t, "exposed_us");
+    small_ones sum = {.count = 0};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        int64_t size = ka_fact_int(t, row, bytes);
+        if (size == KA_NO_INT || size >= SMALL_BYTES)
+            continue;
+        sum.count++;
+        sum.bytes = ka_add_ns(sum.bytes, size);
+        sum.ns = ka_add_ns(sum.ns, ka_fact_int(t, row, dur));
+        sum.exposed_ns = ka_add_ns(sum.exposed_ns, ka_fact_int(t, row, exposed));
+    }
+    double steps = KB_MAX(f->step_count, 1u);
+    if ((double)sum.count >= LEAST_SMALL * steps)
+        sum.saved_ns = (int64_t)((double)sum.exposed_ns * (1 - steps / (double)sum.count)) /
+                       KB_MAX(f->device_count, 1u);
+    return sum;
+}
+
+static bool is_worth_joining(const ka_finder *f, const small_ones *sum)
+{
+    return sum->saved_ns > 0 && ka_share(f, sum->saved_ns) >= LEAST_PERCENT;
+}
+
+static void show_small(ka_finder *f, ka_found *x)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_collective_groups);
+    uint32_t name = ka_fact_column(t, "name"), count = ka_fact_column(t, "small_count"),
+             ns = ka_fact_column(t, "small_us");
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        int64_t many = ka_fact_int(t, row, count), time = ka_fact_int(t, row, ns);
+        if (many > 0)
+            ka_show_span(f, x, 0, 0, time, "%lld of %s below 64 KiB take %s", (long long)many,
+                         ka_short_name(ka_text_at(t, row, name)).s, kb_duration(time).s);
+    }
+}
+
+void ka_look_communication_small(ka_finder *f)
+{
+    small_ones sum = add_small(f);
+    if (!is_worth_joining(f, &sum))
+        return;
+    ka_found *x = ka_open_finding(f, sum.saved_ns, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = sum.count;
+    ka_say(f, x,
+           "%llu collectives carry less than 64 KiB each, %.0f bytes on the average; they take "
+           "%s, %s each, and for %s nothing is computed beside them",
+           (unsigned long long)sum.count, (double)sum.bytes / (double)sum.count,
+           kb_duration(sum.ns).s, kb_duration(sum.ns / (int64_t)sum.count).s,
+           kb_duration(sum.exposed_ns).s);
+    if (ka_find_range(f->s, "DistributedDataParallel.forward") != KA_NONE)
+        ka_advise(f, x,
+                  "Larger buckets, DistributedDataParallel(model, bucket_cap_mb=100); reduce "
+                  "metrics of a step as one tensor, or once in many steps");
+    else
+        ka_advise(f, x,
+                  "Join them: one flat tensor for all, torch.distributed.all_reduce_coalesced() or "
+                  "_coalescing_manager(); reduce metrics once in many steps");
+    show_small(f, x);
+}
+
+/* ---- exposed collectives -------------------------------------------------------------------- */
+
+static void show_collective(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
+{
+    const ka_work *w = &f->s->work[work];
+    kineto_string place = ka_place_of(f->s, w->call);
+    ka_show_row(f, context, w->row, exposed_ns, "%s%s%s with nothing beside it",
+                ka_short_name(place).s, place.size ? ", " : "", kb_duration(exposed_ns).s);
+}
+
+/* The kind of collective with the most exposed time. */
+static kb_text worst_kind(const ka_finder *f, int64_t *ns)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_collective_groups);
+    uint32_t name = ka_fact_column(t, "name"), exposed = ka_fact_column(t, "exposed_us");
+    kb_text worst = {""};
+    *ns = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (ka_fact_int(t, row, exposed) > *ns) {
+            *ns = ka_fact_int(t, row, exposed);
+            worst = ka_short_name(ka_text_at(t, row, name));
+        }
+    return worst;
+}
+
+static const char *how_to_hide(const ka_finder *f, const char *kind)
+{
+    kineto_string name = kb_string(kind);
+    if (kb_string_holds(name, "all_to_all") || kb_string_holds(name, "alltoall") ||
+        kb_string_holds(name, "sendrecv"))
+        return "Start the exchange before work that does not need it: all_to_all_single(…, "
+               "async_op=True) and wait() where it is used; exchange the next batch's inputs "
+               "during this one";
+    if (ka_find_range(f->s, "FullyShardedDataParallel") != KA_NONE ||
+        ka_find_range(f->s, "FSDP") != KA_NONE)
+        return "Prefetch parameters: FullyShardedDataParallel(…, forward_prefetch=True, "
+               "backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=False), or "
+               "set_modules_to_forward_prefetch() of fully_shard";
+    if (ka_find_range(f->s, "DistributedDataParallel.forward") != KA_NONE)
+        return "Let gradients be reduced while the rest of the backward pass runs: "
+               "DistributedDataParallel(model, bucket_cap_mb=25, gradient_as_bucket_view=True), "
+               "smaller buckets begin earlier; model.no_sync() while gradients are accumulated";
+    return "Start it as soon as its input is there (async_op=True) and wait() only where the "
+           "result is used";
+}
+
+/* All that is exposed is more than can be hidden: an upper bound. What joining small ones saves
+ * counts there. */
+void ka_look_communication_exposed(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "device_communication", 0};
+    ka_exposure e;
+    small_ones small = add_small(f);
+    if (!ka_expose(f, pick_communication, NULL, NULL, &e))
+        return;
+    int64_t joined = is_worth_joining(f, &small) ? small.saved_ns : 0;
+    if (ka_share(f, e.exposed_ns - joined) < LEAST_PERCENT)
+        return;
+    int64_t saved = ka_lesser_saving(e.exposed_ns - joined, ka_saved_by(f, &at_once, 1));
+    if (ka_share(f, saved) < LEAST_PERCENT)
+        return;
+    int64_t worst;
+    kb_text kind = worst_kind(f, &worst);
+    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = e.count;
+    ka_say(f, x,
+           "%llu collectives run for %s, and for %s of it (%.1f %% of the time) nothing is "
+           "computed beside them; %s is exposed most, for %s",
+           (unsigned long long)e.count, kb_duration(e.ns).s, kb_duration(e.exposed_ns).s,
+           ka_share(f, e.exposed_ns), kind.s, kb_duration(worst).s);
+    ka_advise(f, x, "%s", how_to_hide(f, kind.s));
+    ka_expose(f, pick_communication, show_collective, x, &e);
+}
+
+/* How much of it there is; communication.exposed says what it costs. */
+void ka_look_communication_share(ka_finder *f)
+{
+    ka_exposure e;
+    if (!ka_expose(f, pick_communication, NULL, NULL, &e) || ka_share(f, e.ns) < SHARE_PERCENT)
+        return;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    if (!x)
+        return;
+    x->count = e.count;
+    ka_set_severity(x, ka_share(f, e.exposed_ns) >= SHARE_PERCENT ? KINETO_FINDING_MEDIUM
+                                                                  : KINETO_FINDING_LOW);
+    ka_say(f, x,
+           "%.1f %% of the time a device exchanges data with others, %.1f %% with nothing to "
+           "compute meanwhile",
+           ka_share(f, e.ns), ka_share(f, e.exposed_ns));
+    ka_expose(f, pick_communication, show_collective, x, &e);
+}
+
+/* ---- ranks, side by side -------------------------------------------------------------------- */
+
+typedef struct rank_wait {
+    int64_t rank;
+    int64_t waits_ns, exposed_ns; /* of all its steps */
+    uint64_t steps;
+} rank_wait;
+typedef KB_VEC(rank_wait) rank_waits;
+
+static rank_wait *rank_of(rank_waits *list, kb_map *at, int64_t rank)
+{
+    bool created;
+    uint64_t *index = kb_map_insert(at, (uint64_t)rank, list->count, &created);
+    if (!index || (created && !kb_vec_push(list, (rank_wait){.rank = rank})))
+        return NULL;
+    return &list->data[*index];
+}
+
+static bool add_waits(const ka_finder *f, rank_waits *list, kb_map *at)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_wait);
+    uint32_t rank = ka_fact_column(t, "rank"), waits = ka_fact_column(t, "synchronizing_us");
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        if (!r)
+            return false;
+        r->waits_ns = ka_add_ns(r->waits_ns, ka_fact_int(t, row, waits));
+        r->steps++;
+    }
+    return true;
+}
+
+static bool add_exposed(const ka_finder *f, rank_waits *list, kb_map *at)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_distributed_overlap);
+    uint32_t rank = ka_fact_column(t, "rank"), exposed = ka_fact_column(t, "communication_us");
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        rank_wait *r = rank_of(list, at, ka_fact_int(t, row, rank));
+        if (!r)
+            return false;
+        r->exposed_ns = ka_add_ns(r->exposed_ns, ka_fact_int(t, row, exposed));
+    }
+    return true;
+}
+
+static int64_t of_a_step(const rank_wait *r, int64_t ns)
+{
+    return ns / (int64_t)KB_MAX(r->steps, 1u);
+}
+
+/* What a rank waits is lost where nothing is computed meanwhile. */
+static int64_t lost_ns(const rank_wait *r)
+{
+    return of_a_step(r, KB_MIN(r->waits_ns, r->exposed_ns));
+}
+
+static int compare_losses(const void *left, const void *right)
+{
+    const rank_wait *a = left, *b = right;
+    int64_t loss_a = of_a_step(a, a->waits_ns), loss_b = of_a_step(b, b->waits_ns);
+    if (loss_a != loss_b)
+        return loss_a < loss_b ? -1 : 1;
+    return (a->rank > b->rank) - (a->rank < b->rank);
+}
+
+static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
+{
+    const rank_wait *late = &list->data[0], *early = &list->data[list->count - 1];
+    ka_found *x = ka_open_finding(f, mean * (int64_t)KB_MAX(f->step_count, 1u), 0.6, kb_string(""));
+    if (!x)
+        return;
+    x->rank_count = (uint32_t)list->count;
+    x->count = list->count;
+    ka_say(f, x,
+           "In its collectives a rank waits for others for %s of a step on the average, with "
+           "nothing to compute meanwhile: rank %lld waits for %s, rank %lld, which comes last, "
+           "for %s",
+           kb_duration(mean).s, (long long)early->rank,
+           kb_duration(of_a_step(early, early->waits_ns)).s, (long long)late->rank,
+           kb_duration(of_a_step(late, late->waits_ns)).s);
+    ka_advise(f, x,
+              "See what rank %lld does more than the others before its collectives: ckineto diff "
+              "of its trace and that of rank %lld; larger shards or longer sequences there, its "
+              "input, its host",
+              (long long)late->rank, (long long)early->rank);
+    for (size_t i = 0; i < list->count; i++) {
+        const rank_wait *r = &list->data[i];
+        x->rank = (int32_t)r->rank;
+        ka_show_span(f, x, 0, 0, lost_ns(r),
+                     "waits for %s of a step, %s of it with nothing beside it",
+                     kb_duration(of_a_step(r, r->waits_ns)).s, kb_duration(lost_ns(r)).s);
+    }
+    x->rank = (int32_t)late->rank;
+}
+
+/* Were all ranks as fast as the mean of them, a step would be shorter by what they wait on the
+ * average. */
+void ka_look_communication_imbalance(ka_finder *f)
+{
+    rank_waits list = {0};
+    kb_map at = {0};
+    f->no_memory |= !add_waits(f, &list, &at);
+    size_t count = list.count;
+    f->no_memory |= !f->no_memory && count && !add_exposed(f, &list, &at);
+    if (!f->no_memory && count > 1 && list.count == count) {
+        int64_t mean = 0;
+        for (size_t i = 0; i < count; i++)
+            mean = ka_add_ns(mean, lost_ns(&list.data[i]) / (int64_t)count);
+        qsort(list.data, count, sizeof *list.data, compare_losses);
+        if (ka_share(f, ka_add_ns(mean, 0) * (int64_t)KB_MAX(f->step_count, 1u)) >= LEAST_PERCENT)
+            report_imbalance(f, &list, mean);
+    } else if (!f->no_memory && count < 2) {
+        ka_cannot_judge(f, "the traces have no collectives of the same steps in common: name "
+                           "those of all ranks of one run");
+    }
+    kb_map_free(&at);
+    kb_vec_free(&list);
+}

@@ -1,0 +1,531 @@
+/* Copies: what keeps the host waiting, what nothing hides, what need not be. */
+#include "analyze/findings/find_time.h"
+
+/* ---- copies and memsets that the host waits for --------------------------------------------- */
+
+static void show_calls(ka_finder *f, ka_found *x, const ka_waits *waits, uint8_t kind)
+{
+    for (size_t i = 0; i < waits->list.count; i++) {
+        const ka_wait *w = &waits->list.data[i];
+        if (w->kind == kind)
+            ka_show_row(f, x, f->s->slices[w->call].row, w->ns, "devices are idle for %s behind it",
+                        kb_duration(w->idle_ns).s);
+    }
+}
+
+typedef struct waited {
+    uint64_t count;
+    int64_t ns, idle_ns;
+    uint32_t site; /* of the longest */
+} waited;
+
+static waited add_waits(const ka_waits *waits, uint8_t kind, ka_without *without)
+{
+    waited sum = {.site = KA_NONE};
+    int64_t longest = -1;
+    for (size_t i = 0; i < waits->list.count; i++) {
+        const ka_wait *w = &waits->list.data[i];
+        if (w->kind != kind)
+            continue;
+        sum.count++;
+        sum.ns = ka_add_ns(sum.ns, w->ns);
+        sum.idle_ns = ka_add_ns(sum.idle_ns, w->idle_ns);
+        without->slices[w->call] |= KA_NEED_NOT_WAIT;
+        if (w->ns > longest)
+            sum.site = w->site;
+        longest = KB_MAX(longest, w->ns);
+    }
+    return sum;
+}
+
+static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *without)
+{
+    waited sum = add_waits(waits, KA_WAIT_COPY_CALL, without);
+    if (!sum.count)
+        return;
+    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), sum.ns);
+    saved = ka_lesser_saving(saved, ka_host_idle_ns(f));
+    if (saved == KA_NO_WORTH || ka_share(f, saved) < KA_LEAST_WORTH)
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
+    if (!x)
+        return;
+    x->count = sum.count;
+    kb_text name = ka_short_name(ka_name(f->s, f->s->slices[sum.site].name));
+    ka_say(f, x,
+           "%llu calls of cudaMemcpy, cudaMemset or the like keep the host for %s; devices are "
+           "idle for %s behind them, until it has launched again. The longest one is in %s",
+           (unsigned long long)sum.count, kb_duration(sum.ns).s, kb_duration(sum.idle_ns).s,
+           name.s);
+    ka_advise(f, x,
+              "Call the Async form on the stream that needs the data (cudaMemcpyAsync, "
+              "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
+              "tensor.to(device, non_blocking=True) instead of what %s does",
+              name.s);
+    show_calls(f, x, waits, KA_WAIT_COPY_CALL);
+}
+
+void ka_look_copy_synchronous(ka_finder *f)
+{
+    ka_waits waits = {0};
+    ka_without without = {0};
+    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, false))
+        judge_copy_calls(f, &waits, &without);
+    ka_without_free(&without);
+    ka_waits_free(&waits);
+}
+
+/* ---- pageable memory ------------------------------------------------------------------------ */
+
+#define USUAL_GBPS  12.0 /* what pinned memory reaches over PCIe 3, if the trace does not say */
+#define LEAST_BYTES (1 << 20) /* of a copy whose bandwidth counts */
+#define MOST_COPIES 4096u     /* whose bytes are asked for: enough, and bounded */
+
+typedef struct pageable {
+    uint64_t count;
+    int64_t ns, excess_ns; /* of copies; longer than they would take from pinned memory */
+    double bytes;
+    double gbps;
+} pageable;
+
+static bool bytes_of(const ka_finder *f, const ka_work *w, double *bytes)
+{
+    int64_t told;
+    if (!ka_arg_int(f->s->trace, w->row, "bytes", &told) || told < 0)
+        return false;
+    *bytes = (double)told;
+    return true;
+}
+
+static bool is_pageable(const ka_finder *f, const ka_work *w)
+{
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_counts(f, w->step) &&
+           kb_string_holds(ka_name(f->s, w->name), "Pageable");
+}
+
+static double measured_gbps(const ka_finder *f)
+{
+    double best = 0, bytes;
+    uint32_t asked = 0;
+    for (uint32_t i = 0; i < f->s->work_count && asked < MOST_COPIES; i++) {
+        const ka_work *w = &f->s->work[i];
+        if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_holds(ka_name(f->s, w->name), "Pinned"))
+            continue;
+        asked++;
+        if (bytes_of(f, w, &bytes) && bytes >= LEAST_BYTES && ka_work_ns(w) > 0)
+            best = KB_MAX(best, bytes / (double)ka_work_ns(w));
+    }
+    return KB_MAX(best, USUAL_GBPS);
+}
+
+static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_without *without)
+{
+    const ka_work *w = &f->s->work[work];
+    double bytes = 0;
+    sum->count++;
+    sum->ns = ka_add_ns(sum->ns, ka_work_ns(w));
+    if (sum->count > MOST_COPIES || !bytes_of(f, w, &bytes))
+        return;
+    sum->bytes += bytes;
+    int64_t pinned_ns = (int64_t)(bytes / sum->gbps),
+            excess = bytes >= LEAST_BYTES ? ka_work_ns(w) - pinned_ns : 0;
+    without->work_ns[work] = KB_MAX(excess, 0);
+    sum->excess_ns = ka_add_ns(sum->excess_ns, without->work_ns[work]);
+}
+
+static pageable add_copies(ka_finder *f, ka_without *without)
+{
+    pageable sum = {.gbps = measured_gbps(f)};
+    for (uint32_t i = 0; i < f->s->work_count; i++)
+        if (is_pageable(f, &f->s->work[i]))
+            add_copy(f, i, &sum, without);
+    return sum;
+}
+
+static void show_copies(ka_finder *f, ka_found *x)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        if (!is_pageable(f, w))
+            continue;
+        kineto_string site = w->call == KA_NONE
+                                 ? (kineto_string){"", 0}
+                                 : ka_name(s, s->slices[ka_site_of(s, w->call)].name);
+        ka_show_row(f, x, w->row, ka_work_ns(w), "%s", ka_short_name(site).s);
+    }
+}
+
+/* Small copies take their latency, whatever memory they are from. */
+static kb_text rates(const pageable *sum)
+{
+    kb_text text = {""};
+    if (sum->excess_ns > 0 && sum->ns > 0)
+        kb_snprintf(text.s, sizeof text.s, " (%.1f GB/s; pinned memory reaches %.1f)",
+                    sum->bytes / (double)sum->ns, sum->gbps);
+    return text;
+}
+
+/* An operator that sends its indexes or sizes by itself has nothing that could be pinned. */
+static void advise_upload(ka_finder *f, ka_found *x, uint32_t site)
+{
+    kineto_string name = ka_name(f->s, f->s->slices[site].name);
+    if (kb_string_holds(name, "index"))
+        ka_advise(f, x,
+                  "Keep the indexes of %s on the device: make them there, or send them early with "
+                  "to(device, non_blocking=True) from pinned memory",
+                  ka_short_name(name).s);
+    else
+        ka_advise(f, x,
+                  "Pin what is sent (DataLoader(pin_memory=True), tensor.pin_memory()) and do not "
+                  "wait for it: batch.to(device, non_blocking=True); the longest wait is in %s",
+                  ka_short_name(name).s);
+}
+
+static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *without)
+{
+    pageable sum = add_copies(f, without);
+    if (!sum.count)
+        return;
+    waited upload = add_waits(waits, KA_WAIT_UPLOAD, without);
+    int64_t most = ka_add_ns(sum.excess_ns, KB_MIN(upload.ns, ka_host_idle_ns(f)));
+    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), most);
+    if (ka_share(f, saved) < KA_LEAST_WORTH)
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
+    if (!x)
+        return;
+    x->count = sum.count;
+    ka_say(f, x,
+           "%llu copies from or to pageable memory take %s%s; %llu calls keep the host waiting for "
+           "what it sends, and devices are idle for %s behind them",
+           (unsigned long long)sum.count, kb_duration(sum.ns).s, rates(&sum).s,
+           (unsigned long long)upload.count, kb_duration(upload.idle_ns).s);
+    if (upload.site != KA_NONE)
+        advise_upload(f, x, upload.site);
+    if (upload.ns > sum.ns)
+        show_calls(f, x, waits, KA_WAIT_UPLOAD);
+    else
+        show_copies(f, x);
+}
+
+/* Pinned memory is faster, and the host need not wait for what it sends. Waiting for what it
+ * receives is the matter of sync.stall. */
+void ka_look_copy_pageable(ka_finder *f)
+{
+    ka_waits waits = {0};
+    ka_without without = {0};
+    if (ka_waits_find(f, &waits) && ka_without_create(f, &without, true))
+        judge_pageable(f, &waits, &without);
+    ka_without_free(&without);
+    ka_waits_free(&waits);
+}
+
+/* ---- copies to the device that nothing hides ------------------------------------------------ */
+
+static int pick_upload(const ka_finder *f, const ka_work *w, void *context)
+{
+    (void)context;
+    return w->kind == KINETO_KIND_GPU_MEMCPY && ka_is_upload(ka_name(f->s, w->name)) ? KA_PICKED
+                                                                                     : KA_COVERS;
+}
+
+static void show_exposed(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context)
+{
+    ka_show_row(f, context, f->s->work[work].row, exposed_ns, "%s of it with nothing beside it",
+                kb_duration(exposed_ns).s);
+}
+
+/* Without the time that pinned memory alone would save. */
+void ka_look_copy_exposed(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "HtoD", 0},
+                                                   {KINETO_WHAT_IF_COPY, "HostToDevice", 0},
+                                                   {KINETO_WHAT_IF_COPY, "H2D", 0},
+                                                   {KINETO_WHAT_IF_COPY, "M2D", 0}};
+    ka_exposure e;
+    ka_without without = {0};
+    if (!ka_expose(f, pick_upload, NULL, NULL, &e) || ka_share(f, e.exposed_ns) < KA_LEAST_WORTH ||
+        !ka_without_create(f, &without, true))
+        return;
+    int64_t excess = add_copies(f, &without).excess_ns / (int64_t)KB_MAX(f->device_count, 1u);
+    ka_without_free(&without);
+    int64_t saved =
+        ka_lesser_saving(e.exposed_ns - excess, ka_saved_by(f, at_once, KB_COUNT(at_once)));
+    if (ka_share(f, saved) < KA_LEAST_WORTH)
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
+    if (!x)
+        return;
+    x->count = e.count;
+    ka_say(f, x,
+           "%llu copies to the device take %s, and for %s of it (%.1f %% of the time) nothing "
+           "else runs there",
+           (unsigned long long)e.count, kb_duration(e.ns).s, kb_duration(e.exposed_ns).s,
+           ka_share(f, e.exposed_ns));
+    ka_advise(f, x,
+              "Copy the next batch while this one is computed: with torch.cuda.stream(copies): "
+              "batch = batch.to(device, non_blocking=True), from pinned memory, and "
+              "current_stream().wait_stream(copies) before it is used");
+    ka_expose(f, pick_upload, show_exposed, x, &e);
+}
+
+/* ---- tensors made on the host only to be copied --------------------------------------------- */
+
+#define MOST_EXTRA 2048u /* candidates, whose arguments are asked for */
+
+typedef struct extra {
+    uint32_t to, fill; /* slices: aten::to; the operator that filled the tensor */
+    uint32_t work;
+} extra;
+typedef KB_VEC(extra) extras;
+
+static bool is_op(const ka_scope *s, uint32_t slice, const char *name)
+{
+    return slice != KA_NONE && s->slices[slice].kind == KINETO_KIND_CPU_OP &&
+           kb_string_equal(ka_name(s, s->slices[slice].name), kb_string(name));
+}
+
+#define MOST_BACK 64u /* other ranges between two operators */
+
+static uint32_t op_around(const ka_scope *s, uint32_t slice)
+{
+    for (uint32_t left = MOST_BACK; left; left--) {
+        slice = s->slices[slice].parent;
+        if (slice == KA_NONE || s->slices[slice].kind == KINETO_KIND_CPU_OP)
+            return slice;
+    }
+    return KA_NONE;
+}
+
+static bool fills(kineto_string name)
+{
+    static const char *const names[] = {"aten::fill_",    "aten::zero_",   "aten::normal_",
+                                        "aten::uniform_", "aten::random_", "aten::arange"};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (kb_string_equal(name, kb_string(names[i])))
+            return true;
+    return false;
+}
+
+/* The last operator in front of a slice that does not enclose it, if it filled a tensor; of it the
+ * outermost one that ended before. */
+static uint32_t fill_before(const ka_scope *s, uint32_t slice)
+{
+    uint32_t first = s->threads[s->slices[slice].thread].first, i = slice, steps = 0;
+    while (i-- > first && steps++ < MOST_BACK) {
+        if (s->slices[i].next > slice || s->slices[i].kind != KINETO_KIND_CPU_OP)
+            continue;
+        if (!fills(ka_name(s, s->slices[i].name)))
+            return KA_NONE;
+        uint32_t outer = i, around;
+        while ((around = op_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
+               steps++ < MOST_BACK)
+            outer = around;
+        return outer;
+    }
+    return KA_NONE;
+}
+
+/* aten::copy_ of the same type on both sides, of a tensor as large as the one that was filled. */
+static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
+{
+    kineto_string types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input type");
+    if (!types.size)
+        types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input Types");
+    const char *comma = memchr(types.data, ',', types.size);
+    if (types.size < 3 || types.data[0] != '[' || !comma)
+        return false;
+    kineto_string first = {types.data + 1, (size_t)(comma - types.data) - 1};
+    kineto_string rest = {comma + 1, types.size - first.size - 2};
+    while (rest.size && rest.data[0] == ' ') {
+        rest.data++;
+        rest.size--;
+    }
+    return rest.size > first.size && memcmp(rest.data, first.data, first.size) == 0 &&
+           (rest.data[first.size] == ',' || rest.data[first.size] == ']');
+}
+
+static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
+{
+    const ka_scope *s = f->s;
+    const ka_work *w = &s->work[work];
+    if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_counts(f, w->step) ||
+        !ka_is_upload(ka_name(s, w->name)))
+        return false;
+    uint32_t copy = op_around(s, w->call);
+    if (!is_op(s, copy, "aten::copy_"))
+        return false;
+    uint32_t to = op_around(s, copy);
+    if (is_op(s, to, "aten::_to_copy"))
+        to = op_around(s, to);
+    if (!is_op(s, to, "aten::to"))
+        return false;
+    *out = (extra){.to = to, .fill = fill_before(s, to), .work = work};
+    return out->fill != KA_NONE && copies_as_it_is(f, copy);
+}
+
+static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
+{
+    int64_t host = 0;
+    for (size_t i = 0; i < all->count; i++) {
+        const extra *e = &all->data[i];
+        without->slices[e->fill] |= KA_TAKES_NO_TIME;
+        without->slices[e->to] |= KA_TAKES_NO_TIME | KA_NEED_NOT_WAIT;
+        without->work_ns[e->work] = INT64_MAX;
+        host = ka_add_ns(host, ka_add_ns(ka_slice_ns(&f->s->slices[e->fill]),
+                                         ka_slice_ns(&f->s->slices[e->to])));
+    }
+    int64_t saved = ka_lesser_saving(ka_saved_without(f, without), host);
+    if (ka_share(f, saved) < KA_LEAST_WORTH)
+        return;
+    const ka_slice *fill = &f->s->slices[all->data[0].fill];
+    ka_found *x = ka_open_finding(f, saved, 0.7, kb_string(""));
+    if (!x)
+        return;
+    x->count = all->count;
+    kb_text name = ka_short_name(ka_name(f->s, fill->name));
+    const char *function = strncmp(name.s, "aten::", 6) == 0 ? name.s + 6 : name.s;
+    ka_say(f, x,
+           "%llu tensors are filled on the host (%s) and then copied to the device as they are; "
+           "this takes the host %s",
+           (unsigned long long)all->count, name.s, kb_duration(host).s);
+    ka_advise(f, x,
+              "Make them where they are used: torch.%s(…, device=device) instead of "
+              "torch.%s(…).to(device)",
+              function, function);
+    for (size_t i = 0; i < all->count && i < f->evidence_limit; i++) {
+        uint32_t to = all->data[i].to;
+        kineto_string stack = ka_stack_of(f, to);
+        ka_show_row(f, x, f->s->slices[to].row, ka_slice_ns(&f->s->slices[to]), "%.*s",
+                    (int)stack.size, stack.data);
+    }
+}
+
+void ka_look_copy_extra(ka_finder *f)
+{
+    extras all = {0};
+    ka_without without = {0};
+    extra e;
+    for (uint32_t i = 0; i < f->s->work_count && all.count < MOST_EXTRA && !f->no_memory; i++)
+        if (is_extra(f, i, &e))
+            f->no_memory |= !kb_vec_push(&all, e);
+    if (all.count && !f->no_memory && ka_without_create(f, &without, true))
+        judge_extra(f, &all, &without);
+    ka_without_free(&without);
+    kb_vec_free(&all);
+}
+
+/* ---- copying within the device -------------------------------------------------------------- */
+
+static bool moves_only(const ka_finder *f, const ka_work *w)
+{
+    if (w->kind == KINETO_KIND_GPU_MEMCPY)
+        return ka_is_within_device(ka_name(f->s, w->name));
+    uint8_t family = f->s->class_of[w->name].family;
+    return w->kind == KINETO_KIND_CONCURRENT_KERNEL &&
+           (family == KA_FAMILY_COPY || family == KA_FAMILY_LAYOUT);
+}
+
+static int pick_moves(const ka_finder *f, const ka_work *w, void *context)
+{
+    (void)context;
+    return moves_only(f, w) ? KA_PICKED : KA_COVERS;
+}
+
+/* Which operators do it. */
+typedef struct mover {
+    uint32_t name; /* string id */
+    int64_t ns;
+} mover;
+typedef KB_VEC(mover) movers;
+
+static int compare_movers(const void *left, const void *right)
+{
+    const mover *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    return (a->name > b->name) - (a->name < b->name);
+}
+
+static void add_mover(ka_finder *f, kb_map *at, movers *all, const ka_work *w)
+{
+    uint32_t name = w->call == KA_NONE ? w->name : f->s->slices[ka_site_of(f->s, w->call)].name;
+    bool created;
+    uint64_t *index = kb_map_insert(at, name, all->count, &created);
+    if (!index || (created && !kb_vec_push(all, (mover){name, 0}))) {
+        f->no_memory = true;
+        return;
+    }
+    all->data[*index].ns = ka_add_ns(all->data[*index].ns, ka_work_ns(w));
+}
+
+static void list_movers(ka_finder *f, ka_without *without, movers *all)
+{
+    kb_map at = {0};
+    for (uint32_t i = 0; i < f->s->work_count && !f->no_memory; i++) {
+        const ka_work *w = &f->s->work[i];
+        if (!moves_only(f, w) || !ka_counts(f, w->step))
+            continue;
+        without->work_ns[i] = INT64_MAX;
+        add_mover(f, &at, all, w);
+    }
+    if (all->count)
+        qsort(all->data, all->count, sizeof *all->data, compare_movers);
+    kb_map_free(&at);
+}
+
+static void show_copying(ka_finder *f, ka_found *x)
+{
+    for (uint32_t i = 0; i < f->s->work_count; i++) {
+        const ka_work *w = &f->s->work[i];
+        if (moves_only(f, w) && ka_counts(f, w->step))
+            ka_show_row(f, x, w->row, ka_work_ns(w), "%s",
+                        ka_short_name(ka_place_of(f->s, w->call)).s);
+    }
+}
+
+static void report_moves(ka_finder *f, const ka_exposure *e, int64_t saved, const movers *all)
+{
+    char names[240] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < all->count && i < 3; i++)
+        n += (size_t)snprintf(names + n, sizeof names - n, "%s%s", i ? ", " : "",
+                              ka_short_name(ka_name(f->s, all->data[i].name)).s);
+    ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
+    if (!x)
+        return;
+    x->count = e->count;
+    ka_say(f, x,
+           "%llu times data is only moved within the device, for %s (%.1f %% of the time), and "
+           "for %s with nothing beside it; mostly by %s",
+           (unsigned long long)e->count, kb_duration(e->ns).s, ka_share(f, e->ns),
+           kb_duration(e->exposed_ns).s, names);
+    ka_advise(f, x,
+              "Look at %s first: one memory format (channels_last for convolutions) and one type "
+              "throughout, out= or slices of a tensor instead of cat(), and no contiguous() where "
+              "strides will do",
+              ka_short_name(ka_name(f->s, all->data[0].name)).s);
+    show_copying(f, x);
+}
+
+#define LEAST_MOVES 5.0 /* percent of the time */
+
+/* All of it is more than can be saved: an upper bound. */
+void ka_look_copy_device(ka_finder *f)
+{
+    ka_exposure e;
+    ka_without without = {0};
+    movers all = {0};
+    if (!ka_expose(f, pick_moves, NULL, NULL, &e) || ka_share(f, e.ns) < LEAST_MOVES ||
+        !ka_without_create(f, &without, true))
+        return;
+    list_movers(f, &without, &all);
+    if (!f->no_memory && all.count) {
+        int64_t saved = ka_lesser_saving(e.exposed_ns, ka_saved_without(f, &without));
+        if (ka_share(f, saved) >= 1)
+            report_moves(f, &e, saved, &all);
+    }
+    ka_without_free(&without);
+    kb_vec_free(&all);
+}

@@ -1,0 +1,334 @@
+/* Products of matrices and convolutions that do not use the units made for them, or do it badly. */
+#include "analyze/findings/find_work.h"
+
+/* What a kernel is to these rules. */
+enum {
+    OTHER,
+    USES,       /* it multiplies on tensor cores */
+    TF32_COULD, /* it multiplies 32-bit matrices, and the device would round them */
+    COULD       /* it multiplies without, for whatever other reason */
+};
+
+#define LEAST_PERCENT 1.0
+/* Below this share of what is multiplied nobody meant to use tensor cores. */
+#define USED_PERCENT 1.0
+/* How much faster, at most, whatever peaks promise: kernels end bound by memory. */
+#define MOST_16_BIT    3.0
+#define MOST_TF32      3.0
+#define MOST_FROM_16   2.0
+#define ON_TOP_OF_TF32 (4.0 / 3)
+#define UNKNOWN_DEVICE 2.0
+
+typedef struct products {
+    uint8_t *is;         /* by work: what it is */
+    int64_t device_ns;   /* of kernels that do not communicate */
+    int64_t eligible_ns; /* … of operators that may use tensor cores */
+    ka_amount uses, tf32_could, could;
+    int64_t narrow_ns; /* of those that could: of 16 bits already */
+    ka_matrix_unit unit;
+    const ka_peaks *peaks;
+    int64_t device;
+} products;
+
+/* ---- what kernels are ----------------------------------------------------------------------- */
+
+static bool multiplies(const ka_class *c)
+{
+    return c->family == KA_FAMILY_GEMM || c->family == KA_FAMILY_CONVOLUTION ||
+           c->family == KA_FAMILY_ATTENTION || c->family == KA_FAMILY_RNN;
+}
+
+/* Products with vectors read more than they compute, and sums of parts compute nothing. */
+static uint8_t is_by_vector(kineto_string name)
+{
+    return kb_string_holds(name, "gemv") || kb_string_holds(name, "dot_kernel") ||
+           kb_string_holds(name, "gemmk1") || kb_string_holds(name, "gemmSN") ||
+           kb_string_holds(name, "splitKreduce") || kb_string_holds(name, "reduce_1Block");
+}
+
+static uint8_t kind_of(const ka_work *w, const ka_class *c, bool by_vector, bool tf32)
+{
+    if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !multiplies(c))
+        return OTHER;
+    if (c->tensor == KA_TENSOR_YES)
+        return USES;
+    if (c->tensor != KA_TENSOR_NO || by_vector || c->precision == KA_PRECISION_FP64 ||
+        c->precision == KA_PRECISION_INT8 || c->precision == KA_PRECISION_INT4)
+        return OTHER;
+    return tf32 && c->family == KA_FAMILY_GEMM && c->precision == KA_PRECISION_FP32 ? TF32_COULD
+                                                                                    : COULD;
+}
+
+static uint8_t eligible(kineto_string name) { return ka_is_eligible(name); }
+
+static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
+{
+    const ka_scope *s = f->s;
+    bool tf32 = ka_has_tf32(s->trace, p->device);
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        const ka_class *c = &s->class_of[w->name];
+        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || w->type == KA_TYPE_COMMUNICATION ||
+            !ka_counts(f, w->step))
+            continue;
+        int64_t ns = ka_work_ns(w);
+        uint32_t op = ka_operator_of(s, w->call);
+        p->is[i] = kind_of(w, c, ka_answer(s, kernels, w->name, is_by_vector), tf32);
+        p->device_ns = ka_add_ns(p->device_ns, ns);
+        if ((op != KA_NONE && ka_answer(s, operators, s->slices[op].name, eligible)) ||
+            p->is[i] != OTHER)
+            p->eligible_ns = ka_add_ns(p->eligible_ns, ns);
+        if (p->is[i] == USES)
+            ka_amount_add(&p->uses, ns);
+        if (p->is[i] == TF32_COULD)
+            ka_amount_add(&p->tf32_could, ns);
+        if (p->is[i] != COULD)
+            continue;
+        ka_amount_add(&p->could, ns);
+        if (c->precision == KA_PRECISION_FP16 || c->precision == KA_PRECISION_BF16)
+            p->narrow_ns = ka_add_ns(p->narrow_ns, ns);
+    }
+}
+
+static bool products_make(ka_finder *f, products *p)
+{
+    ka_answers operators = {0}, kernels = {0};
+    kineto_string name;
+    uint32_t devices;
+    int64_t device = ka_busiest_device(f->s);
+    *p = (products){.is = calloc((size_t)f->s->work_count + 1, 1),
+                    .unit = ka_matrix_unit_of(f->s->trace, device),
+                    .peaks = ka_peaks_of_scope(f->s, &name, &devices),
+                    .device = device};
+    f->no_memory |= !p->is;
+    bool ok = p->is && ka_answers_make(f, &operators) && ka_answers_make(f, &kernels);
+    if (ok)
+        take(f, p, &operators, &kernels);
+    ka_answers_free(&operators);
+    ka_answers_free(&kernels);
+    return ok;
+}
+
+/* Nothing can be said of devices that are neither NVIDIA's, AMD's nor Intel's. */
+static bool knows_device(ka_finder *f)
+{
+    int64_t device = ka_busiest_device(f->s);
+    kineto_string name = ka_device_text(f->s->trace, device, "name");
+    if (ka_device_number(f->s->trace, device, "computeMajor") >= 0 ||
+        kb_string_holds(name, "Intel"))
+        return true;
+    ka_cannot_judge(f, "the trace does not say which units device %lld (%s) has", (long long)device,
+                    name.size ? ka_short_name(name).s : "no name");
+    return false;
+}
+
+/* ---- how much faster they would be ---------------------------------------------------------- */
+
+/* Half of what peaks promise, and no more than `most`. */
+static double faster(double peak, double now, double most)
+{
+    double ratio = peak > 0 && now > 0 ? peak / now : 2 * UNKNOWN_DEVICE - 1;
+    return KB_MIN(most, KB_MAX(1, (1 + ratio) / 2));
+}
+
+static double faster_16_bit(const products *p)
+{
+    return faster(KB_MAX(p->peaks->bf16, p->peaks->fp16), p->peaks->fp32, MOST_16_BIT);
+}
+
+static double faster_tf32(const products *p)
+{
+    return faster(p->peaks->tf32, p->peaks->fp32, MOST_TF32);
+}
+
+static bool is_narrow(const ka_scope *s, const ka_work *w)
+{
+    uint8_t precision = s->class_of[w->name].precision;
+    return precision == KA_PRECISION_FP16 || precision == KA_PRECISION_BF16;
+}
+
+/* With those that could round to TF32 so much faster, and the others. */
+static int64_t saved_by(ka_finder *f, const products *p, double tf32, double others)
+{
+    ka_factors x;
+    int64_t saved = KA_NO_WORTH;
+    bool ok = ka_factors_make(f, &x);
+    for (uint32_t i = 0; ok && i < f->s->work_count; i++)
+        if (p->is[i] == TF32_COULD)
+            x.work[i] = 1 / tf32;
+        else if (p->is[i] == COULD)
+            x.work[i] =
+                1 / (is_narrow(f->s, &f->s->work[i]) ? KB_MIN(others, MOST_FROM_16) : others);
+    if (ok)
+        saved = ka_saved_with(f, &x);
+    ka_factors_free(&x);
+    return saved;
+}
+
+static bool nobody_uses(const products *p)
+{
+    int64_t all = ka_add_ns(p->uses.ns, ka_add_ns(p->tf32_could.ns, p->could.ns));
+    return ka_percent((double)p->uses.ns, (double)all) < USED_PERCENT;
+}
+
+/* ---- tensor cores --------------------------------------------------------------------------- */
+
+static void advise_16_bit(ka_finder *f, ka_found *x, const products *p)
+{
+    double major = ka_device_number(f->s->trace, p->device, "computeMajor");
+    if (p->narrow_ns > p->could.ns / 2 + p->tf32_could.ns)
+        ka_advise(f, x,
+                  "Types have 16 bits already, so look at shapes and layouts: sizes that are "
+                  "multiples of 8 and channels_last");
+    else if (p->unit == KA_MATRIX_XMX)
+        ka_advise(f, x,
+                  "Run the forward pass and the loss under torch.autocast(\"xpu\", "
+                  "dtype=torch.bfloat16)");
+    else if (p->unit == KA_MATRIX_TENSOR && major < 8)
+        ka_advise(f, x,
+                  "Run the forward pass and the loss under torch.autocast(\"cuda\", "
+                  "dtype=torch.float16) and scale the loss with torch.amp.GradScaler(\"cuda\"): "
+                  "this device has no bfloat16; convolutions also want channels_last");
+    else
+        ka_advise(f, x,
+                  "Run the forward pass and the loss under torch.autocast(\"cuda\", "
+                  "dtype=torch.bfloat16)%s",
+                  p->tf32_could.ns ? ", on top of torch.set_float32_matmul_precision(\"high\")"
+                                   : "");
+}
+
+/* On a device with TF32 the part that 32-bit products would gain without autocast belongs to
+ * precision.fp32_matmul. */
+static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, double rounded)
+{
+    int64_t saved = saved_by(f, p, rounded, narrow);
+    if (p->tf32_could.count && saved != KA_NO_WORTH)
+        saved -= KB_MAX(saved_by(f, p, faster_tf32(p), 1), 0);
+    return saved;
+}
+
+/* It is said also where steps wait for something else: once that is mended it counts. */
+static void tensor_cores(ka_finder *f, products *p)
+{
+    double narrow = faster_16_bit(p),
+           rounded = p->tf32_could.count ? faster_tf32(p) * ON_TOP_OF_TF32 : narrow,
+           most = (1 - 1 / narrow) * (double)p->could.ns +
+                  (1 - 1 / rounded) * (double)p->tf32_could.ns;
+    if (100 * most < LEAST_PERCENT * (double)f->whole_ns)
+        return;
+    int64_t saved = saved_by_16_bit(f, p, narrow, rounded);
+    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = p->could.count + p->tf32_could.count;
+    ka_say(f, x,
+           "%.1f %% of the time of kernels is in operators that could use %s, and none of it does; "
+           "those that multiply without, %.1f %%, are taken to be %.1f times as fast with%s",
+           ka_percent((double)p->eligible_ns, (double)p->device_ns), ka_matrix_unit_name(p->unit),
+           ka_percent((double)ka_add_ns(p->could.ns, p->tf32_could.ns), (double)p->device_ns),
+           KB_MAX(rounded, narrow),
+           saved != KA_NO_WORTH && (double)saved < most / 4
+               ? ", which would shorten steps little: they wait for other things first"
+               : "");
+    advise_16_bit(f, x, p);
+    ka_show_work(f, x, p->is, p->could.ns >= p->tf32_could.ns ? COULD : TF32_COULD);
+}
+
+void ka_look_tensor_cores(ka_finder *f)
+{
+    products p;
+    if (!knows_device(f))
+        return;
+    if (products_make(f, &p) && p.unit != KA_MATRIX_NONE && p.eligible_ns > 0 && nobody_uses(&p))
+        tensor_cores(f, &p);
+    free(p.is);
+}
+
+/* ---- TF32 ----------------------------------------------------------------------------------- */
+
+static void fp32_matmul(ka_finder *f, products *p)
+{
+    double times = faster_tf32(p);
+    int64_t saved = saved_by(f, p, times, 1);
+    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
+    if (!x)
+        return;
+    x->count = p->tf32_could.count;
+    ka_say(f, x,
+           "%llu products of 32-bit matrices run without tensor cores and take %.1f %% of the time "
+           "of kernels that compute; with inputs rounded to TF32 they are taken to be %.1f times "
+           "as fast",
+           (unsigned long long)p->tf32_could.count,
+           ka_percent((double)p->tf32_could.ns, (double)p->device_ns), times);
+    ka_advise(f, x,
+              "torch.set_float32_matmul_precision(\"high\") at the start of the program (or "
+              "torch.backends.cuda.matmul.allow_tf32 = True); inputs keep 10 bits of their "
+              "mantissa, sums keep 32");
+    ka_show_work(f, x, p->is, TF32_COULD);
+}
+
+void ka_look_fp32_matmul(ka_finder *f)
+{
+    products p;
+    if (!knows_device(f))
+        return;
+    if (products_make(f, &p) && p.tf32_could.count)
+        fp32_matmul(f, &p);
+    free(p.is);
+}
+
+/* ---- the rest of a model that uses them ------------------------------------------------------- */
+
+/* 16-bit products that were kept from them are what precision.unaligned_matmul is about. */
+static void leave_narrow_products(const ka_scope *s, products *p)
+{
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        if (p->is[i] != COULD || s->class_of[w->name].family != KA_FAMILY_GEMM || !is_narrow(s, w))
+            continue;
+        p->is[i] = OTHER;
+        p->could.ns -= ka_work_ns(w);
+        p->narrow_ns -= ka_work_ns(w);
+        p->could.count--;
+    }
+}
+
+static void fp32_partly(ka_finder *f, products *p)
+{
+    leave_narrow_products(f->s, p);
+    int64_t saved = saved_by(f, p, 1, faster_16_bit(p));
+    if (!ka_is_worth(f, saved, LEAST_PERCENT))
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
+    if (!x)
+        return;
+    x->count = p->could.count;
+    ka_say(f, x,
+           "%llu kernels that multiply matrices or convolve do so without %s and take %.1f %% of "
+           "the time of kernels, beside %.1f %% that use them",
+           (unsigned long long)p->could.count, ka_matrix_unit_name(p->unit),
+           ka_percent((double)p->could.ns, (double)p->device_ns),
+           ka_percent((double)p->uses.ns, (double)p->device_ns));
+    if (p->narrow_ns > p->could.ns / 2)
+        ka_advise(f, x,
+                  "Their types have 16 bits already: make sizes multiples of 8, use channels_last, "
+                  "and look at whether another kernel can be chosen "
+                  "(torch.backends.cudnn.benchmark = True)");
+    else
+        ka_advise(f, x,
+                  "Bring these operators under torch.autocast too, or cast their inputs: look for "
+                  ".float(), autocast(enabled=False) and modules kept in 32 bits around them");
+    ka_show_work(f, x, p->is, COULD);
+}
+
+void ka_look_fp32_partly(ka_finder *f)
+{
+    products p;
+    if (!knows_device(f))
+        return;
+    if (products_make(f, &p) && p.unit != KA_MATRIX_NONE && p.could.count && !nobody_uses(&p))
+        fp32_partly(f, &p);
+    free(p.is);
+}

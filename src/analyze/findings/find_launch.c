@@ -1,0 +1,502 @@
+/* Devices that are idle, and launches. */
+#include "analyze/facts/idle.h"
+#include "analyze/findings/find_time.h"
+
+/* ---- gaps of devices ------------------------------------------------------------------------ */
+
+/* One gap, for evidence. */
+typedef struct long_gap {
+    uint32_t after; /* work */
+    int64_t start_ns, end_ns, ns;
+} long_gap;
+
+#define MOST_GAPS 64u
+
+/* What devices were idle for, gaps behind a wait or a late batch left out: there the queue was
+ * drained, and that is what is to be mended. */
+typedef struct gaps {
+    ka_finder *f;
+    int64_t ns[KA_IDLE_COUNT];
+    uint64_t count;  /* of gaps with what is looked for */
+    uint64_t wanted; /* bits of ka_idle: what it is */
+    long_gap longest[MOST_GAPS];
+    uint32_t kept;
+} gaps;
+
+static void keep(gaps *g, const long_gap *gap)
+{
+    uint32_t least = 0;
+    if (g->kept < MOST_GAPS) {
+        g->longest[g->kept++] = *gap;
+        return;
+    }
+    for (uint32_t i = 1; i < g->kept; i++)
+        if (g->longest[i].ns < g->longest[least].ns)
+            least = i;
+    if (gap->ns > g->longest[least].ns)
+        g->longest[least] = *gap;
+}
+
+static bool add_gap(void *context, const ka_gap *gap)
+{
+    gaps *g = context;
+    int64_t wanted = 0;
+    if (!gap->whole || gap->ns[KA_IDLE_SYNCHRONIZING] || gap->ns[KA_IDLE_DATA_LOADER] ||
+        !ka_counts(g->f, g->f->s->work[gap->after].step))
+        return true;
+    for (uint32_t i = 0; i < KA_IDLE_COUNT; i++) {
+        g->ns[i] = ka_add_ns(g->ns[i], gap->ns[i]);
+        if (g->wanted >> i & 1)
+            wanted = ka_add_ns(wanted, gap->ns[i]);
+    }
+    if (wanted <= 0)
+        return true;
+    g->count++;
+    keep(g, &(long_gap){gap->after, gap->start_ns, gap->end_ns, wanted});
+    return true;
+}
+
+static int compare_gaps(const void *left, const void *right)
+{
+    const long_gap *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    return (a->start_ns > b->start_ns) - (a->start_ns < b->start_ns);
+}
+
+/* Idle time of what is wanted, the mean of all devices; -1: it could not be found out. Without the
+ * longest gap: what happens once (loading of code, a checkpoint) is no habit of the program. */
+static int64_t find_gaps(ka_finder *f, gaps *g)
+{
+    ka_idleness idle = {0};
+    kineto_error err = {0};
+    int64_t sum = 0;
+    g->f = f;
+    f->no_memory |= ka_idleness_make(&idle, f->s, &err) != KINETO_OK ||
+                    !ka_idleness_walk(&idle, add_gap, NULL, g);
+    ka_idleness_free(&idle);
+    for (uint32_t i = 0; i < KA_IDLE_COUNT; i++)
+        if (g->wanted >> i & 1)
+            sum = ka_add_ns(sum, g->ns[i]);
+    if (g->kept) {
+        qsort(g->longest, g->kept, sizeof *g->longest, compare_gaps);
+        sum -= g->longest[0].ns;
+        g->count--;
+    }
+    return f->no_memory ? -1 : sum / KB_MAX(f->device_count, 1u);
+}
+
+static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < g->kept; i++) {
+        const long_gap *gap = &g->longest[i];
+        uint32_t call = s->work[gap->after].call;
+        kineto_string stack = {"", 0};
+        if (i < f->evidence_limit && call != KA_NONE)
+            stack = ka_stack_of(f, ka_site_of(s, call));
+        kineto_string place = ka_place_of(s, call);
+        ka_show_span(f, x, gap->start_ns, gap->end_ns, gap->ns, "in front of %s%s%s%s%.*s",
+                     ka_short_name(ka_name(s, s->work[gap->after].name)).s,
+                     place.size ? ", launched in " : "", ka_short_name(place).s,
+                     stack.size ? ": " : "", (int)stack.size, stack.data);
+    }
+}
+
+/* ---- a device is idle most of the time ------------------------------------------------------ */
+
+/* Idle time by reason, what was not recorded left out. */
+typedef struct idle_sums {
+    int64_t all_ns, most_ns;
+    kineto_string most; /* reason */
+} idle_sums;
+
+static idle_sums sum_idle(const ka_finder *f, int64_t device)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
+    uint32_t of = ka_fact_column(t, "device"), stream = ka_fact_column(t, "stream"),
+             reason = ka_fact_column(t, "reason"), idle = ka_fact_column(t, "idle_us");
+    idle_sums sum = {.most = {"", 0}};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        if (ka_fact_int(t, row, stream) != -1 || ka_fact_int(t, row, of) != device)
+            continue;
+        int64_t ns = ka_fact_int(t, row, idle);
+        kineto_string text = ka_text_at(t, row, reason);
+        if (kb_string_equal(text, kb_string("unrecorded_work")))
+            continue;
+        sum.all_ns = ka_add_ns(sum.all_ns, ns);
+        if (ns > sum.most_ns) {
+            sum.most_ns = ns;
+            sum.most = text;
+        }
+    }
+    return sum;
+}
+
+/* A reason in words, and the rule that is about it. */
+typedef struct about {
+    const char *reason, *words, *rule;
+} about;
+
+static about what_about(kineto_string reason)
+{
+    static const about all[] = {
+        {"synchronizing", "the host waiting for the device", "sync.stall"},
+        {"data_loader", "the data loader", "input.data_loader"},
+        {"between_operators", "the host between operators", "host.python_gaps"},
+        {"in_operator", "operators that have not launched yet", "launch.bound"},
+        {"launching", "calls that launch", "launch.bound"},
+        {"in_runtime", "other calls of the runtime", "memory.allocator_churn"},
+        {"full_queue", "launches into a full queue", "launch.full_queue"},
+        {"profiler_overhead", "the profiler", "trace.profiler_overhead"},
+        {"other_rank", "waiting for other ranks", "communication.exposed"},
+        {"other_stream", "waiting for another stream", ""},
+        {"device_latency", "the time work takes to begin", "launch.tiny_kernels"}};
+    for (size_t i = 0; i < KB_COUNT(all); i++)
+        if (kb_string_equal(reason, kb_string(all[i].reason)))
+            return all[i];
+    return (about){"", "not explained by the trace", ""};
+}
+
+#define LOW_PERCENT  50.0
+#define POOR_PERCENT 25.0
+#define MOST_DEVICES 64u
+
+/* From the first work to the last one of each device, as gaps are counted. */
+typedef struct use {
+    int64_t device, start_ns, end_ns, idle_ns;
+    double busy_percent;
+} use;
+
+static double busy_percent(const use *u)
+{
+    int64_t span = kb_length_ns(u->start_ns, u->end_ns);
+    return span > 0 ? 100 - 100 * (double)KB_MIN(u->idle_ns, span) / (double)span : 100;
+}
+
+/* With steps: what is in front of the first work and behind the last counts as idle, too. */
+static use use_of(const ka_finder *f, int64_t device, int64_t idle_ns)
+{
+    const ka_scope *s = f->s;
+    use u = {device, INT64_MAX, INT64_MIN, idle_ns, 0};
+    for (uint32_t i = 0; i < s->stream_count; i++) {
+        const ka_stream *stream = &s->streams[i];
+        if (stream->device != device || !stream->count)
+            continue;
+        u.start_ns = KB_MIN(u.start_ns, s->work[stream->first].start_ns);
+        for (uint32_t k = stream->first; k < stream->first + stream->count; k++)
+            u.end_ns = KB_MAX(u.end_ns, s->work[k].end_ns);
+    }
+    if (u.end_ns < u.start_ns)
+        u.end_ns = u.start_ns;
+    if (f->step_count && s->steps[0].start_ns < u.start_ns) {
+        u.idle_ns = ka_add_ns(u.idle_ns, kb_length_ns(s->steps[0].start_ns, u.start_ns));
+        u.start_ns = s->steps[0].start_ns;
+    }
+    u.busy_percent = busy_percent(&u);
+    return u;
+}
+
+/* Devices of the table of idle time, each once, and the least used of them. */
+static use least_used(const ka_finder *f, uint64_t *low)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
+    uint32_t of = ka_fact_column(t, "device");
+    use worst = {.busy_percent = 100};
+    int64_t last = INT64_MIN;
+    uint32_t looked = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t) && looked < MOST_DEVICES; row++) {
+        int64_t device = ka_fact_int(t, row, of);
+        if (device == last)
+            continue;
+        last = device;
+        looked++;
+        use u = use_of(f, device, sum_idle(f, device).all_ns);
+        *low += u.busy_percent < LOW_PERCENT;
+        if (u.busy_percent < worst.busy_percent)
+            worst = u;
+    }
+    return worst;
+}
+
+/* It says how much and why; the findings about the reasons say what they are worth. */
+void ka_look_low_utilization(ka_finder *f)
+{
+    uint64_t low = 0;
+    use worst = least_used(f, &low);
+    if (!low)
+        return;
+    idle_sums why = sum_idle(f, worst.device);
+    about most = what_about(why.most);
+    kineto_string name = ka_device_text(f->s->trace, worst.device, "name");
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    if (!x)
+        return;
+    x->count = low;
+    ka_set_severity(x, worst.busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH
+                                                         : KINETO_FINDING_MEDIUM);
+    ka_say(f, x,
+           "Device %lld%s%s%s does something for %.1f %% of the time only; %.0f %% of its idle "
+           "time is %s",
+           (long long)worst.device, name.size ? " (" : "", ka_short_name(name).s,
+           name.size ? ")" : "", worst.busy_percent,
+           ka_percent((double)why.most_ns, (double)why.all_ns), most.words);
+    if (most.rule[0])
+        ka_advise(f, x,
+                  "Look at the finding %s first; if there is none, give the device more work at "
+                  "once: larger batches",
+                  most.rule);
+    ka_show_span(f, x, worst.start_ns, worst.end_ns, worst.idle_ns, "idle for %s of it",
+                 kb_duration(worst.idle_ns).s);
+}
+
+/* ---- the host cannot launch as fast --------------------------------------------------------- */
+
+#define LEAST_PERCENT 1.0
+
+/* Devices that wait for the host: what it does meanwhile, if it took no time, would save as much.
+ * `words` go on "a device …". NULL: it is not worth a finding. */
+static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_scale *at_once,
+                                 size_t scale_count, const char *words)
+{
+    int64_t idle = find_gaps(f, g);
+    if (idle < 0 || ka_share(f, idle) < LEAST_PERCENT)
+        return NULL;
+    int64_t saved = ka_lesser_saving(idle, ka_saved_by(f, at_once, scale_count));
+    if (ka_share(f, saved) < LEAST_PERCENT)
+        return NULL;
+    ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
+    if (!x)
+        return NULL;
+    x->count = g->count;
+    ka_say(f, x, "%llu times a device %s: %s in all, %.1f %% of the time, %s each",
+           (unsigned long long)g->count, words, kb_duration(idle).s, ka_share(f, idle),
+           kb_duration(idle / (int64_t)KB_MAX(g->count, 1u)).s);
+    return x;
+}
+
+static bool has_compiled(const ka_scope *s)
+{
+    return ka_find_range(s, "CompiledFunction") != KA_NONE ||
+           ka_find_range(s, "Torch-Compiled Region") != KA_NONE ||
+           ka_find_range(s, "## Call CompiledFxGraph") != KA_NONE;
+}
+
+/* With calls and operators that took no time the device would not wait for them. */
+void ka_look_launch_bound(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_operator", 0},
+                                                   {KINETO_WHAT_IF_LAUNCH, "", 0}};
+    gaps g = {.wanted = 1u << KA_IDLE_LAUNCHING | 1u << KA_IDLE_IN_OPERATOR};
+    ka_found *x = open_host_bound(f, &g, at_once, KB_COUNT(at_once),
+                                  "has nothing to do because the host is still in an operator or "
+                                  "in the call that launches its next work");
+    if (!x)
+        return;
+    ka_advise(f, x, "%s",
+              has_compiled(f->s)
+                  ? "Replay the launches as a graph: torch.compile(model, "
+                    "mode=\"reduce-overhead\"), or torch.cuda.graph(…) around what is the same in "
+                    "each step; larger batches make each launch do more"
+                  : "Launch less: torch.compile(model, mode=\"reduce-overhead\") fuses operators "
+                    "and replays them as a graph; torch.cuda.make_graphed_callables(…) does so "
+                    "without compiling; larger batches make each launch do more");
+    show_gaps(f, x, &g);
+}
+
+/* ---- between operators ---------------------------------------------------------------------- */
+
+void ka_look_host_gaps(ka_finder *f)
+{
+    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_CLASS, "host_between", 0},
+                                                   {KINETO_WHAT_IF_CLASS, "host_python", 0}};
+    gaps g = {.wanted = 1u << KA_IDLE_BETWEEN_OPERATORS};
+    ka_found *x = open_host_bound(f, &g, at_once, KB_COUNT(at_once),
+                                  "waits while the host is in none of its operators");
+    if (!x)
+        return;
+    ka_advise(f, x, "%s",
+              f->has & KA_NEEDS_STACKS
+                  ? "Look at the Python around the longest gaps below: logging, metrics and "
+                    "loops over tensors belong out of the step; torch.compile(model) leaves the "
+                    "interpreter out of what remains"
+                  : "Record once with profile(with_stack=True) to see which Python it is; "
+                    "torch.compile(model) leaves the interpreter out");
+    show_gaps(f, x, &g);
+}
+
+/* ---- tiny kernels --------------------------------------------------------------------------- */
+
+#define TINY_NS      INT64_C(10000)
+#define EMPTY_NS     INT64_C(2000) /* what a kernel takes that does nothing */
+#define LEAST_RUN    3u            /* kernels in a row */
+#define TINY_PERCENT 50.0
+
+/* Kernels in a row in a stream that could be one, while the queue was not empty. */
+typedef struct run {
+    uint32_t first, count; /* work */
+    int64_t gaps_ns;
+} run;
+
+typedef struct runs {
+    ka_finder *f;
+    uint64_t kernels, tiny, in_runs;
+    int64_t gaps_ns, least_ns, fixed_ns;
+    run longest;
+} runs;
+
+static bool is_tiny(const ka_finder *f, const ka_work *w)
+{
+    return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION &&
+           ka_counts(f, w->step) && ka_work_ns(w) < TINY_NS;
+}
+
+/* Launched before the one before ended: the device waited for nobody but itself. */
+static bool follows(const ka_scope *s, uint32_t before, uint32_t work)
+{
+    const ka_work *a = &s->work[before], *b = &s->work[work];
+    int64_t gap = kb_length_ns(a->end_ns, b->start_ns);
+    return b->call != KA_NONE && s->slices[b->call].end_ns <= a->end_ns && gap >= 0 &&
+           gap <= KA_LATENCY_NS;
+}
+
+static void end_run(runs *r, run *current)
+{
+    if (current->count >= LEAST_RUN) {
+        r->in_runs += current->count;
+        r->gaps_ns = ka_add_ns(r->gaps_ns, current->gaps_ns);
+        r->fixed_ns =
+            ka_add_ns(r->fixed_ns, KB_MIN(r->least_ns, EMPTY_NS) * (int64_t)(current->count - 1));
+        if (current->count > r->longest.count)
+            r->longest = *current;
+    }
+    *current = (run){0};
+}
+
+static void count_kernels(runs *r)
+{
+    const ka_scope *s = r->f->s;
+    r->least_ns = INT64_MAX;
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        if (w->kind != KINETO_KIND_CONCURRENT_KERNEL || !ka_counts(r->f, w->step))
+            continue;
+        r->kernels++;
+        r->tiny += is_tiny(r->f, w);
+        if (ka_work_ns(w) > 0)
+            r->least_ns = KB_MIN(r->least_ns, ka_work_ns(w));
+    }
+}
+
+static void find_runs(runs *r, const ka_stream *stream)
+{
+    const ka_scope *s = r->f->s;
+    run current = {0};
+    for (uint32_t i = stream->first; i < stream->first + stream->count; i++) {
+        if (!is_tiny(r->f, &s->work[i])) {
+            end_run(r, &current);
+            continue;
+        }
+        if (current.count && follows(s, i - 1, i)) {
+            current.gaps_ns += kb_length_ns(s->work[i - 1].end_ns, s->work[i].start_ns);
+        } else {
+            end_run(r, &current);
+            current.first = i;
+        }
+        current.count++;
+    }
+    end_run(r, &current);
+}
+
+static void show_run(ka_finder *f, ka_found *x, const run *longest)
+{
+    for (uint32_t i = longest->first; i < longest->first + longest->count; i++)
+        ka_show_row(f, x, f->s->work[i].row, ka_work_ns(&f->s->work[i]), "one of %u in a row",
+                    longest->count);
+}
+
+/* One kernel for a run of them would save the gaps between them, and of each what an
+ * empty one takes. Runs that wait for launches are the matter of launch.bound. */
+void ka_look_launch_tiny(ka_finder *f)
+{
+    static const kineto_what_if_scale no_gaps = {KINETO_WHAT_IF_CLASS, "kernel_gap", 0};
+    runs r = {.f = f};
+    count_kernels(&r);
+    if (!r.tiny || ka_percent((double)r.tiny, (double)r.kernels) < TINY_PERCENT)
+        return;
+    for (uint32_t i = 0; i < f->s->stream_count; i++)
+        find_runs(&r, &f->s->streams[i]);
+    int64_t devices = KB_MAX(f->device_count, 1u);
+    if (ka_share(f, ka_add_ns(r.gaps_ns, r.fixed_ns) / devices) < LEAST_PERCENT)
+        return;
+    int64_t saved = ka_add_ns(ka_lesser_saving(r.gaps_ns / devices, ka_saved_by(f, &no_gaps, 1)),
+                              r.fixed_ns / devices);
+    if (ka_share(f, saved) < LEAST_PERCENT)
+        return;
+    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = r.in_runs;
+    ka_say(f, x,
+           "%.0f %% of the kernels take less than 10 us; %llu of them follow one another in "
+           "runs that were waiting in the queue, up to %u in a row, with %s of gaps between them",
+           ka_percent((double)r.tiny, (double)r.kernels), (unsigned long long)r.in_runs,
+           r.longest.count, kb_duration(r.gaps_ns).s);
+    show_run(f, x, &r.longest);
+}
+
+/* ---- a full queue --------------------------------------------------------------------------- */
+
+#define LEAST_BLOCKED_NS 20000
+#define BLOCKED_PERCENT  5.0
+
+typedef struct blocked {
+    ka_hosts hosts;
+    uint64_t count;
+    int64_t ns;
+} blocked;
+
+static bool is_blocked(const blocked *b, const ka_slice *call)
+{
+    const ka_scope *s = b->hosts.s;
+    return call->work_count && ka_slice_ns(call) >= LEAST_BLOCKED_NS &&
+           ka_hosts_waiting(&b->hosts, s->work[s->launched[call->first_work]].stream,
+                            call->start_ns) >= KA_FULL_QUEUE;
+}
+
+static void report_blocked(ka_finder *f, const blocked *b)
+{
+    const ka_scope *s = f->s;
+    int64_t idle = ka_idle_ns(f, "full_queue");
+    ka_found *x = ka_open_finding(f, idle, 0.8, kb_string(""));
+    if (!x)
+        return;
+    x->count = b->count;
+    ka_say(f, x,
+           "%llu launches find about 1024 others waiting and keep the host for %s, %.1f %% of the "
+           "time; devices are idle for %s of it",
+           (unsigned long long)b->count, kb_duration(b->ns).s, ka_share(f, b->ns),
+           kb_duration(idle).s);
+    if (ka_share(f, idle) < LEAST_PERCENT)
+        ka_advise(f, x,
+                  "Nothing for the device's sake: it is busy. What else the host has to do "
+                  "(input, logging) should not be on the thread that launches");
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (is_blocked(b, &s->slices[i]) && ka_counts(f, s->slices[i].step))
+            ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
+}
+
+void ka_look_launch_full_queue(ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    blocked b = {.count = 0};
+    f->no_memory |= !ka_hosts_make(&b.hosts, s);
+    for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)
+        if (is_blocked(&b, &s->slices[i]) && ka_counts(f, s->slices[i].step)) {
+            b.count++;
+            b.ns = ka_add_ns(b.ns, ka_slice_ns(&s->slices[i]));
+        }
+    if (!f->no_memory && b.count && ka_share(f, b.ns) >= BLOCKED_PERCENT)
+        report_blocked(f, &b);
+    ka_hosts_free(&b.hosts);
+}

@@ -1,0 +1,520 @@
+/* Memory of devices. */
+#include "analyze/findings/find_work.h"
+#include "profiler/summary.h"
+
+/* ---- the curve ------------------------------------------------------------------------------ */
+
+/* One [memory] row. */
+typedef struct moment {
+    int64_t ns, bytes, total, reserved; /* total, reserved: -1 not told */
+    kineto_row row;
+} moment;
+
+/* Of one device: the one asked for. */
+typedef struct curve {
+    KB_VEC(moment) list; /* by time; total is told or summed up */
+} curve;
+
+static int compare_moments(const void *left, const void *right)
+{
+    const moment *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+enum { BYTES, TYPE, INDEX, TOTAL, RESERVED, NUMBERS };
+static const ka_keys keys = {NUMBERS,
+                             {'B', 'D', 'T', 'B'},
+                             {KA_KEY("Bytes"), KA_KEY("Device Type"), KA_KEY("Device Id"),
+                              KA_KEY("Total Allocated"), KA_KEY("Total Reserved")}};
+
+static bool read_moment(const kineto_trace *t, kineto_row row, int64_t type, int64_t device,
+                        moment *m)
+{
+    int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
+    uint32_t known = ka_arg_ints(t, row, &keys, told);
+    m->bytes = told[BYTES];
+    m->total = told[TOTAL];
+    m->reserved = told[RESERVED];
+    return known >> BYTES & 1 && told[TYPE] == type &&
+           (kp_is_host_memory(type) || told[INDEX] == device);
+}
+
+static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first, int64_t type,
+                       int64_t device)
+{
+    for (uint32_t i = 0; i < b->count && !f->no_memory; i++) {
+        moment m = {.ns = b->start_ns[i], .row = first + i};
+        if (b->kind[i] != KINETO_KIND_MEMORY || m.ns < f->s->start_ns || m.ns > f->s->end_ns)
+            continue;
+        if (read_moment(f->s->trace, m.row, type, device, &m))
+            f->no_memory |= !kb_vec_push(&c->list, m);
+    }
+}
+
+/* Free the list in any case. */
+static bool curve_of(ka_finder *f, int64_t type, int64_t device, curve *c)
+{
+    const kineto_trace *t = f->s->trace;
+    uint64_t sampling = kp_memory_sampling(t);
+    int64_t now = 0;
+    kineto_row row = 0;
+    *c = (curve){0};
+    for (uint32_t b = 0; b < kt_block_count(t) && !f->no_memory; b++) {
+        const kt_block *block = kt_block_at(t, b);
+        if (block->kinds >> KINETO_KIND_MEMORY & 1)
+            read_block(f, c, block, row, type, device);
+        row += block->count;
+    }
+    if (c->list.count)
+        qsort(c->list.data, c->list.count, sizeof *c->list.data, compare_moments);
+    for (size_t i = 0; i < c->list.count; i++) {
+        moment *m = &c->list.data[i];
+        now = m->total >= 0 ? m->total : ka_add_ns(now, kp_memory_scaled(sampling, m->bytes));
+        m->total = now;
+    }
+    return !f->no_memory && c->list.count > 0;
+}
+
+/* ---- what the table of devices says --------------------------------------------------------- */
+
+typedef struct use {
+    kineto_string name;            /* "GPU0", "CPU", "xpu1" */
+    int64_t type, device;          /* KINETO_DEVICE_…; index, -1 of the host */
+    int64_t peak, reserved, at_ns; /* reserved: KA_NO_INT not told */
+    int64_t limit;                 /* of the device's memory; -1 not told */
+} use;
+
+static int64_t index_in(kineto_string name)
+{
+    size_t from = name.size;
+    int64_t index = 0;
+    while (from && name.data[from - 1] >= '0' && name.data[from - 1] <= '9')
+        from--;
+    for (size_t i = from; i < name.size && i < from + 9; i++)
+        index = index * 10 + (name.data[i] - '0');
+    return from < name.size ? index : -1;
+}
+
+static int64_t type_in(kineto_string name)
+{
+    if (kb_string_begins(name, "GPU"))
+        return KINETO_DEVICE_CUDA;
+    for (uint32_t type = 0; type < 64; type++) {
+        const char *word = kp_device_type_name(type);
+        size_t size = word ? strlen(word) : 0;
+        if (size && name.size > size && memcmp(name.data, word, size) == 0 &&
+            name.data[size] >= '0' && name.data[size] <= '9')
+            return type;
+    }
+    return 0;
+}
+
+static int64_t whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v : -1; }
+
+static use use_at(const ka_finder *f, uint64_t row)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_memory);
+    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "device"));
+    use u = {.name = name,
+             .type = type_in(name),
+             .device = index_in(name),
+             .peak = ka_fact_int(t, row, ka_fact_column(t, "peak_allocated_bytes")),
+             .reserved = ka_fact_int(t, row, ka_fact_column(t, "peak_reserved_bytes")),
+             .at_ns = ka_fact_int(t, row, ka_fact_column(t, "peak_at_us")),
+             .limit = -1};
+    if (u.device >= 0)
+        u.limit = whole_number(ka_device_number(f->s->trace, u.device, "totalGlobalMem"));
+    return u;
+}
+
+/* More are of a trace that cannot be right, and each costs a walk over its rows. */
+#define MOST_DEVICES UINT64_C(16)
+static uint64_t use_count(const ka_finder *f)
+{
+    return KB_MIN(ka_table_rows(ka_fact_table(f, KA_TABLE_memory)), MOST_DEVICES);
+}
+
+static double gib(int64_t bytes) { return (double)bytes / (1 << 30); }
+
+static kb_text amount_text(double bytes)
+{
+    kb_text text;
+    double mib = bytes / (1 << 20);
+    if (mib >= 1024 || mib <= -1024)
+        (void)kb_snprintf(text.s, sizeof text.s, "%.2f GiB", mib / 1024);
+    else if (mib >= 0.1)
+        (void)kb_snprintf(text.s, sizeof text.s, "%.1f MiB", mib);
+    else
+        (void)kb_snprintf(text.s, sizeof text.s, "%.0f bytes", bytes);
+    return text;
+}
+
+/* ---- near the limit ------------------------------------------------------------------------- */
+
+#define LIMIT_PERCENT   90.0
+#define SERIOUS_PERCENT 97.0
+
+void ka_look_memory_limit(ka_finder *f)
+{
+    for (uint64_t row = 0; row < use_count(f); row++) {
+        use u = use_at(f, row);
+        double part = ka_percent((double)u.peak, (double)u.limit);
+        if (u.limit <= 0 || part <= LIMIT_PERCENT)
+            continue;
+        ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, u.name);
+        if (!x)
+            return;
+        ka_set_severity(x, part > SERIOUS_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
+        ka_say(f, x, "%.*s has %.2f of its %.1f GiB allocated at the peak, %.1f %%",
+               (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib(u.peak), gib(u.limit), part);
+        ka_advise(
+            f, x,
+            "torch.utils.checkpoint around the largest blocks, 16-bit activations (autocast), "
+            "sharded optimizer states (FSDP, ZeRO), or smaller batches with gradients "
+            "accumulated; 'ckineto analyze --only memory_operators' says who takes most");
+        ka_show_span(f, x, u.at_ns, u.at_ns, u.peak, "%s allocated", amount_text((double)u.peak).s);
+    }
+}
+
+/* ---- fragmentation -------------------------------------------------------------------------- */
+
+#define UNUSED_PERCENT       20.0               /* of what is reserved */
+#define UNUSED_LIMIT_PERCENT 5.0                /* … and of the device */
+#define UNUSED_BYTES         ((int64_t)1 << 30) /* … where its size is not known */
+#define TIGHT_PERCENT        80.0
+
+/* The row of the peak, which knows what was reserved at that moment. */
+static const moment *peak_of(const curve *c)
+{
+    const moment *best = NULL;
+    for (size_t i = 0; i < c->list.count; i++)
+        if (c->list.data[i].reserved >= 0 && (!best || c->list.data[i].total > best->total))
+            best = &c->list.data[i];
+    return best;
+}
+
+static int64_t unused_at(const moment *m)
+{
+    return m->reserved > m->total ? kb_length_ns(m->total, m->reserved) : 0;
+}
+
+static bool is_much(const use *u, int64_t unused, int64_t reserved)
+{
+    if (ka_percent((double)unused, (double)reserved) < UNUSED_PERCENT)
+        return false;
+    return u->limit > 0 ? ka_percent((double)unused, (double)u->limit) >= UNUSED_LIMIT_PERCENT
+                        : unused >= UNUSED_BYTES;
+}
+
+static void say_fragmented(ka_finder *f, const use *u, const moment *m)
+{
+    int64_t unused = unused_at(m);
+    bool tight = ka_percent((double)m->reserved, (double)u->limit) >= TIGHT_PERCENT;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    if (!x)
+        return;
+    ka_set_severity(x, u->limit > 0 && tight ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
+    ka_say(f, x,
+           "when most is allocated on %.*s, %s, the allocator holds %s more that it cannot use: "
+           "%.0f %% of what it took from the device",
+           (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
+           amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved));
+    ka_advise(
+        f, x,
+        "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment; fewer different "
+        "sizes (pad sequences to a few lengths); free what is short-lived before what "
+        "stays is allocated");
+    ka_show_row(f, x, m->row, unused, "%s allocated, %s reserved", amount_text((double)m->total).s,
+                amount_text((double)m->reserved).s);
+}
+
+void ka_look_memory_fragmentation(ka_finder *f)
+{
+    bool told = false;
+    for (uint64_t row = 0; row < use_count(f); row++) {
+        use u = use_at(f, row);
+        curve c = {0};
+        told |= u.reserved != KA_NO_INT;
+        if (u.reserved == KA_NO_INT || u.device < 0 || !is_much(&u, u.reserved, u.reserved))
+            continue;
+        const moment *m = curve_of(f, u.type, u.device, &c) ? peak_of(&c) : NULL;
+        if (m && is_much(&u, unused_at(m), m->reserved))
+            say_fragmented(f, &u, m);
+        kb_vec_free(&c.list);
+    }
+    if (!told)
+        ka_cannot_judge(f, "memory events do not say what the allocator reserved");
+}
+
+/* ---- growth --------------------------------------------------------------------------------- */
+
+#define LEAST_STEPS    3u /* behind the first one, which warms up */
+#define MOST_STEPS     256u
+#define RISING_PERCENT 80.0 /* of the pairs of neighbours */
+#define GROWTH_PERCENT 1.0  /* of the level, over all steps … */
+#define GROWTH_BYTES   ((double)(1 << 20))
+#define STEPS_TO_LIMIT 10000.0
+
+/* What a step leaves behind. */
+typedef struct level {
+    uint32_t step;
+    double peak, end; /* bytes */
+} level;
+
+static int compare_numbers(const void *left, const void *right)
+{
+    const double *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Levels of steps behind the first one; at most MOST_STEPS, evenly chosen. Steps are by start. */
+static uint32_t levels_of(const ka_finder *f, const curve *c, level *levels)
+{
+    const ka_scope *s = f->s;
+    uint32_t stride = f->step_count / MOST_STEPS + 1, count = 0, seen = 0;
+    size_t at = 0;
+    double now = 0;
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        if (s->steps[i].slice == KA_NONE)
+            continue;
+        for (; at < c->list.count && c->list.data[at].ns < s->steps[i].start_ns; at++)
+            now = (double)c->list.data[at].total;
+        level l = {i, now, now};
+        for (; at < c->list.count && c->list.data[at].ns <= s->steps[i].end_ns; at++) {
+            now = (double)c->list.data[at].total;
+            l.peak = KB_MAX(l.peak, now);
+        }
+        l.end = now;
+        if (seen++ && seen % stride == 0 && count < MOST_STEPS)
+            levels[count++] = l;
+    }
+    return count;
+}
+
+/* Median of the slopes between all pairs (Theil and Sen): one odd step does not move it. */
+static double slope_of(const level *levels, uint32_t count, bool of_peaks)
+{
+    double *slopes = malloc((size_t)count * count / 2 * sizeof *slopes + 1), slope = 0;
+    size_t n = 0;
+    for (uint32_t i = 0; slopes && i < count; i++)
+        for (uint32_t j = i + 1; j < count; j++) {
+            double rise =
+                of_peaks ? levels[j].peak - levels[i].peak : levels[j].end - levels[i].end;
+            slopes[n++] = rise / (levels[j].step - levels[i].step);
+        }
+    if (n) {
+        qsort(slopes, n, sizeof *slopes, compare_numbers);
+        slope = ka_quantile(slopes, n, 0.5);
+    }
+    free(slopes);
+    return slope;
+}
+
+static double rising_percent(const level *levels, uint32_t count, bool of_peaks)
+{
+    uint32_t rising = 0;
+    for (uint32_t i = 1; i < count; i++)
+        rising +=
+            of_peaks ? levels[i].peak > levels[i - 1].peak : levels[i].end > levels[i - 1].end;
+    return 100.0 * rising / (count - 1);
+}
+
+static bool grows(const level *levels, uint32_t count, bool of_peaks, double *slope)
+{
+    double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end;
+    *slope = slope_of(levels, count, of_peaks);
+    double growth = *slope * (levels[count - 1].step - levels[0].step);
+    return growth >= GROWTH_BYTES && 100 * growth >= GROWTH_PERCENT * last &&
+           rising_percent(levels, count, of_peaks) >= RISING_PERCENT;
+}
+
+/* The operator that made most of what was not released; empty: nobody knows. */
+static kineto_string keeper_of(const ka_finder *f, const use *u, int64_t *bytes)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_memory_leaks);
+    uint32_t device = ka_fact_column(t, "device"), operator= ka_fact_column(t, "operator"),
+             left = ka_fact_column(t, "bytes"), count = ka_fact_column(t, "count");
+    kineto_string best = {"", 0};
+    *bytes = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        if (kb_string_equal(ka_text_at(t, row, device), u->name) &&
+            ka_fact_int(t, row, count) >= (int64_t)f->step_count / 2 &&
+            ka_fact_int(t, row, left) > *bytes) {
+            *bytes = ka_fact_int(t, row, left);
+            best = ka_text_at(t, row, operator);
+        }
+    return best;
+}
+
+static void advise_growth(ka_finder *f, ka_found *x, const use *u)
+{
+    int64_t bytes;
+    kineto_string keeper = keeper_of(f, u, &bytes);
+    if (!keeper.size) {
+        ka_advise(f, x,
+                  "Look for what keeps tensors of a step: losses summed without .item() or "
+                  ".detach(), lists of outputs, graphs kept with retain_graph=True");
+        return;
+    }
+    ka_advise(f, x,
+              "%s made %s that was never released: look for who keeps it (losses summed without "
+              ".item() or .detach(), lists of outputs, retain_graph=True)",
+              ka_short_name(keeper).s, amount_text((double)bytes).s);
+}
+
+static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t count,
+                       bool of_peaks, double slope)
+{
+    double last = of_peaks ? levels[count - 1].peak : levels[count - 1].end,
+           left = ((double)u->limit - last) / slope;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    char full[80] = "";
+    if (!x)
+        return;
+    ka_set_severity(x, KINETO_FINDING_MEDIUM);
+    if (u->limit > 0 && left >= 0 && left < STEPS_TO_LIMIT)
+        (void)snprintf(full, sizeof full, "; at this rate it is full after %.0f more steps", left);
+    x->count = count;
+    ka_say(f, x, "%s on %.*s grows by %s a step, to %s%s",
+           of_peaks ? "the peak of what is allocated" : "what steps leave allocated",
+           (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text(slope).s,
+           amount_text(last).s, full);
+    advise_growth(f, x, u);
+    for (uint32_t i = 0; i < count; i++)
+        ka_show_row(f, x, f->s->slices[f->s->steps[levels[i].step].slice].row, (int64_t)i + 1,
+                    "%s at its peak, %s at its end", amount_text(levels[i].peak).s,
+                    amount_text(levels[i].end).s);
+}
+
+static void look_at_growth(ka_finder *f, const use *u)
+{
+    curve c;
+    level *levels = malloc(MOST_STEPS * sizeof *levels);
+    f->no_memory |= !levels;
+    uint32_t count = levels && curve_of(f, u->type, u->device, &c) ? levels_of(f, &c, levels) : 0;
+    double slope;
+    if (count >= LEAST_STEPS && grows(levels, count, false, &slope))
+        say_growth(f, u, levels, count, false, slope);
+    else if (count >= LEAST_STEPS && grows(levels, count, true, &slope))
+        say_growth(f, u, levels, count, true, slope);
+    if (levels)
+        kb_vec_free(&c.list);
+    free(levels);
+}
+
+void ka_look_memory_growth(ka_finder *f)
+{
+    if (f->step_count < LEAST_STEPS + 1) {
+        ka_cannot_judge(f, "%u steps are too few to tell growth from warming up: record %u or more",
+                        f->step_count, LEAST_STEPS + 1);
+        return;
+    }
+    for (uint64_t row = 0; row < use_count(f) && !f->no_memory; row++) {
+        use u = use_at(f, row);
+        look_at_growth(f, &u);
+    }
+}
+
+/* ---- allocator churn ------------------------------------------------------------------------ */
+
+#define CHURN_PERCENT 0.5
+#define LEAST_CALLS   3u
+#define WARM_UP_PART  3 /* of a trace without steps */
+
+/* Calls that take memory from the driver or give it back. Those of pools (…Async) do not wait. */
+static uint8_t takes_memory(kineto_string name)
+{
+    static const char *const starts[] = {
+        "cudaMalloc",     "cudaFree",     "cudaHostAlloc",
+        "hipMalloc",      "hipFree",      "hipHostMalloc",
+        "hipHostAlloc",   "cuMemAlloc",   "cuMemFree",
+        "cuMemCreate",    "cuMemMap",     "cuMemUnmap",
+        "cuMemSetAccess", "cuMemRelease", "hsa_amd_memory_pool_allocate",
+        "zeMemAlloc",     "zeMemFree",    "urUSM",
+        "hipMemCreate",   "hipMemMap",    "hipMemUnmap"};
+    if (kb_string_holds(name, "Async") || kb_string_holds(name, "async"))
+        return 0;
+    for (size_t i = 0; i < KB_COUNT(starts); i++)
+        if (kb_string_begins(name, starts[i]))
+            return 1;
+    return 0;
+}
+
+/* When it should have all it needs: behind the first step, or a third of what was recorded. */
+static int64_t warm_from(const ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    uint32_t i = 0;
+    while (i < s->step_count && s->steps[i].slice == KA_NONE)
+        i++;
+    return i < s->step_count ? s->steps[i].end_ns
+                             : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
+}
+
+typedef struct churn {
+    ka_amount all;
+    ka_factors x;
+    ka_answers names;
+    int64_t from_ns;
+} churn;
+
+static bool churns(const ka_finder *f, churn *c, uint32_t i)
+{
+    const ka_slice *s = &f->s->slices[i];
+    return (s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER) &&
+           s->start_ns >= c->from_ns && ka_counts(f, s->step) &&
+           ka_answer(f->s, &c->names, s->name, takes_memory);
+}
+
+static void show_churn(ka_finder *f, ka_found *x, churn *c)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        if (!churns(f, c, i))
+            continue;
+        uint32_t op = ka_operator_of(s, i);
+        kb_text name =
+            ka_short_name(op == KA_NONE ? kb_string("") : ka_name(s, s->slices[op].name));
+        ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), "%s%s",
+                    op == KA_NONE ? "" : "in ", name.s);
+    }
+}
+
+static void say_churn(ka_finder *f, churn *c, int64_t saved)
+{
+    ka_found *x = ka_open_finding(f, saved, f->step_count ? 0.8 : 0.4, kb_string(""));
+    if (!x)
+        return;
+    x->count = c->all.count;
+    ka_say(f, x,
+           "memory is taken from the driver or given back %llu times %s, %s altogether, %s each",
+           (unsigned long long)c->all.count,
+           f->step_count ? "behind the first step" : "when the program should be warm",
+           kb_duration(c->all.ns).s, kb_duration(c->all.ns / (int64_t)c->all.count).s);
+    ka_advise(f, x,
+              "Keep memory: no torch.cuda.empty_cache() in the loop, shapes from a small set, "
+              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; in programs without PyTorch "
+              "allocate once, or use a pool (cudaMallocAsync)");
+    show_churn(f, x, c);
+}
+
+void ka_look_allocator_churn(ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    churn c = {.from_ns = warm_from(f)};
+    bool ok = ka_answers_make(f, &c.names) && ka_factors_make(f, &c.x);
+    for (uint32_t i = 0; ok && i < s->slice_count; i++)
+        if (churns(f, &c, i)) {
+            ka_amount_add(&c.all, ka_slice_ns(&s->slices[i]));
+            c.x.slices[i] = 0;
+        }
+    int64_t saved = ok && c.all.count >= LEAST_CALLS ? ka_saved_with(f, &c.x) : 0;
+    if (ok && saved == KA_NO_WORTH)
+        saved = c.all.ns;
+    if (ok && ka_is_worth(f, saved, CHURN_PERCENT))
+        say_churn(f, &c, saved);
+    ka_answers_free(&c.names);
+    ka_factors_free(&c.x);
+}

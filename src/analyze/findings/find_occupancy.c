@@ -1,0 +1,352 @@
+/* Kernels that leave a part of the device without work: too few blocks, or a last wave that is
+ * nearly empty. */
+#include "analyze/findings/find_work.h"
+#include "trace/text/json_text.h"
+
+#include <math.h>
+
+#define LEAST_PERCENT 1.0
+/* Percent of all that kernels of a name take, or none of them is looked at. */
+#define LEAST_NAME_SHARE 0.2
+#define LEAST_MEAN_NS    10000 /* shorter ones are bound by their launches */
+#define FEW_OCCUPANCY    10.0  /* percent; for kernels that wait for memory */
+#define FACTOR_THREADS   0.7
+#define LEAST_FACTOR     0.25
+#define MOST_WAVES       8.0
+#define LEAST_LOSS       0.2    /* of the waves */
+#define TAIL_COUNTS      0.5    /* blocks do not end at the same time */
+#define RESERVED_SHARED  1024.0 /* of each block, since Ampere */
+
+/* What a multiprocessor holds; -1: not known. */
+typedef struct limits {
+    double units, threads, registers, shared, warp, blocks, reserved;
+} limits;
+
+/* How a kernel was launched; -1: it does not say. */
+typedef struct launch {
+    double blocks, threads, registers, shared, occupancy;
+} launch;
+
+typedef struct kernels {
+    uint8_t *chosen; /* by work */
+    uint8_t *wanted; /* by name */
+    limits *of;      /* by stream */
+    ka_factors x;
+    ka_amount found;
+    uint64_t told; /* kernels that say how they were launched */
+    uint64_t looked_at;
+    uint32_t worst; /* index of work */
+    double worst_ns, worst_value;
+} kernels;
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static double most_blocks(double major, double minor)
+{
+    if ((major == 7 && minor == 5) || (major == 8 && minor == 6))
+        return 16;
+    return major == 8 && minor == 9 ? 24 : 32;
+}
+
+static limits limits_of(kineto_string device)
+{
+    double major = ka_property_number(device, "computeMajor"),
+           shared = ka_property_number(device, "sharedMemPerMultiprocessor");
+    if (shared < 0)
+        shared = ka_property_number(device, "maxSharedMemoryPerMultiProcessor");
+    return (limits){.units = ka_property_number(device, "numSms"),
+                    .threads = ka_property_number(device, "maxThreadsPerMultiprocessor"),
+                    .registers = ka_property_number(device, "regsPerMultiprocessor"),
+                    .shared = shared,
+                    .warp = KB_MAX(ka_property_number(device, "warpSize"), 1),
+                    .blocks = most_blocks(major, ka_property_number(device, "computeMinor")),
+                    .reserved = major >= 8 ? RESERVED_SHARED : 0};
+}
+
+/* Devices that say something of themselves, each read once, and where the first of each id is. */
+typedef struct devices {
+    KB_VEC(limits) list;
+    kb_map by_id;
+} devices;
+
+static bool devices_make(const kineto_trace *t, devices *d)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < kineto_trace_process_count(t); i++) {
+        kineto_process p;
+        bool is_first = false;
+        kineto_trace_process(t, i, &p);
+        if (!p.is_device || !p.properties_json.size)
+            continue;
+        ok = kb_map_insert(&d->by_id, (uint64_t)p.pid, d->list.count, &is_first) != NULL;
+        if (ok && is_first)
+            ok = kb_vec_push(&d->list, limits_of(p.properties_json));
+    }
+    return ok;
+}
+
+/* By stream; one whose device is not known is taken to be of the first. */
+static bool find_limits(const ka_scope *s, limits *of)
+{
+    devices d = {.by_id = {0}};
+    bool ok = devices_make(s->trace, &d);
+    for (uint32_t i = 0; ok && i < s->stream_count; i++) {
+        static const uint64_t first;
+        int64_t id = s->streams[i].device;
+        const uint64_t *at = id < 0 ? &first : kb_map_find(&d.by_id, (uint64_t)id);
+        of[i] = at && *at < d.list.count ? d.list.data[*at] : limits_of(kb_string(""));
+    }
+    kb_vec_free(&d.list);
+    kb_map_free(&d.by_id);
+    return ok;
+}
+
+/* ---- launches ------------------------------------------------------------------------------- */
+
+/* Product of "[50, 1, 1]"; -1: there is none. */
+static double product_of(kineto_string list)
+{
+    kt_scan scan = kt_scan_of(list);
+    kineto_string item;
+    bool first = true;
+    double product = 1;
+    if (!list.size || !kt_scan_open(&scan, '['))
+        return -1;
+    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
+        int64_t n;
+        if (!kt_json_int(item, &n) || n < 1)
+            return -1;
+        product *= (double)n;
+    }
+    return scan.problem ? -1 : product;
+}
+
+static const ka_keys geometry = {2, {'g', 'b', 'g', 'b'}, {KA_KEY("grid"), KA_KEY("block")}};
+enum { REGISTERS, SHARED, OCCUPANCY, PER_UNIT, NUMBERS };
+static const ka_keys numbers = {NUMBERS,
+                                {'r', 's', 'e', 'b'},
+                                {KA_KEY("registers per thread"), KA_KEY("shared memory"),
+                                 KA_KEY("est. achieved occupancy %"), KA_KEY("blocks per SM")}};
+
+static launch launch_of(const kineto_trace *t, kineto_row row, const limits *of)
+{
+    kineto_string texts[2];
+    double told[NUMBERS];
+    (void)ka_arg_texts(t, row, &geometry, texts);
+    launch l = {.blocks = product_of(texts[0]), .threads = product_of(texts[1])};
+    uint32_t known = ka_arg_numbers(t, row, &numbers, told);
+    for (uint32_t i = 0; i < NUMBERS; i++)
+        told[i] = known >> i & 1 && told[i] >= 0 ? told[i] : -1;
+    l.registers = told[REGISTERS];
+    l.shared = told[SHARED];
+    l.occupancy = told[OCCUPANCY];
+    if (l.blocks < 0 && told[PER_UNIT] >= 0 && of->units > 0)
+        l.blocks = told[PER_UNIT] * of->units;
+    return l;
+}
+
+static double no_more_than(double now, double room, double each)
+{
+    return room > 0 && each > 0 ? KB_MIN(now, floor(room / each)) : now;
+}
+
+/* How many blocks a multiprocessor holds at once. */
+static double resident(const launch *l, const limits *of)
+{
+    double warps = ceil(l->threads / of->warp), most = of->blocks;
+    most = no_more_than(most, of->threads, warps * of->warp);
+    if (l->registers > 0) /* given out in pieces of 256 to each warp */
+        most = no_more_than(most, of->registers, warps * 256 * ceil(l->registers * of->warp / 256));
+    if (l->shared > 0)
+        most = no_more_than(most, of->shared, l->shared + of->reserved);
+    return KB_MAX(most, 1);
+}
+
+/* ---- which kernels -------------------------------------------------------------------------- */
+
+static bool is_candidate(const ka_finder *f, const ka_work *w)
+{
+    return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type == KA_TYPE_COMPUTATION &&
+           ka_counts(f, w->step);
+}
+
+/* Names whose kernels are long enough and take enough of all. */
+static void choose_names(ka_finder *f, kernels *k, ka_amount *of)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->work_count; i++)
+        if (is_candidate(f, &s->work[i]))
+            ka_amount_add(&of[s->work[i].name], ka_work_ns(&s->work[i]));
+    for (uint32_t i = 0; i < s->name_count; i++)
+        k->wanted[i] = of[i].count && ka_share(f, of[i].ns) >= LEAST_NAME_SHARE &&
+                       of[i].ns / (int64_t)of[i].count >= LEAST_MEAN_NS;
+}
+
+static bool kernels_make(ka_finder *f, kernels *k)
+{
+    const ka_scope *s = f->s;
+    ka_amount *of = calloc((size_t)s->name_count + 1, sizeof *of);
+    *k = (kernels){.chosen = calloc((size_t)s->work_count + 1, 1),
+                   .wanted = calloc((size_t)s->name_count + 1, 1),
+                   .of = calloc((size_t)s->stream_count + 1, sizeof *k->of)};
+    f->no_memory |= !of || !k->chosen || !k->wanted || !k->of;
+    f->no_memory |= !f->no_memory && !find_limits(s, k->of);
+    bool ok = !f->no_memory && ka_factors_make(f, &k->x);
+    if (ok)
+        choose_names(f, k, of);
+    free(of);
+    return ok;
+}
+
+static void kernels_free(kernels *k)
+{
+    ka_factors_free(&k->x);
+    free(k->chosen);
+    free(k->wanted);
+    free(k->of);
+}
+
+/* @return what a kernel's time should be multiplied with, and a number that says why. */
+typedef double judge(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
+                     double *value);
+
+static void look_at(ka_finder *f, kernels *k, judge *factor_of)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        if (!is_candidate(f, w) || !k->wanted[w->name])
+            continue;
+        const limits *of = &k->of[w->stream];
+        launch l = launch_of(s->trace, w->row, of);
+        double value = 0, factor = 1, saved;
+        k->looked_at++;
+        k->told += l.blocks > 0 && of->units > 0;
+        if (l.blocks > 0 && of->units > 0)
+            factor = factor_of(f, w, &l, of, &value);
+        if (factor >= 1)
+            continue;
+        saved = (1 - factor) * (double)ka_work_ns(w);
+        k->x.work[i] = factor;
+        k->chosen[i] = 1;
+        ka_amount_add(&k->found, ka_work_ns(w));
+        if (saved > k->worst_ns) {
+            k->worst_ns = saved;
+            k->worst = i;
+            k->worst_value = value;
+        }
+    }
+}
+
+/* Was there anything to look at, and did it say enough? */
+static bool is_told(ka_finder *f, const kernels *k)
+{
+    if (k->told || !k->looked_at)
+        return true;
+    ka_cannot_judge(f, "kernels do not say how many blocks they have, or the device how many "
+                       "multiprocessors");
+    return false;
+}
+
+static void look_for(ka_finder *f, judge *factor_of,
+                     void (*say)(ka_finder *f, const kernels *k, int64_t saved))
+{
+    kernels k;
+    if (kernels_make(f, &k)) {
+        look_at(f, &k, factor_of);
+        int64_t saved = is_told(f, &k) && k.found.count ? ka_saved_with(f, &k.x) : 0;
+        if (ka_is_worth(f, saved, LEAST_PERCENT))
+            say(f, &k, saved);
+    }
+    kernels_free(&k);
+}
+
+/* ---- too few blocks ------------------------------------------------------------------------- */
+
+static bool computes(const ka_finder *f, const ka_work *w)
+{
+    uint8_t family = f->s->class_of[w->name].family;
+    return family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION ||
+           family == KA_FAMILY_ATTENTION;
+}
+
+static double fills(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
+                    double *value)
+{
+    double part = l->blocks / of->units;
+    *value = part;
+    if (part < 1)
+        return KB_MAX(part, LEAST_FACTOR);
+    bool waits = !computes(f, w) && l->occupancy >= 0 && l->occupancy < FEW_OCCUPANCY;
+    return waits ? FACTOR_THREADS : 1;
+}
+
+static void say_low(ka_finder *f, const kernels *k, int64_t saved)
+{
+    const ka_work *worst = &f->s->work[k->worst];
+    ka_found *x = ka_open_finding(f, saved, 0.3, kb_string(""));
+    double units = k->of[worst->stream].units;
+    if (!x)
+        return;
+    x->count = k->found.count;
+    ka_say(
+        f, x,
+        "%llu kernels have fewer blocks than the device has multiprocessors (%.0f), or few threads "
+        "that wait for memory: they take %.1f %% of all; one of %s fills %.0f %% of them",
+        (unsigned long long)k->found.count, units, ka_share(f, k->found.ns),
+        ka_short_name(ka_name(f->s, worst->name)).s, KB_MIN(100, 100 * k->worst_value));
+    if (computes(f, worst))
+        ka_advise(f, x,
+                  "Give each launch %.0f times the rows: a larger batch, or several small products "
+                  "as one (torch.bmm, one wide Linear instead of several)",
+                  ceil(1 / KB_MAX(k->worst_value, 0.01)));
+    else
+        ka_advise(f, x,
+                  "Let more blocks share the work: a larger batch, a reduction in two passes, "
+                  "or torch.compile to put it into a kernel that fills the device; independent "
+                  "ones can run side by side on streams");
+    ka_show_work(f, x, k->chosen, 1);
+}
+
+void ka_look_low_occupancy(ka_finder *f) { look_for(f, fills, say_low); }
+
+/* ---- the last wave -------------------------------------------------------------------------- */
+
+static double tail(const ka_finder *f, const ka_work *w, const launch *l, const limits *of,
+                   double *value)
+{
+    (void)f;
+    (void)w;
+    if (l->threads < 1 || of->threads < 1)
+        return 1;
+    double waves = l->blocks / (of->units * resident(l, of)), whole = ceil(waves);
+    double loss = (whole - waves) / whole;
+    *value = waves;
+    return waves > 1 && waves <= MOST_WAVES && loss >= LEAST_LOSS ? 1 - TAIL_COUNTS * loss : 1;
+}
+
+static void say_tail(ka_finder *f, const kernels *k, int64_t saved)
+{
+    const ka_work *worst = &f->s->work[k->worst];
+    const limits *of = &k->of[worst->stream];
+    launch l = launch_of(f->s->trace, worst->row, of);
+    double wave = of->units * resident(&l, of);
+    ka_found *x = ka_open_finding(f, saved, 0.3, kb_string(""));
+    if (!x)
+        return;
+    x->count = k->found.count;
+    ka_say(f, x,
+           "%llu kernels (%.1f %% of all) end with a wave that leaves much of the device without "
+           "work; one of %s has %.0f blocks, %.2f waves of %.0f",
+           (unsigned long long)k->found.count, ka_share(f, k->found.ns),
+           ka_short_name(ka_name(f->s, worst->name)).s, l.blocks, k->worst_value, wave);
+    ka_advise(
+        f, x,
+        "Change the batch or the tile size so that there are no more than %.0f blocks, or just "
+        "under a multiple of it; kernels of your own can stay resident and take tile after "
+        "tile",
+        wave * floor(k->worst_value));
+    ka_show_work(f, x, k->chosen, 1);
+}
+
+void ka_look_tail_wave(ka_finder *f) { look_for(f, tail, say_tail); }

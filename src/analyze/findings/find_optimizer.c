@@ -1,0 +1,290 @@
+/* Optimizers: many small kernels where a few would do. */
+#include "analyze/findings/find_work.h"
+
+#define LEAST_PERCENT 1.0
+#define SMALL_NS      INT64_C(20000) /* a kernel shorter than this is bound by its launch */
+#define LEAST_KERNELS 20u            /* of a call, so that it is worth a word */
+/* What fused kernels leave of the host's time, and of that of small kernels. */
+#define HOST_LEFT    0.15
+#define SMALL_LEFT   0.5
+#define ZERO_PERCENT 0.5
+
+/* Ranges of some kind, and what is in them. */
+typedef struct calls {
+    KB_VEC(uint32_t) list; /* slices, no one in another */
+    ka_factors x;
+    ka_amount kernels, small;
+    int64_t host_ns;
+    bool foreach; /* kernels that take many tensors at once are among them */
+} calls;
+
+static void calls_free(calls *c)
+{
+    kb_vec_free(&c->list);
+    ka_factors_free(&c->x);
+}
+
+static bool is_kernel(const ka_work *w)
+{
+    return w->kind == KINETO_KIND_CONCURRENT_KERNEL && w->type != KA_TYPE_COMMUNICATION;
+}
+
+static void take_work(ka_finder *f, calls *c, uint32_t slice)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->slices[slice].work_count; i++) {
+        uint32_t at = s->launched[s->slices[slice].first_work + i];
+        const ka_work *w = &s->work[at];
+        if (!is_kernel(w))
+            continue;
+        ka_amount_add(&c->kernels, ka_work_ns(w));
+        c->foreach |= kb_string_holds(ka_name(s, w->name), "multi_tensor_apply");
+        if (ka_work_ns(w) >= SMALL_NS)
+            continue;
+        ka_amount_add(&c->small, ka_work_ns(w));
+        c->x.work[at] = SMALL_LEFT;
+    }
+}
+
+/* Outermost ranges whose name the question says yes to. */
+static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
+{
+    const ka_scope *s = f->s;
+    ka_answers names = {0};
+    *c = (calls){0};
+    bool ok = ka_answers_make(f, &names) && ka_factors_make(f, &c->x);
+    for (uint32_t i = 0; ok && i < s->slice_count;) {
+        const ka_slice *slice = &s->slices[i];
+        if (!ka_counts(f, slice->step) || !ka_answer(s, &names, slice->name, ask)) {
+            i++;
+            continue;
+        }
+        ok = kb_vec_push(&c->list, i);
+        f->no_memory |= !ok;
+        c->host_ns = ka_add_ns(c->host_ns, ka_slice_ns(slice));
+        for (; i < slice->next; i++) {
+            c->x.slices[i] = HOST_LEFT;
+            take_work(f, c, i);
+        }
+    }
+    ka_answers_free(&names);
+    return ok && !f->no_memory;
+}
+
+static void show_calls(ka_finder *f, ka_found *x, const calls *c)
+{
+    const ka_scope *s = f->s;
+    for (size_t i = 0; i < c->list.count; i++) {
+        uint32_t slice = c->list.data[i];
+        uint64_t launches = 0;
+        for (uint32_t j = slice; j < s->slices[slice].next; j++)
+            launches += s->slices[j].work_count;
+        ka_show_row(f, x, s->slices[slice].row, ka_slice_ns(&s->slices[slice]),
+                    "launches %llu pieces of work", (unsigned long long)launches);
+    }
+}
+
+/* ---- a loop over parameters ------------------------------------------------------------------- */
+
+/* "torch/optim/adam.py(334): _single_tensor_adam" */
+static uint8_t is_single(kineto_string name)
+{
+    const char *part = name.size ? memmem(name.data, name.size, "_single_tensor_", 15) : NULL;
+    for (part = part ? part + 15 : NULL; part && part < name.data + name.size; part++)
+        if (*part < 'a' || *part > 'z')
+            return 0;
+    return part != NULL;
+}
+
+/* "_single_tensor_adam" → "Adam" */
+static kb_text optimizer_of(const ka_scope *s, const calls *c)
+{
+    static const struct {
+        const char *part, *name;
+    } known[] = {{"_adamw", "AdamW"},       {"_adamax", "Adamax"},   {"_adam", "Adam"},
+                 {"_sgd", "SGD"},           {"_rmsprop", "RMSprop"}, {"_adagrad", "Adagrad"},
+                 {"_adadelta", "Adadelta"}, {"_nadam", "NAdam"},     {"_radam", "RAdam"},
+                 {"_rprop", "Rprop"},       {"_asgd", "ASGD"}};
+    kb_text text = {"Optimizer"};
+    kineto_string name = ka_name(s, s->slices[c->list.data[0]].name);
+    for (size_t i = 0; i < KB_COUNT(known); i++)
+        if (kb_string_ends(name, known[i].part)) {
+            (void)snprintf(text.s, sizeof text.s, "%s", known[i].name);
+            break;
+        }
+    return text;
+}
+
+static bool has_fused(const char *name)
+{
+    return strcmp(name, "Adam") == 0 || strcmp(name, "AdamW") == 0 || strcmp(name, "SGD") == 0 ||
+           strcmp(name, "Adagrad") == 0;
+}
+
+static void say_single(ka_finder *f, const calls *c, int64_t saved)
+{
+    kb_text name = optimizer_of(f->s, c);
+    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = c->list.count;
+    ka_say(f, x,
+           "%s goes over its parameters one by one: %llu kernels a call, %s each, and %s of the "
+           "host in %zu calls",
+           name.s, (unsigned long long)(c->kernels.count / c->list.count),
+           kb_duration(c->kernels.ns / (int64_t)KB_MAX(c->kernels.count, 1u)).s,
+           kb_duration(c->host_ns).s, c->list.count);
+    ka_advise(f, x, "torch.optim.%s(…, %s=True)", name.s, has_fused(name.s) ? "fused" : "foreach");
+    show_calls(f, x, c);
+}
+
+void ka_look_optimizer_single(ka_finder *f)
+{
+    calls c;
+    if (calls_make(f, &c, is_single) && c.kernels.count) {
+        int64_t saved = ka_saved_with(f, &c.x);
+        if (ka_is_worth(f, saved, LEAST_PERCENT))
+            say_single(f, &c, saved);
+    }
+    calls_free(&c);
+}
+
+/* ---- many small kernels ----------------------------------------------------------------------- */
+
+static uint8_t is_step(kineto_string name) { return kb_string_begins(name, "Optimizer.step"); }
+
+/* "Optimizer.step#Adam.step" → "Adam"; empty: it does not say. */
+static kb_text class_in(kineto_string name)
+{
+    kb_text text = ka_short_name(name), class = {""};
+    char *from = strchr(text.s, '#'), *end = from ? strchr(from, '.') : NULL;
+    if (end)
+        (void)snprintf(class.s, sizeof class.s, "%.*s", (int)(end - from - 1), from + 1);
+    return class;
+}
+
+static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
+{
+    kb_text class = class_in(ka_name(f->s, f->s->slices[c->list.data[0]].name));
+    if (has_fused(class.s))
+        ka_advise(f, x, "torch.optim.%s(…, fused=True)%s", class.s,
+                  c->foreach ? ", where foreach is used now" : ", else foreach=True");
+    else
+        ka_advise(f, x,
+                  "%s in the optimizer, or a fused one of its kind (Adam, AdamW, SGD and Adagrad "
+                  "have fused=True); torch.compile of its step does the same for your own",
+                  c->foreach ? "Fewer and larger parameters" : "foreach=True");
+}
+
+static void say_unfused(ka_finder *f, const calls *c, int64_t saved)
+{
+    ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
+    if (!x)
+        return;
+    x->count = c->list.count;
+    ka_say(f, x,
+           "%s launches %llu kernels a call, %llu of them shorter than %s, and keeps the host busy "
+           "for %s a call",
+           ka_short_name(ka_name(f->s, f->s->slices[c->list.data[0]].name)).s,
+           (unsigned long long)(c->kernels.count / c->list.count),
+           (unsigned long long)(c->small.count / c->list.count), kb_duration(SMALL_NS).s,
+           kb_duration(c->host_ns / (int64_t)c->list.count).s);
+    advise_fused(f, x, c);
+    show_calls(f, x, c);
+}
+
+/* What a loop over parameters costs is said by optimizer.single_tensor, where stacks show it. */
+void ka_look_optimizer_unfused(ka_finder *f)
+{
+    calls c;
+    bool is_said = f->out->verdicts[KA_LOOK_optimizer_single].judgement == KINETO_JUDGED_FOUND;
+    if (!is_said && calls_make(f, &c, is_step)) {
+        bool many = c.list.count && c.small.count / c.list.count >= LEAST_KERNELS;
+        int64_t saved = many ? ka_saved_with(f, &c.x) : 0;
+        if (ka_is_worth(f, saved, LEAST_PERCENT))
+            say_unfused(f, &c, saved);
+        calls_free(&c);
+    } else if (!is_said) {
+        calls_free(&c);
+    }
+}
+
+/* ---- gradients filled with zeros ---------------------------------------------------------------- */
+
+static uint8_t is_zero_grad(kineto_string name)
+{
+    return kb_string_begins(name, "Optimizer.zero_grad") || kb_string_ends(name, ": zero_grad");
+}
+
+static uint8_t zeroes(kineto_string name)
+{
+    return kb_string_equal(name, kb_string("aten::zero_")) ||
+           kb_string_equal(name, kb_string("aten::_foreach_zero_"));
+}
+
+/* aten::zeros makes something new, and fills that. */
+static bool fills_gradient(const ka_scope *s, ka_answers *names, uint32_t i)
+{
+    const ka_slice *slice = &s->slices[i];
+    uint32_t op = slice->parent == KA_NONE ? KA_NONE : ka_operator_of(s, slice->parent);
+    return slice->kind == KINETO_KIND_CPU_OP && ka_answer(s, names, slice->name, zeroes) &&
+           (op == KA_NONE || !kb_string_begins(ka_name(s, s->slices[op].name), "aten::zeros"));
+}
+
+static void leave_out(const ka_scope *s, calls *c, uint32_t slice)
+{
+    for (uint32_t i = slice; i < s->slices[slice].next; i++) {
+        c->x.slices[i] = 0;
+        for (uint32_t w = 0; w < s->slices[i].work_count; w++)
+            c->x.work[s->launched[s->slices[i].first_work + w]] = 0;
+    }
+}
+
+/* Without the filling: it and its kernels take no time. Everything else is as it was. */
+static uint64_t leave_out_zeroes(ka_finder *f, calls *c)
+{
+    const ka_scope *s = f->s;
+    ka_answers names = {0};
+    uint64_t count = 0;
+    bool ok = ka_answers_make(f, &names);
+    for (uint32_t i = 0; ok && i < s->slice_count; i++)
+        c->x.slices[i] = 1;
+    for (uint32_t i = 0; ok && i < s->work_count; i++)
+        c->x.work[i] = 1;
+    for (size_t k = 0; ok && k < c->list.count; k++)
+        for (uint32_t i = c->list.data[k]; i < s->slices[c->list.data[k]].next;) {
+            bool fills = fills_gradient(s, &names, i);
+            if (fills)
+                leave_out(s, c, i);
+            count += fills;
+            i = fills ? s->slices[i].next : i + 1;
+        }
+    ka_answers_free(&names);
+    return count;
+}
+
+static void say_zeroes(ka_finder *f, const calls *c, uint64_t count, int64_t saved)
+{
+    ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
+    if (!x)
+        return;
+    x->count = count;
+    ka_say(f, x, "zero_grad fills %llu gradients a call with zeros, in %zu calls of %s",
+           (unsigned long long)(count / c->list.count), c->list.count,
+           kb_duration(c->host_ns / (int64_t)c->list.count).s);
+    ka_advise(f, x,
+              "optimizer.zero_grad(set_to_none=True): then backward writes gradients instead "
+              "of adding to zeros, which saves as much again");
+    show_calls(f, x, c);
+}
+
+void ka_look_zero_grad(ka_finder *f)
+{
+    calls c;
+    bool ok = calls_make(f, &c, is_zero_grad);
+    uint64_t count = ok && c.list.count ? leave_out_zeroes(f, &c) : 0;
+    int64_t saved = count ? ka_saved_with(f, &c.x) : 0;
+    if (count && ka_is_worth(f, saved, ZERO_PERCENT))
+        say_zeroes(f, &c, count, saved);
+    calls_free(&c);
+}

@@ -1,0 +1,245 @@
+/* Sizes that tensor cores and wide loads do not fit. */
+#include "analyze/findings/find_work.h"
+
+enum { OTHER, ALIGNED, MATMUL_16, SHAPES };
+
+#define LEAST_PERCENT  1.0
+#define LEAST_CHANNELS 5   /* fewer are what pictures have, or a convolution for each channel */
+#define LEAST_ROWS     9   /* fewer are a batch, and nobody rounds that up */
+#define FASTER_UNUSED  2.0 /* than 16-bit products that were kept from tensor cores */
+#define FASTER_USED    1.25
+#define MOST_SIZES     3u
+
+/* One operator with these shapes. */
+typedef struct shape {
+    uint8_t is;
+    uint32_t op; /* the first call */
+    ka_amount kernels;
+    double padded;                 /* times of its work if sizes were rounded up */
+    int64_t sizes[MOST_SIZES];     /* those that do not fit … */
+    uint32_t size_count, multiple; /* … what they should be multiples of */
+} shape;
+
+typedef struct shapes {
+    KB_VEC(shape) list;
+    kb_map by_text;
+    uint32_t *of; /* by slice: index of list + 1; 0: not asked */
+    ka_answers ops;
+} shapes;
+
+/* ---- which sizes count ---------------------------------------------------------------------- */
+
+enum { NO_PRODUCT, MM, ADDMM, CONVOLUTION, CONVOLUTION_OF_WEIGHTS };
+
+static uint8_t product_of(kineto_string name)
+{
+    static const struct {
+        const char *name;
+        uint8_t is;
+    } exact[] = {
+        {"aten::mm", MM}, {"aten::bmm", MM}, {"aten::addmm", ADDMM}, {"aten::baddbmm", ADDMM}};
+    for (size_t i = 0; i < KB_COUNT(exact); i++)
+        if (kb_string_equal(name, kb_string(exact[i].name)))
+            return exact[i].is;
+    if (!kb_string_begins(name, "aten::") || kb_string_holds(name, "transpose"))
+        return NO_PRODUCT;
+    if (kb_string_holds(name, "convolution_backward_weight"))
+        return CONVOLUTION_OF_WEIGHTS;
+    return kb_string_holds(name, "convolution") || kb_string_begins(name, "aten::conv")
+               ? CONVOLUTION
+               : NO_PRODUCT;
+}
+
+static void want(shape *to, int64_t size, int64_t least)
+{
+    if (size < least || size % to->multiple == 0)
+        return;
+    for (uint32_t i = 0; i < to->size_count; i++)
+        if (to->sizes[i] == size)
+            return;
+    to->padded *= (double)ka_round_up(size, to->multiple) / (double)size;
+    if (to->size_count < MOST_SIZES)
+        to->sizes[to->size_count++] = size;
+}
+
+static void look_at_product(shape *to, const ka_shape *a, const ka_shape *b)
+{
+    if (a->rank < 2 || b->rank < 2)
+        return;
+    to->multiple = a->bytes == 2 ? 8 : 4;
+    want(to, a->dims[a->rank - 2], LEAST_ROWS);
+    want(to, a->dims[a->rank - 1], 1);
+    want(to, b->dims[b->rank - 1], 1);
+    to->is = to->size_count ? (a->bytes == 2 ? MATMUL_16 : SHAPES) : ALIGNED;
+}
+
+/* Activations have channels behind the batch, weights those that go out in front of those that come
+ * in; weights are the last tensor that has as many dimensions. */
+static void look_at_convolution(shape *to, const ka_shapes *in, bool of_weights)
+{
+    uint32_t weights = KA_NONE;
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->of[i].rank >= 3) {
+            weights = of_weights ? KA_NONE : i;
+            to->multiple = in->of[i].bytes == 2 ? 8 : 4;
+        }
+    for (uint32_t i = 0; i < in->count; i++)
+        if (in->of[i].rank >= 3)
+            want(to, in->of[i].dims[1], LEAST_CHANNELS);
+    if (weights != KA_NONE)
+        want(to, in->of[weights].dims[0], LEAST_CHANNELS);
+    to->is = to->size_count ? SHAPES : ALIGNED;
+}
+
+static shape shape_of(const ka_shapes *in, uint8_t product, uint32_t op)
+{
+    shape fresh = {.is = ALIGNED, .op = op, .padded = 1, .multiple = 8};
+    uint32_t first = product == ADDMM;
+    if (product >= CONVOLUTION)
+        look_at_convolution(&fresh, in, product == CONVOLUTION_OF_WEIGHTS);
+    else if (first + 2 <= in->count)
+        look_at_product(&fresh, &in->of[first], &in->of[first + 1]);
+    return fresh;
+}
+
+/* ---- which operators have them -------------------------------------------------------------- */
+
+/* The same operator with the same sizes is looked at once. */
+static uint32_t find_shape(ka_finder *f, shapes *all, uint32_t op, uint8_t product)
+{
+    const ka_slice *slice = &f->s->slices[op];
+    ka_shapes in;
+    bool created;
+    (void)ka_shapes_of(f->s->trace, slice->row, &in); /* all zero if it does not say */
+    uint64_t key = kb_hash_seeded(slice->name, &in, sizeof in);
+    uint64_t *at = kb_map_insert(&all->by_text, key, all->list.count, &created);
+    if (!at || (created && !kb_vec_push(&all->list, shape_of(&in, product, op)))) {
+        f->no_memory = true;
+        return 0;
+    }
+    return (uint32_t)*at;
+}
+
+static shape *shape_at(ka_finder *f, shapes *all, uint32_t op)
+{
+    uint8_t product = ka_answer(f->s, &all->ops, f->s->slices[op].name, product_of);
+    if (product == NO_PRODUCT)
+        return NULL;
+    if (!all->of[op])
+        all->of[op] = find_shape(f, all, op, product) + 1;
+    return f->no_memory ? NULL : &all->list.data[all->of[op] - 1];
+}
+
+static bool multiplies(const ka_scope *s, const ka_work *w)
+{
+    uint8_t family = s->class_of[w->name].family;
+    return w->kind == KINETO_KIND_CONCURRENT_KERNEL &&
+           (family == KA_FAMILY_GEMM || family == KA_FAMILY_CONVOLUTION);
+}
+
+/* Kernels with these sizes, and how long they would take with others. */
+static void take(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
+        const ka_work *w = &s->work[i];
+        uint32_t op =
+            ka_counts(f, w->step) && multiplies(s, w) ? ka_operator_of(s, w->call) : KA_NONE;
+        shape *of = op == KA_NONE ? NULL : shape_at(f, all, op);
+        if (!of || of->is != wanted)
+            continue;
+        bool unused = wanted == MATMUL_16 && s->class_of[w->name].tensor == KA_TENSOR_NO;
+        ka_amount_add(&of->kernels, ka_work_ns(w));
+        x->work[i] = KB_MIN(1, of->padded / (unused ? FASTER_UNUSED : FASTER_USED));
+    }
+}
+
+/* ---- what is said --------------------------------------------------------------------------- */
+
+static int compare_shapes(const void *left, const void *right)
+{
+    const shape *a = left, *b = right;
+    if (a->kernels.ns != b->kernels.ns)
+        return a->kernels.ns > b->kernels.ns ? -1 : 1;
+    return (a->op > b->op) - (a->op < b->op);
+}
+
+static kb_text padding_of(const shape *of)
+{
+    kb_text text = {""};
+    size_t n = 0;
+    for (uint32_t i = 0; i < of->size_count && n < 40; i++)
+        n += (size_t)snprintf(text.s + n, sizeof text.s - n, "%s%lld to %lld", i ? ", " : "",
+                              (long long)of->sizes[i],
+                              (long long)ka_round_up(of->sizes[i], of->multiple));
+    return text;
+}
+
+static void show_shapes(ka_finder *f, ka_found *x, const shapes *all)
+{
+    const ka_scope *s = f->s;
+    for (size_t i = 0; i < KB_MIN(all->list.count, (size_t)f->evidence_limit); i++) {
+        const shape *of = &all->list.data[i];
+        ka_shapes in;
+        if (!of->kernels.count)
+            break;
+        (void)ka_shapes_of(s->trace, s->slices[of->op].row, &in);
+        kineto_string stack = ka_stack_of(f, of->op);
+        ka_show_row(f, x, s->slices[of->op].row, of->kernels.ns,
+                    "%s: round %s; %llu kernels, %s%s%.*s", ka_shapes_text(&in).s, padding_of(of).s,
+                    (unsigned long long)of->kernels.count, kb_duration(of->kernels.ns).s,
+                    stack.size ? "; called by " : "", (int)stack.size, stack.data);
+    }
+}
+
+static void say(ka_finder *f, shapes *all, const char *what, int64_t saved)
+{
+    ka_found *x = ka_open_finding(f, saved, 0.4, kb_string(""));
+    ka_amount sum = {0};
+    if (!x)
+        return;
+    qsort(all->list.data, all->list.count, sizeof *all->list.data, compare_shapes);
+    for (size_t i = 0; i < all->list.count; i++) {
+        sum.ns = ka_add_ns(sum.ns, all->list.data[i].kernels.ns);
+        sum.count += all->list.data[i].kernels.count;
+    }
+    const shape *most = &all->list.data[0];
+    ka_shapes in;
+    (void)ka_shapes_of(f->s->trace, f->s->slices[most->op].row, &in);
+    kb_text name = ka_short_name(ka_name(f->s, f->s->slices[most->op].name)),
+            sizes = ka_shapes_text(&in);
+    x->count = sum.count;
+    ka_say(f, x,
+           "%llu kernels of %s have sizes that are no multiples of %u and take %s, %.1f %% of all; "
+           "most of it %s %s",
+           (unsigned long long)sum.count, what, most->multiple, kb_duration(sum.ns).s,
+           ka_share(f, sum.ns), name.s, sizes.s);
+    ka_advise(f, x, "Round up where the model or the batch is made: %s for %s %s%s",
+              padding_of(most).s, name.s, sizes.s,
+              most->multiple == 8 ? " (multiples of 64 are better still)" : "");
+    show_shapes(f, x, all);
+}
+
+static void look(ka_finder *f, uint8_t wanted, const char *what)
+{
+    shapes all = {.of = calloc((size_t)f->s->slice_count + 1, sizeof *all.of)};
+    ka_factors x = {0};
+    f->no_memory |= !all.of;
+    if (!f->no_memory && ka_answers_make(f, &all.ops) && ka_factors_make(f, &x))
+        take(f, &all, wanted, &x);
+    int64_t saved = f->no_memory || !all.list.count ? 0 : ka_saved_with(f, &x);
+    if (!f->no_memory && ka_is_worth(f, saved, LEAST_PERCENT))
+        say(f, &all, what, saved);
+    ka_factors_free(&x);
+    ka_answers_free(&all.ops);
+    kb_vec_free(&all.list);
+    kb_map_free(&all.by_text);
+    free(all.of);
+}
+
+void ka_look_unaligned_matmul(ka_finder *f) { look(f, MATMUL_16, "products of 16-bit matrices"); }
+
+void ka_look_unaligned_shapes(ka_finder *f)
+{
+    look(f, SHAPES, "convolutions and products of 32-bit matrices");
+}

@@ -1,0 +1,248 @@
+/* Waiting for the device: calls that stall, by the place in the program that makes them. */
+#include "analyze/findings/find_time.h"
+
+/* ---- sites ---------------------------------------------------------------------------------- */
+
+/* A place of the program: an operator, or a call, with its stack. */
+typedef struct site {
+    kineto_string name, stack; /* of its heaviest wait; the stack is in the arena of the findings */
+    uint64_t count;
+    int64_t ns, idle_ns, saved_ns;
+    uint32_t copy; /* of its heaviest wait */
+} site;
+
+typedef struct sites {
+    ka_finder *f;
+    ka_waits waits;
+    KB_VEC(site) list;
+    kb_map index;      /* of name and stack → index of list */
+    uint32_t *site_of; /* by wait; KA_NONE: it is not about it */
+} sites;
+
+#define MOST_STACKS 256u /* that are looked for: those of the heaviest waits */
+#define MOST_SITES  10u
+
+static int compare_weights(const void *left, const void *right, void *context)
+{
+    const ka_wait *waits = context, *a = &waits[*(const uint32_t *)left],
+                  *b = &waits[*(const uint32_t *)right];
+    if (a->idle_ns != b->idle_ns)
+        return a->idle_ns > b->idle_ns ? -1 : 1;
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    return (a->call > b->call) - (a->call < b->call);
+}
+
+static uint32_t *heaviest_first(const ka_waits *waits)
+{
+    uint32_t *order = malloc((waits->list.count + 1) * sizeof *order);
+    for (uint32_t i = 0; order && i < waits->list.count; i++)
+        order[i] = i;
+    if (order && waits->list.count)
+        qsort_r(order, waits->list.count, sizeof *order, compare_weights, waits->list.data);
+    return order;
+}
+
+static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
+{
+    const ka_wait *w = &all->waits.list.data[wait];
+    kineto_string name = ka_name(all->f->s, all->f->s->slices[w->site].name);
+    uint64_t key = kb_hash_seeded(kb_hash(name.data, name.size), stack.data, stack.size);
+    bool created;
+    uint64_t *at = kb_map_insert(&all->index, key, all->list.count, &created);
+    if (!at || (created &&
+                !kb_vec_push(&all->list, (site){.name = name, .stack = stack, .copy = w->copy}))) {
+        all->f->no_memory = true;
+        return;
+    }
+    site *to = &all->list.data[*at];
+    to->count++;
+    to->ns = ka_add_ns(to->ns, w->ns);
+    to->idle_ns = ka_add_ns(to->idle_ns, w->idle_ns);
+    all->site_of[wait] = (uint32_t)*at;
+}
+
+/* Waits of copies are other rules' matter. */
+static void gather(sites *all)
+{
+    uint32_t *order = heaviest_first(&all->waits), stacks = 0;
+    all->site_of = malloc((all->waits.list.count + 1) * sizeof *all->site_of);
+    all->f->no_memory |= !order || !all->site_of;
+    for (size_t i = 0; !all->f->no_memory && i < all->waits.list.count; i++) {
+        const ka_wait *w = &all->waits.list.data[order[i]];
+        all->site_of[order[i]] = KA_NONE;
+        if (w->kind != KA_WAIT_OTHER)
+            continue;
+        kineto_string stack =
+            stacks++ < MOST_STACKS ? ka_stack_of(all->f, w->site) : (kineto_string){"", 0};
+        add_to_site(all, order[i], stack);
+    }
+    free(order);
+}
+
+/* ---- what they are worth -------------------------------------------------------------------- */
+
+/* Without the waits of one site; KA_NONE: of all. */
+static int64_t saved_by_site(sites *all, uint32_t which)
+{
+    ka_without without = {0};
+    int64_t saved = KA_NO_WORTH;
+    if (ka_without_create(all->f, &without, false)) {
+        for (size_t i = 0; i < all->waits.list.count; i++)
+            if (all->site_of[i] != KA_NONE && (which == KA_NONE || all->site_of[i] == which))
+                without.slices[all->waits.list.data[i].call] |= KA_NEED_NOT_WAIT;
+        saved = ka_saved_without(all->f, &without);
+    }
+    ka_without_free(&without);
+    return saved;
+}
+
+/* Where one wait follows another, doing away with either alone saves nothing: what all of them
+ * together save beyond each alone is shared by the idle time behind them. They are never worth more
+ * than all of them together. */
+static void give_worths(sites *all, int64_t total)
+{
+    int64_t alone = 0, idle = 0;
+    for (uint32_t i = 0; i < all->list.count; i++) {
+        site *x = &all->list.data[i];
+        x->saved_ns = i < MOST_SITES ? KB_MIN(saved_by_site(all, i), x->ns) : 0;
+        alone = ka_add_ns(alone, KB_MAX(x->saved_ns, 0));
+        idle = ka_add_ns(idle, x->idle_ns);
+    }
+    for (uint32_t i = 0; i < all->list.count; i++) {
+        site *x = &all->list.data[i];
+        if (alone > total)
+            x->saved_ns = (int64_t)((double)x->saved_ns * (double)total / (double)alone);
+        else if (idle > 0)
+            x->saved_ns += (int64_t)((double)(total - alone) * (double)x->idle_ns / (double)idle);
+        x->saved_ns = KB_MIN(x->saved_ns, x->ns);
+    }
+}
+
+/* ---- saying it ------------------------------------------------------------------------------ */
+
+/* The innermost frame that is not of the framework: it stays the same when that is updated. */
+static kineto_string own_frame(kineto_string stack)
+{
+    static const char *const foreign[] = {"site-packages", "dist-packages", "<built-in",
+                                          "torch/",        "<string>",      "nn.Module"};
+    kineto_string first = {"", 0};
+    for (size_t at = 0; at < stack.size;) {
+        const char *semicolon = memchr(stack.data + at, ';', stack.size - at);
+        size_t end = semicolon ? (size_t)(semicolon - stack.data) : stack.size;
+        kineto_string frame = {stack.data + at, end - at};
+        bool is_foreign = !frame.size;
+        for (size_t i = 0; i < KB_COUNT(foreign); i++)
+            is_foreign |= kb_string_holds(frame, foreign[i]);
+        if (!is_foreign)
+            return frame;
+        if (!first.size)
+            first = frame;
+        at = end + 1;
+    }
+    return first;
+}
+
+static void advise(ka_finder *f, ka_found *x, const site *of, const char *where)
+{
+    kineto_string name = of->name;
+    bool reads = kb_string_holds(name, "item") || kb_string_holds(name, "_local_scalar_dense") ||
+                 kb_string_holds(name, "is_nonzero");
+    bool masks = kb_string_holds(name, "nonzero") || kb_string_holds(name, "index") ||
+                 kb_string_holds(name, "masked_select") || kb_string_holds(name, "unique");
+    bool copies = of->copy != KA_NONE;
+    if (reads)
+        ka_advise(f, x,
+                  "Do not read this value in every step%s: keep it as a tensor (loss_sum += "
+                  "loss.detach()) and call item() once in many steps; where it decides "
+                  "something, torch.where() decides on the device",
+                  where);
+    else if (masks)
+        ka_advise(f, x,
+                  "The size of the result is not known before it is computed%s: use "
+                  "torch.where(mask, a, b), or multiply by the mask; nonzero_static(size=N) if "
+                  "the number is known",
+                  where);
+    else if (copies && ka_is_upload(ka_name(f->s, f->s->work[of->copy].name)))
+        ka_advise(f, x,
+                  "Do not wait for this copy%s: tensor.to(device, non_blocking=True), from "
+                  "pinned memory",
+                  where);
+    else if (copies)
+        ka_advise(f, x,
+                  "Copy to the host without waiting%s: tensor.to(\"cpu\", non_blocking=True) "
+                  "into pinned memory, and read it a step later, behind an event",
+                  where);
+    else
+        ka_advise(f, x,
+                  "Leave this wait out%s: work of a stream is in order without it; for times "
+                  "use events that are read later",
+                  where);
+}
+
+static void show_waits(ka_finder *f, ka_found *x, const sites *all, uint32_t which)
+{
+    for (size_t i = 0; i < all->waits.list.count; i++) {
+        const ka_wait *w = &all->waits.list.data[i];
+        if (all->site_of[i] == which)
+            ka_show_row(f, x, f->s->slices[w->call].row, w->idle_ns,
+                        "devices are idle for %s behind it%s%.*s", kb_duration(w->idle_ns).s,
+                        all->list.data[which].stack.size ? "; " : "",
+                        (int)KB_MIN(all->list.data[which].stack.size, (size_t)400),
+                        all->list.data[which].stack.data);
+    }
+}
+
+/* The idle time right behind the waits was measured; that the host would keep its lead over the
+ * device for longer is what the critical path foretells. */
+static double how_sure(const site *x)
+{
+    double measured = (double)x->idle_ns / (double)KB_MAX(x->saved_ns, 1);
+    return 0.4 + 0.4 * KB_MIN(measured, 1);
+}
+
+static void report(sites *all, uint32_t which)
+{
+    ka_finder *f = all->f;
+    const site *of = &all->list.data[which];
+    kineto_string frame = own_frame(of->stack);
+    kb_text name = ka_short_name(of->name), place = ka_short_name(frame);
+    char subject[200], where[100] = "";
+    snprintf(subject, sizeof subject, "%s%s%s", name.s, frame.size ? " at " : "", place.s);
+    if (frame.size)
+        snprintf(where, sizeof where, " (%s)", place.s);
+    ka_found *x = ka_open_finding(f, of->saved_ns, how_sure(of), kb_string(subject));
+    if (!x)
+        return;
+    x->count = of->count;
+    ka_say(f, x,
+           "%s waits for the device %llu %s, %s each; from there on devices are idle for %s in "
+           "all, until the host has launched again",
+           subject, (unsigned long long)of->count, of->count == 1 ? "time" : "times",
+           kb_duration(of->ns / (int64_t)KB_MAX(of->count, 1u)).s, kb_duration(of->idle_ns).s);
+    advise(f, x, of, where);
+    show_waits(f, x, all, which);
+}
+
+/* What waiting costs is bounded by what devices were idle because of the host. */
+void ka_look_sync_stall(ka_finder *f)
+{
+    sites all = {.f = f};
+    if (ka_waits_find(f, &all.waits))
+        gather(&all);
+    int64_t total = KA_NO_WORTH;
+    if (!f->no_memory && all.list.count)
+        total = ka_lesser_saving(saved_by_site(&all, KA_NONE), ka_host_idle_ns(f));
+    if (!f->no_memory && total != KA_NO_WORTH && ka_share(f, total) >= KA_LEAST_WORTH) {
+        give_worths(&all, total);
+        for (uint32_t i = 0; i < all.list.count && !f->no_memory; i++) {
+            all.list.data[i].saved_ns = KB_MIN(all.list.data[i].saved_ns, total);
+            if (ka_share(f, all.list.data[i].saved_ns) >= KA_LEAST_WORTH)
+                report(&all, i);
+        }
+    }
+    ka_waits_free(&all.waits);
+    kb_vec_free(&all.list);
+    kb_map_free(&all.index);
+    free(all.site_of);
+}

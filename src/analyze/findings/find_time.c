@@ -1,0 +1,388 @@
+/* What several rules measure. */
+#include "analyze/findings/find_time.h"
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+static bool has_one_of(kineto_string name, const char *const *words, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_holds(name, words[i]))
+            return true;
+    return false;
+}
+
+bool ka_is_upload(kineto_string name)
+{
+    static const char *const words[] = {"HtoD", "HostToDevice", "H2D", "M2D"};
+    return has_one_of(name, words, KB_COUNT(words));
+}
+
+static bool is_download(kineto_string name)
+{
+    static const char *const words[] = {"DtoH", "DeviceToHost", "D2H", "D2M"};
+    return has_one_of(name, words, KB_COUNT(words));
+}
+
+bool ka_is_within_device(kineto_string name)
+{
+    static const char *const words[] = {"DtoD", "DeviceToDevice", "D2D"};
+    return has_one_of(name, words, KB_COUNT(words));
+}
+
+uint32_t ka_find_range(const ka_scope *s, const char *begins)
+{
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        uint8_t kind = s->slices[i].kind;
+        if ((kind == KINETO_KIND_CPU_OP || kind == KINETO_KIND_USER_ANNOTATION) &&
+            kb_string_begins(ka_name(s, s->slices[i].name), begins))
+            return i;
+    }
+    return KA_NONE;
+}
+
+static bool is_call(const ka_slice *slice)
+{
+    return slice->kind == KINETO_KIND_RUNTIME || slice->kind == KINETO_KIND_DRIVER;
+}
+
+#define MOST_AROUND 64u /* that are climbed */
+
+uint32_t ka_site_of(const ka_scope *s, uint32_t slice)
+{
+    uint32_t site = slice, i = s->slices[slice].parent, left = MOST_AROUND;
+    for (; i != KA_NONE && is_call(&s->slices[i]) && left; left--)
+        i = s->slices[i].parent;
+    if (i == KA_NONE || s->slices[i].kind != KINETO_KIND_CPU_OP)
+        return site;
+    for (site = i; (i = s->slices[i].parent) != KA_NONE && left; site = i, left--)
+        if (s->slices[i].kind != KINETO_KIND_CPU_OP ||
+            !kb_string_begins(ka_name(s, s->slices[i].name), "aten::"))
+            break;
+    return site;
+}
+
+kineto_string ka_place_of(const ka_scope *s, uint32_t call)
+{
+    if (call == KA_NONE)
+        return (kineto_string){"", 0};
+    uint32_t site = ka_site_of(s, call), around = s->slices[call].parent;
+    if (site != call)
+        return ka_name(s, s->slices[site].name);
+    bool is_step =
+        around != KA_NONE && kb_string_begins(ka_name(s, s->slices[around].name), "ProfilerStep");
+    return around == KA_NONE || is_step ? (kineto_string){"", 0}
+                                        : ka_name(s, s->slices[around].name);
+}
+
+/* ---- time that nothing hides ---------------------------------------------------------------- */
+
+typedef struct device_spans {
+    ka_spans picked, covers;
+    KB_VEC(uint32_t) work; /* picked, if anybody wants to see each */
+} device_spans;
+
+typedef struct exposing {
+    ka_finder *f;
+    ka_pick *pick;
+    ka_each *each;
+    void *context;
+    kb_map at; /* of a device → index of devices */
+    KB_VEC(device_spans) devices;
+} exposing;
+
+static device_spans *spans_of(exposing *x, const ka_stream *stream)
+{
+    int64_t key[] = {stream->process, stream->device};
+    bool created;
+    uint64_t *at = kb_map_insert(&x->at, kb_hash(key, sizeof key), x->devices.count, &created);
+    if (!at || (created && !kb_vec_push(&x->devices, (device_spans){0})))
+        return NULL;
+    return &x->devices.data[*at];
+}
+
+static bool add_work(exposing *x, device_spans *to, uint32_t work, ka_exposure *out)
+{
+    const ka_work *w = &x->f->s->work[work];
+    int which = x->pick(x->f, w, x->context);
+    ka_span span = {w->start_ns, w->end_ns};
+    if (which == KA_NEITHER || w->end_ns <= w->start_ns ||
+        (which == KA_PICKED && !ka_counts(x->f, w->step)))
+        return true;
+    if (which == KA_COVERS)
+        return kb_vec_push(&to->covers, span);
+    out->count++;
+    return kb_vec_push(&to->picked, span) && (!x->each || kb_vec_push(&to->work, work));
+}
+
+static bool add_stream(exposing *x, const ka_stream *stream, ka_exposure *out)
+{
+    device_spans *to = stream->count ? spans_of(x, stream) : NULL;
+    bool ok = to || !stream->count;
+    for (uint32_t i = stream->first; ok && i < stream->first + stream->count; i++)
+        ok = add_work(x, to, i, out);
+    return ok;
+}
+
+/* Spans of one stream are in order, those of another begin anew. */
+static void show_each(const exposing *x, const device_spans *d)
+{
+    const ka_work *work = x->f->s->work;
+    size_t cursor = 0;
+    for (size_t i = 0; i < d->work.count; i++) {
+        const ka_work *w = &work[d->work.data[i]];
+        if (i && w->start_ns < work[d->work.data[i - 1]].start_ns)
+            cursor = 0;
+        int64_t covered = ka_spans_within(&d->covers, w->start_ns, w->end_ns, &cursor);
+        x->each(x->f, d->work.data[i], ka_work_ns(w) - covered, x->context);
+    }
+}
+
+static bool add_exposed(const exposing *x, device_spans *d, ka_exposure *out)
+{
+    ka_spans alone = {0};
+    ka_spans_unite(&d->picked);
+    ka_spans_unite(&d->covers);
+    bool ok = ka_spans_without(&d->picked, &d->covers, &alone);
+    out->ns = ka_add_ns(out->ns, ka_spans_ns(&d->picked));
+    out->exposed_ns = ka_add_ns(out->exposed_ns, ka_spans_ns(&alone));
+    kb_vec_free(&alone);
+    if (ok && x->each)
+        show_each(x, d);
+    return ok;
+}
+
+bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exposure *out)
+{
+    exposing x = {.f = f, .pick = pick, .each = each, .context = context};
+    bool ok = true;
+    *out = (ka_exposure){0};
+    for (uint32_t i = 0; ok && i < f->s->stream_count; i++)
+        ok = add_stream(&x, &f->s->streams[i], out);
+    for (size_t i = 0; i < x.devices.count; i++) {
+        device_spans *d = &x.devices.data[i];
+        ok = ok && add_exposed(&x, d, out);
+        kb_vec_free(&d->picked);
+        kb_vec_free(&d->covers);
+        kb_vec_free(&d->work);
+    }
+    if (x.devices.count) {
+        out->ns /= (int64_t)x.devices.count;
+        out->exposed_ns /= (int64_t)x.devices.count;
+    }
+    kb_vec_free(&x.devices);
+    kb_map_free(&x.at);
+    f->no_memory |= !ok;
+    return ok;
+}
+
+/* ---- the critical path without something ---------------------------------------------------- */
+
+bool ka_without_create(ka_finder *f, ka_without *w, bool with_work)
+{
+    w->slices = calloc((size_t)f->s->slice_count + 1, 1);
+    w->work_ns = with_work ? calloc((size_t)f->s->work_count + 1, sizeof *w->work_ns) : NULL;
+    f->no_memory |= !w->slices || (with_work && !w->work_ns);
+    return !f->no_memory;
+}
+
+void ka_without_free(ka_without *w)
+{
+    free(w->slices);
+    free(w->work_ns);
+    *w = (ka_without){0};
+}
+
+static void inherit(const ka_scope *s, ka_without *w)
+{
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (s->slices[i].parent != KA_NONE)
+            w->slices[i] |= w->slices[s->slices[i].parent];
+}
+
+static bool is_wait(const ka_path *p, const ka_edge *e)
+{
+    const ka_node *node = &p->nodes.data[e->dst];
+    return (e->type == KA_EDGE_SYNC || e->type == KA_EDGE_SYNC_INFERRED) &&
+           node->of == KA_OF_SLICE && node->is_end;
+}
+
+static int64_t weight_without(const ka_path *p, const ka_without *w, const ka_edge *e)
+{
+    if (is_wait(p, e) && w->slices[p->nodes.data[e->dst].index] & KA_NEED_NOT_WAIT)
+        return INT64_MIN / 2; /* as if the edge were not there */
+    if (e->of == KA_OF_SLICE && w->slices[e->owner] & KA_TAKES_NO_TIME)
+        return 0;
+    if (e->of == KA_OF_WORK && w->work_ns)
+        return KB_MAX(e->ns - w->work_ns[e->owner], 0);
+    return e->ns;
+}
+
+/* The path is made when it is first asked for. */
+static const ka_path *path_of(ka_finder *f)
+{
+    return ka_saved_by(f, NULL, 0) == KA_NO_WORTH ? NULL : f->path;
+}
+
+int64_t ka_saved_without(ka_finder *f, ka_without *w)
+{
+    const ka_path *p = path_of(f);
+    if (!p)
+        return KA_NO_WORTH;
+    inherit(f->s, w);
+    int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
+            *times = malloc((p->nodes.count + 1) * sizeof *times), latest = 0;
+    for (size_t i = 0; weights && times && i < p->edges.count; i++)
+        weights[i] = weight_without(p, w, &p->edges.data[i]);
+    if (weights && times) {
+        ka_path_times(p, weights, times);
+        for (size_t i = 0; i < p->nodes.count; i++)
+            latest = KB_MAX(latest, times[i]);
+    } else {
+        f->no_memory = true;
+    }
+    free(weights);
+    free(times);
+    return f->no_memory ? KA_NO_WORTH : p->length_ns - latest;
+}
+
+/* ---- calls in which the host waited --------------------------------------------------------- */
+
+static bool manages_memory(kineto_string name)
+{
+    static const char *const words[] = {"lloc", "Free", "free", "Register"};
+    return has_one_of(name, words, KB_COUNT(words));
+}
+
+static bool copies_at_once(kineto_string name)
+{
+    static const char *const words[] = {"Memcpy", "Memset"};
+    return kb_string_begins(name, "cu") || kb_string_begins(name, "hip")
+               ? has_one_of(name, words, KB_COUNT(words)) && !kb_string_holds(name, "Async")
+               : false;
+}
+
+#define MOST_ASKED 64u /* slices and work of an operator */
+
+static bool is_sent_or_received(const ka_scope *s, uint32_t work)
+{
+    kineto_string name = ka_name(s, s->work[work].name);
+    return s->work[work].kind == KINETO_KIND_GPU_MEMCPY &&
+           (ka_is_upload(name) || is_download(name));
+}
+
+static uint32_t copy_of(const ka_scope *s, uint32_t site)
+{
+    uint32_t end = KB_MIN(s->slices[site].next, site + MOST_ASKED), left = MOST_ASKED;
+    for (uint32_t i = site; i < end; i++)
+        for (uint32_t k = 0; k < s->slices[i].work_count && left; k++, left--) {
+            uint32_t work = s->launched[s->slices[i].first_work + k];
+            if (is_sent_or_received(s, work))
+                return work;
+        }
+    return KA_NONE;
+}
+
+static uint8_t kind_of(const ka_scope *s, const ka_wait *w)
+{
+    if (copies_at_once(ka_name(s, s->slices[w->call].name)))
+        return KA_WAIT_COPY_CALL;
+    if (w->copy == KA_NONE)
+        return KA_WAIT_OTHER;
+    kineto_string name = ka_name(s, s->work[w->copy].name);
+    return ka_is_upload(name) && kb_string_holds(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
+}
+
+static void add_wait(ka_finder *f, ka_waits *out, uint32_t call)
+{
+    const ka_scope *s = f->s;
+    ka_wait w = {.call = call, .site = ka_site_of(s, call), .ns = ka_slice_ns(&s->slices[call])};
+    w.copy = copy_of(s, w.site);
+    w.kind = kind_of(s, &w);
+    f->no_memory |= !kb_vec_push(&out->list, w);
+}
+
+static int compare_waits(const void *left, const void *right, void *context)
+{
+    const ka_slice *slices = context;
+    const ka_wait *a = left, *b = right;
+    int64_t end_a = slices[a->call].end_ns, end_b = slices[b->call].end_ns;
+    if (end_a != end_b)
+        return end_a < end_b ? -1 : 1;
+    return (a->call > b->call) - (a->call < b->call);
+}
+
+static bool busy_spans(const ka_scope *s, ka_spans *busy)
+{
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[s->by_time[i]];
+        if (w->end_ns > w->start_ns && !kb_vec_push(busy, (ka_span){w->start_ns, w->end_ns}))
+            return false;
+    }
+    ka_spans_unite(busy);
+    return true;
+}
+
+/* Without the wait the next work would begin earlier by what was waited, if nothing of it runs
+ * before: a gap can be saved once. With several devices, gaps are those of all of them. */
+static void share_gaps(const ka_scope *s, ka_waits *waits, const ka_spans *busy)
+{
+    size_t next = 0, gap = SIZE_MAX;
+    int64_t left = 0;
+    for (size_t i = 0; i < waits->list.count; i++) {
+        ka_wait *w = &waits->list.data[i];
+        const ka_slice *call = &s->slices[w->call];
+        while (next < busy->count && busy->data[next].start_ns <= call->end_ns)
+            next++;
+        if (!next || next == busy->count || busy->data[next - 1].end_ns > call->end_ns)
+            continue; /* busy, or nothing before or behind */
+        if (next != gap)
+            left = kb_length_ns(KB_MAX(busy->data[next - 1].end_ns, call->start_ns),
+                                busy->data[next].start_ns);
+        gap = next;
+        w->idle_ns = KB_MIN(w->ns, left);
+        left -= w->idle_ns;
+    }
+}
+
+static void collect(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out)
+{
+    for (size_t i = 0; i < p->edges.count && !f->no_memory; i++) {
+        const ka_edge *e = &p->edges.data[i];
+        if (!is_wait(p, e))
+            continue;
+        uint32_t call = p->nodes.data[e->dst].index;
+        if (seen[call] || !ka_counts(f, f->s->slices[call].step) ||
+            manages_memory(ka_name(f->s, f->s->slices[call].name)))
+            continue;
+        seen[call] = 1;
+        add_wait(f, out, call);
+    }
+}
+
+bool ka_waits_find(ka_finder *f, ka_waits *out)
+{
+    const ka_path *p = path_of(f);
+    ka_spans busy = {0};
+    if (!p)
+        return true;
+    uint8_t *seen = calloc((size_t)f->s->slice_count + 1, 1);
+    f->no_memory |= !seen;
+    if (!f->no_memory)
+        collect(f, p, seen, out);
+    f->no_memory |= !f->no_memory && out->list.count && !busy_spans(f->s, &busy);
+    if (!f->no_memory && out->list.count) {
+        qsort_r(out->list.data, out->list.count, sizeof *out->list.data, compare_waits,
+                (void *)(uintptr_t)f->s->slices);
+        share_gaps(f->s, out, &busy);
+    }
+    kb_vec_free(&busy);
+    free(seen);
+    return !f->no_memory;
+}
+
+void ka_waits_free(ka_waits *waits) { kb_vec_free(&waits->list); }
+
+int64_t ka_host_idle_ns(const ka_finder *f)
+{
+    return ka_idle_ns(f, "synchronizing,in_operator,launching,between_operators,in_runtime");
+}

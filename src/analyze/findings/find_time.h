@@ -1,0 +1,74 @@
+/* What several rules measure: time that nothing hides, calls that wait, and how long it would have
+ * taken without them. */
+#ifndef KA_FIND_TIME_H
+#define KA_FIND_TIME_H
+
+#include "analyze/findings/find_work.h"
+
+/** The rules say nothing of what is worth less (percent of all that was looked at). */
+#define KA_LEAST_WORTH 0.5
+
+/** Copies by direction, told by their names, of all vendors. */
+bool ka_is_upload(kineto_string name);
+bool ka_is_within_device(kineto_string name);
+/** Is there a range of the host whose name begins so? Its first one; KA_NONE. */
+uint32_t ka_find_range(const ka_scope *s, const char *begins);
+/** An operator that begins with "aten::" around a slice, the outermost of them that follow one
+ *  another; else the innermost operator, else the slice. */
+uint32_t ka_site_of(const ka_scope *s, uint32_t slice);
+/** Where a call was made, in words: the operator, else the range around it; may be empty. */
+kineto_string ka_place_of(const ka_scope *s, uint32_t call);
+
+/* ---- time that nothing hides ---- */
+enum { KA_PICKED, KA_COVERS, KA_NEITHER };
+/** Which is it? */
+typedef int ka_pick(const ka_finder *f, const ka_work *w, void *context);
+typedef struct ka_exposure {
+    int64_t ns, exposed_ns; /* moments with picked work; of these: without covering work. The mean
+                               of all devices */
+    uint64_t count;         /* of picked work */
+} ka_exposure;
+/** How much of a piece of picked work nothing covers. */
+typedef void ka_each(ka_finder *f, uint32_t work, int64_t exposed_ns, void *context);
+/** @param each  called for each picked piece; may be NULL. False: out of memory; f->no_memory is
+ * set. */
+bool ka_expose(ka_finder *f, ka_pick *pick, ka_each *each, void *context, ka_exposure *out);
+
+/* ---- the critical path without something ---- */
+typedef struct ka_without {
+    uint8_t *slices;  /* by slice: bits */
+    int64_t *work_ns; /* by work: how much shorter it would be; NULL */
+} ka_without;
+enum {
+    KA_NEED_NOT_WAIT = 1, /* a call returns without waiting for work */
+    KA_TAKES_NO_TIME = 2
+};
+bool ka_without_create(ka_finder *f, ka_without *w, bool with_work);
+void ka_without_free(ka_without *w);
+/** How much shorter all would be; KA_NO_WORTH if nobody can say. Bits of a slice become those of
+ * all that is in it. */
+int64_t ka_saved_without(ka_finder *f, ka_without *w);
+
+/* ---- calls in which the host waited ---- */
+typedef enum ka_wait_kind {
+    KA_WAIT_OTHER,
+    KA_WAIT_COPY_CALL, /* a copy or memset that is not Async */
+    KA_WAIT_UPLOAD     /* of an operator that copies from pageable memory to the device */
+} ka_wait_kind;
+typedef struct ka_wait {
+    uint32_t call, site; /* slices: the call; the operator it is of, or the call itself */
+    uint32_t copy;       /* work: a copy of that operator; KA_NONE */
+    uint8_t kind;
+    int64_t ns;      /* how long the call took */
+    int64_t idle_ns; /* devices idle from then on until there was work again, at most ns */
+} ka_wait;
+typedef struct ka_waits {
+    KB_VEC(ka_wait) list; /* by their ends */
+} ka_waits;
+/** Calls that allocate or release are not among them. Empty without a path. False: no memory. */
+bool ka_waits_find(ka_finder *f, ka_waits *out);
+void ka_waits_free(ka_waits *waits);
+/** Idle time of devices because of the host, whatever it did: no change of its waiting saves more.
+ */
+int64_t ka_host_idle_ns(const ka_finder *f);
+#endif

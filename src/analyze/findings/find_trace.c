@@ -1,0 +1,526 @@
+/* Steps, and the trace itself. */
+#include "analyze/findings/find_work.h"
+#include "trace/text/json_text.h"
+
+#include <ckineto/analyze.h>
+
+/* ---- slow steps ------------------------------------------------------------------------------- */
+
+#define OUTLIER_PERCENT 0.5
+#define LEAST_STEPS     4u
+
+typedef struct outliers {
+    uint64_t count;
+    int64_t over_ns, worst_ns;
+    uint64_t worst; /* row of the table */
+} outliers;
+
+static bool same_step(const ka_table *t, uint64_t a, uint64_t b)
+{
+    uint32_t step = ka_fact_column(t, "step");
+    return kb_string_equal(ka_text_at(t, a, step), ka_text_at(t, b, step));
+}
+
+static int64_t over_median(const ka_table *t, uint64_t row)
+{
+    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
+    int64_t ns = ka_fact_int(t, row, ka_fact_column(t, "dur_us"));
+    return median > 0 && median < 9e18 ? ns - (int64_t)median : 0;
+}
+
+/* A step has a row for each thing that took longer in it, one behind the other. */
+static outliers outliers_of(const ka_table *t)
+{
+    outliers o = {0};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        int64_t over = over_median(t, row);
+        if (row && same_step(t, row, row - 1))
+            continue;
+        o.count++;
+        o.over_ns = ka_add_ns(o.over_ns, over);
+        if (over > o.worst_ns) {
+            o.worst_ns = over;
+            o.worst = row;
+        }
+    }
+    return o;
+}
+
+static uint32_t slice_of_step(const ka_scope *s, kineto_string text)
+{
+    uint64_t number;
+    if (!kt_json_uint(text, &number))
+        return KA_NONE;
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE && s->steps[i].number == number)
+            return s->steps[i].slice;
+    return KA_NONE;
+}
+
+static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
+{
+    uint32_t step = ka_fact_column(t, "step"), what = ka_fact_column(t, "what"),
+             delta = ka_fact_column(t, "delta_us");
+    for (uint64_t row = 0, shown = 0; row < ka_table_rows(t) && shown < 1000; row++) {
+        if (row && same_step(t, row, row - 1))
+            continue;
+        uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, step));
+        double more = ka_fact_number(t, row, delta);
+        if (slice == KA_NONE)
+            continue;
+        shown++;
+        ka_show_row(f, x, f->s->slices[slice].row, over_median(t, row),
+                    "%s over the median; %s%s%s", kb_duration(over_median(t, row)).s,
+                    ka_short_name(ka_text_at(t, row, what)).s,
+                    more > 0 && more < 9e12 ? " took longer by " : "",
+                    more > 0 && more < 9e12 ? kb_duration((int64_t)(1000 * more)).s : "");
+    }
+}
+
+static void advise_outliers(ka_finder *f, ka_found *x, kineto_string what, const char *step)
+{
+    if (kb_string_begins(what, "outside of") || kb_string_begins(what, "nothing"))
+        ka_advise(f, x,
+                  "No operator explains step %s: record it with_stack=True; garbage collection "
+                  "(gc.disable(), then gc.collect() where nobody waits), logging, checkpoints and "
+                  "other programs on the machine are the usual reasons",
+                  step);
+    else
+        ka_advise(f, x,
+                  "Look at %s in step %s ('ckineto analyze --only step_outliers' lists what "
+                  "differs): evaluation, logging and checkpoints belong outside of timed steps, or "
+                  "into another thread",
+                  ka_short_name(what).s, step);
+}
+
+static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
+{
+    kineto_string what = ka_text_at(t, o->worst, ka_fact_column(t, "what"));
+    kb_text step = ka_short_name(ka_text_at(t, o->worst, ka_fact_column(t, "step")));
+    double median = ka_fact_number(t, o->worst, ka_fact_column(t, "median_us"));
+    ka_found *x = ka_open_finding(f, o->over_ns, 0.9, kb_string(""));
+    if (!x)
+        return;
+    x->count = o->count;
+    ka_say(f, x,
+           "%llu of %u steps take%s much longer than the median of %s, %s in all; step %s most, by "
+           "%s, and what took longer in it is %s",
+           (unsigned long long)o->count, f->step_count, o->count == 1 ? "s" : "",
+           kb_duration((int64_t)(1000 * median)).s, kb_duration(o->over_ns).s, step.s,
+           kb_duration(o->worst_ns).s, ka_short_name(what).s);
+    advise_outliers(f, x, what, step.s);
+    show_outliers(f, x, t);
+}
+
+void ka_look_slow_steps(ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_step_outliers);
+    outliers o = outliers_of(t);
+    if (f->step_count < LEAST_STEPS) {
+        ka_cannot_judge(f, "%u steps are too few to tell which took long: record %u or more",
+                        f->step_count, LEAST_STEPS);
+        return;
+    }
+    if (!o.count || !ka_is_worth(f, o.over_ns, OUTLIER_PERCENT))
+        return;
+    say_outliers(f, t, &o);
+}
+
+/* ---- what happens once ------------------------------------------------------------------------ */
+
+#define LAZY_PERCENT      1.0
+#define LAZY_MEDIUM       10.0
+#define LONG_LAUNCH_NS    INT64_C(1000000)
+#define LONG_LAUNCH_TIMES 20 /* of the mean of all */
+
+enum { NOT_LAZY, LOADS, TAKES, CHOOSES, LAUNCHES };
+
+static uint8_t lazy_kind(kineto_string name)
+{
+    static const struct {
+        const char *begins;
+        uint8_t is;
+    } names[] = {{"cuModuleLoad", LOADS},
+                 {"cuLibraryLoad", LOADS},
+                 {"cudaLibraryLoad", LOADS},
+                 {"hipModuleLoad", LOADS},
+                 {"hipLibraryLoad", LOADS},
+                 {"zeModuleCreate", LOADS},
+                 {"urProgramBuild", LOADS},
+                 {"urProgramCompile", LOADS},
+                 {"cuLinkCreate", LOADS},
+                 {"cuLinkAddData", LOADS},
+                 {"Lazy Function Loading", LOADS},
+                 {"cudaMalloc", TAKES},
+                 {"hipMalloc", TAKES},
+                 {"cudaHostAlloc", TAKES},
+                 {"cudaFree", TAKES},
+                 {"cudnnFind", CHOOSES},
+                 {"cudaLaunchKernel", LAUNCHES},
+                 {"cuLaunchKernel", LAUNCHES},
+                 {"hipLaunchKernel", LAUNCHES},
+                 {"hipExtModuleLaunch", LAUNCHES},
+                 {"hipModuleLaunch", LAUNCHES},
+                 {"urEnqueueKernel", LAUNCHES}};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (kb_string_begins(name, names[i].begins))
+            return names[i].is;
+    return NOT_LAZY;
+}
+
+typedef struct lazy {
+    ka_answers names;
+    ka_amount loads, takes, chooses, launches; /* launches: very long ones */
+    ka_amount every_launch;
+    int64_t warm_ns;  /* behind it, memory is allocator churn */
+    int64_t first_ns; /* what the first steps took beyond the median; 0: not known */
+    uint32_t first_count;
+} lazy;
+
+static bool is_call(const ka_slice *s)
+{
+    return s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER ||
+           s->kind == KINETO_KIND_OVERHEAD;
+}
+
+/* A launch is one of these only if it takes much longer than others, before the program is warm. */
+static uint8_t lazy_at(const ka_finder *f, lazy *l, uint32_t i)
+{
+    const ka_slice *s = &f->s->slices[i];
+    uint8_t is = is_call(s) ? ka_answer(f->s, &l->names, s->name, lazy_kind) : NOT_LAZY;
+    int64_t mean = l->every_launch.ns / (int64_t)KB_MAX(l->every_launch.count, 1u);
+    if ((is == LAUNCHES || is == TAKES) && s->start_ns >= l->warm_ns)
+        return NOT_LAZY;
+    if (is == LAUNCHES &&
+        (ka_slice_ns(s) < LONG_LAUNCH_NS || ka_slice_ns(s) / LONG_LAUNCH_TIMES < mean))
+        return NOT_LAZY;
+    return is;
+}
+
+static void add_launches(const ka_finder *f, lazy *l)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (is_call(&s->slices[i]) &&
+            ka_answer(s, &l->names, s->slices[i].name, lazy_kind) == LAUNCHES)
+            ka_amount_add(&l->every_launch, KB_MIN(ka_slice_ns(&s->slices[i]), LONG_LAUNCH_NS));
+}
+
+static int64_t union_of(ka_finder *f, ka_spans *spans)
+{
+    ka_spans_unite(spans);
+    int64_t ns = ka_spans_ns(spans);
+    kb_vec_free(spans);
+    return f->no_memory ? 0 : ns;
+}
+
+/* How long any of them runs, within steps if there are some. */
+static int64_t add_lazy(ka_finder *f, lazy *l)
+{
+    const ka_scope *s = f->s;
+    ka_spans spans = {0};
+    ka_amount *of[] = {NULL, &l->loads, &l->takes, &l->chooses, &l->launches};
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        uint8_t is = ka_counts(f, s->slices[i].step) ? lazy_at(f, l, i) : NOT_LAZY;
+        if (is == NOT_LAZY)
+            continue;
+        ka_amount_add(of[is], ka_slice_ns(&s->slices[i]));
+        f->no_memory |= !kb_vec_push(&spans, (ka_span){s->slices[i].start_ns, s->slices[i].end_ns});
+    }
+    return union_of(f, &spans);
+}
+
+/* Steps that the table of steps calls warm-up, and by how much they are longer than the median. */
+static void add_first_steps(const ka_finder *f, lazy *l)
+{
+    const ka_scope *s = f->s;
+    const ka_table *t = ka_fact_table(f, KA_TABLE_step_statistics);
+    if (!ka_table_rows(t))
+        return;
+    double median = 1000 * ka_fact_number(t, 0, ka_fact_column(t, "median_us"));
+    int64_t left = ka_fact_int(t, 0, ka_fact_column(t, "warm_up"));
+    l->warm_ns = INT64_MIN;
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        const ka_step *step = &s->steps[i];
+        if (step->slice == KA_NONE)
+            continue;
+        if (l->warm_ns == INT64_MIN)
+            l->warm_ns = step->end_ns;
+        if (left-- <= 0 || !(median < 9e18))
+            break;
+        l->first_ns =
+            ka_add_ns(l->first_ns, kb_length_ns(step->start_ns, step->end_ns) - (int64_t)median);
+        l->first_count++;
+    }
+}
+
+static size_t put_amount(char *text, size_t room, size_t n, const char *what, const ka_amount *a)
+{
+    if (!a->count || n >= room)
+        return n;
+    return n + (size_t)snprintf(text + n, room - n, "%s%s (%llu call%s, %s)", n ? "; " : "", what,
+                                (unsigned long long)a->count, a->count == 1 ? "" : "s",
+                                kb_duration(a->ns).s);
+}
+
+static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (ka_counts(f, s->slices[i].step) && lazy_at(f, l, i) != NOT_LAZY)
+            ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
+    for (uint32_t i = 0, shown = 0; i < s->step_count && shown < l->first_count; i++)
+        if (s->steps[i].slice != KA_NONE && ++shown)
+            ka_show_row(f, x, s->slices[s->steps[i].slice].row,
+                        kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns), NULL);
+}
+
+static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
+{
+    const ka_scope *s = f->s;
+    char text[400] = "";
+    size_t n = 0, room = sizeof text;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, kb_string(""));
+    if (!x)
+        return;
+    ka_set_severity(x, ka_share(f, ns) >= LAZY_MEDIUM ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
+    if (l->first_count == 1)
+        n = (size_t)snprintf(text, room, "the first step takes %s longer than the others",
+                             kb_duration(l->first_ns).s);
+    else if (l->first_count)
+        n = (size_t)snprintf(text, room, "the first %u steps take %s longer than the others",
+                             l->first_count, kb_duration(l->first_ns).s);
+    n = put_amount(text, room, n, "code is loaded", &l->loads);
+    n = put_amount(text, room, n, "memory is taken from the driver", &l->takes);
+    n = put_amount(text, room, n, "algorithms are chosen", &l->chooses);
+    (void)put_amount(text, room, n, "launches take very long", &l->launches);
+    x->count =
+        l->first_count + l->loads.count + l->takes.count + l->chooses.count + l->launches.count;
+    ka_say(f, x, "%.1f %% of the time is what programs do once: %s", ka_share(f, ns), text);
+    ka_advise(f, x,
+              "Warm up before recording: torch.profiler.schedule(wait=1, warmup=3, active=5)%s",
+              s->step_count > 2 ? "; of this trace, look at later steps only (--steps)" : "");
+    show_lazy(f, x, l);
+}
+
+void ka_look_lazy_start(ka_finder *f)
+{
+    lazy l = {.warm_ns = f->s->start_ns + kb_length_ns(f->s->start_ns, f->s->end_ns) / 3};
+    if (!ka_answers_make(f, &l.names))
+        return;
+    add_first_steps(f, &l);
+    add_launches(f, &l);
+    int64_t ns = add_lazy(f, &l);
+    ns = KB_MAX(ns, l.first_ns);
+    if (!f->no_memory && ka_share(f, ns) >= LAZY_PERCENT)
+        say_lazy(f, &l, ns);
+    ka_answers_free(&l.names);
+}
+
+/* ---- the profiler ----------------------------------------------------------------------------- */
+
+#define OVERHEAD_PERCENT 1.0
+#define OVERHEAD_MEDIUM  10.0
+
+typedef struct overhead {
+    KB_VEC(kineto_row) rows;
+    int64_t ns, longest_ns;
+    kineto_row longest;
+} overhead;
+
+static bool is_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
+{
+    const ka_scope *s = f->s;
+    uint32_t low = 0, high = s->step_count;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (s->steps[middle].start_ns <= start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return !f->step_count || (low > 0 && start_ns < s->steps[low - 1].end_ns) ||
+           (low < s->step_count && end_ns > s->steps[low].start_ns);
+}
+
+/* Kineto's own mark of all it recorded is of this kind, too. */
+static bool is_work_of_profiler(const ka_finder *f, const kineto_activity *a)
+{
+    kineto_string category = kineto_trace_string(f->s->trace, a->category);
+    return !kb_string_equal(category, kb_string("Trace")) && a->end_ns > f->s->start_ns &&
+           a->start_ns < f->s->end_ns && is_in_steps(f, a->start_ns, a->end_ns);
+}
+
+/* They are on tracks of their own, so they are no slices. */
+static void find_overhead(ka_finder *f, overhead *o)
+{
+    const kineto_trace *t = f->s->trace;
+    ka_spans spans = {0};
+    kineto_row row = 0;
+    for (uint32_t b = 0; b < kt_block_count(t) && !f->no_memory; b++) {
+        const kt_block *block = kt_block_at(t, b);
+        bool any = block->kinds >> KINETO_KIND_OVERHEAD & 1;
+        for (uint32_t i = 0; any && i < block->count && !f->no_memory; i++) {
+            kineto_activity a;
+            if (block->kind[i] != KINETO_KIND_OVERHEAD)
+                continue;
+            kineto_trace_get(t, row + i, &a);
+            if (!is_work_of_profiler(f, &a))
+                continue;
+            f->no_memory |= !kb_vec_push(&spans, (ka_span){a.start_ns, a.end_ns}) ||
+                            !kb_vec_push(&o->rows, row + i);
+            if (kb_length_ns(a.start_ns, a.end_ns) > o->longest_ns) {
+                o->longest_ns = kb_length_ns(a.start_ns, a.end_ns);
+                o->longest = row + i;
+            }
+        }
+        row += block->count;
+    }
+    o->ns = union_of(f, &spans);
+}
+
+static void say_overhead(ka_finder *f, const overhead *o)
+{
+    const kineto_trace *t = f->s->trace;
+    kineto_activity a;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
+    if (!x)
+        return;
+    kineto_trace_get(t, o->longest, &a);
+    kb_text name = ka_short_name(a.name);
+    x->count = o->rows.count;
+    ka_set_severity(x, ka_share(f, o->ns) >= OVERHEAD_MEDIUM ? KINETO_FINDING_MEDIUM
+                                                             : KINETO_FINDING_LOW);
+    ka_say(
+        f, x,
+        "for %.1f %% of the time the profiler is at work itself (%zu row%s); the longest is %s, %s",
+        ka_share(f, o->ns), o->rows.count, o->rows.count == 1 ? "" : "s", name.s,
+        kb_duration(o->longest_ns).s);
+    ka_advise(f, x,
+              kb_string_holds(a.name, "Buffer") || kb_string_holds(a.name, "Flush")
+                  ? "Fewer and larger buffers: raise their number or size so that none is flushed "
+                    "within a step, and record fewer steps; compare times with a run without "
+                    "profiler"
+                  : "Record fewer kinds, and stacks, shapes and memory only where they are needed; "
+                    "compare times with a run without profiler");
+    for (size_t i = 0; i < o->rows.count; i++) {
+        kineto_trace_get(t, o->rows.data[i], &a);
+        ka_show_row(f, x, o->rows.data[i], kb_length_ns(a.start_ns, a.end_ns), NULL);
+    }
+}
+
+void ka_look_profiler_overhead(ka_finder *f)
+{
+    overhead o = {0};
+    find_overhead(f, &o);
+    if (!f->no_memory && ka_share(f, o.ns) >= OVERHEAD_PERCENT)
+        say_overhead(f, &o);
+    kb_vec_free(&o.rows);
+}
+
+/* ---- is it fit? ------------------------------------------------------------------------------- */
+
+#define LOST_PERCENT   0.1 /* of all activities: below, sums hardly change */
+#define FAULTY_PERCENT 0.5 /* of all activities, that are touched by an error */
+
+typedef struct doubts {
+    kineto_verify_report *report;
+    double lost_percent;
+    uint32_t errors; /* findings that count */
+    uint64_t places;
+    char ids[200];
+} doubts;
+
+/* What spoils all of the trace counts however often it is; what spoils single activities if many
+ * are. */
+static bool counts(const ka_finder *f, const kineto_verify_finding *v, const char *id)
+{
+    double all = (double)kineto_trace_count(f->s->trace);
+    if (strcmp(id, "device.missing") == 0 || strcmp(id, "clock.suspicion") == 0)
+        return true;
+    if (v->severity < KINETO_SEVERITY_ERROR)
+        return false;
+    return strcmp(id, "buffer.truncated") == 0 || strcmp(id, "units.mixed") == 0 ||
+           ka_percent((double)v->count, all) >= FAULTY_PERCENT;
+}
+
+static void read_report(const ka_finder *f, doubts *d)
+{
+    kineto_verify_finding v;
+    size_t n = 0;
+    for (uint32_t i = 0; kineto_verify_report_finding(d->report, i, &v); i++) {
+        kineto_verify_rule rule;
+        kineto_verify_rule_get(v.rule, &rule);
+        if (!counts(f, &v, rule.id))
+            continue;
+        d->errors++;
+        d->places += v.count;
+        if (n < sizeof d->ids)
+            n += (size_t)snprintf(d->ids + n, sizeof d->ids - n, "%s%s", n ? ", " : "", rule.id);
+    }
+}
+
+static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
+{
+    kineto_verify_finding v;
+    for (uint32_t i = 0; kineto_verify_report_finding(d->report, i, &v); i++) {
+        kineto_verify_rule rule;
+        kineto_verify_place p;
+        kineto_verify_rule_get(v.rule, &rule);
+        bool is_loss = strcmp(rule.id, "ledger.losses") == 0;
+        if (!is_loss && !counts(f, &v, rule.id))
+            continue;
+        int64_t weight = (int64_t)KB_MIN(v.count, (uint64_t)INT64_MAX);
+        if (kineto_verify_report_place(d->report, i, 0, &p) && p.row != KINETO_NO_ROW)
+            ka_show_row(f, x, p.row, weight, "%s: %.*s", rule.id,
+                        (int)KB_MIN(v.sentence.size, (size_t)400), v.sentence.data);
+        else
+            ka_show_span(f, x, 0, 0, weight, "%s: %.*s", rule.id,
+                         (int)KB_MIN(v.sentence.size, (size_t)400), v.sentence.data);
+    }
+}
+
+static void say_unfit(ka_finder *f, const doubts *d)
+{
+    uint64_t lost = kineto_trace_lost(f->s->trace);
+    char text[400] = "";
+    size_t n = 0;
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 1, kb_string(""));
+    if (!x)
+        return;
+    ka_set_severity(x, KINETO_FINDING_HIGH);
+    if (d->lost_percent >= LOST_PERCENT)
+        n = (size_t)kb_snprintf(text, sizeof text, "%llu event%s missing, %.1f %% of all",
+                                (unsigned long long)lost, lost == 1 ? " is" : "s are",
+                                d->lost_percent);
+    if (d->errors && n < sizeof text)
+        (void)snprintf(text + n, sizeof text - n,
+                       "%swhat is there is incomplete or cannot be right (%s)", n ? ", and " : "",
+                       d->ids);
+    x->count = lost + d->places;
+    ka_say(f, x, "%s: sums, gaps and what is said here may be wrong", text);
+    ka_advise(
+        f, x,
+        d->lost_percent >= LOST_PERCENT
+            ? "Record again with larger buffers, fewer kinds or a shorter window; 'ckineto "
+              "verify' says what is missing"
+            : "'ckineto verify' says where and what to do; record again if it can be avoided");
+    show_doubts(f, x, d);
+}
+
+void ka_look_unfit(ka_finder *f)
+{
+    const kineto_trace *t = f->s->trace;
+    kineto_error err = {0};
+    doubts d = {0};
+    double lost = (double)kineto_trace_lost(t), there = (double)kineto_trace_count(t);
+    if (kineto_verify(t, NULL, &d.report, &err)) {
+        f->no_memory = true;
+        return;
+    }
+    d.lost_percent = ka_percent(lost, lost + there);
+    read_report(f, &d);
+    if (d.errors || d.lost_percent >= LOST_PERCENT)
+        say_unfit(f, &d);
+    kineto_verify_report_release(d.report);
+}

@@ -1,0 +1,291 @@
+/* What all would be shorter by if parts of it took another time; sizes of inputs; what devices
+ * have. */
+#include "analyze/findings/find_work.h"
+#include "trace/text/json_text.h"
+
+#include <math.h>
+
+/* ---- other times ---------------------------------------------------------------------------- */
+
+static double *ones(size_t count)
+{
+    double *x = malloc((count + 1) * sizeof *x);
+    for (size_t i = 0; x && i < count; i++)
+        x[i] = 1;
+    return x;
+}
+
+bool ka_factors_make(ka_finder *f, ka_factors *x)
+{
+    *x = (ka_factors){ones(f->s->work_count), ones(f->s->slice_count)};
+    f->no_memory |= !x->work || !x->slices;
+    return !f->no_memory;
+}
+
+void ka_factors_free(ka_factors *x)
+{
+    free(x->work);
+    free(x->slices);
+}
+
+static double own_ns(const ka_scope *s, uint32_t slice, const double *inside)
+{
+    return (double)ka_slice_ns(&s->slices[slice]) - inside[slice];
+}
+
+/* Times of ranges hold those of the ranges in them, so only their own count. */
+static double at_most(ka_finder *f, const ka_factors *x)
+{
+    const ka_scope *s = f->s;
+    double sum = 0, *inside = calloc((size_t)s->slice_count + 1, sizeof *inside);
+    f->no_memory |= !inside;
+    if (!inside)
+        return 0;
+    for (uint32_t i = 0; i < s->work_count; i++)
+        if (x->work[i] < 1 && ka_counts(f, s->work[i].step))
+            sum += (1 - x->work[i]) * (double)ka_work_ns(&s->work[i]);
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (s->slices[i].parent != KA_NONE)
+            inside[s->slices[i].parent] += (double)ka_slice_ns(&s->slices[i]);
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (x->slices[i] < 1 && ka_counts(f, s->slices[i].step))
+            sum += (1 - x->slices[i]) * KB_MAX(own_ns(s, i, inside), 0);
+    free(inside);
+    return sum;
+}
+
+static int64_t scaled(const ka_finder *f, const ka_factors *x, const ka_edge *e)
+{
+    double factor = 1;
+    if (e->of == KA_OF_WORK && ka_counts(f, f->s->work[e->owner].step))
+        factor = x->work[e->owner];
+    else if (e->of == KA_OF_SLICE && ka_counts(f, f->s->slices[e->owner].step))
+        factor = x->slices[e->owner];
+    return factor == 1 ? e->ns : (int64_t)llround((double)e->ns * KB_MAX(factor, 0));
+}
+
+/* The path's length with other weights of its graph. */
+static int64_t saved_on(ka_finder *f, const ka_factors *x)
+{
+    const ka_path *p = f->path;
+    int64_t *weights = malloc((p->edges.count + 1) * sizeof *weights),
+            *times = malloc((p->nodes.count + 1) * sizeof *times), after = 0;
+    f->no_memory |= !weights || !times;
+    for (size_t i = 0; !f->no_memory && i < p->edges.count; i++)
+        weights[i] = scaled(f, x, &p->edges.data[i]);
+    if (!f->no_memory)
+        ka_path_times(p, weights, times);
+    for (size_t i = 0; !f->no_memory && i < p->nodes.count; i++)
+        after = KB_MAX(after, times[i]);
+    free(weights);
+    free(times);
+    return p->length_ns - after;
+}
+
+int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
+{
+    double most = at_most(f, x);
+    int64_t limit = most >= 9.2e18 ? INT64_MAX : (int64_t)most;
+    if (limit <= f->whole_ns / 1000) /* too little for anyone to ask where it would come from */
+        return limit;
+    if (ka_saved_by(f, NULL, 0) == KA_NO_WORTH || !f->path) /* makes the path */
+        return KA_NO_WORTH;
+    return KB_MIN(limit, saved_on(f, x));
+}
+
+/* ---- evidence ------------------------------------------------------------------------------- */
+
+typedef struct by_name {
+    int64_t ns;
+    uint64_t count;
+    uint32_t longest; /* index of work */
+} by_name;
+
+static int compare_by_name(const void *left, const void *right)
+{
+    const by_name *a = left, *b = right;
+    if (a->ns != b->ns)
+        return a->ns > b->ns ? -1 : 1;
+    return (a->longest > b->longest) - (a->longest < b->longest);
+}
+
+static void show_longest(ka_finder *f, ka_found *x, const by_name *n)
+{
+    const ka_scope *s = f->s;
+    const ka_work *w = &s->work[n->longest];
+    uint32_t op = ka_operator_of(s, w->call);
+    ka_shapes in = {0};
+    kineto_string stack = ka_stack_of(f, op);
+    kb_text name = {""};
+    if (op != KA_NONE) {
+        (void)ka_shapes_of(s->trace, s->slices[op].row, &in);
+        name = ka_short_name(ka_name(s, s->slices[op].name));
+    }
+    kb_text shapes = ka_shapes_text(&in), ns = kb_duration(n->ns);
+    ka_show_row(f, x, w->row, n->ns, "%llu of this name take %s%s%s%s%s%s%.*s",
+                (unsigned long long)n->count, ns.s, op == KA_NONE ? "" : "; for ", name.s,
+                shapes.s[0] ? " " : "", shapes.s, stack.size ? ", called by " : "", (int)stack.size,
+                stack.data);
+}
+
+void ka_show_work(ka_finder *f, ka_found *x, const uint8_t *chosen, uint8_t which)
+{
+    const ka_scope *s = f->s;
+    by_name *names = x ? calloc((size_t)s->name_count + 1, sizeof *names) : NULL;
+    if (!names) {
+        f->no_memory |= x != NULL;
+        return;
+    }
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        by_name *n = &names[s->work[i].name];
+        if (chosen[i] != which || !ka_counts(f, s->work[i].step))
+            continue;
+        if (!n->count++ || ka_work_ns(&s->work[i]) > ka_work_ns(&s->work[n->longest]))
+            n->longest = i;
+        n->ns = ka_add_ns(n->ns, ka_work_ns(&s->work[i]));
+    }
+    qsort(names, s->name_count, sizeof *names, compare_by_name);
+    for (uint32_t i = 0; i < KB_MIN(s->name_count, f->evidence_limit) && names[i].count; i++)
+        show_longest(f, x, &names[i]);
+    free(names);
+}
+
+/* ---- names ---------------------------------------------------------------------------------- */
+
+bool ka_answers_make(ka_finder *f, ka_answers *a)
+{
+    a->of = calloc((size_t)kineto_trace_string_count(f->s->trace) + 1, 1);
+    f->no_memory |= !a->of;
+    return a->of != NULL;
+}
+
+/* ---- sizes of inputs ------------------------------------------------------------------------ */
+
+static void read_dims(kineto_string list, ka_shape *out)
+{
+    kt_scan scan = kt_scan_of(list);
+    kineto_string item;
+    bool first = true;
+    uint32_t rank = 0;
+    if (!kt_scan_open(&scan, '['))
+        return;
+    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
+        int64_t size;
+        if (rank == KA_MOST_DIMS || !kt_json_int(item, &size) || size < 0)
+            return;
+        out->dims[rank++] = size;
+    }
+    out->rank = scan.problem ? 0 : rank;
+}
+
+static uint32_t float_bytes(kineto_string type)
+{
+    static const struct {
+        const char *part;
+        uint32_t bytes;
+    } types[] = {{"BFloat16", 2}, {"bfloat16", 2}, {"Half", 2},  {"half", 2},
+                 {"Float8", 1},   {"float8", 1},   {"float", 4}, {"Float", 4}};
+    for (size_t i = 0; i < KB_COUNT(types); i++)
+        if (kb_string_holds(type, types[i].part))
+            return kb_string_holds(type, "complex") ? 0 : types[i].bytes;
+    return 0;
+}
+
+static uint32_t read_items(kineto_string json, ka_shapes *out, bool types)
+{
+    kt_scan scan = kt_scan_of(json);
+    kineto_string item;
+    bool first = true;
+    uint32_t n = 0;
+    if (!kt_scan_open(&scan, '['))
+        return 0;
+    while (n < KA_MOST_INPUTS && kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
+        if (types)
+            out->of[n].bytes = float_bytes(item);
+        else
+            read_dims(item, &out->of[n]);
+        n++;
+    }
+    return n;
+}
+
+bool ka_shapes_of(const kineto_trace *t, kineto_row row, ka_shapes *out)
+{
+    kineto_string values[2];
+    memset(out, 0, sizeof *out); /* others hash it, with what is between its members */
+    (void)ka_arg_texts(t, row, &ka_dims_and_types, values);
+    out->count = read_items(values[0], out, false);
+    if (out->count)
+        (void)read_items(values[1], out, true);
+    return out->count > 0;
+}
+
+kb_text ka_shapes_text(const ka_shapes *in)
+{
+    kb_text text = {""};
+    size_t n = 0, room = sizeof text.s;
+    for (uint32_t i = 0; i < in->count && n + 12 < room; i++) {
+        if (!in->of[i].rank)
+            continue;
+        n += (size_t)snprintf(text.s + n, room - n, "%s[", n ? ", " : "");
+        for (uint32_t d = 0; d < in->of[i].rank && n + 24 < room; d++)
+            n += (size_t)snprintf(text.s + n, room - n, "%s%lld", d ? ", " : "",
+                                  (long long)in->of[i].dims[d]);
+        n += (size_t)snprintf(text.s + n, room - n, "]");
+    }
+    return text;
+}
+
+/* ---- devices -------------------------------------------------------------------------------- */
+
+static bool is_of_amd(kineto_string name)
+{
+    return kb_string_holds(name, "AMD") || kb_string_holds(name, "Radeon") ||
+           kb_string_holds(name, "Instinct") || kb_string_holds(name, "gfx");
+}
+
+/* gfx906 calls itself 9.0 like gfx908 and gfx90a, and has at most 64 units. */
+static bool has_mfma(const kineto_trace *t, int64_t device)
+{
+    double major = ka_device_number(t, device, "computeMajor"),
+           units = ka_device_number(t, device, "numSms");
+    return major >= 11 || (major >= 9 && major < 10 && units > 64);
+}
+
+static bool has_xmx(kineto_string name)
+{
+    return kb_string_holds(name, "Max") || kb_string_holds(name, "Arc") ||
+           kb_string_holds(name, "Flex");
+}
+
+ka_matrix_unit ka_matrix_unit_of(const kineto_trace *t, int64_t device)
+{
+    kineto_string name = ka_device_text(t, device, "name");
+    if (is_of_amd(name))
+        return has_mfma(t, device) ? KA_MATRIX_MFMA : KA_MATRIX_NONE;
+    if (kb_string_holds(name, "Intel"))
+        return has_xmx(name) ? KA_MATRIX_XMX : KA_MATRIX_NONE;
+    return ka_device_number(t, device, "computeMajor") >= 7 ? KA_MATRIX_TENSOR : KA_MATRIX_NONE;
+}
+
+const char *ka_matrix_unit_name(ka_matrix_unit unit)
+{
+    static const char *const names[] = {"tensor cores", "tensor cores", "matrix cores (MFMA)",
+                                        "matrix engines (XMX)"};
+    return names[unit];
+}
+
+bool ka_has_tf32(const kineto_trace *t, int64_t device)
+{
+    return ka_matrix_unit_of(t, device) == KA_MATRIX_TENSOR &&
+           ka_device_number(t, device, "computeMajor") >= 8;
+}
+
+int64_t ka_busiest_device(const ka_scope *s)
+{
+    uint32_t busiest = 0;
+    for (uint32_t i = 1; i < s->stream_count; i++)
+        if (s->streams[i].count > s->streams[busiest].count)
+            busiest = i;
+    return s->stream_count ? s->streams[busiest].device : -1;
+}

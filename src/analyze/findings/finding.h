@@ -1,0 +1,168 @@
+/* Findings: rules, what they look at, and what they say.
+ *
+ * A rule is a function that looks at the facts of one trace and opens findings; the engine
+ * (findings.c) turns the time they would save into a worth per step, sorts them and keeps them
+ * without the trace. How a rule is added: a line in finding_rules.def, `void ka_look_NAME(ka_finder
+ * *f)` in one of the find_*.c, a page docs/findings/ID.md, a case in tests/findings where it fires
+ * and one where it does not. */
+#ifndef KA_FINDING_H
+#define KA_FINDING_H
+
+#include "analyze/critical/critical.h"
+
+#include <ckineto/findings.h>
+
+/** What a trace must have, or a rule cannot judge it. */
+enum {
+    KA_NEEDS_DEVICE = 1,    /* work of devices */
+    KA_NEEDS_OPERATORS = 2, /* rows cpu_op */
+    KA_NEEDS_LAUNCHES = 4,  /* calls that launched work, linked to it */
+    KA_NEEDS_SHAPES = 8,    /* "Input Dims" of operators */
+    KA_NEEDS_STACKS = 16,   /* "Call stack" of operators, or functions of Python */
+    KA_NEEDS_PYTHON = 32,   /* functions of Python */
+    KA_NEEDS_MODULES = 64,  /* … with modules */
+    KA_NEEDS_MEMORY = 128,  /* [memory] rows, or counters of memory */
+    KA_NEEDS_STEPS = 256,   /* two steps at least */
+    KA_NEEDS_LIMITS = 512,  /* what devices are: deviceProperties */
+    KA_NEEDS_RANKS = 1024,  /* several ranks: asked when several are there */
+    KA_NEEDS_COUNT = 11
+};
+
+typedef enum ka_look {
+#define X(name, ...) KA_LOOK_##name,
+#include "analyze/findings/finding_rules.def"
+#undef X
+    KA_LOOK_COUNT
+} ka_look;
+
+#define KA_NO_WORTH INT64_MIN
+
+/** A piece of evidence, or a finding, under way; texts are in the arena of the findings. */
+typedef struct ka_evidence {
+    kineto_row row;
+    int32_t rank;
+    int64_t start_ns, end_ns;
+    kineto_string name, where, text;
+    int64_t weight_ns; /* the heaviest ones are kept */
+    char *room;        /* for name and where, also of what takes this place later; finder.c */
+} ka_evidence;
+
+typedef struct ka_found {
+    ka_look rule;
+    uint8_t severity;
+    bool severity_is_set;
+    int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
+    double confidence;
+    int32_t rank;
+    uint32_t rank_count;
+    uint64_t count;
+    kineto_string subject, sentence, advice;
+    KB_VEC(ka_evidence) evidence;
+    int64_t worth_ns; /* engine: of a step */
+    double worth_pct;
+} ka_found;
+
+/** What rules look at. */
+typedef struct ka_finder {
+    const ka_scope *s;      /* NULL for rules that compare ranks */
+    kineto_analysis *facts; /* all tables but series and the critical path */
+    int64_t whole_ns;       /* of all steps together; without steps of the trace: never 0 */
+    uint32_t step_count;    /* 0: there are none */
+    uint32_t device_count;
+    uint32_t has; /* KA_NEEDS_…: what the trace has */
+    ka_look rule; /* under way */
+    uint32_t evidence_limit;
+    struct kineto_findings *out;
+    ka_path *path; /* once asked for */
+    bool path_failed, no_memory;
+} ka_finder;
+
+/** Each rule. */
+#define X(name, ...) void ka_look_##name(ka_finder *f);
+#include "analyze/findings/finding_rules.def"
+#undef X
+
+/* ---- for rules (finder.c) ---- */
+/** Open a finding of the rule under way; NULL when out of memory (stop looking then).
+ *  @param saved_ns  what all that was looked at would be shorter by, of all steps together;
+ *                   KA_NO_WORTH: nobody can say. Negative and 0 too are worth nothing.
+ *  @param confidence 0 … 1: 0.9 measured waiting; 0.7 an estimate; 0.4 an upper bound.
+ *  @param subject   which one, where a rule can find several: part of the finding's identity across
+ *                   ranks and in diffs; "" otherwise. */
+ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kineto_string subject);
+/** What was seen, with numbers; what to change here. Without: the rule's title and remedy. */
+void ka_say(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
+void ka_advise(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
+void ka_set_severity(ka_found *x, kineto_finding_severity severity);
+/** Evidence; the heaviest ones are kept. `fmt` may be NULL. */
+void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, const char *fmt, ...)
+    KINETO_PRINTF(5, 6);
+void ka_show_span(ka_finder *f, ka_found *x, int64_t start_ns, int64_t end_ns, int64_t weight_ns,
+                  const char *fmt, ...) KINETO_PRINTF(6, 7);
+/** The rule cannot judge this trace, though it has what the table says; why, and what to do. */
+void ka_cannot_judge(ka_finder *f, const char *fmt, ...) KINETO_PRINTF(2, 3);
+
+/** A table of the facts; never NULL (it may be empty), and a cell by column name. */
+const ka_table *ka_fact_table(const ka_finder *f, ka_table_id id);
+/** Index of a column; the name must exist. */
+uint32_t ka_fact_column(const ka_table *t, const char *name);
+static inline int64_t ka_fact_int(const ka_table *t, uint64_t row, uint32_t column)
+{
+    return ka_cell_at(t, row, column).i;
+}
+static inline double ka_fact_number(const ka_table *t, uint64_t row, uint32_t column)
+{
+    return ka_cell_at(t, row, column).d;
+}
+
+/** How much shorter all would be on the critical path with these scaled; KA_NO_WORTH if nobody can
+ *  say. Costs a critical path the first time. */
+int64_t ka_saved_by(ka_finder *f, const kineto_what_if_scale *scales, size_t count);
+/** The lesser of two savings, where both are known: each bounds the other. */
+static inline int64_t ka_lesser_saving(int64_t a, int64_t b)
+{
+    return a == KA_NO_WORTH ? b : b == KA_NO_WORTH ? a : KB_MIN(a, b);
+}
+/** Time of the whole devices (stream -1 of idle_named) idle for these reasons, words with commas
+ *  between: the mean of all devices. */
+int64_t ka_idle_ns(const ka_finder *f, const char *reasons);
+/** Percent of all that was looked at. */
+static inline double ka_share(const ka_finder *f, int64_t ns)
+{
+    return 100 * (double)ns / (double)f->whole_ns;
+}
+/** Stack of an operator's call: "Call stack", else the functions of Python around it, innermost
+ *  first with ';' between; may be empty. In the arena of the findings. */
+kineto_string ka_stack_of(ka_finder *f, uint32_t slice);
+/** A member of a device's properties ("totalGlobalMem", "numSms", "computeMajor", "warpSize",
+ * "name" …); -1, or empty: it does not say. `device` is an id as in ka_stream; -1: the first
+ * device. */
+double ka_device_number(const kineto_trace *t, int64_t device, const char *key);
+/** The same of properties at hand: for those who ask of each device, who may be very many. */
+double ka_property_number(kineto_string properties, const char *key);
+kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *key);
+/** The front of long names, for sentences; kernels' names can be 2000 long. */
+kb_text ka_short_name(kineto_string name);
+
+/* ---- findings.c ---- */
+typedef struct ka_verdict {
+    uint8_t judgement; /* kineto_judgement */
+    kineto_string because;
+} ka_verdict;
+struct kineto_findings {
+    kb_arena arena;
+    KB_VEC(ka_found) found;
+    ka_verdict verdicts[KA_LOOK_COUNT];
+    kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
+    uint64_t asked;          /* bits of ka_look */
+    int64_t step_ns;
+    uint32_t step_count;
+    uint32_t evidence_limit;
+    double quality; /* 0 … 1: how much of what was to be recorded is there */
+};
+const char *ka_look_id(ka_look rule);
+/** Does the word stand for the rule? "copy" does for "copy.pageable". */
+bool ka_look_is_meant(ka_look look, const char *word, size_t size);
+/** Severities and order, after findings came or were added. */
+void ka_findings_settle(kineto_findings *out);
+#endif

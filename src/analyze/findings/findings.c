@@ -1,0 +1,568 @@
+/* The engine of findings: which rules can judge a trace, what their findings are worth, and
+ * findings of several ranks. */
+#include "analyze/findings/finding.h"
+
+typedef struct rule {
+    void (*look)(ka_finder *f);
+    const char *id;
+    uint32_t needs;
+    bool only_synthetic;
+    const char *title, *why, *remedy;
+} rule;
+
+static const rule rules[] = {
+#define X(name, id, needs, synthetic, title, why, remedy)                                          \
+    {ka_look_##name, id, needs, synthetic, title, why, remedy},
+#include "analyze/findings/finding_rules.def"
+#undef X
+};
+_Static_assert(KA_LOOK_COUNT <= 64, "a bit for each rule");
+
+static const struct {
+    uint32_t bit;
+    const char *word, *because;
+} needs[] = {
+    {KA_NEEDS_DEVICE, "device work", "the trace has no device activity: record kernels"},
+    {KA_NEEDS_OPERATORS, "operators", "the trace has no operators: record cpu_op"},
+    {KA_NEEDS_LAUNCHES, "launches",
+     "no work is linked to the call that launched it: record runtime calls, with correlation ids"},
+    {KA_NEEDS_SHAPES, "shapes", "operators have no shapes: record with record_shapes=True"},
+    {KA_NEEDS_STACKS, "stacks", "operators have no stacks: record with with_stack=True"},
+    {KA_NEEDS_PYTHON, "Python functions",
+     "the trace has no functions of Python: record with with_stack=True"},
+    {KA_NEEDS_MODULES, "modules", "the trace has no modules: record with with_modules=True"},
+    {KA_NEEDS_MEMORY, "memory events",
+     "the trace has no memory events: record with profile_memory=True"},
+    {KA_NEEDS_STEPS, "two steps",
+     "the trace has fewer than two steps: call step() once per iteration"},
+    {KA_NEEDS_LIMITS, "device properties", "the trace does not say what its devices can do"},
+    {KA_NEEDS_RANKS, "several ranks", "one rank cannot be compared: name the traces of all ranks"}};
+_Static_assert(KB_COUNT(needs) == KA_NEEDS_COUNT, "words for each need");
+
+/* ---- rules for other programs --------------------------------------------------------------- */
+
+const char *ka_look_id(ka_look look) { return rules[look].id; }
+uint32_t kineto_finding_rule_count(void) { return KA_LOOK_COUNT; }
+
+#define NEEDS_BYTES 200u
+static char needs_texts[KA_LOOK_COUNT][NEEDS_BYTES];
+static pthread_once_t needs_once = PTHREAD_ONCE_INIT;
+
+static void put_needs_in_words(void)
+{
+    for (uint32_t r = 0; r < KA_LOOK_COUNT; r++) {
+        size_t n = 0;
+        for (size_t i = 0; i < KB_COUNT(needs); i++)
+            if (rules[r].needs & needs[i].bit)
+                n += (size_t)snprintf(needs_texts[r] + n, NEEDS_BYTES - n, "%s%s", n ? ", " : "",
+                                      needs[i].word);
+    }
+}
+
+bool kineto_finding_rule_get(uint32_t index, kineto_finding_rule *out)
+{
+    *out = (kineto_finding_rule){0};
+    if (index >= KA_LOOK_COUNT)
+        return false;
+    const rule *r = &rules[index];
+    pthread_once(&needs_once, put_needs_in_words);
+    *out = (kineto_finding_rule){r->id,     r->title,           r->why,
+                                 r->remedy, needs_texts[index], r->only_synthetic};
+    return true;
+}
+
+const char *kineto_finding_severity_name(uint32_t severity)
+{
+    static const char *const names[] = {"low", "medium", "high"};
+    return names[KB_MIN(severity, (uint32_t)KINETO_FINDING_HIGH)];
+}
+
+bool ka_look_is_meant(ka_look look, const char *word, size_t size)
+{
+    const char *id = rules[look].id;
+    return strncmp(id, word, size) == 0 && (id[size] == '\0' || id[size] == '.');
+}
+
+static kineto_status parse_rules(const char *list, uint64_t *bits, kineto_error *err)
+{
+    *bits = list ? 0 : UINT64_MAX;
+    for (const char *at = list; at && *at;) {
+        size_t size = strcspn(at, ",");
+        uint64_t meant = 0;
+        for (uint32_t i = 0; i < KA_LOOK_COUNT; i++)
+            meant |= (uint64_t)ka_look_is_meant((ka_look)i, at, size) << i;
+        if (!meant)
+            return kb_fail(err, KINETO_E_ARGUMENT,
+                           "there is no rule '%.*s'; 'ckineto analyze --findings --list' has them",
+                           (int)KB_MIN(size, (size_t)80), at);
+        *bits |= meant;
+        at += size + (at[size] == ',');
+    }
+    return KINETO_OK;
+}
+
+/* ---- what a trace has ----------------------------------------------------------------------- */
+
+static bool says_shapes(const ka_scope *s)
+{
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < s->slice_count && tried < 1000; i++) {
+        if (s->slices[i].kind != KINETO_KIND_CPU_OP)
+            continue;
+        tried++;
+        if (ka_arg_text(s->trace, s->slices[i].row, "Input Dims").size > 2 ||
+            ka_arg_text(s->trace, s->slices[i].row, "Input dims").size > 2)
+            return true;
+    }
+    return false;
+}
+
+static bool says_stacks(const ka_scope *s)
+{
+    uint32_t tried = 0;
+    for (uint32_t i = 0; i < s->slice_count && tried < 1000; i++) {
+        if (s->slices[i].kind != KINETO_KIND_CPU_OP)
+            continue;
+        tried++;
+        if (ka_arg_text(s->trace, s->slices[i].row, "Call stack").size > 2)
+            return true;
+    }
+    return false;
+}
+
+static bool says_limits(const kineto_trace *t)
+{
+    kineto_process p;
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+        kineto_trace_process(t, i, &p);
+        if (p.is_device && p.properties_json.size > 2)
+            return true;
+    }
+    return false;
+}
+
+static uint32_t what_slices_have(const ka_scope *s)
+{
+    uint32_t has = 0;
+    for (uint32_t i = 0; i < s->slice_count; i++) {
+        uint8_t kind = s->slices[i].kind;
+        has |= kind == KINETO_KIND_CPU_OP ? KA_NEEDS_OPERATORS : 0;
+        has |= kind == KINETO_KIND_PYTHON_FUNCTION ? KA_NEEDS_PYTHON : 0;
+    }
+    return has;
+}
+
+static uint32_t what_there_is(const ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    uint32_t has = what_slices_have(s);
+    has |= s->work_count ? KA_NEEDS_DEVICE : 0;
+    for (uint32_t i = 0; i < s->work_count && !(has & KA_NEEDS_LAUNCHES); i++)
+        has |= s->work[i].call != KA_NONE ? KA_NEEDS_LAUNCHES : 0;
+    has |= says_shapes(s) ? KA_NEEDS_SHAPES : 0;
+    has |= has & KA_NEEDS_PYTHON || says_stacks(s) ? KA_NEEDS_STACKS : 0;
+    has |= ka_table_rows(ka_fact_table(f, KA_TABLE_modules)) ? KA_NEEDS_MODULES : 0;
+    has |= ka_table_rows(ka_fact_table(f, KA_TABLE_memory)) ? KA_NEEDS_MEMORY : 0;
+    has |= f->step_count > 1 ? KA_NEEDS_STEPS : 0;
+    has |= says_limits(s->trace) ? KA_NEEDS_LIMITS : 0;
+    return has;
+}
+
+typedef struct device {
+    uint32_t process;
+    int64_t id;
+} device;
+
+static int compare_devices(const void *left, const void *right)
+{
+    const device *a = left, *b = right;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+static uint32_t count_devices(ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    KB_VEC(device) all = {0};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < s->stream_count; i++)
+        if (s->streams[i].count)
+            f->no_memory |=
+                !kb_vec_push(&all, (device){s->streams[i].process, s->streams[i].device});
+    if (all.count)
+        qsort(all.data, all.count, sizeof *all.data, compare_devices);
+    for (size_t i = 0; i < all.count; i++)
+        count += i == 0 || compare_devices(&all.data[i - 1], &all.data[i]) != 0;
+    kb_vec_free(&all);
+    return count;
+}
+
+/* With the work of a step that ends after the host is done with it: a host that never waits is soon
+ * through. */
+static int64_t steps_with_work_ns(const ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_steps);
+    uint32_t dur = ka_fact_column(t, "dur_us");
+    int64_t sum = 0;
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        sum = ka_add_ns(sum, ka_fact_int(t, row, dur));
+    return sum;
+}
+
+/* Steps that were left out with what is not looked at have no slice. */
+static void measure_steps(ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE) {
+            f->step_count++;
+            f->whole_ns =
+                ka_add_ns(f->whole_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
+        }
+    if (f->step_count)
+        f->whole_ns = KB_MAX(f->whole_ns, steps_with_work_ns(f));
+    if (!f->step_count || f->whole_ns <= 0)
+        f->whole_ns = kb_length_ns(s->start_ns, s->end_ns);
+    f->whole_ns = KB_MAX(f->whole_ns, 1);
+}
+
+/* ---- looking -------------------------------------------------------------------------------- */
+
+static const char *what_is_missing(uint32_t needed, uint32_t has)
+{
+    for (size_t i = 0; i < KB_COUNT(needs); i++)
+        if (needed & ~has & needs[i].bit)
+            return needs[i].because;
+    return NULL;
+}
+
+static void look(ka_finder *f, ka_look which)
+{
+    ka_verdict *verdict = &f->out->verdicts[which];
+    const char *missing = what_is_missing(rules[which].needs, f->has);
+    if (!(f->out->asked >> which & 1)) {
+        *verdict = (ka_verdict){KINETO_NOT_ASKED, {"", 0}};
+        return;
+    }
+    if (missing) {
+        *verdict = (ka_verdict){KINETO_NOT_JUDGED, kb_string(missing)};
+        return;
+    }
+    *verdict = (ka_verdict){KINETO_JUDGED_QUIET, {"", 0}};
+    f->rule = which;
+    rules[which].look(f);
+}
+
+static void look_by_all(ka_finder *f, uint32_t needed)
+{
+    for (uint32_t i = 0; i < KA_LOOK_COUNT && !f->no_memory; i++)
+        if ((rules[i].needs & needed) == needed)
+            look(f, (ka_look)i);
+}
+
+/* ---- worth ---------------------------------------------------------------------------------- */
+
+static uint8_t severity_of(const ka_found *x)
+{
+    if (x->severity_is_set)
+        return x->severity;
+    if (x->saved_ns == KA_NO_WORTH)
+        return KINETO_FINDING_LOW;
+    return x->worth_pct >= 10  ? KINETO_FINDING_HIGH
+           : x->worth_pct >= 2 ? KINETO_FINDING_MEDIUM
+                               : KINETO_FINDING_LOW;
+}
+
+static int compare_found(const void *left, const void *right)
+{
+    const ka_found *a = left, *b = right;
+    int64_t worth_a = a->saved_ns == KA_NO_WORTH ? -1 : a->worth_ns,
+            worth_b = b->saved_ns == KA_NO_WORTH ? -1 : b->worth_ns;
+    if (worth_a != worth_b)
+        return worth_a > worth_b ? -1 : 1;
+    if (a->severity != b->severity)
+        return a->severity > b->severity ? -1 : 1;
+    if (a->rule != b->rule)
+        return a->rule < b->rule ? -1 : 1;
+    int order = memcmp(a->subject.data, b->subject.data, KB_MIN(a->subject.size, b->subject.size));
+    return order ? order
+                 : (a->subject.size > b->subject.size) - (a->subject.size < b->subject.size);
+}
+
+static int compare_evidence(const void *left, const void *right)
+{
+    const ka_evidence *a = left, *b = right;
+    if (a->weight_ns != b->weight_ns)
+        return a->weight_ns > b->weight_ns ? -1 : 1;
+    return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
+}
+
+void ka_findings_settle(kineto_findings *out)
+{
+    for (size_t i = 0; i < out->found.count; i++) {
+        ka_found *x = &out->found.data[i];
+        x->severity = severity_of(x);
+        if (x->evidence.count)
+            qsort(x->evidence.data, x->evidence.count, sizeof *x->evidence.data, compare_evidence);
+    }
+    if (out->found.count)
+        qsort(out->found.data, out->found.count, sizeof *out->found.data, compare_found);
+}
+
+static void give_worth(kineto_findings *out, const ka_finder *f, size_t from)
+{
+    for (size_t i = from; i < out->found.count; i++) {
+        ka_found *x = &out->found.data[i];
+        x->confidence *= out->quality;
+        if (!x->sentence.size)
+            x->sentence = kb_string(rules[x->rule].title);
+        if (!x->advice.size)
+            x->advice = kb_string(rules[x->rule].remedy);
+        if (x->saved_ns == KA_NO_WORTH)
+            continue;
+        x->worth_ns = KB_MIN(x->saved_ns, f->whole_ns) / KB_MAX(f->step_count, 1u);
+        x->worth_pct = KB_MIN(100, ka_share(f, x->saved_ns));
+    }
+}
+
+/* ---- one trace ------------------------------------------------------------------------------ */
+
+/* How much of what was to be recorded is there. */
+static double quality_of(const kineto_trace *t)
+{
+    double there = (double)kineto_trace_count(t), lost = (double)kineto_trace_lost(t);
+    return there + lost > 0 ? there / (there + lost) : 1;
+}
+
+/* What rules that compare ranks look at. */
+static const uint64_t across_tables =
+    UINT64_C(1) << KA_TABLE_steps | UINT64_C(1) << KA_TABLE_distributed_overlap |
+    UINT64_C(1) << KA_TABLE_distributed_wait | UINT64_C(1) << KA_TABLE_distributed_marks |
+    UINT64_C(1) << KA_TABLE_stragglers | UINT64_C(1) << KA_TABLE_straggler_marks;
+
+static kineto_status copy_across(const kineto_analysis *facts, kineto_analysis **out,
+                                 kineto_error *err)
+{
+    kineto_status status = ka_facts_create(out, err);
+    for (uint32_t i = 0; !status && i < KA_TABLE_COUNT; i++) {
+        ka_table *to = &(*out)->tables[i];
+        to->wanted = to->shown = across_tables >> i & 1;
+        if (!to->wanted)
+            continue;
+        ka_table_add(to, &facts->tables[i]);
+        if (to->no_memory)
+            status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    }
+    return status;
+}
+
+/* All but those with a row for each event, and the critical path, which is made once, by the rule
+ * that asks for it first. */
+static void list_tables(char *list, size_t size)
+{
+    size_t n = 0;
+    for (uint32_t i = 0; i < kineto_fact_table_count(); i++) {
+        const char *name = kineto_fact_table_name(i);
+        if (!kineto_fact_table_is_series(i) && strncmp(name, "critical_path", 13) != 0)
+            n += (size_t)snprintf(list + n, size - n, "%s%s", n ? "," : "", name);
+    }
+}
+
+static kineto_status find(kineto_findings *out, const kineto_trace *trace,
+                          const kineto_analyze_options *asked, kineto_analysis **facts,
+                          kineto_error *err)
+{
+    kineto_analyze_options o = {.size = sizeof o};
+    ka_measured m;
+    char list[4096];
+    if (asked)
+        memcpy(&o, asked, KB_MIN(asked->size, sizeof o));
+    list_tables(list, sizeof list);
+    o.tables = facts ? NULL : list;
+    o.series = false;
+    o.definitions = KINETO_DEFINITIONS_EXACT;
+    kineto_status status = ka_measure(trace, &o, &m, err);
+    ka_finder f = {
+        .s = &m.scope, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
+    if (!status) {
+        measure_steps(&f);
+        f.device_count = count_devices(&f);
+        f.has = what_there_is(&f);
+        out->quality = quality_of(trace);
+        out->step_count = f.step_count;
+        out->step_ns = f.whole_ns / KB_MAX(f.step_count, 1u);
+        look_by_all(&f, 0);
+        give_worth(out, &f, 0);
+        status = copy_across(m.facts, &out->across, err);
+    }
+    if (!status && facts) {
+        *facts = m.facts;
+        m.facts = NULL;
+    }
+    if (f.path)
+        ka_path_free(f.path);
+    free(f.path);
+    ka_measured_free(&m);
+    if (!status && f.no_memory)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return status;
+}
+
+kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *options,
+                          kineto_findings **out, kineto_error *err)
+{
+    kineto_find_options o = {.size = sizeof o};
+    if (options)
+        memcpy(&o, options, KB_MIN(options->size, sizeof o));
+    if (o.facts)
+        *o.facts = NULL;
+    *out = calloc(1, sizeof **out);
+    if (!*out)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    (*out)->evidence_limit = o.evidence ? KB_MIN(o.evidence, 1000u) : 5;
+    kineto_status status = parse_rules(o.rules, &(*out)->asked, err);
+    if (!status)
+        status = find(*out, trace, o.analyze, o.facts, err);
+    if (status) {
+        kineto_findings_release(*out);
+        *out = NULL;
+        if (o.facts) {
+            kineto_analysis_release(*o.facts);
+            *o.facts = NULL;
+        }
+        return status;
+    }
+    ka_findings_settle(*out);
+    return KINETO_OK;
+}
+
+void kineto_findings_release(kineto_findings *findings)
+{
+    if (!findings)
+        return;
+    for (size_t i = 0; i < findings->found.count; i++)
+        kb_vec_free(&findings->found.data[i].evidence);
+    kb_vec_free(&findings->found);
+    kb_arena_free(&findings->arena);
+    kineto_analysis_release(findings->across);
+    free(findings);
+}
+
+/* ---- several ranks -------------------------------------------------------------------------- */
+
+static bool copy_text(kb_arena *arena, kineto_string *text)
+{
+    if (!text->size)
+        return true;
+    text->data = kb_arena_copy(arena, text->data, text->size);
+    return text->data != NULL;
+}
+
+/* A copy whose texts belong to `to`. */
+static bool copy_found(kineto_findings *to, const ka_found *from, ka_found *copy)
+{
+    *copy = *from;
+    memset(&copy->evidence, 0, sizeof copy->evidence);
+    bool ok = copy_text(&to->arena, &copy->subject) && copy_text(&to->arena, &copy->sentence) &&
+              copy_text(&to->arena, &copy->advice);
+    for (size_t i = 0; ok && i < from->evidence.count; i++) {
+        ka_evidence e = from->evidence.data[i];
+        e.room = NULL; /* of the other's arena */
+        ok = copy_text(&to->arena, &e.name) && copy_text(&to->arena, &e.where) &&
+             copy_text(&to->arena, &e.text) && kb_vec_push(&copy->evidence, e);
+    }
+    if (!ok)
+        kb_vec_free(&copy->evidence);
+    return ok;
+}
+
+static ka_found *same_as(kineto_findings *to, const ka_found *x)
+{
+    for (size_t i = 0; i < to->found.count; i++)
+        if (to->found.data[i].rule == x->rule &&
+            kb_string_equal(to->found.data[i].subject, x->subject))
+            return &to->found.data[i];
+    return NULL;
+}
+
+/* The step of all ranks is as long as that of the worst: what is found on several is worth there
+ * what it is on that one. */
+static bool add_found(kineto_findings *to, const ka_found *x)
+{
+    ka_found *same = same_as(to, x), copy;
+    if (!copy_found(to, x, &copy))
+        return false;
+    if (!same) {
+        if (kb_vec_push(&to->found, copy))
+            return true;
+        kb_vec_free(&copy.evidence);
+        return false;
+    }
+    copy.rank_count = same->rank_count + x->rank_count;
+    bool is_worse = copy.saved_ns != KA_NO_WORTH &&
+                    (same->saved_ns == KA_NO_WORTH || copy.worth_ns > same->worth_ns);
+    same->rank_count = copy.rank_count;
+    ka_found *dropped = is_worse ? same : &copy;
+    kb_vec_free(&dropped->evidence);
+    if (is_worse)
+        *same = copy;
+    return true;
+}
+
+static void add_verdicts(kineto_findings *to, const kineto_findings *from)
+{
+    for (uint32_t i = 0; i < KA_LOOK_COUNT; i++) {
+        ka_verdict *a = &to->verdicts[i];
+        const ka_verdict *b = &from->verdicts[i];
+        if (b->judgement == KINETO_JUDGED_FOUND || a->judgement == KINETO_NOT_JUDGED)
+            a->judgement = a->judgement == KINETO_JUDGED_FOUND ? a->judgement : b->judgement;
+        if (a->judgement != KINETO_NOT_JUDGED)
+            a->because = (kineto_string){"", 0};
+    }
+}
+
+static void forget_across(kineto_findings *to)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < to->found.count; i++)
+        if (rules[to->found.data[i].rule].needs & KA_NEEDS_RANKS)
+            kb_vec_free(&to->found.data[i].evidence);
+        else
+            to->found.data[kept++] = to->found.data[i];
+    to->found.count = kept;
+}
+
+static kineto_status look_across(kineto_findings *to, kineto_error *err)
+{
+    ka_finder f = {.facts = to->across,
+                   .whole_ns = to->step_ns * KB_MAX(to->step_count, 1u),
+                   .step_count = to->step_count,
+                   .has = UINT32_MAX,
+                   .evidence_limit = to->evidence_limit,
+                   .out = to};
+    size_t from = to->found.count;
+    look_by_all(&f, KA_NEEDS_RANKS);
+    give_worth(to, &f, from);
+    return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
+}
+
+kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *from,
+                                  kineto_error *err)
+{
+    if (!to || !from || to == from || to->asked != from->asked)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "findings can only be added to findings of the same rules");
+    forget_across(to);
+    for (size_t i = 0; i < from->found.count; i++)
+        if (!(rules[from->found.data[i].rule].needs & KA_NEEDS_RANKS) &&
+            !add_found(to, &from->found.data[i]))
+            return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    add_verdicts(to, from);
+    to->quality = KB_MIN(to->quality, from->quality);
+    kineto_status status = kineto_analysis_add(to->across, from->across, err);
+    if (!status)
+        status = look_across(to, err);
+    ka_findings_settle(to);
+    return status;
+}

@@ -1,0 +1,192 @@
+/* Findings for other programs, and gates. */
+#include "analyze/findings/finding.h"
+
+#include <math.h>
+
+/* ---- one after the other -------------------------------------------------------------------- */
+
+uint32_t kineto_findings_count(const kineto_findings *findings)
+{
+    return findings ? (uint32_t)findings->found.count : 0;
+}
+
+bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto_finding *out)
+{
+    *out = (kineto_finding){0};
+    if (index >= kineto_findings_count(findings))
+        return false;
+    const ka_found *x = &findings->found.data[index];
+    *out = (kineto_finding){.rule = x->rule,
+                            .id = ka_look_id(x->rule),
+                            .severity = x->severity,
+                            .has_worth = x->saved_ns != KA_NO_WORTH,
+                            .worth_ns = x->worth_ns,
+                            .worth_pct = x->worth_pct,
+                            .confidence = x->confidence,
+                            .rank = x->rank,
+                            .rank_count = x->rank_count,
+                            .count = x->count,
+                            .subject = x->subject,
+                            .sentence = x->sentence,
+                            .advice = x->advice,
+                            .evidence_count = (uint32_t)x->evidence.count};
+    return true;
+}
+
+bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding, uint32_t index,
+                              kineto_finding_evidence *out)
+{
+    *out = (kineto_finding_evidence){.row = KINETO_NO_ROW};
+    if (finding >= kineto_findings_count(findings) ||
+        index >= findings->found.data[finding].evidence.count)
+        return false;
+    const ka_evidence *e = &findings->found.data[finding].evidence.data[index];
+    *out = (kineto_finding_evidence){e->row,  e->rank,  e->start_ns, e->end_ns,
+                                     e->name, e->where, e->text};
+    return true;
+}
+
+kineto_judgement kineto_findings_judgement(const kineto_findings *findings, uint32_t rule,
+                                           kineto_string *because)
+{
+    bool is_rule = findings && rule < KA_LOOK_COUNT;
+    if (because)
+        *because = is_rule ? findings->verdicts[rule].because : (kineto_string){"", 0};
+    return is_rule ? (kineto_judgement)findings->verdicts[rule].judgement : KINETO_NOT_ASKED;
+}
+
+int64_t kineto_findings_step(const kineto_findings *findings, uint32_t *step_count)
+{
+    if (step_count)
+        *step_count = findings ? findings->step_count : 0;
+    return findings ? findings->step_ns : 0;
+}
+
+/* ---- gates ---------------------------------------------------------------------------------- */
+
+typedef struct gate {
+    const char *word;
+    size_t size;
+    bool has_limit, is_percent;
+    double limit;   /* percent or ns */
+    uint64_t rules; /* bits */
+    uint32_t count; /* of them */
+} gate;
+
+static bool parse_limit(const char *text, gate *g)
+{
+    static const struct {
+        const char *unit;
+        double ns;
+    } units[] = {{"ns", 1}, {"us", 1e3}, {"ms", 1e6}, {"s", 1e9}};
+    char *end;
+    if ((*text < '0' || *text > '9') && *text != '.') /* neither signs, nor "inf", nor spaces */
+        return false;
+    g->limit = kb_strtod(text, &end);
+    g->has_limit = true;
+    g->is_percent = strcmp(end, "%") == 0;
+    if (end == text || !isfinite(g->limit))
+        return false;
+    for (size_t i = 0; i < KB_COUNT(units); i++)
+        if (strcmp(end, units[i].unit) == 0) {
+            g->limit *= units[i].ns;
+            return true;
+        }
+    return g->is_percent;
+}
+
+static void find_rules(gate *g)
+{
+    bool all = g->size == 3 && memcmp(g->word, "all", 3) == 0;
+    for (uint32_t i = 0; i < KA_LOOK_COUNT; i++) {
+        if (!all && !ka_look_is_meant((ka_look)i, g->word, g->size))
+            continue;
+        g->rules |= UINT64_C(1) << i;
+        g->count++;
+    }
+}
+
+static kineto_status parse(const char *text, gate *g, kineto_error *err)
+{
+    const char *equals = strchr(text, '=');
+    *g = (gate){.word = text, .size = equals ? (size_t)(equals - text) : strlen(text)};
+    find_rules(g);
+    if (!g->size || !g->count)
+        return kb_fail(
+            err, KINETO_E_ARGUMENT,
+            "there is no rule '%.*s' for a gate; 'ckineto analyze --findings --list' has them",
+            (int)KB_MIN(g->size, (size_t)80), text);
+    if (equals && !parse_limit(equals + 1, g))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "a gate is ID, ID=5%% or ID=2ms (ns, us, ms, s), not '%.80s'", text);
+    return KINETO_OK;
+}
+
+/* A finding without a known worth is above every limit: it was asked for. */
+static bool stops(const gate *g, const ka_found *x)
+{
+    if (!(g->rules >> x->rule & 1))
+        return false;
+    if (!g->has_limit || x->saved_ns == KA_NO_WORTH)
+        return true;
+    return (g->is_percent ? x->worth_pct : (double)x->worth_ns) > g->limit;
+}
+
+/* A sentence behind what `because` begins with, not cut inside a character. */
+static void add_sentence(char *because, size_t bytes, kineto_string sentence)
+{
+    size_t used = strlen(because), room = bytes - used - 1;
+    size_t size = KB_MIN(sentence.size, KB_MIN(room, (size_t)400));
+    if (size < sentence.size)
+        size = kb_utf8_valid_prefix(sentence.data, size);
+    if (size)
+        memcpy(because + used, sentence.data, size);
+    because[used + size] = '\0';
+}
+
+static void explain(const ka_found *x, char *because, size_t bytes)
+{
+    if (x->saved_ns == KA_NO_WORTH)
+        snprintf(because, bytes, "%s: ", ka_look_id(x->rule));
+    else
+        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%): ", ka_look_id(x->rule),
+                    kb_duration(x->worth_ns).s, x->worth_pct);
+    add_sentence(because, bytes, x->sentence);
+}
+
+static void explain_silence(ka_look rule, const ka_verdict *verdict, char *because, size_t bytes)
+{
+    bool was_asked = verdict->judgement != KINETO_NOT_ASKED;
+    snprintf(because, bytes, "%s %s: ", ka_look_id(rule),
+             was_asked ? "could not be judged" : "was not asked for");
+    add_sentence(because, bytes,
+                 was_asked ? verdict->because : kb_string("it is not among the rules looked by"));
+}
+
+kineto_status kineto_findings_gate(const kineto_findings *findings, const char *text, bool *passed,
+                                   char *because, size_t because_bytes, kineto_error *err)
+{
+    gate g;
+    char unused[1];
+    *passed = false;
+    because = because && because_bytes ? because : unused;
+    because_bytes = because == unused ? sizeof unused : because_bytes;
+    because[0] = '\0';
+    if (!findings || !text)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no findings, or no gate");
+    kineto_status status = parse(text, &g, err);
+    if (status)
+        return status;
+    for (size_t i = 0; i < findings->found.count; i++)
+        if (stops(&g, &findings->found.data[i])) {
+            explain(&findings->found.data[i], because, because_bytes);
+            return KINETO_OK;
+        }
+    uint32_t only = g.count == 1 ? (uint32_t)__builtin_ctzll(g.rules) : 0;
+    if (g.count == 1 && findings->verdicts[only].judgement >= KINETO_NOT_JUDGED) {
+        explain_silence((ka_look)only, &findings->verdicts[only], because, because_bytes);
+        return KINETO_OK;
+    }
+    *passed = true;
+    return KINETO_OK;
+}

@@ -1,0 +1,173 @@
+/* What analyses look at: the chosen part of a trace as arrays, made once for all of them.
+ *
+ * With exact definitions times are the trace's, in nanoseconds. With HTA's (scope_hta.c) the arrays
+ * hold what HTA would have kept, with its whole microseconds, still as nanoseconds: what remains
+ * different in a formula asks `hta`. Everything is immutable once made. */
+#ifndef KA_SCOPE_H
+#define KA_SCOPE_H
+
+#include "analyze/classes/classes.h"
+#include "analyze/tables/table.h"
+#include "trace/trace.h"
+
+#define KA_NONE UINT32_MAX
+
+/** Something a device did: a kernel, copy or memset. In the order of (stream, start, longer first,
+ *  row). */
+typedef struct ka_work {
+    int64_t start_ns, end_ns;
+    kineto_row row;
+    uint32_t name;   /* string id; its class is class_of[name] */
+    uint32_t stream; /* index of streams */
+    uint32_t call;   /* index of slices: what launched it; KA_NONE: not known */
+    int32_t step;    /* index of steps; -1: none */
+    uint8_t kind;    /* kineto_kind */
+    uint8_t type;    /* ka_type */
+} ka_work;
+
+/** A range of a host thread: operator, annotation, call of a runtime or driver, function of Python
+ * … In the order of (thread, start, longer first, row): what it encloses follows it. */
+typedef struct ka_slice {
+    int64_t start_ns, end_ns;
+    kineto_row row;
+    uint32_t name;       /* string id */
+    uint32_t thread;     /* index of threads */
+    uint32_t parent;     /* index of slices; KA_NONE: outermost */
+    uint32_t next;       /* first slice behind all that it encloses */
+    uint32_t first_work; /* index of launched: what it launched itself, in the order of starts … */
+    uint32_t work_count; /* … and how much */
+    int32_t step;
+    uint16_t depth;
+    uint8_t kind;
+} ka_slice;
+
+typedef struct ka_stream {
+    uint32_t track, process;
+    int64_t device, id;    /* -1: not known */
+    uint32_t first, count; /* of work */
+} ka_stream;
+
+/** A lane of a host thread: its ranges nest. */
+typedef struct ka_thread {
+    uint32_t track, process, lane;
+    int64_t id;
+    uint32_t first, count; /* of slices */
+} ka_thread;
+
+/** By start. */
+typedef struct ka_step {
+    int64_t start_ns, end_ns;
+    uint64_t number;
+    uint32_t slice; /* KA_NONE: it was left out with what is not looked at */
+    uint32_t process;
+} ka_step;
+
+typedef struct ka_scope {
+    const kineto_trace *trace;
+    const kineto_analyze_options *options; /* all of them are set */
+    bool hta;
+    int32_t rank;
+    int64_t start_ns, end_ns; /* of all that is in it */
+    const ka_work *work;
+    uint32_t work_count;
+    const uint32_t *by_time; /* indexes of work by (start, longer first, row) */
+    const ka_slice *slices;
+    uint32_t slice_count;
+    const uint32_t *launched; /* indexes of work by the slice that launched it, then start */
+    const ka_stream *streams;
+    uint32_t stream_count;
+    const ka_thread *threads;
+    uint32_t thread_count;
+    const ka_step *steps;
+    uint32_t step_count;
+    const ka_class *class_of; /* by string id; of names of work only */
+    uint32_t name_count;
+    int64_t min_ts_ns;   /* HTA's series begin there; exact: 0 */
+    uint32_t view_parts; /* KA_VIEW_…: what the wanted tables need, see view.h */
+    struct ka_scope_memory *memory;
+} ka_scope;
+
+/** @param scope  to be freed with ka_scope_free, also on failure. */
+kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_options *options,
+                              const ka_rules *rules, ka_scope *scope, kineto_error *err);
+void ka_scope_free(ka_scope *scope);
+
+static inline int64_t ka_work_ns(const ka_work *w) { return kb_length_ns(w->start_ns, w->end_ns); }
+static inline int64_t ka_slice_ns(const ka_slice *s)
+{
+    return kb_length_ns(s->start_ns, s->end_ns);
+}
+static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
+{
+    return kineto_trace_string(s->trace, name);
+}
+/** Sums of times that come from files. */
+static inline int64_t ka_add_ns(int64_t a, int64_t b)
+{
+    int64_t sum;
+    return __builtin_add_overflow(a, b, &sum) ? (b > 0 ? INT64_MAX : INT64_MIN) : sum;
+}
+static inline double ka_us(int64_t ns) { return (double)ns / 1000; }
+static inline double ka_percent(double part, double whole)
+{
+    return whole ? 100 * part / whole : 0;
+}
+
+/* ---- for those that fill a scope: scope.c, scope_hta.c ---- */
+typedef struct ka_scope_memory {
+    KB_VEC(ka_work) work;
+    KB_VEC(ka_slice) slices;
+    KB_VEC(ka_stream) streams;
+    KB_VEC(ka_thread) threads;
+    KB_VEC(ka_step) steps;
+    KB_VEC(uint32_t) by_time, launched;
+    ka_class *class_of;
+    pthread_mutex_t lock; /* of what follows: made when it is first needed */
+    struct ka_view *view;
+    uint32_t view_parts;
+    bool no_memory;
+} ka_scope_memory;
+/** Is the stream among those that were asked for? */
+bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
+/** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
+kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,
+                                const ka_rules *rules, kineto_error *err);
+
+/* ---- spans.c: sets of moments ---- */
+typedef struct ka_span {
+    int64_t start_ns, end_ns;
+} ka_span;
+typedef KB_VEC(ka_span) ka_spans; /* sorted, disjoint, not touching once united */
+/** Sort and unite, in place. */
+void ka_spans_unite(ka_spans *spans);
+int64_t ka_spans_ns(const ka_spans *spans);
+/** What is in both; in `a` but not in `b`. False: out of memory. `out` is emptied before. */
+bool ka_spans_both(const ka_spans *a, const ka_spans *b, ka_spans *out);
+bool ka_spans_without(const ka_spans *a, const ka_spans *b, ka_spans *out);
+/** How much of [start, end) is in united spans; `cursor` (first 0) makes rising queries linear. */
+int64_t ka_spans_within(const ka_spans *spans, int64_t start_ns, int64_t end_ns, size_t *cursor);
+
+/* ---- stats.c ---- */
+typedef struct ka_describe {
+    uint64_t count;
+    double mean, std, min, p25, p50, p75,
+        max; /* std: of a sample (n - 1), 0 of one; linear quantiles */
+} ka_describe;
+/** Sorts `values`. All zero without any. */
+ka_describe ka_describe_values(double *values, size_t count);
+/** Quantile 0 … 1 of sorted values, linear between two. */
+double ka_quantile(const double *sorted, size_t count, double q);
+/** Median and median absolute deviation; sorts. */
+double ka_median(double *values, size_t count);
+double ka_mad(double *values, size_t count, double median);
+
+/** count, sum, max, min, mean and deviation of durations that have something in common. */
+typedef struct ka_tally_ns {
+    uint64_t count;
+    int64_t sum_ns, min_ns, max_ns;
+    double mean, m2; /* running, in us (Welford) */
+} ka_tally_ns;
+void ka_tally_ns_add(ka_tally_ns *t, int64_t ns);
+/** Cells count, sum, max, min, mean and deviation. */
+void ka_put_tally(ka_table *t, const ka_tally_ns *tally);
+#endif

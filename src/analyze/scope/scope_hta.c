@@ -1,0 +1,500 @@
+/* The part of a trace that HolisticTraceAnalysis keeps, with its whole microseconds.
+ *
+ * It looks at ranges with a category. Those with a stream count as work (even operators, if a
+ * source gave them one), all others as the host's (even a device's annotations). Work is tied to
+ * the last host range with its correlation id. What the host began before the last of several steps
+ * stays, and the work with its ids. */
+#include "analyze/scope/scope.h"
+
+#include "trace/change/select.h"
+
+#define NO_ID (-1)
+
+typedef struct range {
+    int64_t start_ns, end_ns;    /* in whole microseconds, if the trace has finer ones */
+    int64_t stream, correlation; /* NO_ID */
+    uint32_t partner;            /* range with the same correlation, on the other side; KA_NONE */
+    int32_t step;
+    bool device; /* it takes part in the correlation as a device's */
+    bool kept;
+} range;
+
+typedef struct keyed {
+    int64_t id;
+    uint32_t range;
+} keyed;
+typedef KB_VEC(keyed) keyed_list;
+
+typedef struct filling {
+    ka_scope *s;
+    ka_scope_memory *m;
+    const kineto_trace *t;
+    const kineto_analyze_options *options;
+    range *ranges;    /* by row; stream INT64_MIN: not looked at */
+    uint32_t *index;  /* by row: of slices: it, or what is around it; KA_NONE */
+    int64_t least_ns; /* start of all that is looked at */
+    bool fine;        /* times have fractions of a microsecond */
+    bool no_memory;
+} filling;
+
+#define NOT_SEEN INT64_MIN
+
+/* ---- what is looked at -------------------------------------------------------------------------------- */
+
+static int64_t number_arg(const filling *f, kineto_row row, const char *key)
+{
+    kineto_arg arg;
+    if (!kineto_args_find(f->t, row, key, &arg))
+        return NO_ID;
+    if (arg.type == KINETO_ARG_INT)
+        return arg.i;
+    if (arg.type == KINETO_ARG_UINT)
+        return arg.u <= INT64_MAX ? (int64_t)arg.u : NO_ID;
+    int64_t number;
+    char text[24], *end;
+    if (arg.type != KINETO_ARG_STRING || !arg.text.size || arg.text.size >= sizeof text)
+        return NO_ID;
+    memcpy(text, arg.text.data, arg.text.size);
+    text[arg.text.size] = 0;
+    number = strtoll(text, &end, 10);
+    return *end ? NO_ID : number;
+}
+
+static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, kineto_row row,
+                              int64_t stream)
+{
+    uint64_t id = b->correlation_id[i];
+    if (id)
+        return id <= INT64_MAX ? (int64_t)id : NO_ID;
+    return stream >= 0 ? number_arg(f, row, "correlation") : NO_ID;
+}
+
+static bool is_sync(kineto_string name)
+{
+    return kb_string_equal(name, kb_string("Event Sync")) ||
+           kb_string_equal(name, kb_string("Context Sync"));
+}
+
+static void look_at(filling *f, const kt_block *b, uint32_t i, kineto_row row)
+{
+    range *r = &f->ranges[row];
+    kineto_string category = kt_category_string(f->t, b->category[i]);
+    *r = (range){.stream = NOT_SEEN, .partner = KA_NONE, .step = -1};
+    if (b->form[i] != KINETO_FORM_SLICE || !category.size ||
+        kb_string_equal(category, kb_string("Trace")))
+        return;
+    r->start_ns = b->start_ns[i];
+    r->end_ns = b->end_ns[i];
+    r->stream = KB_MAX(number_arg(f, row, "stream"), (int64_t)NO_ID);
+    r->correlation = correlation_of(f, b, i, row, r->stream);
+    r->device =
+        r->correlation >= 0 && (r->stream >= 0 || is_sync(kineto_trace_string(f->t, b->name[i])));
+    r->kept = true;
+    f->fine |= r->start_ns % 1000 != 0;
+    f->least_ns = KB_MIN(f->least_ns, r->start_ns);
+}
+
+static int64_t floor_us(int64_t ns)
+{
+    int64_t rest = ns % 1000;
+    if (rest < 0 && ns > INT64_MIN + 1000)
+        rest += 1000;
+    return ns - rest;
+}
+
+static int64_t ceil_us(int64_t ns)
+{
+    int64_t down = floor_us(ns);
+    return down == ns || down > INT64_MAX - 1000 ? ns : down + 1000;
+}
+
+/* Starts go up and ends go down, so that short ranges end before they start. */
+static void round_all(filling *f, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        f->ranges[i].start_ns = ceil_us(f->ranges[i].start_ns);
+        f->ranges[i].end_ns = floor_us(f->ranges[i].end_ns);
+    }
+    f->least_ns = ceil_us(f->least_ns);
+}
+
+static void look_at_all(filling *f)
+{
+    kineto_row row = 0;
+    f->least_ns = INT64_MAX;
+    for (uint32_t b = 0; b < kt_block_count(f->t); b++) {
+        const kt_block *block = kt_block_at(f->t, b);
+        for (uint32_t i = 0; i < block->count; i++)
+            look_at(f, block, i, row++);
+    }
+    if (f->least_ns == INT64_MAX)
+        f->least_ns = 0;
+    if (f->fine)
+        round_all(f, row);
+}
+
+/* ---- correlation -------------------------------------------------------------------------------------- */
+
+static int compare_keyed(const void *left, const void *right)
+{
+    const keyed *a = left, *b = right;
+    if (a->id != b->id)
+        return a->id < b->id ? -1 : 1;
+    return a->range < b->range ? -1 : a->range > b->range;
+}
+
+static bool collect(const filling *f, uint32_t rows, bool device, bool kept, keyed_list *out)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        const range *r = &f->ranges[i];
+        if (r->stream != NOT_SEEN && r->correlation >= 0 && r->device == device &&
+            (!kept || r->kept) && !kb_vec_push(out, ((keyed){r->correlation, i})))
+            return false;
+    }
+    if (out->count)
+        qsort(out->data, out->count, sizeof *out->data, compare_keyed);
+    return true;
+}
+
+/* The last one with this id, KA_NONE. */
+static uint32_t find_last(const keyed_list *list, int64_t id)
+{
+    size_t low = 0, high = list->count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list->data[middle].id <= id)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low && list->data[low - 1].id == id ? list->data[low - 1].range : KA_NONE;
+}
+
+static void join(filling *f, uint32_t rows)
+{
+    keyed_list host = {0}, device = {0};
+    if (collect(f, rows, false, false, &host) && collect(f, rows, true, false, &device)) {
+        for (size_t i = 0; i < host.count; i++)
+            f->ranges[host.data[i].range].partner = find_last(&device, host.data[i].id);
+        for (size_t i = 0; i < device.count; i++)
+            f->ranges[device.data[i].range].partner = find_last(&host, device.data[i].id);
+    } else {
+        f->no_memory = true;
+    }
+    kb_vec_free(&host);
+    kb_vec_free(&device);
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------- */
+
+static bool step_number(const filling *f, kineto_row row, uint64_t *number)
+{
+    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    if (b->kind[i] == KINETO_KIND_GPU_USER_ANNOTATION)
+        return false;
+    return kt_step_number(kineto_trace_string(f->t, b->name[i]), number);
+}
+
+static int compare_steps(const void *left, const void *right)
+{
+    const ka_step *a = left, *b = right;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->slice < b->slice ? -1 : a->slice > b->slice;
+}
+
+/* `slice` is the row, until slices are there. */
+static void find_steps(filling *f, uint32_t rows)
+{
+    for (uint32_t i = 0; i < rows; i++) {
+        const range *r = &f->ranges[i];
+        uint64_t number;
+        if (r->stream != NO_ID || r->device || !step_number(f, i, &number))
+            continue;
+        kineto_track track;
+        kineto_activity activity;
+        kineto_trace_get(f->t, i, &activity);
+        kineto_trace_track(f->t, activity.track, &track);
+        ka_step step = {r->start_ns, r->end_ns, number, i, track.process};
+        f->no_memory |= !kb_vec_push(&f->m->steps, step);
+    }
+    if (f->m->steps.count)
+        qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, compare_steps);
+}
+
+/* The last one, of any process, that began before and has not ended. */
+static int32_t step_at(const filling *f, int64_t ns)
+{
+    const ka_step *steps = f->m->steps.data;
+    size_t low = 0, high = f->m->steps.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (steps[middle].start_ns <= ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    for (size_t i = low; i-- > 0 && low - i < 64;)
+        if (ns < steps[i].end_ns)
+            return (int32_t)i;
+    return -1;
+}
+
+/* Work on stream 0 belongs to no step: its launch is looked for from stream 1 on. */
+static void give_steps(filling *f, uint32_t rows)
+{
+    for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
+        range *r = &f->ranges[i];
+        if (r->stream == NO_ID || (r->stream == 0 && !r->device))
+            r->step = step_at(f, r->start_ns);
+    }
+    for (uint32_t i = 0; f->m->steps.count && i < rows; i++) {
+        range *r = &f->ranges[i];
+        if (r->stream > 0 && r->partner != KA_NONE)
+            r->step = f->ranges[r->partner].step;
+    }
+}
+
+/* ---- the chosen ones ---------------------------------------------------------------------------------- */
+
+static bool chosen(const filling *f, const range *r)
+{
+    const ka_step *steps = f->m->steps.data;
+    size_t count = f->m->steps.count;
+    if (f->options->steps == KINETO_STEPS_DROP_LAST)
+        return !count || steps[0].number == steps[count - 1].number ||
+               r->start_ns < steps[count - 1].start_ns;
+    if (f->options->steps != KINETO_STEPS_RANGE)
+        return true;
+    return r->step >= 0 && steps[r->step].number >= f->options->first_step &&
+           steps[r->step].number <= f->options->last_step;
+}
+
+static kineto_status check_range(const filling *f, kineto_error *err)
+{
+    for (size_t i = 0; i < f->m->steps.count; i++)
+        if (f->m->steps.data[i].number >= f->options->first_step &&
+            f->m->steps.data[i].number <= f->options->last_step)
+            return KINETO_OK;
+    if (f->options->steps != KINETO_STEPS_RANGE)
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_NOT_FOUND, "no step of %llu..%llu is in the trace",
+                   (unsigned long long)f->options->first_step,
+                   (unsigned long long)f->options->last_step);
+}
+
+static void choose(filling *f, uint32_t rows)
+{
+    keyed_list host = {0};
+    for (uint32_t i = 0; i < rows; i++)
+        if (f->ranges[i].kept && !f->ranges[i].device)
+            f->ranges[i].kept = chosen(f, &f->ranges[i]);
+    bool all = f->options->steps != KINETO_STEPS_RANGE &&
+               (!f->m->steps.count ||
+                f->m->steps.data[0].number == f->m->steps.data[f->m->steps.count - 1].number);
+    if (f->options->steps == KINETO_STEPS_ALL)
+        all = true;
+    if (!all && !collect(f, rows, false, true, &host))
+        f->no_memory = true;
+    for (uint32_t i = 0; i < rows; i++) {
+        range *r = &f->ranges[i];
+        if (r->kept && r->device && !all)
+            r->kept = find_last(&host, r->correlation) != KA_NONE;
+        if (r->kept && r->stream >= 0)
+            r->kept = ka_stream_wanted(f->options, r->stream);
+    }
+    kb_vec_free(&host);
+}
+
+/* ---- the host's ---------------------------------------------------------------------------------------- */
+
+static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t parent)
+{
+    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    ka_slice s = {.start_ns = f->ranges[row].start_ns,
+                  .end_ns = f->ranges[row].end_ns,
+                  .row = row,
+                  .name = b->name[i],
+                  .thread = thread,
+                  .parent = parent,
+                  .step = f->ranges[row].step,
+                  .kind = b->kind[i]};
+    if (parent != KA_NONE)
+        s.depth = (uint16_t)KB_MIN(f->m->slices.data[parent].depth + 1, UINT16_MAX);
+    f->index[row] = (uint32_t)f->m->slices.count;
+    f->no_memory |= !kb_vec_push(&f->m->slices, s);
+}
+
+/* What is left out stands for what is around it. */
+static void add_row(filling *f, uint32_t thread, kineto_row row)
+{
+    const range *r = &f->ranges[row];
+    kineto_row around = kineto_trace_parent(f->t, row);
+    uint32_t parent = around == KINETO_NO_ROW ? KA_NONE : f->index[around];
+    if (r->kept && r->stream == NO_ID)
+        put_slice(f, thread, row, parent);
+    else
+        f->index[row] = parent;
+}
+
+/* Slice of a host range; KA_NONE: it was left out. */
+static uint32_t slice_of(const filling *f, uint32_t row)
+{
+    const range *r = &f->ranges[row];
+    return r->kept && r->stream == NO_ID ? f->index[row] : KA_NONE;
+}
+
+/* Of a track with more lanes the last ones are together. */
+#define MOST_LANES 256u
+
+static void add_lane(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows,
+                     uint32_t lane)
+{
+    ka_thread thread = {.track = track,
+                        .process = info->process,
+                        .lane = lane,
+                        .id = info->id,
+                        .first = (uint32_t)f->m->slices.count};
+    for (uint64_t i = 0; i < info->count && !f->no_memory; i++)
+        if (info->lane_count < 2 ||
+            KB_MIN(kineto_trace_lane(f->t, rows[i]), MOST_LANES - 1) == lane)
+            add_row(f, (uint32_t)f->m->threads.count, rows[i]);
+    thread.count = (uint32_t)f->m->slices.count - thread.first;
+    if (thread.count)
+        f->no_memory |= !kb_vec_push(&f->m->threads, thread);
+}
+
+static void add_slices(filling *f)
+{
+    for (uint32_t i = 0; i < kineto_trace_track_count(f->t) && !f->no_memory; i++) {
+        kineto_track info;
+        kineto_trace_track(f->t, i, &info);
+        const kineto_row *rows = kineto_trace_track_rows(f->t, i);
+        f->no_memory |= !rows && info.count;
+        for (uint32_t lane = 0; rows && lane < KB_MIN(info.lane_count, MOST_LANES); lane++)
+            add_lane(f, i, &info, rows, lane);
+    }
+    for (size_t i = 0; i < f->m->steps.count; i++)
+        f->m->steps.data[i].slice = slice_of(f, f->m->steps.data[i].slice);
+}
+
+/* ---- work ------------------------------------------------------------------------------------------------ */
+
+static void put_work(filling *f, kineto_row row, uint32_t stream)
+{
+    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    const range *r = &f->ranges[row];
+    ka_work w = {.start_ns = r->start_ns,
+                 .end_ns = r->end_ns,
+                 .row = row,
+                 .name = b->name[i],
+                 .stream = stream,
+                 .call = r->partner == KA_NONE ? KA_NONE : slice_of(f, r->partner),
+                 .step = r->step,
+                 .kind = b->kind[i]};
+    f->no_memory |= !kb_vec_push(&f->m->work, w);
+}
+
+static int compare_work(const void *left, const void *right)
+{
+    const ka_work *a = left, *b = right;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Streams are told apart by their number only, whatever device they are of. */
+static void add_stream(filling *f, const keyed *rows, size_t count)
+{
+    kineto_activity activity;
+    kineto_track track;
+    kineto_trace_get(f->t, rows[0].range, &activity);
+    kineto_trace_track(f->t, activity.track, &track);
+    ka_stream stream = {.track = activity.track,
+                        .process = track.process,
+                        .device = -1,
+                        .id = rows[0].id,
+                        .first = (uint32_t)f->m->work.count,
+                        .count = (uint32_t)count};
+    (void)kt_track_device(f->t, activity.track, &stream.device);
+    for (size_t i = 0; i < count; i++)
+        put_work(f, rows[i].range, (uint32_t)f->m->streams.count);
+    f->no_memory |= !kb_vec_push(&f->m->streams, stream);
+    if (!f->no_memory)
+        qsort(f->m->work.data + stream.first, count, sizeof *f->m->work.data, compare_work);
+}
+
+static void add_work(filling *f, uint32_t rows)
+{
+    keyed_list list = {0};
+    for (uint32_t i = 0; i < rows; i++)
+        if (f->ranges[i].kept && f->ranges[i].stream >= 0)
+            f->no_memory |= !kb_vec_push(&list, ((keyed){f->ranges[i].stream, i}));
+    if (list.count)
+        qsort(list.data, list.count, sizeof *list.data, compare_keyed);
+    for (size_t i = 0, end; i < list.count; i = end) {
+        for (end = i + 1; end < list.count && list.data[end].id == list.data[i].id; end++)
+            ;
+        add_stream(f, list.data + i, end - i);
+    }
+    kb_vec_free(&list);
+}
+
+static void give_types(filling *f)
+{
+    size_t names = (size_t)kineto_trace_string_count(f->t) + 1;
+    uint8_t *types = calloc(names, 1);
+    f->no_memory |= !types;
+    for (size_t i = 0; types && i < f->m->work.count; i++) {
+        ka_work *w = &f->m->work.data[i];
+        if (!types[w->name])
+            types[w->name] = (uint8_t)(1 + ka_type_hta(kineto_trace_string(f->t, w->name)));
+        w->type = types[w->name] - 1;
+    }
+    free(types);
+}
+
+/* ---- all of it ------------------------------------------------------------------------------------------- */
+
+static kineto_status fill(filling *f, uint32_t rows, kineto_error *err)
+{
+    look_at_all(f);
+    join(f, rows);
+    find_steps(f, rows);
+    kineto_status status = check_range(f, err);
+    if (status || f->no_memory)
+        return status;
+    give_steps(f, rows);
+    choose(f, rows);
+    add_slices(f);
+    add_work(f, rows);
+    give_types(f);
+    f->s->min_ts_ns = f->least_ns;
+    return KINETO_OK;
+}
+
+kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,
+                                const ka_rules *rules, kineto_error *err)
+{
+    uint32_t rows = (uint32_t)kineto_trace_count(s->trace);
+    filling f = {.s = s, .m = s->memory, .t = s->trace, .options = options};
+    (void)rules; /* names have HTA's types */
+    f.ranges = malloc(((size_t)rows + 1) * sizeof *f.ranges);
+    f.index = malloc(((size_t)rows + 1) * sizeof *f.index);
+    f.no_memory = !f.ranges || !f.index || !kt_prepare(s->trace, true, false);
+    kineto_status status = KINETO_OK;
+    if (!f.no_memory) {
+        memset(f.index, 0xff, (size_t)rows * sizeof *f.index);
+        status = fill(&f, rows, err);
+    }
+    free(f.ranges);
+    free(f.index);
+    if (!status && f.no_memory)
+        status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return status;
+}

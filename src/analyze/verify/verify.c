@@ -1,0 +1,76 @@
+/* kineto_verify: which rules, then one pass after the other over a trace. */
+#include "analyze/verify/verify.h"
+
+/* Rules with this id, or with ids that begin with it and a dot. */
+static uint64_t rules_of(const char *id, size_t size)
+{
+    uint64_t mask = 0;
+    for (uint32_t i = 0; i < KA_RULE_COUNT; i++) {
+        kineto_verify_rule rule;
+        kineto_verify_rule_get(i, &rule);
+        if (strncmp(rule.id, id, size) == 0 && (rule.id[size] == 0 || rule.id[size] == '.'))
+            mask |= UINT64_C(1) << i;
+    }
+    return mask;
+}
+
+static kineto_status parse_rules(const char *list, uint64_t *mask, kineto_error *err)
+{
+    *mask = list ? 0 : UINT64_MAX;
+    while (list && *list) {
+        size_t size = strcspn(list, ",");
+        uint64_t some = size ? rules_of(list, size) : 0;
+        if (!some && size)
+            return kb_fail(err, KINETO_E_ARGUMENT, "'%.*s' is no rule of verify",
+                           (int)KB_MIN(size, (size_t)80), list);
+        *mask |= some;
+        list += size + (list[size] == ',');
+    }
+    if (!*mask)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no rule of verify was named");
+    return KINETO_OK;
+}
+
+static kineto_status read_options(ka_verify *v, const kineto_verify_options *options,
+                                  kineto_error *err)
+{
+    kineto_verify_options all = {.size = sizeof all};
+    if (options && options->size)
+        memcpy(&all, options, KB_MIN(options->size, sizeof all));
+    v->places = all.places ? KB_MIN(all.places, 1000u) : 3;
+    return parse_rules(all.rules, &v->wanted, err);
+}
+
+static void run(ka_verify *v)
+{
+    static void (*const passes[])(ka_verify *) = {
+        ka_verify_rows,  ka_verify_tables, ka_verify_args, ka_verify_links,
+        ka_verify_flows, ka_verify_tracks, ka_verify_steps};
+    for (size_t i = 0; i < KB_COUNT(passes) && !v->no_memory; i++)
+        passes[i](v);
+}
+
+kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_options *options,
+                            kineto_verify_report **out, kineto_error *err)
+{
+    if (!trace || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to verify it");
+    *out = NULL;
+    ka_verify v = {.t = trace};
+    kineto_status status = read_options(&v, options, err);
+    if (status != KINETO_OK)
+        return status;
+    if (ka_report_create(&v.report))
+        run(&v);
+    else
+        v.no_memory = true;
+    free(v.tracks);
+    free(v.names);
+    if (v.no_memory) {
+        kineto_verify_report_release(v.report);
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to verify a trace");
+    }
+    ka_report_sort(v.report);
+    *out = v.report;
+    return KINETO_OK;
+}

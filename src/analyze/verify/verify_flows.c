@@ -1,0 +1,110 @@
+/* Arrows: those with one end, those with one id too few, those that go back in time. */
+#include "analyze/verify/verify.h"
+
+typedef struct pass {
+    ka_verify *v;
+    kb_map starts; /* (type, id) → row of the start */
+    ka_tally lost, habit, user, duplicate, backwards;
+    int64_t worst_ns;
+} pass;
+
+static uint32_t kind_of(const pass *p, kineto_row row)
+{
+    ka_row r = ka_row_at(p->v, row);
+    return r.block ? r.block->kind[r.index] : KINETO_KIND_COUNT;
+}
+
+static uint64_t id_of(const pass *p, kineto_row row)
+{
+    ka_row r = ka_row_at(p->v, row);
+    return r.block ? r.block->correlation_id[r.index] : 0;
+}
+
+/* Kineto writes one end of an arrow for calls that launch nothing; and the launch of device work
+ * may itself be missing, which is another rule's. */
+static void check_dangling(pass *p, const kineto_flow *flow)
+{
+    kineto_row end = flow->from == KINETO_NO_ROW ? flow->to : flow->from;
+    if (end == KINETO_NO_ROW)
+        return;
+    if (flow->type == KINETO_FLOW_USER) {
+        ka_tally_add(p->v, &p->user, end);
+        return;
+    }
+    if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU) {
+        bool work = ka_is_work(kind_of(p, end));
+        kineto_row other =
+            work ? kineto_trace_launch(p->v->t, end) : kineto_trace_launched(p->v->t, end);
+        bool pair = other != KINETO_NO_ROW && (work || ka_is_work(kind_of(p, other)));
+        if (!pair) {
+            if (!work)
+                ka_tally_add(p->v, &p->habit, end);
+            return;
+        }
+    }
+    ka_tally_add(p->v, &p->lost, end);
+}
+
+static void check_direction(pass *p, const kineto_flow *flow)
+{
+    ka_row from = ka_row_at(p->v, flow->from), to = ka_row_at(p->v, flow->to);
+    uint64_t id = id_of(p, flow->to);
+    if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU && id && id == id_of(p, flow->from))
+        return; /* launch.order */
+    int64_t ns = kb_length_ns(from.block->start_ns[from.index], to.block->start_ns[to.index]);
+    if (ns >= -KA_ROUNDING_NS)
+        return;
+    ka_tally_add(p->v, &p->backwards, flow->to);
+    p->worst_ns = KB_MIN(p->worst_ns, ns);
+}
+
+static void check_start(pass *p, const kineto_flow *flow)
+{
+    uint64_t key[2] = {flow->type, flow->id};
+    bool created = false;
+    uint64_t *row = kb_map_insert(&p->starts, kb_hash(key, sizeof key), flow->from, &created);
+    if (!row)
+        p->v->no_memory = true;
+    else if (!created && *row != flow->from) {
+        ka_tally_add(p->v, &p->duplicate, flow->from);
+        *row = flow->from;
+    }
+}
+
+static void check_flow(pass *p, const kineto_flow *flow)
+{
+    uint64_t count = kineto_trace_count(p->v->t);
+    bool from = flow->from < count, to = flow->to < count;
+    if (from != to)
+        check_dangling(p, flow);
+    else if (from)
+        check_direction(p, flow);
+    if (from)
+        check_start(p, flow);
+}
+
+void ka_verify_flows(ka_verify *v)
+{
+    pass p = {.v = v};
+    uint64_t count = kineto_trace_flow_count(v->t);
+    for (uint64_t i = 0; i < count && !v->no_memory; i++) {
+        kineto_flow flow;
+        kineto_trace_flow(v->t, i, &flow);
+        check_flow(&p, &flow);
+    }
+    ka_find(v, KA_RULE_FLOW_DANGLING, KINETO_SEVERITY_WARNING, &p.lost,
+            "arrows lost one end, of activities that are there");
+    ka_find(v, KA_RULE_FLOW_DANGLING, KINETO_SEVERITY_NOTE, &p.habit,
+            "arrows of calls that have no device work, as Kineto writes them");
+    ka_find(v, KA_RULE_FLOW_DANGLING, KINETO_SEVERITY_NOTE, &p.user,
+            "arrows of the program have one end only; the other may lie outside the window");
+    ka_find(v, KA_RULE_FLOW_DUPLICATE, KINETO_SEVERITY_WARNING, &p.duplicate,
+            "arrows repeat the id of an earlier one");
+    ka_find(v, KA_RULE_FLOW_BACKWARDS, KINETO_SEVERITY_ERROR, &p.backwards,
+            "arrows end up to %s before they start",
+            kb_duration(p.worst_ns == INT64_MIN ? INT64_MAX : -p.worst_ns).s);
+    kb_map_free(&p.starts);
+    ka_tally *const all[] = {&p.lost, &p.habit, &p.user, &p.duplicate, &p.backwards};
+    for (size_t i = 0; i < KB_COUNT(all); i++)
+        kb_vec_free(&all[i]->rows);
+}

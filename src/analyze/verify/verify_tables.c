@@ -1,0 +1,258 @@
+/* What stands beside the rows: ledger, processes, tracks, header. */
+#include "analyze/verify/verify.h"
+#include "trace/repair/repair.h"
+
+/* ---- ledger ---------------------------------------------------------------------------------- */
+
+static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+
+/* The number behind "byte " in a line's words. */
+static uint64_t offset_in(kineto_string s)
+{
+    static const char word[] = "byte ";
+    const char *at = memmem(s.data, s.size, word, sizeof word - 1), *end = s.data + s.size;
+    uint64_t offset = 0;
+    if (!at)
+        return KINETO_NO_OFFSET;
+    at += sizeof word - 1;
+    if (at == end || *at < '0' || *at > '9')
+        return KINETO_NO_OFFSET;
+    for (; at < end && *at >= '0' && *at <= '9'; at++)
+        if (__builtin_mul_overflow(offset, 10, &offset) ||
+            __builtin_add_overflow(offset, (uint64_t)(*at - '0'), &offset))
+            return KINETO_NO_OFFSET;
+    return offset;
+}
+
+/* Does a line tell of damage that was mended? */
+static bool is_repair(const kineto_ledger_line *line)
+{
+    if (is(line->source, "repair") || is(line->reason, "half a surrogate pair replaced by U+FFFD"))
+        return true;
+    for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++)
+        if (is(line->reason, kt_repair_name(kind)) ||
+            kb_string_holds(line->reason, kt_repair_text(kind)))
+            return true;
+    return false;
+}
+
+static void line_place(const kineto_ledger_line *line, char *text, size_t size)
+{
+    snprintf(text, size, "%.*s: %.*s: %llu%s%.*s", (int)KB_MIN(line->source.size, (size_t)60),
+             line->source.data, (int)KB_MIN(line->reason.size, (size_t)120), line->reason.data,
+             (unsigned long long)line->count, line->detail.size ? ": " : "",
+             (int)KB_MIN(line->detail.size, (size_t)240), line->detail.data);
+}
+
+typedef enum line_class {
+    LINE_OTHER,
+    LINE_LOSS,
+    LINE_REPAIRED,
+    LINE_NEGATIVE,
+    LINE_RESIDUAL,
+    LINE_STEP
+} line_class;
+
+static line_class classify(const kineto_ledger_line *line)
+{
+    if (!line->count)
+        return LINE_OTHER;
+    if (is(line->source, "trace") && is(line->reason, "end before start: duration set to 0"))
+        return LINE_NEGATIVE;
+    if (is(line->reason, "residual [ns]"))
+        return line->count > KA_RESIDUAL_NS ? LINE_RESIDUAL : LINE_OTHER;
+    if (is(line->source, "clock") && is(line->reason, "wall clock steps"))
+        return LINE_STEP;
+    if (is_repair(line))
+        return LINE_REPAIRED;
+    return line->is_loss ? LINE_LOSS : LINE_OTHER;
+}
+
+static bool is_wanted(const kineto_ledger_line *line, line_class wanted)
+{
+    return classify(line) == wanted || (wanted == LINE_LOSS && line->is_loss && line->count);
+}
+
+/* Sum of the lines; of residuals the largest. */
+static uint64_t total_of(const ka_verify *v, line_class wanted)
+{
+    uint64_t total = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(v->t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(v->t, i, &line);
+        if (!is_wanted(&line, wanted))
+            continue;
+        if (wanted == LINE_RESIDUAL)
+            total = KB_MAX(total, line.count);
+        else if (__builtin_add_overflow(total, line.count, &total))
+            total = UINT64_MAX;
+    }
+    return total;
+}
+
+static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_severity severity,
+                       const char *words)
+{
+    uint64_t total = total_of(v, wanted);
+    for (uint32_t i = 0; total && i < kineto_trace_ledger_count(v->t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(v->t, i, &line);
+        if (!is_wanted(&line, wanted))
+            continue;
+        char text[600];
+        uint64_t offset = offset_in(line.detail);
+        line_place(&line, text, sizeof text);
+        ka_find_text(v, rule, severity, wanted == LINE_RESIDUAL ? 1 : line.count, text,
+                     offset == KINETO_NO_OFFSET ? offset_in(line.reason) : offset, words,
+                     (unsigned long long)total);
+    }
+}
+
+static void check_ledger(ka_verify *v)
+{
+    find_lines(v, LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+               "events that are missing, in all %llu");
+    find_lines(v, LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+               "repairs that were needed to read it, in all %llu");
+    find_lines(v, LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
+               "activities end before they start, in all %llu");
+    find_lines(v, LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
+               "readings of clocks are up to %llu ns off their line");
+    find_lines(v, LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
+               "the wall clock was set (%llu time or more)");
+}
+
+/* ---- processes ------------------------------------------------------------------------------- */
+
+typedef struct process_use {
+    kineto_process p;
+    int64_t start_ns, end_ns;
+    bool used;
+} process_use;
+
+static process_use *gather(ka_verify *v, uint32_t *count)
+{
+    *count = kineto_trace_process_count(v->t);
+    process_use *uses = calloc((size_t)*count + 1, sizeof *uses);
+    for (uint32_t i = 0; uses && i < *count; i++) {
+        kineto_trace_process(v->t, i, &uses[i].p);
+        uses[i].start_ns = INT64_MAX;
+        uses[i].end_ns = INT64_MIN;
+    }
+    for (uint32_t i = 0; uses && i < v->track_count; i++) {
+        const ka_track *track = &v->tracks[i];
+        if (!track->host || track->process >= *count)
+            continue;
+        process_use *use = &uses[track->process];
+        use->used = !use->p.is_device && !kt_process_text_of(v->t, track->process).data;
+        use->start_ns = KB_MIN(use->start_ns, track->min_start_ns);
+        use->end_ns = KB_MAX(use->end_ns, track->max_end_ns);
+    }
+    v->no_memory |= !uses;
+    return uses;
+}
+
+/* Is one the parent of the other, or have they the same one? Children inherit their rank. */
+static bool related(const kineto_process *a, const kineto_process *b)
+{
+    return a->pid == b->pid || (a->ppid && (a->ppid == b->pid || a->ppid == b->ppid)) ||
+           (b->ppid && b->ppid == a->pid);
+}
+
+static bool conflict(const process_use *a, const process_use *b)
+{
+    if (a->p.pid == b->p.pid && kb_string_equal(a->p.host, b->p.host))
+        return a->start_ns < b->end_ns &&
+               b->start_ns < a->end_ns; /* images of one do not overlap */
+    return a->p.rank >= 0 && a->p.rank == b->p.rank && !related(&a->p, &b->p);
+}
+
+/* Files may name any number of processes; the first ones of each rank stand for the others. */
+#define MOST_PROCESSES 4096u
+
+static void check_processes(ka_verify *v)
+{
+    uint32_t count;
+    process_use *uses = gather(v, &count);
+    count = uses ? KB_MIN(count, MOST_PROCESSES) : 0;
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = 0; uses[i].used && j < i; j++) {
+            char text[120];
+            if (!uses[j].used || !conflict(&uses[j], &uses[i]))
+                continue;
+            snprintf(text, sizeof text, "processes %lld (rank %d) and %lld (rank %d)",
+                     (long long)uses[j].p.pid, uses[j].p.rank, (long long)uses[i].p.pid,
+                     uses[i].p.rank);
+            ka_find_text(v, KA_RULE_PROCESS_CONFLICT, KINETO_SEVERITY_WARNING, 1, text,
+                         KINETO_NO_OFFSET, "unrelated processes have one identity");
+            break;
+        }
+    }
+    free(uses);
+}
+
+/* ---- tracks and header ----------------------------------------------------------------------- */
+
+static void check_track_names(ka_verify *v)
+{
+    ka_tally unnamed = {0};
+    for (uint32_t i = 0; i < v->track_count; i++) {
+        kineto_track track;
+        kineto_trace_track(v->t, i, &track);
+        const kineto_row *rows = NULL;
+        if (!track.name.size && (v->tracks[i].work || v->tracks[i].host))
+            rows = kineto_trace_track_rows(v->t, i);
+        if (rows)
+            ka_tally_add(v, &unnamed, rows[0]);
+    }
+    ka_find(v, KA_RULE_TRACK_UNNAMED, KINETO_SEVERITY_NOTE, &unnamed,
+            "tracks have no name; the first activity of each is given");
+}
+
+static bool number_behind(kineto_string json, const char *key, int64_t *number)
+{
+    const char *end = json.data + json.size;
+    const char *at = memmem(json.data, json.size, key, strlen(key));
+    if (!at)
+        return false;
+    for (at += strlen(key); at < end && (*at == ' ' || *at == ':' || *at == '\t' || *at == '\n');
+         at++)
+        ;
+    bool negative = at < end && *at == '-';
+    at += negative;
+    if (at == end || *at < '0' || *at > '9')
+        return false;
+    for (*number = 0; at < end && *at >= '0' && *at <= '9' && *number < INT32_MAX; at++)
+        *number = *number * 10 + (*at - '0');
+    *number = negative ? -*number : *number;
+    return true;
+}
+
+static void check_header(ka_verify *v)
+{
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(v->t); i++) {
+        kineto_string key, value;
+        int64_t rank, world;
+        kineto_trace_metadata(v->t, i, &key, &value);
+        if (!is(key, "distributedInfo") || !number_behind(value, "\"rank\"", &rank) ||
+            !number_behind(value, "\"world_size\"", &world) || (rank >= 0 && rank < world))
+            continue;
+        ka_find_text(v, KA_RULE_HEADER_RANK, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
+                     "rank %lld of %lld", (long long)rank, (long long)world);
+    }
+}
+
+void ka_verify_tables(ka_verify *v)
+{
+    check_ledger(v);
+    if (ka_wants(v, KA_RULE_PROCESS_CONFLICT))
+        check_processes(v);
+    if (ka_wants(v, KA_RULE_TRACK_UNNAMED))
+        check_track_names(v);
+    check_header(v);
+    if (v->waits && !v->kinds[KINETO_KIND_CUDA_SYNC])
+        ka_find_text(v, KA_RULE_SYNC_MISSING, KINETO_SEVERITY_NOTE, v->waits, NULL,
+                     KINETO_NO_OFFSET,
+                     "%llu calls make a stream wait, and there are no synchronisation activities",
+                     (unsigned long long)v->waits);
+}

@@ -1,0 +1,83 @@
+"""ckineto trigger at a terminal: progress is one line that is drawn over and goes away; and a trace that is
+brought to another file system is copied, whole."""
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import subprocess
+import tempfile
+import termios
+import unittest
+
+from record import COMMAND, RecordTest
+
+COLUMNS = 60
+
+
+class Terminal(RecordTest):
+    def trigger(self, process, out, *arguments):
+        """Standard output, and what the terminal was sent."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+        asking = subprocess.Popen([COMMAND, "trigger", "--pid", str(process.pid), "-o", out, *arguments],
+                                  cwd=self.here, env=self.environment, stdin=subprocess.DEVNULL,
+                                  stdout=subprocess.PIPE, stderr=slave)
+        self.running.append(asking)
+        os.close(slave)
+        shown = b""
+        while True:
+            try:
+                data = os.read(master, 4096)
+            except OSError:  # everybody has closed it
+                break
+            if not data:
+                break
+            shown += data
+        os.close(master)
+        said = asking.communicate(timeout=60)[0]
+        self.assertEqual(asking.returncode, 0, shown)
+        return said.decode(), shown.decode()
+
+    def ready(self):
+        process = self.start("-p", "200", "20000")
+        self.asker(process)
+        return process
+
+    def test_progress_is_one_line_that_goes_away(self):
+        process = self.ready()
+        said, shown = self.trigger(process, os.path.join(self.here, "t.json"), "-d", "500", "--wait=60")
+        drawn = [line.removesuffix("\033[K") for line in shown.split("\r") if line.startswith("[")]
+        self.assertGreater(len(drawn), 1, shown)
+        for line in drawn:
+            self.assertLess(len(line), COLUMNS)
+            self.assertRegex(line, r"^\[=* *\] 1 \w+")
+            self.assertNotIn("\n", line)
+        self.assertRegex(shown, r"\r\033\[K[^\r]*$", "the last line stays")
+        self.assertEqual(len(said.splitlines()), 1)
+        self.assertTrue(os.path.exists(said.split("\t")[0]), said)
+        self.interrupt(process)
+
+    def test_json_is_not_mixed_with_it(self):
+        process = self.ready()
+        said, shown = self.trigger(process, os.path.join(self.here, "t.json"), "-d", "300", "--wait=60", "--json")
+        self.assertEqual(json.loads(said)["processes"][0]["state"], "done")
+        self.assertIn("[", shown)
+        self.interrupt(process)
+
+    def test_a_trace_is_brought_to_another_file_system(self):
+        if os.stat("/dev/shm").st_dev == os.stat(self.here).st_dev:
+            self.skipTest("/dev/shm is no other file system")
+        with tempfile.TemporaryDirectory(prefix="ckineto-terminal-", dir="/dev/shm") as other:
+            process = self.ready()
+            said, _ = self.trigger(process, os.path.join(other, "t.json"), "-d", "300", "--wait=60")
+            path = said.split("\t")[0]
+            self.assertEqual(os.path.dirname(path), other)
+            self.assertEqual(os.listdir(other), [os.path.basename(path)], "something was left beside it")
+            self.assert_no_holes(self.load(path))
+            self.interrupt(process)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,100 @@
+#!/usr/bin/python3
+"""The report opens in a browser, and says there what `analyze` says: the pass that `make test` has.
+
+`make test-report` has the rest: keys, looks, speed. Needs CKINETO and a Chromium (or CHROMIUM, its path)."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import headless
+
+CKINETO = os.environ["CKINETO"]
+DATA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data")
+EVIL = ["<script>alert(1)</script>", '"><img src=x onerror=alert(1)>', "</script><script>alert(2)</script>", "%%DATA%%"]
+
+# Opens all tables; each is drawn when it is.
+OPEN = "document.querySelectorAll('details[data-name]').forEach((box) => { box.open = true; })"
+DRAWN = """[...document.querySelectorAll('details[data-name]')].every((box) => box.querySelector('tbody tr')) &&
+document.querySelector('[data-table]') !== null"""
+# Of each table: its columns, how many lines it has, and the numbers and texts of those in view.
+TABLES = """[...document.querySelectorAll('[data-table]')].map((root) => ({
+  name: root.dataset.table,
+  columns: [...root.querySelectorAll('th[data-column]')].map((th) => th.dataset.column),
+  count: root.querySelector('table') ? Number(root.querySelector('table').getAttribute('aria-rowcount')) - 1 : 0,
+  texts: [...root.querySelectorAll('tbody td')].map((td) => td.textContent),
+  lines: [...root.querySelectorAll('tbody tr:not(.space)')].map((tr) => [...tr.cells].map((td) =>
+    td.dataset.value === undefined ? null : Number(td.dataset.value))) }))"""
+
+
+def launch(name, ts, correlation):
+    """An operator, its launch, and the kernel NAME that it launches."""
+    def event(cat, text, tid, at, dur, **args):
+        return {"ph": "X", "cat": cat, "name": text, "pid": 1, "tid": tid, "ts": at, "dur": dur, "args": args}
+    return [event("cpu_op", "aten::op", 1, ts, 60, **{"External id": correlation}),
+            event("cuda_runtime", "cudaLaunchKernel", 1, ts + 10, 20, correlation=correlation),
+            event("kernel", name, 7, ts + 40, 50, device=0, stream=7, correlation=correlation)]
+
+
+class Opened(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
+        cls.browser = cls.enterClassContext(headless.Browser(headless.find()))
+
+    def report(self, trace):
+        """The page of TRACE, drawn, and the answers of `analyze` about it."""
+        out = os.path.join(self.folder, self.id() + ".html")
+        subprocess.run([CKINETO, "report", trace, "-o", out], check=True, stderr=subprocess.DEVNULL)
+        facts = subprocess.run([CKINETO, "analyze", trace, "--json", "-"], check=True, capture_output=True).stdout
+        page = self.browser.open("file://" + out)
+        page.wait_for("document.documentElement?.dataset.state")
+        self.assertEqual(page.value("document.documentElement.dataset.state"), "ready")
+        page.value(OPEN)
+        page.wait_for(DRAWN)
+        return page, json.loads(facts)
+
+    def check_manners(self, page):
+        self.assertEqual(page.said(), [], "the console is silent")
+        loaded = [url for url in page.asked_for() if not url.startswith(("file:", "data:", "blob:"))]
+        self.assertEqual(loaded, [], "nothing is loaded")
+
+    def test_tables_have_the_numbers_of_analyze(self):
+        page, facts = self.report(os.path.join(DATA, "torch-2.15.0", "training.json.gz"))
+        compared = 0
+        for shown in page.value(TABLES):
+            table = facts["tables"].get(shown["name"])
+            if not table or not shown["columns"]:
+                continue
+            self.assertEqual(shown["count"], len(table["rows"]), shown["name"])
+            at = [table["columns"].index(c) for c in shown["columns"]]
+            known = {tuple(row[c] if type(row[c]) in (int, float) else None for c in at) for row in table["rows"]}
+            for line in shown["lines"]:
+                self.assertIn(tuple(line), known, shown["name"])
+                compared += 1
+        self.assertGreater(compared, 20)
+        self.check_manners(page)
+
+    def test_names_that_are_markup_are_shown_and_not_run(self):
+        trace = os.path.join(self.folder, "evil.json")
+        with open(trace, "w", encoding="utf-8") as file:
+            events = [e for i, name in enumerate(EVIL) for e in launch(name, 1000 + 100 * i, i + 1)]
+            json.dump({"traceEvents": events}, file)
+        page, _ = self.report(trace)
+        texts = [text for table in page.value(TABLES) if table["name"] == "kernels" for text in table["texts"]]
+        for name in EVIL:
+            self.assertIn(name, texts)
+        self.assertEqual(page.value("document.querySelectorAll('img[src=\"x\"], #main script').length"), 0)
+        self.assertEqual(page.value("ckineto.timeline.activities.count"), 3 * len(EVIL))
+        self.check_manners(page)
+
+
+if __name__ == "__main__":
+    if not headless.find():
+        print("the report in a browser: skipped: there is no Chromium (apt-get install chromium-headless-shell)")
+        sys.exit(77)
+    unittest.main()
