@@ -336,6 +336,19 @@ static void deep_nesting_is_refused(void **state)
     assert_non_null(strstr(err.message, "too deep"));
 }
 
+static size_t pack(const char *text, char *data, size_t room)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)text,
+                  .avail_in = (uInt)strlen(text),
+                  .next_out = (Bytef *)data,
+                  .avail_out = (uInt)room};
+    deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, 0);
+    assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
+    size_t size = z.total_out;
+    deflateEnd(&z);
+    return size;
+}
+
 static void missing_and_cut_files_say_so(void **state)
 {
     (void)state;
@@ -346,24 +359,34 @@ static void missing_and_cut_files_say_so(void **state)
     assert_int_equal(kineto_trace_open(NULL, &t, &err), KINETO_E_ARGUMENT);
     /* gzip in two members, then cut anywhere */
     char data[400];
-    size_t size = 0;
-    static const char *const parts[] = {"[{\"ph\":\"X\",\"name\":\"a\",", "\"ts\":1}]"};
-    for (int i = 0; i < 2; i++) {
-        z_stream z = {0};
-        deflateInit2(&z, 9, Z_DEFLATED, 15 + 16, 8, 0);
-        z.next_in = (Bytef *)(uintptr_t)parts[i];
-        z.avail_in = (uInt)strlen(parts[i]);
-        z.next_out = (Bytef *)data + size;
-        z.avail_out = (uInt)(sizeof data - size);
-        assert_int_equal(deflate(&z, Z_FINISH), Z_STREAM_END);
-        size += z.total_out;
-        deflateEnd(&z);
-    }
+    size_t size = pack("[{\"ph\":\"X\",\"name\":\"a\",", data, sizeof data);
+    size += pack("\"ts\":1}]", data + size, sizeof data - size);
     assert_int_equal(open_bytes(data, size, &t, &err), KINETO_OK);
     assert_int_equal(kineto_trace_count(t), 1);
     kineto_trace_release(t);
     for (size_t cut = 0; cut < size; cut++)
         assert_int_equal(open_bytes(data, cut, &t, &err), KINETO_E_FORMAT);
+}
+
+/* However far the thread that unpacks has come by then. */
+static void what_is_no_trace_and_damaged_is_refused_for_one_reason(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *reason;
+    } files[] = {{"no trace", "expected an object"},
+                 {"{\"other\":1}", "bad gzip data"},
+                 {"  ", "bad gzip data"}};
+    for (size_t i = 0; i < KB_COUNT(files); i++)
+        for (int times = 0; times < FEWER(100, 20); times++) {
+            kineto_trace *t;
+            kineto_error err;
+            char data[100];
+            size_t size = pack(files[i].text, data, sizeof data);
+            data[size - 6] ^= 1; /* the sum over the text */
+            assert_int_equal(open_bytes(data, size, &t, &err), KINETO_E_FORMAT);
+            assert_non_null(strstr(err.message, files[i].reason));
+        }
 }
 
 /* Any change of any byte gives an error or a trace, nothing worse. */
@@ -471,6 +494,7 @@ int main(void)
         cmocka_unit_test(headers_that_cannot_be_right_are_left_out),
         cmocka_unit_test(deep_nesting_is_refused),
         cmocka_unit_test(missing_and_cut_files_say_so),
+        cmocka_unit_test(what_is_no_trace_and_damaged_is_refused_for_one_reason),
         cmocka_unit_test(changed_bytes_do_no_harm),
         cmocka_unit_test(real_traces_open),
         cmocka_unit_test(many_devices_take_no_longer_to_read_than_they_are_many),

@@ -67,6 +67,14 @@ static const char *looks_like(const char *text, size_t size)
     return "expected an object: a Chrome trace begins with { or [";
 }
 
+/* By what stands at its beginning, whatever comes behind it. */
+static kineto_status refuse(kt_reader *r, const char *at)
+{
+    size_t before = (size_t)(at - r->input->base);
+    r->refused_at_once = kt_input_ready(r->input, before + 1) > before;
+    return kt_read_fail(r, at, looks_like(r->input->base, kt_input_ready(r->input, 16)));
+}
+
 /* What the text may begin with. */
 static size_t skip_mark(kt_reader *r)
 {
@@ -258,7 +266,7 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
     else if (*p == '{')
         status = read_object(r, o, p);
     else if (!offset)
-        return kt_read_fail(r, p, looks_like(r->input->base, kt_input_ready(r->input, 16)));
+        return refuse(r, p);
     else
         return no_bracket(r, p, '{');
     if (status == KINETO_OK)
@@ -522,11 +530,23 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
     return status;
 }
 
-/* What is wrong with a compressed file is why its text is. Unless what is there is enough. */
-static kineto_status settle_input(kt_reader *r, kineto_status status, kineto_trace **out)
+/* What is wrong with a compressed file is why its text is: so it is looked for when the text makes
+ * no sense. Unless what is there is enough. */
+static bool is_damaged(const kt_reader *r, kineto_status status)
 {
+    if (r->refused_at_once)
+        return false;
+    if (status == KINETO_E_FORMAT)
+        (void)kt_input_wait(r->input, SIZE_MAX);
+    return kb_load_acquire(&r->input->complete) && r->input->status != KINETO_OK &&
+           (status != KINETO_OK || r->strict);
+}
+
+static kineto_status settle_input(kt_reader *r, const char *path, kineto_status status,
+                                  kineto_trace **out)
+{
+    bool damaged = is_damaged(r, status);
     kt_input_finish(r->input);
-    bool damaged = r->input->status != KINETO_OK && (status != KINETO_OK || !*out || r->strict);
     if (!damaged && status == KINETO_OK)
         status = kt_input_settle(r->input, r->err);
     if (!damaged && status == KINETO_OK) {
@@ -535,9 +555,11 @@ static kineto_status settle_input(kt_reader *r, kineto_status status, kineto_tra
     }
     kineto_trace_release(*out);
     *out = NULL;
-    if (damaged && r->err)
+    if (!damaged)
+        return name_file(status, path, r->err);
+    if (r->err)
         *r->err = r->input->error;
-    return damaged ? r->input->status : status;
+    return r->input->status;
 }
 
 kineto_status kineto_trace_open_with(const char *path, const kineto_open_options *options,
@@ -559,10 +581,7 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
         status = kt_store_create(o.memory_bytes, &r.store, err);
     if (status == KINETO_OK)
         status = read_input(&r, out);
-    bool damaged = kb_load_acquire(&r.input->complete) && r.input->status != KINETO_OK;
-    status = settle_input(&r, status, out);
-    if (!damaged)
-        status = name_file(status, path, err);
+    status = settle_input(&r, path, status, out);
     release(&r);
     kt_input_release(r.input);
     kt_store_release(r.store);

@@ -28,6 +28,7 @@ typedef struct kt_reader {
     kineto_error *err;
     kt_input *input;
     bool strict;
+    bool refused_at_once; /* by its first bytes: the rest was not read */
     kb_arena repaired; /* members of the header */
     kb_map properties; /* place in deviceProperties → device, where its id is not enough */
     uint32_t threads;
