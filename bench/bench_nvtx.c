@@ -150,7 +150,7 @@ static void drain(void)
 {
     const kf_pool *pool = kineto_rt_pool();
     for (uint32_t i = 0; pool && i < pool->chunk_count; i++)
-        if (kb_load_acquire(&pool->descriptors[i].state) == KF_CHUNK_SEALED)
+        if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED)
             kf_chunk_free(pool, i);
 }
 

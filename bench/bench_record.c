@@ -179,7 +179,7 @@ static pid_t drainer_start(const kf_pool *pool)
     while (getppid() == parent) {
         bool idle = true;
         for (uint32_t i = 0; i < pool->chunk_count; i++)
-            if (kb_load_acquire(&pool->descriptors[i].state) == KF_CHUNK_SEALED) {
+            if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED) {
                 memcpy(copy, kf_pool_chunk(pool, i), pool->descriptors[i].used * 8u);
                 kf_chunk_free(pool, i);
                 idle = false;

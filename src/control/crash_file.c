@@ -156,7 +156,7 @@ static uint32_t dictionary_words(const kf_pool *pool)
 
 static bool in_use(const kf_pool *pool, uint32_t index)
 {
-    return kb_load_acquire(&pool->descriptors[index].state) != KF_CHUNK_FREE;
+    return kf_chunk_state_of(&pool->descriptors[index]) != KF_CHUNK_FREE;
 }
 
 /* Rows of chunks in use, each written at once. */

@@ -23,7 +23,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 6u
+#define KF_VERSION 7u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -462,21 +462,40 @@ typedef struct kf_control {
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
 } kf_control;
 
-/* Chunk descriptor. owner is the claim: 0 → pid << 32 | tid by compare-and-swap. */
-typedef struct kf_descriptor {
-    uint64_t owner;
-    uint32_t state;  /* kf_chunk_state */
-    uint32_t used;   /* words, when SEALED or PARTIAL */
-    uint32_t serial; /* claims so far: tells a recycled chunk from the one seen before */
-    uint32_t spare;
-    uint64_t last_ticks; /* when sealed */
-} kf_descriptor;
 typedef enum kf_chunk_state {
     KF_CHUNK_FREE = 0,
     KF_CHUNK_LIVE = 1,   /* a thread writes */
     KF_CHUNK_SEALED = 2, /* full: the collector's */
     KF_CHUNK_PARTIAL = 3 /* its thread ended: any thread may go on in it */
 } kf_chunk_state;
+
+/* Chunk descriptor. `claim` says in one word whose the chunk is, in what state, and how often it changed
+ * hands, so that one compare-and-swap decides who has it next:
+ *
+ *   63      46 45        24 23         2 1      0
+ *   | changes |    pid     |    tid     | state  |     Linux has no pid or tid of more than 22 bits
+ */
+typedef struct kf_descriptor {
+    uint64_t claim;
+    uint32_t used;   /* words, when SEALED or PARTIAL */
+    uint32_t serial; /* contents so far: tells a recycled chunk from the one seen before */
+    uint64_t last_ticks; /* when sealed */
+    uint64_t spare;
+} kf_descriptor;
+
+#define KF_CLAIM_ID_BITS 22u
+#define KF_CLAIM_ID_MASK ((UINT64_C(1) << KF_CLAIM_ID_BITS) - 1)
+static inline uint32_t kf_claim_state(uint64_t claim) { return (uint32_t)(claim & 3); }
+/** pid << 32 | tid of who has it, or had it last (SEALED); 0: nobody. */
+static inline uint64_t kf_claim_owner(uint64_t claim)
+{
+    uint64_t tid = claim >> 2 & KF_CLAIM_ID_MASK;
+    return (claim >> (2 + KF_CLAIM_ID_BITS) & KF_CLAIM_ID_MASK) << 32 | tid;
+}
+static inline uint32_t kf_chunk_state_of(const kf_descriptor *d)
+{
+    return kf_claim_state(kb_load_acquire(&d->claim));
+}
 
 /* A mapped pool: pointers into it, bounds already checked. */
 typedef struct kf_pool {
@@ -520,9 +539,9 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
  *  PARTIAL or LIVE ones of dead owners. */
 void kf_chunk_free(const kf_pool *pool, uint32_t index);
 
-/** Take a chunk over from an owner that died, which need not be its owner any more: then false. Whoever
+/** Take a chunk over from an owner that died; false: it changed hands since `claim` was looked at. Whoever
  *  has won it seals or frees it. */
-bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t owner);
+bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
 
 /** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index);

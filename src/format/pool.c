@@ -1,5 +1,5 @@
-/* The pool: its layout, chunks, windows, clock snapshots and dictionary. Part of libckineto-rt, so
- * libc only and no heap. Everything that writers call is lock-free: a process may be killed between
+/* The pool: its layout, windows, clock snapshots and dictionary. Part of libckineto-rt, so libc
+ * only and no heap. Everything that writers call is lock-free: a process may be killed between
  * any two instructions here and the others go on. */
 #include "format/pool.h"
 
@@ -8,9 +8,6 @@
 #include <signal.h>
 
 #define POOL_ALIGN 4096u
-#define MAP_BITS   64u
-/* A chunk that is left with less room than this is not worth going on in. */
-#define PARTIAL_ROOM_WORDS (KF_CHUNK_WORDS / 4u)
 
 _Static_assert(sizeof(kf_descriptor) == 32, "layout");
 _Static_assert(KF_REASON_COUNT <= KF_REASON_SLOTS, "counters have a fixed number of slots");
@@ -25,7 +22,7 @@ typedef struct layout {
 static layout layout_of(size_t chunk_count, size_t dictionary_bytes)
 {
     layout l = {.chunk_count = chunk_count, .dictionary_bytes = dictionary_bytes};
-    l.map_bytes = kb_align((chunk_count + MAP_BITS - 1) / MAP_BITS * 8, 64);
+    l.map_bytes = kb_align((chunk_count + KF_MAP_BITS - 1) / KF_MAP_BITS * 8, 64);
     l.descriptors = kb_align(sizeof(kf_control), 64);
     l.maps = kb_align(l.descriptors + chunk_count * sizeof(kf_descriptor), 64);
     l.dictionary = kb_align(l.maps + 2 * l.map_bytes, 64);
@@ -48,9 +45,9 @@ size_t kf_pool_size(size_t buffer_bytes, size_t dictionary_bytes)
 
 static void fill_free_map(uint64_t *map, size_t chunk_count)
 {
-    for (size_t i = 0; i < chunk_count; i += MAP_BITS) {
+    for (size_t i = 0; i < chunk_count; i += KF_MAP_BITS) {
         size_t rest = chunk_count - i;
-        map[i / MAP_BITS] = rest >= MAP_BITS ? UINT64_MAX : (UINT64_C(1) << rest) - 1;
+        map[i / KF_MAP_BITS] = rest >= KF_MAP_BITS ? UINT64_MAX : (UINT64_C(1) << rest) - 1;
     }
 }
 
@@ -141,167 +138,6 @@ kineto_status kf_pool_open(void *map, size_t bytes, kf_pool *pool, kineto_error 
         .dictionary_words = dictionary_bytes / 8,
     };
     return KINETO_OK;
-}
-
-/* ---- chunks ---------------------------------------------------------------------------------- */
-
-static void map_set(uint64_t *map, uint32_t index)
-{
-    kb_or_release(&map[index / MAP_BITS], UINT64_C(1) << index % MAP_BITS);
-}
-
-static void map_clear(uint64_t *map, uint32_t index)
-{
-    kb_and_acqrel(&map[index / MAP_BITS], ~(UINT64_C(1) << index % MAP_BITS));
-}
-
-/* Make a chunk whose owner word was just won ready for writing; false if it is of no use. */
-static bool take(const kf_pool *pool, uint32_t index, uint32_t *words)
-{
-    kf_descriptor *d = &pool->descriptors[index];
-    uint32_t state = kb_load_acquire(&d->state);
-    uint32_t used = kb_load_relaxed(&d->used);
-    if (state == KF_CHUNK_FREE) {
-        kf_contents_begin(d);
-        *words = 0;
-    } else if (state == KF_CHUNK_PARTIAL && used <= KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS) {
-        *words = used;
-    } else {
-        kb_store_release(&d->state, KF_CHUNK_SEALED);
-        return false;
-    }
-    kb_store_release(&d->state, KF_CHUNK_LIVE);
-    return true;
-}
-
-/* Try one candidate. Bits of the maps are hints, winning the owner word decides. The bit goes away
- * only after that, so that a claimer that dies here loses no chunk. */
-static bool claim_one(const kf_pool *pool, uint64_t *map, uint32_t index, uint64_t owner,
-                      uint32_t *words)
-{
-    kf_descriptor *d = &pool->descriptors[index];
-    uint64_t nobody = 0;
-    bool won = kb_cas_acqrel(&d->owner, &nobody, owner);
-    map_clear(map, index);
-    if (won)
-        return take(pool, index, words);
-    /* Clearing and setting are ordered: whose bit was cleared here, its release is seen here. */
-    if (kb_load_acquire(&d->owner) == 0) /* released meanwhile: its bit was the one just cleared */
-        map_set(map, index);
-    return false;
-}
-
-static uint32_t claim_from_map(const kf_pool *pool, uint64_t *map, uint64_t owner, uint32_t *words)
-{
-    uint32_t limit = kf_chunk_limit(pool);
-    for (uint32_t base = 0; base < limit; base += MAP_BITS) {
-        uint64_t bits = kb_load_acquire(&map[base / MAP_BITS]);
-        for (; bits; bits &= bits - 1) {
-            uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
-            if (index < limit && claim_one(pool, map, index, owner, words))
-                return index;
-        }
-    }
-    return UINT32_MAX;
-}
-
-uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)
-{
-    *words = 0;
-    uint32_t index = claim_from_map(pool, pool->partial_map, owner, words);
-    if (index == UINT32_MAX)
-        index = claim_from_map(pool, pool->free_map, owner, words);
-    if (index == UINT32_MAX && kb_load_relaxed(&pool->control->full_policy) == KF_FULL_RING)
-        index = kf_ring_claim(pool, owner);
-    return index;
-}
-
-/* A sealed chunk keeps its owner word, so that no claimer can win it by a stale bit. */
-void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
-{
-    kf_descriptor *d = &pool->descriptors[index];
-    kb_store_relaxed(&d->used, words);
-    kb_store_relaxed(&d->last_ticks, last_ticks);
-    kb_store_release(&d->state, KF_CHUNK_SEALED);
-}
-
-void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
-{
-    if (words > KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS) {
-        kf_chunk_seal(pool, index, words, last_ticks);
-        return;
-    }
-    kf_descriptor *d = &pool->descriptors[index];
-    kb_store_relaxed(&d->used, words);
-    kb_store_relaxed(&d->last_ticks, last_ticks);
-    kb_store_release(&d->state, KF_CHUNK_PARTIAL);
-    kb_store_release(&d->owner, 0);
-    map_set(pool->partial_map, index);
-}
-
-static uint64_t self_as_owner(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
-
-/* Win a chunk for freeing it, against other freers, claimers and thieves. A sealed one as steal()
- * in ring.c does. */
-static bool seize(kf_descriptor *d, uint32_t *state)
-{
-    uint32_t expected = KF_CHUNK_SEALED, serial = kb_load_acquire(&d->serial);
-    uint64_t owner = kb_load_acquire(&d->owner);
-    *state = kb_load_acquire(&d->state);
-    if (*state == KF_CHUNK_FREE && owner == 0)
-        return false;
-    if (*state != KF_CHUNK_SEALED)
-        return kb_cas_acqrel(&d->owner, &owner, self_as_owner());
-    owner = kb_load_acquire(&d->owner);
-    if (!kb_cas_acqrel(&d->state, &expected, KF_CHUNK_LIVE))
-        return false;
-    if (kb_load_relaxed(&d->serial) != serial) { /* others' by now */
-        kb_store_release(&d->state, KF_CHUNK_SEALED);
-        return false;
-    }
-    return kb_cas_acqrel(&d->owner, &owner, self_as_owner());
-}
-
-bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t owner)
-{
-    return owner && kb_cas_acqrel(&pool->descriptors[index].owner, &owner, self_as_owner());
-}
-
-void kf_chunk_free(const kf_pool *pool, uint32_t index)
-{
-    kf_descriptor *d = &pool->descriptors[index];
-    uint32_t state;
-    if (!seize(d, &state))
-        return;
-    /* The one who wrote a LIVE chunk died without saying how far it came. */
-    bool known = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
-    kf_contents_forget(pool, known ? kb_load_relaxed(&d->last_ticks)
-                                   : kb_ticks(pool->control->ticks_clock));
-    kf_contents_begin(d);
-    kf_contents_clear(pool, index, known ? kb_load_relaxed(&d->used) : KF_CHUNK_WORDS);
-    kb_store_relaxed(&d->used, 0);
-    kb_store_release(&d->state, KF_CHUNK_FREE);
-    kb_store_release(&d->owner, 0);
-    map_set(pool->free_map, index);
-}
-
-bool kf_chunk_hold(const kf_pool *pool, uint32_t index)
-{
-    kf_descriptor *d = &pool->descriptors[index];
-    uint64_t nobody = 0;
-    if (kb_load_acquire(&d->state) != KF_CHUNK_FREE ||
-        !kb_cas_acqrel(&d->owner, &nobody, self_as_owner()))
-        return false;
-    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
-        return true;
-    kb_store_release(&d->owner, 0);
-    return false;
-}
-
-void kf_chunk_unhold(const kf_pool *pool, uint32_t index)
-{
-    kb_store_release(&pool->descriptors[index].owner, 0);
-    map_set(pool->free_map, index);
 }
 
 /* ---- windows --------------------------------------------------------------------------------- */

@@ -29,6 +29,13 @@ static inline void kf_contents_forget(const kf_pool *pool, uint64_t last_ticks)
         ;
 }
 
+#define KF_MAP_BITS 64u /* of a word of the maps of chunks */
+
+/* ---- chunks.c [rt] ---- */
+/** Take a chunk as it was when `claim` was read, for writing or freeing; false: somebody was faster. It is
+ *  LIVE then. */
+bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner);
+
 /* ---- pool.c [rt] ---- */
 /** What the open windows want has changed: say so to all writers. */
 void kf_gate_update(kf_control *control);

@@ -103,11 +103,10 @@ static uint64_t protected_from(const kf_pool *pool)
     return kb_load_relaxed(&pool->control->ring_protect_ticks);
 }
 
-/* May this chunk be overwritten? */
-static bool is_spent(const kf_descriptor *d, uint64_t protect)
+/* May a chunk be overwritten? */
+static bool is_spent(uint64_t claim, uint64_t last_ticks, uint64_t protect)
 {
-    return kb_load_acquire(&d->state) == KF_CHUNK_SEALED &&
-           (!protect || kb_load_relaxed(&d->last_ticks) < protect);
+    return kf_claim_state(claim) == KF_CHUNK_SEALED && (!protect || last_ticks < protect);
 }
 
 typedef struct aged {
@@ -115,24 +114,14 @@ typedef struct aged {
     uint32_t index;
 } aged;
 
-/* Only what is still as it was when it was looked at. Who is stopped between winning the state and
- * the owner leaves a chunk that looks as if its last writer wrote on, and that one may be dead: so
- * the owner word decides, as everywhere. */
+/* Only what is still as it was when it was looked at. */
 static bool steal(const kf_pool *pool, aged which, uint64_t owner)
 {
     kf_descriptor *d = &pool->descriptors[which.index];
-    uint32_t sealed = KF_CHUNK_SEALED, serial = kb_load_acquire(&d->serial);
-    if (!is_spent(d, protected_from(pool)))
+    uint64_t claim = kb_load_acquire(&d->claim), ticks = kb_load_relaxed(&d->last_ticks);
+    if (ticks != which.ticks || !is_spent(claim, ticks, protected_from(pool)) ||
+        !kf_chunk_win(d, claim, owner))
         return false;
-    uint64_t before = kb_load_acquire(&d->owner);
-    if (!kb_cas_acqrel(&d->state, &sealed, KF_CHUNK_LIVE))
-        return false;
-    if (kb_load_relaxed(&d->last_ticks) != which.ticks || kb_load_relaxed(&d->serial) != serial) {
-        kb_store_release(&d->state, KF_CHUNK_SEALED);
-        return false;
-    }
-    if (!kb_cas_acqrel(&d->owner, &before, owner))
-        return false; /* it was inherited meanwhile */
     uint32_t used = kb_load_relaxed(&d->used);
     if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* else nobody wants it */
         count_evicted(pool, which.index, used);
@@ -170,7 +159,7 @@ static uint32_t find_oldest(const kf_pool *pool, aged *oldest)
         const kf_descriptor *d = &pool->descriptors[i];
         aged item = {kb_load_relaxed(&d->last_ticks), i};
         bool older = count < KF_RING_BATCH || item.ticks < oldest[KF_RING_BATCH - 1].ticks;
-        if (older && is_spent(d, protect))
+        if (older && is_spent(kb_load_acquire(&d->claim), item.ticks, protect))
             count = insert_by_age(oldest, count, item);
     }
     return count;

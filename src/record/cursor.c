@@ -347,8 +347,8 @@ static void leave_stray_chunks(const kr_cursor *c)
                                    kb_load_relaxed(&pool->control->chunk_limit))
                           : 0;
     for (uint32_t i = 0; i < count && i < pool->chunk_count; i++) {
-        const kf_descriptor *d = &pool->descriptors[i];
-        if (kb_load_relaxed(&d->owner) == owner && kb_load_relaxed(&d->state) == KF_CHUNK_LIVE &&
+        uint64_t claim = kb_load_acquire(&pool->descriptors[i].claim);
+        if (kf_claim_owner(claim) == owner && kf_claim_state(claim) == KF_CHUNK_LIVE &&
             i != c->chunk && (!c->second || i != c->second->chunk))
             leave_stray(pool, i);
     }

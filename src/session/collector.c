@@ -412,12 +412,13 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
 static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
-    if (kb_load_acquire(&d->state) == KF_CHUNK_SEALED) {
+    uint64_t claim = kb_load_acquire(&d->claim);
+    if (kf_claim_state(claim) == KF_CHUNK_SEALED) {
         *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return true;
     }
-    uint64_t owner = look_for_dead ? kb_load_acquire(&d->owner) : 0;
-    if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, owner))
+    uint64_t owner = look_for_dead ? kf_claim_owner(claim) : 0;
+    if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, claim))
         return false;
     *words = ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
     if (*words)
@@ -482,7 +483,8 @@ bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken)
             if (index >= count)
                 break;
             const kf_descriptor *d = &c->pool.descriptors[index];
-            if (kb_load_relaxed(&d->state) == KF_CHUNK_FREE && kb_load_relaxed(&d->owner) == 0)
+            uint64_t claim = kb_load_relaxed(&d->claim);
+            if (kf_claim_state(claim) == KF_CHUNK_FREE && kf_claim_owner(claim) == 0)
                 continue;
             in_use++;
             gather(c, index, all);

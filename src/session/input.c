@@ -96,7 +96,7 @@ READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
 static bool chunk_in_use(const kf_descriptor *d, uint32_t *serial)
 {
     *serial = kb_load_acquire(&d->serial);
-    return kb_load_acquire(&d->state) != KF_CHUNK_FREE;
+    return kf_chunk_state_of(d) != KF_CHUNK_FREE;
 }
 
 /* A chunk that got other contents meanwhile was copied out by the collector: not needed. */

@@ -73,7 +73,7 @@ uint32_t ks_own_chunks_in_use(const kf_pool *pool)
 
 static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
 {
-    uint32_t state = kb_load_acquire(&d->state);
+    uint32_t state = kf_chunk_state_of(d);
     return (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL) &&
            kb_load_relaxed(&d->last_ticks) < from;
 }
@@ -131,10 +131,10 @@ void ks_chunks_of_the_dead(const kf_pool *pool)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         const kf_descriptor *d = &pool->descriptors[i];
-        uint64_t owner = kb_load_acquire(&d->owner);
-        uint32_t pid = (uint32_t)(owner >> 32);
-        if (kb_load_acquire(&d->state) != KF_CHUNK_LIVE || pid == 0 || pid == self ||
-            kb_os_alive(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, owner))
+        uint64_t claim = kb_load_acquire(&d->claim);
+        uint32_t pid = (uint32_t)(kf_claim_owner(claim) >> 32);
+        if (kf_claim_state(claim) != KF_CHUNK_LIVE || pid == 0 || pid == self ||
+            kb_os_alive(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, claim))
             continue;
         kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
                       kb_ticks(pool->control->ticks_clock));

@@ -21,7 +21,7 @@ struct ks_pool_reader {
 
 static bool is_sealed(const ks_pool_reader *r, uint32_t index)
 {
-    return kb_load_acquire(&r->pool->descriptors[index].state) == KF_CHUNK_SEALED;
+    return kf_chunk_state_of(&r->pool->descriptors[index]) == KF_CHUNK_SEALED;
 }
 
 /* ---- giving back ----------------------------------------------------------------------------- */
@@ -90,7 +90,7 @@ static const uint64_t *get(void *context, uint32_t index, uint32_t *words, kinet
     *words = 0;
     uint32_t serial = kb_load_acquire(&d->serial);
     bool sealed = is_sealed(r, index);
-    if (kb_load_acquire(&d->state) == KF_CHUNK_FREE)
+    if (kf_chunk_state_of(d) == KF_CHUNK_FREE)
         return r->buffer;
     if (sealed && r->last) {
         *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);

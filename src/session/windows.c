@@ -187,7 +187,7 @@ static bool is_crowded(const ks_collector *c)
 {
     uint32_t live = 0;
     for (uint32_t i = 0; i < c->pool.chunk_count; i++)
-        live += kb_load_relaxed(&c->pool.descriptors[i].state) == KF_CHUNK_LIVE;
+        live += kf_chunk_state_of(&c->pool.descriptors[i]) == KF_CHUNK_LIVE;
     return live > c->pool.chunk_count / CROWDED;
 }
 

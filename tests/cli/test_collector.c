@@ -162,7 +162,7 @@ static void chunks_of_the_dead_are_reclaimed_with_what_they_hold(void **state)
         int status;
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
-        for (int k = 0; k < 200 && f->pool.descriptors[0].owner; k++) {
+        for (int k = 0; k < 200 && kf_claim_owner(f->pool.descriptors[0].claim); k++) {
             (void)ks_collector_poll(f->collector);
             usleep(2000);
         }

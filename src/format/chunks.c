@@ -1,0 +1,173 @@
+/* Who has which chunk of the pool. Part of libckineto-rt, so libc only and no heap. Lock-free: a
+ * process may be killed between any two instructions here and the others go on. */
+#include "format/pool.h"
+
+/* A chunk that is left with less room than this is not worth going on in. */
+#define PARTIAL_ROOM_WORDS (KF_CHUNK_WORDS / 4u)
+
+/* ---- the claim word -------------------------------------------------------------------------- */
+
+#define PID_SHIFT    (2u + KF_CLAIM_ID_BITS)
+#define CHANGE_SHIFT (2u + 2u * KF_CLAIM_ID_BITS)
+#define CHANGES      (~UINT64_C(0) << CHANGE_SHIFT)
+
+static uint64_t claim_make(uint64_t changes, uint64_t owner, kf_chunk_state state)
+{
+    return (changes & CHANGES) | (owner >> 32 & KF_CLAIM_ID_MASK) << PID_SHIFT |
+           (owner & KF_CLAIM_ID_MASK) << 2 | state;
+}
+
+bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner)
+{
+    uint64_t changes = claim + (UINT64_C(1) << CHANGE_SHIFT);
+    return kb_cas_acqrel(&d->claim, &claim, claim_make(changes, owner, KF_CHUNK_LIVE));
+}
+
+/* By who has it. */
+static void claim_store(kf_descriptor *d, uint64_t owner, kf_chunk_state state)
+{
+    kb_store_release(&d->claim, claim_make(kb_load_relaxed(&d->claim), owner, state));
+}
+
+static bool is_for_anyone(uint64_t claim)
+{
+    uint32_t state = kf_claim_state(claim);
+    return kf_claim_owner(claim) == 0 && (state == KF_CHUNK_FREE || state == KF_CHUNK_PARTIAL);
+}
+
+static uint64_t self_as_owner(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+static void map_set(uint64_t *map, uint32_t index)
+{
+    kb_or_release(&map[index / KF_MAP_BITS], UINT64_C(1) << index % KF_MAP_BITS);
+}
+
+static void map_clear(uint64_t *map, uint32_t index)
+{
+    kb_and_acqrel(&map[index / KF_MAP_BITS], ~(UINT64_C(1) << index % KF_MAP_BITS));
+}
+
+/* Go on in a chunk that was just won; false if it is of no use. */
+static bool take(const kf_pool *pool, uint32_t index, uint32_t state, uint32_t *words)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    *words = state == KF_CHUNK_PARTIAL ? kb_load_relaxed(&d->used) : 0;
+    if (state == KF_CHUNK_FREE)
+        kf_contents_begin(d);
+    if (*words <= KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS)
+        return true;
+    claim_store(d, kf_claim_owner(kb_load_relaxed(&d->claim)), KF_CHUNK_SEALED);
+    return false;
+}
+
+/* Try one candidate. Bits of the maps are hints, the claim word decides. The bit goes away only
+ * after that, so that a claimer that dies here loses no chunk. */
+static bool claim_one(const kf_pool *pool, uint64_t *map, uint32_t index, uint64_t owner,
+                      uint32_t *words)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint64_t claim = kb_load_acquire(&d->claim);
+    bool won = is_for_anyone(claim) && kf_chunk_win(d, claim, owner);
+    map_clear(map, index);
+    if (won)
+        return take(pool, index, kf_claim_state(claim), words);
+    /* Clearing and setting are ordered: whose bit was cleared here, its release is seen here. */
+    if (is_for_anyone(kb_load_acquire(&d->claim))) /* its bit was the one just cleared */
+        map_set(map, index);
+    return false;
+}
+
+static uint32_t claim_from_map(const kf_pool *pool, uint64_t *map, uint64_t owner, uint32_t *words)
+{
+    uint32_t limit = kf_chunk_limit(pool);
+    for (uint32_t base = 0; base < limit; base += KF_MAP_BITS) {
+        uint64_t bits = kb_load_acquire(&map[base / KF_MAP_BITS]);
+        for (; bits; bits &= bits - 1) {
+            uint32_t index = base + (uint32_t)__builtin_ctzll(bits);
+            if (index < limit && claim_one(pool, map, index, owner, words))
+                return index;
+        }
+    }
+    return UINT32_MAX;
+}
+
+uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)
+{
+    *words = 0;
+    uint32_t index = claim_from_map(pool, pool->partial_map, owner, words);
+    if (index == UINT32_MAX)
+        index = claim_from_map(pool, pool->free_map, owner, words);
+    if (index != UINT32_MAX)
+        return index;
+    *words = 0;
+    return kb_load_relaxed(&pool->control->full_policy) == KF_FULL_RING ? kf_ring_claim(pool, owner)
+                                                                        : UINT32_MAX;
+}
+
+bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim)
+{
+    return kf_claim_owner(claim) && kf_chunk_win(&pool->descriptors[index], claim, self_as_owner());
+}
+
+/* ---- giving up ------------------------------------------------------------------------------- */
+
+static void note_end(kf_descriptor *d, uint32_t words, uint64_t last_ticks)
+{
+    kb_store_relaxed(&d->used, words);
+    kb_store_relaxed(&d->last_ticks, last_ticks);
+}
+
+void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    note_end(d, words, last_ticks);
+    claim_store(d, kf_claim_owner(kb_load_relaxed(&d->claim)), KF_CHUNK_SEALED);
+}
+
+void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
+{
+    if (words > KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS) {
+        kf_chunk_seal(pool, index, words, last_ticks);
+        return;
+    }
+    kf_descriptor *d = &pool->descriptors[index];
+    note_end(d, words, last_ticks);
+    claim_store(d, 0, KF_CHUNK_PARTIAL);
+    map_set(pool->partial_map, index);
+}
+
+/* ---- freeing --------------------------------------------------------------------------------- */
+
+void kf_chunk_free(const kf_pool *pool, uint32_t index)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint64_t claim = kb_load_acquire(&d->claim);
+    uint32_t state = kf_claim_state(claim);
+    if (state == KF_CHUNK_FREE || !kf_chunk_win(d, claim, self_as_owner()))
+        return;
+    /* The one who wrote a LIVE chunk died without saying how far it came. */
+    bool known = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
+    kf_contents_forget(pool, known ? kb_load_relaxed(&d->last_ticks)
+                                   : kb_ticks(pool->control->ticks_clock));
+    kf_contents_begin(d);
+    kf_contents_clear(pool, index, known ? kb_load_relaxed(&d->used) : KF_CHUNK_WORDS);
+    kb_store_relaxed(&d->used, 0);
+    claim_store(d, 0, KF_CHUNK_FREE);
+    map_set(pool->free_map, index);
+}
+
+bool kf_chunk_hold(const kf_pool *pool, uint32_t index)
+{
+    kf_descriptor *d = &pool->descriptors[index];
+    uint64_t claim = kb_load_acquire(&d->claim);
+    return is_for_anyone(claim) && kf_claim_state(claim) == KF_CHUNK_FREE &&
+           kb_cas_acqrel(&d->claim, &claim, claim_make(claim, self_as_owner(), KF_CHUNK_FREE));
+}
+
+void kf_chunk_unhold(const kf_pool *pool, uint32_t index)
+{
+    claim_store(&pool->descriptors[index], 0, KF_CHUNK_FREE);
+    map_set(pool->free_map, index);
+}
