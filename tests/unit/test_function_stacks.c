@@ -21,7 +21,7 @@ KINETO_OPERATOR(site, "stacked");
 
 static NOINLINE void starts_an_operator(void)
 {
-    kineto_function f;
+    kineto_function f = {0};
     kineto_function_start(&f, &site, NULL, 0);
     kineto_function_finish(&f);
     KEEP();

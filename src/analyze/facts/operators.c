@@ -33,20 +33,16 @@ static int64_t text_cell(ka_table *t, kineto_string s)
 /* A list with one space behind each comma, whatever the file has. */
 static int64_t shapes_cell(ka_table *t, kineto_string raw)
 {
-    char small[1024], *text = raw.size * 2 <= sizeof small ? small : malloc(raw.size * 2);
-    size_t n = 0;
-    t->no_memory |= !text;
-    for (size_t i = 0; text && i < raw.size; i++) {
+    KB_VEC(char) text = {0};
+    bool ok = true;
+    for (size_t i = 0; ok && i < raw.size; i++) {
         char c = raw.data[i];
-        if (c == ' ' || c == '\n' || c == '\t' || c == '\r')
-            continue;
-        text[n++] = c;
-        if (c == ',')
-            text[n++] = ' ';
+        bool blank = c == ' ' || c == '\n' || c == '\t' || c == '\r';
+        ok = blank || (kb_vec_push(&text, c) && (c != ',' || kb_vec_push(&text, ' ')));
     }
-    int64_t cell = text_cell(t, (kineto_string){text, n});
-    if (text != small)
-        free(text);
+    t->no_memory |= !ok;
+    int64_t cell = text_cell(t, (kineto_string){text.data ? text.data : "", text.count});
+    kb_vec_free(&text);
     return cell;
 }
 
