@@ -10,8 +10,8 @@
 
 /* `record` passes the program's status, so its own failures have the numbers that env(1) uses. */
 enum {
-    KC_EXIT_FAILURE = 1,
-    KC_EXIT_USAGE = 2,
+    KC_EXIT_FAILURE = 1, /* what was asked is so not: a gate, a trace that is not sound, an output not written */
+    KC_EXIT_USAGE = 2,   /* it could not be asked: a mistake on the command line, a trace that cannot be read */
     KC_EXIT_OWN_FAILURE = 125,
     KC_EXIT_NOT_EXECUTABLE = 126,
     KC_EXIT_NOT_FOUND = 127

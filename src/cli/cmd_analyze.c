@@ -150,6 +150,7 @@ typedef struct work {
     kineto_analysis *facts; /* of all ranks so far; or … */
     kineto_findings *found;
     kc_health health;
+    bool is_read; /* all that was named could be */
 } work;
 
 static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t rank,
@@ -291,7 +292,16 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
     if (!status)
         status = add_files(w, files, err);
     kineto_files_release(files);
+    w->is_read = !status;
     return status ? status : show(w, err);
+}
+
+static int exit_status(const work *w, kineto_status status, bool passed)
+{
+    bool is_asked = w->is_read && status != KINETO_E_ARGUMENT;
+    if (status && !is_asked)
+        return KC_EXIT_USAGE;
+    return status || !passed ? KC_EXIT_FAILURE : 0;
 }
 
 int kc_analyze(int argc, char **argv)
@@ -325,7 +335,5 @@ int kc_analyze(int argc, char **argv)
     kineto_analysis_release(w.facts);
     kineto_findings_release(w.found);
     kc_health_free(&w.health);
-    return kc_finish_stdout("analyze", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
-                                       : status || !passed         ? KC_EXIT_FAILURE
-                                                                   : 0);
+    return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

@@ -328,7 +328,7 @@ static int info(char *const *paths, int count, int32_t of_rank)
     kc_counters_free(&f.counters);
     kc_summary_free(&f.summary);
     kineto_trace_release(trace);
-    return kc_finish_stdout("info", status ? KC_EXIT_FAILURE : 0);
+    return kc_finish_stdout("info", !status ? 0 : trace ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
 }
 
 int kc_info(int argc, char **argv)

@@ -57,6 +57,7 @@ int kc_report(int argc, char **argv)
                                   KB_COUNT(written), false);
     if (status)
         return KC_EXIT_USAGE;
+    bool is_read = true;
     kc_page page = {.paths = argv + 1,
                     .count = operands,
                     .title = title,
@@ -66,16 +67,15 @@ int kc_report(int argc, char **argv)
                     .analyze = {.size = sizeof page.analyze,
                                 .streams = streams,
                                 .rules = rules,
-                                .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)}};
+                                .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)},
+                    .is_read = &is_read};
     if (text)
         status = kc_text_make(&page, width, stdout, &err);
-    if (output)
+    if (output && !status)
         status = kc_page_make(&page, output, &err);
     if (flame && !status)
         status = kc_flame_make(&page, flame, &err);
     if (status)
         kc_complain_of("report", &err);
-    return kc_finish_stdout("report", status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE
-                                      : status                    ? KC_EXIT_FAILURE
-                                                                  : 0);
+    return kc_finish_stdout("report", !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
 }

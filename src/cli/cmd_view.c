@@ -39,6 +39,7 @@ static const kc_options options = {
 typedef struct view {
     sigset_t signals; /* that end us */
     pthread_t watcher;
+    bool is_read;         /* the trace could be */
     pthread_mutex_t lock; /* of `directory`, while there is a watcher */
     bool is_watched;
     char directory[256], report[300], trace[300];
@@ -131,6 +132,7 @@ static kineto_status make_trace(view *v, char *const *paths, int count, kineto_e
 {
     kineto_trace *trace = NULL;
     kineto_status status = kc_open(paths, count, -1, &trace, err);
+    v->is_read = !status;
     if (!status)
         status = kineto_trace_save(trace, v->trace, err);
     kineto_trace_release(trace);
@@ -194,7 +196,10 @@ static kineto_status show(view *v, char *const *paths, int count, kineto_error *
 {
     char token[33];
     kc_server server = {.documents = v->documents, .count = KB_COUNT(v->documents)};
-    kc_page page = {.paths = paths, .count = count, .analyze = {.size = sizeof page.analyze}};
+    kc_page page = {.paths = paths,
+                    .count = count,
+                    .analyze = {.size = sizeof page.analyze},
+                    .is_read = &v->is_read};
     kineto_status status = kc_token(token, err);
     if (!status)
         status = listen_on(&server, err);
@@ -223,7 +228,7 @@ int kc_view(int argc, char **argv)
 {
     int operands;
     kineto_error err = {0};
-    view v = {.lock = PTHREAD_MUTEX_INITIALIZER};
+    view v = {.lock = PTHREAD_MUTEX_INITIALIZER, .is_read = true};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("view", 0);
@@ -239,5 +244,5 @@ int kc_view(int argc, char **argv)
     remove_all(&v);
     if (status)
         kc_complain("view: %s", err.message);
-    return kc_finish_stdout("view", status ? KC_EXIT_FAILURE : 0);
+    return kc_finish_stdout("view", !status ? 0 : v.is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
 }

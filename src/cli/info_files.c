@@ -192,7 +192,10 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     }
     if (status)
         kc_complain_of("info", &err);
+    bool failed = status && survey;
     kineto_survey_release(survey);
     kineto_files_release(files);
-    return kc_finish_stdout("info", status || unreadable ? KC_EXIT_FAILURE : 0);
+    return kc_finish_stdout("info", failed                 ? KC_EXIT_FAILURE
+                                    : status || unreadable ? KC_EXIT_USAGE
+                                                           : 0);
 }

@@ -111,6 +111,12 @@ static kineto_status open_timeline(work *w, kineto_trace **out, kineto_error *er
     return KINETO_OK;
 }
 
+static void note_read(const kc_page *page, bool is_read)
+{
+    if (page->is_read)
+        *page->is_read = is_read;
+}
+
 static kineto_status read_all(work *w, kineto_error *err)
 {
     kineto_files *files;
@@ -147,11 +153,13 @@ static kineto_status make(work *w, const char *output, kineto_error *err)
     kineto_trace *trace = NULL;
     kineto_analysis *diff = NULL;
     char title[400];
+    note_read(w->page, false);
     kineto_status status = read_all(w, err);
     if (!status && w->page->before)
         status = compare(w, &diff, err);
     if (!status)
         status = open_timeline(w, &trace, err);
+    note_read(w->page, !status);
     kineto_report_options o = {.size = sizeof o,
                                .title = title_of(w->page, title, sizeof title),
                                .facts = w->facts,
@@ -179,6 +187,7 @@ kineto_status kc_text_make(const kc_page *page, uint64_t width, FILE *out, kinet
 {
     work w = {.page = page, .analyze = page->analyze, .wants_health = true};
     kineto_status status = read_all(&w, err);
+    note_read(page, !status);
     if (!status)
         kc_report_print(&w.health, w.facts, w.found, width, out);
     work_free(&w);
@@ -192,6 +201,7 @@ kineto_status kc_flame_make(const kc_page *page, const char *output, kineto_erro
     kineto_export_options o = {
         .size = sizeof o, .format = "flame", .trace_name = title_of(page, title, sizeof title)};
     kineto_status status = kc_open(page->paths, page->count, -1, &trace, err);
+    note_read(page, !status);
     if (!status)
         status = kineto_export(trace, output, &o, NULL, err);
     kineto_trace_release(trace);

@@ -13,6 +13,7 @@ typedef struct kc_page {
     const char *before;                 /* trace to compare the first one with; NULL */
     uint64_t row_limit, activity_limit; /* 0: the usual */
     kineto_analyze_options analyze;
+    bool *is_read; /* receives whether all traces could be read; NULL */
 } kc_page;
 
 /** Reads each trace, then writes the page; tells a terminal how far it is. */

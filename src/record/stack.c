@@ -135,7 +135,10 @@ bool kr_stack_by_parse(const char *word, kr_stack_by *by)
 kr_stack_by kr_stack_by_setting(void)
 {
     kr_stack_by by = KR_STACK_AUTO;
-    (void)kr_stack_by_parse(kb_os_getenv("CKINETO_STACK_BY"), &by);
+    const char *word = kb_os_getenv("CKINETO_STACK_BY");
+    if (word && *word && !kr_stack_by_parse(word, &by))
+        kb_log(KINETO_LOG_WARNING,
+               "CKINETO_STACK_BY is %.40s; there are auto, frames and tables: auto is taken", word);
     return by;
 }
 

@@ -91,8 +91,8 @@ class Analyze(CommandTest):
         self.assertEqual(self.row("temporal_breakdown", "--rules", rules, self.trace())["compute_us"], 0)
         with open(rules, "a", encoding="utf-8") as file:
             file.write("family=nonsense : x\n")
-        self.assertIn("rules:3", self.analyze("--rules", rules, self.trace(), status=1).err.decode())
-        done = self.analyze("--rules", self.path("nosuch"), self.trace(), status=1)
+        self.assertIn("rules:3", self.analyze("--rules", rules, self.trace(), status=2).err.decode())
+        done = self.analyze("--rules", self.path("nosuch"), self.trace(), status=2)
         self.assertIn("nosuch", done.err.decode())
 
     def test_traces_without_devices_say_so(self):
@@ -125,7 +125,7 @@ class Analyze(CommandTest):
                                 (["--definitions", "x", path], "hta"), ([], "name the trace"),
                                 (["--stream", "a", path], "7,20")):
             self.assertIn(text, self.analyze(*arguments, status=2).err.decode())
-        self.assertIn("1..2", self.analyze("--steps", "7..8", path, status=1).err.decode())
+        self.assertIn("1..2", self.analyze("--steps", "7..8", path, status=2).err.decode())
 
     def test_the_list_names_what_only_takes(self):
         names = [line.split()[0] for line in self.analyze("--list").out.decode().splitlines()]

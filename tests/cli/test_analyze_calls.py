@@ -120,7 +120,7 @@ class Calls(CommandTest):
     def test_what_is_no_execution_trace_is_refused(self):
         for text, said in (("[1]", "at byte"), ("{}", "no list of nodes"), ('{"nodes": [{"id": 1', "at byte"),
                            ('{"nodes": 5}', "no list of nodes"), ("", "at byte")):
-            self.refused(1, said, self.trace(), "--only", "execution_trace", "--execution-trace",
+            self.refused(2, said, self.trace(), "--only", "execution_trace", "--execution-trace",
                          self.write("et.json", text))
         # Odd values are no reason to stop.
         self.write("et.json", {"nodes": [{"rf_id": -1}, {"rf_id": "1"}, 5, [], {"rf_id": 1, "id": 2 ** 64, "inputs": {}}]})
@@ -135,7 +135,7 @@ class Calls(CommandTest):
                          [("5.000", "parameter", 100), ("5.000", "activation", 17), ("6.000", "activation", 7),
                           ("6.000", "unknown", 3), ("7.000", "parameter", 2 ** 63 - 1)])
         for text in ("{}", "[[1,2,3]]", "[[1,2,3,4,5]]", "[[1,2,3,\"x\"]]", "[[1,2,3,4]", "[] []"):
-            self.refused(1, "export_memory_timeline", "--memory-timeline", self.write("m.json", text))
+            self.refused(2, "export_memory_timeline", "--memory-timeline", self.write("m.json", text))
 
     def test_an_overlay_keeps_the_trace_and_adds_what_was_asked_for(self):
         copy = work(10, "Memcpy HtoD (Pinned -> Device)", 400, 5, cat="gpu_memcpy")
@@ -171,7 +171,7 @@ class Calls(CommandTest):
         self.refused(2, "can be drawn", "trace.json", "--overlay", "o.json", "--definitions", "hta")
         self.refused(2, "overwrite", "trace.json", "--overlay", "trace.json")
         self.refused(2, "name the trace", "--overlay", "o.json")
-        self.refused(1, "absent.json", "trace.json", "--only", "execution_trace", "--execution-trace", "absent.json")
+        self.refused(2, "absent.json", "trace.json", "--only", "execution_trace", "--execution-trace", "absent.json")
 
     def test_traces_without_anything_to_find_say_so(self):
         for table in ("call_graph", "sequences", "counters", "stragglers", "execution_trace", "memory_timeline"):

@@ -219,7 +219,7 @@ class Readers(CommandTest):
         os.mkdir(self.path("empty"))
         for name in ("bad.json", "absent.json", "empty"):
             done = self.run_command("info", name)
-            self.assertEqual((done.returncode, done.out), (1, b""), name)
+            self.assertEqual((done.returncode, done.out), (2, b""), name)
             self.assertIn(name.encode(), done.err)
 
 

@@ -57,7 +57,7 @@ class Limits(CommandTest):
     def test_a_directory_that_is_not_there_is_named(self):
         path = self.trace(10)
         done = self.run_command("info", "--mem", "1M", path, env={**os.environ, "TMPDIR": "/not/there"})
-        self.assertEqual((done.returncode, done.out), (1, b""))
+        self.assertEqual((done.returncode, done.out), (2, b""))
         self.assertIn(b"TMPDIR '/not/there'", done.err)
 
     def test_nothing_is_left_in_the_directory(self):

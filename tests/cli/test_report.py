@@ -459,7 +459,7 @@ class Output(Report):
         self.run_ok("report", status=2)
         self.run_ok("report", path, status=2)
         self.run_ok("report", path, "--text", "-o", self.path("r.html"), status=2)
-        self.run_ok("report", self.path("nothing.json"), "--text", status=1)
+        self.run_ok("report", self.path("nothing.json"), "--text", status=2)
         os.mkdir(self.path("empty"))
         self.assertNotEqual(self.run_command("report", self.path("empty"), "--text").returncode, 0)
 

@@ -84,13 +84,13 @@ class Tables(Several):
             self.put(f"run/rank{rank}.json", rank_trace(rank, 8, rows=3 + rank))
         self.put("run/rank9.json", rank_trace(3, 8, pid=55, rows=4))
         self.put("run/rank20.json", "{}")
-        found = self.info("run", status=1)
+        found = self.info("run", status=2)
         ids = {f["id"]: f["sentence"] for f in found["findings"]}
         self.assertIn("1 of 8 ranks are missing: 6", ids["rank.missing"])
         self.assertIn("2 files say they are rank 3: rank3.json, rank9.json", ids["rank.repeated"])
         self.assertIn("9 by the file name", ids["identity.conflict"])
         self.assertIn("rank20.json", ids["file.unreadable"])
-        out, _ = self.run_ok("info", "run", status=1)
+        out, _ = self.run_ok("info", "run", status=2)
         for key, sentence in ids.items():
             self.assertIn(f"{key}: {sentence}", out)
 
@@ -110,11 +110,11 @@ class Tables(Several):
     def test_mistakes_are_explained(self):
         self.put_ranks(2)
         os.makedirs(self.path("empty/inner"))
-        for arguments, status, words in ((["info", "empty"], 1, "no trace in this directory"),
-                                         (["info", "empty"], 1, "its 1 directories"),
+        for arguments, status, words in ((["info", "empty"], 2, "no trace in this directory"),
+                                         (["info", "empty"], 2, "its 1 directories"),
                                          (["info", "run", "--timing"], 2, "--timing is of one trace"),
                                          (["info", "run", "--rank", "x"], 2, "--rank wants a rank"),
-                                         (["info", "run", "--rank", "9"], 1, "there are ranks 0 to 1"),
+                                         (["info", "run", "--rank", "9"], 2, "there are ranks 0 to 1"),
                                          (["convert", "empty", "-o", "t.json"], 2, "no trace in this directory"),
                                          (["convert", "run", "-o", "run/rank1.json"], 2, "would overwrite"),
                                          (["query", "run", "SELECT", "1"], 2, "the query is one argument"),

@@ -131,14 +131,14 @@ class Info(CommandTest):
             with open(self.path("t.json"), "wb") as f:
                 f.write(begin * 9)
             done = self.run_command("info", "t.json")
-            self.assertEqual((done.returncode, done.out), (1, b""))
+            self.assertEqual((done.returncode, done.out), (2, b""))
             self.assertIn(word, done.err)
 
     def test_a_file_without_anything_is_called_empty(self):
         with open(self.path("t.json"), "w"):
             pass
         done = self.run_command("info", "t.json")
-        self.assertEqual((done.returncode, done.out), (1, b""))
+        self.assertEqual((done.returncode, done.out), (2, b""))
         self.assertIn(b"t.json: the file is empty", done.err)
 
     def memory_of(self, rows, **header):

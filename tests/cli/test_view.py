@@ -334,7 +334,7 @@ class Ending(View):
             file.write("no trace")
         for path in (self.path("bad.json"), self.path("absent.json")):
             server = self.view(path)
-            self.assertEqual(server.wait(60), 1)
+            self.assertEqual(server.wait(60), 2)
             self.assertIn(os.path.basename(path).encode(), server.stderr.read())
             self.assertEqual(os.listdir(self.temporary), [])
 

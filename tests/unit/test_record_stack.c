@@ -297,6 +297,24 @@ static void words_name_the_ways(void **state)
     assert_false(kr_stack_by_parse(NULL, &by));
 }
 
+static void a_word_that_is_none_is_said_and_not_taken(void **state)
+{
+    (void)state;
+    char path[] = "/tmp/ckineto-stack-XXXXXX", said[400] = "";
+    int file = mkstemp(path);
+    assert_int_equal(kb_log_configure(-1, path, NULL), KINETO_OK);
+    setenv("CKINETO_STACK_BY", "banana", 1);
+    assert_int_equal(kr_stack_by_setting(), KR_STACK_AUTO);
+    setenv("CKINETO_STACK_BY", "tables", 1);
+    assert_int_equal(kr_stack_by_setting(), KR_STACK_TABLES);
+    unsetenv("CKINETO_STACK_BY");
+    assert_true(read(file, said, sizeof said - 1) > 0);
+    assert_non_null(strstr(said, "CKINETO_STACK_BY is banana"));
+    assert_null(strstr(said, "is tables"));
+    close(file);
+    unlink(path);
+}
+
 /* ---- garbage --------------------------------------------------------------------------------- */
 
 #if defined(__x86_64__)
@@ -557,6 +575,7 @@ int main(void)
         cmocka_unit_test(both_ways_end_at_the_same_address),
         cmocka_unit_test(limits_are_kept),
         cmocka_unit_test(words_name_the_ways),
+        cmocka_unit_test(a_word_that_is_none_is_said_and_not_taken),
 #if defined(__x86_64__)
         cmocka_unit_test(any_value_in_the_frame_pointer_is_survived),
         cmocka_unit_test(code_made_in_memory_is_noticed_and_passed),
