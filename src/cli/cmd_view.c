@@ -244,5 +244,7 @@ int kc_view(int argc, char **argv)
     remove_all(&v);
     if (status)
         kc_complain("view: %s", err.message);
-    return kc_finish_stdout("view", !status ? 0 : v.is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
+    if (status)
+        return v.is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
+    return kc_finish_stdout("view", 0);
 }
