@@ -214,9 +214,11 @@ static kineto_status start(kineto_profile *p, kineto_error *err)
     return status ? status : kineto_profiler_start(p->profiler, err);
 }
 
+/* Also where the config wants no list of events. */
 static void discard(kineto_profile *p, kineto_profiler_result *result, kineto_action action)
 {
-    uint64_t count = action == KINETO_ACTION_RECORD ? kineto_result_event_count(result) : 0;
+    const kineto_trace *trace = kineto_result_trace(result);
+    uint64_t count = action == KINETO_ACTION_RECORD && trace ? kineto_trace_count(trace) : 0;
     kineto_result_release(result);
     p->discarded += count;
     if (count)

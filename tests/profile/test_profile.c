@@ -540,6 +540,24 @@ static void what_was_discarded_is_in_the_next_ledger_once(void **state)
     kineto_profile_destroy(p);
 }
 
+static void discards_are_counted_also_if_only_the_trace_is_wanted(void **state)
+{
+    (void)state;
+    char digits[] = "20";
+    kineto_profiler_config c = small();
+    kineto_profile_options o = options();
+    c.experimental.trace_only = true;
+    o.config = &c;
+    o.action = digits_of;
+    o.user = digits;
+    kineto_profile *p = create(&o);
+    assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+    run_operator();
+    assert_int_equal(kineto_profile_step(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_discarded(p), 2);
+    kineto_profile_destroy(p);
+}
+
 /* ---- failures ---------------------------------------------------------------------------------------- */
 
 static void what_cannot_start_says_so_and_stays_stopped(void **state)
@@ -848,6 +866,7 @@ int main(void)
         cmocka_unit_test(cycles_are_kept_if_asked_for),
         cmocka_unit_test(metadata_is_of_one_cycle_or_of_all),
         cmocka_unit_test(what_was_discarded_is_in_the_next_ledger_once),
+        cmocka_unit_test(discards_are_counted_also_if_only_the_trace_is_wanted),
         cmocka_unit_test(what_cannot_start_says_so_and_stays_stopped),
         cmocka_unit_test(a_cycle_that_cannot_start_does_not_end_the_run),
         cmocka_unit_test(times_by_events_are_in_the_averages),
