@@ -449,7 +449,7 @@ class trace
     }
     kineto_status save(const char *path, kineto_error *error = nullptr) const noexcept
     {
-        return raw_ != nullptr ? kineto_trace_save(raw_, path, error) : KINETO_E_ARGUMENT;
+        return kineto_trace_save(raw_, path, error);
     }
 
   private:
@@ -534,7 +534,7 @@ class profiler_result
     }
     kineto_status save(const char *path, kineto_error *error = nullptr) const noexcept
     {
-        return raw_ != nullptr ? kineto_result_save(raw_, path, error) : KINETO_E_ARGUMENT;
+        return kineto_result_save(raw_, path, error);
     }
 
   private:

@@ -261,8 +261,9 @@ static void traces_are_shared_and_moved()
     std::string file = std::string(path) + ".json";
     kineto_error error = {};
     CHECK(moved.save(file.c_str(), &error) == KINETO_OK);
-    CHECK(moved.save("/nonexistent/x.json", &error) != KINETO_OK && error.message[0] != '\0');
-    CHECK(kineto::trace().save("x.json") == KINETO_E_ARGUMENT);
+    CHECK(moved.save("/dev/null/x.json", &error) != KINETO_OK && error.message[0] != '\0');
+    kineto_error why = {};
+    CHECK(kineto::trace().save("x.json", &why) == KINETO_E_ARGUMENT && why.message[0] != '\0');
     kineto::trace again = kineto::trace::open(file.c_str());
     CHECK(again && again.size() == 1 && kineto::view(again[0].name) == "aten::mm");
     CHECK(!kineto::trace::open("/nonexistent/x.json", &error) && error.code == KINETO_E_NOT_FOUND);
@@ -280,7 +281,9 @@ static void profilers_give_results()
         CHECK(profiler);
         kineto::function(mm_site, kineto::tensor(KINETO_DTYPE_FLOAT, {2, 3})).end();
         kineto::profiler_result result = profiler.stop(), other;
-        CHECK(result && !other && other.save("x.json") == KINETO_E_ARGUMENT && !other.trace());
+        kineto_error why = {};
+        CHECK(result && !other && other.save("x.json", &why) == KINETO_E_ARGUMENT && !other.trace());
+        CHECK(why.code == KINETO_E_ARGUMENT && why.message[0] != '\0');
         other = std::move(result);
         t = other.trace();
         CHECK(!profiler.stop() && profiler.status() == KINETO_E_STATE);
