@@ -225,6 +225,7 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         status = kineto_trace_open_with(path, &kc_reading, &trace, err);
         if (!status)
             status = add_rank(w, trace, path, i, err);
+        w->is_read = !status;
         if (!status && overlay)
             status = write_overlay(w, trace, err);
         kineto_trace_release(trace);
@@ -292,7 +293,6 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
     if (!status)
         status = add_files(w, files, err);
     kineto_files_release(files);
-    w->is_read = !status;
     return status ? status : show(w, err);
 }
 

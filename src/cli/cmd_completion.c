@@ -94,15 +94,24 @@ static void ask_verb(const kc_verb *verb)
     }
 }
 
+static void print_usage(FILE *out)
+{
+    fputs("Usage: ckineto completion bash|zsh|fish\n\nWrite what this shell completes after "
+          "'ckineto': source <(ckineto completion bash)\n",
+          out);
+}
+
 int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count)
 {
     for (size_t i = 0; argc == 2 && i < KB_COUNT(shells); i++)
         if (strcmp(argv[1], shells[i]->name) == 0)
             chosen = shells[i];
+    if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
+        print_usage(stdout);
+        return kc_finish_stdout("completion", 0);
+    }
     if (!chosen) {
-        fputs("Usage: ckineto completion bash|zsh|fish\n\nWrite what this shell completes after "
-              "'ckineto'.\n",
-              stderr);
+        print_usage(stderr);
         return KC_EXIT_USAGE;
     }
     chosen->head(verbs, count);

@@ -90,8 +90,9 @@ static int recover(const char *path)
             remove_recording(&what);
         fprintf(stderr, "\nckineto: next: ckineto info %s\n", to);
     }
+    bool is_read = trace != NULL;
     kineto_trace_release(trace);
-    return status ? KC_EXIT_FAILURE : 0;
+    return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
 }
 
 int kc_recover(int argc, char **argv)

@@ -10,7 +10,7 @@ static bool as_json, in_place;
 static const char *output;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace there; else only report"},
-    {"in-place", 'f', KC_FLAG, &in_place, NULL, "FILE may be TRACE itself"},
+    {"in-place", 'f', KC_FLAG, &in_place, NULL, "replace TRACE, unless --output names another"},
     {"json", 'j', KC_FLAG, &as_json, NULL, "the report as one JSON object instead of text"},
 };
 static const kc_options options = {
@@ -202,6 +202,12 @@ int kc_repair(int argc, char **argv)
         return KC_EXIT_USAGE;
     }
     repair r = {.path = argv[1]};
+    if (in_place && !output && strcmp(r.path, "-") == 0) {
+        kc_usage_error("repair", "what comes from a pipe has no place: name a file with -o");
+        return KC_EXIT_USAGE;
+    }
+    if (in_place && !output)
+        output = r.path;
     if (output && !in_place && same_file(r.path, output)) {
         kc_usage_error("repair", "%s would be replaced; say --in-place if that is meant", output);
         return KC_EXIT_USAGE;

@@ -163,6 +163,25 @@ static bool is_trace(const char *path)
     return is;
 }
 
+static bool is_same_output(const char *one, const char *other)
+{
+    struct stat a, b;
+    if (strcmp(one, other) == 0)
+        return true;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && S_ISREG(a.st_mode) &&
+           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static kineto_status check_twice(const char *verb, const char *const *outputs, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        for (size_t k = 0; outputs[i] && k < i; k++)
+            if (outputs[k] && is_same_output(outputs[i], outputs[k]))
+                return kc_usage_error(verb, "%s is to be written twice: give each its own file",
+                                      strcmp(outputs[i], "-") ? outputs[i] : "standard output");
+    return KINETO_OK;
+}
+
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                                const char *const *outputs, size_t output_count, bool are_traces)
 {
@@ -176,7 +195,7 @@ kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,
                 verb, "%s is a trace, and would be overwritten: name another file to write",
                 outputs[i]);
     }
-    return KINETO_OK;
+    return check_twice(verb, outputs, output_count);
 }
 
 /* ---- findings ---------------------------------------------------------------------------------- */

@@ -50,6 +50,12 @@ static void add_to_table(counting *c, table t, const kineto_activity *a)
     stat->max_ns = KB_MAX(stat->max_ns, ns);
 }
 
+/* A device that waits, or notes an event, does nothing. */
+static bool is_work(uint32_t kind)
+{
+    return kind != KINETO_KIND_CUDA_SYNC && kind != KINETO_KIND_CUDA_EVENT;
+}
+
 /* Rows come by start, so the union of intervals grows at its end only. */
 static void add_busy(kc_device *d, const kineto_activity *a)
 {
@@ -87,7 +93,7 @@ static void count_row(counting *c, kineto_row row)
     if (t == TABLE_NONE)
         return;
     add_to_table(c, t, &a);
-    if (t != TABLE_HOST && device != UINT32_MAX)
+    if (t != TABLE_HOST && device != UINT32_MAX && is_work(a.kind))
         add_busy(&c->s->devices.data[device], &a);
     c->s->steps += t == TABLE_HOST && kt_step_number(a.name, &step);
 }
@@ -248,7 +254,7 @@ void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out
 {
     print_table("host calls", s->host.data, s->host.count, trace, out);
     print_table("kernels", s->kernels.data, s->kernels.count, trace, out);
-    print_table("copies and other device work", s->other_device.data, s->other_device.count, trace,
+    print_table("copies, waits and other on devices", s->other_device.data, s->other_device.count, trace,
                 out);
     print_devices(s, trace, out);
 }

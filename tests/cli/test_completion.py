@@ -95,6 +95,12 @@ class Completion(CommandTest):
         for place in PLACES:
             self.assertLessEqual(set(self.options_of(place)), set(fish("ckineto " + " ".join(place) + " --")))
 
+    def test_it_explains_itself(self):
+        for words in (("completion", "--help"), ("help", "completion")):
+            done = self.run_command(*words)
+            self.assertEqual((done.returncode, done.err), (0, b""))
+            self.assertIn(b"bash|zsh|fish", done.out)
+
     def test_other_shells_are_not_known(self):
         for arguments in ((), ("tcsh",), ("bash", "zsh")):
             done = self.run_command("completion", *arguments)

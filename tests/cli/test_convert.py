@@ -347,6 +347,15 @@ class Places(Convert):
 
 
 class Mistakes(Convert):
+    def test_no_file_is_written_twice(self):
+        os.symlink("t.out", self.path("link"))
+        with open(self.path("t.out"), "w"):
+            pass
+        for one, other in (("t.out", "t.out"), ("-", "-"), ("t.out", "link")):
+            done = self.run_command("export", self.source, "--csv", one, "--jsonl", other)
+            self.assertEqual((done.returncode, done.out), (2, b""))
+            self.assertIn(b"twice", done.err)
+
     def check(self, arguments, *words):
         done = self.run_command(*arguments)
         self.assertEqual((done.returncode, done.out), (2, b""), arguments)

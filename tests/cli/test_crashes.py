@@ -110,7 +110,7 @@ class RecorderDies(CommandTest):
         self.assertEqual(process.stdout.readline(), b"ready\n")
         pool, = self.pools(process.pid)
         refused = self.run_command("recover", "-o", "r.json", pool)
-        self.assertEqual(refused.returncode, 1)
+        self.assertEqual(refused.returncode, 2)
         self.assertIn(str(process.pid).encode(), refused.err)
         self.assertFalse(os.path.exists(self.path("r.json")))
         forced = self.run_command("recover", "--force", "--remove", "-o", "r.json", pool)
@@ -134,7 +134,7 @@ class Hostile(CommandTest):
             with open(self.path(name), "wb") as f:
                 f.write(data)
             done = self.run_command("recover", "-o", "r.json", name)
-            self.assertEqual(done.returncode, 1, name)
+            self.assertEqual(done.returncode, 2, name)
             self.assertIn(name.encode(), done.err)
         os.mkfifo(self.path("fifo"))
         os.symlink("pool", self.path("link"))

@@ -96,9 +96,12 @@ class Repair(CommandTest):
             self.assertEqual(self.run_command("repair", path, "-o", target).returncode, 2)
         with open(path) as f:
             self.assertEqual(f.read(), text)
-        self.assertEqual(self.run_command("repair", path, "-o", path, "--in-place").returncode, 0)
-        with open(path) as f:
-            self.assertEqual(json.load(f)["traceEvents"][0]["name"], 'a "b"')
+        for words in ((path, "-o", path, "--in-place"), (path, "--in-place")):
+            self.put("in.json", text)
+            self.assertEqual(self.run_command("repair", *words).returncode, 0)
+            with open(path) as f:
+                self.assertEqual(json.load(f)["traceEvents"][0]["name"], 'a "b"')
+        self.assertIn(b"-o", self.run_command("repair", "-", "--in-place").err)
 
     def test_what_was_repaired_can_be_read(self):
         out = os.path.join(self.directory, "out.json.gz")

@@ -125,6 +125,14 @@ class Info(CommandTest):
             self.assertIn(rb"\x1b", done.err)
             self.assertIsNone(re.search(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]", done.err), done.err)
 
+    def test_a_device_that_waits_is_not_busy(self):
+        with open(self.path("t.json"), "w") as f:
+            json.dump({"traceEvents": [
+                {"ph": "X", "cat": kind, "name": kind, "pid": 0, "tid": 7, "ts": ts, "dur": dur, "args": {"device": 0}}
+                for kind, ts, dur in (("kernel", 1, 100), ("cuda_sync", 1, 980), ("gpu_memset", 901, 2))]}, f)
+        device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"][0]
+        self.assertEqual((device["busy_ns"], device["activities"]), (102000, 2))
+
     def test_a_file_of_another_kind_is_called_by_it(self):
         for begin, word in ((b"\x89PNG\r\n\x1a\n", b"picture"), (b"SQLite format 3\0", b"SQLite"),
                             (b"\x80\x04\x95", b"pickle"), (b"<html>", b"page"), (b"hello", b"begins with")):
