@@ -1,5 +1,6 @@
 /* ckineto scrub: a trace that can be shared. */
 #include "cli/several.h"
+#include "export/export.h"
 
 #include <errno.h>
 #include <sys/random.h>
@@ -170,6 +171,17 @@ done:
     return result;
 }
 
+/* Before a long trace is read. */
+static kineto_status check_output(char *const *files, int count)
+{
+    kineto_error err;
+    if (!output)
+        return kc_usage_error("scrub", "say with -o where to write the new trace");
+    if (ke_check_path(output, &err) != KINETO_OK)
+        return kc_usage_error("scrub", "%s", err.message);
+    return kc_check_outputs("scrub", files, count, &output, 1, true);
+}
+
 int kc_scrub(int argc, char **argv)
 {
     int operands;
@@ -181,10 +193,8 @@ int kc_scrub(int argc, char **argv)
         status = kc_usage_error("scrub", "name the trace to scrub");
     if (status == KINETO_OK)
         status = kc_parse_rank("scrub", rank, &of_rank);
-    if (status == KINETO_OK && !output)
-        status = kc_usage_error("scrub", "say with -o where to write the new trace");
     if (status == KINETO_OK)
-        status = kc_check_outputs("scrub", argv + 1, operands, &output, 1, true);
+        status = check_output(argv + 1, operands);
     if (status == KINETO_OK && salt_text && salt_file)
         status = kc_usage_error("scrub", "one salt: --salt or --salt-file");
     return status ? KC_EXIT_USAGE : scrub(argv + 1, operands, of_rank);

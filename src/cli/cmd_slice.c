@@ -1,10 +1,12 @@
 /* ckineto slice: a part of a trace as a trace of its own. */
 #include "cli/several.h"
+#include "export/export.h"
+#include "trace/files/identity.h"
 #include "trace/text/json_text.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
 static const char *min_duration, *top_per, *under, *around, *after, *before;
-static uint64_t top;
+static uint64_t top = UINT64_MAX; /* not given */
 static bool clip, with_launches, with_parents;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
@@ -165,10 +167,12 @@ static kineto_status set_place(kineto_selection *how)
 static kineto_status set_top(kineto_selection *how)
 {
     static const char *const per[] = {"trace", "kind", "track", "name"};
-    how->top = top;
+    if (!top)
+        return kc_usage_error("slice", "--top wants a number from 1 on");
+    how->top = top == UINT64_MAX ? 0 : top;
     if (!top_per)
         return KINETO_OK;
-    if (!top)
+    if (!how->top)
         return kc_usage_error("slice",
                               "--per says of what to keep the longest: give --top as well");
     for (uint32_t i = 0; i < KB_COUNT(per); i++) {
@@ -214,6 +218,83 @@ static kineto_status set_selection(kineto_selection *how)
     return status;
 }
 
+/* ---- what cannot be written ---------------------------------------------------------------------- */
+
+/* Before a long trace is read. */
+static kineto_status check_output(char *const *paths, int count)
+{
+    kineto_error err;
+    if (!output)
+        return kc_usage_error("slice", "say with -o where to write the part");
+    if (ke_check_path(output, &err) != KINETO_OK)
+        return kc_usage_error("slice", "%s", err.message);
+    return kc_check_outputs("slice", paths, count, &output, 1, true);
+}
+
+/* The options that chose, as they were given; empty: all was asked for. */
+static void name_selectors(char *text, size_t size)
+{
+    char longest[24];
+    kb_snprintf(longest, sizeof longest, "%llu", (unsigned long long)top);
+    const struct {
+        const char *option, *value;
+    } rows[] = {{"--time", time_range},
+                {"--step", steps},
+                {"--kind", kinds},
+                {"--name", name},
+                {"--rank", rank},
+                {"--process", process},
+                {"--track", track},
+                {"--under", under},
+                {"--around", around},
+                {"--after", after},
+                {"--before", before},
+                {"--min-duration", min_duration},
+                {"--top", top != UINT64_MAX ? longest : NULL}};
+    size_t at = 0;
+    *text = '\0';
+    for (size_t i = 0; i < KB_COUNT(rows) && at < size; i++)
+        if (rows[i].value)
+            at += (size_t)kb_snprintf(text + at, size - at, "%s%s %s", at ? " " : "",
+                                      rows[i].option, rows[i].value);
+}
+
+/* Which ranks there are, where --rank names none of them; else empty. */
+static void name_ranks(const kineto_trace *trace, char *text, size_t size)
+{
+    int32_t least = INT32_MAX, most = -1, of_all = kt_header_rank(trace);
+    bool is_there = false;
+    *text = '\0';
+    for (uint32_t i = 0; i < kineto_trace_process_count(trace); i++) {
+        kineto_process p;
+        kineto_trace_process(trace, i, &p);
+        int32_t its = p.rank >= 0 ? p.rank : of_all;
+        least = its >= 0 ? KB_MIN(least, its) : least;
+        most = KB_MAX(most, its);
+        is_there |= its >= 0 && strtol(rank, NULL, 10) == its;
+    }
+    if (most < 0)
+        kb_snprintf(text, size, ": none says its rank");
+    else if (!is_there && least == most)
+        kb_snprintf(text, size, ": there is rank %d", least);
+    else if (!is_there)
+        kb_snprintf(text, size, ": there are ranks %d to %d", least, most);
+}
+
+/* A part without an activity is no answer: most often an option was mistaken. */
+static kineto_status check_kept(const kineto_trace *from, const kineto_trace *to, kineto_error *err)
+{
+    char selectors[320], ranks[64] = "";
+    name_selectors(selectors, sizeof selectors);
+    if (kineto_trace_count(to) || !*selectors)
+        return KINETO_OK;
+    if (rank)
+        name_ranks(from, ranks, sizeof ranks);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "none of %s %s is chosen by %s%s",
+                   kc_count(kineto_trace_count(from)).s,
+                   kc_noun(kineto_trace_count(from), "activity", "activities"), selectors, ranks);
+}
+
 /* ---- the verb ------------------------------------------------------------------------------------ */
 
 static void report(const kineto_trace *from, const kineto_trace *to)
@@ -244,7 +325,8 @@ static int slice(char *const *paths, int count, kineto_selection *how)
     }
     kineto_status status = kineto_trace_select(trace, how, &selected, &err);
     result = status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
-    if (status != KINETO_OK || kineto_trace_save(selected, output, &err) != KINETO_OK)
+    if (status != KINETO_OK || check_kept(trace, selected, &err) != KINETO_OK ||
+        kineto_trace_save(selected, output, &err) != KINETO_OK)
         goto done;
     report(trace, selected);
     result = 0;
@@ -265,10 +347,8 @@ int kc_slice(int argc, char **argv)
         return kc_finish_stdout("slice", 0);
     if (status == KINETO_OK && !operands)
         status = kc_usage_error("slice", "name the trace to take a part of");
-    if (status == KINETO_OK && !output)
-        status = kc_usage_error("slice", "say with -o where to write the part");
     if (status == KINETO_OK)
-        status = kc_check_outputs("slice", argv + 1, operands, &output, 1, true);
+        status = check_output(argv + 1, operands);
     if (status == KINETO_OK)
         status = set_selection(&how);
     return status ? KC_EXIT_USAGE : slice(argv + 1, operands, &how);

@@ -237,6 +237,10 @@ class Scrub(CommandTest):
         self.assertEqual(self.run_command("scrub", "in.json").returncode, 2)
         self.assertEqual(self.run_command("scrub", "absent.json", "-o", "t.json").returncode, 2)
         self.assertEqual(self.run_command("scrub", "in.json", "-o", "no/such/place.json").returncode, 1)
+        for output in ("t.bin", "-"):
+            done = self.run_command("scrub", "in.json", "-o", output)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"cannot tell the format of " + output.encode(), done.err)
 
 
 @unittest.skipUnless(os.path.isdir(TRACES), "the collection of real traces is not at hand")

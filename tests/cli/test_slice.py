@@ -83,7 +83,6 @@ class Slice(CommandTest):
     def test_names_ranks_tracks_and_lengths(self):
         self.assertEqual(self.slice("--name", "^aten::"), STEPS * ["aten::mm"])
         self.assertEqual(len(self.slice("--rank", "5")), 4 * STEPS)
-        self.assertEqual(self.slice("--rank", "4"), [])
         self.assertEqual(len(self.slice("--process", "100")), 4 * STEPS)
         self.assertEqual(self.slice("--track", "7"), STEPS * ["gemm"])
         self.assertEqual(self.slice("--track", "stream"), STEPS * ["gemm"])
@@ -114,9 +113,34 @@ class Slice(CommandTest):
         self.assertEqual([e["name"] for e in self.slices()], 2 * ["gemm"])
         self.assertEqual(len([l for l in self.ledger() if l["source"] == "selection"]), 4)
 
-    def test_nothing_left_is_a_trace_too(self):
-        self.assertEqual(self.slice("--name", "nowhere"), [])
-        self.assertEqual(self.run_command("info", "t.json").returncode, 0)
+    def test_options_that_choose_nothing_are_told_and_nothing_is_written(self):
+        for options in (("--time", "+1s:"), ("--kind", "gpu_memcpy"), ("--name", "nowhere"), ("--rank", "99"),
+                        ("--process", "999999"), ("--track", "zzz"), ("--under", "zzz"), ("--around", "zzz"),
+                        ("--after", "zzz"), ("--before", "zzz"), ("--min-duration", "1s"),
+                        ("--kind", "kernel", "--name", "aten", "--top", "5")):
+            self.slice(*options, status=1)
+            self.assertIn("none of 16 activities is chosen by " + " ".join(options), self.said)
+            self.assertFalse(os.path.exists(self.path("t.json")))
+
+    def test_of_a_rank_that_is_not_there_it_says_those_that_are(self):
+        self.slice("--rank", "99", status=1)
+        self.assertIn("--rank 99: there is rank 5\n", self.said)
+        self.slice("--rank", "5", "--name", "nowhere", status=1)
+        self.assertNotIn("there is", self.said)
+        unranked = training()
+        del unranked["distributedInfo"]
+        self.slice("--rank", "99", data=unranked, status=1)
+        self.assertIn("--rank 99: none says its rank", self.said)
+
+    def test_a_trace_without_activities_is_written_if_nothing_was_chosen_from_it(self):
+        self.assertEqual(self.slice(data={"traceEvents": []}), [])
+        self.slice("--kind", "kernel", data={"traceEvents": []}, status=1)
+
+    def test_what_could_not_be_written_is_a_mistake_on_the_command_line(self):
+        for output in ("t.bin", "-"):
+            done = self.run_command("slice", "nowhere.json", "-o", output)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(b"cannot tell the format of " + output.encode(), done.err)
 
     def test_ranges_choose_what_is_in_them_and_around_them(self):
         self.assertEqual(sorted(self.slice("--under", "^aten::mm$")),
@@ -125,7 +149,6 @@ class Slice(CommandTest):
         self.assertEqual(len(self.slice("--around", "^cudaLaunchKernel$")), 3 * STEPS)
         # The stack of an operator is both.
         self.assertEqual(len(self.slice("--under", "aten", "--with-parents")), 4 * STEPS)
-        self.assertEqual(self.slice("--under", "no such range"), [])
         # All of them have to be met.
         self.assertEqual(self.slice("--under", "ProfilerStep#1", "--kind", "kernel"), ["gemm"])
 
@@ -136,7 +159,7 @@ class Slice(CommandTest):
         self.assertEqual(sorted(self.slice("--after", "ProfilerStep#2")),
                          sorted(["ProfilerStep#3", "aten::mm", "cudaLaunchKernel", "gemm"]))
         # Of several the first one counts.
-        self.assertEqual(self.slice("--before", "aten::mm"), [])
+        self.slice("--before", "aten::mm", status=1)
         self.assertEqual(self.slice("--after", "ProfilerStep#0", "--before", "ProfilerStep#2", "--kind", "cpu_op"),
                          ["aten::mm"])
 
@@ -154,7 +177,7 @@ class Slice(CommandTest):
         for words, said in ((["--time", "5"], "A:B"), (["--time", "2:1"], "ends before"), (["--time", "a:b"], "A:B"),
                             (["--time", "+1parsec:"], "A:B"), (["--time", "101%:"], "A:B"), (["--step", "3..1"], "N..M"),
                             (["--step", "x"], "N..M"), (["--kind", "kernels"], "kernels"), (["--name", "a("], "'a('"),
-                            (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--per", "kind"], "--top"),
+                            (["--track", "["], "'['"), (["--under", "a("], "'a('"), (["--rank", "-1"], "rank"), (["--top", "0"], "--top wants"), (["--per", "kind"], "--top"),
                             (["--top", "1", "--per", "moon"], "moon"), (["--min-duration", "long"], "long"),
                             (["--clip"], "--time")):
             done = self.run_command("slice", "in.json", "-o", "t.json", *words)
