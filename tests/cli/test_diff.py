@@ -126,15 +126,26 @@ class Tables(DiffTest):
         first = self.diff("--json", "-", a, b).out
         self.assertEqual(first, self.diff("--json", "-", "--threads", "1", a, b).out)
 
-    def test_medians_leave_out_one_slow_step(self):
+    def one_slow_step(self):
         events = steps(7)
         events[36]["dur"] *= 5
-        a = self.trace("a.json", 7)
         with open(self.path("b.json"), "w", encoding="utf-8") as file:
             json.dump({"traceEvents": events}, file)
-        means, medians = (self.rows("diff_steps", a, self.path("b.json"), *o)[0] for o in ([], ["--medians"]))
+        return self.trace("a.json", 7), self.path("b.json")
+
+    def test_medians_leave_out_one_slow_step(self):
+        pair = self.one_slow_step()
+        means, medians = (self.rows("diff_steps", *pair, *o)[0] for o in ([], ["--medians"]))
         self.assertGreater(means["delta_pct"], 40)
         self.assertLess(abs(medians["delta_pct"]), 3)
+
+    def test_what_was_measured_is_the_same_with_medians(self):
+        pair = self.one_slow_step()
+        for option in ([], ["--medians"]):
+            found = self.rows("diff_findings", *pair, *option)[0]
+            self.assertLess(found["measured_us"], -400)
+            self.assertLess(abs(found["measured_median_us"]), 30)
+            self.assertRegex(self.diff(*pair, *option).out, rb"the mean of steps is [4-9]\d\d\.")
 
     def test_ranks_take_a_step_together(self):
         events = steps(6)

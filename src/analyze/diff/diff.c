@@ -80,9 +80,9 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
     if (o->analyze)
         memcpy(&how, o->analyze, KB_MIN(o->analyze->size, sizeof how));
     kineto_status status = compare(&d, before, after, o, &how, err);
-    ka_chance_free(&d.chance);
     if (!status && o->findings)
         status = find_both(&d, before, after, &how, err);
+    ka_chance_free(&d.chance);
     ka_side_free(&d.before);
     ka_side_free(&d.after);
     return status;
