@@ -168,6 +168,9 @@ static kineto_status check_outputs(char *const *paths, int count)
     return kc_check_outputs("diff", paths, count, outputs, KB_COUNT(outputs), false);
 }
 
+/* No verdict came out: that is not 1, which says that a gate failed. */
+static int finish(int status) { return kc_finish_stdout("diff", 0) ? KC_EXIT_USAGE : status; }
+
 int kc_diff_verb(int argc, char **argv)
 {
     int operands;
@@ -175,7 +178,7 @@ int kc_diff_verb(int argc, char **argv)
     work w = {.rank = -1};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return kc_finish_stdout("diff", 0);
+        return finish(0);
     if (status == KINETO_OK)
         status = check_outputs(argv + 1, operands);
     if (status == KINETO_OK && operands != 2)
@@ -188,8 +191,8 @@ int kc_diff_verb(int argc, char **argv)
     kineto_analysis_release(w.facts);
     kineto_trace_release(w.traces[0]);
     kineto_trace_release(w.traces[1]);
-    return kc_finish_stdout("diff", status               ? KC_EXIT_USAGE
-                                    : w.shown.failed     ? KC_EXIT_FAILURE
-                                    : w.shown.not_judged ? KC_EXIT_USAGE
-                                                         : 0);
+    return finish(status               ? KC_EXIT_USAGE
+                  : w.shown.failed     ? KC_EXIT_FAILURE
+                  : w.shown.not_judged ? KC_EXIT_USAGE
+                                       : 0);
 }

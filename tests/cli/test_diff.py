@@ -51,9 +51,9 @@ class DiffTest(CommandTest):
             json.dump({"traceEvents": steps(*arguments, **named)}, file)
         return path
 
-    def diff(self, *arguments, status=0):
-        done = self.run_command("diff", *arguments)
-        self.assertEqual(done.returncode, status, done.out + done.err)
+    def diff(self, *arguments, status=0, **options):
+        done = self.run_command("diff", *arguments, **options)
+        self.assertEqual(done.returncode, status, (done.out, done.err))
         return done
 
     def tables(self, *arguments):
@@ -106,6 +106,13 @@ class Gates(DiffTest):
                           [a, a, "--definitions", "other"], [a, a, "--definitions", "hta", "--fail-on", "step>3%"],
                           [a, self.path("none.json")], [a, a, "--json", a], [a, a, "--device", "gpu"]):
             self.assertTrue(self.diff(*arguments, status=2).err)
+
+
+    def test_an_output_that_cannot_be_written_is_no_failed_gate(self):
+        a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
+        with open("/dev/full", "wb") as full:
+            for options in (["--help"], [a, a], [a, a, "--json", "-"], [a, b, "--fail-on", "step>3%"]):
+                self.assertIn(b"No space left", self.diff(*options, status=2, stdout=full).err)
 
 
 class Tables(DiffTest):
