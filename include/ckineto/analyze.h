@@ -115,7 +115,9 @@ typedef enum kineto_steps_choice {
 
 typedef struct kineto_analyze_options {
     size_t size;          /**< sizeof(kineto_analyze_options), set by the caller */
-    const char *tables;   /**< names with commas between; NULL: all but those that list every event */
+    /** names with commas between; NULL: all but those that list every event, and those that a file
+     *  is named for below */
+    const char *tables;
     bool series;          /**< with tables NULL: those too */
     uint32_t definitions; /**< kineto_definitions */
     uint32_t steps;       /**< kineto_steps_choice */

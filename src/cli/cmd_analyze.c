@@ -19,6 +19,7 @@ static uint64_t sequence_min, sequence_top;
 static const char *annotation;
 static kc_texts what_if;
 static uint64_t threads, row_limit = 10, instance;
+static char *tables; /* what --only names, or is usual, with what files were named for */
 
 static const kc_option option_list[] = {
     {"only", 0, KC_TEXT, &only, "NAME[,...]",
@@ -50,11 +51,11 @@ static const kc_option option_list[] = {
     {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of so many kernels or more (3)"},
     {"top", 0, KC_NUMBER, &sequence_top, "N", "so many sequences (5)"},
     {"execution-trace", 0, KC_TEXT, &execution_trace, "FILE",
-     "PyTorch's execution trace of the same run: the table execution_trace\nhas its schemas and "
-     "values"},
+     "also the table execution_trace: schemas and values of operators, from\nPyTorch's execution "
+     "trace of the same run"},
     {"memory-timeline", 0, KC_TEXT, &memory_timeline, "FILE",
-     "what PyTorch's export_memory_timeline wrote as .raw.json.gz, for the\ntable memory_timeline; "
-     "needs no trace"},
+     "also the table memory_timeline, of what PyTorch's\nexport_memory_timeline wrote as "
+     ".raw.json.gz; needs no trace"},
     {"overlay", 0, KC_TEXT, &overlay, "FILE",
      "write the trace with queue lengths and bandwidths as counters, and\nsequences and the "
      "critical path as rows: what --only names of\nqueue_length_series, bandwidth_series, "
@@ -108,13 +109,24 @@ static kineto_status parse_steps(kineto_analyze_options *o)
     return KINETO_OK;
 }
 
+/* Of the usual tables, or of those of --only, a file adds the one that it is for. */
+static kineto_status choose_tables(void)
+{
+    const char *names = only ? only : every || series || csv || json ? NULL : summary;
+    if (names && asprintf(&tables, "%s%s%s", execution_trace ? "execution_trace," : "",
+                          memory_timeline ? "memory_timeline," : "", names) < 0) {
+        tables = NULL;
+        return kc_usage_error("analyze", "no memory for the names of tables");
+    }
+    return KINETO_OK;
+}
+
 static kineto_status parse(kineto_analyze_options *o)
 {
-    bool whole = every || series || csv || json;
+    if (choose_tables())
+        return KINETO_E_MEMORY;
     *o = (kineto_analyze_options){.size = sizeof *o,
-                                  .tables = only    ? only
-                                            : whole ? NULL
-                                                    : summary,
+                                  .tables = tables,
                                   .series = series || csv || json,
                                   .streams = streams,
                                   .rules = rules,
@@ -304,6 +316,17 @@ static int exit_status(const work *w, kineto_status status, bool passed)
     return status || !passed ? KC_EXIT_FAILURE : 0;
 }
 
+static kineto_status check_together(void)
+{
+    if (findings && (csv || series || overlay || what_if.count))
+        return kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
+                                         "--overlay or --what-if");
+    if ((findings || what_if.count) && (execution_trace || memory_timeline))
+        return kc_usage_error("analyze", "--execution-trace and --memory-timeline are for tables, "
+                                         "not for --findings, --gate or --what-if");
+    return KINETO_OK;
+}
+
 int kc_analyze(int argc, char **argv)
 {
     int operands;
@@ -315,9 +338,8 @@ int kc_analyze(int argc, char **argv)
     findings |= gates.count > 0;
     if (status == KINETO_OK && list)
         return findings ? kc_finding_rules_print() : print_list();
-    if (status == KINETO_OK && findings && (csv || series || overlay || what_if.count))
-        status = kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
-                                           "--overlay or --what-if");
+    if (status == KINETO_OK)
+        status = check_together();
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)
@@ -335,5 +357,6 @@ int kc_analyze(int argc, char **argv)
     kineto_analysis_release(w.facts);
     kineto_findings_release(w.found);
     kc_health_free(&w.health);
+    free(tables);
     return kc_finish_stdout("analyze", exit_status(&w, status, passed));
 }

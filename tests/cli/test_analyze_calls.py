@@ -126,6 +126,29 @@ class Calls(CommandTest):
         self.write("et.json", {"nodes": [{"rf_id": -1}, {"rf_id": "1"}, 5, [], {"rf_id": 1, "id": 2 ** 64, "inputs": {}}]})
         self.assertEqual(len(self.analyze("execution_trace", self.trace(), "--execution-trace", "et.json")), 1)
 
+    def test_who_names_a_file_gets_its_table_whatever_else_is_shown(self):
+        self.write("et.json", {"nodes": NODES})
+        self.write("m.json", [[5000, 1, 100, 0]])
+        ways = ([], ["-a"], ["--only", "steps"], ["--only", "execution_trace,memory_timeline"], ["--series"])
+        for way in ways:
+            done = self.run_command("analyze", self.trace(), *way, "--execution-trace", "et.json",
+                                    "--memory-timeline", "m.json")
+            self.assertEqual(done.returncode, 0, done.err)
+            for shown in (b"(execution_trace)", b"(memory_timeline)"):
+                self.assertEqual(done.out.count(shown), 1, (way, done.out))
+        self.run_command("analyze", "trace.json", "--only", "steps", "--csv", "out", "--execution-trace", "et.json")
+        self.assertEqual(sorted(os.listdir(self.path("out"))), ["execution_trace.csv", "steps.csv"])
+        for way in ways + (["--json", "-"], ["--csv", "out"]):
+            for option in ("--execution-trace", "--memory-timeline"):
+                self.refused(2, "absent.json", "trace.json", *way, option, "absent.json")
+        for way in (["-f"], ["--gate", "all"], ["--what-if", "kernel:a=0.5"]):
+            for option in ("--execution-trace", "--memory-timeline"):
+                self.refused(2, "are for tables", "trace.json", *way, option, "et.json")
+
+    def test_an_overlay_that_cannot_be_written_is_said(self):
+        for way in ([], ["-a"], ["--json", "-"], ["--only", "sequences"], ["--what-if", "kernel:a=0.5"]):
+            self.refused(1, "absent/o.json", self.trace(), *way, "--overlay", "absent/o.json")
+
     def test_memory_over_time_needs_no_trace(self):
         with gzip.open(self.path("m.raw.json.gz"), "wt") as f:
             json.dump([[-1, 1, 100, 0], [5000, 2, 10, 4], [5000, 2, 7, 4], [6000, 4, -10, 4], [6000, 2, 3, 99],

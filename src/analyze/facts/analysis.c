@@ -64,6 +64,15 @@ static kineto_status want_listed(kineto_analysis *a, const char *list, kineto_er
     return KINETO_OK;
 }
 
+/* Who names a file wants what is in it. */
+static void want_named(kineto_analysis *a, const kineto_analyze_options *options)
+{
+    if (options->execution_trace)
+        want(a, KA_TABLE_execution_trace);
+    if (options->memory_timeline)
+        want(a, KA_TABLE_memory_timeline);
+}
+
 static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_options *options,
                                  kineto_error *err)
 {
@@ -71,6 +80,8 @@ static kineto_status want_tables(kineto_analysis *a, const kineto_analyze_option
         kineto_status status = want_listed(a, options->tables, err);
         if (status)
             return status;
+    } else {
+        want_named(a, options);
     }
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++) {
         uint32_t flags = ka_table_flags((ka_table_id)i);
