@@ -255,7 +255,8 @@ KINETO_API kineto_status kineto_profiler_enable_in_child_thread(kineto_error *er
 KINETO_API kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err);
 
 /** Is a profiler active for the calling thread; which; with what config? The config's texts are the
- *  profiler's. KINETO_E_STATE if there is none. threads: any. */
+ *  profiler's. KINETO_E_STATE if there is none. threads: any.
+ *  @param out  must state its size, as kineto_profiler_config_init does: no more is written. */
 KINETO_API bool kineto_profiler_enabled(void);
 KINETO_API kineto_active_profiler kineto_profiler_type(void);
 KINETO_API kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err);

@@ -79,6 +79,17 @@ static kineto_profiler *current(void)
 
 /* ---- prepare and enable ------------------------------------------------------------------------- */
 
+/* Programs of other versions have less, or more: what is known here of a config, with the size that
+ * says whether there is more. */
+static kineto_profiler_config known_part(const kineto_profiler_config *config)
+{
+    kineto_profiler_config c;
+    kineto_profiler_config_init(&c, KINETO_STATE_DISABLED);
+    memcpy(&c, config, KB_MIN(config->size, sizeof c));
+    c.size = KB_MAX(config->size, sizeof c);
+    return c;
+}
+
 static bool same_text(const char *a, const char *b)
 {
     return a == b || (a && b && strcmp(a, b) == 0);
@@ -111,7 +122,7 @@ static bool same_experimental(const kineto_experimental_config *a,
            a->adjust_timestamps == b->adjust_timestamps && a->trace_only == b->trace_only;
 }
 
-/* Is it the profiler that is now asked for?  One of another version is not compared. */
+/* Is it the profiler that is now asked for?  A newer one may have more, which is not compared. */
 static bool is_for(const kineto_profiler *p, const kineto_profiler_config *c, uint32_t activities)
 {
     const kineto_profiler_config *v = &p->config.values;
@@ -156,9 +167,10 @@ kineto_status kineto_profiler_prepare(const kineto_profiler_config *config, uint
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_prepare: config is NULL");
-    if (config->state == KINETO_STATE_NVTX || config->state == KINETO_STATE_ITT)
+    uint32_t state = known_part(config).state;
+    if (state == KINETO_STATE_NVTX || state == KINETO_STATE_ITT)
         return KINETO_OK;
-    if (config->state < KINETO_STATE_KINETO || config->state == KINETO_STATE_KINETO_ONDEMAND)
+    if (state < KINETO_STATE_KINETO || state == KINETO_STATE_KINETO_ONDEMAND)
         return kb_fail(err, KINETO_E_UNSUPPORTED, "Supported only in Kineto profiler");
     return prepare(config, activities, 0, err);
 }
@@ -214,8 +226,9 @@ static kineto_status enable(const kineto_profiler_config *config, uint32_t activ
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
-    kineto_status status = already(config, err);
-    kineto_profiler *p = status ? NULL : take_prepared(config, activities, scopes);
+    kineto_profiler_config known = known_part(config);
+    kineto_status status = already(&known, err);
+    kineto_profiler *p = status ? NULL : take_prepared(&known, activities, scopes);
     if (!status && !p)
         status = make(config, activities, scopes, &p, err);
     if (status)
@@ -249,12 +262,13 @@ kineto_status kineto_profiler_enable_with_post_process(const kineto_profiler_con
 {
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_enable: config is NULL");
-    if (config->state == KINETO_STATE_KINETO_ONDEMAND)
+    uint32_t state = known_part(config).state;
+    if (state == KINETO_STATE_KINETO_ONDEMAND)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
                        "On-demand profiling does not support post processing callback");
-    if (config->state < KINETO_NUM_PROFILER_STATES && !kp_state_records(config->state))
+    if (state < KINETO_NUM_PROFILER_STATES && !kp_state_records(state))
         return kb_fail(err, KINETO_E_UNSUPPORTED, "%s does not support post processing callback.",
-                       kineto_profiler_state_name((kineto_profiler_state)config->state));
+                       kineto_profiler_state_name((kineto_profiler_state)state));
     return enable(config, activities, scopes, process, user, err);
 }
 
@@ -445,16 +459,27 @@ kineto_active_profiler kineto_profiler_type(void)
     return type;
 }
 
+static void give_config(const kineto_profiler *p, kineto_profiler_config *out)
+{
+    size_t size = out->size;
+    memcpy(out, &p->config.values, KB_MIN(size, sizeof *out));
+    out->size = size;
+}
+
 kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
 {
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_get_config: out is NULL");
+    if (out->size < sizeof out->size)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_profiler_get_config: out needs its size: "
+                       "kineto_profiler_config_init");
     take();
     const kineto_profiler *p = current();
     if (!p)
         p = window;
     if (p)
-        *out = p->config.values;
+        give_config(p, out);
     drop();
     return p ? KINETO_OK
              : kb_fail(err, KINETO_E_STATE,

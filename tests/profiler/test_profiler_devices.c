@@ -158,7 +158,7 @@ static void pauses_reach_the_device(void **state)
 static int asked;
 static void ask(fake *f, char letter, const builder *b)
 {
-    kineto_profiler_config c;
+    kineto_profiler_config c = {.size = sizeof c};
     (void)f, (void)letter, (void)b;
     asked += kineto_profiler_enabled();
     asked += kineto_profiler_get_config(&c, NULL) == KINETO_OK;

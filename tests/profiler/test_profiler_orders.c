@@ -8,6 +8,9 @@
 #include <ckineto/host.h>
 #include <ckineto/stubs.h>
 
+#include <stddef.h>
+#include <sys/mman.h>
+
 static kineto_profiler *created(void)
 {
     kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
@@ -121,10 +124,50 @@ static void a_config_must_make_sense(void **state)
     assert_null(p);
 }
 
+/* A post process of a profiler that is switched off, of one that is replaced. */
+static void never(int64_t handle, kineto_post_event *event, void *user)
+{
+    (void)handle, (void)event, (void)user;
+    fail();
+}
+
+/* Of another version: what they have ends where a page does that nobody may touch. */
+static void configs_are_read_and_written_within_their_size_only(void **state)
+{
+    (void)state;
+    static const size_t sizes[] = {offsetof(kineto_profiler_config, experimental),
+                                   offsetof(kineto_profiler_config, trace_id)};
+    size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    assert_ptr_not_equal(pages, MAP_FAILED);
+    assert_int_equal(mprotect(pages + page, page, PROT_NONE), 0);
+    for (size_t i = 0; i < COUNT_OF(sizes); i++) {
+        kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+        kineto_profiler_config *older = (kineto_profiler_config *)(pages + page - sizes[i]);
+        c.size = sizes[i];
+        c.with_flops = true;
+        memcpy(older, &c, c.size);
+        assert_int_equal(kineto_profiler_prepare(older, ONLY(CPU), NULL), KINETO_OK);
+        enable_with(older, ONLY(CPU));
+        expect(KINETO_E_STATE, "already", kineto_profiler_enable(older, ONLY(CPU), 0, &err));
+        older->with_flops = false;
+        assert_int_equal(kineto_profiler_get_config(older, NULL), KINETO_OK);
+        assert_true(older->with_flops && older->size == sizes[i]);
+        kineto_result_release(disabled());
+        expect(KINETO_E_UNSUPPORTED, "",
+               (older->state = KINETO_STATE_NVTX,
+                kineto_profiler_enable_with_post_process(older, 0, never, NULL, 0, &err)));
+    }
+    assert_int_equal(munmap(pages, 2 * page), 0);
+    kineto_profiler_config none = {.size = 0};
+    expect(KINETO_E_ARGUMENT, "size", kineto_profiler_get_config(&none, &err));
+    expect(KINETO_E_ARGUMENT, "config_init", kineto_profiler_enable(&none, ONLY(CPU), 0, &err));
+}
+
 static void without_a_profiler_there_is_a_status(void **state)
 {
     (void)state;
-    kineto_profiler_config c;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
     expect(KINETO_E_STATE, "not running", kineto_profiler_disable(NULL, &err));
     expect(KINETO_E_STATE, "no profiler",
            kineto_profiler_toggle_collection_dynamic(true, ONLY(CPU), &err));
@@ -204,12 +247,6 @@ static void states_that_do_not_record_cannot_be_prepared(void **state)
     assert_int_not_equal(kineto_profiler_prepare(&c, ONLY(CPU), NULL), KINETO_OK);
 }
 
-/* A post process of a profiler that is switched off, of one that is replaced. */
-static void never(int64_t handle, kineto_post_event *event, void *user)
-{
-    (void)handle, (void)event, (void)user;
-    fail();
-}
 static void count(int64_t handle, kineto_post_event *event, void *user)
 {
     (void)handle;
@@ -251,6 +288,7 @@ int main(void)
         ROW(a_handle_is_started_and_stopped_in_turn),
         ROW(nothing_is_an_argument),
         ROW(a_config_must_make_sense),
+        ROW(configs_are_read_and_written_within_their_size_only),
         ROW(without_a_profiler_there_is_a_status),
         ROW(errors_may_be_left_out),
         ROW(another_config_than_the_prepared_one_holds),

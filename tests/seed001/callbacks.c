@@ -140,7 +140,7 @@ static void pushProfilingCallbacks(void **state)
 static void data_goes_from_the_config_to_the_file(void **state)
 {
     (void)state;
-    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), is;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), is = c;
     c.report_input_shapes = true;
     enable_with(&c, ONLY(CPU));
     assert_int_equal(kineto_profiler_get_config(&is, NULL), KINETO_OK);

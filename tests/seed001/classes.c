@@ -12,7 +12,7 @@
  * of its own, and sees its own operators only. */
 static void *profile_alone(void *name)
 {
-    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), is;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), is = c;
     c.report_input_shapes = true;
     enable_with(&c, ONLY(CPU));
     run_op(name);
@@ -24,7 +24,7 @@ static void *profile_alone(void *name)
 static void KinetoThreadLocalState(void **state)
 {
     (void)state;
-    kineto_profiler_config is;
+    kineto_profiler_config is = config_of(KINETO_STATE_DISABLED);
     expect(KINETO_E_STATE, "Tried to access profiler config, but profiler is not enabled!",
            kineto_profiler_get_config(&is, &err));
     enable_plain();
@@ -45,7 +45,7 @@ static void KinetoThreadLocalState(void **state)
 static void ProfilerStateBase(void **state)
 {
     (void)state;
-    kineto_profiler_config all = config_of(KINETO_STATE_KINETO), is;
+    kineto_profiler_config all = config_of(KINETO_STATE_KINETO), is = all;
     all.experimental.profile_all_threads = true;
     all.trace_id = "all";
     enable_plain();
