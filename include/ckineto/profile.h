@@ -35,7 +35,8 @@ typedef struct kineto_profile kineto_profile;
 
 /** Called when a cycle is over, by the thread that called step or stop, once it is recorded no
  *  more: kineto_profile_result is that of the cycle. What it returns is what step or stop returns.
- */
+ *  It cannot start, step or stop the profile: KINETO_E_STATE. If it destroys it, that is done when
+ *  step or stop returns. */
 typedef kineto_status (*kineto_profile_ready)(kineto_profile *profile, void *user,
                                               kineto_error *err);
 /** What to do in a step: a schedule of one's own. */

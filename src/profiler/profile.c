@@ -386,12 +386,25 @@ static void annotation_end(kineto_profile *p)
     p->annotation_thread = 0;
 }
 
-kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
+/* What the program's functions ask for from within a step would be overtaken by its rest. */
+static kineto_status check_idle(const kineto_profile *p, kineto_error *err)
 {
-    if (!p)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_start: profile is NULL");
-    if (p->running)
-        return kb_fail(err, KINETO_E_STATE, "the profile runs already: stop it first");
+    return p->busy ? kb_fail(err, KINETO_E_STATE,
+                             "the profile is within a step, start or stop that called this "
+                             "function: call it once that has returned")
+                   : KINETO_OK;
+}
+
+static kineto_status leave(kineto_profile *p, kineto_status status)
+{
+    p->busy = false;
+    if (p->doomed)
+        kineto_profile_destroy(p);
+    return status;
+}
+
+static kineto_status begin(kineto_profile *p, kineto_error *err)
+{
     p->current = action_of(p, p->step);
     kineto_status status = pass_to(p, KINETO_ACTION_NONE, p->current, err);
     if (status) {
@@ -406,24 +419,36 @@ kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
     return KINETO_OK;
 }
 
+kineto_status kineto_profile_start(kineto_profile *p, kineto_error *err)
+{
+    if (!p)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_start: profile is NULL");
+    kineto_status status = check_idle(p, err);
+    if (status)
+        return status;
+    if (p->running)
+        return kb_fail(err, KINETO_E_STATE, "the profile runs already: stop it first");
+    p->busy = true;
+    return leave(p, begin(p, err));
+}
+
 static kineto_status check_running(const kineto_profile *p, kineto_error *err)
 {
     if (!p)
         return kb_fail(err, KINETO_E_ARGUMENT, "profile is NULL");
-    return p->running ? KINETO_OK
-                      : kb_fail(err, KINETO_E_STATE, "the profile does not run: start it first");
+    kineto_status status = check_idle(p, err);
+    if (!status && !p->running)
+        status = kb_fail(err, KINETO_E_STATE, "the profile does not run: start it first");
+    return status;
 }
 
-kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
+static kineto_status advance(kineto_profile *p, kineto_error *err)
 {
-    kineto_status status = check_running(p, err);
-    if (status)
-        return status;
     annotation_end(p);
     p->step++;
     kineto_action previous = p->current;
     p->current = action_of(p, p->step);
-    status = pass_to(p, previous, p->current, err);
+    kineto_status status = pass_to(p, previous, p->current, err);
     /* Of several profiles of one loop, the one that is furthest counts. */
     if (kineto_profiler_step_count() - p->base_step < p->step - p->first_step)
         kineto_profiler_step();
@@ -431,19 +456,32 @@ kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
     return status;
 }
 
+kineto_status kineto_profile_step(kineto_profile *p, kineto_error *err)
+{
+    kineto_status status = check_running(p, err);
+    if (status)
+        return status;
+    p->busy = true;
+    return leave(p, advance(p, err));
+}
+
 kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
 {
     kineto_status status = check_running(p, err);
     if (status)
         return status;
+    p->busy = true;
     annotation_end(p);
     running_set(p, false);
-    return pass_to(p, p->current, KINETO_ACTION_END, err);
+    return leave(p, pass_to(p, p->current, KINETO_ACTION_END, err));
 }
 
 void kineto_profile_destroy(kineto_profile *p)
 {
     if (!p)
+        return;
+    p->doomed = true;
+    if (p->busy)
         return;
     annotation_end(p);
     running_set(p, false);

@@ -25,6 +25,8 @@ struct kineto_profile {
     uint64_t step;
     kineto_action current; /* what was last passed to */
     bool running;
+    bool busy,
+        doomed; /* functions of the program are called; they destroyed it: once they return */
     uint64_t first_step,
         base_step; /* the process' count of steps when this one was at first_step */
     kineto_function annotation;

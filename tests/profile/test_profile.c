@@ -440,6 +440,84 @@ static void what_a_handler_returns_is_returned(void **state)
     kineto_profile_destroy(p);
 }
 
+static kineto_status call_all(kineto_profile *p, void *user, kineto_error *err)
+{
+    uint32_t *refused = user;
+    *refused += kineto_profile_stop(p, err) == KINETO_E_STATE;
+    *refused += kineto_profile_start(p, err) == KINETO_E_STATE;
+    *refused += kineto_profile_step(p, err) == KINETO_E_STATE;
+    return KINETO_OK;
+}
+
+static kineto_action stop_it(uint64_t step, void *user)
+{
+    kineto_profile **p = user;
+    if (*p)
+        assert_int_equal(kineto_profile_stop(*p, NULL), KINETO_E_STATE);
+    return step % 2 ? KINETO_ACTION_NONE : KINETO_ACTION_RECORD_AND_SAVE;
+}
+
+/* Else it would record on and nobody could stop it. */
+static void a_profile_is_not_driven_from_within_its_own_steps(void **state)
+{
+    (void)state;
+    uint32_t refused = 0;
+    kineto_error err = {.message = ""};
+    kineto_schedule every = one_step_cycles();
+    kineto_profile_options o = options();
+    o.schedule = &every;
+    o.on_trace_ready = call_all;
+    o.user = &refused;
+    kineto_profile *p = create(&o);
+    assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_step(p, &err), KINETO_OK);
+    assert_non_null(strstr(err.message, "within a step"));
+    assert_int_equal(refused, 3);
+    assert_int_equal(kineto_profile_step(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_stop(p, NULL), KINETO_OK);
+    assert_int_equal(refused, 9);
+    assert_false(kineto_enabled_any());
+    kineto_profile_destroy(p);
+    o = options();
+    p = NULL;
+    o.action = stop_it;
+    o.user = &p;
+    p = create(&o);
+    assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_step(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_stop(p, NULL), KINETO_OK);
+    assert_false(kineto_enabled_any());
+    kineto_profile_destroy(p);
+}
+
+static kineto_status destroy_it(kineto_profile *p, void *user, kineto_error *err)
+{
+    (void)err;
+    kineto_profile_destroy(p);
+    assert_non_null(kineto_profile_result(p)); /* until the step returns */
+    ++*(uint32_t *)user;
+    return KINETO_OK;
+}
+
+static void a_handler_may_destroy_its_profile(void **state)
+{
+    (void)state;
+    for (int stop = 0; stop < 2; stop++) {
+        uint32_t calls = 0;
+        kineto_schedule every = one_step_cycles();
+        kineto_profile_options o = options();
+        o.schedule = &every;
+        o.on_trace_ready = destroy_it;
+        o.user = &calls;
+        kineto_profile *p = create(&o);
+        assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+        assert_int_equal(stop ? kineto_profile_stop(p, NULL) : kineto_profile_step(p, NULL),
+                         KINETO_OK);
+        assert_int_equal(calls, 1);
+        assert_false(kineto_enabled_any());
+    }
+}
+
 static void cycles_are_kept_if_asked_for(void **state)
 {
     (void)state;
@@ -863,6 +941,8 @@ int main(void)
         cmocka_unit_test(each_cycle_has_an_id_of_its_own),
         cmocka_unit_test(ids_may_be_made_by_the_program),
         cmocka_unit_test(what_a_handler_returns_is_returned),
+        cmocka_unit_test(a_profile_is_not_driven_from_within_its_own_steps),
+        cmocka_unit_test(a_handler_may_destroy_its_profile),
         cmocka_unit_test(cycles_are_kept_if_asked_for),
         cmocka_unit_test(metadata_is_of_one_cycle_or_of_all),
         cmocka_unit_test(what_was_discarded_is_in_the_next_ledger_once),
