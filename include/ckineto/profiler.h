@@ -192,7 +192,7 @@ KINETO_API kineto_status kineto_profiler_create(const kineto_profiler_config *co
                                                 uint32_t activities, uint32_t scopes,
                                                 kineto_profiler **out, kineto_error *err);
 /** Record from here on: the calling thread, those that join, or all if asked for.
- *  KINETO_E_STATE if it does already. threads: owner. */
+ *  KINETO_E_STATE if it does already, or if what it needs is registered no more. threads: owner. */
 KINETO_API kineto_status kineto_profiler_start(kineto_profiler *profiler, kineto_error *err);
 /** Until here. It may be started again.
  *  @param out  receives a result to release; may be NULL. NULL on failure.

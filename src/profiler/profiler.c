@@ -274,7 +274,9 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_start: profiler is NULL");
     if (p->running)
         return kb_fail(err, KINETO_E_STATE, "the profiler runs already: stop it first");
-    kineto_status status = KINETO_OK;
+    kineto_status status = p->fallback || p->emission ? KINETO_OK : marks_prepare(p, err);
+    if (status)
+        return status;
     kp_preempt(p, true);
     if (p->config.values.state == KINETO_STATE_PRIVATEUSE1) {
         status = kp_observer_enable(&p->config.values, p->scopes, err);
@@ -348,7 +350,7 @@ static kineto_status stop_session(kineto_profiler *p, bool keep, kineto_trace **
     return kineto_session_stop(p->session, keep ? trace : NULL, err);
 }
 
-/* Times of the device become the result's; the profiler may begin again with fresh ones. */
+/* Times of the device become the result's; fresh ones are prepared if the profiler begins again. */
 static kineto_status fallback_hand_over(kineto_profiler *p, kineto_profiler_result *result,
                                         kineto_error *err)
 {
@@ -363,8 +365,6 @@ static kineto_status fallback_hand_over(kineto_profiler *p, kineto_profiler_resu
         kp_fallback_close(p->fallback);
     }
     p->fallback = NULL;
-    if (!p->last && !status)
-        status = marks_prepare(p, err);
     return status;
 }
 

@@ -329,6 +329,43 @@ static void a_fallback_can_be_started_again(void **state)
     assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
 }
 
+static bool device_works;
+static bool works(void *context)
+{
+    (void)context;
+    return device_works;
+}
+
+static void a_device_that_goes_away_costs_the_next_run_not_the_finished_one(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO_GPU_FALLBACK);
+    kineto_profiler *p = NULL;
+    kineto_profiler_result *r = NULL;
+    kineto_stubs s = KINETO_STUBS_INIT;
+    s.record = make_event;
+    s.elapsed_ns = between;
+    s.release_event = give_back;
+    s.enabled = works;
+    device_works = true;
+    assert_int_equal(kineto_stubs_register(KINETO_STUBS_CUDA, &s, NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_create(&c, ONLY(CPU), 0, &p, NULL), KINETO_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
+        run_op("aten::mm");
+        device_works = false;
+        assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
+        kineto_event e = event_named(r, "aten::mm");
+        assert_int_equal(kineto_event_cuda_elapsed_us(&e), 5);
+        kineto_result_release(r);
+        expect(KINETO_E_STATE, "", kineto_profiler_start(p, &err));
+        device_works = true;
+    }
+    kineto_profiler_destroy(p);
+    assert_int_equal(clock_of_events.live, 0);
+    assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
+}
+
 /* ---- PrivateUse1 ----------------------------------------------------------------------------------------- */
 
 static void profile_once(kineto_profiler_state s)
@@ -488,6 +525,7 @@ int main(void)
         ROW(a_device_that_fails_costs_its_own_events_only),
         ROW(fallbacks_time_operators_of_their_threads),
         ROW(a_fallback_can_be_started_again),
+        ROW(a_device_that_goes_away_costs_the_next_run_not_the_finished_one),
         ROW(the_registered_backend_is_let_in_by_its_own_state),
         ROW(the_observer_of_a_backend_is_told_of_begin_and_end),
         ROW(profilers_on_demand_are_driven_from_outside),
