@@ -77,6 +77,7 @@ typedef struct kineto_finding {
     uint32_t severity;  /**< kineto_finding_severity */
     bool has_worth;     /**< its worth is known */
     int64_t worth_ns;   /**< of a step; without steps: of all that was looked at */
+    int64_t of_ns;      /**< that step: the mean one of `rank`; of a rule that compares ranks: of all */
     double worth_pct;   /**< of that */
     double confidence;  /**< 0 … 1: how sure the worth is; less where the ledger tells of loss */
     int32_t rank;       /**< where it is worth most */
@@ -117,7 +118,8 @@ KINETO_API kineto_judgement kineto_findings_judgement(const kineto_findings *fin
                                                       uint32_t rule, kineto_string *because);
 
 /** What worths are parts of: the mean time of a step in nanoseconds and how many steps; without steps
- *  the time of all and 0. Of several ranks: of the first one. threads: any. */
+ *  the time of all and 0. Of several ranks: the mean of all, and all of their steps; what each finding is
+ *  a part of is its of_ns. threads: any. */
 KINETO_API int64_t kineto_findings_step(const kineto_findings *findings, uint32_t *step_count);
 
 /** Is there anything that a gate does not let pass?

@@ -100,7 +100,16 @@ static void put_worth(const kineto_finding *f, FILE *out)
 
 #define TITLE_INDENT "                          " /* behind the worth */
 
-static void put_title(const kineto_finding *f, const page *p)
+/* Of several ranks: whose time the worth is a part of. */
+static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
+{
+    uint32_t steps;
+    if (f->has_worth && f->of_ns != kineto_findings_step(found, &steps))
+        fprintf(out, "; worth is of rank %d's %s, %s", f->rank, steps ? "step" : "time",
+                kb_duration(f->of_ns).s);
+}
+
+static void put_title(const kineto_findings *found, const kineto_finding *f, const page *p)
 {
     kineto_finding_rule rule;
     line l;
@@ -116,6 +125,7 @@ static void put_title(const kineto_finding *f, const page *p)
         fprintf(l.out, " (%.0f %% sure)", 100 * f->confidence);
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
+    put_base(found, f, l.out);
     line_close(&l, p, "", TITLE_INDENT);
 }
 
@@ -125,7 +135,7 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
     kineto_finding_evidence e;
     fputc('\n', p->out);
     put_worth(f, p->out);
-    put_title(f, p);
+    put_title(found, f, p);
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
     for (uint32_t i = 0; kineto_findings_evidence(found, index, i, &e); i++)

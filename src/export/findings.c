@@ -35,6 +35,7 @@ static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t in
     kb_json_put_string(j, "severity", kb_string(kineto_finding_severity_name(f->severity)));
     if (f->has_worth) {
         kb_json_put_us(j, "worth_us", f->worth_ns);
+        kb_json_put_us(j, "of_us", f->of_ns);
         kb_json_put_double(j, "worth_pct", f->worth_pct);
     }
     kb_json_put_double(j, "confidence", f->confidence);

@@ -22,6 +22,7 @@ if not COMMAND:
     sys.exit(77)
 
 import rules_table  # noqa: E402
+from cases_1 import loader  # noqa: E402
 
 
 def all_cases():
@@ -99,7 +100,7 @@ class EachRule(FindingsTest):
         self.assertGreaterEqual(found["count"], 1)
         self.assertTrue(0 <= found["confidence"] <= 1)
         if "worth_us" in found:
-            whole = said.get("step_us", said.get("whole_us"))
+            whole = found["of_us"]
             self.assertTrue(0 <= found["worth_us"] <= whole * 1.0001)
             self.assertAlmostEqual(found["worth_pct"], 100 * found["worth_us"] / whole, delta=0.1)
 
@@ -210,6 +211,42 @@ class Ranks(FindingsTest):
         self.assertEqual(len(found), 1)
         self.assertEqual(found[0]["rank"], 0)
         self.assertIn("rank 1 waits", found[0]["sentence"])
+
+
+    def loads(self, waits):
+        """Findings of ranks whose program waits so long for its data loader in each step."""
+        return findings_of(self.save([loader(wait) for wait in waits]), "--only", "input.data_loader")
+
+    def test_a_percentage_is_of_the_step_of_the_rank_that_is_named(self):
+        for waits, worst in (([300, 1500], 1), ([1500, 300], 0), ([300, 1500, 300], 1)):
+            said = self.loads(waits)
+            alone = [findings_of([path], "--only", "input.data_loader") for path in
+                     self.save([loader(wait) for wait in waits])]
+            found = of_rule(said, "input.data_loader")[0]
+            self.assertEqual(found["rank"], worst)
+            self.assertEqual(found["of_us"], alone[worst]["step_us"])
+            for member in ("worth_us", "worth_pct", "of_us"):
+                self.assertEqual(found[member], alone[worst]["findings"][0][member])
+            self.assertEqual(said["steps"], sum(a["steps"] for a in alone))
+            self.assertAlmostEqual(said["step_us"], sum(a["step_us"] * a["steps"] for a in alone) / said["steps"],
+                                   delta=0.01)
+
+    def test_what_compares_ranks_is_worth_a_part_of_the_mean_step(self):
+        made = CASES["communication.imbalance"][0]()
+        for order in (made, made[::-1]):
+            said = findings_of(self.save(order))
+            found = of_rule(said, "communication.imbalance")[0]
+            self.assertEqual(found["of_us"], said["step_us"])
+            self.assertAlmostEqual(found["worth_pct"], 100 * found["worth_us"] / found["of_us"], delta=0.01)
+
+    def test_it_is_said_whose_step_a_percentage_is_of_where_steps_differ(self):
+        paths = self.save([loader(300), loader(1500)])
+        shown = command("--gate", "input.data_loader=1%", "--only", "input.data_loader", *paths)
+        text = " ".join(shown.stdout.decode().split())
+        self.assertIn("; worth is of rank 1's step, ", text)
+        self.assertRegex(shown.stderr.decode(), r"worth [^ ]+ [mu]s \([0-9.]+ % of rank 1's step\)")
+        alone = command("--findings", "--only", "input.data_loader", paths[1]).stdout.decode()
+        self.assertNotIn("'s step", alone)
 
 
 # ---- the corpus ----

@@ -44,6 +44,7 @@ async function findingsAgree(page, findings) {
     all.map((card) => ({
       id: card.dataset.id,
       worth: card.querySelector('.worth strong') && card.querySelector('.worth strong').textContent,
+      of: card.querySelector('.worth span').textContent,
       sentence: card.querySelector('.what p').textContent,
       advice: card.querySelector('.advice').textContent,
       evidence: card.querySelectorAll('.evidence li').length,
@@ -57,8 +58,10 @@ async function findingsAgree(page, findings) {
     assert.strictEqual(cards[i].sentence, finding.sentence);
     assert.strictEqual(cards[i].advice, finding.advice);
     assert.strictEqual(cards[i].evidence, finding.evidence.length);
-    if (cards[i].worth)
-      assert.ok(Math.abs(timeOf(cards[i].worth) - finding.worth_us) <= finding.worth_us * 0.001);
+    if (!cards[i].worth) return;
+    assert.ok(Math.abs(timeOf(cards[i].worth) - finding.worth_us) <= finding.worth_us * 0.001);
+    const isOfAll = finding.of_us === (findings.step_us ?? findings.whole_us);
+    assert.strictEqual(cards[i].of.includes(`of rank ${finding.rank}'s `), !isOfAll, cards[i].of);
   });
 }
 

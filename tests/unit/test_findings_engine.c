@@ -40,6 +40,7 @@ static ka_found *put_found(kineto_findings *found, ka_look rule, int64_t worth_n
     assert_non_null(x);
     if (worth_ns != KA_NO_WORTH) {
         x->worth_ns = worth_ns;
+        x->of_ns = found->step_ns;
         x->worth_pct = 100.0 * (double)worth_ns / (double)STEP_NS;
     }
     x->rank = rank;

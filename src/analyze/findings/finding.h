@@ -59,7 +59,8 @@ typedef struct ka_found {
     kineto_string subject, sentence, advice;
     KB_VEC(ka_evidence) evidence;
     int64_t worth_ns; /* engine: of a step */
-    double worth_pct;
+    int64_t of_ns;    /* that step, of this rank */
+    double worth_pct; /* of it */
 } ka_found;
 
 /** What rules look at. */
@@ -155,7 +156,9 @@ struct kineto_findings {
     ka_verdict verdicts[KA_LOOK_COUNT];
     kineto_analysis *across; /* small tables that compare ranks; NULL: none of them is there */
     uint64_t asked;          /* bits of ka_look */
-    int64_t step_ns;
+    int64_t whole_ns; /* of all steps of all ranks; where none has any: of all traces, so many */
+    uint32_t whole_count;
+    int64_t step_ns; /* the mean of these */
     uint32_t step_count;
     uint32_t evidence_limit;
     double quality; /* 0 … 1: how much of what was to be recorded is there */

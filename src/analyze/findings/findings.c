@@ -322,6 +322,7 @@ static void give_worth(kineto_findings *out, const ka_finder *f, size_t from)
         if (x->saved_ns == KA_NO_WORTH)
             continue;
         x->worth_ns = KB_MIN(x->saved_ns, f->whole_ns) / KB_MAX(f->step_count, 1u);
+        x->of_ns = f->whole_ns / KB_MAX(f->step_count, 1u);
         x->worth_pct = KB_MIN(100, ka_share(f, x->saved_ns));
     }
 }
@@ -390,8 +391,10 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
         f.device_count = count_devices(&f);
         f.has = what_there_is(&f);
         out->quality = quality_of(trace);
+        out->whole_ns = f.whole_ns;
+        out->whole_count = KB_MAX(f.step_count, 1u);
         out->step_count = f.step_count;
-        out->step_ns = f.whole_ns / KB_MAX(f.step_count, 1u);
+        out->step_ns = f.whole_ns / out->whole_count;
         look_by_all(&f, 0);
         give_worth(out, &f, 0);
         status = copy_across(m.facts, &out->across, err);
@@ -533,10 +536,24 @@ static void forget_across(kineto_findings *to)
     to->found.count = kept;
 }
 
+/* What ranks without steps took says nothing of a step. */
+static void add_steps(kineto_findings *to, const kineto_findings *from)
+{
+    if (to->step_count && !from->step_count)
+        return;
+    if (!to->step_count && from->step_count)
+        to->whole_ns = to->whole_count = 0;
+    to->whole_ns = ka_add_ns(to->whole_ns, from->whole_ns);
+    to->whole_count += from->whole_count;
+    to->step_count += from->step_count;
+    to->step_ns = to->whole_ns / to->whole_count;
+}
+
+/* Who compares ranks finds what is worth so much of the mean step of all of them. */
 static kineto_status look_across(kineto_findings *to, kineto_error *err)
 {
     ka_finder f = {.facts = to->across,
-                   .whole_ns = to->step_ns * KB_MAX(to->step_count, 1u),
+                   .whole_ns = KB_MAX(to->step_ns, 1) * KB_MAX(to->step_count, 1u),
                    .step_count = to->step_count,
                    .has = UINT32_MAX,
                    .evidence_limit = to->evidence_limit,
@@ -559,6 +576,7 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
             !add_found(to, &from->found.data[i]))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     add_verdicts(to, from);
+    add_steps(to, from);
     to->quality = KB_MIN(to->quality, from->quality);
     kineto_status status = kineto_analysis_add(to->across, from->across, err);
     if (!status)

@@ -21,6 +21,7 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
                             .severity = x->severity,
                             .has_worth = x->saved_ns != KA_NO_WORTH,
                             .worth_ns = x->worth_ns,
+                            .of_ns = x->of_ns,
                             .worth_pct = x->worth_pct,
                             .confidence = x->confidence,
                             .rank = x->rank,
@@ -144,13 +145,16 @@ static void add_sentence(char *because, size_t bytes, kineto_string sentence)
     because[used + size] = '\0';
 }
 
-static void explain(const ka_found *x, char *because, size_t bytes)
+static void explain(const kineto_findings *all, const ka_found *x, char *because, size_t bytes)
 {
+    char of[60] = "";
+    if (x->of_ns != all->step_ns)
+        snprintf(of, sizeof of, " of rank %d's %s", x->rank, all->step_count ? "step" : "time");
     if (x->saved_ns == KA_NO_WORTH)
         snprintf(because, bytes, "%s: ", ka_look_id(x->rule));
     else
-        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%): ", ka_look_id(x->rule),
-                    kb_duration(x->worth_ns).s, x->worth_pct);
+        kb_snprintf(because, bytes, "%s: worth %s (%.1f %%%s): ", ka_look_id(x->rule),
+                    kb_duration(x->worth_ns).s, x->worth_pct, of);
     add_sentence(because, bytes, x->sentence);
 }
 
@@ -179,7 +183,7 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
         return status;
     for (size_t i = 0; i < findings->found.count; i++)
         if (stops(&g, &findings->found.data[i])) {
-            explain(&findings->found.data[i], because, because_bytes);
+            explain(findings, &findings->found.data[i], because, because_bytes);
             return KINETO_OK;
         }
     uint32_t only = g.count == 1 ? (uint32_t)__builtin_ctzll(g.rules) : 0;

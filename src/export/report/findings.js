@@ -97,13 +97,20 @@ function isOfRank(finding) {
   return report.rank === null || finding.ranks > 1 || finding.rank === report.rank;
 }
 
+/* Ranks may take different times: a worth is a part of the step of the rank that it is found on. */
+function baseOf(finding, findings) {
+  const isOfAll =
+    finding.of_us === undefined || finding.of_us === (findings.steps ? findings.step_us : findings.whole_us);
+  if (isOfAll) return findings.steps ? 'of a step' : 'of the time';
+  return `of rank ${finding.rank}'s ${findings.steps ? 'step' : 'time'}`;
+}
+
 function findingCard(finding, title, findings, most) {
-  const of = findings.steps ? 'of a step' : 'of the time';
   const hasWorth = finding.worth_us !== null && finding.worth_us !== undefined;
   const worth = hasWorth
     ? [
         make('strong', { 'data-value': String(finding.worth_us) }, formatTime(finding.worth_us * 1e3)),
-        make('span', {}, `${formatPercent(finding.worth_pct)} ${of}`),
+        make('span', {}, `${formatPercent(finding.worth_pct)} ${baseOf(finding, findings)}`),
         meter((finding.worth_pct || 0) / most, `worth ${formatPercent(finding.worth_pct)}`, finding.severity),
         make('span', { class: 'muted' }, `confidence ${formatPercent((finding.confidence || 0) * 100, 0)}`),
       ]
