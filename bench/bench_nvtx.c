@@ -151,7 +151,7 @@ static void drain(void)
     const kf_pool *pool = kineto_rt_pool();
     for (uint32_t i = 0; pool && i < pool->chunk_count; i++)
         if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED)
-            kf_chunk_free(pool, i);
+            (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
 }
 
 static void compare(const contender *subjects, int count)

@@ -181,7 +181,7 @@ static pid_t drainer_start(const kf_pool *pool)
         for (uint32_t i = 0; i < pool->chunk_count; i++)
             if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_SEALED) {
                 memcpy(copy, kf_pool_chunk(pool, i), pool->descriptors[i].used * 8u);
-                kf_chunk_free(pool, i);
+                (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
                 idle = false;
             }
         if (idle)

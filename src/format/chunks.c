@@ -108,7 +108,8 @@ uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)
 
 bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim)
 {
-    return kf_claim_owner(claim) && kf_chunk_win(&pool->descriptors[index], claim, self_as_owner());
+    bool is_free = kf_claim_state(claim) == KF_CHUNK_FREE && kf_claim_owner(claim) == 0;
+    return !is_free && kf_chunk_win(&pool->descriptors[index], claim, self_as_owner());
 }
 
 /* ---- giving up ------------------------------------------------------------------------------- */
@@ -140,22 +141,32 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
 
 /* ---- freeing --------------------------------------------------------------------------------- */
 
-void kf_chunk_free(const kf_pool *pool, uint32_t index)
+void kf_chunk_return(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)
 {
     kf_descriptor *d = &pool->descriptors[index];
-    uint64_t claim = kb_load_acquire(&d->claim);
-    uint32_t state = kf_claim_state(claim);
-    if (state == KF_CHUNK_FREE || !kf_chunk_win(d, claim, self_as_owner()))
-        return;
-    /* The one who wrote a LIVE chunk died without saying how far it came. */
-    bool known = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
-    kf_contents_forget(pool, known ? kb_load_relaxed(&d->last_ticks)
-                                   : kb_ticks(pool->control->ticks_clock));
+    kf_contents_forget(pool, last_ticks);
     kf_contents_begin(d);
-    kf_contents_clear(pool, index, known ? kb_load_relaxed(&d->used) : KF_CHUNK_WORDS);
+    kf_contents_clear(pool, index, words);
     kb_store_relaxed(&d->used, 0);
     claim_store(d, 0, KF_CHUNK_FREE);
     map_set(pool->free_map, index);
+}
+
+bool kf_chunk_free(const kf_pool *pool, uint32_t index, uint64_t claim)
+{
+    const kf_descriptor *d = &pool->descriptors[index];
+    if (!kf_chunk_inherit(pool, index, claim))
+        return false;
+    uint32_t state = kf_claim_state(claim), words = KF_CHUNK_WORDS;
+    uint64_t last_ticks = kb_load_relaxed(&d->last_ticks);
+    if (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL)
+        words = kb_load_relaxed(&d->used);
+    else if (kb_load_relaxed(kf_pool_chunk(pool, index)))
+        last_ticks = kb_ticks(pool->control->ticks_clock); /* nobody said how far it came */
+    else
+        last_ticks = 0; /* nothing was written, and what was before is forgotten already */
+    kf_chunk_return(pool, index, words, last_ticks);
+    return true;
 }
 
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index)

@@ -492,6 +492,11 @@ static inline uint64_t kf_claim_owner(uint64_t claim)
     uint64_t tid = claim >> 2 & KF_CLAIM_ID_MASK;
     return (claim >> (2 + KF_CLAIM_ID_BITS) & KF_CLAIM_ID_MASK) << 32 | tid;
 }
+/** The claim that its owner leaves when it seals the chunk. */
+static inline uint64_t kf_claim_sealed(uint64_t claim)
+{
+    return (claim & ~UINT64_C(3)) | KF_CHUNK_SEALED;
+}
 static inline uint32_t kf_chunk_state_of(const kf_descriptor *d)
 {
     return kf_claim_state(kb_load_acquire(&d->claim));
@@ -535,13 +540,23 @@ uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words);
 /** The owner gives up a chunk: full (SEALED), or its thread ended (PARTIAL). */
 void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
 void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
-/** Collector or owner of the data: zero the used words and free. Only for SEALED chunks, and for
- *  PARTIAL or LIVE ones of dead owners. */
-void kf_chunk_free(const kf_pool *pool, uint32_t index);
+static inline uint64_t kf_chunk_claim_of(const kf_pool *pool, uint32_t index)
+{
+    return kb_load_acquire(&pool->descriptors[index].claim);
+}
+/** Collector or owner of the data: zero the used words and free. Only for SEALED and PARTIAL chunks, and for
+ *  LIVE ones that are the caller's or a dead owner's.
+ *  @param claim  as it was when that was looked at. @return false: it changed hands since, nothing was done. */
+bool kf_chunk_free(const kf_pool *pool, uint32_t index, uint64_t claim);
+/** The same by its owner: `words` of it were used, the last at `last_ticks` (0: nobody wants them). */
+void kf_chunk_return(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks);
 
-/** Take a chunk over from an owner that died; false: it changed hands since `claim` was looked at. Whoever
- *  has won it seals or frees it. */
+/** Take a chunk over, from an owner that died or nobody; false: it is free, or changed hands since `claim` was
+ *  looked at. Whoever has won it seals, returns or frees it. */
 bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
+
+/** Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
+bool kf_owner_is_dead(uint32_t pid, uint64_t start_time);
 
 /** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index);

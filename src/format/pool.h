@@ -39,8 +39,6 @@ bool kf_chunk_win(kf_descriptor *d, uint64_t claim, uint64_t owner);
 /* ---- pool.c [rt] ---- */
 /** What the open windows want has changed: say so to all writers. */
 void kf_gate_update(kf_control *control);
-/** Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
-bool kf_owner_is_dead(uint32_t pid, uint64_t start_time);
 
 /* ---- ring.c [rt]: policy RING ---- */
 /** Take over the oldest sealed chunk that no one protects, zeroed. UINT32_MAX: there is none. */

@@ -331,7 +331,7 @@ static void leave_stray(const kf_pool *pool, uint32_t index)
     uint32_t used = kb_load_relaxed(&d->used);
     uint64_t *chunk = kf_pool_chunk(pool, index);
     if (!used || used > KF_CHUNK_WORDS || !kb_load_relaxed(chunk)) {
-        kf_chunk_free(pool, index);
+        (void)kf_chunk_free(pool, index, kf_chunk_claim_of(pool, index));
         return;
     }
     memset(chunk + used, 0, (KF_CHUNK_WORDS - used) * sizeof *chunk);

@@ -366,7 +366,8 @@ static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uin
 }
 
 /* Write some chunks and give them back. Nothing is given back that was not written. */
-static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, uint32_t count)
+static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64_t *claims,
+                     uint32_t count)
 {
     kineto_error err;
     bool was_full = c->keep_is_full;
@@ -383,7 +384,7 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, uint32_t cou
         else
             lose_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
                        chunks[i].count);
-        kf_chunk_free(&c->pool, chunks[i].index);
+        (void)kf_chunk_free(&c->pool, chunks[i].index, claims[i]);
     }
     return true;
 }
@@ -403,43 +404,53 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
         return true;
     const uint64_t *known = kb_map_find(&c->start_times, pid);
     uint64_t now = kb_os_start_time(pid);
-    return known && now && *known != now;
+    return known && *known && now && *known != now; /* a fork may have found no time */
 }
 
-/* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing. Its state is
- * read once: a chunk that is sealed between two looks is for the next pass. What the dead held is
- * inherited, and full for good: from then on nobody else gets it, however late it is copied. */
-static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint32_t *words)
+/* Is this chunk the collector's now? Then *words is what to copy out, perhaps nothing, and *claim
+ * as what it is given back. Its state is read once: a chunk that is sealed between two looks is for
+ * the next pass. What the dead held is inherited, and full for good: from then on nobody else gets
+ * it, however late it is copied. */
+static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead, uint64_t *claim,
+                      uint32_t *words)
 {
     const kf_descriptor *d = &c->pool.descriptors[index];
-    uint64_t claim = kb_load_acquire(&d->claim);
-    if (kf_claim_state(claim) == KF_CHUNK_SEALED) {
+    *claim = kf_chunk_claim_of(&c->pool, index);
+    if (kf_claim_state(*claim) == KF_CHUNK_SEALED) {
         *words = KB_MIN(kb_load_relaxed(&d->used), KF_CHUNK_WORDS);
         return true;
     }
-    uint64_t owner = look_for_dead ? kf_claim_owner(claim) : 0;
-    if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, claim))
+    uint64_t owner = look_for_dead ? kf_claim_owner(*claim) : 0;
+    if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, *claim))
         return false;
+    *claim = kf_chunk_claim_of(&c->pool, index);
     *words = ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
-    if (*words)
-        kf_chunk_seal(&c->pool, index, *words, kb_ticks(c->pool.control->ticks_clock));
+    if (!*words)
+        return true;
+    kf_chunk_seal(&c->pool, index, *words, kb_ticks(c->pool.control->ticks_clock));
+    *claim = kf_claim_sealed(*claim);
     return true;
 }
 
 static void gather(ks_collector *c, uint32_t index, bool look_for_dead)
 {
     uint32_t words = 0;
-    if (!make_ours(c, index, look_for_dead, &words))
+    uint64_t claim;
+    if (!make_ours(c, index, look_for_dead, &claim, &words))
         return;
     if (words == 0) {
-        kf_chunk_free(&c->pool, index);
+        (void)kf_chunk_free(&c->pool, index, claim);
         return;
     }
     const kf_descriptor *d = &c->pool.descriptors[index];
     ks_pending p = {{kf_pool_chunk(&c->pool, index), words, index, kb_load_relaxed(&d->serial)},
-                    kb_load_relaxed(&d->last_ticks)};
+                    kb_load_relaxed(&d->last_ticks),
+                    claim};
+    kb_fence_seqcst();
+    if (kf_chunk_claim_of(&c->pool, index) != claim)
+        return; /* a writer of a ring took it meanwhile: what was read may be of two */
     if (c->options.on_demand && !ks_window_wants(c, p.last_ticks))
-        ks_window_leave(c, index, p.last_ticks);
+        ks_window_leave(c, &p);
     else
         (void)kb_vec_push(&c->pending, p); /* out of memory: the next pass finds it again */
 }
@@ -456,14 +467,16 @@ static int oldest_first(const void *left, const void *right)
 static bool flush(ks_collector *c)
 {
     ks_spool_chunk batch[BATCH];
+    uint64_t claims[BATCH];
     bool ok = true;
     uint32_t used = 0;
     if (c->options.policy != KS_POLICY_STREAM && c->pending.count)
         qsort(c->pending.data, c->pending.count, sizeof *c->pending.data, oldest_first);
     for (size_t i = 0; i < c->pending.count && ok; i++) {
+        claims[used] = c->pending.data[i].claim;
         batch[used++] = c->pending.data[i].chunk;
         if (used == BATCH || i + 1 == c->pending.count) {
-            ok = copy_out(c, batch, used);
+            ok = copy_out(c, batch, claims, used);
             used = 0;
         }
     }

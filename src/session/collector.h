@@ -11,6 +11,7 @@
 typedef struct ks_pending {
     ks_spool_chunk chunk;
     uint64_t last_ticks;
+    uint64_t claim; /* as it is given back, unless a writer of a ring was faster */
 } ks_pending;
 
 /* One window of an on-demand collector, from when devices get ready until its trace is built. */
@@ -82,7 +83,7 @@ bool ks_windows_look(ks_collector *c);
 /** Is this chunk to be copied out? If not: keep it in the ring, or give it back when nobody can
  * want it any more. */
 bool ks_window_wants(const ks_collector *c, uint64_t last_ticks);
-void ks_window_leave(ks_collector *c, uint32_t index, uint64_t last_ticks);
+void ks_window_leave(ks_collector *c, const ks_pending *p);
 /** Nothing is recorded, or only into the ring. @return nanoseconds until it is worth calling again.
  */
 uint64_t ks_windows_idle(ks_collector *c);

@@ -71,9 +71,9 @@ uint32_t ks_own_chunks_in_use(const kf_pool *pool)
 
 /* ---- giving chunks back ---------------------------------------------------------------------- */
 
-static bool chunk_is_spent(const kf_descriptor *d, uint64_t from)
+static bool chunk_is_spent(const kf_descriptor *d, uint64_t claim, uint64_t from)
 {
-    uint32_t state = kf_chunk_state_of(d);
+    uint32_t state = kf_claim_state(claim);
     return (state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL) &&
            kb_load_relaxed(&d->last_ticks) < from;
 }
@@ -90,12 +90,14 @@ bool ks_others_record(const kf_control *control)
 
 void ks_own_chunks_release(const kf_pool *pool, uint64_t from)
 {
+    /* What is recorded from here on may be of a session that another process begins meanwhile. */
+    uint64_t now = kb_ticks(pool->control->ticks_clock);
     if (pool->control->external || ks_others_record(pool->control))
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
-        kf_descriptor *d = &pool->descriptors[i];
-        if (chunk_is_spent(d, from))
-            kf_chunk_free(pool, i);
+        uint64_t claim = kf_chunk_claim_of(pool, i);
+        if (chunk_is_spent(&pool->descriptors[i], claim, KB_MIN(from, now)))
+            (void)kf_chunk_free(pool, i, claim);
     }
 }
 
@@ -130,11 +132,10 @@ void ks_chunks_of_the_dead(const kf_pool *pool)
     if (pool->control->external)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
-        const kf_descriptor *d = &pool->descriptors[i];
-        uint64_t claim = kb_load_acquire(&d->claim);
+        uint64_t claim = kf_chunk_claim_of(pool, i);
         uint32_t pid = (uint32_t)(kf_claim_owner(claim) >> 32);
         if (kf_claim_state(claim) != KF_CHUNK_LIVE || pid == 0 || pid == self ||
-            kb_os_alive(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, claim))
+            !kf_owner_is_dead(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, claim))
             continue;
         kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
                       kb_ticks(pool->control->ticks_clock));

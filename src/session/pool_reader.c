@@ -4,16 +4,17 @@
 
 #include <sys/mman.h>
 
-/* A row of chunks whose memory can go back to the system. */
+#define SPAN_MAX 64u /* the system does many at a time faster */
+
+/* A row of our chunks whose memory can go back to the system. */
 typedef struct span {
     uint32_t first, count;
+    uint64_t last_ticks[SPAN_MAX];
 } span;
-
-#define SPAN_MAX 64u /* the system does many at a time faster */
 
 struct ks_pool_reader {
     const kf_pool *pool;
-    bool last; /* nobody writes any more, or wants to read after us */
+    bool last;         /* nobody writes any more, or wants to read after us */
     uint32_t *serials; /* of the chunks, + 1, as first seen */
     span spent;
     uint64_t buffer[KF_CHUNK_WORDS];
@@ -26,33 +27,33 @@ static bool is_sealed(const ks_pool_reader *r, uint32_t index)
 
 /* ---- giving back ----------------------------------------------------------------------------- */
 
-static void give_back(const kf_pool *pool, span s)
+static void give_back(const kf_pool *pool, const span *s)
 {
-    (void)madvise(kf_pool_chunk(pool, s.first), (size_t)s.count * KF_CHUNK_BYTES, MADV_REMOVE);
-    for (uint32_t i = s.first; i < s.first + s.count; i++) {
-        kb_store_relaxed(&pool->descriptors[i].used, 0u); /* zero already */
-        kf_chunk_free(pool, i);
-    }
+    (void)madvise(kf_pool_chunk(pool, s->first), (size_t)s->count * KF_CHUNK_BYTES, MADV_REMOVE);
+    for (uint32_t i = 0; i < s->count; i++)
+        kf_chunk_return(pool, s->first + i, 0, s->last_ticks[i]); /* zero already */
 }
 
 static void spent_go(ks_pool_reader *r)
 {
     if (r->spent.count)
-        give_back(r->pool, r->spent);
+        give_back(r->pool, &r->spent);
     r->spent.count = 0;
 }
 
 static void done(void *context, uint32_t index)
 {
     ks_pool_reader *r = context;
-    if (!is_sealed(r, index))
+    uint64_t claim = kf_chunk_claim_of(r->pool, index);
+    uint64_t last_ticks = kb_load_relaxed(&r->pool->descriptors[index].last_ticks);
+    if (kf_claim_state(claim) != KF_CHUNK_SEALED || !kf_chunk_inherit(r->pool, index, claim))
         return;
     span *s = &r->spent;
     if (s->count == SPAN_MAX || (s->count && index != s->first + s->count))
         spent_go(r);
     if (!s->count)
         s->first = index;
-    s->count++;
+    s->last_ticks[s->count++] = last_ticks;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -62,8 +63,8 @@ static void done(void *context, uint32_t index)
 static const uint64_t *peek(void *context, uint32_t index, uint32_t *words)
 {
     ks_pool_reader *r = context;
-    bool stays = is_sealed(r, index) &&
-                 kb_load_relaxed(&r->pool->control->full_policy) != KF_FULL_RING;
+    bool stays =
+        is_sealed(r, index) && kb_load_relaxed(&r->pool->control->full_policy) != KF_FULL_RING;
     *words = KF_CHUNK_WORDS;
     return stays ? kf_pool_chunk(r->pool, index) : NULL;
 }
@@ -122,8 +123,8 @@ ks_pool_reader *ks_pool_reader_create(const kf_pool *pool, uint32_t chunks, bool
     r->last = last;
     r->serials = serials;
     *input = (kf_input){.dictionary = pool->dictionary,
-                        .dictionary_words = KB_MIN(
-                            kb_load_acquire(&pool->control->dictionary_used), pool->dictionary_words),
+                        .dictionary_words = KB_MIN(kb_load_acquire(&pool->control->dictionary_used),
+                                                   pool->dictionary_words),
                         .chunk_count = chunks,
                         .get = get,
                         .peek = peek,

@@ -148,10 +148,10 @@ bool ks_window_wants(const ks_collector *c, uint64_t last_ticks)
 }
 
 /* Who just opens a window may want what was sealed a moment ago. */
-void ks_window_leave(ks_collector *c, uint32_t index, uint64_t last_ticks)
+void ks_window_leave(ks_collector *c, const ks_pending *p)
 {
-    if (!c->pass_ring && last_ticks < c->pass_young)
-        kf_chunk_free(&c->pool, index);
+    if (!c->pass_ring && p->last_ticks < c->pass_young)
+        (void)kf_chunk_free(&c->pool, p->chunk.index, p->claim);
 }
 
 /* ---- while nothing happens ------------------------------------------------------------------- */

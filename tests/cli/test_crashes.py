@@ -139,7 +139,7 @@ class Hostile(CommandTest):
         os.mkfifo(self.path("fifo"))
         os.symlink("pool", self.path("link"))
         for name in ("fifo", "link", ".", "absent"):
-            self.assertEqual(self.run_command("recover", "-o", "r.json", name).returncode, 1, name)
+            self.assertEqual(self.run_command("recover", "-o", "r.json", name).returncode, 2, name)
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ static void use(const kf_pool *pool)
             kf_chunk_leave(pool, index, words, 1);
     }
     for (uint32_t i = 0; i < pool->chunk_count; i++)
-        kf_chunk_free(pool, i);
+        kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
     for (int i = 0; i < 40; i++) {
         uint32_t id = kf_dictionary_add(pool, KF_ENTRY_STRING, &part, 1);
         if (id >= pool->dictionary_words)

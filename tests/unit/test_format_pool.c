@@ -97,8 +97,8 @@ static void the_lowest_free_chunk_is_claimed_until_none_is_left(void **state)
     kf_chunk_seal(&w.pool, 66, 10, 1);
     kf_chunk_seal(&w.pool, 3, 10, 1);
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(99), &words), UINT32_MAX);
-    kf_chunk_free(&w.pool, 66);
-    kf_chunk_free(&w.pool, 3);
+    kf_chunk_free(&w.pool, 66, kf_chunk_claim_of(&w.pool, 66));
+    kf_chunk_free(&w.pool, 3, kf_chunk_claim_of(&w.pool, 3));
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(99), &words), 3);
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(99), &words), 66);
     kw_free(&w);
@@ -129,13 +129,15 @@ static void a_freed_chunk_is_zero_and_has_a_new_serial(void **state)
     uint32_t serial = w.pool.descriptors[0].serial;
     memset(w.pool.chunks, 0xff, 100 * 8);
     kf_chunk_seal(&w.pool, 0, 100, 5);
-    kf_chunk_free(&w.pool, 0);
+    kf_chunk_free(&w.pool, 0, kf_chunk_claim_of(&w.pool, 0));
     for (uint32_t i = 0; i < 100; i++)
         assert_int_equal(w.pool.chunks[i], 0);
     kf_chunk_claim(&w.pool, OWNER(1), &words);
     assert_int_not_equal(w.pool.descriptors[0].serial, serial);
-    kf_chunk_free(&w.pool, 0); /* LIVE, as of a dead owner: how far it came is unknown */
-    kf_chunk_free(&w.pool, 0); /* free already: nothing happens */
+    kf_chunk_free(
+        &w.pool, 0,
+        kf_chunk_claim_of(&w.pool, 0)); /* LIVE, as of a dead owner: how far it came is unknown */
+    kf_chunk_free(&w.pool, 0, kf_chunk_claim_of(&w.pool, 0)); /* free already: nothing happens */
     assert_int_equal(kf_claim_owner(w.pool.descriptors[0].claim), 0);
     kw_free(&w);
 }
@@ -169,7 +171,7 @@ static void stale_bits_of_the_maps_mislead_nobody(void **state)
     kf_chunk_seal(&w.pool, 2, 8, 1);
     w.pool.free_map[0] = w.pool.partial_map[0] = UINT64_MAX;
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(9), &words), UINT32_MAX);
-    kf_chunk_free(&w.pool, 2);
+    kf_chunk_free(&w.pool, 2, kf_chunk_claim_of(&w.pool, 2));
     w.pool.partial_map[0] = UINT64_MAX; /* a free chunk found through the wrong map is fine */
     assert_int_equal(kf_chunk_claim(&w.pool, OWNER(9), &words), 2);
     assert_int_equal(words, 0);
@@ -204,6 +206,8 @@ static void a_ring_overwrites_sealed_chunks_and_counts_what_they_held(void **sta
 #define CLAIMERS 4
 #define ROUNDS   20000
 
+static uint32_t born, living;
+
 static void *claim_and_return(void *context)
 {
     const kf_pool *pool = context;
@@ -226,7 +230,7 @@ static void *claim_and_return(void *context)
         } else {
             kf_chunk_seal(pool, index, at + 16, 1);
             if (pool->control->full_policy == KF_FULL_DROP)
-                kf_chunk_free(pool, index);
+                kf_chunk_free(pool, index, kf_chunk_claim_of(pool, index));
         }
     }
     return NULL;
@@ -256,10 +260,58 @@ static void threads_that_contend_never_share_a_chunk(void **state)
     contend(KF_FULL_RING);
 }
 
+static void *free_what_was_left(void *context)
+{
+    const kf_pool *pool = context;
+    while (kb_load_relaxed(&living)) {
+        for (uint32_t i = 0; i < pool->chunk_count; i++) {
+            uint64_t claim = kf_chunk_claim_of(pool, i);
+            if (kf_claim_state(claim) == KF_CHUNK_PARTIAL)
+                (void)kf_chunk_free(pool, i, claim); /* a thread may have gone on in it by now */
+        }
+    }
+    return NULL;
+}
+
+static void what_was_left_is_freed_only_if_nobody_went_on_in_it(void **state)
+{
+    (void)state;
+    kw_recording w = make(3);
+    pthread_t threads[CLAIMERS], freer;
+    void *result;
+    living = 1;
+    assert_int_equal(pthread_create(&freer, NULL, free_what_was_left, &w.pool), 0);
+    for (int i = 0; i < CLAIMERS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, claim_and_return, &w.pool), 0);
+    for (int i = 0; i < CLAIMERS; i++) {
+        pthread_join(threads[i], &result);
+        assert_null(result);
+    }
+    kb_store_relaxed(&living, 0u);
+    pthread_join(freer, NULL);
+    kw_free(&w);
+}
+
+static void who_died_before_it_wrote_takes_nothing_away(void **state)
+{
+    (void)state;
+    kw_recording w = make(1);
+    uint32_t words;
+    kf_chunk_claim(&w.pool, OWNER(1), &words);
+    assert_true(kf_chunk_free(&w.pool, 0, kf_chunk_claim_of(&w.pool, 0)));
+    assert_int_equal(w.pool.control->forgotten_ticks, 0);
+    kf_chunk_claim(&w.pool, OWNER(2), &words);
+    uint64_t seen = kf_chunk_claim_of(&w.pool, 0);
+    w.pool.chunks[0] = kf_header(KF_PAD, 2, 0, 0);
+    assert_true(kf_chunk_free(&w.pool, 0, seen));
+    assert_true(w.pool.control->forgotten_ticks > 0); /* what it wrote is lost */
+    assert_false(kf_chunk_free(&w.pool, 0, seen));
+    kw_free(&w);
+}
+
 /* Each claim has an owner of its own, who is dead once the chunk is sealed. */
 #define MORTALS (CLAIMERS * ROUNDS)
 static uint8_t dead[MORTALS];
-static uint32_t born, living;
 
 static void *claim_and_die(void *context)
 {
@@ -345,7 +397,7 @@ static void chunks_of_killed_processes_come_back(void **state)
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
         for (uint32_t i = 0; i < CHUNKS; i++)
-            kf_chunk_free(&pool, i);
+            kf_chunk_free(&pool, i, kf_chunk_claim_of(&pool, i));
     }
     uint32_t words, claimed = 0;
     while (kf_chunk_claim(&pool, OWNER(1), &words) != UINT32_MAX)
@@ -571,6 +623,8 @@ int main(void)
         cmocka_unit_test(stale_bits_of_the_maps_mislead_nobody),
         cmocka_unit_test(a_ring_overwrites_sealed_chunks_and_counts_what_they_held),
         cmocka_unit_test(threads_that_contend_never_share_a_chunk),
+        cmocka_unit_test(what_was_left_is_freed_only_if_nobody_went_on_in_it),
+        cmocka_unit_test(who_died_before_it_wrote_takes_nothing_away),
         cmocka_unit_test(the_heirs_of_the_dead_and_writers_never_share_a_chunk),
         cmocka_unit_test(chunks_of_killed_processes_come_back),
         cmocka_unit_test(the_gate_is_the_union_of_the_open_windows),
