@@ -22,12 +22,13 @@ def host(cat, name, start, duration, **args):
 
 
 def steps(count, kernel="void k<4>(int)", us=300, step=1000, noise=0.01, seed=1, memory=1000000, op="aten::add",
-          power=200):
-    """Steps with an operator that launches a kernel, memory and power, all of them a little noisy."""
+          power=200, lengths=()):
+    """Steps with an operator that launches a kernel, memory and power, all of them a little noisy; some as long as
+    that."""
     noisy = random.Random(seed)
     events, at = [], 0
     for i in range(count):
-        long = round(step * (1 + noise * noisy.gauss(0, 1)), 3)
+        long = lengths[i] if lengths else round(step * (1 + noise * noisy.gauss(0, 1)), 3)
         device = {"device": 0, "stream": 7, "correlation": i + 1}
         events += [
             host("user_annotation", f"ProfilerStep#{i}", at, long),
@@ -81,6 +82,31 @@ class Gates(DiffTest):
     def test_noise_is_no_regression(self):
         a, b = self.trace("a.json", 6, noise=0.3, seed=5), self.trace("b.json", 6, noise=0.3, step=1200, seed=8)
         self.assertIn(b"no more than noise", self.diff(a, b, "--fail-on", "step>3%").out)
+
+    BEFORE = [75500, 76900, 76200, 76700, 78500, 81100]
+
+    def uneven(self, *after):
+        return (self.trace("a.json", len(self.BEFORE), lengths=self.BEFORE),
+                self.trace("b.json", len(after), lengths=after))
+
+    def test_steps_that_are_all_slower_fail_by_their_ranks(self):
+        pair = self.uneven(100000, 101000, 150000, 100500, 100700, 102000)
+        out = self.diff(*pair, "--fail-on", "step>3%", "--fail-on", "step>20ms", "--json", "-", status=1).out
+        for gate in json.loads(out)["gates"]:
+            self.assertEqual(gate["judgement"], "failed")
+            self.assertIn("no noise by the ranks of steps (+", gate["sentence"])
+        self.diff(*pair, "--fail-on", "step>40%")
+        self.diff(*reversed(pair), "--fail-on", "step<3%", status=1)
+
+    def test_one_slow_step_is_no_regression(self):
+        pair = self.uneven(76100, 160000, 77300, 75200, 80900, 76500)
+        self.assertIn(b"no more than noise", self.diff(*pair, "--fail-on", "step>3%").out)
+
+    def test_one_slow_step_among_others_a_little_slower_is_not_beyond_the_limit(self):
+        pair = self.uneven(81600, 160000, 81700, 81500, 81600, 81800)
+        self.assertIn(b"by a few steps only, not by the ranks of all (+6.",
+                      self.diff(*pair, "--fail-on", "step>10%").out)
+        self.diff(*pair, "--fail-on", "step>3%", status=1)
 
     def test_one_step_cannot_be_judged(self):
         a, b = self.trace("a.json", 1), self.trace("b.json", 1, step=1500)
@@ -259,6 +285,10 @@ class RealTraces(DiffTest):
         if (pair, arguments) not in self.ROWS:
             self.ROWS[pair, arguments] = self.rows("diff_hta", "--definitions", "hta", *arguments, *self.pair(pair))
         return self.ROWS[pair, arguments]
+
+    def test_steps_that_are_all_slower_fail_though_some_are_far_off(self):
+        out = self.diff("--no-findings", *self.pair("diff_control_vs_test"), "--fail-on", "step>3%", status=1).out
+        self.assertIn(b"no noise by the ranks of steps", out)
 
     def test_hta_counted_the_same(self):
         parts = {"ALL": [], "CPU": ["--device", "host"], "GPU": ["--device", "device"],

@@ -25,13 +25,27 @@ static void draw_steps(double *steps, uint32_t count, double mean, double noise)
         steps[i] = mean * (1 + noise * normal());
 }
 
+/* One in ten takes half as long again. */
+static void slow_some_down(double *steps, uint32_t count)
+{
+    for (uint32_t i = 0; i < count; i++)
+        if (uniform() < 0.1)
+            steps[i] *= 1.5;
+}
+
+static bool is_beyond_3_percent(const ka_estimate *e)
+{
+    return e->pct > 3 && (e->sure > 0 || e->shift.pct > 3);
+}
+
 /* Of 1000 pairs with 6 steps a side and 1 % noise: how many are beyond 3 % and no noise, and how
  * often the interval holds the truth. */
 typedef struct outcome {
     int failed, held, sure;
 } outcome;
 
-static outcome judge_pairs(double change, bool medians, uint64_t seed, uint32_t steps)
+static outcome judge_pairs_of(double change, bool medians, uint64_t seed, uint32_t steps,
+                              bool some_slow)
 {
     outcome o = {0};
     double before[KA_MOST_BLOCKS], after[KA_MOST_BLOCKS];
@@ -41,13 +55,22 @@ static outcome judge_pairs(double change, bool medians, uint64_t seed, uint32_t 
     for (int i = 0; i < 1000; i++) {
         draw_steps(before, steps, 1000, 0.01);
         draw_steps(after, steps, 1000 * (1 + change), 0.01);
+        if (some_slow) {
+            slow_some_down(before, steps);
+            slow_some_down(after, steps);
+        }
         ka_estimate e = ka_compare(&c, before, steps, after, steps);
-        o.failed += e.sure > 0 && e.pct > 3;
+        o.failed += is_beyond_3_percent(&e);
         o.sure += e.sure > 0;
         o.held += e.low_pct <= 100 * change && 100 * change <= e.high_pct;
     }
     ka_chance_free(&c);
     return o;
+}
+
+static outcome judge_pairs(double change, bool medians, uint64_t seed, uint32_t steps)
+{
+    return judge_pairs_of(change, medians, seed, steps, false);
 }
 
 static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void **unused)
@@ -64,6 +87,84 @@ static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void 
             assert_true(same.failed <= 10);
             assert_true(slower.failed >= 990);
         }
+}
+
+static void the_same_program_passes_though_one_step_in_ten_is_slow(void **unused)
+{
+    (void)unused;
+    for (int medians = 0; medians < 2; medians++)
+        for (uint64_t seed = 1; seed <= 3; seed++) {
+            outcome same = judge_pairs_of(0, medians, seed, 6, true),
+                    slower = judge_pairs_of(0.1, medians, seed + 10, 6, true);
+            print_message("%s, seed %d: of 1000 pairs %d of the same fail, %d of the slower\n",
+                          medians ? "medians" : "means", (int)seed, same.failed, slower.failed);
+            assert_true(same.failed <= 10);
+            assert_true(slower.failed >= 480);
+        }
+}
+
+static bool fails(const double *before, const double *after, uint32_t steps)
+{
+    ka_chance c;
+    assert_true(ka_chance_make(&c, 0, 0, false));
+    ka_estimate e = ka_compare(&c, before, steps, after, steps);
+    ka_chance_free(&c);
+    return is_beyond_3_percent(&e);
+}
+
+static void steps_that_are_all_slower_fail_though_some_are_far_off(void **unused)
+{
+    (void)unused;
+    static const double before[] = {75.5, 76.9, 76.2, 76.7, 78.5, 81.1},
+                        uneven[] = {100.3, 122.1, 166.4, 82.0, 107.2, 166.4},
+                        even[] = {100, 101, 150, 100.5, 100.7, 102},
+                        one_slow[] = {76.1, 160, 77.3, 75.2, 80.9, 76.5},
+                        hardly[] = {82, 160, 82.1, 81.9, 82.2, 82};
+    assert_true(fails(before, uneven, 6));
+    assert_true(fails(before, even, 6));
+    assert_true(fails(before, even, 5)); /* without the last, still all of them */
+    assert_false(fails(before, even, 4));
+    assert_false(fails(before, one_slow, 6));
+    assert_false(fails(one_slow, before, 6));
+    assert_true(fails(before, hardly, 6)); /* all are 7 % slower */
+}
+
+/* Critical values from tables of the test, two-sided 1 %: so many are still significant. */
+static void ranks_prove_what_tables_of_the_test_say(void **unused)
+{
+    (void)unused;
+    static const uint32_t known[][3] = {{5, 5, 0},  {6, 6, 2},    {7, 7, 4},     {8, 8, 7},
+                                        {9, 9, 11}, {10, 10, 16}, {20, 20, 105}, {6, 4, 0}};
+    for (size_t i = 0; i < KB_COUNT(known); i++) {
+        assert_int_equal(ka_wrong_pairs(known[i][0], known[i][1]), known[i][2] + 1);
+        assert_int_equal(ka_wrong_pairs(known[i][1], known[i][0]), known[i][2] + 1);
+    }
+    assert_int_equal(ka_wrong_pairs(4, 4), 0);
+    assert_int_equal(ka_wrong_pairs(1, 1), 0);
+    assert_in_range(ka_wrong_pairs(32, 32), 315, 325); /* 512 - 2.58 * sqrt(32 * 32 * 65 / 12) */
+}
+
+static ka_shift shift_of(const double *a, const double *b)
+{
+    ka_chance c;
+    assert_true(ka_chance_make(&c, 0, 0, false));
+    ka_shift up = ka_shift_by_ranks(&c, a, 6, b, 6, false),
+             down = ka_shift_by_ranks(&c, b, 6, a, 6, true);
+    ka_chance_free(&c);
+    assert_true(up.delta == -down.delta);
+    return up;
+}
+
+static void a_shift_by_ranks_is_what_is_usual(void **unused)
+{
+    (void)unused;
+    const double a[] = {100, 100, 100, 100, 100, 100}, b[] = {110, 110, 900, 110, 110, 110},
+                 none[6] = {0}, below[] = {-9, -9, -9, -9, -9, -9};
+    assert_true(shift_of(a, b).pct == 10 && shift_of(a, b).delta == 10);
+    assert_true(shift_of(a, a).pct == 0 && shift_of(b, a).delta == 0);
+    assert_true(isinf(shift_of(none, a).pct) && shift_of(none, a).delta == 100);
+    assert_true(shift_of(none, none).pct == 0);
+    assert_true(shift_of(below, none).pct == 100 && shift_of(below, none).delta == 9);
 }
 
 static void intervals_hold_the_truth_about_as_often_as_they_say(void **unused)
@@ -358,6 +459,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_same_program_passes_and_one_that_is_5_percent_slower_fails),
+        cmocka_unit_test(the_same_program_passes_though_one_step_in_ten_is_slow),
+        cmocka_unit_test(steps_that_are_all_slower_fail_though_some_are_far_off),
+        cmocka_unit_test(ranks_prove_what_tables_of_the_test_say),
+        cmocka_unit_test(a_shift_by_ranks_is_what_is_usual),
         cmocka_unit_test(intervals_hold_the_truth_about_as_often_as_they_say),
         cmocka_unit_test(too_few_steps_have_no_interval),
         cmocka_unit_test(steps_that_are_all_the_same_have_no_noise),

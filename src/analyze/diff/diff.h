@@ -18,7 +18,8 @@ typedef struct ka_chance {
     uint32_t draws;
     bool medians;
     uint8_t *times[2][KA_MOST_BLOCKS + 1]; /* by side and number of values: how often each */
-    double *room;                          /* of each draw */
+    uint16_t wrong[KA_MOST_BLOCKS + 1][KA_MOST_BLOCKS + 1]; /* ka_wrong_pairs + 1; 0: not yet */
+    double *room;                                           /* of each draw */
     bool no_memory;
 } ka_chance;
 
@@ -27,6 +28,7 @@ typedef struct ka_estimate {
     double pct;                  /* delta in percent of before; NAN: there is nothing before */
     double low_pct, high_pct;    /* 95 % interval of pct; NAN: nobody can say, or it has no end */
     int8_t sure;                 /* 1: the interval excludes 0; 0: it holds 0; -1: there is none */
+    ka_shift shift;              /* if it is not sure: what ranks prove the way of delta */
 } ka_estimate;
 
 /** @param draws  0: as many as are usual. False: out of memory; to be freed in any case. */
@@ -35,6 +37,16 @@ void ka_chance_free(ka_chance *c);
 /** Values are one for each step, or block; at most KA_MOST_BLOCKS a side. */
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count);
+
+/** The k-th smallest, from 0; `room` is put into another order. */
+double ka_select_kth(double *room, uint32_t count, uint32_t k);
+
+/* ---- diff_ranks.c: are steps longer as a whole, whatever a few of them do to the middle? ---- */
+/** Of n and m steps, fewer pairs than that are the wrong way round once in 200 times by chance. */
+uint32_t ka_wrong_pairs(uint32_t n, uint32_t m);
+/** The usual difference of a step, if ranks prove that there is one; at most KA_MOST_BLOCKS. */
+ka_shift ka_shift_by_ranks(ka_chance *c, const double *before, uint32_t n, const double *after,
+                           uint32_t m, bool falls);
 
 /* ---- diff_names.c: names of kernels without what changes from build to build ---- */
 typedef struct ka_text {

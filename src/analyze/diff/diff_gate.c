@@ -1,4 +1,5 @@
-/* May a difference pass? It fails only if it is beyond the limit and no noise. */
+/* May a difference pass? It fails only if it is beyond the limit and no noise, by its interval or
+ * by the ranks of steps. */
 #include "analyze/diff/diff.h"
 
 /* ---- what was asked ------------------------------------------------------------------------- */
@@ -137,6 +138,7 @@ static bool any_named(const gate *g, const ka_table *t)
 typedef struct judged {
     kineto_diff_judgement judgement;
     double value, before, after, low, high;
+    double shift; /* by ranks; 0: they prove none */
     int sure;
     kineto_string name;
 } judged;
@@ -148,6 +150,24 @@ static double value_of(const gate *g, double before, double after, double delta,
     if (!isnan(pct))
         return pct;
     return before == 0 && after > 0 ? (double)INFINITY : before == 0 && after == 0 ? 0 : pct;
+}
+
+static bool is_beyond(const gate *g, double value)
+{
+    return g->falls ? value < -g->limit : value > g->limit;
+}
+
+static kineto_diff_judgement judgement_of(const gate *g, const judged *j, bool without_noise)
+{
+    if (isnan(j->value))
+        return KINETO_DIFF_NOT_JUDGED;
+    if (!is_beyond(g, j->value))
+        return KINETO_DIFF_PASSED;
+    if (j->sure > 0 || is_beyond(g, j->shift))
+        return KINETO_DIFF_FAILED;
+    if (j->sure == 0)
+        return KINETO_DIFF_PASSED;
+    return without_noise ? KINETO_DIFF_FAILED : KINETO_DIFF_NOT_JUDGED;
 }
 
 static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
@@ -164,13 +184,9 @@ static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool wit
                 .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
         value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
-    bool beyond = g->falls ? j.value < -g->limit : j.value > g->limit;
-    if (isnan(j.value))
-        j.judgement = KINETO_DIFF_NOT_JUDGED;
-    else if (!beyond || j.sure == 0)
-        j.judgement = KINETO_DIFF_PASSED;
-    else
-        j.judgement = j.sure > 0 || without_noise ? KINETO_DIFF_FAILED : KINETO_DIFF_NOT_JUDGED;
+    const ka_shift *shift = &t->shifts.data[row];
+    j.shift = g->of == PERCENT ? shift->pct : shift->delta;
+    j.judgement = judgement_of(g, &j, without_noise);
     return j;
 }
 
@@ -210,31 +226,58 @@ static kb_text relative(const judged *j)
     return text;
 }
 
+static const char *why_failed(const gate *g, const judged *j)
+{
+    return j->sure > 0              ? "beyond the limit, and no noise"
+           : is_beyond(g, j->shift) ? "beyond the limit, and no noise by the ranks of steps"
+                                    : "beyond the limit; noise was not looked at";
+}
+
+static const char *why_passed(const gate *g, const judged *j, bool without_noise)
+{
+    if (is_beyond(g, j->value))
+        return j->shift != 0 ? "beyond the limit by a few steps only, not by the ranks of all"
+                             : "beyond the limit, but no more than noise";
+    return j->sure < 0 && !without_noise
+               ? "within the limit; there are too few steps to know the noise"
+               : "within the limit";
+}
+
+static const char *why(const gate *g, const judged *j, bool without_noise)
+{
+    if (isnan(j->value))
+        return "it is on one side only";
+    if (j->judgement == KINETO_DIFF_NOT_JUDGED)
+        return "beyond the limit, but there are too few steps to tell it from noise";
+    return j->judgement == KINETO_DIFF_FAILED ? why_failed(g, j) : why_passed(g, j, without_noise);
+}
+
+/* Where ranks were asked: what they say the difference is. */
+static kb_text by_ranks(const gate *g, const judged *j)
+{
+    kb_text text = {""};
+    if (!is_beyond(g, j->value) || j->shift == 0 || !isfinite(j->shift) ||
+        j->judgement == KINETO_DIFF_NOT_JUDGED)
+        return text;
+    if (g->of == PERCENT)
+        (void)kb_snprintf(text.s, sizeof text.s, " (%+.2f %%)", j->shift);
+    else
+        (void)kb_snprintf(text.s, sizeof text.s, " (%s%.50s)", j->shift > 0 ? "+" : "",
+                          show(g->of, j->shift).s);
+    return text;
+}
+
 static void explain(const gate *g, const judged *j, bool without_noise, char *out, size_t bytes)
 {
     char interval[100] = "";
-    const char *why;
     if (!isnan(j->low))
         (void)kb_snprintf(interval, sizeof interval, ", 95 %% interval %+.2f … %+.2f %%", j->low,
                           j->high);
-    if (isnan(j->value))
-        why = "it is on one side only";
-    else if (j->judgement == KINETO_DIFF_FAILED)
-        why = j->sure > 0 ? "beyond the limit, and no noise"
-                          : "beyond the limit; noise was not looked at";
-    else if (j->judgement == KINETO_DIFF_NOT_JUDGED)
-        why = "beyond the limit, but there are too few steps to tell it from noise";
-    else if (j->sure == 0 && (g->falls ? j->value < -g->limit : j->value > g->limit))
-        why = "beyond the limit, but no more than noise";
-    else
-        why = j->sure < 0 && !without_noise ? "within the limit; there are too few steps to know "
-                                              "the noise"
-                                            : "within the limit";
     kb_text name = ka_short_name(j->name);
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
-    (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s", (int)kept, name.s,
+    (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,
                    show(g->what->of, j->before).s, show(g->what->of, j->after).s, relative(j).s,
-                   interval, why);
+                   interval, why(g, j, without_noise), by_ranks(g, j).s);
 }
 
 static kineto_status check(const kineto_analysis *diff, const char *text, gate *g,

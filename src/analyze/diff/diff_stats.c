@@ -98,8 +98,7 @@ static int compare_doubles(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* The k-th smallest, from 0; `room` is put into another order. */
-static double select_kth(double *room, uint32_t count, uint32_t k)
+double ka_select_kth(double *room, uint32_t count, uint32_t k)
 {
     uint32_t low = 0, high = count - 1;
     k = KB_MIN(k, high);
@@ -143,7 +142,7 @@ static bool interval_of_means(ka_chance *c, const sides *s, bool plain, double *
         c->room[d] = studentised(relate(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
                                         moments_of(s->b, s->tb + (size_t)d * s->m, s->m), plain),
                                  whole);
-    double t = select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
+    double t = ka_select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
     *low = whole.value - t * whole.error;
     *high = whole.value + t * whole.error;
     return isfinite(*low) && isfinite(*high);
@@ -174,8 +173,8 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool plain, double
                after = median_of(b, s->tb + (size_t)d * s->m, s->m);
         c->room[d] = plain ? after - before : before ? after / before - 1 : (double)INFINITY;
     }
-    *low = select_kth(c->room, c->draws, (uint32_t)((1 - LEVEL) / 2 * c->draws));
-    *high = select_kth(c->room, c->draws, (uint32_t)((1 + LEVEL) / 2 * c->draws));
+    *low = ka_select_kth(c->room, c->draws, (uint32_t)((1 - LEVEL) / 2 * c->draws));
+    *high = ka_select_kth(c->room, c->draws, (uint32_t)((1 + LEVEL) / 2 * c->draws));
     return isfinite(*low) && isfinite(*high);
 }
 
@@ -202,6 +201,25 @@ static bool any_negative(const double *values, uint32_t n)
     return false;
 }
 
+/* None if it has no end, or there is no memory. */
+static void add_interval(ka_chance *c, sides *s, ka_estimate *e)
+{
+    bool plain = e->before == 0;
+    double low, high, sign = e->before < 0 ? -100 : 100;
+    s->ta = times_of(c, 0, s->n);
+    s->tb = times_of(c, 1, s->m);
+    if (!s->ta || !s->tb ||
+        !(c->medians ? interval_of_medians : interval_of_means)(c, s, plain, &low, &high))
+        return;
+    e->sure = low > 0 || high < 0;
+    if (plain)
+        return;
+    if (!any_negative(s->a, s->n) && !any_negative(s->b, s->m))
+        low = KB_MAX(low, -1); /* nothing becomes less than nothing */
+    e->low_pct = sign * (sign > 0 ? low : high);
+    e->high_pct = sign * (sign > 0 ? high : low);
+}
+
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count)
 {
@@ -214,24 +232,12 @@ ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count
                      .high_pct = (double)NAN,
                      .sure = -1};
     uint32_t least = c->medians ? LEAST_MEDIANS : LEAST_MEANS;
-    bool plain = e.before == 0;
-    double low, high;
     e.delta = e.after - e.before;
-    e.pct = plain ? (double)NAN : 100 * e.delta / fabs(e.before);
+    e.pct = e.before == 0 ? (double)NAN : 100 * e.delta / fabs(e.before);
     if (s.n < least || s.m < least)
         return e;
-    s.ta = times_of(c, 0, s.n);
-    s.tb = times_of(c, 1, s.m);
-    if (!s.ta || !s.tb ||
-        !(c->medians ? interval_of_medians : interval_of_means)(c, &s, plain, &low, &high))
-        return e;
-    e.sure = low > 0 || high < 0;
-    if (plain)
-        return e;
-    if (!any_negative(before, s.n) && !any_negative(after, s.m))
-        low = KB_MAX(low, -1); /* nothing becomes less than nothing */
-    double sign = e.before < 0 ? -100 : 100;
-    e.low_pct = sign * (sign > 0 ? low : high);
-    e.high_pct = sign * (sign > 0 ? high : low);
+    add_interval(c, &s, &e);
+    if (e.sure <= 0)
+        e.shift = ka_shift_by_ranks(c, before, s.n, after, s.m, e.delta < 0);
     return e;
 }

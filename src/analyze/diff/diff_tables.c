@@ -22,6 +22,7 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     ka_put_known(t, e->high_pct);
     ka_put_known(t, step_us > 0 ? 100 * e->delta / step_us : (double)NAN);
     ka_put_text(t, kb_string(words[e->sure + 1]));
+    t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
 static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const ka_estimate *e)
@@ -210,27 +211,34 @@ static int compare_places(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+static bool reorder(void *data, size_t row_bytes, const place *order, uint64_t rows)
+{
+    char *sorted = malloc((size_t)rows * row_bytes + 1);
+    if (!sorted)
+        return false;
+    for (uint64_t i = 0; i < rows; i++)
+        memcpy(sorted + i * row_bytes, (char *)data + order[i].row * row_bytes, row_bytes);
+    memcpy(data, sorted, (size_t)rows * row_bytes);
+    free(sorted);
+    return true;
+}
+
 /* The largest difference first, whatever its sign. */
 bool ka_diff_sort(ka_table *t, uint32_t column)
 {
     uint64_t rows = ka_table_rows(t);
-    size_t row_bytes = t->column_count * sizeof(ka_cell);
     place *order = malloc((size_t)rows * sizeof *order + 1);
-    ka_cell *sorted = malloc((size_t)rows * row_bytes + 1);
-    bool ok = order && sorted;
+    bool ok = order;
     for (uint64_t i = 0; ok && i < rows; i++) {
         double worth = fabs(ka_cell_at(t, i, column).d);
         order[i] = (place){isnan(worth) ? -1 : worth, i};
     }
     if (ok && rows) {
         qsort(order, (size_t)rows, sizeof *order, compare_places);
-        for (uint64_t i = 0; i < rows; i++)
-            memcpy(sorted + i * t->column_count, t->cells.data + order[i].row * t->column_count,
-                   row_bytes);
-        memcpy(t->cells.data, sorted, (size_t)rows * row_bytes);
+        ok = reorder(t->cells.data, t->column_count * sizeof(ka_cell), order, rows) &&
+             (t->shifts.count != rows || reorder(t->shifts.data, sizeof(ka_shift), order, rows));
     }
     free(order);
-    free(sorted);
     return ok;
 }
 

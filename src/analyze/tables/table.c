@@ -75,6 +75,7 @@ void kineto_analysis_release(kineto_analysis *a)
 {
     for (uint32_t i = 0; a && i < KA_TABLE_COUNT; i++) {
         kb_vec_free(&a->tables[i].cells);
+        kb_vec_free(&a->tables[i].shifts);
         kb_intern_free(&a->tables[i].texts);
     }
     free(a);

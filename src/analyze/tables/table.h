@@ -37,6 +37,11 @@ typedef union ka_cell {
 } ka_cell;
 #define KA_NO_INT INT64_MIN
 
+/** Of a row of two traces: how far its steps moved by their ranks; 0: nothing is proven. */
+typedef struct ka_shift {
+    double delta, pct;
+} ka_shift;
+
 /** One table under way or done. One thread fills it. */
 typedef struct ka_table {
     ka_table_id id;
@@ -47,6 +52,7 @@ typedef struct ka_table {
     KB_VEC(ka_cell) cells; /* row by row */
     uint32_t at;           /* next column of the row under way */
     kb_intern texts;
+    KB_VEC(ka_shift) shifts; /* of two traces, row by row, for gates; else empty */
     char note[160];
     bool no_memory; /* sticks */
 } ka_table;
