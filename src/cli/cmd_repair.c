@@ -156,7 +156,8 @@ static kineto_status write_repaired(repair *r, kineto_error *err)
                                   : kb_sink_open_discard(&sink, err);
     if (status != KINETO_OK)
         return status;
-    status = kt_repair_document(text, true, sink, &r->repairs, &r->events, err);
+    const char *problem = r->input->status != KINETO_OK ? r->input->error.message : NULL;
+    status = kt_repair_document(text, problem, true, sink, &r->repairs, &r->events, err);
     if (status == KINETO_OK)
         return kb_sink_close(sink, err);
     kb_sink_abort(sink);

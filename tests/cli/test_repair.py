@@ -111,5 +111,80 @@ class Repair(CommandTest):
         self.assertEqual(read.returncode, 0, read.err)
         self.assertEqual(json.loads(read.out)["activities"], 2)
 
+    def told(self, path):
+        """What others say of a file: the ledger, as `info` shows it, and whether `verify` has doubts."""
+        info = self.run_command("info", path)
+        self.assertEqual(info.returncode, 0, info.err)
+        verified = self.run_command("verify", path, "--json")
+        losses = [f for f in json.loads(verified.out)["traces"][0]["findings"] if f["rule"] == "ledger.losses"]
+        self.assertEqual(verified.returncode, 1 if losses else 0, verified.out)
+        return info.out.decode(), bool(losses)
+
+    def test_a_trace_that_was_cut_does_not_look_complete_when_it_is_repaired(self):
+        text = trace(str(i) for i in range(500)).encode()
+        data, out = gzip.compress(text), os.path.join(self.directory, "out.json.gz")
+        between = text.index(b"{", text.index(b"}}") + 2)
+        for name, broken in (("in.json.gz", data[:len(data) // 2]), ("in.json", text[:len(text) // 2]),
+                             ("in.json", text[:between]), ("in.json", text[:text.index(b"]") + 1]),
+                             ("in.json.gz", data[:-6])):
+            source = self.put(name, broken)
+            self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
+            ledger, doubts = self.told(out)
+            self.assertIn("LOST  repair: ", ledger)
+            self.assertNotIn("nothing was lost", ledger)
+            self.assertTrue(doubts)
+            if name.endswith(".gz"):
+                self.assertIn("the compressed data is damaged", ledger)
+            analysed = self.run_command("analyze", out)
+            self.assertIn("missing", analysed.out.decode())
+
+    def test_what_a_repair_lost_is_said_once_however_often_it_is_repaired(self):
+        path, out = self.put("in.json", trace("abc")[:-60]), os.path.join(self.directory, "out.json")
+        self.assertEqual(self.run_command("repair", path, "-o", path, "--in-place").returncode, 0)
+        with open(path, "rb") as f:
+            first = f.read()
+        self.assertTrue(self.told(path)[1])
+        self.assertEqual(self.run_command("repair", path, "-o", out).returncode, 0)
+        with open(out, "rb") as f:
+            self.assertEqual(f.read(), first)
+
+    def test_a_trace_with_a_ledger_keeps_it_and_gains_lines(self):
+        part, out = os.path.join(self.directory, "part.json"), os.path.join(self.directory, "out.json")
+        source = self.put("in.json", trace("abc"))
+        self.assertEqual(self.run_command("slice", source, "-o", part, "--name", "a|b").returncode, 0)
+        with open(part, encoding="utf-8") as f:
+            text = f.read()
+        ledger = json.loads(text)["ckineto"]["ledger"]
+        self.assertEqual([line["source"] for line in ledger], ["selection"])
+        self.put("part.json", text.replace('"traceEvents":[', '"traceEvents":["garbage",'))
+        self.assertEqual(self.run_command("repair", part, "-o", out).returncode, 0)
+        with open(out, encoding="utf-8") as f:
+            written = json.load(f)
+        self.assertEqual(written["ckineto"]["ledger"][:1], ledger)
+        self.assertEqual([(line["source"], line["reason"], line["count"], line["loss"])
+                          for line in written["ckineto"]["ledger"][1:]],
+                         [("repair", "repaired: bytes that belong to no event: skipped", 1, True)])
+        self.assertEqual(written["ckineto"]["window"], json.loads(text)["ckineto"]["window"])
+
+    def test_a_repair_that_lost_nothing_leaves_a_trace_without_doubts(self):
+        out = os.path.join(self.directory, "out.json")
+        source = self.put("in.json", trace(['a "b"', "C:\\Users", "two\nlines"]))
+        self.assertEqual(self.run_command("repair", source, "-o", out).returncode, 0)
+        ledger, doubts = self.told(out)
+        self.assertIn("nothing was lost", ledger)
+        self.assertFalse(doubts)
+        with open(out, encoding="utf-8") as f:
+            self.assertNotIn("ckineto", json.load(f))
+
+    def test_a_list_of_events_that_is_left_open_is_whole(self):
+        written, report = self.repaired("[" + EVENT % ("a", 0, 0) + ",\n")
+        self.assertEqual(report["changes_with_loss"], 0)
+        self.assertNotIn("ckineto", written)
+
+    def test_of_a_trace_written_twice_the_header_is_no_loss(self):
+        written, report = self.repaired(trace(["a", "b"]) + trace(["c"]))
+        self.assertEqual(report["changes_with_loss"], 0)
+        self.assertEqual(sorted(written), ["schemaVersion", "traceEvents", "traceName"])
+
 
 main()

@@ -45,22 +45,41 @@ static void repair_part(kineto_string text)
     kt_repairs_free(&repairs);
 }
 
-static void repair_document(kineto_string text)
+/* *data is NULL if there is nothing to be had. */
+static void repair_text(kineto_string text, const char *problem, kt_repairs *repairs, char **data,
+                        size_t *size)
 {
-    kt_repairs repairs = {.base = 0};
     kt_repair_events events;
     kb_sink *sink;
-    char *data = NULL;
-    size_t size;
+    *data = NULL;
     if (kb_sink_open_memory(KB_COMPRESS_NONE, &sink, NULL) != KINETO_OK)
         return;
-    kineto_status status = kt_repair_document(text, true, sink, &repairs, &events, NULL);
+    kineto_status status = kt_repair_document(text, problem, true, sink, repairs, &events, NULL);
     check(status == KINETO_OK || status == KINETO_E_FORMAT || status == KINETO_E_MEMORY);
-    if (status == KINETO_OK && kb_sink_take(sink, &data, &size, NULL) == KINETO_OK)
-        check(kb_json_valid((kineto_string){data, size}));
-    free(data);
+    if (status == KINETO_OK && kb_sink_take(sink, data, size, NULL) != KINETO_OK)
+        *data = NULL;
     kb_sink_abort(sink);
+}
+
+/* What is lost is said, and nothing is added to what is sound. */
+static void repair_document(kineto_string text, const char *problem)
+{
+    kt_repairs repairs = {.base = 0}, again = {.base = 0};
+    char *data, *second = NULL;
+    size_t size = 0, second_size = 0;
+    repair_text(text, problem, &repairs, &data, &size);
+    if (data) {
+        check(kb_json_valid((kineto_string){data, size}));
+        check((!problem && !kt_repairs_lose(&repairs)) ||
+              memmem(data, size, "\"ckineto\"", sizeof "\"ckineto\"" - 1));
+        repair_text((kineto_string){data, size}, NULL, &again, &second, &second_size);
+    }
+    if (second && !again.total)
+        check(second_size == size && memcmp(second, data, size) == 0);
+    free(data);
+    free(second);
     kt_repairs_free(&repairs);
+    kt_repairs_free(&again);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -74,7 +93,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     kineto_string text = {exact ? exact : copy, size};
     repair_elements(text);
     repair_part(text);
-    repair_document(text);
+    repair_document(text, NULL);
+    repair_document(text, "the file is damaged");
     free(exact ? exact : copy);
     return 0;
 }

@@ -335,7 +335,24 @@ static void test_members_of_the_header_are_repaired_one_by_one(void **state)
 
 /* ---- whole texts ----------------------------------------------------------------------------- */
 
-static void check_document(const char *text, const char *expected, const char *repairs)
+/* A line of the ledger that the output has. */
+#define LINE(reason, count, loss, offset)                                                          \
+    "{\"source\":\"repair\",\"reason\":\"repaired: " reason "\",\"count\":" count                  \
+    ",\"loss\":" loss ",\"detail\":\"first at offset " offset " of the text that was repaired\"}"
+#define CUT(offset)                                                                                \
+    LINE("a member or event that is cut off: what is whole was kept", "1", "true", offset)
+#define BRACKETS(count, offset)                                                                    \
+    LINE("a closing bracket was missing or one too many", count, "false", offset)
+/* Lines of what was lost are looked at where they are what is tested. */
+static void leave_out_ledger(char *data, const char *expected)
+{
+    char *ledger = strstr(data, ",\n\"ckineto\"");
+    if (ledger && !strstr(expected, "\"ckineto\""))
+        memcpy(ledger, "}\n", 3);
+}
+
+static void check_damaged(const char *text, const char *problem, const char *expected,
+                          const char *repairs)
 {
     kt_repair_events events;
     run r = {.last = {0}};
@@ -343,16 +360,23 @@ static void check_document(const char *text, const char *expected, const char *r
     char *data;
     size_t size;
     assert_int_equal(kb_sink_open_memory(KB_COMPRESS_NONE, &sink, NULL), KINETO_OK);
-    assert_int_equal(kt_repair_document(kb_string(text), true, sink, &r.repairs, &events, NULL),
-                     KINETO_OK);
+    assert_int_equal(
+        kt_repair_document(kb_string(text), problem, true, sink, &r.repairs, &events, NULL),
+        KINETO_OK);
     assert_int_equal(kb_sink_take(sink, &data, &size, NULL), KINETO_OK);
     list_repairs(&r);
+    assert_true(kb_json_valid((kineto_string){data, size}));
+    leave_out_ledger(data, expected);
     assert_string_equal(data, expected);
     assert_string_equal(r.listed, repairs);
-    assert_true(kb_json_valid((kineto_string){data, size}));
     free(data);
     kb_sink_abort(sink);
     free_run(&r);
+}
+
+static void check_document(const char *text, const char *expected, const char *repairs)
+{
+    check_damaged(text, NULL, expected, repairs);
 }
 
 static void test_a_sound_text_passes_with_each_event_as_it_stood(void **state)
@@ -377,7 +401,7 @@ static void test_a_broken_text_keeps_all_that_can_be_kept(void **state)
                    "},\n{\"ph\":\"X\",\"name\":\"\xef\xbf\xbd\",\"ts\":1}\n],\n"
                    "\"traceName\":\"x\\\\q\"}\n",
                    "raw_quote@8+1 trailing_comma@86+1 garbage@90+5 invalid_utf8@113+1 "
-                   "unbalanced@125+0 bad_escape@140+1 unbalanced@143+0");
+                   "unbalanced@125+0 bad_escape@140+1 unbalanced@143+0 truncated@143+0");
 }
 
 static void test_documents_that_follow_add_their_events(void **state)
@@ -391,8 +415,74 @@ static void test_documents_that_follow_add_their_events(void **state)
                    "}]}{\"traceEvents\": [" HEAD "}], \"baseTimeNanoseconds\": 2}",
                    "{\n\"baseTimeNanoseconds\": 1,\n\"traceEvents\": [\n" HEAD "}\n]}\n",
                    "new_document@73+0 other_base@73+73");
+    check_document(
+        "{\"a\": 1, \"traceEvents\": [" HEAD "}]}\n{\"a\": 1, \"traceEvents\": [" HEAD "}]}",
+        "{\n\"a\": 1,\n\"traceEvents\": [\n" HEAD "},\n" HEAD "}\n]}\n", "new_document@56+0");
     check_document(HEAD "}\n" HEAD "}\n", "{\n\"traceEvents\": [\n" HEAD "},\n" HEAD "}\n]}\n",
                    "unbalanced@0+0 missing_comma@29+0 unbalanced@58+0");
+}
+
+#define KEPT "{\n\"traceEvents\": [\n" HEAD "}\n],\n\"ckineto\": "
+
+static void test_what_was_lost_is_said_in_the_ledger_of_the_output(void **state)
+{
+    (void)state;
+    check_document(
+        "{\"traceEvents\": [" HEAD "}, {\"ph\":",
+        KEPT "{\"ledger\": [\n" BRACKETS("2", "53") ",\n" CUT("53") ",\n" LINE(
+            "an event that has no \\\"ph\\\" or no \\\"ts\\\" left", "1", "true", "47") "\n]}}\n",
+        "lost_event@47+6 unbalanced@53+0 unbalanced@53+0 truncated@53+0");
+    check_damaged("[" HEAD "}]", "half of it",
+                  KEPT "{\"ledger\": [\n{\"source\":\"repair\",\"reason\":\"the compressed data is "
+                       "damaged\",\"count\":1,\"loss\":true,\"detail\":\"half of it\"}\n]}}\n",
+                  "");
+}
+
+static void test_a_text_that_ends_between_two_events_is_not_whole(void **state)
+{
+    (void)state;
+    check_document("{\"traceEvents\": [" HEAD "},",
+                   KEPT "{\"ledger\": [\n" BRACKETS("2", "46") ",\n" CUT("46") "\n]}}\n",
+                   "unbalanced@46+0 unbalanced@46+0 truncated@46+0");
+    check_document("{\"traceEvents\": [" HEAD "}]",
+                   KEPT "{\"ledger\": [\n" BRACKETS("1", "46") ",\n" CUT("46") "\n]}}\n",
+                   "unbalanced@46+0 truncated@46+0");
+    /* Writers of a list of events may leave it open. */
+    check_document("[" HEAD "},", "{\n\"traceEvents\": [\n" HEAD "}\n]}\n", "unbalanced@30+0");
+}
+
+/* A header with a ledger, and how it comes out. */
+static void check_ledger(const char *own, const char *before, const char *behind)
+{
+    char text[400], expected[1000], listed[100];
+    snprintf(text, sizeof text, "{\"ckineto\": %s, \"traceEvents\": [" HEAD "}]", own);
+    size_t end = strlen(text);
+    snprintf(listed, sizeof listed, "unbalanced@%zu+0 truncated@%zu+0", end, end);
+    snprintf(expected, sizeof expected, KEPT "%s\n" BRACKETS("1", "%zu") ",\n" CUT("%zu") "%s}\n",
+             before, end, end, behind);
+    check_document(text, expected, listed);
+}
+
+static void test_a_ledger_that_is_there_gains_lines(void **state)
+{
+    (void)state;
+    check_ledger("{\"ledger\": [{\"count\": 1}], \"x\": 1}", "{\"ledger\": [{\"count\": 1},",
+                 "], \"x\": 1}");
+    check_ledger("{\"ledger\": [\n1\n]}", "{\"ledger\": [\n1,", "\n]}");
+    check_ledger("{\"ledger\": [ ]}", "{\"ledger\": [", " ]}");
+    check_ledger("{\"x\": [1]}", "{\"x\": [1],\n\"ledger\": [", "\n]}");
+    check_ledger("{ }", "{ \"ledger\": [", "\n]}");
+    check_ledger("{\"ledger\": 7, \"x\": 1}", "{\"ledger\": [", "\n], \"x\": 1}");
+    check_ledger("\"mine\"", "{\"ledger\": [", "\n]}");
+}
+
+static void test_a_ledger_of_a_whole_trace_stays_as_it_is(void **state)
+{
+    (void)state;
+    check_document("{\"traceEvents\": [" HEAD "}], \"ckineto\": {\"ledger\": [ 1 ]}, \"a\": 1}",
+                   KEPT "{\"ledger\": [ 1 ]},\n\"a\": 1}\n", "");
+    check_document("{\"traceEvents\": [" HEAD "}], \"ckineto\": {\"ledger\": [ 1 ]}, \"a\": 1,}",
+                   KEPT "{\"ledger\": [ 1 ]},\n\"a\": 1}\n", "trailing_comma@84+1");
 }
 
 static void test_what_is_no_trace_is_refused(void **state)
@@ -406,7 +496,7 @@ static void test_what_is_no_trace_is_refused(void **state)
         kb_sink *sink;
         assert_int_equal(kb_sink_open_discard(&sink, NULL), KINETO_OK);
         assert_int_equal(
-            kt_repair_document(kb_string(none[i]), true, sink, &repairs, &events, NULL),
+            kt_repair_document(kb_string(none[i]), NULL, true, sink, &repairs, &events, NULL),
             KINETO_E_FORMAT);
         kb_sink_abort(sink);
         kt_repairs_free(&repairs);
@@ -632,6 +722,10 @@ int main(void)
         cmocka_unit_test(test_a_sound_text_passes_with_each_event_as_it_stood),
         cmocka_unit_test(test_a_broken_text_keeps_all_that_can_be_kept),
         cmocka_unit_test(test_documents_that_follow_add_their_events),
+        cmocka_unit_test(test_what_was_lost_is_said_in_the_ledger_of_the_output),
+        cmocka_unit_test(test_a_text_that_ends_between_two_events_is_not_whole),
+        cmocka_unit_test(test_a_ledger_that_is_there_gains_lines),
+        cmocka_unit_test(test_a_ledger_of_a_whole_trace_stays_as_it_is),
         cmocka_unit_test(test_what_is_no_trace_is_refused),
         cmocka_unit_test(test_the_list_is_bounded_and_the_counts_are_not),
         cmocka_unit_test(test_lists_of_two_parts_are_one_list),

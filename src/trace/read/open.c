@@ -167,6 +167,14 @@ static kineto_status take_repaired(kt_reader *r, outline *o, const kt_bytes *byt
     return status == KINETO_E_FORMAT ? KINETO_OK : status;
 }
 
+/* The text ends before the header does. */
+static kineto_status state_cut(kt_reader *r, const kt_repaired *result)
+{
+    bool cut = result->piece == KT_PIECE_END && result->truncated;
+    return !cut || kt_repairs_cut(&r->b->trace->repairs, result->next) ? KINETO_OK
+                                                                       : kt_read_no_memory(r);
+}
+
 /* Repair the member behind *before and go on behind it. */
 static kineto_status repair_member(kt_reader *r, outline *o, const char **before, bool *first,
                                    bool *ended)
@@ -177,6 +185,8 @@ static kineto_status repair_member(kt_reader *r, outline *o, const char **before
     kineto_status status = kt_repair_member(text, (size_t)(*before - text.data), !*first, true,
                                             &bytes, &r->b->trace->repairs, &result, r->err);
     bool stuck = result.piece != KT_PIECE_END && result.next <= (size_t)(*before - text.data);
+    if (status == KINETO_OK)
+        status = state_cut(r, &result);
     bool events = status == KINETO_OK && result.piece == KT_PIECE_EVENT && bytes.count &&
                   bytes.data[bytes.count - 1] == ':';
     if (status == KINETO_OK && stuck)
@@ -396,15 +406,15 @@ static void state_repairs(kt_reader *r)
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++) {
         if (!repairs->kinds[kind].count)
             continue;
-        snprintf(reason, sizeof reason, "repaired: %s", kt_repair_text((kt_repair_kind)kind));
+        snprintf(reason, sizeof reason, KT_REPAIR_REASON, kt_repair_text((kt_repair_kind)kind));
         snprintf(detail, sizeof detail, "first at byte %llu of the text",
                  (unsigned long long)repairs->kinds[kind].first_offset);
         kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
                       kt_repair_loses((kt_repair_kind)kind), kb_string(detail));
     }
     if (r->input->status != KINETO_OK)
-        kt_ledger_add(r->b, kb_string("reader"), kb_string("the compressed data is damaged"), 1,
-                      true, kb_string(r->input->error.message));
+        kt_ledger_add(r->b, kb_string("reader"), kb_string(KT_REPAIR_DAMAGED), 1, true,
+                      kb_string(r->input->error.message));
 }
 
 static void state_ledger(kt_reader *r)

@@ -69,11 +69,21 @@ typedef struct kt_repairs {
     } kinds[KT_REPAIR_KINDS];
 } kt_repairs;
 
+/** The reason of a ledger line, of the kind's sentence; and that of a file that is damaged below
+ *  its text. */
+#define KT_REPAIR_REASON  "repaired: %s"
+#define KT_REPAIR_DAMAGED "the compressed data is damaged"
+
 void kt_repairs_free(kt_repairs *r);
+/** Was something lost by any of them? */
+bool kt_repairs_lose(const kt_repairs *r);
 /** Add one. False when out of memory; the counts are right even then. */
 bool kt_repairs_add(kt_repairs *r, kt_repair_kind kind, uint64_t offset, uint64_t bytes);
 /** More of a kind, without their places. */
 void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times);
+/** The text ended at `offset` inside the object that is the whole: a loss, unless it is told by what
+ *  the end cut off. False when out of memory. */
+bool kt_repairs_cut(kt_repairs *r, uint64_t offset);
 /** Append what was repaired in the text that follows. */
 bool kt_repairs_append(kt_repairs *r, const kt_repairs *later);
 
@@ -93,7 +103,7 @@ typedef struct kt_repaired {
     kt_piece piece;
     size_t next;    /* where to go on; > at, or the end of the text */
     bool comma_due; /* a comma is to come before the next element */
-    bool truncated; /* END: the text ended inside the array */
+    bool truncated; /* END: the text ended inside the array, or the header */
 } kt_repaired;
 
 /** Most bytes that are searched for the end of a damaged string or member. */
@@ -135,11 +145,12 @@ typedef struct kt_repair_events {
 
 /** Write all of a text that can be kept as one strict trace: the object form, the members of the
  *  header where they stood, every sound event byte for byte. Documents that follow add their
- * events.
+ * events. If something was lost, the ledger in the member "ckineto" says so.
+ *  @param problem what is wrong with the file that had the text, which is not whole then; NULL.
  *  @param utf8    bytes that are no UTF-8 become U+FFFD; else they stay, and the output has them.
  *  @param out     the caller closes it, and learns there what failed in writing.
  *  @param repairs offsets are those of `text`. Nothing in it: the text was sound.
  *  @return KINETO_E_FORMAT if there is no trace in the text at all, KINETO_E_MEMORY. */
-kineto_status kt_repair_document(kineto_string text, bool utf8, kb_sink *out, kt_repairs *repairs,
-                                 kt_repair_events *events, kineto_error *err);
+kineto_status kt_repair_document(kineto_string text, const char *problem, bool utf8, kb_sink *out,
+                                 kt_repairs *repairs, kt_repair_events *events, kineto_error *err);
 #endif

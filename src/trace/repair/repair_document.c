@@ -1,7 +1,7 @@
 /* Repair of a whole text: what is sound is copied, what is not goes through repair piece by piece.
  */
-#include "trace/text/json_text.h"
 #include "trace/repair/repair_impl.h"
+#include "trace/text/json_text.h"
 
 typedef struct document {
     kineto_string text;
@@ -11,13 +11,15 @@ typedef struct document {
     bool found;    /* an array of events */
     bool in_array; /* the events' bracket is open in the output */
     uint64_t events_written, members_written;
-    kt_bytes piece;     /* being repaired */
-    kt_bytes behind;    /* members that came behind the first events: "," and the member, each */
-    kb_map keys;        /* hashes of keys of the header that were written */
-    kineto_string base; /* "baseTimeNanoseconds" of the first document */
+    kt_bytes piece;  /* being repaired */
+    kt_bytes behind; /* members that came behind the first events: "," and the member, each */
+    size_t own_at, own_size; /* the value of "ckineto" in it; size 0: there is none */
+    kb_map keys;             /* hashes of keys of the header that were written */
+    kineto_string base;      /* "baseTimeNanoseconds" of the first document */
     kb_sink *out;
     kt_repairs *repairs;
     kt_repair_events *events;
+    const char *problem; /* of the file that had the text; NULL: none */
     kineto_error *err;
 } document;
 
@@ -67,19 +69,19 @@ static void write_event(document *d, kineto_string event)
     write_text(d, event);
 }
 
-/* A member of the header: `"key":value`. The first of several with one key counts. */
-static kineto_status write_member(document *d, kineto_string key, kineto_string member, size_t at)
+/* The value of a member; empty if there is none. */
+static kineto_string value_of(kineto_string member)
 {
-    bool created;
-    if (!kb_map_insert(&d->keys, kb_hash(key.data, key.size), 1, &created))
-        return no_memory(d);
-    if (!created)
-        return count(d, KT_REPAIR_DUPLICATE_KEY, at, key.size);
-    if (!d->in_array) {
-        write_z(d, d->members_written++ ? ",\n" : "{\n");
-        write_text(d, member);
-        return KINETO_OK;
-    }
+    kineto_string key, value = {"", 0};
+    if (!member.size)
+        return value;
+    kt_scan s = kt_scan_of(member);
+    (void)(kt_scan_key(&s, &key) && kt_scan_value(&s, &value));
+    return value;
+}
+
+static kineto_status put_behind(document *d, kineto_string member)
+{
     if (!kb_vec_reserve(&d->behind, d->behind.count + member.size + 2))
         return no_memory(d);
     memcpy(d->behind.data + d->behind.count, ",\n", 2);
@@ -88,12 +90,65 @@ static kineto_status write_member(document *d, kineto_string key, kineto_string 
     return KINETO_OK;
 }
 
-static void write_end(document *d)
+/* What was lost is known in the end: the member that says it never comes before the events. */
+static kineto_status put_own(document *d, kineto_string member)
+{
+    kineto_string value = value_of(member);
+    d->own_size = value.size;
+    d->own_at = d->behind.count + 2 + (value.size ? (size_t)(value.data - member.data) : 0);
+    return put_behind(d, member);
+}
+
+/* A member of the header: `"key":value`. The first of several with one key counts. */
+static kineto_status write_member(document *d, kineto_string key, kineto_string member, size_t at)
+{
+    bool created;
+    kineto_string value = value_of(member);
+    uint64_t name = kb_hash(key.data, key.size), content = kb_hash(value.data, value.size);
+    uint64_t *first = kb_map_insert(&d->keys, name, content, &created);
+    if (!first)
+        return no_memory(d);
+    if (!created) /* a second document often has the same header */
+        return *first == content ? KINETO_OK : count(d, KT_REPAIR_DUPLICATE_KEY, at, key.size);
+    if (kb_string_equal(key, kb_string("ckineto")))
+        return put_own(d, member);
+    if (d->in_array)
+        return put_behind(d, member);
+    write_z(d, d->members_written++ ? ",\n" : "{\n");
+    write_text(d, member);
+    return KINETO_OK;
+}
+
+/* The members behind the events, with what was lost in the one that says so. */
+static kineto_status write_behind(document *d)
+{
+    kineto_string all = {d->behind.data, d->behind.count}, own = {"", 0};
+    if (!kt_repairs_lose(d->repairs) && !d->problem) {
+        write_text(d, all);
+        return KINETO_OK;
+    }
+    kineto_string head = all, tail = {"", 0};
+    if (d->own_size) {
+        own = (kineto_string){all.data + d->own_at, d->own_size};
+        head.size = d->own_at;
+        tail = (kineto_string){own.data + own.size, all.size - d->own_at - own.size};
+    }
+    d->piece.count = 0;
+    kineto_status status = kt_repair_state_losses(own, d->repairs, d->problem, &d->piece, d->err);
+    write_text(d, head);
+    write_z(d, d->own_size ? "" : ",\n\"ckineto\": ");
+    write_text(d, (kineto_string){d->piece.data, d->piece.count});
+    write_text(d, tail);
+    return status;
+}
+
+static kineto_status write_end(document *d)
 {
     open_array(d);
     write_z(d, "\n]");
-    write_text(d, (kineto_string){d->behind.data, d->behind.count});
+    kineto_status status = write_behind(d);
     write_z(d, "}\n");
+    return status;
 }
 
 /* ---- sound events ---------------------------------------------------------------------------- */
@@ -256,6 +311,8 @@ static kineto_status read_member(document *d, bool *end)
         d->at = result.next;
         d->comma_due = result.comma_due;
         *end = result.piece == KT_PIECE_END;
+        if (status == KINETO_OK && *end && result.truncated && !kt_repairs_cut(d->repairs, d->at))
+            return no_memory(d);
         if (status != KINETO_OK || result.piece != KT_PIECE_EVENT ||
             !take_repaired_member(d, &key, &member, &events))
             return status;
@@ -328,17 +385,6 @@ static kineto_string base_of(kineto_string text)
     return (kineto_string){found, (size_t)(at - found)};
 }
 
-/* The value of a member; empty if there is none. */
-static kineto_string value_of(kineto_string member)
-{
-    kineto_string key, value = {"", 0};
-    if (!member.size)
-        return value;
-    kt_scan s = kt_scan_of(member);
-    (void)(kt_scan_key(&s, &key) && kt_scan_value(&s, &value));
-    return value;
-}
-
 static bool same_base(kineto_string a, kineto_string b)
 {
     return kb_string_equal(value_of(a), value_of(b));
@@ -368,17 +414,22 @@ static bool loses(const kt_repairs *r)
     return r->kinds[KT_REPAIR_GARBAGE].count || r->kinds[KT_REPAIR_LOST_EVENT].count;
 }
 
-kineto_status kt_repair_document(kineto_string text, bool utf8, kb_sink *out, kt_repairs *repairs,
-                                 kt_repair_events *events, kineto_error *err)
+kineto_status kt_repair_document(kineto_string text, const char *problem, bool utf8, kb_sink *out,
+                                 kt_repairs *repairs, kt_repair_events *events, kineto_error *err)
 {
-    document d = {
-        .text = text, .utf8 = utf8, .out = out, .repairs = repairs, .events = events, .err = err};
+    document d = {.text = text,
+                  .problem = problem,
+                  .utf8 = utf8,
+                  .out = out,
+                  .repairs = repairs,
+                  .events = events,
+                  .err = err};
     *events = (kt_repair_events){0, 0};
     kineto_status status = read_documents(&d);
     if (status == KINETO_OK && !d.events_written && (!d.found || loses(repairs)))
         status = kb_fail(err, KINETO_E_FORMAT, "nothing in there looks like a Chrome trace");
     if (status == KINETO_OK)
-        write_end(&d);
+        status = write_end(&d);
     kb_vec_free(&d.piece);
     kb_vec_free(&d.behind);
     kb_map_free(&d.keys);

@@ -154,4 +154,9 @@ kt_fixed kt_fix_key(kt_fix *f, kt_text_end *end);
 kt_fixed kt_fix_object(kt_fix *f, kt_level level);
 /** A member of what is open, at its key; nothing is written if it is left out. */
 kt_fixed kt_fix_member_alone(kt_fix *f, kt_level level);
+
+/* ---- repair_ledger.c --------------------------------------------------------------------------- */
+/* Append the value of "ckineto", `own` (empty: there is none), with lines for what was repaired. */
+kineto_status kt_repair_state_losses(kineto_string own, const kt_repairs *r, const char *problem,
+                                     kt_bytes *out, kineto_error *err);
 #endif

@@ -49,6 +49,11 @@ void kt_repairs_more(kt_repairs *r, kt_repair_kind kind, uint64_t times)
         count(r, kind, times, 0, 0);
 }
 
+bool kt_repairs_cut(kt_repairs *r, uint64_t offset)
+{
+    return r->kinds[KT_REPAIR_TRUNCATED].count || kt_repairs_add(r, KT_REPAIR_TRUNCATED, offset, 0);
+}
+
 bool kt_repairs_append(kt_repairs *r, const kt_repairs *later)
 {
     for (uint32_t i = 0; i < KT_REPAIR_KINDS; i++)
