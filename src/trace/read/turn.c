@@ -9,8 +9,13 @@ kineto_status kt_read_no_memory(kt_reader *r)
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
+/* What is replaced in a text counts when the trace gets it: how often it is looked at depends on
+ * which thread reads which batch. */
 uint32_t kt_read_text(kt_reader *r, kineto_string inside)
 {
+    const kb_intern *known = &r->b->trace->strings;
+    size_t before = known->strings.count;
+    uint64_t lone = 0;
     if (!inside.size || !memchr(inside.data, '\\', inside.size))
         return kt_string(r->b, inside);
     char *bytes = malloc(inside.size);
@@ -18,8 +23,9 @@ uint32_t kt_read_text(kt_reader *r, kineto_string inside)
         r->b->status = KINETO_E_MEMORY;
         return 0;
     }
-    char *end = kt_json_unescape(bytes, inside, &r->lone_surrogates);
+    char *end = kt_json_unescape(bytes, inside, &lone);
     uint32_t id = kt_string(r->b, (kineto_string){bytes, (size_t)(end - bytes)});
+    r->lone_surrogates += known->strings.count > before ? lone : 0;
     free(bytes);
     return id;
 }
