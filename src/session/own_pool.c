@@ -124,21 +124,29 @@ void ks_own_memory_release(const kf_pool *pool)
     kb_store_release(&control->chunk_high, high);
 }
 
+/* Written in, or held while memory was given back. */
+static bool is_of_the_dead(uint64_t claim)
+{
+    uint32_t state = kf_claim_state(claim), pid = (uint32_t)(kf_claim_owner(claim) >> 32);
+    return (state == KF_CHUNK_LIVE || state == KF_CHUNK_FREE) && pid != 0 && pid != kb_os_pid() &&
+           kf_owner_is_dead(pid, kb_os_start_time(pid));
+}
+
 /* Chunks of processes that are gone (a fork's children that called _exit) are full for good. Whose
  * the chunk is decides who may seal it. */
 void ks_chunks_of_the_dead(const kf_pool *pool)
 {
-    uint32_t self = kb_os_pid();
     if (pool->control->external)
         return;
     for (uint32_t i = 0; i < ks_own_chunks_in_use(pool); i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i);
-        uint32_t pid = (uint32_t)(kf_claim_owner(claim) >> 32);
-        if (kf_claim_state(claim) != KF_CHUNK_LIVE || pid == 0 || pid == self ||
-            !kf_owner_is_dead(pid, kb_os_start_time(pid)) || !kf_chunk_inherit(pool, i, claim))
+        if (!is_of_the_dead(claim) || !kf_chunk_inherit(pool, i, claim))
             continue;
-        kf_chunk_seal(pool, i, ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS),
-                      kb_ticks(pool->control->ticks_clock));
+        uint32_t words = ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
+        if (words)
+            kf_chunk_seal(pool, i, words, kb_ticks(pool->control->ticks_clock));
+        else
+            (void)kf_chunk_free(pool, i, kf_chunk_claim_of(pool, i));
     }
 }
 
