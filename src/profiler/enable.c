@@ -190,16 +190,25 @@ static kineto_profiler *take_prepared(const kineto_profiler_config *config, uint
     return NULL;
 }
 
+/* With the lock held. */
+static bool is_taken(bool global, uint64_t thread)
+{
+    return global ? global_one(enabled) != NULL : own_one(enabled, thread) != NULL;
+}
+
+static kineto_status refuse(const kineto_profiler_config *config, kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_STATE, "Profiler is already enabled%s",
+                   kineto_profiler_config_global(config) ? "." : " on this thread.");
+}
+
 static kineto_status already(const kineto_profiler_config *config, kineto_error *err)
 {
     bool global = kineto_profiler_config_push_global_callbacks(config);
     take();
-    bool is = global ? global_one(enabled) != NULL
-                     : own_one(enabled, kineto_function_thread_id()) != NULL;
+    bool is = is_taken(global, kineto_function_thread_id());
     drop();
-    return is ? kb_fail(err, KINETO_E_STATE, "Profiler is already enabled%s",
-                        kineto_profiler_config_global(config) ? "." : " on this thread.")
-              : KINETO_OK;
+    return is ? refuse(config, err) : KINETO_OK;
 }
 
 static bool has_cpu(const kineto_profiler *p)
@@ -209,15 +218,29 @@ static bool has_cpu(const kineto_profiler *p)
                           state == KINETO_STATE_CUDA);
 }
 
-static void publish(kineto_profiler *p)
+/* False: another thread's came first, since `already` looked. */
+static bool publish(kineto_profiler *p)
 {
     take();
-    list_add(&enabled, p);
-    if (has_cpu(p)) {
+    bool first = !is_taken(p->global, p->owner);
+    if (first)
+        list_add(&enabled, p);
+    if (first && has_cpu(p)) {
         main_one = p;
         kb_store_release(&joinable, 1u);
     }
     drop();
+    return first;
+}
+
+static kineto_status start_and_publish(kineto_profiler *p, kineto_error *err)
+{
+    kineto_status status = kineto_profiler_start(p, err);
+    if (!status && !publish(p))
+        status = refuse(&p->config.values, err);
+    if (status)
+        kineto_profiler_destroy(p);
+    return status;
 }
 
 static kineto_status enable(const kineto_profiler_config *config, uint32_t activities,
@@ -234,12 +257,7 @@ static kineto_status enable(const kineto_profiler_config *config, uint32_t activ
     if (status)
         return status;
     kineto_profiler_set_post_process(p, post, user);
-    status = kineto_profiler_start(p, err);
-    if (status)
-        kineto_profiler_destroy(p);
-    else
-        publish(p);
-    return status;
+    return start_and_publish(p, err);
 }
 
 void kp_window_show(kineto_profiler *p)
@@ -376,12 +394,7 @@ kineto_status kineto_ondemand_start(kineto_error *err)
         return kb_fail(err, KINETO_E_STATE, "Profiler is already enabled.");
     if (!p)
         return kb_fail(err, KINETO_E_STATE, "on-demand profiling was not prepared");
-    kineto_status status = kineto_profiler_start(p, err);
-    if (status)
-        kineto_profiler_destroy(p);
-    else
-        publish(p);
-    return status;
+    return start_and_publish(p, err);
 }
 
 kineto_status kineto_ondemand_stop(kineto_error *err)

@@ -99,6 +99,41 @@ static void of_those_that_disable_at_once_one_does(void **state)
     }
 }
 
+static void *try_enable(void *line)
+{
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+    c.experimental.profile_all_threads = true;
+    (void)pthread_barrier_wait(line);
+    kineto_status status = kineto_profiler_enable(&c, ONLY(CPU), 0, NULL);
+    assert_true(status == KINETO_OK || status == KINETO_E_STATE);
+    return status ? NULL : line;
+}
+
+static void of_those_that_enable_one_of_all_threads_at_once_one_does(void **state)
+{
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        pthread_t threads[2];
+        pthread_barrier_t line;
+        int won = 0;
+        assert_int_equal(pthread_barrier_init(&line, NULL, 2), 0);
+        for (int i = 0; i < 2; i++)
+            threads[i] = start_thread(try_enable, &line);
+        for (int i = 0; i < 2; i++) {
+            void *mine = NULL;
+            assert_int_equal(pthread_join(threads[i], &mine), 0);
+            won += mine != NULL;
+        }
+        assert_int_equal(won, 1);
+        run_op("aten::mm");
+        kineto_profiler_result *r = disabled();
+        assert_int_equal(kineto_result_event_count(r), 1);
+        kineto_result_release(r);
+        assert_int_equal(run_op("aten::after"), 0); /* the one that lost records no more */
+        assert_int_equal(pthread_barrier_destroy(&line), 0);
+    }
+}
+
 /* ---- several at once --------------------------------------------------------------------------------- */
 
 enum { PROFILERS = 6, CYCLES = 8 };
@@ -470,6 +505,7 @@ int main(void)
         ROW(a_thread_may_end_with_its_profiler_enabled),
         ROW(any_thread_may_stop_a_handle_within_an_operator),
         ROW(of_those_that_disable_at_once_one_does),
+        ROW(of_those_that_enable_one_of_all_threads_at_once_one_does),
         ROW(profilers_of_several_threads_do_not_mix),
         ROW(handles_overlap_freely),
         ROW(each_sees_what_it_asked_for),
