@@ -210,7 +210,8 @@ KINETO_API kineto_status kineto_profiler_pause(kineto_profiler *profiler, bool p
                                                kineto_error *err);
 /** The calling thread takes part from here on; no more.
  *  @return KINETO_E_STATE if the profiler is one of all threads, or what kineto_session_join, or
- *          kineto_session_leave, returns; KINETO_E_LIMIT for too many threads. threads: any. */
+ *          kineto_session_leave, returns; KINETO_E_LIMIT, of NVTX, ITT and the FALLBACKs, for more
+ *          than 1024 threads that have not ended. threads: any. */
 KINETO_API kineto_status kineto_profiler_join(kineto_profiler *profiler, kineto_error *err);
 KINETO_API kineto_status kineto_profiler_leave(kineto_profiler *profiler, kineto_error *err);
 /** Stops and discards if need be. NULL is fine. threads: owner. */
@@ -249,8 +250,8 @@ KINETO_API bool kineto_profiler_is_enabled_in_main_thread(void);
 /** The calling thread joins the profiler of the main thread, that is the one enabled last; and
  * leaves.
  *  @return KINETO_E_STATE: "Profiler is not enabled in main thread.", "Profiler is already enabled
- * in this thread.", "Can't disable Kineto profiler when it's not running in this thread". threads:
- * any. */
+ * in this thread.", "Can't disable Kineto profiler when it's not running in this thread";
+ * KINETO_E_LIMIT, see kineto_profiler_join. threads: any. */
 KINETO_API kineto_status kineto_profiler_enable_in_child_thread(kineto_error *err);
 KINETO_API kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err);
 

@@ -435,14 +435,17 @@ bool kineto_profiler_is_enabled_in_main_thread(void) { return kb_load_acquire(&j
 
 kineto_status kineto_profiler_enable_in_child_thread(kineto_error *err)
 {
+    kineto_status status = KINETO_E_STATE;
     take();
-    kineto_status status = KINETO_OK;
-    if (!main_one)
-        status = kb_fail(err, KINETO_E_STATE, "Profiler is not enabled in main thread.");
-    else if (main_one->global || kineto_profiler_join(main_one, NULL))
-        status = kb_fail(err, KINETO_E_STATE, "Profiler is already enabled in this thread.");
+    bool is = main_one != NULL;
+    if (is && !main_one->global)
+        status = kineto_profiler_join(main_one, err);
     drop();
-    return status;
+    if (status != KINETO_E_STATE)
+        return status;
+    return kb_fail(err, KINETO_E_STATE,
+                   is ? "Profiler is already enabled in this thread."
+                      : "Profiler is not enabled in main thread.");
 }
 
 kineto_status kineto_profiler_disable_in_child_thread(kineto_error *err)

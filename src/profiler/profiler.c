@@ -216,26 +216,47 @@ static void on_exit_of(const kineto_function_view *f, void *context, void *user)
         p->marks.exit(f, context, p->marks.user);
 }
 
+static void member_drop(kineto_profiler *p, uint32_t index)
+{
+    uint32_t last = p->member_count - 1;
+    p->lives[index] = p->lives[last];
+    kb_store_relaxed(&p->members[index], p->members[last]);
+    kb_store_release(&p->member_count, last);
+}
+
+/* Threads that end do not say so. */
+static KB_COLD void drop_ended(kineto_profiler *p)
+{
+    for (uint32_t i = p->member_count; i-- > 0;)
+        if (p->lives[i].start_time && !kb_os_alive(p->lives[i].tid, p->lives[i].start_time))
+            member_drop(p, i);
+}
+
+static kineto_status member_add(kineto_profiler *p, uint64_t thread, kineto_error *err)
+{
+    if (p->member_count == KP_MEMBERS)
+        drop_ended(p);
+    uint32_t count = p->member_count, tid = kb_os_tid();
+    if (count == KP_MEMBERS)
+        return kb_fail(err, KINETO_E_LIMIT, "%u threads are in the profiler already", KP_MEMBERS);
+    p->lives[count] = (kp_life){kb_os_start_time(tid), tid};
+    kb_store_relaxed(&p->members[count], thread);
+    kb_store_release(&p->member_count, count + 1);
+    return KINETO_OK;
+}
+
 static kineto_status member_set(kineto_profiler *p, bool in, kineto_error *err)
 {
     uint64_t thread = kineto_function_thread_id();
-    uint32_t count = p->member_count;
     if (is_member(p, thread) == in)
         return kb_fail(err, KINETO_E_STATE,
                        in ? "the thread is in the profiler already"
                           : "the thread is not in the profiler");
-    if (in && count == KP_MEMBERS)
-        return kb_fail(err, KINETO_E_LIMIT, "%u threads are in the profiler already", KP_MEMBERS);
-    if (in) {
-        kb_store_relaxed(&p->members[count], thread);
-        kb_store_release(&p->member_count, count + 1);
-        return KINETO_OK;
-    }
-    for (uint32_t i = 0; i < count; i++)
-        if (p->members[i] == thread) {
-            kb_store_relaxed(&p->members[i], p->members[count - 1]);
-            kb_store_release(&p->member_count, count - 1);
-        }
+    if (in)
+        return member_add(p, thread, err);
+    for (uint32_t i = p->member_count; i-- > 0;)
+        if (p->members[i] == thread)
+            member_drop(p, i);
     return KINETO_OK;
 }
 
@@ -441,6 +462,8 @@ static kineto_status set_thread(kineto_profiler *p, bool in, kineto_error *err)
         (void)kb_lock_take(&p->lock, kp_self());
         status = member_set(p, in, err);
         kb_lock_drop(&p->lock);
+        if (status && in && p->session)
+            (void)kineto_session_leave(p->session, NULL);
     }
     return status;
 }

@@ -59,6 +59,12 @@ kineto_profiler_result *kp_result_create(kineto_trace *trace);
 
 #define KP_MEMBERS 1024u
 
+/* By what one sees whether a thread has ended. */
+typedef struct kp_life {
+    uint64_t start_time; /* 0: not known */
+    uint32_t tid;
+} kp_life;
+
 struct kineto_profiler {
     kp_config config;
     uint32_t activities, scopes;
@@ -71,6 +77,7 @@ struct kineto_profiler {
     kineto_callback callback;       /* that shows operators to the emission or the fallback */
     kineto_function_callback marks; /* theirs */
     uint64_t members[KP_MEMBERS];   /* numbers of the threads that take part */
+    kp_life lives[KP_MEMBERS];      /* theirs */
     uint32_t member_count;
     kb_lock lock;  /* of members */
     bool observed; /* the PrivateUse1 observer was told */

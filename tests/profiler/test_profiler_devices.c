@@ -4,6 +4,8 @@
 
 #include "base/base.h"
 
+#include "profiler/profiler.h"
+
 #include "profiler/profiling.h"
 
 #include "helpers/plugins.h"
@@ -306,6 +308,57 @@ static void fallbacks_time_operators_of_their_threads(void **state)
     }
 }
 
+/* More than there is room for at once. */
+static void threads_of_a_fallback_come_and_go(void **state)
+{
+    (void)state;
+    enum { MANY = 1100 };
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO_GPU_FALLBACK);
+    uint64_t timed = 0;
+    register_stubs(KINETO_STUBS_CUDA);
+    enable_with(&c, ONLY(CPU));
+    for (int i = 0; i < MANY; i++)
+        on_thread(op_of_child, NULL);
+    kineto_profiler_result *r = disabled();
+    for (uint64_t i = 0; i < kineto_result_event_count(r); i++) {
+        kineto_event e;
+        assert_true(kineto_result_event(r, i, &e));
+        timed += kineto_event_cuda_elapsed_us(&e) == 5;
+    }
+    assert_int_equal(kineto_result_event_count(r), MANY);
+    assert_int_equal(timed, MANY);
+    kineto_result_release(r);
+    assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
+}
+
+static void *join_in_vain(void *p)
+{
+    expect(KINETO_E_LIMIT, "1024 threads", kineto_profiler_join(p, &err));
+    run_op("aten::child");
+    return p;
+}
+
+static void who_finds_no_room_in_a_fallback_is_told_and_not_recorded(void **state)
+{
+    (void)state;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO_GPU_FALLBACK);
+    kineto_profiler *p = NULL;
+    kineto_profiler_result *r = NULL;
+    register_stubs(KINETO_STUBS_CUDA);
+    assert_int_equal(kineto_profiler_create(&c, ONLY(CPU), 0, &p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profiler_start(p, NULL), KINETO_OK);
+    while (p->member_count < KP_MEMBERS) /* as if they had joined, and lived */
+        p->members[p->member_count++] = UINT64_MAX;
+    on_thread(join_in_vain, p);
+    run_op("aten::mm");
+    assert_int_equal(kineto_profiler_stop(p, &r, NULL), KINETO_OK);
+    (void)event_named(r, "aten::mm");
+    assert_int_equal(kineto_result_event_count(r), 1);
+    kineto_result_release(r);
+    kineto_profiler_destroy(p);
+    assert_int_equal(kineto_stubs_unregister(KINETO_STUBS_CUDA, NULL), KINETO_OK);
+}
+
 static void a_fallback_can_be_started_again(void **state)
 {
     (void)state;
@@ -524,6 +577,8 @@ int main(void)
         ROW(plug_ins_may_ask_for_the_profiler),
         ROW(a_device_that_fails_costs_its_own_events_only),
         ROW(fallbacks_time_operators_of_their_threads),
+        ROW(threads_of_a_fallback_come_and_go),
+        ROW(who_finds_no_room_in_a_fallback_is_told_and_not_recorded),
         ROW(a_fallback_can_be_started_again),
         ROW(a_device_that_goes_away_costs_the_next_run_not_the_finished_one),
         ROW(the_registered_backend_is_let_in_by_its_own_state),
