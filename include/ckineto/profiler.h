@@ -236,8 +236,8 @@ KINETO_API kineto_status kineto_profiler_enable(const kineto_profiler_config *co
 KINETO_API kineto_status kineto_profiler_enable_with_post_process(
     const kineto_profiler_config *config, uint32_t activities, kineto_post_process process,
     void *user, uint32_t scopes, kineto_error *err);
-/** Stop the profiler of all threads, else the one of this thread, else, if there is only one, the
- *  one of another thread.
+/** Stop the profiler of all threads, else the one of this thread, else the last one whose thread has
+ *  ended, else, if there is only one, the one of another thread.
  *  @param out  receives a result to release, which may be an empty one; may be NULL.
  *  @return KINETO_E_STATE: "Can't disable Kineto profiler when it's not running". threads: any. */
 KINETO_API kineto_status kineto_profiler_disable(kineto_profiler_result **out, kineto_error *err);

@@ -3,6 +3,8 @@
 #include "profiler/profiler.h"
 #include "record/record.h"
 
+#include <pthread.h>
+
 /* Those that are enabled, the last first; and those that were prepared and not yet enabled. */
 static kb_lock lock;
 static kineto_profiler *enabled, *prepared;
@@ -36,6 +38,15 @@ static kineto_profiler *own_one(kineto_profiler *list, uint64_t thread)
         if (!p->global && p->owner == thread)
             return p;
     return NULL;
+}
+
+/* The last one that its thread left behind. */
+static kineto_profiler *orphan_one(void)
+{
+    kineto_profiler *p = enabled;
+    while (p && !p->orphan)
+        p = p->next;
+    return p;
 }
 
 static void list_add(kineto_profiler **list, kineto_profiler *p)
@@ -72,9 +83,37 @@ static kineto_profiler *current(void)
     kineto_profiler *p = global_one(enabled);
     if (!p)
         p = own_one(enabled, kineto_function_thread_id());
+    if (!p)
+        p = orphan_one();
     if (!p && enabled && !enabled->next)
         p = enabled;
     return p;
+}
+
+/* ---- threads that end with their own enabled ---------------------------------------------------- */
+
+static pthread_key_t owner_key;
+static bool has_owner_key;
+static pthread_once_t owner_once = PTHREAD_ONCE_INIT;
+
+static void owner_ended(void *number)
+{
+    take();
+    for (kineto_profiler *p = enabled; p; p = p->next)
+        p->orphan |= !p->global && p->owner == (uintptr_t)number;
+    drop();
+}
+
+static void owner_key_make(void)
+{
+    has_owner_key = pthread_key_create(&owner_key, owner_ended) == 0;
+}
+
+static void owner_watch(const kineto_profiler *p)
+{
+    (void)pthread_once(&owner_once, owner_key_make);
+    if (has_owner_key && !p->global)
+        (void)pthread_setspecific(owner_key, (void *)(uintptr_t)p->owner);
 }
 
 /* ---- prepare and enable ------------------------------------------------------------------------- */
@@ -236,6 +275,7 @@ static bool publish(kineto_profiler *p)
 static kineto_status start_and_publish(kineto_profiler *p, kineto_error *err)
 {
     kineto_status status = kineto_profiler_start(p, err);
+    owner_watch(p);
     if (!status && !publish(p))
         status = refuse(&p->config.values, err);
     if (status)

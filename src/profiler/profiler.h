@@ -86,6 +86,7 @@ struct kineto_profiler {
     /* for enable.c */
     struct kineto_profiler *next;
     uint64_t owner; /* number of the thread that enabled it */
+    bool orphan;    /* which has ended */
     uint32_t preempts_pid; /* it keeps windows on demand out, in this process */
 };
 /** What only windows on demand ask for. */

@@ -46,6 +46,47 @@ static void a_thread_may_end_with_its_profiler_enabled(void **state)
     kineto_result_release(r);
 }
 
+static void *enable_under_a_name(void *name)
+{
+    enable_plain();
+    run_op(name);
+    return NULL;
+}
+
+static pthread_barrier_t gate;
+static void *enable_and_stay(void *unused)
+{
+    enable_under_a_name((char[]){"stays"});
+    (void)pthread_barrier_wait(&gate); /* enabled */
+    (void)pthread_barrier_wait(&gate); /* the others' are gone */
+    kineto_profiler_result *r = disabled();
+    (void)event_named(r, "stays");
+    kineto_result_release(r);
+    return unused;
+}
+
+static void what_threads_that_ended_left_enabled_can_be_stopped(void **state)
+{
+    (void)state;
+    kineto_profiler_result *r = NULL;
+    assert_int_equal(pthread_barrier_init(&gate, NULL, 2), 0);
+    on_thread(enable_under_a_name, (char[]){"first"});
+    pthread_t thread = start_thread(enable_and_stay, NULL);
+    (void)pthread_barrier_wait(&gate);
+    on_thread(enable_under_a_name, (char[]){"second"});
+    enable_under_a_name((char[]){"own"});
+    static const char *const names[] = {"own", "second", "first"};
+    for (size_t i = 0; i < COUNT_OF(names); i++) {
+        r = disabled();
+        (void)event_named(r, names[i]);
+        assert_int_equal(kineto_result_event_count(r), 1);
+        kineto_result_release(r);
+    }
+    (void)pthread_barrier_wait(&gate);
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(pthread_barrier_destroy(&gate), 0);
+}
+
 static void *stop_handle(void *p)
 {
     kineto_profiler_result *r = NULL;
@@ -503,6 +544,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         ROW(any_thread_may_disable),
         ROW(a_thread_may_end_with_its_profiler_enabled),
+        ROW(what_threads_that_ended_left_enabled_can_be_stopped),
         ROW(any_thread_may_stop_a_handle_within_an_operator),
         ROW(of_those_that_disable_at_once_one_does),
         ROW(of_those_that_enable_one_of_all_threads_at_once_one_does),
