@@ -268,7 +268,9 @@ static kineto_status show(const work *w, kineto_error *err)
         status = kineto_analysis_save_csv(w->facts, csv, err);
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
-        kc_facts_print(w->facts, row_limit, stdout);
+        kc_facts_print(w->facts, row_limit,
+                       w->health.traces > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
+                       stdout);
     }
     return status;
 }

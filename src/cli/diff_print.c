@@ -197,6 +197,6 @@ void kc_diff_print(const kc_diff *d, uint64_t row_limit, bool all, FILE *out)
         put_findings(d, out);
     }
     if (all || !exact)
-        kc_facts_print(d->facts, row_limit, out);
+        kc_facts_print(d->facts, row_limit, false, out);
     put_gates(d, out);
 }

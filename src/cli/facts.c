@@ -132,7 +132,7 @@ static void put_cell(FILE *out, const cell_text *c, size_t width, bool left, boo
 }
 
 static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fact_table *info,
-                       uint64_t rows, FILE *out)
+                       const uint64_t *order, uint64_t rows, FILE *out)
 {
     kineto_fact_column column;
     size_t widths[64] = {0};
@@ -141,7 +141,7 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
         kineto_analysis_column(a, table, c, &column);
         widths[c] = column.name.size;
         for (uint64_t r = 0; r < rows; r++)
-            widths[c] = KB_MAX(widths[c], cell(a, table, r, c).columns);
+            widths[c] = KB_MAX(widths[c], cell(a, table, order ? order[r] : r, c).columns);
     }
     for (uint64_t r = 0; r <= rows; r++) {
         fputs("  ", out);
@@ -149,7 +149,7 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
             kineto_analysis_column(a, table, c, &column);
             cell_text text = {.columns = column.name.size};
             if (r)
-                text = cell(a, table, r - 1, c);
+                text = cell(a, table, order ? order[r - 1] : r - 1, c);
             else
                 memcpy(text.s, column.name.data, column.name.size);
             put_cell(out, &text, widths[c], column.type == KINETO_CELL_TEXT, c + 1 == columns);
@@ -157,10 +157,12 @@ static void print_rows(const kineto_analysis *a, uint32_t table, const kineto_fa
     }
 }
 
-static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit, FILE *out)
+static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit, bool several,
+                        FILE *out)
 {
     kineto_fact_table info;
     kineto_analysis_table(a, table, &info);
+    const kc_weight *w = several ? kc_weight_of(info.name) : NULL;
     uint64_t rows = limit ? KB_MIN(limit, info.row_count) : info.row_count;
     fprintf(out, "\n%s (%s)\n", info.title, info.name);
     if (info.note.size) {
@@ -168,8 +170,10 @@ static void print_table(const kineto_analysis *a, uint32_t table, uint64_t limit
         kc_put_name(out, info.note, 0);
         fputc('\n', out);
     }
+    uint64_t *order = w && rows < info.row_count ? kc_rows_by(a, table, w) : NULL;
     if (rows)
-        print_rows(a, table, &info, rows, out);
+        print_rows(a, table, &info, order, rows, out);
+    free(order);
     if (rows < info.row_count)
         fprintf(out, "  … %s more rows: --row-limit 0, --csv DIR or --json FILE has them\n",
                 kc_count(info.row_count - rows).s);
@@ -197,11 +201,11 @@ static void print_empty(const kineto_analysis *a, FILE *out)
     }
 }
 
-void kc_facts_print(const kineto_analysis *a, uint64_t limit, FILE *out)
+void kc_facts_print(const kineto_analysis *a, uint64_t limit, bool several, FILE *out)
 {
     kineto_fact_table info;
     for (uint32_t i = 0; kineto_analysis_table(a, i, &info); i++)
         if (info.row_count)
-            print_table(a, i, limit, out);
+            print_table(a, i, limit, several, out);
     print_empty(a, out);
 }

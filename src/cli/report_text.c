@@ -9,7 +9,7 @@
 typedef struct screen {
     FILE *out;
     size_t width;
-    bool colours;
+    bool colours, several; /* ranks */
     const kineto_analysis *facts;
 } screen;
 
@@ -19,19 +19,12 @@ static const char *paint(const screen *s, const char *code) { return s->colours 
 
 static uint32_t column_of(const screen *s, uint32_t table, const char *name)
 {
-    kineto_fact_column column;
-    for (uint32_t c = 0; kineto_analysis_column(s->facts, table, c, &column); c++)
-        if (kb_string_equal(column.name, kb_string(name)))
-            return c;
-    return UINT32_MAX;
+    return kc_fact_column_of(s->facts, table, name);
 }
 
 static double number_at(const screen *s, uint32_t table, uint64_t row, uint32_t column)
 {
-    kineto_fact f;
-    if (!kineto_analysis_fact(s->facts, table, row, column, &f) || f.is_none)
-        return 0;
-    return f.type == KINETO_CELL_NUMBER ? f.d : (double)f.i;
+    return kc_fact_number_at(s->facts, table, row, column);
 }
 
 static kineto_string text_at(const screen *s, uint32_t table, uint64_t row, uint32_t column)
@@ -102,14 +95,49 @@ static double sum_of(const screen *s, const chart *c, uint32_t table, uint64_t r
     return sum;
 }
 
-static void put_chart_row(const screen *s, kineto_string name, double ns, double sum, double most)
+#define RANK_COLUMNS 10u
+
+static void put_rank(const screen *s, uint32_t table, uint64_t row)
 {
-    size_t label = KB_MIN(s->width / 2, (size_t)60), cells = s->width - label - 24;
-    fputs("  ", s->out);
+    fprintf(s->out, "rank %3.0f  ", number_at(s, table, row, column_of(s, table, "rank")));
+}
+
+static void put_chart_row(const screen *s, size_t label, kineto_string name, double ns, double sum,
+                          double most)
+{
+    size_t cells = s->width - KB_MIN(s->width / 2, (size_t)60) - 24;
     kc_put_name(s->out, name.size ? name : kb_string("(no name)"), label);
     fprintf(s->out, " %10s %5.1f %% ", duration_of(ns).s, sum > 0 ? 100 * ns / sum : 0);
     put_bar(s, most > 0 ? ns / most : 0, cells, "\033[36m");
     fputc('\n', s->out);
+}
+
+/* The rows in the order they are shown in; NULL: in that of the table. */
+static uint64_t *order_of(const screen *s, uint32_t table, const char *value)
+{
+    kc_weight w = {.columns = {value}};
+    return s->several ? kc_rows_by(s->facts, table, &w) : NULL;
+}
+
+static void put_chart_rows(const screen *s, const chart *c, uint32_t table, uint64_t rows,
+                           double sum, double most)
+{
+    uint32_t name = column_of(s, table, c->name), value = column_of(s, table, c->value);
+    uint64_t shown = 0, *order = order_of(s, table, c->value);
+    bool has_rank = s->several && column_of(s, table, "rank") != UINT32_MAX;
+    size_t label = KB_MIN(s->width / 2, (size_t)60) - (has_rank ? RANK_COLUMNS : 0);
+    for (uint64_t i = 0; i < rows && shown < c->rows; i++) {
+        uint64_t r = order ? order[i] : i;
+        double v = number_at(s, table, r, value);
+        if (!is_shown(s, c, table, r) || !(v > 0))
+            continue;
+        fputs("  ", s->out);
+        if (has_rank)
+            put_rank(s, table, r);
+        put_chart_row(s, label, text_at(s, table, r, name), v, sum, most);
+        shown++;
+    }
+    free(order);
 }
 
 static void put_chart(const screen *s, const chart *c)
@@ -120,18 +148,10 @@ static void put_chart(const screen *s, const chart *c)
     if (!kineto_analysis_table(s->facts, table, &info))
         return;
     double sum = sum_of(s, c, table, info.row_count, &most);
-    uint32_t name = column_of(s, table, c->name), value = column_of(s, table, c->value);
-    uint64_t shown = 0;
     if (!(most > 0))
         return;
     put_title(s, c->title);
-    for (uint64_t r = 0; r < info.row_count && shown < c->rows; r++) {
-        double v = number_at(s, table, r, value);
-        if (!is_shown(s, c, table, r) || !(v > 0))
-            continue;
-        put_chart_row(s, text_at(s, table, r, name), v, sum, most);
-        shown++;
-    }
+    put_chart_rows(s, c, table, info.row_count, sum, most);
 }
 
 /* ---- steps ---------------------------------------------------------------------------------- */
@@ -187,6 +207,17 @@ static void put_legend(const screen *s)
 
 #define MOST_STEPS 12u
 
+static void put_step(const screen *s, uint32_t table, uint64_t row, double longest)
+{
+    fputs("  ", s->out);
+    put_rank(s, table, row);
+    kc_put_name(s->out, text_at(s, table, row, column_of(s, table, "step")), 8);
+    fprintf(s->out, " %10s ",
+            duration_of(number_at(s, table, row, column_of(s, table, "dur_us"))).s);
+    put_step_bar(s, table, row, longest, s->width - 34);
+}
+
+/* The first ones, or of several ranks the longest. */
 static void put_steps(const screen *s)
 {
     uint32_t table = kineto_analysis_find(s->facts, "steps");
@@ -194,19 +225,15 @@ static void put_steps(const screen *s)
     double longest = 0;
     if (!kineto_analysis_table(s->facts, table, &info) || !info.row_count)
         return;
-    uint32_t dur = column_of(s, table, "dur_us"), step = column_of(s, table, "step"),
-             rank = column_of(s, table, "rank");
     for (uint64_t r = 0; r < info.row_count; r++)
-        longest = KB_MAX(longest, number_at(s, table, r, dur));
+        longest = KB_MAX(longest, number_at(s, table, r, column_of(s, table, "dur_us")));
+    uint64_t *order = info.row_count > MOST_STEPS ? order_of(s, table, "dur_us") : NULL;
     put_title(s, "Steps");
-    for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MOST_STEPS); r++) {
-        fprintf(s->out, "  rank %3.0f  ", number_at(s, table, r, rank));
-        kc_put_name(s->out, text_at(s, table, r, step), 8);
-        fprintf(s->out, " %10s ", duration_of(number_at(s, table, r, dur)).s);
-        put_step_bar(s, table, r, longest, s->width - 34);
-    }
+    for (uint64_t r = 0; longest > 0 && r < KB_MIN(info.row_count, (uint64_t)MOST_STEPS); r++)
+        put_step(s, table, order ? order[r] : r, longest);
     if (info.row_count > MOST_STEPS)
         fprintf(s->out, "  … and %s more\n", kc_count(info.row_count - MOST_STEPS).s);
+    free(order);
     put_legend(s);
 }
 
@@ -243,7 +270,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
         {"operators", "Operators, by time of devices", "name", "device_self_us", NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
-    screen s = {out, kc_terminal_width(width, out), kc_may_colour(out), facts};
+    screen s = {out, kc_terminal_width(width, out), kc_may_colour(out), health->traces > 1, facts};
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
     put_steps(&s);

@@ -84,6 +84,34 @@ class Analyze(CommandTest):
         self.assertEqual([r[0] for r in table["temporal_breakdown"]["rows"]], [0, 1, 2])
         self.assertEqual(sum(r[1] for r in table["kernel_types"]["rows"]), 3 * 400.5)
 
+    def test_the_first_rows_of_several_ranks_are_the_heaviest_of_all(self):
+        for rank in range(3):
+            events = [kernel(f"k{n:02}", 1000 * n, 100 * ((7 * n + 5 * rank) % 24 + 1), n + 1) for n in range(24)]
+            self.trace(f"ranks/rank-{rank}.json", events, distributedInfo={"rank": rank, "world_size": 3})
+
+        def shown(*options):
+            lines = self.analyze("--only", "kernels", *options, self.path("ranks")).out.decode().splitlines()
+            rows = [line.split() for line in lines[lines.index("Kernels (kernels)") + 2:] if " k" in line]
+            return [(int(rank), name, float(sum_us)) for rank, _, name, _, sum_us, *_ in rows]
+
+        table = self.facts("--only", "kernels", self.path("ranks"))["kernels"]
+        all_rows = [(row[0], row[2], row[4]) for row in table["rows"]]
+        self.assertEqual([row[0] for row in all_rows], sorted(row[0] for row in all_rows))
+        self.assertEqual(shown("--row-limit", "0"), all_rows)
+        self.assertEqual(shown("--row-limit", "72"), all_rows)
+        heaviest = sorted(all_rows, key=lambda row: -row[2])
+        self.assertEqual(shown(), heaviest[:10])
+        self.assertEqual(shown("--row-limit", "40"), heaviest[:40])
+        self.assertEqual({row[0] for row in shown("--row-limit", "3")}, {0, 1, 2})
+
+    def test_sums_of_several_ranks_are_shown_by_weight(self):
+        for rank, first in enumerate((1, 3)):
+            self.trace(f"ranks/rank-{rank}.json", [host("cpu_op", f"op{n}", 1000 * n, 100 * n)
+                                                   for n in range(first, first + 4)])
+        lines = self.analyze("--only", "operators", "--row-limit", "3", self.path("ranks")).out.decode().splitlines()
+        rows = lines[lines.index("Operators (operators)") + 2:][:3]
+        self.assertEqual([row.split()[0] for row in rows], ["op4", "op3", "op6"])
+
     def test_a_user_can_teach_names_of_kernels(self):
         rules = self.path("rules")
         with open(rules, "w", encoding="utf-8") as file:

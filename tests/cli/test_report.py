@@ -526,6 +526,31 @@ class Text(Report):
         self.assertAlmostEqual(bars[2] / bars[0], 0.125, places=1)
         self.assertIn("61.5 %", lines[0])
 
+    def part(self, title, *arguments):
+        lines = self.text("--width", "100", *arguments).splitlines()
+        lines = lines[lines.index(title) + 1:] + [""]
+        return [line.split() for line in lines[:lines.index("")]]
+
+    def test_bars_of_several_ranks_are_the_heaviest_of_all_and_say_whose_they_are(self):
+        events = [[kernel(f"k{n}", 1000 * n, 10 * n + 5 * rank + 10, n) for n in range(1, 10)] for rank in range(2)]
+        for rank in range(2):
+            self.trace(events[rank], f"ranks/rank{rank}.json", distributedInfo={"rank": rank, "world_size": 2})
+        rows = self.part("Kernels", self.path("ranks"))
+        wanted = [["rank", str(rank), f"k{n}", f"{10 * n + 5 * rank + 10}.000"] for n in range(9, 4, -1) for rank in (1, 0)]
+        self.assertEqual([row[:4] for row in rows], wanted)
+        alone = self.part("Kernels", self.path("ranks/rank0.json"))
+        self.assertEqual([row[0] for row in alone], [f"k{n}" for n in range(9, 0, -1)])
+
+    def test_steps_of_several_ranks_are_the_longest_of_all(self):
+        for rank in range(3):
+            steps = [activity("user_annotation", STEP.format(n), 1000 * n, 100 * n + 10 * rank) for n in range(1, 8)]
+            self.trace(steps, f"ranks/rank{rank}.json", distributedInfo={"rank": rank, "world_size": 3})
+        rows = self.part("Steps", self.path("ranks"))[:12]
+        self.assertEqual([row[:3] for row in rows],
+                         [["rank", str(rank), str(n)] for n in range(7, 3, -1) for rank in (2, 1, 0)])
+        alone = self.part("Steps", self.path("ranks/rank0.json"))
+        self.assertEqual([row[2] for row in alone[:7]], [str(n) for n in range(1, 8)])
+
     def test_each_step_is_a_bar_of_its_parts(self):
         lines = self.text("--width", "100", self.trace(usual_events())).splitlines()
         lines = lines[lines.index("Steps") + 1:]
