@@ -139,6 +139,20 @@ void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_
     map_set(pool->partial_map, index);
 }
 
+uint32_t kf_committed_words(const uint64_t *chunk, uint32_t limit)
+{
+    uint32_t at = 0;
+    limit = KB_MIN(limit, KF_CHUNK_WORDS);
+    while (at < limit) {
+        uint64_t header = kb_load_acquire(&chunk[at]);
+        uint32_t words = kf_header_words(header);
+        if (header == 0 || words == 0 || words > limit - at)
+            break;
+        at += words;
+    }
+    return at;
+}
+
 /* ---- freeing --------------------------------------------------------------------------------- */
 
 void kf_chunk_return(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)

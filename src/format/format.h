@@ -558,6 +558,9 @@ bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim);
 /** Certainly dead: what cannot be looked up (no file descriptor left, say) counts as alive. */
 bool kf_owner_is_dead(uint32_t pid, uint64_t start_time);
 
+/** Words of a chunk that are committed: up to the first zero header. */
+uint32_t kf_committed_words(const uint64_t *chunk, uint32_t limit);
+
 /** Hold a FREE chunk so that nobody claims it (false: it is not free), and give it back. */
 bool kf_chunk_hold(const kf_pool *pool, uint32_t index);
 void kf_chunk_unhold(const kf_pool *pool, uint32_t index);

@@ -73,7 +73,7 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
 {
     c->at = c->limit = c->base = NULL;
     c->depth = 0;
-    c->chunk = KR_NO_CHUNK;
+    c->chunk = c->leaving = KR_NO_CHUNK;
     c->serial = c->seq = c->skip = c->source = c->epoch = 0;
     c->name_id = 0;
     c->name[0] = 0;
@@ -198,6 +198,22 @@ static uint64_t *keyframe_write(kr_cursor *c, uint64_t *at)
     return at + KF_KEYFRAME_WORDS;
 }
 
+/* From here on the new chunk is the cursor's. The thread may end between any two of these (a
+ * handler that does not return): while `at` is not said, it is where the records of `chunk` end. */
+static void segment_publish(kr_cursor *c, uint64_t *base, uint64_t *at, uint32_t index)
+{
+    c->at = NULL;
+    c->leaving = c->chunk;
+    kb_signal_fence();
+    c->chunk = index;
+    kb_signal_fence();
+    c->base = base;
+    c->shed_at = NULL;
+    c->limit = base + KF_CHUNK_WORDS - c->depth;
+    kb_signal_fence();
+    c->at = at;
+}
+
 /* Go on in chunk `index` that has `used` words. False: too little room for this cursor. */
 static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uint32_t used,
                           uint32_t words)
@@ -212,11 +228,7 @@ static bool segment_start(kr_cursor *c, const kf_pool *pool, uint32_t index, uin
     const uint64_t *end = at + (whole ? copies : 2 * c->depth);
     for (uint32_t d = 0; d < c->depth; d++) /* those that follow have 2 words each for certain */
         at = reopen_copy(c, at, base, d, (size_t)(end - at) - 2u * (c->depth - 1 - d));
-    c->base = base;
-    c->at = at;
-    c->shed_at = NULL;
-    c->limit = base + KF_CHUNK_WORDS - c->depth;
-    c->chunk = index;
+    segment_publish(c, base, at, index);
     kr_cursor_put_name(c);
     return true;
 }
@@ -234,6 +246,7 @@ static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
         if (segment_start(c, pool, index, used, words)) {
             if (old != KR_NO_CHUNK)
                 kf_chunk_seal(pool, old, old_used, kr_ticks(c));
+            c->leaving = KR_NO_CHUNK;
             kr_cost_add(KF_COST_CHUNK, kr_ticks(c) - begun, 1);
             return true;
         }
@@ -293,13 +306,25 @@ void kr_cursor_put_name(kr_cursor *c)
 
 /* ---- thread exit ----------------------------------------------------------------------------- */
 
+/* Ended inside a record call: what that left is no record. */
+static void cursor_settle(kr_cursor *c)
+{
+    const kf_pool *pool = kr_pool_get();
+    if (!pool || c->chunk == KR_NO_CHUNK || !c->busy)
+        return;
+    if (!c->at) { /* as segment_publish left it */
+        c->base = kf_pool_chunk(pool, c->chunk);
+        c->limit = c->base + KF_CHUNK_WORDS - c->depth;
+        c->at = c->base + kf_committed_words(c->base, KF_CHUNK_WORDS);
+    }
+    memset(c->at, 0, (size_t)(c->base + KF_CHUNK_WORDS - c->at) * sizeof *c->at);
+}
+
 static void cursor_retire(kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
     if (!pool || c->chunk == KR_NO_CHUNK)
         return;
-    if (c->busy) /* cancelled inside a record call: what it left is no record */
-        memset(c->at, 0, (size_t)(c->base + KF_CHUNK_WORDS - c->at) * sizeof *c->at);
     kr_enter(c);
     uint64_t ticks = kr_ticks(c);
     if (c->limit + c->depth - c->at >= 2) { /* its ranges stay open: their words are free */
@@ -324,21 +349,45 @@ static void name_from_system(kr_cursor *c)
         kr_cursor_put_name(c);
 }
 
+static void seal_at(const kf_pool *pool, uint32_t index, uint32_t used, uint64_t ticks)
+{
+    uint64_t *chunk = kf_pool_chunk(pool, index);
+    memset(chunk + used, 0, (KF_CHUNK_WORDS - used) * sizeof *chunk);
+    kf_chunk_seal(pool, index, used, ticks);
+}
+
 /* A chunk that was claimed and not yet gone on in: what others recorded there before stays. */
-static void leave_stray(const kf_pool *pool, uint32_t index)
+static void leave_new(const kf_pool *pool, uint32_t index)
 {
     const kf_descriptor *d = &pool->descriptors[index];
     uint32_t used = kb_load_relaxed(&d->used);
-    uint64_t *chunk = kf_pool_chunk(pool, index);
-    if (!used || used > KF_CHUNK_WORDS || !kb_load_relaxed(chunk)) {
+    if (!used || used > KF_CHUNK_WORDS || !kb_load_relaxed(kf_pool_chunk(pool, index)))
         (void)kf_chunk_free(pool, index, kf_chunk_claim_of(pool, index));
-        return;
-    }
-    memset(chunk + used, 0, (KF_CHUNK_WORDS - used) * sizeof *chunk);
-    kf_chunk_seal(pool, index, used, kb_load_relaxed(&d->last_ticks));
+    else
+        seal_at(pool, index, used, kb_load_relaxed(&d->last_ticks));
 }
 
-/* Cancelled while it changed chunks: the new one is not its own yet. */
+static bool is_leaving(const kr_cursor *c, uint32_t index)
+{
+    return c && c->leaving == index && c->chunk != index;
+}
+
+static bool is_its_own(const kr_cursor *c, uint32_t index) { return c && c->chunk == index; }
+
+/* It is LIVE and bears our name, but no cursor writes to it: the chunk before, or one that was not
+ * begun. */
+static void leave_stray(const kf_pool *pool, const kr_cursor *c, uint32_t index)
+{
+    uint64_t *chunk = kf_pool_chunk(pool, index);
+    if (is_its_own(c, index) || is_its_own(c->second, index))
+        return;
+    if (is_leaving(c, index) || is_leaving(c->second, index))
+        seal_at(pool, index, kf_committed_words(chunk, KF_CHUNK_WORDS), kr_ticks(c));
+    else
+        leave_new(pool, index);
+}
+
+/* Ended while it changed chunks: two are LIVE. */
 static void leave_stray_chunks(const kr_cursor *c)
 {
     const kf_pool *pool = kr_pool_get();
@@ -348,9 +397,8 @@ static void leave_stray_chunks(const kr_cursor *c)
                           : 0;
     for (uint32_t i = 0; i < count && i < pool->chunk_count; i++) {
         uint64_t claim = kb_load_acquire(&pool->descriptors[i].claim);
-        if (kf_claim_owner(claim) == owner && kf_claim_state(claim) == KF_CHUNK_LIVE &&
-            i != c->chunk && (!c->second || i != c->second->chunk))
-            leave_stray(pool, i);
+        if (kf_claim_owner(claim) == owner && kf_claim_state(claim) == KF_CHUNK_LIVE)
+            leave_stray(pool, c, i);
     }
 }
 
@@ -366,6 +414,8 @@ static void thread_exit(void *value)
     if (slot->first.pid) { /* not zeroed by a fork meanwhile */
         if (slot->first.busy || slot->second.busy)
             leave_stray_chunks(&slot->first);
+        cursor_settle(&slot->first);
+        cursor_settle(&slot->second);
         name_from_system(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);

@@ -45,6 +45,7 @@ typedef struct kr_cursor {
     uint32_t number;                      /* of the thread, 0: none yet */
     uint32_t joined;       /* sessions of some threads that this one is in: a bit for each window */
     uint32_t inspect;      /* so many ranges are to be looked at: is their site to be left out? */
+    uint32_t leaving;      /* the chunk before, until it is sealed */
     uint64_t *shed_at;     /* word of this chunk that counts ranges that were left out; NULL: none */
     uint32_t stacks;       /* call stacks taken, to time some of them */
     uint8_t functions_off; /* neither callbacks nor records of operators */

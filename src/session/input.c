@@ -46,20 +46,6 @@ static void place_add(state *s, uint32_t index, uint32_t serial, chunk_place pla
 
 /* ---- from the pool ------------------------------------------------------------------------------ */
 
-uint32_t ks_committed_words(const uint64_t *chunk, uint32_t limit)
-{
-    uint32_t at = 0;
-    limit = KB_MIN(limit, KF_CHUNK_WORDS);
-    while (at < limit) {
-        uint64_t header = kb_load_acquire(&chunk[at]);
-        uint32_t words = kf_header_words(header);
-        if (header == 0 || words == 0 || words > limit - at)
-            break;
-        at += words;
-    }
-    return at;
-}
-
 /* What others may be writing is read here and in the next function only. Whether the words belong
  * together is found out afterwards, by the serial of the chunk; the thread sanitizer cannot know
  * that. */

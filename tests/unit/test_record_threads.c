@@ -6,6 +6,7 @@
 
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
 
 KINETO_SITE_ARGS(site_work, KINETO_KIND_CPU_OP, "work", {"thread", KINETO_ARG_INT},
                  {"n", KINETO_ARG_INT});
@@ -248,6 +249,103 @@ static void a_thread_cancelled_with_a_chunk_of_others_leaves_their_records(void 
     kineto_trace_release(t);
 }
 
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define CAN_STEP 1
+#else
+#define CAN_STEP 0 /* the sanitizers do not stand threads that end in a handler */
+#endif
+
+enum { MOST_STEPS = 4096 };
+static int stepper_done[MOST_STEPS]; /* records that came to their end, by thread */
+static volatile int steps_left;
+static volatile bool stepped_through;
+
+static void end_thread_in_time(int signal)
+{
+    (void)signal;
+    if (--steps_left == 0)
+        pthread_exit(NULL);
+}
+
+/* The handler runs after every single instruction. */
+static void step_by_step(bool on)
+{
+#if CAN_STEP
+    uint64_t trap = 0x100, flags = __builtin_ia32_readeflags_u64();
+    __builtin_ia32_writeeflags_u64(on ? flags | trap : flags & ~trap);
+#else
+    (void)on;
+#endif
+}
+
+static void work_once(int number)
+{
+    kineto_value v[] = {{.i = number}, {.i = stepper_done[number]}};
+    kineto_range_end(kineto_range_begin_args(&site_work, v));
+    stepper_done[number]++;
+}
+
+/* Fills a chunk, and ends so many instructions after it began to record what has no room there. */
+static void *end_in_change_of_chunks(void *argument)
+{
+    int number = *(int *)argument;
+    do
+        work_once(number);
+    while (kr_me->limit - kr_me->at >= 5);
+    steps_left = number + 1;
+    step_by_step(true);
+    work_once(number);
+    step_by_step(false);
+    stepped_through = true;
+    return NULL;
+}
+
+static void check_that_all_done_is_there(const kineto_trace *t, int from, int until)
+{
+    int next[MOST_STEPS] = {0};
+    for (uint32_t i = 0; i < kineto_trace_track_count(t); i++) {
+        kineto_track track;
+        kineto_trace_track(t, i, &track);
+        const kineto_row *rows = kineto_trace_track_rows(t, i);
+        for (uint64_t k = 0; k < track.count; k++)
+            if (text_is(row_at(t, rows[k]).name, "work"))
+                assert_int_equal(arg_of(t, rows[k], "n").i, next[arg_of(t, rows[k], "thread").i]++);
+    }
+    for (int i = from; i < until; i++)
+        assert_in_range(next[i], stepper_done[i], stepper_done[i] + 1);
+}
+
+/* In a small buffer: looking for a free chunk takes few instructions there. */
+static int record_steppers(int number)
+{
+    enum { AT_ONCE = 40 };
+    int from = number;
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 128 * 16384, KINETO_RETAIN_OLDEST);
+    for (; number < from + AT_ONCE && !stepped_through; number++)
+        pthread_join(start_thread(end_in_change_of_chunks, &number), NULL);
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(kineto_trace_lost(t), 0);
+    check_that_all_done_is_there(t, from, number);
+    kineto_trace_release(t);
+    return number;
+}
+
+static void a_thread_that_ends_anywhere_in_a_change_of_chunks_keeps_its_records(void **state)
+{
+    (void)state;
+    if (!CAN_STEP)
+        skip();
+    struct sigaction before, stepping = {.sa_handler = end_thread_in_time};
+    sigaction(SIGTRAP, &stepping, &before);
+    stepped_through = false;
+    for (int number = 0; !stepped_through;) {
+        assert_true(number < MOST_STEPS - 40);
+        number = record_steppers(number);
+    }
+    sigaction(SIGTRAP, &before, NULL);
+}
+
 static sem_t finished;
 
 static void *detached(void *argument)
@@ -371,6 +469,7 @@ int main(void)
         cmocka_unit_test(cancelled_threads_leave_whole_records),
         cmocka_unit_test(threads_cancelled_inside_a_call_do_no_damage),
         cmocka_unit_test(a_thread_cancelled_with_a_chunk_of_others_leaves_their_records),
+        cmocka_unit_test(a_thread_that_ends_anywhere_in_a_change_of_chunks_keeps_its_records),
         cmocka_unit_test(detached_threads_are_recorded),
         cmocka_unit_test(records_of_late_destructors_are_kept),
         cmocka_unit_test(a_site_used_first_by_two_threads_is_one_site),
