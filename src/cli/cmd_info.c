@@ -75,6 +75,18 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
+/* Other tools have texts for numbers, mostly also as the name. */
+static void print_id_and_name(kineto_string text, const kineto_process *p)
+{
+    if (!text.data) {
+        printf("%lld ", (long long)p->pid);
+    } else if (!kb_string_equal(text, p->name)) {
+        kc_put_name(stdout, text, 0);
+        putchar(' ');
+    }
+    kc_put_name(stdout, p->name, 0);
+}
+
 static void print_processes(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
@@ -84,8 +96,8 @@ static void print_processes(const kineto_trace *trace)
     for (uint32_t i = 0; i < count && i < 32; i++) {
         kineto_process p;
         kineto_trace_process(trace, i, &p);
-        printf("    %s %lld ", p.is_device ? "device" : "process", (long long)p.pid);
-        kc_put_name(stdout, p.name, 0);
+        printf("    %s ", p.is_device ? "device" : "process");
+        print_id_and_name(kt_process_text_of(trace, i), &p);
         if (p.label.size) {
             fputs(" (", stdout);
             kc_put_name(stdout, p.label, 0);
@@ -208,7 +220,11 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
         kb_json_object_begin(j);
         kb_json_key_z(j, "device");
         kb_json_bool(j, p.is_device);
-        kb_json_put_int(j, "pid", p.pid);
+        kineto_string text = kt_process_text_of(trace, i);
+        if (text.data)
+            kb_json_put_string(j, "pid", text);
+        else
+            kb_json_put_int(j, "pid", p.pid);
         kb_json_put_string(j, "name", p.name);
         kb_json_put_string(j, "label", p.label);
         if (d) {

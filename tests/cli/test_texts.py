@@ -125,6 +125,17 @@ class Info(CommandTest):
             self.assertIn(rb"\x1b", done.err)
             self.assertIsNone(re.search(rb"[\x00-\x08\x0b-\x1f\x7f-\xff]", done.err), done.err)
 
+    def test_a_process_that_a_text_stands_for_is_shown_by_it(self):
+        with open(self.path("t.json"), "w") as f:
+            json.dump({"traceEvents": [
+                {"ph": "M", "name": "process_name", "pid": "b", "args": {"name": "named"}}] +
+                [{"ph": "X", "cat": "c", "name": "n", "pid": pid, "tid": 1, "ts": 1, "dur": 1} for pid in ("a\x1b", "b", 7)]}, f)
+        lines = self.run_command("info", "t.json").out.decode().splitlines()
+        self.assertEqual([line.strip() for line in lines if line.startswith("    process")],
+                         ["process b named", "process a\\x1b", "process 7"])
+        facts = json.loads(self.run_command("info", "--json", "t.json").out)
+        self.assertEqual([p["pid"] for p in facts["processes"]], ["b", "a\x1b", 7])
+
     def test_a_device_that_waits_is_not_busy(self):
         with open(self.path("t.json"), "w") as f:
             json.dump({"traceEvents": [
