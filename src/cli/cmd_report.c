@@ -9,7 +9,7 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "where to write the page; - is the standard output"},
     {"text", 't', KC_FLAG, &text, NULL, "as text on the standard output, with bars, instead"},
     {"width", 0, KC_NUMBER, &width, "N",
-     "columns of the text, 60 to 400; usual are those of the terminal, or 100"},
+     "columns of the text, 60 to 400; usual (0) are those of the terminal, or\n100"},
     {"before", 'b', KC_TEXT, &before, "TRACE",
      "what changed since this trace: the page gets a part with the\ndifferences, as 'ckineto diff' "
      "has "
@@ -35,6 +35,20 @@ static const kc_options options = {
     KB_COUNT(option_list),
     false};
 
+static kineto_status check_together(void)
+{
+    if (output && text)
+        return kc_usage_error("report", "-o and --text exclude each other: a page, or text");
+    if (!output && !text && !flame)
+        return kc_usage_error("report", "say where to write the page, -o report.html, or --text");
+    if (before && !output)
+        return kc_usage_error("report", "--before goes with -o; 'ckineto diff' prints differences");
+    if (width && (width < KC_LEAST_WIDTH || width > KC_MOST_WIDTH))
+        return kc_usage_error("report", "--width is from %d to %d, not %llu", KC_LEAST_WIDTH,
+                              KC_MOST_WIDTH, (unsigned long long)width);
+    return KINETO_OK;
+}
+
 int kc_report(int argc, char **argv)
 {
     int operands;
@@ -44,11 +58,8 @@ int kc_report(int argc, char **argv)
         return kc_finish_stdout("report", 0);
     if (!status && !operands)
         status = kc_usage_error("report", "name the trace to report on");
-    if (!status && ((output && text) || (!output && !text && !flame)))
-        status = kc_usage_error("report", "say where to write the page, -o report.html, or --text");
-    if (!status && before && !output)
-        status =
-            kc_usage_error("report", "--before goes with -o; 'ckineto diff' prints differences");
+    if (!status)
+        status = check_together();
     const char *written[] = {output, flame};
     if (!status)
         status = kc_check_outputs("report", argv + 1, operands, written, KB_COUNT(written), false);

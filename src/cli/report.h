@@ -24,6 +24,7 @@ kineto_status kc_text_make(const kc_page *page, uint64_t width, FILE *out, kinet
 kineto_status kc_flame_make(const kc_page *page, const char *output, kineto_error *err);
 
 /* ---- report_text.c ---- */
+enum { KC_LEAST_WIDTH = 60, KC_MOST_WIDTH = 400 };
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out);
 /** Columns to write in; never so few that nothing fits. */

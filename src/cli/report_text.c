@@ -239,7 +239,7 @@ static void put_steps(const screen *s)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-enum { LEAST_WIDTH = 60, USUAL_WIDTH = 100, MOST_WIDTH = 400 };
+#define USUAL_WIDTH 100u
 
 size_t kc_terminal_width(uint64_t asked, FILE *out)
 {
@@ -249,7 +249,7 @@ size_t kc_terminal_width(uint64_t asked, FILE *out)
         width = terminal.ws_col;
     if (!width)
         width = USUAL_WIDTH;
-    return (size_t)KB_MIN(KB_MAX(width, (uint64_t)LEAST_WIDTH), (uint64_t)MOST_WIDTH);
+    return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_LEAST_WIDTH), (uint64_t)KC_MOST_WIDTH);
 }
 
 bool kc_may_colour(FILE *out)

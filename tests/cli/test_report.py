@@ -495,6 +495,18 @@ class Text(Report):
             self.assertLessEqual(max(map(len, lines)), width)
         self.assertLessEqual(max(map(len, self.text(path).splitlines())), 100)
 
+    def test_a_width_out_of_range_is_a_mistake(self):
+        for width in ("1", "59", "401", "99999999999"):
+            done = self.run_command("report", "--text", "--width", width, self.trace(usual_events()))
+            self.assertEqual((done.returncode, done.out), (2, b""))
+            self.assertIn(b"--width is from 60 to 400, not " + width.encode(), done.err)
+
+    def test_a_page_and_text_exclude_each_other(self):
+        done = self.run_command("report", "--text", "-o", self.path("x.html"), self.trace(usual_events()))
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"exclude each other", done.err)
+        self.assertFalse(os.path.exists(self.path("x.html")))
+
     def test_a_terminal_says_how_wide_it_is(self):
         path = self.trace(usual_events(20))
         lines = re.sub("\033\\[[0-9;]*m", "", self.on_terminal(path, columns=72)).splitlines()
