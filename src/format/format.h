@@ -568,6 +568,8 @@ void kf_chunk_unhold(const kf_pool *pool, uint32_t index);
 /** Open a window: claims a slot, recomputes the gate. Sweeps slots of dead owners first.
  *  @return slot, or UINT32_MAX if all are taken. Not for signal handlers. */
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks);
+/** Close the windows of owners that died: they would keep recording on for ever. Not for signal handlers. */
+void kf_windows_sweep(kf_control *control);
 /** What it wants of operators; at first KF_WANT_USUAL. */
 void kf_window_want(kf_control *control, uint32_t slot, uint32_t wants);
 /** Leave that out from now on; NULL: nothing. */

@@ -236,24 +236,37 @@ bool kf_owner_is_dead(uint32_t pid, uint64_t start_time)
     return kb_os_start_time(pid) != 0 || (kill((pid_t)pid, 0) != 0 && errno == ESRCH);
 }
 
-/* Windows whose owner died would keep recording on for ever. Taking away the dead owner's pid is
- * what decides: a slot that was given to someone else meanwhile bears another one. */
-static void sweep_windows(kf_control *control)
+/* Taking away the dead owner's pid is what decides: a slot that was given to someone else meanwhile
+ * bears another one. */
+static bool window_sweep(kf_window *w)
 {
-    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
-        kf_window *w = &control->windows[i];
-        if (kb_load_acquire(&w->state) == KF_WINDOW_FREE)
-            continue;
-        uint32_t pid = kb_load_acquire(&w->owner_pid);
-        uint64_t start_time = kb_load_relaxed(&w->owner_start_time);
-        if (kf_owner_is_dead(pid, start_time) && kb_cas_acqrel(&w->owner_pid, &pid, 0))
-            release_window(w);
-    }
+    if (kb_load_acquire(&w->state) == KF_WINDOW_FREE)
+        return false;
+    uint32_t pid = kb_load_acquire(&w->owner_pid);
+    uint64_t start_time = kb_load_relaxed(&w->owner_start_time);
+    if (!kf_owner_is_dead(pid, start_time) || !kb_cas_acqrel(&w->owner_pid, &pid, 0))
+        return false;
+    release_window(w);
+    return true;
+}
+
+static bool sweep_windows(kf_control *control)
+{
+    bool found = false;
+    for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++)
+        found |= window_sweep(&control->windows[i]);
+    return found;
+}
+
+void kf_windows_sweep(kf_control *control)
+{
+    if (sweep_windows(control))
+        kf_gate_update(control);
 }
 
 uint32_t kf_window_open(kf_control *control, uint64_t kinds, uint64_t start_ticks)
 {
-    sweep_windows(control);
+    (void)sweep_windows(control);
     for (uint32_t i = 0; i < KF_MAX_WINDOWS; i++) {
         kf_window *w = &control->windows[i];
         uint32_t expected = KF_WINDOW_FREE;

@@ -595,11 +595,21 @@ static void scan_next(ks_collector *c, uint64_t now, uint64_t took_ns)
     c->next_scan_ns = now + KB_MAX(least_ns, SCAN_SHARE * took_ns);
 }
 
+/* Sessions of programs that died want nothing any more: before it is asked what is wanted. */
+static void sweep_windows(ks_collector *c, uint64_t now)
+{
+    if (now < c->next_sweep_ns)
+        return;
+    c->next_sweep_ns = now + SCAN_INTERVAL_NS;
+    kf_windows_sweep(c->pool.control);
+}
+
 uint64_t ks_collector_poll(ks_collector *c)
 {
     uint64_t now = now_ns();
     uint32_t taken = 0;
     bool all = now >= c->next_scan_ns;
+    sweep_windows(c, now);
     if (c->options.on_demand && !ks_windows_look(c))
         return ks_windows_idle(c);
     uint64_t cpu_ns = all ? kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) : 0;

@@ -41,7 +41,7 @@ struct ks_collector {
     bool dictionary_holes;  /* stepped over entries that were not committed */
     uint64_t dictionary_stuck_ns;
     kb_map start_times; /* of attached processes, by pid */
-    uint64_t interval_ns, next_scan_ns, next_second_ns, spool_retry_ns;
+    uint64_t interval_ns, next_scan_ns, next_sweep_ns, next_second_ns, spool_retry_ns;
     uint64_t kept_bytes, spool_failures;
     uint64_t program_ns; /* CPU of the program alone, when it had ended; 0: not known */
     uint32_t in_use;            /* chunks, at the last look */

@@ -608,6 +608,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
     lock();
+    kf_windows_sweep(control);
     s->over_ticks = kb_ticks(control->ticks_clock);
     if (claims(s))
         last_over_ticks = s->over_ticks;
@@ -682,8 +683,10 @@ void kineto_session_destroy(kineto_session *s)
         (void)kineto_session_stop(s, NULL, NULL);
     lock();
     forget(s);
-    if (kineto_rt_pool() && !sessions)
+    if (kineto_rt_pool() && !sessions) {
+        kf_windows_sweep(kineto_rt_pool()->control);
         ks_own_memory_release(kineto_rt_pool());
+    }
     unlock();
     kb_vec_free(&s->threads);
     kb_vec_free(&s->pauses);

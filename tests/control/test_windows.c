@@ -9,6 +9,7 @@
 #include <ckineto/record.h>
 
 #include <pthread.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -152,6 +153,43 @@ static void a_window_has_what_was_recorded_in_it(void **state)
         assert_int_equal(c.lost, 0);
         range(77); /* nobody's */
     }
+}
+
+static void poll_for_ms(int ms)
+{
+    const struct timespec pause = {0, 10000000};
+    for (int i = 0; i < ms / 10; i++) {
+        (void)ks_collector_poll(collector);
+        nanosleep(&pause, NULL);
+    }
+}
+
+/* A session of its own that a program in the pool did not live to end. */
+static void die_recording(bool keep_newest)
+{
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        kf_control *control = kineto_rt_pool()->control;
+        uint32_t slot = kf_window_open(control, KINDS, kb_ticks(control->ticks_clock));
+        control->windows[slot].keep_newest = keep_newest;
+        raise(SIGKILL);
+    }
+    waitpid(child, NULL, 0);
+    assert_true(kineto_rt_pool()->control->gate != 0);
+}
+
+static void a_session_of_a_program_that_died_ends_by_itself(void **state)
+{
+    (void)state;
+    off_t empty = spool_bytes();
+    for (int keep_newest = 0; keep_newest < 2; keep_newest++) {
+        die_recording(keep_newest != 0);
+        poll_for_ms(keep_newest ? 1500 : 300);
+        assert_int_equal(kineto_rt_pool()->control->gate, 0);
+        assert_true(ks_collector_poll(collector) >= 500000000); /* it sleeps */
+    }
+    assert_int_equal(spool_bytes(), empty);
 }
 
 static void what_is_recorded_before_it_is_armed_is_thrown_away(void **state)
@@ -455,6 +493,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(nothing_is_recorded_without_a_window),
         cmocka_unit_test(a_window_has_what_was_recorded_in_it),
+        cmocka_unit_test(a_session_of_a_program_that_died_ends_by_itself),
         cmocka_unit_test(what_is_recorded_before_it_is_armed_is_thrown_away),
         cmocka_unit_test(one_that_is_given_up_leaves_nothing),
         cmocka_unit_test(each_states_what_it_cost),

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "../helpers/recording.h"
+#include "record/record.h"
 
 #include <fcntl.h>
 #include <sched.h>
@@ -411,6 +412,22 @@ static void chunks_of_the_dead_are_given_back(void **state)
     kineto_trace_release(t);
 }
 
+/* Nobody records for a child that died with a session open, once a session ends. */
+static void a_session_that_a_child_did_not_live_to_end_ends_with_the_parents(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    pid_t pid = fork();
+    if (pid == 0) {
+        (void)record();
+        _exit(0);
+    }
+    assert_exit(pid, 0);
+    kineto_trace_release(finish(s));
+    assert_int_equal(kineto_rt_pool()->control->gate, 0);
+    assert_int_equal(kineto_rt_pool()->control->chunk_limit, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -425,6 +442,7 @@ int main(void)
         cmocka_unit_test(a_childs_ring_does_not_overwrite_the_parents_events),
         cmocka_unit_test(a_childs_session_leaves_the_parents_ring_a_ring),
         cmocka_unit_test(a_child_cannot_stop_the_parents_session),
+        cmocka_unit_test(a_session_that_a_child_did_not_live_to_end_ends_with_the_parents),
         cmocka_unit_test(names_are_those_of_each_process),
         cmocka_unit_test(chunks_of_the_dead_are_given_back),
     };
