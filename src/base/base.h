@@ -146,6 +146,9 @@ size_t kb_os_command_line(uint32_t pid, char *buf, size_t size);
 size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
 size_t kb_os_boot_id(char *buf, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
+/** What names the caller's pid namespace (device and inode); zeros if /proc cannot be read.
+ *  Async-signal-safe. */
+void kb_os_pid_namespace(uint64_t id[2]);
 /** Read a small file whole; returns bytes, 0 on failure. NUL-terminates. */
 size_t kb_os_read_file(const char *path, char *buf, size_t size);
 /** Is this library shorter than its headers say? It would be mapped beyond its end, and kill us where

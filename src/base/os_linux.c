@@ -187,6 +187,16 @@ size_t kb_os_boot_id(char *buf, size_t size)
     return chomp(buf, kb_os_read_file("/proc/sys/kernel/random/boot_id", buf, size));
 }
 
+void kb_os_pid_namespace(uint64_t id[2])
+{
+    struct stat st;
+    int saved = errno;
+    bool known = stat("/proc/self/ns/pid", &st) == 0;
+    id[0] = known ? st.st_dev : 0;
+    id[1] = known ? st.st_ino : 0;
+    errno = saved;
+}
+
 size_t kb_os_host_name(char *buf, size_t size)
 {
     char name[HOST_NAME_MAX + 1] = "";

@@ -455,6 +455,8 @@ typedef struct kf_control {
     kb_clock_snapshot snapshots[KF_MAX_SNAPSHOTS];
     uint32_t unit_costs[KF_UNIT_COUNT]; /* of the last process that attached; 0: not known */
     kf_shed shed;
+    uint64_t pid_namespace[2]; /* the collector's, if external: pids of others mean nothing to it. 0: not
+                                  known */
     _Alignas(64) uint64_t cost_ticks[KF_COST_COUNT]; /* of all processes together; ATTACH: ns
                                                         of CPU */
     uint64_t cost_calls[KF_COST_COUNT];

@@ -14,8 +14,34 @@ KINETO_API const kf_pool *kineto_rt_pool(void) { return kr_pool_get(); }
 typedef struct kr_self {
     uint32_t state; /* 0 nothing, 1 in progress, 2 done */
     uint32_t id;    /* dictionary id of the PROCESS entry; 0: table full */
+    uint32_t place; /* 0 not looked, 1 where the recorder is, 2 in another pid namespace */
 } kr_self;
 static kr_self *kr_self_page;
+
+/* Its pids would be taken for others', or for those of the dead. */
+static bool is_foreign(const kf_control *control)
+{
+    uint64_t own[2];
+    const uint64_t *its = control->pid_namespace;
+    if (!its[0] && !its[1])
+        return false;
+    kb_os_pid_namespace(own);
+    return (own[0] || own[1]) && (own[0] != its[0] || own[1] != its[1]);
+}
+
+bool kr_process_is_foreign(void)
+{
+    const kf_pool *pool = kr_pool_get();
+    kr_self *self = kr_self_page;
+    if (!pool || !self)
+        return false;
+    if (!kb_load_acquire(&self->place))
+        kb_store_release(&self->place, is_foreign(pool->control) ? 2u : 1u);
+    bool foreign = kb_load_relaxed(&self->place) == 2;
+    if (foreign)
+        kb_store_release(&kineto_gate, &kr_closed_gate);
+    return foreign;
+}
 
 static uint32_t process_register(const kf_pool *pool)
 {
@@ -48,6 +74,8 @@ KINETO_API uint32_t kineto_rt_process(void)
     uint32_t state = 0;
     if (kb_load_acquire(&self->state) == 2)
         return self->id;
+    if (kr_process_is_foreign())
+        return 0;
     if (!kb_cas_acqrel(&self->state, &state, 1))
         return 0; /* another thread is at it; segments carry the pid as well */
     self->id = process_register(pool);
@@ -104,10 +132,11 @@ done:
     return status;
 }
 
-/* A pool that nobody collects from (its recorder is gone, or lives in another pid name space) is
- * not worth filling. */
+/* A pool that nobody collects from is not worth filling. */
 static kineto_status check_collector(kf_control *control, kineto_error *err)
 {
+    if (is_foreign(control))
+        return kb_fail(err, KINETO_E_NOT_FOUND, "its recorder is in another pid namespace");
     if (kb_os_alive(control->collector_pid, control->collector_start_time))
         return KINETO_OK;
     kb_add_relaxed(&control->counters[KF_SOURCE_API][KF_REASON_NO_RECORDER], 1);

@@ -118,6 +118,8 @@ kr_cursor *kr_cursor_slow(void)
 {
     kr_cursor *c = kr_me;
     if (c == &kr_unattached || !KR_IN_USE(c)) { /* new, or zeroed by a fork */
+        if (kr_process_is_foreign())
+            return NULL; /* the ledger names the process */
         c = thread_attach();
         if (c)
             return c;

@@ -271,6 +271,10 @@ KB_INLINE const kf_pool *kr_pool_get(void)
     return kb_load_acquire(&kr_pool.control) ? &kr_pool : NULL;
 }
 
+/** A fork's child in another pid namespace than the recorder: nothing is recorded in it. */
+bool kr_process_is_foreign(void);
+extern const uint64_t kr_closed_gate;
+
 /* ---- step.c ---- */
 /** In a fork's child, where the kernel cannot wipe pages: its iterations are its own. */
 void kr_steps_forget(void);

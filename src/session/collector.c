@@ -182,6 +182,7 @@ static void fill_control(ks_collector *c)
     memcpy(control->own_kinds, kineto_rt_own_kinds(), sizeof control->own_kinds);
     control->collector_pid = kb_os_pid();
     control->collector_start_time = kb_os_start_time(control->collector_pid);
+    kb_os_pid_namespace(control->pid_namespace);
     control->full_policy = KF_FULL_DROP;
     snprintf(control->spool_path, sizeof control->spool_path, "%s", c->spool_path);
     if (c->options.custom_config)

@@ -3,6 +3,7 @@
  *   threads T N   the same on T threads at once
  *   fork N        a child records N pairs and ends; waits for it
  *   orphan N      a child goes on after us: sleeps, records N pairs
+ *   elsewhere N   a child in another pid namespace does, and what it executes; 77: not allowed here
  *   print TEXT    to stdout, flushed
  *   sleep MS, exit N, _exit N, abort, kill N (signal itself), segv
  *   wait FILE     until the file exists
@@ -10,6 +11,7 @@
 #include <ckineto/record.h>
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +21,8 @@
 
 KINETO_SITE(outer, KINETO_KIND_USER_ANNOTATION, "outer");
 KINETO_SITE_ARGS(inner, KINETO_KIND_CPU_OP, "inner", {"i", KINETO_ARG_INT});
+
+static pid_t parent;
 
 static void ranges(long count)
 {
@@ -61,6 +65,27 @@ static void in_child(long count, int stay)
         waitpid(pid, NULL, 0);
 }
 
+/* The child is the first process there, and looks for its files in our /proc. */
+static void in_namespace(const char *count)
+{
+    pid_t pid = fork();
+    int status = 0;
+    if (pid == 0) {
+        if (unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0)
+            _exit(77);
+        pid = fork();
+        if (pid == 0) {
+            ranges(strtol(count, NULL, 10));
+            execl("/proc/self/exe", "elsewhere", "ranges", count, "sleep", "300", NULL);
+            _exit(77);
+        }
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+        _exit(77);
+    if (getpid() != parent)
+        _exit(0);
+}
+
 static void end(const char *how, int number)
 {
     if (strcmp(how, "exit") == 0)
@@ -79,6 +104,7 @@ static void end(const char *how, int number)
 
 int main(int argc, char **argv)
 {
+    parent = getpid();
     for (int i = 1; i < argc; i += 2) {
         const char *verb = argv[i];
         const char *text = i + 1 < argc ? argv[i + 1] : "";
@@ -90,6 +116,8 @@ int main(int argc, char **argv)
             ranges(number);
         else if (strcmp(verb, "fork") == 0 || strcmp(verb, "orphan") == 0)
             in_child(number, verb[0] == 'o');
+        else if (strcmp(verb, "elsewhere") == 0)
+            in_namespace(text);
         else if (strcmp(verb, "sleep") == 0)
             usleep((useconds_t)number * 1000);
         else if (strcmp(verb, "wait") == 0)

@@ -50,6 +50,14 @@ class Children(CommandTest):
         self.assertEqual([l["count"] for l in lines], [1])
         self.assertIn("cli_static_targ", lines[0]["detail"])
 
+    def test_processes_in_another_pid_namespace_are_named_and_not_recorded(self):
+        if self.record(TARGET, "ranges", "10", "elsewhere", "20").returncode == 77:
+            self.skipTest("no pid namespaces are allowed here")
+        self.assertEqual(sorted(self.numbers()), list(range(10)))
+        self.assertEqual(len({e["pid"] for e in self.slices()}), 1)
+        lines = [l for l in self.ledger() if l["reason"].startswith("in another pid")]
+        self.assertEqual([l["count"] for l in lines], [1])
+
 
 class RecorderDies(CommandTest):
     def kill_recorder(self, *options):
