@@ -229,9 +229,13 @@ typedef struct kb_clock_fit {
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */
     int64_t slew_raw_ns, slew_monotonic_ns; /* ns of MONOTONIC_RAW that so many of MONOTONIC took */
 } kb_clock_fit;
-/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. */
+/** Fit count >= 1 snapshots in time order: rate from MONOTONIC_RAW, one epoch constant. What was taken in
+ *  a moment is compared with now, so it has to be of this machine. */
 kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count,
                                 kb_clock_fit *fit, kineto_error *err);
+/** The same of snapshots of any machine and time, by themselves alone: how good they are. */
+kineto_status kb_clock_fit_again(const kb_clock_snapshot *snapshots, size_t count,
+                                 kb_clock_fit *fit);
 /** Exact integer conversion; monotone. */
 int64_t kb_clock_fit_any_ns(const kb_clock_fit *fit, uint64_t ticks);
 /** The same, the usual case in place: rates up to 8 GHz, from the origin on. */

@@ -82,7 +82,9 @@ static bool rate_from_now(kb_clock_fit *fit, const kb_clock_snapshot *s)
     return set_rate(fit, raw_between(s, &now), ticks_between(s, &now));
 }
 
-static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, size_t count)
+/* Here: the snapshots are of this machine, and its clock goes on. */
+static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, size_t count,
+                      bool here)
 {
     const kb_clock_snapshot *first = &snapshots[0], *last = &snapshots[count - 1];
     if (ticks_are_raw(first) && ticks_are_raw(last))
@@ -90,9 +92,10 @@ static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, siz
     if (raw_between(first, last) >= LEAST_BASELINE_NS &&
         set_rate(fit, raw_between(first, last), ticks_between(first, last)))
         return true;
-    if (rate_from_now(fit, first))
+    if (here && rate_from_now(fit, first))
         return true;
-    return set_rate(fit, raw_between(first, last), ticks_between(first, last));
+    return set_rate(fit, raw_between(first, last), ticks_between(first, last)) ||
+           (!here && set_rate(fit, 1, 1)); /* one moment: any line goes through it */
 }
 
 /* ---- quality ----------------------------------------------------------------------------------
@@ -153,14 +156,14 @@ static void find_slew(kb_clock_fit *fit, const kb_clock_snapshot *first,
     fit->slew_monotonic_ns = (int64_t)slewed;
 }
 
-kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count, kb_clock_fit *fit,
-                                kineto_error *err)
+static kineto_status make(const kb_clock_snapshot *snapshots, size_t count, bool here,
+                          kb_clock_fit *fit, kineto_error *err)
 {
     if (!snapshots || count == 0)
         return kb_fail(err, KINETO_E_ARGUMENT, "no clock snapshot to fit");
     const kb_clock_snapshot *first = &snapshots[0];
     *fit = (kb_clock_fit){.ticks0 = first->ticks, .ns0 = first->realtime_ns};
-    if (!find_rate(fit, snapshots, count))
+    if (!find_rate(fit, snapshots, count, here))
         return kb_fail(
             err, KINETO_E_FORMAT,
             "the clock snapshots of the recording contradict each other: no time stamps");
@@ -171,6 +174,18 @@ kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count
     fit->residual_ns = residual_of(fit, snapshots, count);
     fit->realtime_step_ns = largest_step(fit, snapshots, count);
     return KINETO_OK;
+}
+
+kineto_status kb_clock_fit_make(const kb_clock_snapshot *snapshots, size_t count, kb_clock_fit *fit,
+                                kineto_error *err)
+{
+    return make(snapshots, count, true, fit, err);
+}
+
+kineto_status kb_clock_fit_again(const kb_clock_snapshot *snapshots, size_t count,
+                                 kb_clock_fit *fit)
+{
+    return make(snapshots, count, false, fit, NULL);
 }
 
 /* Signed, so that ticks before the origin get times before it; half rounds up everywhere, so that

@@ -78,7 +78,8 @@ static void real_snapshots_fit_within_their_own_doubt(void **state)
     assert_int_equal(kb_clock_fit_make(s, 4, &fit, NULL), KINETO_OK);
     double doubt = 0;
     for (int i = 0; i < 4; i++)
-        doubt += (double)(s[i].width_ticks + 1) * fit.ns_per_tick; /* arm64 ticks every 16 to 42 ns */
+        doubt +=
+            (double)(s[i].width_ticks + 1) * fit.ns_per_tick; /* arm64 ticks every 16 to 42 ns */
     assert_true(fit.residual_ns <= doubt + 2);
     assert_int_equal(kb_clock_fit_ns(&fit, s[0].ticks), s[0].realtime_ns);
 }
@@ -192,6 +193,21 @@ static void one_snapshot_of_this_machine_is_enough(void **state)
     }
 }
 
+static void snapshots_of_elsewhere_are_not_compared_with_now(void **state)
+{
+    (void)state;
+    const machine m = {3, 1, 0, 0};
+    kb_clock_snapshot s[2] = {at(&m, 5 * SECOND), at(&m, 5 * SECOND + 2000)};
+    kb_clock_fit first, second;
+    assert_int_equal(kb_clock_fit_again(s, 2, &first), KINETO_OK);
+    assert_true(first.residual_ns <= 1);
+    usleep(1000);
+    assert_int_equal(kb_clock_fit_again(s, 2, &second), KINETO_OK);
+    assert_memory_equal(&first, &second, sizeof first);
+    assert_int_equal(kb_clock_fit_again(s, 1, &first), KINETO_OK);
+    assert_true(first.residual_ns == 0);
+}
+
 static void hostile_snapshots_are_refused_or_harmless(void **state)
 {
     (void)state;
@@ -233,6 +249,7 @@ int main(void)
         cmocka_unit_test(a_bent_clock_is_no_step_and_is_bent_back),
         cmocka_unit_test(an_outlier_shows_in_the_residual),
         cmocka_unit_test(one_snapshot_of_this_machine_is_enough),
+        cmocka_unit_test(snapshots_of_elsewhere_are_not_compared_with_now),
         cmocka_unit_test(hostile_snapshots_are_refused_or_harmless),
     };
     return RUN_TESTS(tests);

@@ -85,7 +85,10 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->b
 
 uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
 uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
-uint32_t kineto_trace_repair_count(const kineto_trace *t) { return (uint32_t)t->repairs.list.count; }
+uint32_t kineto_trace_repair_count(const kineto_trace *t)
+{
+    return (uint32_t)t->repairs.list.count;
+}
 
 void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *out)
 {
@@ -271,5 +274,5 @@ void kineto_trace_snapshot(const kineto_trace *t, uint32_t index, kineto_clock_s
 bool kt_clock_fit(const kineto_trace *t, kb_clock_fit *fit)
 {
     return t->snapshots.count &&
-           kb_clock_fit_make(t->snapshots.data, t->snapshots.count, fit, NULL) == KINETO_OK;
+           kb_clock_fit_again(t->snapshots.data, t->snapshots.count, fit) == KINETO_OK;
 }
