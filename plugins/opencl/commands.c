@@ -18,6 +18,7 @@ enum state {
     PENDING,   /* enqueued; up for grabs */
     DRAINING,  /* a drain has it; the callback has not come */
     ORPHAN,    /* a drain has it; the callback came and left the rest to the drain */
+    CALLED,    /* its callback has it, and has not handed it over yet */
     DELIVERED, /* waits for its callback */
     RELEASING
 };
@@ -121,6 +122,19 @@ static void let_go(co_command *c)
     push(c);
 }
 
+/* Where the session has ended meanwhile, it was counted. */
+static void hand_over(co_command *c, cl_int status)
+{
+    const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
+
+    if (!builder)
+        return;
+    if (claim(c, CALLED, DELIVERED))
+        co_deliver(builder, &c->work, atomic_load_explicit(&c->event, memory_order_relaxed),
+                   status);
+    co_builder_leave();
+}
+
 static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *user)
 {
     co_command *c = user;
@@ -128,8 +142,8 @@ static void CL_CALLBACK on_complete(cl_event event, cl_int status, void *user)
     uint64_t begun = kineto_overhead_begin();
     (void)event;
     atomic_fetch_add(&delivering, 1);
-    if (claim(c, PENDING, DELIVERED)) {
-        co_deliver(&c->work, atomic_load_explicit(&c->event, memory_order_relaxed), status);
+    if (claim(c, PENDING, CALLED)) {
+        hand_over(c, status);
         let_go(c);
     } else if (!claim(c, DRAINING, ORPHAN)) {
         let_go(c);
@@ -175,7 +189,11 @@ static bool drain_one(co_command *c, enum pass pass)
         status = status_of(event);
         status = status > CL_COMPLETE ? CL_COMPLETE : status;
     }
-    co_deliver(&c->work, event, status);
+    const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
+    if (builder) {
+        co_deliver(builder, &c->work, event, status);
+        co_builder_leave();
+    }
     drained(c);
     return false;
 }
@@ -196,6 +214,20 @@ static void pause_briefly(void)
     (void)nanosleep(&t, NULL);
 }
 
+/* Callbacks whose threads did not get the processor in all this time: what they have is lost, and
+ * they will see that. */
+static void lose_called(void)
+{
+    uint32_t commands = atomic_load(&slab_count) * SLAB_COMMANDS;
+    const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
+
+    for (uint32_t i = 0; builder && i < commands; i++)
+        if (atomic_load(&at(i)->state) == CALLED && claim(at(i), CALLED, DELIVERED))
+            co_lose(builder, &at(i)->work);
+    if (builder)
+        co_builder_leave();
+}
+
 void co_commands_drain(int wait_ms)
 {
     int64_t start = co_now_ns(CLOCK_MONOTONIC), limit = start + wait_ms * INT64_C(1000000);
@@ -207,6 +239,7 @@ void co_commands_drain(int wait_ms)
     limit = co_now_ns(CLOCK_MONOTONIC) + INT64_C(100000000);
     while (atomic_load(&delivering) && co_now_ns(CLOCK_MONOTONIC) < limit)
         pause_briefly();
+    lose_called();
 }
 
 void co_commands_collect(void) { (void)drain_pass(LOOK); }

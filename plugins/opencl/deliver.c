@@ -229,25 +229,27 @@ static void deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work)
     pthread_mutex_unlock(&device->lock);
 }
 
-void co_deliver(co_work *work, cl_event event, cl_int status)
+void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_event event,
+                cl_int status)
 {
-    const KinetoPlugin_TraceBuilder *builder = co_builder_enter();
-
-    if (!builder)
+    if (work->session != co_session_current())
         return;
-    if (work->session == co_session_current()) {
-        if (status == CO_STATUS_NO_CALLBACK)
-            co_count_lost(builder, CO_LOSS_NO_CALLBACK);
-        else if (status < 0)
-            co_count_lost(builder, CO_LOSS_FAILED);
-        else if (status > CL_COMPLETE)
-            co_count_lost(builder, CO_LOSS_UNFINISHED);
-        else if (!read_times(work, event))
-            co_count_lost(builder, CO_LOSS_NO_TIMES);
-        else
-            deliver(builder, work);
-    }
-    co_builder_leave();
+    if (status == CO_STATUS_NO_CALLBACK)
+        co_count_lost(builder, CO_LOSS_NO_CALLBACK);
+    else if (status < 0)
+        co_count_lost(builder, CO_LOSS_FAILED);
+    else if (status > CL_COMPLETE)
+        co_count_lost(builder, CO_LOSS_UNFINISHED);
+    else if (!read_times(work, event))
+        co_count_lost(builder, CO_LOSS_NO_TIMES);
+    else
+        deliver(builder, work);
+}
+
+void co_lose(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
+{
+    if (work->session == co_session_current())
+        co_count_lost(builder, CO_LOSS_UNFINISHED);
 }
 
 void co_deliver_held(void)

@@ -200,7 +200,10 @@ void co_commands_after_fork(void);
 #define CO_STATUS_NO_CALLBACK (-9999) /* not a status of OpenCL: nobody will tell us */
 
 /** A command has ended: read its times and hand it over, or keep it until the clock is known. */
-void co_deliver(co_work *work, cl_event event, cl_int status);
+void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_event event,
+                cl_int status);
+/** The session ends, and its command was not delivered. */
+void co_lose(const KinetoPlugin_TraceBuilder *builder, const co_work *work);
 /** Hand over what waits for the clock of any device, deciding now. */
 void co_deliver_held(void);
 
