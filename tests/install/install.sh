@@ -72,7 +72,7 @@ tree_is_complete_and_moves)
     for header in "$source"/include/ckineto/*; do
         cmp "$header" "$prefix/include/ckineto/$(basename "$header")"
     done
-    if grep -rlI -e "$source" -e "$build" -e "$work/first" "$prefix"; then
+    if grep -rlI -e "$source/src/" -e "$source/include/" -e "$build" -e "$work/first" "$prefix"; then
         die "these name a directory that is not the prefix"
     fi
     for file in "$prefix"/bin/ckineto "$lib"/*.so "$lib"/ckineto/*.so; do
