@@ -4,6 +4,8 @@
  *   fork N        a child records N pairs and ends; waits for it
  *   orphan N      a child goes on after us: sleeps, records N pairs
  *   elsewhere N   a child in another pid namespace does, and what it executes; 77: not allowed here
+ *   pause US      between pairs from here on
+ *   files N       so many may be open from here on
  *   print TEXT    to stdout, flushed
  *   sleep MS, exit N, _exit N, abort, kill N (signal itself), segv
  *   wait FILE     until the file exists
@@ -16,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +26,7 @@ KINETO_SITE(outer, KINETO_KIND_USER_ANNOTATION, "outer");
 KINETO_SITE_ARGS(inner, KINETO_KIND_CPU_OP, "inner", {"i", KINETO_ARG_INT});
 
 static pid_t parent;
+static useconds_t pause_us;
 
 static void ranges(long count)
 {
@@ -32,7 +36,17 @@ static void ranges(long count)
         kineto_range r = kineto_range_begin_args(&inner, &value);
         kineto_range_end(r);
         kineto_range_end(o);
+        if (pause_us)
+            usleep(pause_us);
     }
+}
+
+static void allow_files(long count)
+{
+    struct rlimit limit;
+    getrlimit(RLIMIT_NOFILE, &limit);
+    limit.rlim_cur = (rlim_t)count;
+    setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static void *thread_main(void *count)
@@ -116,6 +130,10 @@ int main(int argc, char **argv)
             ranges(number);
         else if (strcmp(verb, "fork") == 0 || strcmp(verb, "orphan") == 0)
             in_child(number, verb[0] == 'o');
+        else if (strcmp(verb, "pause") == 0)
+            pause_us = (useconds_t)number;
+        else if (strcmp(verb, "files") == 0)
+            allow_files(number);
         else if (strcmp(verb, "elsewhere") == 0)
             in_namespace(text);
         else if (strcmp(verb, "sleep") == 0)

@@ -33,6 +33,11 @@ class Children(CommandTest):
         self.assertEqual(sorted(self.numbers()), sorted([*range(10), *range(20)]))
         self.assertEqual(len({e["pid"] for e in self.slices()}), 2)
 
+    def test_a_child_that_cannot_look_at_itself_is_not_taken_for_dead(self):
+        self.record(TARGET, "ranges", "1", "files", "0", "pause", "1000", "fork", "500")
+        self.assertEqual(sorted(self.numbers()), sorted([0, *range(500)]))
+        self.assertEqual(self.lost(), 0)
+
     def test_executed_children_are_recorded(self):
         self.record("sh", "-c", f"'{TARGET}' ranges 3; '{TARGET}' ranges 4; true")
         self.assertEqual(sorted(self.numbers()), sorted([*range(3), *range(4)]))
