@@ -165,7 +165,7 @@ static uint64_t words_in_pool(const kf_pool *pool)
 {
     uint64_t words = 0;
     for (uint32_t i = 0; i < pool->chunk_count; i++)
-        words += ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
+        words += kf_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
     return words;
 }
 

@@ -223,7 +223,7 @@ static void lose_called(void)
 
     for (uint32_t i = 0; builder && i < commands; i++)
         if (atomic_load(&at(i)->state) == CALLED && claim(at(i), CALLED, DELIVERED))
-            co_lose(builder, &at(i)->work);
+            co_deliver(builder, &at(i)->work, NULL, CL_QUEUED);
     if (builder)
         co_builder_leave();
 }

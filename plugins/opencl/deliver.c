@@ -246,12 +246,6 @@ void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_even
         deliver(builder, work);
 }
 
-void co_lose(const KinetoPlugin_TraceBuilder *builder, const co_work *work)
-{
-    if (work->session == co_session_current())
-        co_count_lost(builder, CO_LOSS_UNFINISHED);
-}
-
 void co_deliver_held(void)
 {
     const KinetoPlugin_TraceBuilder *builder = co_builder_enter();

@@ -202,8 +202,6 @@ void co_commands_after_fork(void);
 /** A command has ended: read its times and hand it over, or keep it until the clock is known. */
 void co_deliver(const KinetoPlugin_TraceBuilder *builder, co_work *work, cl_event event,
                 cl_int status);
-/** The session ends, and its command was not delivered. */
-void co_lose(const KinetoPlugin_TraceBuilder *builder, const co_work *work);
 /** Hand over what waits for the clock of any device, deciding now. */
 void co_deliver_held(void);
 

@@ -108,6 +108,8 @@ typedef void kc_json_writer(kb_json *j, const void *what);
 kineto_status kc_save_json(const char *path, kc_json_writer *put, const void *what,
                            kineto_error *err);
 kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *err);
+/** For how a verb ended that reads traces; `is_read`: it could, so what failed came later. */
+int kc_exit_of(kineto_status status, bool is_read);
 /** Flush stdout; a closed pipe is no news, a full disk is. @return the exit status. */
 int kc_finish_stdout(const char *verb, int status);
 

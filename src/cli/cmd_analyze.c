@@ -312,10 +312,9 @@ static kineto_status analyze(work *w, char *const *paths, int count, kineto_erro
 
 static int exit_status(const work *w, kineto_status status, bool passed)
 {
-    bool is_asked = w->is_read && status != KINETO_E_ARGUMENT;
-    if (status && !is_asked)
-        return KC_EXIT_USAGE;
-    return status || !passed ? KC_EXIT_FAILURE : 0;
+    if (!status && !passed)
+        return KC_EXIT_FAILURE;
+    return kc_exit_of(status, w->is_read && status != KINETO_E_ARGUMENT);
 }
 
 static kineto_status check_together(void)

@@ -343,8 +343,9 @@ static int info(char *const *paths, int count, int32_t of_rank)
     kc_memory_free(&f.memory);
     kc_counters_free(&f.counters);
     kc_summary_free(&f.summary);
+    bool is_read = trace != NULL;
     kineto_trace_release(trace);
-    return kc_finish_stdout("info", !status ? 0 : trace ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
+    return kc_finish_stdout("info", kc_exit_of(status, is_read));
 }
 
 int kc_info(int argc, char **argv)

@@ -92,7 +92,7 @@ static int recover(const char *path)
     }
     bool is_read = trace != NULL;
     kineto_trace_release(trace);
-    return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
+    return kc_exit_of(status, is_read);
 }
 
 int kc_recover(int argc, char **argv)

@@ -1,10 +1,10 @@
 /* ckineto repair: a broken trace file becomes a sound one, and every change is told. */
 #include "cli/cli.h"
+#include "cli/several.h"
 #include "trace/repair/repair.h"
 #include "trace/text/input.h"
 
 #include <errno.h>
-#include <sys/stat.h>
 
 static bool as_json, in_place;
 static const char *output;
@@ -127,12 +127,6 @@ static void put_report(kb_json *j, const void *what)
 
 /* ---- repairing ------------------------------------------------------------------------------- */
 
-static bool same_file(const char *a, const char *b)
-{
-    struct stat x, y;
-    return stat(a, &x) == 0 && stat(b, &y) == 0 && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
-}
-
 /* What is there of the text, even if the file is broken below it. */
 static kineto_status read_all(repair *r, kineto_error *err)
 {
@@ -209,7 +203,7 @@ int kc_repair(int argc, char **argv)
     }
     if (in_place && !output)
         output = r.path;
-    if (output && !in_place && same_file(r.path, output)) {
+    if (output && !in_place && kc_is_same_file(r.path, output)) {
         kc_usage_error("repair", "%s would be replaced; say --in-place if that is meant", output);
         return KC_EXIT_USAGE;
     }

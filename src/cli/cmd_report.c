@@ -88,5 +88,5 @@ int kc_report(int argc, char **argv)
         status = kc_flame_make(&page, flame, &err);
     if (status)
         kc_complain_of("report", &err);
-    return kc_finish_stdout("report", !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE);
+    return kc_finish_stdout("report", kc_exit_of(status, is_read));
 }

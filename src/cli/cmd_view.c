@@ -245,6 +245,6 @@ int kc_view(int argc, char **argv)
     if (status)
         kc_complain("view: %s", err.message);
     if (status)
-        return v.is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
+        return kc_exit_of(status, v.is_read);
     return kc_finish_stdout("view", 0);
 }

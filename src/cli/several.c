@@ -131,17 +131,28 @@ int32_t kc_rank_of(const kineto_trace *trace, const char *path, uint32_t index)
     return identity.rank >= 0 ? identity.rank : (int32_t)index;
 }
 
+bool kc_is_same_file(const char *one, const char *other)
+{
+    struct stat a, b;
+    return stat(one, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+           a.st_ino == b.st_ino;
+}
+
+static bool is_regular(const char *path)
+{
+    struct stat st;
+    return stat(path, &st) == 0 && S_ISREG(st.st_mode);
+}
+
 static bool would_overwrite(char *const *paths, int count, const char *output)
 {
     kineto_files *files;
-    struct stat one, other;
     bool would = false;
-    if (stat(output, &other) != 0 || !S_ISREG(other.st_mode) ||
+    if (!is_regular(output) ||
         kineto_files_find((const char *const *)paths, (size_t)count, &files, NULL) != KINETO_OK)
         return false;
     for (uint32_t i = 0; i < kineto_files_count(files) && !would; i++)
-        would = stat(kineto_files_path(files, i), &one) == 0 && one.st_dev == other.st_dev &&
-                one.st_ino == other.st_ino;
+        would = kc_is_same_file(kineto_files_path(files, i), output);
     kineto_files_release(files);
     return would;
 }
@@ -165,11 +176,7 @@ static bool is_trace(const char *path)
 
 static bool is_same_output(const char *one, const char *other)
 {
-    struct stat a, b;
-    if (strcmp(one, other) == 0)
-        return true;
-    return stat(one, &a) == 0 && stat(other, &b) == 0 && S_ISREG(a.st_mode) &&
-           a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+    return strcmp(one, other) == 0 || (is_regular(one) && kc_is_same_file(one, other));
 }
 
 static kineto_status check_twice(const char *verb, const char *const *outputs, size_t count)

@@ -25,6 +25,8 @@ bool kc_is_one_file(char *const *paths, int count);
  * nothing has been said. */
 kineto_status kc_open(char *const *paths, int count, int32_t rank, kineto_trace **out,
                       kineto_error *err);
+/** Do both names lead to one file that is there? */
+bool kc_is_same_file(const char *one, const char *other);
 /** Would writing these replace a file that is read, or each other, or, where what is written is no
  *  trace itself, any trace? NULLs are left out. KINETO_E_ARGUMENT: yes, and it was said. */
 kineto_status kc_check_outputs(const char *verb, char *const *paths, int count,

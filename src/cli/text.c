@@ -134,6 +134,11 @@ kineto_status kc_put_json(kc_json_writer *put, const void *what, kineto_error *e
     return kc_save_json("-", put, what, err);
 }
 
+int kc_exit_of(kineto_status status, bool is_read)
+{
+    return !status ? 0 : is_read ? KC_EXIT_FAILURE : KC_EXIT_USAGE;
+}
+
 int kc_finish_stdout(const char *verb, int status)
 {
     errno = 0;

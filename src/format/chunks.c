@@ -58,7 +58,7 @@ static bool take(const kf_pool *pool, uint32_t index, uint32_t state, uint32_t *
         kf_contents_begin(d);
     if (*words <= KF_CHUNK_WORDS - PARTIAL_ROOM_WORDS)
         return true;
-    claim_store(d, kf_claim_owner(kb_load_relaxed(&d->claim)), KF_CHUNK_SEALED);
+    kb_store_release(&d->claim, kf_claim_sealed(kb_load_relaxed(&d->claim)));
     return false;
 }
 
@@ -124,7 +124,7 @@ void kf_chunk_seal(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t
 {
     kf_descriptor *d = &pool->descriptors[index];
     note_end(d, words, last_ticks);
-    claim_store(d, kf_claim_owner(kb_load_relaxed(&d->claim)), KF_CHUNK_SEALED);
+    kb_store_release(&d->claim, kf_claim_sealed(kb_load_relaxed(&d->claim)));
 }
 
 void kf_chunk_leave(const kf_pool *pool, uint32_t index, uint32_t words, uint64_t last_ticks)

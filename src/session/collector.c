@@ -425,7 +425,7 @@ static bool make_ours(const ks_collector *c, uint32_t index, bool look_for_dead,
     if (owner == 0 || !owner_is_dead(c, owner) || !kf_chunk_inherit(&c->pool, index, *claim))
         return false;
     *claim = kf_chunk_claim_of(&c->pool, index);
-    *words = ks_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
+    *words = kf_committed_words(kf_pool_chunk(&c->pool, index), KF_CHUNK_WORDS);
     if (!*words)
         return true;
     kf_chunk_seal(&c->pool, index, *words, kb_ticks(c->pool.control->ticks_clock));

@@ -142,7 +142,7 @@ void ks_chunks_of_the_dead(const kf_pool *pool)
         uint64_t claim = kf_chunk_claim_of(pool, i);
         if (!is_of_the_dead(claim) || !kf_chunk_inherit(pool, i, claim))
             continue;
-        uint32_t words = ks_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
+        uint32_t words = kf_committed_words(kf_pool_chunk(pool, i), KF_CHUNK_WORDS);
         if (words)
             kf_chunk_seal(pool, i, words, kb_ticks(pool->control->ticks_clock));
         else

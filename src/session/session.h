@@ -74,11 +74,6 @@ kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_
 uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk);
 /** Copy whole words that others may be writing. */
 void ks_words_copy(void *to, const void *from, size_t bytes);
-/** Words of a chunk that are committed: up to the first zero header. */
-static inline uint32_t ks_committed_words(const uint64_t *chunk, uint32_t limit)
-{
-    return kf_committed_words(chunk, limit);
-}
 
 /* ---- spool.c: writing a spool ------------------------------------------------------------------ */
 typedef struct ks_spool ks_spool;

@@ -129,7 +129,7 @@ static void a_ring_keeps_the_newest_and_tells_of_the_others(void **state)
         assert_in_range(number, 7, 10);
         sum += number;
         assert_int_equal(
-            ks_committed_words(in->input.get(in->input.context, i, &words, NULL), words), 5);
+            kf_committed_words(in->input.get(in->input.context, i, &words, NULL), words), 5);
     }
     assert_int_equal(sum, 7 + 8 + 9 + 10);
     ks_input_close(in);

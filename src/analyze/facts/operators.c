@@ -2,6 +2,7 @@
  * host and on devices, FLOPs, and whether tensor cores could help and do. */
 #include "analyze/facts/analyses.h"
 
+#include "trace/model/model.h"
 #include "trace/text/json_text.h"
 
 /* Calls of one operator with the same inputs and stack. */
@@ -108,58 +109,21 @@ static bool is_eligible(const grouping *g, uint32_t id)
 
 /* ---- order -------------------------------------------------------------------------------------------- */
 
-/* What groups are shown by, beside them: there can be many. */
-typedef struct place {
-    uint64_t key; /* the longest first */
-    uint32_t call;
-} place;
-
 static uint64_t longest_first(int64_t ns) { return ~((uint64_t)ns ^ UINT64_C(1) << 63); }
 
-/* Stable, by a digit. */
-static void spread(const place *from, place *to, size_t count, unsigned shift)
-{
-    enum { VALUES = 1 << 8 };
-    size_t next[VALUES] = {0}, sum = 0;
-    for (size_t i = 0; i < count; i++)
-        next[from[i].key >> shift & (VALUES - 1)]++;
-    for (unsigned v = 0; v < VALUES; v++) {
-        size_t own = next[v];
-        next[v] = sum;
-        sum += own;
-    }
-    for (size_t i = 0; i < count; i++)
-        to[next[from[i].key >> shift & (VALUES - 1)]++] = from[i];
-}
-
-/* Stable; both are as large. @return the one of them that has the result. */
-static place *sort_places(place *places, place *room, size_t count)
-{
-    uint64_t varying = 0;
-    for (size_t i = 1; i < count; i++)
-        varying |= places[i].key ^ places[0].key;
-    for (unsigned shift = 0; shift < 64 && varying >> shift; shift += 8) {
-        if (!(varying >> shift & 0xff))
-            continue; /* all have the same */
-        spread(places, room, count, shift);
-        place *swap = places;
-        places = room;
-        room = swap;
-    }
-    return places;
-}
-
-/* By device time, then host time, then the order of first calls. */
-static const place *sort_groups(const grouping *g, place *places, place *room)
+/* By device time, then host time, then the order of first calls. The values are numbers of calls.
+ */
+static bool sort_groups(const grouping *g, kt_keyed *places)
 {
     size_t count = 0;
     for (uint32_t i = 0; count < g->shown; i++)
         if (g->groups[i].calls)
-            places[count++] = (place){longest_first(g->groups[i].host_self_ns), i};
-    place *sorted = sort_places(places, room, count);
+            places[count++] = (kt_keyed){longest_first(g->groups[i].host_self_ns), i};
+    if (!kt_sort_keyed(NULL, places, count))
+        return false;
     for (size_t i = 0; i < count; i++)
-        sorted[i].key = longest_first(g->groups[sorted[i].call].device_self_ns);
-    return sort_places(sorted, sorted == places ? room : places, count);
+        places[i].key = longest_first(g->groups[places[i].value].device_self_ns);
+    return kt_sort_keyed(NULL, places, count);
 }
 
 /* ---- rows --------------------------------------------------------------------------------------------- */
@@ -184,10 +148,10 @@ static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *ro
 }
 
 /* In the order of groups, each to its place: so their texts are walked through in one direction. */
-static void put_rows(const grouping *g, const place *sorted, uint32_t *row_of, ka_table *t)
+static void put_rows(const grouping *g, const kt_keyed *sorted, uint32_t *row_of, ka_table *t)
 {
     for (uint32_t i = 0; i < g->shown; i++)
-        row_of[sorted[i].call] = i;
+        row_of[sorted[i].value] = i;
     for (uint32_t i = 0; i < g->in->calls.strings.count; i++)
         if (g->groups[i].calls)
             put_group(g, i, t, t->cells.data + (size_t)row_of[i] * t->column_count);
@@ -196,14 +160,13 @@ static void put_rows(const grouping *g, const place *sorted, uint32_t *row_of, k
 
 static bool put_groups(const grouping *g, ka_table *t)
 {
-    place *places = kb_array(g->shown + 1, sizeof *places),
-          *room = kb_array(g->shown + 1, sizeof *room);
+    kt_keyed *places = kb_array(g->shown + 1, sizeof *places);
     uint32_t *row_of = kb_array(g->in->calls.strings.count, sizeof *row_of);
-    bool ok = places && room && row_of && kb_vec_reserve(&t->cells, g->shown * t->column_count + 1);
+    bool ok = places && row_of && kb_vec_reserve(&t->cells, g->shown * t->column_count + 1) &&
+              sort_groups(g, places);
     if (ok)
-        put_rows(g, sort_groups(g, places, room), row_of, t);
+        put_rows(g, places, row_of, t);
     free(places);
-    free(room);
     free(row_of);
     return ok;
 }
