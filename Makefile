@@ -37,6 +37,8 @@ suite = echo "== tests: $(1)"; ctest --preset $(1) -j $(TEST_JOBS) --output-log 
 # $(call cross,ARCHITECTURE,PRESET[,--few]): tests on another processor, beside the command of PRESET.
 cross = JOBS=$(JOBS) tests/cross/run $(1) build/$(1)$(3:--%=-%) build/$(2)/bin/ckineto $(3) || test $$? = 77; \
 	$(call took,tests $(1)$(3))
+# $(call memcheck,[--few]): programs of the build `dev` under valgrind.
+memcheck = JOBS=$(JOBS) tools/valgrind build/dev $(1); $(call took,valgrind$(1:--%=-%))
 # $(call took,WHAT): a line for the list at the end: the time of one line of a recipe, which has a shell of its
 # own, and of the processors.
 took = times >build/.cpu; printf '%5d s, %5d s of processors: %s\n' $$SECONDS \
@@ -71,19 +73,20 @@ demo2: ## train a small transformer, profiled as PyTorch programs are, and show 
 
 test: ## what a change has to pass, in 10 minutes: all plain, the core under sanitizers, some emulated, a browser
 	@mkdir -p build; : >build/times
-	@$(call packages,demo test browser s390x); $(call took,packages)
+	@$(call packages,demo test browser s390x valgrind); $(call took,packages)
 	@$(call build,dev)
 	@$(call suite,dev)
 	@$(call build,asan)
 	@$(call suite,asan)
 	@$(call build,tsan)
 	@$(call suite,tsan)
+	@$(call memcheck,--few)
 	@$(call cross,s390x,dev,--few)
 	@cat build/times
 
-test-full: test ## the same, and the rest: slow tests, all that sanitizers can run, two emulated processors, reports
+test-full: test ## the same, and the rest: slow tests, all that sanitizers and valgrind can run, two processors, reports
 	@ctest --preset full -L '^slow$$' -j $(JOBS)
-	@$(MAKE) asan tsan test-report test-arm64 test-s390x
+	@$(MAKE) asan tsan valgrind test-report test-arm64 test-s390x
 	@cat build/times
 
 test-chroot: ## what the README says, in a fresh Debian 12 (root, debootstrap); WITH=test: `make test`, too
@@ -187,9 +190,9 @@ soak: ## record for MINUTES, default 60: memory is flat, every event is delivere
 		python3 -B tests/chaos/soak.py --minutes $(or $(MINUTES),60)
 
 valgrind: ## unit tests that one thread does, and programs that record, under valgrind's memcheck
-	@$(call packages,demo test dev analysis)
+	@$(call packages,demo test valgrind)
 	@$(call build,dev)
-	@JOBS=$(JOBS) tools/valgrind build/dev
+	@$(call memcheck)
 
 tidy: ## clang-tidy over src, plugins and examples
 	@$(call packages,demo test dev)
