@@ -2,6 +2,7 @@
  * pass, to the recorder, and on into a trace. CUPTI is a walker over buffers that were written
  * before. The floor is the walk itself, with a look at each record. */
 #include "bench.h"
+#include "null_plugin.h"
 
 #include "../tests/helpers/cuda_records.h"
 
@@ -77,46 +78,7 @@ static size_t write_buffer(uint32_t first, uint64_t start)
 
 /* ---- a plug-in whose host we are told ------------------------------------------------------------------ */
 
-static const KinetoPlugin_TraceBuilder *builder;
-
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
-{
-    (void)snprintf(p->pProfilerName, p->profilerNameMaxLen, "bench");
-    p->pSupportedActivityTypes[0] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL;
-    return 0;
-}
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
-{
-    p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)(void *)&builder;
-    return 0;
-}
-static int start(KinetoPlugin_ProfilerStart_Params *p)
-{
-    builder = p->pLiveBuilder;
-    return 0;
-}
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static const KinetoPlugin_ProfilerInterface plugin = {.unpaddedStructSize = sizeof plugin,
-                                                      .profilerQuery = query,
-                                                      .profilerCreate = create,
-                                                      .profilerDestroy = destroy,
-                                                      .profilerStart = start,
-                                                      .profilerStop = stop,
-                                                      .profilerProcessEvents = process};
+static const KinetoPlugin_ProfilerInterface plugin = {NULL_PLUGIN};
 
 /* ---- measuring ------------------------------------------------------------------------------------------- */
 

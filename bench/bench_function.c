@@ -2,6 +2,7 @@
  * plug-in; callbacks. The session begins anew for each round, so that memory is warm.
  * The floor is two reads of the clock and a 32-byte store. */
 #include "bench.h"
+#include "null_plugin.h"
 
 #include "base/base.h"
 
@@ -18,37 +19,6 @@ KINETO_OPERATOR(site_mm, "aten::mm");
 
 static uint64_t pushed, popped;
 
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
-{
-    snprintf(p->pProfilerName, p->profilerNameMaxLen, "bench");
-    p->pSupportedActivityTypes[0] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL;
-    return 0;
-}
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
-{
-    p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)(void *)&pushed;
-    return 0;
-}
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int start(KinetoPlugin_ProfilerStart_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
-{
-    (void)p;
-    return 0;
-}
 static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     pushed += p->correlationId;
@@ -61,15 +31,7 @@ static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
 }
 
 static const KinetoPlugin_ProfilerInterface listener = {
-    .unpaddedStructSize = sizeof listener,
-    .profilerQuery = query,
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerStart = start,
-    .profilerStop = stop,
-    .profilerProcessEvents = process,
-    .profilerPushCorrelationId = push,
-    .profilerPopCorrelationId = pop};
+    NULL_PLUGIN, .profilerPushCorrelationId = push, .profilerPopCorrelationId = pop};
 
 /* ---- what is timed ----------------------------------------------------------------------------- */
 

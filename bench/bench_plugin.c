@@ -4,6 +4,7 @@
  * number, a list of integers, a short string. In steps it takes six calls of the builder, whole it
  * takes one. The floor is two reads of the clock. */
 #include "bench.h"
+#include "null_plugin.h"
 
 #include "record/record.h"
 #include "session/session.h"
@@ -32,43 +33,8 @@ static void names_make(void)
 
 /* ---- a plug-in that is part of this program ---------------------------------------------------- */
 
-static const KinetoPlugin_TraceBuilder *builder;
-static KinetoPlugin_TraceBuilderHandle *handle;
 static uint64_t pushed[2], popped[2];
 
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
-{
-    static int n;
-    snprintf(p->pProfilerName, p->profilerNameMaxLen, "bench %d", n++);
-    p->pSupportedActivityTypes[0] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL;
-    return 0;
-}
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
-{
-    p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)(void *)pushed;
-    return 0;
-}
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int start(KinetoPlugin_ProfilerStart_Params *p)
-{
-    builder = p->pLiveBuilder;
-    handle = builder->pTraceBuilderHandle;
-    return 0;
-}
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
-{
-    (void)p;
-    return 0;
-}
 #define LISTENER(n)                                                                                \
     static int push_##n(KinetoPlugin_ProfilerPushCorrelationId_Params *p)                          \
     {                                                                                              \
@@ -84,11 +50,7 @@ LISTENER(0)
 LISTENER(1)
 #define INTERFACE(n)                                                                               \
     {                                                                                              \
-        .unpaddedStructSize =                                                                      \
-            KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),             \
-        .profilerCreate = create, .profilerDestroy = destroy, .profilerQuery = query,              \
-        .profilerStart = start, .profilerStop = stop, .profilerProcessEvents = process,            \
-        .profilerPushCorrelationId = push_##n, .profilerPopCorrelationId = pop_##n                 \
+        NULL_PLUGIN, .profilerPushCorrelationId = push_##n, .profilerPopCorrelationId = pop_##n    \
     }
 static const KinetoPlugin_ProfilerInterface interfaces[2] = {INTERFACE(0), INTERFACE(1)};
 
@@ -103,13 +65,13 @@ static void plugin_register(int n)
 
 static KinetoPlugin_ProfileEvent event_at(long i)
 {
-    KinetoPlugin_ProfileEvent e = {
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
-        .eventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
-        .startTimeUtcNs = 1700000000000000000 + i * 1000,
-        .endTimeUtcNs = 1700000000000000500 + i * 1000,
-        .eventId = i + 1,
-        .resourceId = 7};
+    KinetoPlugin_ProfileEvent e = {.unpaddedStructSize =
+                                       KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEvent, resourceId),
+                                   .eventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL,
+                                   .startTimeUtcNs = 1700000000000000000 + i * 1000,
+                                   .endTimeUtcNs = 1700000000000000500 + i * 1000,
+                                   .eventId = i + 1,
+                                   .resourceId = 7};
     return e;
 }
 
@@ -119,12 +81,12 @@ static void add_in_steps(long i)
     KinetoPlugin_ProfileEventFlow flow = {
         KINETO_PLUGIN_SIZE(KinetoPlugin_ProfileEventFlow, isStartPoint),
         KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU, (uint32_t)i + 1, false};
-    builder->addEvent(handle, &e);
-    builder->setLastEventName(handle, names[i % NAMES]);
-    builder->setLastEventFlow(handle, &flow);
-    builder->addLastEventMetadata(handle, "registers per thread", "128");
-    builder->addLastEventMetadata(handle, "grid", "[128,4,1]");
-    builder->addLastEventMetadata(handle, "memory kind", "\"Pinned\"");
+    builder->addEvent(builder->pTraceBuilderHandle, &e);
+    builder->setLastEventName(builder->pTraceBuilderHandle, names[i % NAMES]);
+    builder->setLastEventFlow(builder->pTraceBuilderHandle, &flow);
+    builder->addLastEventMetadata(builder->pTraceBuilderHandle, "registers per thread", "128");
+    builder->addLastEventMetadata(builder->pTraceBuilderHandle, "grid", "[128,4,1]");
+    builder->addLastEventMetadata(builder->pTraceBuilderHandle, "memory kind", "\"Pinned\"");
 }
 
 static void add_whole(long i)
@@ -134,16 +96,16 @@ static void add_whole(long i)
         {"registers per thread", KINETO_PLUGIN_VALUE_INT, 0, {.i = 128}},
         {"grid", KINETO_PLUGIN_VALUE_INTS, 3, {.pointer = grid}},
         {"memory kind", KINETO_PLUGIN_VALUE_STRING, 6, {.pointer = "Pinned"}}};
-    KinetoPlugin_Activity a = {
-        .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_Activity, pMetadata),
-        .event = event_at(i),
-        .nameSize = (uint32_t)name_sizes[i % NAMES],
-        .pName = names[i % NAMES],
-        .flowType = KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU,
-        .flowId = (uint32_t)i + 1,
-        .metadataCount = 3,
-        .pMetadata = metadata};
-    builder->emit(handle, &a);
+    KinetoPlugin_Activity a = {.unpaddedStructSize =
+                                   KINETO_PLUGIN_SIZE(KinetoPlugin_Activity, pMetadata),
+                               .event = event_at(i),
+                               .nameSize = (uint32_t)name_sizes[i % NAMES],
+                               .pName = names[i % NAMES],
+                               .flowType = KINETO_PLUGIN_PROFILE_EVENT_FLOW_TYPE_ASYNC_CPU_GPU,
+                               .flowId = (uint32_t)i + 1,
+                               .metadataCount = 3,
+                               .pMetadata = metadata};
+    builder->emit(builder->pTraceBuilderHandle, &a);
 }
 
 static double time_events(void (*add)(long), long count)

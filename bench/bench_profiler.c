@@ -3,6 +3,7 @@
  * other. Time of disable, and memory at its peak. The floor is one memcpy of the recorded words;
  * what the system takes for as much fresh memory as the trace has is measured beside it. */
 #include "bench.h"
+#include "null_plugin.h"
 
 #include "base/base.h"
 
@@ -28,39 +29,6 @@ static void fail(const char *what, const kineto_error *err)
 
 /* ---- a device: each operator has one kernel ----------------------------------------------------- */
 
-static const KinetoPlugin_TraceBuilder *builder;
-
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
-{
-    snprintf(p->pProfilerName, p->profilerNameMaxLen, "bench");
-    p->pSupportedActivityTypes[0] = KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL;
-    return 0;
-}
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
-{
-    p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)(void *)&builder;
-    return 0;
-}
-static int start(KinetoPlugin_ProfilerStart_Params *p)
-{
-    builder = p->pLiveBuilder;
-    return 0;
-}
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int process(KinetoPlugin_ProfilerProcessEvents_Params *p)
-{
-    (void)p;
-    return 0;
-}
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
-{
-    (void)p;
-    return 0;
-}
 static int push(KinetoPlugin_ProfilerPushCorrelationId_Params *p)
 {
     int64_t now = (int64_t)builder->hostTicks(builder->pTraceBuilderHandle);
@@ -83,15 +51,8 @@ static int pop(KinetoPlugin_ProfilerPopCorrelationId_Params *p)
     return 0;
 }
 
-static const KinetoPlugin_ProfilerInterface device = {.unpaddedStructSize = sizeof device,
-                                                      .profilerQuery = query,
-                                                      .profilerCreate = create,
-                                                      .profilerDestroy = destroy,
-                                                      .profilerStart = start,
-                                                      .profilerStop = stop,
-                                                      .profilerProcessEvents = process,
-                                                      .profilerPushCorrelationId = push,
-                                                      .profilerPopCorrelationId = pop};
+static const KinetoPlugin_ProfilerInterface device = {
+    NULL_PLUGIN, .profilerPushCorrelationId = push, .profilerPopCorrelationId = pop};
 
 /* ---- memory ------------------------------------------------------------------------------------- */
 
@@ -193,7 +154,8 @@ static double fresh_memory_ms(size_t bytes)
 {
     size_t huge = (size_t)2 << 20;
     bytes = (bytes + huge - 1) / huge * huge;
-    char *memory = mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *memory =
+        mmap(NULL, bytes + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED)
         return 0;
     char *first = memory + (huge - (uintptr_t)memory % huge);

@@ -431,36 +431,21 @@ CUresult cuEventSynchronize(CUevent event)
 CUresult cuStreamBeginCapture_v2(CUstream stream, CUstreamCaptureMode mode)
 {
     BEGIN(mode);
-    si_graph *g = calloc(1, sizeof *g);
-    if (!g)
-        END(OUT_OF_MEMORY);
-    g->id = si_number();
-    pthread_mutex_lock(&si_lock);
-    as_stream(stream)->capture = g;
-    pthread_mutex_unlock(&si_lock);
-    END(SUCCESS);
+    END(si_graph_begin(as_stream(stream)) ? SUCCESS : OUT_OF_MEMORY);
 }
 
 CUresult cuStreamEndCapture(CUstream stream, CUgraph *graph)
 {
     BEGIN(0);
-    si_stream *s = as_stream(stream);
-    pthread_mutex_lock(&si_lock);
-    *graph = (CUgraph)(void *)s->capture;
-    s->capture = NULL;
-    pthread_mutex_unlock(&si_lock);
+    *graph = (CUgraph)(void *)si_graph_end(as_stream(stream));
     END(*graph ? SUCCESS : INVALID_VALUE);
 }
 
 CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph, unsigned long long flags)
 {
     BEGIN(flags);
-    si_graph *copy_of = malloc(sizeof *copy_of);
-    if (!copy_of)
-        END(OUT_OF_MEMORY);
-    memcpy(copy_of, (void *)graph, sizeof *copy_of);
-    *exec = (CUgraphExec)(void *)copy_of;
-    END(SUCCESS);
+    *exec = (CUgraphExec)(void *)si_graph_instantiate((const si_graph *)(const void *)graph);
+    END(*exec ? SUCCESS : OUT_OF_MEMORY);
 }
 
 CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream)

@@ -323,36 +323,21 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, enum cudaStreamCaptureMode mode)
 {
     BEGIN(mode);
-    si_graph *g = calloc(1, sizeof *g);
-    if (!g)
-        END(OUT_OF_MEMORY);
-    g->id = si_number();
-    pthread_mutex_lock(&si_lock);
-    as_stream(stream)->capture = g;
-    pthread_mutex_unlock(&si_lock);
-    END(SUCCESS);
+    END(si_graph_begin(as_stream(stream)) ? SUCCESS : OUT_OF_MEMORY);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph)
 {
     BEGIN(0);
-    si_stream *s = as_stream(stream);
-    pthread_mutex_lock(&si_lock);
-    *graph = (cudaGraph_t)(void *)s->capture;
-    s->capture = NULL;
-    pthread_mutex_unlock(&si_lock);
+    *graph = (cudaGraph_t)(void *)si_graph_end(as_stream(stream));
     END(*graph ? SUCCESS : INVALID_VALUE);
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags)
 {
     BEGIN(flags);
-    si_graph *instance = malloc(sizeof *instance);
-    if (!instance)
-        END(OUT_OF_MEMORY);
-    memcpy(instance, (void *)graph, sizeof *instance);
-    *exec = (cudaGraphExec_t)(void *)instance;
-    END(SUCCESS);
+    *exec = (cudaGraphExec_t)(void *)si_graph_instantiate((const si_graph *)(const void *)graph);
+    END(*exec ? SUCCESS : OUT_OF_MEMORY);
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream)

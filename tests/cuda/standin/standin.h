@@ -231,6 +231,12 @@ void si_stream_destroy(si_stream *stream);
 /** NULL is the context's own. */
 si_stream *si_stream_or_zero(si_stream *stream);
 uint64_t si_context_busy_ns(const si_context *context);
+/** What is queued on a stream from here on belongs to a graph. False: no memory. */
+bool si_graph_begin(si_stream *stream);
+/** … up to here. NULL: nothing was begun. */
+si_graph *si_graph_end(si_stream *stream);
+/** One that can be launched, to be freed. NULL: no memory. */
+si_graph *si_graph_instantiate(const si_graph *graph);
 /** All of a graph's work, on a stream. */
 void si_graph_launch(const si_graph *graph, si_stream *stream, uint32_t correlation);
 uint32_t si_number(void); /* a new id for a graph, an event, a node */

@@ -173,6 +173,35 @@ void si_work_add(si_stream *stream, const si_work *work, uint32_t correlation)
 }
 
 /* One record of the whole where the tool wants these, else one of each node. */
+bool si_graph_begin(si_stream *s)
+{
+    si_graph *g = calloc(1, sizeof *g);
+    if (!g)
+        return false;
+    g->id = si_number();
+    pthread_mutex_lock(&si_lock);
+    s->capture = g;
+    pthread_mutex_unlock(&si_lock);
+    return true;
+}
+
+si_graph *si_graph_end(si_stream *s)
+{
+    pthread_mutex_lock(&si_lock);
+    si_graph *g = s->capture;
+    s->capture = NULL;
+    pthread_mutex_unlock(&si_lock);
+    return g;
+}
+
+si_graph *si_graph_instantiate(const si_graph *g)
+{
+    si_graph *instance = malloc(sizeof *instance);
+    if (instance)
+        memcpy(instance, g, sizeof *instance);
+    return instance;
+}
+
 void si_graph_launch(const si_graph *g, si_stream *s, uint32_t correlation)
 {
     if (!si_kind_on(51)) {
