@@ -88,7 +88,8 @@ KINETO_API const char *kineto_profiler_state_name(kineto_profiler_state state);
 /** Kinds of activities that a set of groups stands for: a mask of KINETO_KIND_BIT. threads: hot. */
 KINETO_API uint64_t kineto_activity_kinds(uint32_t activities);
 
-/** Rarely needed wishes; all zero is none. Borrowed until the profiler is prepared. */
+/** Rarely needed wishes; all zero is none. Borrowed until the profiler is prepared. It lies inside of
+ *  a config and never grows: what is new comes at the config's end. */
 typedef struct kineto_experimental_config {
     /** Ranges of the device's performance counters: their names, handed to plug-ins. */
     const char *const *profiler_metrics;
@@ -130,8 +131,16 @@ typedef struct kineto_profiler_config {
 } kineto_profiler_config;
 
 /** Defaults for a state. threads: hot. */
-KINETO_API void kineto_profiler_config_init(kineto_profiler_config *config,
-                                            kineto_profiler_state state);
+static inline void kineto_profiler_config_init(kineto_profiler_config *config,
+                                               kineto_profiler_state state)
+{
+    /* not in the library: the size is that of the program that is compiled */
+    kineto_experimental_config none = {NULL,  0,     false, false, NULL,  0,    false, false,
+                                       false, false, false, false, false, NULL, false, false};
+    kineto_profiler_config zero = {sizeof zero, (uint32_t)state, false, false, false, false, false,
+                                   none,        NULL,            0,     0,     false};
+    *config = zero;
+}
 /** Is it DISABLED; for all threads by its state; by its state or by wish? threads: hot. */
 KINETO_API bool kineto_profiler_config_disabled(const kineto_profiler_config *config);
 KINETO_API bool kineto_profiler_config_global(const kineto_profiler_config *config);
@@ -143,7 +152,9 @@ KINETO_API bool kineto_experimental_config_is_set(const kineto_experimental_conf
 #define KINETO_CONFIG_VALUES 3
 KINETO_API void kineto_profiler_config_to_values(const kineto_profiler_config *config,
                                                  int64_t values[KINETO_CONFIG_VALUES]);
-/** And back. @return KINETO_E_ARGUMENT unless there are exactly three, the first of them a state.
+/** And back; all else is the default.
+ *  @param config  must state its size, as kineto_profiler_config_init does: no more is written.
+ *  @return KINETO_E_ARGUMENT unless there are exactly three values, the first of them a state.
  *  threads: any. */
 KINETO_API kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t count,
                                                             kineto_profiler_config *config,

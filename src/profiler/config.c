@@ -57,11 +57,6 @@ uint64_t kineto_activity_kinds(uint32_t activities)
 
 /* ---- configs ---------------------------------------------------------------------------------- */
 
-void kineto_profiler_config_init(kineto_profiler_config *config, kineto_profiler_state state)
-{
-    *config = (kineto_profiler_config){.size = sizeof *config, .state = state};
-}
-
 bool kineto_profiler_config_disabled(const kineto_profiler_config *config)
 {
     return config->state == KINETO_STATE_DISABLED;
@@ -93,16 +88,37 @@ void kineto_profiler_config_to_values(const kineto_profiler_config *config,
 kineto_status kineto_profiler_config_from_values(const int64_t *values, size_t count,
                                                  kineto_profiler_config *config, kineto_error *err)
 {
+    kineto_profiler_config all;
     if (!values || count != KINETO_CONFIG_VALUES)
         return kb_fail(err, KINETO_E_ARGUMENT, "a profiler config has %d values, not %zu",
                        KINETO_CONFIG_VALUES, count);
     if (values[0] < 0 || values[0] >= KINETO_NUM_PROFILER_STATES)
         return kb_fail(err, KINETO_E_ARGUMENT, "profiler config: %lld is no state",
                        (long long)values[0]);
-    kineto_profiler_config_init(config, (kineto_profiler_state)values[0]);
-    config->report_input_shapes = values[1] != 0;
-    config->profile_memory = values[2] != 0;
+    kineto_status status = kp_config_sized(config, err);
+    if (status)
+        return status;
+    kineto_profiler_config_init(&all, (kineto_profiler_state)values[0]);
+    all.report_input_shapes = values[1] != 0;
+    all.profile_memory = values[2] != 0;
+    kp_config_give(&all, config);
     return KINETO_OK;
+}
+
+kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *err)
+{
+    return out && out->size >= sizeof out->size
+               ? KINETO_OK
+               : kb_fail(err, KINETO_E_ARGUMENT,
+                         "profiler config to write to: it is NULL, or without its size: "
+                         "kineto_profiler_config_init");
+}
+
+void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out)
+{
+    size_t size = out->size;
+    memcpy(out, all, KB_MIN(size, sizeof *out));
+    out->size = size;
 }
 
 static bool copy_text(kp_config *c, const char **text)

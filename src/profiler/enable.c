@@ -515,27 +515,17 @@ kineto_active_profiler kineto_profiler_type(void)
     return type;
 }
 
-static void give_config(const kineto_profiler *p, kineto_profiler_config *out)
-{
-    size_t size = out->size;
-    memcpy(out, &p->config.values, KB_MIN(size, sizeof *out));
-    out->size = size;
-}
-
 kineto_status kineto_profiler_get_config(kineto_profiler_config *out, kineto_error *err)
 {
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profiler_get_config: out is NULL");
-    if (out->size < sizeof out->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "kineto_profiler_get_config: out needs its size: "
-                       "kineto_profiler_config_init");
+    kineto_status status = kp_config_sized(out, err);
+    if (status)
+        return status;
     take();
     const kineto_profiler *p = current();
     if (!p)
         p = window;
     if (p)
-        give_config(p, out);
+        kp_config_give(&p->config.values, out);
     drop();
     return p ? KINETO_OK
              : kb_fail(err, KINETO_E_STATE,

@@ -23,6 +23,9 @@ typedef struct kp_config {
 /** Read a config of any size. KINETO_E_ARGUMENT, KINETO_E_MEMORY. */
 kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out, kineto_error *err);
 void kp_config_free(kp_config *config);
+/** Has a caller's config a size?  Then what fits in is written, and the size stays the caller's. */
+kineto_status kp_config_sized(const kineto_profiler_config *out, kineto_error *err);
+void kp_config_give(const kineto_profiler_config *all, kineto_profiler_config *out);
 
 /** Does a state record into a session? */
 bool kp_state_records(uint32_t state);

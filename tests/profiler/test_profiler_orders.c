@@ -154,6 +154,10 @@ static void configs_are_read_and_written_within_their_size_only(void **state)
         assert_int_equal(kineto_profiler_get_config(older, NULL), KINETO_OK);
         assert_true(older->with_flops && older->size == sizes[i]);
         kineto_result_release(disabled());
+        static const int64_t values[] = {KINETO_STATE_KINETO, 1, 1};
+        memset(&older->state, 0xff, sizes[i] - sizeof older->size);
+        assert_int_equal(kineto_profiler_config_from_values(values, 3, older, NULL), KINETO_OK);
+        assert_true(older->size == sizes[i] && older->report_input_shapes && !older->with_flops);
         expect(KINETO_E_UNSUPPORTED, "",
                (older->state = KINETO_STATE_NVTX,
                 kineto_profiler_enable_with_post_process(older, 0, never, NULL, 0, &err)));
@@ -161,6 +165,8 @@ static void configs_are_read_and_written_within_their_size_only(void **state)
     assert_int_equal(munmap(pages, 2 * page), 0);
     kineto_profiler_config none = {.size = 0};
     expect(KINETO_E_ARGUMENT, "size", kineto_profiler_get_config(&none, &err));
+    expect(KINETO_E_ARGUMENT, "size",
+           kineto_profiler_config_from_values((const int64_t[]){6, 0, 0}, 3, &none, &err));
     expect(KINETO_E_ARGUMENT, "config_init", kineto_profiler_enable(&none, ONLY(CPU), 0, &err));
 }
 

@@ -246,7 +246,7 @@ static void ProfilerConfig_as_values_and_back(void **state)
 {
     (void)state;
     int64_t values[KINETO_CONFIG_VALUES];
-    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), back;
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO), back = c;
     c.profile_memory = c.with_stack = true;
     kineto_profiler_config_to_values(&c, values);
     assert_int_equal(values[0], 6);
