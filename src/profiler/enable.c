@@ -14,7 +14,11 @@ static kineto_profiler *window;   /* a controller's: seen by who asks, ended by 
 
 static uint32_t again; /* times that its holder took it once more: a plug-in asks from within */
 
-static void take(void) { again += !kb_lock_take(&lock, kp_self()); }
+static void take(void)
+{
+    if (!kb_lock_take(&lock, kp_self()))
+        again++; /* read by who has the lock, only */
+}
 
 static void drop(void)
 {
