@@ -3,6 +3,8 @@
 
 #include "analyze/facts/analyses.h"
 
+#include <ckineto/function.h>
+
 #define ALL_REDUCE "ncclDevKernel_AllReduce_Sum_f32_RING_LL"
 
 static double number(const kineto_analysis *facts, const char *table, uint64_t row,
@@ -95,6 +97,82 @@ static void the_operator_that_starts_it_is_asked_too(void **state)
     assert_int_equal(cell(facts, "collectives", 1, "bytes").i, 8 * 1024 * 16 * 2);
     assert_true(cell(facts, "collectives", 1, "busbw_gbps").is_none);
     kineto_analysis_release(facts);
+}
+
+/* What three tables say of 1000 elements of a type. */
+static void check_type(const char *type, int64_t size)
+{
+    maker m = make();
+    char list[64];
+    snprintf(list, sizeof list, "[\"%s\"]", type);
+    put_json(&m, "Input Dims", "[[10, 100]]");
+    put_json(&m, "Input type", list);
+    put_op(&m, "aten::mul", 0, 50);
+    put_call(&m, "cudaLaunchKernel", 5, 10, 1);
+    put_kernel(&m, m.stream, "elementwise", 20, 30, 1);
+    put_number(&m, "In msg nelems", 1000);
+    put_text(&m, "dtype", type);
+    put_kernel(&m, m.other, ALL_REDUCE, 40, 50, 2);
+    kineto_analysis *facts = analyzed(finish(m.b), "collectives,distributed_operators,roofline");
+    int64_t said[] = {cell(facts, "collectives", 0, "bytes").i,
+                      cell(facts, "distributed_operators", 0, "bytes").i,
+                      (int64_t)number(facts, "roofline", 0, "bytes")};
+    for (size_t i = 0; i < KB_COUNT(said); i++)
+        if (said[i] != 1000 * size)
+            fail_msg("%s in table %zu: %lld bytes", type, i, (long long)said[i]);
+    kineto_analysis_release(facts);
+}
+
+/* As C++ and PyTorch spell them; the sizes are those of torch.dtype.itemsize. */
+static void every_type_of_pytorch_has_its_size(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        int64_t size;
+    } types[] = {
+#define KINETO_X(name, value, text, bytes) {text, bytes},
+        KINETO_DTYPE_MAP(KINETO_X)
+#undef KINETO_X
+            {"Byte", 1},
+        {"Char", 1},
+        {"Short", 2},
+        {"Int", 4},
+        {"Long", 8},
+        {"Half", 2},
+        {"Float", 4},
+        {"Double", 8},
+        {"ComplexHalf", 4},
+        {"ComplexFloat", 8},
+        {"ComplexDouble", 16},
+        {"Bool", 1},
+        {"QInt8", 1},
+        {"QUInt8", 1},
+        {"QInt32", 4},
+        {"BFloat16", 2},
+        {"QUInt4x2", 1},
+        {"QUInt2x4", 1},
+        {"Bits1x8", 1},
+        {"Bits8", 1},
+        {"Bits16", 2},
+        {"Float8_e5m2", 1},
+        {"Float8_e4m3fn", 1},
+        {"Float8_e5m2fnuz", 1},
+        {"UInt16", 2},
+        {"UInt32", 4},
+        {"UInt64", 8},
+        {"Float8_e8m0fnu", 1},
+        {"Float4_e2m1fn_x2", 1},
+        {"c10::Float8_e8m0fnu", 1},
+        {"c10::Float4_e2m1fn_x2", 1},
+        {"long", 8},
+        {"short", 2},
+        {"torch.bfloat16", 2},
+        {"float32", 4},
+        {"int8", 1},
+        {"complex64", 8}};
+    for (size_t i = 0; i < KB_COUNT(types); i++)
+        check_type(types[i].type, types[i].size);
 }
 
 static void groups_have_sums_and_small_messages(void **state)
@@ -295,6 +373,7 @@ int main(void)
         cmocka_unit_test(bandwidths_follow_from_what_a_kernel_says),
         cmocka_unit_test(what_computation_does_not_cover_is_exposed),
         cmocka_unit_test(the_operator_that_starts_it_is_asked_too),
+        cmocka_unit_test(every_type_of_pytorch_has_its_size),
         cmocka_unit_test(groups_have_sums_and_small_messages),
         cmocka_unit_test(odd_arguments_do_no_harm),
         cmocka_unit_test(first_steps_that_take_long_are_warm_up),

@@ -63,24 +63,6 @@ static double bus_factor(scheme how, int64_t ranks)
     return how == ALL_REDUCE ? 2 * (n - 1) / n : (n - 1) / n;
 }
 
-static int64_t element_bytes(kineto_string dtype)
-{
-    static const struct {
-        const char *part;
-        int64_t bytes;
-    } sizes[] = {{"complexdouble", 16}, {"complex128", 16}, {"complexfloat", 8}, {"complex64", 8},
-                 {"bfloat16", 2},       {"float8", 1},      {"float16", 2},      {"half", 2},
-                 {"double", 8},         {"float64", 8},     {"float", 4},        {"long", 8},
-                 {"int64", 8},          {"short", 2},       {"int16", 2},        {"int8", 1},
-                 {"byte", 1},           {"char", 1},        {"bool", 1},         {"int", 4}};
-    char text[64];
-    size_t size = squeeze(dtype, text, sizeof text);
-    for (size_t i = 0; i < KB_COUNT(sizes); i++)
-        if (memmem(text, size, sizes[i].part, strlen(sizes[i].part)))
-            return sizes[i].bytes;
-    return 0;
-}
-
 /* ---- what is said of one -------------------------------------------------------------------- */
 
 #define NOT_SAID INT64_MIN
@@ -257,7 +239,7 @@ static void conclude(gathering *g, collective *c)
     if (!c->name)
         c->name = keep(g, which < KB_COUNT(schemes) ? kb_string(schemes[which].name) : kernel);
     int64_t elements = KB_MAX(c->in, c->out),
-            size = element_bytes(kb_intern_get(&g->texts, c->dtype));
+            size = ka_dtype_of(kb_intern_get(&g->texts, c->dtype)).bytes;
     /* Before arguments had names only what goes in was told. */
     if (c->scheme == ALL_GATHER && c->out == NOT_SAID && c->in != NOT_SAID)
         elements = c->ranks > 0 ? times(c->in, c->ranks) : NOT_SAID;

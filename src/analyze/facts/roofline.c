@@ -66,36 +66,6 @@ static void find_owners(roofline *r)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-typedef struct type_size {
-    const char *begins;
-    uint8_t bytes, precision;
-} type_size;
-
-/* Types as PyTorch writes them, in quotes. */
-static const type_size *type_of(kineto_string type)
-{
-    static const type_size types[] = {{"float", 4, KA_PRECISION_FP32},
-                                      {"long", 8, KA_PRECISION_UNKNOWN},
-                                      {"int", 4, KA_PRECISION_UNKNOWN},
-                                      {"BFloat16", 2, KA_PRECISION_BF16},
-                                      {"Half", 2, KA_PRECISION_FP16},
-                                      {"double", 8, KA_PRECISION_FP64},
-                                      {"bool", 1, KA_PRECISION_UNKNOWN},
-                                      {"Float8", 1, KA_PRECISION_FP8},
-                                      {"complex<double>", 16, KA_PRECISION_FP64},
-                                      {"complex<float>", 8, KA_PRECISION_FP32},
-                                      {"short", 2, KA_PRECISION_UNKNOWN},
-                                      {"unsigned char", 1, KA_PRECISION_UNKNOWN},
-                                      {"signed char", 1, KA_PRECISION_UNKNOWN}};
-    size_t skip = type.size > 0 && type.data[0] == '"';
-    skip += type.size > skip + 5 && memcmp(type.data + skip, "c10::", 5) == 0 ? 5 : 0;
-    for (size_t i = 0; i < KB_COUNT(types); i++)
-        if (type.size - skip >= strlen(types[i].begins) &&
-            memcmp(type.data + skip, types[i].begins, strlen(types[i].begins)) == 0)
-            return &types[i];
-    return NULL;
-}
-
 /* Behind a text, or a list without texts and lists; 0: it is something else. */
 static size_t simple_end(kineto_string s, size_t from)
 {
@@ -174,12 +144,12 @@ static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precisi
     for (kineto_string type = next_member(&types_left); type.size;
          type = next_member(&types_left)) {
         double elements = elements_of(next_member(&dims_left));
-        const type_size *size = elements > 0 ? type_of(type) : NULL;
-        if (!size)
+        ka_dtype of = ka_dtype_of(type);
+        if (!(elements > 0) || !of.bytes)
             continue;
-        sum += elements * size->bytes;
+        sum += elements * of.bytes;
         if (*precision == KA_PRECISION_UNKNOWN)
-            *precision = size->precision;
+            *precision = of.precision;
     }
     return sum;
 }

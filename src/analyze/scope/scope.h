@@ -147,6 +147,14 @@ bool ka_spans_without(const ka_spans *a, const ka_spans *b, ka_spans *out);
 /** How much of [start, end) is in united spans; `cursor` (first 0) makes rising queries linear. */
 int64_t ka_spans_within(const ka_spans *spans, int64_t start_ns, int64_t end_ns, size_t *cursor);
 
+/* ---- dtype.c ---- */
+/** A type of elements; 0 bytes: it is not known. */
+typedef struct ka_dtype {
+    uint8_t bytes, precision;
+} ka_dtype;
+/** By what traces call it: "c10::BFloat16", "BFloat16", "torch.bfloat16"; in quotes or not. */
+ka_dtype ka_dtype_of(kineto_string spelling);
+
 /* ---- stats.c ---- */
 typedef struct ka_describe {
     uint64_t count;

@@ -401,49 +401,6 @@ bool ka_arg_int(const kineto_trace *t, kineto_row row, const char *key, int64_t 
 
 /* ---- bytes of tensors ------------------------------------------------------------------------------ */
 
-static int64_t type_bytes(kineto_string type)
-{
-    static const struct {
-        const char *name;
-        uint8_t bytes;
-    } types[] = {{"float", 4},
-                 {"double", 8},
-                 {"int", 4},
-                 {"long int", 8},
-                 {"long", 8},
-                 {"short", 2},
-                 {"short int", 2},
-                 {"c10::Half", 2},
-                 {"half", 2},
-                 {"c10::BFloat16", 2},
-                 {"bfloat16", 2},
-                 {"bool", 1},
-                 {"unsigned char", 1},
-                 {"signed char", 1},
-                 {"char", 1},
-                 {"byte", 1},
-                 {"c10::complex<float>", 8},
-                 {"c10::complex<double>", 16},
-                 {"Float", 4},
-                 {"Double", 8},
-                 {"Int", 4},
-                 {"Long", 8},
-                 {"Half", 2},
-                 {"BFloat16", 2},
-                 {"Byte", 1},
-                 {"Char", 1},
-                 {"Bool", 1},
-                 {"Short", 2},
-                 {"Float8_e4m3fn", 1},
-                 {"c10::Float8_e4m3fn", 1},
-                 {"Float8_e5m2", 1},
-                 {"c10::Float8_e5m2", 1}};
-    for (size_t i = 0; i < KB_COUNT(types); i++)
-        if (kb_string_equal(type, kb_string(types[i].name)))
-            return types[i].bytes;
-    return 0;
-}
-
 static int64_t times(int64_t a, int64_t b)
 {
     int64_t product;
@@ -486,7 +443,7 @@ int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
         return 0;
     while (kt_scan_more(&a, &a_first, '[') && kt_scan_more(&b, &b_first, '[') &&
            kt_scan_value(&a, &list) && kt_scan_value(&b, &type)) {
-        int64_t bytes = kt_json_is_string(type) ? type_bytes(kt_json_inside(type)) : 0;
+        int64_t bytes = ka_dtype_of(type).bytes;
         if (bytes && (as_plugin || list.size > 2))
             sum = ka_add_ns(sum, times(elements(list), bytes));
     }
@@ -496,11 +453,7 @@ int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
 int64_t ka_message_bytes(const kineto_trace *t, kineto_row row)
 {
     int64_t count;
-    kineto_string type;
     if (!ka_arg_int(t, row, "In msg nelems", &count))
         return -1;
-    type = ka_arg_text(t, row, "dtype");
-    if (type.size > 2 && type.data[0] == '"')
-        type = kt_json_inside(type);
-    return times(count, type_bytes(type));
+    return times(count, ka_dtype_of(ka_arg_text(t, row, "dtype")).bytes);
 }
