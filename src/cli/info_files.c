@@ -192,10 +192,8 @@ int kc_info_files(char *const *paths, int count, bool as_json)
     }
     if (status)
         kc_complain_of("info", &err);
-    bool failed = status && survey;
+    int code = status || !unreadable ? kc_exit_of(status, survey != NULL) : KC_EXIT_USAGE;
     kineto_survey_release(survey);
     kineto_files_release(files);
-    return kc_finish_stdout("info", failed                 ? KC_EXIT_FAILURE
-                                    : status || unreadable ? KC_EXIT_USAGE
-                                                           : 0);
+    return kc_finish_stdout("info", code);
 }
