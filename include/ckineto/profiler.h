@@ -230,7 +230,8 @@ KINETO_API void kineto_profiler_destroy(kineto_profiler *profiler);
 
 /* ---- profilers by thread, as PyTorch has them ---------------------------------------------------- */
 
-/** Get ready for an enable to follow on this thread, or on any for a config of all threads.
+/** Get ready for an enable to follow on this thread, before it ends, or on any for a config of all
+ *  threads.
  *  @return KINETO_E_UNSUPPORTED for states that are no Kineto; KINETO_OK at once for NVTX and ITT.
  *  threads: any. */
 KINETO_API kineto_status kineto_profiler_prepare(const kineto_profiler_config *config,

@@ -94,7 +94,7 @@ static kineto_profiler *current(void)
     return p;
 }
 
-/* ---- threads that end with their own enabled ---------------------------------------------------- */
+/* ---- threads that end with their own enabled, or prepared --------------------------------------- */
 
 static pthread_key_t owner_key;
 static bool has_owner_key;
@@ -105,7 +105,11 @@ static void owner_ended(void *number)
     take();
     for (kineto_profiler *p = enabled; p; p = p->next)
         p->orphan |= !p->global && p->owner == (uintptr_t)number;
+    kineto_profiler *nobodys = own_one(prepared, (uintptr_t)number);
+    if (nobodys)
+        list_remove(&prepared, nobodys);
     drop();
+    kineto_profiler_destroy(nobodys);
 }
 
 static void owner_key_make(void)
@@ -195,6 +199,7 @@ static kineto_status prepare(const kineto_profiler_config *config, uint32_t acti
     kineto_status status = make(config, activities, scopes, &p, err);
     if (status)
         return status;
+    owner_watch(p);
     take();
     before = prepared_one(&p->config.values, p->owner);
     if (before)

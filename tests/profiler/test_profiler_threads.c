@@ -87,6 +87,35 @@ static void what_threads_that_ended_left_enabled_can_be_stopped(void **state)
     assert_int_equal(pthread_barrier_destroy(&gate), 0);
 }
 
+static double resident_bytes(const char *key)
+{
+    char text[8192];
+    unsigned long long kib = 0;
+    assert_true(read_whole("/proc/self/status", text, sizeof text) > 0);
+    const char *at = strstr(text, key);
+    if (at)
+        (void)sscanf(at + strlen(key), ": %llu", &kib);
+    return (double)kib * 1024;
+}
+
+static void *prepare_much(void *unused)
+{
+    kineto_profiler_config c = config_of(KINETO_STATE_KINETO);
+    c.buffer_bytes = (size_t)64 << 20;
+    assert_int_equal(kineto_profiler_prepare(&c, ONLY(CPU), NULL), KINETO_OK);
+    assert_true(resident_bytes("VmRSS") > 64e6);
+    return unused;
+}
+
+/* Nobody else can enable it. */
+static void what_a_thread_prepared_goes_when_it_ends(void **state)
+{
+    (void)state;
+    double before = resident_bytes("VmRSS");
+    on_thread(prepare_much, NULL);
+    assert_true(SANITIZED || resident_bytes("VmRSS") < before + 32e6);
+}
+
 static void *stop_handle(void *p)
 {
     kineto_profiler_result *r = NULL;
@@ -510,17 +539,6 @@ static void a_million_operators_of_8_threads_all_arrive_within_256_MB(void **sta
     kineto_result_release(r);
 }
 
-static double resident_bytes(const char *key)
-{
-    char text[8192];
-    unsigned long long kib = 0;
-    assert_true(read_whole("/proc/self/status", text, sizeof text) > 0);
-    const char *at = strstr(text, key);
-    if (at)
-        (void)sscanf(at + strlen(key), ": %llu", &kib);
-    return (double)kib * 1024;
-}
-
 static void memory_is_bounded_and_what_is_dropped_is_counted(void **state)
 {
     (void)state;
@@ -545,6 +563,7 @@ int main(void)
         ROW(any_thread_may_disable),
         ROW(a_thread_may_end_with_its_profiler_enabled),
         ROW(what_threads_that_ended_left_enabled_can_be_stopped),
+        ROW(what_a_thread_prepared_goes_when_it_ends),
         ROW(any_thread_may_stop_a_handle_within_an_operator),
         ROW(of_those_that_disable_at_once_one_does),
         ROW(of_those_that_enable_one_of_all_threads_at_once_one_does),
