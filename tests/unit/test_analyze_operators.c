@@ -226,6 +226,70 @@ static void what_others_needed_longer_than_the_last_rank_they_waited(void **stat
     kineto_analysis_release(all);
 }
 
+/* Facts of a rank whose trace has what is said of it. */
+static kineto_analysis *rank_with(int32_t rank, bool device, bool collective)
+{
+    maker m = make();
+    put_op(&m, "aten::mm", 0, 50);
+    if (device)
+        put_kernel(&m, m.stream, "gemm", 10, 20, 1);
+    if (collective)
+        put_kernel(&m, m.stream, "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 20, 40, 2);
+    kineto_trace *trace = finish(m.b);
+    kineto_analyze_options o = {.size = sizeof o,
+                                .tables = "distributed_wait,distributed_operators,stragglers",
+                                .rank = &rank};
+    kineto_analysis *facts = NULL;
+    assert_int_equal(kineto_analyze(trace, &o, &facts, NULL), KINETO_OK);
+    kineto_trace_release(trace);
+    return facts;
+}
+
+static void add_rank(kineto_analysis *all, int32_t rank, bool device, bool collective)
+{
+    kineto_analysis *one = rank_with(rank, device, collective);
+    assert_int_equal(kineto_analysis_add(all, one, NULL), KINETO_OK);
+    kineto_analysis_release(one);
+}
+
+static const char *const comparing_ranks[] = {"distributed_wait", "distributed_operators",
+                                              "stragglers"};
+
+static void ranks_without_what_is_compared_are_named(void **state)
+{
+    (void)state;
+    kineto_analysis *all = rank_with(0, true, true);
+    add_rank(all, 3, false, false);
+    add_rank(all, 1, true, true);
+    add_rank(all, 2, true, false);
+    for (size_t i = 0; i < KB_COUNT(comparing_ranks); i++) {
+        assert_true(notes(all, comparing_ranks[i], "rank 3 has no device activity"));
+        assert_true(notes(all, comparing_ranks[i], "rank 2 has no collectives"));
+        assert_false(notes(all, comparing_ranks[i], "several traces"));
+    }
+    add_rank(all, 5, false, false);
+    assert_true(notes(all, "stragglers", "ranks 3, 5 have no device activity"));
+    for (int32_t rank = 10; rank < 40; rank++)
+        add_rank(all, rank, false, false);
+    assert_true(notes(all, "stragglers", "rank 2 has no collectives"));
+    assert_true(notes(all, "stragglers", "28 more"));
+    kineto_analysis_release(all);
+}
+
+static void several_traces_of_one_rank_are_told(void **state)
+{
+    (void)state;
+    kineto_analysis *all = rank_with(0, true, true);
+    add_rank(all, 1, true, true);
+    for (size_t i = 0; i < KB_COUNT(comparing_ranks); i++)
+        assert_false(notes(all, comparing_ranks[i], "several traces"));
+    add_rank(all, 0, true, true);
+    for (size_t i = 0; i < KB_COUNT(comparing_ranks); i++)
+        assert_true(notes(all, comparing_ranks[i], "rank 0 has several traces"));
+    assert_int_equal(rows_of(all, "stragglers"), 2);
+    kineto_analysis_release(all);
+}
+
 static void put_extreme(maker *m, uint32_t track, uint32_t kind, int64_t start, int64_t end)
 {
     kt_row row = {.start_ns = start,
@@ -289,6 +353,8 @@ int main(void)
         cmocka_unit_test(memory_is_followed_from_operators_to_releases),
         cmocka_unit_test(modules_have_what_ran_in_them_and_in_backward_for_them),
         cmocka_unit_test(what_others_needed_longer_than_the_last_rank_they_waited),
+        cmocka_unit_test(ranks_without_what_is_compared_are_named),
+        cmocka_unit_test(several_traces_of_one_rank_are_told),
         cmocka_unit_test(times_at_the_ends_of_all_times_do_no_harm),
         cmocka_unit_test(what_is_not_there_is_told),
     };

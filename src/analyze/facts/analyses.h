@@ -46,6 +46,8 @@ typedef void ka_reduction(kineto_analysis *a);
     X(distributed_operators, KA_TABLE_distributed_operators, KA_TABLE_distributed_marks)           \
     X(sequences, KA_TABLE_sequences, KA_TABLE_sequence_sums)                                       \
     X(stragglers, KA_TABLE_stragglers, KA_TABLE_straggler_marks)
+/** ranks.c: note which ranks have no marks (rows with the rank in front), or several traces. */
+void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t);
 #define X(name, ...) ka_reduction ka_reduce_##name;
 KA_REDUCTIONS(X)
 #undef X
@@ -140,7 +142,8 @@ typedef struct ka_peaks {
 const ka_peaks *ka_peaks_of(kineto_string name, int64_t major, int64_t minor);
 /** TFLOPS of a precision (ka_precision); 0: none known. */
 double ka_peak_tflops(const ka_peaks *p, uint32_t precision);
-/** By process: how many devices it used, of those whose launches are known. False: out of memory. */
+/** By process: how many devices it used, of those whose launches are known. False: out of memory.
+ */
 bool ka_devices_by_process(const ka_scope *s, uint32_t *devices);
 /** Of the device that did most of the scope's work; name may be empty. */
 const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices);

@@ -240,6 +240,8 @@ kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options
     m->facts->sequence_top = m->options.sequence_top;
     want_for_reductions(m->facts);
     m->scope.view_parts = ka_view_parts(m->facts);
+    if (!kb_vec_push(&m->facts->seen, ((ka_seen){m->scope.rank, m->scope.work_count > 0})))
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
     return run(m->facts, &m->scope, m->options.threads, err);
 }
 
@@ -276,6 +278,9 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
         if (to->tables[i].wanted && !(made >> i & 1))
             ka_table_add(&to->tables[i], &from->tables[i]);
+    for (size_t i = 0; i < from->seen.count; i++)
+        if (!kb_vec_push(&to->seen, from->seen.data[i]))
+            return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
     reduce(to);
     return check_memory(to, err);
 }

@@ -211,6 +211,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
     t->note[0] = '\0';
     t->no_memory |= !marks_of(a, &m);
     say(&m, t);
+    ka_note_ranks(a, m.from, t);
     for (size_t i = 0; i < m.list.count; i++) {
         const mark *k = &m.list.data[i];
         if (!k->matched)
@@ -290,6 +291,7 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
         ka_note(t, "no communication in the traces");
     else if (m.unmatched)
         ka_note(t, "transfer is only known of what the traces of all ranks have");
+    ka_note_ranks(a, m.from, t);
     ka_sort(t, (const int[]){1, 2, 0});
     kb_map_free(&at);
     kb_vec_free(&totals);

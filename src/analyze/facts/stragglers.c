@@ -83,7 +83,20 @@ static rank_score *rank_at(comparing *c, int64_t rank)
     return bsearch(&key, c->ranks.data, c->ranks.count, sizeof key, compare_ranks);
 }
 
-/* Rows are in the order of ranks' addition, so those of a rank are together. */
+/* A rank once, whose traces came apart, too. */
+static void sort_ranks(comparing *c)
+{
+    size_t kept = 0;
+    rank_score *r = c->ranks.data;
+    if (c->ranks.count)
+        qsort(r, c->ranks.count, sizeof *r, compare_ranks);
+    for (size_t i = 0; i < c->ranks.count; i++)
+        if (!kept || r[kept - 1].rank != r[i].rank)
+            r[kept++] = r[i];
+    c->ranks.count = kept;
+}
+
+/* Rows are in the order of traces' addition, so those of a trace are together. */
 static void collect(comparing *c, const ka_table *t)
 {
     double sum = 0;
@@ -101,8 +114,7 @@ static void collect(comparing *c, const ka_table *t)
         sum += ka_cell_at(t, r, STEP_US).d;
     }
     c->mean_step_us = c->ranks.count ? sum / (double)c->ranks.count : 0;
-    if (c->ranks.count)
-        qsort(c->ranks.data, c->ranks.count, sizeof *c->ranks.data, compare_ranks);
+    sort_ranks(c);
 }
 
 /* ---- exact ----------------------------------------------------------------------------------------------- */
@@ -342,6 +354,7 @@ void ka_reduce_stragglers(kineto_analysis *a)
         score_hta(&c);
     else if (!c.no_memory && score_exact(&c) <= 0)
         ka_note(t, "no collective was the same on several ranks");
+    ka_note_ranks(a, marks, t);
     if (c.ranks.count > 1)
         put_scores(&c, t, hta);
     t->no_memory |= c.no_memory;

@@ -78,6 +78,8 @@ void kineto_analysis_release(kineto_analysis *a)
         kb_vec_free(&a->tables[i].shifts);
         kb_intern_free(&a->tables[i].texts);
     }
+    if (a)
+        kb_vec_free(&a->seen);
     free(a);
 }
 
@@ -128,6 +130,19 @@ void ka_note(ka_table *t, const char *fmt, ...)
         return;
     va_start(args, fmt);
     (void)kb_vsnprintf(t->note, sizeof t->note, fmt, args);
+    va_end(args);
+}
+
+void ka_note_also(ka_table *t, const char *fmt, ...)
+{
+    va_list args;
+    size_t used = strlen(t->note);
+    if (used)
+        used += (size_t)kb_snprintf(t->note + used, sizeof t->note - used, "; ");
+    if (used >= sizeof t->note)
+        return;
+    va_start(args, fmt);
+    (void)kb_vsnprintf(t->note + used, sizeof t->note - used, fmt, args);
     va_end(args);
 }
 

@@ -53,15 +53,22 @@ typedef struct ka_table {
     uint32_t at;           /* next column of the row under way */
     kb_intern texts;
     KB_VEC(ka_shift) shifts; /* of two traces, row by row, for gates; else empty */
-    char note[160];
+    char note[400];
     bool no_memory; /* sticks */
 } ka_table;
+
+/** A trace that the facts are of. */
+typedef struct ka_seen {
+    int64_t rank;
+    bool device; /* something ran on one */
+} ka_seen;
 
 struct kineto_analysis {
     uint32_t definitions;
     uint64_t sequence_top; /* sequences to show */
     uint32_t shown_count;
     uint8_t shown[KA_TABLE_COUNT]; /* ids, in order */
+    KB_VEC(ka_seen) seen;          /* one after the other as they were added */
     ka_table tables[KA_TABLE_COUNT];
 };
 
@@ -83,6 +90,8 @@ void ka_put_text(ka_table *t, kineto_string s);
 void ka_put_none(ka_table *t);
 /** What is to be known of the table; an empty table says why it is. The first note stays. */
 void ka_note(ka_table *t, const char *fmt, ...) KINETO_PRINTF(2, 3);
+/** The same, behind the notes that there are. */
+void ka_note_also(ka_table *t, const char *fmt, ...) KINETO_PRINTF(2, 3);
 
 static inline ka_cell ka_cell_at(const ka_table *t, uint64_t row, uint32_t column)
 {

@@ -1,0 +1,72 @@
+/* What tables that compare ranks leave out or mistake: ranks without anything to compare, and ranks
+ * that are told apart by nothing. */
+#include "analyze/facts/analyses.h"
+
+typedef enum lack { NOTHING, OWN_TRACE, DEVICE, COLLECTIVES } lack;
+
+typedef struct telling {
+    ka_seen *seen; /* by rank, of each those with devices first */
+    size_t count;
+    kb_map compared;
+} telling;
+
+static int compare(const void *left, const void *right)
+{
+    const ka_seen *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    return (int)b->device - (int)a->device;
+}
+
+static bool is_same(const telling *w, size_t i)
+{
+    return i > 0 && w->seen[i - 1].rank == w->seen[i].rank;
+}
+
+static lack lack_of(const telling *w, size_t i)
+{
+    if (is_same(w, i))
+        return is_same(w, i - 1) ? NOTHING : OWN_TRACE;
+    if (kb_map_find(&w->compared, (uint64_t)w->seen[i].rank))
+        return NOTHING;
+    return w->seen[i].device ? COLLECTIVES : DEVICE;
+}
+
+/* "ranks 1, 3 and 5 more have …" */
+static void tell(const telling *w, lack what, const char *sentence, ka_table *t)
+{
+    enum { MOST = 4 };
+    char list[MOST * 24];
+    size_t used = 0, found = 0;
+    for (size_t i = 0; i < w->count; i++)
+        if (lack_of(w, i) == what && found++ < MOST)
+            used += (size_t)snprintf(list + used, sizeof list - used, "%s%lld",
+                                     found > 1 ? ", " : "", (long long)w->seen[i].rank);
+    if (found > MOST)
+        ka_note_also(t, "ranks %s and %zu more have %s", list, found - MOST, sentence);
+    else if (found)
+        ka_note_also(t, "%s %s %s %s", found > 1 ? "ranks" : "rank", list,
+                     found > 1 ? "have" : "has", sentence);
+}
+
+void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
+{
+    telling w = {.count = a->seen.count};
+    if (w.count < 2)
+        return;
+    w.seen = malloc(w.count * sizeof *w.seen);
+    t->no_memory |= !w.seen;
+    if (w.seen) {
+        memcpy(w.seen, a->seen.data, w.count * sizeof *w.seen);
+        qsort(w.seen, w.count, sizeof *w.seen, compare);
+    }
+    for (uint64_t row = 0; row < ka_table_rows(marks); row++)
+        t->no_memory |= !kb_map_insert(&w.compared, (uint64_t)ka_cell_at(marks, row, 0).i, 1, NULL);
+    if (!t->no_memory) {
+        tell(&w, OWN_TRACE, "several traces, which are taken for one", t);
+        tell(&w, DEVICE, "no device activity: left out", t);
+        tell(&w, COLLECTIVES, "no collectives to compare: left out", t);
+    }
+    kb_map_free(&w.compared);
+    free(w.seen);
+}
