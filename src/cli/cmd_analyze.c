@@ -328,6 +328,21 @@ static kineto_status check_together(void)
     return KINETO_OK;
 }
 
+/* What is written replaces neither what is read nor one another. */
+static kineto_status check_outputs(char *const *paths, int count)
+{
+    const char *const written[] = {json, overlay};
+    const char *const beside[] = {execution_trace, memory_timeline, rules};
+    kineto_status status = kc_check_outputs("analyze", paths, count, written, 2, true);
+    if (!status)
+        status = kc_check_outputs("analyze", paths, count, &json, 1, false);
+    for (size_t i = 0; i < 6 && !status; i++)
+        if (written[i % 2] && beside[i / 2] && kc_is_same_file(written[i % 2], beside[i / 2]))
+            status =
+                kc_usage_error("analyze", "%s would overwrite a file that is read", written[i % 2]);
+    return status;
+}
+
 int kc_analyze(int argc, char **argv)
 {
     int operands;
@@ -344,9 +359,7 @@ int kc_analyze(int argc, char **argv)
     if (status == KINETO_OK)
         status = kc_gates_check(&gates);
     if (status == KINETO_OK)
-        status = kc_check_outputs("analyze", argv + 1, operands, &json, 1, false);
-    if (status == KINETO_OK)
-        status = kc_check_outputs("analyze", argv + 1, operands, &overlay, 1, true);
+        status = check_outputs(argv + 1, operands);
     if (status == KINETO_OK && !operands && (!memory_timeline || overlay || execution_trace))
         status = kc_usage_error("analyze", "name the trace to analyze");
     if (status || parse(&w.options))

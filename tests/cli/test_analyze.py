@@ -164,5 +164,25 @@ class Analyze(CommandTest):
         path = self.trace()
         self.assertIn("overwrite", self.analyze("--json", path, path, status=2).err.decode())
 
+    def test_no_file_that_is_read_is_overwritten(self):
+        path = self.trace()
+        for option in ("--execution-trace", "--memory-timeline", "--rules"):
+            read, linked = self.path("read"), self.path("linked")
+            with open(read, "w", encoding="utf-8") as file:
+                file.write("[]")
+            os.link(read, linked)
+            for output in ("--json", "--overlay"):
+                for name in (read, linked):
+                    said = self.analyze(path, option, read, output, name, status=2).err.decode()
+                    self.assertIn(f"{name} would overwrite", said)
+            os.remove(linked)
+            with open(read, encoding="utf-8") as file:
+                self.assertEqual(file.read(), "[]")
+
+    def test_two_answers_have_two_files(self):
+        said = self.analyze(self.trace(), "--json", self.path("o"), "--overlay", self.path("o"), status=2).err.decode()
+        self.assertIn("written twice", said)
+        self.assertFalse(os.path.exists(self.path("o")))
+
 
 main()
