@@ -322,6 +322,11 @@ static kineto_status check_together(void)
     if (findings && (csv || series || overlay || what_if.count))
         return kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
                                          "--overlay or --what-if");
+    if (what_if.count && (json || csv || series || every || (only && !overlay)))
+        return kc_usage_error("analyze",
+                              "--what-if prints a line for each trace and no tables: for --json, "
+                              "--csv, --series, --all\nor --only run 'ckineto analyze' again "
+                              "without --what-if");
     if ((findings || what_if.count) && (execution_trace || memory_timeline))
         return kc_usage_error("analyze", "--execution-trace and --memory-timeline are for tables, "
                                          "not for --findings, --gate or --what-if");

@@ -164,6 +164,14 @@ class Analyze(CommandTest):
         path = self.trace()
         self.assertIn("overwrite", self.analyze("--json", path, path, status=2).err.decode())
 
+    def test_what_if_goes_with_no_tables(self):
+        path = self.trace()
+        for way in (["--json", "o.json"], ["--csv", "o"], ["--series"], ["--all"], ["--only", "kernels"]):
+            said = self.analyze(path, "--what-if", "kernel:gemm=0.5", *way, status=2).err.decode()
+            self.assertIn("run 'ckineto analyze' again without --what-if", said)
+        self.assertFalse(os.path.exists(self.path("o")) or os.path.exists(self.path("o.json")))
+        self.analyze(path, "--what-if", "kernel:gemm=0.5", "--overlay", self.path("o.json"), "--only", "sequences")
+
     def test_no_file_that_is_read_is_overwritten(self):
         path = self.trace()
         for option in ("--execution-trace", "--memory-timeline", "--rules"):
