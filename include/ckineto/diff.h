@@ -55,19 +55,35 @@ typedef enum kineto_diff_judgement {
                                     there is nothing of that name */
 } kineto_diff_judgement;
 
+/** What made the answer of a gate. */
+typedef enum kineto_diff_decider {
+    KINETO_DIFF_BY_LIMIT = 0,      /**< the difference is within it: passed */
+    KINETO_DIFF_BY_INTERVAL = 1,   /**< excludes zero: failed; holds it: passed */
+    KINETO_DIFF_BY_RANKS = 2,      /**< the shift that they prove is beyond the limit: failed; or
+                                        within: passed */
+    KINETO_DIFF_BY_DIFFERENCE = 3, /**< alone, as was asked for: failed */
+    KINETO_DIFF_BY_NOTHING = 4     /**< not judged */
+} kineto_diff_decider;
+
+/** Numbers that are not known are NAN. */
 typedef struct kineto_diff_verdict {
     size_t size;        /**< sizeof(kineto_diff_verdict), set by the caller */
     uint32_t judgement; /**< kineto_diff_judgement */
     double value;       /**< the difference it was judged by, in the unit of the limit */
     double limit;
-    char sentence[600]; /**< what was compared, and why this is the answer; UTF-8 */
+    char sentence[600];       /**< what was compared, and why this is the answer; UTF-8 */
+    uint32_t decided_by;      /**< kineto_diff_decider */
+    kineto_string subject;    /**< of several the one that decided; valid as long as the diff */
+    double before, after;     /**< us, bytes, or as they are */
+    double low_pct, high_pct; /**< 95 % interval of the difference in percent of before */
+    double shift;             /**< what ranks prove, in the unit of the limit */
 } kineto_diff_verdict;
 
 /** May this difference pass?
  *  @param gate   "WHAT>LIMIT": fails if it rises by more than LIMIT, "WHAT<LIMIT" if it falls by
- *                more. WHAT is step, memory, kernel:NAME, op:NAME, category:NAME or counter:NAME (of
- *                several with that in their names, each is judged); LIMIT is a percentage (3%), a
- *                time of a step (2ms), bytes (100MB, 1GiB), or a plain number for counters.
+ *                more. WHAT is step, memory, kernel:NAME, op:NAME, category:NAME or counter:NAME
+ * (of several with that in their names, each is judged); LIMIT is a percentage (3%), a time of a
+ * step (2ms), bytes (100MB, 1GiB), or a plain number for counters.
  *  @param without_noise  judge by the difference alone where there is no interval.
  *  @return KINETO_E_ARGUMENT for a gate that cannot be understood. threads: any. */
 KINETO_API kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *gate,
@@ -75,6 +91,8 @@ KINETO_API kineto_status kineto_diff_gate(const kineto_analysis *diff, const cha
                                           kineto_error *err);
 /** "passed", "failed", "not judged". Static storage. threads: hot. */
 KINETO_API const char *kineto_diff_judgement_name(uint32_t judgement);
+/** "limit", "interval", "ranks", "difference", "nothing". Static storage. threads: hot. */
+KINETO_API const char *kineto_diff_decider_name(uint32_t decider);
 
 #ifdef __cplusplus
 }

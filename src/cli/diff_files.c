@@ -58,8 +58,16 @@ static void put_gates(kb_json *j, const kc_diff *d)
         kb_json_object_begin(j);
         kb_json_put_string(j, "gate", kb_string(d->gates[i].text));
         kb_json_put_string(j, "judgement", kb_string(kineto_diff_judgement_name(v->judgement)));
+        kb_json_put_string(j, "decided_by", kb_string(kineto_diff_decider_name(v->decided_by)));
+        if (v->subject.size)
+            kb_json_put_string(j, "subject", v->subject);
         put_number(j, "value", v->value);
         put_number(j, "limit", v->limit);
+        put_number(j, "before", v->before);
+        put_number(j, "after", v->after);
+        put_number(j, "low_pct", v->low_pct);
+        put_number(j, "high_pct", v->high_pct);
+        put_number(j, "shift", v->shift);
         kb_json_put_string(j, "sentence", kb_string(v->sentence));
         kb_json_object_end(j);
     }
@@ -86,7 +94,10 @@ kineto_status kc_diff_save_json(const kc_diff *d, const char *path, kineto_error
 
 /* ---- JUnit ---------------------------------------------------------------------------------- */
 
-static void put_bytes(void *out, const char *bytes, size_t size) { (void)fwrite(bytes, 1, size, out); }
+static void put_bytes(void *out, const char *bytes, size_t size)
+{
+    (void)fwrite(bytes, 1, size, out);
+}
 
 static void put_xml(FILE *out, const char *text) { kb_xml_put(kb_string(text), put_bytes, out); }
 

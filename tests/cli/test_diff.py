@@ -12,6 +12,7 @@ import xml.etree.ElementTree as ElementTree
 from command import CommandTest, main
 
 TRACES = os.environ.get("CKINETO_TRACES", "")
+SCHEMA = pathlib.Path(__file__).parents[2] / "docs" / "diff.schema.json"
 SANITIZED = os.environ.get("CKINETO_SANITIZED", "0") == "1"
 GOLDEN = os.path.join(TRACES, "..", "golden")
 NASTY = "<script>alert(1)</script>|`x` \"q\" & [a](http://b) @all\n\x01\u202e"
@@ -97,6 +98,35 @@ class Gates(DiffTest):
             self.assertIn("no noise by the ranks of steps (+", gate["sentence"])
         self.diff(*pair, "--fail-on", "step>40%")
         self.diff(*reversed(pair), "--fail-on", "step<3%", status=1)
+
+    def gates(self, a, b, *gates, status=0, options=()):
+        asked = [x for gate in gates for x in ("--fail-on", gate)]
+        return json.loads(self.diff(a, b, *asked, "--json", "-", *options, status=status).out)["gates"]
+
+    def test_json_says_what_decided(self):
+        a, slower = self.trace("a.json", 6), self.trace("b.json", 6, seed=2, step=1050)
+        found = self.gates(a, slower, "step>3%", "step>50%", "kernel:nobody>3%", "kernel:k<4>3%", status=1)
+        self.assertEqual([g["decided_by"] for g in found], ["interval", "limit", "nothing", "limit"])
+        self.assertEqual([g.get("subject") for g in found], ["step", "step", None, "void k<4>(int)"])
+        first = found[0]
+        self.assertTrue(3 < first["low_pct"] < first["value"] < first["high_pct"])
+        self.assertAlmostEqual(first["value"], 100 * (first["after"] / first["before"] - 1))
+        self.assertNotIn("shift", first)
+        self.assertEqual(set(found[2]), {"gate", "judgement", "decided_by", "limit", "sentence"})
+        noisy = (self.trace("c.json", 6, noise=0.3, seed=5), self.trace("d.json", 6, noise=0.3, step=1200, seed=8))
+        self.assertEqual(self.gates(*noisy, "step>3%")[0]["decided_by"], "interval")
+        short = (self.trace("c.json", 1), self.trace("d.json", 1, step=1500))
+        self.assertEqual(self.gates(*short, "step>3%", status=2)[0]["decided_by"], "nothing")
+        alone = self.gates(*short, "step>3%", status=1, options=["--no-noise"])[0]
+        self.assertEqual(alone["decided_by"], "difference")
+        self.assertNotIn("low_pct", alone)
+
+    def test_json_says_what_ranks_decided(self):
+        slower = self.gates(*self.uneven(100000, 101000, 150000, 100500, 100700, 102000), "step>3%", status=1)[0]
+        few = self.gates(*self.uneven(81600, 160000, 81700, 81500, 81600, 81800), "step>10%")[0]
+        self.assertEqual([g["decided_by"] for g in (slower, few)], ["ranks", "ranks"])
+        self.assertTrue(slower["low_pct"] < 0 < 3 < slower["shift"])
+        self.assertTrue(few["shift"] < 10 < few["value"])
 
     def test_one_slow_step_is_no_regression(self):
         pair = self.uneven(76100, 160000, 77300, 75200, 80900, 76500)
@@ -252,6 +282,11 @@ class Outputs(DiffTest):
         found = json.loads(out["json"])
         self.assertEqual(found["schema"], "ckineto.diff/1")
         self.assertEqual(set(found), {"schema", "before", "after", "gates", "facts"})
+        schema = json.loads(SCHEMA.read_text(encoding="utf-8"))["properties"]["gates"]["items"]
+        for gate in found["gates"]:
+            self.assertLessEqual(set(gate), set(schema["properties"]))
+            self.assertLessEqual(set(schema["required"]), set(gate))
+            self.assertIn(gate["decided_by"], schema["properties"]["decided_by"]["enum"])
 
 
 @unittest.skipUnless(os.path.exists(os.path.join(TRACES, "resnet50_num_workers_4.json.gz")),

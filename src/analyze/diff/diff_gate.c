@@ -137,6 +137,7 @@ static bool any_named(const gate *g, const ka_table *t)
 
 typedef struct judged {
     kineto_diff_judgement judgement;
+    kineto_diff_decider by;
     double value, before, after, low, high;
     double shift; /* by ranks; 0: they prove none */
     int sure;
@@ -157,17 +158,29 @@ static bool is_beyond(const gate *g, double value)
     return g->falls ? value < -g->limit : value > g->limit;
 }
 
-static kineto_diff_judgement judgement_of(const gate *g, const judged *j, bool without_noise)
+static kineto_diff_decider decider_of(const gate *g, const judged *j, bool without_noise)
 {
     if (isnan(j->value))
-        return KINETO_DIFF_NOT_JUDGED;
+        return KINETO_DIFF_BY_NOTHING;
     if (!is_beyond(g, j->value))
-        return KINETO_DIFF_PASSED;
-    if (j->sure > 0 || is_beyond(g, j->shift))
-        return KINETO_DIFF_FAILED;
+        return KINETO_DIFF_BY_LIMIT;
+    if (j->sure > 0)
+        return KINETO_DIFF_BY_INTERVAL;
+    if (is_beyond(g, j->shift))
+        return KINETO_DIFF_BY_RANKS;
     if (j->sure == 0)
-        return KINETO_DIFF_PASSED;
-    return without_noise ? KINETO_DIFF_FAILED : KINETO_DIFF_NOT_JUDGED;
+        return j->shift != 0 ? KINETO_DIFF_BY_RANKS : KINETO_DIFF_BY_INTERVAL;
+    return without_noise ? KINETO_DIFF_BY_DIFFERENCE : KINETO_DIFF_BY_NOTHING;
+}
+
+static kineto_diff_judgement judgement_of(const gate *g, const judged *j)
+{
+    bool failed = j->by == KINETO_DIFF_BY_DIFFERENCE ||
+                  (j->by == KINETO_DIFF_BY_INTERVAL && j->sure > 0) ||
+                  (j->by == KINETO_DIFF_BY_RANKS && is_beyond(g, j->shift));
+    return j->by == KINETO_DIFF_BY_NOTHING ? KINETO_DIFF_NOT_JUDGED
+           : failed                        ? KINETO_DIFF_FAILED
+                                           : KINETO_DIFF_PASSED;
 }
 
 static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool without_noise)
@@ -186,7 +199,8 @@ static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool wit
         value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);
     const ka_shift *shift = &t->shifts.data[row];
     j.shift = g->of == PERCENT ? shift->pct : shift->delta;
-    j.judgement = judgement_of(g, &j, without_noise);
+    j.by = decider_of(g, &j, without_noise);
+    j.judgement = judgement_of(g, &j);
     return j;
 }
 
@@ -226,30 +240,28 @@ static kb_text relative(const judged *j)
     return text;
 }
 
-static const char *why_failed(const gate *g, const judged *j)
+static const char *why(const judged *j, bool without_noise)
 {
-    return j->sure > 0              ? "beyond the limit, and no noise"
-           : is_beyond(g, j->shift) ? "beyond the limit, and no noise by the ranks of steps"
-                                    : "beyond the limit; noise was not looked at";
-}
-
-static const char *why_passed(const gate *g, const judged *j, bool without_noise)
-{
-    if (is_beyond(g, j->value))
-        return j->shift != 0 ? "beyond the limit by a few steps only, not by the ranks of all"
-                             : "beyond the limit, but no more than noise";
-    return j->sure < 0 && !without_noise
-               ? "within the limit; there are too few steps to know the noise"
-               : "within the limit";
-}
-
-static const char *why(const gate *g, const judged *j, bool without_noise)
-{
+    bool failed = j->judgement == KINETO_DIFF_FAILED;
     if (isnan(j->value))
         return "it is on one side only";
-    if (j->judgement == KINETO_DIFF_NOT_JUDGED)
-        return "beyond the limit, but there are too few steps to tell it from noise";
-    return j->judgement == KINETO_DIFF_FAILED ? why_failed(g, j) : why_passed(g, j, without_noise);
+    switch (j->by) {
+    case KINETO_DIFF_BY_LIMIT:
+        return j->sure < 0 && !without_noise
+                   ? "within the limit; there are too few steps to know the noise"
+                   : "within the limit";
+    case KINETO_DIFF_BY_INTERVAL:
+        return failed ? "beyond the limit, and no noise"
+                      : "beyond the limit, but no more than noise";
+    case KINETO_DIFF_BY_RANKS:
+        return failed ? "beyond the limit, and no noise by the ranks of steps"
+                      : "beyond the limit by a few steps only, not by the ranks of all";
+    case KINETO_DIFF_BY_DIFFERENCE:
+        return "beyond the limit; noise was not looked at";
+    case KINETO_DIFF_BY_NOTHING:
+        break;
+    }
+    return "beyond the limit, but there are too few steps to tell it from noise";
 }
 
 /* Where ranks were asked: what they say the difference is. */
@@ -277,7 +289,7 @@ static void explain(const gate *g, const judged *j, bool without_noise, char *ou
     size_t kept = kb_utf8_valid_prefix(name.s, strlen(name.s));
     (void)snprintf(out, bytes, "%.*s: %s -> %s (%s%s): %s%s", (int)kept, name.s,
                    show(g->what->of, j->before).s, show(g->what->of, j->after).s, relative(j).s,
-                   interval, why(g, j, without_noise), by_ranks(g, j).s);
+                   interval, why(j, without_noise), by_ranks(g, j).s);
 }
 
 static kineto_status check(const kineto_analysis *diff, const char *text, gate *g,
@@ -294,14 +306,45 @@ static kineto_status check(const kineto_analysis *diff, const char *text, gate *
     return KINETO_OK;
 }
 
+static kineto_diff_verdict verdict_of(const gate *g, const judged *j, bool without_noise)
+{
+    kineto_diff_verdict v = {.judgement = j->judgement,
+                             .value = j->value,
+                             .limit = g->limit,
+                             .decided_by = j->by,
+                             .subject = j->name,
+                             .before = j->before,
+                             .after = j->after,
+                             .low_pct = j->low,
+                             .high_pct = j->high,
+                             .shift = j->shift != 0 ? j->shift : (double)NAN};
+    explain(g, j, without_noise, v.sentence, sizeof v.sentence);
+    return v;
+}
+
+static kineto_diff_verdict verdict_of_nothing(const gate *g)
+{
+    const double none = (double)NAN;
+    return (kineto_diff_verdict){.judgement = KINETO_DIFF_NOT_JUDGED,
+                                 .value = none,
+                                 .limit = g->limit,
+                                 .sentence = "there is nothing of that name to judge",
+                                 .decided_by = KINETO_DIFF_BY_NOTHING,
+                                 .subject = {"", 0},
+                                 .before = none,
+                                 .after = none,
+                                 .low_pct = none,
+                                 .high_pct = none,
+                                 .shift = none};
+}
+
 kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bool without_noise,
                                kineto_diff_verdict *out, kineto_error *err)
 {
     gate g;
     const ka_table *t = NULL;
-    judged worst = {.judgement = KINETO_DIFF_PASSED};
+    judged worst = {0};
     uint64_t count = 0;
-    kineto_diff_verdict v = {.size = out->size};
     kineto_status status = check(diff, text, &g, &t, err);
     if (status)
         return status;
@@ -313,13 +356,8 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
         if (!count++ || is_worse(&g, &j, &worst))
             worst = j;
     }
-    v.judgement = count ? worst.judgement : KINETO_DIFF_NOT_JUDGED;
-    v.value = worst.value;
-    v.limit = g.limit;
-    if (count)
-        explain(&g, &worst, without_noise, v.sentence, sizeof v.sentence);
-    else
-        (void)snprintf(v.sentence, sizeof v.sentence, "there is nothing of that name to judge");
+    kineto_diff_verdict v = count ? verdict_of(&g, &worst, without_noise) : verdict_of_nothing(&g);
+    v.size = out->size;
     memcpy(out, &v, KB_MIN(out->size, sizeof v));
     return KINETO_OK;
 }
@@ -328,4 +366,10 @@ const char *kineto_diff_judgement_name(uint32_t judgement)
 {
     static const char *const names[] = {"passed", "failed", "not judged"};
     return judgement < KB_COUNT(names) ? names[judgement] : "";
+}
+
+const char *kineto_diff_decider_name(uint32_t decider)
+{
+    static const char *const names[] = {"limit", "interval", "ranks", "difference", "nothing"};
+    return decider < KB_COUNT(names) ? names[decider] : "";
 }
