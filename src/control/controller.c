@@ -1,11 +1,6 @@
 /* The controller itself: made, asked, ended. */
 #include "control/controller_impl.h"
 
-#include <errno.h>
-#include <sys/eventfd.h>
-#include <sys/timerfd.h>
-#include <unistd.h>
-
 /* ---- its life ------------------------------------------------------------------------------------ */
 
 static bool init_locks(ko_controller *c)
@@ -23,20 +18,6 @@ static bool init_locks(ko_controller *c)
     return false;
 }
 
-static kineto_status open_waiting(ko_controller *c, kineto_error *err)
-{
-    c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int os_error = errno;
-    c->timer_fd = c->wake_fd < 0 ? -1 : timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
-    if (c->timer_fd >= 0)
-        return KINETO_OK;
-    if (c->wake_fd >= 0) {
-        os_error = errno;
-        close(c->wake_fd);
-    }
-    return kb_fail_os(err, os_error, "cannot listen for requests: no descriptor to wait with");
-}
-
 static void init(ko_controller *c, const ko_controller_options *options, const ko_driver *driver)
 {
     c->options = *options;
@@ -48,7 +29,7 @@ static void init(ko_controller *c, const ko_controller_options *options, const k
     c->machine.iteration = (int64_t)options->iterations - 1;
     c->wake_ns = INT64_MAX;
     c->planned_ns = INT64_MIN;
-    c->timer_ns = INT64_MAX;
+    c->wake_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     ks_config_file_init(&c->file);
     ks_request_init(&c->base);
 }
@@ -61,11 +42,10 @@ kineto_status ko_controller_create(const ko_controller_options *options, const k
     if (!c)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to listen for requests");
     init(c, options, driver);
-    kineto_status status = open_waiting(c, err);
+    kineto_status status = ko_waiting_open(c, err);
     if (status == KINETO_OK && !init_locks(c)) {
         status = kb_fail(err, KINETO_E_MEMORY, "no memory for the locks of a controller");
-        close(c->wake_fd);
-        close(c->timer_fd);
+        ko_waiting_close(c);
     }
     if (status != KINETO_OK) {
         free(c);
@@ -115,8 +95,7 @@ void ko_controller_destroy(ko_controller *c)
     destroy_listeners(c);
     ko_notes_deliver(&c->notes);
     ko_notes_free(&c->notes);
-    close(c->wake_fd);
-    close(c->timer_fd);
+    ko_waiting_close(c);
     pthread_mutex_destroy(&c->intake_lock);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -138,8 +117,7 @@ void ko_controller_forked(ko_controller *c)
         }
     if (pthread_mutex_trylock(&c->notes.lock) == 0)
         ko_notes_forget(&c->notes);
-    close(c->wake_fd);
-    close(c->timer_fd);
+    ko_waiting_close(c);
     free(c);
 }
 

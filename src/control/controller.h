@@ -84,8 +84,9 @@ struct ko_listener {
     const char *name; /* for messages: "Dynolog", "control socket" */
     int fd;
     short events;     /* of poll(2) */
-    uint64_t wake_ns; /* CLOCK_MONOTONIC; UINT64_MAX: only when fd is ready */
-    /** It is ready, or it is time. Calls ko_controller_request. Never blocks, never fails: it says
+    uint64_t wake_ns; /* CLOCK_MONOTONIC; UINT64_MAX: only when fd is ready, or it was rung */
+    bool rung;        /* atomic: see ko_listener_ring */
+    /** It is ready, or it is time, or the program may have closed its descriptors. Calls ko_controller_request. Never blocks, never fails: it says
      *  what is wrong once, in the log, and tries again later. */
     void (*turn)(ko_listener *l, ko_controller *c, uint64_t monotonic_ns);
     /** In a fork's child, before destroy: forget the parent's sockets without a word to the other
@@ -93,6 +94,8 @@ struct ko_listener {
     void (*forked)(ko_listener *l);
     void (*destroy)(ko_listener *l);
 };
+/** Give it a turn. threads: any. */
+void ko_listener_ring(ko_listener *l, ko_controller *c);
 /* dyno_listener.c: asks Dynolog. @param poll_interval_ns  0: 5 s */
 ko_listener *ko_dyno_listener_create(uint64_t poll_interval_ns, kineto_error *err);
 /** In the name of another process (a recorder's program). Before the first turn. */
@@ -157,10 +160,9 @@ typedef struct ko_controller_status {
 } ko_controller_status;
 void ko_controller_get_status(ko_controller *c, ko_controller_status *out);
 
-/** Wait for listeners and the clock, at most wait_ns (negative: as long as it takes), and do what is
- *  due. threads: owner. */
+/** Wait for listeners and the clock, at most wait_ns (negative: 10 s), and do what is due. threads: owner. */
 void ko_controller_turn(ko_controller *c, int64_t wait_ns);
-/** Make turn return. threads: any; async-signal-safe. */
+/** Make turn return. threads: any. */
 void ko_controller_wake(ko_controller *c);
 /** Cancels, waits for what is being written, gives each listener a last turn to say so (requests are
  *  refused then), and destroys it. No other thread may be using it any more. NULL is fine. */

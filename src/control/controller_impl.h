@@ -13,6 +13,7 @@
 #define KO_CONTROLLER_IMPL_H
 
 #include "control/controller.h"
+#include "control/owned.h"
 
 #include <time.h>
 
@@ -84,6 +85,11 @@ kineto_status ko_job_start(ko_controller *c, ko_job_kind kind, const ko_intake *
 /** Wait for those that have ended; `all`: for all of them. threads: does not hold the lock. */
 void ko_jobs_join(ko_controller *c, bool all);
 
+/* ---- controller_loop.c --------------------------------------------------------------------------- */
+/** What turn waits with. threads: owner. */
+kineto_status ko_waiting_open(ko_controller *c, kineto_error *err);
+void ko_waiting_close(ko_controller *c);
+
 /* ---- the controller ------------------------------------------------------------------------------ */
 typedef struct ko_step_slot {
     uint64_t number; /* atomic: the step's, from 1; 0: being written */
@@ -102,7 +108,15 @@ struct ko_controller {
     ko_driver driver;
     ko_listener *listeners[KO_MOST_LISTENERS];
     uint32_t listener_count;
-    int wake_fd, timer_fd;
+
+    /* What turn waits with; the program may close it, and it is opened again then. */
+    pthread_mutex_t wake_lock; /* whoever wakes, and whoever opens it again */
+    ko_wake wake;
+    int timer_fd;               /* owner, as what follows */
+    struct timespec timer_mark; /* by which it is known */
+    int64_t timer_ns;           /* what it is set to */
+    uint64_t look_until_ns;     /* it was closed just now */
+    bool blind;                 /* it could not be opened again, which was said */
 
     /* Texts become requests one after the other. */
     pthread_mutex_t intake_lock;
@@ -127,7 +141,6 @@ struct ko_controller {
     int64_t planned_ns; /* until when turn waits; INT64_MIN: it does not wait */
 
     ko_notes notes;
-    int64_t timer_ns; /* what timer_fd is set to; owner */
 };
 
 /** Now, as the machine counts. */

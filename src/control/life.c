@@ -129,7 +129,7 @@ static void on_step(uint64_t step, uint64_t ticks)
     ko_controller *c = ko_control_get();
     if (!c)
         return;
-    ko_watchdog_step(step);
+    ko_watchdog_step(c, step);
     ko_controller_step(c, remember(step, ticks));
     ko_control_put();
 }

@@ -86,6 +86,11 @@ uint32_t ko_wake_take(const ko_wake *w)
     return count;
 }
 
+bool ko_wake_is_ours(const ko_wake *w)
+{
+    return ko_owned_is_ours(&w->reads) && ko_owned_is_ours(&w->writes);
+}
+
 void ko_wake_close(ko_wake *w)
 {
     ko_owned_close(&w->writes);

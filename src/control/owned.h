@@ -37,5 +37,7 @@ int ko_wake_fd(const ko_wake *w);
 void ko_wake_ring(const ko_wake *w);
 /** Take what was rung. @return how often; after some hundred that nobody took, less than that. */
 uint32_t ko_wake_take(const ko_wake *w);
+/** Are both still ours? */
+bool ko_wake_is_ours(const ko_wake *w);
 void ko_wake_close(ko_wake *w);
 #endif

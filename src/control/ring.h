@@ -34,9 +34,10 @@ void ko_ring_because(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** Asks for dumps by itself, as dump_on_slow_step and dump_on_hang_seconds say. One per process.
  *  NULL without an error: the options ask for neither. */
 ko_listener *ko_watchdog_create(const kineto_control_options *options, kineto_error *err);
-/** An iteration began: for whoever hears of it first (kineto_rt_step_hook). threads: any; hot: a
- * clock reading and arithmetic, unless the iteration was slow; nothing if there is no watchdog. */
-void ko_watchdog_step(uint64_t step);
+/** An iteration of the controller's program began: for whoever hears of it first
+ * (kineto_rt_step_hook). threads: any; hot: a clock reading and arithmetic, unless the iteration
+ * was slow; nothing if there is no watchdog. */
+void ko_watchdog_step(ko_controller *c, uint64_t step);
 
 /* How long a step usually takes: the median of the last KO_USUAL_STEPS. */
 #define KO_USUAL_STEPS  31u

@@ -3,12 +3,8 @@
  * which sleeps until then, or until a hang would be one. */
 #include "control/ring.h"
 
-#include <errno.h>
-#include <poll.h>
 #include <sched.h>
-#include <sys/eventfd.h>
 #include <time.h>
-#include <unistd.h>
 
 #define NS_PER_S 1e9
 
@@ -21,7 +17,7 @@ static struct {
     double factor;     /* 0: slow steps are nothing special */
     uint64_t hang_ns;  /* 0: nor is a hang */
     uint64_t pause_ns; /* between two dumps of slow steps: what the first one held */
-    int event_fd;
+    ko_listener *listener;
     ko_usual usual;     /* of the thread that is busy */
     uint64_t last_step; /* atomic */
     uint64_t last_ns;   /* atomic: when the last step began; 0: none has */
@@ -68,27 +64,17 @@ bool ko_usual_is_slow(ko_usual *u, double factor, uint64_t ns, uint64_t *usual_n
 
 /* ---- in the program's step ----------------------------------------------------------------------- */
 
-static void tell(void)
-{
-    uint64_t one = 1;
-    int saved = errno;
-    if (write(watch.event_fd, &one, sizeof one) < 0) {
-        /* it is full of others: the control thread will look */
-    }
-    errno = saved;
-}
-
-static void tell_slow(uint64_t step, uint64_t ns, uint64_t usual_ns)
+static void tell_slow(ko_controller *c, uint64_t step, uint64_t ns, uint64_t usual_ns)
 {
     watch.slow_step = step;
     watch.slow_ns = ns;
     watch.slow_usual_ns = usual_ns;
     kb_store_release(&watch.slow, 1u);
-    tell();
+    ko_listener_ring(watch.listener, c);
 }
 
 /* `step` begins now: the one before is over. */
-static void count_step(uint64_t step, uint64_t at_ns)
+static void count_step(ko_controller *c, uint64_t step, uint64_t at_ns)
 {
     uint64_t last = kb_load_relaxed(&watch.last_ns), usual;
     bool next = last && step == kb_load_relaxed(&watch.last_step) + 1 && at_ns >= last;
@@ -97,14 +83,14 @@ static void count_step(uint64_t step, uint64_t at_ns)
     if (watch.factor > 0 && next &&
         ko_usual_is_slow(&watch.usual, watch.factor, at_ns - last, &usual) &&
         at_ns >= kb_load_relaxed(&watch.quiet_ns) && !kb_load_acquire(&watch.slow))
-        tell_slow(step - 1, at_ns - last, usual);
+        tell_slow(c, step - 1, at_ns - last, usual);
     uint32_t waits = 1;
     if (kb_load_relaxed(&watch.waiting) && kb_cas_acqrel(&watch.waiting, &waits, 0u))
-        tell();
+        ko_listener_ring(watch.listener, c);
 }
 
 /* The other side of switching off: `on` is looked at behind a full barrier. */
-void ko_watchdog_step(uint64_t step)
+void ko_watchdog_step(ko_controller *c, uint64_t step)
 {
     uint32_t idle = 0;
     if (KINETO_LIKELY(!kb_load_relaxed(&watch.on)))
@@ -112,7 +98,7 @@ void ko_watchdog_step(uint64_t step)
     (void)kb_add_acqrel(&watch.visitors, 1u);
     kb_fence_seqcst();
     if (kb_load_acquire(&watch.on) && kb_cas_acqrel(&watch.busy, &idle, 1u)) {
-        count_step(step, now_ns());
+        count_step(c, step, now_ns());
         kb_store_release(&watch.busy, 0u);
     }
     (void)kb_add_acqrel(&watch.visitors, (uint32_t)-1);
@@ -199,10 +185,6 @@ static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
 static void turn(ko_listener *l, ko_controller *c, uint64_t monotonic_ns)
 {
     watchdog *w = (watchdog *)l;
-    uint64_t ignored;
-    if (read(l->fd, &ignored, sizeof ignored) < 0) {
-        /* it is only time */
-    }
     turn_slow(w, c, monotonic_ns);
     turn_hang(w, c, monotonic_ns);
 }
@@ -215,8 +197,6 @@ static void destroy(ko_listener *l)
     kb_fence_seqcst();
     while (kb_load_acquire(&watch.visitors))
         sched_yield();
-    close(watch.event_fd);
-    watch.event_fd = -1;
     free(l);
 }
 
@@ -229,12 +209,12 @@ static void forked(ko_listener *l)
     kb_store_relaxed(&watch.busy, 0u);
 }
 
-static void watch_begin(const kineto_control_options *o, int fd)
+static void watch_begin(const kineto_control_options *o, ko_listener *l)
 {
     watch.factor = o->dump_on_slow_step;
     watch.hang_ns = (uint64_t)(o->dump_on_hang_seconds * NS_PER_S);
     watch.pause_ns = (uint64_t)(o->ring_seconds * NS_PER_S);
-    watch.event_fd = fd;
+    watch.listener = l;
     watch.usual = (ko_usual){{0}, {0}, 0};
     kb_store_relaxed(&watch.last_step, UINT64_C(0));
     kb_store_relaxed(&watch.last_ns, UINT64_C(0));
@@ -255,22 +235,17 @@ ko_listener *ko_watchdog_create(const kineto_control_options *o, kineto_error *e
         return NULL;
     }
     watchdog *w = calloc(1, sizeof *w);
-    int fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (!w || fd < 0) {
-        kb_fail_os(err, w ? errno : ENOMEM, "cannot watch the program's steps");
-        free(w);
-        if (fd >= 0)
-            close(fd);
+    if (!w) {
+        kb_fail(err, KINETO_E_MEMORY, "no memory to watch the program's steps");
         return NULL;
     }
     w->most = o->dump_limit ? o->dump_limit : KO_DUMPS_MOST;
     w->listener = (ko_listener){.name = "watchdog",
-                                .fd = fd,
-                                .events = POLLIN,
+                                .fd = -1,
                                 .wake_ns = UINT64_MAX,
                                 .turn = turn,
                                 .forked = forked,
                                 .destroy = destroy};
-    watch_begin(o, fd);
+    watch_begin(o, &w->listener);
     return &w->listener;
 }

@@ -317,6 +317,22 @@ def children_of_a_fork_listen_when_they_go_on(t, here):
     t.assertEqual(p.end(), 0)
 
 
+def one_that_takes_our_descriptors_keeps_its_files_and_is_heard(t, here):
+    p = Target(here, CKINETO_CONTROL=f"socket,signal,file={here}/touch", CKINETO_RING="mb=1,slow-step=3,hang=60",
+               KINETO_USE_DAEMON="1")
+    p.wait_steps(10)
+    p.tell(f"swap {here}/its own")
+    p.hear("swapped")
+    p.request(f"{NOW}ACTIVITIES_DURATION_MSECS=20; ACTIVITIES_LOG_FILE={here}/after.json")
+    p.trace()
+    t.assertTrue(until(lambda: os.path.exists(f"{here}/ckineto/{p.pid}.sock")))
+    asked = subprocess.run([COMMAND, "trigger", "--pid", str(p.pid), "-d", "20", "-o", f"{here}/asked.json", "--wait"],
+                           env=dict(os.environ, XDG_RUNTIME_DIR=here), capture_output=True, text=True, check=False)
+    t.assertEqual(asked.returncode, 0, asked.stderr)
+    t.assertEqual(p.end(), 0)
+    t.assertEqual(os.path.getsize(f"{here}/its own"), 0)
+
+
 def the_command_itself_never_listens(t, here):
     env = dict(os.environ, CKINETO_CONTROL="socket,daemon", KINETO_USE_DAEMON="1", XDG_RUNTIME_DIR=here,
                KINETO_IPC_SOCKET_DIR=here)
@@ -348,6 +364,7 @@ TESTS = [several_begin_at_the_same_time, a_file_for_so_many_milliseconds, whole_
          it_listens_where_the_environment_says_so,
          it_ends_with_its_last_thread_though_the_main_one_left, bad_words_are_said_and_the_rest_holds,
          a_daemon_is_asked_if_somebody_says_so, children_of_a_fork_listen_when_they_go_on,
+         one_that_takes_our_descriptors_keeps_its_files_and_is_heard,
          the_command_itself_never_listens, a_recorded_program_is_asked_as_well]
 
 

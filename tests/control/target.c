@@ -21,13 +21,15 @@
  *   dump PATH              kineto_control_dump; says "dump STATUS MESSAGE"
  *   profile MS             a profile of the program itself; says "profiled STATUS EVENTS"
  *   steps                  says "steps COUNT", of those that began
- *   fork                   a child goes on as its parent does, without its threads; says "forked
- * PID" exit N, _exit N        at once */
+ *   swap PATH              closes all descriptors but the standard ones, and opens the file in
+ * their places; says "swapped" fork                   a child goes on as its parent does, without
+ * its threads; says "forked PID" exit N, _exit N        at once */
 #include <ckineto/control.h>
 #include <ckineto/function.h>
 #include <ckineto/profiler.h>
 #include <ckineto/record.h>
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <signal.h>
@@ -223,6 +225,17 @@ static void profile(long ms)
     kineto_result_release(r);
 }
 
+static void swap(const char *path)
+{
+    int file = open(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (file < 0)
+        exit(3);
+    for (int fd = STDERR_FILENO + 1; fd < 256; fd++)
+        if (fd != file && close(fd) == 0)
+            (void)dup2(file, fd);
+    say("swapped");
+}
+
 static void obey(char *line)
 {
     char *rest = strchr(line, ' ');
@@ -242,6 +255,8 @@ static void obey(char *line)
         dump(rest);
     else if (strncmp(line, "profile ", 8) == 0)
         profile(strtol(rest, NULL, 10));
+    else if (strncmp(line, "swap ", 5) == 0)
+        swap(rest);
     else if (strcmp(line, "steps") == 0)
         say("steps %" PRIu64, kineto_profiler_step_count());
     else if (strcmp(line, "fork") == 0)

@@ -1,7 +1,10 @@
 /* The controller waits, is woken, is used by several threads, and is forked. */
 #include "controller_fixture.h"
 
+#include <fcntl.h>
 #include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 
 #define SHORT "ACTIVITIES_DURATION_MSECS=5\nACTIVITIES_WARMUP_PERIOD_SECS=0\n"
@@ -79,7 +82,7 @@ static void listener_turn(ko_listener *l, ko_controller *c, uint64_t monotonic_n
 {
     listener *own = (listener *)l;
     uint64_t count;
-    own->turns++;
+    kb_add_relaxed(&own->turns, 1);
     if (l->fd >= 0 && read(l->fd, &count, sizeof count) > 0)
         (void)ko_controller_request(c, kb_string(SHORT), KS_FROM_ARGUMENT, NULL, NULL);
     if (own->every_ns)
@@ -123,6 +126,131 @@ static void listeners_turn_when_ready_or_when_it_is_time(void **state)
     assert_int_equal(asks.destroyed + clock.destroyed, 2);
     assert_int_equal(asks.forked + clock.forked, 0);
     close(fd);
+}
+
+/* ---- descriptors that the program takes ----------------------------------------------------------- */
+
+#define MOST_FDS 256
+
+/* Puts something of the program's in place of each that was opened since, as closefrom and open do.
+ */
+typedef struct swap {
+    bool before[MOST_FDS];
+    int taken[MOST_FDS], count;
+    int ends[2]; /* of a pair of sockets that have nothing to say */
+} swap;
+
+static bool is_open(int fd) { return fcntl(fd, F_GETFD) >= 0; }
+
+static fixture *fixture_swapped(swap *s)
+{
+    s->count = 0;
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, s->ends), 0);
+    for (int fd = 0; fd < MOST_FDS; fd++)
+        s->before[fd] = is_open(fd);
+    return fixture_new();
+}
+
+static void take_descriptors(swap *s)
+{
+    for (int fd = 0; fd < MOST_FDS; fd++)
+        if (!s->before[fd] && is_open(fd))
+            s->taken[s->count++] = fd;
+    assert_true(s->count > 0);
+    for (int i = 0; i < s->count; i++)
+        close(s->taken[i]);
+    pause_ns(20 * MS);
+    for (int i = 0; i < s->count; i++)
+        assert_int_equal(dup2(s->ends[i % 2], s->taken[i]), s->taken[i]);
+}
+
+/* Nothing was written, read or closed. */
+static void end_swap(swap *s)
+{
+    char byte;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(recv(s->ends[i], &byte, 1, 0), -1);
+    for (int i = 0; i < s->count; i++)
+        assert_int_equal(close(s->taken[i]), 0);
+    close(s->ends[0]);
+    close(s->ends[1]);
+}
+
+static void asked_after_its_descriptors_were_taken(bool asleep)
+{
+    swap s;
+    fixture *f = fixture_swapped(&s);
+    listener idle = make_listener(s.ends[0], 0);
+    ko_controller_listen(f->controller, &idle.base);
+    if (asleep) {
+        fixture_turn(f);
+        pause_ns(20 * MS);
+    }
+    take_descriptors(&s);
+    if (!asleep)
+        fixture_turn(f);
+    for (int64_t until_ns = now_ns() + HANG_NS; !kb_load_relaxed(&idle.turns); pause_ns(MS))
+        assert_true(now_ns() < until_ns); /* its own may have been taken, too */
+    assert_true(kb_load_relaxed(&f->turns) < 8);
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    fixture_end(f);
+    end_swap(&s);
+}
+
+static void a_sleeper_whose_descriptors_are_taken_is_woken_all_the_same(void **state)
+{
+    (void)state;
+    asked_after_its_descriptors_were_taken(true);
+}
+
+static void descriptors_taken_between_turns_are_left_alone(void **state)
+{
+    (void)state;
+    asked_after_its_descriptors_were_taken(false);
+}
+
+/* Whoever wakes it finds nothing of ours; nor does a child that forgets, or the end. */
+static void what_was_taken_is_left_alone_by_the_end(void **state)
+{
+    (void)state;
+    swap s;
+    fixture *f = fixture_swapped(&s);
+    take_descriptors(&s);
+    ko_controller_wake(f->controller);
+    pid_t child = fork();
+    if (child == 0) {
+        ko_controller_forked(f->controller);
+        for (int i = 0; i < s.count; i++)
+            if (!is_open(s.taken[i]))
+                _exit(1);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(status, 0);
+    fixture_end(f);
+    end_swap(&s);
+}
+
+/* There is no room for new ones: it looks now and then. */
+static void one_that_cannot_open_others_goes_on(void **state)
+{
+    (void)state;
+    swap s;
+    struct rlimit old, none;
+    fixture *f = fixture_swapped(&s);
+    take_descriptors(&s);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+    none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    fixture_turn(f);
+    pause_ns(20 * MS);
+    assert_true(kb_load_relaxed(&f->turns) < 8);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &old), 0);
+    wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
+    fixture_end(f);
+    end_swap(&s);
 }
 
 static void too_many_listeners_are_sent_away(void **state)
@@ -395,6 +523,10 @@ int main(void)
         cmocka_unit_test(a_request_of_another_thread_is_in_time),
         cmocka_unit_test(a_turn_waits_no_longer_than_it_may),
         cmocka_unit_test(listeners_turn_when_ready_or_when_it_is_time),
+        cmocka_unit_test(a_sleeper_whose_descriptors_are_taken_is_woken_all_the_same),
+        cmocka_unit_test(descriptors_taken_between_turns_are_left_alone),
+        cmocka_unit_test(what_was_taken_is_left_alone_by_the_end),
+        cmocka_unit_test(one_that_cannot_open_others_goes_on),
         cmocka_unit_test(too_many_listeners_are_sent_away),
         cmocka_unit_test(watchers_come_and_go),
         cmocka_unit_test(a_watcher_may_leave_while_it_is_told),
