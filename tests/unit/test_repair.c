@@ -266,6 +266,12 @@ static void test_a_cut_event_without_its_time_is_lost_and_counted(void **state)
     check(HEAD "},{\"ph\":\"X\",\"name\":\"n\",\"ts\":NaN}]", HEAD "}\n", "lost_event@29+30");
 }
 
+static void test_a_byte_that_is_no_utf8_is_no_phase(void **state)
+{
+    (void)state;
+    check(HEAD "},{\"ph\":\"\xff\",\"name\":\"n\",\"ts\":1}]", HEAD "}\n", "lost_event@29+28");
+}
+
 static void test_the_end_of_the_array_is_found(void **state)
 {
     run r;
@@ -716,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_what_nests_too_deep_is_left_out),
         cmocka_unit_test(test_a_cut_event_keeps_what_is_whole),
         cmocka_unit_test(test_a_cut_event_without_its_time_is_lost_and_counted),
+        cmocka_unit_test(test_a_byte_that_is_no_utf8_is_no_phase),
         cmocka_unit_test(test_the_end_of_the_array_is_found),
         cmocka_unit_test(test_a_document_that_follows_is_found),
         cmocka_unit_test(test_members_of_the_header_are_repaired_one_by_one),

@@ -166,7 +166,7 @@ static bool has_essentials(kineto_string object)
         if (!kt_fix_fits(key, value))
             return false;
         if (kb_string_equal(key, kb_string("ph")))
-            phase = value.size == 3 && value.data[0] == '"' ? value.data[1] : '\0';
+            phase = kt_fix_phase(value);
         else if (kb_string_equal(key, kb_string("ts")))
             ts = true;
         else if (kb_string_equal(key, kb_string("name")))

@@ -81,6 +81,8 @@ static inline void kt_fix_put_z(kt_fix *f, const char *text) { kt_fix_put(f, tex
 int kt_known(kt_level level, kineto_string key);
 /** Can readers take this raw value of an event's member? */
 bool kt_fix_fits(kineto_string key, kineto_string value);
+/** The letter in the raw value of "ph"; 0: it is no single one, or none in what is written. */
+char kt_fix_phase(kineto_string value);
 /** The number in a time that stands in quotes; empty if it is none. */
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value);
 

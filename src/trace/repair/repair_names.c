@@ -78,6 +78,13 @@ bool kt_fix_fits(kineto_string key, kineto_string value)
     return !kb_string_equal(key, kb_string("cat")) || kt_json_is_string(value);
 }
 
+/* A byte above ASCII alone is no UTF-8: U+FFFD, which it becomes, is no phase. */
+char kt_fix_phase(kineto_string value)
+{
+    bool single = value.size == 3 && kt_json_is_string(value) && !(value.data[1] & 0x80);
+    return single ? value.data[1] : '\0';
+}
+
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value)
 {
     bool time = kb_string_equal(key, kb_string("ts")) || kb_string_equal(key, kb_string("dur"));

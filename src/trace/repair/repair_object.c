@@ -55,7 +55,7 @@ static void note_meaning(kt_fix *f, const frame *fr)
     int known = kt_known(KT_LEVEL_EVENT, key);
     e->seen |= known >= 0 ? 1u << known : 0;
     if (is_key(f, fr, "ph"))
-        e->phase = value.size == 3 && value.data[0] == '"' ? value.data[1] : '\0';
+        e->phase = kt_fix_phase(value);
     else if (is_key(f, fr, "ts"))
         e->has_ts = true;
     else if (is_key(f, fr, "name"))
