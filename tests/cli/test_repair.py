@@ -37,6 +37,28 @@ class Repair(CommandTest):
         self.assertEqual((report["changes_total"], report["events"], report["repaired_events"]), (0, 3, 0))
         self.assertIn("nothing to repair", self.run_command("repair", self.put("in.json", text)).out.decode())
 
+    def test_members_of_a_sound_header_may_be_called_as_those_of_events(self):
+        for text in ('{"name": "run", "ph": "X", "traceEvents": [%s]}\n' % EVENT % ("a", 1, 2),
+                     '{"traceEvents": [%s], "name": "run", "id": 3}\n' % EVENT % ("a", 1, 2)):
+            written, report = self.repaired(text)
+            self.assertEqual((written, report["changes_total"]), (json.loads(text), 0))
+
+    def test_events_without_a_list_may_begin_with_any_member(self):
+        event = '{"cat":"c","name":"%s","ph":"X","ts":1,"dur":2,"pid":1,"tid":1}\n'
+        written, report = self.repaired(event % "a" + event % "b")
+        self.assertEqual([e["name"] for e in written["traceEvents"]], ["a", "b"])
+        self.assertEqual(report["changes_with_loss"], 0)
+
+    def test_events_that_are_no_list_do_not_stand_beside_those_that_are(self):
+        for wrong in ("0", "null", '{"a": 1}'):
+            text = trace(["a"]).replace('"traceEvents"', '"traceEvents": %s, "traceEvents"' % wrong)
+            written, report = self.repaired(text)
+            self.assertEqual([e["name"] for e in written["traceEvents"]], ["a"])
+            self.assertEqual([(k["kind"], k["count"]) for k in report["kinds"]], [("wrong_type", 1)])
+            out = os.path.join(self.directory, "out.json")
+            self.assertEqual(self.run_command("info", out).returncode, 0)
+            self.assertEqual(self.run_command("repair", out).out.count(b"nothing to repair"), 1)
+
     def test_names_come_back_as_they_were_meant(self):
         names = ['say "hi"', "C:\\Users\\x", "two\nlines", "ends with \\", "tab\t", "plain"]
         written, report = self.repaired(trace(names))

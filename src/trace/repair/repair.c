@@ -1,6 +1,7 @@
 /* Repair between elements: commas, garbage, the end of the array; and what becomes of an element.
  */
 #include "trace/repair/repair_impl.h"
+#include "trace/text/json_text.h"
 
 /* ---- beginning and ending a call ------------------------------------------------------------- */
 
@@ -70,16 +71,31 @@ static bool any_object(kt_fix *f, size_t at)
            kt_look_key(f, kt_look_space(f, at + 1), KT_LEVEL_HEADER) != KT_NO;
 }
 
+/* Nothing but sound members from the comma at `at` on, and the bracket that ends a document? */
+static bool sound_tail(kt_fix *f, size_t at)
+{
+    kt_scan s = kt_scan_of((kineto_string){f->text + at, f->size - at});
+    kineto_string key, value;
+    bool first = false;
+    while (kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key) && kt_scan_value(&s, &value)) {
+    }
+    f->ran_out = f->ran_out || s.end - s.at < 8; /* no word, no escape is longer */
+    size_t behind = kt_look_space(f, (size_t)(s.at - f->text));
+    return !s.problem &&
+           (kt_fix_byte(f, behind) < 0 || new_header(f, behind) || new_array(f, behind));
+}
+
 /* Can the closing bracket at `at` be the array's, or the one of the whole? */
 static bool ends_array(kt_fix *f, size_t at)
 {
     size_t next = kt_look_space(f, at + 1);
     int c = kt_fix_byte(f, next);
     if (c == ',') {
-        next = kt_look_space(f, next + 1);
-        return kt_look_key(f, next, KT_LEVEL_HEADER) == KT_SURE ||
-               (kt_look_key(f, next, KT_LEVEL_HEADER) == KT_MAYBE &&
-                kt_look_key(f, next, KT_LEVEL_EVENT) != KT_SURE);
+        size_t key = kt_look_space(f, next + 1);
+        return kt_look_key(f, key, KT_LEVEL_HEADER) == KT_SURE ||
+               (kt_look_key(f, key, KT_LEVEL_HEADER) == KT_MAYBE &&
+                kt_look_key(f, key, KT_LEVEL_EVENT) != KT_SURE) ||
+               (f->text[at] == ']' && sound_tail(f, next));
     }
     if (f->text[at] == ']' && c == '}') {
         next = kt_look_space(f, next + 1);

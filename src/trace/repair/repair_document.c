@@ -292,6 +292,8 @@ static bool take_repaired_member(const document *d, kineto_string *key, kineto_s
 
 static kineto_status keep_member(document *d, kineto_string key, kineto_string member, size_t at)
 {
+    if (kb_string_equal(key, kb_string("traceEvents"))) /* beside those that are written */
+        return count(d, KT_REPAIR_WRONG_TYPE, at, member.size);
     bool of_text = member.data >= d->text.data && member.data < d->text.data + d->text.size;
     if (of_text && !d->base.data && kb_string_equal(key, kb_string("baseTimeNanoseconds")))
         d->base = member;
@@ -349,13 +351,24 @@ static void skip_space(document *d)
     d->at += (size_t)(s.at - s.begin);
 }
 
-/* Events without an array around them: one JSON object after the other. */
+/* Events without an array around them: one JSON object after the other. What has members of a
+ * header is none, whatever else it has; a damaged one is known by its first key. */
 static bool begins_with_event(const document *d)
 {
     kt_scan s = kt_scan_of(rest_of(d));
-    kineto_string key;
-    return kt_scan_open(&s, '{') && kt_scan_key(&s, &key) &&
-           (kb_string_equal(key, kb_string("ph")) || kb_string_equal(key, kb_string("name")));
+    kineto_string key, value;
+    bool first = true, event = false;
+    if (!kt_scan_open(&s, '{'))
+        return false;
+    for (bool begin = true; kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key); begin = false) {
+        if (kt_known(KT_LEVEL_HEADER, key) >= 0)
+            return false;
+        event = event || kb_string_equal(key, kb_string("ph")) ||
+                (begin && kb_string_equal(key, kb_string("name")));
+        if (!kt_scan_value(&s, &value))
+            break;
+    }
+    return event;
 }
 
 static kineto_status read_document(document *d)
