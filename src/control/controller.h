@@ -86,8 +86,9 @@ struct ko_listener {
     short events;     /* of poll(2) */
     uint64_t wake_ns; /* CLOCK_MONOTONIC; UINT64_MAX: only when fd is ready, or it was rung */
     bool rung;        /* atomic: see ko_listener_ring */
-    /** It is ready, or it is time, or the program may have closed its descriptors. Calls ko_controller_request. Never blocks, never fails: it says
-     *  what is wrong once, in the log, and tries again later. */
+    /** It is ready, or it is time, or the program may have closed its descriptors. Calls
+     *  ko_controller_request. Never blocks, never fails: it says what is wrong once, in the log, and
+     *  tries again later. */
     void (*turn)(ko_listener *l, ko_controller *c, uint64_t monotonic_ns);
     /** In a fork's child, before destroy: forget the parent's sockets without a word to the other
      *  side; NULL. */
@@ -160,7 +161,8 @@ typedef struct ko_controller_status {
 } ko_controller_status;
 void ko_controller_get_status(ko_controller *c, ko_controller_status *out);
 
-/** Wait for listeners and the clock, at most wait_ns (negative: 10 s), and do what is due. threads: owner. */
+/** Wait for listeners and the clock, at most wait_ns (negative: 10 s), and do what is due.
+ *  threads: owner. */
 void ko_controller_turn(ko_controller *c, int64_t wait_ns);
 /** Make turn return. threads: any. */
 void ko_controller_wake(ko_controller *c);
