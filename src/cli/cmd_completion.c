@@ -48,7 +48,8 @@ static bool begins_with(const char *text, const char *with)
 kc_value kc_value_of(const kc_options *options, const kc_option *o, char *words)
 {
     words[0] = 0;
-    if (o->type == KC_FLAG || o->type == KC_OPTIONAL_SIZE || !o->argument)
+    if (o->type == KC_FLAG || o->type == KC_OPTIONAL_SIZE || o->type == KC_OPTIONAL_TEXT ||
+        !o->argument)
         return KC_VALUE_NONE;
     if (strcmp(options->verb, "convert") == 0 && strcmp(o->argument, "FORMAT") == 0)
         format_names(words);

@@ -68,6 +68,7 @@ class Completion(CommandTest):
         self.assertEqual(self.bash("ckineto", "analyze", "so"), ["some trace.json"])
         self.assertEqual(self.bash("ckineto", "analyze", "--row-limit", "so"), [])
         self.assertIn("bash", self.bash("ckineto", "record", "-q", "--", "bas"))
+        self.assertEqual(self.bash("ckineto", "record", "--on-demand", "--qu"), ["--quiet"])
 
     @has("zsh")
     def test_zsh_reads_it(self):
