@@ -69,6 +69,8 @@ typedef struct kc_options {
  *  @return KINETO_OK; KINETO_E_NOT_FOUND after --help was answered; KINETO_E_ARGUMENT after the
  *          mistake was explained on stderr. */
 kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands);
+/** Was the option with this value (kc_option.value) on the command line, with whatever number or text? */
+bool kc_given(const void *value);
 void kc_print_help(const kc_options *options, FILE *out);
 /** Where --help takes a verb's table instead of printing it; NULL: nowhere. */
 extern void (*kc_help_taken_by)(const kc_options *options);

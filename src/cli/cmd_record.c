@@ -13,17 +13,17 @@
 #include <unistd.h>
 
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
-static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb, log_level = UINT64_MAX;
+static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
 static bool preload, no_plugins, no_summary, quiet, wait_children;
 static kc_texts plugin_files;
 static kc_plugins plugins;
-static kc_host_options host;
+static kc_host_options host = {.ring_mb = 64};
 
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
-     "the trace: .json, .json.gz or .json.zst (trace.json); replaced if\n"
-     "it exists, once the new one is complete"},
+     "the trace (trace.json), in the format of its name: .json.gz or any\n"
+     "of 'ckineto convert'; replaced if it exists, once it is complete"},
     {"activities", 'a', KC_TEXT, &activities, "LIST",
      "kinds to record, separated by commas; also 'default' and 'all'"},
     {"buffer-mb", 'b', KC_NUMBER, &buffer_mb, "N",
@@ -108,12 +108,12 @@ static kineto_status check_output(const char *path, kineto_error *err)
 static kineto_status parse_policy(ks_policy *out)
 {
     static const char *const names[] = {"stream", "oldest", "ring"};
-    const char *name = policy ? policy : keep_mb ? "oldest" : "stream";
+    const char *name = policy ? policy : kc_given(&keep_mb) ? "oldest" : "stream";
     for (size_t i = 0; i < KB_COUNT(names); i++) {
         if (strcmp(name, names[i]) != 0)
             continue;
         *out = (ks_policy)i;
-        if (*out == KS_POLICY_STREAM && keep_mb)
+        if (*out == KS_POLICY_STREAM && kc_given(&keep_mb))
             return kc_usage_error("record", "--keep-mb needs --policy oldest or ring");
         return KINETO_OK;
     }
@@ -126,9 +126,12 @@ static kineto_status check_numbers(void)
     const uint64_t MOST_SAMPLING_BYTES = UINT64_C(1) << 40;
     if (buffer_mb < 1 || buffer_mb > MOST_MB)
         return kc_usage_error("record", "--buffer-mb is from 1 to %d", MOST_MB);
-    if (keep_mb > UINT64_MAX >> 20)
-        return kc_usage_error("record", "--keep-mb is too large");
-    if (log_level != UINT64_MAX && log_level > KINETO_LOG_OFF)
+    if (host.ring && kc_given(&buffer_mb))
+        return kc_usage_error("record", "--buffer-mb means nothing with --ring: say --ring-mb");
+    if (keep_mb < 1 || keep_mb > UINT64_MAX >> 20)
+        return kc_usage_error("record", "--keep-mb is from 1 to %llu",
+                              (unsigned long long)(UINT64_MAX >> 20));
+    if (log_level > KINETO_LOG_OFF)
         return kc_usage_error("record", "--log-level is from 0 to %d", KINETO_LOG_OFF);
     if (memory.bytes > MOST_SAMPLING_BYTES)
         return kc_usage_error("record", "--memory is at most 1T");
@@ -180,8 +183,12 @@ static kineto_status find_plugins(void)
 /* What needs --ring is refused by it where there is none. */
 static bool host_is_wanted(void)
 {
-    return kc_host_wanted(&host) || host.slow_step || host.hang || host.crash || host.ring_mb;
+    return kc_host_wanted(&host) || host.slow_step || host.hang || host.crash ||
+           kc_given(&host.ring_mb);
 }
+
+/* -1: as the environment says. */
+static int given_log_level(void) { return kc_given(&log_level) ? (int)log_level : -1; }
 
 static kineto_status read_options(ks_collector_options *c)
 {
@@ -200,9 +207,9 @@ static kineto_status read_options(ks_collector_options *c)
         return KINETO_E_ARGUMENT;
     if (check_output(c->output_path, &err))
         return kc_usage_error("record", "%s", err.message);
-    if (kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
+    if (kb_log_configure(given_log_level(), log_file, &err))
         return kc_usage_error("record", "--log: %s", err.message);
-    c->keep_bytes = (keep_mb ? keep_mb : 256) << 20;
+    c->keep_bytes = keep_mb << 20;
     kineto_status status = find_plugins();
     if (status == KINETO_OK)
         status = parse_kinds(&c->kinds);
@@ -331,6 +338,15 @@ static void tell_memory(const kineto_trace *trace)
     kc_memory_free(&m);
 }
 
+/* What we, and viewers of traces, read. */
+static bool is_chrome(const char *path)
+{
+    kb_compression compression;
+    bool needs_file;
+    const char *format = ke_format_of_ending(path, &compression, &needs_file);
+    return format && strcmp(format, "chrome") == 0;
+}
+
 static void tell_result(const kineto_trace *trace)
 {
     kc_summary s;
@@ -352,10 +368,11 @@ static void tell_result(const kineto_trace *trace)
         fputc('\n', stderr);
     }
     kc_summary_free(&s);
-    fprintf(stderr,
-            "ckineto: the trace is in %s; open it in ui.perfetto.dev or Chrome's DevTools "
-            "(Performance),\n         or try: ckineto info %s\n",
-            output, output);
+    bool reads_back = is_chrome(output);
+    fprintf(stderr, "ckineto: the trace is in %s%s\n", output,
+            reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
+    if (reads_back)
+        fprintf(stderr, "         or try: ckineto info %s\n", output);
 }
 
 static void tell_rescue(const ks_collector *c, const kc_child *child, const char *why)
@@ -398,7 +415,7 @@ static kineto_status enter(ks_collector *c, kineto_error *err)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     kc_entry_options entry = {.pool_path = ks_collector_pool_path(c),
                               .log_file = log_file,
-                              .log_level = log_level == UINT64_MAX ? -1 : (int)log_level,
+                              .log_level = given_log_level(),
                               .preload = preload,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),

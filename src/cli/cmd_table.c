@@ -26,7 +26,7 @@ static const kc_option option_list[] = {
     {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "s, ms or us for all times, or auto"},
     {"flops", 0, KC_FLAG, &flops, NULL,
      "count floating point operations, also where the profiler was\nnot asked to"},
-    {"header", 0, KC_TEXT, &header, "TEXT", "a line above the table"},
+    {"header", 0, KC_TEXT, &header, "TEXT", "a line above the table; with --memory, the title"},
     {"name-width", 0, KC_NUMBER, &name_width, "N", "characters of names (55); 0: all"},
     {"shapes-width", 0, KC_NUMBER, &shapes_width, "N", "characters of shapes (80); 0: all"},
     {"source-width", 0, KC_NUMBER, &source_width, "N", "characters of source lines (75); 0: all"},
@@ -82,38 +82,96 @@ static kineto_averages_options averages_options(void)
                                      .flops = flops ? KINETO_YES : KINETO_AUTO};
 }
 
-/* Programs want all rows, unless they were limited on purpose. */
+/* Programs want all rows. */
 static int64_t limit(void)
 {
-    bool usual = row_limit == 100 && (csv || json);
+    bool usual = !kc_given(&row_limit) && (csv || json);
     return row_limit && !usual ? (int64_t)KB_MIN(row_limit, (uint64_t)INT64_MAX) : -1;
+}
+
+/* What is written, and which options are about it. */
+enum { TEXT = 1, NUMBERS = 2, TABLES = TEXT | NUMBERS, STACKS = 4, MEMORY = 8, GRAPH = 16 };
+
+static const struct {
+    const void *option;
+    const char *name;
+    uint32_t forms;
+} concerns[] = {
+    {&sort_by, "sort-by", TABLES},
+    {&by_shape, "group-by-input-shape", TABLES},
+    {&by_stack, "group-by-stack", TABLES},
+    {&by_overload, "group-by-overload", TABLES},
+    {&each_event, "events", TABLES},
+    {&python, "python", TABLES},
+    {&top_level, "top-level", TABLES},
+    {&row_limit, "row-limit", TABLES},
+    {&flops, "flops", TABLES},
+    {&time_unit, "time-unit", TEXT},
+    {&header, "header", TEXT | MEMORY},
+    {&name_width, "name-width", TEXT},
+    {&shapes_width, "shapes-width", TEXT},
+    {&source_width, "source-width", TEXT},
+    {&merge, "merge", STACKS},
+    {&functions, "functions", STACKS},
+    {&memory_device, "device", MEMORY},
+    {&by_category, "by-category", MEMORY},
+    {&categories, "category", MEMORY},
+    {&as_torch, "as-torch", TABLES | STACKS | MEMORY},
+};
+
+static const struct {
+    const void *option;
+    const char *name;
+    uint32_t form;
+} asks[] = {
+    {&csv, "csv", NUMBERS},
+    {&json, "json", NUMBERS},
+    {&stacks, "stacks", STACKS},
+    {&memory, "memory", MEMORY},
+    {&execution, "execution-trace", GRAPH},
+};
+
+/* What is asked for in place of a table, by one option; *asked: its name, NULL: by none. */
+static kineto_status find_form(uint32_t *form, const char **asked)
+{
+    *form = TEXT;
+    *asked = NULL;
+    for (size_t i = 0; i < KB_COUNT(asks); i++) {
+        if (!kc_given(asks[i].option))
+            continue;
+        if (*asked)
+            return kc_usage_error("table", "--%s or --%s, not both", *asked, asks[i].name);
+        *form = asks[i].form;
+        *asked = asks[i].name;
+    }
+    return KINETO_OK;
+}
+
+static kineto_status check_concerns(void)
+{
+    uint32_t form;
+    const char *asked;
+    kineto_status status = find_form(&form, &asked);
+    if (status)
+        return status;
+    for (size_t i = 0; i < KB_COUNT(concerns); i++) {
+        if (concerns[i].forms & form || !kc_given(concerns[i].option))
+            continue;
+        if (asked)
+            return kc_usage_error("table", "--%s means nothing with --%s", concerns[i].name, asked);
+        return kc_usage_error("table", "--%s is about --%s", concerns[i].name,
+                              concerns[i].forms & STACKS ? "stacks" : "memory");
+    }
+    return KINETO_OK;
 }
 
 static kineto_status check(uint32_t *unit)
 {
     if (!kineto_time_unit_parse(time_unit, unit))
         return kc_usage_error("table", "--time-unit is s, ms, us or auto, not '%s'", time_unit);
-    if (csv && json)
-        return kc_usage_error("table", "--csv or --json, not both");
-    if (stacks && (csv || json))
-        return kc_usage_error("table", "--stacks has a form of its own, without --csv or --json");
-    if (memory && (stacks || csv || json))
-        return kc_usage_error("table", "--memory has forms of its own, without --%s",
-                              stacks ? "stacks"
-                              : csv  ? "csv"
-                                     : "json");
     if (memory && strcmp(output, "-") == 0)
         return kc_usage_error("table", "--memory needs -o FILE.html, .json or .raw.json");
-    if (execution && (memory || stacks || csv || json))
-        return kc_usage_error("table", "--execution-trace has a form of its own");
-    if ((memory_device || by_category || categories) && !memory)
-        return kc_usage_error("table", "--%s is about --memory",
-                              memory_device ? "device"
-                              : by_category ? "by-category"
-                                            : "category");
-    if ((merge || functions) && !stacks)
-        return kc_usage_error("table", "--%s is about --stacks", merge ? "merge" : "functions");
-    return KINETO_OK;
+    return check_concerns();
 }
 
 /* ---- writing --------------------------------------------------------------------------------------- */

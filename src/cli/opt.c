@@ -27,7 +27,7 @@ static void complain_about(const char *verb, const char *fmt, va_list args)
     free(text);
 }
 
-kineto_status (kc_usage_error)(const char *verb, const char *fmt, ...)
+kineto_status(kc_usage_error)(const char *verb, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -182,6 +182,23 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
     return KINETO_OK;
 }
 
+static const void *given[64];
+static size_t given_count;
+
+bool kc_given(const void *value)
+{
+    for (size_t i = 0; i < given_count; i++)
+        if (given[i] == value)
+            return true;
+    return false;
+}
+
+static void note_given(const kc_option *o)
+{
+    if (!kc_given(o->value) && given_count < KB_COUNT(given))
+        given[given_count++] = o->value;
+}
+
 /* One option at argv[*at]; *at is left on the last word that belongs to it. */
 static kineto_status parse_one(const kc_options *options, int argc, char **argv, int *at)
 {
@@ -200,6 +217,7 @@ static kineto_status parse_one(const kc_options *options, int argc, char **argv,
     }
     if (!o)
         return unknown_option(options, word, size);
+    note_given(o);
     if (o->type == KC_FLAG) {
         if (text)
             return kc_usage_error(options->verb, "--%s takes no value", o->name);

@@ -8,7 +8,7 @@
 typedef struct kc_host_options {
     kc_optional_text on_demand;          /* --on-demand[=SOURCES] */
     const char *ring, *slow_step, *hang; /* as given: seconds, a factor, seconds; NULL */
-    uint64_t ring_mb;                    /* 0: the usual */
+    uint64_t ring_mb;
     bool crash;
     const char *output; /* --output, if it was given: what the ring holds in the end */
     uint64_t kinds;

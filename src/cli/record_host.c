@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 #define SECOND           UINT64_C(1000000000)
-#define USUAL_RING_MB    64u
 #define MOST_RING_MB     16384u
 #define MOST_SECONDS     86400.0
 #define MOST_FACTOR      1e6
@@ -53,37 +52,51 @@ static kineto_status read_ns(const char *name, const char *text, uint64_t *ns)
     return status;
 }
 
-/* The words of CKINETO_CONTROL. */
+static ko_settings sources;
+
+/* The words of CKINETO_CONTROL: there a mistake is left out with a warning, here nothing runs. */
+static kineto_status check_source(const char *word)
+{
+    static const char signal[] = "signal=", file[] = "file=";
+    kineto_error err;
+    int number;
+    if (strncmp(word, signal, sizeof signal - 1) == 0)
+        return ko_signal_parse(word + sizeof signal - 1, &number, &err) == KINETO_OK
+                   ? KINETO_OK
+                   : kc_usage_error("record", "--on-demand: %s", err.message);
+    size_t path = strncmp(word, file, sizeof file - 1) == 0 ? strlen(word + sizeof file - 1) : 0;
+    if (path >= sizeof sources.file)
+        return kc_usage_error("record", "--on-demand: the path of file= is too long");
+    if (path || strcmp(word, "socket") == 0 || strcmp(word, "daemon") == 0 ||
+        strcmp(word, "signal") == 0)
+        return KINETO_OK;
+    return kc_usage_error("record",
+                          "--on-demand: '%s' is none of socket, daemon, signal, signal=NAME, "
+                          "file=PATH",
+                          word);
+}
+
 static kineto_status check_sources(const char *list)
 {
-    static const char *const words[] = {"socket", "daemon", "signal", "signal=", "file="};
-    for (const char *at = list; at; at = strchr(at, ',')) {
+    kineto_status status = KINETO_OK;
+    for (const char *at = list; at && !status; at = strchr(at, ',')) {
         at += *at == ',';
-        size_t size = strcspn(at, ",");
-        bool known = false;
-        for (size_t i = 0; i < KB_COUNT(words) && !known; i++) {
-            size_t n = strlen(words[i]);
-            bool open = words[i][n - 1] == '=';
-            known = (open ? size > n : size == n) && strncmp(at, words[i], n) == 0;
-        }
-        if (!known)
-            return kc_usage_error("record",
-                                  "--on-demand: '%.*s' is none of socket, daemon, signal, "
-                                  "signal=NAME, file=PATH",
-                                  (int)size, at);
+        char *word = strndup(at, strcspn(at, ","));
+        status = word ? check_source(word) : kc_usage_error("record", "out of memory");
+        free(word);
     }
-    return KINETO_OK;
+    return status;
 }
 
 static kineto_status check_together(const kc_host_options *o)
 {
-    if (!o->ring && (o->slow_step || o->hang || o->crash || o->ring_mb))
+    if (!o->ring && (o->slow_step || o->hang || o->crash || kc_given(&o->ring_mb)))
         return kc_usage_error("record",
                               "--on-slow-step, --on-hang, --on-crash and --ring-mb need --ring");
     if (!o->ring && o->on_demand.given && o->output)
         return kc_usage_error("record",
                               "--output means nothing with --on-demand: each request says where");
-    if (o->ring_mb > MOST_RING_MB)
+    if (o->ring_mb < 1 || o->ring_mb > MOST_RING_MB)
         return kc_usage_error("record", "--ring-mb is from 1 to %u", MOST_RING_MB);
     return o->on_demand.text ? check_sources(o->on_demand.text) : KINETO_OK;
 }
@@ -112,13 +125,11 @@ kineto_status kc_host_read(const kc_host_options *o, ks_collector_options *c)
     if (status == KINETO_OK && o->slow_step)
         status = read_number("on-slow-step", o->slow_step, 1, MOST_FACTOR, "x", &factor);
     if (status == KINETO_OK && o->ring)
-        c->buffer_bytes = (size_t)(o->ring_mb ? o->ring_mb : USUAL_RING_MB) << 20;
+        c->buffer_bytes = (size_t)o->ring_mb << 20;
     return status;
 }
 
 /* ---- whom to listen to --------------------------------------------------------------------------- */
-
-static ko_settings sources;
 
 /* The signal that asks for traces must not kill us before somebody listens to it. The program is
  * started with the mask that we were started with. */

@@ -59,6 +59,13 @@ class Streams(CommandTest):
     def test_our_words_never_reach_stdout(self):
         self.assertEqual(self.record(TARGET, "print", "hello").out, b"hello\n")
 
+    def test_it_is_told_how_to_look_at_what_can_be_looked_at(self):
+        for name, reads in (("t.json.gz", True), ("t.svg", False), ("t.pftrace", False)):
+            done = self.run_command("record", "-o", self.path(name), "--", "true")
+            self.assertIn(b"the trace is in", done.err)
+            self.assertEqual(b"try: ckineto info" in done.err, reads, name)
+            self.assertEqual(self.run_command("info", self.path(name)).returncode == 0, reads, name)
+
     def test_no_progress_line_where_nobody_looks(self):
         self.assertNotIn(b"\r", self.record(TARGET, "sleep", "1200").err)
 
@@ -152,7 +159,8 @@ class Children(CommandTest):
             with open(program, encoding="utf-8") as f:
                 return f.read().split()
         first = of_recorder()
-        self.assertTrue(until(lambda: of_recorder() != first))  # the shell has ended, and left it to the recorder
+        # The shell has ended, is no child any more, and left it to the recorder.
+        self.assertTrue(until(lambda: len(of_recorder()) == 1 and of_recorder() != first))
         left, = of_recorder()
         process.terminate()
         self.assertEqual(process.wait(100), 6)

@@ -115,6 +115,7 @@ class Table(CommandTest):
         self.assertEqual(len(self.table(events=many).splitlines()), 105)
         self.assertEqual(len(self.table("--row-limit", "0", events=many).splitlines()), 155)
         self.assertEqual(len(self.rows(events=many)), 150)
+        self.assertEqual(len(self.rows("--row-limit", "100", events=many)), 100)
 
     def test_units_and_widths_are_as_asked(self):
         self.assertIn("400.000us", self.table("--time-unit", "us"))
@@ -203,6 +204,14 @@ class Table(CommandTest):
                                 (["--stacks", "count"], b"self_cpu_time_total"),
                                 (["--stacks", "self_cpu_time_total", "--csv"], b"--csv"),
                                 (["--group-by-stack", "x"], b"whole number"),
+                                (["--memory", "--stacks", "self_cpu_time_total", "-o", "m.html"], b"--memory, not both"),
+                                (["--stacks", "self_cpu_time_total", "--sort-by", "count"], b"--sort-by means nothing"),
+                                (["--stacks", "self_cpu_time_total", "--row-limit", "100"], b"--row-limit"),
+                                (["--csv", "--name-width", "55"], b"--name-width means nothing with --csv"),
+                                (["--json", "--header", "x"], b"--header"), (["--json", "--time-unit", "auto"], b"--time"),
+                                (["--memory", "--top-level", "-o", "m.html"], b"--top-level"),
+                                (["--execution-trace", "--as-torch", "-o", "e.json"], b"--as-torch"),
+                                (["--merge", "--csv"], b"--merge"), (["--by-category"], b"about --memory"),
                                 (["-o", self.path("trace.json")], b"overwrite")]:
             done = self.run_command("table", self.trace(), *arguments)
             self.assertEqual(done.returncode, 2, arguments)

@@ -79,7 +79,11 @@ class Mistakes(CommandTest):
         for arguments in (["--nonsense"], ["-z"], ["--buffer-mb"], ["--buffer-mb", "x"],
                           ["--buffer-mb", "-1"], ["--buffer-mb=0"], ["--buffer-mb", "1e3"],
                           ["--policy", "newest"], ["--keep-mb", "99999999999999999999"],
-                          ["--quiet=yes"], ["--log-level", "9"], ["--output="],
+                          ["--keep-mb", "0"], ["--keep-mb=0", "-p", "ring"], ["--ring-mb=0"],
+                          ["--on-demand=signal=KILL"],
+                          ["--on-demand=signal="], ["--on-demand=file="], ["--on-demand=socket,"],
+                          ["--on-demand=file=" + 5000 * "a"], ["--ring-mb=0", "--ring", "1"], ["--buffer-mb", "64", "--ring", "1"],
+                          ["--quiet=yes"], ["--log-level", "9"], ["--log-level", str(2**64 - 1)], ["--output="],
                           ["--activities", "cpu_op,nonsense"]):
             self.check(["record", *arguments, "--", "true"], 125, arguments[0].split("=")[0])
         self.check(["record", "-p", "stream", "-k", "5", "--", "true"], 125, "--keep-mb")

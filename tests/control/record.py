@@ -91,8 +91,9 @@ class RecordTest(unittest.TestCase):
         self.folder.cleanup()
 
     def start(self, *program, options=("--on-demand",), wait=True):
+        room = () if "--ring" in options else ("-b", "8")
         process = subprocess.Popen(
-            [COMMAND, "record", "-b", "8", "--no-plugins", *options, "--", PROGRAM, *program],
+            [COMMAND, "record", *room, "--no-plugins", *options, "--", PROGRAM, *program],
             cwd=self.here, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, start_new_session=True)
         self.running.append(process)
