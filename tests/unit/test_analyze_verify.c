@@ -311,19 +311,20 @@ static void empty_trace_is_reported(void **state)
     kineto_trace_release(trace);
 }
 
-static void every_kind_of_repair_is_one(void **state)
+static void every_kind_of_repair_is_one_and_nothing_else(void **state)
 {
     (void)state;
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++) {
         sample s;
         begin(&s);
         add(&s, s.thread, KINETO_KIND_CPU_OP, 2, 4, 0);
-        kt_ledger_add(s.b, kb_string("reader"), kb_string(kt_repair_text(kind)), 3, false,
+        kt_ledger_add(s.b, kb_string("reader"), kb_string(kt_repair_text(kind)), 3, kt_repair_loses(kind),
                       kb_string("3 times, first at byte 12"));
         kineto_trace *trace = finish(&s);
         kineto_verify_report *report = verify(trace, NULL, 0);
         kineto_verify_place place;
         assert_string_equal(first_rule(report), "ledger.repaired");
+        assert_int_equal(kineto_verify_report_severity_count(report, KINETO_SEVERITY_WARNING), 1);
         assert_true(kineto_verify_report_place(report, 0, 0, &place));
         assert_int_equal(place.offset, 12);
         kineto_verify_report_release(report);
@@ -373,7 +374,7 @@ int main(void)
         cmocka_unit_test(images_of_one_process_do_not_conflict_unless_at_once),
         cmocka_unit_test(children_share_the_rank_of_their_parent),
         cmocka_unit_test(empty_trace_is_reported),
-        cmocka_unit_test(every_kind_of_repair_is_one),
+        cmocka_unit_test(every_kind_of_repair_is_one_and_nothing_else),
         cmocka_unit_test(worst_findings_come_first),
     };
     return RUN_TESTS(tests);

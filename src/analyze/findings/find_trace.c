@@ -467,8 +467,8 @@ static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
         kineto_verify_rule rule;
         kineto_verify_place p;
         kineto_verify_rule_get(v.rule, &rule);
-        bool is_loss = strcmp(rule.id, "ledger.losses") == 0;
-        if (!is_loss && !counts(f, &v, rule.id))
+        bool of_ledger = strncmp(rule.id, "ledger.", 7) == 0;
+        if (!of_ledger && !counts(f, &v, rule.id))
             continue;
         int64_t weight = (int64_t)KB_MIN(v.count, (uint64_t)INT64_MAX);
         if (kineto_verify_report_place(d->report, i, 0, &p) && p.row != KINETO_NO_ROW)

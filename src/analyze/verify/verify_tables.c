@@ -27,7 +27,8 @@ static uint64_t offset_in(kineto_string s)
 /* Does a line tell of damage that was mended? */
 static bool is_repair(const kineto_ledger_line *line)
 {
-    if (is(line->source, "repair") || is(line->reason, "half a surrogate pair replaced by U+FFFD"))
+    if (is(line->source, "repair") || is(line->reason, KT_REPAIR_DAMAGED) ||
+        is(line->reason, "half a surrogate pair replaced by U+FFFD"))
         return true;
     for (uint32_t kind = 0; kind < KT_REPAIR_KINDS; kind++)
         if (is(line->reason, kt_repair_name(kind)) ||
@@ -68,11 +69,6 @@ static line_class classify(const kineto_ledger_line *line)
     return line->is_loss ? LINE_LOSS : LINE_OTHER;
 }
 
-static bool is_wanted(const kineto_ledger_line *line, line_class wanted)
-{
-    return classify(line) == wanted || (wanted == LINE_LOSS && line->is_loss && line->count);
-}
-
 /* Sum of the lines; of residuals the largest. */
 static uint64_t total_of(const ka_verify *v, line_class wanted)
 {
@@ -80,7 +76,7 @@ static uint64_t total_of(const ka_verify *v, line_class wanted)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (!is_wanted(&line, wanted))
+        if (classify(&line) != wanted)
             continue;
         if (wanted == LINE_RESIDUAL)
             total = KB_MAX(total, line.count);
@@ -97,7 +93,7 @@ static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_sev
     for (uint32_t i = 0; total && i < kineto_trace_ledger_count(v->t); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(v->t, i, &line);
-        if (!is_wanted(&line, wanted))
+        if (classify(&line) != wanted)
             continue;
         char text[600];
         uint64_t offset = offset_in(line.detail);
