@@ -157,7 +157,8 @@ KINETO_API kineto_status kineto_analyze(const kineto_trace *trace,
 KINETO_API void kineto_analysis_release(kineto_analysis *analysis);
 /** Add the facts of another rank: rows of tables with a rank follow, those of other tables are summed
  *  by what they are about; numbers that compare ranks are computed anew. Both must have been asked
- *  for the same tables. @return KINETO_E_ARGUMENT if not, KINETO_E_MEMORY: `to` is then of no use.
+ *  for the same tables, and be two. @return KINETO_E_ARGUMENT if not, KINETO_E_MEMORY: `to` is then
+ *  of no use.
  *  threads: owner of `to`. */
 KINETO_API kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *from,
                                              kineto_error *err);

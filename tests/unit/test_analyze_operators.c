@@ -290,6 +290,16 @@ static void several_traces_of_one_rank_are_told(void **state)
     kineto_analysis_release(all);
 }
 
+static void facts_are_not_added_to_themselves(void **state)
+{
+    (void)state;
+    kineto_error err = {.message = ""};
+    kineto_analysis *one = rank_with(0, true, true);
+    assert_int_equal(kineto_analysis_add(one, one, &err), KINETO_E_ARGUMENT);
+    assert_non_null(strstr(err.message, "themselves"));
+    kineto_analysis_release(one);
+}
+
 static void put_extreme(maker *m, uint32_t track, uint32_t kind, int64_t start, int64_t end)
 {
     kt_row row = {.start_ns = start,
@@ -355,6 +365,7 @@ int main(void)
         cmocka_unit_test(what_others_needed_longer_than_the_last_rank_they_waited),
         cmocka_unit_test(ranks_without_what_is_compared_are_named),
         cmocka_unit_test(several_traces_of_one_rank_are_told),
+        cmocka_unit_test(facts_are_not_added_to_themselves),
         cmocka_unit_test(times_at_the_ends_of_all_times_do_no_harm),
         cmocka_unit_test(what_is_not_there_is_told),
     };

@@ -268,6 +268,8 @@ kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_opt
 kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *from,
                                   kineto_error *err)
 {
+    if (to && to == from)
+        return kb_fail(err, KINETO_E_ARGUMENT, "facts cannot be added to themselves");
     if (!to || !from || to->definitions != from->definitions ||
         wanted_bits(to) != wanted_bits(from))
         return kb_fail(err, KINETO_E_ARGUMENT,
