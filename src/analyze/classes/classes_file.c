@@ -343,8 +343,14 @@ kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *er
     kineto_status s = r ? KINETO_OK : no_memory(err);
     if (s == KINETO_OK && path)
         s = read_file(r, path, err);
+    size_t own = s == KINETO_OK ? r->patterns.count : 0;
     if (s == KINETO_OK)
         s = read_built_in(r, err);
+    if (s == KINETO_E_LIMIT && own)
+        s = kb_fail(err, s,
+                    "%s: %zu patterns and those that are built in are more than %u; join some with "
+                    "'*', or leave some out",
+                    path, own, KA_MOST_PATTERNS);
     if (s == KINETO_OK)
         s = index_patterns(r, err);
     if (s == KINETO_OK)
