@@ -189,6 +189,22 @@ class Tables(DiffTest):
         first = self.diff("--json", "-", a, b).out
         self.assertEqual(first, self.diff("--json", "-", "--threads", "1", a, b).out)
 
+    def with_memory(self, name, count):
+        """Every other step takes half as much: of many steps, too, which become blocks of several."""
+        events = steps(count)
+        for i, event in enumerate(e for e in events if e["name"] == "[memory]"):
+            event["args"]["Total Allocated"] //= 2 - i % 2
+        with open(self.path(name), "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        return self.path(name)
+
+    def test_peaks_of_memory_are_of_steps_however_many_there_are(self):
+        pair = self.with_memory("a.json", 64), self.with_memory("b.json", 32)
+        row = self.rows("diff_memory", *pair)[0]
+        self.assertEqual([row[f"{side}_{what}"] for side in ("before", "after") for what in ("bytes", "peak_bytes")],
+                         [750000, 1000000] * 2)
+        self.diff(*pair, "--fail-on", "memory<5%")
+
     def one_slow_step(self):
         events = steps(7)
         events[36]["dur"] *= 5

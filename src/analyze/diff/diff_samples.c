@@ -4,13 +4,14 @@
 typedef struct sampling {
     ka_side *side;
     kb_map things; /* of a device, or a counter and its series, to things */
+    kb_map peaks;  /* of memory in a step, in bytes */
     kb_intern keys;
 } sampling;
 
 /* ---- steps by time -------------------------------------------------------------------------- */
 
-/* Block of the last step that began before and has not ended; -1. */
-static int32_t block_at(const ka_side *side, int64_t ns)
+/* The last step that began before and has not ended; -1. */
+static int32_t step_at(const ka_side *side, int64_t ns)
 {
     const ka_step *steps = side->m.scope.steps;
     uint32_t low = 0, high = side->m.scope.step_count;
@@ -25,7 +26,7 @@ static int32_t block_at(const ka_side *side, int64_t ns)
     }
     for (uint32_t i = low; i-- > 0 && low - i < 64;)
         if (ns < steps[i].end_ns)
-            return side->block_of[i];
+            return (int32_t)i;
     return -1;
 }
 
@@ -64,23 +65,36 @@ static uint32_t *samples_of(ka_side *side, size_t value)
     return value < side->samples.count ? &side->samples.data[value] : NULL;
 }
 
-static void sample(sampling *m, uint32_t thing, int32_t block, double value)
+/* How much the peak of a step rises, of all ranks together; *first: it had none. */
+static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value, bool *first)
+{
+    const ka_side *side = m->side;
+    uint64_t key[] = {thing, side->of_ranks ? side->m.scope.steps[step].number : (uint64_t)step};
+    uint64_t *peak = kb_map_insert(&m->peaks, kb_hash(key, sizeof key), 0, first);
+    double before = peak ? (double)*peak : 0;
+    m->side->no_memory |= !peak;
+    if (!peak || value <= before)
+        return 0;
+    *peak = (uint64_t)value;
+    return value - before;
+}
+
+static void sample(sampling *m, uint32_t thing, int32_t step, double value)
 {
     ka_side *side = m->side;
+    int32_t block = ka_block_at(side, step);
     if (thing == KA_NONE || block < 0)
         return;
     ka_thing *x = &side->things.data[thing];
     size_t at = x->values + (uint32_t)block;
     uint32_t *count = samples_of(side, at);
+    bool counts = true;
     if (!count)
         return;
-    double *sum = &side->values.data[at];
-    if (x->kind == KA_THING_COUNTER)
-        *sum += value;
-    else
-        *sum = *count ? KB_MAX(*sum, value) : value;
+    side->values.data[at] +=
+        x->kind == KA_THING_COUNTER ? value : raise_peak(m, thing, step, value, &counts);
     x->most = x->count ? KB_MAX(x->most, value) : value;
-    *count += *count < UINT32_MAX;
+    *count += counts && *count < UINT32_MAX;
     x->count++;
 }
 
@@ -99,7 +113,7 @@ static void take_memory(sampling *m, kineto_row row, int64_t ns)
     sample(
         m,
         thing_of(m, KA_THING_MEMORY, kb_string(device.s), (kineto_string){"", 0}, kb_string(key.s)),
-        block_at(m->side, ns), (double)total);
+        step_at(m->side, ns), (double)total);
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
@@ -119,7 +133,7 @@ static kb_text place_of(const kineto_trace *t, kineto_row row)
 }
 
 static void take_series(sampling *m, kb_text place, kineto_string counter, const kineto_arg *arg,
-                        int32_t block)
+                        int32_t step)
 {
     double value = arg->type == KINETO_ARG_INT      ? (double)arg->i
                    : arg->type == KINETO_ARG_UINT   ? (double)arg->u
@@ -136,7 +150,7 @@ static void take_series(sampling *m, kb_text place, kineto_string counter, const
     sample(m,
            thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size}, kb_string(place.s),
                     (kineto_string){key, (size_t)key_size}),
-           block, value);
+           step, value);
 }
 
 static void take_counter(sampling *m, kineto_row row, int64_t ns)
@@ -146,11 +160,11 @@ static void take_counter(sampling *m, kineto_row row, int64_t ns)
     kineto_arg arg;
     kineto_activity a;
     kb_text place = place_of(t, row);
-    int32_t block = block_at(m->side, ns);
+    int32_t step = step_at(m->side, ns);
     kineto_trace_get(t, row, &a);
     kineto_args_begin(t, row, &it);
-    while (block >= 0 && kineto_args_next(&it, &arg) && !m->side->no_memory)
-        take_series(m, place, a.name, &arg, block);
+    while (ka_block_at(m->side, step) >= 0 && kineto_args_next(&it, &arg) && !m->side->no_memory)
+        take_series(m, place, a.name, &arg, step);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */
@@ -170,7 +184,7 @@ static void take_block(sampling *m, uint32_t b)
     }
 }
 
-/* Means of counters; blocks without a sample are left out. */
+/* Means of counters, and of the peaks of steps; blocks without a sample are left out. */
 static void make_means(ka_side *side)
 {
     for (size_t i = 0; i < side->things.count; i++) {
@@ -181,10 +195,8 @@ static void make_means(ka_side *side)
         for (uint32_t b = 0; b < side->block_count; b++) {
             uint32_t count =
                 x->values + b < side->samples.count ? side->samples.data[x->values + b] : 0;
-            double value = side->values.data[x->values + b];
             if (count)
-                side->values.data[x->values + kept++] =
-                    x->kind == KA_THING_COUNTER ? value / count : value;
+                side->values.data[x->values + kept++] = side->values.data[x->values + b] / count;
         }
         x->value_count = kept;
     }
@@ -198,6 +210,7 @@ bool ka_side_take_samples(ka_side *side)
     if (!side->no_memory)
         make_means(side);
     kb_map_free(&m.things);
+    kb_map_free(&m.peaks);
     kb_intern_free(&m.keys);
     return !side->no_memory;
 }
