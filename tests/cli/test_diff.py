@@ -156,6 +156,21 @@ class Gates(DiffTest):
         self.diff(a, b, "--fail-on", "counter:power<10%", status=1)
         self.diff(a, b, "--fail-on", "counter:power<150")
 
+    def test_a_counter_that_falls_below_zero_is_beyond_every_percentage(self):
+        zero, below = self.trace("a.json", 6, power=0), self.trace("b.json", 6, power=-10)
+        self.diff(zero, below, "--fail-on", "counter:power<5%", status=1)
+        self.diff(zero, below, "--fail-on", "counter:power>5%")
+        self.diff(below, zero, "--fail-on", "counter:power>5%", status=1)
+
+    def test_what_one_side_does_not_have_is_told_in_words(self):
+        events = [e for e in steps(6) if e["name"] != "[memory]"]
+        with open(self.path("a.json"), "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        pair = self.path("a.json"), self.trace("b.json", 6)
+        for asked, words in ((pair, b"GPU0: none -> 1.00 MB (new): it is on one side only"),
+                             (pair[::-1], b"GPU0: 1.00 MB -> none (gone): it is on one side only")):
+            self.assertIn(words, self.diff(*asked, "--fail-on", "memory>1MB", status=2).out)
+
     def test_mistakes_are_told(self):
         a = self.trace("a.json", 3)
         for arguments in ([a], [a, a, a], [a, a, "--fail-on", "steps>3%"], [a, a, "--fail-on", "step>3"],

@@ -148,9 +148,8 @@ static double value_of(const gate *g, double before, double after, double delta,
 {
     if (g->of != PERCENT)
         return delta;
-    if (!isnan(pct))
-        return pct;
-    return before == 0 && after > 0 ? (double)INFINITY : before == 0 && after == 0 ? 0 : pct;
+    bool is_new = before == 0 && after != 0 && !isnan(after);
+    return is_new ? copysign((double)INFINITY, after) : before == 0 && after == 0 ? 0 : pct;
 }
 
 static bool is_beyond(const gate *g, double value)
@@ -218,7 +217,9 @@ static bool is_worse(const gate *g, const judged *a, const judged *b)
 
 static kb_text show(unit of, double value)
 {
-    kb_text text;
+    kb_text text = {"none"};
+    if (isnan(value))
+        return text;
     if (of == MICROSECONDS && fabs(value) < 1e15)
         return kb_duration((int64_t)(value * 1000));
     if (of == BYTES && fabs(value) >= 1e5)
@@ -234,7 +235,9 @@ static kb_text show(unit of, double value)
 static kb_text relative(const judged *j)
 {
     kb_text text = {"new"};
-    if (j->before != 0)
+    if (isnan(j->after))
+        return (kb_text){"gone"};
+    if (j->before != 0 && !isnan(j->before))
         (void)kb_snprintf(text.s, sizeof text.s, "%+.2f %%",
                           100 * (j->after - j->before) / fabs(j->before));
     return text;
