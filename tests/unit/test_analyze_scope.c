@@ -413,6 +413,36 @@ static void unknown_tables_and_streams_are_refused_by_name(void **state)
     kineto_trace_release(trace);
 }
 
+static void choosing_steps_changes_no_depth(void **state)
+{
+    (void)state;
+    enum { DEEP = 70000 };
+    kineto_analyze_options all = {.size = sizeof all, .steps = KINETO_STEPS_ALL},
+                           one = {.size = sizeof one,
+                                  .steps = KINETO_STEPS_RANGE,
+                                  .first_step = 1,
+                                  .last_step = 1};
+    sample s;
+    begin(&s);
+    add(&s, s.thread, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#1", 0, 10 * DEEP, 0);
+    for (int64_t i = 1; i < DEEP; i++)
+        add(&s, s.thread, KINETO_KIND_CPU_OP, "f", i, 10 * DEEP - i, 0);
+    kineto_trace *trace = finish(&s);
+    ka_rules *rules = NULL;
+    ka_scope scopes[2];
+    assert_int_equal(ka_rules_create(NULL, &rules, NULL), KINETO_OK);
+    assert_int_equal(ka_scope_create(trace, &all, rules, &scopes[0], NULL), KINETO_OK);
+    assert_int_equal(ka_scope_create(trace, &one, rules, &scopes[1], NULL), KINETO_OK);
+    assert_int_equal(scopes[1].slice_count, DEEP);
+    for (uint32_t i = 0; i < DEEP; i++)
+        assert_int_equal(scopes[1].slices[i].depth, KB_MIN(i, UINT32_C(65535)));
+    assert_int_equal(scopes[0].slices[DEEP - 1].depth, 65535);
+    ka_scope_free(&scopes[0]);
+    ka_scope_free(&scopes[1]);
+    ka_rules_free(rules);
+    kineto_trace_release(trace);
+}
+
 static void an_empty_trace_has_tables_that_say_why(void **state)
 {
     (void)state;
@@ -448,6 +478,7 @@ int main(void)
         cmocka_unit_test(facts_of_other_tables_are_not_added),
         cmocka_unit_test(any_number_of_threads_gives_the_same),
         cmocka_unit_test(unknown_tables_and_streams_are_refused_by_name),
+        cmocka_unit_test(choosing_steps_changes_no_depth),
         cmocka_unit_test(an_empty_trace_has_tables_that_say_why),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -429,7 +429,9 @@ static void keep_slices(filling *f, const choice *c, uint32_t *moved)
             while (s.parent != KA_NONE && moved[s.parent] == KA_NONE)
                 s.parent = f->m->slices.data[s.parent].parent;
             s.parent = s.parent == KA_NONE ? KA_NONE : moved[s.parent];
-            s.depth = s.parent == KA_NONE ? 0 : (uint16_t)(f->m->slices.data[s.parent].depth + 1);
+            s.depth = s.parent == KA_NONE
+                          ? 0
+                          : (uint16_t)KB_MIN(f->m->slices.data[s.parent].depth + 1, UINT16_MAX);
             moved[i] = kept;
             f->m->slices.data[kept++] = s;
         }
