@@ -135,6 +135,23 @@ static void put_memory(maker *m, double at, int64_t address, int64_t bytes, int6
     put_row(m, m->thread, KINETO_KIND_MEMORY, "[memory]", at, at, 0);
 }
 
+static void every_device_has_its_row(void **state)
+{
+    (void)state;
+    enum { DEVICES = 100 };
+    maker m = make();
+    for (uint32_t i = 0; i < DEVICES; i++) {
+        uint32_t device = kt_process(m.b, true, DEVICES - 1 - i, 0);
+        put_number(&m, "device", DEVICES - 1 - i);
+        put_kernel(&m, kt_track(m.b, device, KINETO_TRACK_STREAM, 7), "k", 10, 60, 0);
+    }
+    kineto_analysis *facts = analyzed(finish(m.b), "gpu_summary");
+    assert_int_equal(rows_of(facts, "gpu_summary"), DEVICES);
+    for (uint32_t i = 0; i < DEVICES; i++)
+        assert_int_equal(cell(facts, "gpu_summary", i, "gpu").i, i);
+    kineto_analysis_release(facts);
+}
+
 static void memory_is_followed_from_operators_to_releases(void **state)
 {
     (void)state;
@@ -360,6 +377,7 @@ int main(void)
         cmocka_unit_test(a_call_inside_one_of_its_group_counts_with_that_one),
         cmocka_unit_test(operators_are_told_apart_by_shapes_and_counted),
         cmocka_unit_test(devices_are_as_full_as_their_kernels_say),
+        cmocka_unit_test(every_device_has_its_row),
         cmocka_unit_test(memory_is_followed_from_operators_to_releases),
         cmocka_unit_test(modules_have_what_ran_in_them_and_in_backward_for_them),
         cmocka_unit_test(what_others_needed_longer_than_the_last_rank_they_waited),

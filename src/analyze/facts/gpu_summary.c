@@ -200,42 +200,43 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
+typedef KB_VEC(int64_t) numbers;
+
 /* There are few: each kernel is compared with all that were seen. */
-static size_t devices_of(const ka_kernels *kernels, int64_t *devices, size_t most)
+static bool devices_of(const ka_kernels *kernels, numbers *devices)
 {
-    size_t count = 0;
     for (size_t i = 0; i < kernels->list.count; i++) {
         int64_t device = kernels->list.data[i].done->device;
         size_t j = 0;
-        while (j < count && devices[j] != device)
+        while (j < devices->count && devices->data[j] != device)
             j++;
-        if (j == count && count < most)
-            devices[count++] = device;
+        if (j == devices->count && !kb_vec_push(devices, device))
+            return false;
     }
-    if (count)
-        qsort(devices, count, sizeof *devices, compare_numbers);
-    return count;
+    if (devices->count)
+        qsort(devices->data, devices->count, sizeof *devices->data, compare_numbers);
+    return true;
 }
 
 static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
-    int64_t devices[64];
-    size_t count = devices_of(kernels, devices, KB_COUNT(devices));
-    bool ok = true;
-    for (size_t i = 0; i < count && ok; i++) {
+    numbers devices = {0};
+    bool ok = devices_of(kernels, &devices);
+    for (size_t i = 0; i < devices.count && ok; i++) {
         use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
         for (size_t j = 0; j < kernels->list.count; j++)
-            if (kernels->list.data[j].done->device == devices[i])
+            if (kernels->list.data[j].done->device == devices.data[i])
                 use_kernel(&u, v, &kernels->list.data[j]);
         ok = !u.no_memory;
         if (ok)
-            put_device(v, kernels, devices[i], &u, t);
+            put_device(v, kernels, devices.data[i], &u, t);
         ok = ok && !u.no_memory;
         kb_vec_free(&u.busy);
         kb_vec_free(&u.starts);
         kb_vec_free(&u.ends);
         kb_vec_free(&u.edges);
     }
+    kb_vec_free(&devices);
     return ok;
 }
 
