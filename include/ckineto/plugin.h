@@ -275,7 +275,8 @@ typedef struct KinetoPlugin_TraceBuilder {
     uint64_t (*hostTicks)(KinetoPlugin_TraceBuilderHandle *);
     /** Add to the ledger's counts of this plug-in. Any thread. */
     int (*addCounts)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Counts *);
-    /** Key and JSON value for the header of the trace. */
+    /** Key and JSON value for the header of this trace, and of all later ones of the process until
+     *  the key is said anew: what holds for one session only is to be said in each. */
     int (*addHeaderMetadata)(KinetoPlugin_TraceBuilderHandle *, const char *pKey,
                              const char *pJsonValue);
     /** The launch that the event belongs to, and the operator; 0: none. */
