@@ -2,6 +2,7 @@
 #include "cli/probes.h"
 #include "cli/cli.h"
 #include "cli/plugins.h"
+#include "record/perf.h"
 #include "session/session.h"
 
 #include <dlfcn.h>
@@ -266,15 +267,18 @@ static void ask_rocm(kc_finding *f)
 
 static void ask_nvtx(kc_finding *f) { ask_plugin(f, "ckineto-nvtx.so"); }
 
+/* What operators can carry, see docs/stacks.md. */
 static void ask_perf(kc_finding *f)
 {
-    char text[32] = "";
-    if (!kb_os_read_file("/proc/sys/kernel/perf_event_paranoid", text, sizeof text)) {
-        kc_find(f, KC_ABSENT, "the kernel has no perf events; nothing here uses them yet");
-        return;
-    }
-    kc_find(f, KC_NOTE, "perf_event_paranoid is %ld; nothing here uses perf events yet",
-            strtol(text, NULL, 10));
+    static const char *const names[] = {"cycles", "instructions", "task-clock", "page-faults"};
+    kr_perf_plan plan;
+    kineto_error absent = {0}, err;
+    if (kr_perf_prepare(names, KB_COUNT(names), &plan, &absent, &err))
+        kc_find(f, KC_ABSENT, "%.400s", err.message);
+    else if (absent.message[0])
+        kc_find(f, KC_NOTE, "%.400s", absent.message);
+    else
+        kc_find(f, KC_OK, "operators can have counters of the processor and of the kernel");
 }
 
 const kc_probe kc_probes[] = {
