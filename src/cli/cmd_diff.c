@@ -73,6 +73,24 @@ static kineto_status parse_devices(kineto_diff_options *o)
     return kc_usage_error("diff", "--device is all, host or device, not '%s'", devices);
 }
 
+/* What has no meaning with the chosen definitions would be ignored. */
+static kineto_status check_definitions(bool hta)
+{
+    const struct {
+        const void *value;
+        const char *name;
+        bool hta;
+    } concerns[] = {{&no_noise, "no-noise", false}, {&medians, "medians", false},
+                    {&shapes, "shapes", false},     {&no_findings, "no-findings", false},
+                    {&draws, "draws", false},       {&seed, "seed", false},
+                    {&devices, "device", true},     {&short_names, "short-names", true}};
+    for (size_t i = 0; i < KB_COUNT(concerns); i++)
+        if (concerns[i].hta != hta && kc_given(concerns[i].value))
+            return kc_usage_error("diff", "--%s goes with --definitions %s only", concerns[i].name,
+                                  hta ? "exact" : "hta");
+    return KINETO_OK;
+}
+
 static kineto_status parse(work *w)
 {
     bool hta = strcmp(definitions, "hta") == 0;
@@ -95,7 +113,9 @@ static kineto_status parse(work *w)
     if (hta && (fail_on.count || junit || sarif || markdown))
         return kc_usage_error("diff", "--definitions hta goes with --json and --csv, not with "
                                       "--fail-on, --junit, --sarif or --markdown");
-    kineto_status status = parse_devices(&w->diff);
+    kineto_status status = check_definitions(hta);
+    if (!status)
+        status = parse_devices(&w->diff);
     return status ? status : kc_parse_rank("diff", rank, &w->rank);
 }
 

@@ -178,6 +178,15 @@ class Gates(DiffTest):
                           [a, self.path("none.json")], [a, a, "--json", a], [a, a, "--device", "gpu"]):
             self.assertTrue(self.diff(*arguments, status=2).err)
 
+    def test_options_of_the_other_definitions_are_mistakes(self):
+        a, hta = self.trace("a.json", 3), ["--definitions", "hta"]
+        for option in (["--device", "host"], ["--short-names"]):
+            self.diff(a, a, *option, *hta)
+            self.assertIn(b"--definitions hta only", self.diff(a, a, *option, status=2).err)
+        for option in (["--no-noise"], ["--medians"], ["--shapes"], ["--no-findings"], ["--draws", "200"],
+                       ["--seed", "1"]):
+            self.diff(a, a, *option)
+            self.assertIn(b"--definitions exact only", self.diff(a, a, *option, *hta, status=2).err)
 
     def test_an_output_that_cannot_be_written_is_no_failed_gate(self):
         a, b = self.trace("a.json", 6), self.trace("b.json", 6, step=1500)
