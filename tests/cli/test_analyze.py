@@ -147,6 +147,17 @@ class Analyze(CommandTest):
         self.assertEqual(rows[0][5:], [150, 200])
         self.assertIn("nvml_ms", self.facts("--only", "energy", self.trace())["energy"]["note"])
 
+    def test_an_energy_counter_that_restarts_is_no_energy_given_back(self):
+        def energy(ts, joules):
+            return {"ph": "C", "name": "GPU energy", "pid": 0, "ts": ts, "args": {"energy [J]": joules}}
+        samples = [energy(0, 1000.0), energy(500, 1010.0), energy(600, 5.0), energy(1000, 10.0), energy(2000, 30.0)]
+        table = self.facts("--only", "energy", self.trace(events=EVENTS + samples))["energy"]
+        for row, joules in zip(table["rows"], (15, 20, 35)):
+            self.assertAlmostEqual(row[4], joules)
+        self.assertIn("restarted", table["note"])
+        steady = self.facts("--only", "energy", self.trace(events=EVENTS + samples[2:]))["energy"]
+        self.assertEqual(steady["note"], "")
+
     def test_mistakes_are_explained(self):
         path = self.trace()
         for arguments, text in ((["--only", "kernel", path], "--list"), (["--steps", "3..1", path], "N..M"),

@@ -14,6 +14,7 @@ typedef KB_VEC(sample) samples;
 typedef struct meter {
     uint32_t process;
     samples energy, power; /* J; W */
+    bool restarted;
 } meter;
 typedef KB_VEC(meter) meters;
 
@@ -59,13 +60,29 @@ static bool add_row(const ka_scope *s, meters *all, kineto_row row)
 static int compare_samples(const void *left, const void *right)
 {
     const sample *a = left, *b = right;
-    return (a->ns > b->ns) - (a->ns < b->ns);
+    if (a->ns != b->ns)
+        return a->ns < b->ns ? -1 : 1;
+    return (a->value > b->value) - (a->value < b->value);
 }
 
 static void sort(samples *all)
 {
     if (all->count)
         qsort(all->data, all->count, sizeof *all->data, compare_samples);
+}
+
+/* A counter that falls began anew: it goes on from where it was. What was used between these two
+ * samples, nobody knows. */
+static void join(meter *m)
+{
+    double lost = 0, before = -INFINITY;
+    for (size_t i = 0; i < m->energy.count; i++) {
+        double value = m->energy.data[i].value;
+        m->restarted |= value < before;
+        lost += value < before ? before - value : 0;
+        before = value;
+        m->energy.data[i].value += lost;
+    }
 }
 
 /* Counters are rare: only blocks that hold some are looked at. */
@@ -84,6 +101,7 @@ static bool collect(const ka_scope *s, meters *all)
     for (size_t i = 0; i < all->count; i++) {
         sort(&all->data[i].energy);
         sort(&all->data[i].power);
+        join(&all->data[i]);
     }
     return true;
 }
@@ -180,6 +198,9 @@ kineto_status ka_analyze_energy(const ka_scope *s, kineto_analysis *a, kineto_er
                 put(s, t, &all.data[i], ka_name(s, s->slices[s->steps[j].slice].name),
                     s->steps[j].start_ns, s->steps[j].end_ns);
         put(s, t, &all.data[i], kb_string("all"), s->start_ns, s->end_ns);
+        if (all.data[i].restarted)
+            ka_note(t, "a counter of energy restarted: what was used between the samples before "
+                       "and behind that is not in the sums");
     }
     if (!ka_table_rows(t))
         ka_note(t, "no samples of power or energy: record with --plugin-config cuda.nvml_ms=100");
