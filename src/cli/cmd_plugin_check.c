@@ -341,6 +341,9 @@ int kc_plugin_check(int argc, char **argv)
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("plugin check", 0);
+    if (!status && list_rules && (operands || as_json || wanted.count || kc_given(&limit_s)))
+        status = kc_usage_error("plugin check", "--list-rules is a text of all rules: without "
+                                                "FILE.so and other options");
     if (!status && list_rules)
         return print_rules();
     if (!status && operands != 1)

@@ -238,6 +238,12 @@ class Command(unittest.TestCase):
             document = re.findall(r"^\| `(\w+\.\S+)` \| (.*) \|$", file.read(), flags=re.M)
         self.assertEqual(document, listed)
 
+    def test_a_list_of_rules_has_no_other_options(self):
+        for more in ("--json", "--rule=load.opens", "--limit=5", plugin("GOOD")):
+            done = command("--list-rules", more)
+            self.assertEqual((done.returncode, done.stdout), (2, ""), more)
+            self.assertIn("--list-rules", done.stderr)
+
     def test_help_tells_the_exit_statuses(self):
         done = command("--help")
         self.assertEqual(done.returncode, 0)
