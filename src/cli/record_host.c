@@ -245,7 +245,7 @@ static void listen_to_sources(host *h)
     if (sources.file[0])
         listen_to(h, ko_file_listener_create(sources.file, &err), &err);
     err = (kineto_error){0};
-    ko_listener *l = ko_recorder_watchdog_create(h->recorder, &h->recorder_options, &err);
+    ko_listener *l = ko_recorder_watchdog_create(&h->recorder_options, &err);
     if (l || err.code)
         listen_to(h, l, &err);
 }
@@ -316,11 +316,11 @@ static kineto_status begin(host *h, kineto_error *err)
 
 /* ---- the end --------------------------------------------------------------------------------------- */
 
-static void because_killed(host *h)
+static kineto_status dump_because_killed(host *h, kineto_error *err)
 {
     int sig = WTERMSIG(h->child->status);
-    ko_recorder_because(h->recorder, "the program was killed by signal %d (%s)", sig,
-                        strsignal(sig));
+    return ko_controller_dump_because(
+        h->controller, err, "the program was killed by signal %d (%s)", sig, strsignal(sig));
 }
 
 /* Another dump may be under way. */
@@ -329,12 +329,9 @@ static void dump_after_crash(host *h)
     kineto_error err;
     uint64_t until = kb_clock_ns(CLOCK_MONOTONIC) + DUMP_PATIENCE_NS;
     kineto_status status;
-    while ((status = ko_controller_dump(h->controller, kb_string(""), KS_FROM_ARGUMENT, NULL,
-                                        &err)) == KINETO_E_BUSY &&
-           kb_clock_ns(CLOCK_MONOTONIC) < until) {
-        because_killed(h);
+    while ((status = dump_because_killed(h, &err)) == KINETO_E_BUSY &&
+           kb_clock_ns(CLOCK_MONOTONIC) < until)
         ko_controller_turn(h->controller, DUMP_RETRY_NS);
-    }
     if (status)
         kc_complain("record: what the ring holds is not written: %s", err.message);
     h->failed |= status != KINETO_OK;
@@ -362,7 +359,6 @@ static void end(host *h)
     unfollow_windows(h);
     bool killed = WIFSIGNALED(h->child->status);
     if (killed && h->options->crash && !h->options->output && h->controller) {
-        because_killed(h);
         dump_after_crash(h);
     }
     ko_controller_destroy(h->controller);

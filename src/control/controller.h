@@ -44,9 +44,10 @@ typedef struct ko_driver {
     kineto_status (*snapshot_stop)(void *context, const ks_request *request,
                                    ks_request_source source, const char *path, uint64_t *bytes,
                                    kineto_error *err);
-    /** Write what the ring holds of the last while; NULL: there is no ring. Recording goes on. */
+    /** Write what the ring holds of the last while; NULL: there is no ring. Recording goes on.
+     *  @param reason  why (ckineto_dump_reason); "": it was asked for. */
     kineto_status (*dump)(void *context, ks_request_source source, const char *path,
-                          uint64_t *bytes, kineto_error *err);
+                          const char *reason, uint64_t *bytes, kineto_error *err);
     /** When steps are counted by somebody else (a recorder's programs): how many, and when the last
      *  64 began (ns since 1970, at index step % 64). NULL: ko_controller_step is called. */
     uint64_t (*steps)(void *context, int64_t times_ns[64]);
@@ -143,6 +144,9 @@ kineto_status ko_controller_request(ko_controller *c, kineto_string text, ks_req
 /** What the ring holds, now. `text` may have ACTIVITIES_LOG_FILE. threads: any. */
 kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ks_request_source source,
                                  uint64_t *ticket, kineto_error *err);
+/** The same for a reason, which the dump says of itself, where nobody asked. threads: any. */
+kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, const char *fmt, ...)
+    KINETO_PRINTF(3, 4);
 /** End what is under way: what was collected is written. threads: any. */
 void ko_controller_cancel(ko_controller *c, const char *by);
 /** The program's own profile begins, ends; counted. threads: any. */

@@ -21,6 +21,7 @@
 #define KO_MOST_WATCHERS  16u
 #define KO_STEPS          64u /* times that are kept of steps nobody has seen yet */
 #define KO_NOTE_BYTES     512u
+#define KO_REASON_BYTES   256u
 
 /* ---- controller_notes.c -------------------------------------------------------------------------- */
 typedef struct ko_note {
@@ -62,6 +63,7 @@ typedef struct ko_intake {
     uint64_t ticket;
     uint32_t unknown_count;
     kb_text unknown;
+    char reason[KO_REASON_BYTES]; /* of a dump that nobody asked for */
 } ko_intake;
 
 /** Read the configuration file if it changed. threads: holds intake_lock, or nobody else is there.

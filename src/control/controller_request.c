@@ -150,24 +150,40 @@ static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_er
     return KINETO_OK;
 }
 
+static kineto_status dump(ko_controller *c, ko_intake *in, kineto_string text,
+                          ks_request_source source, kineto_error *err)
+{
+    pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
+    kineto_status status = read_dump(c, in, text, source, (uint32_t)c->dumps + 1, err);
+    ko_controller_lock(c);
+    in->ticket = ++c->last_ticket;
+    if (status == KINETO_OK)
+        status = start_dump(c, in, err);
+    if (status != KINETO_OK)
+        (void)refuse(c, in, status, err);
+    pthread_mutex_unlock(&c->intake_lock);
+    ko_controller_unlock(c);
+    return status;
+}
+
 kineto_status ko_controller_dump(ko_controller *c, kineto_string text, ks_request_source source,
                                  uint64_t *ticket, kineto_error *err)
 {
     kineto_error unused;
     ko_intake in = {0};
-    if (!err)
-        err = &unused;
-    pthread_mutex_lock(&c->intake_lock); /* until it has its number, which is in its path */
-    kineto_status status = read_dump(c, &in, text, source, (uint32_t)c->dumps + 1, err);
-    ko_controller_lock(c);
-    in.ticket = ++c->last_ticket;
-    if (status == KINETO_OK)
-        status = start_dump(c, &in, err);
-    if (status != KINETO_OK)
-        (void)refuse(c, &in, status, err);
-    pthread_mutex_unlock(&c->intake_lock);
-    ko_controller_unlock(c);
+    kineto_status status = dump(c, &in, text, source, err ? err : &unused);
     if (ticket)
         *ticket = in.ticket;
     return status;
+}
+
+kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, const char *fmt, ...)
+{
+    kineto_error unused;
+    ko_intake in = {0};
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(in.reason, sizeof in.reason, fmt, args);
+    va_end(args);
+    return dump(c, &in, kb_string(""), KS_FROM_ARGUMENT, err ? err : &unused);
 }

@@ -12,7 +12,7 @@ static kineto_status work(ko_job *job, uint64_t *bytes, kineto_error *err)
     case KO_JOB_SNAPSHOT:
         return d->snapshot_stop(d->context, &w->request, w->source, w->path, bytes, err);
     default:
-        return d->dump(d->context, w->source, w->path, bytes, err);
+        return d->dump(d->context, w->source, w->path, w->reason, bytes, err);
     }
 }
 

@@ -12,8 +12,6 @@ struct ko_recorder {
     ks_window *window; /* under way; `write` takes it without the lock */
     bool limited;      /* iterations begin it and end it by themselves */
     int64_t start_ns, end_ns;
-    pthread_mutex_t reason_lock;
-    char reason[256]; /* of the next dump */
 };
 
 /* ---- a window ------------------------------------------------------------------------------------ */
@@ -137,32 +135,12 @@ static kineto_status write_trace(void *context, const ks_request *request, ks_re
 
 /* ---- the ring -------------------------------------------------------------------------------------- */
 
-void ko_recorder_because(ko_recorder *r, const char *fmt, ...)
-{
-    va_list args;
-    va_start(args, fmt);
-    (void)pthread_mutex_lock(&r->reason_lock);
-    vsnprintf(r->reason, sizeof r->reason, fmt, args);
-    (void)pthread_mutex_unlock(&r->reason_lock);
-    va_end(args);
-}
-
-static void reason_take(ko_recorder *r, char out[sizeof((ko_recorder *)0)->reason])
-{
-    (void)pthread_mutex_lock(&r->reason_lock);
-    memcpy(out, r->reason, sizeof r->reason);
-    r->reason[0] = 0;
-    (void)pthread_mutex_unlock(&r->reason_lock);
-}
-
 static kineto_status dump(void *context, ks_request_source source, const char *path,
-                          uint64_t *bytes, kineto_error *err)
+                          const char *reason, uint64_t *bytes, kineto_error *err)
 {
     ko_recorder *r = context;
-    char reason[sizeof r->reason];
     kineto_trace *trace = NULL;
     headers h = {.count = 0};
-    reason_take(r, reason);
     header_add(&h, "ckineto_dump_reason", reason);
     ks_window_cut cut = {.header = h.list, .header_count = h.count};
     kineto_status status = ks_ring_build(r->options.collector, &cut, &trace, err);
@@ -187,12 +165,7 @@ kineto_status ko_recorder_create(const ko_recorder_options *options, ko_recorder
     if (!r)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     r->options = *options;
-    int failed = pthread_mutex_init(&r->reason_lock, NULL);
-    if (!failed)
-        return KINETO_OK;
-    free(r);
-    *out = NULL;
-    return kb_fail_os(err, failed, "cannot make a lock");
+    return KINETO_OK;
 }
 
 void ko_recorder_destroy(ko_recorder *r)
@@ -200,7 +173,6 @@ void ko_recorder_destroy(ko_recorder *r)
     if (!r)
         return;
     ks_window_release(r->options.collector, r->window);
-    (void)pthread_mutex_destroy(&r->reason_lock);
     free(r);
 }
 

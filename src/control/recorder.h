@@ -21,8 +21,5 @@ void ko_recorder_destroy(ko_recorder *r);
 void ko_recorder_driver(ko_recorder *r, ko_driver *out);
 /** Looks at the program's steps and asks for dumps; NULL without an error: the options ask for
  * neither. */
-ko_listener *ko_recorder_watchdog_create(ko_recorder *r, const ko_recorder_options *options,
-                                         kineto_error *err);
-/** What the next dump says of itself (ckineto_dump_reason). threads: the controller's. */
-void ko_recorder_because(ko_recorder *r, const char *fmt, ...) KINETO_PRINTF(2, 3);
+ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kineto_error *err);
 #endif

@@ -9,7 +9,6 @@
 
 typedef struct watchdog {
     ko_listener listener; /* first */
-    ko_recorder *recorder;
     ks_collector *collector;
     double slow_step;
     int64_t hang_ns, pause_ns;
@@ -21,14 +20,13 @@ typedef struct watchdog {
     uint32_t dumps;
 } watchdog;
 
-static void dump(watchdog *w, ko_controller *c)
+static void count_dump(watchdog *w, kineto_status status, const kineto_error *why)
 {
-    kineto_error why;
     w->quiet_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME) + w->pause_ns;
-    if (ko_controller_dump(c, kb_string(""), KS_FROM_ARGUMENT, NULL, &why) == KINETO_OK)
+    if (status == KINETO_OK)
         w->dumps++;
     else
-        kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why.message);
+        kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
     if (w->dumps == KO_DUMPS_MOST)
         kb_log(KINETO_LOG_WARNING, "ring: %u dumps that nobody asked for: no more", KO_DUMPS_MOST);
 }
@@ -39,13 +37,15 @@ static bool may_dump(const watchdog *w) { return w->dumps < KO_DUMPS_MOST; }
 static void look_at_step(watchdog *w, ko_controller *c, uint64_t n, int64_t begin_ns,
                          int64_t end_ns)
 {
+    kineto_error why;
     uint64_t usual, ns = end_ns > begin_ns ? (uint64_t)(end_ns - begin_ns) : 0;
     if (!ko_usual_is_slow(&w->usual, w->slow_step, ns, &usual) || begin_ns < w->quiet_ns ||
         !may_dump(w))
         return;
-    ko_recorder_because(w->recorder, "slow step %llu: %s, usually %s", (unsigned long long)n,
-                        kb_duration((int64_t)ns).s, kb_duration((int64_t)usual).s);
-    dump(w, c);
+    kineto_status status =
+        ko_controller_dump_because(c, &why, "slow step %llu: %s, usually %s", (unsigned long long)n,
+                                   kb_duration((int64_t)ns).s, kb_duration((int64_t)usual).s);
+    count_dump(w, status, &why);
 }
 
 /* Those that are over since the last look, as far as their times are known. */
@@ -62,10 +62,12 @@ static void look_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_t
 {
     int64_t since = kb_length_ns(last_ns, (int64_t)kb_clock_ns(CLOCK_REALTIME));
     bool hangs = since >= w->hang_ns;
+    kineto_error why;
     if (hangs && !w->hung && may_dump(w)) {
-        ko_recorder_because(w->recorder, "no step for %s since step %llu began",
-                            kb_duration(since).s, (unsigned long long)(count - 1));
-        dump(w, c);
+        kineto_status status =
+            ko_controller_dump_because(c, &why, "no step for %s since step %llu began",
+                                       kb_duration(since).s, (unsigned long long)(count - 1));
+        count_dump(w, status, &why);
     }
     w->hung = hangs;
 }
@@ -93,8 +95,7 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
 
 static void destroy(ko_listener *l) { free(l); }
 
-ko_listener *ko_recorder_watchdog_create(ko_recorder *r, const ko_recorder_options *options,
-                                         kineto_error *err)
+ko_listener *ko_recorder_watchdog_create(const ko_recorder_options *options, kineto_error *err)
 {
     if (!options->ring_ns || (options->slow_step <= 0 && !options->hang_ns))
         return NULL;
@@ -103,7 +104,6 @@ ko_listener *ko_recorder_watchdog_create(ko_recorder *r, const ko_recorder_optio
         kb_fail(err, KINETO_E_MEMORY, "no memory to look at the program's steps");
         return NULL;
     }
-    w->recorder = r;
     w->collector = options->collector;
     w->slow_step = options->slow_step;
     w->hang_ns = (int64_t)options->hang_ns;

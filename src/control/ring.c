@@ -7,9 +7,10 @@
 #include <math.h>
 #include <time.h>
 
-#define NS_PER_S 1e9
-#define MIB      ((size_t)1 << 20)
-#define MOST_MIB 65536.0
+#define NS_PER_S     1e9
+#define MIB          ((size_t)1 << 20)
+#define REASON_BYTES 256
+#define MOST_MIB     65536.0
 
 /* Guarded by the lock, which a fork's child may break. */
 static struct {
@@ -19,10 +20,6 @@ static struct {
     int64_t length_ns;
     size_t bytes;
 } ring;
-
-/* Its own lock: who has a reason does not wait for a dump under way. */
-static kb_lock reason_lock;
-static char reason_text[256];
 
 static void take(kb_lock *lock)
 {
@@ -217,16 +214,6 @@ void ko_ring_stop(void)
 
 /* ---- dumps --------------------------------------------------------------------------------------- */
 
-void ko_ring_because(const char *fmt, ...)
-{
-    va_list args;
-    take(&reason_lock);
-    va_start(args, fmt);
-    vsnprintf(reason_text, sizeof reason_text, fmt, args);
-    va_end(args);
-    kb_lock_drop(&reason_lock);
-}
-
 /* From when on everything is there; 0: from the beginning. */
 static int64_t whole_from_ns(const kf_control *control)
 {
@@ -242,20 +229,18 @@ static int64_t whole_from_ns(const kf_control *control)
 
 /* Texts of one dump; they live until its trace is built. */
 typedef struct dump_texts {
-    char reason[6 * sizeof reason_text + 2], ring[96], short_by[256];
+    char reason[6 * REASON_BYTES + 2], ring[96], short_by[256];
     kt_build_header header[2];
     kt_build_note note;
 } dump_texts;
 
-static void describe(dump_texts *t, ks_extras *extras, int64_t now_ns)
+static void describe(dump_texts *t, const char *reason, ks_extras *extras, int64_t now_ns)
 {
-    take(&reason_lock);
-    const char *reason = reason_text[0] ? reason_text : "asked for";
-    *kb_json_escape(t->reason, kb_string(reason), NULL) = '\0';
-    reason_text[0] = '\0';
-    kb_lock_drop(&reason_lock);
+    char cut[REASON_BYTES];
+    snprintf(cut, sizeof cut, "%s", reason[0] ? reason : "asked for");
+    *kb_json_escape(t->reason, kb_string(cut), NULL) = '\0';
     kb_snprintf(t->ring, sizeof t->ring, "{\"seconds\": %g, \"bytes\": %zu}",
-             (double)ring.length_ns / NS_PER_S, ring.bytes);
+                (double)ring.length_ns / NS_PER_S, ring.bytes);
     t->header[0] = (kt_build_header){"ckineto_dump_reason", t->reason};
     t->header[1] = (kt_build_header){"ckineto_ring", t->ring};
     extras->header = t->header;
@@ -281,7 +266,7 @@ static void describe_no_more(ks_extras *extras)
     extras->from_ns = 0;
 }
 
-static kineto_status snapshot(kineto_trace **out, kineto_error *err)
+static kineto_status snapshot(const char *reason, kineto_trace **out, kineto_error *err)
 {
     dump_texts *texts = malloc(sizeof *texts);
     kineto_status status = KINETO_OK;
@@ -294,7 +279,7 @@ static kineto_status snapshot(kineto_trace **out, kineto_error *err)
                          "ring_seconds of kineto_control_options");
     } else {
         ks_extras *extras = ks_session_extras(ring.session);
-        describe(texts, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
+        describe(texts, reason, extras, (int64_t)kb_clock_ns(CLOCK_REALTIME));
         status = kineto_session_snapshot(ring.session, out, err);
         describe_no_more(extras);
     }
@@ -304,11 +289,11 @@ static kineto_status snapshot(kineto_trace **out, kineto_error *err)
 }
 
 kineto_status ko_ring_dump(void *context, ks_request_source source, const char *path,
-                           uint64_t *bytes, kineto_error *err)
+                           const char *reason, uint64_t *bytes, kineto_error *err)
 {
     kineto_trace *trace = NULL;
     (void)context;
-    kineto_status status = snapshot(&trace, err);
+    kineto_status status = snapshot(reason, &trace, err);
     if (status == KINETO_OK)
         status = ko_output_write(trace, source, path, bytes, err);
     kineto_trace_release(trace);

@@ -26,9 +26,7 @@ kineto_status ko_ring_start(const kineto_control_options *options, kineto_error 
 void ko_ring_stop(void);
 /** The driver's `dump`; the context is not looked at. */
 kineto_status ko_ring_dump(void *context, ks_request_source source, const char *path,
-                           uint64_t *bytes, kineto_error *err);
-/** What the next dump says of itself (ckineto_dump_reason). */
-void ko_ring_because(const char *fmt, ...) KINETO_PRINTF(1, 2);
+                           const char *reason, uint64_t *bytes, kineto_error *err);
 
 /* ---- watchdog.c ----------------------------------------------------------------------------------- */
 /** Asks for dumps by itself, as dump_on_slow_step and dump_on_hang_seconds say. One per process.

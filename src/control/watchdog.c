@@ -125,26 +125,24 @@ static bool may_dump(watchdog *w)
     return false;
 }
 
-static void dump(watchdog *w, ko_controller *c)
+static void count_dump(watchdog *w, kineto_status status, const kineto_error *why)
 {
-    kineto_error why;
-    if (ko_controller_dump(c, kb_string(""), KS_FROM_ARGUMENT, NULL, &why) == KINETO_OK) {
+    if (status == KINETO_OK)
         w->dumps++;
-        return;
-    }
-    ko_ring_because("%s", "");
-    kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why.message);
+    else
+        kb_log(KINETO_LOG_WARNING, "ring: no dump: %s", why->message);
 }
 
 static void turn_slow(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
+    kineto_error why;
     if (!kb_load_acquire(&watch.slow))
         return;
     if (may_dump(w)) {
-        ko_ring_because("slow step %llu: %s, usually %s", (unsigned long long)watch.slow_step,
-                        kb_duration((int64_t)watch.slow_ns).s,
-                        kb_duration((int64_t)watch.slow_usual_ns).s);
-        dump(w, c);
+        kineto_status status = ko_controller_dump_because(
+            c, &why, "slow step %llu: %s, usually %s", (unsigned long long)watch.slow_step,
+            kb_duration((int64_t)watch.slow_ns).s, kb_duration((int64_t)watch.slow_usual_ns).s);
+        count_dump(w, status, &why);
         kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     } else {
         kb_store_relaxed(&watch.quiet_ns, UINT64_MAX);
@@ -164,6 +162,7 @@ static uint64_t wait_for_step(uint64_t seen_ns)
 static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     uint64_t last = kb_load_acquire(&watch.last_ns);
+    kineto_error why;
     if (!watch.hang_ns)
         return;
     if (last == 0) {
@@ -172,10 +171,11 @@ static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
     }
     bool over_due = at_ns >= last && at_ns - last >= watch.hang_ns;
     if (over_due && !w->hung && may_dump(w)) {
-        ko_ring_because("no step for %s since step %llu began",
-                        kb_duration((int64_t)(at_ns - last)).s,
-                        (unsigned long long)kb_load_relaxed(&watch.last_step));
-        dump(w, c); /* that the step was slow, too, goes without saying */
+        /* that the step was slow, too, goes without saying */
+        kineto_status status = ko_controller_dump_because(
+            c, &why, "no step for %s since step %llu began", kb_duration((int64_t)(at_ns - last)).s,
+            (unsigned long long)kb_load_relaxed(&watch.last_step));
+        count_dump(w, status, &why);
         kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
     }
     w->hung = over_due;

@@ -33,7 +33,8 @@ typedef struct fake {
     char path[KS_REQUEST_PATH_BYTES];
     ks_request_source source;
     ks_request request;
-    uint64_t steps; /* of a host that counts itself */
+    char reason[64]; /* of the last dump */
+    uint64_t steps;  /* of a host that counts itself */
     int64_t step_ns[64];
     bool hold;                /* write waits for this to end */
     const uint32_t *progress; /* prepare waits for ten more of this */
@@ -177,10 +178,11 @@ static inline kineto_status fake_snapshot_stop(void *context, const ks_request *
 }
 
 static inline kineto_status fake_dump(void *context, ks_request_source source, const char *path,
-                                      uint64_t *bytes, kineto_error *err)
+                                      const char *reason, uint64_t *bytes, kineto_error *err)
 {
     (void)source;
     (void)path;
+    snprintf(((fake *)context)->reason, sizeof((fake *)context)->reason, "%s", reason);
     *bytes = 77;
     kineto_status status = called(context, DUMP, err);
     while (kb_load_acquire(&((fake *)context)->hold))

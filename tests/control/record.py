@@ -393,6 +393,22 @@ class Ring(RecordTest):
             process.wait()
             os.unlink(self.dumps()[0])
 
+    def test_a_refused_dump_takes_its_reason_with_it(self):
+        late = os.path.join(self.here, "late")
+        self.environment["KINETO_ONDEMAND_TRACE_DIR"] = late
+        os.mkdir(late)
+        process = self.start("-s", "-p", "2000", "-h", "30", "20000", options=["--ring", "5", "--on-hang", "1"])
+        os.rename(late, late + " away")
+        for line in process.stderr:
+            if b"no dump" in line:
+                break
+        os.rename(late + " away", late)
+        asker = self.asker(process)
+        asker.say("dump")
+        self.assertEqual(asker.hear()[0], "accepted")
+        self.assertNotIn("no step", self.written(asker).get("ckineto_dump_reason", ""))
+        self.interrupt(process)
+
     def test_output_is_written_at_the_end(self):
         process = self.start("300", options=("--ring", "5", "-o", "last.json"))
         self.end(process)

@@ -464,11 +464,17 @@ static void the_ring_is_written_while_others_are_recorded(void **state)
         ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, &first, &err), KINETO_OK);
     assert_int_equal(ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, NULL, &err),
                      KINETO_E_BUSY);
+    assert_int_equal(ko_controller_dump_because(f->controller, &err, "%d were late", 2),
+                     KINETO_E_BUSY);
     kb_store_release(&f->driver.hold, false);
     heard written = wait_note(f, first, KO_STAGE_WRITTEN);
     assert_non_null(strstr(written.path, "/ckineto_ring_4321_1.json"));
     assert_int_equal(written.bytes, 77);
     assert_string_equal(stages_of(f, first, stages), "Aw");
+    assert_string_equal(f->driver.reason, "");
+    assert_int_equal(ko_controller_dump_because(f->controller, &err, "%d were late", 3), KINETO_OK);
+    wait_note(f, first + 3, KO_STAGE_WRITTEN);
+    assert_string_equal(f->driver.reason, "3 were late");
     snprintf(text, sizeof text, "ACTIVITIES_LOG_FILE=%s/mine.json\n", f->directory);
     f->driver.fails = DUMP;
     assert_int_equal(
