@@ -71,10 +71,8 @@ class Trace:
             if e.cat in HOST:
                 self.threads[e.thread].append(e)
         self.link(events)
-        self.before = {}
         for stream in self.streams.values():
             self.find_graphs(stream)
-            self.before.update((b.index, a) for a, b in zip(stream, stream[1:]))
 
     def link(self, events):
         calls = {}
@@ -300,8 +298,7 @@ class Devices:
         at = after.start if at is None else at
         return min(max(at, before.end), after.start)
 
-    def steady(self, key, after):
-        before = self.trace.before[after.index]
+    def steady(self, key, before, after):
         of = self.lengths.get(self.place(key, before, after), [])
         return len(of) >= 3 and max(of) - min(of) <= max(of) // 4
 
@@ -330,7 +327,7 @@ class Devices:
         sums["other_rank"] += comm
         sums["other_stream"] += busy - comm
         rest = end - start - busy
-        if rest > LATENCY and (before.graph or after.graph) and self.steady(key, after):
+        if rest > LATENCY and (before.graph or after.graph) and self.steady(key, before, after):
             sums["unrecorded_work"] += rest
             return sums
         elsewhere = min(rest, self.unrecorded[d].within(start, end)) if final else 0

@@ -173,6 +173,24 @@ static void what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting(void **
     kineto_analysis_release(facts);
 }
 
+/* Between graphs lies what ended last, not what began last. */
+static void gaps_between_graphs_are_told_apart_by_what_ended_last(void **state)
+{
+    (void)state;
+    maker m = make();
+    for (int i = 0; i < 4; i++) {
+        double at = i * 3000;
+        uint64_t id = (uint64_t)i + 1;
+        put_call(&m, "cudaGraphLaunch", at - 10, at - 5, id);
+        put_kernel(&m, m.stream, "graph_long", at + 1000, at + 3000, id);
+        put_kernel(&m, m.stream, "graph_short", at + 2000, at + 2100, id);
+    }
+    kineto_analysis *facts = analyzed(finish(m.b), TABLES);
+    assert_int_equal(idle(facts, 7, "unrecorded_work"), 3000000);
+    assert_int_equal(all_idle(facts, 7), 3000000);
+    kineto_analysis_release(facts);
+}
+
 static void a_wait_in_front_of_a_graph_that_varies_is_not_its_work(void **state)
 {
     (void)state;
@@ -302,6 +320,7 @@ int main(void)
         cmocka_unit_test(a_stream_without_reason_to_wait_is_unknown),
         cmocka_unit_test(a_long_launch_into_a_full_queue_is_told),
         cmocka_unit_test(what_a_graph_did_unrecorded_is_neither_idle_host_nor_waiting),
+        cmocka_unit_test(gaps_between_graphs_are_told_apart_by_what_ended_last),
         cmocka_unit_test(a_wait_in_front_of_a_graph_that_varies_is_not_its_work),
         cmocka_unit_test(the_profilers_own_work_is_told),
         cmocka_unit_test(operators_behind_idle_devices_are_named_with_what_is_around),

@@ -147,7 +147,8 @@ typedef struct ka_idleness {
     ka_hosts hosts;
     KB_VEC(ka_device) devices;
     uint32_t *device_of; /* by stream */
-    kb_map recurring;    /* of a place in a graph → index of recurrences */
+    kb_map recurring;    /* of a place in a graph → index of recurrences … */
+    kb_map recurring_at; /* … and of the work behind a gap there */
     KB_VEC(ka_recurrence) recurrences;
 } ka_idleness;
 

@@ -131,20 +131,9 @@ static bool is_beside_graph(const ka_idleness *idle, const ka_gap *gap)
     return idle->hosts.launches[gap->after].in_graph || idle->hosts.launches[gap->before].in_graph;
 }
 
-static uint64_t place_key(const ka_idleness *idle, uint32_t before, uint32_t after)
-{
-    const ka_work *work = idle->s->work;
-    const ka_launch *l = idle->hosts.launches;
-    uint64_t key[] = {work[after].stream, work[after].name, work[before].name,
-                      l[after].place,     l[before].run,    l[after].run};
-    return kb_hash(key, sizeof key);
-}
-
 const ka_recurrence *ka_recurrence_of(const ka_idleness *idle, uint32_t after)
 {
-    bool is_first = after == idle->s->streams[idle->s->work[after].stream].first;
-    const uint64_t *index =
-        is_first ? NULL : kb_map_find(&idle->recurring, place_key(idle, after - 1, after));
+    const uint64_t *index = kb_map_find(&idle->recurring_at, (uint64_t)after + 1);
     return index ? &idle->recurrences.data[*index] : NULL;
 }
 
@@ -286,6 +275,15 @@ static bool each_stream_gap(ka_idleness *idle, uint32_t stream, stream_gap *use,
     return true;
 }
 
+static uint64_t place_key(const ka_idleness *idle, uint32_t before, uint32_t after)
+{
+    const ka_work *work = idle->s->work;
+    const ka_launch *l = idle->hosts.launches;
+    uint64_t key[] = {work[after].stream, work[after].name, work[before].name,
+                      l[after].place,     l[before].run,    l[after].run};
+    return kb_hash(key, sizeof key);
+}
+
 /* How long such gaps were in all launches of the graph. */
 static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
 {
@@ -299,7 +297,8 @@ static bool note_recurrence(ka_idleness *idle, ka_gap *gap, void *context)
         return true;
     uint64_t *index = kb_map_insert(&idle->recurring, place_key(idle, gap->before, gap->after),
                                     idle->recurrences.count, &created);
-    if (!index || (created && !kb_vec_push(&idle->recurrences, (ka_recurrence){0, ns, ns})))
+    if (!index || !kb_map_insert(&idle->recurring_at, (uint64_t)gap->after + 1, *index, NULL) ||
+        (created && !kb_vec_push(&idle->recurrences, (ka_recurrence){0, ns, ns})))
         return false;
     ka_recurrence *r = &idle->recurrences.data[*index];
     r->count++;
@@ -559,6 +558,7 @@ void ka_idleness_free(ka_idleness *idle)
     kb_vec_free(&idle->devices);
     kb_vec_free(&idle->recurrences);
     kb_map_free(&idle->recurring);
+    kb_map_free(&idle->recurring_at);
     free(idle->device_of);
     ka_hosts_free(&idle->hosts);
 }
