@@ -83,6 +83,22 @@ static bool is_allowed(const char *out, const char *allowed, char path[2 * KS_RE
     return true;
 }
 
+/* As the process sees it, which may be in a container. Who has no control socket does not answer.
+ */
+static bool has_directory(kc_target *t)
+{
+    char root[32], path[KS_REQUEST_PATH_BYTES + sizeof root];
+    const char *slash = strrchr(t->asked_path, '/');
+    struct stat st;
+    snprintf(root, sizeof root, "/proc/%u/root", t->pid);
+    snprintf(path, sizeof path, "%s%.*s/", root, (int)(slash - t->asked_path), t->asked_path);
+    if (access(root, X_OK) != 0 || stat(path, &st) == 0 || (errno != ENOENT && errno != ENOTDIR))
+        return true;
+    kc_target_fail(t, "it has no directory '%.*s' to write to: make it first",
+                   (int)(slash - t->asked_path), t->asked_path);
+    return false;
+}
+
 bool kc_files_choose(const kc_run *run, kc_target *t, bool wire)
 {
     const kc_ask *ask = run->ask;
@@ -104,6 +120,8 @@ bool kc_files_choose(const kc_run *run, kc_target *t, bool wire)
                        allowed, ask->out);
         return false;
     }
+    if (chosen && wire)
+        chosen = has_directory(t);
     return chosen && fits(t, kc_name_of(t->asked_path, t->pid, t->path) ? 1 : 0);
 }
 

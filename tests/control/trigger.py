@@ -352,6 +352,14 @@ class AsTheDaemon(Case):
             self.assertEqual(out, self.path("link", f"t_{one.pid}.json\n"))
             self.assertTrue(dynolog.until(lambda n=number: len(one.said("written")) > n))
 
+    def test_a_directory_that_a_process_has_not_is_told_before_it_is_asked(self):
+        one, = self.clients_ready({}, KINETO_ONDEMAND_TRACE_DIR=self.path("nowhere"))
+        for wait in ((), ("--wait",)):
+            out, err = self.trigger("--pid", one.pid, *wait, status=1)
+            self.assertEqual(out, "")
+            self.assertIn(f"it has no directory '{self.path('nowhere')}'", err)
+        self.assertEqual(one.said("config"), [])
+
     def test_every_failure_has_its_reason(self):
         clients = self.clients_ready({"die": True}, {"nothing": True}, {"busy": 60}, {"elsewhere": True})
         out, err = self.trigger("--pid", os.getpid(), "--separately", "--warmup", 0, "-d", 10, "--wait=2", status=1)
