@@ -410,6 +410,13 @@ static void unknown_tables_and_streams_are_refused_by_name(void **state)
         .size = sizeof o, .steps = KINETO_STEPS_RANGE, .first_step = 90, .last_step = 91};
     assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_E_NOT_FOUND);
     assert_non_null(strstr(err.message, "7..8"));
+    for (uint32_t definitions = 0; definitions < 2; definitions++) {
+        o = (kineto_analyze_options){
+            .size = sizeof o, .streams = "8,9", .definitions = definitions};
+        assert_int_equal(kineto_analyze(trace, &o, &a, &err), KINETO_E_NOT_FOUND);
+        assert_non_null(strstr(err.message, "none of the streams 8,9 is in the trace"));
+        assert_non_null(strstr(err.message, "which has 7, 20"));
+    }
     kineto_trace_release(trace);
 }
 

@@ -72,18 +72,6 @@ static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track 
                        .first = (uint32_t)f->m->work.count};
 }
 
-bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
-{
-    const char *at = options->streams;
-    while (at && *at) {
-        char *end;
-        if (strtoll(at, &end, 10) == id && end != at)
-            return true;
-        at = *end ? end + 1 : end;
-    }
-    return !options->streams;
-}
-
 static void add_stream(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_stream stream = stream_of(f, track, info);
@@ -638,7 +626,9 @@ kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_op
     pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of(trace, options);
     filling f = {.s = s, .m = s->memory, .t = trace, .options = options, .rules = rules};
-    kineto_status status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
+    kineto_status status = ka_check_streams(trace, options, err);
+    if (!status)
+        status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
     if (status)
         return status;
     close_slices(s->memory);

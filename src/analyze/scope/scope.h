@@ -127,8 +127,13 @@ typedef struct ka_scope_memory {
     uint32_t view_parts;
     bool no_memory;
 } ka_scope_memory;
+/* ---- streams.c ---- */
 /** Is the stream among those that were asked for? */
 bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
+/** KINETO_E_NOT_FOUND: the trace has streams, and none of those that were asked for. */
+kineto_status ka_check_streams(const kineto_trace *t, const kineto_analyze_options *options,
+                               kineto_error *err);
+/* ---- scope_hta.c ---- */
 /** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
 kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,
                                 const ka_rules *rules, kineto_error *err);

@@ -1,0 +1,59 @@
+/* Which streams were asked for. */
+#include "analyze/scope/scope.h"
+
+bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
+{
+    const char *at = options->streams;
+    while (at && *at) {
+        char *end;
+        if (strtoll(at, &end, 10) == id && end != at)
+            return true;
+        at = *end ? end + 1 : end;
+    }
+    return !options->streams;
+}
+
+static int compare(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return (a > b) - (a < b);
+}
+
+/* "7, 20", each once, of `ids` in order. */
+static void list(const int64_t *ids, size_t count, char *text, size_t size)
+{
+    size_t used = 0;
+    for (size_t i = 0; i < count && used + 24 < size; i++)
+        if (!i || ids[i] != ids[i - 1])
+            used += (size_t)snprintf(text + used, size - used, "%s%lld", i ? ", " : "",
+                                     (long long)ids[i]);
+    if (used + 24 >= size)
+        snprintf(text + used, size - used, ", ...");
+}
+
+kineto_status ka_check_streams(const kineto_trace *t, const kineto_analyze_options *options,
+                               kineto_error *err)
+{
+    KB_VEC(int64_t) ids = {0};
+    bool wanted = !options->streams, ok = true;
+    char text[160];
+    for (uint32_t i = 0; i < kineto_trace_track_count(t) && !wanted && ok; i++) {
+        kineto_track k;
+        kineto_trace_track(t, i, &k);
+        if (k.type != KINETO_TRACK_STREAM || !k.count)
+            continue;
+        wanted = ka_stream_wanted(options, k.id);
+        ok = kb_vec_push(&ids, k.id);
+    }
+    bool missing = !wanted && ok && ids.count;
+    if (missing) {
+        qsort(ids.data, ids.count, sizeof *ids.data, compare);
+        list(ids.data, ids.count, text, sizeof text);
+    }
+    kb_vec_free(&ids);
+    if (missing)
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "none of the streams %s is in the trace, which has %s", options->streams,
+                       text);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
