@@ -180,6 +180,20 @@ class Calls(CommandTest):
         self.assertEqual(done.returncode, 0, done.err)
         self.assertFalse([e for e in self.load("some.json")["traceEvents"] if e["ph"] == "C"])
 
+    def test_streams_of_several_devices_have_counters_of_their_own(self):
+        def second(e):
+            return {**e, "pid": 1, "args": {**e["args"], "device": 1}}
+        events = [launch(1, 0), launch(2, 5), launch(3, 10), work(1, "a", 100, 5), work(2, "b", 200, 5),
+                  second(work(3, "c", 300, 5))]
+        done = self.run_command("analyze", self.trace(events), "--overlay", "o.json", "--only", "queue_length_series")
+        self.assertEqual(done.returncode, 0, done.err)
+        drawn = {}
+        for e in self.load("o.json")["traceEvents"]:
+            if e["ph"] == "C":
+                self.assertEqual(e["name"], "Queue length, stream 7")
+                drawn.setdefault(e["pid"], []).append((e["ts"], e["args"]["length"]))
+        self.assertEqual(drawn, {0: [(0, 1), (5, 2), (100, 1), (200, 0)], 1: [(10, 1), (300, 0)]})
+
     def test_an_overlay_may_have_the_critical_path(self):
         done = self.run_command("analyze", self.trace(), "--overlay", "o.json", "--only", "critical_path_edges,sequences")
         self.assertEqual(done.returncode, 0, done.err)

@@ -100,6 +100,12 @@ typedef KB_VEC(ka_occurrence) ka_occurrence_list;
 /** Those of the sequences that the table shows. False: out of memory. */
 bool ka_sequences_find(const ka_scope *s, ka_occurrence_list *out);
 
+/* ---- queue.c ---- */
+/** How much work waits in a stream from a moment on. */
+typedef void ka_queue_point(void *context, const ka_stream *stream, int64_t ns, int64_t length);
+/** By exact definitions, one stream after the other. False: out of memory. */
+bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context);
+
 /* ---- step_statistics.c ---- */
 typedef struct ka_durations {
     double *us;     /* of the steps that are looked at */

@@ -61,24 +61,21 @@ static void copy_trace(drawing *d)
 
 /* ---- counters ---------------------------------------------------------------------------------------------- */
 
-/* The process of the first stream with this number, or of any. NONE: there is none. */
-static uint32_t process_of(const drawing *d, int64_t stream, bool any)
+static uint32_t counter_track(drawing *d, uint32_t process)
+{
+    return kt_track(d->b, kt_copy_process(&d->copy, process), KINETO_TRACK_COUNTER, 0);
+}
+
+/* Of the first stream. NONE: there is none. */
+static uint32_t first_device(const drawing *d)
 {
     for (uint32_t i = 0; i < kineto_trace_track_count(d->t); i++) {
         kineto_track k;
         kineto_trace_track(d->t, i, &k);
-        if (k.type == KINETO_TRACK_STREAM && k.count && (any || k.id == stream))
+        if (k.type == KINETO_TRACK_STREAM && k.count)
             return k.process;
     }
     return KT_COPY_NONE;
-}
-
-static uint32_t counter_track(drawing *d, int64_t stream, bool any)
-{
-    uint32_t process = process_of(d, stream, any);
-    if (process == KT_COPY_NONE)
-        return KT_COPY_NONE;
-    return kt_track(d->b, kt_copy_process(&d->copy, process), KINETO_TRACK_COUNTER, 0);
 }
 
 static void put_sample(drawing *d, uint32_t track, uint32_t name, uint32_t key, int64_t ns,
@@ -101,28 +98,39 @@ static kineto_fact fact(const drawing *d, uint32_t table, uint64_t row, uint32_t
     return f;
 }
 
-/* Rows are: rank, stream, moment, length. */
-static void draw_queues(drawing *d, uint32_t table, uint64_t rows)
+typedef struct queue {
+    drawing *d;
+    const ka_stream *stream; /* of the point before */
+    uint32_t track, name, key;
+} queue;
+
+static void draw_point(void *context, const ka_stream *stream, int64_t ns, int64_t length)
 {
-    uint32_t key = kt_string(d->b, kb_string("length")), track = KT_COPY_NONE, name = 0;
-    for (uint64_t r = 0; r < rows; r++) {
-        int64_t stream = fact(d, table, r, 1).i;
-        if (!r || stream != fact(d, table, r - 1, 1).i) {
-            char text[48];
-            snprintf(text, sizeof text, "Queue length, stream %lld", (long long)stream);
-            name = kt_string(d->b, kb_string(text));
-            track = counter_track(d, stream, false);
-        }
-        if (track != KT_COPY_NONE)
-            put_sample(d, track, name, key, fact(d, table, r, 2).i, (double)fact(d, table, r, 3).i);
+    queue *q = context;
+    if (stream != q->stream) {
+        char text[48];
+        snprintf(text, sizeof text, "Queue length, stream %lld", (long long)stream->id);
+        q->stream = stream;
+        q->name = kt_string(q->d->b, kb_string(text));
+        q->track = counter_track(q->d, stream->process);
     }
+    put_sample(q->d, q->track, q->name, q->key, ns, (double)length);
+}
+
+static void draw_queues(drawing *d, const ka_scope *s)
+{
+    queue q = {.d = d, .key = kt_string(d->b, kb_string("length"))};
+    d->no_memory |= !ka_queue_points(s, draw_point, &q);
 }
 
 /* Rows are: rank, kind of copy, moment, GB/s. */
-static void draw_bandwidths(drawing *d, uint32_t table, uint64_t rows)
+static void draw_bandwidths(drawing *d)
 {
-    uint32_t key = kt_string(d->b, kb_string("GB/s")), track = counter_track(d, 0, true), name = 0;
-    for (uint64_t r = 0; r < rows && track != KT_COPY_NONE; r++) {
+    kineto_fact_table t = {0};
+    uint32_t table = kineto_analysis_find(d->facts, "bandwidth_series");
+    (void)kineto_analysis_table(d->facts, table, &t);
+    uint32_t key = kt_string(d->b, kb_string("GB/s")), device = first_device(d), name = 0;
+    for (uint64_t r = 0; r < t.row_count && device != KT_COPY_NONE; r++) {
         kineto_string kind = fact(d, table, r, 1).text;
         if (!r || !kb_string_equal(kind, fact(d, table, r - 1, 1).text)) {
             char text[160];
@@ -130,17 +138,9 @@ static void draw_bandwidths(drawing *d, uint32_t table, uint64_t rows)
                      kind.data);
             name = kt_string(d->b, kb_string(text));
         }
-        put_sample(d, track, name, key, fact(d, table, r, 2).i, fact(d, table, r, 3).d);
+        put_sample(d, counter_track(d, device), name, key, fact(d, table, r, 2).i,
+                   fact(d, table, r, 3).d);
     }
-}
-
-static void draw_series(drawing *d, const char *name,
-                        void (*draw)(drawing *, uint32_t table, uint64_t rows))
-{
-    kineto_fact_table t;
-    uint32_t table = kineto_analysis_find(d->facts, name);
-    if (table != UINT32_MAX && kineto_analysis_table(d->facts, table, &t))
-        draw(d, table, t.row_count);
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------- */
@@ -180,14 +180,16 @@ static void draw_sequences(drawing *d, const ka_scope *s)
     kb_vec_free(&list);
 }
 
-static kineto_status draw_scope(drawing *d, kineto_error *err)
+static kineto_status draw_scope(drawing *d, uint32_t what, kineto_error *err)
 {
     ka_rules *rules = NULL;
     ka_scope scope = {0};
     kineto_status status = ka_rules_create(d->options->rules, &rules, err);
     if (!status)
         status = ka_scope_create(d->t, d->options, rules, &scope, err);
-    if (!status)
+    if (!status && what & DRAW_QUEUES)
+        draw_queues(d, &scope);
+    if (!status && what & DRAW_SEQUENCES)
         draw_sequences(d, &scope);
     ka_scope_free(&scope);
     ka_rules_free(rules);
@@ -200,13 +202,8 @@ static kineto_status analyze_series(drawing *d, uint32_t what, kineto_analysis *
                                     kineto_error *err)
 {
     kineto_analyze_options o = *d->options;
-    o.tables = (what & DRAW_QUEUES) && (what & DRAW_BANDWIDTHS)
-                   ? "queue_length_series,bandwidth_series"
-               : what & DRAW_QUEUES ? "queue_length_series"
-                                    : "bandwidth_series";
-    if (!(what & (DRAW_QUEUES | DRAW_BANDWIDTHS)))
-        return KINETO_OK;
-    return kineto_analyze(d->t, &o, facts, err);
+    o.tables = "bandwidth_series";
+    return what & DRAW_BANDWIDTHS ? kineto_analyze(d->t, &o, facts, err) : KINETO_OK;
 }
 
 static void tell(drawing *d)
@@ -224,10 +221,10 @@ static kineto_status draw(drawing *d, uint32_t what, kineto_trace **out, kineto_
     if (!kt_copy_begin(&d->copy, d->b, d->t))
         return kb_fail(err, KINETO_E_MEMORY, "no memory to copy a trace");
     copy_trace(d);
-    draw_series(d, "queue_length_series", draw_queues);
-    draw_series(d, "bandwidth_series", draw_bandwidths);
-    if (what & DRAW_SEQUENCES)
-        status = draw_scope(d, err);
+    if (what & (DRAW_QUEUES | DRAW_SEQUENCES))
+        status = draw_scope(d, what, err);
+    if (what & DRAW_BANDWIDTHS)
+        draw_bandwidths(d);
     if (status)
         return status;
     tell(d);

@@ -68,27 +68,33 @@ static bool merge(const moments *in, const moments *out, changes *list)
 typedef struct counting {
     const ka_scope *s;
     ka_table *summary, *series;
+    ka_queue_point *point; /* NULL: nobody else wants to know */
+    void *context;
     KB_VEC(double) lengths;
     KB_VEC(uint32_t) tally; /* how often each length that is not negative */
     bool no_memory;
 } counting;
 
-static void put_summary(counting *c, int64_t stream, int64_t full_ns)
+static void put_summary(counting *c, const ka_stream *stream, int64_t full_ns)
 {
     ka_describe d = ka_describe_values(c->lengths.data, c->lengths.count);
     const double numbers[] = {d.mean, d.std, d.min, d.p25, d.p50, d.p75, d.max};
     ka_put_int(c->summary, c->s->rank);
-    ka_put_int(c->summary, stream);
+    ka_put_int(c->summary, stream->id);
     ka_put_int(c->summary, (int64_t)d.count);
     for (size_t i = 0; i < KB_COUNT(numbers); i++)
         ka_put_number(c->summary, numbers[i]);
     ka_put_ns(c->summary, full_ns);
 }
 
-static void put_point(counting *c, int64_t stream, int64_t ns, int64_t length)
+static void put_point(counting *c, const ka_stream *stream, int64_t ns, int64_t length)
 {
+    if (c->point)
+        c->point(c->context, stream, ns, length);
+    if (!c->series)
+        return;
     ka_put_int(c->series, c->s->rank);
-    ka_put_int(c->series, stream);
+    ka_put_int(c->series, stream->id);
     ka_put_ns(c->series, kb_length_ns(c->s->min_ts_ns, ns));
     ka_put_int(c->series, length);
 }
@@ -110,7 +116,7 @@ static void sort_lengths(counting *c)
             d[at++] = (double)length;
 }
 
-static void put_stream(counting *c, int64_t stream, const change *list, size_t count)
+static void put_stream(counting *c, const ka_stream *stream, const change *list, size_t count)
 {
     int64_t length = 0, full_ns = 0;
     bool negative = false;
@@ -121,8 +127,7 @@ static void put_stream(counting *c, int64_t stream, const change *list, size_t c
         if (length >= FULL_LENGTH && i + 1 < count)
             full_ns = ka_add_ns(full_ns, kb_length_ns(list[i].ns, list[i + 1].ns));
         c->no_memory |= !kb_vec_push(&c->lengths, (double)length);
-        if (c->series)
-            put_point(c, stream, list[i].ns, length);
+        put_point(c, stream, list[i].ns, length);
     }
     if (!negative && !c->no_memory)
         sort_lengths(c);
@@ -138,11 +143,20 @@ static void count_exact(counting *c)
         in.count = out.count = list.count = 0;
         c->no_memory |= !collect(c->s, &c->s->streams[i], &in, &out) || !merge(&in, &out, &list);
         if (list.count && !c->no_memory)
-            put_stream(c, c->s->streams[i].id, list.data, list.count);
+            put_stream(c, &c->s->streams[i], list.data, list.count);
     }
     kb_vec_free(&in);
     kb_vec_free(&out);
     kb_vec_free(&list);
+}
+
+bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context)
+{
+    counting c = {.s = s, .point = point, .context = context};
+    count_exact(&c);
+    kb_vec_free(&c.lengths);
+    kb_vec_free(&c.tally);
+    return !c.no_memory;
 }
 
 /* ---- as HTA ----------------------------------------------------------------------------------------------- */
@@ -224,7 +238,7 @@ static void count_hta(counting *c)
     }
     for (uint32_t i = 0; of && i < c->s->stream_count; i++) {
         if (of[i].count && !c->no_memory)
-            put_stream(c, c->s->streams[i].id, of[i].data, of[i].count);
+            put_stream(c, &c->s->streams[i], of[i].data, of[i].count);
         kb_vec_free(&of[i]);
     }
     free(of);
