@@ -66,7 +66,7 @@ static int send_now(ko_connection *c, const void *data, size_t bytes)
 void ko_connection_send(ko_control_socket *s, uint32_t slot, const void *data, size_t bytes)
 {
     ko_connection *c = s->connections[slot];
-    if (c->broken || !ko_owned_is_ours(&c->socket)) {
+    if (c->broken || !kb_owned_is_ours(&c->socket)) {
         c->broken = true;
         return;
     }
@@ -94,13 +94,13 @@ void ko_connection_flush(ko_control_socket *s, uint32_t slot)
 
 /* A fork's child may still have it open: so the other side and the epoll descriptor are told,
  * unless this is the child, whose parent goes on with both. */
-static void end_socket(ko_control_socket *s, ko_owned *socket)
+static void end_socket(ko_control_socket *s, kb_owned *socket)
 {
-    if (!s->in_child && ko_owned_is_ours(socket)) {
+    if (!s->in_child && kb_owned_is_ours(socket)) {
         (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, socket->fd, NULL);
         (void)shutdown(socket->fd, SHUT_RDWR);
     }
-    ko_owned_close(socket);
+    kb_owned_close(socket);
 }
 
 void ko_connection_close(ko_control_socket *s, uint32_t slot)

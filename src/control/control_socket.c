@@ -134,7 +134,7 @@ static kineto_status open_socket(ko_control_socket *s, kineto_error *err)
         status = ko_control_address(s->directory, s->pid, false, &s->at, err);
     if (status != KINETO_OK)
         return status;
-    if (!ko_owned_take(&s->socket,
+    if (!kb_owned_take(&s->socket,
                        socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a control socket");
     status = bind_and_listen(s, err);
@@ -167,12 +167,12 @@ static void close_socket(ko_control_socket *s)
 {
     if (!s->in_child) {
         remove_file(s);
-        if (ko_owned_is_ours(&s->socket)) { /* a child may have it open still */
+        if (kb_owned_is_ours(&s->socket)) { /* a child may have it open still */
             (void)epoll_ctl(s->epoll, EPOLL_CTL_DEL, s->socket.fd, NULL);
             (void)shutdown(s->socket.fd, SHUT_RDWR);
         }
     }
-    ko_owned_close(&s->socket);
+    kb_owned_close(&s->socket);
     if (epoll_knows_watch(s))
         close(s->watch);
     s->watch = -1;
@@ -263,7 +263,7 @@ static void connect_one(ko_control_socket *s, int fd, uint64_t now_ns)
         close_crowded(fd);
         return;
     }
-    if (!ko_owned_take(&c->socket, fd)) {
+    if (!kb_owned_take(&c->socket, fd)) {
         free(c);
         return;
     }
@@ -315,7 +315,7 @@ static void serve(ko_control_socket *s, const struct epoll_event *e, uint64_t no
     ko_connection *c = slot < KO_MOST_CONNECTIONS ? s->connections[slot] : NULL;
     if (!c || c->generation != generation)
         return;
-    if (!ko_owned_is_ours(&c->socket))
+    if (!kb_owned_is_ours(&c->socket))
         c->broken = true;
     if (!c->broken && (e->events & EPOLLOUT))
         ko_connection_flush(s, slot);
@@ -481,7 +481,7 @@ ko_listener *ko_control_socket_create(uint32_t pid, kineto_error *err)
                                 .destroy = destroy};
     s->pid = pid;
     s->epoll = s->watch = -1;
-    s->socket = (ko_owned)KO_OWNED_NONE;
+    s->socket = (kb_owned)KB_OWNED_NONE;
     s->wake = KO_WAKE_CLOSED;
     if (open_epoll(s, err) != KINETO_OK || open_socket(s, err) != KINETO_OK) {
         destroy(&s->listener);

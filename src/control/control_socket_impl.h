@@ -7,11 +7,11 @@
 #define KO_CONTROL_SOCKET_IMPL_H
 
 #include "control/control_wire.h"
-#include "control/owned.h"
+#include "control/wake.h"
 
 #define KO_MOST_CONNECTIONS 32u
-#define KO_MOST_QUEUED      64u /* packets for one that does not read; then it is closed */
-#define KO_MOST_TICKETS     8u  /* requests of one connection that have not ended */
+#define KO_MOST_QUEUED      64u  /* packets for one that does not read; then it is closed */
+#define KO_MOST_TICKETS     8u   /* requests of one connection that have not ended */
 #define KO_MOST_HEARD       512u /* notes between two turns */
 
 /* A packet that waits. */
@@ -28,7 +28,7 @@ typedef struct ko_queue {
 } ko_queue;
 
 typedef struct ko_connection {
-    ko_owned socket;
+    kb_owned socket;
     uint32_t generation; /* tells it from those that had its place before */
     uint32_t pid;        /* of the other side */
     uint64_t active_ns;  /* when it last said something */
@@ -47,14 +47,14 @@ typedef struct ko_control_socket {
     ino_t file_inode;
     int epoll;
     int watch; /* of the socket's file: somebody may tidy up; -1: there is none */
-    ko_owned socket;
+    kb_owned socket;
     ko_wake wake;
     ko_connection *connections[KO_MOST_CONNECTIONS];
     uint32_t generation;
     uint64_t deaf_until_ns; /* no descriptors are left for another connection */
     uint64_t retry_ns;      /* when the socket is opened again; 0: it is open */
     uint64_t complained_ns;
-    bool in_child; /* of a fork: what is open is the parent's */
+    bool in_child;             /* of a fork: what is open is the parent's */
     ko_controller *controller; /* that is watched */
     ko_list_pids *list;
     void *list_context;

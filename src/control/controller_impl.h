@@ -13,7 +13,7 @@
 #define KO_CONTROLLER_IMPL_H
 
 #include "control/controller.h"
-#include "control/owned.h"
+#include "control/wake.h"
 
 #include <time.h>
 

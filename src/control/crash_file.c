@@ -41,15 +41,20 @@ static kineto_status trace_path(const kineto_control_options *o, ks_request_sour
 static kineto_status open_directory(ko_crash_file *f, ks_request_source source, kineto_error *err)
 {
     const char *name;
-    if (source == KS_FROM_REQUEST)
-        return ks_output_directory(f->trace_path, &f->directory, &name, err);
     char parent[KS_REQUEST_PATH_BYTES];
-    snprintf(parent, sizeof parent, "%s", f->trace_path);
-    char *slash = strrchr(parent, '/');
-    if (slash)
-        slash[slash == parent] = '\0';
-    f->directory = open(slash ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-    return f->directory >= 0
+    int fd = -1;
+    if (source == KS_FROM_REQUEST) {
+        kineto_status status = ks_output_directory(f->trace_path, &fd, &name, err);
+        if (status != KINETO_OK)
+            return status;
+    } else {
+        snprintf(parent, sizeof parent, "%s", f->trace_path);
+        char *slash = strrchr(parent, '/');
+        if (slash)
+            slash[slash == parent] = '\0';
+        fd = open(slash ? parent : ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    }
+    return kb_owned_take(&f->directory, fd)
                ? KINETO_OK
                : kb_fail_os(err, errno, "cannot open the directory of '%s'", f->trace_path);
 }
@@ -58,21 +63,13 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
                                  kineto_error *err)
 {
     ks_request_source source;
-    struct stat st;
     memset(f, 0, sizeof *f);
-    f->directory = -1;
+    f->directory = (kb_owned)KB_OWNED_NONE;
     kineto_status status = trace_path(o, &source, f->trace_path, err);
     if (status == KINETO_OK)
         status = open_directory(f, source, err);
-    if (status == KINETO_OK && fstat(f->directory, &st) != 0)
-        status = kb_fail_os(err, errno, "cannot look at the directory of '%s'", f->trace_path);
-    if (status) {
-        if (f->directory >= 0)
-            close(f->directory);
+    if (status != KINETO_OK)
         return status;
-    }
-    f->device = st.st_dev;
-    f->inode = st.st_ino;
     f->number_at = (uint32_t)snprintf(f->path, sizeof f->path, "%s" SUFFIX, f->trace_path) -
                    (uint32_t)strlen(SUFFIX);
     const char *slash = strrchr(f->path, '/');
@@ -80,21 +77,13 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
     return KINETO_OK;
 }
 
-/* A descriptor that the program has closed may be another file by now. */
+/* Else by its whole path. */
 static int directory_of(const ko_crash_file *f)
 {
-    struct stat st;
-    bool same = fstat(f->directory, &st) == 0 && S_ISDIR(st.st_mode) && st.st_dev == f->device &&
-                st.st_ino == f->inode;
-    return same ? f->directory : AT_FDCWD;
+    return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
 }
 
-void ko_crash_file_close(ko_crash_file *f)
-{
-    if (directory_of(f) != AT_FDCWD)
-        close(f->directory);
-    f->directory = -1;
-}
+void ko_crash_file_close(ko_crash_file *f) { kb_owned_close(&f->directory); }
 
 static const char *name_of(const ko_crash_file *f)
 {

@@ -3,6 +3,7 @@
 #ifndef KO_RING_H
 #define KO_RING_H
 
+#include "base/owned.h"
 #include "control/controller.h"
 #include "format/format.h"
 #include <ckineto/control.h>
@@ -62,8 +63,7 @@ void ko_crash_disarm(void);
 
 /* ---- crash_file.c: async-signal-safe, but for _open ----------------------------------------------- */
 typedef struct ko_crash_file {
-    int directory;                          /* O_PATH */
-    uint64_t device, inode;                 /* of it: a program may close what it does not know */
+    kb_owned directory;                     /* O_PATH */
     char path[KS_REQUEST_PATH_BYTES + 16];  /* where it went to; at first without a number */
     char trace_path[KS_REQUEST_PATH_BYTES]; /* for whoever makes the trace */
     uint32_t name_at, number_at;

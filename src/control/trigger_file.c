@@ -3,7 +3,6 @@
  * their own changes only, in case one of them is moved or made anew. Nothing is looked at again and
  * again. */
 #include "control/controller.h"
-#include "control/owned.h"
 
 #include <errno.h>
 #include <fcntl.h>

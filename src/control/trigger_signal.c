@@ -1,7 +1,7 @@
 /* A signal asks for a trace, as the configuration file describes it. What the program does with the
  * same signal it does as before: its handler is called, too. */
 #include "control/controller.h"
-#include "control/owned.h"
+#include "control/wake.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -226,7 +226,7 @@ static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
     (void)now_ns;
     if (s->in_child || l->fd < 0)
         return;
-    if (!ko_owned_is_ours(&bell.reads)) {
+    if (!kb_owned_is_ours(&bell.reads)) {
         open_again(s);
         return;
     }

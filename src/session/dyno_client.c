@@ -4,6 +4,7 @@
  * failing call now and then, and whoever else writes to the socket is read and ignored. What the
  * daemon answers is not matched to what was asked: it forgets a configuration once it has sent it,
  * so one that comes late is as good as any. */
+#include "base/owned.h"
 #include "session/dyno.h"
 
 #include <errno.h>
@@ -39,17 +40,13 @@ typedef enum told {
     TOLD_NO_SOCKET
 } told;
 
-typedef struct identity {
-    dev_t device;
-    ino_t inode;
-} identity;
-
 struct ks_dyno_client {
     ks_dyno_address daemon, own;
     char directory[KS_DYNO_NAME_BYTES + 1]; /* "": abstract sockets */
-    int fd;
+    kb_owned socket;
+    dev_t file_device; /* of its file */
+    ino_t file_inode;
     uint32_t pid; /* of the process that this state is of */
-    identity socket, file;
     int64_t job;
     int32_t pids[KS_DYNO_MOST_PIDS];
     uint32_t pid_count;
@@ -133,35 +130,22 @@ static kineto_status choose_name(ks_dyno_client *c, kineto_error *err)
     return ks_dyno_address_of(name, c->directory, &c->own, err);
 }
 
-static bool is_same(const struct stat *st, const identity *what)
-{
-    return S_ISSOCK(st->st_mode) && st->st_dev == what->device && st->st_ino == what->inode;
-}
-
-/* Programs close descriptors that they did not open, and open others in their place. */
-static bool owns_socket(const ks_dyno_client *c)
-{
-    struct stat st;
-    return c->fd >= 0 && fstat(c->fd, &st) == 0 && is_same(&st, &c->socket);
-}
-
 static bool owns_file(const ks_dyno_client *c)
 {
     struct stat st;
-    return lstat(c->own.address.sun_path, &st) == 0 && is_same(&st, &c->file);
+    return lstat(c->own.address.sun_path, &st) == 0 && S_ISSOCK(st.st_mode) &&
+           st.st_dev == c->file_device && st.st_ino == c->file_inode;
 }
 
-static bool identify(ks_dyno_client *c, int fd)
+static bool identify_file(ks_dyno_client *c)
 {
     struct stat st;
-    if (fstat(fd, &st) != 0)
-        return false;
-    c->socket = (identity){st.st_dev, st.st_ino};
     if (!*c->directory)
         return true;
     if (lstat(c->own.address.sun_path, &st) != 0)
         return false;
-    c->file = (identity){st.st_dev, st.st_ino};
+    c->file_device = st.st_dev;
+    c->file_inode = st.st_ino;
     return true;
 }
 
@@ -193,38 +177,33 @@ static kineto_status open_socket(ks_dyno_client *c, kineto_error *err)
     seed(c);
     if (c->pid_count == 0)
         c->pid_count = ks_dyno_ancestors(c->pid, c->pids);
-    int fd = kb_os_clear_of_standard(socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-    if (fd < 0)
+    if (!kb_owned_take(&c->socket, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0)))
         return kb_fail_os(err, errno, "cannot open a socket");
+    int fd = c->socket.fd;
     kineto_status status = prepare(c, fd) ? bind_somewhere(c, fd, err)
                                           : kb_fail_os(err, errno, "cannot prepare a socket");
-    if (status == KINETO_OK && !identify(c, fd))
+    if (status == KINETO_OK && !identify_file(c))
         status = kb_fail_os(err, errno, "cannot find the socket that was just opened");
-    if (status != KINETO_OK) {
-        close(fd);
-        return status;
-    }
-    c->fd = fd;
-    return KINETO_OK;
+    if (status != KINETO_OK)
+        kb_owned_close(&c->socket);
+    return status;
 }
 
 /* The file stays where it is that of a parent. */
 static void close_socket(ks_dyno_client *c, bool remove_file)
 {
-    if (c->fd < 0)
+    if (c->socket.fd < 0)
         return;
     if (remove_file && *c->directory && owns_file(c))
         unlink(c->own.address.sun_path);
-    if (owns_socket(c))
-        close(c->fd);
-    c->fd = -1;
+    kb_owned_close(&c->socket);
     c->awaits = false;
 }
 
 /* The daemon cannot answer where somebody tidied up our file. */
 static bool can_be_answered(const ks_dyno_client *c)
 {
-    return owns_socket(c) && (!*c->directory || owns_file(c));
+    return kb_owned_is_ours(&c->socket) && (!*c->directory || owns_file(c));
 }
 
 /* ---- receiving -----------------------------------------------------------------------------------
@@ -269,7 +248,7 @@ static bool take_datagram(ks_dyno_client *c, received *r)
                        .msg_iovlen = 1,
                        .msg_control = room.bytes,
                        .msg_controllen = sizeof room.bytes};
-    ssize_t n = recvmsg(c->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+    ssize_t n = recvmsg(c->socket.fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0)
         return false;
     r->from.size = m.msg_namelen;
@@ -317,7 +296,7 @@ static void answered(ks_dyno_client *c)
 static bool receive(ks_dyno_client *c, uint64_t now_ns, kineto_string *text)
 {
     received r;
-    if (c->fd < 0)
+    if (c->socket.fd < 0)
         return false;
     for (uint32_t i = 0; i < MOST_AT_ONCE; i++) {
         if (!take_datagram(c, &r))
@@ -363,7 +342,7 @@ static int send_request(ks_dyno_client *c, bool busy)
                          .pid_count = c->pid_count};
     memcpy(m.pids, c->pids, sizeof m.pids);
     size_t n = ks_dyno_put(&m, bytes, sizeof bytes);
-    ssize_t sent = sendto(c->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL,
+    ssize_t sent = sendto(c->socket.fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&c->daemon.address, c->daemon.size);
     return sent >= 0 ? 0 : errno;
 }
@@ -409,7 +388,7 @@ static kineto_status poll_daemon(ks_dyno_client *c, uint64_t now_ns, bool busy,
     kineto_error why;
     if (!can_be_answered(c))
         close_socket(c, true);
-    kineto_status status = c->fd >= 0 ? KINETO_OK : open_socket(c, &why);
+    kineto_status status = c->socket.fd >= 0 ? KINETO_OK : open_socket(c, &why);
     if (status == KINETO_OK) {
         ask(c, now_ns, busy, interval_ns);
         return KINETO_OK;
@@ -452,7 +431,7 @@ kineto_status ks_dyno_client_create(const char *directory, ks_dyno_client **out,
         free(c);
         return kb_fail(err, KINETO_E_MEMORY, "no memory to be asked for traces");
     }
-    c->fd = -1;
+    c->socket = (kb_owned)KB_OWNED_NONE;
     c->pid = kb_os_pid();
     c->job = job_id();
     kineto_status status = check_directory(c, directory, err);
@@ -464,7 +443,7 @@ kineto_status ks_dyno_client_create(const char *directory, ks_dyno_client **out,
     return KINETO_OK;
 }
 
-int ks_dyno_client_fd(const ks_dyno_client *c) { return c->fd; }
+int ks_dyno_client_fd(const ks_dyno_client *c) { return c->socket.fd; }
 
 kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
                                  uint64_t poll_interval_ns, kineto_string *text, uint64_t *wake_ns,
@@ -475,7 +454,7 @@ kineto_status ks_dyno_client_run(ks_dyno_client *c, uint64_t now_ns, bool busy,
     *text = no_text();
     if (c->pid != kb_os_pid())
         ks_dyno_client_forked(c);
-    if (c->fd >= 0 && !owns_socket(c)) {
+    if (c->socket.fd >= 0 && !kb_owned_is_ours(&c->socket)) {
         close_socket(c, true);
         c->next_ns = now_ns;
     }
@@ -512,7 +491,7 @@ static void wait_for_answer(ks_dyno_client *c)
 {
     uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC), now = begin;
     while (c->awaits && now - begin < LAST_ANSWER_NS) {
-        struct pollfd ready = {c->fd, POLLIN, 0};
+        struct pollfd ready = {c->socket.fd, POLLIN, 0};
         kineto_string text = no_text();
         if (poll(&ready, 1, (int)((LAST_ANSWER_NS - (now - begin)) / MILLISECOND) + 1) > 0)
             (void)receive(c, c->refused_said_ns, &text);

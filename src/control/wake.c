@@ -1,45 +1,8 @@
-/* Descriptors that may be taken from us, and waking a thread through two of them. */
-#include "control/owned.h"
+/* Waking a thread through a pair of sockets. */
+#include "control/wake.h"
 
 #include <errno.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-bool ko_owned_take(ko_owned *o, int fd)
-{
-    struct stat st;
-    o->fd = -1;
-    fd = kb_os_clear_of_standard(fd);
-    if (fd < 0)
-        return false;
-    if (fstat(fd, &st) != 0) {
-        int why = errno;
-        close(fd);
-        errno = why;
-        return false;
-    }
-    o->device = st.st_dev;
-    o->inode = st.st_ino;
-    kb_store_release(&o->fd, fd);
-    return true;
-}
-
-bool ko_owned_is_ours(const ko_owned *o)
-{
-    struct stat st;
-    int fd = kb_load_acquire(&o->fd);
-    return fd >= 0 && fstat(fd, &st) == 0 && st.st_dev == o->device && st.st_ino == o->inode;
-}
-
-void ko_owned_close(ko_owned *o)
-{
-    int fd = o->fd;
-    bool ours = ko_owned_is_ours(o);
-    kb_store_release(&o->fd, -1);
-    if (ours)
-        close(fd);
-}
 
 kineto_status ko_wake_open(ko_wake *w, kineto_error *err)
 {
@@ -47,9 +10,9 @@ kineto_status ko_wake_open(ko_wake *w, kineto_error *err)
     *w = KO_WAKE_CLOSED;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return kb_fail_os(err, errno, "cannot open a pair of sockets");
-    bool both = ko_owned_take(&w->reads, ends[0]);
+    bool both = kb_owned_take(&w->reads, ends[0]);
     int why = errno;
-    if (!ko_owned_take(&w->writes, ends[1])) {
+    if (!kb_owned_take(&w->writes, ends[1])) {
         why = both ? errno : why;
         both = false;
     }
@@ -65,7 +28,7 @@ int ko_wake_fd(const ko_wake *w) { return kb_load_acquire(&w->reads.fd); }
 void ko_wake_ring(const ko_wake *w)
 {
     int saved = errno;
-    if (ko_owned_is_ours(&w->writes))
+    if (kb_owned_is_ours(&w->writes))
         (void)send(w->writes.fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     errno = saved;
 }
@@ -74,7 +37,7 @@ uint32_t ko_wake_take(const ko_wake *w)
 {
     char bytes[1024];
     uint32_t count = 0;
-    while (ko_owned_is_ours(&w->reads)) {
+    while (kb_owned_is_ours(&w->reads)) {
         ssize_t n = recv(w->reads.fd, bytes, sizeof bytes, MSG_DONTWAIT);
         if (n < 0 && errno == EINTR)
             continue;
@@ -88,11 +51,11 @@ uint32_t ko_wake_take(const ko_wake *w)
 
 bool ko_wake_is_ours(const ko_wake *w)
 {
-    return ko_owned_is_ours(&w->reads) && ko_owned_is_ours(&w->writes);
+    return kb_owned_is_ours(&w->reads) && kb_owned_is_ours(&w->writes);
 }
 
 void ko_wake_close(ko_wake *w)
 {
-    ko_owned_close(&w->writes);
-    ko_owned_close(&w->reads);
+    kb_owned_close(&w->writes);
+    kb_owned_close(&w->reads);
 }
