@@ -236,7 +236,8 @@ class OnDemand(RecordTest):
             self.assert_no_holes(self.load(values["path"]))
 
     def test_iterations(self):
-        process = self.start("-s", "-p", "3000", "20000")
+        # Long ones: the recorder must have set the limits before the first of them begins.
+        process = self.start("-s", "-p", "30000", "20000")
         asker = self.asker(process)
         trace = self.trace(asker, NOW + "ACTIVITIES_ITERATIONS=3\n")
         whole = [e for e in self.slices(trace) if e["name"].startswith("ProfilerStep#")]
