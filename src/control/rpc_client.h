@@ -44,8 +44,9 @@ typedef struct ko_rpc_result {
 } ko_rpc_result;
 /** @return KINETO_E_NOT_FOUND: nobody listens there; KINETO_E_BUSY: no answer in time;
  *          KINETO_E_PERMISSION: refused (token, user), with what the daemon says; KINETO_E_FORMAT:
- * it is no such daemon, or closed without an answer; KINETO_E_ARGUMENT: the daemon refused what was
- * asked, with its words. `out` is empty then. */
+ * it is no such daemon; KINETO_E_UNSUPPORTED: it closed without an answer, as Dynolog does with
+ * what it does not know; KINETO_E_ARGUMENT: the daemon refused what was asked, with its words.
+ * `out` is empty then. */
 kineto_status ko_rpc_trigger(const ko_rpc_daemon *d, const ko_rpc_request *request,
                              ko_rpc_result *out, kineto_error *err);
 void ko_rpc_result_free(ko_rpc_result *r);
@@ -70,6 +71,7 @@ void ko_rpc_list_free(ko_rpc_list *l);
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *status, kineto_error *err);
 /** "getVersion": "ckineto 0.1.0", "0.6.0" of Dynolog. */
 kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_error *err);
-/** "getTime": what its clock says, ns since 1970; KINETO_E_UNSUPPORTED of Dynolog, which has none. */
+/** "getTime": what its clock says, ns since 1970; KINETO_E_UNSUPPORTED of Dynolog, which has none.
+ */
 kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err);
 #endif
