@@ -5,6 +5,7 @@
 #include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 #define SHORT "ACTIVITIES_DURATION_MSECS=5\nACTIVITIES_WARMUP_PERIOD_SECS=0\n"
@@ -133,7 +134,7 @@ static void listeners_turn_when_ready_or_when_it_is_time(void **state)
 #define MOST_FDS 256
 
 /* Puts something of the program's in place of each that was opened since, as closefrom and open do.
- */
+ * By system calls: the thread sanitizer takes it for a race of ours, which is what it is about. */
 typedef struct swap {
     bool before[MOST_FDS];
     int taken[MOST_FDS], count;
@@ -158,10 +159,10 @@ static void take_descriptors(swap *s)
             s->taken[s->count++] = fd;
     assert_true(s->count > 0);
     for (int i = 0; i < s->count; i++)
-        close(s->taken[i]);
+        (void)syscall(SYS_close, s->taken[i]);
     pause_ns(20 * MS);
     for (int i = 0; i < s->count; i++)
-        assert_int_equal(dup2(s->ends[i % 2], s->taken[i]), s->taken[i]);
+        assert_int_equal(syscall(SYS_dup3, s->ends[i % 2], s->taken[i], 0), s->taken[i]);
 }
 
 /* Nothing was written, read or closed. */
