@@ -111,25 +111,27 @@ static int listened;     /* atomic: the signal that rings it; 0: none */
 static uint32_t ringing; /* atomic: handlers that are at it */
 static uint32_t own_pid; /* a child that nobody told of its fork must not ring for its parent */
 
-static void ring(int signal)
+/* @param before  receives whose turn it is afterwards: that may be another one when we are gone. */
+static void ring(int signal, struct sigaction *before)
 {
     (void)kb_add_acqrel(&ringing, 1u);
     kb_fence_seqcst(); /* see wait_for_handlers */
     if (kb_load_acquire(&listened) == signal && kb_os_pid() == own_pid)
         ko_wake_ring(&bell);
+    *before = signals[signal].before;
     (void)__atomic_fetch_sub(&ringing, 1u, __ATOMIC_ACQ_REL);
 }
 
 static void handle(int signal, siginfo_t *info, void *context)
 {
     int saved = errno;
-    ring(signal);
-    const struct sigaction *before = &signals[signal].before;
+    struct sigaction before;
+    ring(signal, &before);
     errno = saved;
-    if (before->sa_flags & SA_SIGINFO)
-        before->sa_sigaction(signal, info, context);
-    else if (before->sa_handler != SIG_DFL && before->sa_handler != SIG_IGN)
-        before->sa_handler(signal);
+    if (before.sa_flags & SA_SIGINFO)
+        before.sa_sigaction(signal, info, context);
+    else if (before.sa_handler != SIG_DFL && before.sa_handler != SIG_IGN)
+        before.sa_handler(signal);
 }
 
 static bool is_ours(const struct sigaction *a)
@@ -154,6 +156,7 @@ static kineto_status install(int signal, kineto_error *err)
     else
         sigemptyset(&ours.sa_mask);
     signals[signal].before = now;
+    (void)kb_add_acqrel(&ringing, 0u); /* for handlers to see it */
     if (sigaction(signal, &ours, NULL) != 0)
         return kb_fail_os(err, errno, "cannot take signal %d", signal);
     signals[signal].installed = true;
