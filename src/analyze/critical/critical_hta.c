@@ -403,56 +403,32 @@ static void link_threads(hta *h)
 
 /* ---- work in queues --------------------------------------------------------------------------------------- */
 
-typedef struct change {
-    kineto_row row;
-    int64_t ns;
-    uint32_t index, stream;
-    int32_t by; /* 1: `index` is a slice, -1: it is work */
-} change;
-typedef KB_VEC(change) changes;
-
-static int compare_changes(const void *left, const void *right)
-{
-    const change *a = left, *b = right;
-    if (a->by != b->by)
-        return a->by > b->by ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
-static void collect_changes(hta *h, changes *list)
+static void collect_changes(hta *h, ka_queue_changes *list)
 {
     for (uint32_t i = 0; i < h->s->work_count && !h->no_memory; i++) {
         const ka_work *w = &h->s->work[i];
         if (w->call == KA_NONE || !name_is(h, w->call, NAME_LAUNCHES) || h->last_work[w->call] != i)
             continue;
         const ka_slice *c = &h->s->slices[w->call];
-        h->no_memory |= !kb_vec_push(list, (change){c->row, c->start_ns, w->call, w->stream, 1}) ||
-                        !kb_vec_push(list, (change){w->row, w->start_ns, i, w->stream, -1});
+        h->no_memory |=
+            !kb_vec_push(list, (ka_queue_change){c->row, c->start_ns, w->call, w->stream, 1}) ||
+            !kb_vec_push(list, (ka_queue_change){w->row, w->start_ns, i, w->stream, -1});
     }
-    if (list->count)
-        qsort(list->data, list->count, sizeof *list->data, compare_changes);
 }
 
+/* `index` of a change is a slice if it makes the queue longer, else work. */
 static void count_queues(hta *h)
 {
-    changes list = {0};
+    ka_queue_changes list = {0};
     collect_changes(h, &list);
-    int64_t *ns = malloc((list.count + 1) * sizeof *ns),
-            *length = calloc((size_t)h->s->stream_count + 1, sizeof *length);
-    uint32_t *order = malloc((list.count + 1) * sizeof *order);
-    h->no_memory |= !ns || !length || !order;
-    for (size_t i = 0; !h->no_memory && i < list.count; i++)
-        ns[i] = list.data[i].ns;
-    if (!h->no_memory)
-        ka_order_as_hta(ns, order, list.count);
+    int64_t *length = calloc((size_t)h->s->stream_count + 1, sizeof *length);
+    h->no_memory |= !length || !ka_order_queue_as_hta(&list);
     for (size_t i = 0; !h->no_memory && i < list.count; i++) {
-        const change *c = &list.data[order[i]];
+        const ka_queue_change *c = &list.data[i];
         length[c->stream] += c->by;
         (c->by > 0 ? h->queue_at_launch : h->queue_at_work)[c->index] = length[c->stream];
     }
-    free(ns);
     free(length);
-    free(order);
     kb_vec_free(&list);
 }
 

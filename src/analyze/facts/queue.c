@@ -176,24 +176,7 @@ static bool is_hta_launch(kineto_string name)
     return false;
 }
 
-typedef struct hta_change {
-    kineto_row row;
-    int64_t ns;
-    uint32_t stream;
-    int32_t by;
-} hta_change;
-typedef KB_VEC(hta_change) hta_changes;
-
-static int compare_hta(const void *left, const void *right)
-{
-    const hta_change *a = left, *b = right;
-    if (a->by != b->by)
-        return a->by > b->by ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
-/* Launches in the order of the file, then work in that order: what HTA sorts by time. */
-static bool collect_hta(const ka_scope *s, hta_changes *list)
+static bool collect_hta(const ka_scope *s, ka_queue_changes *list)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *c = &s->slices[i];
@@ -203,37 +186,21 @@ static bool collect_hta(const ka_scope *s, hta_changes *list)
         for (uint32_t k = 1; k < c->work_count; k++)
             if (s->work[s->launched[c->first_work + k]].row > last->row)
                 last = &s->work[s->launched[c->first_work + k]];
-        if (!kb_vec_push(list, ((hta_change){c->row, c->start_ns, last->stream, 1})) ||
-            !kb_vec_push(list, ((hta_change){last->row, last->start_ns, last->stream, -1})))
+        if (!kb_vec_push(list, ((ka_queue_change){c->row, c->start_ns, i, last->stream, 1})) ||
+            !kb_vec_push(list, ((ka_queue_change){last->row, last->start_ns, i, last->stream, -1})))
             return false;
     }
-    if (list->count)
-        qsort(list->data, list->count, sizeof *list->data, compare_hta);
-    return true;
-}
-
-static bool order_hta(const hta_changes *list, uint32_t **order)
-{
-    int64_t *ns = malloc((list->count + 1) * sizeof *ns);
-    *order = malloc((list->count + 1) * sizeof **order);
-    for (size_t i = 0; ns && i < list->count; i++)
-        ns[i] = list->data[i].ns;
-    if (ns && *order)
-        ka_order_as_hta(ns, *order, list->count);
-    bool ok = ns && *order;
-    free(ns);
-    return ok;
+    return ka_order_queue_as_hta(list);
 }
 
 /* Changes of each stream, in that order. */
 static void count_hta(counting *c)
 {
-    hta_changes all = {0};
-    uint32_t *order = NULL;
+    ka_queue_changes all = {0};
     changes *of = calloc((size_t)c->s->stream_count + 1, sizeof *of);
-    c->no_memory |= !of || !collect_hta(c->s, &all) || !order_hta(&all, &order);
+    c->no_memory |= !of || !collect_hta(c->s, &all);
     for (size_t i = 0; !c->no_memory && i < all.count; i++) {
-        const hta_change *h = &all.data[order[i]];
+        const ka_queue_change *h = &all.data[i];
         c->no_memory |= !kb_vec_push(&of[h->stream], ((change){h->ns, h->by}));
     }
     for (uint32_t i = 0; of && i < c->s->stream_count; i++) {
@@ -242,7 +209,6 @@ static void count_hta(counting *c)
         kb_vec_free(&of[i]);
     }
     free(of);
-    free(order);
     kb_vec_free(&all);
 }
 

@@ -122,3 +122,37 @@ void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count)
         insertion_sort(&s, p.low, p.high);
     }
 }
+
+static int compare_changes(const void *left, const void *right)
+{
+    const ka_queue_change *a = left, *b = right;
+    if (a->by != b->by)
+        return a->by > b->by ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+bool ka_order_queue_as_hta(ka_queue_changes *changes)
+{
+    size_t count = changes->count;
+    int64_t *ns = calloc(count + 1, sizeof *ns);
+    uint32_t *order = calloc(count + 1, sizeof *order);
+    ka_queue_changes sorted = {0};
+    bool ok = ns && order && kb_vec_reserve(&sorted, count + 1);
+    if (ok && count)
+        qsort(changes->data, count, sizeof *changes->data, compare_changes);
+    for (size_t i = 0; ok && i < count; i++)
+        ns[i] = changes->data[i].ns;
+    if (ok)
+        ka_order_as_hta(ns, order, count);
+    for (size_t i = 0; ok && i < count; i++)
+        sorted.data[sorted.count++] = changes->data[order[i]];
+    if (ok) {
+        ka_queue_changes before = *changes;
+        *changes = sorted;
+        sorted = before;
+    }
+    kb_vec_free(&sorted);
+    free(ns);
+    free(order);
+    return ok;
+}

@@ -47,18 +47,24 @@ static columns at(const filling *f, kineto_row row)
 
 /* ---- work ---------------------------------------------------------------------------------------------- */
 
+bool ka_scope_put_work(ka_scope_memory *m, const kineto_trace *trace, ka_work w)
+{
+    const kt_block *b = kt_block_at(trace, w.row / KT_BLOCK_ROWS);
+    w.name = b->name[w.row % KT_BLOCK_ROWS];
+    w.kind = b->kind[w.row % KT_BLOCK_ROWS];
+    return kb_vec_push(&m->work, w);
+}
+
 static void put_work(filling *f, uint32_t stream, kineto_row row, columns c)
 {
     ka_work w = {.start_ns = c.block->start_ns[c.i],
                  .end_ns = c.block->end_ns[c.i],
                  .row = row,
-                 .name = c.block->name[c.i],
                  .stream = stream,
                  .call = KA_NONE,
-                 .step = -1,
-                 .kind = c.block->kind[c.i]};
+                 .step = -1};
     f->index_of_row[row] = (uint32_t)f->m->work.count;
-    f->no_memory |= !kb_vec_push(&f->m->work, w);
+    f->no_memory |= !ka_scope_put_work(f->m, f->t, w);
 }
 
 static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track *info)
@@ -102,21 +108,26 @@ static uint32_t parent_of(const filling *f, kineto_row row, uint32_t thread)
     return KA_NONE;
 }
 
+bool ka_scope_put_slice(ka_scope_memory *m, const kineto_trace *trace, ka_slice s)
+{
+    const kt_block *b = kt_block_at(trace, s.row / KT_BLOCK_ROWS);
+    s.name = b->name[s.row % KT_BLOCK_ROWS];
+    s.kind = b->kind[s.row % KT_BLOCK_ROWS];
+    if (s.parent != KA_NONE)
+        s.depth = (uint16_t)KB_MIN(m->slices.data[s.parent].depth + 1, UINT16_MAX);
+    return kb_vec_push(&m->slices, s);
+}
+
 static void put_slice(filling *f, uint32_t thread, kineto_row row, columns c)
 {
-    uint32_t parent = parent_of(f, row, thread);
     ka_slice s = {.start_ns = c.block->start_ns[c.i],
                   .end_ns = c.block->end_ns[c.i],
                   .row = row,
-                  .name = c.block->name[c.i],
                   .thread = thread,
-                  .parent = parent,
-                  .step = -1,
-                  .kind = c.block->kind[c.i]};
-    if (parent != KA_NONE)
-        s.depth = (uint16_t)KB_MIN(f->m->slices.data[parent].depth + 1, UINT16_MAX);
+                  .parent = parent_of(f, row, thread),
+                  .step = -1};
     f->index_of_row[row] = (uint32_t)f->m->slices.count;
-    f->no_memory |= !kb_vec_push(&f->m->slices, s);
+    f->no_memory |= !ka_scope_put_slice(f->m, f->t, s);
 }
 
 static void add_lane(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows,

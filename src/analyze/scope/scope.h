@@ -127,6 +127,10 @@ typedef struct ka_scope_memory {
     uint32_t view_parts;
     bool no_memory;
 } ka_scope_memory;
+/** Put a row behind the others: its name and kind are the trace's, a slice's depth its parent's and
+ *  one. False: out of memory. */
+bool ka_scope_put_work(ka_scope_memory *m, const kineto_trace *trace, ka_work w);
+bool ka_scope_put_slice(ka_scope_memory *m, const kineto_trace *trace, ka_slice s);
 /* ---- streams.c ---- */
 /** Is the stream among those that were asked for? */
 bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);

@@ -311,20 +311,15 @@ static void choose(filling *f, uint32_t rows)
 
 static void put_slice(filling *f, uint32_t thread, kineto_row row, uint32_t parent)
 {
-    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
-    uint32_t i = row % KT_BLOCK_ROWS;
-    ka_slice s = {.start_ns = f->ranges[row].start_ns,
-                  .end_ns = f->ranges[row].end_ns,
+    const range *r = &f->ranges[row];
+    ka_slice s = {.start_ns = r->start_ns,
+                  .end_ns = r->end_ns,
                   .row = row,
-                  .name = b->name[i],
                   .thread = thread,
                   .parent = parent,
-                  .step = f->ranges[row].step,
-                  .kind = b->kind[i]};
-    if (parent != KA_NONE)
-        s.depth = (uint16_t)KB_MIN(f->m->slices.data[parent].depth + 1, UINT16_MAX);
+                  .step = r->step};
     f->index[row] = (uint32_t)f->m->slices.count;
-    f->no_memory |= !kb_vec_push(&f->m->slices, s);
+    f->no_memory |= !ka_scope_put_slice(f->m, f->t, s);
 }
 
 /* What is left out stands for what is around it. */
@@ -384,18 +379,14 @@ static void add_slices(filling *f)
 
 static void put_work(filling *f, kineto_row row, uint32_t stream)
 {
-    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
-    uint32_t i = row % KT_BLOCK_ROWS;
     const range *r = &f->ranges[row];
     ka_work w = {.start_ns = r->start_ns,
                  .end_ns = r->end_ns,
                  .row = row,
-                 .name = b->name[i],
                  .stream = stream,
                  .call = r->partner == KA_NONE ? KA_NONE : slice_of(f, r->partner),
-                 .step = r->step,
-                 .kind = b->kind[i]};
-    f->no_memory |= !kb_vec_push(&f->m->work, w);
+                 .step = r->step};
+    f->no_memory |= !ka_scope_put_work(f->m, f->t, w);
 }
 
 static int compare_work(const void *left, const void *right)
