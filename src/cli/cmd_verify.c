@@ -20,7 +20,8 @@ static const kc_options options = {
     "[options] TRACE...",
     "Say whether traces are sound: complete, consistent, and possible. The exit status is 0 if "
     "they\n"
-    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read.\n"
+    "are, 1 if there are errors or warnings (notes do not count), 2 if one cannot be read, or the\n"
+    "answer not be written.\n"
     "Of a directory, all traces in it, and whether they belong together.",
     option_list,
     KB_COUNT(option_list),
@@ -345,7 +346,7 @@ static int in_json(int count, char **paths, const kineto_verify_options *how)
     }
     if (status != KINETO_OK && err.os_error != EPIPE) {
         kc_complain_of("verify", &err);
-        result = KB_MAX(result, KC_EXIT_FAILURE);
+        result = KC_EXIT_USAGE;
     }
     kineto_survey_release(survey);
     return result;
@@ -382,6 +383,9 @@ static kineto_status check_rules(const char *list)
     return KINETO_OK;
 }
 
+/* No verdict came out: that is not 1, which says that there are errors or warnings. */
+static int finish(int result) { return kc_finish_stdout("verify", 0) ? KC_EXIT_USAGE : result; }
+
 static int run(int count, char **paths)
 {
     char *list = join_rules();
@@ -399,7 +403,7 @@ static int run(int count, char **paths)
     else
         result = in_text(count, paths, &how);
     free(list);
-    return as_json ? result : kc_finish_stdout("verify", result);
+    return as_json ? result : finish(result);
 }
 
 int kc_verify(int argc, char **argv)
@@ -407,7 +411,7 @@ int kc_verify(int argc, char **argv)
     int operands;
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
-        return kc_finish_stdout("verify", 0);
+        return finish(0);
     if (status == KINETO_OK && !operands && !list_rules)
         status = kc_usage_error("verify", "name the trace to look at");
     return status ? KC_EXIT_USAGE : run(operands, argv + 1);

@@ -508,6 +508,14 @@ class Verify(CommandTest):
         self.assertEqual([r.get("sound") for r in reports], [None, False])
         self.assertIn("message", reports[0]["error"])
 
+    def test_an_answer_that_cannot_be_written_is_no_finding(self):
+        with open("/dev/full", "wb") as full:
+            for options in (["--help"], ["--list"], ["--list", "--json"], [self.write(sound())],
+                            ["--json", self.write(sound())]):
+                done = self.run_command("verify", *options, stdout=full)
+                self.assertEqual(done.returncode, 2, options)
+                self.assertIn(b"No space left", done.err)
+
     def test_text_says_what_why_and_what_to_do(self):
         planted = Plant()
         an_operator_has_no_name(planted)
