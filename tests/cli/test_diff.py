@@ -170,6 +170,8 @@ class Gates(DiffTest):
         for asked, words in ((pair, b"GPU0: none -> 1.00 MB (new): it is on one side only"),
                              (pair[::-1], b"GPU0: 1.00 MB -> none (gone): it is on one side only")):
             self.assertIn(words, self.diff(*asked, "--fail-on", "memory>1MB", status=2).out)
+        self.assertIn(b"communication: 0 ns -> 0 ns (+0.00 %): within the limit",
+                      self.diff(pair[1], pair[1], "--fail-on", "category:communication>3%").out)
 
     def test_mistakes_are_told(self):
         a = self.trace("a.json", 3)

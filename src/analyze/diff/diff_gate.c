@@ -237,9 +237,10 @@ static kb_text relative(const judged *j)
     kb_text text = {"new"};
     if (isnan(j->after))
         return (kb_text){"gone"};
-    if (j->before != 0 && !isnan(j->before))
+    if (j->before == j->after || (j->before != 0 && !isnan(j->before)))
         (void)kb_snprintf(text.s, sizeof text.s, "%+.2f %%",
-                          100 * (j->after - j->before) / fabs(j->before));
+                          j->before == j->after ? 0.0
+                                                : 100 * (j->after - j->before) / fabs(j->before));
     return text;
 }
 
