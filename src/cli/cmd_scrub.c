@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <sys/random.h>
-#include <unistd.h>
 
 static const char *output, *salt_text, *salt_file, *keep, *rank;
 static bool names, paths, hosts, stacks, drop_stacks, args, header, shapes, known_names, all;
@@ -105,20 +104,12 @@ static kineto_status make_salt(char *salt, size_t *size, kineto_error *err)
 
 /* ---- the verb ------------------------------------------------------------------------------------ */
 
-/* A trace says where it was written to. So that it does not tell of the directory, go there. */
+/* A trace says what it is called: not in which directory. */
 static kineto_status save(const kineto_trace *trace, kineto_error *err)
 {
     const char *slash = strrchr(output, '/');
-    if (!slash)
-        return kineto_trace_save(trace, output, err);
-    char *directory = strndup(output, (size_t)(slash - output) + 1);
-    if (!directory)
-        return kb_fail(err, KINETO_E_MEMORY, "no memory to write %s", output);
-    int failed = chdir(directory);
-    free(directory);
-    if (failed)
-        return kb_fail_os(err, errno, "cannot write %s", output);
-    return kineto_trace_save(trace, slash + 1, err);
+    kineto_export_options how = {.size = sizeof how, .trace_name = slash ? slash + 1 : output};
+    return kineto_export(trace, output, &how, NULL, err);
 }
 
 static void report(const kineto_scrub_result *r)

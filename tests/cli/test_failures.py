@@ -213,6 +213,12 @@ class Readers(CommandTest):
             self.assertEqual(done.returncode, 1, verb)
             self.assertIn(b"No space left", done.err)
 
+    def test_a_full_output_is_named_as_it_was_given(self):
+        for verb in (["convert"], ["slice", "--top", "3"], ["scrub"], ["repair"], ["report"]):
+            done = self.run_command(*verb, "t.json", "-o", "/dev/full")
+            self.assertEqual(done.returncode, 1, verb)
+            self.assertIn(b"'/dev/full': No space left", done.err)
+
     def test_what_is_no_trace_is_told(self):
         with open(self.path("bad.json"), "w") as f:
             f.write('{"trace": [{]}')

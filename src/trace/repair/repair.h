@@ -36,7 +36,7 @@
     X(TOO_DEEP, too_deep, 1, "a member nested deeper than 120 levels: left out")                   \
     X(TRUNCATED, truncated, 1, "a member or event that is cut off: what is whole was kept")        \
     X(LOST_EVENT, lost_event, 1, "an event that has no \"ph\" or no \"ts\" left")                  \
-    X(WRONG_TYPE, wrong_type, 1, "a member that cannot be what it is: left out")                                   \
+    X(WRONG_TYPE, wrong_type, 1, "a member that cannot be what it is: left out")                   \
     X(GARBAGE, garbage, 1, "bytes that belong to no event: skipped")                               \
     X(OTHER_BASE, other_base, 1, "a document that counts time from another base: left out")        \
     X(NEW_DOCUMENT, new_document, 0, "another document follows in the same text")
