@@ -145,6 +145,8 @@ size_t kb_os_process_name(uint32_t pid, char *buf, size_t size);
 size_t kb_os_command_line(uint32_t pid, char *buf, size_t size);
 size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
 size_t kb_os_boot_id(char *buf, size_t size);
+/** Is that this boot, of this machine? */
+bool kb_os_is_this_boot(const char *boot_id, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
 /** What names the caller's pid namespace (device and inode); zeros if /proc cannot be read.
  *  Async-signal-safe. */
@@ -224,6 +226,7 @@ typedef struct kb_clock_fit {
     uint64_t mult;        /* ns per tick, 32.32 scaled by `shift` */
     uint32_t shift;
     double ns_per_tick;
+    bool rate_is_rough;   /* of one moment of another boot */
     double residual_ns;   /* worst distance of a snapshot from the fit */
     int64_t realtime_step_ns; /* largest jump of CLOCK_REALTIME against the fit: set by someone */
     int64_t realtime_minus_raw_ns, realtime_minus_monotonic_ns, realtime_minus_boottime_ns; /* at origin */

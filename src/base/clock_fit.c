@@ -82,6 +82,15 @@ static bool rate_from_now(kb_clock_fit *fit, const kb_clock_snapshot *s)
     return set_rate(fit, raw_between(s, &now), ticks_between(s, &now));
 }
 
+/* Only one moment is known, of another boot: both clocks began with it, but for what the machine
+ * did before its kernel, so they are in the same proportion. */
+static bool rate_from_boot(kb_clock_fit *fit, const kb_clock_snapshot *s)
+{
+    fit->rate_is_rough = true;
+    return (s->monotonic_raw_ns > 0 && set_rate(fit, (uint64_t)s->monotonic_raw_ns, s->ticks)) ||
+           set_rate(fit, 1, 1);
+}
+
 /* Here: the snapshots are of this machine, and its clock goes on. */
 static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, size_t count,
                       bool here)
@@ -95,7 +104,7 @@ static bool find_rate(kb_clock_fit *fit, const kb_clock_snapshot *snapshots, siz
     if (here && rate_from_now(fit, first))
         return true;
     return set_rate(fit, raw_between(first, last), ticks_between(first, last)) ||
-           (!here && set_rate(fit, 1, 1)); /* one moment: any line goes through it */
+           (!here && rate_from_boot(fit, first));
 }
 
 /* ---- quality ----------------------------------------------------------------------------------

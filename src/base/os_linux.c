@@ -187,6 +187,13 @@ size_t kb_os_boot_id(char *buf, size_t size)
     return chomp(buf, kb_os_read_file("/proc/sys/kernel/random/boot_id", buf, size));
 }
 
+bool kb_os_is_this_boot(const char *boot_id, size_t size)
+{
+    char now[64] = "";
+    (void)kb_os_boot_id(now, sizeof now);
+    return strncmp(boot_id, now, size) == 0;
+}
+
 void kb_os_pid_namespace(uint64_t id[2])
 {
     struct stat st;

@@ -29,9 +29,7 @@ static bool first_program(void *context, const kf_process_entry *p, kineto_strin
 
 static bool this_boot(const uint8_t *boot_id, size_t size)
 {
-    char now[64] = "";
-    (void)kb_os_boot_id(now, sizeof now);
-    return strncmp((const char *)boot_id, now, size) == 0;
+    return kb_os_is_this_boot((const char *)boot_id, size);
 }
 
 static void add_file(ks_orphan *o, const char *path, int64_t *newest)

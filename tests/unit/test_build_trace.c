@@ -669,6 +669,26 @@ static void metadata_is_told_in_traces_of_the_time_when_it_was_said(void **state
     kw_free(&f.w);
 }
 
+/* Two ticks are a nanosecond there, which nothing of this machine says. */
+static void the_clocks_of_another_boot_are_those_of_the_recording(void **state)
+{
+    (void)state;
+    fixture f = make(1);
+    kf_control *c = f.w.pool.control;
+    memset(c->boot_id, 'x', sizeof c->boot_id - 1);
+    c->snapshot_count = 1;
+    c->snapshots[0].monotonic_raw_ns = KW_TICKS / 2;
+    start(&f, 1, 10);
+    kw_begin(&f.w, 0, f.op, T(1000));
+    kw_end(&f.w, 0, T(5000));
+    kineto_trace *t = build(&f);
+    kineto_activity a = row_named(t, "op");
+    assert_int_equal(a.end_ns - a.start_ns, 2000);
+    assert_int_equal(ledger(t, "clock", "rate from one reading"), 1);
+    kineto_trace_release(t);
+    kw_free(&f.w);
+}
+
 static void a_recording_without_clock_or_with_a_mad_one_is_refused_with_a_reason(void **state)
 {
     (void)state;
@@ -762,6 +782,7 @@ int main(void)
         cmocka_unit_test(metadata_reaches_the_header_and_bad_json_is_quoted),
         cmocka_unit_test(metadata_is_told_in_traces_of_the_time_when_it_was_said),
         cmocka_unit_test(a_recording_without_clock_or_with_a_mad_one_is_refused_with_a_reason),
+        cmocka_unit_test(the_clocks_of_another_boot_are_those_of_the_recording),
         cmocka_unit_test(clock_snapshots_that_lie_do_no_harm),
         cmocka_unit_test(the_same_recording_gives_the_same_trace),
     };

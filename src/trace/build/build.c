@@ -429,7 +429,9 @@ static kineto_status fit_clock(kt_build_state *s, kineto_error *err)
     forget_snapshots(s);
     for (uint32_t i = 0; i < s->snapshot_count; i++)
         kt_snapshot(s->b, &s->snapshots[i]);
-    kineto_status status = kb_clock_fit_make(s->snapshots, s->snapshot_count, &s->fit, err);
+    bool here = kb_os_is_this_boot((const char *)s->control->boot_id, sizeof s->control->boot_id);
+    kineto_status status = here ? kb_clock_fit_make(s->snapshots, s->snapshot_count, &s->fit, err)
+                                : kb_clock_fit_again(s->snapshots, s->snapshot_count, &s->fit);
     const kt_build_options *o = &s->options;
     s->start_ns = o->start_ticks && !status ? kb_clock_fit_ns(&s->fit, o->start_ticks) : INT64_MIN;
     s->end_ns = o->end_ticks && !status ? kb_clock_fit_ns(&s->fit, o->end_ticks) : INT64_MAX;

@@ -122,6 +122,9 @@ static void clock_lines(kt_build_state *s)
              s->snapshot_count, s->fit.ns_per_tick, s->fit.residual_ns);
     detail(s, kb_string("clock"), "residual [ns]", (uint64_t)(s->fit.residual_ns + 0.5), false,
            text);
+    if (s->fit.rate_is_rough)
+        detail(s, kb_string("clock"), "rate from one reading", 1, false,
+               "recorded in another boot, which read its clocks once: durations are about right");
     if (s->fit.realtime_step_ns) {
         kb_snprintf(text, sizeof text,
                  "the wall clock was set by %+.6f s while recording; times stay on the line of the "
