@@ -240,7 +240,9 @@ kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options
     m->facts->sequence_top = m->options.sequence_top;
     want_for_reductions(m->facts);
     m->scope.view_parts = ka_view_parts(m->facts);
-    if (!kb_vec_push(&m->facts->seen, ((ka_seen){m->scope.rank, m->scope.work_count > 0})))
+    if (!ka_streams_missing(trace, m->options.streams, m->scope.rank, m->facts->no_streams,
+                            sizeof m->facts->no_streams) ||
+        !kb_vec_push(&m->facts->seen, ((ka_seen){m->scope.rank, m->scope.work_count > 0})))
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
     return run(m->facts, &m->scope, m->options.threads, err);
 }

@@ -637,9 +637,7 @@ kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_op
     pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of(trace, options);
     filling f = {.s = s, .m = s->memory, .t = trace, .options = options, .rules = rules};
-    kineto_status status = ka_check_streams(trace, options, err);
-    if (!status)
-        status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
+    kineto_status status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
     if (status)
         return status;
     close_slices(s->memory);

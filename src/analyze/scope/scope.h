@@ -134,9 +134,10 @@ bool ka_scope_put_slice(ka_scope_memory *m, const kineto_trace *trace, ka_slice 
 /* ---- streams.c ---- */
 /** Is the stream among those that were asked for? */
 bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);
-/** KINETO_E_NOT_FOUND: the trace has streams, and none of those that were asked for. */
-kineto_status ka_check_streams(const kineto_trace *t, const kineto_analyze_options *options,
-                               kineto_error *err);
+/** Says so, if the trace has streams and none of those that were asked for; else nothing. `streams`
+ *  may be NULL: all. False: out of memory. */
+bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank, char *text,
+                        size_t size);
 /* ---- scope_hta.c ---- */
 /** Fills steps, slices, threads (without first_work, work_count), work, streams of the memory. */
 kineto_status ka_scope_fill_hta(ka_scope *s, const kineto_analyze_options *options,

@@ -31,29 +31,29 @@ static void list(const int64_t *ids, size_t count, char *text, size_t size)
         snprintf(text + used, size - used, ", ...");
 }
 
-kineto_status ka_check_streams(const kineto_trace *t, const kineto_analyze_options *options,
-                               kineto_error *err)
+bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank, char *text,
+                        size_t size)
 {
+    const kineto_analyze_options options = {.streams = streams};
     KB_VEC(int64_t) ids = {0};
-    bool wanted = !options->streams, ok = true;
-    char text[160];
+    bool wanted = !streams, ok = true;
+    char there[160];
     for (uint32_t i = 0; i < kineto_trace_track_count(t) && !wanted && ok; i++) {
         kineto_track k;
         kineto_trace_track(t, i, &k);
         if (k.type != KINETO_TRACK_STREAM || !k.count)
             continue;
-        wanted = ka_stream_wanted(options, k.id);
+        wanted = ka_stream_wanted(&options, k.id);
         ok = kb_vec_push(&ids, k.id);
     }
-    bool missing = !wanted && ok && ids.count;
-    if (missing) {
+    text[0] = '\0';
+    if (!wanted && ids.count) {
         qsort(ids.data, ids.count, sizeof *ids.data, compare);
-        list(ids.data, ids.count, text, sizeof text);
+        list(ids.data, ids.count, there, sizeof there);
+        (void)kb_snprintf(text, size,
+                          "none of the streams %.60s is in the trace of rank %lld, which has %s",
+                          streams, (long long)rank, there);
     }
     kb_vec_free(&ids);
-    if (missing)
-        return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "none of the streams %s is in the trace, which has %s", options->streams,
-                       text);
-    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+    return ok;
 }

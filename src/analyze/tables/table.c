@@ -54,9 +54,10 @@ static const char *read_column(ka_table *t, const char *at)
     return end + strspn(end, " ");
 }
 
-static void table_init(ka_table *t, ka_table_id id)
+static void table_init(ka_table *t, ka_table_id id, const char *no_streams)
 {
     t->id = id;
+    t->no_streams = no_streams;
     for (const char *at = specs[id].columns; *at;)
         at = read_column(t, at);
 }
@@ -67,7 +68,7 @@ kineto_status ka_facts_create(kineto_analysis **out, kineto_error *err)
     if (!*out)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (uint32_t i = 0; i < KA_TABLE_COUNT; i++)
-        table_init(&(*out)->tables[i], (ka_table_id)i);
+        table_init(&(*out)->tables[i], (ka_table_id)i, (*out)->no_streams);
     return KINETO_OK;
 }
 
@@ -148,6 +149,8 @@ void ka_note_also(ka_table *t, const char *fmt, ...)
 
 void ka_note_no_device(ka_table *t)
 {
+    if (t && t->no_streams[0])
+        ka_note(t, "%s", t->no_streams);
     ka_note(t, "no device activity in the trace: nothing ran on a device, or no source recorded it "
                "('ckineto doctor' tells which there are)");
 }

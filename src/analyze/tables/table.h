@@ -54,7 +54,8 @@ typedef struct ka_table {
     kb_intern texts;
     KB_VEC(ka_shift) shifts; /* of two traces, row by row, for gates; else empty */
     char note[400];
-    bool no_memory; /* sticks */
+    const char *no_streams; /* the analysis's */
+    bool no_memory;         /* sticks */
 } ka_table;
 
 /** A trace that the facts are of. */
@@ -69,6 +70,7 @@ struct kineto_analysis {
     uint32_t shown_count;
     uint8_t shown[KA_TABLE_COUNT]; /* ids, in order */
     KB_VEC(ka_seen) seen;          /* one after the other as they were added */
+    char no_streams[288];          /* of those that were asked for; why there is no work */
     ka_table tables[KA_TABLE_COUNT];
 };
 
