@@ -317,11 +317,37 @@ static int exit_status(const work *w, kineto_status status, bool passed)
     return kc_exit_of(status, w->is_read && status != KINETO_E_ARGUMENT);
 }
 
+/* What findings have no use for would be ignored. */
+static kineto_status check_findings(void)
+{
+    const struct {
+        const void *option;
+        const char *name;
+    } of_tables[] = {{&csv, "csv"},
+                     {&series, "series"},
+                     {&overlay, "overlay"},
+                     {&what_if, "what-if"},
+                     {&every, "all"},
+                     {&row_limit, "row-limit"},
+                     {&definitions, "definitions"},
+                     {&annotation, "annotation"},
+                     {&instance, "instance"},
+                     {&sequence_operator, "operator"},
+                     {&sequence_min, "min-length"},
+                     {&sequence_top, "top"}};
+    if (!findings && kc_given(&evidence))
+        return kc_usage_error("analyze", "--evidence is about --findings");
+    for (size_t i = 0; i < KB_COUNT(of_tables) && findings; i++)
+        if (kc_given(of_tables[i].option))
+            return kc_usage_error("analyze",
+                                  "--findings and --gate go with --json, not with --%s, which is "
+                                  "about tables",
+                                  of_tables[i].name);
+    return KINETO_OK;
+}
+
 static kineto_status check_together(void)
 {
-    if (findings && (csv || series || overlay || what_if.count))
-        return kc_usage_error("analyze", "--findings goes with --json, not with --csv, --series, "
-                                         "--overlay or --what-if");
     if (what_if.count && (json || csv || series || every || (only && !overlay)))
         return kc_usage_error("analyze",
                               "--what-if prints a line for each trace and no tables: for --json, "
@@ -359,6 +385,8 @@ int kc_analyze(int argc, char **argv)
     findings |= gates.count > 0;
     if (status == KINETO_OK && list)
         return findings ? kc_finding_rules_print() : print_list();
+    if (status == KINETO_OK)
+        status = check_findings();
     if (status == KINETO_OK)
         status = check_together();
     if (status == KINETO_OK)

@@ -267,7 +267,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
         {"critical_path_summary", "The critical path consists of", "class", "us", NULL, NULL, 8},
         {"kernel_types", "Kinds of device work", "kernel_type", "sum_us", NULL, NULL, 8},
         {"kernels", "Kernels", "name", "sum_us", NULL, NULL, 10},
-        {"operators", "Operators, by time of devices", "name", "device_self_us", NULL, NULL, 10},
+        {"operators", "Operators, by shapes and stack, by time of devices", "name", "device_self_us", NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
     screen s = {out, kc_terminal_width(width, out), kc_may_colour(out), health->traces > 1, facts};

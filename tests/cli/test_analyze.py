@@ -183,6 +183,15 @@ class Analyze(CommandTest):
         self.assertFalse(os.path.exists(self.path("o")) or os.path.exists(self.path("o.json")))
         self.analyze(path, "--what-if", "kernel:gemm=0.5", "--overlay", self.path("o.json"), "--only", "sequences")
 
+    def test_findings_refuse_what_is_about_tables(self):
+        path = self.trace()
+        for way in (["--csv", "o"], ["--series"], ["--all"], ["--row-limit", "3"], ["--definitions", "hta"],
+                    ["--annotation", "x"], ["--instance", "1"], ["--top", "2"], ["--what-if", "kernel:gemm=0.5"]):
+            said = self.analyze(path, "--findings", *way, status=2).err.decode()
+            self.assertIn(f"not with {way[0]}", said)
+        self.assertIn("--findings", self.analyze(path, "--evidence", "3", status=2).err.decode())
+        self.analyze(path, "--findings", "--evidence", "3", "--stream", "7")
+
     def test_no_file_that_is_read_is_overwritten(self):
         path = self.trace()
         for option in ("--execution-trace", "--memory-timeline", "--rules"):

@@ -176,6 +176,7 @@ class Gates(DiffTest):
     def test_mistakes_are_told(self):
         a = self.trace("a.json", 3)
         for arguments in ([a], [a, a, a], [a, a, "--fail-on", "steps>3%"], [a, a, "--fail-on", "step>3"],
+                          [a, a, "--fail-on", "step>1e308s"], [a, a, "--fail-on", "step>1e999"],
                           [a, a, "--definitions", "other"], [a, a, "--definitions", "hta", "--fail-on", "step>3%"],
                           [a, self.path("none.json")], [a, a, "--json", a], [a, a, "--device", "gpu"]):
             self.assertTrue(self.diff(*arguments, status=2).err)

@@ -62,7 +62,7 @@ static bool parse_limit(const char *text, gate *g)
         if (strcmp(end, units[i].word) == 0) {
             g->of = units[i].of;
             g->limit *= units[i].factor;
-            return g->of == PERCENT || g->of == g->what->of;
+            return isfinite(g->limit) && (g->of == PERCENT || g->of == g->what->of);
         }
     return false;
 }
