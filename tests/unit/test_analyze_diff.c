@@ -76,6 +76,7 @@ static outcome judge_pairs(double change, bool medians, uint64_t seed, uint32_t 
 static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void **unused)
 {
     (void)unused;
+    HAS_ONE_THREAD();
     for (int medians = 0; medians < 2; medians++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             outcome same = judge_pairs(0, medians, seed, 6),
@@ -92,6 +93,7 @@ static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void 
 static void the_same_program_passes_though_one_step_in_ten_is_slow(void **unused)
 {
     (void)unused;
+    HAS_ONE_THREAD();
     for (int medians = 0; medians < 2; medians++)
         for (uint64_t seed = 1; seed <= 3; seed++) {
             outcome same = judge_pairs_of(0, medians, seed, 6, true),
@@ -170,6 +172,7 @@ static void a_shift_by_ranks_is_what_is_usual(void **unused)
 static void intervals_hold_the_truth_about_as_often_as_they_say(void **unused)
 {
     (void)unused;
+    HAS_ONE_THREAD();
     for (int medians = 0; medians < 2; medians++)
         for (uint32_t steps = medians ? 5 : 3; steps <= 24; steps *= 2) {
             outcome o = judge_pairs(0.02, medians, 7, steps);

@@ -159,17 +159,27 @@ static double covered(use *u)
     return sum;
 }
 
-static kineto_string device_name(const kineto_trace *t, int64_t device)
+/* Processes that are devices, by id: the first of each. */
+static bool names_of(const kineto_trace *t, kb_map *names)
 {
-    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+    bool ok = true;
+    for (uint32_t i = 0; i < kineto_trace_process_count(t) && ok; i++) {
         kineto_process p;
         kineto_trace_process(t, i, &p);
-        if (!p.is_device || p.pid != device)
-            continue;
-        kineto_string name = ka_json_member(p.properties_json, "name");
-        return name.size > 2 && name.data[0] == '"' ? kt_json_inside(name) : p.name;
+        ok = !p.is_device || kb_map_insert(names, (uint64_t)p.pid, i, NULL);
     }
-    return (kineto_string){"", 0};
+    return ok;
+}
+
+static kineto_string device_name(const kineto_trace *t, const kb_map *names, int64_t device)
+{
+    const uint64_t *process = kb_map_find(names, (uint64_t)device);
+    kineto_process p;
+    if (!process)
+        return (kineto_string){"", 0};
+    kineto_trace_process(t, (uint32_t)*process, &p);
+    kineto_string name = ka_json_member(p.properties_json, "name");
+    return name.size > 2 && name.data[0] == '"' ? kt_json_inside(name) : p.name;
 }
 
 static void put_or_none(ka_table *t, bool is_told, double value)
@@ -180,63 +190,62 @@ static void put_or_none(ka_table *t, bool is_told, double value)
         ka_put_none(t);
 }
 
-static void put_device(const ka_view *v, const ka_kernels *kernels, int64_t device, use *u,
-                       ka_table *t)
+static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map *names,
+                       int64_t device, use *u, ka_table *t)
 {
     double span = (double)kb_length_ns(u->start_ns, u->end_ns);
     ka_spans_unite(&u->busy);
     ka_put_int(t, v->scope->rank);
     ka_put_int(t, device);
-    ka_put_text(t, device_name(v->scope->trace, device));
+    ka_put_text(t, device_name(v->scope->trace, names, device));
     ka_put_number(t, ka_percent((double)ka_spans_ns(&u->busy), span));
     put_or_none(t, kernels->any_blocks, ka_percent(covered(u), span));
     put_or_none(t, u->occupancy_ns > 0, u->occupancy / u->occupancy_ns);
     put_or_none(t, u->attached_ns > 0, ka_percent((double)u->tensor_ns, (double)u->attached_ns));
 }
 
-static int compare_numbers(const void *left, const void *right)
+/* By device, of each as they came. */
+static int compare_devices(const void *left, const void *right)
 {
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    const ka_kernel *a = *(const ka_kernel *const *)left, *b = *(const ka_kernel *const *)right;
+    if (a->done->device != b->done->device)
+        return a->done->device < b->done->device ? -1 : 1;
     return (a > b) - (a < b);
 }
 
-typedef KB_VEC(int64_t) numbers;
-
-/* There are few: each kernel is compared with all that were seen. */
-static bool devices_of(const ka_kernels *kernels, numbers *devices)
+/* Those of one device; @return how many. */
+static size_t put_kernels(const ka_view *v, const ka_kernels *kernels, const kb_map *names,
+                          const ka_kernel *const *sorted, size_t count, ka_table *t)
 {
-    for (size_t i = 0; i < kernels->list.count; i++) {
-        int64_t device = kernels->list.data[i].done->device;
-        size_t j = 0;
-        while (j < devices->count && devices->data[j] != device)
-            j++;
-        if (j == devices->count && !kb_vec_push(devices, device))
-            return false;
-    }
-    if (devices->count)
-        qsort(devices->data, devices->count, sizeof *devices->data, compare_numbers);
-    return true;
+    use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
+    int64_t device = sorted[0]->done->device;
+    size_t n = 0;
+    while (n < count && sorted[n]->done->device == device)
+        use_kernel(&u, v, sorted[n++]);
+    if (!u.no_memory)
+        put_device(v, kernels, names, device, &u, t);
+    t->no_memory |= u.no_memory;
+    kb_vec_free(&u.busy);
+    kb_vec_free(&u.starts);
+    kb_vec_free(&u.ends);
+    kb_vec_free(&u.edges);
+    return n;
 }
 
 static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t)
 {
-    numbers devices = {0};
-    bool ok = devices_of(kernels, &devices);
-    for (size_t i = 0; i < devices.count && ok; i++) {
-        use u = {.start_ns = v->windows.data[0].start_ns, .end_ns = ka_view_end_ns(v)};
-        for (size_t j = 0; j < kernels->list.count; j++)
-            if (kernels->list.data[j].done->device == devices.data[i])
-                use_kernel(&u, v, &kernels->list.data[j]);
-        ok = !u.no_memory;
-        if (ok)
-            put_device(v, kernels, devices.data[i], &u, t);
-        ok = ok && !u.no_memory;
-        kb_vec_free(&u.busy);
-        kb_vec_free(&u.starts);
-        kb_vec_free(&u.ends);
-        kb_vec_free(&u.edges);
-    }
-    kb_vec_free(&devices);
+    kb_map names = {0};
+    size_t count = kernels->list.count;
+    const ka_kernel **sorted = count ? malloc(count * sizeof *sorted) : NULL;
+    bool ok = (sorted || !count) && names_of(v->scope->trace, &names);
+    for (size_t i = 0; i < count && ok; i++)
+        sorted[i] = &kernels->list.data[i];
+    if (ok && count)
+        qsort(sorted, count, sizeof *sorted, compare_devices);
+    for (size_t i = 0; i < count && ok; ok = !t->no_memory)
+        i += put_kernels(v, kernels, &names, sorted + i, count - i, t);
+    kb_map_free(&names);
+    free(sorted);
     return ok;
 }
 
