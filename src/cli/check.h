@@ -4,6 +4,7 @@
 #define KC_CHECK_H
 
 #include "base/base.h"
+#include "base/clock_line.h"
 #include <ckineto/plugin.h>
 
 /* ---- check_rules.c ------------------------------------------------------------------------------ */
@@ -170,8 +171,7 @@ typedef KinetoPlugin_TraceBuilderHandle kc_builder;
 /* Where times of a device clock lie on the host's. */
 typedef struct kc_line {
     bool usable;
-    int64_t device0, ns0;
-    double rate;
+    kb_clock_line line;
 } kc_line;
 
 typedef struct kc_session {

@@ -1,7 +1,6 @@
 /* What a plug-in delivered, looked at as a whole when the session is over. */
 #include "cli/check.h"
 
-#include <math.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -10,14 +9,11 @@
 
 /* ---- device clocks ------------------------------------------------------------------------------ */
 
-static double doubt_ns(const kc_session *s, const kc_sample *sample)
+static kb_clock_point point_of(const kc_session *s, const kc_sample *sample)
 {
-    return (double)(sample->after - sample->before) / 2 * s->fit.ns_per_tick;
-}
-
-static int64_t host_ns(const kc_session *s, const kc_sample *sample)
-{
-    return kb_clock_fit_ns(&s->fit, sample->before + (sample->after - sample->before) / 2);
+    uint64_t width = sample->after - sample->before;
+    return (kb_clock_point){sample->device, kb_clock_fit_ns(&s->fit, sample->before + width / 2),
+                            (double)width / 2 * s->fit.ns_per_tick};
 }
 
 static int by_clock_and_ticks(const void *left, const void *right)
@@ -28,55 +24,36 @@ static int by_clock_and_ticks(const void *left, const void *right)
     return (a->before > b->before) - (a->before < b->before);
 }
 
-static const kc_sample *tightest(const kc_sample *samples, size_t count)
+static void look_at_order(kc_session *s, const kc_sample *samples, size_t count)
 {
-    const kc_sample *best = samples;
     for (size_t i = 1; i < count; i++)
-        if (samples[i].after - samples[i].before < best->after - best->before)
-            best = &samples[i];
-    return best;
+        if (samples[i].before >= samples[i - 1].after && samples[i].device < samples[i - 1].device)
+            kc_fault(s->k, KC_RULE_TIME_MONOTONIC_CLOCK, "\"%s\" goes back by %lld",
+                     s->k->clock_names[samples->clock],
+                     (long long)((uint64_t)samples[i - 1].device - (uint64_t)samples[i].device));
 }
 
-static int64_t on_line(const kc_line *line, int64_t device)
+/* Beyond what the samples and the line through two of them leave in doubt. */
+static void look_at_line(kc_session *s, const kc_sample *samples, size_t count)
 {
-    double distance = (double)(int64_t)((uint64_t)device - (uint64_t)line->device0) * line->rate;
-    if (!(fabs(distance) < 4e18))
-        return distance < 0 ? INT64_MIN / 2 : INT64_MAX / 2;
-    return (int64_t)((uint64_t)line->ns0 + (uint64_t)(int64_t)distance);
-}
-
-/* Through the best samples of the first and last quarter, as traces are built. Returns the doubt.
- */
-static double line_fit(kc_session *s, const kc_sample *samples, size_t count, kc_line *line)
-{
-    size_t quarter = (count + 3) / 4;
-    const kc_sample *first = tightest(samples, quarter);
-    const kc_sample *last = tightest(samples + count - quarter, quarter);
-    *line = (kc_line){true, first->device, host_ns(s, first), 1.0};
-    double device = (double)last->device - (double)first->device;
-    double host = (double)(host_ns(s, last) - line->ns0);
-    if (device > 0 && host > 0)
-        line->rate = host / device;
-    return doubt_ns(s, first) + doubt_ns(s, last);
-}
-
-static void look_at_clock(kc_session *s, const kc_sample *samples, size_t count)
-{
+    kb_clock_points points = {0};
     kc_line *line = &s->lines[samples->clock];
-    const char *name = s->k->clock_names[samples->clock];
-    double doubt = line_fit(s, samples, count, line), worst = 0;
-    for (size_t i = 0; i < count; i++) {
-        const kc_sample *a = &samples[i];
-        if (i && a->before >= a[-1].after && a->device < a[-1].device)
-            kc_fault(s->k, KC_RULE_TIME_MONOTONIC_CLOCK, "\"%s\" goes back by %lld", name,
-                     (long long)((uint64_t)a[-1].device - (uint64_t)a->device));
-        double off = fabs((double)(on_line(line, a->device) - host_ns(s, a)));
-        worst = KB_MAX(worst, off - doubt_ns(s, a) - doubt);
+    double worst = 0;
+    line->usable = true;
+    for (size_t i = 0; i < count && line->usable; i++)
+        line->usable = kb_vec_push(&points, point_of(s, &samples[i]));
+    if (line->usable)
+        kb_clock_line_fit(&line->line, points.data, points.count);
+    for (size_t i = 0; i < count && line->usable; i++) {
+        const kb_clock_point *p = &points.data[i];
+        double doubt = p->doubt_ns + kb_clock_line_doubt_ns(&line->line, p->device);
+        worst = KB_MAX(worst, kb_clock_line_off_ns(&line->line, p) - doubt);
     }
+    kb_vec_free(&points);
     if (worst > RESIDUAL_NS)
         kc_fault(s->k, KC_RULE_TIME_MONOTONIC_CLOCK,
-                 "a sample of \"%s\" is %.3f ms away from the line through the others", name,
-                 worst / 1e6);
+                 "a sample of \"%s\" is %.3f ms away from the line through the others",
+                 s->k->clock_names[samples->clock], worst / 1e6);
 }
 
 static void look_at_clocks(kc_session *s)
@@ -90,7 +67,8 @@ static void look_at_clocks(kc_session *s)
         n = 1;
         while (i + n < seen->sample_count && seen->samples[i + n].clock == seen->samples[i].clock)
             n++;
-        look_at_clock(s, &seen->samples[i], n);
+        look_at_order(s, &seen->samples[i], n);
+        look_at_line(s, &seen->samples[i], n);
     }
 }
 
@@ -108,7 +86,7 @@ bool kc_utc_ns(const kc_session *s, int32_t clock, int64_t time, int64_t *ns)
     else if (clock < KINETO_PLUGIN_CLOCK_TICKS)
         *ns = kb_clock_fit_from_clock(&s->fit, clocks[clock], time);
     else
-        *ns = on_line(&s->lines[clock], time);
+        *ns = kb_clock_line_ns(&s->lines[clock].line, time);
     return clock < KINETO_PLUGIN_CLOCK_DEVICE || s->lines[clock].usable;
 }
 

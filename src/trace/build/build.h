@@ -2,6 +2,7 @@
 #ifndef KT_BUILD_H
 #define KT_BUILD_H
 
+#include "base/clock_line.h"
 #include "trace/build/symbols.h"
 #include "trace/model/model.h"
 #include <ckineto/plugin.h>
@@ -115,8 +116,8 @@ typedef struct kt_device_clock {
     uint32_t process, clock;
     kineto_string name;
     bool usable;
-    int64_t device0, ns0;
-    double rate, residual_ns;
+    kb_clock_line line;
+    double residual_ns;
     KB_VEC(kf_clock_sample) samples;
 } kt_device_clock;
 

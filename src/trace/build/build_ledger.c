@@ -136,7 +136,8 @@ static void clock_lines(kt_build_state *s)
         const kt_device_clock *c = &s->clocks.data[i];
         if (!c->usable)
             continue;
-        kb_snprintf(text, sizeof text, "%zu samples, %.9f ns per unit", c->samples.count, c->rate);
+        kb_snprintf(text, sizeof text, "%zu samples, %.9f ns per unit", c->samples.count,
+                    c->line.rate);
         detail(s, c->name.size ? c->name : kb_string("device clock"), "residual [ns]",
                (uint64_t)(c->residual_ns + 0.5), false, text);
     }
