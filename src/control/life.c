@@ -469,7 +469,9 @@ static void in_child(void)
     ko_controller *none = NULL, *c = kb_exchange_acqrel(&life.controller, none);
     pthread_mutex_init(&life.lock, NULL);
     kb_store_release(&life.users, mine);
-    kb_store_release(&life.again, c && life.listens);
+    /* a child that has not gone on yet hands on to its own */
+    bool listened = c || kb_load_relaxed(&life.again);
+    kb_store_release(&life.again, listened && life.listens);
     ko_observers_forked();
     ko_process_forked();
     if (mine == 0)

@@ -317,6 +317,17 @@ def children_of_a_fork_listen_when_they_go_on(t, here):
     t.assertEqual(p.end(), 0)
 
 
+def children_of_children_listen_too(t, here):
+    if THREADS_CHECKED:
+        return
+    p = Target(here, CKINETO_CONTROL="socket")
+    p.tell("fork twice")
+    child = int(p.hear("forked")[1])
+    t.assertTrue(until(lambda: os.path.exists(f"{here}/ckineto/{child}.sock")))
+    os.kill(child, 15)
+    t.assertEqual(p.end(), 0)
+
+
 def one_that_takes_our_descriptors_keeps_its_files_and_is_heard(t, here):
     p = Target(here, CKINETO_CONTROL=f"socket,signal,file={here}/touch", CKINETO_RING="mb=1,slow-step=3,hang=60",
                KINETO_USE_DAEMON="1")
@@ -364,7 +375,7 @@ TESTS = [several_begin_at_the_same_time, a_file_for_so_many_milliseconds, whole_
          it_listens_where_the_environment_says_so,
          it_ends_with_its_last_thread_though_the_main_one_left, bad_words_are_said_and_the_rest_holds,
          a_daemon_is_asked_if_somebody_says_so, children_of_a_fork_listen_when_they_go_on,
-         one_that_takes_our_descriptors_keeps_its_files_and_is_heard,
+         children_of_children_listen_too, one_that_takes_our_descriptors_keeps_its_files_and_is_heard,
          the_command_itself_never_listens, a_recorded_program_is_asked_as_well]
 
 

@@ -22,8 +22,10 @@
  *   profile MS             a profile of the program itself; says "profiled STATUS EVENTS"
  *   steps                  says "steps COUNT", of those that began
  *   swap PATH              closes all descriptors but the standard ones, and opens the file in
- * their places; says "swapped" fork                   a child goes on as its parent does, without
- * its threads; says "forked PID" exit N, _exit N        at once */
+ *                          their places; says "swapped"
+ *   fork                   a child goes on as its parent does, without its threads; says "forked
+ *                          PID"; fork twice: its child goes on, and it ends at once
+ *   exit N, _exit N        at once */
 #include <ckineto/control.h>
 #include <ckineto/function.h>
 #include <ckineto/profiler.h>
@@ -38,6 +40,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -47,8 +50,8 @@ typedef struct target {
     bool no_step, from_stdin, leave;
 } target;
 
-static bool over;        /* atomic */
-static bool fork_wanted; /* atomic */
+static bool over;       /* atomic */
+static int fork_wanted; /* atomic: 1, or 2: the child does so again at once, and ends */
 
 static bool is_over(void) { return __atomic_load_n(&over, __ATOMIC_RELAXED); }
 
@@ -260,8 +263,8 @@ static void obey(char *line)
         swap(rest);
     else if (strcmp(line, "steps") == 0)
         say("steps %" PRIu64, kineto_profiler_step_count());
-    else if (strcmp(line, "fork") == 0)
-        __atomic_store_n(&fork_wanted, true, __ATOMIC_RELEASE);
+    else if (strncmp(line, "fork", 4) == 0)
+        __atomic_store_n(&fork_wanted, strcmp(rest, "twice") == 0 ? 2 : 1, __ATOMIC_RELEASE);
     else if (strncmp(line, "exit ", 5) == 0)
         exit((int)strtol(rest, NULL, 10));
     else if (strncmp(line, "_exit ", 6) == 0)
@@ -329,9 +332,15 @@ static void end(int signal)
 
 static void fork_now(void)
 {
-    __atomic_store_n(&fork_wanted, false, __ATOMIC_RELEASE);
+    bool twice = __atomic_exchange_n(&fork_wanted, 0, __ATOMIC_ACQ_REL) == 2;
     pid_t child = fork();
-    if (child > 0)
+    if (child > 0 && twice)
+        (void)waitpid(child, NULL, 0);
+    if (child == 0 && twice && (child = fork()) > 0) {
+        say("forked %d", (int)child);
+        _exit(0);
+    }
+    if (child > 0 && !twice)
         say("forked %d", (int)child);
 }
 
