@@ -194,6 +194,17 @@ static kineto_status check_numbers(void)
     return KINETO_OK;
 }
 
+/* Names of this host mean its daemon, and whom else this command can reach here. */
+static kineto_status read_host(kc_ask *ask)
+{
+    ko_rpc_daemon d = {0};
+    kineto_error err;
+    if (host && kc_daemon_parse(ask, host, &d, &err) != KINETO_OK)
+        return kc_usage_error(VERB, "--host: %s", err.message);
+    ask->remote = hosts || slurm || (host && !kc_is_here(d.host));
+    return KINETO_OK;
+}
+
 static kineto_status check_together(const kc_ask *ask)
 {
     bool by_iteration = iterations != KC_NOT_GIVEN;
@@ -209,8 +220,10 @@ static kineto_status check_together(const kc_ask *ask)
         return kc_usage_error(VERB, "--start-time does not go with --iterations: --roundup does");
     if ((host != NULL) + (hosts != NULL) + (slurm != NULL) > 1)
         return kc_usage_error(VERB, "one of --host, --hosts and --slurm at a time");
-    if ((hosts || slurm) && (dump || cancel))
-        return kc_usage_error(VERB, "--dump and --cancel reach processes of this host only");
+    if (ask->remote && (dump || cancel))
+        return kc_usage_error(VERB,
+                              "--dump and --cancel reach processes of this host only: by their "
+                              "control sockets, not by daemons");
     if (slurm && targets)
         return kc_usage_error(VERB, "--slurm says already which processes are meant");
     return KINETO_OK;
@@ -228,8 +241,7 @@ static kineto_status read_out(kc_ask *ask)
     kineto_error err = {0};
     ask->has_out = out != NULL;
     /* The directory of another host need not be here. */
-    bool remote = (hosts || slurm) && out && out[0] == '/' && strlen(out) < sizeof ask->out;
-    if (remote)
+    if (ask->remote && out && out[0] == '/' && strlen(out) < sizeof ask->out)
         memcpy(ask->out, out, strlen(out) + 1);
     else if (kc_absolute(out ? out : kc_default_name(ask), ask->out, &err) != KINETO_OK)
         return kc_usage_error(VERB, "--out: %s", err.message);
@@ -278,6 +290,8 @@ static kineto_status read_ask(kc_ask *ask, char **operands, int count)
     if (status == KINETO_OK)
         status = read_job(ask);
     if (status == KINETO_OK)
+        status = read_host(ask);
+    if (status == KINETO_OK)
         status = check_together(ask);
     if (status == KINETO_OK)
         status = read_start(ask);
@@ -294,13 +308,6 @@ static kineto_status read_ask(kc_ask *ask, char **operands, int count)
     return status;
 }
 
-/* Names of this host mean its daemon, and whom else this command can reach here. */
-static bool is_elsewhere(const char *address)
-{
-    ko_rpc_daemon d = {0};
-    return address && ko_rpc_parse_address(address, &d, NULL) == KINETO_OK && !kc_is_here(d.host);
-}
-
 int kc_trigger(int argc, char **argv)
 {
     static kc_ask ask;
@@ -310,8 +317,7 @@ int kc_trigger(int argc, char **argv)
         return status == KINETO_E_NOT_FOUND ? 0 : KC_EXIT_USAGE;
     if (read_ask(&ask, argv + 1, operands) != KINETO_OK)
         status = KINETO_E_ARGUMENT;
-    bool many = hosts || slurm || is_elsewhere(host);
-    int result = status ? KC_EXIT_USAGE : many ? kc_fleet(&ask) : kc_trigger_here(&ask);
+    int result = status ? KC_EXIT_USAGE : ask.remote ? kc_fleet(&ask) : kc_trigger_here(&ask);
     kb_vec_free(&ask.pids);
     return result;
 }

@@ -50,6 +50,7 @@ typedef struct kc_ask {
     const char *host;             /* of the daemon; NULL: of this machine */
     uint16_t port;                /* of daemons that are named without one; 0: the usual */
     const char *hosts, *slurm;    /* many of them; NULL */
+    bool remote;                  /* by daemons that may be elsewhere, and by nothing else */
     const char *token_file;
     char token[KO_RPC_TOKEN_BYTES]; /* "": none */
     char group[32];                 /* REQUEST_GROUP_TRACE_ID: of all that this command asks */

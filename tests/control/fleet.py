@@ -21,13 +21,21 @@ SLOW = os.environ.get("CKINETO_SLOW", "") == "1"
 HANGS_S = 60
 
 
-class FakeHost:
-    """A daemon as it is scripted: it knows one process, which never asks; its clock is wrong by so much."""
+def process(pid, job=0, user=0, waits=True):
+    return {"pid": pid, "user": user, "job_id": job, "pids": [pid], "seen_ms_ago": 5, "waits": waits}
 
-    def __init__(self, ahead_s=0, silent=False):
+
+class FakeHost:
+    """A daemon as it is scripted: it knows these processes, one of which never asks if nothing else is said; its
+    clock is wrong by so much, or tells just that."""
+
+    def __init__(self, ahead_s=0, silent=False, processes=None, time_ns=None):
         self.listener = socket.create_server(("127.0.0.1", 0))
-        self.name = f"127.0.0.1:{self.listener.getsockname()[1]}"
+        self.port = self.listener.getsockname()[1]
+        self.name = f"127.0.0.1:{self.port}"
         self.ahead_s = ahead_s
+        self.time_ns = time_ns
+        self.processes = processes or [process(42)]
         self.calls = []
         if not silent:
             threading.Thread(target=self.serve, daemon=True).start()
@@ -46,12 +54,19 @@ class FakeHost:
 
     def answer(self, call):
         if call["fn"] == "getTime":
-            return {"time_ns": time.time_ns() + int(self.ahead_s * 1e9)}
+            ahead_ns = int(self.ahead_s * 1e9)
+            return {"time_ns": time.time_ns() + ahead_ns if self.time_ns is None else self.time_ns}
         if call["fn"] == "listProcesses":
-            return {"processes": [{"pid": 42, "user": 0, "job_id": 0, "pids": [42], "seen_ms_ago": 5,
-                                   "waits": True}]}
-        return {"activityProfilersBusy": 0, "activityProfilersTriggered": [42], "eventProfilersBusy": 0,
-                "eventProfilersTriggered": [], "processesMatched": [42]}
+            return {"processes": self.processes}
+        return self.trigger(call)
+
+    def trigger(self, call):
+        """As ours does it, with nobody busy."""
+        matched = [p["pid"] for p in self.processes
+                   if p["job_id"] == call["job_id"] and (not call["pids"] or set(p["pids"]) & set(call["pids"]))]
+        limit = call["process_limit"]
+        return {"activityProfilersBusy": 0, "activityProfilersTriggered": matched[:None if limit < 0 else limit],
+                "eventProfilersBusy": 0, "eventProfilersTriggered": [], "processesMatched": matched}
 
     def close(self):
         self.listener.shutdown(socket.SHUT_RDWR)
@@ -129,6 +144,19 @@ class Hosts(Fleet):
         self.assertIn("missed the start", answer["hosts"][0]["processes"][0]["error"])
         config, = [c["config"] for c in one.calls if "config" in c]
         self.assertIn(f"PROFILE_START_TIME={answer['start_time_ns'] // 1000000}\n", config)
+
+    def test_another_host_is_asked_for_traces_only(self):
+        """By --host, as by --hosts: its daemon knows neither of these, and would start a trace."""
+        other = self.fake(processes=[process(42, waits=False)])
+        for option in ("--cancel", "--dump"):
+            out, err = self.trigger("--all", "--host", f"0.0.0.0:{other.port}", option, status=2)
+            self.assertEqual((out, other.calls), ("", []))
+            self.assertIn("reach processes of this host only", err)
+
+    def test_a_directory_of_another_host_need_not_be_here(self):
+        other = self.fake(processes=[process(42, waits=False)])
+        out, _ = self.trigger("--all", "--host", f"0.0.0.0:{other.port}", "--separately", "-o", "/not/here/t.json")
+        self.assertEqual(out, "/not/here/t_42.json\n")
 
     def test_a_token_is_needed_where_it_is_wanted(self):
         for name, token in (("right", "0123456789abcdef"), ("wrong", "fedcba9876543210")):
