@@ -105,10 +105,10 @@ static void compare_clocks(kc_host *host)
     int64_t before_ns = real_now(), theirs_ns;
     if (ko_rpc_time(&host->daemon, &theirs_ns, NULL) != KINETO_OK)
         return;
-    int64_t after_ns = real_now();
+    int64_t doubt_ns = KB_MAX(real_now() - before_ns, 0) / 2; /* our clock may be set back */
     host->clock_known = true;
-    host->clock_ns = theirs_ns - (before_ns + (after_ns - before_ns) / 2);
-    host->clock_doubt_ns = (after_ns - before_ns) / 2;
+    host->clock_ns = theirs_ns - (before_ns + doubt_ns);
+    host->clock_doubt_ns = doubt_ns;
 }
 
 static void probe(kc_fleet_run *fleet, kc_host *host)

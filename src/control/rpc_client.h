@@ -71,7 +71,7 @@ void ko_rpc_list_free(ko_rpc_list *l);
 kineto_status ko_rpc_status(const ko_rpc_daemon *d, int64_t *status, kineto_error *err);
 /** "getVersion": "ckineto 0.1.0", "0.6.0" of Dynolog. */
 kineto_status ko_rpc_version(const ko_rpc_daemon *d, char version[64], kineto_error *err);
-/** "getTime": what its clock says, ns since 1970; KINETO_E_UNSUPPORTED of Dynolog, which has none.
- */
+/** "getTime": what its clock says, ns since 1970, never below 0; KINETO_E_UNSUPPORTED of Dynolog,
+ *  which has none. */
 kineto_status ko_rpc_time(const ko_rpc_daemon *d, int64_t *time_ns, kineto_error *err);
 #endif

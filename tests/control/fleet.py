@@ -145,6 +145,17 @@ class Hosts(Fleet):
         config, = [c["config"] for c in one.calls if "config" in c]
         self.assertIn(f"PROFILE_START_TIME={answer['start_time_ns'] // 1000000}\n", config)
 
+    def test_clocks_at_their_ends_are_compared(self):
+        first, last = self.fake(time_ns=-2**63), self.fake(time_ns=2**63 - 1)
+        for host in (first, last):
+            host.processes = [process(42, waits=False)]
+        names = f"{first.name},{last.name}"
+        out, err = self.trigger("--all", "--hosts", names, "--separately", "--json")
+        self.assertIn(f"{last.name}: its clock is ", err)
+        hosts = json.loads(out)["hosts"]
+        self.assertNotIn("clock_ahead_ns", hosts[0])  # that is no time
+        self.assertGreater(hosts[1]["clock_ahead_ns"], 7 * 10**18)
+
     def test_another_host_is_asked_for_traces_only(self):
         """By --host, as by --hosts: its daemon knows neither of these, and would start a trace."""
         other = self.fake(processes=[process(42, waits=False)])

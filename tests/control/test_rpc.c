@@ -409,6 +409,31 @@ static void answers_that_are_none_are_told_so(void **state)
     }
 }
 
+static void a_time_before_1970_is_no_answer(void **state)
+{
+    (void)state;
+    static const struct {
+        script what;
+        int64_t wanted; /* -1: refused */
+    } cases[] = {{FRAME("\x0f\0\0\0", "{\"time_ns\": -1}"), -1},
+                 {FRAME("\x21\0\0\0", "{\"time_ns\": -9223372036854775808}"), -1},
+                 {FRAME("\x20\0\0\0", "{\"time_ns\": 9223372036854775808}"), -1},
+                 {FRAME("\x20\0\0\0", "{\"time_ns\": 9223372036854775807}"), INT64_MAX},
+                 {FRAME("\x0e\0\0\0", "{\"time_ns\": 0}"), 0}};
+    for (size_t i = 0; i < KB_COUNT(cases); i++) {
+        server s;
+        int64_t time_ns = -1;
+        kineto_error err = {0};
+        server_begin(&s, cases[i].what);
+        kineto_status status = ko_rpc_time(&s.at, &time_ns, &err);
+        server_end(&s);
+        if (status != (cases[i].wanted < 0 ? KINETO_E_FORMAT : KINETO_OK))
+            fail_msg("case %zu: %d, %s", i, status, err.message);
+        if (status == KINETO_OK)
+            assert_int_equal(time_ns, cases[i].wanted);
+    }
+}
+
 static void a_server_that_does_not_answer_costs_the_limit_and_no_more(void **state)
 {
     (void)state;
@@ -499,6 +524,7 @@ int main(void)
         cmocka_unit_test(a_token_opens_the_daemon_and_nothing_else_does),
         cmocka_unit_test(dynologs_own_frames_are_understood),
         cmocka_unit_test(answers_that_are_none_are_told_so),
+        cmocka_unit_test(a_time_before_1970_is_no_answer),
         cmocka_unit_test(a_server_that_does_not_answer_costs_the_limit_and_no_more),
         cmocka_unit_test(where_nobody_listens_is_said),
         cmocka_unit_test(lists_of_processes_are_read_strictly),
