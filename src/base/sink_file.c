@@ -189,6 +189,18 @@ static char *temporary_name(const char *final)
     return n < 0 ? NULL : name;
 }
 
+/* What a program prints to a standard stream that it closed must not land in the file. */
+static int create_temporary(const file *f, mode_t mode)
+{
+    int made = openat(f->directory, f->temporary,
+                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    int fd = kb_os_clear_of_standard(made), why = errno;
+    if (made >= 0 && fd < 0)
+        unlinkat(f->directory, f->temporary, 0);
+    errno = why;
+    return fd;
+}
+
 static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
 {
     enum { TRIES = 100 };
@@ -196,8 +208,7 @@ static kineto_status open_temporary(file *f, mode_t mode, kineto_error *err)
         f->temporary = temporary_name(f->final);
         if (!f->temporary)
             return kb_fail(err, KINETO_E_MEMORY, "out of memory opening '%s'", f->name);
-        f->fd = openat(f->directory, f->temporary,
-                       O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+        f->fd = create_temporary(f, mode);
         if (f->fd >= 0) {
             f->close_fd = true;
             return KINETO_OK;
@@ -243,7 +254,7 @@ static kineto_status open_directly(file *f, kineto_error *err)
         return kb_fail(err, KINETO_E_PERMISSION,
                        "'%s' was put there by another user, in a directory for all: not written to",
                        f->name);
-    f->fd = open(f->name, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    f->fd = kb_os_clear_of_standard(open(f->name, O_WRONLY | O_CLOEXEC | O_NOCTTY));
     if (f->fd < 0)
         return kb_fail_os(err, errno, "cannot open '%s'", f->name);
     f->close_fd = true;
@@ -312,7 +323,7 @@ kineto_status kb_sink_open_file(const char *path, kb_compression c, kb_sink **ou
 static kineto_status open_at(file *f, int directory, const char *name, mode_t mode,
                              kineto_error *err)
 {
-    int copy = fcntl(directory, F_DUPFD_CLOEXEC, 0);
+    int copy = fcntl(directory, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (copy < 0)
         return kb_fail_os(err, errno, "cannot keep the directory of '%s'", f->name);
     f->directory = copy;

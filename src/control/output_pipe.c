@@ -246,7 +246,7 @@ kineto_status ko_pipe_to_fd(int fd, const char *url, kb_sink **out, kineto_error
         status = create(url, &p, err);
     if (status != KINETO_OK)
         return status;
-    p->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    p->fd = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
     if (p->fd < 0) {
         status = kb_fail_os(err, errno, "cannot write to '%s'", p->shown);
         pipe_drop(p);
@@ -258,24 +258,14 @@ kineto_status ko_pipe_to_fd(int fd, const char *url, kb_sink **out, kineto_error
 
 /* ---- commands ------------------------------------------------------------------------------------------- */
 
-/* Where a standard stream was closed, a pipe's end must not become one. Takes the descriptor. */
-static int above_standard(int fd)
-{
-    if (fd < 0 || fd > STDERR_FILENO)
-        return fd;
-    int higher = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-    close(fd);
-    return higher;
-}
-
 static kineto_status open_pipe(int ends[2], const pipe_end *p, kineto_error *err)
 {
     if (pipe2(ends, O_CLOEXEC) != 0) {
         ends[0] = ends[1] = -1;
         return kb_fail_os(err, errno, "cannot make a pipe for '%s'", p->shown);
     }
-    ends[0] = above_standard(ends[0]);
-    ends[1] = above_standard(ends[1]);
+    ends[0] = kb_os_clear_of_standard(ends[0]);
+    ends[1] = kb_os_clear_of_standard(ends[1]);
     if (ends[0] < 0 || ends[1] < 0 || fcntl(ends[1], F_SETFL, O_NONBLOCK) != 0)
         return kb_fail_os(err, errno, "cannot make a pipe for '%s'", p->shown);
     return KINETO_OK;

@@ -132,7 +132,8 @@ kineto_status ks_spool_create(const char *path, const kf_pool *pool, const char 
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     kineto_status status;
     snprintf(s->path, sizeof s->path, "%s", path);
-    s->fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    s->fd = kb_os_clear_of_standard(
+        open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
     if (s->fd < 0) {
         status = kb_fail_os(err, errno, "cannot create '%s'", path);
         goto failed;

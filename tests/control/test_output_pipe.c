@@ -244,6 +244,46 @@ static void programs_of_all_kinds_can_run_one(void **state)
     }
 }
 
+/* @return whether `file` has what was written to `url`, and nothing else. */
+static bool is_kept_clean(ks_request_source source, const char *url, const char *file)
+{
+    char text[64];
+    kb_sink *sink;
+    if (ko_output_open(source, url, &sink, &err) != KINETO_OK)
+        return false;
+    for (int fd = 0; fd <= STDERR_FILENO; fd++)
+        if (write(fd, "noise", 5) >= 0)
+            return false;
+    kb_sink_write(sink, "trace", 5);
+    kb_sink_flush(sink);
+    return kb_sink_close(sink, &err) == KINETO_OK && read_whole(file, text, sizeof text) == 5 &&
+           memcmp(text, "trace", 5) == 0;
+}
+
+/* What it prints goes nowhere, as it wants, and not into the trace. */
+static void a_program_without_standard_streams_prints_into_nothing_of_ours(void **state)
+{
+    (void)state;
+    int status;
+    path plain = at("%s/a", outside), asked = at("%s/b", allowed), own = at("%s/c", outside);
+    int fd = open(own.s, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    pid_t pid = fork();
+    if (pid == 0) {
+        for (int i = 0; i <= STDERR_FILENO; i++)
+            close(i);
+        bool clean = is_kept_clean(KS_FROM_ARGUMENT, plain.s, plain.s);
+        bool clean_asked = is_kept_clean(KS_FROM_REQUEST, asked.s, asked.s);
+        bool clean_own = is_kept_clean(KS_FROM_ARGUMENT, at("fd:%d", fd).s, own.s);
+        _exit((clean ? 0 : 1) | (clean_asked ? 0 : 2) | (clean_own ? 0 : 4));
+    }
+    close(fd);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
+    unlink(plain.s);
+    unlink(asked.s);
+    unlink(own.s);
+}
+
 /* ---- what was registered ------------------------------------------------------------------------------- */
 
 typedef struct taken {
@@ -371,6 +411,7 @@ int main(void)
         cmocka_unit_test(commands_that_do_not_read_or_end_are_killed),
         cmocka_unit_test(a_command_never_takes_half_for_all),
         cmocka_unit_test(programs_of_all_kinds_can_run_one),
+        cmocka_unit_test(a_program_without_standard_streams_prints_into_nothing_of_ours),
         cmocka_unit_test(what_is_registered_receives_the_trace),
         cmocka_unit_test(names_of_protocols_are_checked_and_counted),
         cmocka_unit_test(to_unregister_waits_for_calls),
