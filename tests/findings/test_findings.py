@@ -146,6 +146,16 @@ class Sites(FindingsTest):
         self.assertEqual([f["subject"] for f in found], ["cudaDeviceSynchronize"])
 
 
+class Copies(FindingsTest):
+    def test_the_rate_is_that_of_all_copies_however_many(self):
+        part = importlib.import_module("cases_1")
+        said = [of_rule(self.look(lambda count=count: part.many_sent(count), "--only", "copy.pageable"),
+                        "copy.pageable")[0] for count in (400, 4800)]
+        for found in said:
+            self.assertIn("(6.0 GB/s; pinned memory reaches 12.0)", found["sentence"])
+        self.assertAlmostEqual(said[0]["worth_pct"], said[1]["worth_pct"], delta=0.5)
+
+
 class Options(FindingsTest):
     def setUp(self):
         super().setUp()

@@ -79,11 +79,11 @@ void ka_look_copy_synchronous(ka_finder *f)
 
 #define USUAL_GBPS  12.0 /* what pinned memory reaches over PCIe 3, if the trace does not say */
 #define LEAST_BYTES (1 << 20) /* of a copy whose bandwidth counts */
-#define MOST_COPIES 4096u     /* whose bytes are asked for: enough, and bounded */
 
 typedef struct pageable {
     uint64_t count;
     int64_t ns, excess_ns; /* of copies; longer than they would take from pinned memory */
+    int64_t told_ns;       /* of copies that say their bytes */
     double bytes;
     double gbps;
 } pageable;
@@ -106,12 +106,10 @@ static bool is_pageable(const ka_finder *f, const ka_work *w)
 static double measured_gbps(const ka_finder *f)
 {
     double best = 0, bytes;
-    uint32_t asked = 0;
-    for (uint32_t i = 0; i < f->s->work_count && asked < MOST_COPIES; i++) {
+    for (uint32_t i = 0; i < f->s->work_count; i++) {
         const ka_work *w = &f->s->work[i];
         if (w->kind != KINETO_KIND_GPU_MEMCPY || !kb_string_holds(ka_name(f->s, w->name), "Pinned"))
             continue;
-        asked++;
         if (bytes_of(f, w, &bytes) && bytes >= LEAST_BYTES && ka_work_ns(w) > 0)
             best = KB_MAX(best, bytes / (double)ka_work_ns(w));
     }
@@ -124,9 +122,10 @@ static void add_copy(ka_finder *f, uint32_t work, pageable *sum, ka_without *wit
     double bytes = 0;
     sum->count++;
     sum->ns = ka_add_ns(sum->ns, ka_work_ns(w));
-    if (sum->count > MOST_COPIES || !bytes_of(f, w, &bytes))
+    if (!bytes_of(f, w, &bytes))
         return;
     sum->bytes += bytes;
+    sum->told_ns = ka_add_ns(sum->told_ns, ka_work_ns(w));
     int64_t pinned_ns = (int64_t)(bytes / sum->gbps),
             excess = bytes >= LEAST_BYTES ? ka_work_ns(w) - pinned_ns : 0;
     without->work_ns[work] = KB_MAX(excess, 0);
@@ -160,9 +159,9 @@ static void show_copies(ka_finder *f, ka_found *x)
 static kb_text rates(const pageable *sum)
 {
     kb_text text = {""};
-    if (sum->excess_ns > 0 && sum->ns > 0)
+    if (sum->excess_ns > 0 && sum->told_ns > 0)
         kb_snprintf(text.s, sizeof text.s, " (%.1f GB/s; pinned memory reaches %.1f)",
-                    sum->bytes / (double)sum->ns, sum->gbps);
+                    sum->bytes / (double)sum->told_ns, sum->gbps);
     return text;
 }
 
