@@ -268,13 +268,17 @@ def many_sent(count):
     return p.trace
 
 
-def batches(beside):
+def batches(beside, received=0):
+    """received: us that a slow download takes, beside the computation."""
     p = program()
     for _ in p.steps(5):
         with p.op("aten::to"):
             p.copy("HtoD (Pinned -> Device)", 400, 8 * MB, stream=20 if beside else 7)
         with p.op("aten::mm"):
             p.kernel(GEMM, 1000)
+        if received:
+            p.free[0, 20] = p.free[0, 7] - 1000
+            p.copy("DtoH (Device -> Pageable)", received, 4 * MB, stream=20)
     return p.trace
 
 
@@ -362,6 +366,8 @@ MORE = [
      lambda: collectives(800, 200, vendor="hip", kernel=RCCL), "found"),
     ("an AMD device that waits for launches", "launch.bound", lambda: kernels(90, 20, vendor="hip"), "found"),
     ("an Intel device that waits for launches", "launch.bound", lambda: kernels(90, 20, vendor="xpu"), "found"),
+    ("a batch that nothing hides, and a hidden download that is slow", "copy.not_overlapped",
+     lambda: batches(False, received=900), "found"),
     ("tensors of another type are converted on the way", "copy.extra",
      lambda: moved(types=("float", "double", "Bool")), "quiet"),
     ("tensors that nobody filled", "copy.extra", lambda: moved(fills=None), "quiet"),
