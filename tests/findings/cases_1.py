@@ -282,13 +282,15 @@ def batches(beside, received=0):
     return p.trace
 
 
-def moved(fills="aten::zeros", types=("float", "float", "Bool")):
+def moved(fills="aten::zeros", types=("float", "float", "Bool"), filled=None, on_device=False):
+    """filled: sizes of what is filled, where they are told."""
     p = program()
     for _ in p.steps(4):
         with p.op(fills or "aten::empty"):
             if fills:
-                with p.op("aten::zero_", 200):
-                    pass
+                with p.op("aten::zero_", 200, dims=filled and [filled]):
+                    if on_device:
+                        p.kernel(ELEMENTWISE, 20)
         with p.op("aten::to", dims=[[1024, 1024]]):
             with p.op("aten::_to_copy", dims=[[1024, 1024]]):
                 with p.op("aten::copy_", dims=[[1024, 1024], [1024, 1024], []], types=list(types)):
@@ -370,6 +372,9 @@ MORE = [
      lambda: batches(False, received=900), "found"),
     ("tensors of another type are converted on the way", "copy.extra",
      lambda: moved(types=("float", "double", "Bool")), "quiet"),
+    ("tensors that a device filled", "copy.extra", lambda: moved("aten::zero_", on_device=True), "quiet"),
+    ("a tensor of another size", "copy.extra", lambda: moved(filled=[1]), "quiet"),
+    ("a tensor of as many elements", "copy.extra", lambda: moved(filled=[1024 * 1024]), "found"),
     ("tensors that nobody filled", "copy.extra", lambda: moved(fills=None), "quiet"),
     ("a loader that is hidden behind the device", "host.python_gaps", lambda: loader(300), "quiet"),
     ("loading of code, once", "launch.bound", lambda: loading(5000), "quiet"),

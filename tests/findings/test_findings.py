@@ -155,6 +155,15 @@ class Copies(FindingsTest):
             self.assertIn("(6.0 GB/s; pinned memory reaches 12.0)", found["sentence"])
         self.assertAlmostEqual(said[0]["worth_pct"], said[1]["worth_pct"], delta=0.5)
 
+    def test_a_function_that_is_named_exists(self):
+        part = importlib.import_module("cases_1")
+        for fills, says in (("aten::randn", "torch.randn(…, device=device)"),
+                            ("aten::fill_", "torch.empty(…, device=device)"),
+                            ("mine::noise", "torch.empty(…, device=device)")):
+            found = of_rule(self.look(lambda fills=fills: part.moved(fills), "--only", "copy.extra"), "copy.extra")
+            self.assertIn(says, found[0]["advice"])
+            self.assertNotIn("torch.fill_", found[0]["advice"])
+
 
 class Options(FindingsTest):
     def setUp(self):

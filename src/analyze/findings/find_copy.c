@@ -299,7 +299,8 @@ void ka_look_copy_exposed(ka_finder *f)
 #define MOST_EXTRA 2048u /* candidates, whose arguments are asked for */
 
 typedef struct extra {
-    uint32_t to, fill; /* slices: aten::to; the operator that filled the tensor */
+    uint32_t to, fill; /* slices: aten::to; the operator that made and filled the tensor */
+    uint32_t filled;   /* the innermost operator in it: what filled */
     uint32_t work;
 } extra;
 typedef KB_VEC(extra) extras;
@@ -332,9 +333,21 @@ static bool fills(kineto_string name)
     return false;
 }
 
+/* A device has filled it if anything in the operator launched work. With very much in it, it does
+ * more than fill. */
+static bool is_of_host(const ka_scope *s, uint32_t fill)
+{
+    if (s->slices[fill].next - fill > MOST_BACK)
+        return false;
+    for (uint32_t i = fill; i < s->slices[fill].next; i++)
+        if (s->slices[i].work_count)
+            return false;
+    return true;
+}
+
 /* The last operator in front of a slice that does not enclose it, if it filled a tensor; of it the
  * outermost one that ended before. */
-static uint32_t fill_before(const ka_scope *s, uint32_t slice)
+static uint32_t fill_before(const ka_scope *s, uint32_t slice, uint32_t *filled)
 {
     uint32_t first = s->threads[s->slices[slice].thread].first, i = slice, steps = 0;
     while (i-- > first && steps++ < MOST_BACK) {
@@ -346,12 +359,31 @@ static uint32_t fill_before(const ka_scope *s, uint32_t slice)
         while ((around = op_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
                steps++ < MOST_BACK)
             outer = around;
-        return outer;
+        *filled = i;
+        return is_of_host(s, outer) ? outer : KA_NONE;
     }
     return KA_NONE;
 }
 
-/* aten::copy_ of the same type on both sides, of a tensor as large as the one that was filled. */
+/* Of an operator's first input; 0: it is not told, or no tensor. */
+static double elements_of(const ka_finder *f, uint32_t op)
+{
+    ka_shapes in;
+    double count = 1;
+    if (!ka_shapes_of(f->s->trace, f->s->slices[op].row, &in) || !in.of[0].rank)
+        return 0;
+    for (uint32_t d = 0; d < in.of[0].rank; d++)
+        count *= (double)in.of[0].dims[d];
+    return count;
+}
+
+static bool is_as_large(const ka_finder *f, uint32_t filled, uint32_t copy)
+{
+    double was = elements_of(f, filled), is = elements_of(f, copy);
+    return was <= 0 || is <= 0 || was == is;
+}
+
+/* aten::copy_ of the same type on both sides. */
 static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
 {
     kineto_string types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input type");
@@ -385,8 +417,40 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
         to = op_around(s, to);
     if (!is_op(s, to, "aten::to"))
         return false;
-    *out = (extra){.to = to, .fill = fill_before(s, to), .work = work};
-    return out->fill != KA_NONE && copies_as_it_is(f, copy);
+    *out = (extra){.to = to, .work = work};
+    out->fill = fill_before(s, to, &out->filled);
+    return out->fill != KA_NONE && copies_as_it_is(f, copy) && is_as_large(f, out->filled, copy);
+}
+
+/* Functions of PyTorch that make a tensor on the device they are told. */
+static bool makes_on_device(kineto_string op)
+{
+    static const char *const names[] = {"aten::zeros",      "aten::ones",       "aten::full",
+                                        "aten::arange",     "aten::rand",       "aten::randn",
+                                        "aten::randint",    "aten::zeros_like", "aten::ones_like",
+                                        "aten::full_like",  "aten::rand_like",  "aten::normal",
+                                        "aten::randn_like", "aten::randperm"};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (kb_string_equal(op, kb_string(names[i])))
+            return true;
+    return false;
+}
+
+static void advise_extra(ka_finder *f, ka_found *x, const extra *e)
+{
+    kineto_string op = ka_name(f->s, f->s->slices[e->fill].name);
+    kb_text name = ka_short_name(op),
+            fill = ka_short_name(ka_name(f->s, f->s->slices[e->filled].name));
+    if (makes_on_device(op))
+        ka_advise(f, x,
+                  "Make them where they are used: torch.%s(…, device=device) instead of "
+                  "torch.%s(…).to(device)",
+                  name.s + 6, name.s + 6);
+    else
+        ka_advise(f, x,
+                  "Make and fill them where they are used: torch.empty(…, device=device), and then "
+                  "what %s does, instead of filling them on the host and to(device)",
+                  fill.s);
 }
 
 static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
@@ -409,15 +473,11 @@ static void judge_extra(ka_finder *f, const extras *all, ka_without *without)
         return;
     x->count = all->count;
     kb_text name = ka_short_name(ka_name(f->s, fill->name));
-    const char *function = strncmp(name.s, "aten::", 6) == 0 ? name.s + 6 : name.s;
     ka_say(f, x,
            "%llu tensors are filled on the host (%s) and then copied to the device as they are; "
            "this takes the host %s",
            (unsigned long long)all->count, name.s, kb_duration(host).s);
-    ka_advise(f, x,
-              "Make them where they are used: torch.%s(…, device=device) instead of "
-              "torch.%s(…).to(device)",
-              function, function);
+    advise_extra(f, x, &all->data[0]);
     for (size_t i = 0; i < all->count && i < f->evidence_limit; i++) {
         uint32_t to = all->data[i].to;
         kineto_string stack = ka_stack_of(f, to);
