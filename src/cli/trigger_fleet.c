@@ -53,19 +53,28 @@ static void on_all(kc_fleet_run *fleet, void (*step)(kc_fleet_run *fleet, kc_hos
 
 /* ---- who is there ------------------------------------------------------------------------------------- */
 
-static void host_found(const kc_fleet_run *fleet, kc_host *host, int32_t pid, int64_t job,
-                       bool waits)
+static bool is_same(const kc_remote *a, const kc_remote *b)
+{
+    bool whose = a->user == b->user || a->user == KC_ANY_USER || b->user == KC_ANY_USER;
+    return a->pid == b->pid && a->job == b->job && whose;
+}
+
+static void host_found(const kc_fleet_run *fleet, kc_host *host, kc_remote found, bool waits)
 {
     for (size_t i = 0; i < host->processes.count; i++) {
         kc_remote *p = &host->processes.data[i];
-        if (p->pid != pid)
+        if (!is_same(p, &found))
             continue;
         if (p->state == KC_ASKED && !waits)
             p->state = KC_TAKEN;
         return;
     }
-    if (!fleet->asked && host->processes.count < fleet->ask->limit)
-        (void)kb_vec_push(&host->processes, (kc_remote){.pid = pid, .job = job});
+    if (fleet->asked)
+        return;
+    if (host->processes.count < fleet->ask->limit)
+        (void)kb_vec_push(&host->processes, found);
+    else
+        host->over_limit = true;
 }
 
 static kineto_status list(const kc_fleet_run *fleet, kc_host *host)
@@ -75,7 +84,8 @@ static kineto_status list(const kc_fleet_run *fleet, kc_host *host)
     for (size_t i = 0; status == KINETO_OK && i < all.processes.count; i++) {
         const ko_rpc_process *p = &all.processes.data[i];
         if (kc_wanted(fleet->ask, all.pids.data + p->pids_at, p->pid_count, p->job))
-            host_found(fleet, host, p->pid, p->job, p->waits);
+            host_found(fleet, host, (kc_remote){.pid = p->pid, .user = p->user, .job = p->job},
+                       p->waits);
     }
     if (status == KINETO_OK)
         ko_rpc_list_free(&all);
@@ -93,7 +103,10 @@ static kineto_status match(const kc_fleet_run *fleet, kc_host *host)
                              .config = kb_string("ACTIVITIES_ENABLED=false")};
     kineto_status status = ko_rpc_trigger(&host->daemon, &nobody, &result, &host->error);
     for (size_t i = 0; status == KINETO_OK && i < result.matched.count; i++)
-        host_found(fleet, host, result.matched.data[i], nobody.job, true);
+        host_found(
+            fleet, host,
+            (kc_remote){.pid = result.matched.data[i], .user = KC_ANY_USER, .job = nobody.job},
+            true);
     if (status == KINETO_OK)
         ko_rpc_result_free(&result);
     return status;
@@ -127,22 +140,53 @@ static void probe(kc_fleet_run *fleet, kc_host *host)
 
 /* ---- asking --------------------------------------------------------------------------------------------- */
 
-static void take_answer(kc_host *host, const ko_rpc_result *result, int64_t job)
+/* Once for each process that has it. */
+static bool take_pid(ko_rpc_pids *pids, int32_t pid)
+{
+    for (size_t i = 0; i < pids->count; i++)
+        if (pids->data[i] == pid) {
+            pids->data[i] = pids->data[--pids->count];
+            return true;
+        }
+    return false;
+}
+
+static bool has_pid(const kc_host *host, int32_t pid, int64_t job)
+{
+    for (size_t i = 0; i < host->processes.count; i++)
+        if (host->processes.data[i].pid == pid && host->processes.data[i].job == job)
+            return true;
+    return false;
+}
+
+/* Children of those that we named, which have come since we looked, are asked with them. */
+static void take_others(kc_host *host, const ko_rpc_pids *triggered, int64_t job, uint64_t limit)
+{
+    for (size_t i = 0; i < triggered->count && host->processes.count < limit; i++)
+        if (!has_pid(host, triggered->data[i], job))
+            (void)kb_vec_push(&host->processes, (kc_remote){.pid = triggered->data[i],
+                                                            .user = KC_ANY_USER,
+                                                            .job = job,
+                                                            .state = KC_ASKED,
+                                                            .why = ""});
+}
+
+static void take_answer(const kc_fleet_run *fleet, kc_host *host, ko_rpc_result *result,
+                        int64_t job)
 {
     for (size_t i = 0; i < host->processes.count; i++) {
         kc_remote *p = &host->processes.data[i];
         if (p->job != job)
             continue;
-        bool matched = false, triggered = false;
-        for (size_t k = 0; k < result->matched.count; k++)
-            matched |= result->matched.data[k] == p->pid;
-        for (size_t k = 0; k < result->triggered.count; k++)
-            triggered |= result->triggered.data[k] == p->pid;
+        bool matched = take_pid(&result->matched, p->pid);
+        bool triggered = take_pid(&result->triggered, p->pid);
         p->state = triggered ? KC_ASKED : KC_FAILED;
-        p->why = triggered ? ""
-                 : matched ? "busy: it has not fetched an earlier request yet"
-                           : "the daemon does not know it any more";
+        p->why = triggered      ? ""
+                 : !matched     ? "the daemon does not know it any more"
+                 : result->busy ? "busy: it has not fetched an earlier request yet"
+                                : "another one was asked in its place (--limit)";
     }
+    take_others(host, &result->triggered, job, fleet->ask->limit);
 }
 
 static void ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job)
@@ -153,17 +197,18 @@ static void ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job)
     for (size_t i = 0; i < host->processes.count; i++)
         if (host->processes.data[i].job == job)
             (void)kb_vec_push(&pids, host->processes.data[i].pid);
+    uint64_t room = fleet->ask->limit - host->processes.count + pids.count;
     kc_wording how = {.path = host->path, .start_ns = fleet->start_ns, .plain = true};
     kineto_status status = kc_ask_text(fleet->ask, &how, &text, &host->error);
     ko_rpc_request request = {.job = job,
                               .pids = pids.data,
                               .pid_count = (uint32_t)pids.count,
-                              .limit = (int64_t)pids.count,
+                              .limit = (int64_t)room,
                               .config = kb_string(text)};
     if (status == KINETO_OK)
         status = ko_rpc_trigger(&host->daemon, &request, &result, &host->error);
     if (status == KINETO_OK) {
-        take_answer(host, &result, job);
+        take_answer(fleet, host, &result, job);
         ko_rpc_result_free(&result);
     } else {
         host->reached = false;
@@ -337,6 +382,7 @@ static void run_all(kc_fleet_run *fleet)
 {
     on_all(fleet, probe);
     kc_fleet_show_clocks(fleet);
+    kc_fleet_show_limits(fleet);
     if (!has_processes(fleet) || interrupted)
         return;
     choose_start(fleet);

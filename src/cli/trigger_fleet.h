@@ -4,9 +4,12 @@
 
 #include "cli/trigger.h"
 
+#define KC_ANY_USER (-1) /* the daemon does not say whose it is */
+
+/* Pids alone are not enough: containers, which have users of their own, have pids of their own. */
 typedef struct kc_remote {
     int32_t pid;
-    int64_t job;
+    int64_t user, job;
     kc_state state;
     const char *why; /* FAILED; never to be freed */
     uint64_t bytes;
@@ -18,6 +21,7 @@ typedef struct kc_host {
     bool reached, lists; /* lists: the daemon is ours */
     kineto_error error;  /* not reached: why */
     KB_VEC(kc_remote) processes;
+    bool over_limit;                  /* more match: they are not asked */
     char path[KS_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
     bool clock_known;
     int64_t clock_ns, clock_doubt_ns; /* its clock before ours; half of the way there and back */
@@ -33,6 +37,8 @@ typedef struct kc_fleet_run {
 size_t kc_host_count(const kc_host *host, kc_state state);
 
 /* trigger_fleet_show.c */
+/** Hosts on which more match than --limit says. */
+void kc_fleet_show_limits(const kc_fleet_run *fleet);
 /** Hosts whose clocks differ by so much that windows would. */
 void kc_fleet_show_clocks(const kc_fleet_run *fleet);
 /** @return the exit status. */

@@ -11,6 +11,14 @@ size_t kc_host_count(const kc_host *host, kc_state state)
     return n;
 }
 
+void kc_fleet_show_limits(const kc_fleet_run *fleet)
+{
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        if (fleet->hosts.data[i].over_limit)
+            kc_show_note("%s: more than %llu processes match: the others are not asked (--limit)",
+                         fleet->hosts.data[i].name, (unsigned long long)fleet->ask->limit);
+}
+
 /* Hosts agree about a moment only as far as their clocks do. */
 void kc_fleet_show_clocks(const kc_fleet_run *fleet)
 {

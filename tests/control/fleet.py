@@ -21,21 +21,22 @@ SLOW = os.environ.get("CKINETO_SLOW", "") == "1"
 HANGS_S = 60
 
 
-def process(pid, job=0, user=0, waits=True):
-    return {"pid": pid, "user": user, "job_id": job, "pids": [pid], "seen_ms_ago": 5, "waits": waits}
+def process(pid, *ancestors, job=0, user=0, waits=True):
+    return {"pid": pid, "user": user, "job_id": job, "pids": [pid, *ancestors], "seen_ms_ago": 5, "waits": waits}
 
 
 class FakeHost:
     """A daemon as it is scripted: it knows these processes, one of which never asks if nothing else is said; its
-    clock is wrong by so much, or tells just that."""
+    clock is wrong by so much, or tells just that. The late ones come when it has been asked who is there."""
 
-    def __init__(self, ahead_s=0, silent=False, processes=None, time_ns=None):
+    def __init__(self, ahead_s=0, silent=False, processes=None, late=(), time_ns=None):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.name = f"127.0.0.1:{self.port}"
         self.ahead_s = ahead_s
         self.time_ns = time_ns
         self.processes = processes or [process(42)]
+        self.late = late
         self.calls = []
         if not silent:
             threading.Thread(target=self.serve, daemon=True).start()
@@ -57,7 +58,8 @@ class FakeHost:
             ahead_ns = int(self.ahead_s * 1e9)
             return {"time_ns": time.time_ns() + ahead_ns if self.time_ns is None else self.time_ns}
         if call["fn"] == "listProcesses":
-            return {"processes": self.processes}
+            known, self.processes, self.late = self.processes, [*self.processes, *self.late], ()
+            return {"processes": known}
         return self.trigger(call)
 
     def trigger(self, call):
@@ -155,6 +157,35 @@ class Hosts(Fleet):
         hosts = json.loads(out)["hosts"]
         self.assertNotIn("clock_ahead_ns", hosts[0])  # that is no time
         self.assertGreater(hosts[1]["clock_ahead_ns"], 7 * 10**18)
+
+    def asked_at(self, host, *arguments, status=0):
+        """([pid, state of each], how many the daemon was asked to trace at most, what was said)."""
+        out, err = self.trigger(*arguments, "--hosts", host.name, "--separately", "--json", status=status)
+        there, = json.loads(out)["hosts"]
+        limits = [c["process_limit"] for c in host.calls if "config" in c]
+        return [(p["pid"], p["state"]) for p in there["processes"]], limits, err
+
+    def test_processes_with_the_same_pid_are_told_apart(self):
+        """As containers have them: by their users and jobs."""
+        taken = "has the request"
+        users = self.fake(processes=[process(7, user=u, waits=False) for u in (1001, 1002)])
+        processes, (limit,), _ = self.asked_at(users, "--all", "--limit", 2)
+        self.assertEqual((processes, limit), ([(7, taken), (7, taken)], 2))
+        jobs = self.fake(processes=[process(7, job=j, waits=False) for j in (1, 2)])
+        processes, limits, _ = self.asked_at(jobs, "--all", "--limit", 2)
+        self.assertEqual((processes, limits), ([(7, taken), (7, taken)], [1, 1]))
+
+    def test_who_comes_late_is_asked_as_far_as_the_limit_goes(self):
+        def late():
+            return self.fake(processes=[process(7, waits=False)], late=[process(8, 7, waits=False)])
+        processes, _, err = self.asked_at(late(), "--pid", 7)
+        self.assertEqual([p[0] for p in processes], [7, 8], err)
+        processes, limits, _ = self.asked_at(late(), "--pid", 7, "--limit", 1)
+        self.assertEqual(([p[0] for p in processes], limits), ([7], [1]))
+        many = self.fake(processes=[process(p, waits=False) for p in range(5, 8)])
+        processes, limits, err = self.asked_at(many, "--all", "--limit", 2)
+        self.assertEqual(([p[0] for p in processes], limits), ([5, 6], [2]))
+        self.assertIn("more than 2 processes match", err)
 
     def test_another_host_is_asked_for_traces_only(self):
         """By --host, as by --hosts: its daemon knows neither of these, and would start a trace."""
