@@ -189,7 +189,24 @@ static void take_answer(const kc_fleet_run *fleet, kc_host *host, ko_rpc_result 
     take_others(host, &result->triggered, job, fleet->ask->limit);
 }
 
-static void ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job)
+static void fail_found(kc_host *host, const kc_remote *first, bool all, const char *words)
+{
+    int64_t job = first->job;
+    char *why = strdup(words);
+    if (why && !kb_vec_push(&host->refusals, why)) {
+        free(why);
+        why = NULL;
+    }
+    for (size_t i = 0; i < host->processes.count; i++) {
+        kc_remote *p = &host->processes.data[i];
+        if (p->state != KC_FOUND || (p->job != job && !all))
+            continue;
+        p->state = KC_FAILED;
+        p->why = why ? why : "its daemon refused; out of memory for its words";
+    }
+}
+
+static kineto_status ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job, kineto_error *err)
 {
     kc_pids pids = {0};
     ko_rpc_result result;
@@ -199,29 +216,36 @@ static void ask_job(kc_fleet_run *fleet, kc_host *host, int64_t job)
             (void)kb_vec_push(&pids, host->processes.data[i].pid);
     uint64_t room = fleet->ask->limit - host->processes.count + pids.count;
     kc_wording how = {.path = host->path, .start_ns = fleet->start_ns, .plain = true};
-    kineto_status status = kc_ask_text(fleet->ask, &how, &text, &host->error);
+    kineto_status status = kc_ask_text(fleet->ask, &how, &text, err);
     ko_rpc_request request = {.job = job,
                               .pids = pids.data,
                               .pid_count = (uint32_t)pids.count,
                               .limit = (int64_t)room,
                               .config = kb_string(text)};
     if (status == KINETO_OK)
-        status = ko_rpc_trigger(&host->daemon, &request, &result, &host->error);
+        status = ko_rpc_trigger(&host->daemon, &request, &result, err);
     if (status == KINETO_OK) {
         take_answer(fleet, host, &result, job);
         ko_rpc_result_free(&result);
-    } else {
-        host->reached = false;
     }
     free(text);
     kb_vec_free(&pids);
+    return status;
 }
 
+/* What a daemon refuses for one job it may do for another; one that does not answer costs its time
+ * once. Who was asked already is followed in any case. */
 static void ask_host(kc_fleet_run *fleet, kc_host *host)
 {
-    for (size_t i = 0; host->reached && i < host->processes.count; i++)
-        if (host->processes.data[i].state == KC_FOUND)
-            ask_job(fleet, host, host->processes.data[i].job);
+    for (size_t i = 0; host->reached && i < host->processes.count; i++) {
+        kineto_error err = {0};
+        if (host->processes.data[i].state != KC_FOUND)
+            continue;
+        kineto_status status = ask_job(fleet, host, host->processes.data[i].job, &err);
+        bool answered = status == KINETO_E_ARGUMENT || status == KINETO_E_PERMISSION;
+        if (status != KINETO_OK)
+            fail_found(host, &host->processes.data[i], !answered, err.message);
+    }
 }
 
 /* The names of files tell the hosts apart: numbers of processes do not. */
@@ -398,8 +422,10 @@ static void run_all(kc_fleet_run *fleet)
 
 static void fleet_free(kc_fleet_run *fleet)
 {
-    for (size_t i = 0; i < fleet->hosts.count; i++)
+    for (size_t i = 0; i < fleet->hosts.count; i++) {
         kb_vec_free(&fleet->hosts.data[i].processes);
+        kc_names_free(&fleet->hosts.data[i].refusals);
+    }
     kb_vec_free(&fleet->hosts);
 }
 

@@ -11,7 +11,7 @@ typedef struct kc_remote {
     int32_t pid;
     int64_t user, job;
     kc_state state;
-    const char *why; /* FAILED; never to be freed */
+    const char *why; /* FAILED; of the host, if it is not constant */
     uint64_t bytes;
 } kc_remote;
 
@@ -22,6 +22,7 @@ typedef struct kc_host {
     kineto_error error;  /* not reached: why */
     KB_VEC(kc_remote) processes;
     bool over_limit;                  /* more match: they are not asked */
+    kc_names refusals;                /* the daemon's words; processes point to them */
     char path[KS_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
     bool clock_known;
     int64_t clock_ns, clock_doubt_ns; /* its clock before ours; half of the way there and back */

@@ -27,9 +27,10 @@ def process(pid, *ancestors, job=0, user=0, waits=True):
 
 class FakeHost:
     """A daemon as it is scripted: it knows these processes, one of which never asks if nothing else is said; its
-    clock is wrong by so much, or tells just that. The late ones come when it has been asked who is there."""
+    clock is wrong by so much, or tells just that. The late ones come when it has been asked who is there. For
+    some jobs it has only a refusal, or no answer if that is None."""
 
-    def __init__(self, ahead_s=0, silent=False, processes=None, late=(), time_ns=None):
+    def __init__(self, ahead_s=0, silent=False, processes=None, late=(), time_ns=None, refusals=None):
         self.listener = socket.create_server(("127.0.0.1", 0))
         self.port = self.listener.getsockname()[1]
         self.name = f"127.0.0.1:{self.port}"
@@ -37,6 +38,7 @@ class FakeHost:
         self.time_ns = time_ns
         self.processes = processes or [process(42)]
         self.late = late
+        self.refusals = refusals or {}
         self.calls = []
         if not silent:
             threading.Thread(target=self.serve, daemon=True).start()
@@ -51,7 +53,9 @@ class FakeHost:
                 size = struct.unpack("=i", connection.recv(4, socket.MSG_WAITALL))[0]
                 call = json.loads(connection.recv(size, socket.MSG_WAITALL))
                 self.calls.append(call)
-                connection.sendall(dynolog.frame(self.answer(call)))
+                answer = self.answer(call)
+                if answer is not None:
+                    connection.sendall(dynolog.frame(answer))
 
     def answer(self, call):
         if call["fn"] == "getTime":
@@ -64,6 +68,8 @@ class FakeHost:
 
     def trigger(self, call):
         """As ours does it, with nobody busy."""
+        if call["job_id"] in self.refusals:
+            return self.refusals[call["job_id"]]
         matched = [p["pid"] for p in self.processes
                    if p["job_id"] == call["job_id"] and (not call["pids"] or set(p["pids"]) & set(call["pids"]))]
         limit = call["process_limit"]
@@ -174,6 +180,18 @@ class Hosts(Fleet):
         jobs = self.fake(processes=[process(7, job=j, waits=False) for j in (1, 2)])
         processes, limits, _ = self.asked_at(jobs, "--all", "--limit", 2)
         self.assertEqual((processes, limits), ([(7, taken), (7, taken)], [1, 1]))
+
+    def test_what_is_refused_for_one_job_is_not_for_others(self):
+        processes = [process(pid, job=pid, waits=False) for pid in (1, 2, 3)]
+        full = self.fake(processes=processes, refusals={2: {"status": "failed with exception = full"}})
+        _, err = self.trigger("--all", "--hosts", full.name, "--separately", "-o", self.path("t.json"), status=1)
+        self.assertIn(f"{full.name}, process 2: the daemon says: failed with exception = full", err)
+        states = [(1, "has the request"), (2, "failed"), (3, "has the request")]
+        self.assertEqual(self.asked_at(full, "--all", status=1)[0], states)
+        gone = self.fake(processes=processes, refusals={2: None})  # it costs its limit of time, if at all, once
+        states, limits, _ = self.asked_at(gone, "--all", status=1)
+        self.assertEqual([s for _, s in states], ["has the request", "failed", "failed"])
+        self.assertEqual(len(limits), 2)
 
     def test_who_comes_late_is_asked_as_far_as_the_limit_goes(self):
         def late():
