@@ -143,7 +143,7 @@ static void asked(kc_target *t)
     t->asked_real_ns = (int64_t)kb_clock_ns(CLOCK_REALTIME);
 }
 
-/* The daemon also asks children of those that it is told of: these are not asked a second time. */
+/* Children that the daemon asked, too, are not asked a second time. */
 static void take_triggered(kc_run *run, const ko_rpc_result *result, const kc_target *first)
 {
     for (size_t i = 0; i < result->triggered.count; i++) {
@@ -178,10 +178,12 @@ static void take_rest(const kc_run *run, const ko_rpc_result *result, const kc_p
         kc_target *t = kc_target_find(run, (uint32_t)group->data[i]);
         if (!t || t->state != KC_FOUND)
             continue;
-        if (has_pid(&result->matched, t->pid))
+        if (!has_pid(&result->matched, t->pid))
+            kc_target_fail(t, "the daemon does not know it any more: has it ended?");
+        else if (result->busy)
             kc_target_fail(t, "busy: it has not fetched an earlier request from the daemon yet");
         else
-            kc_target_fail(t, "the daemon does not know it any more: has it ended?");
+            kc_target_fail(t, "another one was asked in its place (--limit)");
     }
 }
 
@@ -199,10 +201,12 @@ static kineto_status trigger(kc_run *run, const kc_target *first, const kc_pids 
     kineto_status status = kc_ask_text(run->ask, &how, &text, err);
     if (status != KINETO_OK)
         return status;
+    /* It also asks children of those that it is told of, as far as there is room. */
+    uint64_t room = run->ask->limit - run->targets.count + group->count;
     ko_rpc_request request = {.job = first->job,
                               .pids = group->data,
                               .pid_count = (uint32_t)group->count,
-                              .limit = -1,
+                              .limit = (int64_t)room,
                               .config = kb_string(text)};
     status = ko_rpc_trigger(&run->daemon, &request, result, err);
     free(text);

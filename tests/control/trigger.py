@@ -408,18 +408,38 @@ class ByADaemon(Case):
         _, err = self.trigger("--host", "127.0.0.1:1", "--pid", one.pid, "--discover", 0, status=1)
         self.assertIn("it was not reached", err)
 
-    def test_ours_tells_who_has_it(self):
+    def ours(self):
+        """The port of a daemon of ours."""
         daemon = subprocess.Popen([COMMAND, "daemon", "--listen", "127.0.0.1:0"], env=self.environment,
                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(daemon.stdout.close)
         self.addCleanup(daemon.wait)
         self.addCleanup(daemon.kill)
-        port = daemon.stdout.readline().split(":")[-1].strip()
+        return daemon.stdout.readline().split(":")[-1].strip()
+
+    def test_ours_tells_who_has_it(self):
+        port = self.ours()
         clients = self.clients_ready({}, {}, SLURM_JOB_ID="3") + self.clients_ready({})
         out, err = self.trigger("--host", f":{port}", "--all", "--separately", "--warmup", 0, "-d", 10, "--wait",
                                 "-o", self.path("traces", "t.json"))
         self.assertEqual({line.split("\t")[0] for line in out.splitlines()},
                          {self.path("traces", f"t_{c.pid}.json") for c in clients}, err)
+
+
+    def test_children_that_are_asked_too_count_to_the_limit(self):
+        port = self.ours()
+        endpoint = dynolog.Endpoint(self.directory, "dynoconfigclient-family")
+        self.addCleanup(endpoint.close)
+        for _ in range(3):
+            child = subprocess.Popen(["sleep", "60"])
+            self.addCleanup(child.wait)
+            self.addCleanup(child.kill)
+            for pids in ([os.getpid()], [child.pid, os.getpid()]):
+                endpoint.send(dynolog.ask(pids, wants=0))
+                endpoint.receive()
+        self.trigger("--host", f":{port}", "--all", "--limit", 1, "--separately", "-o", self.path("traces", "t.json"))
+        known = dynolog.rpc(int(port), {"fn": "listProcesses"})["processes"]
+        self.assertEqual((len(known), sum(p["waits"] for p in known)), (4, 1))
 
 
 class BySocket(Case):
