@@ -32,6 +32,7 @@ static struct {
     ko_crash_file file;
     bool armed; /* its directory is open */
     struct sigaction before[KB_COUNT(signals)];
+    bool installed[KB_COUNT(signals)]; /* somebody may call our handler */
 } crash;
 
 /* ---- texts --------------------------------------------------------------------------------------- */
@@ -298,19 +299,40 @@ void ko_crash_stack(void)
     (void)sigaltstack(&own, NULL);
 }
 
+static bool is_ours(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) && a->sa_sigaction == on_crash;
+}
+
+static bool is_handled(const struct sigaction *a)
+{
+    return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
+}
+
 /* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. */
-static void handlers_install(void)
+static void handler_install(size_t i)
 {
     struct sigaction now,
-        a = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    sigemptyset(&a.sa_mask);
-    for (size_t i = 0; i < KB_COUNT(signals); i++) {
-        if (sigaction(signals[i], NULL, &now) != 0 || now.sa_sigaction == on_crash)
-            continue;
-        crash.before[i] = now;
-        kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
-        (void)sigaction(signals[i], &a, NULL);
-    }
+        ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&ours.sa_mask);
+    if (sigaction(signals[i], NULL, &now) != 0 || is_ours(&now))
+        return;
+    if (crash.installed[i] && is_handled(&now))
+        return; /* one that may call ours: it would be below itself */
+    crash.before[i] = now;
+    kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
+    if (sigaction(signals[i], &ours, NULL) == 0)
+        crash.installed[i] = true;
+}
+
+/* What the program installed meanwhile stays. */
+static void handler_remove(size_t i)
+{
+    struct sigaction now;
+    if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now))
+        return;
+    if (sigaction(signals[i], &crash.before[i], NULL) == 0)
+        crash.installed[i] = false;
 }
 
 kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *err)
@@ -338,21 +360,20 @@ kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *
     crash.file.process = kineto_rt_process();
     ko_crash_stack();
     kb_store_release(&crash.state, (uint32_t)ARMED);
-    handlers_install();
+    for (size_t i = 0; i < KB_COUNT(signals); i++)
+        handler_install(i);
     return KINETO_OK;
 }
 
 /* Who came after us may hold our handler as the one to call: it goes on handing signals on. */
 void ko_crash_disarm(void)
 {
-    struct sigaction now;
     uint32_t armed = ARMED;
     bool was = kb_cas_acqrel(&crash.state, &armed, (uint32_t)OFF);
     if (!was && armed != DONE)
         return;
     for (size_t i = 0; i < KB_COUNT(signals); i++)
-        if (sigaction(signals[i], NULL, &now) == 0 && now.sa_sigaction == on_crash)
-            (void)sigaction(signals[i], &crash.before[i], NULL);
+        handler_remove(i);
     if (crash.armed)
         ko_crash_file_close(&crash.file);
     crash.armed = false;

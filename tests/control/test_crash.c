@@ -328,6 +328,80 @@ static void the_programs_handler_runs_after_ours(void **state)
     check_trace("SIGSEGV", 100);
 }
 
+/* As Python's faulthandler: what was before has its turn, too. */
+static struct sigaction below;
+static volatile int calls;
+static void hands_on(int sig, siginfo_t *info, void *context)
+{
+    if (++calls > 1)
+        _exit(44);
+    below.sa_sigaction(sig, info, context);
+}
+
+static void put_on_top(int sig)
+{
+    struct sigaction a = {.sa_sigaction = hands_on, .sa_flags = SA_SIGINFO | SA_ONSTACK};
+    sigaction(sig, &a, &below);
+}
+
+static void crash_in_second_ring(void)
+{
+    start();
+    put_on_top(SIGABRT);
+    kineto_control_stop();
+    crash_by_signal();
+}
+
+static void one_that_calls_ours_is_called_once(void **state)
+{
+    (void)state;
+    wanted = SIGABRT;
+    assert_died_of(run(crash_in_second_ring), SIGABRT);
+    check_trace("SIGABRT", 100);
+}
+
+/* A child that steps has a ring of its own, with the handlers that it inherited. */
+static void crash_in_stepping_child(void)
+{
+    int status;
+    start();
+    put_on_top(SIGABRT);
+    pid_t pid = fork();
+    for (int i = 0; pid == 0 && i < 30; i++) { /* its ring begins meanwhile */
+        kineto_step();
+        usleep(10000);
+    }
+    if (pid == 0)
+        abort();
+    waitpid(pid, &status, 0);
+    _exit(WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static void a_child_calls_it_once_too(void **state)
+{
+    (void)state;
+    int status = run(crash_in_stepping_child);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != SIGABRT)
+        fail_msg("status %#x; it said: %s", (unsigned)status, said);
+}
+
+/* Nobody calls ours any more. */
+static void crash_after_default(void)
+{
+    start();
+    signal(SIGABRT, SIG_DFL);
+    kineto_control_stop();
+    crash_by_signal();
+}
+
+static void a_default_in_its_place_is_no_handler(void **state)
+{
+    (void)state;
+    wanted = SIGABRT;
+    assert_died_of(run(crash_after_default), SIGABRT);
+    check_trace("SIGABRT", 100);
+}
+
 static sigjmp_buf back;
 static void jumps_back(int sig)
 {
@@ -569,6 +643,9 @@ int main(void)
         cmocka_unit_test(a_handler_of_the_program_crashes),
         cmocka_unit_test(the_first_thread_runs_out_of_stack),
         cmocka_unit_test(the_programs_handler_runs_after_ours),
+        cmocka_unit_test(one_that_calls_ours_is_called_once),
+        cmocka_unit_test(a_child_calls_it_once_too),
+        cmocka_unit_test(a_default_in_its_place_is_no_handler),
         cmocka_unit_test(a_program_that_survives_its_signal_goes_on),
         cmocka_unit_test(what_was_ignored_stays_ignored),
         cmocka_unit_test(without_a_ring_all_is_as_it_was),
