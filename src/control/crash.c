@@ -309,16 +309,25 @@ static bool is_handled(const struct sigaction *a)
     return (a->sa_flags & SA_SIGINFO) || (a->sa_handler != SIG_DFL && a->sa_handler != SIG_IGN);
 }
 
-/* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. */
+/* Nothing is blocked in our handler: if writing the ring crashes, too, it is to hear of it. Calls
+ * that a signal interrupts go on, or fail, as they would without us. */
+static struct sigaction handler_above(const struct sigaction *before)
+{
+    struct sigaction ours = {.sa_sigaction = on_crash,
+                             .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
+    sigemptyset(&ours.sa_mask);
+    ours.sa_flags |= is_handled(before) ? before->sa_flags & SA_RESTART : SA_RESTART;
+    return ours;
+}
+
 static void handler_install(size_t i)
 {
-    struct sigaction now,
-        ours = {.sa_sigaction = on_crash, .sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER};
-    sigemptyset(&ours.sa_mask);
+    struct sigaction now, ours;
     if (sigaction(signals[i], NULL, &now) != 0 || is_ours(&now))
         return;
     if (crash.installed[i] && is_handled(&now))
         return; /* one that may call ours: it would be below itself */
+    ours = handler_above(&now);
     crash.before[i] = now;
     kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
     if (sigaction(signals[i], &ours, NULL) == 0)

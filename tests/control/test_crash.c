@@ -328,6 +328,34 @@ static void the_programs_handler_runs_after_ours(void **state)
     check_trace("SIGSEGV", 100);
 }
 
+static void does_nothing(int sig) { (void)sig; }
+
+static bool goes_on(int sig)
+{
+    struct sigaction now;
+    sigaction(sig, NULL, &now);
+    return (now.sa_flags & SA_SIGINFO) && (now.sa_flags & SA_RESTART);
+}
+
+/* A read that such a signal interrupts goes on as the program has it. */
+static void look_at_flags(void)
+{
+    struct sigaction a = {.sa_handler = does_nothing, .sa_flags = SA_RESTART};
+    sigaction(SIGFPE, &a, NULL);
+    a.sa_flags = 0;
+    sigaction(SIGILL, &a, NULL);
+    signal(SIGBUS, SIG_IGN);
+    start();
+    _exit(goes_on(SIGFPE) && !goes_on(SIGILL) && goes_on(SIGBUS) ? 42 : 43);
+}
+
+static void calls_go_on_as_the_program_has_it(void **state)
+{
+    (void)state;
+    int status = run(look_at_flags);
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 42);
+}
+
 /* As Python's faulthandler: what was before has its turn, too. */
 static struct sigaction below;
 static volatile int calls;
@@ -643,6 +671,7 @@ int main(void)
         cmocka_unit_test(a_handler_of_the_program_crashes),
         cmocka_unit_test(the_first_thread_runs_out_of_stack),
         cmocka_unit_test(the_programs_handler_runs_after_ours),
+        cmocka_unit_test(calls_go_on_as_the_program_has_it),
         cmocka_unit_test(one_that_calls_ours_is_called_once),
         cmocka_unit_test(a_child_calls_it_once_too),
         cmocka_unit_test(a_default_in_its_place_is_no_handler),
