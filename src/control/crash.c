@@ -322,7 +322,7 @@ static struct sigaction handler_above(const struct sigaction *before)
 
 static void handler_install(size_t i)
 {
-    struct sigaction now, ours;
+    struct sigaction now, ours, replaced;
     if (sigaction(signals[i], NULL, &now) != 0 || is_ours(&now))
         return;
     if (crash.installed[i] && is_handled(&now))
@@ -330,18 +330,23 @@ static void handler_install(size_t i)
     ours = handler_above(&now);
     crash.before[i] = now;
     kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
-    if (sigaction(signals[i], &ours, NULL) == 0)
-        crash.installed[i] = true;
+    if (sigaction(signals[i], &ours, &replaced) != 0)
+        return;
+    crash.installed[i] = true;
+    if (!is_ours(&replaced)) /* another thread may have installed its own since we looked */
+        crash.before[i] = replaced;
 }
 
-/* What the program installed meanwhile stays. */
+/* What the program installed meanwhile stays, also since we looked. */
 static void handler_remove(size_t i)
 {
-    struct sigaction now;
-    if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now))
+    struct sigaction now, replaced;
+    if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now) ||
+        sigaction(signals[i], &crash.before[i], &replaced) != 0)
         return;
-    if (sigaction(signals[i], &crash.before[i], NULL) == 0)
-        crash.installed[i] = false;
+    crash.installed[i] = !is_ours(&replaced);
+    if (crash.installed[i])
+        (void)sigaction(signals[i], &replaced, NULL);
 }
 
 kineto_status ko_crash_arm(const kineto_control_options *options, kineto_error *err)

@@ -26,6 +26,18 @@ const char *__asan_default_options(void)
 }
 #endif
 
+/* What another thread does right after somebody has looked at a signal. */
+static void (*when_looked)(int sig);
+int __real_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
+int __wrap_sigaction(int sig, const struct sigaction *a, struct sigaction *old);
+int __wrap_sigaction(int sig, const struct sigaction *a, struct sigaction *old)
+{
+    int rc = __real_sigaction(sig, a, old);
+    if (!a && when_looked)
+        when_looked(sig);
+    return rc;
+}
+
 KINETO_SITE(work, KINETO_KIND_CPU_OP, "work");
 KINETO_SITE(around, KINETO_KIND_CPU_OP, "around");
 
@@ -388,6 +400,63 @@ static void one_that_calls_ours_is_called_once(void **state)
     check_trace("SIGABRT", 100);
 }
 
+static void ends_well(int sig)
+{
+    char path[700];
+    (void)sig;
+    _exit(files(".ckpool", path, sizeof path) == 1 ? 42 : 43);
+}
+
+static void is_installed_meanwhile(int sig)
+{
+    struct sigaction a = {.sa_handler = ends_well};
+    if (sig == SIGABRT)
+        __real_sigaction(sig, &a, NULL);
+}
+
+static void crash_after_race(void)
+{
+    when_looked = is_installed_meanwhile;
+    start();
+    when_looked = NULL;
+    abort();
+}
+
+static void a_handler_that_comes_while_ours_is_installed(void **state)
+{
+    (void)state;
+    int status = run(crash_after_race);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 42)
+        fail_msg("status %#x; it said: %s", (unsigned)status, said);
+}
+
+static void is_put_on_top_meanwhile(int sig)
+{
+    if (sig == SIGABRT)
+        put_on_top(sig);
+}
+
+static void stop_after_race(void)
+{
+    struct sigaction now;
+    start();
+    when_looked = is_put_on_top_meanwhile;
+    kineto_control_stop();
+    when_looked = NULL;
+    sigaction(SIGABRT, NULL, &now);
+    if (now.sa_sigaction != hands_on)
+        _exit(43);
+    crash_by_signal();
+}
+
+static void a_handler_that_comes_while_ours_is_taken_away(void **state)
+{
+    (void)state;
+    wanted = SIGABRT;
+    assert_died_of(run(stop_after_race), SIGABRT);
+    check_trace("SIGABRT", 100);
+}
+
 /* A child that steps has a ring of its own, with the handlers that it inherited. */
 static void crash_in_stepping_child(void)
 {
@@ -675,6 +744,8 @@ int main(void)
         cmocka_unit_test(one_that_calls_ours_is_called_once),
         cmocka_unit_test(a_child_calls_it_once_too),
         cmocka_unit_test(a_default_in_its_place_is_no_handler),
+        cmocka_unit_test(a_handler_that_comes_while_ours_is_installed),
+        cmocka_unit_test(a_handler_that_comes_while_ours_is_taken_away),
         cmocka_unit_test(a_program_that_survives_its_signal_goes_on),
         cmocka_unit_test(what_was_ignored_stays_ignored),
         cmocka_unit_test(without_a_ring_all_is_as_it_was),
