@@ -96,13 +96,8 @@ static kineto_status look(kc_run *run, kineto_error *err)
 kineto_status kc_daemon_parse(const kc_ask *ask, const char *text, ko_rpc_daemon *out,
                               kineto_error *err)
 {
-    char usual[8];
-    kineto_status status = ko_rpc_parse_address(text, out, err);
-    size_t size = strlen(text), n = (size_t)snprintf(usual, sizeof usual, ":%u", KO_RPC_PORT);
-    bool said = out->port != KO_RPC_PORT || (size >= n && strcmp(text + size - n, usual) == 0);
-    if (status == KINETO_OK && ask->port && !said)
-        out->port = ask->port;
-    return status;
+    out->port = ask->port;
+    return ko_rpc_parse_address(text, out, err);
 }
 
 static kineto_status address(kc_run *run, kineto_error *err)

@@ -38,7 +38,7 @@ static bool read_port(const char *text, uint16_t *port)
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err)
 {
     const char *host = text, *colon = strrchr(text, ':'), *end = colon;
-    uint16_t port = KO_RPC_PORT;
+    uint16_t port = out->port ? out->port : KO_RPC_PORT;
     if (*text == '[') {
         host = text + 1;
         end = strchr(host, ']');

@@ -19,8 +19,8 @@ typedef struct ko_rpc_daemon {
     uint32_t limit_ms; /* for all of a question, name look-up apart; 0: KO_RPC_LIMIT_MS */
 } ko_rpc_daemon;
 
-/** HOST, HOST:PORT, :PORT, [IPV6]:PORT or an IPv6 address alone; `out` keeps its token and limit.
- */
+/** HOST, HOST:PORT, :PORT, [IPV6]:PORT or an IPv6 address alone; `out` keeps its token and limit,
+ *  and where none is said its port, if that is not 0. */
 kineto_status ko_rpc_parse_address(const char *text, ko_rpc_daemon *out, kineto_error *err);
 /** The first line of a file that only we (or root) may read.
  *  @return KINETO_E_PERMISSION if others may; KINETO_E_FORMAT if it is no token: 16 to 512 visible

@@ -54,6 +54,12 @@ static void addresses_are_read(void **state)
         assert_ptr_equal(d.token, token);
         assert_int_equal(d.limit_ms, 7);
     }
+    ko_rpc_daemon elsewhere = {.port = 2000};
+    assert_int_equal(ko_rpc_parse_address("::1778", &elsewhere, NULL), KINETO_OK);
+    assert_string_equal(elsewhere.host, "::1778");
+    assert_int_equal(elsewhere.port, 2000); /* that is the end of the address */
+    assert_int_equal(ko_rpc_parse_address("node7:1778", &elsewhere, NULL), KINETO_OK);
+    assert_int_equal(elsewhere.port, 1778);
     char longest[300];
     memset(longest, 'a', sizeof longest - 1);
     longest[sizeof longest - 1] = '\0';
