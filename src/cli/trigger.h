@@ -220,6 +220,9 @@ void kc_show_note(const char *fmt, ...) KINETO_PRINTF(1, 2);
 int kc_show_end(const kc_run *run, bool interrupted);
 
 /* ---- trigger_run.c ------------------------------------------------------------------------------------------- */
+/** For the signals that end a command, except those that are ignored; the second time they end it.
+ */
+void kc_catch_signals(void (*handler)(int number));
 /** @return the exit status. */
 int kc_trigger_here(const kc_ask *ask);
 

@@ -440,9 +440,19 @@ static void choose_out(kc_ask *ask)
         memcpy(ask->out + size, ".json", sizeof ".json");
 }
 
+/* @return the exit status: an address that is none is a mistake on the command line. */
+static int complain(const kineto_error *err)
+{
+    if (err->code == KINETO_E_ARGUMENT) {
+        kc_usage_error("trigger", "%s", err->message);
+        return KC_EXIT_USAGE;
+    }
+    kc_show_note("%s", err->message);
+    return KC_EXIT_FAILURE;
+}
+
 int kc_fleet(kc_ask *ask)
 {
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
     kc_fleet_run fleet = {.ask = ask};
     kc_names names = {0};
     kineto_error err;
@@ -452,10 +462,9 @@ int kc_fleet(kc_ask *ask)
         kc_show_note("'%s': processes write for requests beneath /tmp, or where their "
                      "KINETO_ONDEMAND_TRACE_DIR says",
                      ask->out);
-    (void)sigaction(SIGINT, &action, NULL);
-    (void)sigaction(SIGTERM, &action, NULL);
+    kc_catch_signals(on_signal);
     if (find_hosts(&fleet, ask, &names, &err) != KINETO_OK) {
-        kc_show_note("%s", err.message);
+        result = complain(&err);
     } else {
         run_all(&fleet);
         result = kc_fleet_show(&fleet, interrupted != 0);

@@ -179,18 +179,20 @@ static bool is_job(const char *job)
            strlen(job) < 64;
 }
 
-/* "NUMBER NODES" in one line: one job, and it runs. */
-static kineto_status read_job(const char *job, const char *said, char nodes[4096], int64_t *number,
+/* "NUMBER NODES" in one line: one job, and it runs. A large one has kilobytes of nodes. */
+static kineto_status read_job(const char *job, char *said, char **nodes, int64_t *number,
                               kineto_error *err)
 {
-    long long found;
-    int end = 0;
-    if (sscanf(said, "%lld %4095s %n", &found, nodes, &end) < 2)
+    char *end;
+    *number = strtoll(said, &end, 10);
+    *nodes = end + strspn(end, " \t");
+    char *rest = *nodes + strcspn(*nodes, " \t\r\n");
+    if (end == said || rest == *nodes)
         return kb_fail(err, KINETO_E_NOT_FOUND, "job %s has no hosts: does it run?", job);
-    if (said[end])
+    if (rest[strspn(rest, " \t\r\n")])
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "'%s' is several jobs: name one, as %s_1 of an array", job, job);
-    *number = found;
+    *rest = '\0';
     return KINETO_OK;
 }
 
@@ -207,8 +209,8 @@ static kineto_status expand(char *nodes, kc_names *out, kineto_error *err)
 
 kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, kineto_error *err)
 {
-    char name[64], nodes[4096];
-    char *said;
+    char name[64];
+    char *said, *nodes;
     if (!is_job(job))
         return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no number of a job of Slurm", job);
     snprintf(name, sizeof name, "%s", job);
@@ -217,7 +219,9 @@ kineto_status kc_slurm_hosts(const char *job, kc_names *out, int64_t *number, ki
     kineto_status status = run_command(argv, &said, err);
     if (status != KINETO_OK)
         return status;
-    status = read_job(job, said, nodes, number, err);
+    status = read_job(job, said, &nodes, number, err);
+    if (status == KINETO_OK)
+        status = expand(nodes, out, err);
     free(said);
-    return status == KINETO_OK ? expand(nodes, out, err) : status;
+    return status;
 }

@@ -16,11 +16,10 @@ static volatile sig_atomic_t interrupted;
 
 static void on_signal(int number) { interrupted = number; }
 
-/* The second time ends us. */
-static void catch_signals(void)
+void kc_catch_signals(void (*handler)(int number))
 {
     static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    struct sigaction action = {.sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND};
+    struct sigaction action = {.sa_handler = handler, .sa_flags = (int)SA_RESETHAND};
     struct sigaction old;
     for (size_t i = 0; i < KB_COUNT(signals); i++)
         if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
@@ -66,10 +65,18 @@ static bool found_all(const kc_run *run)
 
 static bool needs_wire(const kc_run *run) { return !run->ask->dump && !run->ask->cancel; }
 
+/* The daemon that was named is all of Dynolog's wire. */
+static bool has_wire(const kc_run *run)
+{
+    return needs_wire(run) && (!run->ask->host || run->has_daemon);
+}
+
 /* Whoever was named and is still missing: may one of them come? Who said how long to wait knows
  * why. */
 static bool somebody_may_come(const kc_run *run)
 {
+    if (needs_wire(run) && !has_wire(run))
+        return false;
     if (!run->ask->pids.count || run->ask->has_discover || run->ask->host)
         return true;
     for (size_t i = 0; i < run->targets.count; i++) /* it has come, and was busy */
@@ -278,7 +285,7 @@ static bool uses_wire(const kc_run *run)
     for (size_t i = 0; i < run->targets.count; i++)
         if (run->targets.data[i]->via != KC_VIA_SOCKET)
             return true;
-    return needs_wire(run) && !found_all(run);
+    return has_wire(run) && !found_all(run);
 }
 
 static size_t expected(const kc_run *run)
@@ -392,7 +399,7 @@ int kc_trigger_here(const kc_ask *ask)
         kc_complain("trigger: no descriptors are left");
         return KC_EXIT_FAILURE;
     }
-    catch_signals();
+    kc_catch_signals(on_signal);
     run_all(&run);
     if (interrupted)
         kc_show_note("interrupted");

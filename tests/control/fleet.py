@@ -238,7 +238,7 @@ class Hosts(Fleet):
         self.environment["PATH"] = self.directory
         _, err = self.trigger("--slurm", 12, status=1)
         self.assertIn("'squeue' was not found", err)
-        _, err = self.trigger("--slurm", "12;reboot", status=1)
+        _, err = self.trigger("--slurm", "12;reboot", status=2)
         self.assertIn("no number of a job", err)
 
     def test_hosts_of_a_job_are_those_that_slurm_tells(self):
@@ -254,11 +254,44 @@ class Hosts(Fleet):
         with open(self.path("scontrol.log"), encoding="utf-8") as log:
             self.assertEqual(log.read(), "show hostnames node[1-2]\n")
         self.write_command("squeue", "printf '1 a\\n2 b\\n'")
-        self.assertIn("several jobs", self.trigger("--slurm", "800", status=1)[1])
+        self.assertIn("several jobs", self.trigger("--slurm", "800", status=2)[1])
         self.write_command("squeue", "exit 0")
         self.assertIn("has no hosts", self.trigger("--slurm", "800", status=1)[1])
         self.write_command("squeue", "echo Invalid job id >&2; exit 1")
         self.assertIn("Invalid job id", self.trigger("--slurm", "800", status=1)[1])
+
+    def test_a_job_has_as_many_nodes_as_slurm_tells(self):
+        one = self.fake(processes=[process(42, job=815, waits=False)])
+        nodes = ",".join(f"node{i}" for i in range(2000))  # no ranges: 15 KB
+        self.write_command("squeue", f'echo "815 {nodes}"')
+        self.write_command("scontrol", f'echo "$3" >"$0.log"; echo {one.name}')
+        self.environment["PATH"] = f"{self.directory}:{os.environ['PATH']}"
+        self.trigger("--slurm", 815, "--separately", "-o", self.path("traces", "t.json"))
+        with open(self.path("scontrol.log"), encoding="utf-8") as log:
+            self.assertEqual(log.read(), nodes + "\n")
+
+    def test_an_address_that_is_none_is_a_mistake_on_the_command_line(self):
+        _, err = self.trigger("--all", "--hosts", "a:99999", status=2)
+        self.assertIn("'a:99999' is no address of a daemon", err)
+        self.assertIn("Try 'ckineto trigger --help'", err)
+
+    def test_the_end_of_an_ipv6_address_is_no_port(self):
+        _, err = self.trigger("--all", "--hosts", "::1778", "--port", 2000, status=1)
+        self.assertIn("port 2000", err)
+
+    def test_signals_that_are_ignored_stay_so(self):
+        for ignored in (True, False):
+            action = signal.SIG_IGN if ignored else signal.SIG_DFL
+            process = subprocess.Popen([COMMAND, "trigger", "--all", "--hosts", self.fake().name, "--start-time", "+2"],
+                                       env=self.environment, cwd=self.directory, stdout=subprocess.DEVNULL,
+                                       stderr=subprocess.PIPE, text=True,
+                                       preexec_fn=lambda to=action: signal.signal(signal.SIGINT, to))
+            while "start in" not in process.stderr.readline():
+                pass
+            process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=HANGS_S)
+            self.assertEqual(process.returncode, 1 if ignored else 128 + signal.SIGINT, err)
+            self.assertIn("missed the start" if ignored else "interrupted", err)
 
     def write_command(self, name, text):
         with open(self.path(name), "w", encoding="utf-8") as file:

@@ -228,6 +228,8 @@ class CommandLine(Case):
         self.mistake("--wait needs", "--pid", 1, "--wait=soon")
         self.mistake("--out", "--pid", 1, "--out", self.path("nowhere", "t.json"))
         self.mistake("--dump and --cancel reach", "--all", "--hosts", "a", "--cancel")
+        self.mistake("'127.0.0.1:99999' is no address", "--all", "--host", "127.0.0.1:99999")
+        self.mistake("'abc' is no number of a job", "--slurm", "abc")
 
     def test_who_names_nobody_is_told_who_is_there(self):
         _, err = self.trigger(status=2)
@@ -407,6 +409,15 @@ class ByADaemon(Case):
         self.assertIn("busy: it has not fetched an earlier request", err)
         _, err = self.trigger("--host", "127.0.0.1:1", "--pid", one.pid, "--discover", 0, status=1)
         self.assertIn("it was not reached", err)
+
+    def test_a_daemon_that_was_named_and_is_not_there_is_not_awaited(self):
+        one, = self.clients_ready({})
+        for whom in (["--all"], ["--pid", one.pid]):
+            began = time.monotonic()
+            _, err = self.trigger("--host", "127.0.0.1:1", *whom, status=1)
+            self.assertLess(time.monotonic() - began, 10)  # and not the 12 s in which somebody might ask
+            self.assertIn("nobody listens at 127.0.0.1, port 1", err)
+        self.assertEqual(one.said("config"), [])
 
     def ours(self):
         """The port of a daemon of ours."""
