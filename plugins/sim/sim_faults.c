@@ -29,7 +29,7 @@ const KinetoPlugin_TraceBuilder *sim_faults(const KinetoPlugin_TraceBuilder *hos
     last.metadataCount = 0;
     if (!host && is("late") && last.nameSize)
         real.emit(real.pTraceBuilderHandle, &last);
-    fault = host ? getenv("CKINETO_SIM_FAULT") : NULL;
+    fault = host ? secure_getenv("CKINETO_SIM_FAULT") : NULL;
     if (!fault || is("error"))
         return fault ? NULL : host;
     memcpy(&real, host, host->unpaddedStructSize < sizeof real ? host->unpaddedStructSize : sizeof real);

@@ -49,7 +49,7 @@ typedef struct view {
 
 static kineto_status make_directory(view *v, kineto_error *err)
 {
-    const char *base = getenv("TMPDIR");
+    const char *base = kb_setting("TMPDIR");
     int why = 0;
     pthread_mutex_lock(&v->lock);
     int n = snprintf(v->directory, sizeof v->directory, "%s/ckineto-view-XXXXXX",

@@ -254,8 +254,7 @@ size_t kc_terminal_width(uint64_t asked, FILE *out)
 
 bool kc_may_colour(FILE *out)
 {
-    const char *no = kb_os_getenv("NO_COLOR");
-    return isatty(fileno(out)) && !(no && *no);
+    return isatty(fileno(out)) && !kb_setting("NO_COLOR");
 }
 
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,

@@ -251,7 +251,7 @@ SWITCH(record_tensor_ids, ids, true)
 static uint64_t kinds_of(const kineto_profiler_config *c, uint32_t activities)
 {
     const kineto_experimental_config *x = &c->experimental;
-    const char *collective = getenv("TORCH_PROFILER_ENABLE_COLLECTIVE_PROFILING");
+    const char *collective = kb_setting("TORCH_PROFILER_ENABLE_COLLECTIVE_PROFILING");
     if (c->state == KINETO_STATE_CPU)
         activities = KINETO_ACTIVITY_SET(CPU);
     if (c->state == KINETO_STATE_CUDA)

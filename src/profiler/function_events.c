@@ -176,13 +176,19 @@ static bool fill(picking *p)
 
 /* ---- life -------------------------------------------------------------------------------------- */
 
+/* A file that says nothing of the device is PyTorch's, unless clocks of ours are in it. */
+static bool is_of_pytorch(const kineto_trace *t)
+{
+    return kt_was_read(t) && !kineto_trace_snapshot_count(t);
+}
+
 static void name_device(kineto_function_events *e, uint32_t asked, bool devices)
 {
     if (kp_device_type_name(asked)) {
         e->device_name = kp_device_type_name(asked);
         e->device_type = asked;
     } else if (!e->device_name) {
-        bool usual = devices && kt_was_read(e->trace);
+        bool usual = devices && is_of_pytorch(e->trace);
         e->device_name = usual ? "cuda" : "device";
         e->device_type = usual ? 1 : 20; /* PrivateUse1: one that PyTorch has no name for */
     }

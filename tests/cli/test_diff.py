@@ -333,7 +333,7 @@ class Outputs(DiffTest):
 
 
 @unittest.skipUnless(os.path.exists(os.path.join(TRACES, "resnet50_num_workers_4.json.gz")),
-                     "the traces of ../shared are not at hand")
+                     "the public traces are not at hand")
 class RealTraces(DiffTest):
     PAIRS = {"diff_control_vs_test": ("trace_diff_control", "trace_diff_test"),
              "diff_resnet50_nw0_vs_nw4": ("resnet50_num_workers_0", "resnet50_num_workers_4")}

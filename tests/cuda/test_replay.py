@@ -10,8 +10,7 @@ import from_trace  # noqa: E402
 from support import check, client, environment, finish, run, temporary, write  # noqa: E402
 
 CKINETO, PLUGIN = os.environ["CKINETO"], os.environ["PLUGIN"]
-HERE = os.path.dirname(os.path.abspath(__file__))
-REAL = os.path.join(HERE, "../../../shared/traces")
+REAL = os.path.join(os.environ["CKINETO_SHARED"], "traces")
 SPAN_US = 1500000
 OURS = 4000000000  # correlation ids of the client's own calls begin here
 

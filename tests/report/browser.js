@@ -11,7 +11,7 @@ const zlib = require('node:zlib');
 const { chromium } = require('playwright-core');
 
 const { CKINETO, CHROMIUM, FOLDER } = process.env;
-const SHARED = path.join(__dirname, '../../../shared/traces');
+const SHARED = path.join(process.env.CKINETO_SHARED || path.join(__dirname, '../../../shared'), 'traces');
 
 let browser;
 const reports = new Map();

@@ -68,7 +68,7 @@ async function findingsAgree(page, findings) {
 for (const name of ['resnet50_num_workers_0.json.gz', 'nccl_data.json.gz', 'trace_diff_control.json.gz']) {
   test(`values of ${name} are those of analyze`, async (t) => {
     const files = shared(name);
-    if (!files) return t.skip('no ../shared/traces');
+    if (!files) return t.skip('no public traces: CKINETO_SHARED');
     return withReport(files, async (page) => {
       const compared = await tablesAgree(page, analyze(files));
       assert.ok(compared > 100, `${compared} lines`);
@@ -144,7 +144,7 @@ test('of two ranks all or one is shown', () => {
 
 test('a comparison is shown as the command makes it', async (t) => {
   const files = shared('resnet50_num_workers_0.json.gz', 'resnet50_num_workers_4.json.gz');
-  if (!files) return t.skip('no ../shared/traces');
+  if (!files) return t.skip('no public traces: CKINETO_SHARED');
   const diff = JSON.parse(execFileSync(CKINETO, ['diff', ...files, '--json', '-'], { maxBuffer: 2 ** 30 }));
   const file = changed(files.slice(0, 1), 'diff.html', (summary) => {
     summary.diff = diff.facts;

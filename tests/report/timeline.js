@@ -143,7 +143,7 @@ test('a range of time is summed up by name', () =>
 
 test('numbers of tables and evidence lead to their place', async (t) => {
   const files = shared('resnet50_num_workers_0.json.gz');
-  if (!files) return t.skip('no ../shared/traces');
+  if (!files) return t.skip('no public traces: CKINETO_SHARED');
   return withReport(files, async (page) => {
     const [first] = analyze(files, '--findings').findings;
     await page.locator('.finding .evidence a').first().click();

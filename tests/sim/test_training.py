@@ -175,6 +175,13 @@ def check_trace(path, counters):
     check_ledger(trace)
 
 
+def check_table(path):
+    """Its device is not taken for PyTorch's, in a file either."""
+    table = subprocess.run([CKINETO, "table", path], env=environment(), capture_output=True, timeout=240)
+    last = table.stdout.decode(errors="replace").splitlines()[-1:]
+    check("".join(last).startswith("Self DEVICE time total"), f"the table ends with {last}")
+
+
 # ---- ways ----------------------------------------------------------------------------------------
 
 def itself(folder):
@@ -187,6 +194,7 @@ def command(folder):
     with_power = [CKINETO, "record", "--plugin", PLUGIN, "--activities", "default,gpu_pm_counter"]
     run([*with_power, "-o", outside, "--", TRAINING], folder)
     check_trace(outside, POWER)
+    check_table(outside)
     check_trace(os.path.join(folder, "sim_training.json"), POWER)
     run([*with_power, "--plugin-config", "sim.power=0", "-o", outside, "--", TRAINING], folder)
     check_trace(outside, {})

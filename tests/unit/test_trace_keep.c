@@ -382,7 +382,7 @@ static void check_real_trace(const char *path)
 static void real_traces_are_written_the_same_from_every_form(void **state)
 {
     (void)state;
-    static const char folder[] = CKINETO_SOURCE_DIR "/../shared/traces";
+    static const char folder[] = CKINETO_SHARED "/traces";
     DIR *d = opendir(folder);
     if (!d) {
         print_message("skipped: no folder of real traces\n");

@@ -425,7 +425,7 @@ static void changed_bytes_do_no_harm(void **state)
 static void real_traces_open(void **state)
 {
     (void)state;
-    const char *folder = CKINETO_SOURCE_DIR "/../shared/traces";
+    const char *folder = CKINETO_SHARED "/traces";
     DIR *d = opendir(folder);
     if (!d) {
         print_message("skipped: no folder of real traces\n");

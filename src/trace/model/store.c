@@ -58,7 +58,7 @@ static int open_unnamed(const char *directory)
 /* $TMPDIR if it is set; else where large files may be, on a disk. */
 static int open_file(kineto_error *err)
 {
-    const char *wanted = getenv("TMPDIR");
+    const char *wanted = kb_setting("TMPDIR");
     if (wanted && *wanted) {
         int fd = open_unnamed(wanted);
         if (fd < 0)
