@@ -8,6 +8,7 @@
 #include "base/atomic.h"
 
 #include <pthread.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -180,6 +181,15 @@ void kb_os_prefault(void *p, size_t bytes);
 /** The same descriptor, but none of the first three: a program may print to those. -1 with errno, also
  *  that of the caller for fd -1. */
 int kb_os_clear_of_standard(int fd);
+/** A closed pipe and the file-size limit raise signals that kill by default: between these two they
+ *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what it
+ *  raised is taken away again, unless one was waiting before. They leave errno alone.
+ *  @return the signal that was taken away; 0: none. */
+typedef struct kb_quiet {
+    sigset_t ours, before, pending;
+} kb_quiet;
+void kb_os_quiet_begin(kb_quiet *q);
+int kb_os_quiet_end(const kb_quiet *q, bool raised);
 /** One write(2) that never raises SIGPIPE or SIGXFSZ: its result, with errno set. */
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes);
 /** Take space of a file, so that a full disk is an error here and not a SIGBUS when it is mapped.

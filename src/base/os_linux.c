@@ -243,13 +243,7 @@ bool kb_os_library_is_cut_off(const char *path)
 /* ---- writing ----------------------------------------------------------------------------------
  */
 
-/* A closed pipe and the file-size limit raise signals that kill by default. They are blocked for
- * this thread, and what our own call raised is taken away again, unless one was waiting before. */
-typedef struct quiet {
-    sigset_t ours, before, pending;
-} quiet;
-
-static void quiet_begin(quiet *q)
+void kb_os_quiet_begin(kb_quiet *q)
 {
     sigemptyset(&q->ours);
     sigaddset(&q->ours, SIGPIPE);
@@ -259,29 +253,31 @@ static void quiet_begin(quiet *q)
     pthread_sigmask(SIG_BLOCK, &q->ours, &q->before);
 }
 
-static void quiet_end(const quiet *q, bool may_be_raised)
+int kb_os_quiet_end(const kb_quiet *q, bool raised)
 {
     const struct timespec no_wait = {0, 0};
-    sigset_t raised = q->ours;
+    int os_error = errno, taken = -1;
+    sigset_t waiting = q->ours;
     if (sigismember(&q->pending, SIGPIPE))
-        sigdelset(&raised, SIGPIPE);
+        sigdelset(&waiting, SIGPIPE);
     if (sigismember(&q->pending, SIGXFSZ))
-        sigdelset(&raised, SIGXFSZ);
-    while (may_be_raised && sigtimedwait(&raised, NULL, &no_wait) < 0 && errno == EINTR) {
+        sigdelset(&waiting, SIGXFSZ);
+    while (raised && (taken = sigtimedwait(&waiting, NULL, &no_wait)) < 0 && errno == EINTR) {
     }
     pthread_sigmask(SIG_SETMASK, &q->before, NULL);
+    errno = os_error;
+    return KB_MAX(taken, 0);
 }
 
 ssize_t kb_os_write_quiet(int fd, const void *data, size_t bytes)
 {
-    quiet q;
-    quiet_begin(&q);
+    kb_quiet q;
+    kb_os_quiet_begin(&q);
     ssize_t n = write(fd, data, bytes);
     int os_error = errno;
     /* The signal also comes when a pipe's reader goes away in the middle: part is written then. */
     bool is_short = n >= 0 && (size_t)n < bytes;
-    quiet_end(&q, is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG)));
-    errno = os_error;
+    (void)kb_os_quiet_end(&q, is_short || (n < 0 && (os_error == EPIPE || os_error == EFBIG)));
     return n;
 }
 
@@ -312,15 +308,15 @@ int kb_os_clear_of_standard(int fd)
 
 int kb_os_reserve(int fd, off_t offset, size_t bytes)
 {
-    quiet q;
+    kb_quiet q;
     int rc;
-    quiet_begin(&q);
+    kb_os_quiet_begin(&q);
     do
         rc = posix_fallocate(fd, offset, (off_t)bytes);
     while (rc == EINTR);
     if (rc == EOPNOTSUPP || rc == EINVAL || rc == ENOSYS)
         rc = write_zeros(fd, offset, bytes);
-    quiet_end(&q, rc == EFBIG);
+    (void)kb_os_quiet_end(&q, rc == EFBIG);
     return rc;
 }
 

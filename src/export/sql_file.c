@@ -2,6 +2,7 @@
 #include "export/export.h"
 #include "export/sql_tables.h"
 
+#include <errno.h>
 #include <sys/stat.h>
 
 /* What is looked for; a column that stands here twice is in both. */
@@ -71,18 +72,27 @@ static int copy_all(ke_sql *sql)
     return rc ? rc : run(sql, "COMMIT; ANALYZE");
 }
 
+/* SQLite calls write(2) itself: it knows nothing of the signal, nor says that the limit was met. */
+static kineto_status copy_quietly(ke_sql *sql, const char *path, kineto_error *err)
+{
+    kb_quiet q;
+    char what[200];
+    kb_os_quiet_begin(&q);
+    int rc = copy_all(sql);
+    if (kb_os_quiet_end(&q, rc != SQLITE_OK) == SIGXFSZ)
+        return kb_fail_os(err, EFBIG, "cannot write '%s'", path);
+    snprintf(what, sizeof what, "cannot write '%s'", path);
+    return rc ? ke_sql_fail(sql, err, rc, what) : KINETO_OK;
+}
+
 static kineto_status write_database(const kineto_trace *trace, const char *temporary,
                                     const char *path, kineto_error *err)
 {
     ke_sql *sql;
-    char what[200];
     kineto_status status = ke_sql_open_at(trace, temporary, "trace_", &sql, err);
     if (status)
         return status;
-    int rc = copy_all(sql);
-    snprintf(what, sizeof what, "cannot write '%s'", path);
-    if (rc)
-        status = ke_sql_fail(sql, err, rc, what);
+    status = copy_quietly(sql, path, err);
     ke_sql_close(sql);
     return status;
 }

@@ -5,8 +5,12 @@
 
 #include "unit.h"
 
+#include <errno.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 
 /* ---- asking ---------------------------------------------------------------------------------------- */
@@ -672,6 +676,33 @@ static void a_database_that_cannot_be_written_leaves_nothing(void **state)
     kineto_trace_release(t);
 }
 
+/* In a child: the limit is for ever, and its signal kills unless it is kept away. */
+static void a_database_beyond_the_size_of_files_is_an_error_and_leaves_nothing(void **state)
+{
+    char directory[256], path[300];
+    kineto_trace *t = random_trace(20000);
+    int status;
+    (void)state;
+    assert_non_null(make_directory(directory, sizeof directory));
+    snprintf(path, sizeof path, "%s/t.sqlite", directory);
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit limit = {65536, 65536};
+        kineto_error err = {0};
+        sigset_t waiting;
+        (void)signal(SIGXFSZ, SIG_DFL);
+        setrlimit(RLIMIT_FSIZE, &limit);
+        bool told = ke_sqlite_write_path(t, path, NULL, &err) == KINETO_E_LIMIT &&
+                    err.os_error == EFBIG && strstr(err.message, path);
+        sigpending(&waiting);
+        _exit(told && !sigismember(&waiting, SIGXFSZ) ? 0 : 1);
+    }
+    waitpid(child, &status, 0);
+    assert_int_equal(status, 0);
+    assert_int_equal(rmdir(directory), 0);
+    kineto_trace_release(t);
+}
+
 static void an_old_file_is_replaced_as_a_whole(void **state)
 {
     char directory[256], path[300];
@@ -716,6 +747,7 @@ int main(void)
         cmocka_unit_test(a_query_without_end_can_be_interrupted),
         cmocka_unit_test(the_same_trace_gives_the_same_database),
         cmocka_unit_test(a_database_that_cannot_be_written_leaves_nothing),
+        cmocka_unit_test(a_database_beyond_the_size_of_files_is_an_error_and_leaves_nothing),
         cmocka_unit_test(an_old_file_is_replaced_as_a_whole),
     };
     size_t count;
