@@ -205,7 +205,7 @@ static void chain(int sig, siginfo_t *info, void *context)
 /* ---- the handler --------------------------------------------------------------------------------- */
 
 /* Others stop recording meanwhile, so that what is written belongs together; they go on if the
- * program outlives its signal. */
+ * program outlives its signal. What somebody sets meanwhile, as a session that begins, stays. */
 static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
 {
     kf_control *control = pool->control;
@@ -218,8 +218,10 @@ static void write_ring(const kf_pool *pool, int sig, const siginfo_t *info)
     uint32_t policy = kb_exchange_acqrel(&control->full_policy, (uint32_t)KF_FULL_DROP);
     int os_error =
         ko_crash_file_write(&crash.file, pool, (kineto_string){reason.text, reason.used}, &made);
-    kb_store_release(&control->full_policy, policy);
-    kb_store_release(&control->gate, gate);
+    uint32_t dropping = KF_FULL_DROP;
+    uint64_t closed = 0;
+    (void)kb_cas_acqrel(&control->full_policy, &dropping, policy);
+    (void)kb_cas_acqrel(&control->gate, &closed, gate & kf_held_kinds(control));
     say_what_became(sig, os_error, made);
 }
 

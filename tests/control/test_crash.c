@@ -10,6 +10,7 @@
 #include <ckineto/control.h>
 #include <dirent.h>
 #include <fcntl.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -38,6 +39,20 @@ int __wrap_sigaction(int sig, const struct sigaction *a, struct sigaction *old)
     return rc;
 }
 
+/* What another thread does while the ring is being written. */
+static void (*when_written)(void);
+ssize_t __real_pwrite(int fd, const void *data, size_t bytes, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at);
+ssize_t __wrap_pwrite(int fd, const void *data, size_t bytes, off_t at)
+{
+    void (*what)(void) = when_written;
+    when_written = NULL;
+    if (what)
+        what();
+    return __real_pwrite(fd, data, bytes, at);
+}
+
+KINETO_SITE(mine, KINETO_KIND_USER_ANNOTATION, "mine");
 KINETO_SITE(work, KINETO_KIND_CPU_OP, "work");
 KINETO_SITE(around, KINETO_KIND_CPU_OP, "around");
 
@@ -81,6 +96,8 @@ static void empty_folder(void)
 
 /* ---- children ---- */
 
+static uint64_t ring_kinds = KINETO_KINDS_ALL;
+
 static void start_with(const char *path)
 {
     struct rlimit none = {0, 0};
@@ -90,7 +107,7 @@ static void start_with(const char *path)
     alarm(60);
     o.ring_seconds = 30;
     o.ring_bytes = 1 << 20;
-    o.ring_kinds = KINETO_KINDS_ALL;
+    o.ring_kinds = ring_kinds;
     o.dump_on_crash = true;
     o.dump_path = path;
     if (kineto_control_start(&o, &err)) {
@@ -531,6 +548,49 @@ static void a_program_that_survives_its_signal_goes_on(void **state)
     assert_int_equal(files(".json", path, sizeof path), 1);
 }
 
+static sem_t is_written, has_begun;
+static void wait_for_session(void)
+{
+    sem_post(&is_written);
+    sem_wait(&has_begun);
+}
+
+static void *crash_and_survive(void *unused)
+{
+    (void)unused;
+    if (sigsetjmp(back, 1) == 0)
+        raise(SIGSEGV);
+    return NULL;
+}
+
+static void begin_meanwhile(void)
+{
+    pthread_t thread;
+    sem_init(&is_written, 0, 0);
+    sem_init(&has_begun, 0, 0);
+    signal(SIGSEGV, jumps_back);
+    ring_kinds = KINETO_KIND_BIT(KINETO_KIND_CPU_OP); /* and not what the session wants */
+    start();
+    when_written = wait_for_session;
+    pthread_create(&thread, NULL, crash_and_survive, NULL);
+    sem_wait(&is_written);
+    kineto_session *s = session_of(KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION), 0, 0);
+    sem_post(&has_begun);
+    pthread_join(thread, NULL);
+    kineto_range_end(kineto_range_begin(&mine));
+    do_work(1);
+    bool both = kineto_enabled(KINETO_KIND_CPU_OP);
+    _exit(both && count_named(finish(s), "mine") == 1 ? 42 : 43);
+}
+
+static void a_session_that_begins_meanwhile_records(void **state)
+{
+    (void)state;
+    int status = run(begin_meanwhile);
+    if (!WIFEXITED(status) || WEXITSTATUS(status) != 42)
+        fail_msg("status %#x; it said: %s", (unsigned)status, said);
+}
+
 static void ignore_and_exit(void)
 {
     signal(SIGSEGV, SIG_IGN);
@@ -747,6 +807,7 @@ int main(void)
         cmocka_unit_test(a_handler_that_comes_while_ours_is_installed),
         cmocka_unit_test(a_handler_that_comes_while_ours_is_taken_away),
         cmocka_unit_test(a_program_that_survives_its_signal_goes_on),
+        cmocka_unit_test(a_session_that_begins_meanwhile_records),
         cmocka_unit_test(what_was_ignored_stays_ignored),
         cmocka_unit_test(without_a_ring_all_is_as_it_was),
         cmocka_unit_test(a_child_dies_its_own_death),
