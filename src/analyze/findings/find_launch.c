@@ -105,149 +105,188 @@ static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
 
 /* ---- a device is idle most of the time ------------------------------------------------------ */
 
-/* Idle time by reason, what was not recorded left out. */
-typedef struct idle_sums {
-    int64_t all_ns, most_ns;
-    kineto_string most; /* reason */
-} idle_sums;
-
-static idle_sums sum_idle(const ka_finder *f, int64_t device)
-{
-    const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t of = ka_fact_column(t, "device"), stream = ka_fact_column(t, "stream"),
-             reason = ka_fact_column(t, "reason"), idle = ka_fact_column(t, "idle_us");
-    idle_sums sum = {.most = {"", 0}};
-    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        if (ka_fact_int(t, row, stream) != -1 || ka_fact_int(t, row, of) != device)
-            continue;
-        int64_t ns = ka_fact_int(t, row, idle);
-        kineto_string text = ka_text_at(t, row, reason);
-        if (kb_string_equal(text, kb_string("unrecorded_work")))
-            continue;
-        sum.all_ns = ka_add_ns(sum.all_ns, ns);
-        if (ns > sum.most_ns) {
-            sum.most_ns = ns;
-            sum.most = text;
-        }
-    }
-    return sum;
-}
-
 /* A reason in words, and the rule that is about it. */
 typedef struct about {
-    const char *reason, *words, *rule;
+    const char *words, *rule;
 } about;
 
-static about what_about(kineto_string reason)
+static about what_about(ka_idle reason)
 {
-    static const about all[] = {
-        {"synchronizing", "the host waiting for the device", "sync.stall"},
-        {"data_loader", "the data loader", "input.data_loader"},
-        {"between_operators", "the host between operators", "host.python_gaps"},
-        {"in_operator", "operators that have not launched yet", "launch.bound"},
-        {"launching", "calls that launch", "launch.bound"},
-        {"in_runtime", "other calls of the runtime", "memory.allocator_churn"},
-        {"full_queue", "launches into a full queue", "launch.full_queue"},
-        {"profiler_overhead", "the profiler", "trace.profiler_overhead"},
-        {"other_rank", "waiting for other ranks", "communication.exposed"},
-        {"other_stream", "waiting for another stream", ""},
-        {"device_latency", "the time work takes to begin", "launch.tiny_kernels"}};
-    for (size_t i = 0; i < KB_COUNT(all); i++)
-        if (kb_string_equal(reason, kb_string(all[i].reason)))
-            return all[i];
-    return (about){"", "not explained by the trace", ""};
+    static const about all[KA_IDLE_COUNT] = {
+        [KA_IDLE_SYNCHRONIZING] = {"the host waiting for the device", "sync.stall"},
+        [KA_IDLE_DATA_LOADER] = {"the data loader", "input.data_loader"},
+        [KA_IDLE_BETWEEN_OPERATORS] = {"the host between operators", "host.python_gaps"},
+        [KA_IDLE_IN_OPERATOR] = {"operators that have not launched yet", "launch.bound"},
+        [KA_IDLE_LAUNCHING] = {"calls that launch", "launch.bound"},
+        [KA_IDLE_IN_RUNTIME] = {"other calls of the runtime", "memory.allocator_churn"},
+        [KA_IDLE_FULL_QUEUE] = {"launches into a full queue", "launch.full_queue"},
+        [KA_IDLE_PROFILER_OVERHEAD] = {"the profiler", "trace.profiler_overhead"},
+        [KA_IDLE_OTHER_RANK] = {"waiting for other ranks", "communication.exposed"},
+        [KA_IDLE_OTHER_STREAM] = {"waiting for another stream", ""},
+        [KA_IDLE_DEVICE_LATENCY] = {"the time work takes to begin", "launch.tiny_kernels"}};
+    return all[reason].words ? all[reason] : (about){"not explained by the trace", ""};
 }
 
 #define LOW_PERCENT  50.0
 #define POOR_PERCENT 25.0
-#define MOST_DEVICES 64u
 
-/* From the first work to the last one of each device, as gaps are counted. */
+/* From the first work to the last one of each device, as gaps are counted; that many processes have
+ * a device 0 is nothing to go by. */
 typedef struct use {
-    int64_t device, start_ns, end_ns, idle_ns;
+    int64_t device, start_ns, end_ns;
+    int64_t gaps_ns[KA_IDLE_COUNT], idle_ns;
+    uint32_t process; /* whose steps its work is in; KA_NONE */
     double busy_percent;
 } use;
 
-static double busy_percent(const use *u)
+typedef struct uses {
+    const ka_scope *s;
+    ka_idleness idle;
+    use *of;           /* by device */
+    int64_t *first_ns; /* by process: its first step that is looked at begins; last: the first of
+                          all; INT64_MAX: there is none */
+    uint64_t low;
+} uses;
+
+static bool add_idle(void *context, const ka_gap *gap)
 {
-    int64_t span = kb_length_ns(u->start_ns, u->end_ns);
-    return span > 0 ? 100 - 100 * (double)KB_MIN(u->idle_ns, span) / (double)span : 100;
+    uses *all = context;
+    use *u = &all->of[gap->device];
+    for (uint32_t r = 0; gap->whole && r < KA_IDLE_COUNT; r++)
+        u->gaps_ns[r] = ka_add_ns(u->gaps_ns[r], gap->ns[r]);
+    return true;
 }
 
-/* With steps: what is in front of the first work and behind the last counts as idle, too. */
-static use use_of(const ka_finder *f, int64_t device, int64_t idle_ns)
+static void add_work(uses *all)
+{
+    const ka_scope *s = all->s;
+    for (size_t d = 0; d < all->idle.devices.count; d++)
+        all->of[d] = (use){.device = all->idle.devices.data[d].id,
+                           .start_ns = INT64_MAX,
+                           .end_ns = INT64_MIN,
+                           .process = KA_NONE};
+    for (uint32_t i = 0; i < s->work_count; i++) {
+        const ka_work *w = &s->work[i];
+        use *u = &all->of[all->idle.device_of[w->stream]];
+        u->start_ns = KB_MIN(u->start_ns, w->start_ns);
+        u->end_ns = KB_MAX(u->end_ns, w->end_ns);
+        if (u->process == KA_NONE && w->step >= 0)
+            u->process = s->steps[w->step].process;
+    }
+}
+
+/* Steps that were left out stay in the list, in front of the others. */
+static bool find_first_steps(const ka_finder *f, uses *all)
 {
     const ka_scope *s = f->s;
-    use u = {device, INT64_MAX, INT64_MIN, idle_ns, 0};
-    for (uint32_t i = 0; i < s->stream_count; i++) {
-        const ka_stream *stream = &s->streams[i];
-        if (stream->device != device || !stream->count)
-            continue;
-        u.start_ns = KB_MIN(u.start_ns, s->work[stream->first].start_ns);
-        for (uint32_t k = stream->first; k < stream->first + stream->count; k++)
-            u.end_ns = KB_MAX(u.end_ns, s->work[k].end_ns);
-    }
-    if (u.end_ns < u.start_ns)
-        u.end_ns = u.start_ns;
-    if (f->step_count && s->steps[0].start_ns < u.start_ns) {
-        u.idle_ns = ka_add_ns(u.idle_ns, kb_length_ns(s->steps[0].start_ns, u.start_ns));
-        u.start_ns = s->steps[0].start_ns;
-    }
-    u.busy_percent = busy_percent(&u);
-    return u;
+    size_t any = kineto_trace_process_count(s->trace);
+    all->first_ns = malloc((any + 1) * sizeof *all->first_ns);
+    for (size_t i = 0; all->first_ns && i <= any; i++)
+        all->first_ns[i] = INT64_MAX;
+    for (uint32_t i = f->step_count ? s->step_count : 0; all->first_ns && i-- > 0;)
+        if (s->steps[i].slice != KA_NONE)
+            all->first_ns[s->steps[i].process] = all->first_ns[any] = s->steps[i].start_ns;
+    return all->first_ns != NULL;
 }
 
-/* Devices of the table of idle time, each once, and the least used of them. */
-static use least_used(const ka_finder *f, uint64_t *low)
+static bool uses_make(ka_finder *f, uses *all)
 {
-    const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
-    uint32_t of = ka_fact_column(t, "device");
-    use worst = {.busy_percent = 100};
-    int64_t last = INT64_MIN;
-    uint32_t looked = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t) && looked < MOST_DEVICES; row++) {
-        int64_t device = ka_fact_int(t, row, of);
-        if (device == last)
+    kineto_error err = {0};
+    *all = (uses){.s = f->s};
+    bool ok = ka_idleness_make(&all->idle, f->s, &err) == KINETO_OK && find_first_steps(f, all);
+    all->of = ok ? calloc(all->idle.devices.count + 1, sizeof *all->of) : NULL;
+    if (all->of)
+        add_work(all);
+    f->no_memory |= !all->of || !ka_idleness_walk(&all->idle, add_idle, NULL, all);
+    return !f->no_memory;
+}
+
+/* What was not recorded was no idleness. With steps what is in front of the first work is. False:
+ * the device was never idle between its work. */
+static bool find_use(const uses *all, use *u)
+{
+    bool any = false;
+    uint32_t last = kineto_trace_process_count(all->s->trace);
+    int64_t first_ns = all->first_ns[KB_MIN(u->process, last)];
+    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
+        any |= u->gaps_ns[r] != 0;
+        u->idle_ns = ka_add_ns(u->idle_ns, r == KA_IDLE_UNRECORDED_WORK ? 0 : u->gaps_ns[r]);
+    }
+    u->gaps_ns[KA_IDLE_UNRECORDED_WORK] = 0;
+    if (first_ns < u->start_ns) {
+        u->idle_ns = ka_add_ns(u->idle_ns, kb_length_ns(first_ns, u->start_ns));
+        u->start_ns = first_ns;
+    }
+    int64_t span = kb_length_ns(u->start_ns, u->end_ns);
+    u->busy_percent = span > 0 ? 100 - 100 * (double)KB_MIN(u->idle_ns, span) / (double)span : 100;
+    return any;
+}
+
+/* NULL: none is idle. */
+static const use *least_used(uses *all)
+{
+    const use *worst = NULL;
+    for (size_t d = 0; d < all->idle.devices.count; d++) {
+        use *u = &all->of[d];
+        if (!find_use(all, u))
             continue;
-        last = device;
-        looked++;
-        use u = use_of(f, device, sum_idle(f, device).all_ns);
-        *low += u.busy_percent < LOW_PERCENT;
-        if (u.busy_percent < worst.busy_percent)
+        all->low += u->busy_percent < LOW_PERCENT;
+        if (!worst || u->busy_percent < worst->busy_percent)
             worst = u;
     }
     return worst;
 }
 
-/* It says how much and why; the findings about the reasons say what they are worth. */
-void ka_look_low_utilization(ka_finder *f)
+static ka_idle most_idle(const use *u, int64_t *gaps_ns)
 {
-    uint64_t low = 0;
-    use worst = least_used(f, &low);
-    if (!low)
-        return;
-    idle_sums why = sum_idle(f, worst.device);
-    about most = what_about(why.most);
-    kineto_string name = ka_device_text(f->s->trace, worst.device, "name");
+    uint32_t most = KA_IDLE_UNKNOWN;
+    *gaps_ns = 0;
+    for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
+        *gaps_ns = ka_add_ns(*gaps_ns, u->gaps_ns[r]);
+        if (u->gaps_ns[r] > u->gaps_ns[most])
+            most = r;
+    }
+    return (ka_idle)most;
+}
+
+/* It says how much and why; the findings about the reasons say what they are worth. */
+static void report_low(ka_finder *f, const use *u, uint64_t low)
+{
+    int64_t gaps_ns;
+    ka_idle reason = most_idle(u, &gaps_ns);
+    about most = what_about(reason);
+    kineto_string name = ka_device_text(f->s->trace, u->device, "name");
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = low;
-    ka_set_severity(x, worst.busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH
-                                                         : KINETO_FINDING_MEDIUM);
+    ka_set_severity(x,
+                    u->busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
     ka_say(f, x,
            "Device %lld%s%s%s does something for %.1f %% of the time only; %.0f %% of its idle "
            "time is %s",
-           (long long)worst.device, name.size ? " (" : "", ka_short_name(name).s,
-           name.size ? ")" : "", worst.busy_percent,
-           ka_percent((double)why.most_ns, (double)why.all_ns), most.words);
+           (long long)u->device, name.size ? " (" : "", ka_short_name(name).s, name.size ? ")" : "",
+           u->busy_percent, ka_percent((double)u->gaps_ns[reason], (double)gaps_ns), most.words);
     if (most.rule[0])
         ka_advise(f, x,
                   "Look at the finding %s first; if there is none, give the device more work at "
                   "once: larger batches",
                   most.rule);
-    ka_show_span(f, x, worst.start_ns, worst.end_ns, worst.idle_ns, "idle for %s of it",
-                 kb_duration(worst.idle_ns).s);
+    ka_show_span(f, x, u->start_ns, u->end_ns, u->idle_ns, "idle for %s of it",
+                 kb_duration(u->idle_ns).s);
+}
+
+void ka_look_low_utilization(ka_finder *f)
+{
+    uses all;
+    if (uses_make(f, &all)) {
+        const use *worst = least_used(&all);
+        if (worst && worst->busy_percent < LOW_PERCENT)
+            report_low(f, worst, all.low);
+    }
+    free(all.of);
+    free(all.first_ns);
+    ka_idleness_free(&all.idle);
 }
 
 /* ---- the host cannot launch as fast --------------------------------------------------------- */
