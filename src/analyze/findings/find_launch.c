@@ -382,6 +382,7 @@ typedef struct runs {
     uint64_t kernels, tiny, in_runs;
     int64_t gaps_ns, least_ns, fixed_ns;
     run longest;
+    ka_factors x; /* without gaps, and without what an empty kernel takes */
 } runs;
 
 static bool is_tiny(const ka_finder *f, const ka_work *w)
@@ -399,16 +400,23 @@ static bool follows(const ka_scope *s, uint32_t before, uint32_t work)
            gap <= KA_LATENCY_NS;
 }
 
+static void take_run(runs *r, const run *taken)
+{
+    int64_t empty_ns = KB_MIN(r->least_ns, EMPTY_NS);
+    r->in_runs += taken->count;
+    r->gaps_ns = ka_add_ns(r->gaps_ns, taken->gaps_ns);
+    r->fixed_ns = ka_add_ns(r->fixed_ns, empty_ns * (int64_t)(taken->count - 1));
+    for (uint32_t i = taken->first + 1; i < taken->first + taken->count; i++)
+        r->x.work[i] =
+            1 - (double)empty_ns / (double)KB_MAX(ka_work_ns(&r->f->s->work[i]), empty_ns);
+    if (taken->count > r->longest.count)
+        r->longest = *taken;
+}
+
 static void end_run(runs *r, run *current)
 {
-    if (current->count >= LEAST_RUN) {
-        r->in_runs += current->count;
-        r->gaps_ns = ka_add_ns(r->gaps_ns, current->gaps_ns);
-        r->fixed_ns =
-            ka_add_ns(r->fixed_ns, KB_MIN(r->least_ns, EMPTY_NS) * (int64_t)(current->count - 1));
-        if (current->count > r->longest.count)
-            r->longest = *current;
-    }
+    if (current->count >= LEAST_RUN)
+        take_run(r, current);
     *current = (run){0};
 }
 
@@ -454,34 +462,45 @@ static void show_run(ka_finder *f, ka_found *x, const run *longest)
                     longest->count);
 }
 
-/* One kernel for a run of them would save the gaps between them, and of each what an
- * empty one takes. Runs that wait for launches are the matter of launch.bound. */
+static void report_tiny(ka_finder *f, const runs *r, int64_t saved)
+{
+    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
+    if (!x)
+        return;
+    x->count = r->in_runs;
+    ka_say(f, x,
+           "%.0f %% of the kernels take less than 10 us; %llu of them follow one another in "
+           "runs that were waiting in the queue, up to %u in a row, with %s of gaps between them",
+           ka_percent((double)r->tiny, (double)r->kernels), (unsigned long long)r->in_runs,
+           r->longest.count, kb_duration(r->gaps_ns).s);
+    show_run(f, x, &r->longest);
+}
+
+/* One kernel for a run of them would save the gaps between them, and of each what an empty one
+ * takes, but nothing where other work hides it. Runs that wait for launches are the matter of
+ * launch.bound. */
+static void look_at_runs(ka_finder *f, runs *r)
+{
+    for (uint32_t i = 0; i < f->s->stream_count; i++)
+        find_runs(r, &f->s->streams[i]);
+    int64_t saved = ka_add_ns(r->gaps_ns, r->fixed_ns) / KB_MAX(f->device_count, 1u);
+    if (ka_share(f, saved) < LEAST_PERCENT)
+        return;
+    r->x.gaps = 0;
+    saved = ka_lesser_saving(saved, ka_saved_with(f, &r->x));
+    if (!f->no_memory && ka_share(f, saved) >= LEAST_PERCENT)
+        report_tiny(f, r, saved);
+}
+
 void ka_look_launch_tiny(ka_finder *f)
 {
-    static const kineto_what_if_scale no_gaps = {KINETO_WHAT_IF_CLASS, "kernel_gap", 0};
     runs r = {.f = f};
     count_kernels(&r);
     if (!r.tiny || ka_percent((double)r.tiny, (double)r.kernels) < TINY_PERCENT)
         return;
-    for (uint32_t i = 0; i < f->s->stream_count; i++)
-        find_runs(&r, &f->s->streams[i]);
-    int64_t devices = KB_MAX(f->device_count, 1u);
-    if (ka_share(f, ka_add_ns(r.gaps_ns, r.fixed_ns) / devices) < LEAST_PERCENT)
-        return;
-    int64_t saved = ka_add_ns(ka_lesser_saving(r.gaps_ns / devices, ka_saved_by(f, &no_gaps, 1)),
-                              r.fixed_ns / devices);
-    if (ka_share(f, saved) < LEAST_PERCENT)
-        return;
-    ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
-    if (!x)
-        return;
-    x->count = r.in_runs;
-    ka_say(f, x,
-           "%.0f %% of the kernels take less than 10 us; %llu of them follow one another in "
-           "runs that were waiting in the queue, up to %u in a row, with %s of gaps between them",
-           ka_percent((double)r.tiny, (double)r.kernels), (unsigned long long)r.in_runs,
-           r.longest.count, kb_duration(r.gaps_ns).s);
-    show_run(f, x, &r.longest);
+    if (ka_factors_make(f, &r.x))
+        look_at_runs(f, &r);
+    ka_factors_free(&r.x);
 }
 
 /* ---- a full queue --------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@ static double *ones(size_t count)
 
 bool ka_factors_make(ka_finder *f, ka_factors *x)
 {
-    *x = (ka_factors){ones(f->s->work_count), ones(f->s->slice_count)};
+    *x = (ka_factors){ones(f->s->work_count), ones(f->s->slice_count), 1};
     f->no_memory |= !x->work || !x->slices;
     return !f->no_memory;
 }
@@ -61,6 +61,8 @@ static int64_t scaled(const ka_finder *f, const ka_factors *x, const ka_edge *e)
         factor = x->work[e->owner];
     else if (e->of == KA_OF_SLICE && ka_counts(f, f->s->slices[e->owner].step))
         factor = x->slices[e->owner];
+    if (e->class == KA_PATH_GAP)
+        factor = x->gaps;
     return factor == 1 ? e->ns : (int64_t)llround((double)e->ns * KB_MAX(factor, 0));
 }
 
@@ -85,7 +87,7 @@ static int64_t saved_on(ka_finder *f, const ka_factors *x)
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x)
 {
     double most = at_most(f, x);
-    int64_t limit = most >= 9.2e18 ? INT64_MAX : (int64_t)most;
+    int64_t limit = most >= 9.2e18 || x->gaps < 1 ? INT64_MAX : (int64_t)most;
     if (limit <= f->whole_ns / 1000) /* too little for anyone to ask where it would come from */
         return limit;
     if (ka_saved_by(f, NULL, 0) == KA_NO_WORTH || !f->path) /* makes the path */

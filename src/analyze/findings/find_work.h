@@ -9,12 +9,13 @@
 /** Factors of times: 1 as recorded, 0 as if it were not there. */
 typedef struct ka_factors {
     double *work, *slices; /* by index of the scope's work and slices */
+    double gaps;           /* from one work to the next of a stream */
 } ka_factors;
 /** All 1. False: out of memory, which f knows then. Free it in any case. */
 bool ka_factors_make(ka_finder *f, ka_factors *x);
 void ka_factors_free(ka_factors *x);
-/** Like ka_saved_by: never more than what these pieces are shorter by themselves. Pieces outside of
- *  steps, where there are any, count for nothing. */
+/** Like ka_saved_by: never more than what these pieces are shorter by themselves (gaps aside).
+ * Pieces outside of steps, where there are any, count for nothing. */
 int64_t ka_saved_with(ka_finder *f, const ka_factors *x);
 
 /** Does it count: is it in a step, or has the trace none? */
