@@ -62,32 +62,41 @@ static uint8_t is_select(kineto_string name)
     return kb_string_equal(name, kb_string("aten::select"));
 }
 
-/* How many operators until the next select. */
-static uint32_t period_at(const ka_scope *s, const siblings *x, loops *l, uint32_t at)
+/* The passes from `at` on, if the next one begins at `behind`: as long as each operator is called
+ * what that of the pass before is. */
+static loop passes_of(const ka_scope *s, const siblings *x, uint32_t at, uint32_t behind,
+                      uint32_t period)
 {
-    uint32_t period = 1;
-    for (uint32_t i = x->next[at]; i != KA_NONE && period <= MOST_PERIOD; i = x->next[i], period++)
-        if (ka_answer(s, &l->selects, s->slices[i].name, is_select))
-            return period;
-    return 0;
-}
-
-/* The passes that begin there: as long as each operator is called what that of the pass before is.
- */
-static loop loop_at(const ka_scope *s, const siblings *x, loops *l, uint32_t at)
-{
-    loop found = {at, at, period_at(s, x, l, at), 1};
-    uint32_t behind = at, same = 0;
-    for (uint32_t i = 0; i < found.period; i++)
-        behind = x->next[behind];
+    loop found = {at, at, period, 1};
+    uint32_t same = 0;
     for (uint32_t before = at;
-         found.period && behind != KA_NONE && s->slices[before].name == s->slices[behind].name;
+         behind != KA_NONE && s->slices[before].name == s->slices[behind].name;
          before = x->next[before], behind = x->next[behind])
-        if (++same % found.period == 0) {
+        if (++same % period == 0) {
             found.repeats++;
             found.last = behind;
         }
     return found;
+}
+
+/* How many operators one pass would do for. */
+static uint64_t left_out(const loop *l) { return (uint64_t)(l->repeats - 1) * l->period; }
+
+/* The passes that begin there. A pass may select several times, so each of the next selects may be
+ * where the second one begins: that which leaves most out is. */
+static loop loop_at(const ka_scope *s, const siblings *x, loops *l, uint32_t at)
+{
+    loop best = {at, at, 0, 1};
+    uint32_t period = 1;
+    for (uint32_t i = x->next[at]; i != KA_NONE && period <= MOST_PERIOD;
+         i = x->next[i], period++) {
+        if (!ka_answer(s, &l->selects, s->slices[i].name, is_select))
+            continue;
+        loop found = passes_of(s, x, at, i, period);
+        if (found.repeats >= LEAST_REPEATS && left_out(&found) > left_out(&best))
+            best = found;
+    }
+    return best;
 }
 
 /* One pass stays: it does for all. */
