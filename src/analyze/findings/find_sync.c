@@ -15,12 +15,16 @@ typedef struct sites {
     ka_finder *f;
     ka_waits waits;
     KB_VEC(site) list;
-    kb_map index;      /* of name and stack → index of list */
+    kb_map index;  /* of name and stack → index of list */
+    kb_map places; /* of an operator and what called it → index of stacks */
+    KB_VEC(kineto_string) stacks;
     uint32_t *site_of; /* by wait; KA_NONE: it is not about it */
 } sites;
 
 #define MOST_STACKS 256u /* that are looked for: those of the heaviest waits */
-#define MOST_SITES  10u
+#define MOST_FRAMES 6u   /* of Python, that a stack has */
+#define MOST_AROUND 256u /* ranges that are looked at for these */
+#define MOST_SITES  10u  /* that are left out of the path one by one */
 
 static int compare_weights(const void *left, const void *right, void *context)
 {
@@ -62,10 +66,40 @@ static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
     all->site_of[wait] = (uint32_t)*at;
 }
 
+/* What tells places apart, without the text of a stack, which takes long and would stay. */
+static uint64_t place_of(const ka_scope *s, uint32_t slice)
+{
+    uint32_t names[MOST_FRAMES], count = 0, out = 0;
+    kineto_arg arg;
+    if (kineto_args_find(s->trace, s->slices[slice].row, "Call stack", &arg) &&
+        arg.type == KINETO_ARG_STRING && arg.text.size)
+        return kb_hash_seeded(s->slices[slice].name, arg.text.data, arg.text.size);
+    for (uint32_t i = s->slices[slice].parent;
+         i != KA_NONE && count < MOST_FRAMES && out < MOST_AROUND; i = s->slices[i].parent, out++)
+        if (s->slices[i].kind == KINETO_KIND_PYTHON_FUNCTION)
+            names[count++] = s->slices[i].name;
+    return kb_hash_seeded(s->slices[slice].name, names, count * sizeof *names);
+}
+
+/* Each place has one, or, if there are very many, none at all its waits. */
+static kineto_string stack_at(sites *all, uint32_t slice)
+{
+    kineto_string stack = {"", 0};
+    bool created;
+    uint64_t *at =
+        kb_map_insert(&all->places, place_of(all->f->s, slice), all->stacks.count, &created);
+    if (at && !created)
+        return all->stacks.data[*at];
+    if (all->stacks.count < MOST_STACKS)
+        stack = ka_stack_of(all->f, slice);
+    all->f->no_memory |= !at || !kb_vec_push(&all->stacks, stack);
+    return stack;
+}
+
 /* Waits of copies are other rules' matter. */
 static void gather(sites *all)
 {
-    uint32_t *order = heaviest_first(&all->waits), stacks = 0;
+    uint32_t *order = heaviest_first(&all->waits);
     all->site_of = malloc((all->waits.list.count + 1) * sizeof *all->site_of);
     all->f->no_memory |= !order || !all->site_of;
     for (size_t i = 0; !all->f->no_memory && i < all->waits.list.count; i++) {
@@ -73,8 +107,7 @@ static void gather(sites *all)
         all->site_of[order[i]] = KA_NONE;
         if (w->kind != KA_WAIT_OTHER)
             continue;
-        kineto_string stack =
-            stacks++ < MOST_STACKS ? ka_stack_of(all->f, w->site) : (kineto_string){"", 0};
+        kineto_string stack = stack_at(all, w->site);
         add_to_site(all, order[i], stack);
     }
     free(order);
@@ -97,18 +130,33 @@ static int64_t saved_by_site(sites *all, uint32_t which)
     return saved;
 }
 
+/* Without each site alone. Those behind the first are taken to save as much of the idle time behind
+ * them as the first do; where that is nothing, of what they wait. */
+static int64_t give_alone(sites *all)
+{
+    int64_t alone = 0, idle = 0, waited = 0;
+    for (uint32_t i = 0; i < all->list.count; i++) {
+        site *x = &all->list.data[i];
+        double like = idle > 0     ? (double)alone / (double)idle * (double)x->idle_ns
+                      : waited > 0 ? (double)alone / (double)waited * (double)x->ns
+                                   : 0;
+        int64_t saved = i < MOST_SITES ? saved_by_site(all, i) : (int64_t)like;
+        x->saved_ns = KB_MIN(saved, x->ns);
+        alone = ka_add_ns(alone, KB_MAX(x->saved_ns, 0));
+        idle = ka_add_ns(idle, x->idle_ns);
+        waited = ka_add_ns(waited, x->ns);
+    }
+    return alone;
+}
+
 /* Where one wait follows another, doing away with either alone saves nothing: what all of them
  * together save beyond each alone is shared by the idle time behind them. They are never worth more
  * than all of them together. */
 static void give_worths(sites *all, int64_t total)
 {
-    int64_t alone = 0, idle = 0;
-    for (uint32_t i = 0; i < all->list.count; i++) {
-        site *x = &all->list.data[i];
-        x->saved_ns = i < MOST_SITES ? KB_MIN(saved_by_site(all, i), x->ns) : 0;
-        alone = ka_add_ns(alone, KB_MAX(x->saved_ns, 0));
-        idle = ka_add_ns(idle, x->idle_ns);
-    }
+    int64_t alone = give_alone(all), idle = 0;
+    for (uint32_t i = 0; i < all->list.count; i++)
+        idle = ka_add_ns(idle, all->list.data[i].idle_ns);
     for (uint32_t i = 0; i < all->list.count; i++) {
         site *x = &all->list.data[i];
         if (alone > total)
@@ -243,6 +291,8 @@ void ka_look_sync_stall(ka_finder *f)
     }
     ka_waits_free(&all.waits);
     kb_vec_free(&all.list);
+    kb_vec_free(&all.stacks);
     kb_map_free(&all.index);
+    kb_map_free(&all.places);
     free(all.site_of);
 }
