@@ -62,11 +62,14 @@ static void want(shape *to, int64_t size, int64_t least)
         to->sizes[to->size_count++] = size;
 }
 
+/* Elements of a load of 16 bytes. 0: of other widths nothing is known. */
+static uint32_t multiple_of(const ka_shape *a) { return a->bytes == 2 ? 8 : a->bytes == 4 ? 4 : 0; }
+
 static void look_at_product(shape *to, const ka_shape *a, const ka_shape *b)
 {
-    if (a->rank < 2 || b->rank < 2)
+    if (a->rank < 2 || b->rank < 2 || !multiple_of(a))
         return;
-    to->multiple = a->bytes == 2 ? 8 : 4;
+    to->multiple = multiple_of(a);
     want(to, a->dims[a->rank - 2], LEAST_ROWS);
     want(to, a->dims[a->rank - 1], 1);
     want(to, b->dims[b->rank - 1], 1);
@@ -81,8 +84,10 @@ static void look_at_convolution(shape *to, const ka_shapes *in, bool of_weights)
     for (uint32_t i = 0; i < in->count; i++)
         if (in->of[i].rank >= 3) {
             weights = of_weights ? KA_NONE : i;
-            to->multiple = in->of[i].bytes == 2 ? 8 : 4;
+            to->multiple = multiple_of(&in->of[i]);
         }
+    if (!to->multiple)
+        return;
     for (uint32_t i = 0; i < in->count; i++)
         if (in->of[i].rank >= 3)
             want(to, in->of[i].dims[1], LEAST_CHANNELS);
