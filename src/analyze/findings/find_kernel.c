@@ -147,6 +147,9 @@ static bool is_narrow(const ka_scope *s, const ka_work *w)
     return precision == KA_PRECISION_FP16 || precision == KA_PRECISION_BF16;
 }
 
+/* How much faster kernels of 16 bits are taken to be, where others are `times`. */
+static double from_16_bit(double times) { return KB_MIN(times, MOST_FROM_16); }
+
 /* With those that could round to TF32 so much faster, and the others. */
 static int64_t saved_by(ka_finder *f, const products *p, double tf32, double others)
 {
@@ -157,8 +160,7 @@ static int64_t saved_by(ka_finder *f, const products *p, double tf32, double oth
         if (p->is[i] == TF32_COULD)
             x.work[i] = 1 / tf32;
         else if (p->is[i] == COULD)
-            x.work[i] =
-                1 / (is_narrow(f->s, &f->s->work[i]) ? KB_MIN(others, MOST_FROM_16) : others);
+            x.work[i] = 1 / (is_narrow(f->s, &f->s->work[i]) ? from_16_bit(others) : others);
     if (ok)
         saved = ka_saved_with(f, &x);
     ka_factors_free(&x);
@@ -207,13 +209,29 @@ static int64_t saved_by_16_bit(ka_finder *f, const products *p, double narrow, d
     return saved;
 }
 
+/* What these kernels take less, were nothing else in the way. */
+static double most_saved(const products *p, double narrow, double rounded)
+{
+    return (1 - 1 / narrow) * (double)(p->could.ns - p->narrow_ns) +
+           (1 - 1 / from_16_bit(narrow)) * (double)p->narrow_ns +
+           (1 - 1 / rounded) * (double)p->tf32_could.ns;
+}
+
+/* How much faster those of them are that gain most. */
+static double most_times(const products *p, double narrow, double rounded)
+{
+    double times = p->tf32_could.count ? rounded : 1;
+    return KB_MAX(times, p->narrow_ns < p->could.ns ? narrow
+                         : p->could.count           ? from_16_bit(narrow)
+                                                    : 1);
+}
+
 /* It is said also where steps wait for something else: once that is mended it counts. */
 static void tensor_cores(ka_finder *f, products *p)
 {
     double narrow = faster_16_bit(p),
            rounded = p->tf32_could.count ? faster_tf32(p) * ON_TOP_OF_TF32 : narrow,
-           most = (1 - 1 / narrow) * (double)p->could.ns +
-                  (1 - 1 / rounded) * (double)p->tf32_could.ns;
+           most = most_saved(p, narrow, rounded);
     if (100 * most < LEAST_PERCENT * (double)f->whole_ns)
         return;
     int64_t saved = saved_by_16_bit(f, p, narrow, rounded);
@@ -226,7 +244,7 @@ static void tensor_cores(ka_finder *f, products *p)
            "those that multiply without, %.1f %%, are taken to be %.1f times as fast with%s",
            ka_percent((double)p->eligible_ns, (double)p->device_ns), ka_matrix_unit_name(p->unit),
            ka_percent((double)ka_add_ns(p->could.ns, p->tf32_could.ns), (double)p->device_ns),
-           KB_MAX(rounded, narrow),
+           most_times(p, narrow, rounded),
            saved != KA_NO_WORTH && (double)saved < most / 4
                ? ", which would shorten steps little: they wait for other things first"
                : "");

@@ -281,30 +281,53 @@ static double fills(const ka_finder *f, const ka_work *w, const launch *l, const
     return waits ? FACTOR_THREADS : 1;
 }
 
+/* The worst one has too few blocks, else too few threads at a time. */
+static kb_text how_little(const ka_finder *f, const kernels *k)
+{
+    const ka_work *worst = &f->s->work[k->worst];
+    launch l = launch_of(f->s->trace, worst->row, &k->of[worst->stream]);
+    kb_text text;
+    if (k->worst_value < 1)
+        kb_snprintf(text.s, sizeof text.s, "fills %.0f %% of them", 100 * k->worst_value);
+    else
+        kb_snprintf(text.s, sizeof text.s, "has %.0f blocks and an occupancy of %.0f %%", l.blocks,
+                    l.occupancy);
+    return text;
+}
+
+static void advise_low(ka_finder *f, ka_found *x, const kernels *k)
+{
+    if (computes(f, &f->s->work[k->worst]))
+        ka_advise(f, x,
+                  "Give each launch %.0f times the rows: a larger batch, or several small products "
+                  "as one (torch.bmm, one wide Linear instead of several)",
+                  ceil(1 / KB_MAX(k->worst_value, 0.01)));
+    else if (k->worst_value < 1)
+        ka_advise(f, x,
+                  "Let more blocks share the work: a larger batch, a reduction in two passes, "
+                  "or torch.compile to put it into a kernel that fills the device; independent "
+                  "ones can run side by side on streams");
+    else
+        ka_advise(f, x,
+                  "Let more threads run at a time: torch.compile to put it into another kernel; in "
+                  "kernels of your own more threads in a block, fewer registers or less shared "
+                  "memory");
+}
+
 static void say_low(ka_finder *f, const kernels *k, int64_t saved)
 {
     const ka_work *worst = &f->s->work[k->worst];
     ka_found *x = ka_open_finding(f, saved, 0.3, kb_string(""));
-    double units = k->of[worst->stream].units;
     if (!x)
         return;
     x->count = k->found.count;
     ka_say(
         f, x,
         "%llu kernels have fewer blocks than the device has multiprocessors (%.0f), or few threads "
-        "that wait for memory: they take %.1f %% of all; one of %s fills %.0f %% of them",
-        (unsigned long long)k->found.count, units, ka_share(f, k->found.ns),
-        ka_short_name(ka_name(f->s, worst->name)).s, KB_MIN(100, 100 * k->worst_value));
-    if (computes(f, worst))
-        ka_advise(f, x,
-                  "Give each launch %.0f times the rows: a larger batch, or several small products "
-                  "as one (torch.bmm, one wide Linear instead of several)",
-                  ceil(1 / KB_MAX(k->worst_value, 0.01)));
-    else
-        ka_advise(f, x,
-                  "Let more blocks share the work: a larger batch, a reduction in two passes, "
-                  "or torch.compile to put it into a kernel that fills the device; independent "
-                  "ones can run side by side on streams");
+        "that wait for memory: they take %.1f %% of all; one of %s %s",
+        (unsigned long long)k->found.count, k->of[worst->stream].units, ka_share(f, k->found.ns),
+        ka_short_name(ka_name(f->s, worst->name)).s, how_little(f, k).s);
+    advise_low(f, x, k);
     ka_show_work(f, x, k->chosen, 1);
 }
 
