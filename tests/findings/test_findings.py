@@ -21,6 +21,7 @@ if not COMMAND:
     print("run by ctest, which says where the command is: skipped")
     sys.exit(77)
 
+import cases_3  # noqa: E402
 import rules_table  # noqa: E402
 from cases_1 import loader  # noqa: E402
 
@@ -28,7 +29,7 @@ from cases_1 import loader  # noqa: E402
 def all_cases():
     """Cases of all rules; a part that is not there has none."""
     cases, worth, more = {}, {}, []
-    for name in ("cases_1", "cases_2"):
+    for name in ("cases_1", "cases_2", "cases_3"):
         if os.path.exists(os.path.join(HERE, name + ".py")):
             part = importlib.import_module(name)
             cases.update(part.CASES)
@@ -144,6 +145,56 @@ class Sites(FindingsTest):
         part = importlib.import_module("cases_1")
         found = of_rule(self.look(part.synchronized), "sync.stall")
         self.assertEqual([f["subject"] for f in found], ["cudaDeviceSynchronize"])
+
+    def test_a_place_is_one_however_often_it_waits(self):
+        found = of_rule(self.look(lambda: cases_3.waits(20, 20)), "sync.stall")
+        self.assertEqual([(f["subject"], f["count"]) for f in found], [("aten::item at train.py(10): step", 400)])
+
+    def test_places_that_do_the_same_are_worth_the_same_however_many_there_are(self):
+        found = of_rule(self.look(lambda: cases_3.places(14)), "sync.stall")
+        worths = [f["worth_us"] for f in found if f["subject"] != "my::op13"]  # behind it the step waits
+        self.assertEqual(len(worths), 13)
+        self.assertLess(max(worths), 1.2 * min(worths))
+
+
+class Sentences(FindingsTest):
+    def sentence(self, make, rule):
+        return of_rule(self.look(make), rule)[0]["sentence"]
+
+    def test_products_of_16_bits_become_twice_as_fast_at_most(self):
+        self.assertIn("taken to be 2.0 times as fast", self.sentence(cases_3.halves, "precision.tensor_cores"))
+
+    def test_a_kernel_of_few_threads_does_not_fill_the_device(self):
+        said = self.sentence(cases_3.few_threads, "kernel.low_occupancy")
+        self.assertIn("has 4096 blocks and an occupancy of 5 %", said)
+        self.assertNotIn("fills", said)
+
+    def test_a_loop_is_said_by_its_whole_pass(self):
+        for names, count, said in ((("aten::select", "aten::mul", "aten::select", "aten::copy_"), 50,
+                                    "200 passes"),
+                                   (("aten::select",) * 12 + ("aten::mul",), 40, "160 passes")):
+            self.assertIn(said, self.sentence(lambda: cases_3.passes(*names, count=count), "host.loop_indexing"))
+
+
+class Utilization(FindingsTest):
+    def test_steps_that_are_left_out_are_no_idle_time(self):
+        paths = self.save(cases_3.busy(20))
+        for options in ((), ("--steps", "10..12"), ("--steps", "0..3"), ("--steps", "drop-last")):
+            with self.subTest(options=options):
+                self.assertEqual(judgements(findings_of(paths, *options))["device.low_utilization"], "quiet")
+
+    def merged(self, *ranks):
+        path = os.path.join(self.directory.name, "merged.json")
+        subprocess.run([COMMAND, "convert", *self.save(list(ranks)), "-o", path], check=True, timeout=300,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        return findings_of([path], "--only", "device.low_utilization")
+
+    def test_each_process_of_a_merged_trace_has_a_first_device(self):
+        said = self.merged(cases_3.busy_rank(0), cases_3.busy_rank(1))
+        self.assertEqual(judgements(said)["device.low_utilization"], "quiet")
+        found = self.merged(cases_3.busy_rank(0), cases_3.busy_rank(1, 200, 800))["findings"]
+        self.assertEqual([f["count"] for f in found], [1])
+        self.assertRegex(found[0]["sentence"], r"for 2[0-9]\.[0-9] % of the time only")
 
 
 class Copies(FindingsTest):

@@ -1,0 +1,124 @@
+"""Programs that misled a rule once: what hides, what steps leave out, what many places share.
+
+As in cases_1; these rules have their first cases there and in cases_2."""
+
+from builder import Program, Trace
+
+GEMM = "ampere_sgemm_128x64_nn"
+ADD = "void at::native::vectorized_elementwise_kernel<4, at::native::CUDAFunctor_add<float>>(int)"
+INDEX = "void at::native::index_elementwise_kernel<128, 4>(int)"
+
+
+def busy(steps):
+    """A device that never waits."""
+    p = Program()
+    for _ in p.steps(steps):
+        for _ in range(10):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, 500)
+    return p.trace
+
+
+def busy_rank(rank, length=600, pause=400):
+    """A device that is busy for most of the time; its process is another one for each rank."""
+    p = Program(Trace(rank=rank, world=2))
+    for _ in p.steps(10):
+        with p.op("aten::mm"):
+            p.kernel(ADD, length)
+        p.wait()
+        p.spend(pause)
+    for event in p.trace.events:
+        event["pid"] += rank if event["pid"] else 0
+    return p.trace
+
+
+def passes(*names, count=50):
+    p = Program()
+    for _ in p.steps(4):
+        for _ in range(count):
+            for name in names:
+                with p.op(name, 10):
+                    if name in ("aten::mul", "aten::copy_"):
+                        p.kernel(ADD, 3)
+    return p.trace
+
+
+def tiny(stream):
+    """Tiny kernels in a queue; in another stream a long kernel hides them."""
+    p = Program()
+    for _ in p.steps(4):
+        with p.op("aten::mm"):
+            p.kernel(GEMM, 20000 if stream != 7 else 3000)
+        for _ in range(1000):
+            with p.op("aten::add", 1):
+                p.kernel(ADD, 6, stream=stream, cost=2)
+    return p.trace
+
+
+def products(kernel, *sizes, kind):
+    p = Program()
+    for _ in p.steps(4):
+        with p.op("aten::mm", dims=[list(size) for size in sizes], types=[kind] * len(sizes)):
+            p.kernel(kernel, 5000)
+    return p.trace
+
+
+def halves():
+    return products("ampere_hgemm_128x64_nn", (1024, 1024), (1024, 1024), kind="c10::Half")
+
+
+def few_threads():
+    p = Program()
+    for _ in p.steps(4):
+        with p.op("aten::index"):
+            p.kernel(INDEX, 3000, grid=(4096, 1, 1), block=(32, 1, 1), **{"est. achieved occupancy %": 5})
+    return p.trace
+
+
+def waits(steps, each):
+    """The same line waits so many times in each step."""
+    p = Program()
+    for _ in p.steps(steps, waits=False):
+        with p.python("train.py(10): step"):
+            for _ in range(each):
+                with p.op("aten::mm", 30):
+                    p.kernel(ADD, 100)
+                with p.op("aten::item"):
+                    p.wait("cudaStreamSynchronize")
+                p.spend(50)
+    return p.trace
+
+
+def places(count):
+    """Each of so many operators waits, and then the device waits for the next one."""
+    p = Program()
+    for _ in p.steps(4):
+        for i in range(count):
+            with p.op("aten::mm", 30):
+                p.kernel(ADD, 100)
+            with p.op(f"my::op{i}"):
+                p.wait("cudaStreamSynchronize")
+    return p.trace
+
+
+CASES = {}
+
+MORE = [
+    ("a pass that selects twice", "host.loop_indexing",
+     lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_"), "found"),
+    ("y[i] = x[i] * w[idx[i]]", "host.loop_indexing",
+     lambda: passes("aten::select", "aten::select", "aten::item", "aten::select", "aten::mul", "aten::select",
+                    "aten::copy_"), "found"),
+    ("a pass that selects many times over", "host.loop_indexing",
+     lambda: passes(*["aten::select"] * 12, "aten::mul", count=9), "found"),
+    ("few passes that select twice", "host.loop_indexing",
+     lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_", count=9), "quiet"),
+    ("tiny kernels beside a long one", "launch.tiny_kernels", lambda: tiny(20), "quiet"),
+    ("tiny kernels behind a long one", "launch.tiny_kernels", lambda: tiny(7), "found"),
+    ("products in 32 bits", "kernel.unaligned_shapes",
+     lambda: products(GEMM, (1023, 1023), (1023, 1023), kind="float"), "found"),
+    ("products in 64 bits", "kernel.unaligned_shapes",
+     lambda: products("volta_dgemm_128x64_nn", (1023, 1023), (1023, 1023), kind="double"), "quiet"),
+    ("products in 8 bits", "kernel.unaligned_shapes",
+     lambda: products("sm90_xmma_gemm_e4m3", (1023, 1022), (1022, 1021), kind="c10::Float8_e4m3fn"), "quiet"),
+]
