@@ -94,6 +94,10 @@ static void add_os_error(line *l, int os_error)
     case EROFS:
         add(l, "the file system is read-only");
         break;
+    case EMFILE:
+    case ENFILE:
+        add(l, "there is no descriptor left");
+        break;
     case EEXIST:
         add(l, "there are ten of this name already");
         break;

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -64,12 +65,14 @@ kineto_status ko_crash_file_open(const kineto_control_options *o, ko_crash_file 
 {
     ks_request_source source;
     memset(f, 0, sizeof *f);
-    f->directory = (kb_owned)KB_OWNED_NONE;
+    f->directory = f->spare = (kb_owned)KB_OWNED_NONE;
     kineto_status status = trace_path(o, &source, f->trace_path, err);
     if (status == KINETO_OK)
         status = open_directory(f, source, err);
     if (status != KINETO_OK)
         return status;
+    /* It leads nowhere: a socket has an inode of its own to be known by. */
+    (void)kb_owned_take(&f->spare, socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
     f->number_at = (uint32_t)snprintf(f->path, sizeof f->path, "%s" SUFFIX, f->trace_path) -
                    (uint32_t)strlen(SUFFIX);
     const char *slash = strrchr(f->path, '/');
@@ -83,7 +86,11 @@ static int directory_of(const ko_crash_file *f)
     return kb_owned_is_ours(&f->directory) ? f->directory.fd : AT_FDCWD;
 }
 
-void ko_crash_file_close(ko_crash_file *f) { kb_owned_close(&f->directory); }
+void ko_crash_file_close(ko_crash_file *f)
+{
+    kb_owned_close(&f->directory);
+    kb_owned_close(&f->spare);
+}
 
 static const char *name_of(const ko_crash_file *f)
 {
@@ -95,6 +102,7 @@ static int file_make(ko_crash_file *f)
 {
     int directory = directory_of(f), fd = -1;
     const char *name = name_of(f);
+    kb_owned_close(&f->spare); /* some programs die because they have none left */
     for (uint32_t i = 0; i <= MOST_NUMBER && fd < 0; i++) {
         char *at = f->path + f->number_at;
         if (i > 0) {

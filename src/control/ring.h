@@ -64,6 +64,7 @@ void ko_crash_disarm(void);
 /* ---- crash_file.c: async-signal-safe, but for _open ----------------------------------------------- */
 typedef struct ko_crash_file {
     kb_owned directory;                     /* O_PATH */
+    kb_owned spare;                         /* its number is the file's when there is no other */
     char path[KS_REQUEST_PATH_BYTES + 16];  /* where it went to; at first without a number */
     char trace_path[KS_REQUEST_PATH_BYTES]; /* for whoever makes the trace */
     uint32_t name_at, number_at;
@@ -73,7 +74,7 @@ typedef struct ko_crash_file {
 } ko_crash_file;
 kineto_status ko_crash_file_open(const kineto_control_options *options, ko_crash_file *f,
                                  kineto_error *err);
-/** Unless the program has closed its directory: another file has that number then. */
+/** Unless the program has closed its descriptors: other files have those numbers then. */
 void ko_crash_file_close(ko_crash_file *f);
 /** The reason as JSON. Others should have stopped recording. @return 0 or an errno; then what found
  * room is there nevertheless, unless *made is false. */

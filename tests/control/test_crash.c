@@ -746,6 +746,39 @@ static void a_program_that_closed_what_it_does_not_know(void **state)
     check_trace("SIGSEGV", 100);
 }
 
+static void use_up_descriptors(void)
+{
+    struct rlimit few = {64, 64};
+    setrlimit(RLIMIT_NOFILE, &few);
+    while (open("/", O_RDONLY) >= 0)
+        ;
+    crash_in_work();
+}
+
+static void crash_without_descriptors(void)
+{
+    start();
+    use_up_descriptors();
+}
+
+static void crash_without_any_descriptor(void)
+{
+    start();
+    for (int fd = 3; fd < 64; fd++)
+        close(fd);
+    use_up_descriptors();
+}
+
+static void a_program_out_of_descriptors_leaves_its_ring(void **state)
+{
+    (void)state;
+    wanted = SIGSEGV;
+    assert_died_of(run(crash_without_descriptors), SIGSEGV);
+    check_trace("SIGSEGV", 100);
+    assert_died_of(run(crash_without_any_descriptor), SIGSEGV);
+    assert_non_null(strstr(said, "there is no descriptor left"));
+}
+
 /* ---- several at once ---- */
 
 static pthread_barrier_t barrier;
@@ -815,6 +848,7 @@ int main(void)
         cmocka_unit_test(a_ring_that_is_damaged_is_given_up),
         cmocka_unit_test(nothing_is_overwritten),
         cmocka_unit_test(a_program_that_closed_what_it_does_not_know),
+        cmocka_unit_test(a_program_out_of_descriptors_leaves_its_ring),
         cmocka_unit_test(threads_that_crash_together_leave_one_ring),
     };
     if (THREAD_SANITIZED)
