@@ -136,12 +136,19 @@ static kineto_status read_dump(ko_controller *c, ko_intake *in, kineto_string te
                : usual_dump(c, in, number, err);
 }
 
-static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_error *err)
+static kineto_status check_idle(const ko_controller *c, kineto_error *err)
 {
     if (c->closing || c->dumping)
         return kb_fail(err, KINETO_E_BUSY,
                        c->closing ? "busy: it ends" : "busy: the ring is being written");
-    kineto_status status = ko_job_start(c, KO_JOB_DUMP, in, err);
+    return KINETO_OK;
+}
+
+static kineto_status start_dump(ko_controller *c, const ko_intake *in, kineto_error *err)
+{
+    kineto_status status = check_idle(c, err);
+    if (status == KINETO_OK)
+        status = ko_job_start(c, KO_JOB_DUMP, in, err);
     if (status != KINETO_OK)
         return status;
     c->dumping = true;
@@ -185,5 +192,9 @@ kineto_status ko_controller_dump_because(ko_controller *c, kineto_error *err, co
     va_start(args, fmt);
     vsnprintf(in.reason, sizeof in.reason, fmt, args);
     va_end(args);
-    return dump(c, &in, kb_string(""), KS_FROM_ARGUMENT, err ? err : &unused);
+    /* Who tries again and again does not tell everybody each time. */
+    ko_controller_lock(c);
+    kineto_status status = check_idle(c, err);
+    ko_controller_unlock(c);
+    return status ? status : dump(c, &in, kb_string(""), KS_FROM_ARGUMENT, err ? err : &unused);
 }

@@ -67,6 +67,8 @@ static void look_for_hang(watchdog *w, ko_controller *c, uint64_t count, int64_t
         kineto_status status =
             ko_controller_dump_because(c, &why, "no step for %s since step %llu began",
                                        kb_duration(since).s, (unsigned long long)(count - 1));
+        if (status == KINETO_E_BUSY) /* the ring is being written: at the next look */
+            return;
         count_dump(w, status, &why);
     }
     w->hung = hangs;

@@ -158,11 +158,27 @@ static uint64_t wait_for_step(uint64_t seen_ns)
     return kb_load_acquire(&watch.last_ns) != seen_ns ? 0 : UINT64_MAX;
 }
 
+#define BUSY_NS UINT64_C(100000000)
+
+/* False: the ring is being written, and this hang is worth a dump of its own. */
+static bool dump_hang(watchdog *w, ko_controller *c, uint64_t last_ns, uint64_t at_ns)
+{
+    kineto_error why;
+    kineto_status status = ko_controller_dump_because(
+        c, &why, "no step for %s since step %llu began", kb_duration((int64_t)(at_ns - last_ns)).s,
+        (unsigned long long)kb_load_relaxed(&watch.last_step));
+    if (status == KINETO_E_BUSY)
+        return false;
+    count_dump(w, status, &why);
+    /* that the step was slow, too, goes without saying */
+    kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
+    return true;
+}
+
 /* When to look again: exactly when it would be one. */
 static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
 {
     uint64_t last = kb_load_acquire(&watch.last_ns);
-    kineto_error why;
     if (!watch.hang_ns)
         return;
     if (last == 0) {
@@ -170,13 +186,9 @@ static void turn_hang(watchdog *w, ko_controller *c, uint64_t at_ns)
         return;
     }
     bool over_due = at_ns >= last && at_ns - last >= watch.hang_ns;
-    if (over_due && !w->hung && may_dump(w)) {
-        /* that the step was slow, too, goes without saying */
-        kineto_status status = ko_controller_dump_because(
-            c, &why, "no step for %s since step %llu began", kb_duration((int64_t)(at_ns - last)).s,
-            (unsigned long long)kb_load_relaxed(&watch.last_step));
-        count_dump(w, status, &why);
-        kb_store_relaxed(&watch.quiet_ns, at_ns + watch.pause_ns);
+    if (over_due && !w->hung && may_dump(w) && !dump_hang(w, c, last, at_ns)) {
+        w->listener.wake_ns = at_ns + BUSY_NS;
+        return;
     }
     w->hung = over_due;
     w->listener.wake_ns = over_due ? wait_for_step(last) : last + watch.hang_ns;

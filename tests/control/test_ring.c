@@ -297,6 +297,24 @@ static void a_hang_is_dumped_once(void **state)
     kineto_control_stop();
 }
 
+static void a_hang_while_the_ring_is_written_is_dumped_afterwards(void **state)
+{
+    (void)state;
+    kineto_control_options o = ring_of(5);
+    char busy[400];
+    kineto_error err;
+    o.dump_on_hang_seconds = 0.1;
+    start(&o);
+    kineto_step();
+    do_work(1);
+    snprintf(busy, sizeof busy, "exec:sleep 0.5; cat > %s/first", folder);
+    assert_int_equal(kineto_control_dump(busy, &err), KINETO_OK);
+    kineto_trace *t = wait_for_dump();
+    assert_true(contains(metadata(t, "ckineto_dump_reason"), "no step for"));
+    kineto_trace_release(t);
+    kineto_control_stop();
+}
+
 static void there_are_no_more_dumps_than_asked_for(void **state)
 {
     (void)state;
@@ -506,6 +524,7 @@ int main(void)
         cmocka_unit_test(what_is_older_than_the_ring_is_no_loss),
         cmocka_unit_test(a_slow_step_is_dumped_once),
         cmocka_unit_test(a_hang_is_dumped_once),
+        cmocka_unit_test(a_hang_while_the_ring_is_written_is_dumped_afterwards),
         cmocka_unit_test(there_are_no_more_dumps_than_asked_for),
         cmocka_unit_test(a_child_gets_a_ring_of_its_own),
         cmocka_unit_test(an_iteration_becomes_a_range_when_it_is_over),
