@@ -313,11 +313,14 @@ static bool pool_belongs(const char *spool_path, const kf_spool_header *h)
 kineto_status ks_recover(const char *path, bool force, ks_orphan *what, kineto_trace **out,
                          kineto_error *err)
 {
-    kf_spool_header header;
+    kf_spool_header header = {.magic = 0};
     kineto_error why = {0};
     memset(what, 0, sizeof *what);
     *out = NULL;
-    if (ks_spool_header(path, &header, &why))
+    kineto_status status = ks_spool_header(path, &header, &why);
+    if (status && header.magic == KF_SPOOL_MAGIC) /* of another version, or cut off */
+        return kb_fail(err, status, "%s", why.message);
+    if (status)
         return recover_pool(path, force, what, out, err);
     if (pool_belongs(path, &header))
         return recover_pool(header.pool_path, force, what, out, err);

@@ -149,6 +149,11 @@ class Hostile(CommandTest):
             done = self.run_command("recover", "-o", "r.json", name)
             self.assertEqual(done.returncode, 2, name)
             self.assertIn(name.encode(), done.err)
+        with open(self.path("newer"), "wb") as f:
+            f.write(b"KCSPOOL1" + b"\xee" * 8 + bytes(90000))
+        done = self.run_command("recover", "-o", "r.json", "newer")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn(b"another version of ckineto", done.err)
         os.mkfifo(self.path("fifo"))
         os.symlink("pool", self.path("link"))
         for name in ("fifo", "link", ".", "absent"):
