@@ -270,13 +270,14 @@ static kineto_status read_all(int fd, char *text, size_t *size, kineto_error *er
     return kb_fail(err, KINETO_E_LIMIT, "it has more than %u bytes", KS_REQUEST_TEXT_BYTES);
 }
 
-/* KINETO_E_NOT_FOUND: it is away again. Whoever asks, another process does. */
-static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *ticket,
+/* Whoever asks, another process does. `away`: it is no longer there. */
+static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *ticket, bool *away,
                          kineto_error *err)
 {
     /* O_NONBLOCK: a pipe in its place must not hold us up. */
     int fd = open(f->path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     size_t size = 0;
+    *away = fd < 0 && errno == ENOENT;
     if (fd < 0 && errno == ELOOP)
         return kb_fail(err, KINETO_E_PERMISSION, "it is a symbolic link");
     if (fd < 0)
@@ -298,8 +299,6 @@ static kineto_status ask(const file_listener *f, ko_controller *c, uint64_t *tic
 /* Who may make files beside it could fill a log with refusals. */
 static void refused(file_listener *f, const kineto_error *err, uint64_t now_ns)
 {
-    if (err->code == KINETO_E_NOT_FOUND)
-        return;
     bool often = f->complained_ns && now_ns - f->complained_ns < COMPLAIN_NS;
     if (err->code == KINETO_E_PERMISSION && often)
         return;
@@ -315,6 +314,7 @@ static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
 {
     kineto_error err;
     uint64_t ticket;
+    bool away;
     if (f->touched_ns == 0 || now_ns < f->due_ns)
         return;
     f->touched_ns = 0;
@@ -322,10 +322,10 @@ static void read_if_due(file_listener *f, ko_controller *c, uint64_t now_ns)
     if (!now.there || is_same(&now, &f->seen))
         return;
     f->seen = now;
-    if (ask(f, c, &ticket, &err) == KINETO_OK)
+    if (ask(f, c, &ticket, &away, &err) == KINETO_OK)
         kb_log(KINETO_LOG_INFO, "on-demand tracing: request %llu came by the trigger file '%s'",
                (unsigned long long)ticket, f->path);
-    else
+    else if (!away)
         refused(f, &err, now_ns);
 }
 

@@ -1,4 +1,6 @@
 /* What else a process listens to: a signal, a file, Dynolog. */
+#include "../unit/unit.h"
+
 #include "control_fixture.h"
 
 #include "session/dyno.h"
@@ -518,6 +520,29 @@ static void what_a_file_may_not_say(void **state)
     control_end(f.t);
 }
 
+/* It is the same status as that of a trigger file that is away again, which is no news. */
+static void that_the_directory_of_traces_is_missing_is_said(void **state)
+{
+    (void)state;
+    file_test f = file_new(true);
+    kineto_error err;
+    char missing[128], log[128], request[200], text[4096];
+    snprintf(missing, sizeof missing, "%s/none", f.t->runtime);
+    snprintf(log, sizeof log, "%s/log", f.t->runtime);
+    snprintf(request, sizeof request, "ACTIVITIES_LOG_FILE=%s/x.json\n", missing);
+    setenv("KINETO_ONDEMAND_TRACE_DIR", missing, 1);
+    assert_int_equal(kb_log_configure(KINETO_LOG_WARNING, log, &err), KINETO_OK);
+    put(f.path, request);
+    expect_asked(f.t, 1);
+    assert_int_equal(kb_log_configure(KINETO_LOG_ERROR, NULL, &err), KINETO_OK);
+    setenv("KINETO_ONDEMAND_TRACE_DIR", f.t->f->directory, 1);
+    assert_true(read_whole(log, text, sizeof text) > 0);
+    assert_non_null(strstr(text, "asks for is refused"));
+    assert_int_equal(count_stage(f.t->f, KO_STAGE_ACCEPTED), 0);
+    unlink(log);
+    control_end(f.t);
+}
+
 static void paths_of_trigger_files(void **state)
 {
     (void)state;
@@ -711,6 +736,7 @@ int main(void)
         cmocka_unit_test(a_directory_that_is_not_there_yet),
         cmocka_unit_test(files_that_others_may_have_written_ask_for_nothing),
         cmocka_unit_test(what_a_file_may_not_say),
+        cmocka_unit_test(that_the_directory_of_traces_is_missing_is_said),
         cmocka_unit_test(paths_of_trigger_files),
         cmocka_unit_test(a_busy_directory_asks_for_nothing),
         cmocka_unit_test(a_file_s_watch_is_taken_away),
