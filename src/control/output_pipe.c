@@ -1,5 +1,6 @@
 /* Outputs that somebody else reads: a descriptor of the program's, or the standard input of a
  * command. Neither may hold up the process for ever, nor reach it with a signal. */
+#include "base/owned.h"
 #include "base/sink_impl.h"
 #include "control/output_impl.h"
 #include "session/request_impl.h"
@@ -36,6 +37,50 @@ typedef struct pipe_end {
     int patience_ms;
     char shown[160];
 } pipe_end;
+
+/* ---- forks of the program --------------------------------------------------------------------------- */
+
+/* A child has our end of a command's input, too: as long as it lived, the input would not end. */
+static kb_owned inputs[16]; /* at the same time; a child may keep more than those */
+static pthread_mutex_t inputs_lock = PTHREAD_MUTEX_INITIALIZER;
+
+/* Whoever held the lock is not here. */
+static void close_in_child(void)
+{
+    pthread_mutex_init(&inputs_lock, NULL);
+    for (size_t i = 0; i < KB_COUNT(inputs); i++)
+        kb_owned_close(&inputs[i]);
+}
+
+static void look_at_forks(void)
+{
+    for (size_t i = 0; i < KB_COUNT(inputs); i++)
+        inputs[i].fd = -1;
+    (void)pthread_atfork(NULL, NULL, close_in_child);
+}
+
+static void input_opened(int fd)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    size_t i = 0;
+    (void)pthread_once(&once, look_at_forks);
+    pthread_mutex_lock(&inputs_lock);
+    while (i < KB_COUNT(inputs) && inputs[i].fd >= 0)
+        i++;
+    if (i < KB_COUNT(inputs))
+        (void)kb_owned_take(&inputs[i], fd);
+    pthread_mutex_unlock(&inputs_lock);
+}
+
+/* Before it is closed: its number may be another file's at once. */
+static void input_ends(int fd)
+{
+    pthread_mutex_lock(&inputs_lock);
+    for (size_t i = 0; i < KB_COUNT(inputs); i++)
+        if (inputs[i].fd == fd)
+            kb_store_release(&inputs[i].fd, -1);
+    pthread_mutex_unlock(&inputs_lock);
+}
 
 /* ---- the command's end ---------------------------------------------------------------------------- */
 
@@ -184,6 +229,7 @@ static kineto_status command_finish(void *target, kineto_error *err)
     pipe_end *p = target;
     int status;
     bool known = false;
+    input_ends(p->fd);
     close(p->fd);
     p->fd = -1;
     if (!await_end(p, p->patience_ms, &status, &known))
@@ -205,8 +251,10 @@ static void pipe_drop(void *target)
 {
     pipe_end *p = target;
     kill_command(p);
-    if (p->fd >= 0)
+    if (p->fd >= 0) {
+        input_ends(p->fd);
         close(p->fd);
+    }
     free(p);
 }
 
@@ -358,6 +406,8 @@ static kineto_status start_command(pipe_end *p, const char *command, kineto_erro
 {
     int ends[2];
     kineto_status status = open_pipe(ends, p, err);
+    if (status == KINETO_OK)
+        input_opened(ends[1]);
     int failed = status == KINETO_OK ? spawn(command, ends[0], &p->pid) : 0;
     if (failed) {
         p->pid = 0;

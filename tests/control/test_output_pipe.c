@@ -244,6 +244,24 @@ static void programs_of_all_kinds_can_run_one(void **state)
     }
 }
 
+static void a_child_that_lives_on_does_not_hold_up_a_command(void **state)
+{
+    (void)state;
+    kb_sink *sink;
+    setenv("CKINETO_EXEC_TIMEOUT", "10", 1);
+    assert_works(ko_output_open(KS_FROM_ARGUMENT, "exec:cat > /dev/null", &sink, &err));
+    kb_sink_write(sink, "trace", 5);
+    pid_t pid = fork();
+    if (pid == 0)
+        for (;;)
+            pause();
+    kineto_status status = kb_sink_close(sink, &err);
+    kill(pid, SIGKILL);
+    waitpid(pid, NULL, 0);
+    unsetenv("CKINETO_EXEC_TIMEOUT");
+    assert_works(status);
+}
+
 /* @return whether `file` has what was written to `url`, and nothing else. */
 static bool is_kept_clean(ks_request_source source, const char *url, const char *file)
 {
@@ -411,6 +429,7 @@ int main(void)
         cmocka_unit_test(commands_that_do_not_read_or_end_are_killed),
         cmocka_unit_test(a_command_never_takes_half_for_all),
         cmocka_unit_test(programs_of_all_kinds_can_run_one),
+        cmocka_unit_test(a_child_that_lives_on_does_not_hold_up_a_command),
         cmocka_unit_test(a_program_without_standard_streams_prints_into_nothing_of_ours),
         cmocka_unit_test(what_is_registered_receives_the_trace),
         cmocka_unit_test(names_of_protocols_are_checked_and_counted),
