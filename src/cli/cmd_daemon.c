@@ -2,15 +2,13 @@
  * give those to. Both sockets are served by session/dyno_daemon.c; here is the process around it.
  */
 #include "cli/cli.h"
+#include "cli/daemon_parts.h"
 #include "control/rpc_client.h"
 #include "session/dyno.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <sys/file.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *listen_at = "127.0.0.1", *token_file, *socket_directory, *log_file, *pid_file;
@@ -82,57 +80,6 @@ static void say_ready(const ks_dyno_daemon *d, const plan *p)
     fflush(stdout);
 }
 
-/* ---- the file with our pid --------------------------------------------------------------------- */
-
-static kineto_status take_pid_file(int fd, kineto_error *err)
-{
-    struct stat st;
-    if (fstat(fd, &st) != 0)
-        return kb_fail_os(err, errno, "cannot look at '%s'", pid_file);
-    if (!S_ISREG(st.st_mode))
-        return kb_fail(err, KINETO_E_ARGUMENT, "'%s' is no regular file", pid_file);
-    if (flock(fd, LOCK_EX | LOCK_NB) == 0)
-        return KINETO_OK;
-    return errno == EWOULDBLOCK
-               ? kb_fail(err, KINETO_E_BUSY, "the daemon that wrote '%s' still runs", pid_file)
-               : kb_fail_os(err, errno, "cannot lock '%s'", pid_file);
-}
-
-/* It is locked while its daemon lives, so that one that was left behind is no obstacle. */
-static kineto_status open_pid_file(int *fd, kineto_error *err)
-{
-    *fd = -1;
-    if (!pid_file)
-        return KINETO_OK;
-    *fd = open(pid_file, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644);
-    if (*fd < 0)
-        return kb_fail_os(err, errno, "cannot write '%s'", pid_file);
-    kineto_status status = take_pid_file(*fd, err);
-    if (status != KINETO_OK) {
-        close(*fd);
-        *fd = -1;
-    }
-    return status;
-}
-
-static kineto_status write_pid(int fd, kineto_error *err)
-{
-    char text[32];
-    int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
-    if (fd >= 0 && (ftruncate(fd, 0) != 0 || pwrite(fd, text, (size_t)n, 0) != n))
-        return kb_fail_os(err, errno, "cannot write '%s'", pid_file);
-    return KINETO_OK;
-}
-
-/* Removed while it is still locked: it cannot be another daemon's. */
-static void close_pid_file(int fd)
-{
-    if (fd < 0)
-        return;
-    (void)unlink(pid_file);
-    close(fd);
-}
-
 /* ---- serving ----------------------------------------------------------------------------------- */
 
 /* What nohup or a shell has made us ignore would come through a descriptor all the same. */
@@ -157,23 +104,6 @@ static kineto_status open_signals(int *fd, kineto_error *err)
     return *fd >= 0 ? KINETO_OK : kb_fail_os(err, errno, "cannot take signals");
 }
 
-/* The parent says that all is well, and goes. */
-static kineto_status go_to_background(kineto_error *err)
-{
-    pid_t child = fork();
-    if (child < 0)
-        return kb_fail_os(err, errno, "cannot go on in the background");
-    if (child > 0)
-        _exit(0);
-    (void)setsid();
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = STDIN_FILENO; null >= 0 && fd <= STDERR_FILENO; fd++)
-        (void)dup2(null, fd);
-    if (null > STDERR_FILENO)
-        close(null);
-    return KINETO_OK;
-}
-
 static kineto_status serve(ks_dyno_daemon *d, int signals, kineto_error *err)
 {
     struct signalfd_siginfo info;
@@ -183,15 +113,18 @@ static kineto_status serve(ks_dyno_daemon *d, int signals, kineto_error *err)
     return status;
 }
 
+/* Whoever waits for the line that we are ready finds the pid file written. */
 static kineto_status run(const plan *p, ks_dyno_daemon *d, int signals, int pid_fd,
                          kineto_error *err)
 {
-    kineto_status status = KINETO_OK;
-    say_ready(d, p);
-    if (background)
-        status = go_to_background(err);
+    int waits = -1;
+    kineto_status status = background ? kc_background_begin(&waits, err) : KINETO_OK;
     if (status == KINETO_OK)
-        status = write_pid(pid_fd, err);
+        status = kc_pid_file_write(pid_fd, pid_file, err);
+    if (status == KINETO_OK)
+        say_ready(d, p);
+    if (status == KINETO_OK && background)
+        status = kc_background_ready(waits, err);
     return status == KINETO_OK ? serve(d, signals, err) : status;
 }
 
@@ -200,14 +133,14 @@ static kineto_status open_and_run(const plan *p, kineto_error *err)
     ks_dyno_daemon *d = NULL;
     int pid_fd = -1, signals = -1;
     kineto_status status = open_signals(&signals, err);
-    if (status == KINETO_OK)
-        status = open_pid_file(&pid_fd, err);
+    if (status == KINETO_OK && pid_file)
+        status = kc_pid_file_open(pid_file, &pid_fd, err);
     if (status == KINETO_OK)
         status = ks_dyno_daemon_create(&p->serve, &d, err);
     if (status == KINETO_OK)
         status = run(p, d, signals, pid_fd, err);
     ks_dyno_daemon_destroy(d);
-    close_pid_file(pid_fd);
+    kc_pid_file_close(pid_fd, pid_file);
     if (signals >= 0)
         close(signals);
     return status;

@@ -1,8 +1,10 @@
 """`ckineto daemon` and `ckineto ps` as their users see them."""
 
+import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -49,6 +51,15 @@ class CommandTest(unittest.TestCase):
         daemon = Daemon(*arguments)
         self.addCleanup(daemon.end)
         return daemon
+
+    @staticmethod
+    def is_locked(path):
+        with open(path) as f:
+            try:
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                return True
+        return False
 
     def fails(self, words, *arguments, status=1):
         done = self.run_command("daemon", *arguments)
@@ -107,7 +118,7 @@ class DaemonCommand(CommandTest):
         done = subprocess.Popen([COMMAND, "daemon", "-d", directory, "--no-rpc", "--pid-file", pid_file],
                                 stdout=subprocess.PIPE)
         self.assertIn(b"processes of", done.stdout.readline())
-        self.assertTrue(until(lambda: text_of(pid_file) == f"{done.pid}\n"))
+        self.assertEqual(text_of(pid_file), f"{done.pid}\n")
         self.fails(["still runs"], "-d", self.directory, "--no-rpc", "--pid-file", pid_file)
         done.terminate()
         self.assertEqual(done.wait(60), 0)
@@ -122,8 +133,7 @@ class DaemonCommand(CommandTest):
         self.assertEqual((done.returncode, done.stderr), (0, b""))
         port = int(done.stdout.decode().rpartition(":")[2])
         self.assertEqual(rpc(port, {"fn": "getStatus"}), {"status": 1})
-        self.assertTrue(until(lambda: text_of(pid_file).endswith("\n")))
-        pid = int(text_of(pid_file))
+        pid = int(text_of(pid_file))  # is there when the command returns
         for fd in range(3):
             self.assertEqual(os.readlink(f"/proc/{pid}/fd/{fd}"), "/dev/null")
         session = text_of(f"/proc/{pid}/stat").rpartition(")")[2].split()[3]
@@ -131,6 +141,30 @@ class DaemonCommand(CommandTest):
         os.kill(pid, signal.SIGTERM)
         self.assertTrue(until(lambda: not os.path.exists(pid_file)))
         self.assertEqual(os.listdir(self.path("s")), [])
+
+    def test_what_goes_wrong_behind_is_the_commands_end(self):
+        pid_file = self.write("pid", "4194303\n")
+
+        def nothing_can_be_written():
+            resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        done = subprocess.run([COMMAND, "daemon", "-b", "-d", self.directory, "--no-rpc", "--pid-file", pid_file],
+                              preexec_fn=nothing_can_be_written, restore_signals=False, capture_output=True, timeout=60)
+        self.assertEqual((done.returncode, done.stdout), (1, b""))
+        self.assertIn(f"cannot write '{pid_file}'", done.stderr.decode())
+        self.assertEqual(os.listdir(self.directory), [])
+
+    def test_the_pid_of_one_that_was_killed_is_gone_at_once(self):
+        pid_file = self.write("pid", "4194303\n")
+        for _ in range(20):
+            done = self.run_command("daemon", "-b", "-d", self.directory, "--no-rpc", "--pid-file", pid_file)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            said = text_of(pid_file)
+            self.assertTrue(until(lambda: text_of(pid_file) not in ("", "4194303\n")))
+            pid = int(text_of(pid_file))
+            os.kill(pid, signal.SIGKILL)
+            self.assertEqual(said, f"{pid}\n")
+            self.assertTrue(until(lambda: not self.is_locked(pid_file)))
+            self.write("pid", "4194303\n")
 
     def test_what_others_reach_needs_a_token(self):
         self.fails(["0.0.0.0", "token"], "-d", self.directory, "-l", "0.0.0.0:0")
