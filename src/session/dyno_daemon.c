@@ -53,14 +53,15 @@ static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 /* ---- opening -----------------------------------------------------------------------------------
  */
 
+/* Who may not connect, or asks for another sort of socket, has learnt that there is one. */
 static bool somebody_listens(const ks_dyno_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return true;
-    bool there = connect(fd, (const struct sockaddr *)&a->address, a->size) == 0;
+    int why = connect(fd, (const struct sockaddr *)&a->address, a->size) == 0 ? 0 : errno;
     close(fd);
-    return there;
+    return why != ECONNREFUSED && why != ENOENT;
 }
 
 /* Only what a daemon that is gone left behind is removed. */
@@ -74,7 +75,7 @@ static kineto_status clear_path(const ks_dyno_address *a, kineto_error *err)
         return kb_fail(err, KINETO_E_BUSY, "'%s' is there, and is no socket", path);
     if (somebody_listens(a))
         return ks_dyno_name_is_taken(path, err);
-    if (unlink(path) != 0)
+    if (unlink(path) != 0 && errno != ENOENT)
         return kb_fail_os(err, errno, "cannot remove the socket '%s', which was left behind", path);
     return KINETO_OK;
 }

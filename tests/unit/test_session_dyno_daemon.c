@@ -618,6 +618,27 @@ static void a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replac
     assert_int_not_equal(stat(path, &st), 0); /* nothing stays behind */
 }
 
+/* It cannot be asked whether it is left behind, by datagrams; nor by other users, whom its mode
+ * keeps out. */
+static void a_socket_that_refuses_us_is_not_left_behind(void **state)
+{
+    (void)state;
+    ks_dyno_address a;
+    struct stat before, st;
+    assert_int_equal(ks_dyno_address_of(KS_DYNO_DAEMON, directory, &a, NULL), KINETO_OK);
+    int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(bind(stream, (struct sockaddr *)&a.address, a.size), 0);
+    assert_int_equal(listen(stream, 1), 0);
+    assert_int_equal(stat(a.address.sun_path, &before), 0);
+    expect_taken(a.address.sun_path);
+    assert_int_equal(stat(a.address.sun_path, &st), 0);
+    assert_int_equal(st.st_ino, before.st_ino);
+    close(stream); /* now it is */
+    ks_dyno_daemon *d = start(false);
+    expect_served(d);
+    ks_dyno_daemon_destroy(d);
+}
+
 static void a_port_that_is_taken_is_said(void **state)
 {
     (void)state;
@@ -692,6 +713,7 @@ int main(void)
         cmocka_unit_test(rpc_frames_may_come_in_pieces_of_any_size),
         cmocka_unit_test(two_hundred_processes_lose_no_text_and_get_none_twice),
         cmocka_unit_test(a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replaced),
+        cmocka_unit_test(a_socket_that_refuses_us_is_not_left_behind),
         cmocka_unit_test(a_port_that_is_taken_is_said),
         cmocka_unit_test(a_descriptor_ends_waiting),
         cmocka_unit_test(abstract_names_work_and_are_told_when_taken),
