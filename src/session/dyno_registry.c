@@ -4,19 +4,21 @@
 
 #include <time.h>
 
-#define MOST_PROCESSES    8192u
-#define MOST_OF_ONE_USER  2048u
-#define MOST_CONTEXTS     8192u
-#define MOST_TRIGGER_PIDS 4096u
-#define MOST_TEXT_BYTES   200000u /* of one: an answer has to fit into the buffer of a socket */
-#define MOST_WAITING      ((size_t)32 << 20) /* bytes of all that wait */
-#define SILENCE_NS        UINT64_C(60000000000)
-#define ID_BYTES          64u /* what is put around a text */
+#define MOST_PROCESSES           8192u
+#define MOST_OF_ONE_USER         2048u
+#define MOST_CONTEXTS            8192u
+#define MOST_TRIGGER_PIDS        4096u
+#define MOST_TEXT_BYTES          200000u /* of one: an answer has to fit into the buffer of a socket */
+#define MOST_WAITING             ((size_t)32 << 20) /* bytes of all that wait */
+#define MOST_WAITING_OF_ONE_USER ((size_t)8 << 20)
+#define SILENCE_NS               UINT64_C(60000000000)
+#define ID_BYTES                 64u /* what is put around a text */
 
 typedef struct process {
     int64_t job;
     uint64_t seen_ns;
     char *text; /* waits; NULL: none */
+    size_t text_bytes;
     uint32_t user;
     int32_t leaf;
     uint32_t pid_count;
@@ -125,8 +127,8 @@ static process *find(const ks_dyno_registry *r, const process_key *key)
 static char *take_text(ks_dyno_registry *r, process *p)
 {
     char *text = p->text;
-    if (text)
-        r->waiting_bytes -= strlen(text);
+    r->waiting_bytes -= p->text_bytes;
+    p->text_bytes = 0;
     p->text = NULL;
     return text;
 }
@@ -135,7 +137,8 @@ static void set_text(ks_dyno_registry *r, process *p, char *text)
 {
     free(take_text(r, p));
     p->text = text;
-    r->waiting_bytes += strlen(text);
+    p->text_bytes = strlen(text);
+    r->waiting_bytes += p->text_bytes;
 }
 
 static void process_free(ks_dyno_registry *r, process *p)
@@ -361,13 +364,13 @@ static bool consider(process *p, int32_t limit, ks_dyno_matches *out, gifts *g)
 {
     if (!kb_vec_push(&out->matched, p->leaf))
         return false;
-    if (limit >= 0 && out->triggered.count >= (size_t)limit)
+    if (limit >= 0 && g->count >= (size_t)limit)
         return true;
     if (p->text) {
         out->busy++;
         return true;
     }
-    return kb_vec_push(&out->triggered, p->leaf) && kb_vec_push(g, (gift){.to = p});
+    return kb_vec_push(g, (gift){.to = p});
 }
 
 static kineto_status choose(ks_dyno_registry *r, const ks_dyno_trigger *t, pid_set wanted,
@@ -383,8 +386,76 @@ static kineto_status choose(ks_dyno_registry *r, const ks_dyno_trigger *t, pid_s
     return KINETO_OK;
 }
 
+/* What would wait for processes of one user. */
+typedef struct share {
+    uint32_t user;
+    size_t bytes;
+} share;
+typedef KB_VEC(share) shares;
+
+/* NULL: out of memory. */
+static share *share_of(shares *all, uint32_t user)
+{
+    for (size_t i = 0; i < all->count; i++)
+        if (all->data[i].user == user)
+            return &all->data[i];
+    return kb_vec_push(all, (share){.user = user}) ? &all->data[all->count - 1] : NULL;
+}
+
+static bool add_up(const ks_dyno_registry *r, const gifts *g, size_t text_bytes, shares *all)
+{
+    for (size_t i = 0; i < g->count; i++) {
+        share *s = share_of(all, g->data[i].to->user);
+        if (!s)
+            return false;
+        s->bytes += text_bytes;
+    }
+    for (size_t i = 0; i < r->all.count; i++) {
+        share *s = r->all.data[i]->text ? share_of(all, r->all.data[i]->user) : NULL;
+        if (r->all.data[i]->text && !s)
+            return false;
+        if (s)
+            s->bytes += r->all.data[i]->text_bytes;
+    }
+    return true;
+}
+
+/* Of a user for whom too much would wait no process gets a text: what one user has waiting keeps
+ * nobody from triggering others. */
+static void leave_out(shares *all, gifts *g, ks_dyno_matches *out)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < g->count; i++) {
+        if (share_of(all, g->data[i].to->user)->bytes <= MOST_WAITING_OF_ONE_USER)
+            g->data[kept++] = g->data[i];
+        else
+            out->busy++;
+    }
+    g->count = kept;
+}
+
+static kineto_status share_out(const ks_dyno_registry *r, size_t text_bytes, gifts *g,
+                               ks_dyno_matches *out, kineto_error *err)
+{
+    shares all = {0};
+    size_t wanted = g->count;
+    uint32_t user = wanted ? g->data[0].to->user : 0;
+    bool added = add_up(r, g, text_bytes, &all);
+    if (added)
+        leave_out(&all, g, out);
+    kb_vec_free(&all);
+    if (!added)
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory for the processes of a trigger");
+    if (!wanted || g->count)
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_LIMIT,
+                   "more than %zu MiB of configurations would wait for processes of user %u, "
+                   "%zu of them in this request: ask for fewer, or when they have fetched theirs",
+                   MOST_WAITING_OF_ONE_USER >> 20, user, wanted);
+}
+
 static kineto_status write_texts(ks_dyno_registry *r, kineto_string config, gifts *g,
-                                 kineto_error *err)
+                                 ks_dyno_matches *out, kineto_error *err)
 {
     size_t room = MOST_WAITING - KB_MIN(r->waiting_bytes, MOST_WAITING);
     if (g->count > room / (config.size + ID_BYTES))
@@ -393,7 +464,7 @@ static kineto_status write_texts(ks_dyno_registry *r, kineto_string config, gift
                        MOST_WAITING >> 20, g->count);
     for (size_t i = 0; i < g->count; i++) {
         g->data[i].text = text_for(r, g->data[i].to, config);
-        if (!g->data[i].text)
+        if (!g->data[i].text || !kb_vec_push(&out->triggered, g->data[i].to->leaf))
             return kb_fail(err, KINETO_E_MEMORY, "out of memory for the texts of a trigger");
     }
     return KINETO_OK;
@@ -419,7 +490,9 @@ static kineto_status trigger(ks_dyno_registry *r, const ks_dyno_trigger *t, pid_
     kineto_string config = t->config.size ? t->config : kb_string("");
     kineto_status status = choose(r, t, wanted, out, &g, err);
     if (status == KINETO_OK)
-        status = write_texts(r, config, &g, err);
+        status = share_out(r, config.size + ID_BYTES, &g, out, err);
+    if (status == KINETO_OK)
+        status = write_texts(r, config, &g, out, err);
     for (size_t i = 0; status == KINETO_OK && i < g.count; i++) {
         set_text(r, g.data[i].to, g.data[i].text);
         g.data[i].text = NULL;

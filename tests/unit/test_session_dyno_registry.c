@@ -243,11 +243,56 @@ static void texts_are_bounded_and_a_refused_trigger_changes_nothing(void **state
     assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
     t.config.size = 200000;
     assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
-    assert_non_null(strstr(err.message, "400 processes"));
+    assert_non_null(strstr(err.message, "processes of user 1000, 400 of them"));
     assert_int_equal(out.matched.count, 0);
     t.config = (kineto_string){"A\0B", 3};
     assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_ARGUMENT);
     expect(trigger(r, 0, 0, -1, 1), 400, 400, 0);
+    free(large);
+    ks_dyno_registry_destroy(r);
+}
+
+static void ask_as(ks_dyno_registry *r, uint32_t user, int64_t job, int count)
+{
+    for (int i = 0; i < count; i++) {
+        ks_dyno_message m = request(job, 1, 100 + i);
+        assert_null(ks_dyno_registry_ask(r, &m, user, 1));
+    }
+}
+
+/* 41 texts of 200 kB are 8 MiB. */
+static void what_waits_for_one_user_is_in_nobody_elses_way(void **state)
+{
+    (void)state;
+    ks_dyno_registry *r = ks_dyno_registry_create();
+    kineto_error err;
+    ks_dyno_matches out;
+    char *large = malloc(200000);
+    memset(large, 'x', 200000);
+    ks_dyno_trigger t = {.limit = 41, .config = {large, 200000}, .one_user = true, .user = 1000};
+    ask_as(r, 1000, 0, 60);
+    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    expect(out, 60, 41, 0);
+    t.limit = 1;
+    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
+    assert_non_null(strstr(err.message, "8 MiB"));
+    ask_as(r, 1001, 0, 2); /* another user, as many as there is room for: not refused */
+    t.user = 1001;
+    t.limit = -1;
+    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    expect(out, 2, 2, 0);
+    ask_as(r, 1002, 0, 3);
+    t.one_user = false; /* who may reach all: those with room get it, the others are busy */
+    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    expect(out, 65, 3, 62);
+    expect(trigger(r, 0, 0, -1, 1), 65, 19, 46); /* a short one still fits */
+    for (uint32_t user = 2000; user < 2003; user++) {
+        ask_as(r, user, (int64_t)user, 41);
+        t = (ks_dyno_trigger){.job = (int64_t)user, .limit = -1, .config = {large, 200000}};
+        kineto_status status = ks_dyno_registry_trigger(r, &t, 1, &out, &err);
+        assert_int_equal(status, user == 2002 ? KINETO_E_LIMIT : KINETO_OK); /* 32 MiB of all */
+        ks_dyno_matches_free(&out);
+    }
     free(large);
     ks_dyno_registry_destroy(r);
 }
@@ -287,6 +332,7 @@ int main(void)
         cmocka_unit_test(who_is_silent_for_a_minute_is_forgotten),
         cmocka_unit_test(a_flood_of_processes_is_bounded_and_takes_no_waiting_text),
         cmocka_unit_test(texts_are_bounded_and_a_refused_trigger_changes_nothing),
+        cmocka_unit_test(what_waits_for_one_user_is_in_nobody_elses_way),
         cmocka_unit_test(processes_on_a_gpu_are_counted),
     };
     return RUN_TESTS(tests);
