@@ -51,13 +51,13 @@ typedef struct plan {
     ks_dyno_daemon_options serve;
 } plan;
 
-static kineto_status make_plan(plan *p, kineto_error *err)
+static kineto_status make_plan(plan *p)
 {
-    kineto_status status = ko_rpc_parse_address(listen_at, &p->at, err);
-    if (status == KINETO_OK && token_file)
-        status = ko_rpc_read_token(token_file, p->token, err);
-    if (status != KINETO_OK)
-        return status;
+    kineto_error err;
+    if (ko_rpc_parse_address(listen_at, &p->at, &err) != KINETO_OK)
+        return kc_usage_error("daemon", "--listen: %s", err.message);
+    if (token_file && ko_rpc_read_token(token_file, p->token, &err) != KINETO_OK)
+        return kc_usage_error("daemon", "--token-file: %s", err.message);
     p->serve = (ks_dyno_daemon_options){
         .directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR"),
         .host = *p->at.host ? p->at.host : NULL,
@@ -161,11 +161,11 @@ int kc_daemon(int argc, char **argv)
     if (status == KINETO_OK &&
         kb_log_configure(log_level == UINT64_MAX ? -1 : (int)log_level, log_file, &err))
         status = kc_usage_error("daemon", "--log: %s", err.message);
+    if (status == KINETO_OK)
+        status = make_plan(&p);
     if (status)
         return KC_EXIT_USAGE;
-    status = make_plan(&p, &err);
-    if (status == KINETO_OK)
-        status = open_and_run(&p, &err);
+    status = open_and_run(&p, &err);
     if (status)
         kc_complain("daemon: %s", err.message);
     return status ? KC_EXIT_FAILURE : 0;

@@ -176,13 +176,14 @@ class DaemonCommand(CommandTest):
         self.assertEqual(daemon.rpc({"fn": "getStatus", "token": TOKEN}), {"status": 1})
 
     def test_secrets_are_kept(self):
-        self.fails(["cannot read the token"], "-d", self.directory, "-t", self.path("absent"))
-        self.fails(["chmod 600"], "-d", self.directory, "-t", self.write("token", TOKEN, 0o644))
-        self.fails(["openssl rand"], "-d", self.directory, "-t", self.write("token", "short"))
-        self.fails(["no regular file"], "-d", self.directory, "-t", "/dev/null")
+        self.fails(["--token-file", "cannot read the token", "Try"], "-d", self.directory, "-t", self.path("absent"), status=2)
+        self.fails(["chmod 600"], "-d", self.directory, "-t", self.write("token", TOKEN, 0o644), status=2)
+        self.fails(["openssl rand"], "-d", self.directory, "-t", self.write("token", "short"), status=2)
+        self.fails(["no regular file"], "-d", self.directory, "-t", "/dev/null", status=2)
 
     def test_mistakes_are_told(self):
-        self.fails(["HOST:PORT"], "-l", "127.0.0.1:x")
+        for port in ("x", "99999", "", "-1"):
+            self.fails(["--listen", "HOST:PORT", "Try"], "-l", f"127.0.0.1:{port}", status=2)
         self.fails(["is no address to listen at"], "-d", self.directory, "-l", "localhost.:0")
         self.fails(["/nowhere/at/all/dynolog"], "-d", "/nowhere/at/all")
         self.fails(["too long"], "-d", "/" + "x" * 107)
