@@ -4,9 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -15,6 +17,7 @@
 #define BACKLOG          1024 /* connections; one that does not fit tries again after a second */
 #define MOST_AT_ONCE     128u /* datagrams, before the others have their turn */
 #define SEND_BYTES       (32 << 20)
+#define SHORT_BYTES      1024u /* of an answer: an empty one, a count, a usual request */
 #define PATIENCE_NS      UINT64_C(5000000000) /* with a connection */
 #define CROWDED_NS       UINT64_C(20000000)   /* … while others wait for its place */
 #define TURN_NS          UINT64_C(10000000)   /* for connections, each time round */
@@ -236,11 +239,23 @@ static void add_complaint(complaint *c, const char *why)
 
 static void ignore(ks_dyno_daemon *d, const char *why) { add_complaint(&d->ignored, why); }
 
+/* Who never reads long texts may fill half of the buffer with them; the rest is for short answers,
+ * so that others go on being answered. */
+static bool is_crowded(const ks_dyno_daemon *d)
+{
+    int unread = 0, room = 0;
+    socklen_t size = sizeof room;
+    return ioctl(d->datagrams, SIOCOUTQ, &unread) == 0 &&
+           getsockopt(d->datagrams, SOL_SOCKET, SO_SNDBUF, &room, &size) == 0 && unread > room / 2;
+}
+
 /* One attempt: what a receiver does not take now it asks for again. */
 static int send_answer(ks_dyno_daemon *d, const ks_dyno_address *to, ks_dyno_type type,
                        kineto_string payload)
 {
     size_t n = ks_dyno_put_answer(type, payload, d->answer, sizeof d->answer);
+    if (n > SHORT_BYTES && is_crowded(d))
+        return EAGAIN;
     ssize_t sent = sendto(d->datagrams, d->answer, n, MSG_DONTWAIT | MSG_NOSIGNAL,
                           (const struct sockaddr *)&to->address, to->size);
     return sent < 0 ? errno : 0;

@@ -385,6 +385,42 @@ static void a_text_that_was_not_taken_is_given_at_the_next_poll(void **state)
     ks_dyno_daemon_destroy(d);
 }
 
+/* As much as the buffer holds: it is the daemon's, for all together. */
+static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **state)
+{
+    (void)state;
+    enum { SILENT = 40, TEXT = 199000 };
+    ks_dyno_daemon *d = start(false);
+    client all[SILENT], c;
+    char name[64], text[256], *large = calloc(1, TEXT + 1);
+    memset(large, 'x', TEXT);
+    for (int i = 0; i < SILENT; i++) {
+        snprintf(name, sizeof name, KS_DYNO_CLIENT "-%d", i);
+        all[i] = client_named(name);
+    }
+    for (int round = 0; round < 12; round++)
+        for (int32_t i = 0; i < SILENT; i++) {
+            int32_t pid = 1000 + i;
+            assert_true(client_ask(&all[i], pid));
+            turn(d);
+            ks_dyno_matches m = trigger(d, &pid, 1, large);
+            ks_dyno_matches_free(&m);
+        }
+    c = client_named("dynoconfigclient-good");
+    for (int i = 0; i < 3; i++) {
+        assert_true(client_ask(&c, 5));
+        turn(d);
+        assert_true(client_hear(&c, text, sizeof text));
+        assert_int_equal(strncmp(text, "\n    A=1\n", 9) == 0, i > 0);
+        give(d, 5, 1);
+    }
+    client_close(&c);
+    for (int i = 0; i < SILENT; i++)
+        client_close(&all[i]);
+    free(large);
+    ks_dyno_daemon_destroy(d);
+}
+
 static void rpc_clients_that_are_silent_or_leave_hold_nobody_up(void **state)
 {
     (void)state;
@@ -707,6 +743,7 @@ int main(void)
         cmocka_unit_test(datagrams_that_lie_are_consumed_and_the_next_one_is_served),
         cmocka_unit_test(a_sender_that_is_bound_elsewhere_is_ignored),
         cmocka_unit_test(a_text_that_was_not_taken_is_given_at_the_next_poll),
+        cmocka_unit_test(long_texts_that_nobody_reads_leave_room_for_short_answers),
         cmocka_unit_test(rpc_clients_that_are_silent_or_leave_hold_nobody_up),
         cmocka_unit_test(more_rpc_clients_than_are_taken_at_once_are_all_answered),
         cmocka_unit_test(rpc_lengths_that_lie_are_closed_at_once),
