@@ -46,8 +46,12 @@ def loader_in_python(workers):
 
 # ---- ranks ----
 
-def data_parallel(devices):
+def data_parallel(devices, before=0):
+    """before: copies between devices in front of the first step."""
     p = program(devices=devices)
+    for _ in range(before):
+        p.copy("PtoP (Device -> Device)", 1000, MB)
+        p.wait()
     for _ in p.steps(4):
         with p.op("DataParallel.forward"):
             for device in range(1, devices):
@@ -85,16 +89,26 @@ def collectives(compute, exchange, beside=False, vendor="cuda", kernel=NCCL):
     return p.trace
 
 
-def messages(count, elements, length):
-    p = program()
+def exchange(p, elements, length, device=0):
+    with p.op("c10d::allreduce_", 1):
+        p.kernel(NCCL, length, device=device,
+                 **{"Collective name": "allreduce", "In msg nelems": elements, "Out msg nelems": elements,
+                    "dtype": "Float", "Group size": 2, "Process Group Name": "0"})
+
+
+def messages(count, elements, length, devices=1, before=0):
+    """count: of a step and device; before: small ones in front of the first step."""
+    p = program(devices=devices)
+    for _ in range(before):
+        exchange(p, 16, 40)
+        p.wait()
     for _ in p.steps(4):
-        with p.op("aten::mm"):
-            p.kernel(GEMM, 800)
+        for device in range(devices):
+            with p.op("aten::mm"):
+                p.kernel(GEMM, 800, device=device)
         for _ in range(count):
-            with p.op("c10d::allreduce_", 1):
-                p.kernel(NCCL, length, **{"Collective name": "allreduce", "In msg nelems": elements,
-                                          "Out msg nelems": elements, "dtype": "Float", "Group size": 2,
-                                          "Process Group Name": "0"})
+            for device in range(devices):
+                exchange(p, elements, length, device)
     return p.trace
 
 
@@ -385,5 +399,11 @@ MORE = [
     ("no devices", "sync.stall", host_only, "not judged"),
     ("no devices", "copy.extra", host_only, "quiet"),
     ("waiting of one rank", "communication.imbalance", lambda: ranks([900]), "not judged"),
+    ("small collectives in front of the steps", "communication.small_messages",
+     lambda: messages(0, 0, 0, before=400), "quiet"),
+    ("few small collectives on each of many devices", "communication.small_messages",
+     lambda: messages(2, 16, 200, devices=8), "quiet"),
+    ("many small collectives on each of two devices", "communication.small_messages",
+     lambda: messages(20, 256, 15, devices=2), "found"),
     ("one device in DataParallel", "parallel.data_parallel", lambda: data_parallel(1), "quiet"),
 ]

@@ -216,6 +216,30 @@ class Copies(FindingsTest):
             self.assertNotIn("torch.fill_", found[0]["advice"])
 
 
+class Exchanges(FindingsTest):
+    def one(self, make, rule):
+        return of_rule(self.look(make, "--only", rule), rule)[0]
+
+    def test_what_is_outside_of_steps_changes_nothing(self):
+        part = importlib.import_module("cases_1")
+        for rule, make in (("communication.exposed", lambda before: part.messages(1, 1 << 28, 1000, before=before)),
+                           ("communication.small_messages", lambda before: part.messages(20, 256, 15, before=before)),
+                           ("parallel.data_parallel", lambda before: part.data_parallel(2, before=before))):
+            with self.subTest(rule=rule):
+                alone, behind = (self.one(lambda n=n: make(n), rule) for n in (0, 100))
+                for member in ("worth_us", "sentence", "count"):
+                    self.assertEqual(behind[member], alone[member])
+
+    def test_times_of_several_devices_are_those_of_one(self):
+        part = importlib.import_module("cases_1")
+        sentence = self.one(lambda: part.messages(1, 1 << 28, 1000, devices=4), "communication.exposed")["sentence"]
+        self.assertIn("16 collectives run for 4.000 ms a device", sentence)
+        self.assertIn("is exposed most, for 4.000 ms", sentence)
+        small = self.one(lambda: part.messages(20, 256, 15, devices=2), "communication.small_messages")
+        self.assertIn("80 collectives a device carry", small["sentence"])
+        self.assertEqual(small["count"], 80)
+
+
 class Options(FindingsTest):
     def setUp(self):
         super().setUp()

@@ -342,6 +342,7 @@ static double rate(const collective *c)
     return c->bytes != NOT_SAID && ns > 0 ? (double)c->bytes / (double)ns : 0;
 }
 
+/* By time, all of them: findings count on it. */
 static void put_collective(const gathering *g, ka_table *t, const collective *c)
 {
     ka_put_int(t, g->s->rank);

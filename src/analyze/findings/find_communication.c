@@ -3,17 +3,37 @@
 
 /* ---- how a program divides its work -------------------------------------------------------- */
 
+static bool is_between_devices(const ka_scope *s, const ka_work *w)
+{
+    kineto_string name = ka_name(s, w->name);
+    return w->kind == KINETO_KIND_GPU_MEMCPY
+               ? kb_string_holds(name, "PtoP") || kb_string_holds(name, "P2P")
+               : w->kind == KINETO_KIND_CONCURRENT_KERNEL && kb_string_holds(name, "nccl");
+}
+
+/* How much shorter steps are if devices exchange everything at once. */
+static int64_t saved_by_exchange(ka_finder *f)
+{
+    ka_factors x;
+    int64_t saved = KA_NO_WORTH;
+    if (ka_factors_make(f, &x)) {
+        for (uint32_t i = 0; i < f->s->work_count; i++)
+            if (is_between_devices(f->s, &f->s->work[i]))
+                x.work[i] = 0;
+        saved = ka_saved_with(f, &x);
+    }
+    ka_factors_free(&x);
+    return saved;
+}
+
 /* Replicas are copied, and gradients gathered, in every step. What their threads cost each other
  * nobody sees. */
 void ka_look_data_parallel(ka_finder *f)
 {
-    static const kineto_what_if_scale at_once[] = {{KINETO_WHAT_IF_COPY, "PtoP", 0},
-                                                   {KINETO_WHAT_IF_COPY, "P2P", 0},
-                                                   {KINETO_WHAT_IF_KERNEL, "nccl", 0}};
     uint32_t range = ka_find_range(f->s, "DataParallel.forward");
     if (range == KA_NONE || f->device_count < 2)
         return;
-    int64_t saved = ka_saved_by(f, at_once, KB_COUNT(at_once));
+    int64_t saved = saved_by_exchange(f);
     ka_found *x = ka_open_finding(f, saved > 0 ? saved : KA_NO_WORTH, 0.4, kb_string(""));
     if (!x)
         return;
@@ -120,30 +140,65 @@ void ka_look_ddp_backend(ka_finder *f)
 #define SHARE_PERCENT 10.0
 
 typedef struct small_ones {
-    uint64_t count;
+    uint64_t count; /* each device has so many; the times, too, are the mean of devices */
     int64_t ns, exposed_ns, bytes;
     int64_t saved_ns; /* if those of a step were one */
 } small_ones;
 
-static small_ones add_small(const ka_finder *f)
+/* Rows of the table, and the work that each is of: it lists all communication by time. */
+typedef struct collective_rows {
+    const ka_finder *f;
+    const ka_table *t;
+    uint64_t row, count;
+    uint32_t work; /* place in by_time of the next one that is looked at */
+} collective_rows;
+
+static collective_rows all_collectives(const ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_collectives);
-    uint32_t bytes = ka_fact_column(t, "bytes"), dur = ka_fact_column(t, "dur_us"),
-             exposed = ka_fact_column(t, "exposed_us");
+    return (collective_rows){.f = f, .t = t, .count = ka_table_rows(t)};
+}
+
+/* The next one that counts; false: there is none. */
+static bool next_collective(collective_rows *c, uint64_t *row)
+{
+    const ka_scope *s = c->f->s;
+    while (c->work < s->work_count && c->row < c->count) {
+        const ka_work *w = &s->work[s->by_time[c->work++]];
+        if (w->type != KA_TYPE_COMMUNICATION)
+            continue;
+        *row = c->row++;
+        if (ka_counts(c->f, w->step))
+            return true;
+    }
+    return false;
+}
+
+static const char *a_device(const ka_finder *f) { return f->device_count > 1 ? " a device" : ""; }
+
+static small_ones add_small(const ka_finder *f)
+{
+    collective_rows all = all_collectives(f);
+    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
+             exposed = ka_fact_column(all.t, "exposed_us");
+    int64_t devices = KB_MAX(f->device_count, 1u);
+    double steps = KB_MAX(f->step_count, 1u);
     small_ones sum = {.count = 0};
-    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        int64_t size = ka_fact_int(t, row, bytes);
+    for (uint64_t row; next_collective(&all, &row);) {
+        int64_t size = ka_fact_int(all.t, row, bytes);
         if (size == KA_NO_INT || size >= SMALL_BYTES)
             continue;
         sum.count++;
         sum.bytes = ka_add_ns(sum.bytes, size);
-        sum.ns = ka_add_ns(sum.ns, ka_fact_int(t, row, dur));
-        sum.exposed_ns = ka_add_ns(sum.exposed_ns, ka_fact_int(t, row, exposed));
+        sum.ns = ka_add_ns(sum.ns, ka_fact_int(all.t, row, dur));
+        sum.exposed_ns = ka_add_ns(sum.exposed_ns, ka_fact_int(all.t, row, exposed));
     }
-    double steps = KB_MAX(f->step_count, 1u);
+    sum.count = (sum.count + (uint64_t)devices - 1) / (uint64_t)devices;
+    sum.bytes /= devices;
+    sum.ns /= devices;
+    sum.exposed_ns /= devices;
     if ((double)sum.count >= LEAST_SMALL * steps)
-        sum.saved_ns = (int64_t)((double)sum.exposed_ns * (1 - steps / (double)sum.count)) /
-                       KB_MAX(f->device_count, 1u);
+        sum.saved_ns = (int64_t)((double)sum.exposed_ns * (1 - steps / (double)sum.count));
     return sum;
 }
 
@@ -152,17 +207,68 @@ static bool is_worth_joining(const ka_finder *f, const small_ones *sum)
     return sum->saved_ns > 0 && ka_share(f, sum->saved_ns) >= LEAST_PERCENT;
 }
 
+/* Those of one name, in one group of ranks. */
+typedef struct collective_kind {
+    kineto_string name;
+    uint64_t small_count;
+    int64_t small_ns, exposed_ns;
+} collective_kind;
+
+typedef struct collective_kinds {
+    KB_VEC(collective_kind) list;
+    kb_map at; /* of name and group → index of the list */
+} collective_kinds;
+
+static void kinds_free(collective_kinds *kinds)
+{
+    kb_vec_free(&kinds->list);
+    kb_map_free(&kinds->at);
+}
+
+static collective_kind *kind_of_row(collective_kinds *kinds, const ka_table *t, uint64_t row)
+{
+    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "name")),
+                  group = ka_text_at(t, row, ka_fact_column(t, "group"));
+    uint64_t key = kb_hash_seeded(kb_hash(group.data, group.size), name.data, name.size);
+    bool created;
+    uint64_t *at = kb_map_insert(&kinds->at, key, kinds->list.count, &created);
+    if (!at || (created && !kb_vec_push(&kinds->list, (collective_kind){.name = name})))
+        return NULL;
+    return &kinds->list.data[*at];
+}
+
+/* Of steps, as collective_groups are of all. Free them in any case; false: out of memory. */
+static bool list_kinds(const ka_finder *f, collective_kinds *kinds)
+{
+    collective_rows all = all_collectives(f);
+    uint32_t bytes = ka_fact_column(all.t, "bytes"), dur = ka_fact_column(all.t, "dur_us"),
+             exposed = ka_fact_column(all.t, "exposed_us");
+    for (uint64_t row; next_collective(&all, &row);) {
+        collective_kind *k = kind_of_row(kinds, all.t, row);
+        int64_t size = ka_fact_int(all.t, row, bytes);
+        if (!k)
+            return false;
+        k->exposed_ns = ka_add_ns(k->exposed_ns, ka_fact_int(all.t, row, exposed));
+        if (size == KA_NO_INT || size >= SMALL_BYTES)
+            continue;
+        k->small_count++;
+        k->small_ns = ka_add_ns(k->small_ns, ka_fact_int(all.t, row, dur));
+    }
+    return true;
+}
+
 static void show_small(ka_finder *f, ka_found *x)
 {
-    const ka_table *t = ka_fact_table(f, KA_TABLE_collective_groups);
-    uint32_t name = ka_fact_column(t, "name"), count = ka_fact_column(t, "small_count"),
-             ns = ka_fact_column(t, "small_us");
-    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        int64_t many = ka_fact_int(t, row, count), time = ka_fact_int(t, row, ns);
-        if (many > 0)
-            ka_show_span(f, x, 0, 0, time, "%lld of %s below 64 KiB take %s", (long long)many,
-                         ka_short_name(ka_text_at(t, row, name)).s, kb_duration(time).s);
+    collective_kinds kinds = {0};
+    f->no_memory |= !list_kinds(f, &kinds);
+    for (size_t i = 0; i < kinds.list.count; i++) {
+        const collective_kind *k = &kinds.list.data[i];
+        if (k->small_count)
+            ka_show_span(f, x, 0, 0, k->small_ns, "%llu of %s below 64 KiB take %s%s",
+                         (unsigned long long)k->small_count, ka_short_name(k->name).s,
+                         kb_duration(k->small_ns).s, f->device_count > 1 ? ", on all devices" : "");
     }
+    kinds_free(&kinds);
 }
 
 void ka_look_communication_small(ka_finder *f)
@@ -175,9 +281,9 @@ void ka_look_communication_small(ka_finder *f)
         return;
     x->count = sum.count;
     ka_say(f, x,
-           "%llu collectives carry less than 64 KiB each, %.0f bytes on the average; they take "
+           "%llu collectives%s carry less than 64 KiB each, %.0f bytes on the average; they take "
            "%s, %s each, and for %s nothing is computed beside them",
-           (unsigned long long)sum.count, (double)sum.bytes / (double)sum.count,
+           (unsigned long long)sum.count, a_device(f), (double)sum.bytes / (double)sum.count,
            kb_duration(sum.ns).s, kb_duration(sum.ns / (int64_t)sum.count).s,
            kb_duration(sum.exposed_ns).s);
     if (ka_find_range(f->s, "DistributedDataParallel.forward") != KA_NONE)
@@ -201,18 +307,20 @@ static void show_collective(ka_finder *f, uint32_t work, int64_t exposed_ns, voi
                 ka_short_name(place).s, place.size ? ", " : "", kb_duration(exposed_ns).s);
 }
 
-/* The kind of collective with the most exposed time. */
-static kb_text worst_kind(const ka_finder *f, int64_t *ns)
+/* The kind of collective with the most exposed time, and how much: the mean of all devices. */
+static kb_text worst_kind(ka_finder *f, int64_t *ns)
 {
-    const ka_table *t = ka_fact_table(f, KA_TABLE_collective_groups);
-    uint32_t name = ka_fact_column(t, "name"), exposed = ka_fact_column(t, "exposed_us");
+    collective_kinds kinds = {0};
     kb_text worst = {""};
     *ns = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t); row++)
-        if (ka_fact_int(t, row, exposed) > *ns) {
-            *ns = ka_fact_int(t, row, exposed);
-            worst = ka_short_name(ka_text_at(t, row, name));
+    f->no_memory |= !list_kinds(f, &kinds);
+    for (size_t i = 0; i < kinds.list.count; i++)
+        if (kinds.list.data[i].exposed_ns > *ns) {
+            *ns = kinds.list.data[i].exposed_ns;
+            worst = ka_short_name(kinds.list.data[i].name);
         }
+    *ns /= (int64_t)KB_MAX(f->device_count, 1u);
+    kinds_free(&kinds);
     return worst;
 }
 
@@ -259,10 +367,10 @@ void ka_look_communication_exposed(ka_finder *f)
         return;
     x->count = e.count;
     ka_say(f, x,
-           "%llu collectives run for %s, and for %s of it (%.1f %% of the time) nothing is "
+           "%llu collectives run for %s%s, and for %s of it (%.1f %% of the time) nothing is "
            "computed beside them; %s is exposed most, for %s",
-           (unsigned long long)e.count, kb_duration(e.ns).s, kb_duration(e.exposed_ns).s,
-           ka_share(f, e.exposed_ns), kind.s, kb_duration(worst).s);
+           (unsigned long long)e.count, kb_duration(e.ns).s, a_device(f),
+           kb_duration(e.exposed_ns).s, ka_share(f, e.exposed_ns), kind.s, kb_duration(worst).s);
     ka_advise(f, x, "%s", how_to_hide(f, kind.s));
     ka_expose(f, pick_communication, show_collective, x, &e);
 }
