@@ -189,14 +189,30 @@ static char *temporary_name(const char *final)
     return n < 0 ? NULL : name;
 }
 
-/* What a program prints to a standard stream that it closed must not land in the file. */
+/* Takes those of the first three descriptors that are free. What a program prints to a standard
+ * stream that it closed must not land in the file, not even until it could be moved; writing to
+ * these fails, as it did. */
+static int hold_standard(int held[STDERR_FILENO + 1])
+{
+    int count = 0, fd;
+    while (count <= STDERR_FILENO && (fd = open("/", O_PATH | O_CLOEXEC)) >= 0) {
+        if (fd > STDERR_FILENO) {
+            close(fd);
+            break;
+        }
+        held[count++] = fd;
+    }
+    return count;
+}
+
 static int create_temporary(const file *f, mode_t mode)
 {
-    int made = openat(f->directory, f->temporary,
-                      O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
-    int fd = kb_os_clear_of_standard(made), why = errno;
-    if (made >= 0 && fd < 0)
-        unlinkat(f->directory, f->temporary, 0);
+    int held[STDERR_FILENO + 1], count = hold_standard(held);
+    int fd = openat(f->directory, f->temporary,
+                    O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    int why = errno;
+    while (count > 0)
+        close(held[--count]);
     errno = why;
     return fd;
 }
