@@ -3,7 +3,7 @@
 As in cases_1: CASES[id] = (makes a trace where it is found, makes one where it is not), WORTH in us of a
 step, MORE = (what it shows, id, makes it, judgement)."""
 
-from builder import Program, Trace
+from builder import BASE, Program, Trace
 
 SGEMM = "ampere_sgemm_128x64_nn"
 TENSOR_32 = "cutlass_80_tensorop_s1688gemm_256x64_16x4_nn_align4"

@@ -240,6 +240,25 @@ class Exchanges(FindingsTest):
         self.assertEqual(small["count"], 80)
 
 
+class Churn(FindingsTest):
+    def test_later_steps_are_warm_from_their_beginning(self):
+        part = importlib.import_module("cases_2")
+        said = self.look(lambda: part.churn(range(6), calls=("cudaMalloc",) * 3), "--steps", "4..4")
+        self.assertEqual(len(of_rule(said, "memory.allocator_churn")), 1)
+        self.assertEqual(of_rule(said, "trace.lazy_start"), [])
+
+    def test_a_call_of_the_driver_in_one_of_the_runtime_counts_once(self):
+        part = importlib.import_module("cases_2")
+
+        def made():
+            trace = part.churn(range(6))
+            for event in [e for e in trace.events if e["name"] in ("cudaMalloc", "cudaFree")]:
+                trace.slice("cuda_driver", "cuMemAlloc_v2" if event["name"] == "cudaMalloc" else "cuMemFree_v2", event["ts"] - part.BASE + 1, 248)
+            return trace
+        found = of_rule(self.look(made), "memory.allocator_churn")[0]
+        self.assertEqual(found["count"], 10)
+
+
 class Options(FindingsTest):
     def setUp(self):
         super().setUp()

@@ -442,15 +442,13 @@ static uint8_t takes_memory(kineto_string name)
     return 0;
 }
 
-/* When it should have all it needs: behind the first step, or a third of what was recorded. */
+/* When it should have all it needs: behind the first step of the program, looked at or not, or a
+ * third of what was recorded. */
 static int64_t warm_from(const ka_finder *f)
 {
     const ka_scope *s = f->s;
-    uint32_t i = 0;
-    while (i < s->step_count && s->steps[i].slice == KA_NONE)
-        i++;
-    return i < s->step_count ? s->steps[i].end_ns
-                             : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
+    return s->step_count ? s->steps[0].end_ns
+                         : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
 }
 
 typedef struct churn {
@@ -468,11 +466,18 @@ static bool churns(const ka_finder *f, churn *c, uint32_t i)
            ka_answer(f->s, &c->names, s->name, takes_memory);
 }
 
+/* The driver's call in one of the runtime is the same call. */
+static bool is_outer(const ka_finder *f, churn *c, uint32_t i)
+{
+    uint32_t around = f->s->slices[i].parent;
+    return around == KA_NONE || !churns(f, c, around);
+}
+
 static void show_churn(ka_finder *f, ka_found *x, churn *c)
 {
     const ka_scope *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++) {
-        if (!churns(f, c, i))
+        if (!churns(f, c, i) || !is_outer(f, c, i))
             continue;
         uint32_t op = ka_operator_of(s, i);
         kb_text name =
@@ -507,7 +512,8 @@ void ka_look_allocator_churn(ka_finder *f)
     bool ok = ka_answers_make(f, &c.names) && ka_factors_make(f, &c.x);
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
         if (churns(f, &c, i)) {
-            ka_amount_add(&c.all, ka_slice_ns(&s->slices[i]));
+            if (is_outer(f, &c, i))
+                ka_amount_add(&c.all, ka_slice_ns(&s->slices[i]));
             c.x.slices[i] = 0;
         }
     int64_t saved = ok && c.all.count >= LEAST_CALLS ? ka_saved_with(f, &c.x) : 0;

@@ -239,13 +239,11 @@ static void add_first_steps(const ka_finder *f, lazy *l)
         return;
     double median = 1000 * ka_fact_number(t, 0, ka_fact_column(t, "median_us"));
     int64_t left = ka_fact_int(t, 0, ka_fact_column(t, "warm_up"));
-    l->warm_ns = INT64_MIN;
+    l->warm_ns = s->steps[0].end_ns;
     for (uint32_t i = 0; i < s->step_count; i++) {
         const ka_step *step = &s->steps[i];
         if (step->slice == KA_NONE)
             continue;
-        if (l->warm_ns == INT64_MIN)
-            l->warm_ns = step->end_ns;
         if (left-- <= 0 || !(median < 9e18))
             break;
         l->first_ns =
