@@ -240,6 +240,21 @@ class Exchanges(FindingsTest):
         self.assertEqual(small["count"], 80)
 
 
+class Percentages(FindingsTest):
+    def test_what_goes_on_behind_the_steps_is_not_of_them(self):
+        part = importlib.import_module("cases_2")
+
+        def made(category, name):
+            trace = part.churn([])
+            end = max(e["ts"] + e["dur"] for e in trace.events if e["name"].startswith("ProfilerStep"))
+            trace.slice(category, name, end - part.BASE - 100, 5_000_000, tid=999)
+            return trace
+        for rule, category, name in (("trace.profiler_overhead", "overhead", "Buffer Flush"),
+                                     ("trace.lazy_start", "cuda_driver", "cuModuleLoadData")):
+            for found in of_rule(self.look(lambda c=category, n=name: made(c, n)), rule):
+                self.assertLess(float(found["sentence"].split(" %")[0].split()[-1]), 10)
+
+
 class Churn(FindingsTest):
     def test_later_steps_are_warm_from_their_beginning(self):
         part = importlib.import_module("cases_2")

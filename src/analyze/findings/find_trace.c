@@ -206,10 +206,29 @@ static void add_launches(const ka_finder *f, lazy *l)
             ka_amount_add(&l->every_launch, KB_MIN(ka_slice_ns(&s->slices[i]), LONG_LAUNCH_NS));
 }
 
+/* What is looked at: steps, or all that was recorded. */
+static void put_whole(ka_finder *f, ka_spans *whole)
+{
+    const ka_scope *s = f->s;
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE)
+            f->no_memory |=
+                !kb_vec_push(whole, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
+    if (!f->step_count)
+        f->no_memory |= !kb_vec_push(whole, (ka_span){s->start_ns, s->end_ns});
+    ka_spans_unite(whole);
+}
+
+/* Takes the spans; how much of what is looked at they cover. */
 static int64_t union_of(ka_finder *f, ka_spans *spans)
 {
+    ka_spans whole = {0}, both = {0};
+    put_whole(f, &whole);
     ka_spans_unite(spans);
-    int64_t ns = ka_spans_ns(spans);
+    f->no_memory |= !ka_spans_both(spans, &whole, &both);
+    int64_t ns = ka_spans_ns(&both);
+    kb_vec_free(&both);
+    kb_vec_free(&whole);
     kb_vec_free(spans);
     return f->no_memory ? 0 : ns;
 }
