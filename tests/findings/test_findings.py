@@ -240,6 +240,23 @@ class Exchanges(FindingsTest):
         self.assertEqual(small["count"], 80)
 
 
+class Segments(FindingsTest):
+    def test_who_has_segments_that_grow_is_not_told_to_set_them(self):
+        part = importlib.import_module("cases_2")
+        for calls, told in ((("cudaFree", "cudaMalloc"), True), (("cuMemCreate", "cuMemMap", "cuMemSetAccess"), False)):
+            found = of_rule(self.look(lambda calls=calls: part.churn(range(6), calls=calls)), "memory.allocator_churn")
+            self.assertEqual("expandable_segments:True" in found[0]["advice"], told)
+
+
+class Loaders(FindingsTest):
+    def test_what_is_loaded_before_the_steps_is_not_of_them(self):
+        part = importlib.import_module("cases_1")
+        found = [of_rule(self.look(lambda n=n: part.loader(1500, before=n)), "input.data_loader")[0] for n in (0, 50)]
+        self.assertEqual([x["count"] for x in found], [6, 6])
+        self.assertLessEqual(found[1]["worth_us"], 1500)
+        self.assertFalse(of_rule(self.look(lambda: part.loader(300, before=500)), "input.data_loader"))
+
+
 class Percentages(FindingsTest):
     def test_what_goes_on_behind_the_steps_is_not_of_them(self):
         part = importlib.import_module("cases_2")

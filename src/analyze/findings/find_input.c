@@ -4,28 +4,52 @@
 /* ---- the data loader ------------------------------------------------------------------------ */
 
 typedef struct waiting {
-    int64_t ns; /* on threads that wait, each moment once */
+    int64_t from_ns, to_ns; /* what is before the first step and behind the last is not looked at */
+    int64_t ns;             /* on threads that wait, each moment once */
     uint64_t count;
 } waiting;
 
-static waiting add_waits(const ka_scope *s)
+static bool waits(const ka_scope *s, const waiting *w, uint32_t slice)
 {
-    waiting w = {0};
-    for (uint32_t i = 0; i < s->slice_count; i++) {
-        const ka_slice *slice = &s->slices[i];
-        if (!ka_is_dataloader(ka_name(s, slice->name)))
+    const ka_slice *x = &s->slices[slice];
+    return x->start_ns >= w->from_ns && x->start_ns < w->to_ns &&
+           ka_is_dataloader(ka_name(s, x->name));
+}
+
+/* Also between steps: some programs end theirs before they load. */
+static void find_span(const ka_finder *f, waiting *w)
+{
+    const ka_scope *s = f->s;
+    *w = (waiting){.from_ns = INT64_MIN, .to_ns = INT64_MAX};
+    if (!f->step_count)
+        return;
+    *w = (waiting){.from_ns = INT64_MAX, .to_ns = INT64_MIN};
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        if (s->steps[i].slice == KA_NONE)
             continue;
-        w.ns = ka_add_ns(w.ns, ka_slice_ns(slice));
+        w->from_ns = KB_MIN(w->from_ns, s->steps[i].start_ns);
+        w->to_ns = KB_MAX(w->to_ns, s->steps[i].end_ns);
+    }
+}
+
+static waiting add_waits(const ka_finder *f)
+{
+    waiting w;
+    find_span(f, &w);
+    for (uint32_t i = 0; i < f->s->slice_count; i++) {
+        if (!waits(f->s, &w, i))
+            continue;
+        w.ns = ka_add_ns(w.ns, ka_slice_ns(&f->s->slices[i]));
         w.count++;
     }
     return w;
 }
 
-static void show_waits(ka_finder *f, ka_found *x)
+static void show_waits(ka_finder *f, const waiting *w, ka_found *x)
 {
     const ka_scope *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (ka_is_dataloader(ka_name(s, s->slices[i].name)))
+        if (waits(s, w, i))
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }
 
@@ -54,16 +78,18 @@ static double alone_percent(const ka_finder *f)
 
 #define LEAST_PERCENT 1.0
 
-/* What it would save is bounded by how long devices waited, and by the critical path. */
+/* What it would save is bounded by how long the program and devices waited, and by the critical
+ * path. */
 void ka_look_data_loader(ka_finder *f)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "data_loading", 0};
-    waiting w = add_waits(f->s);
+    waiting w = add_waits(f);
     if (!w.count || ka_share(f, w.ns) < LEAST_PERCENT)
         return;
     int64_t saved = ka_saved_by(f, &at_once, 1);
+    int64_t idle_ns = KB_MIN(ka_idle_ns(f, "data_loader"), w.ns);
     if (f->device_count)
-        saved = ka_lesser_saving(saved, ka_idle_ns(f, "data_loader"));
+        saved = ka_lesser_saving(saved, idle_ns);
     if (saved == KA_NO_WORTH || !f->device_count) /* without a device the host is all there is */
         saved = w.ns;
     if (ka_share(f, saved) < LEAST_PERCENT)
@@ -75,8 +101,7 @@ void ka_look_data_loader(ka_finder *f)
     ka_say(f, x,
            "%.1f %% of the time of steps the program waits for its data loader with nothing else "
            "going on, %s a batch; devices are idle for %.1f %%",
-           alone_percent(f), kb_duration(w.ns / (int64_t)w.count).s,
-           ka_share(f, ka_idle_ns(f, "data_loader")));
+           alone_percent(f), kb_duration(w.ns / (int64_t)w.count).s, ka_share(f, idle_ns));
     if (loads_in_workers(f->s))
         ka_advise(f, x,
                   "The worker processes do not keep up: more of them (num_workers), a larger "
@@ -85,7 +110,7 @@ void ka_look_data_loader(ka_finder *f)
         ka_advise(f, x,
                   "Load in worker processes: DataLoader(num_workers=4, pin_memory=True, "
                   "persistent_workers=True)");
-    show_waits(f, x);
+    show_waits(f, &w, x);
 }
 
 /* ---- loading in the thread that trains ------------------------------------------------------ */
@@ -123,7 +148,7 @@ static bool loads_by_itself(const ka_scope *s, uint32_t slice)
 void ka_look_synchronized_loader(ka_finder *f)
 {
     const ka_scope *s = f->s;
-    waiting w = add_waits(s);
+    waiting w = add_waits(f);
     uint64_t count = 0;
     for (uint32_t i = 0; i < s->slice_count; i++)
         count += makes_single_loader(s, i) || loads_by_itself(s, i);

@@ -453,6 +453,7 @@ static int64_t warm_from(const ka_finder *f)
 
 typedef struct churn {
     ka_amount all;
+    uint64_t mapped; /* of them, by pieces, as segments that grow are */
     ka_factors x;
     ka_answers names;
     int64_t from_ns;
@@ -471,6 +472,16 @@ static bool is_outer(const ka_finder *f, churn *c, uint32_t i)
 {
     uint32_t around = f->s->slices[i].parent;
     return around == KA_NONE || !churns(f, c, around);
+}
+
+static void add_call(const ka_finder *f, churn *c, uint32_t i)
+{
+    static const char *const pieces[] = {"MemCreate", "MemMap", "MemUnmap", "MemSetAccess",
+                                         "MemRelease"};
+    kineto_string name = ka_name(f->s, f->s->slices[i].name);
+    ka_amount_add(&c->all, ka_slice_ns(&f->s->slices[i]));
+    for (size_t k = 0; k < KB_COUNT(pieces); k++)
+        c->mapped += kb_string_holds(name, pieces[k]);
 }
 
 static void show_churn(ka_finder *f, ka_found *x, churn *c)
@@ -498,10 +509,16 @@ static void say_churn(ka_finder *f, churn *c, int64_t saved)
            (unsigned long long)c->all.count,
            f->step_count ? "behind the first step" : "when the program should be warm",
            kb_duration(c->all.ns).s, kb_duration(c->all.ns / (int64_t)c->all.count).s);
-    ka_advise(f, x,
-              "Keep memory: no torch.cuda.empty_cache() in the loop, shapes from a small set, "
-              "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; in programs without PyTorch "
-              "allocate once, or use a pool (cudaMallocAsync)");
+    if (c->mapped * 2 > c->all.count)
+        ka_advise(f, x,
+                  "Keep memory: no torch.cuda.empty_cache() in the loop, shapes from a small set; "
+                  "segments grow already (expandable_segments): let them, to the size of the "
+                  "largest step, before what is recorded");
+    else
+        ka_advise(f, x,
+                  "Keep memory: no torch.cuda.empty_cache() in the loop, shapes from a small set, "
+                  "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; in programs without PyTorch "
+                  "allocate once, or use a pool (cudaMallocAsync)");
     show_churn(f, x, c);
 }
 
@@ -513,7 +530,7 @@ void ka_look_allocator_churn(ka_finder *f)
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
         if (churns(f, &c, i)) {
             if (is_outer(f, &c, i))
-                ka_amount_add(&c.all, ka_slice_ns(&s->slices[i]));
+                add_call(f, &c, i);
             c.x.slices[i] = 0;
         }
     int64_t saved = ok && c.all.count >= LEAST_CALLS ? ka_saved_with(f, &c.x) : 0;
