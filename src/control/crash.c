@@ -31,8 +31,10 @@ static struct {
     int signal;      /* that it writes for */
     ko_crash_file file;
     bool armed; /* its directory is open */
-    struct sigaction before[KB_COUNT(signals)];
-    bool installed[KB_COUNT(signals)]; /* somebody may call our handler */
+    /* Whom we call. The one in use is not written: another thread's handler may read it. */
+    struct sigaction before[KB_COUNT(signals)][2];
+    uint32_t in_use[KB_COUNT(signals)]; /* atomic */
+    bool installed[KB_COUNT(signals)];  /* somebody may call our handler */
 } crash;
 
 /* ---- texts --------------------------------------------------------------------------------------- */
@@ -164,6 +166,18 @@ static size_t index_of(int sig)
     return i;
 }
 
+static struct sigaction *before_of(size_t i)
+{
+    return &crash.before[i][kb_load_acquire(&crash.in_use[i])];
+}
+
+static void set_before(size_t i, const struct sigaction *a)
+{
+    uint32_t other = !kb_load_relaxed(&crash.in_use[i]);
+    crash.before[i][other] = *a;
+    kb_store_release(&crash.in_use[i], other);
+}
+
 /* A fault comes again when its instruction does; what was sent has to be sent again. */
 static bool comes_again(int sig, const siginfo_t *info)
 {
@@ -193,7 +207,7 @@ static void call_handler(struct sigaction *before, int sig, siginfo_t *info, voi
 
 static void chain(int sig, siginfo_t *info, void *context)
 {
-    struct sigaction *before = &crash.before[index_of(sig)];
+    struct sigaction *before = before_of(index_of(sig));
     bool plain = !(before->sa_flags & SA_SIGINFO);
     if (plain && before->sa_handler == SIG_IGN && !comes_again(sig, info))
         return;
@@ -245,7 +259,7 @@ static void give_up(void)
     add(&l, "ckineto: the ring could not be written: it is damaged");
     kb_store_release(&crash.state, (uint32_t)DONE);
     say(&l);
-    (void)sigaction(sig, &crash.before[index_of(sig)], NULL);
+    (void)sigaction(sig, before_of(index_of(sig)), NULL);
     (void)syscall(SYS_tgkill, getpid(), (pid_t)kb_os_tid(), sig);
 }
 
@@ -274,7 +288,7 @@ static void dump_once(int sig, const siginfo_t *info)
 
 static bool is_ignored(int sig, const siginfo_t *info)
 {
-    const struct sigaction *before = &crash.before[index_of(sig)];
+    const struct sigaction *before = before_of(index_of(sig));
     return !(before->sa_flags & SA_SIGINFO) && before->sa_handler == SIG_IGN &&
            !comes_again(sig, info);
 }
@@ -334,13 +348,13 @@ static void handler_install(size_t i)
     if (crash.installed[i] && is_handled(&now))
         return; /* one that may call ours: it would be below itself */
     ours = handler_above(&now);
-    crash.before[i] = now;
-    kb_store_release(&crash.pid, kb_os_pid()); /* another thread's handler reads it */
+    set_before(i, &now);
+    kb_store_release(&crash.pid, kb_os_pid());
     if (sigaction(signals[i], &ours, &replaced) != 0)
         return;
     crash.installed[i] = true;
     if (!is_ours(&replaced)) /* another thread may have installed its own since we looked */
-        crash.before[i] = replaced;
+        set_before(i, &replaced);
 }
 
 /* What the program installed meanwhile stays, also since we looked. */
@@ -348,7 +362,7 @@ static void handler_remove(size_t i)
 {
     struct sigaction now, replaced;
     if (sigaction(signals[i], NULL, &now) != 0 || !is_ours(&now) ||
-        sigaction(signals[i], &crash.before[i], &replaced) != 0)
+        sigaction(signals[i], before_of(i), &replaced) != 0)
         return;
     crash.installed[i] = !is_ours(&replaced);
     if (crash.installed[i])
