@@ -1,5 +1,5 @@
 """What the documents say is so: the README's program is the example, links lead to pages and headings, every page
-is in the index, every picture on a page, names and targets of `make` exist, every setting is documented, the version is the same everywhere.
+is in the index, every picture on a page, tables are whole, names and targets of `make` exist, every setting is documented, the version is the same everywhere.
 
 usage: documents.py SOURCE-DIRECTORY
        documents.py --installed DIRECTORY     only the links and the index, of pages that were installed
@@ -78,6 +78,26 @@ def images(root, faults):
             faults.append(f"docs/images/{name} is on no page")
 
 
+def cells(line):
+    """How many cells a line of a table has."""
+    return len(re.findall(r"(?<!\\)\|", re.sub(r"`[^`]*`", lambda code: code[0].replace("\\|", ""), line)))
+
+
+def tables(root, faults):
+    """Tables are whole: every row ends, and has as many cells as the first."""
+    for document in documents(root):
+        first = 0
+        for line in prose(read(root, document)).splitlines():
+            if not line.startswith("|"):
+                first = 0
+            elif not line.rstrip().endswith("|"):
+                faults.append(f"{document}: a row of a table has no end: {line[:60]}…")
+            elif first and cells(line) != first:
+                faults.append(f"{document}: a row of a table has {cells(line) - 1} cells of {first - 1}: {line[:60]}…")
+            else:
+                first = cells(line)
+
+
 SOURCES = (".h", ".hpp", ".c", ".def", ".txt", ".cmake", ".py", ".rs", "Makefile")
 
 
@@ -147,7 +167,8 @@ def versions(root, faults):
 
 def main():
     *option, root = sys.argv[1:]
-    checks = (links, pages) if option == ["--installed"] else (listings, links, pages, names, targets, settings, versions)
+    checks = (links, pages) if option == ["--installed"] else (
+        listings, links, pages, images, tables, names, targets, settings, versions)
     faults = []
     for check in checks:
         check(root, faults)
