@@ -397,12 +397,12 @@ class Ranks(FindingsTest):
 # ---- the corpus ----
 
 def corpus():
-    """Traces by name; files of one run are one."""
+    """Traces by name; files of one run are one. Ours is always there."""
+    names = {"faults": [os.path.join(HERE, "..", "data", "torch-2.15.0", "faults.json.gz")]}
     directory = os.path.join(SHARED, "traces")
     if not SHARED or not os.path.isdir(directory):
-        return {}
+        return names
     other = ("execution_trace_simple_add.et", "memory_timeline.raw")
-    names = {}
     for name in sorted(os.listdir(directory)):
         path = os.path.join(directory, name)
         if os.path.isdir(path):
@@ -445,8 +445,6 @@ def write_table():
 class Corpus(unittest.TestCase):
     def setUp(self):
         self.traces = corpus()
-        if not self.traces:
-            self.skipTest("the traces are not here")
 
     def test_the_table_says_of_every_trace_what_the_command_does(self):
         kept, _ = read_table()
@@ -470,6 +468,8 @@ class Corpus(unittest.TestCase):
         self.assertEqual(marked, set(CASES) - shown)
 
     def test_the_pair_of_resnet50_names_its_data_loader(self):
+        if "resnet50_num_workers_0" not in self.traces:
+            self.skipTest("the traces are not here")
         said = findings_of(self.traces["resnet50_num_workers_0"])
         loader = of_rule(said, "input.data_loader")
         self.assertEqual(len(loader), 1)

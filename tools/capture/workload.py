@@ -181,6 +181,45 @@ def nested(folder):
     save(p, folder, "nested.json")
 
 
+class Pictures(torch.utils.data.Dataset):
+    """Made when they are asked for, as pictures are read and unpacked."""
+
+    def __len__(self):
+        return 60
+
+    def __getitem__(self, index):
+        picture = torch.linspace(0, 1 + index, 30 * 3 * 16 * 16).sin()
+        return picture.reshape(30, 3, 16, 16).mean(0), index % 4
+
+
+def careless_step(model, optimizer, pictures, classes, kept):
+    scales = torch.linspace(0.5, 1.5, len(pictures))
+    for i in range(len(pictures)):
+        pictures[i] *= scales[i]
+    loss = nn.functional.cross_entropy(model(pictures), classes)
+    loss.backward(retain_graph=True)
+    kept.append(loss)
+    optimizer.step()
+    optimizer.zero_grad()
+
+
+def faults(folder):
+    """What the rules of findings are about, as a program does it: pictures are loaded by the thread that trains, a
+    tensor is walked by its elements, a bias stands before a batch norm, and losses are kept with their graphs."""
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Conv2d(3, 32, 3), nn.BatchNorm2d(32), nn.ReLU(), nn.Flatten(), nn.Linear(32 * 14 * 14, 4))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    kept = []
+    loader = torch.utils.data.DataLoader(Pictures(), batch_size=12)
+    careless_step(model, optimizer, *next(iter(loader)), kept)
+    plan = torch.profiler.schedule(wait=0, warmup=1, active=4)
+    with profile(activities=CPU, schedule=plan, with_stack=True, record_shapes=True, profile_memory=True,
+                 on_trace_ready=lambda p: save(p, folder, "faults.json")) as p:
+        for pictures, classes in loader:
+            careless_step(model, optimizer, pictures, classes, kept)
+            p.step()
+
+
 # ---- scenarios: what names and values hold
 
 
@@ -311,8 +350,8 @@ def gloo(folder):
 
 
 SCENARIOS = {f.__name__.replace("_", "-"): f
-             for f in [training, stacks, verbose, flops, empty, steps, threads, nested, names,
-                       escapes, inputs, metadata, metadata_escapes, legacy, execution_trace, gloo]}
+             for f in [training, stacks, verbose, flops, empty, steps, threads, nested, faults,
+                       names, escapes, inputs, metadata, metadata_escapes, legacy, execution_trace, gloo]}
 
 
 def run(scenario, folder):
