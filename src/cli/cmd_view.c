@@ -3,8 +3,6 @@
 #include "cli/serve.h"
 #include "cli/several.h"
 
-#include <ckineto/export.h>
-
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -5,7 +5,6 @@
 #include "cli/cli.h"
 
 #include <ckineto/diff.h>
-#include <ckineto/findings.h>
 
 typedef struct kc_gate {
     const char *text;

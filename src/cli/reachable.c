@@ -1,6 +1,5 @@
 /* Who can be asked for a trace: control sockets and a daemon's list become one list by pid. */
 #include "cli/reachable.h"
-#include "cli/cli.h"
 
 #include <poll.h>
 #include <sys/stat.h>

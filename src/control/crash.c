@@ -3,7 +3,6 @@
  * async-signal-safe, and happens once. */
 #include "control/ring.h"
 #include "record/record.h"
-#include "session/session.h"
 
 #include <ckineto/record.h>
 

@@ -3,7 +3,6 @@
  * heap, no lock, nothing that waits for another thread. */
 #include "control/output.h"
 #include "control/ring.h"
-#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,7 +3,6 @@
 #define KE_ARROW_H
 
 #include "export/export.h"
-#include "trace/trace.h"
 #include <ckineto/arrow.h>
 
 #define KE_ARROW_MOST_COLUMNS 16u

@@ -4,8 +4,6 @@
  * it give up: then nothing was written, and the careful way says the same thing. */
 #include "export/perfetto.h"
 
-#include "trace/text/json_text.h"
-
 #define MOST_ARGS_BYTES 4096u
 #define MOST_FLOWS      64u
 #define MOST_DEPTH      6u

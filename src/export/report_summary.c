@@ -1,6 +1,5 @@
 /* What of the report is not the timeline, as JSON. */
 #include "export/report.h"
-#include "trace/text/json_text.h"
 
 static void put_devices(const kineto_trace *t, kb_json *j)
 {

@@ -7,8 +7,6 @@
  * wants them has been built. Then the spool is emptied. */
 #include "session/collector.h"
 
-#include "record/record.h"
-
 #include <time.h>
 
 #define MILLISECOND  UINT64_C(1000000)

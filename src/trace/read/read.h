@@ -3,7 +3,6 @@
 #define KT_READ_H
 
 #include "trace/read/batch.h"
-#include "trace/text/json_text.h"
 #include "trace/model/model.h"
 
 /* A begin that waits for its end; stacks of them, linked by `below`. */
