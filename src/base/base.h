@@ -276,7 +276,7 @@ void *kb_arena_alloc(kb_arena *a, size_t bytes, size_t align); /* NULL: out of m
 char *kb_arena_copy(kb_arena *a, const void *data, size_t bytes); /* NUL-terminated copy */
 void kb_arena_free(kb_arena *a);
 
-/* ---- vec.h: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
+/* ---- vec.c: growing arrays. kb_vec_push(&v, item) → false when out of memory ---------------------- */
 #define KB_VEC(type) struct { type *data; size_t count, capacity; }
 bool kb_vec_grow(void **data, size_t *capacity, size_t need, size_t item_bytes);
 /** Arrays that may be large, in large pages then; as malloc and calloc, freed by free. */
@@ -352,7 +352,7 @@ typedef struct kb_text {
 } kb_text;
 kb_text kb_duration(int64_t ns); /* "1.234 ms", "2.500 days" */
 
-/* ---- sink.c: where bytes go; errors stick and reach the caller ---------------------------------- */
+/* ---- sink.c, sink_file.c, compress.c: where bytes go; errors stick and reach the caller ----------- */
 /* The free part of the buffer; the rest is private to sink.c. */
 typedef struct kb_sink {
     char *at, *end;
@@ -427,7 +427,7 @@ const char *kb_beside_path(const kb_beside *beside);
 kineto_status kb_beside_commit(kb_beside *beside, kineto_error *err);
 void kb_beside_abort(kb_beside *beside);
 
-/* ---- json.c: the one JSON writer ---------------------------------------------------------------- */
+/* ---- json.c, json_number.c, json_escape.c: the one JSON writer ------------------------------------ */
 typedef struct kb_json {
     kb_sink *sink;
     uint64_t replaced_bytes; /* invalid UTF-8 sequences that became U+FFFD */
@@ -474,6 +474,7 @@ char *kb_json_format_int(char *out, int64_t v);   /* at most 20 bytes */
 char *kb_json_format_double(char *out, double v); /* at most 32 bytes */
 /** Nanoseconds as microseconds with three decimals: 1234567 → 1234.567; at most 24 bytes. */
 char *kb_json_format_us(char *out, int64_t ns);
+/* ---- json_check.c ---------------------------------------------------------------------------------- */
 /** Is the text exactly one valid JSON value (RFC 8259, depth <= 128, valid UTF-8)? */
 bool kb_json_valid(kineto_string text);
 #endif

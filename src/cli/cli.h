@@ -84,7 +84,7 @@ void kc_complain(const char *fmt, ...) KINETO_PRINTF(1, 2);
 /** "ckineto: verb: what went wrong"; not that whoever read our output has seen enough. */
 void kc_complain_of(const char *verb, const kineto_error *err);
 
-/* ---- main.c: the table of verbs ---------------------------------------------------------------------- */
+/* ---- main.c: the table of verbs, which cmd_completion.c tells shells -------------------------------- */
 typedef struct kc_verb {
     const char *name;
     int (*run)(int argc, char **argv);

@@ -226,7 +226,7 @@ void kc_catch_signals(void (*handler)(int number));
 /** @return the exit status. */
 int kc_trigger_here(const kc_ask *ask);
 
-/* ---- trigger_fleet.c, trigger_slurm.c ------------------------------------------------------------------------ */
+/* ---- trigger_fleet.c, trigger_hosts.c ------------------------------------------------------------------------ */
 int kc_fleet(kc_ask *ask);
 typedef KB_VEC(char *) kc_names;
 void kc_names_free(kc_names *names);

@@ -33,7 +33,7 @@ typedef struct ko_driver {
     /** Record no more; keep what lies in the window, ns since 1970, for `write`. Cheap: it may be
      *  called in a step of the program. */
     kineto_status (*stop)(void *context, int64_t start_ns, int64_t end_ns, kineto_error *err);
-    /** Build the trace and write it to `path`, safely (see ko_output). @param bytes  receives its
+    /** Build the trace and write it to `path`, safely (see output.h). @param bytes  receives its
      * size. Called once after `stop`. */
     kineto_status (*write)(void *context, const ks_request *request, ks_request_source source,
                            const char *path, uint64_t *bytes, kineto_error *err);

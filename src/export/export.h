@@ -82,7 +82,8 @@ typedef KB_VEC(char) ke_text;
 bool ke_args_json(const kineto_trace *trace, kineto_row row, ke_text *out, uint64_t *replaced);
 /** Members of the objects that stand for these; the object itself is the caller's. */
 void ke_put_snapshot(kb_json *j, const kineto_clock_snapshot *snapshot);
-/** Facts, of each table at most so many rows (0: all), and findings, as one JSON object. */
+/** Facts, of each table at most so many rows (0: all), and findings, as one JSON object (facts.c,
+ *  findings.c). */
 void ke_put_analysis(kb_json *j, const kineto_analysis *a, uint64_t row_limit);
 void ke_put_findings(kb_json *j, const kineto_findings *findings);
 void ke_put_ledger_line(kb_json *j, const kineto_ledger_line *line); /* without the detail */

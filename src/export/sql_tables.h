@@ -114,7 +114,7 @@ kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const 
                              ke_sql **out, kineto_error *err);
 /** Fill err from what the connection says last. */
 kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *what);
-/** arg(), us() and the others. SQLITE_OK or what went wrong. */
+/** arg(), us() and the others (sql_functions.c). SQLITE_OK or what went wrong. */
 int ke_sql_add_functions(ke_sql *sql);
 
 /* ---- values ---------------------------------------------------------------------------------------- */

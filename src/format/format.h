@@ -616,6 +616,8 @@ void kf_followers_collect(kf_control *control);
 /** Wait until all living followers have carried out what is there now, at most so long.
  *  @return how many have not. */
 uint32_t kf_followers_wait(kf_control *control, uint64_t patience_ns);
+
+/* ---- pool.c [rt]: what is appended to a pool ---- */
 /** Append a snapshot; when full, the middle is thinned so that first and last stay. */
 void kf_snapshot_add(kf_control *control, const kb_clock_snapshot *snapshot);
 /** Append a dictionary entry: parts are concatenated. Lock-free.

@@ -283,9 +283,13 @@ void kr_steps_forget(void);
 void kr_host_exit(void);
 /** The calling thread ends: what it left unfinished in builders is delivered. */
 void kr_host_thread_exit(void);
+
+/* ---- listen.c: who hears of operators ---- */
 /** Pass an operator's id on. @return what to pop it with; 0: nobody listens. */
 uint32_t kr_listen_push(uint32_t stack, uint64_t id);
 void kr_listen_pop(uint32_t stack, uint32_t pushed_at);
+
+/* ---- cursor.c: all of them ---- */
 /** See every other thread of this process outside once (see inside.c), not all at the same time.
  *  `wait` is called between looks; false when it loses patience. */
 bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uint32_t patience_ms);

@@ -82,7 +82,7 @@ typedef enum kr_module_is { KR_MODULE_UNKNOWN, KR_MODULE_CODE, KR_MODULE_RUNTIME
 /** Of a noted module; RUNTIME: the C library and those that start threads. threads: hot. */
 kr_module_is kr_module_of(uint64_t address);
 void kr_modules_set_stale(void);
-/** Learn anew at which addresses frame pointers can be believed. */
+/** stack.c: learn anew at which addresses frame pointers can be believed. */
 void kr_stack_forget(void);
 /** The mapping that holds an address. False: none, or it cannot be told. threads: hot. */
 bool kr_mapping_of(uint64_t address, uint64_t *start, uint64_t *end);

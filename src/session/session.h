@@ -184,6 +184,13 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
                        bool is_loss, const char *detail);
 /** Put a key and a JSON value into the header of the trace. */
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value);
+/** The same ledger and header entries, for whoever holds a pool. */
+void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                  bool is_loss, const char *detail);
+/** A line for the windows that reach `ticks`; 0: for all. */
+void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
+                     bool is_loss, const char *detail, uint64_t ticks);
+void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
 void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
 const char *ks_collector_pool_path(const ks_collector *c);
 const char *ks_collector_spool_path(const ks_collector *c);
@@ -233,14 +240,6 @@ void ks_collector_program_ended(ks_collector *c);
 /** Iterations of the program that began (of the first of its processes that steps), and when the last 64
  *  of them did (Unix ns, at index i % 64). *pid receives whose, 0: nobody has stepped yet. */
 uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], uint32_t *pid);
-
-/** The same ledger and header entries, for whoever holds a pool. */
-void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                  bool is_loss, const char *detail);
-/** A line for the windows that reach `ticks`; 0: for all. */
-void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
-                     bool is_loss, const char *detail, uint64_t ticks);
-void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
 
 /* ---- recover.c: what a dead recorder left -------------------------------------------------------- */
 typedef struct ks_orphan {

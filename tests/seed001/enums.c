@@ -169,7 +169,7 @@ static void ProfilerState_CUDA_is_the_host_and_the_device(void **state)
     leave(0);
 }
 
-/* With a tool attached: tests/profiler/test_tools.c. */
+/* With a tool attached: tests/profiler/test_profiler_tools.c. */
 static void ProfilerState_NVTX_and_ITT_need_their_tools(void **state)
 {
     (void)state;

@@ -252,7 +252,7 @@ static void toggleCollectionDynamic(void **state)
 }
 
 /* startMemoryProfile, stopMemoryProfile, exportMemoryProfile → kineto_memory_profile_start, _stop,
- * _export. tests/profiler/test_memory_profile.c has the numbers. */
+ * _export. tests/profiler/test_profiler_memory.c has the numbers. */
 static void allocate(uint64_t address, int64_t bytes)
 {
     kineto_memory_event e = {

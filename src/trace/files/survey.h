@@ -27,6 +27,8 @@ struct kineto_survey {
 /* ---- survey_rules.c ---- */
 /** Look at the rows, which are in order, by all rules. */
 void kt_survey_judge(kineto_survey *s, bool whole);
+
+/* ---- survey.c ---- */
 /** A finding about files: its sentence is the text, and their names if there are any. */
 void kt_survey_state(kineto_survey *s, kineto_files_finding_kind kind, const uint32_t *files,
                      size_t count, const char *fmt, ...) KINETO_PRINTF(5, 6);

@@ -218,7 +218,7 @@ KB_INLINE uint16_t kt_category_index(kt_builder *b, uint32_t kind, uint32_t cate
 /** Put verbatim args into a block that only this function adds to. False: too long, or no memory.
  */
 bool kt_heap_put(kt_builder *b, kt_block *block, kineto_string json_object, uint64_t *word);
-/** Stage args of the next row that stand in a text already: their word, see kt_block. */
+/** Stage args of the next row that stand in a text already (args.c): their word, see kt_block. */
 void kt_args_in_text(kt_builder *b, struct kt_input *text, uint64_t word);
 /** Room for rows at the end of the trace, which the caller fills in. KINETO_E_LIMIT,
  * KINETO_E_MEMORY. */
@@ -281,14 +281,6 @@ bool kt_flow_add(kineto_trace *t, kineto_flow flow);
 bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
 
 /** A launch or a device activity by its correlation id; sorted by (id, start, row). */
-/* A row or number to be sorted by something else. */
-typedef struct kt_keyed {
-    uint64_t key;
-    uint32_t value;
-} kt_keyed;
-/** By key; equal keys stay in their order. False: out of memory. */
-bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count);
-
 typedef struct kt_correlated {
     uint64_t id;
     int64_t start_ns;
@@ -300,6 +292,15 @@ void kt_sort_correlated(kt_correlated *items, size_t count);
  *  NULL if there is none. */
 const kt_correlated *kt_find_launch(const kt_correlated *launches, size_t count, uint64_t id,
                                     int64_t start_ns);
+
+/* ---- radix.c ---- */
+/** A row or number to be sorted by something else. */
+typedef struct kt_keyed {
+    uint64_t key;
+    uint32_t value;
+} kt_keyed;
+/** By key; equal keys stay in their order. False: out of memory. */
+bool kt_sort_keyed(kt_store *store, kt_keyed *items, size_t count);
 
 /* ---- derived.c ---- */
 /** Is the stage there, after building it if need be? False: out of memory. */
