@@ -1,7 +1,6 @@
-/* FLOPs of calls and of the rows of a trace: functions that users registered, then the table. */
+/* FLOPs of calls and of rows of a trace: functions that users registered, then the table. */
 #include "profiler/flops.h"
 #include "trace/text/json_text.h"
-#include "trace/trace.h"
 
 /* ---- registered functions -------------------------------------------------------------------- */
 
@@ -349,103 +348,4 @@ kp_flops_answer kp_flops_texts(const kp_flops_rule *rule, kineto_string dims, ki
         return KP_FLOPS_UNUSABLE;
     kineto_flops_inputs in = {sizeof in, r.count, r.items};
     return checked(rule->count(rule, &in, flops), flops);
-}
-
-/* ---- all rows -------------------------------------------------------------------------------- */
-
-/* Names that nobody counts, so that each is looked for once. */
-static bool is_known_name(kineto_string name)
-{
-    const kp_flops_rule *rule;
-    return kp_flops_looks_at(name, &rule) != KP_FLOPS_AT_NOTHING;
-}
-
-static uint8_t *known_names(const kineto_trace *trace)
-{
-    uint32_t count = kineto_trace_string_count(trace);
-    uint8_t *known = calloc((size_t)count + 1, 1);
-    for (uint32_t i = 0; known && i < count; i++)
-        known[i] = is_known_name(kineto_trace_string(trace, i));
-    return known;
-}
-
-static uint64_t plus(uint64_t a, uint64_t b) { return a > UINT64_MAX - b ? UINT64_MAX : a + b; }
-
-/* Rows in reverse order of time: each after all that is inside it. `self` holds, until a row's turn
- * comes, what was counted inside it. */
-static void add_up(const kineto_trace *trace, const kineto_row *order, kp_flops_columns *c)
-{
-    for (uint64_t i = c->count; i-- > 0;) {
-        kineto_row row = order[i];
-        uint64_t own = c->flops[row], below = c->self[row];
-        c->self[row] = own > below ? own - below : 0;
-        uint64_t all = KB_MAX(own, below);
-        c->total = plus(c->total, c->self[row]);
-        kineto_row parent = all ? kineto_trace_parent(trace, row) : KINETO_NO_ROW;
-        if (parent != KINETO_NO_ROW)
-            c->self[parent] = plus(c->self[parent], all);
-    }
-}
-
-static void count_rows(const kineto_trace *trace, const uint8_t *known, uint64_t *unusable,
-                       kp_flops_columns *c)
-{
-    uint64_t row = 0;
-    for (uint32_t k = 0; k < kt_block_count(trace); k++) {
-        const kt_block *block = kt_block_at(trace, k);
-        for (uint32_t i = 0; i < block->count; i++, row++) {
-            if (!known[block->name[i]])
-                continue;
-            kp_flops_answer answer = kp_flops_row(trace, (kineto_row)row, &c->flops[row]);
-            c->counted += answer == KP_FLOPS_COUNTED;
-            if (answer == KP_FLOPS_UNUSABLE)
-                unusable[row / 64] |= UINT64_C(1) << row % 64;
-            c->unusable += answer == KP_FLOPS_UNUSABLE;
-        }
-    }
-}
-
-static bool look_around(const kineto_trace *trace, uint64_t *unusable, kp_flops_columns *c)
-{
-    uint64_t left = 0;
-    if (c->unusable && !kp_flops_around(trace, c->flops, unusable))
-        return false;
-    for (uint64_t w = 0; w < c->count / 64 + 1; w++)
-        left += (uint64_t)__builtin_popcountll(unusable[w]);
-    c->counted += c->unusable - left;
-    c->unusable = left;
-    return true;
-}
-
-kineto_status kp_flops_columns_make(const kineto_trace *trace, kp_flops_columns *out,
-                                    kineto_error *err)
-{
-    *out = (kp_flops_columns){.count = kineto_trace_count(trace)};
-    uint8_t *known = known_names(trace);
-    const kineto_row *order = kineto_trace_time_order(trace);
-    out->flops = calloc((size_t)out->count + 1, sizeof *out->flops);
-    out->self = calloc((size_t)out->count + 1, sizeof *out->self);
-    uint64_t *unusable = calloc((size_t)out->count / 64 + 1, sizeof *unusable);
-    bool ok = known && (order || !out->count) && out->flops && out->self && unusable;
-    if (ok)
-        count_rows(trace, known, unusable, out);
-    if (!ok || !look_around(trace, unusable, out)) {
-        free(known);
-        free(unusable);
-        kp_flops_columns_free(out);
-        return kb_fail(err, KINETO_E_MEMORY, "no memory for the FLOPs of %llu activities",
-                       (unsigned long long)kineto_trace_count(trace));
-    }
-    if (out->counted)
-        add_up(trace, order, out);
-    free(known);
-    free(unusable);
-    return KINETO_OK;
-}
-
-void kp_flops_columns_free(kp_flops_columns *columns)
-{
-    free(columns->flops);
-    free(columns->self);
-    *columns = (kp_flops_columns){.count = 0};
 }

@@ -89,18 +89,4 @@ kp_flops_answer kp_flops_texts(const kp_flops_rule *rule, kineto_string dims, ki
 /* Convolutions of which only what is around them says how much they compute (flops_around.c): rows
  * whose bit is set in `unusable` get their number and lose the bit. False: out of memory. */
 bool kp_flops_around(const kineto_trace *trace, uint64_t *flops, uint64_t *unusable);
-
-/* All rows at once. Rows nest, and an operator's number contains its children's, so that only
- * `self` may be added up: a row's own number less what is counted inside it, not below 0. The sum
- * of `self` below and at a row is its own number, or what its children do if that is more. */
-typedef struct kp_flops_columns {
-    uint64_t *flops, *self; /* by row, `count` of them; never NULL */
-    uint64_t count;
-    uint64_t counted, unusable; /* rows */
-    uint64_t total;             /* of self */
-} kp_flops_columns;
-/* @return KINETO_E_MEMORY. threads: any. */
-kineto_status kp_flops_columns_make(const kineto_trace *trace, kp_flops_columns *out,
-                                    kineto_error *err);
-void kp_flops_columns_free(kp_flops_columns *columns);
 #endif

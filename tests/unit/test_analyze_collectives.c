@@ -367,6 +367,36 @@ static void operators_and_steps_are_measured_against_the_device(void **state)
     kineto_analysis_release(facts);
 }
 
+/* An operator of these sizes, with a kernel if `id` is not 0. */
+static void put_sized(maker *m, const char *name, const char *dims, double from, double to,
+                      uint64_t id)
+{
+    put_json(m, "Input Dims", dims);
+    put_op(m, name, from, to);
+    if (!id)
+        return;
+    put_call(m, "cudaLaunchKernel", from + 1, from + 2, id);
+    put_kernel(m, m->stream, "k", from + 2, from + 3, id);
+}
+
+static void nested_operators_are_not_counted_twice(void **state)
+{
+    (void)state;
+    maker m = make();
+    put_range(&m, "ProfilerStep#0", 0, 1000);
+    put_sized(&m, "aten::linear", "[[4,8],[16,8],[16]]", 10, 100, 0);
+    put_sized(&m, "aten::addmm", "[[16],[4,8],[8,16]]", 20, 90, 1);
+    put_sized(&m, "aten::scaled_dot_product_attention", "[[5,8],[7,8],[7,4]]", 200, 300, 0);
+    put_sized(&m, "aten::mul", "[[5,8],[]]", 210, 220, 2);
+    put_sized(&m, "aten::matmul", "[[5,8],[8,7]]", 230, 240, 3);
+    put_sized(&m, "aten::matmul", "[[5,7],[7,4]]", 250, 260, 4);
+    kineto_analysis *facts = analyzed(finish(m.b), "roofline,mfu");
+    assert_int_equal(rows_of(facts, "roofline"), 3);
+    /* linear is its addmm; what is inside the attention is 40 + 560 + 280, more than its 840 */
+    assert_float_equal(number(facts, "mfu", 0, "flops"), 1024 + 880, 1e-9);
+    kineto_analysis_release(facts);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -381,6 +411,7 @@ int main(void)
         cmocka_unit_test(without_steps_a_note_says_so),
         cmocka_unit_test(devices_are_known_by_name_or_capability),
         cmocka_unit_test(operators_and_steps_are_measured_against_the_device),
+        cmocka_unit_test(nested_operators_are_not_counted_twice),
     };
     return RUN_TESTS(tests);
 }
