@@ -71,7 +71,6 @@ typedef struct kc_options {
 kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *operands);
 /** Was the option with this value (kc_option.value) on the command line, with whatever number or text? */
 bool kc_given(const void *value);
-void kc_print_help(const kc_options *options, FILE *out);
 /** Where --help takes a verb's table instead of printing it; NULL: nowhere. */
 extern void (*kc_help_taken_by)(const kc_options *options);
 /** "ckineto VERB: message" and where to look, on stderr; returns KINETO_E_ARGUMENT. */
@@ -95,6 +94,7 @@ int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count);
 /* ---- text.c: for human eyes ------------------------------------------------------------------------ */
 kb_text kc_bytes(uint64_t bytes);
 kb_text kc_count(uint64_t n); /* 20,222 */
+kb_text kc_moment(int64_t ns); /* "2026-05-04 13:02:01 UTC"; empty: the calendar ends before */
 /** The word that fits the number. */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */

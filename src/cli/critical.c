@@ -3,7 +3,8 @@
 
 #include <math.h>
 
-bool kc_parse_scale(char *text, kineto_what_if_scale *scale)
+/* `text` is cut into pieces, `scale` points to them. False: it is none. */
+static bool parse_scale(char *text, kineto_what_if_scale *scale)
 {
     static const struct {
         const char *word;
@@ -54,7 +55,7 @@ static kineto_status ask_all(const kineto_critical_path *path, const kc_texts *t
     kineto_what_if_scale scales[KB_COUNT(texts->data)];
     kineto_status status = KINETO_OK;
     for (size_t i = 0; i < texts->count && !status; i++) {
-        if (!kc_parse_scale(copies[i], &scales[i]))
+        if (!parse_scale(copies[i], &scales[i]))
             return kb_fail(err, KINETO_E_ARGUMENT,
                            "--what-if is kernel:, op:, class:, launch: or copy: with a pattern and "
                            "=FACTOR, as in 'kernel:gemm=0.5'; not '%.80s'",

@@ -6,11 +6,8 @@
 
 #include <ckineto/analyze.h>
 
-/** A scale as on the command line: kernel:PATTERN=FACTOR, and op:, class:, launch:, copy:. `text`
- * is cut into pieces, `scale` points to them. @return false: it is none. */
-bool kc_parse_scale(char *text, kineto_what_if_scale *scale);
-/** Print how long it would have taken with each of `texts` alone and, if there are several, with
- * all of them. */
+/** Print how long it would have taken with each of `texts` (kernel:PATTERN=FACTOR, and op:, class:,
+ * launch:, copy:) alone and, if there are several, with all of them. */
 kineto_status kc_what_if(const kineto_trace *trace, const kineto_analyze_options *options,
                          const kc_texts *texts, FILE *out, kineto_error *err);
 #endif

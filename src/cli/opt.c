@@ -76,7 +76,7 @@ static void print_option(const kc_option *o, FILE *out)
     fputc('\n', out);
 }
 
-void kc_print_help(const kc_options *options, FILE *out)
+static void print_help(const kc_options *options, FILE *out)
 {
     fprintf(out, "Usage: ckineto %s %s\n\n%s\n\nOptions:\n", options->verb, options->usage,
             options->about);
@@ -253,7 +253,7 @@ kineto_status kc_parse(const kc_options *options, int argc, char **argv, int *op
             if (kc_help_taken_by)
                 kc_help_taken_by(options);
             else
-                kc_print_help(options, stdout);
+                print_help(options, stdout);
             return KINETO_E_NOT_FOUND;
         } else if (is_option) {
             kineto_status status = parse_one(options, argc, argv, &i);

@@ -27,8 +27,4 @@ kineto_status kc_flame_make(const kc_page *page, const char *output, kineto_erro
 enum { KC_LEAST_WIDTH = 60, KC_MOST_WIDTH = 400 };
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out);
-/** Columns to write in; never so few that nothing fits. */
-size_t kc_terminal_width(uint64_t asked, FILE *out);
-/** Is it a terminal, whose user did not set NO_COLOR? */
-bool kc_may_colour(FILE *out);
 #endif

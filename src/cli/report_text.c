@@ -241,7 +241,8 @@ static void put_steps(const screen *s)
 
 #define USUAL_WIDTH 100u
 
-size_t kc_terminal_width(uint64_t asked, FILE *out)
+/* Columns to write in; never so few that nothing fits. */
+static size_t terminal_width(uint64_t asked, FILE *out)
 {
     struct winsize terminal;
     uint64_t width = asked;
@@ -252,10 +253,7 @@ size_t kc_terminal_width(uint64_t asked, FILE *out)
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_LEAST_WIDTH), (uint64_t)KC_MOST_WIDTH);
 }
 
-bool kc_may_colour(FILE *out)
-{
-    return isatty(fileno(out)) && !kb_setting("NO_COLOR");
-}
+static bool may_colour(FILE *out) { return isatty(fileno(out)) && !kb_setting("NO_COLOR"); }
 
 void kc_report_print(const kc_health *health, const kineto_analysis *facts,
                      const kineto_findings *found, uint64_t width, FILE *out)
@@ -269,7 +267,7 @@ void kc_report_print(const kc_health *health, const kineto_analysis *facts,
         {"operators", "Operators, by shapes and stack, by time of devices", "name", "device_self_us", NULL, NULL, 10},
         {"modules", "Modules", "module", "device_total_us", NULL, NULL, 10},
         {"collective_groups", "Collectives", "name", "sum_us", NULL, NULL, 8}};
-    screen s = {out, kc_terminal_width(width, out), kc_may_colour(out), health->traces > 1, facts};
+    screen s = {out, terminal_width(width, out), may_colour(out), health->traces > 1, facts};
     kc_health_print(health, out);
     kc_findings_print(found, s.width, out);
     put_steps(&s);

@@ -3,7 +3,7 @@
 
 /* ---- base64 --------------------------------------------------------------------------------- */
 
-void ke_put_base64(kb_sink *sink, const uint8_t *data, size_t size)
+static void put_base64(kb_sink *sink, const uint8_t *data, size_t size)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     for (size_t i = 0; i < size; i += 3) {
@@ -21,13 +21,16 @@ void ke_put_base64(kb_sink *sink, const uint8_t *data, size_t size)
 
 /* ---- elements ------------------------------------------------------------------------------- */
 
-kb_sink *ke_element_open(kineto_error *err)
+/* Bytes that become a data element: gzipped and in base64. */
+static kb_sink *element_open(kineto_error *err)
 {
     kb_sink *element;
     return kb_sink_open_memory(KB_COMPRESS_GZIP, &element, err) ? NULL : element;
 }
 
-kineto_status ke_element_close(kb_sink *element, const char *id, kb_sink *page, kineto_error *err)
+/* Writes the element, and frees the sink in any case. */
+static kineto_status element_close(kb_sink *element, const char *id, kb_sink *page,
+                                   kineto_error *err)
 {
     char *data = NULL;
     size_t size;
@@ -38,7 +41,7 @@ kineto_status ke_element_close(kb_sink *element, const char *id, kb_sink *page, 
     kb_sink_write_z(page, "<script type=\"text/plain\" id=\"");
     kb_sink_write_z(page, id);
     kb_sink_write_z(page, "\">");
-    ke_put_base64(page, (const uint8_t *)data, size);
+    put_base64(page, (const uint8_t *)data, size);
     kb_sink_write_z(page, "</script>\n");
     free(data);
     return KINETO_OK;
@@ -54,31 +57,31 @@ typedef struct report {
 
 static kineto_status put_summary(report *r)
 {
-    kb_sink *element = ke_element_open(r->err);
+    kb_sink *element = element_open(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     kineto_status status =
         ke_put_summary(r->trace, &r->options, r->timeline.count, element, r->err);
     if (status)
         kb_sink_abort(element);
-    return status ? status : ke_element_close(element, "summary", r->page, r->err);
+    return status ? status : element_close(element, "summary", r->page, r->err);
 }
 
 static kineto_status put_timeline(report *r)
 {
-    kb_sink *element = ke_element_open(r->err);
+    kb_sink *element = element_open(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     kineto_status status = ke_put_timeline(&r->timeline, element, r->err);
     if (status)
         kb_sink_abort(element);
-    return status ? status : ke_element_close(element, "timeline", r->page, r->err);
+    return status ? status : element_close(element, "timeline", r->page, r->err);
 }
 
 static kineto_status put_args(report *r, uint64_t first)
 {
     char id[40];
-    kb_sink *element = ke_element_open(r->err);
+    kb_sink *element = element_open(r->err);
     if (!element)
         return KINETO_E_MEMORY;
     kineto_status status = ke_put_timeline_args(&r->timeline, first, element, r->err);
@@ -89,7 +92,7 @@ static kineto_status put_args(report *r, uint64_t first)
     snprintf(id, sizeof id, "args-%llu", (unsigned long long)(first / KE_ARGS_ROWS));
     if (r->options.progress)
         r->options.progress(r->options.context, first, r->timeline.count);
-    return ke_element_close(element, id, r->page, r->err);
+    return element_close(element, id, r->page, r->err);
 }
 
 static kineto_status put_data(report *r)
@@ -109,7 +112,7 @@ static void put_hash(kb_sink *sink, const char *before, const ke_asset *asset)
 {
     kb_sink_write_z(sink, before);
     kb_sink_write_z(sink, " 'sha256-");
-    ke_put_base64(sink, asset->sha256, sizeof asset->sha256);
+    put_base64(sink, asset->sha256, sizeof asset->sha256);
     kb_sink_write_z(sink, "'; ");
 }
 

@@ -12,12 +12,6 @@ typedef struct ke_asset {
 } ke_asset;
 extern const ke_asset ke_report_page, ke_report_style, ke_report_script; /* made by the build */
 
-/** Bytes that become the data element `id`: gzipped and in base64. */
-kb_sink *ke_element_open(kineto_error *err);
-/** Writes the element, and frees the sink in any case. */
-kineto_status ke_element_close(kb_sink *element, const char *id, kb_sink *page, kineto_error *err);
-void ke_put_base64(kb_sink *sink, const uint8_t *data, size_t size);
-
 /* ---- report_timeline.c ---- */
 /** Where each activity stands in the timeline. */
 typedef struct ke_timeline {

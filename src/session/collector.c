@@ -51,7 +51,7 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
     ks_pool_note_at(pool, source, reason, count, is_loss, detail, 0);
 }
 
-void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value)
+void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
 {
     kf_meta_entry entry = {0};
     uint32_t key_bytes = (uint32_t)strlen(key), bytes = (uint32_t)strlen(json_value);
@@ -60,18 +60,13 @@ void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_val
                        {key, key_bytes},
                        {&bytes, sizeof bytes},
                        {json_value, bytes}};
-    (void)kf_dictionary_add(pool, KF_ENTRY_META, parts, KB_COUNT(parts));
+    (void)kf_dictionary_add(&c->pool, KF_ENTRY_META, parts, KB_COUNT(parts));
 }
 
 void ks_collector_note(ks_collector *c, const char *source, const char *reason, uint64_t count,
                        bool is_loss, const char *detail)
 {
     ks_pool_note(&c->pool, source, reason, count, is_loss, detail);
-}
-
-void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
-{
-    ks_pool_metadata(&c->pool, key, json_value);
 }
 
 /* Counts events of a chunk that will not be in the trace, by source. */

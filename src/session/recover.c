@@ -149,7 +149,7 @@ static kineto_status open_pool(const char *path, kf_pool *pool, void **map, size
     return KINETO_OK;
 }
 
-kineto_status ks_orphan_inspect(const char *pool_path, ks_orphan *out, kineto_error *err)
+static kineto_status inspect(const char *pool_path, ks_orphan *out, kineto_error *err)
 {
     kf_pool pool;
     void *map;
@@ -175,7 +175,7 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
             if (!ks_pool_file_name(e->d_name))
                 continue;
             snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-            if (ks_orphan_inspect(path, &orphan, NULL) == KINETO_OK)
+            if (inspect(path, &orphan, NULL) == KINETO_OK)
                 on = visit(context, &orphan);
         }
         closedir(d);

@@ -184,13 +184,12 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
                        bool is_loss, const char *detail);
 /** Put a key and a JSON value into the header of the trace. */
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value);
-/** The same ledger and header entries, for whoever holds a pool. */
+/** The same ledger, for whoever holds a pool. */
 void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                   bool is_loss, const char *detail);
 /** A line for the windows that reach `ticks`; 0: for all. */
 void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                      bool is_loss, const char *detail, uint64_t ticks);
-void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
 void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
 const char *ks_collector_pool_path(const ks_collector *c);
 const char *ks_collector_spool_path(const ks_collector *c);
@@ -251,8 +250,6 @@ typedef struct ks_orphan {
     int64_t age_seconds; /* since the last write to either */
 } ks_orphan;
 
-/** Look at one pool file. KINETO_E_FORMAT if it is none. */
-kineto_status ks_orphan_inspect(const char *pool_path, ks_orphan *out, kineto_error *err);
 /** Call back for each pool file in the known directories; stops when the callback returns false. */
 typedef bool ks_orphan_visit(void *context, const ks_orphan *orphan);
 void ks_orphans_each(ks_orphan_visit *visit, void *context);
