@@ -106,8 +106,7 @@ static void put_answers(kb_json *j, const void *what)
     const answers *a = what;
     kb_json_object_begin(j);
     kb_json_put_string(j, "version", kb_string(kineto_version()));
-    kb_json_key_z(j, "recording_works");
-    kb_json_bool(j, a->works);
+    kb_json_put_bool(j, "recording_works", a->works);
     kb_json_key_z(j, "probes");
     kb_json_array_begin(j);
     for (size_t i = 0; i < kc_probe_count; i++) {
@@ -116,8 +115,7 @@ static void put_answers(kb_json *j, const void *what)
         kb_json_put_string(j, "name", kb_string(kc_probes[i].name));
         kb_json_put_string(j, "verdict",
                            kb_string(verdict_names[f->verdict % KB_COUNT(verdict_names)]));
-        kb_json_key_z(j, "needed");
-        kb_json_bool(j, kc_probes[i].needed);
+        kb_json_put_bool(j, "needed", kc_probes[i].needed);
         kb_json_put_string(j, "text", kb_string(f->text));
         kb_json_object_end(j);
     }

@@ -32,16 +32,6 @@ static const char *flow_name(size_t type)
 
 /* ---- text --------------------------------------------------------------------------------------- */
 
-static void print_window(const kc_summary *s)
-{
-    char text[64] = "";
-    struct tm parts;
-    time_t seconds = (time_t)(s->start_ns / 1000000000);
-    if (gmtime_r(&seconds, &parts))
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-    printf("  window from %s\n", text);
-}
-
 #define MOST_CATEGORIES 16u
 
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
@@ -136,7 +126,7 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
     printf(": %s %s in %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
-    print_window(s);
+    printf("  window from %s\n", kc_moment(s->start_ns).s);
     print_kinds(s, trace);
     print_processes(trace);
     kc_summary_tables(s, trace, stdout);
@@ -218,8 +208,7 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
         kineto_trace_process(trace, i, &p);
         const kc_device *d = device_of(s, i);
         kb_json_object_begin(j);
-        kb_json_key_z(j, "device");
-        kb_json_bool(j, p.is_device);
+        kb_json_put_bool(j, "device", p.is_device);
         kineto_string text = kt_process_text_of(trace, i);
         if (text.data)
             kb_json_put_string(j, "pid", text);
@@ -230,8 +219,7 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
         if (d) {
             kb_json_put_uint(j, "activities", d->count);
             kb_json_put_int(j, "busy_ns", d->busy_ns);
-            kb_json_key_z(j, "busy_percent");
-            kb_json_double(j, kc_busy_percent(s, d));
+            kb_json_put_double(j, "busy_percent", kc_busy_percent(s, d));
         }
         kb_json_object_end(j);
     }
@@ -251,35 +239,35 @@ static void put_metadata(kb_json *j, const kineto_trace *trace)
     kb_json_array_end(j);
 }
 
-static kineto_status print_json(const char *path, const facts *f, const kineto_trace *trace,
-                                kineto_error *err)
+/* All that is told, and of what. */
+typedef struct told {
+    const char *path;
+    const facts *facts;
+    const kineto_trace *trace;
+} told;
+
+static void put_all(kb_json *j, const void *what)
 {
-    const kc_summary *s = &f->summary;
-    kb_sink *sink;
-    kb_json json;
-    kineto_status status = kb_sink_open_file("-", KB_COMPRESS_NONE, &sink, err);
-    if (status)
-        return status;
-    kb_json_init(&json, sink);
-    kb_json_object_begin(&json);
-    kb_json_put_string(&json, "trace", kb_string(path));
-    kb_json_put_uint(&json, "activities", s->activities);
-    kb_json_put_int(&json, "window_start_ns", s->start_ns);
-    kb_json_put_int(&json, "window_end_ns", s->end_ns);
-    kb_json_put_uint(&json, "tracks", kineto_trace_track_count(trace));
-    put_counts(&json, s, trace);
-    put_processes(&json, s, trace);
-    put_table(&json, "host", &s->host, trace);
-    put_table(&json, "kernels", &s->kernels, trace);
-    put_table(&json, "other_device", &s->other_device, trace);
-    kc_memory_json(&f->memory, trace, &json);
-    kc_counters_json(&f->counters, trace, &json);
-    kb_json_put_uint(&json, "lost", kineto_trace_lost(trace));
-    ke_put_ledger(&json, trace);
-    put_metadata(&json, trace);
-    kb_json_object_end(&json);
-    kb_sink_write(sink, "\n", 1);
-    return kb_sink_close(sink, err);
+    const told *all = what;
+    const kineto_trace *trace = all->trace;
+    const kc_summary *s = &all->facts->summary;
+    kb_json_object_begin(j);
+    kb_json_put_string(j, "trace", kb_string(all->path));
+    kb_json_put_uint(j, "activities", s->activities);
+    kb_json_put_int(j, "window_start_ns", s->start_ns);
+    kb_json_put_int(j, "window_end_ns", s->end_ns);
+    kb_json_put_uint(j, "tracks", kineto_trace_track_count(trace));
+    put_counts(j, s, trace);
+    put_processes(j, s, trace);
+    put_table(j, "host", &s->host, trace);
+    put_table(j, "kernels", &s->kernels, trace);
+    put_table(j, "other_device", &s->other_device, trace);
+    kc_memory_json(&all->facts->memory, trace, j);
+    kc_counters_json(&all->facts->counters, trace, j);
+    kb_json_put_uint(j, "lost", kineto_trace_lost(trace));
+    ke_put_ledger(j, trace);
+    put_metadata(j, trace);
+    kb_json_object_end(j);
 }
 
 /* ---- timing ------------------------------------------------------------------------------------- */
@@ -335,7 +323,7 @@ static int info(char *const *paths, int count, int32_t of_rank)
     if (status == KINETO_OK && f.summary.kinds[KINETO_KIND_MEMORY])
         status = kc_memory_make(trace, &f.memory, &err);
     if (status == KINETO_OK && as_json)
-        status = print_json(path, &f, trace, &err);
+        status = kc_put_json(put_all, &(told){path, &f, trace}, &err);
     else if (status == KINETO_OK)
         print_text(path, &f, trace);
     if (status)

@@ -80,8 +80,7 @@ static void put_kinds(kb_json *j, const repair *r)
         kb_json_object_begin(j);
         kb_json_put_string(j, "kind", kb_string(kt_repair_name((kt_repair_kind)k)));
         kb_json_put_string(j, "text", kb_string(kt_repair_text((kt_repair_kind)k)));
-        kb_json_key_z(j, "loss");
-        kb_json_bool(j, kt_repair_loses((kt_repair_kind)k));
+        kb_json_put_bool(j, "loss", kt_repair_loses((kt_repair_kind)k));
         kb_json_put_uint(j, "count", r->repairs.kinds[k].count);
         kb_json_put_uint(j, "first_offset", r->repairs.kinds[k].first_offset);
         kb_json_put_uint(j, "bytes", r->repairs.kinds[k].bytes);

@@ -159,8 +159,8 @@ static void put_report(kb_json *j, const kineto_verify_report *report)
     uint32_t counts[KB_COUNT(keys)];
     for (uint32_t s = 0; s < KB_COUNT(keys); s++)
         counts[s] = kineto_verify_report_severity_count(report, s);
-    kb_json_key_z(j, "sound");
-    kb_json_bool(j, !counts[KINETO_SEVERITY_WARNING] && !counts[KINETO_SEVERITY_ERROR]);
+    kb_json_put_bool(j, "sound",
+                     !counts[KINETO_SEVERITY_WARNING] && !counts[KINETO_SEVERITY_ERROR]);
     for (uint32_t s = KB_COUNT(keys); s-- > 0;)
         kb_json_put_uint(j, keys[s], counts[s]);
     kb_json_key_z(j, "findings");

@@ -179,8 +179,7 @@ void kc_counters_json(const kc_counters *all, const kineto_trace *trace, kb_json
         kb_json_put_string(j, "process", p.name);
         if (p.pid > INT64_MIN / 2) /* else the file has a text in its place */
             kb_json_put_int(j, "pid", p.pid);
-        kb_json_key_z(j, "device");
-        kb_json_bool(j, p.is_device);
+        kb_json_put_bool(j, "device", p.is_device);
         kb_json_put_string(j, "name", kineto_trace_string(trace, c->name_id));
         kb_json_put_string(j, "series", c->series);
         kb_json_put_string(j, "unit", c->unit);

@@ -32,10 +32,8 @@ kineto_status kc_save_text(const kc_diff *d, void (*put)(const kc_diff *d, FILE 
 
 static void put_number(kb_json *j, const char *key, double value)
 {
-    if (!isfinite(value))
-        return;
-    kb_json_key_z(j, key);
-    kb_json_double(j, value);
+    if (isfinite(value))
+        kb_json_put_double(j, key, value);
 }
 
 static void put_side(kb_json *j, const kc_diff *d, uint32_t side)

@@ -3,8 +3,6 @@
 
 #include "trace/files/identity.h"
 
-#include <time.h>
-
 /* ---- text -------------------------------------------------------------------------------------- */
 
 typedef struct totals {
@@ -64,16 +62,6 @@ static void print_row(const kineto_survey_file *f, const totals *sum)
     putchar('\n');
 }
 
-static void print_start(int64_t start_ns)
-{
-    char text[64] = "";
-    struct tm parts;
-    time_t seconds = (time_t)(start_ns / 1000000000);
-    if (gmtime_r(&seconds, &parts))
-        strftime(text, sizeof text, "%Y-%m-%d %H:%M:%S UTC", &parts);
-    printf("  windows from %s\n", text);
-}
-
 static void print_text(const kineto_survey *survey, uint64_t skipped)
 {
     uint32_t count = kineto_survey_count(survey);
@@ -87,7 +75,7 @@ static void print_text(const kineto_survey *survey, uint64_t skipped)
                kc_noun(skipped, "thing was", "things were"));
     putchar('\n');
     if (sum.any)
-        print_start(sum.start_ns);
+        printf("  windows from %s\n", kc_moment(sum.start_ns).s);
     printf("\n  %5s  %-*s  %10s  %12s  %12s  %12s  %s\n", "rank", (int)sum.host_columns, "host",
            "process", "activities", "from", "length", "file");
     for (uint32_t i = 0; kineto_survey_file_at(survey, i, &f); i++)

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <time.h>
 
 kb_text kc_bytes(uint64_t bytes)
 {
@@ -27,6 +28,16 @@ kb_text kc_count(uint64_t n)
         t.s[used++] = digits[i];
     }
     t.s[used] = 0;
+    return t;
+}
+
+kb_text kc_moment(int64_t ns)
+{
+    kb_text t = {""};
+    struct tm parts;
+    time_t seconds = (time_t)(ns / 1000000000);
+    if (gmtime_r(&seconds, &parts))
+        strftime(t.s, sizeof t.s, "%Y-%m-%d %H:%M:%S UTC", &parts);
     return t;
 }
 

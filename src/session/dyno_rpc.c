@@ -202,8 +202,7 @@ static void fill_denied(kb_json *j, const void *context)
 static void fill_no_dcgm(kb_json *j, const void *context)
 {
     (void)context;
-    kb_json_key_z(j, "status");
-    kb_json_bool(j, false);
+    kb_json_put_bool(j, "status", false);
 }
 
 static void put_pids(kb_json *j, const char *key, const int32_t *pids, size_t count)
@@ -244,8 +243,7 @@ static void put_process(void *context, const ks_dyno_process *p)
     put_pids(l->j, "pids", p->pids, p->pid_count);
     kb_json_put_uint(l->j, "seen_ms_ago", ago_ns / 1000000);
     kb_json_put_uint(l->j, "user", p->user);
-    kb_json_key_z(l->j, "waits");
-    kb_json_bool(l->j, p->waits);
+    kb_json_put_bool(l->j, "waits", p->waits);
     kb_json_object_end(l->j);
 }
 
