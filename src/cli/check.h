@@ -336,7 +336,7 @@ typedef struct kc_check_report {
     uint32_t ok, failed, untested;
 } kc_check_report;
 
-void kc_report_count(kc_check_report *r);
-void kc_report_text(const kc_check_report *r);
-kineto_status kc_report_json(const kc_check_report *r, kineto_error *err);
+void kc_check_report_count(kc_check_report *r);
+void kc_check_report_print(const kc_check_report *r);
+kineto_status kc_check_report_json(const kc_check_report *r, kineto_error *err);
 #endif

@@ -4,7 +4,7 @@
 
 static const char *const state_names[] = {"not tested", "ok", "FAILED", "measured"};
 
-void kc_report_count(kc_check_report *r)
+void kc_check_report_count(kc_check_report *r)
 {
     r->ok = r->failed = r->untested = 0;
     for (size_t i = 0; i < KC_RULE_COUNT; i++) {
@@ -49,7 +49,7 @@ static void print_result(kc_rule rule, const kc_result *result)
         printf("%25s rule: %s\n%25s mend: %s\n", "", kc_rules[rule].text, "", kc_rules[rule].hint);
 }
 
-void kc_report_text(const kc_check_report *r)
+void kc_check_report_print(const kc_check_report *r)
 {
     kc_put_name(stdout, kb_string(r->path), 0);
     putchar('\n');
@@ -94,8 +94,7 @@ static void json_result(kb_json *j, kc_rule rule, const kc_result *result)
         kb_json_put_string(j, "hint", kb_string(kc_rules[rule].hint));
     }
     if (result->state == KC_STATE_MEASURED) {
-        kb_json_key_z(j, "ns");
-        kb_json_double(j, result->ns);
+        kb_json_put_double(j, "ns", result->ns);
     }
     kb_json_object_end(j);
 }
@@ -106,8 +105,7 @@ static void json_report(kb_json *j, const void *what)
     kb_json_object_begin(j);
     kb_json_put_string(j, "version", kb_string(kineto_version()));
     kb_json_put_string(j, "file", kb_string(r->path));
-    kb_json_key_z(j, "conforms");
-    kb_json_bool(j, r->failed == 0 && !r->blocked);
+    kb_json_put_bool(j, "conforms", r->failed == 0 && !r->blocked);
     kb_json_put_uint(j, "ok", r->ok);
     kb_json_put_uint(j, "failed", r->failed);
     kb_json_put_uint(j, "untested", r->untested);
@@ -125,7 +123,7 @@ static void json_report(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
-kineto_status kc_report_json(const kc_check_report *r, kineto_error *err)
+kineto_status kc_check_report_json(const kc_check_report *r, kineto_error *err)
 {
     return kc_put_json(json_report, r, err);
 }

@@ -309,7 +309,7 @@ static bool find_library(const char *file, char path[PATH_MAX])
 static int conclude(kc_check_report *r)
 {
     kineto_error err;
-    kc_report_count(r);
+    kc_check_report_count(r);
     if (r->results[KC_RULE_LOAD_SYMBOL].state == KC_STATE_FAILED) {
         kc_complain("plugin check: %s: no plug-in: it exports no %s", r->path,
                     KINETO_PLUGIN_REGISTER_SYMBOL);
@@ -321,8 +321,8 @@ static int conclude(kc_check_report *r)
         kc_complain("plugin check: what these rules need does not work%s",
                     wanted.count ? ": run it without --rule" : "");
     if (!as_json) {
-        kc_report_text(r);
-    } else if (kc_report_json(r, &err)) {
+        kc_check_report_print(r);
+    } else if (kc_check_report_json(r, &err)) {
         kc_complain_of("plugin check", &err);
         return KC_EXIT_USAGE;
     }
