@@ -109,37 +109,17 @@ static bool put_annotations(const ka_scope *s, ka_table *t)
 
 typedef KB_VEC(uint32_t) indexes;
 
-/* Ranges of a track that do not nest are in several lanes: these follow each other. */
-static uint32_t lanes_end(const ka_scope *s, uint32_t thread)
-{
-    uint32_t end = thread + 1;
-    while (end < s->thread_count && s->threads[end].track == s->threads[thread].track)
-        end++;
-    return end;
-}
-
-static int compare_starts(const void *left, const void *right, void *context)
-{
-    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
-                   *b = &slices[*(const uint32_t *)right];
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns)
-        return a->end_ns > b->end_ns ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
 static bool gather(const ka_scope *s, uint32_t first, uint32_t end, indexes *list)
 {
     bool ok = true;
+    void *slices = (void *)(uintptr_t)s->slices;
     list->count = 0;
     for (uint32_t i = first; ok && i < end; i++)
         if (s->slices[i].kind == KINETO_KIND_USER_ANNOTATION || s->slices[i].work_count)
             ok = kb_vec_push(list, i);
     for (size_t i = 1; ok && i < list->count; i++)
-        if (compare_starts(&list->data[i - 1], &list->data[i], (void *)(uintptr_t)s->slices) > 0) {
-            qsort_r(list->data, list->count, sizeof *list->data, compare_starts,
-                    (void *)(uintptr_t)s->slices);
+        if (ka_compare_slices(&list->data[i - 1], &list->data[i], slices) > 0) {
+            qsort_r(list->data, list->count, sizeof *list->data, ka_compare_slices, slices);
             break;
         }
     return ok;
@@ -168,7 +148,7 @@ static bool mark_exact(const ka_scope *s, uint32_t *range_of)
     indexes list = {0}, open = {0};
     bool ok = true;
     for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
-        end = lanes_end(s, i);
+        end = ka_track_end(s, i);
         const ka_thread *last = &s->threads[end - 1];
         ok = gather(s, s->threads[i].first, last->first + last->count, &list) &&
              mark(s, &list, &open, range_of);
@@ -289,7 +269,7 @@ static bool mark_hta(const ka_scope *s, uint32_t *range_of)
                   .next = malloc(n * sizeof *c.next)};
     bool ok = c.works && c.ended && c.next;
     for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
-        end = lanes_end(s, i);
+        end = ka_track_end(s, i);
         const ka_thread *last = &s->threads[end - 1];
         ok = claim_track(&c, s->threads[i].first, last->first + last->count);
     }

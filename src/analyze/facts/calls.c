@@ -82,27 +82,7 @@ static bool is_host(uint32_t kind)
            kind != KINETO_KIND_CUDA_SYNC;
 }
 
-static int compare_slices(const void *left, const void *right, void *context)
-{
-    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
-                   *b = &slices[*(const uint32_t *)right];
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    if (a->end_ns != b->end_ns)
-        return a->end_ns > b->end_ns ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
-/* Lanes of one track, which are neighbours, are one thread. */
-static uint32_t end_of_thread(const ka_scope *s, uint32_t thread)
-{
-    uint32_t t = thread + 1;
-    while (t < s->thread_count && s->threads[t].track == s->threads[thread].track)
-        t++;
-    return t;
-}
-
-/* Slices of threads [thread, end) are neighbours as well. */
+/* Slices of neighbouring threads are neighbours as well. */
 static uint32_t first_behind(const ka_scope *s, uint32_t end)
 {
     return end < s->thread_count ? s->threads[end].first : s->slice_count;
@@ -271,7 +251,7 @@ static void nest_threads(nesting *n, bool backward)
 {
     for (uint32_t t = 0, end; t < n->s->thread_count; t = end) {
         uint32_t first = n->c->count;
-        end = end_of_thread(n->s, t);
+        end = ka_track_end(n->s, t);
         if (computes_backward(n, t, end) != backward)
             continue;
         gather(n, t, end);
@@ -309,7 +289,7 @@ static void hang_backward(nesting *n)
     if (!n->hosts.count)
         take_steps(n);
     if (n->hosts.count)
-        qsort_r(n->hosts.data, n->hosts.count, sizeof *n->hosts.data, compare_slices,
+        qsort_r(n->hosts.data, n->hosts.count, sizeof *n->hosts.data, ka_compare_slices,
                 (void *)(uintptr_t)n->s->slices);
     for (size_t i = 0; i < n->outermost.count; i++) {
         uint32_t slice = n->outermost.data[i];

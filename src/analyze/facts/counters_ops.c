@@ -52,15 +52,6 @@ static bool launches(const ka_scope *s, const ka_slice *slice)
     return launch && memmem(launch, name.size - (size_t)(launch - name.data), "Kernel", 6);
 }
 
-static int compare_launches(const void *left, const void *right, void *context)
-{
-    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
-                   *b = &slices[*(const uint32_t *)right];
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
 /* A launch may be a call of the driver within one of the runtime: the outer one counts. */
 static bool find_launches(const ka_scope *s, index_list *out)
 {
@@ -73,7 +64,7 @@ static bool find_launches(const ka_scope *s, index_list *out)
             return false;
     }
     if (out->count)
-        qsort_r(out->data, out->count, sizeof *out->data, compare_launches,
+        qsort_r(out->data, out->count, sizeof *out->data, ka_compare_starts,
                 (void *)(uintptr_t)s->slices);
     return true;
 }

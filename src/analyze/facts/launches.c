@@ -89,19 +89,10 @@ static bool is_hta_launch(kineto_string name)
     return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
 }
 
-static int compare_starts(const void *left, const void *right, void *context)
-{
-    const ka_slice *slices = context, *a = &slices[*(const uint32_t *)left],
-                   *b = &slices[*(const uint32_t *)right];
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->row < b->row ? -1 : a->row > b->row;
-}
-
 static void sort_by_start(const ka_scope *s, indexes *x)
 {
     if (x->list.count)
-        qsort_r(x->list.data, x->list.count, sizeof *x->list.data, compare_starts,
+        qsort_r(x->list.data, x->list.count, sizeof *x->list.data, ka_compare_starts,
                 (void *)(uintptr_t)s->slices);
 }
 
@@ -233,7 +224,7 @@ static int compare_launches(const void *left, const void *right, void *context)
     const launch *a = left, *b = right;
     if (a->op != b->op)
         return a->op < b->op ? -1 : 1;
-    return compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
+    return ka_compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
 }
 
 static void sort_launches(const ka_scope *s, launches *list)

@@ -551,6 +551,24 @@ static int compare_work(const void *left, const void *right, void *context)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+int ka_compare_starts(const void *left, const void *right, void *slices)
+{
+    const ka_slice *all = slices, *a = &all[*(const uint32_t *)left],
+                   *b = &all[*(const uint32_t *)right];
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+int ka_compare_slices(const void *left, const void *right, void *slices)
+{
+    const ka_slice *all = slices, *a = &all[*(const uint32_t *)left],
+                   *b = &all[*(const uint32_t *)right];
+    if (a->start_ns == b->start_ns && a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    return ka_compare_starts(left, right, slices);
+}
+
 /* Streams are in order: what comes of them is merged, two and two. */
 static bool order_work(ka_scope_memory *m)
 {

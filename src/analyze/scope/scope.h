@@ -101,6 +101,19 @@ static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
 {
     return kineto_trace_string(s->trace, name);
 }
+/** Behind the last thread of the same track: lanes of a track that does not nest are neighbours, and
+ *  one thread of the program. */
+static inline uint32_t ka_track_end(const ka_scope *s, uint32_t thread)
+{
+    uint32_t end = thread + 1;
+    while (end < s->thread_count && s->threads[end].track == s->threads[thread].track)
+        end++;
+    return end;
+}
+/** For qsort_r, of indexes of slices, which are the context: by start and row; the other one by
+ *  start, the longer first, and row. */
+int ka_compare_starts(const void *left, const void *right, void *slices);
+int ka_compare_slices(const void *left, const void *right, void *slices);
 /** Sums of times that come from files. */
 static inline int64_t ka_add_ns(int64_t a, int64_t b)
 {
