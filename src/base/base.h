@@ -54,6 +54,27 @@ static inline bool kb_string_holds(kineto_string s, const char *part)
 {
     return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
 }
+/** Of letters of ASCII, whatever the locale has. */
+static inline char kb_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+/** Is it this text in small or capital letters? */
+static inline bool kb_string_is(kineto_string s, const char *lower_case)
+{
+    size_t i = 0;
+    while (i < s.size && lower_case[i] && kb_lower(s.data[i]) == lower_case[i])
+        i++;
+    return i == s.size && !lower_case[i];
+}
+/** Between words of a line that people write. */
+static inline bool kb_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+/** Without blanks around it. */
+static inline kineto_string kb_string_trimmed(kineto_string s)
+{
+    while (s.size && kb_is_blank(s.data[0]))
+        s.data++, s.size--;
+    while (s.size && kb_is_blank(s.data[s.size - 1]))
+        s.size--;
+    return s;
+}
 
 /** end - start of times that come from files: stops at what a number holds. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)

@@ -66,22 +66,10 @@ const char *kineto_kind_name(uint32_t kind)
     return kind < KINETO_KIND_COUNT ? kb_kind_aliases[kind].name : "unknown";
 }
 
-/* ASCII only: the locale of the program must not change what a kind is. */
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
-static bool equal_any_case(kineto_string a, const char *lower_case)
-{
-    for (size_t i = 0; i < a.size; i++) {
-        if (lower_case[i] == '\0' || lower(a.data[i]) != lower_case[i])
-            return false;
-    }
-    return lower_case[a.size] == '\0';
-}
-
 int kb_kind_row(kineto_string name)
 {
     for (size_t i = 0; i < kb_kind_alias_count; i++) {
-        if (equal_any_case(name, kb_kind_aliases[i].name))
+        if (kb_string_is(name, kb_kind_aliases[i].name))
             return (int)i;
     }
     return -1;
@@ -118,7 +106,7 @@ static uint32_t edit_distance(kineto_string a, kineto_string b)
         uint32_t diagonal = row[0];
         row[0] = i;
         for (uint32_t j = 1; j <= b.size; j++) {
-            uint32_t replace = diagonal + (lower(a.data[i - 1]) != b.data[j - 1]);
+            uint32_t replace = diagonal + (kb_lower(a.data[i - 1]) != b.data[j - 1]);
             diagonal = row[j];
             row[j] = KB_MIN(replace, KB_MIN(row[j], row[j - 1]) + 1);
         }
@@ -175,9 +163,9 @@ static kineto_string next_item(const char **list)
 
 static uint64_t kinds_of_item(kineto_string item, uint64_t (*own)(kineto_string name))
 {
-    if (equal_any_case(item, "default"))
+    if (kb_string_is(item, "default"))
         return KINETO_KINDS_DEFAULT;
-    if (equal_any_case(item, "all"))
+    if (kb_string_is(item, "all"))
         return KINETO_KINDS_ALL;
     int kind = kb_kind_parse(item);
     if (kind >= 0)

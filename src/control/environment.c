@@ -2,15 +2,9 @@
 #include "control/control.h"
 #include "control/ring.h"
 
-#include <strings.h>
 #include <sys/auxv.h>
 
 #define WORDS "socket, daemon, signal, signal=NAME, file=PATH"
-
-static bool word_is(kineto_string word, const char *name)
-{
-    return word.size == strlen(name) && strncasecmp(word.data, name, word.size) == 0;
-}
 
 static void not_possible(kineto_string word, const char *why)
 {
@@ -47,17 +41,17 @@ static void read_file(kineto_string word, kineto_string value, ko_settings *s)
 static void read_word(kineto_string word, ko_settings *s)
 {
     kineto_error none;
-    if (word_is(word, "socket") || word_is(word, "1"))
+    if (kb_string_is(word, "socket") || kb_string_is(word, "1"))
         s->options.socket = true;
-    else if (word_is(word, "daemon"))
+    else if (kb_string_is(word, "daemon"))
         s->options.daemon = true;
-    else if (word_is(word, "signal"))
+    else if (kb_string_is(word, "signal"))
         (void)ko_signal_parse("USR2", &s->options.signal, &none);
     else if (kb_string_begins(word, "signal="))
         read_signal(word, (kineto_string){word.data + 7, word.size - 7}, s);
     else if (kb_string_begins(word, "file="))
         read_file(word, (kineto_string){word.data + 5, word.size - 5}, s);
-    else if (word.size && !word_is(word, "0"))
+    else if (word.size && !kb_string_is(word, "0"))
         not_possible(word, "is not known");
 }
 

@@ -153,34 +153,12 @@ static kineto_status bad_value(const reader *in, uint32_t key, kineto_string val
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-static kineto_string trim(kineto_string s)
-{
-    while (s.size && is_blank(s.data[0]))
-        s.data++, s.size--;
-    while (s.size && is_blank(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
-static bool equal_any_case(kineto_string s, const char *lower_case)
-{
-    size_t i = 0;
-    for (; i < s.size && lower_case[i]; i++) {
-        char c = s.data[i];
-        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != lower_case[i])
-            return false;
-    }
-    return i == s.size && lower_case[i] == '\0';
-}
-
 /* 1, 0, or -1: it is neither. */
 static int read_bool(kineto_string s)
 {
     static const char *const words[] = {"n", "y", "no", "yes", "f", "t", "false", "true", "0", "1"};
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (equal_any_case(s, words[i]))
+        if (kb_string_is(s, words[i]))
             return (int)(i & 1);
     return -1;
 }
@@ -319,7 +297,7 @@ static kineto_status unquote(const reader *in, uint32_t key, kineto_string text,
     }
     if (i >= text.size)
         return bad(in, KINETO_E_ARGUMENT, "%s: the closing quote is missing", keys[key].name);
-    kineto_string behind = trim((kineto_string){text.data + i + 1, text.size - i - 1});
+    kineto_string behind = kb_string_trimmed((kineto_string){text.data + i + 1, text.size - i - 1});
     if (behind.size > 0 && behind.data[0] != '#')
         return bad(in, KINETO_E_ARGUMENT, "%s: there is something behind the closing quote",
                    keys[key].name);
@@ -360,10 +338,10 @@ static kineto_status read_line(reader *in, kineto_string line)
 {
     char unquoted[2048], shown[80];
     size_t at = 0;
-    line = trim(line);
+    line = kb_string_trimmed(line);
     while (at < line.size && line.data[at] != '=' && line.data[at] != '#')
         at++;
-    kineto_string name = trim((kineto_string){line.data, at});
+    kineto_string name = kb_string_trimmed((kineto_string){line.data, at});
     if (at == line.size || line.data[at] == '#') {
         ks_request_show(name, shown, sizeof shown);
         return name.size == 0 ? KINETO_OK
@@ -376,7 +354,8 @@ static kineto_status read_line(reader *in, kineto_string line)
         count_unknown(in, name);
         return KINETO_OK;
     }
-    kineto_string value = trim((kineto_string){line.data + at + 1, line.size - at - 1});
+    kineto_string value =
+        kb_string_trimmed((kineto_string){line.data + at + 1, line.size - at - 1});
     if (value.size > 0 && value.data[0] == '"') {
         kineto_status status = unquote(in, key, value, unquoted, sizeof unquoted, &value);
         return status ? status : store(in, key, value);
@@ -384,7 +363,7 @@ static kineto_status read_line(reader *in, kineto_string line)
     const char *comment = value.size ? memchr(value.data, '#', value.size) : NULL;
     if (comment)
         value.size = (size_t)(comment - value.data);
-    return store(in, key, trim(value));
+    return store(in, key, kb_string_trimmed(value));
 }
 
 static kineto_status read_lines(reader *in, kineto_string text)

@@ -29,17 +29,6 @@ static kineto_status no_memory(kineto_error *err)
 
 /* ---- pieces of text -------------------------------------------------------------------------- */
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-static kineto_string trim(kineto_string s)
-{
-    while (s.size && is_blank(s.data[0]))
-        s.data++, s.size--;
-    while (s.size && is_blank(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
 /* What is before the separator; *rest is what follows it, or has no data if there is none. */
 static kineto_string split(kineto_string s, const char *separator, kineto_string *rest)
 {
@@ -105,14 +94,14 @@ static kineto_status read_attributes(kineto_string text, ka_name_rule *rule, con
                                      kineto_error *err)
 {
     memset(rule->said, KA_NOT_SAID, sizeof rule->said);
-    for (text = trim(text); text.size;) {
+    for (text = kb_string_trimmed(text); text.size;) {
         size_t size = 0;
-        while (size < text.size && !is_blank(text.data[size]))
+        while (size < text.size && !kb_is_blank(text.data[size]))
             size++;
         kineto_status s = read_attribute((kineto_string){text.data, size}, rule, at, err);
         if (s != KINETO_OK)
             return s;
-        text = trim((kineto_string){text.data + size, text.size - size});
+        text = kb_string_trimmed((kineto_string){text.data + size, text.size - size});
     }
     return KINETO_OK;
 }
@@ -193,7 +182,7 @@ static kineto_status read_line(ka_rules *r, kineto_string line, const place *at,
 {
     kineto_string patterns, attributes_text;
     ka_name_rule rule;
-    line = trim(line);
+    line = kb_string_trimmed(line);
     if (!line.size || line.data[0] == '#')
         return KINETO_OK;
     attributes_text = split(line, " : ", &patterns);
@@ -204,7 +193,7 @@ static kineto_status read_line(ka_rules *r, kineto_string line, const place *at,
         s = no_memory(err);
     while (s == KINETO_OK && patterns.data) {
         kineto_string pattern = split(patterns, " | ", &patterns);
-        s = read_pattern(r, trim(pattern), at, err);
+        s = read_pattern(r, kb_string_trimmed(pattern), at, err);
     }
     return s;
 }

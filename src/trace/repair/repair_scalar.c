@@ -1,14 +1,6 @@
 /* Repair of numbers and words. */
 #include "trace/repair/repair_impl.h"
 
-#include <ctype.h>
-#include <strings.h>
-
-static bool equal(kineto_string token, const char *text)
-{
-    return token.size == strlen(text) && strncasecmp(token.data, text, token.size) == 0;
-}
-
 static size_t digits(kineto_string s, size_t at)
 {
     size_t from = at;
@@ -76,7 +68,7 @@ static const char *not_finite(kineto_string token)
                  {"-1.#inf", "-inf"},  {"1.#qnan", "nan"},    {"1.#ind", "nan"},
                  {"-1.#ind", "nan"},   {"-1.#qnan", "nan"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (equal(token, known[i].token))
+        if (kb_string_is(token, known[i].token))
             return known[i].text;
     return NULL;
 }
@@ -88,7 +80,7 @@ static const char *word_of(kineto_string token)
     } known[] = {{"true", "true"}, {"false", "false"},    {"null", "null"},
                  {"none", "null"}, {"undefined", "null"}, {"nil", "null"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (equal(token, known[i].token))
+        if (kb_string_is(token, known[i].token))
             return known[i].text;
     return NULL;
 }
