@@ -203,6 +203,26 @@ typedef struct kt_build_options {
 kineto_status kt_build(const kf_input *input, const kf_control *control,
                        const kt_build_options *options, kineto_trace **out, kineto_error *err);
 
+/* ---- kinds --------------------------------------------------------------------------------------- */
+
+/** A call of the host's that may launch work. */
+static inline bool kt_kind_is_launch(uint32_t kind)
+{
+    return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
+}
+/** Does a queue of a device run it, and is busy with it? */
+static inline bool kt_kind_is_work(uint32_t kind)
+{
+    return kind == KINETO_KIND_CONCURRENT_KERNEL || kind == KINETO_KIND_GPU_MEMCPY ||
+           kind == KINETO_KIND_GPU_MEMSET;
+}
+/** Does it stand on a device, after a call of the host? */
+static inline bool kt_kind_is_device(uint32_t kind)
+{
+    return kt_kind_is_work(kind) || kind == KINETO_KIND_COLLECTIVE_COMM ||
+           kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT;
+}
+
 /* ---- looking by blocks, for writers and analysis ------------------------------------------------ */
 uint32_t kt_block_count(const kineto_trace *t);
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);

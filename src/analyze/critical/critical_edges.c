@@ -559,8 +559,7 @@ static void link_calls(linking *l)
         if (slice->thread != thread)
             launcher = KA_NONE;
         thread = slice->thread;
-        if ((slice->kind == KINETO_KIND_RUNTIME || slice->kind == KINETO_KIND_DRIVER) &&
-            l->p->end_of[i] != KA_NONE)
+        if (kt_kind_is_launch(slice->kind) && l->p->end_of[i] != KA_NONE)
             link_call(l, i, launcher, &cursor);
         if (slice->work_count)
             launcher = i;

@@ -178,7 +178,7 @@ static bool is_counted(const ka_scope *s, uint32_t i)
     const ka_slice *slice = &s->slices[i];
     uint64_t number;
     if (slice->kind != KINETO_KIND_CPU_OP)
-        return slice->kind == KINETO_KIND_RUNTIME || slice->kind == KINETO_KIND_DRIVER;
+        return kt_kind_is_launch(slice->kind);
     return !(slice->step >= 0 && s->steps[slice->step].slice == i) &&
            !kt_step_number(ka_name(s, slice->name), &number);
 }

@@ -36,17 +36,12 @@ static uint8_t said_by_overhead(kineto_string name)
                : NOTHING;
 }
 
-static bool is_call(uint32_t kind)
-{
-    return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
-}
-
 static uint8_t said(ka_hosts *h, const ka_slice *s)
 {
     uint8_t *known = &h->said[s->name];
     if (*known == UNSEEN) {
         kineto_string name = ka_name(h->s, s->name);
-        *known = is_call(s->kind)                  ? said_by_call(name)
+        *known = kt_kind_is_launch(s->kind)        ? said_by_call(name)
                  : s->kind == KINETO_KIND_OVERHEAD ? said_by_overhead(name)
                                                    : said_by_range(name);
     }
@@ -87,7 +82,7 @@ static uint8_t reason_of(ka_hosts *h, uint32_t slice, uint8_t around)
         return reason_of_overhead(said(h, s));
     if (around == KA_IDLE_DATA_LOADER || around == KA_IDLE_SYNCHRONIZING)
         return around;
-    if (is_call(s->kind))
+    if (kt_kind_is_launch(s->kind))
         return reason_of_call(h, slice);
     switch (said(h, s)) {
     case LOADS_DATA:

@@ -154,9 +154,8 @@ static bool waits(contents *c, const ka_slice *s)
     uint8_t *known = &c->waits[s->name];
     if (!*known) {
         kineto_string name = ka_name(c->s, s->name);
-        bool yes = s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER
-                       ? kb_string_holds(name, "Synchronize")
-                       : ka_is_dataloader(name);
+        bool yes = kt_kind_is_launch(s->kind) ? kb_string_holds(name, "Synchronize")
+                                              : ka_is_dataloader(name);
         *known = yes ? 2 : 1;
     }
     return *known == 2;

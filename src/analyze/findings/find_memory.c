@@ -462,8 +462,7 @@ typedef struct churn {
 static bool churns(const ka_finder *f, churn *c, uint32_t i)
 {
     const ka_slice *s = &f->s->slices[i];
-    return (s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER) &&
-           s->start_ns >= c->from_ns && ka_counts(f, s->step) &&
+    return kt_kind_is_launch(s->kind) && s->start_ns >= c->from_ns && ka_counts(f, s->step) &&
            ka_answer(f->s, &c->names, s->name, takes_memory);
 }
 

@@ -40,17 +40,12 @@ uint32_t ka_find_range(const ka_scope *s, const char *begins)
     return KA_NONE;
 }
 
-static bool is_call(const ka_slice *slice)
-{
-    return slice->kind == KINETO_KIND_RUNTIME || slice->kind == KINETO_KIND_DRIVER;
-}
-
 #define MOST_AROUND 64u /* that are climbed */
 
 uint32_t ka_site_of(const ka_scope *s, uint32_t slice)
 {
     uint32_t site = slice, i = s->slices[slice].parent, left = MOST_AROUND;
-    for (; i != KA_NONE && is_call(&s->slices[i]) && left; left--)
+    for (; i != KA_NONE && kt_kind_is_launch(s->slices[i].kind) && left; left--)
         i = s->slices[i].parent;
     if (i == KA_NONE || s->slices[i].kind != KINETO_KIND_CPU_OP)
         return site;

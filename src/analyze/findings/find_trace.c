@@ -179,8 +179,7 @@ typedef struct lazy {
 
 static bool is_call(const ka_slice *s)
 {
-    return s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER ||
-           s->kind == KINETO_KIND_OVERHEAD;
+    return kt_kind_is_launch(s->kind) || s->kind == KINETO_KIND_OVERHEAD;
 }
 
 /* A launch is one of these only if it takes much longer than others, before the program is warm. */

@@ -19,12 +19,6 @@ typedef struct filling {
     bool no_memory;
 } filling;
 
-static bool is_work(uint32_t kind)
-{
-    return kind == KINETO_KIND_CONCURRENT_KERNEL || kind == KINETO_KIND_GPU_MEMCPY ||
-           kind == KINETO_KIND_GPU_MEMSET;
-}
-
 static bool is_host(uint32_t kind)
 {
     const uint64_t host =
@@ -85,7 +79,7 @@ static void add_stream(filling *f, uint32_t track, const kineto_track *info, con
         return;
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);
-        if (is_work(c.block->kind[c.i]) && c.block->form[c.i] == KINETO_FORM_SLICE)
+        if (kt_kind_is_work(c.block->kind[c.i]) && c.block->form[c.i] == KINETO_FORM_SLICE)
             put_work(f, (uint32_t)f->m->streams.count, rows[i], c);
     }
     stream.count = (uint32_t)f->m->work.count - stream.first;

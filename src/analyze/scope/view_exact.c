@@ -152,7 +152,7 @@ static ka_role role_of_slice(making *m, const ka_slice *s)
 {
     bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
     uint8_t is = named ? says(m, s->name) : MARK;
-    if (s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER)
+    if (kt_kind_is_launch(s->kind))
         return KA_ROLE_RUNTIME;
     if (is == DATALOADER)
         return KA_ROLE_DATALOADER;
@@ -187,11 +187,6 @@ static uint32_t add_op(making *m, const ka_slice *slice, uint32_t parent)
     return (uint32_t)m->v->ops.count - 1;
 }
 
-static bool is_call(const ka_slice *s)
-{
-    return s->kind == KINETO_KIND_RUNTIME || s->kind == KINETO_KIND_DRIVER;
-}
-
 static bool is_op(making *m, const ka_slice *s)
 {
     if (s->kind != KINETO_KIND_CPU_OP)
@@ -208,7 +203,7 @@ static void remember_op(making *m, const ka_slice *slice, uint32_t op)
 
 static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, enclosing *self)
 {
-    bool call = is_call(slice), op = is_op(m, slice);
+    bool call = kt_kind_is_launch(slice->kind), op = is_op(m, slice);
     if ((call || op) && in->taker != KA_NONE) {
         ka_op *taker = &m->v->ops.data[in->taker];
         taker->host_self_ns = ka_add_ns(taker->host_self_ns, -ka_slice_ns(slice));

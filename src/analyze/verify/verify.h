@@ -80,21 +80,11 @@ static inline ka_row ka_row_at(const ka_verify *v, kineto_row row)
 {
     return (ka_row){kt_block_at(v->t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS};
 }
-/** Does a queue of a device run it, after a call by the host? */
-static inline bool ka_is_work(uint32_t kind)
-{
-    return kind == KINETO_KIND_CONCURRENT_KERNEL || kind == KINETO_KIND_GPU_MEMCPY ||
-           kind == KINETO_KIND_GPU_MEMSET;
-}
-static inline bool ka_is_call(uint32_t kind)
-{
-    return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
-}
 /** Is it a range that a thread opened and closed? */
 static inline bool ka_is_host(uint32_t kind)
 {
-    return ka_is_call(kind) || kind == KINETO_KIND_CPU_OP || kind == KINETO_KIND_USER_ANNOTATION ||
-           kind == KINETO_KIND_PYTHON_FUNCTION;
+    return kt_kind_is_launch(kind) || kind == KINETO_KIND_CPU_OP ||
+           kind == KINETO_KIND_USER_ANNOTATION || kind == KINETO_KIND_PYTHON_FUNCTION;
 }
 
 /* ---- passes ---- */

@@ -180,7 +180,8 @@ static void check_copies(ka_verify *v)
         for (uint32_t i = 0; b && i < b->count && looked < 4 * MOST_COPIES; i++, row++) {
             double bytes, bandwidth;
             int64_t ns = kb_length_ns(b->start_ns[i], b->end_ns[i]);
-            if (ns <= 0 || !ka_is_work(b->kind[i]) || b->kind[i] == KINETO_KIND_CONCURRENT_KERNEL)
+            if (ns <= 0 || !kt_kind_is_work(b->kind[i]) ||
+                b->kind[i] == KINETO_KIND_CONCURRENT_KERNEL)
                 continue;
             looked++;
             if (count == MOST_COPIES || !find_number(v, row, "bytes", &bytes) ||

@@ -32,10 +32,10 @@ static void check_dangling(pass *p, const kineto_flow *flow)
         return;
     }
     if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU) {
-        bool work = ka_is_work(kind_of(p, end));
+        bool work = kt_kind_is_work(kind_of(p, end));
         kineto_row other =
             work ? kineto_trace_launch(p->v->t, end) : kineto_trace_launched(p->v->t, end);
-        bool pair = other != KINETO_NO_ROW && (work || ka_is_work(kind_of(p, other)));
+        bool pair = other != KINETO_NO_ROW && (work || kt_kind_is_work(kind_of(p, other)));
         if (!pair) {
             if (!work)
                 ka_tally_add(p->v, &p->habit, end);

@@ -55,8 +55,8 @@ static void gather(links *l)
     for (uint32_t n = 0; n < kt_block_count(l->v->t); n++) {
         const kt_block *b = kt_block_at(l->v->t, n);
         for (uint32_t i = 0; b && i < b->count; i++, row++) {
-            bool call = ka_is_call(b->kind[i]);
-            if (!b->correlation_id[i] || !(call || ka_is_work(b->kind[i])) ||
+            bool call = kt_kind_is_launch(b->kind[i]);
+            if (!b->correlation_id[i] || !(call || kt_kind_is_work(b->kind[i])) ||
                 b->form[i] != KINETO_FORM_SLICE)
                 continue;
             item it = {b->correlation_id[i], b->start_ns[i], b->end_ns[i], row, b->name[i], false};

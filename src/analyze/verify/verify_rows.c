@@ -105,7 +105,7 @@ static void see_track(pass *p, kineto_row row, ka_track *track, const kt_block *
     track->last_start_ns = b->start_ns[i];
     if (b->form[i] != KINETO_FORM_SLICE)
         return;
-    track->work += ka_is_work(kind);
+    track->work += kt_kind_is_work(kind);
     track->host += ka_is_host(kind);
 }
 
@@ -120,7 +120,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
 {
     ka_verify *v = p->v;
     uint32_t kind = b->kind[i], track = b->track[i], flags = b->flags[i];
-    bool work = ka_is_work(kind);
+    bool work = kt_kind_is_work(kind);
     v->kinds[KB_MIN(kind, KINETO_KIND_COUNT - 1u)]++;
     if (flags & KINETO_ACTIVITY_ARGS_LOST)
         ka_tally_add(v, &p->args_lost, row);
@@ -139,7 +139,7 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
     if (b->form[i] != KINETO_FORM_SLICE)
         return;
     check_duration(p, row, b, i, work);
-    if (ka_is_call(kind))
+    if (kt_kind_is_launch(kind))
         see_call(p, b, i);
     if (work && !b->correlation_id[i])
         ka_tally_add(v, &p->without_id, row);

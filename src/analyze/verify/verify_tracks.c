@@ -136,7 +136,7 @@ static void check_overlap(pass *p)
     double busy_ns = 0;
     for (size_t i = 0; i < p->slices.count; i++) {
         const slice *s = &p->slices.data[i];
-        if (!ka_is_work(s->kind))
+        if (!kt_kind_is_work(s->kind))
             continue;
         first = first ? first : s;
         last = s;
@@ -152,7 +152,7 @@ static void check_overlap(pass *p)
     }
     for (size_t i = 0; i < p->slices.count && !p->v->units_are_mixed; i++) {
         const slice *s = &p->slices.data[i];
-        if (!ka_is_work(s->kind))
+        if (!kt_kind_is_work(s->kind))
             continue;
         if (running && s->start_ns < running->end_ns && s->end_ns > s->start_ns)
             check_pair(p, running, s);

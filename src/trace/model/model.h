@@ -177,18 +177,6 @@ static inline kt_args_form kt_kept_form(const kt_block *block, uint32_t index)
     return (kt_args_form)(block->flags[index] >> 8 & 3);
 }
 
-/** Does the device run it, after a launch by the host? */
-static inline bool kt_kind_is_device(uint32_t kind)
-{
-    return kind == KINETO_KIND_CONCURRENT_KERNEL || kind == KINETO_KIND_GPU_MEMCPY ||
-           kind == KINETO_KIND_GPU_MEMSET || kind == KINETO_KIND_COLLECTIVE_COMM ||
-           kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT;
-}
-static inline bool kt_kind_is_launch(uint32_t kind)
-{
-    return kind == KINETO_KIND_RUNTIME || kind == KINETO_KIND_DRIVER;
-}
-
 /* ---- block.c ---- */
 /** slab: where to take it from; NULL: the store. */
 kt_block *kt_block_create(kt_store *store, kt_slab **slab);
