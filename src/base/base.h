@@ -44,6 +44,11 @@ static inline bool kb_string_begins(kineto_string s, const char *with)
     size_t n = strlen(with);
     return s.size >= n && memcmp(s.data, with, n) == 0;
 }
+/** What follows its first bytes; it has so many. */
+static inline kineto_string kb_string_behind(kineto_string s, size_t bytes)
+{
+    return (kineto_string){s.data + bytes, s.size - bytes};
+}
 static inline bool kb_string_ends(kineto_string s, const char *with)
 {
     size_t n = strlen(with);
@@ -53,6 +58,13 @@ static inline bool kb_string_ends(kineto_string s, const char *with)
 static inline bool kb_string_holds(kineto_string s, const char *part)
 {
     return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
+}
+static inline bool kb_string_is_one_of(kineto_string s, const char *const *texts, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (kb_string_equal(s, kb_string(texts[i])))
+            return true;
+    return false;
 }
 /** Of letters of ASCII, whatever the locale has. */
 static inline char kb_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }

@@ -22,17 +22,6 @@ static bool find(kineto_string s, const char *list, bool whole)
 static bool in(kineto_string s, const char *list) { return find(s, list, true); }
 static bool starts_with_any(kineto_string s, const char *list) { return find(s, list, false); }
 
-static bool starts(kineto_string s, const char *with)
-{
-    size_t size = strlen(with);
-    return s.size >= size && memcmp(s.data, with, size) == 0;
-}
-
-static kineto_string behind(kineto_string s, size_t bytes)
-{
-    return (kineto_string){s.data + bytes, s.size - bytes};
-}
-
 static bool only(kineto_string s, const char *also)
 {
     for (size_t i = 0; i < s.size; i++) {
@@ -72,8 +61,8 @@ static bool is_collective(kineto_string name)
         "recv_any_source";
     if (!starts_with_any(name, backends))
         return false;
-    return in(behind(name, (size_t)((char *)memchr(name.data, ':', name.size) - name.data) + 1),
-              operations);
+    const char *colon = memchr(name.data, ':', name.size);
+    return in(kb_string_behind(name, (size_t)(colon - name.data) + 1), operations);
 }
 
 /* "AddmmBackward0": made by PyTorch's generator; what people write has no number. */
@@ -92,7 +81,7 @@ static bool is_backward(kineto_string name)
 static bool is_numbered(kineto_string s, const char *start, const char *end)
 {
     size_t head = strlen(start), tail = strlen(end);
-    if (!starts(s, start) || s.size <= head + tail ||
+    if (!kb_string_begins(s, start) || s.size <= head + tail ||
         memcmp(s.data + s.size - tail, end, tail) != 0)
         return false;
     for (size_t i = head; i < s.size - tail; i++)
@@ -109,7 +98,7 @@ static bool is_operator(kineto_string name)
     if (!starts_with_any(name, libraries))
         return false;
     size_t head = (size_t)((char *)memchr(name.data, ':', name.size) - name.data) + 2;
-    return only(behind(name, head), "_.");
+    return only(kb_string_behind(name, head), "_.");
 }
 
 static bool is_call(kineto_string name)
@@ -123,8 +112,8 @@ static bool is_call(kineto_string name)
         "CUPTI Runtime Initialization";
     for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
         size_t size = strlen(prefixes[i]);
-        if (starts(name, prefixes[i]) && name.size > size && name.size < 80 && only(name, "_") &&
-            name.data[size] >= 'A' && name.data[size] <= 'Z')
+        if (kb_string_begins(name, prefixes[i]) && name.size > size && name.size < 80 &&
+            only(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
             return true;
     }
     return in(name, others);

@@ -26,17 +26,6 @@ static kineto_string result(const kt_scrub *s)
     return (kineto_string){s->out.data ? s->out.data : "", s->out.count};
 }
 
-static bool starts(kineto_string s, const char *with)
-{
-    size_t size = strlen(with);
-    return s.size >= size && memcmp(s.data, with, size) == 0;
-}
-
-static kineto_string behind(kineto_string s, size_t bytes)
-{
-    return (kineto_string){s.data + bytes, s.size - bytes};
-}
-
 /* The same text gives the same pseudonym wherever it stands, so that what belongs together does so
  * afterwards; the prefix says what it is there. */
 static void add_hash(kt_scrub *s, const char *prefix, kineto_string text)
@@ -75,7 +64,7 @@ static kineto_string extension_of(kineto_string component)
 {
     for (size_t i = component.size; i > 1; i--)
         if (component.data[i - 1] == '.')
-            return behind(component, i);
+            return kb_string_behind(component, i);
     return (kineto_string){"", 0};
 }
 
@@ -179,9 +168,9 @@ static bool add_frame(kt_scrub *s, kineto_string frame, bool paths, bool functio
 static bool add_module(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "nn.Module: ";
-    if (!starts(name, start))
+    if (!kb_string_begins(name, start))
         return false;
-    kineto_string class = behind(name, sizeof start - 1);
+    kineto_string class = kb_string_behind(name, sizeof start - 1);
     size_t size = class.size;
     while (size && class.data[size - 1] >= '0' && class.data[size - 1] <= '9')
         size--;
@@ -192,7 +181,7 @@ static bool add_module(kt_scrub *s, kineto_string name)
         add(s, bare);
     else
         add_hash(s, "m_", bare);
-    add(s, behind(class, bare.size));
+    add(s, kb_string_behind(class, bare.size));
     return true;
 }
 
@@ -203,7 +192,7 @@ static bool add_optimizer(kt_scrub *s, kineto_string name)
                                            {"Optimizer.zero_grad#", ".zero_grad"}};
     for (size_t i = 0; i < KB_COUNT(forms); i++) {
         size_t head = strlen(forms[i][0]), tail = strlen(forms[i][1]);
-        if (!starts(name, forms[i][0]) || name.size <= head + tail ||
+        if (!kb_string_begins(name, forms[i][0]) || name.size <= head + tail ||
             memcmp(name.data + name.size - tail, forms[i][1], tail) != 0)
             continue;
         kineto_string class = {name.data + head, name.size - head - tail};
@@ -241,7 +230,7 @@ static const char *chain_end(const char *at, const char *end)
     static const char anonymous[] = "(anonymous namespace)";
     while (end - at > 2 && at[0] == ':' && at[1] == ':') {
         const char *next = word_end(at + 2, end);
-        if (starts(span(at + 2, end), anonymous))
+        if (kb_string_begins(span(at + 2, end), anonymous))
             next = at + 2 + sizeof anonymous - 1;
         if (next == at + 2)
             break;
@@ -257,7 +246,7 @@ static bool add_fused(kt_scrub *s, kineto_string word)
                                         "triton_per_fused_", "triton_tem_fused_",
                                         "triton_for_fused_"};
     for (size_t i = 0; i < KB_COUNT(heads); i++) {
-        if (!starts(word, heads[i]))
+        if (!kb_string_begins(word, heads[i]))
             continue;
         add_z(s, heads[i]);
         add_hash(s, "k_", word);
@@ -348,7 +337,7 @@ static const char *prefix_of(uint32_t kind)
 static bool add_builtin(kt_scrub *s, kineto_string name)
 {
     static const char start[] = "<built-in ", place[] = " at 0x";
-    if (!starts(name, start))
+    if (!kb_string_begins(name, start))
         return false;
     const char *at = memmem(name.data, name.size, place, sizeof place - 1);
     add_z(s, start);
@@ -370,7 +359,7 @@ static void add_name(kt_scrub *s, uint32_t kind, kineto_string name)
         add_kernel(s, name);
     else if (!all && kind == KINETO_KIND_CPU_OP && is_code(name) && add_fused(s, name))
         return;
-    else if (starts(name, "autograd::engine::evaluate_function: "))
+    else if (kb_string_begins(name, "autograd::engine::evaluate_function: "))
         add_backward(s, kind, name);
     else if (!all && add_optimizer(s, name))
         return;
@@ -385,9 +374,9 @@ static void add_name(kt_scrub *s, uint32_t kind, kineto_string name)
 static void add_backward(kt_scrub *s, uint32_t kind, kineto_string name)
 {
     static const char start[] = "autograd::engine::evaluate_function: ";
-    kineto_string rest = behind(name, sizeof start - 1);
+    kineto_string rest = kb_string_behind(name, sizeof start - 1);
     add_z(s, start);
-    if (starts(rest, start))
+    if (kb_string_begins(rest, start))
         add_hash(s, "o_", rest); /* no depth without end */
     else
         add_name(s, kind, rest);
