@@ -135,10 +135,7 @@ static bool is_own_key(kineto_string key)
                                       "Python parent id", "Python module id",
                                       "Python thread",    "CallFrom",
                                       "Collective name",  "hidden"};
-    for (size_t i = 0; i < KB_COUNT(own); i++)
-        if (kb_string_equal(key, kb_string(own[i])))
-            return true;
-    return false;
+    return kb_string_is_one_of(key, own, KB_COUNT(own));
 }
 
 static bool is_counter_name(kineto_string name);

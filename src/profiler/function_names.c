@@ -9,10 +9,7 @@ bool kp_is_dropped_name(kineto_string name)
                                           "aten::is_leaf",
                                           "aten::output_nr",
                                           "aten::_version"};
-    for (size_t i = 0; i < KB_COUNT(dropped); i++)
-        if (kb_string_equal(name, kb_string(dropped[i])))
-            return true;
-    return false;
+    return kb_string_is_one_of(name, dropped, KB_COUNT(dropped));
 }
 
 kineto_string kp_framed_name(kineto_string name)

@@ -33,14 +33,6 @@ enum {
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
 
-static bool is_one_of(kineto_string name, const char *const *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (kb_string_equal(name, kb_string(list[i])))
-            return true;
-    return false;
-}
-
 static uint8_t bits_of(kineto_string name)
 {
     static const char *const blocking[] = {"cudaDeviceSynchronize",
@@ -50,17 +42,10 @@ static uint8_t bits_of(kineto_string name)
                                            "cudaMemcpy",
                                            "cudaMemcpyAsync"};
     static const char *const locks[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
-    static const char *const launches[] = {
-        "cudaLaunchKernel",    "cudaLaunchKernelExC",
-        "cuLaunchKernel",      "cuLaunchKernelEx",
-        "cudaMemcpyAsync",     "cudaMemsetAsync",
-        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
-        "hipMemcpyAsync",      "hipMemsetAsync",
-        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
     return (uint8_t)(NAME_KNOWN |
-                     (is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
-                     (is_one_of(name, locks, KB_COUNT(locks)) ? NAME_LOCKS : 0) |
-                     (is_one_of(name, launches, KB_COUNT(launches)) ? NAME_LAUNCHES : 0) |
+                     (kb_string_is_one_of(name, blocking, KB_COUNT(blocking)) ? NAME_BLOCKING : 0) |
+                     (kb_string_is_one_of(name, locks, KB_COUNT(locks)) ? NAME_LOCKS : 0) |
+                     (ka_hta_counts_launch(name) ? NAME_LAUNCHES : 0) |
                      (kb_string_holds(name, "forward") ? NAME_FORWARD : 0) |
                      (kb_string_holds(name, "autograd") ? NAME_AUTOGRAD : 0));
 }
@@ -102,7 +87,7 @@ static bool is_operator(const hta *h, const ka_slice *slice)
     kineto_string category =
         kt_category_string(h->s->trace, b->category[slice->row % KT_BLOCK_ROWS]);
     static const char *const known[] = {"cpu_op", "cuda_runtime", "cuda_driver"};
-    return is_one_of(category, known, KB_COUNT(known));
+    return kb_string_is_one_of(category, known, KB_COUNT(known));
 }
 
 static kineto_row row_of(const hta *h, const ka_node *n)

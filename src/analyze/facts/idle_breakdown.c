@@ -52,10 +52,7 @@ static bool is_hta_kind(const ka_scope *s, const ka_work *w)
     kineto_activity activity;
     kineto_trace_get(s->trace, w->row, &activity);
     kineto_string category = kineto_trace_string(s->trace, activity.category);
-    for (size_t i = 0; i < KB_COUNT(categories); i++)
-        if (kb_string_equal(category, kb_string(categories[i])))
-            return true;
-    return false;
+    return kb_string_is_one_of(category, categories, KB_COUNT(categories));
 }
 
 /* The first range of the file stands for launches that are missing. */

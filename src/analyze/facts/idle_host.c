@@ -21,10 +21,7 @@ static uint8_t said_by_range(kineto_string name)
                                           "aten::is_nonzero"};
     if (ka_is_dataloader(name))
         return LOADS_DATA;
-    for (size_t i = 0; i < KB_COUNT(scalars); i++)
-        if (kb_string_equal(name, kb_string(scalars[i])))
-            return READS_SCALAR;
-    return NOTHING;
+    return kb_string_is_one_of(name, scalars, KB_COUNT(scalars)) ? READS_SCALAR : NOTHING;
 }
 
 static uint8_t said_by_overhead(kineto_string name)

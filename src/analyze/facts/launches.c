@@ -2,14 +2,6 @@
  */
 #include "analyze/facts/analyses.h"
 
-static bool is_one_of(kineto_string s, const char *const *texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (kb_string_equal(s, kb_string(texts[i])))
-            return true;
-    return false;
-}
-
 /* ---- launch_stats --------------------------------------------------------------------------------------- */
 
 static bool is_counted(const ka_scope *s, const ka_slice *call)
@@ -17,7 +9,8 @@ static bool is_counted(const ka_scope *s, const ka_slice *call)
     static const char *const hta[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync",
                                       "cudaMemsetAsync",
                                       "runFunction - job_prep_and_submit_for_execution"};
-    return call->work_count && (!s->hta || is_one_of(ka_name(s, call->name), hta, KB_COUNT(hta)));
+    return call->work_count &&
+           (!s->hta || kb_string_is_one_of(ka_name(s, call->name), hta, KB_COUNT(hta)));
 }
 
 static int64_t correlation_of(const ka_scope *s, kineto_row row)

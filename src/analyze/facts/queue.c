@@ -161,26 +161,11 @@ bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context)
 
 /* ---- as HTA ----------------------------------------------------------------------------------------------- */
 
-static bool is_hta_launch(kineto_string name)
-{
-    static const char *const names[] = {
-        "cudaLaunchKernel",    "cudaLaunchKernelExC",
-        "cuLaunchKernel",      "cuLaunchKernelEx",
-        "cudaMemcpyAsync",     "cudaMemsetAsync",
-        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
-        "hipMemcpyAsync",      "hipMemsetAsync",
-        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (kb_string_equal(name, kb_string(names[i])))
-            return true;
-    return false;
-}
-
 static bool collect_hta(const ka_scope *s, ka_queue_changes *list)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *c = &s->slices[i];
-        if (!c->work_count || !is_hta_launch(ka_name(s, c->name)))
+        if (!c->work_count || !ka_hta_counts_launch(ka_name(s, c->name)))
             continue;
         const ka_work *last = &s->work[s->launched[c->first_work]];
         for (uint32_t k = 1; k < c->work_count; k++)

@@ -327,10 +327,7 @@ static bool fills(kineto_string name)
 {
     static const char *const names[] = {"aten::fill_",    "aten::zero_",   "aten::normal_",
                                         "aten::uniform_", "aten::random_", "aten::arange"};
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (kb_string_equal(name, kb_string(names[i])))
-            return true;
-    return false;
+    return kb_string_is_one_of(name, names, KB_COUNT(names));
 }
 
 /* A device has filled it if anything in the operator launched work. With very much in it, it does
@@ -430,10 +427,7 @@ static bool makes_on_device(kineto_string op)
                                         "aten::randint",    "aten::zeros_like", "aten::ones_like",
                                         "aten::full_like",  "aten::rand_like",  "aten::normal",
                                         "aten::randn_like", "aten::randperm"};
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        if (kb_string_equal(op, kb_string(names[i])))
-            return true;
-    return false;
+    return kb_string_is_one_of(op, names, KB_COUNT(names));
 }
 
 static void advise_extra(ka_finder *f, ka_found *x, const extra *e)

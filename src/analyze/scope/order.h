@@ -10,6 +10,8 @@
 /** Fill `order` with indexes of ns[0 … count-1], sorted. */
 void ka_order_as_hta(const int64_t *ns, uint32_t *order, size_t count);
 
+/** Calls whose work stands in HTA's queues, in its tables and its critical path. */
+bool ka_hta_counts_launch(kineto_string name);
 /** What makes a queue longer, a launch, or shorter, work that begins. */
 typedef struct ka_queue_change {
     kineto_row row;

@@ -156,3 +156,15 @@ bool ka_order_queue_as_hta(ka_queue_changes *changes)
     free(order);
     return ok;
 }
+
+bool ka_hta_counts_launch(kineto_string name)
+{
+    static const char *const names[] = {
+        "cudaLaunchKernel",    "cudaLaunchKernelExC",
+        "cuLaunchKernel",      "cuLaunchKernelEx",
+        "cudaMemcpyAsync",     "cudaMemsetAsync",
+        "hipLaunchKernel",     "hipExtModuleLaunchKernel",
+        "hipMemcpyAsync",      "hipMemsetAsync",
+        "hipMemcpyWithStream", "runFunction - job_prep_and_submit_for_execution"};
+    return kb_string_is_one_of(name, names, KB_COUNT(names));
+}

@@ -188,7 +188,7 @@ static bool step_number(filling *f, uint32_t name, uint64_t *number)
     return is;
 }
 
-static int compare_steps(const void *left, const void *right)
+int ka_compare_steps(const void *left, const void *right)
 {
     const ka_step *a = left, *b = right;
     if (a->start_ns != b->start_ns)
@@ -270,7 +270,7 @@ static void find_steps(filling *f)
     if (!f->no_memory)
         mend_cut_steps(f);
     if (f->m->steps.count)
-        qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, compare_steps);
+        qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, ka_compare_steps);
 }
 
 /* Each process has steps of its own, also where several were merged into one trace. */

@@ -144,6 +144,8 @@ typedef struct ka_scope_memory {
  *  one. False: out of memory. */
 bool ka_scope_put_work(ka_scope_memory *m, const kineto_trace *trace, ka_work w);
 bool ka_scope_put_slice(ka_scope_memory *m, const kineto_trace *trace, ka_slice s);
+/** For qsort, of ka_step: by start and slice. */
+int ka_compare_steps(const void *left, const void *right);
 /* ---- streams.c ---- */
 /** Is the stream among those that were asked for? */
 bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id);

@@ -196,14 +196,6 @@ static bool step_number(const filling *f, kineto_row row, uint64_t *number)
     return kt_step_number(kineto_trace_string(f->t, b->name[i]), number);
 }
 
-static int compare_steps(const void *left, const void *right)
-{
-    const ka_step *a = left, *b = right;
-    if (a->start_ns != b->start_ns)
-        return a->start_ns < b->start_ns ? -1 : 1;
-    return a->slice < b->slice ? -1 : a->slice > b->slice;
-}
-
 /* `slice` is the row, until slices are there. */
 static void find_steps(filling *f, uint32_t rows)
 {
@@ -220,7 +212,7 @@ static void find_steps(filling *f, uint32_t rows)
         f->no_memory |= !kb_vec_push(&f->m->steps, step);
     }
     if (f->m->steps.count)
-        qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, compare_steps);
+        qsort(f->m->steps.data, f->m->steps.count, sizeof *f->m->steps.data, ka_compare_steps);
 }
 
 /* The last one, of any process, that began before and has not ended. */

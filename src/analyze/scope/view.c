@@ -114,14 +114,6 @@ bool ka_is_dataloader(kineto_string name)
 
 /* ---- tensor cores ------------------------------------------------------------------------------------ */
 
-static bool is_one_of(kineto_string name, const char *const *list, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (kb_string_equal(name, kb_string(list[i])))
-            return true;
-    return false;
-}
-
 /* "AddmmBackward0", also as the engine calls it. */
 static bool is_known_backward(kineto_string op)
 {
@@ -141,7 +133,7 @@ static bool is_known_backward(kineto_string op)
         op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
     while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
         op.size--;
-    return is_one_of(op, names, KB_COUNT(names));
+    return kb_string_is_one_of(op, names, KB_COUNT(names));
 }
 
 bool ka_plugin_eligible(kineto_string op)
@@ -182,7 +174,7 @@ bool ka_plugin_eligible(kineto_string op)
                                         "aten::cudnn_convolution_transpose_backward",
                                         "aten::cudnn_convolution_transpose_backward_input",
                                         "aten::cudnn_convolution_transpose_backward_weight"};
-    return is_one_of(op, names, KB_COUNT(names)) || is_known_backward(op);
+    return kb_string_is_one_of(op, names, KB_COUNT(names)) || is_known_backward(op);
 }
 
 bool ka_plugin_tensor(kineto_string kernel)
@@ -265,7 +257,7 @@ bool ka_is_eligible(kineto_string op)
     for (size_t i = 0; i < core.size; i++)
         if (core.data[i] == '.')
             core.size = i;
-    if (is_one_of(core, whole, KB_COUNT(whole)))
+    if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
         return true;
     for (size_t i = 0; i < KB_COUNT(anywhere); i++)
         if (holds(core, anywhere[i]))

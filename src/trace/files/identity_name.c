@@ -134,10 +134,7 @@ static void facts_of_name(kineto_string name, kt_name_facts *out)
         return;
     }
     out->pid = pid_at_end(&name);
-    out->pid_is_guess = true;
-    for (size_t i = 0; i < KB_COUNT(libkineto); i++)
-        if (kb_string_equal(name, kb_string(libkineto[i])))
-            out->pid_is_guess = false;
+    out->pid_is_guess = !kb_string_is_one_of(name, libkineto, KB_COUNT(libkineto));
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
