@@ -144,7 +144,7 @@ bool kb_log_enabled(kineto_log_level level);
 typedef struct kb_lock {
     uint64_t owner; /* pid << 32 | tid; 0: free */
 } kb_lock;
-/** @param self  the caller's pid << 32 | tid. @return false: this thread holds it already. */
+/** @param self  the caller: kb_os_self(). @return false: this thread holds it already. */
 bool kb_lock_take(kb_lock *lock, uint64_t self);
 /** The same, giving up after a time: where the holder may be waiting for the caller. */
 bool kb_lock_take_within(kb_lock *lock, uint64_t self, uint32_t limit_ms);
@@ -162,6 +162,8 @@ const kb_setting_row *kb_settings(size_t *count);
 size_t kb_os_page_bytes(void);
 uint32_t kb_os_pid(void);
 uint32_t kb_os_tid(void);
+/** The calling thread, as locks know it: pid << 32 | tid. */
+static inline uint64_t kb_os_self(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
 /** getenv, but NULL in a program that runs with raised privileges. */
 const char *kb_os_getenv(const char *name);
 /** Field 22 of /proc/PID/stat, 0 if there is no such process. */

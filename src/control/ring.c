@@ -21,10 +21,7 @@ static struct {
     size_t bytes;
 } ring;
 
-static void take(kb_lock *lock)
-{
-    (void)kb_lock_take(lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid());
-}
+static void take(kb_lock *lock) { (void)kb_lock_take(lock, kb_os_self()); }
 
 /* ---- what is asked for --------------------------------------------------------------------------- */
 

@@ -35,8 +35,6 @@ static bool is_for_anyone(uint64_t claim)
     return kf_claim_owner(claim) == 0 && (state == KF_CHUNK_FREE || state == KF_CHUNK_PARTIAL);
 }
 
-static uint64_t self_as_owner(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
-
 /* ---- claiming -------------------------------------------------------------------------------- */
 
 static void map_set(uint64_t *map, uint32_t index)
@@ -109,7 +107,7 @@ uint32_t kf_chunk_claim(const kf_pool *pool, uint64_t owner, uint32_t *words)
 bool kf_chunk_inherit(const kf_pool *pool, uint32_t index, uint64_t claim)
 {
     bool is_free = kf_claim_state(claim) == KF_CHUNK_FREE && kf_claim_owner(claim) == 0;
-    return !is_free && kf_chunk_win(&pool->descriptors[index], claim, self_as_owner());
+    return !is_free && kf_chunk_win(&pool->descriptors[index], claim, kb_os_self());
 }
 
 /* ---- giving up ------------------------------------------------------------------------------- */
@@ -188,7 +186,7 @@ bool kf_chunk_hold(const kf_pool *pool, uint32_t index)
     kf_descriptor *d = &pool->descriptors[index];
     uint64_t claim = kb_load_acquire(&d->claim);
     return is_for_anyone(claim) && kf_claim_state(claim) == KF_CHUNK_FREE &&
-           kb_cas_acqrel(&d->claim, &claim, claim_make(claim, self_as_owner(), KF_CHUNK_FREE));
+           kb_cas_acqrel(&d->claim, &claim, claim_make(claim, kb_os_self(), KF_CHUNK_FREE));
 }
 
 void kf_chunk_unhold(const kf_pool *pool, uint32_t index)

@@ -69,7 +69,7 @@ kineto_status kp_tool_open(kp_tool *tool, kineto_error *err)
 {
     if (kp_tool_is_open(tool))
         return KINETO_OK;
-    uint64_t self = (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    uint64_t self = kb_os_self();
     if (kb_load_acquire(&tool->lock.owner) == self)
         return kb_fail(err, KINETO_E_STATE, "%s: called by the tool that is being initialised",
                        tool->name);

@@ -16,7 +16,7 @@ static uint32_t again; /* times that its holder took it once more: a plug-in ask
 
 static void take(void)
 {
-    if (!kb_lock_take(&lock, kp_self()))
+    if (!kb_lock_take(&lock, kb_os_self()))
         again++; /* read by who has the lock, only */
 }
 

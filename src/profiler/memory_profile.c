@@ -19,7 +19,7 @@ static kineto_status profile_begin(kineto_error *err)
 
 kineto_status kineto_memory_profile_start(kineto_error *err)
 {
-    (void)kb_lock_take(&lock, kp_self());
+    (void)kb_lock_take(&lock, kb_os_self());
     kineto_status status =
         session ? kb_fail(err, KINETO_E_STATE, "a memory profile runs already: stop it first")
                 : profile_begin(err);
@@ -29,7 +29,7 @@ kineto_status kineto_memory_profile_start(kineto_error *err)
 
 kineto_status kineto_memory_profile_stop(kineto_error *err)
 {
-    (void)kb_lock_take(&lock, kp_self());
+    (void)kb_lock_take(&lock, kb_os_self());
     kineto_trace *trace = NULL;
     kineto_status status =
         session ? kineto_session_end(session, &trace, err)
@@ -253,7 +253,7 @@ static kineto_status export_trace(const kineto_trace *trace, kb_sink *sink, kine
 static kineto_status trace_now(kineto_trace **out, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
-    (void)kb_lock_take(&lock, kp_self());
+    (void)kb_lock_take(&lock, kb_os_self());
     if (session)
         status = kineto_session_snapshot(session, out, err);
     else if (kept)

@@ -178,7 +178,7 @@ static void make_id(kineto_profile *p)
         return;
     }
     if (getrandom(random, sizeof random, GRND_NONBLOCK) != (ssize_t)sizeof random) {
-        uint64_t other[2] = {kb_clock_ns(CLOCK_REALTIME), kp_self()};
+        uint64_t other[2] = {kb_clock_ns(CLOCK_REALTIME), kb_os_self()};
         memcpy(random, other, sizeof random);
     }
     random[6] = (uint8_t)((random[6] & 0x0f) | 0x40); /* a random UUID, version 4 */

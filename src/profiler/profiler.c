@@ -459,7 +459,7 @@ static kineto_status set_thread(kineto_profiler *p, bool in, kineto_error *err)
     if (!status && p->session)
         status = in ? kineto_session_join(p->session, err) : kineto_session_leave(p->session, err);
     if (!status && p->callback) {
-        (void)kb_lock_take(&p->lock, kp_self());
+        (void)kb_lock_take(&p->lock, kb_os_self());
         status = member_set(p, in, err);
         kb_lock_drop(&p->lock);
         if (status && in && p->session)

@@ -10,9 +10,6 @@
 struct kp_emission;
 struct kp_fallback;
 
-/** Who takes a lock. */
-static inline uint64_t kp_self(void) { return (uint64_t)kb_os_pid() << 32 | kb_os_tid(); }
-
 /* ---- config.c ----------------------------------------------------------------------------------- */
 
 /** A copy of a config that owns its texts. */

@@ -196,7 +196,7 @@ static const kp_tree *tree_of(const kineto_profiler_result *result)
     kp_tree *tree = kb_load_acquire(&r->tree);
     if (tree)
         return tree;
-    (void)kb_lock_take(&r->lock, kp_self());
+    (void)kb_lock_take(&r->lock, kb_os_self());
     tree = r->tree;
     if (!tree) {
         tree = tree_make(r->trace);
@@ -259,7 +259,7 @@ bool kp_result_flow(const kineto_profiler_result *result, kineto_row row, kineto
 {
     kineto_profiler_result *r = (kineto_profiler_result *)result;
     if (!kb_load_acquire(&r->has_flows)) {
-        (void)kb_lock_take(&r->lock, kp_self());
+        (void)kb_lock_take(&r->lock, kb_os_self());
         if (!r->has_flows && flows_fill(r))
             kb_store_release(&r->has_flows, 1u);
         kb_lock_drop(&r->lock);

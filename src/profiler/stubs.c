@@ -19,7 +19,7 @@ static struct {
 static kb_lock lock_word;
 static bool lock(void)
 {
-    return kb_lock_take(&lock_word, (uint64_t)kb_os_pid() << 32 | kb_os_tid());
+    return kb_lock_take(&lock_word, kb_os_self());
 }
 static void unlock(void) { kb_lock_drop(&lock_word); }
 static kineto_status no_lock(kineto_error *err)

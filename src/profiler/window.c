@@ -77,7 +77,7 @@ static uint32_t own_running, own_pid; /* profilers of the program, in this proce
 
 void kp_preempt_listen(kp_preempt_hook *hook)
 {
-    bool taken = kb_lock_take(&lock, kp_self());
+    bool taken = kb_lock_take(&lock, kb_os_self());
     preempt_hook = hook;
     if (hook && own_running && own_pid == kb_os_pid())
         hook(true);
@@ -103,7 +103,7 @@ void kp_preempt(kineto_profiler *p, bool begins)
         (!begins && p->preempts_pid != pid))
         return;
     p->preempts_pid = begins ? pid : 0;
-    bool taken = kb_lock_take(&lock, kp_self());
+    bool taken = kb_lock_take(&lock, kb_os_self());
     count(begins, pid);
     if (taken)
         kb_lock_drop(&lock);

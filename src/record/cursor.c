@@ -464,5 +464,5 @@ __attribute__((destructor)) static void threads_unload(void)
 uint64_t kr_identity(void)
 {
     const kr_cursor *c = kr_me;
-    return KR_IN_USE(c) && c->tid ? cursor_owner(c) : (uint64_t)kb_os_pid() << 32 | kb_os_tid();
+    return KR_IN_USE(c) && c->tid ? cursor_owner(c) : kb_os_self();
 }

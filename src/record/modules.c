@@ -348,7 +348,7 @@ kineto_status kr_modules_note(kr_module_visit visit, void *context, kineto_error
     noting n = {.visit = visit, .context = context};
     char text[LINE_BYTES];
     int error = ENOMEM;
-    if (!kb_lock_take(&lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid()))
+    if (!kb_lock_take(&lock, kb_os_self()))
         return kb_fail(err, KINETO_E_BUSY, "the libraries of this process are being listed");
     if (!known) {
         struct known_ranges *made = kb_os_map(sizeof *made);

@@ -152,7 +152,7 @@ kineto_status kr_stack_prepare(kr_stack_by by, kineto_error *err)
 {
     static kb_lock lock; /* not broken by a fork */
     kineto_status status = KINETO_OK;
-    if (!kb_lock_take(&lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid()))
+    if (!kb_lock_take(&lock, kb_os_self()))
         return kb_fail(err, KINETO_E_BUSY, "call stacks are being prepared");
     if (!known)
         known = kb_os_map(SETS * sizeof *known);

@@ -38,10 +38,7 @@ static struct { /* traces that are being built by this process: a fork's child h
     uint32_t pid, count;
 } building;
 
-static void lock(void)
-{
-    (void)kb_lock_take(&sessions_lock, (uint64_t)kb_os_pid() << 32 | kb_os_tid());
-}
+static void lock(void) { (void)kb_lock_take(&sessions_lock, kb_os_self()); }
 static void unlock(void) { kb_lock_drop(&sessions_lock); }
 
 static bool recording(const kineto_session *s)
