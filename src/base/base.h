@@ -324,6 +324,18 @@ void *kb_array_zeroed(size_t count, size_t item_bytes);
     (kb_vec_reserve((v), (v)->count + 1) ? ((v)->data[(v)->count++] = (__VA_ARGS__), true) : false)
 #define kb_vec_free(v) (free((v)->data), (v)->data = NULL, (v)->count = (v)->capacity = 0)
 
+/** For qsort; NaN is like everything. */
+static inline int kb_compare_doubles(const void *left, const void *right)
+{
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+static inline int kb_compare_int64(const void *left, const void *right)
+{
+    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
 /* ---- map.c: uint64 → uint64 hash table -------------------------------------------------------- */
 typedef struct kb_map {
     struct kb_map_slot *slots;

@@ -136,15 +136,9 @@ void kc_scene_unload(kc_check *k)
 #define COST_PIECES 500u
 #define PAIRS       20000u
 
-static int by_number(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 static double median(double *numbers, size_t count)
 {
-    qsort(numbers, count, sizeof *numbers, by_number);
+    qsort(numbers, count, sizeof *numbers, kb_compare_doubles);
     return count ? numbers[count / 2] : 0;
 }
 

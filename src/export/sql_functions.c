@@ -144,12 +144,6 @@ static void percentile_add(sqlite3_context *out, int argc, sqlite3_value **argv)
     }
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* The nearest rank: a value that is there, not one between two. */
 static void percentile_end(sqlite3_context *out)
 {
@@ -157,7 +151,7 @@ static void percentile_end(sqlite3_context *out)
     if (!n)
         return;
     if (!n->failed && n->list.count) {
-        qsort(n->list.data, n->list.count, sizeof *n->list.data, by_value);
+        qsort(n->list.data, n->list.count, sizeof *n->list.data, kb_compare_doubles);
         double exact = n->percent / 100 * (double)n->list.count;
         size_t rank = (size_t)exact + ((double)(size_t)exact < exact); /* rounded up */
         double value = n->list.data[KB_MIN(rank ? rank - 1 : 0, n->list.count - 1)];

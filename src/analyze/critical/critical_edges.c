@@ -85,19 +85,13 @@ static call_role role_of(linking *l, const ka_slice *slice)
     return (call_role)*role;
 }
 
-static int compare_ns(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static void find_stream_waits(linking *l)
 {
     for (uint32_t i = 0; i < l->s->slice_count && !l->no_memory; i++)
         if (role_of(l, &l->s->slices[i]) == ROLE_STREAM)
             l->no_memory |= !kb_vec_push(&l->stream_waits, l->s->slices[i].start_ns);
     if (l->stream_waits.count)
-        qsort(l->stream_waits.data, l->stream_waits.count, sizeof(int64_t), compare_ns);
+        qsort(l->stream_waits.data, l->stream_waits.count, sizeof(int64_t), kb_compare_int64);
 }
 
 /* Was some stream made to wait in between? */
@@ -174,7 +168,7 @@ static void measure(linking *l)
             ka_add_ns(ka_launch_ns(l->s, i), l->least_launch) < before->end_ns)
             gaps[count++] = kb_length_ns(before->end_ns, w->start_ns);
     }
-    qsort(gaps, count, sizeof *gaps, compare_ns);
+    qsort(gaps, count, sizeof *gaps, kb_compare_int64);
     l->usual_gap = count ? gaps[count / 2] : 0;
 }
 

@@ -162,12 +162,6 @@ static uint64_t weigh(const factors *f, int64_t *weights)
     return changed;
 }
 
-static int compare_ns(const void *left, const void *right)
-{
-    const int64_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
 static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room)
 {
     size_t count = p->steps.count;
@@ -175,7 +169,7 @@ static int64_t median_step(const ka_path *p, const int64_t *times, int64_t *room
         return 0;
     for (size_t i = 0; i < count; i++)
         room[i] = kb_length_ns(times[p->steps.data[i].start], times[p->steps.data[i].end]);
-    qsort(room, count, sizeof *room, compare_ns);
+    qsort(room, count, sizeof *room, kb_compare_int64);
     return count % 2 ? room[count / 2] : room[count / 2 - 1] / 2 + room[count / 2] / 2;
 }
 

@@ -92,12 +92,6 @@ static double studentised(relative draw, relative whole)
     return isfinite(t) ? t : (double)INFINITY;
 }
 
-static int compare_doubles(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return (a > b) - (a < b);
-}
-
 double ka_select_kth(double *room, uint32_t count, uint32_t k)
 {
     uint32_t low = 0, high = count - 1;
@@ -166,8 +160,8 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool plain, double
     double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
     memcpy(a, s->a, s->n * sizeof *a);
     memcpy(b, s->b, s->m * sizeof *b);
-    qsort(a, s->n, sizeof *a, compare_doubles);
-    qsort(b, s->m, sizeof *b, compare_doubles);
+    qsort(a, s->n, sizeof *a, kb_compare_doubles);
+    qsort(b, s->m, sizeof *b, kb_compare_doubles);
     for (uint32_t d = 0; d < c->draws; d++) {
         double before = median_of(a, s->ta + (size_t)d * s->n, s->n),
                after = median_of(b, s->tb + (size_t)d * s->m, s->m);

@@ -13,12 +13,6 @@ typedef KB_VEC(change) changes;
 
 /* ---- changes, exact ------------------------------------------------------------------------------------- */
 
-static int compare_moments(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 typedef KB_VEC(int64_t) moments;
 
 /* They mostly come in order. */
@@ -26,7 +20,7 @@ static void sort_moments(moments *m)
 {
     for (size_t i = 1; i < m->count; i++)
         if (m->data[i - 1] > m->data[i]) {
-            qsort(m->data, m->count, sizeof *m->data, compare_moments);
+            qsort(m->data, m->count, sizeof *m->data, kb_compare_int64);
             return;
         }
 }

@@ -3,17 +3,11 @@
 
 #include <math.h>
 
-static int compare(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 static void sort(double *values, size_t count)
 {
     for (size_t i = 1; i < count; i++)
         if (values[i - 1] > values[i]) {
-            qsort(values, count, sizeof *values, compare);
+            qsort(values, count, sizeof *values, kb_compare_doubles);
             return;
         }
 }

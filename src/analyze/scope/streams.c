@@ -13,12 +13,6 @@ bool ka_stream_wanted(const kineto_analyze_options *options, int64_t id)
     return !options->streams;
 }
 
-static int compare(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return (a > b) - (a < b);
-}
-
 /* "7, 20", each once, of `ids` in order. */
 static void list(const int64_t *ids, size_t count, char *text, size_t size)
 {
@@ -48,7 +42,7 @@ bool ka_streams_missing(const kineto_trace *t, const char *streams, int64_t rank
     }
     text[0] = '\0';
     if (!wanted && ids.count) {
-        qsort(ids.data, ids.count, sizeof *ids.data, compare);
+        qsort(ids.data, ids.count, sizeof *ids.data, kb_compare_int64);
         list(ids.data, ids.count, there, sizeof there);
         (void)kb_snprintf(text, size,
                           "none of the streams %.60s is in the trace of rank %lld, which has %s",

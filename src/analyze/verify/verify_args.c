@@ -160,12 +160,6 @@ static bool find_number(const ka_verify *v, kineto_row row, const char *key, dou
     return kineto_args_find(v->t, row, key, &arg) && number(&arg, value) && *value > 0;
 }
 
-static int by_value(const void *left, const void *right)
-{
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
 #define MOST_COPIES 256u
 
 /* Copies say their size and bandwidth, and by that their duration: another unit shows. */
@@ -192,7 +186,7 @@ static void check_copies(ka_verify *v)
         }
     }
     if (count)
-        qsort(ratios, count, sizeof *ratios, by_value);
+        qsort(ratios, count, sizeof *ratios, kb_compare_doubles);
     double median = count ? ratios[count / 2] : 1;
     if (count >= 3 && (median > 100 || median < 0.01)) {
         v->units_are_mixed = true;
