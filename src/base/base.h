@@ -68,8 +68,8 @@ static inline bool kb_string_is_one_of(kineto_string s, const char *const *texts
 }
 /** Of letters of ASCII, whatever the locale has. */
 static inline char kb_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-/** Is it this text in small or capital letters? */
-static inline bool kb_string_is(kineto_string s, const char *lower_case)
+/** Is it this word, in small or capital letters? */
+static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
 {
     size_t i = 0;
     while (i < s.size && lower_case[i] && kb_lower(s.data[i]) == lower_case[i])

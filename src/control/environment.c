@@ -41,17 +41,17 @@ static void read_file(kineto_string word, kineto_string value, ko_settings *s)
 static void read_word(kineto_string word, ko_settings *s)
 {
     kineto_error none;
-    if (kb_string_is(word, "socket") || kb_string_is(word, "1"))
+    if (kb_string_is_word(word, "socket") || kb_string_is_word(word, "1"))
         s->options.socket = true;
-    else if (kb_string_is(word, "daemon"))
+    else if (kb_string_is_word(word, "daemon"))
         s->options.daemon = true;
-    else if (kb_string_is(word, "signal"))
+    else if (kb_string_is_word(word, "signal"))
         (void)ko_signal_parse("USR2", &s->options.signal, &none);
     else if (kb_string_begins(word, "signal="))
         read_signal(word, (kineto_string){word.data + 7, word.size - 7}, s);
     else if (kb_string_begins(word, "file="))
         read_file(word, (kineto_string){word.data + 5, word.size - 5}, s);
-    else if (word.size && !kb_string_is(word, "0"))
+    else if (word.size && !kb_string_is_word(word, "0"))
         not_possible(word, "is not known");
 }
 

@@ -68,7 +68,7 @@ static const char *not_finite(kineto_string token)
                  {"-1.#inf", "-inf"},  {"1.#qnan", "nan"},    {"1.#ind", "nan"},
                  {"-1.#ind", "nan"},   {"-1.#qnan", "nan"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (kb_string_is(token, known[i].token))
+        if (kb_string_is_word(token, known[i].token))
             return known[i].text;
     return NULL;
 }
@@ -80,7 +80,7 @@ static const char *word_of(kineto_string token)
     } known[] = {{"true", "true"}, {"false", "false"},    {"null", "null"},
                  {"none", "null"}, {"undefined", "null"}, {"nil", "null"}};
     for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (kb_string_is(token, known[i].token))
+        if (kb_string_is_word(token, known[i].token))
             return known[i].text;
     return NULL;
 }
