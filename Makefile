@@ -205,7 +205,7 @@ abi: ## exported symbols, headers, layers, layout: the tests of the binary inter
 	@ctest --preset dev -L '^abi$$' -j $(JOBS)
 
 install: all ## install into PREFIX (DESTDIR is honoured)
-	@cmake --install build/release --prefix $(PREFIX)
+	@cmake --install build/release --prefix '$(PREFIX)'
 
 deb: ## Debian packages of what is here, as build/deb/packages/*.deb
 	@$(call packages,demo packages)

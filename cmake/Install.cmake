@@ -55,8 +55,17 @@ write_basic_package_version_file(ckinetoConfigVersion.cmake COMPATIBILITY SameMi
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/ckinetoConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/ckinetoConfigVersion.cmake DESTINATION ${package_dir} COMPONENT development)
 
-# How to come from the .pc file to the prefix; the library directory may have two levels.
-file(RELATIVE_PATH pc_to_prefix /prefix/${pkgconfig_dir} /prefix)
+# The directories as seen from the prefix: a distribution may give them as absolute paths.
+foreach(which LIBDIR INCLUDEDIR)
+  string(TOLOWER pc_${which} dir)
+  set(${dir} ${CMAKE_INSTALL_${which}})
+  if(IS_ABSOLUTE "${${dir}}")
+    file(RELATIVE_PATH ${dir} ${CMAKE_INSTALL_PREFIX} ${${dir}})
+  endif()
+endforeach()
+# How to come from the .pc file to the prefix; the library directory may have two levels, or lie elsewhere.
+cmake_path(ABSOLUTE_PATH pc_libdir BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} NORMALIZE OUTPUT_VARIABLE pc_at)
+file(RELATIVE_PATH pc_to_prefix ${pc_at}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
 foreach(pc ckineto ckineto-rt)
   configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)

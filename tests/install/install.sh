@@ -197,6 +197,25 @@ no_cxx_runtime)
         fi
     done
     ;;
+directories_may_be_absolute)
+    # As some distributions give them; seen from the .pc file, they are where they are.
+    for libdir in "$mine/p/some/lib" "$mine/elsewhere/lib"; do
+        "$cmake" -S "$source" -B "$mine/build" -G Ninja -DCKINETO_TESTS=OFF -DCKINETO_BENCH=OFF -DCKINETO_EXAMPLES=OFF \
+            -DCMAKE_INSTALL_PREFIX="$mine/p" -DCMAKE_INSTALL_LIBDIR="$libdir" >"$mine/log" 2>&1 ||
+            { cat "$mine/log"; die "does not configure"; }
+        mkdir -p "$libdir/pkgconfig"
+        cp "$mine"/build/*.pc "$libdir/pkgconfig"
+        for module in ckineto ckineto-rt; do
+            for pair in "prefix $mine/p" "libdir $libdir" "includedir $mine/p/include"; do
+                said=$(PKG_CONFIG_PATH="$libdir/pkgconfig" pkg-config --variable="${pair%% *}" $module)
+                [ "$(realpath -m "$said")" = "${pair#* }" ] || die "$module: ${pair%% *} is $said, not ${pair#* }"
+            done
+        done
+    done
+    # A prefix stays one word on its way through make.
+    make -n -C "$source" install CKINETO_INSTALL=0 PREFIX="$mine/two words" | grep -q -- "--prefix '$mine/two words'" ||
+        die "make install takes a prefix for several words"
+    ;;
 add_subdirectory | fetch_content)
     # What is linked, that is: the rest is compiled in our own build.
     part="--target consumer" also= fetch=
