@@ -1,10 +1,12 @@
 /* What is switched on in CUPTI, when, and off again. One session at a time; the calls come one
- * after the other, those of push and pop and CUPTI's own on any thread. */
+ * after the other, those of push and pop and CUPTI's own on any thread, and the end of the program
+ * when it comes. */
 #include "counters.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 typedef enum phase { OFF, READY, LIVE } phase;
@@ -28,7 +30,9 @@ static atomic_uint pushing; /* number of the session that wants ids of operators
 static uint32_t sessions;
 static _Atomic(uint64_t (*)(
     KinetoPlugin_TraceBuilderHandle *)) ticks; /* the host's; has no state */
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+static pthread_once_t once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
+/* Held while a session begins, is drained, or ends: the program may end meanwhile. */
+static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- the clock ------------------------------------------------------------------------------------ */
 
@@ -197,10 +201,12 @@ static void announce_devices(void)
         s.announced = cp_devices_announce(s.builder);
 }
 
-/* ---- forks and the end ------------------------------------------------------------------------------ */
+/* ---- forks ------------------------------------------------------------------------------------------ */
 
 static void after_fork(void)
 {
+    static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
+    turn = fresh; /* its owner may be gone */
     atomic_store(&pushing, 0);
     s.dead = s.dead || s.phase != OFF;
     s.phase = OFF;
@@ -210,25 +216,7 @@ static void after_fork(void)
     cp_devices_forget();
 }
 
-/* What CUPTI still has comes out now: later its own exit handlers will have run. */
-static void at_exit(void)
-{
-    if (s.phase != LIVE || s.pid != (uint32_t)getpid())
-        return;
-    cp_nvml_stop();
-    if (s.without_cupti)
-        return;
-    announce_devices();
-    cp_buffers_flushing(false);
-    (void)cp_cupti.flush_all(CP_FLUSH_FORCED);
-    cp_buffers_drain();
-}
-
-static void install_handlers(void)
-{
-    (void)pthread_atfork(NULL, NULL, after_fork);
-    (void)atexit(at_exit);
-}
+static void install_fork_handler(void) { (void)pthread_atfork(NULL, NULL, after_fork); }
 
 /* ---- a session ---------------------------------------------------------------------------------------- */
 
@@ -260,7 +248,7 @@ static bool open_cupti(char why[CP_TEXT_BYTES])
 
 bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES])
 {
-    (void)pthread_once(&once, install_handlers);
+    (void)pthread_once(&once, install_fork_handler);
     s.options = *options;
     note_count = 0;
     s.pid = (uint32_t)getpid();
@@ -317,7 +305,31 @@ static bool begin_records(const KinetoPlugin_TraceBuilder *builder, char why[CP_
     return false;
 }
 
-bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
+/* ---- the end of the program --------------------------------------------------------------------------- */
+
+#define PATIENCE_S 2
+
+static void stop(void);
+
+/* CUPTI's own exit handlers come later: what it has comes out now, and it is left alone then. */
+static void at_exit(void)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += PATIENCE_S;
+    if (s.pid != (uint32_t)getpid() || pthread_mutex_timedlock(&turn, &until) != 0)
+        return;
+    stop();
+    s.phase = OFF;
+    pthread_mutex_unlock(&turn);
+}
+
+/* Handlers run last to first: so it is installed when CUPTI is loaded and has begun. */
+static void install_exit_handler(void) { (void)atexit(at_exit); }
+
+/* ---- start and stop -------------------------------------------------------------------------------------- */
+
+static bool start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
     if (!s.without_cupti && !begin_records(builder, why))
         return false;
@@ -330,16 +342,27 @@ bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_
     tell_notes();
     sessions = sessions == UINT32_MAX ? 1 : sessions + 1;
     atomic_store(&pushing, s.without_cupti ? 0 : sessions);
+    (void)pthread_once(&exit_once, install_exit_handler);
     return true;
+}
+
+bool cp_source_start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
+{
+    pthread_mutex_lock(&turn);
+    bool started = start(builder, why);
+    pthread_mutex_unlock(&turn);
+    return started;
 }
 
 void cp_source_drain(void)
 {
-    if (s.phase != LIVE || s.without_cupti)
-        return;
-    announce_devices();
-    (void)cp_cupti.flush_all(0);
-    cp_buffers_drain();
+    pthread_mutex_lock(&turn);
+    if (s.phase == LIVE && !s.without_cupti) {
+        announce_devices();
+        (void)cp_cupti.flush_all(0);
+        cp_buffers_drain();
+    }
+    pthread_mutex_unlock(&turn);
 }
 
 /* Work that is under way would come out without its end. */
@@ -377,7 +400,7 @@ static void end_records(void)
     cp_decoder_free(&s.decoder);
 }
 
-void cp_source_stop(void)
+static void stop(void)
 {
     if (s.phase != LIVE)
         return;
@@ -390,17 +413,27 @@ void cp_source_stop(void)
     s.phase = READY;
 }
 
+void cp_source_stop(void)
+{
+    pthread_mutex_lock(&turn);
+    stop();
+    pthread_mutex_unlock(&turn);
+}
+
 void cp_source_end(void)
 {
-    cp_source_stop();
+    pthread_mutex_lock(&turn);
+    stop();
     if (s.options.teardown && cp_cupti.finalize && s.phase == READY && !s.without_cupti) {
         wait_for_device();
         (void)cp_cupti.finalize();
     }
     s.phase = OFF;
+    pthread_mutex_unlock(&turn);
 }
 
-void cp_source_toggle(bool on)
+/* Ids are pushed and popped in a pause, too: else the stack were another one behind it. */
+static void toggle(bool on)
 {
     char why[CP_TEXT_BYTES];
     if (s.phase != LIVE || s.paused == !on || s.without_cupti)
@@ -413,6 +446,13 @@ void cp_source_toggle(bool on)
     } else if (!switch_all_on(why)) {
         ledger("recording did not go on after a pause", 1, true, why);
     }
+}
+
+void cp_source_toggle(bool on)
+{
+    pthread_mutex_lock(&turn);
+    toggle(on);
+    pthread_mutex_unlock(&turn);
 }
 
 /* CUPTI's stack of ids is the thread's, and outlives sessions: what an earlier one left there goes.

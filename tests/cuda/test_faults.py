@@ -219,7 +219,19 @@ def check_ended(r, ended):
           and all("_exit" in l["detail"] for l in left), f"{r.words}: ended {ended}, but {left}")
 
 
+def check_in_time(r):
+    """Nothing is called when CUPTI's own exit handlers have run."""
+    late = [c for c in r.calls if c[2] == -2]
+    check(not late, f"{r.words}: called too late: {late[:5]}")
+
+
 def check_lives():
+    for entered in ({}, {"CUDA_INJECTION64_PATH": PLUGIN}):
+        for way, kernels in (("add", 5), ("exit", 5), ("threads", 20)):
+            r = Recording(way, "5", plugins=() if entered else (PLUGIN,), env=entered,
+                          script="kernel_ns 1000")
+            r.check_kernels(kernels)
+            check_in_time(r)
     r = Recording("fork", "5")
     r.check_kernels(10)
     check_ended(r, True)

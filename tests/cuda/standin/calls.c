@@ -11,6 +11,7 @@
 pthread_mutex_t si_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool initialized, lost; /* cuInit has been called; by a parent of this process */
+static atomic_bool over;              /* CUPTI's exit handlers have run */
 static int log_fd = -1;
 
 /* Counts of calls, by function. */
@@ -43,6 +44,8 @@ static void start(void)
 void si_once(void) { pthread_once(&once, start); }
 
 bool si_is_lost(void) { return lost; }
+bool si_is_over(void) { return over; }
+void si_set_over(void) { over = true; }
 bool si_is_initialized(void) { return initialized; }
 void si_set_initialized(void) { initialized = true; }
 
@@ -91,6 +94,10 @@ int32_t si_enter(const char *function, uint64_t detail)
     si_once();
     if (lost) {
         log_call(function, detail, -1);
+        return 0;
+    }
+    if (over && strncmp(function, "cupti", 5) == 0) {
+        log_call(function, detail, -2);
         return 0;
     }
     uint32_t call = count_call(function);

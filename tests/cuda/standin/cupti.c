@@ -2,16 +2,21 @@
 #include "standin.h"
 #include "vendor.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-/* The error that the script wants, or that of a child whose parent used CUDA. */
+/* The error that the script wants, or that of a child whose parent used CUDA, or of a process that
+ * ends. */
 #define ENTER(detail)                                                                              \
     do {                                                                                           \
         int32_t wanted = si_enter(__func__, (uint64_t)(detail));                                   \
-        if (wanted || si_is_lost())                                                                \
+        if (wanted || si_is_lost() || si_is_over())                                                \
             return (CUptiResult)(wanted ? wanted : NOT_INITIALIZED);                               \
     } while (0)
+
+/* What the destructors of its objects do: they come when the library was loaded. */
+__attribute__((constructor)) static void end_in_time(void) { (void)atexit(si_set_over); }
 
 enum {
     SUCCESS,

@@ -117,6 +117,9 @@ extern pthread_mutex_t si_lock;
 void si_once(void);
 /** Is this a child of a process that used us? Nothing works there, as with CUDA. */
 bool si_is_lost(void);
+/** Have CUPTI's exit handlers run? It does nothing any more. */
+bool si_is_over(void);
+void si_set_over(void);
 /** Has cuInit been called? */
 bool si_is_initialized(void);
 void si_set_initialized(void);
