@@ -19,7 +19,8 @@ struct KinetoPlugin_ProfilerHandle {
 };
 
 static KinetoPlugin_ProfilerHandle profiler;
-static atomic_bool registered;
+enum registered { NOBODY, BY_DRIVER, BY_HOST };
+static _Atomic(enum registered) registered;
 static char reason[CP_TEXT_BYTES]; /* why the last call failed */
 
 #define IS_OURS(params, Type, last)                                                                \
@@ -152,18 +153,19 @@ CP_API int KinetoPlugin_register(const KinetoPlugin_Registry *registry);
 CP_API int InitializeInjection(void);
 
 /* Called by ourselves when the driver loads us, or by a host that was told to; either may come
- * first, and one profiler is enough. */
+ * first, and one profiler is enough. A host that comes again has unloaded us meanwhile. */
 int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
-    bool before = false;
     if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
         return -1;
-    if (!atomic_compare_exchange_strong(&registered, &before, true))
+    enum registered by = registry == kineto_plugin_registry() ? BY_DRIVER : BY_HOST, before = NOBODY;
+    if (!atomic_compare_exchange_strong(&registered, &before, by) &&
+        !(before == BY_HOST && by == BY_HOST))
         return 0;
     cp_memory_announce(registry);
     int status = registry->registerProfiler(registry->pRegistryHandle, &interface);
     if (status != 0)
-        atomic_store(&registered, false);
+        atomic_store(&registered, before);
     return status;
 }
 

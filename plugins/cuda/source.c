@@ -13,7 +13,9 @@ typedef enum phase { OFF, READY, LIVE } phase;
 
 static struct {
     phase phase;
-    bool dead; /* after a fork of a process that had used CUPTI: never again */
+    bool used;    /* CUPTI, in this process */
+    bool dead;    /* after a fork of a process that had used CUPTI: never again */
+    bool clocked; /* CUPTI has our clock, and keeps it */
     bool paused;
     bool without_cupti; /* only power and such are sampled */
     bool announced;     /* the devices */
@@ -46,9 +48,10 @@ static uint64_t CP_CUPTI_CALL now(void)
 /* CUPTI's own clock counts nanoseconds of CLOCK_REALTIME. */
 static void choose_clock(void)
 {
-    bool ours = atomic_load(&ticks) && cp_cupti.timestamp_callback &&
-                cp_cupti.timestamp_callback(now) == CP_SUCCESS;
-    s.clock = ours ? KINETO_PLUGIN_CLOCK_TICKS : KINETO_PLUGIN_CLOCK_UTC;
+    if (atomic_load(&ticks) && cp_cupti.timestamp_callback &&
+        cp_cupti.timestamp_callback(now) == CP_SUCCESS)
+        s.clocked = true;
+    s.clock = s.clocked ? KINETO_PLUGIN_CLOCK_TICKS : KINETO_PLUGIN_CLOCK_UTC;
 }
 
 /* ---- kinds ---------------------------------------------------------------------------------------- */
@@ -208,7 +211,7 @@ static void after_fork(void)
     static const pthread_mutex_t fresh = PTHREAD_MUTEX_INITIALIZER;
     turn = fresh; /* its owner may be gone */
     atomic_store(&pushing, 0);
-    s.dead = s.dead || s.phase != OFF;
+    s.dead = s.dead || s.used;
     s.phase = OFF;
     s.kinds = 0;
     s.builder = NULL;
@@ -259,6 +262,7 @@ bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES])
     }
     if (s.without_cupti || !cp_buffers_create(options->buffer_bytes, why))
         return false;
+    s.used = true;
     set_attributes();
     cp_result result = cp_cupti.register_callbacks(cp_buffers_request, cp_buffers_complete);
     if (result != CP_SUCCESS) {
@@ -427,6 +431,7 @@ void cp_source_end(void)
     if (s.options.teardown && cp_cupti.finalize && s.phase == READY && !s.without_cupti) {
         wait_for_device();
         (void)cp_cupti.finalize();
+        s.clocked = false;
     }
     s.phase = OFF;
     pthread_mutex_unlock(&turn);
@@ -439,7 +444,6 @@ static void toggle(bool on)
     if (s.phase != LIVE || s.paused == !on || s.without_cupti)
         return;
     s.paused = !on;
-    atomic_store(&pushing, on ? sessions : 0);
     if (!on) {
         switch_all_off();
         (void)cp_cupti.flush_all(0);

@@ -284,11 +284,14 @@ def check_injected():
 
 # ---- sessions of the program itself -------------------------------------------------------------
 
-def sessions(way, script=""):
-    """Kernels in each session's trace, and the traces."""
+def sessions(way, script="", calls=None):
+    """Kernels in each session's trace, and the traces; `calls` receives those that reached the stand-in."""
     with temporary() as folder:
+        log = os.path.join(folder, "log")
         result = run([os.path.join(os.environ["STANDIN"], "standin-sessions"), PLUGIN, folder, way],
-                     environment("own12", write(folder, "script", script)))
+                     environment("own12", write(folder, "script", script), log))
+        if calls is not None:
+            calls += calls_of(log)
         check(result.returncode == 0, f"sessions {way}: {result.returncode} {result.stderr[-1500:]}")
         traces = []
         for name in sorted(n for n in os.listdir(folder) if n.endswith(".json")):
@@ -300,7 +303,7 @@ def sessions(way, script=""):
 
 def check_sessions():
     for way, counts in (("two", [3, 4]), ("overlap", [3, 6]), ("toggle", [3]), ("snapshot", [2, 5]),
-                        ("reset", [3, 2])):
+                        ("reset", [3, 2]), ("loaded_again", [3, 4])):
         kernels, traces = sessions(way)
         found = [len(k) for k in kernels]
         check(found == counts, f"sessions {way}: {found} kernels, not {counts}: "
@@ -314,6 +317,19 @@ def check_sessions():
     kernels, _ = sessions("operators")
     ids = [k["args"].get("External id") for k in sorted(kernels[0], key=lambda k: k["ts"])]
     check(ids == [71, 72, 72, 72, 71, None], f"sessions operators: {ids}")
+    kernels, _ = sessions("paused_operators")
+    ids = [k["args"].get("External id") for k in sorted(kernels[0], key=lambda k: k["ts"])]
+    check(ids == [71, 72, 71, None], f"sessions paused_operators: {ids}")
+    # A clock that CUPTI was given is still its clock when it is not given again.
+    kernels, traces = sessions("two", "fail cuptiActivityRegisterTimestampCallback 2- 7")
+    check([len(k) for k in kernels] == [3, 4], f"sessions, one clock: {list(map(len, kernels))}: "
+          f"{[t['ckineto']['ledger'] for t in traces]}")
+    # CUPTI was used before the fork, though nobody records at the moment: not in the child.
+    calls = []
+    kernels, traces = sessions("fork_between", calls=calls)
+    in_child = [c for c in calls if c[2] == -1]
+    check([len(k) for k in kernels] == [2] and not in_child,
+          f"sessions fork_between: {list(map(len, kernels))}, in the child {in_child[:3]}")
     for script in ("", "fill 50\nshuffle 3\ncomplete_slow_us 200"):
         kernels, _ = sessions("busy", script)
         check(len(kernels) == 4 and any(kernels), f"sessions busy: {list(map(len, kernels))}")

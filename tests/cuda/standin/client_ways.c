@@ -259,6 +259,13 @@ static void launch_many(unsigned n)
         launch(add_float, 4, NULL);
 }
 
+static int way_launch(unsigned n)
+{
+    launch_many(n);
+    note(cudaDeviceSynchronize());
+    return 0;
+}
+
 static int way_exit(unsigned n)
 {
     launch_many(n);

@@ -11,9 +11,10 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-static const char *directory;
+static const char *directory, *plugin;
 static int number;
 
 static void need(kineto_status status, const kineto_error *err)
@@ -141,6 +142,55 @@ static void operators(void)
     end(session);
 }
 
+/* What is pushed and popped in a pause counts when it is over. */
+static void paused_operators(void)
+{
+    kineto_error err = {0};
+    kineto_session *session = begin();
+    kineto_correlation_push(71);
+    add("launch", "1");
+    need(kineto_session_toggle(session, false, &err), &err);
+    kineto_correlation_push(72);
+    need(kineto_session_toggle(session, true, &err), &err);
+    add("launch", "1");
+    need(kineto_session_toggle(session, false, &err), &err);
+    kineto_correlation_pop();
+    need(kineto_session_toggle(session, true, &err), &err);
+    add("launch", "1");
+    need(kineto_session_toggle(session, false, &err), &err);
+    kineto_correlation_pop();
+    need(kineto_session_toggle(session, true, &err), &err);
+    add("launch", "1");
+    end(session);
+}
+
+static void loaded_again(void)
+{
+    kineto_error err = {0};
+    need(kineto_plugin_unload(plugin, &err), &err);
+    need(kineto_plugin_load(plugin, NULL, &err), &err);
+    two();
+}
+
+/* A child that is forked between two sessions records itself. */
+static void fork_between(void)
+{
+    int status = 0;
+    kineto_session *session = begin();
+    add("add", "2");
+    end(session);
+    pid_t pid = fork();
+    if (pid == 0) {
+        kineto_error err = {0};
+        kineto_trace *trace;
+        session = begin();
+        need(kineto_session_end(session, &trace, &err), &err);
+        _exit(0);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid || status != 0)
+        _exit(9);
+}
+
 /* Sessions come and go while threads work. */
 static atomic_bool enough;
 static void *always(void *unused)
@@ -171,6 +221,8 @@ static const struct {
 } ways[] = {
     {"two", two},   {"overlap", overlap}, {"toggle", toggle},       {"snapshot", snapshot},
     {"late", late}, {"reset", reset},     {"operators", operators}, {"busy", busy},
+    {"paused_operators", paused_operators}, {"fork_between", fork_between},
+    {"loaded_again", loaded_again},
 };
 
 int main(int argc, char **argv)
@@ -178,8 +230,9 @@ int main(int argc, char **argv)
     kineto_error err = {0};
     if (argc != 4)
         return 99;
+    plugin = argv[1];
     directory = argv[2];
-    need(kineto_plugin_load(argv[1], NULL, &err), &err);
+    need(kineto_plugin_load(plugin, NULL, &err), &err);
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++)
         if (strcmp(ways[i].name, argv[3]) == 0)
             ways[i].run();
