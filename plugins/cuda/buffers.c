@@ -1,9 +1,9 @@
 /* Buffers between CUPTI and us. CUPTI asks for one on threads of its own and of the program, and
- * hands it back when it is full, or when somebody flushes. All there will ever be are made before
- * the window: when none is free CUPTI gets none, drops, and says how many. */
+ * hands it back when it is full, or when somebody flushes. All that are read are made before the
+ * window: when none is free CUPTI gets none, drops, and says how many. One that cannot do without
+ * gets spare ones, whose records are counted and thrown away. */
 #include "cuda.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +12,15 @@
 typedef struct buffer {
     uint8_t *memory;
     size_t valid;
+    bool out; /* CUPTI has it */
     struct buffer *next;
 } buffer;
+
+/* A buffer that is not read. */
+typedef struct spare {
+    struct spare *next;
+    _Alignas(8) uint8_t memory[];
+} spare;
 
 typedef struct pool {
     pthread_mutex_t mutex;  /* all below; held for a few instructions */
@@ -22,9 +29,10 @@ typedef struct pool {
     buffer *filled, **filled_end; /* in the order in which they came */
     size_t count;
     uint8_t *memory;
-    bool open;     /* what comes is wanted */
-    bool flushing; /* now and then, so that a program that is killed loses little */
-    bool running;  /* the thread */
+    spare *spares; /* that CUPTI has */
+    bool never_refuse;
+    bool open;    /* what comes is wanted */
+    bool running; /* the thread */
     pthread_t thread;
     cp_buffer_stats stats;
 } pool;
@@ -111,18 +119,54 @@ bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES])
 
 /* ---- CUPTI's callbacks ------------------------------------------------------------------------------ */
 
+void cp_buffers_never_refuse(bool never)
+{
+    pthread_mutex_lock(&p.mutex);
+    p.never_refuse = never;
+    pthread_mutex_unlock(&p.mutex);
+}
+
+/* NULL: it may be refused, or there is no memory at all. The mutex is held. */
+static uint8_t *take_spare(void)
+{
+    spare *s = p.never_refuse ? malloc(sizeof *s + CP_SPARE_BYTES) : NULL;
+    if (!s)
+        return NULL;
+    s->next = p.spares;
+    p.spares = s;
+    return s->memory;
+}
+
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *max_records)
 {
     pthread_mutex_lock(&p.mutex);
     buffer *b = p.free;
-    if (b)
+    uint8_t *other = b ? NULL : take_spare();
+    if (b) {
         p.free = b->next;
-    else
+        b->out = true;
+        memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
+    } else {
         p.stats.refused++;
+    }
     pthread_mutex_unlock(&p.mutex);
-    *memory = b ? b->memory : NULL;
-    *size = b ? CP_BUFFER_BYTES : 0;
+    *memory = b ? b->memory : other;
+    *size = b ? CP_BUFFER_BYTES : other ? CP_SPARE_BYTES : 0;
     *max_records = 0; /* as many as fit */
+}
+
+/* Ours no more; NULL: none of ours. */
+static spare *spare_of(const uint8_t *memory)
+{
+    pthread_mutex_lock(&p.mutex);
+    spare **at = &p.spares, *found;
+    while (*at && (*at)->memory != memory)
+        at = &(*at)->next;
+    found = *at;
+    if (found)
+        *at = found->next;
+    pthread_mutex_unlock(&p.mutex);
+    return found;
 }
 
 /* Whose memory is it? NULL: none of ours, or one of a pool that is gone. */
@@ -172,14 +216,33 @@ static uint64_t count_records(uint8_t *memory, size_t valid)
     return count;
 }
 
+static void throw_away(spare *s, size_t valid)
+{
+    uint64_t lost = valid ? count_records(s->memory, valid) : 0;
+    free(s);
+    pthread_mutex_lock(&p.mutex);
+    if (p.open)
+        p.stats.dropped += lost;
+    else
+        p.stats.late += lost;
+    pthread_mutex_unlock(&p.mutex);
+}
+
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *memory,
                                        size_t size, size_t valid)
 {
     (void)size;
     ask_dropped(context, stream);
+    spare *other = spare_of(memory);
+    if (other) {
+        throw_away(other, valid);
+        return;
+    }
     pthread_mutex_lock(&p.mutex);
     buffer *b = buffer_of(memory);
     bool wanted = b && p.open && valid;
+    if (b)
+        b->out = false;
     if (wanted) {
         append_filled(b, valid);
         pthread_cond_signal(&p.changed);
@@ -230,25 +293,27 @@ void cp_buffers_drain(void)
 
 #define FLUSH_NS INT64_C(500000000)
 
-/* The mutex is held. */
-static void wait_for_buffers(void)
+/* Buffers that fill slowly are asked for, whatever others do: a program that is killed loses little.
+ * The mutex is held. */
+static void wait_for_buffers(int64_t *flush_ns)
 {
-    if (p.filled ||
-        cp_condition_wait(&p.changed, &p.mutex, cp_monotonic_ns() + FLUSH_NS) != ETIMEDOUT)
+    if (!p.filled)
+        (void)cp_condition_wait(&p.changed, &p.mutex, *flush_ns);
+    if (!p.running || cp_monotonic_ns() < *flush_ns)
         return;
-    if (p.running && p.flushing) {
-        pthread_mutex_unlock(&p.mutex);
-        (void)cp_cupti.flush_all(0);
-        pthread_mutex_lock(&p.mutex);
-    }
+    pthread_mutex_unlock(&p.mutex);
+    (void)cp_cupti.flush_all(0);
+    pthread_mutex_lock(&p.mutex);
+    *flush_ns = cp_monotonic_ns() + FLUSH_NS;
 }
 
 static void *empty_them(void *unused)
 {
+    int64_t flush_ns = cp_monotonic_ns() + FLUSH_NS;
     (void)unused;
     pthread_mutex_lock(&p.mutex);
     while (p.running) {
-        wait_for_buffers();
+        wait_for_buffers(&flush_ns);
         if (!p.filled)
             continue;
         pthread_mutex_unlock(&p.mutex);
@@ -259,18 +324,11 @@ static void *empty_them(void *unused)
     return NULL;
 }
 
-void cp_buffers_flushing(bool on)
-{
-    pthread_mutex_lock(&p.mutex);
-    p.flushing = on;
-    pthread_mutex_unlock(&p.mutex);
-}
-
 /* CUPTI may be calling meanwhile; the decoder goes. */
 static void take_back(void)
 {
     pthread_mutex_lock(&p.mutex);
-    p.running = p.open = p.flushing = false;
+    p.running = p.open = false;
     pthread_mutex_unlock(&p.mutex);
     pthread_mutex_lock(&reading);
     decoder = NULL;
@@ -283,9 +341,8 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     decoder = to;
     pthread_mutex_unlock(&reading);
     pthread_mutex_lock(&p.mutex);
-    p.stats.filled = p.stats.refused = p.stats.dropped = p.stats.late = 0;
-    p.open = true;
-    p.running = p.flushing = true;
+    p.stats = (cp_buffer_stats){.peak_bytes = p.stats.peak_bytes};
+    p.open = p.running = true;
     pthread_mutex_unlock(&p.mutex);
     int failed = cp_thread_start(&p.thread, "ckineto-cupti", empty_them, NULL);
     if (!failed)
@@ -295,11 +352,21 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     return false;
 }
 
+/* Buffers that have records and did not come back, though all were asked for. The mutex is held. */
+static uint64_t count_kept(void)
+{
+    uint64_t kept = 0;
+    for (size_t i = 0; i < p.count; i++)
+        kept += p.all[i].out && __atomic_load_n((uint32_t *)(void *)p.all[i].memory, __ATOMIC_RELAXED);
+    return kept;
+}
+
 void cp_buffers_detach(void)
 {
     pthread_mutex_lock(&p.mutex);
     bool running = p.running;
     p.running = p.open = false;
+    p.stats.kept = count_kept();
     pthread_cond_broadcast(&p.changed);
     pthread_mutex_unlock(&p.mutex);
     if (running)
@@ -324,8 +391,9 @@ void cp_buffers_after_fork(void)
     static const pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
     p.mutex = reading = mutex;
     cp_condition_init(&p.changed);
-    p.running = p.open = p.flushing = false;
+    p.running = p.open = false;
     p.stats = (cp_buffer_stats){0};
+    p.spares = NULL;
     decoder = NULL;
     if (p.all)
         list_all();

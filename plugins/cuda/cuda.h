@@ -319,25 +319,28 @@ void cp_memory_announce(const KinetoPlugin_Registry *registry);
 typedef struct cp_buffer_stats {
     uint64_t filled;  /* buffers handed over by CUPTI */
     uint64_t refused; /* asked for when the bound was reached */
-    uint64_t dropped; /* records that CUPTI says it dropped */
+    uint64_t dropped; /* records that CUPTI says it dropped, or wrote to spare buffers */
     uint64_t late;    /* records that came after the end */
+    uint64_t kept;    /* buffers with records that CUPTI did not hand over at the end */
     size_t peak_bytes;
 } cp_buffer_stats;
 
 /** Allocate and touch all buffers, so that nothing is allocated while the program runs.
  *  @param bound_bytes  all there will ever be, filled ones included. */
 bool cp_buffers_create(size_t bound_bytes, char why[CP_TEXT_BYTES]);
+/** Is this a CUPTI that can crash when it gets no buffer, as those before CUDA 12.9 can? It gets a
+ *  small one then, beyond the bound, and what it writes there is dropped and counted. */
+#define CP_SPARE_BYTES ((size_t)64 << 10)
+void cp_buffers_never_refuse(bool never);
 /** CUPTI's callbacks. */
 void CP_CUPTI_CALL cp_buffers_request(uint8_t **buffer, size_t *size, size_t *max_records);
 void CP_CUPTI_CALL cp_buffers_complete(cp_context context, uint32_t stream, uint8_t *buffer,
                                        size_t size, size_t valid);
-/** Start reading what is filled into `decoder`, on a thread of its own. NULL: read nothing, keep.
- */
+/** Start reading what is filled into `decoder`, on a thread of its own, which also asks CUPTI now
+ *  and then for what it has. */
 bool cp_buffers_attach(cp_decoder *decoder, char why[CP_TEXT_BYTES]);
 /** Read all that has been filled, on the calling thread. */
 void cp_buffers_drain(void);
-/** Ask CUPTI now and then for what it has; not past the exit of the program. */
-void cp_buffers_flushing(bool on);
 /** No more reading; what comes later is counted as late. */
 void cp_buffers_detach(void);
 cp_buffer_stats cp_buffers_stats(void);

@@ -223,11 +223,14 @@ static void install_fork_handler(void) { (void)pthread_atfork(NULL, NULL, after_
 
 /* ---- a session ---------------------------------------------------------------------------------------- */
 
+#define MAY_BE_REFUSED 27u /* CUDA 12.9: it can be told that there is no buffer */
+
 static void set_attributes(void)
 {
     uint8_t on = s.options.per_thread_buffers;
+    cp_buffers_never_refuse(cp_cupti_version() < MAY_BE_REFUSED);
     size_t size = sizeof on;
-    if (on && cp_cupti.set_attribute && cp_cupti_version() >= 21) /* CUDA 12.3 */
+    if (cp_cupti.set_attribute && cp_cupti_version() >= 21) /* CUDA 12.3; it may be on already */
         (void)cp_cupti.set_attribute(CP_ATTRIBUTE_PER_THREAD_BUFFER, &size, &on);
     s.system_threads = cp_cupti.set_thread_id_type &&
                        cp_cupti.set_thread_id_type(CP_THREAD_ID_SYSTEM) == CP_SUCCESS;
@@ -386,6 +389,9 @@ static void tell_losses(void)
     if (stats.refused)
         ledger("CUPTI asked for a buffer when none was free", stats.refused, false,
                "it may have dropped records; cuda.buffer_bytes gives it more");
+    if (stats.kept)
+        ledger("buffers that CUPTI did not give back", stats.kept, true,
+               "another tool has taken CUPTI over in this program, and has what was recorded since");
     if (stats.late)
         ledger("records came after the end", stats.late, false, NULL);
 }

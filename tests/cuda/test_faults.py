@@ -164,13 +164,29 @@ def check_delivery():
         r = recording_in_time("threads", "10", script=script)
         r.check_kernels(40)
         check(len(r.events("gpu_memcpy")) == 120, f"{r.words}: copies")
-    # More buffers than there are at once: what finds no room is counted.
-    r = Recording("threads", "10", script="fill 1\ncomplete_slow_us 2000")
-    lost = sum(l["count"] for l in r.said() if l["loss"])
-    check(len(r.events("kernel")) + lost >= 40 and lost > 0, f"{r.words}: {r.said()}")
+    # More buffers than there are at once: what finds no room is counted. A CUPTI that would crash
+    # without a buffer gets one.
+    for version in (26, 27):
+        r = Recording("threads", "10", script=f"version {version}\nfill 1\ncomplete_slow_us 2000",
+                      options=("--plugin-config", "cuda.buffer_bytes=8MiB"))
+        lost = sum(l["count"] for l in r.said() if l["loss"])
+        check(len(r.events("kernel")) + lost >= 40 and lost > 0, f"{r.words}: {r.said()}")
+    # Where each thread has its buffer if nothing is said, "off" is said.
+    for word, wanted in (("on", 1), ("off", 0)):
+        r = Recording("add", "3", options=("--plugin-config", f"cuda.per_thread_buffers={word}"))
+        said = [c for c in r.calls if c[0] == "cuptiActivitySetAttribute"]
+        check(said == [("cuptiActivitySetAttribute", 9 * 1000 + wanted, 0)], f"{r.words}: {said}")
     for way, kernels in (("streams", 20), ("graph", 30), ("driver", 10), ("contexts", 10),
                          ("reset", 10), ("devices", 10)):
         Recording(way, "10", script="device h100\ndevice a100\n").check_kernels(kernels)
+    # Buffers that come back all the time are no reason not to ask for the others.
+    r = Recording("threads", "1000", script="fill 20\nkernel_ns 500000")
+    asked = r.calls.count(("cuptiActivityFlushAll", 0, 0))
+    check(asked > 0, f"{r.words}: CUPTI was never asked for what it has")
+    # What another tool takes away is told.
+    r = Recording("taken", "10")
+    check([l for l in r.said() if l["loss"] and l["reason"] == "buffers that CUPTI did not give back"],
+          f"{r.words}: nothing is said of a tool that took over: {r.said()}")
     r = Recording("replay", "5", script="record Kernel9 start=5 end=9 name=\"k\" correlationId=9\n"
                                         "drop 12\n")
     r.check_kernels(1)

@@ -132,7 +132,7 @@ CUptiResult cuptiActivityFlushAll(uint32_t flags)
 
 CUptiResult cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, size_t *size, void *value)
 {
-    ENTER(attribute);
+    ENTER((uint64_t)attribute * 1000 + (value ? *(const uint8_t *)value : 0));
     if (!size || !value)
         GIVE(INVALID_PARAMETER);
     if ((uint32_t)attribute == 9)

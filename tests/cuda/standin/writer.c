@@ -1,6 +1,7 @@
 /* Records into buffers that the tool gives, and the thread that hands them back. */
 #include "standin.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -316,6 +317,10 @@ static bool ask(writer *w)
     w->size = w->used = w->max_records = 0;
     if (request)
         request(&w->buffer, &w->size, &w->max_records);
+    if (!w->buffer && request && si_plan.options.version < 27) {
+        fputs("standin: CUPTI before CUDA 12.9 can crash without a buffer\n", stderr);
+        abort();
+    }
     if (!w->buffer)
         return false;
     w->extent = fresh_extent(w->buffer);
