@@ -9,6 +9,22 @@
 
 enum { FINE = 0, ABSENT = 1, BROKEN = 2 };
 
+static const char *why_not(cp_cuda_result result)
+{
+    switch (result) {
+    case 802: /* CUDA_ERROR_SYSTEM_NOT_READY */
+        return ", it is not ready: GPUs that are joined by NVSwitch need nvidia-fabricmanager to run";
+    case 803: /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
+        return ", libcuda and the kernel's module are of different versions, as after an update: "
+               "load the module anew, or restart the machine";
+    case 804: /* CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE */
+        return ", this libcuda is one for compatibility, which this GPU does not support: use the "
+               "driver's own";
+    default:
+        return "; see nvidia-smi";
+    }
+}
+
 static int look_at_driver(char *text, size_t size, int *count)
 {
     int driver = 0;
@@ -22,7 +38,7 @@ static int look_at_driver(char *text, size_t size, int *count)
     if (result != 0) {
         (void)cp_driver.driver_version(&driver);
         snprintf(text, size, "the CUDA driver does not work: cuInit says error %d%s", result,
-                 result == 803 ? ", the driver is older than the toolkit" : "; see nvidia-smi");
+                 why_not(result));
         return BROKEN;
     }
     return FINE;
