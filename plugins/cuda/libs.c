@@ -2,6 +2,8 @@
 #include "cuda.h"
 
 #include <dlfcn.h>
+#include <limits.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,14 +35,23 @@ static const symbol runtime_symbols[] = {CP_RUNTIME_MAP(CP_X)};
 #undef CP_X
 
 /* Newest first; the bare name is there where the toolkit is installed for developers. What the
- * program has loaded itself comes before all. */
+ * program has loaded itself comes before all. Before CUDA 12 each release had a name of its own. */
 static const char *const cupti_names[] = {"libcupti.so.13",
                                           "libcupti.so.12",
                                           "libcupti.so.11.8",
+                                          "libcupti.so.11.7",
+                                          "libcupti.so.11.6",
+                                          "libcupti.so.11.5",
+                                          "libcupti.so.11.4",
+                                          "libcupti.so.11.3",
+                                          "libcupti.so.11.2",
+                                          "libcupti.so.11.1",
+                                          "libcupti.so.11.0",
                                           "libcupti.so",
                                           "/usr/local/cuda/extras/CUPTI/lib64/libcupti.so",
                                           "/usr/local/cuda/lib64/libcupti.so"};
 static const char *const driver_names[] = {"libcuda.so.1"};
+/* Asked for its version: one that the program does not use has nothing to say. */
 static const char *const runtime_names[] = {"libcudart.so.13", "libcudart.so.12",
                                             "libcudart.so.11.0"};
 
@@ -48,27 +59,84 @@ static const char *const runtime_names[] = {"libcudart.so.13", "libcudart.so.12"
 
 typedef struct library {
     const char *what, *variable;
+    const char *stem; /* what the program has loaded is called, up to a version */
+    bool only_loaded; /* by the program */
     const char *const *names;
     size_t name_count;
     const symbol *symbols;
     size_t symbol_count;
     void *table;
+    size_t table_bytes;
 } library;
 
-static const library cupti_library = {
-    "CUPTI",       "CKINETO_CUPTI_LIBRARY", cupti_names, CP_COUNT(cupti_names),
-    cupti_symbols, CP_COUNT(cupti_symbols), &cp_cupti};
-static const library driver_library = {
-    "the CUDA driver", "CKINETO_CUDA_LIBRARY",   driver_names, CP_COUNT(driver_names),
-    driver_symbols,    CP_COUNT(driver_symbols), &cp_driver};
-static const library runtime_library = {
-    "the CUDA runtime", "CKINETO_CUDART_LIBRARY",  runtime_names, CP_COUNT(runtime_names),
-    runtime_symbols,    CP_COUNT(runtime_symbols), &cp_runtime};
+#define NAMES(list) .names = (list), .name_count = CP_COUNT(list)
+#define SYMBOLS(list, to)                                                                          \
+    .symbols = (list), .symbol_count = CP_COUNT(list), .table = &(to), .table_bytes = sizeof(to)
+static const library cupti_library = {.what = "CUPTI",
+                                      .variable = "CKINETO_CUPTI_LIBRARY",
+                                      .stem = "libcupti",
+                                      NAMES(cupti_names),
+                                      SYMBOLS(cupti_symbols, cp_cupti)};
+static const library driver_library = {.what = "the CUDA driver",
+                                       .variable = "CKINETO_CUDA_LIBRARY",
+                                       .stem = "libcuda",
+                                       NAMES(driver_names),
+                                       SYMBOLS(driver_symbols, cp_driver)};
+static const library runtime_library = {.what = "the CUDA runtime",
+                                        .variable = "CKINETO_CUDART_LIBRARY",
+                                        .stem = "libcudart",
+                                        .only_loaded = true,
+                                        NAMES(runtime_names),
+                                        SYMBOLS(runtime_symbols, cp_runtime)};
 
-static void *open_named(const library *l, int flags)
+typedef struct search {
+    const char *stem;
+    char path[PATH_MAX]; /* "": not loaded */
+} search;
+
+/* "libcupti.so.12", or "libcupti-1a2b3c4d.so.12" of a wheel that brings it along. */
+static bool is_called(const char *path, const char *stem)
+{
+    const char *slash = strrchr(path, '/'), *at = slash ? slash + 1 : path;
+    size_t size = strlen(stem);
+    if (strncmp(at, stem, size) != 0)
+        return false;
+    at += size;
+    if (*at == '-' && strspn(at + 1, "0123456789abcdef") == 8)
+        at += 9;
+    return strncmp(at, ".so", 3) == 0;
+}
+
+static int look_at(struct dl_phdr_info *info, size_t size, void *data)
+{
+    search *s = data;
+    (void)size;
+    if (!info->dlpi_name || !is_called(info->dlpi_name, s->stem))
+        return 0;
+    snprintf(s->path, sizeof s->path, "%s", info->dlpi_name);
+    return 1;
+}
+
+/* What the program has loaded, whatever its version. */
+static void *open_loaded(const library *l)
+{
+    search s = {.stem = l->stem};
+    (void)dl_iterate_phdr(look_at, &s);
+    return s.path[0] ? dlopen(s.path, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD) : NULL;
+}
+
+/* CUPTI works with drivers of its own major release and later ones. */
+static bool fits_driver(const char *name)
+{
+    int driver = 0, major = 0;
+    return sscanf(name, "libcupti.so.%d", &major) != 1 || !cp_driver.driver_version ||
+           cp_driver.driver_version(&driver) != 0 || driver == 0 || major <= driver / 1000;
+}
+
+static void *open_installed(const library *l)
 {
     for (size_t i = 0; i < l->name_count; i++) {
-        void *handle = dlopen(l->names[i], flags);
+        void *handle = fits_driver(l->names[i]) ? dlopen(l->names[i], RTLD_NOW | RTLD_LOCAL) : NULL;
         if (handle)
             return handle;
     }
@@ -88,9 +156,9 @@ static void *open_library(const library *l, char why[CP_TEXT_BYTES])
                      l->what, l->variable, text ? text : "no reason given");
         return handle;
     }
-    handle = open_named(l, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-    if (!handle)
-        handle = open_named(l, RTLD_NOW | RTLD_LOCAL);
+    handle = open_loaded(l);
+    if (!handle && !l->only_loaded)
+        handle = open_installed(l);
     if (!handle)
         snprintf(why, CP_TEXT_BYTES,
                  "%s was not found (%s and others): install it, or name it in %s", l->what,
@@ -119,6 +187,7 @@ static bool open_and_fill(const library *l, char why[CP_TEXT_BYTES])
     void *handle = open_library(l, why);
     if (handle && fill(l, handle, why))
         return true;
+    memset(l->table, 0, l->table_bytes); /* nothing of it is called */
     if (handle)
         dlclose(handle);
     return false;
@@ -132,8 +201,7 @@ bool cp_libs_open(char why[CP_TEXT_BYTES])
     /* Without it no program uses a GPU, and CUPTI could but fail. */
     if (!open_and_fill(&driver_library, why) || !open_and_fill(&cupti_library, why))
         return false;
-    if (!open_and_fill(&runtime_library, unused))
-        memset(&cp_runtime, 0, sizeof cp_runtime);
+    (void)open_and_fill(&runtime_library, unused);
     uint32_t found = 0;
     cp_result result = cp_cupti.get_version(&found);
     if (result != CP_SUCCESS || found == 0) {

@@ -125,9 +125,58 @@ def check_libraries():
     r.check_kernels(0)
     r.check_sentence("CKINETO_CUPTI_LIBRARY")
     Recording("add", "3", which="own13").check_kernels(3)
+    check_names()
     # No driver: the program's own calls fail too, and it says so alone as well.
     r = Recording("nothing", "3", script="fail cuInit * 100\nfail cuptiActivityEnable * 999\n")
     r.check_kernels(0)
+
+
+def check_names():
+    """What the driver is too old for is passed over; names of CUDA 11 are known; what the program has
+    loaded is found by any name."""
+    standin = os.environ["STANDIN"]
+
+    def named(target, name, rest, script="", preload=False):
+        with temporary() as folder:
+            path = os.path.join(folder, name)
+            with open(os.path.join(standin, target, "libcupti.so.12"), "rb") as file:
+                library = file.read()
+            with open(path, "wb") as file:  # it calls itself otherwise, too
+                file.write(library.replace(b"libcupti.so.12\0", b"libcupti.so.99\0"))
+            places = {"LD_LIBRARY_PATH": f"{folder}:{os.path.join(standin, rest)}"}
+            if preload:
+                places["LD_PRELOAD"] = path
+            Recording("add", "3", which=rest, script=script, expected=alone("own12", ("add", "3")),
+                      plugins=(), env={"CUDA_INJECTION64_PATH": PLUGIN, **places}).check_kernels(3)
+
+    named("own-old", "libcupti.so.13", "own12", script="driver 12040\n")
+    named("own12", "libcupti.so.11.4", "own-alone", script="version 15\n")
+    named("own12", "libcupti-0a1b2c3d.so.12", "own-alone", preload=True)
+
+
+def check_without_runtime():
+    """A program that uses the driver alone: no runtime is loaded for its version's sake."""
+    program = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+    with temporary() as folder:
+        out = os.path.join(folder, "t.json")
+        result = run([CKINETO, "record", "-b", "8", "-q", "-o", out, "--", sys.executable, "-c", program],
+                     environment("own12", CUDA_INJECTION64_PATH=PLUGIN))
+        check(result.returncode == 0, f"the driver alone: {result.stderr[-500:]}")
+        with open(out, encoding="utf-8") as file:
+            trace = json.load(file)
+    versions = [k for k in trace if k.endswith("_version")]
+    check("cuda_driver_version" in versions and "cuda_runtime_version" not in versions,
+          f"the driver alone: {versions}")
+
+
+def check_doctor():
+    """Why cuInit fails, in words that say what to do."""
+    for code, words in ((802, "fabricmanager"), (803, "different versions"), (804, "compatibility"),
+                        (999, "nvidia-smi"), (100, "no GPU")):
+        with temporary() as folder:
+            script = write(folder, "script", f"fail cuInit * {code}\n")
+            result = run([CKINETO, "doctor"], environment("own12", script))
+        check(words in result.stdout.decode(), f"doctor, {code}: {result.stdout.decode()}")
 
 
 def check_disabled():
@@ -351,8 +400,9 @@ def check_sessions():
         check(len(kernels) == 4 and any(kernels), f"sessions busy: {list(map(len, kernels))}")
 
 
-PARTS = {"libraries": check_libraries, "disabled": check_disabled, "delivery": check_delivery,
-         "garbage": check_garbage, "lives": check_lives, "devices": check_devices,
+PARTS = {"libraries": check_libraries, "without_runtime": check_without_runtime, "doctor": check_doctor,
+         "disabled": check_disabled, "delivery": check_delivery, "garbage": check_garbage,
+         "lives": check_lives, "devices": check_devices,
          "injected": check_injected, "sessions": check_sessions, "failures": check_failures}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()
