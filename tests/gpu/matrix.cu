@@ -148,7 +148,11 @@ static void graphs(int nodes, int launches)
     for (int i = 0; i < nodes; i++)
         spin<<<1, 64, 0, stream>>>(1000);
     CHECK(cudaStreamEndCapture(stream, &graph));
+#if CUDART_VERSION >= 12000
     CHECK(cudaGraphInstantiate(&exec, graph, 0));
+#else
+    CHECK(cudaGraphInstantiate(&exec, graph, nullptr, nullptr, 0));
+#endif
     for (int i = 0; i < launches; i++)
         CHECK(cudaGraphLaunch(exec, stream));
     CHECK(cudaStreamSynchronize(stream));

@@ -1,76 +1,162 @@
 #!/usr/bin/env bash
-# Everything that needs a GPU, in one command: builds, records, compares. For a machine with nvcc; the
-# parts with PyTorch run where it is. Usage: tests/gpu/run.sh [OUT], default build/gpu. Ends with 1 if
-# a part failed, with 77 if there is no GPU.
+# Everything that needs a GPU, in one command: builds, records, compares. Parts with programs of CUDA run
+# where nvcc is, those with PyTorch where that is. Usage: tests/gpu/run.sh [OUT], default build/gpu.
+# All it says is in OUT/report.txt, what a part said in OUT/PART.log, too.
+#   CKINETO=FILE   this command, its libraries beside it as in a build, instead of building one
+#   LIMIT=SECONDS  a part may take that long (120; to build: four times that)
+#   PYTHON=FILE    instead of python3
+# Ends with 0, with 1 if a part failed, with 77 if there is no GPU, or nothing that could use it.
 set -u
-cd "$(dirname "$0")/../.."
+cd "$(dirname "$0")/../.." || exit 2
 out=${1:-build/gpu}
-mkdir -p "$out"
-out=$(cd "$out" && pwd)
-python=${PYTHON:-python3}
-failed=0
+mkdir -p "$out" && out=$(cd "$out" && pwd) || exit 2
+python=${PYTHON:-python3} wanted_python=${PYTHON:-python3}
+limit=${LIMIT:-120}
+passed=0 failed=0 left=0 faults=
+report=$out/report.txt
+: >"$report" || exit 2
 
-say() { printf '\n== %s\n' "$*" | tee -a "$out/report.txt"; }
+say() { tell "" "== $*"; }
+tell() { printf '%s\n' "$@" | tee -a "$report"; }
+leave() { # NAME WHY: a part that cannot be run
+    tell "$1: not run, $2"
+    left=$((left + 1))
+}
 part() { # NAME COMMAND…: run, keep what it says, count
-    local name=$1
+    local name=$1 status begin=$SECONDS
     shift
-    if "$@" >"$out/$name.log" 2>&1; then
-        echo "$name: ok" | tee -a "$out/report.txt"
+    timeout -k 10 "$limit" "$@" >"$out/$name.log" 2>&1 </dev/null
+    status=$?
+    if [ $status -eq 0 ]; then
+        tell "$name: ok, $((SECONDS - begin)) s"
+        passed=$((passed + 1))
     else
-        echo "$name: FAILED ($?), see $name.log" | tee -a "$out/report.txt"
-        failed=1
+        [ $status -eq 124 ] || [ $status -eq 137 ] && tell "$name: ended after $limit s"
+        tell "$name: FAILED ($status), $((SECONDS - begin)) s"
+        failed=$((failed + 1)) faults="$faults $name"
     fi
-    cat "$out/$name.log" >>"$out/report.txt"
+    cat "$out/$name.log" >>"$report"
+    return $status
+}
+has() { command -v "$1" >/dev/null 2>&1; }
+finish() {
+    say "$passed parts went well, $failed failed${faults:+:$faults}, $left were not run"
+    tell "the whole report: $report"
+    [ $failed -eq 0 ] || exit 1
+    [ $passed -gt 0 ] || exit 77
+    exit 0
 }
 
-: >"$out/report.txt"
-if ! command -v nvidia-smi >/dev/null || ! nvidia-smi -L >"$out/gpus.txt" 2>&1; then
-    echo "no GPU here: nothing was run" | tee -a "$out/report.txt"
+# ---- what is here --------------------------------------------------------------------------------------
+if ! has nvidia-smi || ! timeout 60 nvidia-smi -L >"$out/gpus.txt" 2>&1 || ! grep -q '^GPU ' "$out/gpus.txt"; then
+    tell "no GPU here: nothing was run"
     exit 77
 fi
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
-if [ ! -x "$nvcc" ]; then
-    echo "no nvcc here: nothing was run" | tee -a "$out/report.txt"
+[ -x "$nvcc" ] || nvcc=
+has "$python" || python=
+torch=
+[ -n "$python" ] && timeout 120 "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null && torch=yes
+
+say "machine"
+{
+    date -u +%F
+    cat "$out/gpus.txt"
+    timeout 60 nvidia-smi --query-gpu=driver_version,mig.mode.current,compute_mode --format=csv
+    "${nvcc:-echo}" --version 2>&1 | tail -1
+    for tool in cc cmake "$python"; do has "$tool" && "$tool" --version 2>&1 | head -1; done
+    [ -n "$torch" ] && "$python" -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)'
+    uname -rm
+    grep -h RmProfilingAdminOnly /proc/driver/nvidia/params
+    echo "user $(id -u); libraries of CUPTI:"
+    { ldconfig -p 2>/dev/null || /sbin/ldconfig -p; } | grep -o '/.*libcupti.*'
+    ls /usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.* /usr/local/cuda*/targets/*/lib/libcupti.so.*
+    env | grep -E '^(CUDA|NVIDIA|LD_LIBRARY|LD_PRELOAD|KINETO|CKINETO)'
+    git log -1 --format='%H %s'
+} 2>/dev/null | tee -a "$report"
+
+if [ -z "$nvcc$torch" ]; then
+    tell "neither nvcc nor a PyTorch with CUDA here: nothing was run"
     exit 77
 fi
 
-say "machine"
-{ date -u +%F; cat "$out/gpus.txt"; nvidia-smi --query-gpu=driver_version --format=csv,noheader | head -1
-  "$nvcc" --version | tail -1; uname -r; git describe --always 2>/dev/null; } | tee -a "$out/report.txt"
-
+# ---- building ------------------------------------------------------------------------------------------
 say "build"
-part build bash -c "cmake -S . -B '$out/build' -DCMAKE_BUILD_TYPE=Release -DCKINETO_TESTS=OFF -DCKINETO_BENCH=OFF &&
-    cmake --build '$out/build' -j"
-part nvcc bash -c "'$nvcc' -O2 -o '$out/matrix' tests/gpu/matrix.cu && '$nvcc' -O2 -o '$out/launches' tests/gpu/launches.cu"
-ckineto=$out/build/bin/ckineto
+ckineto=${CKINETO:-$out/build/bin/ckineto}
+if [ -z "${CKINETO:-}" ]; then
+    part_limit=$limit limit=$((limit * 4))
+    for tool in cmake pkg-config; do
+        has $tool || tell "there is no $tool here: install it, or name a command that was built elsewhere in CKINETO"
+    done
+    part build bash -c "cmake -S . -B '$out/build' -DCMAKE_BUILD_TYPE=Release -DCKINETO_TESTS=OFF \
+        -DCKINETO_BENCH=OFF -DCKINETO_EXAMPLES=OFF && cmake --build '$out/build' -j $(nproc)"
+    limit=$part_limit
+fi
+if ! part command "$ckineto" --version; then
+    tell "without the command nothing can be recorded"
+    finish
+fi
 part doctor "$ckineto" doctor
 
-say "truth: kernels, copies, streams, graphs against CUDA events"
-part record "$ckineto" record -o "$out/matrix.json" -- sh -c "'$out/matrix' >'$out/truth.txt'"
-part matrix "$python" tests/gpu/compare.py "$ckineto" "$out/matrix.json" "$out/truth.txt"
-part verify "$ckineto" verify "$out/matrix.json"
-part info "$ckineto" info "$out/matrix.json"
+# record NAME [OPTION…] -- PROGRAM…: a recording, what is in it, whether it is sound, what its ledger says
+record() {
+    local name=$1
+    shift
+    part "$name" "$ckineto" record -q -o "$out/$name.json" "$@" || return
+    [ -n "$python" ] && part "${name}_work" "$python" tests/gpu/compare.py --work "$out/$name.json"
+    part "${name}_verify" "$ckineto" verify "$out/$name.json"
+    part "${name}_info" "$ckineto" info "$out/$name.json"
+}
 
-say "counters of power and clocks"
-part nvml bash -c "'$ckineto' record --plugin-config 'cuda.nvml_ms=10' -a default,gpu_pm_counter -o '$out/nvml.json' \
-    -- sh -c '\"$out/matrix\" >/dev/null' && '$ckineto' query '$out/nvml.json' \
-    'SELECT name, count(*) FROM activities WHERE form = \"counter\" GROUP BY name'"
+# ---- programs of CUDA ----------------------------------------------------------------------------------
+with_matrix() {
+    say "truth: kernels, copies, streams, graphs against CUDA events"
+    part matrix_alone bash -c "'$out/matrix' >'$out/truth.txt'"
+    record matrix -- "$out/matrix"
+    if [ -n "$python" ]; then
+        part matrix_truth "$python" tests/gpu/compare.py "$out/matrix.json" "$out/truth.txt"
+    else
+        leave matrix_truth "there is no $wanted_python"
+    fi
 
-say "cost of a launch"
-part launches_plain "$out/launches"
-part launches_ckineto "$ckineto" record -q -o "$out/launches.json" -- "$out/launches"
+    say "the same with other options"
+    record graphs --plugin-config cuda.graph=graph -- "$out/matrix"
+    record shared_buffers --plugin-config cuda.per_thread_buffers=off -- "$out/matrix"
+    record memory --plugin-config cuda.memory=on -- "$out/matrix"
+    record teardown --plugin-config cuda.teardown=on -- "$out/matrix"
 
-if "$python" -c 'import torch; assert torch.cuda.is_available()' 2>/dev/null; then
-    say "beside PyTorch's profiler"
-    "$python" -c 'import torch; print("torch", torch.__version__)' | tee -a "$out/report.txt"
-    part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch.json"
-    part torch_record "$ckineto" record -q -o "$out/torch-ckineto.json" -- "$python" tests/gpu/torch_model.py
-    part torch_side "$python" tests/gpu/torch_side.py "$ckineto" "$out/torch.json" "$out/torch-ckineto.json"
-    part torch_verify "$ckineto" verify "$out/torch.json"
-    part torch_launches "$python" tests/gpu/torch_launches.py
-    part torch_launches_ckineto "$ckineto" record -q -o "$out/torch-launches.json" -- \
-        "$python" tests/gpu/torch_launches.py --plain
+    say "counters of power and clocks; of multiprocessors, which may be reserved for administrators"
+    record nvml -a default,gpu_pm_counter --plugin-config cuda.nvml_ms=10 -- "$out/matrix"
+    [ -n "$python" ] && part nvml_rows "$python" tests/gpu/compare.py --counters "$out/nvml.json" "GPU power"
+    record pm -a default,gpu_pm_counter \
+        --plugin-config cuda.pm_metrics=sm__cycles_active.avg.pct_of_peak_sustained_elapsed -- "$out/matrix"
+}
+
+with_launches() {
+    say "cost of a launch"
+    part launches_alone "$out/launches"
+    record launches -- "$out/launches"
+    record launches_little_room --plugin-config cuda.buffer_bytes=8MiB -- "$out/launches"
+}
+
+if [ -n "$nvcc" ]; then
+    part nvcc_matrix "$nvcc" -O2 -o "$out/matrix" tests/gpu/matrix.cu && with_matrix
+    part nvcc_launches "$nvcc" -O2 -o "$out/launches" tests/gpu/launches.cu && with_launches
 else
-    say "no PyTorch with CUDA here: its parts were not run"
+    leave matrix "there is no nvcc"
+    leave launches "there is no nvcc"
 fi
-exit $failed
+
+# ---- PyTorch -------------------------------------------------------------------------------------------
+if [ -n "$torch" ]; then
+    say "beside PyTorch's profiler"
+    part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch_profiler.json"
+    record torch -- "$python" tests/gpu/torch_model.py
+    part torch_side "$python" tests/gpu/torch_side.py "$out/torch_profiler.json" "$out/torch.json"
+    part torch_profiler_verify "$ckineto" verify "$out/torch_profiler.json"
+    part torch_launches_alone "$python" tests/gpu/torch_launches.py
+    record torch_launches -- "$python" tests/gpu/torch_launches.py --plain
+else
+    leave torch "there is no PyTorch with CUDA"
+fi
+finish

@@ -1,34 +1,35 @@
 #!/usr/bin/env python3
 """The same model recorded twice: by PyTorch's profiler and by `ckineto record`.
 
-torch_side.py CKINETO TORCH_TRACE CKINETO_TRACE: between the marks of the window there are the same
+torch_side.py TORCH_TRACE CKINETO_TRACE: between the marks of the window there are the same
 kernels as often, each with its call, and the sums of their durations differ by less than 5 %."""
 
 import collections
-import json
-import subprocess
 import sys
 
-KERNELS = "SELECT name, start_ns, dur_ns, launch FROM activities WHERE kind = 'kernel' ORDER BY start_ns"
+import chrome
 
 
-def query(command, trace, sql):
-    done = subprocess.run([command, "query", "--format", "json", trace, sql], check=True, stdout=subprocess.PIPE)
-    return json.loads(done.stdout)
-
-
-def kernels_of(command, trace, window):
-    rows = query(command, trace, KERNELS)
+def kernels_of(path, window):
+    """Kernels, each with whether its call is there; with `window` those in the range of that name."""
+    events = chrome.load(path)
+    calls = {row["correlation"] for row in chrome.rows(events, "cuda_runtime", "cuda_driver")}
+    found = chrome.rows(events, "kernel")
+    for row in found:
+        row["launch"] = row["correlation"] if row["correlation"] in calls else None
     if window:
-        ranges = query(command, trace, "SELECT start_ns, end_ns FROM activities WHERE name = 'window'")
-        begin, end = ranges[0]["start_ns"], ranges[0]["end_ns"]
-        rows = [row for row in rows if begin <= row["start_ns"] < end]
-    return rows
+        ranges = [e for e in events if e.get("ph") == "X" and e["name"] == "window" and "dur" in e]
+        if not ranges:
+            sys.exit("the trace has no range that is called 'window': were NVTX ranges recorded?")
+        begin = chrome.ns(ranges[0]["ts"])
+        end = begin + chrome.ns(ranges[0]["dur"])
+        found = [row for row in found if begin <= row["start_ns"] < end]
+    return found
 
 
 def main():
-    command, theirs, ours = sys.argv[1:]
-    a, b = kernels_of(command, theirs, False), kernels_of(command, ours, True)
+    theirs, ours = sys.argv[1:]
+    a, b = kernels_of(theirs, False), kernels_of(ours, True)
     count_a, count_b = (collections.Counter(row["name"] for row in rows) for rows in (a, b))
     total_a, total_b = (sum(row["dur_ns"] for row in rows) for rows in (a, b))
     without = sum(row["launch"] is None for row in b)
