@@ -31,6 +31,7 @@ typedef struct pool {
     uint8_t *memory;
     spare *spares; /* that CUPTI has */
     bool never_refuse;
+    bool short_of; /* there was none to give */
     bool open;    /* what comes is wanted */
     bool running; /* the thread */
     pthread_t thread;
@@ -148,6 +149,8 @@ void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *ma
         memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
     } else {
         p.stats.refused++;
+        p.short_of = true;
+        pthread_cond_signal(&p.changed);
     }
     pthread_mutex_unlock(&p.mutex);
     *memory = b ? b->memory : other;
@@ -292,28 +295,32 @@ void cp_buffers_drain(void)
 }
 
 #define FLUSH_NS INT64_C(500000000)
+#define SOON_NS  INT64_C(2000000) /* when none is left */
 
-/* Buffers that fill slowly are asked for, whatever others do: a program that is killed loses little.
- * The mutex is held. */
-static void wait_for_buffers(int64_t *flush_ns)
+static int64_t due_ns(int64_t flushed_ns) { return flushed_ns + (p.short_of ? SOON_NS : FLUSH_NS); }
+
+/* Buffers that fill slowly are asked for, whatever others do: a program that is killed loses little,
+ * and one with many threads gets back what they hold. The mutex is held. */
+static void wait_for_buffers(int64_t *flushed_ns)
 {
     if (!p.filled)
-        (void)cp_condition_wait(&p.changed, &p.mutex, *flush_ns);
-    if (!p.running || cp_monotonic_ns() < *flush_ns)
+        (void)cp_condition_wait(&p.changed, &p.mutex, due_ns(*flushed_ns));
+    if (!p.running || cp_monotonic_ns() < due_ns(*flushed_ns))
         return;
+    p.short_of = false;
     pthread_mutex_unlock(&p.mutex);
     (void)cp_cupti.flush_all(0);
     pthread_mutex_lock(&p.mutex);
-    *flush_ns = cp_monotonic_ns() + FLUSH_NS;
+    *flushed_ns = cp_monotonic_ns();
 }
 
 static void *empty_them(void *unused)
 {
-    int64_t flush_ns = cp_monotonic_ns() + FLUSH_NS;
+    int64_t flushed_ns = cp_monotonic_ns();
     (void)unused;
     pthread_mutex_lock(&p.mutex);
     while (p.running) {
-        wait_for_buffers(&flush_ns);
+        wait_for_buffers(&flushed_ns);
         if (!p.filled)
             continue;
         pthread_mutex_unlock(&p.mutex);

@@ -314,7 +314,7 @@ extern int32_t cp_memory_type;
 void cp_memory_announce(const KinetoPlugin_Registry *registry);
 
 /* ---- buffers.c ------------------------------------------------------------------------------------- */
-#define CP_BUFFER_BYTES ((size_t)4 << 20)
+#define CP_BUFFER_BYTES ((size_t)1 << 20) /* each thread of the program may have one */
 
 typedef struct cp_buffer_stats {
     uint64_t filled;  /* buffers handed over by CUPTI */

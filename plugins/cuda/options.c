@@ -36,7 +36,7 @@ static bool read_switch(const char *value, bool *out)
     return on || off;
 }
 
-#define LEAST_BUFFERS (2 * CP_BUFFER_BYTES)
+#define LEAST_BUFFERS ((size_t)8 << 20)
 
 static bool set_buffers(cp_options *o, const char *value)
 {

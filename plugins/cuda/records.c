@@ -59,7 +59,7 @@ static void read_now(cp_decoder *d, const uint8_t *record)
  * that it is in has none, and so has what it launched. */
 
 #define MOST_WAITING   16384u
-#define MOST_BUFFERS   4u /* that a record waits for the call that launched it */
+#define MOST_BUFFERS   16u /* that a record waits for the call that launched it */
 #define FEWEST_WAITING 256u
 
 typedef struct waiting {

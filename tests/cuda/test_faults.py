@@ -228,6 +228,10 @@ def check_delivery():
     for way, kernels in (("streams", 20), ("graph", 30), ("driver", 10), ("contexts", 10),
                          ("reset", 10), ("devices", 10)):
         Recording(way, "10", script="device h100\ndevice a100\n").check_kernels(kernels)
+    # Each of many threads has a buffer.
+    r = Recording("crowd", "2")
+    check(not [l for l in r.said() if l["loss"]], f"{r.words}: {r.said()}")
+    r.check_kernels(80)
     # Buffers that come back all the time are no reason not to ask for the others.
     r = Recording("threads", "1000", script="fill 20\nkernel_ns 500000")
     asked = r.calls.count(("cuptiActivityFlushAll", 0, 0))

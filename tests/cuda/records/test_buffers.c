@@ -1,6 +1,9 @@
 /* Buffers as CUPTI hands them over, sound or not; and allocations. */
 #include "begun.h"
 
+#include <stdatomic.h>
+#include <unistd.h>
+
 /* ---- memory ---------------------------------------------------------------------------------------------------- */
 
 static void write_memory(uint32_t operation, uint64_t bytes)
@@ -167,6 +170,39 @@ static void buffers_that_cupti_has_stay_where_they_are(void **state)
     end();
 }
 
+static atomic_uint flushes;
+
+static cp_result count_flushes(uint32_t flags)
+{
+    (void)flags;
+    flushes++;
+    return CP_SUCCESS;
+}
+
+/* Twenty times: at the usual pace that would take ten seconds. */
+static void when_none_is_left_they_are_asked_for_soon(void **state)
+{
+    (void)state;
+    char why[CP_TEXT_BYTES];
+    begin(CUDA_12_4);
+    cp_cupti.flush_all = count_flushes;
+    assert_true(cp_buffers_create(2 * CP_BUFFER_BYTES, why));
+    assert_true(cp_buffers_attach(&d, why));
+    int64_t began = cp_monotonic_ns();
+    while (requested())
+        ;
+    for (unsigned i = 0; i < 20; i++) {
+        unsigned before = flushes;
+        assert_null(requested());
+        while (flushes == before)
+            usleep(100);
+    }
+    assert_true(cp_monotonic_ns() - began < INT64_C(5000000000));
+    cp_buffers_detach();
+    cp_buffers_after_fork(); /* the buffers that were taken are free again */
+    end();
+}
+
 static void late_records_without_an_end_do_not_hold_us(void **state)
 {
     (void)state;
@@ -251,6 +287,7 @@ int main(void)
         cmocka_unit_test(a_record_that_a_buffer_ends_in_is_not_read),
         cmocka_unit_test(a_cupti_that_finds_no_end_does_not_hold_us),
         cmocka_unit_test(late_records_without_an_end_do_not_hold_us),
+        cmocka_unit_test(when_none_is_left_they_are_asked_for_soon),
         cmocka_unit_test(buffers_that_cupti_has_stay_where_they_are),
         cmocka_unit_test(what_the_host_does_not_take_was_requested),
         cmocka_unit_test(what_nobody_wants_is_not_delivered),

@@ -89,7 +89,7 @@ static void work_whose_call_never_comes_is_delivered_after_some_buffers(void **s
     begin(CUDA_12_4);
     cp_operators_expect();
     write_kernel(w, "a", 5, 7);
-    for (uint32_t i = 0; i < 8; i++) {
+    for (uint32_t i = 0; i < 32; i++) {
         write_operator(w, 100 + i, 1);
         written_read(w, &d);
     }
@@ -300,7 +300,7 @@ static void a_recording_may_come_a_buffer_later_than_the_wait(void **state)
     write_event(20, 8, 4);
     written_read(w, &d);
     assert_arg(host_find("Event Sync", 0), "wait_on_stream", "8");
-    for (uint32_t i = 0; i < 4; i++) { /* nobody waits for ever */
+    for (uint32_t i = 0; i < 32; i++) { /* nobody waits for ever */
         write_event(100 + i, 8, 9);
         written_read(w, &d);
     }

@@ -100,6 +100,30 @@ static int way_threads(unsigned n)
     return 0;
 }
 
+/* Many threads at once: none ends before all have worked. */
+enum { CROWD = 40 };
+static pthread_barrier_t crowd_is_done;
+
+static void *one_of_many(void *times)
+{
+    one_thread(times);
+    pthread_barrier_wait(&crowd_is_done);
+    return NULL;
+}
+
+static int way_crowd(unsigned n)
+{
+    pthread_t threads[CROWD];
+    pthread_barrier_init(&crowd_is_done, NULL, CROWD);
+    for (int i = 0; i < CROWD; i++)
+        if (pthread_create(&threads[i], NULL, one_of_many, &n) != 0)
+            return 9;
+    for (int i = 0; i < CROWD; i++)
+        pthread_join(threads[i], NULL);
+    note(cudaDeviceSynchronize());
+    return 0;
+}
+
 static int way_streams(unsigned n)
 {
     cudaStream_t streams[3];
@@ -356,6 +380,7 @@ static const struct {
     {"killed", way_killed},   {"replay", way_replay},
     {"other", way_other},     {"nothing", way_nothing},
     {"launch", way_launch},   {"taken", way_taken},
+    {"crowd", way_crowd},
 };
 
 int client_run(int count, char **arguments)
