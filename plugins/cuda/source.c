@@ -45,13 +45,53 @@ static uint64_t CP_CUPTI_CALL now(void)
     return read ? read(NULL) : 0;
 }
 
-/* CUPTI's own clock counts nanoseconds of CLOCK_REALTIME. */
+static int64_t read_clock(clockid_t id)
+{
+    struct timespec t = {0, 0};
+    (void)clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* How far CUPTI's time is from being between two readings of a clock. */
+static int64_t distance_of(clockid_t id)
+{
+    uint64_t theirs = 0;
+    int64_t before = read_clock(id);
+    bool told = cp_cupti.timestamp && cp_cupti.timestamp(&theirs) == CP_SUCCESS;
+    int64_t after = read_clock(id), time = (int64_t)theirs;
+    if (!told)
+        return INT64_MAX;
+    return time < before ? before - time : time > after ? time - after : 0;
+}
+
+/* CUPTI's own clock counts nanoseconds of CLOCK_REALTIME, and of another one where that may go back:
+ * in Windows' Linux, where it takes no clock of ours. */
+static int32_t own_clock(void)
+{
+    static const struct {
+        int32_t number;
+        clockid_t id;
+    } clocks[] = {{KINETO_PLUGIN_CLOCK_UTC, CLOCK_REALTIME},
+                  {KINETO_PLUGIN_CLOCK_MONOTONIC_RAW, CLOCK_MONOTONIC_RAW},
+                  {KINETO_PLUGIN_CLOCK_MONOTONIC, CLOCK_MONOTONIC}};
+    int64_t nearest = 1000000; /* farther, it is none of them */
+    int32_t found = KINETO_PLUGIN_CLOCK_UTC;
+    for (size_t i = 0; i < CP_COUNT(clocks); i++) {
+        int64_t distance = distance_of(clocks[i].id);
+        if (distance >= nearest)
+            continue;
+        nearest = distance;
+        found = clocks[i].number;
+    }
+    return found;
+}
+
 static void choose_clock(void)
 {
     if (atomic_load(&ticks) && cp_cupti.timestamp_callback &&
         cp_cupti.timestamp_callback(now) == CP_SUCCESS)
         s.clocked = true;
-    s.clock = s.clocked ? KINETO_PLUGIN_CLOCK_TICKS : KINETO_PLUGIN_CLOCK_UTC;
+    s.clock = s.clocked ? KINETO_PLUGIN_CLOCK_TICKS : own_clock();
 }
 
 /* ---- kinds ---------------------------------------------------------------------------------------- */

@@ -393,6 +393,11 @@ def check_sessions():
     kernels, traces = sessions("two", "fail cuptiActivityRegisterTimestampCallback 2- 7")
     check([len(k) for k in kernels] == [3, 4], f"sessions, one clock: {list(map(len, kernels))}: "
           f"{[t['ckineto']['ledger'] for t in traces]}")
+    # One that takes no clock of ours has its own: mostly CLOCK_REALTIME, in Windows' Linux another one.
+    for number in (0, 4, 1):
+        kernels, traces = sessions("two", "fail cuptiActivityRegisterTimestampCallback * 39\n"
+                                          f"own_clock {number}")
+        check([len(k) for k in kernels] == [3, 4], f"sessions, clock {number}: {list(map(len, kernels))}")
     # CUPTI was used before the fork, though nobody records at the moment: not in the child.
     calls = []
     kernels, traces = sessions("fork_between", calls=calls)

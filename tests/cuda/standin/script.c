@@ -368,6 +368,7 @@ static const struct {
     OPTION("kernel_ns", kernel_ns),
     OPTION("copy_ns", copy_ns),
     OPTION("skew_ns", skew_ns),
+    OPTION("own_clock", own_clock),
     OPTION("fill", fill),
     OPTION("empty_every", empty_every),
     OPTION("shuffle", shuffle_seed),

@@ -41,14 +41,14 @@ void si_stamp_callback(uint64_t (*now)(void))
     callback = (void *)(uintptr_t)now;
 }
 
-static uint64_t realtime_minus_monotonic(void)
+static uint64_t own_minus_monotonic(void)
 {
     static _Atomic uint64_t offset; /* one for ever: CUPTI's clock is not set back */
     struct timespec t;
     if (offset)
         return offset;
     uint64_t expected = 0;
-    clock_gettime(CLOCK_REALTIME, &t);
+    clock_gettime((clockid_t)si_plan.options.own_clock, &t);
     uint64_t now = (uint64_t)t.tv_sec * 1000000000 + (uint64_t)t.tv_nsec - si_now_ns();
     atomic_compare_exchange_strong(&offset, &expected, now);
     return offset;
@@ -72,7 +72,7 @@ si_clock si_clock_read(void)
 uint64_t si_stamp(const si_clock *c, uint64_t ns)
 {
     if (!c->now)
-        return ns + realtime_minus_monotonic() + si_plan.options.skew_ns;
+        return ns + own_minus_monotonic() + si_plan.options.skew_ns;
     if (c->last_ns <= c->first_ns)
         return c->last;
     long double rate = (long double)(c->last - c->first) / (long double)(c->last_ns - c->first_ns);
