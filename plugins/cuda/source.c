@@ -30,8 +30,8 @@ static struct {
 
 static atomic_uint pushing; /* number of the session that wants ids of operators; 0: none does */
 static uint32_t sessions;
-static _Atomic(uint64_t (*)(
-    KinetoPlugin_TraceBuilderHandle *)) ticks; /* the host's; has no state */
+static _Atomic(uint64_t (*)(KinetoPlugin_TraceBuilderHandle *)) ticks; /* the host's */
+static _Atomic(KinetoPlugin_TraceBuilderHandle *) ticks_of;            /* and what it is called with */
 static pthread_once_t once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
 /* Held while a session begins, is drained, or ends: the program may end meanwhile. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -42,7 +42,7 @@ static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t CP_CUPTI_CALL now(void)
 {
     uint64_t (*read)(KinetoPlugin_TraceBuilderHandle *) = atomic_load(&ticks);
-    return read ? read(NULL) : 0;
+    return read ? read(atomic_load(&ticks_of)) : 0;
 }
 
 static int64_t read_clock(clockid_t id)
@@ -341,6 +341,7 @@ static void begin_counters(void)
 
 static bool begin_records(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
+    atomic_store(&ticks_of, builder->pTraceBuilderHandle);
     atomic_store(&ticks, builder->hostTicks);
     choose_clock(); /* before anything is switched on: records are in the clock of their time */
     if (!begin_decoding(builder, why))

@@ -179,6 +179,14 @@ def check_doctor():
         check(words in result.stdout.decode(), f"doctor, {code}: {result.stdout.decode()}")
 
 
+def check_conforms():
+    """The source keeps the rules of the interface that it is an example of."""
+    for which in ("own12", "own13"):
+        result = run([CKINETO, "plugin", "check", PLUGIN], environment(which))
+        failed = [l for l in result.stdout.decode().splitlines() if "FAILED" in l]
+        check(result.returncode == 0 and not failed, f"{which}: {failed}")
+
+
 def check_disabled():
     for value in ("1", "0", ""):
         r = Recording("add", "3", env={"KINETO_DISABLE_CUPTI": value})
@@ -410,8 +418,8 @@ def check_sessions():
 
 
 PARTS = {"libraries": check_libraries, "without_runtime": check_without_runtime, "doctor": check_doctor,
-         "disabled": check_disabled, "delivery": check_delivery, "garbage": check_garbage,
-         "lives": check_lives, "devices": check_devices,
+         "conforms": check_conforms, "disabled": check_disabled, "delivery": check_delivery,
+         "garbage": check_garbage, "lives": check_lives, "devices": check_devices,
          "injected": check_injected, "sessions": check_sessions, "failures": check_failures}
 for part in sys.argv[1:] or PARTS:
     PARTS[part]()
