@@ -29,7 +29,7 @@ def main():
     line = {"plain_ns": batches(x)}
     if "--plain" not in sys.argv:
         activities = [torch.profiler.ProfilerActivity.CUDA]
-        with torch.profiler.profile(activities=activities, acc_events=False):
+        with torch.profiler.profile(activities=activities):
             line["kineto_ns"] = batches(x)
     print(json.dumps(line))
 
