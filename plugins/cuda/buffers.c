@@ -12,7 +12,8 @@
 typedef struct buffer {
     uint8_t *memory;
     size_t valid;
-    bool out; /* CUPTI has it */
+    bool out;  /* CUPTI has it */
+    bool told; /* and should have given it back */
     struct buffer *next;
 } buffer;
 
@@ -146,6 +147,7 @@ void CP_CUPTI_CALL cp_buffers_request(uint8_t **memory, size_t *size, size_t *ma
     if (b) {
         p.free = b->next;
         b->out = true;
+        b->told = false;
         memset(b->memory, 0, sizeof(uint32_t)); /* the kind of its first record: none */
     } else {
         p.stats.refused++;
@@ -359,12 +361,22 @@ bool cp_buffers_attach(cp_decoder *to, char why[CP_TEXT_BYTES])
     return false;
 }
 
-/* Buffers that have records and did not come back, though all were asked for. The mutex is held. */
+static bool has_records(const buffer *b)
+{
+    return __atomic_load_n((const uint32_t *)(const void *)b->memory, __ATOMIC_RELAXED) != 0;
+}
+
+/* Buffers that have records and did not come back, though all were asked for: each is told once.
+ * The mutex is held. */
 static uint64_t count_kept(void)
 {
     uint64_t kept = 0;
-    for (size_t i = 0; i < p.count; i++)
-        kept += p.all[i].out && __atomic_load_n((uint32_t *)(void *)p.all[i].memory, __ATOMIC_RELAXED);
+    for (buffer *b = p.all; b < p.all + p.count; b++) {
+        if (!b->out || b->told || !has_records(b))
+            continue;
+        b->told = true;
+        kept++;
+    }
     return kept;
 }
 

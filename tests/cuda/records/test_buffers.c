@@ -203,6 +203,26 @@ static void when_none_is_left_they_are_asked_for_soon(void **state)
     end();
 }
 
+static void a_buffer_that_does_not_come_back_is_told_once(void **state)
+{
+    (void)state;
+    char why[CP_TEXT_BYTES];
+    begin(CUDA_12_4);
+    cp_cupti.flush_all = count_flushes;
+    assert_true(cp_buffers_create(2 * CP_BUFFER_BYTES, why));
+    assert_true(cp_buffers_attach(&d, why));
+    uint8_t *one = requested(), *other = requested();
+    one[0] = CP_KIND_KERNEL; /* in the other there is nothing */
+    cp_buffers_detach();
+    assert_int_equal(cp_buffers_stats().kept, 1);
+    assert_true(cp_buffers_attach(&d, why));
+    cp_buffers_complete(NULL, 0, other, CP_BUFFER_BYTES, 0);
+    cp_buffers_detach();
+    assert_int_equal(cp_buffers_stats().kept, 0);
+    cp_buffers_complete(NULL, 0, one, CP_BUFFER_BYTES, 0);
+    end();
+}
+
 static void late_records_without_an_end_do_not_hold_us(void **state)
 {
     (void)state;
@@ -288,6 +308,7 @@ int main(void)
         cmocka_unit_test(a_cupti_that_finds_no_end_does_not_hold_us),
         cmocka_unit_test(late_records_without_an_end_do_not_hold_us),
         cmocka_unit_test(when_none_is_left_they_are_asked_for_soon),
+        cmocka_unit_test(a_buffer_that_does_not_come_back_is_told_once),
         cmocka_unit_test(buffers_that_cupti_has_stay_where_they_are),
         cmocka_unit_test(what_the_host_does_not_take_was_requested),
         cmocka_unit_test(what_nobody_wants_is_not_delivered),
