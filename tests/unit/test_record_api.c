@@ -417,6 +417,32 @@ static void memory_events_keep_every_number(void **state)
     kineto_trace_release(t);
 }
 
+/* What was not there is no allocation: sums of memory must not have it, nor those of the file. */
+static void lack_of_memory_is_no_allocation(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    kineto_memory_event e = {
+        .size = sizeof e, .address = 0x7f00, .bytes = 512, .device_type = 1, .device_index = 0};
+    kineto_memory(&e);
+    kineto_out_of_memory(&e);
+    kineto_trace *t = finish(s), *again;
+    verify(t);
+    assert_int_equal(kineto_trace_save(t, "no_memory.json", NULL), KINETO_OK);
+    assert_int_equal(kineto_trace_open("no_memory.json", &again, NULL), KINETO_OK);
+    unlink("no_memory.json");
+    for (int i = 0; i < 2; i++) {
+        kineto_trace *of = i ? again : t;
+        kineto_activity a = find_only(of, "[memory]"), lack = find_only(of, "[OutOfMemory]");
+        assert_int_equal(a.kind, KINETO_KIND_MEMORY);
+        assert_int_equal(lack.kind, KINETO_KIND_CPU_INSTANT_EVENT);
+        assert_int_equal(lack.form, KINETO_FORM_INSTANT);
+        assert_int_equal(arg_of(of, lack.row, "Bytes").i, 512);
+    }
+    kineto_trace_release(again);
+    kineto_trace_release(t);
+}
+
 /* ---- kinds ------------------------------------------------------------------------------------- */
 
 static void each_kind_is_recorded_only_when_enabled(void **state)
@@ -568,6 +594,7 @@ int main(void)
         cmocka_unit_test(counters_have_a_value_per_series),
         cmocka_unit_test(flows_join_the_innermost_open_ranges),
         cmocka_unit_test(memory_events_keep_every_number),
+        cmocka_unit_test(lack_of_memory_is_no_allocation),
         cmocka_unit_test(each_kind_is_recorded_only_when_enabled),
         cmocka_unit_test(threads_and_processes_bear_the_names_given_last),
         cmocka_unit_test(lines_of_a_program_reach_the_ledger), /* last: they stay in the pool */

@@ -258,6 +258,8 @@ static void on_host(kt_build_state *s, const kf_event *e)
         row.form = KINETO_FORM_INSTANT;
         row.flags |= KT_WRITER(s->here_writer);
         row.category = kt_string(s->b, kb_string("cpu_instant_event")); /* as Kineto has it */
+        if (e->flags & KF_EVENT_NO_MEMORY) /* nothing was allocated: not one to be added up */
+            row.kind = KINETO_KIND_CPU_INSTANT_EVENT;
         row.track = kt_build_thread_track(s);
         break;
     default:
