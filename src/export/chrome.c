@@ -55,10 +55,11 @@ static const char *const openings[] = {
     [LOOK_MEMORY] = "{\"ph\":\"i\",\"s\":\"t\"",
 };
 
-/* Category as written; data is NULL where the form has none. */
+/* Category as written; data is NULL where the form has none. Kineto writes none of what concerns all
+ * tracks; a file that was read may have one. */
 static kineto_string category_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
 {
-    if (form == LOOK_COUNTER || form == LOOK_GLOBAL)
+    if (form == LOOK_COUNTER || (form == LOOK_GLOBAL && !c->was_read))
         return (kineto_string){NULL, 0};
     kineto_string own = kt_category_string(c->trace, b->category[i]);
     if (form == LOOK_MEMORY && kb_string_equal(own, kb_string("memory")))

@@ -128,6 +128,16 @@ class Formats(Convert):
                 del header[key]
             self.assertEqual(header, said)
 
+    def test_what_concerns_all_tracks_keeps_its_category(self):
+        events = [{"ph": "i", "s": "g", "name": "plain", "pid": 1, "tid": 1, "ts": 1},
+                  {"ph": "i", "s": "g", "cat": "mine", "name": "named", "pid": 1, "tid": 1, "ts": 2}]
+        with open(self.source, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": events}, file)
+        self.convert(self.source, "-q", "-o", self.path("out.json"))
+        written = {e["name"]: e for e in self.header_of(self.path("out.json"))["traceEvents"]}
+        self.assertNotIn("cat", written["plain"])
+        self.assertEqual((written["named"]["cat"], written["named"]["s"]), ("mine", "g"))
+
     def test_written_again_it_is_the_same_to_the_byte(self):
         devices = [{"id": 8, "name": "idle"}, {"id": 0, "name": "busy"}]
         for events in (EVENTS, DISORDERLY, DISORDERLY[::-1]):
