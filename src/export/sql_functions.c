@@ -116,10 +116,17 @@ static void regexp(sqlite3_context *out, int argc, sqlite3_value **argv)
 
 /* ---- percentile --------------------------------------------------------------------------------------- */
 
+/* Times are integers beyond what a double holds. */
+typedef struct number {
+    sqlite3_int64 i;
+    double d; /* the same, or else what it is */
+    bool is_integer;
+} number;
+
 typedef struct numbers {
-    KB_VEC(double) list;
+    KB_VEC(number) list;
     double percent;
-    bool failed, integers;
+    bool failed;
 } numbers;
 
 static void percentile_add(sqlite3_context *out, int argc, sqlite3_value **argv)
@@ -130,35 +137,48 @@ static void percentile_add(sqlite3_context *out, int argc, sqlite3_value **argv)
     if (!n || n->failed || (type != SQLITE_INTEGER && type != SQLITE_FLOAT))
         return;
     double percent = sqlite3_value_double(argv[1]);
-    if (!n->list.count) {
+    number value = {sqlite3_value_int64(argv[0]), sqlite3_value_double(argv[0]),
+                    type == SQLITE_INTEGER};
+    if (!n->list.count)
         n->percent = percent;
-        n->integers = true;
-    }
-    n->integers &= type == SQLITE_INTEGER;
     if (!(percent >= 0 && percent <= 100) || percent != n->percent) {
         sqlite3_result_error(out, "percentile() needs one percentage of 0 to 100", -1);
         n->failed = true;
-    } else if (!kb_vec_push(&n->list, sqlite3_value_double(argv[0]))) {
+    } else if (!kb_vec_push(&n->list, value)) {
         sqlite3_result_error_nomem(out);
         n->failed = true;
     }
 }
 
-/* The nearest rank: a value that is there, not one between two. */
+static int by_value(const void *left, const void *right)
+{
+    const number *a = left, *b = right;
+    if (a->d != b->d)
+        return a->d < b->d ? -1 : 1;
+    return a->is_integer && b->is_integer ? (a->i > b->i) - (a->i < b->i) : 0;
+}
+
+/* The nearest rank, from 0: a value that is there, not one between two. Multiplied first: 7 / 100 * 100
+ * is more than 7. */
+static size_t nearest_rank(double percent, size_t count)
+{
+    double exact = percent * (double)count / 100;
+    size_t rank = (size_t)exact + ((double)(size_t)exact < exact); /* rounded up */
+    return KB_MIN(rank ? rank - 1 : 0, count - 1);
+}
+
 static void percentile_end(sqlite3_context *out)
 {
     numbers *n = sqlite3_aggregate_context(out, 0);
     if (!n)
         return;
     if (!n->failed && n->list.count) {
-        qsort(n->list.data, n->list.count, sizeof *n->list.data, kb_compare_doubles);
-        double exact = n->percent / 100 * (double)n->list.count;
-        size_t rank = (size_t)exact + ((double)(size_t)exact < exact); /* rounded up */
-        double value = n->list.data[KB_MIN(rank ? rank - 1 : 0, n->list.count - 1)];
-        if (n->integers && value >= -9e15 && value <= 9e15)
-            sqlite3_result_int64(out, (sqlite3_int64)value);
+        qsort(n->list.data, n->list.count, sizeof *n->list.data, by_value);
+        number value = n->list.data[nearest_rank(n->percent, n->list.count)];
+        if (value.is_integer)
+            sqlite3_result_int64(out, value.i);
         else
-            sqlite3_result_double(out, value);
+            sqlite3_result_double(out, value.d);
     }
     kb_vec_free(&n->list);
 }

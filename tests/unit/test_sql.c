@@ -500,6 +500,17 @@ static void functions_of_our_own(void **state)
            "SELECT percentile(v, 50), percentile(v, 0), percentile(v, 100) FROM "
            "(SELECT value AS v FROM json_each('[5,1,4,2,3]'))",
            "3|1|5\n");
+    expect(sql, /* 7 / 100 * 100 is more than 7 */
+           "WITH RECURSIVE n(v) AS (SELECT 1 UNION ALL SELECT v + 1 FROM n LIMIT 100) SELECT "
+           "sum(percentile = p) FROM (SELECT p.v AS p, percentile(n.v, p.v) AS percentile "
+           "FROM n p CROSS JOIN n GROUP BY p.v)",
+           "100\n");
+    expect(sql, /* times: more than a double holds */
+           "SELECT percentile(value, 50), percentile(value, 100) FROM "
+           "json_each('[1700000000000000003,1700000000000000001,1700000000000000002]')",
+           "1700000000000000002|1700000000000000003\n");
+    expect(sql, "SELECT percentile(value, 50) FROM json_each('[9007199254740993, 0.5, 9e18]')",
+           "9007199254740993\n");
     expect(sql,
            "SELECT count(*) > 10 FROM (SELECT name, percentile(dur_ns, 99) AS p FROM activities "
            "GROUP BY name) WHERE p >= 0",
