@@ -238,7 +238,7 @@ static int filter(sqlite3_vtab_cursor *base, int plan, const char *text, int arg
     c->wanted = NULL;
     if (plan & PLAN_ROW)
         choose_row(*argv++, &from, &end);
-    if (plan & PLAN_KEY) {
+    if (plan & PLAN_KEY && !ke_sql_is_number(*argv)) { /* else see select_key in sql_module.c */
         const char *key = (const char *)sqlite3_value_text(*argv);
         size_t size = (size_t)sqlite3_value_bytes(*argv);
         /* A NUL inside: SQLite compares all that we let through. */

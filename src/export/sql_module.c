@@ -238,10 +238,15 @@ static int64_t bound_of(sqlite3_value *value, int64_t open)
     }
 }
 
+static bool is_text_column(const ke_sql_source *s, int column)
+{
+    return s->table->columns[column].type[0] == 'T';
+}
+
 static bool key_of(ke_sql_source *s, int column, sqlite3_value *value, uint64_t *key)
 {
     int64_t number;
-    if (s->table->columns[column].type[0] == 'T') {
+    if (is_text_column(s, column)) {
         kineto_string text = {(const char *)sqlite3_value_text(value), 0};
         text.size = (size_t)sqlite3_value_bytes(value);
         return text.data && s->table->ops->key_of_text(s->sql, column, text, key);
@@ -283,9 +288,20 @@ static void narrow(const ke_sql_source *s, cursor *c, int how, sqlite3_value **b
         c->left = find_time(s, c, bound_of(*bounds, INT64_MAX), true) - c->at;
 }
 
+/* All, by time. */
+static bool select_by_time(const ke_sql_source *s, cursor *c)
+{
+    const ke_sql_ops *ops = s->table->ops;
+    c->list = ops->order ? ops->order(s->sql) : NULL;
+    return c->list || !ops->order || !c->left;
+}
+
 static bool select_key(ke_sql_source *s, cursor *c, int column, sqlite3_value *value)
 {
     uint64_t key;
+    /* Next to a column of numbers, SQLite compares texts as numbers: '05' is 5 then. */
+    if (is_text_column(s, column) && ke_sql_is_number(value))
+        return select_by_time(s, c);
     c->at = c->left = 0;
     if (!key_of(s, column, value, &key))
         return true;
@@ -321,8 +337,7 @@ static bool select_rows(ke_sql_source *s, cursor *c, int how, sqlite3_value **ar
         return index != NULL;
     }
     case PLAN_TIME:
-        c->list = ops->order ? ops->order(s->sql) : NULL;
-        return c->list || !ops->order || !rows;
+        return select_by_time(s, c);
     default:
         return true;
     }

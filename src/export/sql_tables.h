@@ -118,6 +118,11 @@ kineto_status ke_sql_fail(ke_sql *sql, kineto_error *err, int code, const char *
 int ke_sql_add_functions(ke_sql *sql);
 
 /* ---- values ---------------------------------------------------------------------------------------- */
+static inline bool ke_sql_is_number(sqlite3_value *value)
+{
+    int type = sqlite3_value_type(value);
+    return type == SQLITE_INTEGER || type == SQLITE_FLOAT;
+}
 void ke_sql_samples_free(ke_sql *sql);
 /** Text of the trace, which lives as long as the connection. */
 static inline void ke_sql_put(sqlite3_context *out, kineto_string text)

@@ -470,6 +470,37 @@ static void texts_and_numbers_compare_as_sqlite_says(void **state)
     kineto_trace_release(t);
 }
 
+/* There, '05' is 5: an index by bytes would not find it. */
+static void texts_next_to_columns_of_numbers_are_numbers(void **state)
+{
+    static const char *const names[] = {"01", "1.0", "1", " 1 ", "x", "2"};
+    kt_builder *b;
+    (void)state;
+    assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
+    uint32_t track = kt_track(b, kt_process(b, false, 1, 0), KINETO_TRACK_THREAD, 1);
+    for (size_t i = 0; i < KB_COUNT(names); i++) {
+        kt_args_put_int(b, id(b, names[i]), 7);
+        add(b, track, KINETO_KIND_CPU_OP, names[i], (int64_t)i * 10, (int64_t)i * 10 + 5);
+    }
+    kineto_trace *t = finish(b);
+    ke_sql *sql = open_sql(t);
+    expect(sql,
+           "SELECT n.row, a.name FROM activities n CROSS JOIN activities a ON a.name = n.row "
+           "ORDER BY a.row",
+           "1|01\n1|1.0\n1|1\n1| 1 \n2|2\n");
+    expect(sql,
+           "SELECT n.row, a.name FROM activities n CROSS JOIN activities a ON a.name = n.row "
+           "WHERE a.start_ns > 5 ORDER BY a.start_ns DESC",
+           "2|2\n1| 1 \n1|1\n1|1.0\n");
+    expect(sql,
+           "SELECT n.row, a.row FROM activities n CROSS JOIN args a ON a.key = n.row "
+           "ORDER BY a.row",
+           "1|0\n1|1\n1|2\n1|3\n2|5\n");
+    expect(sql, "SELECT name FROM activities WHERE name = 1", "1\n"); /* a text: no column */
+    ke_sql_close(sql);
+    kineto_trace_release(t);
+}
+
 /* Were each depth counted anew, this would not end. */
 static void depths_of_a_deep_nest(void **state)
 {
@@ -750,6 +781,7 @@ int main(void)
         cmocka_unit_test(every_index_finds_what_a_scan_finds),
         cmocka_unit_test(ranges_of_time_find_what_a_scan_finds),
         cmocka_unit_test(texts_and_numbers_compare_as_sqlite_says),
+        cmocka_unit_test(texts_next_to_columns_of_numbers_are_numbers),
         cmocka_unit_test(depths_of_a_deep_nest),
         cmocka_unit_test(functions_of_our_own),
         cmocka_unit_test(a_query_only_reads),
