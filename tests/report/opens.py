@@ -79,6 +79,25 @@ class Opened(unittest.TestCase):
         self.assertGreater(compared, 20)
         self.check_manners(page)
 
+    def page_of(self, events):
+        trace = os.path.join(self.folder, self.id() + ".json")
+        with open(trace, "w", encoding="utf-8") as file:
+            json.dump({"baseTimeNanoseconds": 0, "traceEvents": events}, file)
+        return self.report(trace)[0]
+
+    def test_what_overlaps_does_not_lie_in_it(self):
+        def kernel(name, tid, ts, dur):
+            return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": tid, "ts": ts, "dur": dur}
+        page = self.page_of([kernel("early", 1, 10, 10), kernel("late", 1, 15, 10), kernel("outer", 2, 10, 10),
+                             kernel("beside", 2, 12, 10), kernel("inner", 2, 14, 1)])
+        relatives = page.value("""(() => { const a = ckineto.timeline.activities, name = (p) => p < 0 ? null : a.nameOf(p);
+            return [...a.name.keys()].map((p) => [name(p), name(a.parentOf(p)), name(ckineto.timeline.lanes.within(p))]);
+            })()""")
+        self.assertEqual({name: rest for name, *rest in relatives},
+                         {"early": [None, None], "late": [None, None], "outer": [None, "inner"],
+                          "beside": [None, None], "inner": ["outer", None]})
+        self.check_manners(page)
+
     def test_names_that_are_markup_are_shown_and_not_run(self):
         trace = os.path.join(self.folder, "evil.json")
         with open(trace, "w", encoding="utf-8") as file:

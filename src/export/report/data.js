@@ -261,12 +261,12 @@ class Activities {
     return Math.max(0, left);
   }
 
-  /* The one it lies in, or -1. */
+  /* The one it lies in, or -1. What it overlaps may stand in the line above, and ends before it. */
   parentOf(place) {
     const first = this.tracks[this.trackOf(place)].first;
     if (!this.depth[place]) return -1;
     for (let i = place - 1; i >= first; i--) {
-      if (this.depth[i] === this.depth[place] - 1 && this.endOf(i) >= this.start[place]) return i;
+      if (this.depth[i] === this.depth[place] - 1 && this.endOf(i) >= this.endOf(place)) return i;
     }
     return -1;
   }

@@ -160,12 +160,15 @@ class Lanes {
     return i >= this.first[lane] && i < this.first[lane + 1] ? this.list[i] : -1;
   }
 
-  /* The first one in it, or -1. */
+  /* The first one in it, or -1. What begins in it may overlap it, and stand in another line. */
   within(place) {
     const a = this.activities;
-    const next = place + 1;
-    const inside = next < a.tracks[a.trackOf(place)].end && a.start[next] < a.endOf(place);
-    return inside && a.depth[next] === a.depth[place] + 1 ? next : -1;
+    const { end } = a.tracks[a.trackOf(place)];
+    const until = a.endOf(place);
+    for (let i = place + 1; i < end && a.start[i] < until; i++) {
+      if (a.depth[i] === a.depth[place] + 1 && a.endOf(i) <= until) return i;
+    }
+    return -1;
   }
 
   /* For a set of names: how many activities of each lane's beginning have one (search.js). */
