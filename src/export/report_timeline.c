@@ -172,16 +172,20 @@ static void put_rows(writer *w, uint64_t first, uint64_t count)
 
 /* ---- counters ------------------------------------------------------------------------------- */
 
-static series *series_for(writer *w, uint32_t process, uint32_t name, kineto_string key)
+/* Counters of one name may stand on several tracks of a process: each has its own times. */
+static series *series_for(writer *w, const kineto_track *track, uint32_t index, uint32_t name,
+                          kineto_string key)
 {
-    uint64_t parts[] = {process, name, kb_hash(key.data, key.size)};
+    uint64_t parts[] = {index, name, kb_hash(key.data, key.size)};
     bool created;
     uint64_t *at =
         kb_map_insert(&w->series_of, kb_hash(parts, sizeof parts), w->series.count, &created);
     if (at && created) {
         char *copy = kb_arena_copy(&w->keys, key.data, key.size);
-        series fresh = {
-            .process = process, .name = name, .key = {copy, key.size}, .last_ns = w->origin_ns};
+        series fresh = {.process = track->process,
+                        .name = name,
+                        .key = {copy, key.size},
+                        .last_ns = w->origin_ns};
         if (!copy || !kb_vec_push(&w->series, fresh))
             at = NULL;
     }
@@ -189,7 +193,7 @@ static series *series_for(writer *w, uint32_t process, uint32_t name, kineto_str
     return at ? &w->series.data[*at] : NULL;
 }
 
-static void put_sample(writer *w, kineto_row row, uint32_t process)
+static void put_sample(writer *w, kineto_row row, const kineto_track *track)
 {
     const kt_block *b = block_of(w, row);
     uint32_t i = row % KT_BLOCK_ROWS;
@@ -198,7 +202,7 @@ static void put_sample(writer *w, kineto_row row, uint32_t process)
     double value;
     for (kineto_args_begin(w->t->trace, row, &it); kineto_args_next(&it, &arg) && !w->no_memory;) {
         bool is = kt_arg_number(&arg, &value) && isfinite(value);
-        series *s = is ? series_for(w, process, b->name[i], arg.key) : NULL;
+        series *s = is ? series_for(w, track, b->track[i], b->name[i], arg.key) : NULL;
         uint64_t raw;
         if (!s)
             continue;
@@ -220,7 +224,7 @@ static void collect_counters(writer *w)
         const kineto_row *rows = kineto_trace_track_rows(t, i);
         for (uint64_t j = 0; rows && j < track.count; j++)
             if (!is_drawn(t, rows[j]))
-                put_sample(w, rows[j], track.process);
+                put_sample(w, rows[j], &track);
     }
 }
 

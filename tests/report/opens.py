@@ -98,6 +98,14 @@ class Opened(unittest.TestCase):
                           "beside": [None, None], "inner": ["outer", None]})
         self.check_manners(page)
 
+    def test_counters_of_two_tracks_keep_their_times(self):
+        page = self.page_of([{"ph": "C", "name": "power", "pid": 1, "tid": tid, "ts": ts, "args": {"W": tid * 100 + ts}}
+                             for ts in (1, 2, 3) for tid in (1, 2)] +
+                            [{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": 0, "dur": 9}])
+        self.assertEqual(page.value("ckineto.timeline.activities.counters.map((c) => [[...c.times], [...c.values]])"),
+                         [[[1000, 2000, 3000], [100 * tid + ts for ts in (1, 2, 3)]] for tid in (1, 2)])
+        self.check_manners(page)
+
     def test_names_that_are_markup_are_shown_and_not_run(self):
         trace = os.path.join(self.folder, "evil.json")
         with open(trace, "w", encoding="utf-8") as file:
