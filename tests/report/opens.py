@@ -106,6 +106,14 @@ class Opened(unittest.TestCase):
                          [[[1000, 2000, 3000], [100 * tid + ts for ts in (1, 2, 3)]] for tid in (1, 2)])
         self.check_manners(page)
 
+    def test_arguments_have_all_their_digits(self):
+        args = {"hash": 2**64 - 1, "least": -2**63, "list": [2**53 + 1, 7], "text": "is \"9007199254740993\" \\",
+                "part": 0.1234567890123456789, "large": 1e300, "small": -5}
+        page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": args}])
+        self.assertEqual(page.value("ckineto.timeline.activities.args(0)"),
+                         {**args, "hash": str(2**64 - 1), "least": str(-2**63), "list": [str(2**53 + 1), 7]})
+        self.check_manners(page)
+
     def test_names_that_are_markup_are_shown_and_not_run(self):
         trace = os.path.join(self.folder, "evil.json")
         with open(trace, "w", encoding="utf-8") as file:

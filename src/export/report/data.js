@@ -33,9 +33,23 @@ async function readBlock(id) {
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
-async function readJson(id) {
+async function readJson(id, parse = JSON.parse) {
   const bytes = await readBlock(id);
-  return bytes && JSON.parse(new TextDecoder().decode(bytes));
+  return bytes && parse(new TextDecoder().decode(bytes));
+}
+
+/* Strings are tokens, too: what looks like a number in one is none. */
+const JSON_TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
+
+/* Whether a double holds it, and is written with the same digits. */
+function isHeld(number) {
+  const value = Number(number);
+  return /[.eE]/.test(number) ? Number.isFinite(value) : Number.isSafeInteger(value);
+}
+
+/* JSON whose numbers stay what they are: those that a double does not hold become texts. */
+function parseExactly(text) {
+  return JSON.parse(text.replace(JSON_TOKEN, (t) => (t[0] === '"' || isHeld(t) ? t : `"${t}"`)));
 }
 
 /* LEB128: the low seven bits first. Beyond four bytes integers would not do. */
@@ -184,7 +198,7 @@ class Activities {
     const number = Math.floor(place / this.argsRows);
     let block = this.argsBlocks.get(number);
     if (!block) {
-      block = readJson(`args-${number}`);
+      block = readJson(`args-${number}`, parseExactly);
       this.argsBlocks.set(number, block);
       if (this.argsBlocks.size > ARGS_KEPT) this.argsBlocks.delete(this.argsBlocks.keys().next().value);
     }
