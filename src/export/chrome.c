@@ -27,6 +27,12 @@ static look look_of_counter(const ke_chrome *c, const kt_block *b, uint32_t i)
                : LOOK_COUNTER_OF_CATEGORY;
 }
 
+/* Of what else has the kind, the category says so. */
+static bool is_allocation(const ke_chrome *c, const kt_block *b, uint32_t i)
+{
+    return kb_string_equal(kineto_trace_string(c->trace, b->name[i]), kb_string("[memory]"));
+}
+
 static look look_of(const ke_chrome *c, const kt_block *b, uint32_t i)
 {
     switch (b->form[i]) {
@@ -37,7 +43,7 @@ static look look_of(const ke_chrome *c, const kt_block *b, uint32_t i)
     case KINETO_FORM_COUNTER:
         return look_of_counter(c, b, i);
     default:
-        if (b->kind[i] == KINETO_KIND_MEMORY)
+        if (b->kind[i] == KINETO_KIND_MEMORY && is_allocation(c, b, i))
             return LOOK_MEMORY;
         return b->flags[i] & KINETO_ACTIVITY_GLOBAL ? LOOK_GLOBAL : LOOK_INSTANT;
     }
@@ -67,11 +73,6 @@ static kineto_string category_of(const ke_chrome *c, const kt_block *b, uint32_t
     return own.size ? own : (kineto_string){NULL, 0};
 }
 
-static kineto_string name_of(const ke_chrome *c, const kt_block *b, uint32_t i, look form)
-{
-    return form == LOOK_MEMORY ? kb_string("[memory]") : kineto_trace_string(c->trace, b->name[i]);
-}
-
 /* Any length, straight into the sink. */
 static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, uint32_t i,
                                    look form)
@@ -84,7 +85,7 @@ static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, u
         ke_write_string(c, category);
     }
     kb_sink_write(c->sink, ",\"name\":", 8);
-    ke_write_string(c, name_of(c, b, i, form));
+    ke_write_string(c, kineto_trace_string(c->trace, b->name[i]));
     return kb_sink_reserve(c->sink, c->room);
 }
 
@@ -92,7 +93,8 @@ static KB_COLD char *write_opening(ke_chrome *c, char *out, const kt_block *b, u
 static KB_COLD bool fill_slot(ke_chrome *c, ke_name_slot *slot, const kt_block *b, uint32_t i,
                               look form)
 {
-    kineto_string category = category_of(c, b, i, form), name = name_of(c, b, i, form);
+    kineto_string category = category_of(c, b, i, form);
+    kineto_string name = kineto_trace_string(c->trace, b->name[i]);
     if (category.size + name.size > sizeof slot->text)
         return false;
     char text[6 * sizeof slot->text + 64], *at = text;

@@ -167,10 +167,12 @@ static void forms_are_written_and_ordered(void **state)
     row = (kt_row){.start_ns = BASE,
                    .end_ns = BASE,
                    .track = track,
-                   .name = name,
+                   .name = text(b, "[memory]"),
                    .form = KINETO_FORM_INSTANT,
                    .kind = KINETO_KIND_MEMORY};
     kt_args_put_int(b, text(b, "Bytes"), -8);
+    kt_append(b, &row);
+    row.name = text(b, "pool grown"); /* no allocation: keeps its name */
     kt_append(b, &row);
     kt_args_put_double(b, text(b, "a"), 0.5);
     kt_args_put_uint(b, text(b, "b"), 2);
@@ -194,6 +196,7 @@ static void forms_are_written_and_ordered(void **state)
     assert_has(data, "{\"ph\":\"i\",\"s\":\"g\",\"name\":\"n\"");
     assert_has(data, "\"cat\":\"cpu_instant_event\",\"name\":\"[memory]\",\"pid\":100,\"tid\":1,");
     assert_has(data, "\"args\":{\"Bytes\":-8}},\n");
+    assert_has(data, "{\"ph\":\"i\",\"s\":\"t\",\"cat\":\"memory\",\"name\":\"pool grown\"");
     assert_has(data, "{\"ph\":\"C\",\"name\":\"n\",\"pid\":100,\"ts\":");
     assert_has(data, "\"args\":{\"a\":0.5,\"b\":2}},\n");
     assert_has(data, "{\"ph\":\"b\",\"cat\":\"user_annotation\",\"name\":\"n\",\"id\":\"0x1f\",");
