@@ -114,6 +114,15 @@ class Opened(unittest.TestCase):
                          {**args, "hash": str(2**64 - 1), "least": str(-2**63), "list": [str(2**53 + 1), 7]})
         self.check_manners(page)
 
+    def test_ids_have_all_their_bits(self):
+        ids = [5, 2**60 + 1, 6, 2**64 - 1, 7, 2**53 - 1, 2**53 + 1]
+        page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": ts, "dur": 1,
+                              "args": {"External id": one, "correlation": ts + 1}} for ts, one in enumerate(ids)])
+        self.assertEqual(page.value(f"Promise.all([...Array({len(ids)}).keys()].map((i) => ckineto.timeline.activities.args(i)))"),
+                         [{"External id": one if one < 2**53 else str(one), "correlation": i + 1}
+                          for i, one in enumerate(ids)])
+        self.check_manners(page)
+
     def test_names_that_are_markup_are_shown_and_not_run(self):
         trace = os.path.join(self.folder, "evil.json")
         with open(trace, "w", encoding="utf-8") as file:

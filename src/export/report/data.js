@@ -216,15 +216,38 @@ class Activities {
     ]) {
       if (!this.ids.has(name)) this.ids.set(name, this.readIds(name));
       const id = this.ids.get(name)[place];
-      if (id) found[key] = id;
+      if (id) found[key] = id > Number.MAX_SAFE_INTEGER ? String(id) : Number(id);
     }
     return found;
   }
 
   readIds(name) {
     const ids = this.column(name, Float64Array);
+    const most = Number.MAX_SAFE_INTEGER;
     let last = 0;
-    for (let i = 0; i < ids.length; i++) if (ids[i]) ids[i] = last += fromZigzag(ids[i] - 1);
+    for (let i = 0; i < ids.length; i++) {
+      if (!ids[i]) continue;
+      if (ids[i] > most || (last += fromZigzag(ids[i] - 1)) > most) return this.readLongIds(name);
+      ids[i] = last;
+    }
+    return ids;
+  }
+
+  /* The same where some have more bits than a double: slower, and one of them would spoil all behind. */
+  readLongIds(name) {
+    const ids = new BigUint64Array(this.count);
+    let { at } = this.places.get(name);
+    let last = 0n;
+    for (let i = 0; i < ids.length; i++) {
+      let value = 0n;
+      for (let shift = 0n, byte = 128; byte > 127; shift += 7n) {
+        byte = this.bytes[at++];
+        value |= BigInt(byte & 127) << shift;
+      }
+      if (!value) continue;
+      last += value % 2n ? (value - 1n) / 2n : -value / 2n;
+      ids[i] = last; /* modulo 2^64 */
+    }
     return ids;
   }
 
