@@ -79,10 +79,10 @@ class Opened(unittest.TestCase):
         self.assertGreater(compared, 20)
         self.check_manners(page)
 
-    def page_of(self, events):
+    def page_of(self, events, base=0):
         trace = os.path.join(self.folder, self.id() + ".json")
         with open(trace, "w", encoding="utf-8") as file:
-            json.dump({"baseTimeNanoseconds": 0, "traceEvents": events}, file)
+            json.dump({"baseTimeNanoseconds": base, "traceEvents": events}, file)
         return self.report(trace)[0]
 
     def test_what_overlaps_does_not_lie_in_it(self):
@@ -109,7 +109,10 @@ class Opened(unittest.TestCase):
     def test_arguments_have_all_their_digits(self):
         args = {"hash": 2**64 - 1, "least": -2**63, "list": [2**53 + 1, 7], "text": "is \"9007199254740993\" \\",
                 "part": 0.1234567890123456789, "large": 1e300, "small": -5}
-        page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": 0, "dur": 9, "args": args}])
+        page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": 456.789, "dur": 9.001,
+                              "args": args}], base=1700000000123000000)
+        copied = json.loads(page.value("ckineto.details.asText(0)"))
+        self.assertEqual((copied["name"], copied["start_ns"], copied["dur_ns"]), ("work", "1700000000123456789", 9001))
         self.assertEqual(page.value("ckineto.timeline.activities.args(0)"),
                          {**args, "hash": str(2**64 - 1), "least": str(-2**63), "list": [str(2**53 + 1), 7]})
         self.check_manners(page)

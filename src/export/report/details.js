@@ -51,20 +51,21 @@ class Details {
     );
   }
 
-  async copy(place) {
+  /* Nanoseconds since 1970 are more than a number of JavaScript holds. */
+  async asText(place) {
     const a = this.timeline.activities;
-    const text = JSON.stringify(
-      {
-        name: a.nameOf(place),
-        start_us: a.start[place] / 1e3 + a.originUs,
-        dur_us: a.dur[place] / 1e3,
-        args: await a.args(place),
-      },
-      null,
-      1,
-    );
+    const values = {
+      name: a.nameOf(place),
+      start_ns: String(a.originNs + BigInt(a.start[place])),
+      dur_ns: a.dur[place],
+      args: await a.args(place),
+    };
+    return JSON.stringify(values, null, 1);
+  }
+
+  async copy(place) {
     try {
-      await navigator.clipboard.writeText(text);
+      await navigator.clipboard.writeText(await this.asText(place));
       say('copied');
     } catch {
       say('this browser does not let pages from a file copy');
