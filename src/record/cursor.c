@@ -241,7 +241,8 @@ static bool chunk_change(kr_cursor *c, const kf_pool *pool, uint32_t words)
     uint64_t begun = kr_ticks(c);
     if (kb_load_relaxed(&pool->control->shed.short_ticks) && old != KR_NO_CHUNK)
         kr_shed_judge(c);
-    for (int tries = 0; tries < 4; tries++) {
+    /* What threads left comes first, however little room there is in it: all of that is tried. */
+    for (uint32_t tries = 0; tries <= pool->chunk_count; tries++) {
         uint32_t index = kf_chunk_claim(pool, cursor_owner(c), &used);
         if (index == UINT32_MAX)
             return false;

@@ -82,6 +82,44 @@ static void what_found_no_room_leaves_no_trace(void **state)
     kineto_trace_release(t);
 }
 
+static pthread_barrier_t all_have_recorded;
+
+static void *record_most_of_a_chunk(void *argument)
+{
+    pthread_barrier_wait(&all_have_recorded);
+    for (int n = 0; n < 300; n++)
+        (void)record_number(n);
+    pthread_barrier_wait(&all_have_recorded);
+    return argument;
+}
+
+/* However many chunks threads left with too little room for a record: free ones have it. */
+static void what_ended_threads_left_keeps_no_record_out(void **state)
+{
+    (void)state;
+    enum { THREADS = 12, LISTS = 10 };
+    KINETO_SITE_ARGS(list, KINETO_KIND_CPU_OP, "list", {"list", KINETO_ARG_INTS});
+    static const int64_t items[900];
+    kineto_ints ints = {items, COUNT_OF(items)};
+    kineto_value v = {.ints = &ints};
+    pthread_t threads[THREADS];
+    pthread_barrier_init(&all_have_recorded, NULL, THREADS);
+    kineto_session *s = record();
+    for (int i = 0; i < THREADS; i++)
+        threads[i] = start_thread(record_most_of_a_chunk, NULL);
+    for (int i = 0; i < THREADS; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 0; i < LISTS; i++)
+        kineto_range_end(kineto_range_begin_args(&list, &v));
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_nothing_lost(t);
+    assert_int_equal(count_named(t, "list"), LISTS);
+    assert_int_equal(count_named(t, "numbered"), THREADS * 300);
+    kineto_trace_release(t);
+    pthread_barrier_destroy(&all_have_recorded);
+}
+
 /* ---- the ring ---------------------------------------------------------------------------------- */
 
 /* Rows with this name are n, n + 1, … last. Returns their number. */
@@ -245,6 +283,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_oldest_are_kept_and_every_drop_is_counted),
         cmocka_unit_test(what_found_no_room_leaves_no_trace),
+        cmocka_unit_test(what_ended_threads_left_keeps_no_record_out),
         cmocka_unit_test(the_newest_are_kept_and_every_overwritten_one_is_counted),
         cmocka_unit_test(the_ring_overwrites_the_oldest_first),
         cmocka_unit_test(ranges_open_across_overwritten_chunks_are_kept_once),
