@@ -361,12 +361,13 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
     uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
     if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
-                        c->function_next == c->function_end ||
                         kb_load_relaxed(&kineto_function_watchers))) {
         start_slow(f, site, inputs, count, KR_CALLER);
         return;
     }
-    f->id = c->function_next++;
+    kr_enter(c); /* a signal handler must not get the same one */
+    f->id = kr_function_id(c);
+    kr_leave(c);
     if (KINETO_LIKELY(wants & KF_WANT_CORRELATION) && kineto__heard())
         push_id(f, site, wants);
     kr_enter(c);

@@ -3,6 +3,8 @@
 
 #include "../helpers/recording.h"
 
+#include <ckineto/function.h>
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -252,6 +254,84 @@ static void a_thread_may_attach_in_a_handler(void **state)
     kineto_trace_release(t);
 }
 
+/* ---- a handler after every single instruction -------------------------------------------------- */
+
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define CAN_STEP 1
+#else
+#define CAN_STEP 0
+#endif
+
+enum { MOST_IDS = 1 << 16 };
+static uint64_t ids[MOST_IDS];
+static volatile size_t id_count;
+
+static void step_by_step(bool on)
+{
+#if CAN_STEP
+    uint64_t trap = 0x100, flags = __builtin_ia32_readeflags_u64();
+    __builtin_ia32_writeeflags_u64(on ? flags | trap : flags & ~trap);
+#else
+    (void)on;
+#endif
+}
+
+static uint64_t run_operator(void)
+{
+    KINETO_OPERATOR(site, "operator");
+    kineto_function f;
+    kineto_function_begin(&f, &site, NULL, 0);
+    uint64_t id = kineto_function_id(&f);
+    kineto_function_end(&f);
+    return id;
+}
+
+static void note_id(uint64_t id)
+{
+    if (id_count < MOST_IDS)
+        ids[id_count++] = id;
+}
+
+static void run_operator_in_handler(int sig)
+{
+    (void)sig;
+    note_id(run_operator());
+}
+
+static int compare_ids(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+    return (*a > *b) - (*a < *b);
+}
+
+/* Whatever instruction of an operator's begin and end it interrupts. */
+static void operators_of_handlers_have_ids_of_their_own(void **state)
+{
+    (void)state;
+    if (!CAN_STEP)
+        skip();
+    struct sigaction before, stepping = {.sa_handler = run_operator_in_handler};
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 64u << 20, KINETO_RETAIN_OLDEST);
+    note_id(run_operator());
+    sigaction(SIGTRAP, &stepping, &before);
+    for (int i = 0; i < 10; i++) {
+        step_by_step(true);
+        uint64_t id = run_operator();
+        step_by_step(false);
+        note_id(id);
+    }
+    sigaction(SIGTRAP, &before, NULL);
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_nothing_lost(t);
+    assert_in_range(id_count, 100, MOST_IDS - 1);
+    assert_int_equal(count_named(t, "operator"), id_count);
+    qsort(ids, id_count, sizeof *ids, compare_ids);
+    for (size_t i = 1; i < id_count; i++)
+        assert_true(ids[i - 1] && ids[i] != ids[i - 1]);
+    kineto_trace_release(t);
+}
+
 /* ---- leaving a handler by a jump ------------------------------------------------------------------- */
 
 static sigjmp_buf home;
@@ -346,6 +426,7 @@ int main(void)
         cmocka_unit_test(nested_handlers_are_counted_when_they_cannot_be_recorded),
         cmocka_unit_test(handlers_on_their_own_stack_record),
         cmocka_unit_test(a_thread_may_attach_in_a_handler),
+        cmocka_unit_test(operators_of_handlers_have_ids_of_their_own),
         cmocka_unit_test(a_jump_out_of_a_handler_closes_with_the_outer_range),
         cmocka_unit_test(jumps_out_of_record_calls_do_no_damage),
     };
