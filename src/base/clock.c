@@ -2,6 +2,7 @@
  */
 #include "base/base.h"
 
+#include <errno.h>
 #include <time.h>
 
 #if defined(__x86_64__)
@@ -42,7 +43,9 @@ uint32_t kb_ticks_clock(void)
     static uint32_t cached; /* two threads that race find the same answer */
     uint32_t clock = kb_load_relaxed(&cached);
     if (KINETO_UNLIKELY(clock == 0)) {
+        int saved = errno;
         clock = choose_ticks_clock();
+        errno = saved;
         kb_store_relaxed(&cached, clock);
     }
     return clock;

@@ -329,13 +329,22 @@ static void *map_pages(size_t bytes, int flags, int fd)
     return p == MAP_FAILED ? NULL : p;
 }
 
-void *kb_os_map(size_t bytes) { return map_pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1); }
+/* Threads of programs come here in the midst of their own work: errno stays theirs. */
+void *kb_os_map(size_t bytes)
+{
+    int saved = errno;
+    void *p = map_pages(bytes, MAP_PRIVATE | MAP_ANONYMOUS, -1);
+    errno = saved;
+    return p;
+}
 
 void *kb_os_map_wiped_on_fork(size_t bytes)
 {
+    int saved = errno;
     void *p = kb_os_map(bytes);
     if (p)
         (void)madvise(p, bytes, MADV_WIPEONFORK); /* see kb_os_wipe_supported */
+    errno = saved;
     return p;
 }
 

@@ -43,8 +43,10 @@ bool kr_process_is_foreign(void)
     return foreign;
 }
 
+/* In a fork's child this is part of its first record: errno stays the program's. */
 static uint32_t process_register(const kf_pool *pool)
 {
+    int saved = errno;
     char name[64], command[1024];
     uint32_t pid = kb_os_pid();
     kf_process_entry entry = {.pid = pid,
@@ -62,6 +64,7 @@ static uint32_t process_register(const kf_pool *pool)
     uint32_t id = kf_dictionary_add(pool, KF_ENTRY_PROCESS, parts, KB_COUNT(parts));
     if (!id)
         kr_count(KF_SOURCE_API, KF_REASON_DICTIONARY_FULL, 1);
+    errno = saved;
     return id;
 }
 

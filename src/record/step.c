@@ -5,6 +5,8 @@
 
 #include <ckineto/record.h>
 
+#include <errno.h>
+
 /* In a page that a fork's child sees zeroed: its iterations are its own. Before there is a pool
  * they are counted here alone. */
 typedef struct kr_steps {
@@ -32,9 +34,10 @@ static KB_COLD kr_steps *steps_make(void)
 
 void kr_steps_forget(void) { kb_store_release(&kr_steps_page, (kr_steps *)NULL); }
 
-/* What was counted before there was a pool is said there, too. */
+/* What was counted before there was a pool is said there, too. Asks the system who we are. */
 static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
 {
+    int saved = errno;
     s->pid = kb_os_pid();
     kf_steps *slot = kf_steps_claim(pool->control, s->pid);
     if (!slot)
@@ -42,7 +45,17 @@ static KB_COLD kf_steps *slot_make(kr_steps *s, const kf_pool *pool)
     for (uint32_t i = 0; i < KF_STEP_TIMES; i++)
         kb_store_relaxed(&slot->ticks[i], kb_load_relaxed(&s->ticks[i]));
     kb_store_release(&s->slot, slot);
+    errno = saved;
     return slot;
+}
+
+/* Those who wait for a window may be asked after. */
+static KB_COLD void windows_step(const kr_steps *s, kf_control *control, uint64_t step,
+                                 uint64_t ticks)
+{
+    int saved = errno;
+    kf_windows_step(control, s->pid, step, ticks);
+    errno = saved;
 }
 
 /* "ProfilerStep#12" as one record: a range that was opened a step ago could cross the program's
@@ -86,7 +99,7 @@ static void pool_step(kr_steps *s, const kf_pool *pool, uint64_t step, uint64_t 
         !kb_load_relaxed(&kr_marked))
         iteration_mark(step - 1, before, ticks);
     if (KINETO_UNLIKELY(kb_load_relaxed(&pool->control->step_limits) != 0))
-        kf_windows_step(pool->control, s->pid, step, ticks);
+        windows_step(s, pool->control, step, ticks);
 }
 
 void kineto_step(void)

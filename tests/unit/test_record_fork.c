@@ -5,11 +5,13 @@
 #include "../helpers/recording.h"
 #include "record/record.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 
 KINETO_SITE_ARGS(site_parent, KINETO_KIND_CPU_OP, "parent", {"n", KINETO_ARG_INT});
@@ -428,6 +430,36 @@ static void a_session_that_a_child_did_not_live_to_end_ends_with_the_parents(voi
     assert_int_equal(kineto_rt_pool()->control->chunk_limit, 0);
 }
 
+/* The first record of a process, and of a thread, asks the system for this and that. */
+static int errno_of_first_records(int resource, rlim_t most)
+{
+    struct rlimit limit = {most, most};
+    if (setrlimit(resource, &limit) != 0)
+        return 77;
+    errno = 1234;
+    record_numbers(&site_child, 1);
+    if (errno == 1234)
+        kineto_step();
+    return errno == 1234 ? 0 : 1;
+}
+
+static void errno_stays_where_the_system_refuses_what_a_first_record_needs(void **state)
+{
+    (void)state;
+    static const struct {
+        int resource;
+        rlim_t most;
+    } limits[] = {{RLIMIT_NOFILE, 0}, {RLIMIT_AS, 65536}};
+    kineto_session *s = record();
+    for (size_t i = 0; i < COUNT_OF(limits); i++) {
+        pid_t pid = fork();
+        if (pid == 0)
+            _exit(errno_of_first_records(limits[i].resource, limits[i].most));
+        assert_exit(pid, 0);
+    }
+    kineto_trace_release(finish(s));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +476,7 @@ int main(void)
         cmocka_unit_test(a_child_cannot_stop_the_parents_session),
         cmocka_unit_test(a_session_that_a_child_did_not_live_to_end_ends_with_the_parents),
         cmocka_unit_test(names_are_those_of_each_process),
+        cmocka_unit_test(errno_stays_where_the_system_refuses_what_a_first_record_needs),
         cmocka_unit_test(chunks_of_the_dead_are_given_back),
     };
     return RUN_TESTS(tests);
