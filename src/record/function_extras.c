@@ -3,15 +3,20 @@
 #include "record/function.h"
 #include "record/host.h"
 
+#include <errno.h>
+
 /* Of one thread; made when its first operator wants it. */
 typedef struct kr_extras {
     kr_stack_thread stack;
     bool counts;
+    uint32_t turn; /* of the counters that it has, or could not have; 0: none yet */
     kr_perf_thread perf;
     kr_perf_values begun[KF_MAX_DEPTH]; /* by depth of the range */
+    uint32_t begun_turn[KF_MAX_DEPTH];
 } kr_extras;
 
-static kr_perf_plan counters; /* of all threads; changes while nobody counts */
+static kr_perf_plan counters;  /* of all threads; changes while nobody counts */
+static uint32_t counters_turn; /* how often they were asked for: threads go by that */
 
 static kr_extras *extras_of(kr_cursor *c)
 {
@@ -63,20 +68,45 @@ void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room)
     op->stack_count = n - ours;
 }
 
+/* This thread counts what is asked for now. Tried once: what is refused would be refused again. */
+static KB_COLD void counters_open(kr_extras *x, uint32_t turn)
+{
+    int saved = errno;
+    kineto_error why = {.code = KINETO_OK};
+    if (x->counts)
+        kr_perf_close(&x->perf);
+    x->counts = kr_perf_open(&x->perf, &counters, &why) == KINETO_OK;
+    x->turn = turn;
+    if (!x->counts)
+        (void)kr_note("counters", "threads that could not count", 1, false, why.message,
+                      kb_ticks(kb_ticks_clock()));
+    errno = saved;
+}
+
 void kr_counters_begin(kineto_function *f)
 {
     kr_cursor *c = kr_me;
     kr_extras *x = c->busy || !f->range || (f->range & KR_RANGE_SIGNAL) ? NULL : extras_of(c);
     if (!x)
         return;
-    if (!x->counts)
-        x->counts = kr_perf_open(&x->perf, &counters, NULL) == KINETO_OK;
+    uint32_t turn = kb_load_acquire(&counters_turn), depth = (f->range - 1) % KF_MAX_DEPTH;
+    if (KINETO_UNLIKELY(x->turn != turn))
+        counters_open(x, turn);
     if (!x->counts)
         return;
     uint64_t begun = kr_ticks(c);
-    kr_perf_read(&x->perf, &x->begun[(f->range - 1) % KF_MAX_DEPTH]);
+    kr_perf_read(&x->perf, &x->begun[depth]);
+    x->begun_turn[depth] = turn;
     kr_cost_add(KF_COST_COUNTERS, kr_ticks(c) - begun, 1);
     f->state |= KR_FUNCTION_COUNTED;
+}
+
+/* Has this thread counted since that range began, and the same? */
+static bool has_counted(const kr_cursor *c, const kineto_function *f)
+{
+    const kr_extras *x = c->extras;
+    return !c->is_second && x && x->counts && f->range <= c->depth &&
+           x->begun_turn[(f->range - 1) % KF_MAX_DEPTH] == x->turn;
 }
 
 /* More args of the open range, then its end; the reading is not its time. */
@@ -88,8 +118,7 @@ void kr_counters_end(kineto_function *f)
     uint64_t ticks = kr_ticks(c), *end = NULL;
     kr_extras *x = c->extras;
     kr_perf_values now;
-    if (!c->is_second && x && x->counts && f->range <= c->depth &&
-        kr_room(c, 3 + 2 * (KR_PERF_MAX + 1))) {
+    if (has_counted(c, f) && kr_room(c, 3 + 2 * (KR_PERF_MAX + 1))) {
         kr_perf_read(&x->perf, &now);
         kr_perf_since(&x->begun[(f->range - 1) % KF_MAX_DEPTH], &now);
         end = kr_counters_write(c->at + 2, kr_record_limit(c, c->at), &x->perf.plan, &now);
@@ -120,8 +149,10 @@ kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
 {
     kr_perf_plan plan;
     kineto_status status = kr_perf_prepare(names, count, &plan, absent, err);
-    if (!status)
+    if (!status) {
         counters = plan;
+        kb_store_release(&counters_turn, counters_turn + 1);
+    }
     return status;
 }
 

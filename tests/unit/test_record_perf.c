@@ -422,6 +422,67 @@ static void operators_say_for_how_much_of_their_time_was_counted(void **state)
     kineto_trace_release(t);
 }
 
+/* What the one operator of a session with this counter says of both. */
+static kineto_trace *counted_once(const char *name, const char **note)
+{
+    KINETO_OPERATOR(site, "counted once");
+    kineto_session *session;
+    kineto_trace *t;
+    kineto_function f;
+    assert_int_equal(kineto_rt_counters_prepare(&name, 1, NULL, NULL), KINETO_OK);
+    assert_int_equal(ks_session_prepare(NULL, &(ks_extras){.counters = true}, &session, NULL),
+                     KINETO_OK);
+    assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
+    errno = 1234;
+    kineto_function_begin(&f, &site, NULL, 0);
+    kineto_function_end(&f);
+    assert_int_equal(errno, 1234);
+    assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    assert_int_equal(kineto_trace_count(t), 1);
+    *note = NULL;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        if (memmem(line.source.data, line.source.size, "counters", 8))
+            *note = line.reason.data;
+    }
+    return t;
+}
+
+static void a_thread_counts_what_the_session_of_now_asked_for(void **state)
+{
+    (void)state;
+    kineto_arg arg;
+    const char *note, *const names[] = {"context-switches", "task-clock", "context-switches"};
+    for (int i = 0; i < 3; i++) {
+        kineto_trace *t = counted_once(names[i], &note);
+        assert_int_equal(kineto_args_find(t, 0, "task-clock", &arg) ||
+                             kineto_args_find(t, 0, "task-clock (thread clock)", &arg),
+                         i == 1);
+        assert_int_equal(kineto_args_find(t, 0, "context-switches", &arg) ||
+                             kineto_args_find(t, 0, "context-switches (getrusage)", &arg),
+                         i != 1);
+        assert_null(note);
+        kineto_trace_release(t);
+    }
+}
+
+static void a_thread_that_cannot_count_is_in_the_ledger(void **state)
+{
+    (void)state;
+    kineto_arg arg;
+    const char *note;
+    kr_perf_open_instead = refuse;
+    refuse_with = EMFILE;
+    calls = 0;
+    refuse_from = 1; /* the first one finds out what there is */
+    kineto_trace *t = counted_once("task-clock", &note);
+    assert_false(kineto_args_find(t, 0, "task-clock", &arg));
+    assert_non_null(note);
+    assert_memory_equal(note, "threads that could not count", 28);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -438,8 +499,10 @@ int main(void)
         cmocka_unit_test(threads_count_for_themselves),
         cmocka_unit_test(reading_leaves_errno_alone),
         cmocka_unit_test(time_that_others_had_the_counters_is_told),
+        cmocka_unit_test(a_thread_counts_what_the_session_of_now_asked_for),
+        cmocka_unit_test_teardown(a_thread_that_cannot_count_is_in_the_ledger, without_test_hook),
         cmocka_unit_test_teardown(operators_say_for_how_much_of_their_time_was_counted,
-                                  without_test_hook), /* last: the thread goes on counting */
+                                  without_test_hook),
     };
     return RUN_TESTS(tests);
 }
