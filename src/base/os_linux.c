@@ -56,6 +56,16 @@ uint64_t kb_os_exec_id(void)
 /* ---- other processes, from /proc --------------------------------------------------------------
  */
 
+/* 0 at the end, or where it cannot be read. */
+static size_t read_some(int fd, char *buf, size_t size)
+{
+    ssize_t n;
+    do
+        n = read(fd, buf, size);
+    while (n < 0 && errno == EINTR);
+    return n > 0 ? (size_t)n : 0;
+}
+
 size_t kb_os_read_file(const char *path, char *buf, size_t size)
 {
     if (size == 0)
@@ -64,25 +74,36 @@ size_t kb_os_read_file(const char *path, char *buf, size_t size)
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (fd < 0)
         return 0;
-    size_t used = 0;
-    while (used < size - 1) {
-        ssize_t n = read(fd, buf + used, size - 1 - used);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        used += (size_t)n;
-    }
+    size_t used = 0, n;
+    while (used < size - 1 && (n = read_some(fd, buf + used, size - 1 - used)) > 0)
+        used += n;
     close(fd);
     buf[used] = '\0';
     return used;
 }
 
+/* Called in signal handlers, too, whose stacks are small: what prints takes more than a KiB. */
+static const char *proc_path(uint32_t pid, const char *file, char path[128])
+{
+    char digits[10];
+    size_t n = 0, at = strlen("/proc/"), length = strlen(file);
+    memcpy(path, "/proc/", at);
+    do
+        digits[n++] = (char)('0' + pid % 10);
+    while (pid /= 10);
+    while (n > 0)
+        path[at++] = digits[--n];
+    path[at++] = '/';
+    length = KB_MIN(length, 127 - at);
+    memcpy(path + at, file, length);
+    path[at + length] = '\0';
+    return path;
+}
+
 static size_t read_proc(uint32_t pid, const char *file, char *buf, size_t size)
 {
     char path[128];
-    snprintf(path, sizeof(path), "/proc/%u/%s", pid, file);
-    return kb_os_read_file(path, buf, size);
+    return kb_os_read_file(proc_path(pid, file, path), buf, size);
 }
 
 /* What follows the name in /proc/PID/stat: " S ppid …". The name may hold anything, even ") S 1",
@@ -138,18 +159,37 @@ static size_t chomp(char *buf, size_t n)
     return n;
 }
 
+/* What is behind the last slash of the first argument, however long its path is. */
+static void first_argument_base(uint32_t pid, char *base, size_t size)
+{
+    char path[128], piece[256];
+    int fd = open(proc_path(pid, "cmdline", path), O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    size_t used = 0, n = 0, at = 0;
+    while (fd >= 0 && (at < n || (at = 0, n = read_some(fd, piece, sizeof piece)) > 0)) {
+        char c = piece[at++];
+        if (c == '\0')
+            break;
+        if (c == '/')
+            used = 0;
+        else if (used < size - 1)
+            base[used++] = c;
+    }
+    if (fd >= 0)
+        close(fd);
+    base[used] = '\0';
+}
+
 /* The kernel's name is cut to 15 bytes; the program's first argument often has the rest. */
 size_t kb_os_process_name(uint32_t pid, char *buf, size_t size)
 {
     enum { KERNEL_CUT = 15 };
     if (size == 0)
         return 0;
-    char comm[64], argv0[PATH_MAX];
+    char comm[64], base[NAME_MAX + 1];
     size_t n = chomp(comm, read_proc(pid, "comm", comm, sizeof(comm)));
     const char *name = comm;
-    if (n == KERNEL_CUT && read_proc(pid, "cmdline", argv0, sizeof(argv0))) {
-        const char *slash = strrchr(argv0, '/');
-        const char *base = slash ? slash + 1 : argv0;
+    if (n == KERNEL_CUT) {
+        first_argument_base(pid, base, sizeof base);
         if (strncmp(base, comm, n) == 0)
             name = base;
     }

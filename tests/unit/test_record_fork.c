@@ -460,6 +460,46 @@ static void errno_stays_where_the_system_refuses_what_a_first_record_needs(void 
     kineto_trace_release(finish(s));
 }
 
+static void record_in_handler(int sig)
+{
+    (void)sig;
+    record_numbers(&site_child, 1);
+}
+
+/* On a stack of what SIGSTKSZ has always been, below which there is nothing: the kernel puts up to
+ * half of it there itself. */
+static int record_first_on_a_small_stack(void)
+{
+    enum { STACK = 8192, GUARD = 4096 };
+    struct sigaction action = {.sa_handler = record_in_handler, .sa_flags = SA_ONSTACK};
+    char *memory = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+                        -1, 0);
+    stack_t stack = {.ss_sp = memory + GUARD, .ss_size = STACK};
+    if (memory == MAP_FAILED || mprotect(memory, GUARD, PROT_NONE) != 0 ||
+        sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)
+        return 77;
+    raise(SIGUSR1);
+    return 0;
+}
+
+static void a_childs_first_record_may_be_in_a_handler_with_a_small_stack(void **state)
+{
+    (void)state;
+#if !defined(__OPTIMIZE__)
+    skip();
+#endif
+    if (SANITIZED || sysconf(_SC_MINSIGSTKSZ) > 4096)
+        skip();
+    kineto_session *s = record();
+    pid_t pid = fork();
+    if (pid == 0)
+        _exit(record_first_on_a_small_stack());
+    assert_exit(pid, 0);
+    kineto_trace *t = finish(s);
+    check_child(t, pid, 1);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -477,6 +517,7 @@ int main(void)
         cmocka_unit_test(a_session_that_a_child_did_not_live_to_end_ends_with_the_parents),
         cmocka_unit_test(names_are_those_of_each_process),
         cmocka_unit_test(errno_stays_where_the_system_refuses_what_a_first_record_needs),
+        cmocka_unit_test(a_childs_first_record_may_be_in_a_handler_with_a_small_stack),
         cmocka_unit_test(chunks_of_the_dead_are_given_back),
     };
     return RUN_TESTS(tests);
