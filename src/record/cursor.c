@@ -93,9 +93,11 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->tsc = c->ticks_clock != KB_TICKS_MONOTONIC_RAW;
 }
 
-static kr_cursor *thread_attach(void)
+/* `was`: what the thread had. A signal handler may have attached it since that was looked at. */
+static kr_cursor *thread_attach(kr_cursor *was)
 {
-    kr_me = &kr_attaching;
+    if (!kb_cas_acqrel(&kr_me, &was, &kr_attaching))
+        return was;
     kr_slot *slot = slot_take();
     if (!slot) {
         kr_me = &kr_unattached;
@@ -120,7 +122,7 @@ kr_cursor *kr_cursor_slow(void)
     if (c == &kr_unattached || !KR_IN_USE(c)) { /* new, or zeroed by a fork */
         if (kr_process_is_foreign())
             return NULL; /* the ledger names the process */
-        c = thread_attach();
+        c = thread_attach(c);
         if (c)
             return c;
     } else if (c->second && !c->second->busy) {

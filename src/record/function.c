@@ -261,8 +261,8 @@ static KB_NOINLINE void record_general(kineto_function *f, kineto_site *site,
 {
     kr_operator op = {.info = *info};
     uint64_t room[KR_STACK_MAX];
-    if (!f->id)
-        f->id = kr_function_id_slow();
+    if (!f->id && !(f->id = kr_function_id_slow()))
+        return; /* counted */
     if ((wants & KF_WANT_STACK) && (!info->stack || (wants & KF_WANT_BOTH)))
         kr_stack_take(&op, place, room);
     if (!(f->state & KR_FUNCTION_PUSHED))

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/time.h>
+#include <ucontext.h>
 
 KINETO_SITE_ARGS(site_main, KINETO_KIND_CPU_OP, "main", {"n", KINETO_ARG_INT});
 KINETO_SITE_ARGS(site_handler, KINETO_KIND_USER_ANNOTATION, "handler", {"n", KINETO_ARG_INT},
@@ -332,6 +333,54 @@ static void operators_of_handlers_have_ids_of_their_own(void **state)
     kineto_trace_release(t);
 }
 
+static int steps_until_handled; /* of the thread that is being stepped through */
+
+static void record_in_time(int sig, siginfo_t *info, void *context)
+{
+    (void)info;
+    if (steps_until_handled-- > 0)
+        return;
+#if CAN_STEP
+    ((ucontext_t *)context)->uc_mcontext.gregs[REG_EFL] &= ~0x100; /* on at full speed */
+#endif
+    (void)context;
+    record_in_handler(sig);
+    (void)run_operator();
+}
+
+static void *attach_step_by_step(void *argument)
+{
+    steps_until_handled = *(const int *)argument;
+    step_by_step(true);
+    kineto_range_end(kineto_range_begin(&site_outer));
+    step_by_step(false);
+    return NULL;
+}
+
+/* Whichever instruction of a thread's first record it interrupts: the thread attaches once, and takes
+ * no more than a chunk, which it leaves. */
+static void a_thread_attaches_once_whatever_a_handler_interrupts(void **state)
+{
+    (void)state;
+    enum { STEPS = 500 }; /* it has attached by then */
+    if (!CAN_STEP)
+        skip();
+    struct sigaction before, stepping = {.sa_sigaction = record_in_time, .sa_flags = SA_SIGINFO};
+    __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 16 * 16384, KINETO_RETAIN_OLDEST);
+    sigaction(SIGTRAP, &stepping, &before);
+    for (int i = 0; i < STEPS; i++)
+        pthread_join(start_thread(attach_step_by_step, &i), NULL);
+    sigaction(SIGTRAP, &before, NULL);
+    assert_int_equal(handled(), STEPS);
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(count_named(t, "outer"), STEPS);
+    assert_int_equal(kineto_trace_lost(t), ledger(t, "program", "inside a nested signal handler"));
+    assert_int_equal(kineto_trace_count(t) + kineto_trace_lost(t), 4 * STEPS);
+    kineto_trace_release(t);
+}
+
 /* ---- leaving a handler by a jump ------------------------------------------------------------------- */
 
 static sigjmp_buf home;
@@ -427,6 +476,7 @@ int main(void)
         cmocka_unit_test(handlers_on_their_own_stack_record),
         cmocka_unit_test(a_thread_may_attach_in_a_handler),
         cmocka_unit_test(operators_of_handlers_have_ids_of_their_own),
+        cmocka_unit_test(a_thread_attaches_once_whatever_a_handler_interrupts),
         cmocka_unit_test(a_jump_out_of_a_handler_closes_with_the_outer_range),
         cmocka_unit_test(jumps_out_of_record_calls_do_no_damage),
     };
