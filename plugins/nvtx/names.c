@@ -17,20 +17,28 @@
 #define PATIENCE    20000u
 
 static atomic_bool locked;
+static __thread bool mine CN_TLS; /* a signal handler that interrupts its own thread must not wait */
 static char *piece;
 static size_t piece_left;
 static uint32_t pieces;
 
 bool cn_lock_take(void)
 {
-    for (uint32_t turns = 0; turns < PATIENCE; turns++) {
-        if (!atomic_exchange_explicit(&locked, true, memory_order_acquire))
+    for (uint32_t turns = 0; turns < PATIENCE && !mine; turns++) {
+        if (!atomic_exchange_explicit(&locked, true, memory_order_acquire)) {
+            mine = true;
             return true;
+        }
         (void)sched_yield();
     }
     return false;
 }
-void cn_lock_give(void) { atomic_store_explicit(&locked, false, memory_order_release); }
+
+void cn_lock_give(void)
+{
+    mine = false;
+    atomic_store_explicit(&locked, false, memory_order_release);
+}
 
 static bool piece_add(void)
 {

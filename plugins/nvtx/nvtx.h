@@ -118,7 +118,7 @@ typedef struct cn_name {
 
 /** Memory that is never given back; NULL: none left. Hold the lock. */
 void *cn_keep(size_t bytes);
-/** False, and not taken: somebody holds it for a suspiciously long time. */
+/** False, and not taken: this thread has it, or somebody holds it for a suspiciously long time. */
 bool cn_lock_take(void);
 void cn_lock_give(void);
 

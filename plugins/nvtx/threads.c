@@ -86,7 +86,7 @@ static void thread_ends(void *block)
 
 /* ---- forks ------------------------------------------------------------------------------------- */
 
-static bool held_for_fork;
+static __thread bool held_for_fork CN_TLS; /* threads may fork at once */
 
 static void before_fork(void) { held_for_fork = cn_lock_take(); }
 static void after_fork(void)

@@ -3,8 +3,10 @@
 
 #include "emitter.h"
 #include "helpers/recording.h"
+#include "nvtx.h"
 #include "watch.h"
 
+#include <semaphore.h>
 #include <sys/syscall.h>
 #include <wchar.h>
 
@@ -577,6 +579,54 @@ static void a_child_goes_on_with_what_its_parent_had_open(void **state)
     kineto_trace_release(trace);
 }
 
+static __thread bool forks_slowly;
+static sem_t is_forking, others_forked;
+
+/* Runs behind the source's own preparation, since it was registered before that. */
+static void before_a_fork(void)
+{
+    struct timespec limit;
+    if (!forks_slowly)
+        return;
+    sem_post(&is_forking);
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_sec += 5; /* there are libcs that let one fork at a time */
+    sem_timedwait(&others_forked, &limit);
+}
+
+__attribute__((constructor(101))) static void register_first(void)
+{
+    sem_init(&is_forking, 0, 0);
+    sem_init(&others_forked, 0, 0);
+    pthread_atfork(before_a_fork, NULL, NULL);
+}
+
+static void *fork_slowly(void *argument)
+{
+    forks_slowly = true;
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    waitpid(child, NULL, 0);
+    return argument;
+}
+
+static void threads_that_fork_at_once_leave_nothing_locked(void **state)
+{
+    (void)state;
+    pthread_t thread = start_thread(fork_slowly, NULL);
+    sem_wait(&is_forking);
+    pid_t child = fork();
+    if (child == 0)
+        _exit(0);
+    sem_post(&others_forked);
+    pthread_join(thread, NULL);
+    assert_exit(child, 0);
+    assert_true(cn_lock_take());
+    assert_false(cn_lock_take()); /* as in a signal handler */
+    cn_lock_give();
+}
+
 static int may_go_on;
 
 static void *named_from_elsewhere(void *tid)
@@ -659,6 +709,7 @@ int main(void)
         cmocka_unit_test(very_many_ranges_with_ids_may_be_open),
         cmocka_unit_test(copies_of_the_header_enter_from_any_thread_at_any_time),
         cmocka_unit_test(a_child_goes_on_with_what_its_parent_had_open),
+        cmocka_unit_test(threads_that_fork_at_once_leave_nothing_locked),
         cmocka_unit_test(threads_have_the_names_that_were_given_to_them),
         cmocka_unit_test(more_domains_than_there_is_room_for_share_a_name),
         cmocka_unit_test(more_names_than_there_is_room_for_are_recorded_all_the_same),
