@@ -43,6 +43,12 @@ bool kr_process_is_foreign(void)
     return foreign;
 }
 
+void kr_process_forget(void)
+{
+    if (kr_self_page)
+        *kr_self_page = (kr_self){.state = 0};
+}
+
 /* In a fork's child this is part of its first record: errno stays the program's. */
 static uint32_t process_register(const kf_pool *pool)
 {

@@ -437,6 +437,7 @@ static void forget_in_child(void)
 {
     kr_slabs = NULL;
     kr_me = &kr_unattached;
+    kr_process_forget();
     kr_steps_forget();
 }
 

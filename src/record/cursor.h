@@ -275,8 +275,11 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 bool kr_process_is_foreign(void);
 extern const uint64_t kr_closed_gate;
 
+/** In a fork's child, where the kernel cannot wipe pages: it says anew who it is. */
+void kr_process_forget(void);
+
 /* ---- step.c ---- */
-/** In a fork's child, where the kernel cannot wipe pages: its iterations are its own. */
+/** The same: its iterations are its own. */
 void kr_steps_forget(void);
 
 /* ---- host.c: profilers of plug-ins ---- */
