@@ -41,6 +41,19 @@ static co_queue *find(cl_command_queue handle, bool room)
     return NULL;
 }
 
+/* Where a new queue goes: where there is no room, in place of one that is gone. The slot stays taken,
+ * so that those behind it are still found. */
+static co_queue *place_for(cl_command_queue handle)
+{
+    co_queue *q = find(handle, true);
+    uint32_t slot = first_slot(handle);
+
+    for (uint32_t i = 0; !q && i < MAX_PROBES; i++, slot = (slot + 1) % SLOTS)
+        if (atomic_load(&queues[slot].references) <= 0)
+            q = &queues[slot];
+    return q;
+}
+
 static int32_t context_number(cl_context context)
 {
     for (uint32_t i = 0; i < context_count; i++) {
@@ -135,7 +148,7 @@ static void set_array(co_queue *q, const co_made *made)
 static co_queue *put(const co_made *made)
 {
     pthread_mutex_lock(&queues_lock);
-    co_queue *q = find(made->handle, true);
+    co_queue *q = place_for(made->handle);
     if (q) {
         bool again = atomic_load_explicit(&q->handle, memory_order_relaxed) != NULL;
         if (!again || q->device != made->device || q->number < 0)

@@ -23,6 +23,7 @@ struct _cl_device_id {
 };
 
 #define MAX_EVENTS 262144
+#define MAX_QUEUES 16384
 
 static fake_cl_behaviour behaviour;
 static struct _cl_event *events;
@@ -30,7 +31,7 @@ static int event_count;
 static atomic_int alive, misuses;
 static struct _cl_device_id devices[64];
 static int device_number = -1;
-static struct _cl_command_queue queues[1024];
+static struct _cl_command_queue queues[MAX_QUEUES];
 static int queue_count;
 static bool reuse_queue;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -120,7 +121,7 @@ static cl_command_queue CL_API_CALL make_queue(cl_context context, cl_device_id 
     if (!reuse_queue)
         queue_count++;
     reuse_queue = false;
-    cl_command_queue queue = &queues[queue_count % 1024];
+    cl_command_queue queue = &queues[queue_count % MAX_QUEUES];
     queue->properties = properties;
     pthread_mutex_unlock(&lock);
     return queue;
@@ -331,6 +332,6 @@ int fake_cl_misuses(void) { return atomic_load(&misuses); }
 int fake_cl_events_made(void) { return event_count; }
 cl_command_queue_properties fake_cl_queue_properties(void)
 {
-    return queues[queue_count % 1024].properties;
+    return queues[queue_count % MAX_QUEUES].properties;
 }
 void fake_cl_reuse_queue(void) { reuse_queue = true; }

@@ -494,6 +494,23 @@ static void a_handle_that_is_given_out_again_is_a_new_queue(void **state)
     assert_counts(4, 4, 0);
 }
 
+/* Drivers need not give handles out again. */
+static void queues_that_come_and_go_are_known_however_many_there_were(void **state)
+{
+    enum { QUEUES = 10000 };
+
+    (void)state;
+    SET_UP(.clock = CLOCK_MONOTONIC_RAW);
+    for (int i = 0; i < QUEUES; i++) {
+        cl->clReleaseCommandQueue(queue);
+        queue = cl->clCreateCommandQueue(fake_cl_context(), fake_cl_device(), 0, NULL);
+        assert_int_equal(told(queue), 0);
+        launch(NULL);
+    }
+    fake_host_close();
+    assert_counts(QUEUES, QUEUES, 0);
+}
+
 static void a_shorter_table_is_respected(void **state)
 {
     cl_uint entries = 0;
@@ -557,6 +574,7 @@ int main(void)
         TEST(profiling_is_forced_and_hidden),
         TEST(a_refusal_of_profiling_leaves_the_program_its_queue),
         TEST(a_handle_that_is_given_out_again_is_a_new_queue),
+        TEST(queues_that_come_and_go_are_known_however_many_there_were),
         TEST(a_shorter_table_is_respected),
         TEST(a_forked_child_forgets_what_is_its_parents),
     };
