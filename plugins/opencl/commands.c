@@ -319,7 +319,8 @@ static void bracket(co_work *work, void (*read)(co_bracket *, const KinetoPlugin
         co_builder_leave();
 }
 
-static co_command *prepare(cl_command_queue handle, int32_t type)
+/* NULL: it is not taken up; *why it will be missing, if it is a command at all. */
+static co_command *prepare(cl_command_queue handle, int32_t type, co_loss *why)
 {
     uint32_t session = co_session_wants(type);
     co_queue *queue = session ? co_queue_of(handle) : NULL;
@@ -327,12 +328,12 @@ static co_command *prepare(cl_command_queue handle, int32_t type)
     if (!queue)
         return NULL;
     if (!queue->timed) {
-        lose(CO_LOSS_UNTIMED_QUEUE);
+        *why = CO_LOSS_UNTIMED_QUEUE;
         return NULL;
     }
     co_command *c = pop();
     if (!c && !(c = grow())) {
-        lose(CO_LOSS_TOO_MANY);
+        *why = CO_LOSS_TOO_MANY;
         return NULL;
     }
     atomic_store_explicit(&c->state, PREPARED, memory_order_relaxed);
@@ -344,9 +345,10 @@ void co_launch_begin(co_launch *launch, kineto_site *site, cl_command_queue queu
                      cl_event **event)
 {
     uint64_t begun = kineto_overhead_begin();
-    co_command *c = prepare(queue, type);
     kineto_props props = {.size = sizeof props};
 
+    launch->lost = CO_LOSS_COUNT;
+    co_command *c = prepare(queue, type, &launch->lost);
     launch->own = NULL;
     launch->command = c;
     if (c) {
@@ -369,6 +371,8 @@ co_work *co_launch_end(co_launch *launch, cl_int status, cl_event *event)
     if (c && c->work.bracket.used)
         bracket(&c->work, co_bracket_close);
     kineto_range_end(launch->range);
+    if (!c && launch->lost != CO_LOSS_COUNT && status == CL_SUCCESS)
+        lose(launch->lost);
     if (!c)
         return NULL;
     if (status != CL_SUCCESS || !*event) {

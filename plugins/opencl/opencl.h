@@ -167,12 +167,30 @@ typedef struct co_work {
     co_bracket bracket;
 } co_work;
 
+/* Why a command is missing from the trace: X(NAME, words). */
+#define CO_LOSS_MAP(X)                                                                             \
+    X(UNTIMED_QUEUE, "queue without profiling")                                                    \
+    X(TOO_MANY, "too many commands in flight")                                                     \
+    X(FAILED, "command failed")                                                                    \
+    X(NO_TIMES, "no timestamps")                                                                   \
+    X(NO_CALLBACK, "no completion callback")                                                       \
+    X(NO_CLOCK, "no clock for the device")                                                         \
+    X(UNFINISHED, "unfinished at the end")
+
+typedef enum co_loss {
+#define CO_X(name, text) CO_LOSS_##name,
+    CO_LOSS_MAP(CO_X)
+#undef CO_X
+        CO_LOSS_COUNT
+} co_loss;
+
 typedef struct co_command co_command;
 
 /* One wrapped enqueue call. */
 typedef struct co_launch {
     kineto_range range;
     co_command *command; /* NULL: not timed */
+    co_loss lost;        /* why not, to be counted if the call succeeds; CO_LOSS_COUNT: no loss */
     cl_event own;        /* where the program asked for no event */
 } co_launch;
 
@@ -207,23 +225,6 @@ void co_deliver_held(void);
 
 /* ---- profiler.c --------------------------------------------------------------------------------
  */
-
-/* Why a command is missing from the trace: X(NAME, words). */
-#define CO_LOSS_MAP(X)                                                                             \
-    X(UNTIMED_QUEUE, "queue without profiling")                                                    \
-    X(TOO_MANY, "too many commands in flight")                                                     \
-    X(FAILED, "command failed")                                                                    \
-    X(NO_TIMES, "no timestamps")                                                                   \
-    X(NO_CALLBACK, "no completion callback")                                                       \
-    X(NO_CLOCK, "no clock for the device")                                                         \
-    X(UNFINISHED, "unfinished at the end")
-
-typedef enum co_loss {
-#define CO_X(name, text) CO_LOSS_##name,
-    CO_LOSS_MAP(CO_X)
-#undef CO_X
-        CO_LOSS_COUNT
-} co_loss;
 
 /** True while somebody wants something: the one test of a wrapper that is off. */
 extern atomic_bool co_active;
