@@ -342,6 +342,7 @@ MORE = [
     ("code that is loaded later", "trace.lazy_start", lambda: loading(4), "found"),
     ("Kineto's mark of all it recorded", "trace.profiler_overhead",
      lambda: overhead(1500, "PyTorch Profiler (0)", "Trace"), "quiet"),
+    ("a file with nothing in it", "trace.unfit", lambda: Trace(), "found"),
     ("a program without a device", "trace.unfit", lambda: steps([400] * 4, vendor=None), "quiet"),
     ("a file that ends in the middle", "trace.unfit", lambda: Cut(products([(SGEMM, 500)], steps=40)), "found"),
     ("nothing special", "kernel.low_occupancy", doing_nothing_special, "quiet"),

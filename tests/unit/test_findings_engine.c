@@ -10,13 +10,15 @@
 
 #define STEP_NS INT64_C(1000000)
 
-/* Of a trace in which nothing is. */
+/* Of a trace in which nothing is to be found. */
 static kineto_findings *nothing_found(const char *rules, uint32_t evidence)
 {
     kineto_find_options o = {.size = sizeof o, .rules = rules, .evidence = evidence};
     kineto_findings *found = NULL;
     kineto_error err = {.message = ""};
-    kineto_trace *t = finish(builder());
+    maker m = make();
+    put_range(&m, "work", 0, 1);
+    kineto_trace *t = finish(m.b);
     if (kineto_find(t, &o, &found, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     kineto_trace_release(t);
@@ -246,6 +248,39 @@ static void the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst(void 
         assert_true(text_is(f.sentence, wanted) && text_is(f.subject, "where"));
         assert_true(kineto_findings_evidence(all, 0, 0, &e));
         assert_int_equal(e.start_ns, worst * 100);
+        kineto_findings_release(all);
+    }
+}
+
+/* High before medium, then the one with most of it; whichever comes first. */
+static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state)
+{
+    (void)state;
+    static const struct {
+        kineto_finding_severity severity;
+        double extent;
+    } cases[][3] = {{{KINETO_FINDING_MEDIUM, 54}, {KINETO_FINDING_HIGH, 78}, {KINETO_FINDING_HIGH, 71}},
+                    {{KINETO_FINDING_MEDIUM, 99}, {KINETO_FINDING_HIGH, 1}, {KINETO_FINDING_LOW, 99}},
+                    {{KINETO_FINDING_LOW, 5}, {KINETO_FINDING_LOW, 6}, {KINETO_FINDING_LOW, 6}}};
+    for (size_t i = 0; i < 3 * KB_COUNT(cases); i++) {
+        kineto_findings *all = NULL;
+        for (uint32_t n = 0; n < 3; n++) {
+            int32_t rank = (int32_t)((n + i / KB_COUNT(cases)) % 3);
+            kineto_findings *one = nothing_found(NULL, 0);
+            ka_found *x = put_found(one, KA_LOOK_low_utilization, KA_NO_WORTH, rank, "");
+            ka_set_severity(x, cases[i % KB_COUNT(cases)][rank].severity);
+            ka_set_extent(x, cases[i % KB_COUNT(cases)][rank].extent);
+            ka_findings_settle(one);
+            if (all)
+                add(all, one);
+            else
+                all = one;
+        }
+        kineto_finding f = finding_at(all, 0);
+        double extent = cases[i % KB_COUNT(cases)][f.rank].extent;
+        assert_true(extent == cases[i % KB_COUNT(cases)][1].extent);
+        assert_int_equal(f.severity, cases[i % KB_COUNT(cases)][1].severity);
+        assert_int_equal(f.rank_count, 3);
         kineto_findings_release(all);
     }
 }
@@ -645,6 +680,7 @@ int main(void)
         cmocka_unit_test(the_usual_evidence_is_five_and_the_most_a_thousand),
         cmocka_unit_test(what_is_said_is_cut_between_characters),
         cmocka_unit_test(the_same_on_several_ranks_is_one_worth_what_it_is_on_the_worst),
+        cmocka_unit_test(what_has_no_worth_is_that_of_the_rank_where_it_is_worst),
         cmocka_unit_test(other_subjects_and_other_rules_stay_apart),
         cmocka_unit_test(a_rule_that_one_rank_can_judge_is_judged),
         cmocka_unit_test(rules_that_compare_ranks_wait_for_a_second_one),

@@ -385,6 +385,7 @@ void ka_look_communication_share(ka_finder *f)
     if (!x)
         return;
     x->count = e.count;
+    ka_set_extent(x, ka_share(f, e.exposed_ns));
     ka_set_severity(x, ka_share(f, e.exposed_ns) >= SHARE_PERCENT ? KINETO_FINDING_MEDIUM
                                                                   : KINETO_FINDING_LOW);
     ka_say(f, x,

@@ -158,6 +158,7 @@ void ka_look_synchronized_loader(ka_finder *f)
     if (!x)
         return;
     x->count = count;
+    ka_set_extent(x, (double)w.ns);
     ka_set_severity(x, w.count ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
     ka_say(f, x, "The data loader has no worker processes: the thread that trains loads, too%s%s",
            w.count ? ", a batch in " : "", w.count ? kb_duration(w.ns / (int64_t)w.count).s : "");

@@ -260,6 +260,7 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
     if (!x)
         return;
     x->count = low;
+    ka_set_extent(x, 100 - u->busy_percent);
     ka_set_severity(x,
                     u->busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
     ka_say(f, x,

@@ -166,6 +166,7 @@ void ka_look_memory_limit(ka_finder *f)
         ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, u.name);
         if (!x)
             return;
+        ka_set_extent(x, part);
         ka_set_severity(x, part > SERIOUS_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
         ka_say(f, x, "%.*s has %.2f of its %.1f GiB allocated at the peak, %.1f %%",
                (int)KB_MIN(u.name.size, (size_t)40), u.name.data, gib(u.peak), gib(u.limit), part);
@@ -215,6 +216,7 @@ static void say_fragmented(ka_finder *f, const use *u, const moment *m)
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
     if (!x)
         return;
+    ka_set_extent(x, (double)unused);
     ka_set_severity(x, u->limit > 0 && tight ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
     ka_say(f, x,
            "when most is allocated on %.*s, %s, the allocator holds %s more that it cannot use: "
@@ -373,6 +375,7 @@ static void say_growth(ka_finder *f, const use *u, const level *levels, uint32_t
     char full[80] = "";
     if (!x)
         return;
+    ka_set_extent(x, slope);
     ka_set_severity(x, KINETO_FINDING_MEDIUM);
     if (u->limit > 0 && left >= 0 && left < STEPS_TO_LIMIT)
         (void)snprintf(full, sizeof full, "; at this rate it is full after %.0f more steps", left);

@@ -299,6 +299,7 @@ static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, kb_string(""));
     if (!x)
         return;
+    ka_set_extent(x, ka_share(f, ns));
     ka_set_severity(x, ka_share(f, ns) >= LAZY_MEDIUM ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
     if (l->first_count == 1)
         n = (size_t)snprintf(text, room, "the first step takes %s longer than the others",
@@ -405,6 +406,7 @@ static void say_overhead(ka_finder *f, const overhead *o)
     kineto_trace_get(t, o->longest, &a);
     kb_text name = ka_short_name(a.name);
     x->count = o->rows.count;
+    ka_set_extent(x, ka_share(f, o->ns));
     ka_set_severity(x, ka_share(f, o->ns) >= OVERHEAD_MEDIUM ? KINETO_FINDING_MEDIUM
                                                              : KINETO_FINDING_LOW);
     ka_say(
@@ -452,8 +454,10 @@ typedef struct doubts {
 static bool counts(const ka_finder *f, const kineto_verify_finding *v, const char *id)
 {
     double all = (double)kineto_trace_count(f->s->trace);
-    if (strcmp(id, "device.missing") == 0 || strcmp(id, "clock.suspicion") == 0)
-        return true;
+    static const char *const spoiling[] = {"device.missing", "clock.suspicion", "rows.none"};
+    for (size_t i = 0; i < KB_COUNT(spoiling); i++)
+        if (strcmp(id, spoiling[i]) == 0)
+            return true;
     if (v->severity < KINETO_SEVERITY_ERROR)
         return false;
     return strcmp(id, "buffer.truncated") == 0 || strcmp(id, "units.mixed") == 0 ||
@@ -496,6 +500,23 @@ static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
     }
 }
 
+static void say_empty(ka_finder *f, ka_found *x)
+{
+    ka_say(f, x, "there is nothing in the trace");
+    ka_advise(f, x, "'ckineto doctor' says what can be recorded on a machine; record again");
+}
+
+static void say_doubtful(ka_finder *f, ka_found *x, const doubts *d, const char *what)
+{
+    ka_say(f, x, "%s: sums, gaps and what is said here may be wrong", what);
+    ka_advise(
+        f, x,
+        d->lost_percent >= LOST_PERCENT
+            ? "Record again with larger buffers, fewer kinds or a shorter window; 'ckineto "
+              "verify' says what is missing"
+            : "'ckineto verify' says where and what to do; record again if it can be avoided");
+}
+
 static void say_unfit(ka_finder *f, const doubts *d)
 {
     uint64_t lost = kineto_trace_lost(f->s->trace);
@@ -505,6 +526,7 @@ static void say_unfit(ka_finder *f, const doubts *d)
     if (!x)
         return;
     ka_set_severity(x, KINETO_FINDING_HIGH);
+    ka_set_extent(x, d->lost_percent);
     if (d->lost_percent >= LOST_PERCENT)
         n = (size_t)kb_snprintf(text, sizeof text, "%llu event%s missing, %.1f %% of all",
                                 (unsigned long long)lost, lost == 1 ? " is" : "s are",
@@ -514,13 +536,10 @@ static void say_unfit(ka_finder *f, const doubts *d)
                        "%swhat is there is incomplete or cannot be right (%s)", n ? ", and " : "",
                        d->ids);
     x->count = lost + d->places;
-    ka_say(f, x, "%s: sums, gaps and what is said here may be wrong", text);
-    ka_advise(
-        f, x,
-        d->lost_percent >= LOST_PERCENT
-            ? "Record again with larger buffers, fewer kinds or a shorter window; 'ckineto "
-              "verify' says what is missing"
-            : "'ckineto verify' says where and what to do; record again if it can be avoided");
+    if (!lost && !kineto_trace_count(f->s->trace))
+        say_empty(f, x);
+    else
+        say_doubtful(f, x, d, text);
     show_doubts(f, x, d);
 }
 

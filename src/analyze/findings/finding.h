@@ -52,6 +52,7 @@ typedef struct ka_found {
     uint8_t severity;
     bool severity_is_set;
     int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
+    double extent; /* how bad it is, where no time says so: in any unit of its rule */
     double confidence;
     int32_t rank;
     uint32_t rank_count;
@@ -95,6 +96,9 @@ ka_found *ka_open_finding(ka_finder *f, int64_t saved_ns, double confidence, kin
 void ka_say(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_advise(ka_finder *f, ka_found *x, const char *fmt, ...) KINETO_PRINTF(3, 4);
 void ka_set_severity(ka_found *x, kineto_finding_severity severity);
+/** Which rank has most of what has no worth. */
+static inline void ka_set_extent(ka_found *x, double extent) { x->extent = extent; }
+
 /** Evidence; the heaviest ones are kept. `fmt` may be NULL. */
 void ka_show_row(ka_finder *f, ka_found *x, kineto_row row, int64_t weight_ns, const char *fmt, ...)
     KINETO_PRINTF(5, 6);

@@ -489,6 +489,18 @@ static ka_found *same_as(kineto_findings *to, const ka_found *x)
     return NULL;
 }
 
+/* What has no worth is worst where it is most severe, and of equal ones where there is most of it. */
+static bool is_worse(const ka_found *x, const ka_found *than)
+{
+    if (x->saved_ns != KA_NO_WORTH)
+        return than->saved_ns == KA_NO_WORTH || x->worth_ns > than->worth_ns;
+    if (than->saved_ns != KA_NO_WORTH)
+        return false;
+    if (severity_of(x) != severity_of(than))
+        return severity_of(x) > severity_of(than);
+    return x->extent > than->extent;
+}
+
 /* The step of all ranks is as long as that of the worst: what is found on several is worth there
  * what it is on that one. */
 static bool add_found(kineto_findings *to, const ka_found *x)
@@ -503,12 +515,11 @@ static bool add_found(kineto_findings *to, const ka_found *x)
         return false;
     }
     copy.rank_count = same->rank_count + x->rank_count;
-    bool is_worse = copy.saved_ns != KA_NO_WORTH &&
-                    (same->saved_ns == KA_NO_WORTH || copy.worth_ns > same->worth_ns);
+    bool worse = is_worse(&copy, same);
     same->rank_count = copy.rank_count;
-    ka_found *dropped = is_worse ? same : &copy;
+    ka_found *dropped = worse ? same : &copy;
     kb_vec_free(&dropped->evidence);
-    if (is_worse)
+    if (worse)
         *same = copy;
     return true;
 }
