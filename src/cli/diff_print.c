@@ -82,6 +82,19 @@ static void put_sides(const kc_diff *d, FILE *out)
     }
 }
 
+static void put_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, FILE *out)
+{
+    double before = kc_fact_number(a, t, row, "before_us"),
+           after = kc_fact_number(a, t, row, "after_us"),
+           delta = kc_fact_number(a, t, row, "delta_us"),
+           pct = kc_fact_number(a, t, row, "delta_pct");
+    fprintf(out, "%s -> %s", isnan(before) ? "none" : kc_us(before, false).s,
+            isnan(after) ? "none" : kc_us(after, false).s);
+    if (isfinite(pct))
+        fprintf(out, ", %s (%+.1f %%; %s)", kc_us(delta, true).s, pct, kc_interval(a, t, row).s);
+    fputc('\n', out);
+}
+
 static void put_steps(const kc_diff *d, FILE *out)
 {
     kineto_fact_table info;
@@ -90,11 +103,8 @@ static void put_steps(const kc_diff *d, FILE *out)
     fputc('\n', out);
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string name = kc_fact_text(d->facts, t, row, "what");
-        fprintf(out, "%-19.*s %s -> %s, %s (%+.1f %%; %s)\n", (int)name.size, name.data,
-                kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
-                kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s,
-                kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
-                kc_fact_number(d->facts, t, row, "delta_pct"), kc_interval(d->facts, t, row).s);
+        fprintf(out, "%-19.*s ", (int)name.size, name.data);
+        put_step_change(d->facts, t, row, out);
     }
     kineto_analysis_table(d->facts, t, &info);
     if (info.note.size)
@@ -154,6 +164,8 @@ static void put_measured(const kc_diff *d, uint32_t t, FILE *out)
 {
     double mean = kc_fact_number(d->facts, t, 0, "measured_us"),
            median = kc_fact_number(d->facts, t, 0, "measured_median_us");
+    if (!isfinite(mean) || !isfinite(median))
+        return;
     fprintf(out, "  measured: the mean of steps is %s %s, the median %s %s\n",
             kc_us(fabs(mean), false).s, mean >= 0 ? "shorter" : "longer",
             kc_us(fabs(median), false).s, median >= 0 ? "shorter" : "longer");

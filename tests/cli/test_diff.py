@@ -270,6 +270,19 @@ class Tables(DiffTest):
             self.diff(self.trace("b.json", 6), self.path("a.json"))
             self.diff(self.path("a.json"), self.path("a.json"))
 
+    def test_an_empty_trace_passes_no_gate(self):
+        full, empty = self.trace("a.json", 6), self.trace("b.json", 0)
+        for pair in ((full, empty), (empty, full), (empty, empty)):
+            for gate in ("step>3%", "step<3%", "step>2ms", "step:median step>3%", "memory>3%", "category:gemm>3%",
+                         "category:part.other>3%", "op:aten::add>3%"):
+                out = self.diff(*pair, "--fail-on", gate, status=2).out
+                self.assertIn(b"not judged", out)
+                self.assertNotIn(b"nan", out)
+        out = self.diff(full, empty).out.decode()
+        self.assertRegex(out, r"(?m)^after .*: 0 activities, none lost, 0 steps$")
+        self.assertRegex(out, r"(?m)^step +[0-9.]+ [mu]s -> none$")
+        self.assertIn("nothing in the trace after takes time", out)
+
 
 class Outputs(DiffTest):
     def outputs(self, *gates):

@@ -100,6 +100,7 @@ typedef struct ka_side {
     int32_t *block_of;     /* by index of steps; -1: left out */
     uint32_t *block_steps; /* how many steps are in each */
     bool no_steps;         /* all of the trace is one */
+    bool is_empty;         /* … and that takes no time: nothing can be said of it */
     bool with_shapes;
     KB_VEC(ka_thing) things;
     KB_VEC(double) values;    /* block_count for each thing: sums, later means */

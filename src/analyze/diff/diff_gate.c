@@ -235,6 +235,8 @@ static kb_text show(unit of, double value)
 static kb_text relative(const judged *j)
 {
     kb_text text = {"new"};
+    if (isnan(j->after) && isnan(j->before))
+        return (kb_text){"unknown"};
     if (isnan(j->after))
         return (kb_text){"gone"};
     if (j->before == j->after || (j->before != 0 && !isnan(j->before)))
@@ -248,7 +250,8 @@ static const char *why(const judged *j, bool without_noise)
 {
     bool failed = j->judgement == KINETO_DIFF_FAILED;
     if (isnan(j->value))
-        return "it is on one side only";
+        return isnan(j->before) && isnan(j->after) ? "it is on neither side"
+                                                   : "it is on one side only";
     switch (j->by) {
     case KINETO_DIFF_BY_LIMIT:
         return j->sure < 0 && !without_noise

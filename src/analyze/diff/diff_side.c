@@ -116,6 +116,8 @@ static bool find_steps(ka_side *side)
     if (!ka_durations_make(&side->durations, &side->m.scope))
         return false;
     side->no_steps = !side->durations.count;
+    side->is_empty =
+        side->no_steps && kb_length_ns(side->m.scope.start_ns, side->m.scope.end_ns) <= 0;
     side->warm_up = side->durations.warm_up;
     side->span_count = side->no_steps ? 1 : side->durations.count - side->warm_up;
     uint64_t *numbers = number_steps(side);

@@ -80,7 +80,9 @@ static void put_changes(ka_diff *d, change_list *changes)
         ka_put_text(t, c->change);
         ka_put_estimate(t, &c->e, d->step_us);
     }
-    if (!changes->count)
+    if (d->before.is_empty || d->after.is_empty)
+        ka_note(t, "nothing can be said: one of the traces is empty");
+    else if (!changes->count)
         ka_note(t, "nothing that is worth %.1f %% of a step and more than noise", LEAST_PERCENT);
     changes->count = 0;
 }

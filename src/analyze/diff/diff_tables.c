@@ -39,7 +39,20 @@ typedef void put_pair(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing
 
 static const double nothing[KA_MOST_BLOCKS];
 
-/* What is not there takes no time; memory and counters that are not there are not known. */
+/* Of what one side does not know there is no difference. */
+static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
+{
+    return (ka_estimate){.before = is_before ? e->before : (double)NAN,
+                         .after = is_after ? e->after : (double)NAN,
+                         .delta = (double)NAN,
+                         .pct = (double)NAN,
+                         .low_pct = (double)NAN,
+                         .high_pct = (double)NAN,
+                         .sure = -1};
+}
+
+/* What is not there takes no time, unless nothing is; memory and counters that are not there are not
+ * known. */
 static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
 {
     const ka_thing *either = a ? a : b;
@@ -48,15 +61,10 @@ static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
     uint32_t before_count = a ? a->value_count : d->before.block_count,
              after_count = b ? b->value_count : d->after.block_count;
     ka_estimate e = ka_compare(&d->chance, before, before_count, after, after_count);
-    if (either->kind < KA_THING_MEMORY || (a && b && before_count && after_count))
-        return e;
-    return (ka_estimate){.before = a && before_count ? e.before : (double)NAN,
-                         .after = b && after_count ? e.after : (double)NAN,
-                         .delta = (double)NAN,
-                         .pct = (double)NAN,
-                         .low_pct = (double)NAN,
-                         .high_pct = (double)NAN,
-                         .sure = -1};
+    bool is_time = either->kind < KA_THING_MEMORY;
+    bool is_before = !d->before.is_empty && (is_time || (a && before_count)),
+         is_after = !d->after.is_empty && (is_time || (b && after_count));
+    return is_before && is_after ? e : unknown(&e, is_before, is_after);
 }
 
 static void put_row(ka_diff *d, ka_table_id id, const ka_thing *a, const ka_thing *b, put_pair *put)
@@ -83,12 +91,17 @@ static void put_kind(ka_diff *d, ka_thing_kind kind, ka_table_id id, put_pair *p
 
 static const ka_thing *either(const ka_thing *a, const ka_thing *b) { return b ? b : a; }
 
+static void put_step_counts(const ka_diff *d, ka_table *t)
+{
+    ka_put_int(t, d->before.is_empty ? 0 : d->before.step_count);
+    ka_put_int(t, d->after.is_empty ? 0 : d->after.step_count);
+}
+
 static void put_step(ka_diff *d, ka_table *t, const ka_thing *a, const ka_thing *b,
                      const ka_estimate *e)
 {
     ka_put_text(t, either(a, b)->name);
-    ka_put_int(t, d->before.step_count);
-    ka_put_int(t, d->after.step_count);
+    put_step_counts(d, t);
     ka_put_estimate(t, e, d->step_us);
 }
 
@@ -176,8 +189,9 @@ static bool put_other_middle(ka_diff *d)
         ka_estimate e = ka_compare(&other, d->before.values.data + a->values, a->value_count,
                                    d->after.values.data + b->values, b->value_count);
         ka_put_text(t, kb_string(other.medians ? "median step" : "mean step"));
-        ka_put_int(t, d->before.step_count);
-        ka_put_int(t, d->after.step_count);
+        put_step_counts(d, t);
+        if (d->before.is_empty || d->after.is_empty)
+            e = unknown(&e, !d->before.is_empty, !d->after.is_empty);
         ka_put_estimate(t, &e, d->step_us);
         ok = !other.no_memory;
     }
@@ -188,7 +202,12 @@ static bool put_other_middle(ka_diff *d)
 static void note_steps(ka_diff *d)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
-    if (d->before.no_steps || d->after.no_steps)
+    if (d->before.is_empty || d->after.is_empty)
+        ka_note(t, "nothing in %s takes time: there is nothing to compare",
+                !d->after.is_empty    ? "the trace before"
+                : !d->before.is_empty ? "the trace after"
+                                      : "either trace");
+    else if (d->before.no_steps || d->after.no_steps)
         ka_note(t, "a trace has no steps: all of it is one, and nothing tells a difference from "
                    "noise");
     else if (d->before.warm_up || d->after.warm_up)
