@@ -11,6 +11,8 @@ import tempfile
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(1, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "findings"))
+import cases_1
 import headless
 
 CKINETO = os.environ["CKINETO"]
@@ -46,11 +48,11 @@ class Opened(unittest.TestCase):
         cls.folder = cls.enterClassContext(tempfile.TemporaryDirectory())
         cls.browser = cls.enterClassContext(headless.Browser(headless.find()))
 
-    def report(self, trace):
+    def report(self, *trace):
         """The page of TRACE, drawn, and the answers of `analyze` about it."""
         out = os.path.join(self.folder, self.id() + ".html")
-        subprocess.run([CKINETO, "report", trace, "-o", out], check=True, stderr=subprocess.DEVNULL)
-        facts = subprocess.run([CKINETO, "analyze", trace, "--json", "-"], check=True, capture_output=True).stdout
+        subprocess.run([CKINETO, "report", *trace, "-o", out], check=True, stderr=subprocess.DEVNULL)
+        facts = subprocess.run([CKINETO, "analyze", *trace, "--json", "-"], check=True, capture_output=True).stdout
         page = self.browser.open("file://" + out)
         page.wait_for("document.documentElement?.dataset.state")
         self.assertEqual(page.value("document.documentElement.dataset.state"), "ready")
@@ -138,6 +140,18 @@ class Opened(unittest.TestCase):
         self.assertEqual(page.value("document.querySelectorAll('img[src=\"x\"], #main script').length"), 0)
         self.assertEqual(page.value("ckineto.timeline.activities.count"), 3 * len(EVIL))
         self.check_manners(page)
+
+    def test_evidence_of_another_rank_says_of_which(self):
+        paths = []
+        for rank, trace in enumerate(cases_1.CASES["communication.imbalance"][0]()):
+            paths.append(os.path.join(self.folder, f"rank{rank}.json"))
+            trace.save(paths[-1])
+        page, _ = self.report(*paths)
+        seen = page.value("""[...document.querySelectorAll('[data-id="communication.imbalance"] .evidence li')]
+            .map((li) => li.textContent)""")
+        self.assertGreater(len(seen), 0)
+        for text in seen:
+            self.assertRegex(text, r"rank \d+ · waits for")
 
 
 if __name__ == "__main__":

@@ -146,7 +146,8 @@ function countOf(finding) {
 function evidenceOf(finding) {
   const evidence = finding.evidence || [];
   if (!evidence.length) return null;
-  const items = evidence.map((e) => evidenceItem(e));
+  const several = evidence.some((e) => e.rank !== finding.rank);
+  const items = evidence.map((e) => evidenceItem(e, several));
   const list = make('ol', { class: 'evidence' }, ...items.slice(0, EVIDENCE_SHOWN));
   const rest = items.slice(EVIDENCE_SHOWN);
   if (!rest.length) return list;
@@ -163,13 +164,15 @@ function evidenceOf(finding) {
   );
 }
 
-function evidenceItem(evidence) {
+/* Of several ranks each piece says of which. */
+function evidenceItem(evidence, several) {
   const place = placeOfEvidence(evidence);
   const time = evidence.dur_us ? formatTime(evidence.dur_us * 1e3) : '';
   const isLink = place && report.hasTimeline;
   const name = oneLine(evidence.name || time || evidence.where || (isLink ? 'there' : ''), 160);
   const head = isLink ? placeLink(place, name) : name;
-  const rest = [evidence.name ? time : '', evidence.where, evidence.text].filter((t) => t && t !== name);
+  const of = several ? `rank ${evidence.rank}` : '';
+  const rest = [of, evidence.name ? time : '', evidence.where, evidence.text].filter((t) => t && t !== name);
   return make(
     'li',
     { title: oneLine(evidence.name || '', 4000) },
