@@ -135,7 +135,8 @@ typedef struct kc_category {
     uint64_t count;
 } kc_category;
 typedef struct kc_summary {
-    int64_t start_ns, end_ns; /* window */
+    int64_t start_ns, end_ns;  /* window */
+    int64_t first_ns, last_ns; /* of that and all activities: some reach over it */
     uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
     kc_stat_list host, kernels, other_device; /* longest total first */
     KB_VEC(kc_device) devices;

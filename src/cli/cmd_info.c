@@ -32,6 +32,17 @@ static const char *flow_name(size_t type)
 
 /* ---- text --------------------------------------------------------------------------------------- */
 
+static void print_window(const kc_summary *s)
+{
+    printf("  window from %s", kc_moment(s->start_ns).s);
+    if (s->first_ns < s->start_ns)
+        printf("; activities begin %s before it",
+               kb_duration(kb_length_ns(s->first_ns, s->start_ns)).s);
+    if (s->last_ns > s->end_ns)
+        printf("; activities end %s behind it", kb_duration(kb_length_ns(s->end_ns, s->last_ns)).s);
+    putchar('\n');
+}
+
 #define MOST_CATEGORIES 16u
 
 static void print_categories(const kc_summary *s, const kineto_trace *trace)
@@ -50,11 +61,13 @@ static void print_categories(const kc_summary *s, const kineto_trace *trace)
 
 static void print_kinds(const kc_summary *s, const kineto_trace *trace)
 {
-    printf("  by kind:");
+    if (s->activities)
+        printf("  by kind:");
     for (uint32_t k = 0; k <= KINETO_KIND_COUNT; k++)
         if (s->kinds[k])
             printf(" %s %s;", kineto_kind_name(k), kc_count(s->kinds[k]).s);
-    printf("\n");
+    if (s->activities)
+        printf("\n");
     print_categories(s, trace);
     if (s->steps)
         printf("  steps: %s\n", kc_count(s->steps).s);
@@ -126,7 +139,8 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
     printf(": %s %s in %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
-    printf("  window from %s\n", kc_moment(s->start_ns).s);
+    if (s->activities)
+        print_window(s);
     print_kinds(s, trace);
     print_processes(trace);
     kc_summary_tables(s, trace, stdout);

@@ -142,7 +142,7 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
         put_evidence(&e, f->rank_count > 1, p);
 }
 
-#define ID_COLUMNS 27
+#define ID_COLUMNS 28 /* communication.small_messages */
 
 static void put_not_judged(const kineto_findings *found, const page *p)
 {
@@ -155,7 +155,7 @@ static void put_not_judged(const kineto_findings *found, const page *p)
         fputs(any ? "" : "\nNot judged:\n", p->out);
         any = true;
         fprintf(p->out, "  %-*s ", ID_COLUMNS, rule.id);
-        put_wrapped(p, "", "                              ", because);
+        put_wrapped(p, "", "                               ", because);
     }
 }
 
@@ -168,6 +168,8 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     if (steps)
         fprintf(out, "\n%u %s; worth is of a step, %s (mean of %u)\n", count,
                 kc_noun(count, "finding", "findings"), kb_duration(step_ns).s, steps);
+    else if (step_ns <= 1) /* nothing takes time */
+        fprintf(out, "\n%u %s\n", count, kc_noun(count, "finding", "findings"));
     else
         fprintf(out, "\n%u %s; worth is of all that was recorded, %s\n", count,
                 kc_noun(count, "finding", "findings"), kb_duration(step_ns).s);

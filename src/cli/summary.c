@@ -92,6 +92,8 @@ static void count_row(counting *c, kineto_row row)
     table t = table_of(&a, device != UINT32_MAX);
     if (t == TABLE_NONE)
         return;
+    c->s->first_ns = KB_MIN(c->s->first_ns, a.start_ns);
+    c->s->last_ns = KB_MAX(c->s->last_ns, a.end_ns);
     add_to_table(c, t, &a);
     if (t != TABLE_HOST && device != UINT32_MAX && is_work(a.kind))
         add_busy(&c->s->devices.data[device], &a);
@@ -148,6 +150,8 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     counting c = {.s = out, .trace = trace};
     out->activities = kineto_trace_count(trace);
     kineto_trace_window(trace, &out->start_ns, &out->end_ns);
+    out->first_ns = out->start_ns;
+    out->last_ns = out->end_ns;
     const kineto_row *order = kineto_trace_time_order(trace);
     c.failed = !find_devices(&c) || (!order && out->activities);
     for (uint64_t i = 0; i < out->activities && !c.failed; i++)
@@ -178,8 +182,8 @@ void kc_summary_free(kc_summary *s)
 
 double kc_busy_percent(const kc_summary *s, const kc_device *device)
 {
-    int64_t window = kb_length_ns(s->start_ns, s->end_ns);
-    return window > 0 ? 100.0 * (double)device->busy_ns / (double)window : 0.0;
+    int64_t all = kb_length_ns(s->first_ns, s->last_ns);
+    return all > 0 ? 100.0 * (double)device->busy_ns / (double)all : 0.0;
 }
 
 /* ---- showing ------------------------------------------------------------------------------------- */
@@ -214,8 +218,9 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
             kc_put_name(out, p.label, 0);
             fputc(')', out);
         }
-        fprintf(out, ": busy %.1f %%, %s %s in %s\n", kc_busy_percent(s, d), kc_count(d->count).s,
-                kc_noun(d->count, "activity", "activities"), kb_duration(d->busy_ns).s);
+        fprintf(out, ": busy for %s, %.1f %% of the trace; %s %s\n", kb_duration(d->busy_ns).s,
+                kc_busy_percent(s, d), kc_count(d->count).s,
+                kc_noun(d->count, "activity", "activities"));
     }
 }
 

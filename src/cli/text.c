@@ -11,8 +11,10 @@ kb_text kc_bytes(uint64_t bytes)
         snprintf(t.s, sizeof t.s, "%llu bytes", (unsigned long long)bytes);
     else if (bytes < 1000000)
         snprintf(t.s, sizeof t.s, "%.1f kB", (double)bytes / 1e3);
-    else
+    else if (bytes < UINT64_C(1000000000))
         snprintf(t.s, sizeof t.s, "%.1f MB", (double)bytes / 1e6);
+    else
+        snprintf(t.s, sizeof t.s, "%.2f GB", (double)bytes / 1e9);
     return t;
 }
 

@@ -148,6 +148,26 @@ class Info(CommandTest):
         device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"][0]
         self.assertEqual((device["busy_ns"], device["activities"]), (102000, 2))
 
+    def test_a_device_is_busy_for_a_part_of_all_that_was_recorded(self):
+        """Kineto writes where its window ended; work that was launched in it may run on."""
+        with open(self.path("t.json"), "w") as f:
+            json.dump({"traceEvents": [
+                {"ph": "X", "cat": "cpu_op", "name": "op", "pid": 9, "tid": 1, "ts": 0, "dur": 10},
+                {"ph": "X", "cat": "kernel", "name": "k", "pid": 0, "tid": 7, "ts": 1, "dur": 99, "args": {"device": 0}},
+                {"ph": "i", "s": "g", "name": "Record Window End", "pid": "", "tid": "", "ts": 20}]}, f)
+        text = self.run_command("info", "t.json").out.decode()
+        self.assertRegex(text, r"window from .*UTC; activities end 80.000 us behind it\n")
+        self.assertRegex(text, r": busy for 99.000 us, 99.0 % of the trace; 1 activity\n")
+        device = json.loads(self.run_command("info", "--json", "t.json").out)["processes"]
+        self.assertEqual([p["busy_percent"] for p in device if p["device"]], [99])
+
+    def test_of_an_empty_trace_no_times_are_told(self):
+        with open(self.path("t.json"), "w") as f:
+            f.write('{"traceEvents": []}')
+        text = self.run_command("info", "t.json").out.decode()
+        self.assertIn("0 activities", text)
+        self.assertNotRegex(text, "1970|by kind")
+
     def test_a_file_of_another_kind_is_called_by_it(self):
         for begin, word in ((b"\x89PNG\r\n\x1a\n", b"picture"), (b"SQLite format 3\0", b"SQLite"),
                             (b"\x80\x04\x95", b"pickle"), (b"<html>", b"page"), (b"hello", b"begins with")):

@@ -438,7 +438,8 @@ kineto_status ka_analyze_step_statistics(const ka_scope *s, kineto_analysis *a, 
     if (ok && outliers && has_outlier(&d))
         ok = put_outliers(s, &d, outliers);
     else if (ok && d.count < 4)
-        ka_note(outliers, "%u steps are too few to tell which took long", d.count);
+        ka_note(outliers, "%u step%s too few to tell which took long", d.count,
+                d.count == 1 ? " is" : "s are");
     else if (ok)
         ka_note(outliers, "no step took much longer than the others");
     ka_durations_free(&d);
