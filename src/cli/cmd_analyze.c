@@ -26,30 +26,30 @@ static const kc_option option_list[] = {
      "only these tables, or rules; --list has their names"},
     {"list", 0, KC_FLAG, &list, NULL, "list the tables there are; with --findings the rules"},
     {"findings", 'f', KC_FLAG, &findings, NULL,
-     "instead, say what is slow, what it costs and what to do about it"},
+     "say instead what is slow, what it costs and what to do about it"},
     {"gate", 0, KC_TEXTS, &gates, "ID[=LIMIT]",
      "exit with 1 if this is found, or is worth more than LIMIT (5%, 2ms) of\na step; 'copy' "
      "stands "
      "for all 'copy.…', 'all' for every rule"},
-    {"evidence", 0, KC_NUMBER, &evidence, "N", "so many places for each finding (5)"},
+    {"evidence", 0, KC_NUMBER, &evidence, "N", "show N places for each finding (5)"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
-     "what to look at: everything (usual), everything before the last\nstep, or steps N to M"},
+     "what to look at: everything (the default), everything before\nthe last step, or steps N to M"},
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
-     "exact (usual), or as HolisticTraceAnalysis counts, to compare"},
+     "exact (the default), or as HolisticTraceAnalysis counts, to compare"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
     {"annotation", 0, KC_TEXT, &annotation, "TEXT",
-     "the critical path of a range whose name holds TEXT, not of all"},
-    {"instance", 0, KC_NUMBER, &instance, "N", "of several the N-th, from 0"},
+     "the critical path of one range whose name contains TEXT, not of the\nwhole trace"},
+    {"instance", 0, KC_NUMBER, &instance, "N", "which one, if several ranges match; counts from 0"},
     {"what-if", 0, KC_TEXTS, &what_if, "SCALE",
-     "instead, say how long it would have taken with parts scaled:\nkernel:, copy:, op:, class: or "
+     "say instead how long it would have taken with parts scaled:\nkernel:, copy:, op:, class: or "
      "launch: with a pattern and =FACTOR\n(kernel:gemm=0.5); may be repeated"},
     {"operator", 0, KC_TEXT, &sequence_operator, "TEXT",
-     "sequences of kernels under ranges whose name holds this; usual are\nthe outermost operators"},
-    {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of so many kernels or more (3)"},
-    {"top", 0, KC_NUMBER, &sequence_top, "N", "so many sequences (5)"},
+     "sequences of kernels under ranges whose name contains this (the\noutermost operators)"},
+    {"min-length", 0, KC_NUMBER, &sequence_min, "N", "sequences of at least N kernels (3)"},
+    {"top", 0, KC_NUMBER, &sequence_top, "N", "show N sequences (5)"},
     {"execution-trace", 0, KC_TEXT, &execution_trace, "FILE",
      "also the table execution_trace: schemas and values of operators, from\nPyTorch's execution "
      "trace of the same run"},
@@ -63,16 +63,16 @@ static const kc_option option_list[] = {
      "critical_path_edges"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (10); 0: all"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N",
-     "so many threads (with --mem one); the facts are the same"},
+     "use N threads (with --mem one); the facts do not depend on it"},
     KC_MEMORY_OPTION,
 };
 static const kc_options options = {
     "analyze",
     "[options] TRACE...",
-    "Say where the time of one rank or of many went. Several files, and those in a directory,\n"
-    "are looked at one after the other: each is a rank.",
+    "Say where the time went, on one rank or on many. Several files, or those in a directory,\n"
+    "are read one after the other; each is a rank. What to change: --findings.",
     option_list,
     KB_COUNT(option_list),
     false};

@@ -14,16 +14,17 @@ static uint64_t row_limit = 20, draws, seed, threads;
 
 static const kc_option option_list[] = {
     {"fail-on", 0, KC_TEXTS, &fail_on, "GATE",
-     "exit with 1 if a difference is beyond this and no noise: step>3%,\nmemory>100MB, "
-     "kernel:NAME>5%, op:NAME>2ms, category:NAME>…,\ncounter:NAME<…, where < is for what must not "
-     "fall; may be repeated"},
+     "exit with 1 if a difference exceeds this and is not noise: step>3%,\n"
+     "memory>100MB, kernel:NAME>5%, op:NAME>2ms, category:NAME>…,\n"
+     "counter:NAME<…, where < is for what must not fall; may be repeated"},
     {"no-noise", 0, KC_FLAG, &no_noise, NULL,
      "gates: judge by the difference alone where there are too few steps\nto tell it from noise"},
     {"medians", 0, KC_FLAG, &medians, NULL, "compare medians of steps, not means"},
     {"shapes", 0, KC_FLAG, &shapes, NULL, "operators with different shapes are different ones"},
-    {"no-findings", 0, KC_FLAG, &no_findings, NULL, "do not judge both traces: it is faster"},
+    {"no-findings", 0, KC_FLAG, &no_findings, NULL,
+     "do not look for findings in both traces: faster"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
-     "exact (usual), or as HolisticTraceAnalysis compares the first steps"},
+     "exact (the default), or as HolisticTraceAnalysis compares first steps"},
     {"device", 0, KC_TEXT, &devices, "all|host|device",
      "hta: only names of the host, or of devices"},
     {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
@@ -31,22 +32,23 @@ static const kc_option option_list[] = {
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show so many rows of a table (20); 0: all"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (20); 0: all"},
     {"json", 'j', KC_TEXT, &json, "FILE", "write all facts as JSON; - is the standard output"},
     {"csv", 0, KC_TEXT, &csv, "DIR", "write each table as DIR/NAME.csv"},
     {"junit", 0, KC_TEXT, &junit, "FILE", "write gates as JUnit XML, a test case for each"},
     {"sarif", 0, KC_TEXT, &sarif, "FILE", "write gates and new findings as SARIF 2.1.0"},
     {"markdown", 0, KC_TEXT, &markdown, "FILE", "write a comment for a pull request"},
-    {"draws", 0, KC_NUMBER, &draws, "N", "so many draws of steps for intervals (2000)"},
+    {"draws", 0, KC_NUMBER, &draws, "N", "draw steps N times for the intervals (2000)"},
     {"seed", 0, KC_NUMBER, &seed, "N", "of these draws: the same seed, the same intervals (0)"},
-    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the facts are the same"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the facts do not depend on it"},
     KC_MEMORY_OPTION,
 };
 static const kc_options options = {
     "diff",
     "[options] BEFORE AFTER",
     "Say what changed between two traces, how sure that is, and whether it may pass.\n"
-    "Exit with 0: all gates passed; 1: one failed; 2: one could not be judged, or a mistake.",
+    "The exit status is 0 if all gates passed, 1 if one failed, 2 if one could not be judged or\n"
+    "something else went wrong.",
     option_list,
     KB_COUNT(option_list),
     false};

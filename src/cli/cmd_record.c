@@ -51,13 +51,13 @@ static const kc_option option_list[] = {
      "ends that"},
     {"on-demand", 0, KC_OPTIONAL_TEXT, &host.on_demand, "[=SOURCES]",
      "record nothing until somebody asks (see ckineto trigger): SOURCES\n"
-     "are socket (the usual one), daemon, signal[=NAME], file=PATH"},
+     "are socket (the default), daemon, signal[=NAME], file=PATH"},
     {"ring", 0, KC_TEXT, &host.ring, "SECONDS",
      "always record, keep the last SECONDS in memory, and write them\n"
      "when somebody asks (ckineto trigger --dump); with -o at the end, too"},
     {"ring-mb", 0, KC_NUMBER, &host.ring_mb, "N", "memory for the ring (64)"},
     {"on-slow-step", 0, KC_TEXT, &host.slow_step, "FACTOR",
-     "write the ring when a step takes so many times the usual: 1.5x"},
+     "write the ring when a step takes this many times the usual: 1.5x"},
     {"on-hang", 0, KC_TEXT, &host.hang, "SECONDS",
      "write the ring when no step begins for so long"},
     {"on-crash", 0, KC_FLAG, &host.crash, NULL, "write the ring when a signal kills the program"},

@@ -9,20 +9,20 @@ static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "where to write the page; - is the standard output"},
     {"text", 't', KC_FLAG, &text, NULL, "as text on the standard output, with bars, instead"},
     {"width", 0, KC_NUMBER, &width, "N",
-     "columns of the text, 60 to 400; usual (0) are those of the terminal, or\n100"},
+     "columns of the text, 60 to 400 (0: those of the terminal, or 100)"},
     {"before", 'b', KC_TEXT, &before, "TRACE",
      "what changed since this trace: the page gets a part with the\ndifferences, as 'ckineto diff' "
      "has "
      "them"},
     {"flame", 0, KC_TEXT, &flame, "FILE", "also, or only, a flame graph as SVG"},
     {"title", 0, KC_TEXT, &title, "TEXT",
-     "what the page is called; usual is the name of the trace"},
+     "the title of the page (the name of the trace)"},
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "so many rows of each table (5000)"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "leave the timeline out if there are more activities (2000000)"},
-    {"threads", 0, KC_NUMBER, &threads, "N", "so many threads; the page is the same"},
+    {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
     KC_MEMORY_OPTION,
 };
 static const kc_options options = {

@@ -12,7 +12,7 @@ static uint64_t by_stack, row_limit = 100, name_width = 55, shapes_width = 80, s
 
 static const kc_option option_list[] = {
     {"sort-by", 's', KC_TEXT, &sort_by, "NUMBER",
-     "self_cpu_time_total (usual), cpu_time_total, cpu_time, count,\nflops, "
+     "self_cpu_time_total (the default), cpu_time_total, cpu_time, count,\nflops, "
      "[self_]cpu_memory_usage, "
      "with device or cuda for cpu;\n'none': in the order of time"},
     {"group-by-input-shape", 0, KC_FLAG, &by_shape, NULL,
@@ -22,7 +22,7 @@ static const kc_option option_list[] = {
     {"events", 0, KC_FLAG, &each_event, NULL, "no groups: a row for each event"},
     {"python", 0, KC_FLAG, &python, NULL, "also functions of Python"},
     {"top-level", 0, KC_FLAG, &top_level, NULL, "only functions that no other one called"},
-    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "so many rows (100 in a table); 0: all"},
+    {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows (100 in a table); 0: all"},
     {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "s, ms or us for all times, or auto"},
     {"flops", 0, KC_FLAG, &flops, NULL,
      "count floating point operations, also where the profiler was\nnot asked to"},

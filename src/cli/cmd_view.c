@@ -20,8 +20,8 @@ static const kc_option option_list[] = {
     {"perfetto", 0, KC_FLAG, &perfetto, NULL,
      "hand the trace to the Perfetto UI: the page there fetches it from this\nmachine, port 9001"},
     {"port", 'p', KC_NUMBER, &port, "N",
-     "serve the report on this port of 127.0.0.1; usual is any free"},
-    {"open", 0, KC_FLAG, &open_browser, NULL, "open it in the usual browser (xdg-open)"},
+     "serve the report on this port of 127.0.0.1 (any free one)"},
+    {"open", 0, KC_FLAG, &open_browser, NULL, "open it in the default browser (xdg-open)"},
     KC_MEMORY_OPTION,
 };
 static const kc_options options = {
