@@ -99,6 +99,10 @@ kb_text kc_moment(int64_t ns); /* "2026-05-04 13:02:01 UTC"; empty: the calendar
 const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
 void kc_put_name(FILE *out, kineto_string name, size_t columns);
+/** Columns of the terminal that this is; 0: it is none, or does not tell. */
+size_t kc_terminal_columns(FILE *out);
+/** A path behind `used` columns of one line of a terminal: of a long one the end. */
+void kc_put_path(FILE *out, const char *path, size_t used);
 /** Bytes of the character at `at`; 0 where it must not reach a terminal as it is. */
 size_t kc_printable(kineto_string s, size_t at);
 /** Columns that such a character takes, near enough. */

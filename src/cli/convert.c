@@ -38,8 +38,11 @@ kineto_status kc_convert_open(const char *verb, char *const *paths, int count, i
                               kineto_trace **out, kineto_error *err)
 {
     bool tell = isatty(STDERR_FILENO) && kc_is_one_file(paths, count);
-    if (tell)
-        fprintf(stderr, "ckineto: reading %s …", paths[0]);
+    if (tell) {
+        int used = fprintf(stderr, "ckineto: reading ");
+        kc_put_path(stderr, paths[0], (size_t)KB_MAX(used, 0) + 2);
+        fputs(" …", stderr);
+    }
     kineto_status status = kc_open(paths, count, rank, out, err);
     if (tell)
         fputs("\r\033[K", stderr);

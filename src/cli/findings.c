@@ -1,7 +1,6 @@
 /* Findings on a terminal, and gates. */
 #include "cli/findings.h"
 
-#define WIDTH            96u
 #define LEAST_WIDTH      40u
 #define EVIDENCE_COLUMNS 160u /* of stacks; JSON has all of it */
 
@@ -71,7 +70,7 @@ static void put_evidence(const kineto_finding_evidence *e, bool several, const p
     if (!line_open(&l))
         return;
     if (several)
-        fprintf(l.out, "rank %d, ", e->rank);
+        fprintf(l.out, "rank %d%s ", e->rank, e->start_ns || e->end_ns ? "," : "");
     if (e->start_ns || e->end_ns)
         fprintf(l.out, "at %.1f us for %s%s", (double)e->start_ns / 1000,
                 kb_duration(kb_length_ns(e->start_ns, e->end_ns)).s,
@@ -92,13 +91,13 @@ static void put_evidence(const kineto_finding_evidence *e, bool several, const p
 static void put_worth(const kineto_finding *f, FILE *out)
 {
     if (f->has_worth)
-        fprintf(out, "%-6s %9s %5.1f %%  ", kineto_finding_severity_name(f->severity),
+        fprintf(out, "%-6s %10s %5.1f %%  ", kineto_finding_severity_name(f->severity),
                 kb_duration(f->worth_ns).s, f->worth_pct);
     else
-        fprintf(out, "%-6s %17s  ", kineto_finding_severity_name(f->severity), "");
+        fprintf(out, "%-6s %18s  ", kineto_finding_severity_name(f->severity), "");
 }
 
-#define TITLE_INDENT "                          " /* behind the worth */
+#define TITLE_INDENT "                           " /* behind the worth */
 
 /* Of several ranks: whose time the worth is a part of. */
 static void put_base(const kineto_findings *found, const kineto_finding *f, FILE *out)
@@ -161,7 +160,7 @@ static void put_not_judged(const kineto_findings *found, const page *p)
 
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
 {
-    page p = {out, width ? KB_MAX(width, (size_t)LEAST_WIDTH) : WIDTH};
+    page p = {out, width ? KB_MAX(width, (size_t)LEAST_WIDTH) : KC_FINDINGS_WIDTH};
     uint32_t steps, count = kineto_findings_count(found);
     int64_t step_ns = kineto_findings_step(found, &steps);
     kineto_finding f;

@@ -6,7 +6,9 @@
 
 #include <ckineto/findings.h>
 
-/** @param width  columns to write in; 0: the usual. */
+#define KC_FINDINGS_WIDTH ((size_t)96)
+
+/** @param width  columns to write in; 0: KC_FINDINGS_WIDTH. */
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out);
 /** The rules there are, on the standard output. @return the exit status. */
 int kc_finding_rules_print(void);

@@ -3,7 +3,6 @@
 #include "cli/findings.h"
 #include "cli/report.h"
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 typedef struct screen {
@@ -244,10 +243,7 @@ static void put_steps(const screen *s)
 /* Columns to write in; never so few that nothing fits. */
 static size_t terminal_width(uint64_t asked, FILE *out)
 {
-    struct winsize terminal;
-    uint64_t width = asked;
-    if (!width && ioctl(fileno(out), TIOCGWINSZ, &terminal) == 0)
-        width = terminal.ws_col;
+    uint64_t width = asked ? asked : kc_terminal_columns(out);
     if (!width)
         width = USUAL_WIDTH;
     return (size_t)KB_MIN(KB_MAX(width, (uint64_t)KC_LEAST_WIDTH), (uint64_t)KC_MOST_WIDTH);

@@ -51,8 +51,8 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path)
     started_ns = started_ns ? started_ns : now;
     if (now - started_ns < QUIET_NS || now - shown_ns < BETWEEN_NS)
         return;
-    fprintf(stderr, "\rckineto: reading %u of %u: ", index + 1, count);
-    kc_put_name(stderr, kb_string(path), 0);
+    int used = fprintf(stderr, "\rckineto: reading %u of %u: ", index + 1, count);
+    kc_put_path(stderr, path, (size_t)KB_MAX(used, 0) + 2);
     fputs(" …\033[K", stderr);
     shown_ns = now;
     is_there = true;

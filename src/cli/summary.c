@@ -193,10 +193,10 @@ static void print_table(const char *title, const kc_stat *stats, size_t count,
 {
     if (count == 0)
         return;
-    fprintf(out, "\n  %-44s %10s %12s %12s\n", title, "count", "total", "mean");
+    fprintf(out, "\n  %-40s %10s %12s %12s\n", title, "count", "total", "mean");
     for (size_t i = 0; i < count && i < KC_TOP; i++) {
         fputs("  ", out);
-        kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 44);
+        kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 40);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
                 kb_duration(stats[i].total_ns).s,
                 kb_duration(stats[i].total_ns / (int64_t)stats[i].count).s);

@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 
 #include <errno.h>
+#include <sys/ioctl.h>
 #include <time.h>
 
 kb_text kc_bytes(uint64_t bytes)
@@ -105,6 +106,24 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
     }
     for (; used < columns; used++)
         fputc(' ', out);
+}
+
+size_t kc_terminal_columns(FILE *out)
+{
+    struct winsize terminal;
+    return ioctl(fileno(out), TIOCGWINSZ, &terminal) == 0 ? terminal.ws_col : 0;
+}
+
+void kc_put_path(FILE *out, const char *path, size_t used)
+{
+    enum { USUAL = 80, LEAST = 8 };
+    size_t told = kc_terminal_columns(out), columns = told ? told : USUAL, size = strlen(path);
+    size_t room = columns > used + LEAST ? columns - used - 1 : LEAST; /* the last one would wrap */
+    size_t from = size > room ? size - (room - 1) : 0;
+    while (from < size && ((unsigned char)path[from] & 0xc0) == 0x80)
+        from++;
+    fputs(from ? "…" : "", out);
+    kc_put_name(out, (kineto_string){path + from, size - from}, 0);
 }
 
 /* Edits between two short words; long ones are never close. */

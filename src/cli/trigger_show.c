@@ -1,7 +1,6 @@
 /* What is said of a trigger: progress on stderr, files on stdout, or all of it as JSON. */
 #include "cli/trigger.h"
 
-#include <sys/ioctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -101,10 +100,8 @@ static void draw_bar(const kc_run *run, char *out, size_t size)
 
 static void draw(const kc_run *run, uint64_t now_ns)
 {
-    struct winsize window = {0};
     char text[256] = "";
-    int columns =
-        ioctl(STDERR_FILENO, TIOCGWINSZ, &window) == 0 && window.ws_col ? window.ws_col : 80;
+    int told = (int)kc_terminal_columns(stderr), columns = told ? told : 80;
     draw_bar(run, text, sizeof text);
     size_t used = strlen(text);
     double start_s = (double)(run->start_ns - (int64_t)kb_clock_ns(CLOCK_REALTIME)) / 1e9;

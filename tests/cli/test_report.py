@@ -13,6 +13,7 @@ import os
 import pty
 import re
 import resource
+import shutil
 import struct
 import subprocess
 import termios
@@ -465,14 +466,15 @@ class Output(Report):
 
 
 class Text(Report):
-    def on_terminal(self, *arguments, columns=80, environment=None):
+    def on_terminal(self, *arguments, verb=("report", "--text"), errors=False, columns=80, environment=None):
         """What a terminal of so many columns is shown."""
         try:
             ours, theirs = pty.openpty()
         except OSError:
             self.skipTest("no terminals here")
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-        process = subprocess.Popen([COMMAND, "report", "--text", *arguments], stdout=theirs, stderr=subprocess.DEVNULL,
+        process = subprocess.Popen([COMMAND, *verb, *arguments], stdout=theirs,
+                                   stderr=theirs if errors else subprocess.DEVNULL,
                                    stdin=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "", **(environment or {})})
         os.close(theirs)
         text = b""
@@ -512,6 +514,22 @@ class Text(Report):
         lines = re.sub("\033\\[[0-9;]*m", "", self.on_terminal(path, columns=72)).splitlines()
         self.assertLessEqual(max(map(len, lines)), 72)
         self.assertGreater(max(map(len, lines)), 66)
+
+    def test_findings_and_the_tables_of_info_fit_a_terminal(self):
+        path = self.trace(usual_events(20))
+        lines = self.on_terminal(path, verb=["analyze", "--findings"], columns=72).splitlines()
+        self.assertLessEqual(max(map(len, lines)), 72)
+        for line in self.on_terminal(path, verb=["info"]).splitlines():
+            if re.search(r"[0-9] [mnu]?s$|total +mean$", line):
+                self.assertLessEqual(len(line), 80)
+
+    def test_the_path_of_what_is_read_fits_one_line_and_cannot_drive_the_terminal(self):
+        path = self.path("x" * 200 + "\x1b[2J.json")
+        shutil.copy(self.trace(usual_events()), path)
+        text = self.on_terminal(path, "-o", self.path("out.csv"), verb=["convert"], errors=True)
+        shown = re.search("ckineto: reading (….*) …\r\033\\[K", text)
+        self.assertLess(len(shown[0]) - 4, 80 + 3)
+        self.assertTrue(shown[1].endswith("x\\x1b[2J.json"), shown[1])
 
     def test_colours_are_for_terminals_and_those_who_want_them(self):
         path = self.trace(usual_events())
