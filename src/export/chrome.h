@@ -69,12 +69,13 @@ typedef struct ke_member {
     kt_arg arg; /* lists and JSON: text is JSON */
 } ke_member;
 
-/* A flow end at a row. */
+/* A flow end at a row. An arrow that goes on from a row starts behind the end of what came there. */
+typedef enum ke_flow_place { KE_FLOW_LOOP, KE_FLOW_FINISH, KE_FLOW_START } ke_flow_place;
 typedef struct ke_flow_end {
     kineto_row row;
     uint64_t id;
     uint32_t type;
-    bool start;
+    ke_flow_place place; /* LOOP: the start of an arrow to its own row */
 } ke_flow_end;
 
 typedef struct ke_chrome {

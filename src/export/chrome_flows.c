@@ -7,8 +7,8 @@ static int compare(const void *left, const void *right)
     const ke_flow_end *a = left, *b = right;
     if (a->row != b->row)
         return a->row < b->row ? -1 : 1;
-    if (a->start != b->start)
-        return a->start ? -1 : 1;
+    if (a->place != b->place)
+        return a->place < b->place ? -1 : 1;
     if (a->type != b->type)
         return a->type < b->type ? -1 : 1;
     return a->id < b->id ? -1 : a->id > b->id;
@@ -24,11 +24,11 @@ static size_t drop_repeated(ke_flow_end *ends, size_t count)
     return kept;
 }
 
-static void plan_end(ke_chrome *c, const kineto_flow *f, kineto_row row, bool start)
+static void plan_end(ke_chrome *c, const kineto_flow *f, kineto_row row, ke_flow_place place)
 {
     if (row >= kineto_trace_count(c->trace))
         return;
-    c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, start};
+    c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, place};
     c->flow_rows[row / 64] |= UINT64_C(1) << row % 64;
 }
 
@@ -44,8 +44,8 @@ bool ke_plan_flows(ke_chrome *c)
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
         kineto_trace_flow(c->trace, i, &f);
-        plan_end(c, &f, f.from, true);
-        plan_end(c, &f, f.to, false);
+        plan_end(c, &f, f.from, f.from == f.to ? KE_FLOW_LOOP : KE_FLOW_START);
+        plan_end(c, &f, f.to, KE_FLOW_FINISH);
     }
     qsort(c->flows, c->flow_count, sizeof *c->flows, compare);
     c->flow_count = drop_repeated(c->flows, c->flow_count);
@@ -84,7 +84,7 @@ char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *plac
         const ke_flow_end *f = &c->flows[i];
         ke_commit(c, out);
         out = kb_sink_reserve(c->sink, c->room);
-        if (f->start)
+        if (f->place != KE_FLOW_FINISH)
             KE_PUT(out, "{\"ph\":\"s\",\"id\":");
         else
             KE_PUT(out, "{\"ph\":\"f\",\"id\":");
@@ -92,7 +92,7 @@ char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *plac
         out = ke_copy(out, place->text, place->size);
         out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
         out = put_name(out, f->type);
-        if (!f->start)
+        if (f->place == KE_FLOW_FINISH)
             KE_PUT(out, ",\"bp\":\"e\"");
         KE_PUT(out, "},\n");
     }

@@ -321,6 +321,33 @@ static void flows_stand_behind_their_rows(void **state)
     free(data);
 }
 
+/* Read again, the end would be that of the start before it. */
+static void flows_that_go_on_end_before_they_start(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    kineto_row rows[3];
+    for (int i = 0; i < 3; i++)
+        rows[i] = kt_append(b, &(kt_row){.start_ns = BASE + 10 * i,
+                                         .end_ns = BASE + 10 * i + 5,
+                                         .track = thread(b, i),
+                                         .name = text(b, "n")});
+    kt_flow(b, KINETO_FLOW_USER, 5, rows[0], true);
+    kt_flow(b, KINETO_FLOW_USER, 5, rows[1], false);
+    kt_flow(b, KINETO_FLOW_USER, 5, rows[1], true);
+    kt_flow(b, KINETO_FLOW_USER, 5, rows[2], false);
+    kt_flow(b, KINETO_FLOW_USER, 6, rows[1], true);
+    kt_flow(b, KINETO_FLOW_USER, 6, rows[1], false);
+    char *data = finish_and_write(b);
+    const char *end = strstr(data, "{\"ph\":\"f\",\"id\":5,\"pid\":100,\"tid\":1,");
+    const char *loop_end = strstr(data, "{\"ph\":\"f\",\"id\":6,");
+    assert_non_null(end);
+    assert_non_null(loop_end);
+    assert_has(end, "{\"ph\":\"s\",\"id\":5,\"pid\":100,\"tid\":1,");
+    assert_null(strstr(loop_end, "{\"ph\":\"s\",\"id\":6,"));
+    free(data);
+}
+
 static void same_trace_gives_the_same_bytes(void **state)
 {
     (void)state;
@@ -774,6 +801,7 @@ int main(void)
         cmocka_unit_test(nobody_shares_a_pid_or_a_tid),
         cmocka_unit_test(tids_differ_in_their_lower_half),
         cmocka_unit_test(flows_stand_behind_their_rows),
+        cmocka_unit_test(flows_that_go_on_end_before_they_start),
         cmocka_unit_test(same_trace_gives_the_same_bytes),
         cmocka_unit_test(no_key_comes_twice),
         cmocka_unit_test(hostile_texts_are_what_python_reads),

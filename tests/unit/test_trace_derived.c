@@ -399,6 +399,20 @@ static void launches_are_found_both_ways(void **state)
     kineto_trace_release(t);
 }
 
+static void expect_flows(kineto_trace *t, const kineto_flow *wanted, uint64_t count)
+{
+    assert_int_equal(kineto_trace_flow_count(t), count);
+    for (uint64_t i = 0; i < count; i++) {
+        kineto_flow f;
+        kineto_trace_flow(t, i, &f);
+        assert_int_equal(f.type, wanted[i].type);
+        assert_int_equal(f.id, wanted[i].id);
+        assert_int_equal(f.from, wanted[i].from);
+        assert_int_equal(f.to, wanted[i].to);
+    }
+    kineto_trace_release(t);
+}
+
 static void flows_join_by_type_and_id(void **state)
 {
     (void)state;
@@ -421,15 +435,40 @@ static void flows_join_by_type_and_id(void **state)
                                          {2, 1, 0, 4},
                                          {2, 1, 5, 6},
                                          {3, 7, KINETO_NO_ROW, 2}};
-    assert_int_equal(kineto_trace_flow_count(t), 5);
-    for (uint64_t i = 0; i < 5; i++) {
-        kineto_flow f;
-        kineto_trace_flow(t, i, &f);
-        assert_int_equal(f.type, wanted[i].type);
-        assert_int_equal(f.id, wanted[i].id);
-        assert_true(f.from == wanted[i].from && f.to == wanted[i].to);
-    }
-    kineto_trace_release(t);
+    expect_flows(t, wanted, KB_COUNT(wanted));
+}
+
+static void flows_pass_through_rows(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = thread(b, 1);
+    kineto_row rows[6];
+    for (int i = 0; i < 6; i++)
+        rows[i] = slice(b, track, 10 * i, 10 * i + 5);
+    kineto_row same = slice(b, thread(b, 2), 10, 12);
+    kt_flow(b, 3, 1, rows[0], true);
+    kt_flow(b, 3, 1, rows[1], false); /* it ends and starts again: a step */
+    kt_flow(b, 3, 1, rows[1], true);
+    kt_flow(b, 3, 1, same, false); /* at the same time another, of which the step starts */
+    kt_flow(b, 3, 1, rows[2], false);
+    kt_flow(b, 3, 2, rows[3], false); /* a step alone */
+    kt_flow(b, 3, 2, rows[3], true);
+    kt_flow(b, 3, 3, rows[4], true); /* an arrow to where it starts */
+    kt_flow(b, 3, 3, rows[4], false);
+    kt_flow(b, 3, 4, rows[4], false); /* a step before its start, by a clock that is not exact */
+    kt_flow(b, 3, 4, rows[4], true);
+    kt_flow(b, 3, 4, rows[5], true);
+    static const kineto_flow wanted[] = {
+        {3, 1, 0, 1},
+        {3, 1, 1, 6},
+        {3, 1, 1, 2},
+        {3, 2, KINETO_NO_ROW, 3},
+        {3, 2, 3, KINETO_NO_ROW},
+        {3, 3, 4, 4},
+        {3, 4, 5, 4},
+        {3, 4, 4, KINETO_NO_ROW}};
+    expect_flows(finish(b), wanted, KB_COUNT(wanted));
 }
 
 /* ---- projection ------------------------------------------------------------------------------ */
@@ -556,6 +595,7 @@ int main(void)
         cmocka_unit_test(many_threads_see_the_same),
         cmocka_unit_test(launches_are_found_both_ways),
         cmocka_unit_test(flows_join_by_type_and_id),
+        cmocka_unit_test(flows_pass_through_rows),
         cmocka_unit_test(annotations_cover_what_they_launched),
         cmocka_unit_test(random_projections_match_a_search),
     };

@@ -231,6 +231,51 @@ static void flows_find_their_rows_later(void **state)
     kineto_trace_release(t);
 }
 
+#define EVENT(ph, rest) "{\"ph\":\"" ph "\",\"pid\":1," rest "},"
+#define SLICE(tid, ts)  EVENT("X", "\"name\":\"r\",\"tid\":" tid ",\"dur\":5,\"ts\":" ts)
+#define FLOW(ph, of, id, tid, ts)                                                                  \
+    EVENT(ph, "\"cat\":\"" of "\",\"name\":\"" of "\",\"id\":" id ",\"tid\":" tid ",\"ts\":" ts)
+
+static void expect_flow(const kineto_trace *t, uint64_t index, kineto_row from, kineto_row to)
+{
+    kineto_flow f;
+    kineto_trace_flow(t, index, &f);
+    assert_int_equal(f.from, from);
+    assert_int_equal(f.to, to);
+}
+
+static void flows_have_steps(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text("[" SLICE("1", "10") FLOW("s", "x", "7", "1", "10") SLICE("2", "20")
+                                    FLOW("t", "x", "7", "2", "20") SLICE("3", "30")
+                                        FLOW("f", "x", "7", "3", "30") "{\"ph\":\"R\"}]");
+    assert_int_equal(kineto_trace_flow_count(t), 2);
+    expect_flow(t, 0, 0, 1);
+    expect_flow(t, 1, 1, 2);
+    kineto_trace_release(t);
+}
+
+/* As viewers have it: an id is one of its category and name. */
+static void flow_ids_are_those_of_their_names(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text("[" SLICE("1", "40") FLOW("s", "a", "1", "1", "40") SLICE("1", "50")
+                                    FLOW("s", "b", "1", "1", "50") SLICE("2", "60")
+                                        FLOW("f", "a", "1", "2", "60") SLICE("2", "70")
+                                            FLOW("f", "b", "1", "2", "70") "{\"ph\":\"R\"}]");
+    kineto_flow a = {0}, b = {0};
+    assert_int_equal(kineto_trace_flow_count(t), 2);
+    for (uint64_t i = 0; i < 2; i++) {
+        kineto_flow f;
+        kineto_trace_flow(t, i, &f);
+        *(f.from == 0 ? &a : &b) = f;
+    }
+    assert_true(a.id == 1 && a.from == 0 && a.to == 2);
+    assert_true(b.id != 1 && b.from == 1 && b.to == 3); /* unique: they stay apart when written */
+    kineto_trace_release(t);
+}
+
 /* ---- what is refused ------------------------------------------------------------------------- */
 
 static void broken_files_are_refused_with_the_place(void **state)
@@ -490,6 +535,8 @@ int main(void)
         cmocka_unit_test(rows_of_every_era_are_understood),
         cmocka_unit_test(begins_and_ends_are_joined),
         cmocka_unit_test(flows_find_their_rows_later),
+        cmocka_unit_test(flows_have_steps),
+        cmocka_unit_test(flow_ids_are_those_of_their_names),
         cmocka_unit_test(broken_files_are_refused_with_the_place),
         cmocka_unit_test(headers_that_cannot_be_right_are_left_out),
         cmocka_unit_test(deep_nesting_is_refused),

@@ -356,7 +356,8 @@ kineto_row kt_append(kt_builder *b, const kt_row *row)
 
 void kt_flow(kt_builder *b, uint32_t type, uint64_t id, kineto_row row, bool start)
 {
-    if (!kt_store_push(b->store, &b->flow_ends, (kt_flow_end){id, row, type & INT32_MAX, start}))
+    kt_flow_end end = {.id = id, .row = row, .type = type & KT_FLOW_TYPES, .start = start};
+    if (!kt_store_push(b->store, &b->flow_ends, end))
         fail(b, KINETO_E_MEMORY);
 }
 

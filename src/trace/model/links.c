@@ -178,23 +178,58 @@ bool kt_build_links(kineto_trace *t)
 
 /* ---- flows ----------------------------------------------------------------------------------- */
 
+/* What happens at one moment: things start, go on (end and start again, in one row), end. */
+typedef enum phase { STARTS, STEPS, ENDS } phase;
+
 typedef struct end_item {
     kt_flow_end end;
+    phase phase;
     int64_t time_ns;
     size_t sequence;
 } end_item;
 
-/* Of one id: by type, then time, then as stated. */
+static int compare_groups(const kt_flow_end *a, const kt_flow_end *b)
+{
+    if (a->type != b->type)
+        return a->type < b->type ? -1 : 1;
+    return a->scope < b->scope ? -1 : a->scope > b->scope;
+}
+
+/* Of one id: by group, then time, then as stated. */
 static int compare_ends(const void *left, const void *right)
 {
     const end_item *a = left, *b = right;
-    if (a->end.type != b->end.type)
-        return a->end.type < b->end.type ? -1 : 1;
+    int groups = compare_groups(&a->end, &b->end);
+    if (groups)
+        return groups;
     if (a->time_ns != b->time_ns)
         return a->time_ns < b->time_ns ? -1 : 1;
-    if (a->end.start != b->end.start)
-        return a->end.start ? -1 : 1;
+    if (a->phase != b->phase)
+        return a->phase < b->phase ? -1 : 1;
     return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const end_item *a = left, *b = right;
+    int groups = compare_groups(&a->end, &b->end);
+    if (groups)
+        return groups;
+    if (a->end.row != b->end.row)
+        return a->end.row < b->end.row ? -1 : 1;
+    return a->sequence < b->sequence ? -1 : a->sequence > b->sequence;
+}
+
+/* An end and then a start in one row is an arrow that passes through it. */
+static void find_steps(end_item *items, size_t count)
+{
+    qsort(items, count, sizeof *items, compare_rows);
+    for (size_t i = 1; i < count; i++) {
+        end_item *end = &items[i - 1], *start = &items[i];
+        if (end->phase == ENDS && start->phase == STARTS && end->end.row == start->end.row &&
+            !compare_groups(&end->end, &start->end))
+            end->phase = start->phase = STEPS;
+    }
 }
 
 bool kt_flow_add(kineto_trace *t, kineto_flow flow)
@@ -207,26 +242,37 @@ static bool add_flow(kineto_trace *t, const kt_flow_end *end, kineto_row from, k
     return kt_flow_add(t, (kineto_flow){end->type, end->id, from, to});
 }
 
+static const kt_flow_end *first_start(const end_item *ends, size_t count, kineto_row but)
+{
+    for (size_t i = 0; i < count; i++)
+        if (ends[i].end.start && ends[i].end.row != but)
+            return &ends[i].end;
+    return NULL;
+}
+
 /* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
- * every start, to the first: clocks of devices are never exact. */
+ * every start, to the first of another row: clocks of devices are never exact. */
 static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
 {
-    const kt_flow_end *start = NULL;
+    const kt_flow_end *first = first_start(ends, count, KINETO_NO_ROW);
+    const kt_flow_end *second = first ? first_start(ends, count, first->row) : NULL;
+    const kt_flow_end *start = NULL, *early = NULL; /* taken before its time */
     bool used = true;
-    for (size_t i = 0; i < count && !start; i++)
-        start = ends[i].end.start ? &ends[i].end : NULL;
     for (size_t i = 0; i < count; i++) {
         const kt_flow_end *end = &ends[i].end;
-        if (!end->start) {
-            if (!add_flow(t, end, start ? start->row : KINETO_NO_ROW, end->row))
+        if (end->start) {
+            if (!used && !add_flow(t, start, start->row, KINETO_NO_ROW))
                 return false;
-            used = true;
+            used = end == early;
+            start = end;
             continue;
         }
-        if (!used && !add_flow(t, start, start->row, KINETO_NO_ROW))
+        const kt_flow_end *from = start;
+        if (!from)
+            from = early = first && first->row == end->row ? second : first;
+        if (!add_flow(t, end, from ? from->row : KINETO_NO_ROW, end->row))
             return false;
-        used = end == start && i > 0; /* the first start may have been taken already */
-        start = end;
+        used = true;
     }
     return used || add_flow(t, start, start->row, KINETO_NO_ROW);
 }
@@ -240,6 +286,29 @@ static bool join_pair(kineto_trace *t, const kt_flow_end *a, const kt_flow_end *
 
 typedef KB_VEC(end_item) end_items;
 
+static size_t run_of(const end_item *items, size_t count, bool whole_type)
+{
+    size_t end = 1;
+    while (end < count && (whole_type ? items[end].end.type == items->end.type
+                                      : !compare_groups(&items[end].end, &items->end)))
+        end++;
+    return end;
+}
+
+/* Ids are unique in a trace: of several scopes the one that was stated first keeps it. */
+static void part_scopes(end_item *items, size_t count)
+{
+    const end_item *first = items;
+    for (size_t i = 1; i < count; i++)
+        first = items[i].sequence < first->sequence ? &items[i] : first;
+    uint64_t keeps = first->end.scope;
+    for (size_t i = 0; i < count; i++) {
+        uint64_t key[] = {items[i].end.id, items[i].end.scope};
+        if (key[1] != keeps)
+            items[i].end.id = kb_hash(key, sizeof key);
+    }
+}
+
 /* All ends with one id, of any type. */
 static bool join_types(kineto_trace *t, end_items *items, const kt_flow_end *ends,
                        const kt_keyed *order, size_t count)
@@ -247,15 +316,19 @@ static bool join_types(kineto_trace *t, end_items *items, const kt_flow_end *end
     items->count = 0;
     for (size_t i = 0; i < count; i++) {
         const kt_flow_end *end = &ends[order[i].value];
-        end_item item = {*end, kt_start(t, end->row), order[i].value};
+        end_item item = {*end, end->start ? STARTS : ENDS, kt_start(t, end->row), order[i].value};
         if (!kb_vec_push(items, item))
             return false;
     }
+    find_steps(items->data, count);
     qsort(items->data, count, sizeof *items->data, compare_ends);
-    for (size_t i = 0, end; i < count; i = end) {
-        for (end = i + 1; end < count && items->data[end].end.type == items->data[i].end.type;)
-            end++;
-        if (!join_group(t, items->data + i, end - i))
+    for (size_t i = 0, size; i < count; i += size) {
+        size = run_of(items->data + i, count - i, true);
+        part_scopes(items->data + i, size);
+    }
+    for (size_t i = 0, size; i < count; i += size) {
+        size = run_of(items->data + i, count - i, false);
+        if (!join_group(t, items->data + i, size))
             return false;
     }
     return true;
@@ -265,7 +338,7 @@ static bool join_id(kineto_trace *t, end_items *items, const kt_flow_end *ends,
                     const kt_keyed *order, size_t count)
 {
     const kt_flow_end *a = &ends[order[0].value], *b = &ends[order[count - 1].value];
-    if (count == 2 && a->type == b->type && a->start != b->start)
+    if (count == 2 && !compare_groups(a, b) && a->start != b->start && a->row != b->row)
         return join_pair(t, a, b);
     return join_types(t, items, ends, order, count);
 }

@@ -46,12 +46,14 @@ typedef struct kt_own_kind_row {
     uint32_t category, kind;
 } kt_own_kind_row;
 
-/* One end of a flow as stated. */
+/* One end of a flow as stated. Scopes are those of a file that has an id twice in one type. */
 typedef struct kt_flow_end {
     uint64_t id;
     kineto_row row;
-    uint32_t type : 31, start : 1;
+    uint32_t type : 16, scope : 15, start : 1;
 } kt_flow_end;
+#define KT_FLOW_TYPES  0xffffu
+#define KT_FLOW_SCOPES 0x7fffu
 
 /* A pair of rows, in arrays sorted by `from`. */
 typedef struct kt_link {

@@ -276,6 +276,17 @@ static uint32_t flow_type(const kt_event *e)
     return KINETO_FLOW_USER;
 }
 
+/* Ids are those of a category and name, as viewers have it. Kineto's are unique. */
+static uint16_t flow_scope(const kt_event *e, uint32_t type)
+{
+    kineto_string cat = e->has & KT_HAS_CAT ? e->cat : no_text;
+    kineto_string name = e->has & KT_HAS_NAME ? e->name : no_text;
+    if (type != KINETO_FLOW_USER)
+        return 0;
+    uint64_t key[] = {kb_hash(cat.data, cat.size), kb_hash(name.data, name.size)};
+    return (uint16_t)kb_hash(key, sizeof key);
+}
+
 /* Kineto writes a flow right behind the row it belongs to. Whether that is of the same thread, is
  * seen when tracks are known; else the row is looked for later. */
 static bool flow(kt_batch *p, const kt_event *e)
@@ -286,9 +297,11 @@ static bool flow(kt_batch *p, const kt_event *e)
     if (place == KT_UNKNOWN)
         return false;
     bool behind = p->last_row != KT_UNKNOWN && p->last_start_ns == e->ts_ns;
+    uint32_t type = flow_type(e);
     kt_staged_flow staged = {.id = kt_event_id(e),
                              .ts_ns = e->ts_ns,
-                             .type = flow_type(e),
+                             .type = type,
+                             .scope = flow_scope(e, type),
                              .place = place,
                              .row = behind ? p->last_row : KT_UNKNOWN,
                              .row_place = p->last_row_place,

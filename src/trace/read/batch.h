@@ -62,6 +62,7 @@ typedef struct kt_staged_flow {
     uint32_t row_place;
     bool first;   /* no row stands before it in this batch */
     char ph;
+    uint16_t scope; /* of its id, among those of its type */
 } kt_staged_flow;
 
 /* What has to be done in the order of the file: begins and ends, metadata. */

@@ -207,7 +207,11 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
 {
     uint32_t track = p->places.data[f->place].track;
     kineto_row row = row_before(r, p, f);
-    kt_flow_end stated = {f->id, row, f->type & INT32_MAX, f->ph != 'f'};
+    kt_flow_end stated = {.id = f->id,
+                          .row = row,
+                          .type = f->type & KT_FLOW_TYPES,
+                          .scope = f->scope & KT_FLOW_SCOPES,
+                          .start = f->ph != 'f'};
     for (int ends = f->ph == 't' ? 2 : 1; ends > 0; ends--) { /* a step ends and starts */
         stated.start = f->ph == 't' ? ends == 1 : stated.start;
         kt_late_flow late = {track, f->ts_ns, r->ends.count};
