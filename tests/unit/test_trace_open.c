@@ -231,6 +231,24 @@ static void flows_find_their_rows_later(void **state)
     kineto_trace_release(t);
 }
 
+static void ids_are_whole_numbers_or_none(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text(
+        "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"args\":{\"correlation\":1e5}},"
+        "{\"ph\":\"X\",\"name\":\"a\",\"ts\":2,\"args\":{\"External id\":12.5}},"
+        "{\"ph\":\"X\",\"name\":\"a\",\"ts\":3,"
+        "\"args\":{\"correlation\":7,\"correlation\":\"x\"}}]");
+    kineto_arg arg;
+    for (kineto_row row = 0; row < 3; row++) {
+        assert_int_equal(get(t, row).correlation_id, 0);
+        assert_int_equal(get(t, row).external_id, 0);
+    }
+    assert_true(kineto_args_find(t, 0, "correlation", &arg));
+    assert_true(arg.type == KINETO_ARG_DOUBLE && arg.d > 99999 && arg.d < 100001);
+    kineto_trace_release(t);
+}
+
 #define EVENT(ph, rest) "{\"ph\":\"" ph "\",\"pid\":1," rest "},"
 #define SLICE(tid, ts)  EVENT("X", "\"name\":\"r\",\"tid\":" tid ",\"dur\":5,\"ts\":" ts)
 #define FLOW(ph, of, id, tid, ts)                                                                  \
@@ -535,6 +553,7 @@ int main(void)
         cmocka_unit_test(rows_of_every_era_are_understood),
         cmocka_unit_test(begins_and_ends_are_joined),
         cmocka_unit_test(flows_find_their_rows_later),
+        cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
         cmocka_unit_test(flow_ids_are_those_of_their_names),
         cmocka_unit_test(broken_files_are_refused_with_the_place),

@@ -144,12 +144,19 @@ uint64_t kt_event_id(const kt_event *e)
 
 static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
 
-/* An unsigned number without sign, fraction or exponent. */
-static bool take_uint(kineto_string raw, uint64_t *value)
+static bool is_uint(kineto_string raw, uint64_t *value)
 {
     if (raw.size == 0 || raw.size > 18 || raw.data[0] == '0')
         return kt_json_uint(raw, value);
     return take_digits(raw.data, raw.data + raw.size, value) == raw.data + raw.size;
+}
+
+/* An unsigned number without sign, fraction or exponent; 0 if it is none. */
+static bool take_uint(kineto_string raw, uint64_t *value)
+{
+    bool is_number = is_uint(raw, value);
+    *value = is_number ? *value : 0;
+    return is_number;
 }
 
 /* Take what is a column or flag of its row. True: the member says nothing that this does not. */
