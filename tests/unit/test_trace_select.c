@@ -290,6 +290,30 @@ static void clipped_rows_end_at_the_edges_and_say_so(void **state)
     kineto_trace_release(t);
 }
 
+/* Also in a file that has what ends first first. */
+static void what_is_clipped_stays_inside_of_what_encloses_it(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    uint32_t track = kt_track(b, kt_process(b, false, 1, 0), KINETO_TRACK_THREAD, 1);
+    add(b, track, KINETO_KIND_CPU_OP, "inner", 10, 10, 0);
+    add(b, track, KINETO_KIND_CPU_OP, "outer", 5, 20, 0);
+    kineto_trace *t = finish(b);
+    kineto_trace *part =
+        select_from(t, (kineto_selection){.use = KINETO_SELECT_TIME | KINETO_SELECT_CLIP,
+                                          .start_ns = BASE + 12,
+                                          .end_ns = BASE + 14});
+    kineto_activity a;
+    assert_int_equal(kineto_trace_count(part), 2);
+    for (kineto_row row = 0; row < 2; row++) {
+        kineto_trace_get(part, row, &a);
+        bool inner = kb_string_equal(a.name, kb_string("inner"));
+        assert_true((kineto_trace_parent(part, row) == KINETO_NO_ROW) == !inner);
+    }
+    kineto_trace_release(part);
+    kineto_trace_release(t);
+}
+
 static void extremes_of_time_are_times(void **state)
 {
     (void)state;
@@ -565,6 +589,7 @@ int main(void)
         cmocka_unit_test(copies_of_two_sources_share_nothing),
         cmocka_unit_test(time_keeps_what_touches_it),
         cmocka_unit_test(clipped_rows_end_at_the_edges_and_say_so),
+        cmocka_unit_test(what_is_clipped_stays_inside_of_what_encloses_it),
         cmocka_unit_test(extremes_of_time_are_times),
         cmocka_unit_test(steps_keep_device_work_that_they_launched),
         cmocka_unit_test(steps_that_are_not_there_are_named),

@@ -366,19 +366,29 @@ static void clip(const selector *s, kt_row *row)
     }
 }
 
-static void copy_rows(selector *s, kt_copy *c)
+static void copy_row(selector *s, kt_copy *c, kineto_row row, bool clips)
+{
+    kt_row columns;
+    kt_copy_columns(c, row, &columns);
+    kt_copy_args(c, row);
+    if (clips)
+        clip(s, &columns);
+    s->map[row] = kt_append(c->b, &columns);
+}
+
+/* What is cut at the same edges encloses by its place in the file: it has to come before what it
+ * enclosed. Rows of a recorder have that settled otherwise. */
+static bool copy_rows(selector *s, kt_copy *c)
 {
     bool clips = (s->how.use & KINETO_SELECT_CLIP) && (s->how.use & KINETO_SELECT_TIME);
-    for (kineto_row row = 0; row < s->t->count; row++) {
-        if (s->map[row] != CHOSEN)
-            continue;
-        kt_row columns;
-        kt_copy_columns(c, row, &columns);
-        kt_copy_args(c, row);
-        if (clips)
-            clip(s, &columns);
-        s->map[row] = kt_append(c->b, &columns);
+    bool sorts = clips && !s->t->has_writers;
+    const kineto_row *order = sorts ? kineto_trace_time_order(s->t) : NULL;
+    for (kineto_row i = 0; i < s->t->count && (order || !sorts); i++) {
+        kineto_row row = sorts ? order[i] : i;
+        if (s->map[row] == CHOSEN)
+            copy_row(s, c, row, clips);
     }
+    return order || !sorts;
 }
 
 /* Flows of which an end was left out go; one whose end was never recorded stays as it is. */
@@ -521,13 +531,16 @@ static kineto_status build(selector *s, kineto_trace **out)
     kineto_status status = kt_builder_create(&b, s->err);
     if (status != KINETO_OK)
         return status;
-    if (!kt_copy_begin(&copy, b, s->t) || !copy_places(s, &copy)) {
+    bool ok = kt_copy_begin(&copy, b, s->t) && copy_places(s, &copy);
+    if (ok) {
+        kt_copy_own_kinds(&copy);
+        set_window(s, b);
+        ok = copy_rows(s, &copy);
+    }
+    if (!ok) {
         status = no_memory(s);
         goto done;
     }
-    kt_copy_own_kinds(&copy);
-    set_window(s, b);
-    copy_rows(s, &copy);
     uint64_t cut = copy_flows(s, &copy);
     kt_copy_metadata(&copy);
     kt_copy_snapshots(&copy);
