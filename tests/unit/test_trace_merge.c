@@ -425,7 +425,40 @@ static void large_ids_do_not_push_others_away(void **state)
     kineto_trace_get(t, 5, &a);
     assert_int_equal(a.correlation_id, 0);
     kineto_trace_get(t, 3, &a);
-    assert_true(a.correlation_id != 0 && a.correlation_id != UINT64_MAX);
+    assert_true(a.correlation_id > UINT64_C(1) << 53 && a.correlation_id != UINT64_MAX);
+    kineto_trace_release(t);
+    kineto_trace_release(parts[0]);
+    kineto_trace_release(parts[1]);
+}
+
+/* Texts are ids by their hash, and 0 is an id of a flow. */
+static void flows_stay_apart_without_small_ids(void **state)
+{
+    (void)state;
+    kineto_trace *parts[2], *t;
+    for (int i = 0; i < 2; i++) {
+        kt_builder *b;
+        assert_int_equal(kt_builder_create(&b, NULL), KINETO_OK);
+        uint32_t track = kt_track(b, kt_process(b, false, 1, 0), KINETO_TRACK_THREAD, 1);
+        kineto_row from = kt_append(b, &(kt_row){.track = track});
+        kineto_row to = kt_append(b, &(kt_row){.track = track});
+        const uint64_t ids[] = {0, kb_hash("req-1", 5)};
+        for (size_t k = 0; k < KB_COUNT(ids); k++) {
+            kt_flow(b, KINETO_FLOW_USER, ids[k], from, true);
+            kt_flow(b, KINETO_FLOW_USER, ids[k], to, false);
+        }
+        assert_int_equal(kt_builder_finish(b, &parts[i], NULL), KINETO_OK);
+        kt_builder_destroy(b);
+    }
+    assert_int_equal(kineto_trace_merge((const kineto_trace *const *)parts, 2, NULL, &t, NULL),
+                     KINETO_OK);
+    kineto_flow flows[4];
+    assert_int_equal(kineto_trace_flow_count(t), 4);
+    for (uint64_t i = 0; i < 4; i++) {
+        kineto_trace_flow(t, i, &flows[i]);
+        for (uint64_t k = 0; k < i; k++)
+            assert_true(flows[k].id != flows[i].id);
+    }
     kineto_trace_release(t);
     kineto_trace_release(parts[0]);
     kineto_trace_release(parts[1]);
@@ -687,6 +720,7 @@ int main(void)
         cmocka_unit_test(one_trace_is_itself),
         cmocka_unit_test(arguments_in_files_are_not_copied),
         cmocka_unit_test(large_ids_do_not_push_others_away),
+        cmocka_unit_test(flows_stay_apart_without_small_ids),
         cmocka_unit_test(ledgers_say_whose_their_lines_are),
         cmocka_unit_test(sound_sets_have_no_findings),
         cmocka_unit_test(what_is_odd_about_a_set_is_found),

@@ -205,11 +205,20 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* 0 is none, and stays so also where large ids go round. */
+/* 0 is none, and stays so. Large ids that go round do not become small ones, which others have. */
 static uint64_t moved(const kt_copy *c, uint64_t id)
 {
-    uint64_t to = id ? id + c->first_id : 0;
-    return id && !to ? 1 : to;
+    if (!id || !c->first_id)
+        return id;
+    if (id < KT_LARGE_ID)
+        return id + c->first_id;
+    return KT_LARGE_ID + (id - KT_LARGE_ID + c->first_id) % (0 - KT_LARGE_ID);
+}
+
+/* Of flows 0 is one like others; what it is moved to, no other is. */
+static uint64_t moved_flow(const kt_copy *c, uint64_t id)
+{
+    return id || !c->first_id ? moved(c, id) : KT_LARGE_ID + c->first_id;
 }
 
 void kt_copy_columns(kt_copy *c, kineto_row row, kt_row *out)
@@ -367,7 +376,7 @@ kineto_row kt_copy_row(kt_copy *c, kineto_row row)
 
 void kt_copy_flow(kt_copy *c, const kineto_flow *flow, kineto_row from, kineto_row to)
 {
-    kineto_flow copy = {flow->type, moved(c, flow->id), from, to};
+    kineto_flow copy = {flow->type, moved_flow(c, flow->id), from, to};
     if (!kt_flow_add(c->b->trace, copy))
         fail(c);
 }

@@ -35,6 +35,9 @@ typedef struct kt_copy {
     bool failed; /* out of memory */
 } kt_copy;
 #define KT_COPY_NONE UINT32_MAX
+/* Ids above are hashes of texts, or marks: they do not say where the next ones may begin, and are
+ * moved among themselves. */
+#define KT_LARGE_ID (UINT64_C(1) << 53)
 
 /** Start copying from a trace; members after `from` may be set before the first other call.
  *  False: out of memory; free in any case. */

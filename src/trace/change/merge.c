@@ -2,8 +2,6 @@
  * own, its ids are moved behind theirs, its ledger lines say whose they are. */
 #include "trace/change/merge.h"
 
-/* Ids above are hashes of texts, or nonsense: they do not say where the next ones may begin. */
-#define LARGE_ID (UINT64_C(1) << 53)
 /* What viewers sort rows by if a trace does not say, as Kineto has it. */
 #define DEVICE_SORT_INDEX 5000000
 
@@ -37,10 +35,10 @@ void kt_merger_free(kt_merger *m)
 
 /* ---- one source ------------------------------------------------------------------------------ */
 
+/* Large ones only have to be moved at all. */
 static void take_id(uint64_t *most, uint64_t id)
 {
-    if (id > *most && id < LARGE_ID)
-        *most = id;
+    *most = KB_MAX(*most, id < KT_LARGE_ID ? id : 1);
 }
 
 /* The largest id that joins rows. */
@@ -55,7 +53,7 @@ static uint64_t largest_id(const kineto_trace *t)
         }
     }
     for (size_t i = 0; i < t->flows.count; i++)
-        take_id(&most, t->flows.data[i].id);
+        take_id(&most, KB_MAX(t->flows.data[i].id, 1u));
     for (size_t i = 0; i < t->async_ids.count; i++)
         take_id(&most, t->async_ids.data[i].id);
     return most;
