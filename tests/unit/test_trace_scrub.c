@@ -71,6 +71,7 @@ static void put_args(kt_builder *b)
     kt_args_put_string(b, kt_string(b, kb_string("dtype ")), kb_string("Float"));
     kt_args_put_string(b, kt_string(b, kb_string("a " SECRET)), kb_string("its " SECRET));
     kt_args_put_int(b, kt_string(b, kb_string(SECRET " int")), -5);
+    kt_args_put_string(b, kt_string(b, kb_string("for")), kb_string("NVIDIA " SECRET));
     kt_args_put_uint(b, kt_string(b, kb_string("trace_id")), 123456789);
     kt_args_put_double(b, kt_string(b, kb_string("bytes")), 1.5);
     kt_args_put_bool(b, kt_string(b, kb_string("Is asynchronized op")), true);
@@ -169,7 +170,7 @@ static void arguments_keep_their_types_and_public_words(void **state)
     kineto_args_begin(after, 0, &it);
     while (kineto_args_next(&it, &arg))
         count++;
-    assert_int_equal(count, 10);
+    assert_int_equal(count, 11);
     kineto_trace_release(after);
     kineto_trace_release(t);
 }

@@ -57,9 +57,9 @@ bool kt_known_name(uint32_t kind, kineto_string name);
 bool kt_known_place(kineto_string name);
 bool kt_known_category(kineto_string category);
 kt_key_class kt_known_key(kineto_string key);
-/** Values: data types, collectives, models of devices …; with `numbers` also texts that are
- * numbers. */
-bool kt_known_value(kineto_string value, bool numbers);
+/** Values: data types, collectives …; under a key that is known also models of devices, and texts
+ * that are numbers. */
+bool kt_known_value(kineto_string value, bool known_key);
 bool kt_known_reason(kineto_string reason);
 bool kt_known_source(kineto_string source);
 /** Words of C++ and of public libraries in names of kernels. */

@@ -297,7 +297,7 @@ static bool is_device_name(kineto_string s)
     return s.size < 64 && starts_with_any(s, makers) && only(s, " -()./");
 }
 
-bool kt_known_value(kineto_string value, bool numbers)
+bool kt_known_value(kineto_string value, bool known_key)
 {
     static const char exact[] =
         "|True|False|true|false|nan|inf|-inf|None|nccl|gloo|mpi|ucc|rccl|hccl|xccl|cuda:nccl|"
@@ -308,8 +308,8 @@ bool kt_known_value(kineto_string value, bool numbers)
         "CPU|CUDA|GPU|HIP|hip|xpu|mtia|ms|ns|us|CopyDeviceToHost|CopyHostToDevice|"
         "HostToDevice|DeviceToHost|DeviceToDevice|Dispatch Kernel|KernelExecution|pytorch|"
         "pytorch-lightning|torch|PyTorch Profiler";
-    return in(value, exact) || is_dtype(value) || is_device_name(value) ||
-           (numbers && is_numbers(value));
+    return in(value, exact) || is_dtype(value) ||
+           (known_key && (is_device_name(value) || is_numbers(value)));
 }
 
 bool kt_known_reason(kineto_string reason)
