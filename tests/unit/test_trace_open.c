@@ -274,6 +274,45 @@ static void flows_have_steps(void **state)
     kineto_trace_release(t);
 }
 
+#define ASYNC(ph, of, pid, ts)                                                                     \
+    "{\"ph\":\"" ph "\",\"name\":\"a\",\"cat\":\"c\"," of ",\"pid\":" pid ",\"ts\":" ts "},"
+
+static void asynchronous_ids_count_where_the_format_says(void **state)
+{
+    (void)state;
+#define LOCAL  "\"id2\":{\"local\":\"0x5\"}"
+#define GLOBAL "\"id2\":{\"global\":\"0x6\"}"
+#define IN(s)  "\"id\":3,\"scope\":\"" s "\""
+    static const char text[] =
+        "[" ASYNC("b", "\"id\":1", "1", "10") /* of another process */
+        ASYNC("e", "\"id\":1", "2", "15")     /* */
+        ASYNC("b", GLOBAL, "1", "20")         /* of their own */
+        ASYNC("b", GLOBAL, "2", "21")         /* */
+        ASYNC("e", GLOBAL, "1", "22")         /* */
+        ASYNC("e", GLOBAL, "2", "23")         /* */
+        ASYNC("b", LOCAL, "1", "30")          /* of nobody */
+        ASYNC("e", LOCAL, "2", "31")          /* */
+        ASYNC("b", IN("x"), "1", "40")        /* of one scope */
+        ASYNC("b", IN("y"), "1", "41")        /* */
+        ASYNC("e", IN("x"), "1", "42")        /* */
+        ASYNC("e", IN("y"), "1", "43")        /* */
+        ASYNC("e", "\"id\":8", "2", "44")     /* too early */
+        ASYNC("b", "\"id\":8", "1", "45")     /* */
+        "{\"ph\":\"R\"}]";
+    static const int64_t us[][2] = {{10, 15}, {20, 22}, {21, 23}, {30, 45},
+                                    {40, 42}, {41, 43}, {45, 45}};
+    kineto_trace *t = open_text(text);
+    for (kineto_row row = 0; row < KB_COUNT(us); row++) {
+        bool open = get(t, row).flags & KINETO_ACTIVITY_OPEN_END;
+        assert_int_equal(get(t, row).start_ns, us[row][0] * 1000);
+        assert_int_equal(get(t, row).end_ns, us[row][1] * 1000);
+        assert_int_equal(open, row == 3 || row == 6);
+    }
+    assert_true(get(t, 4).async_id != get(t, 5).async_id); /* they stay apart when written */
+    assert_int_equal(kineto_trace_lost(t), 3); /* two ends, a phase */
+    kineto_trace_release(t);
+}
+
 /* As viewers have it: an id is one of its category and name. */
 static void flow_ids_are_those_of_their_names(void **state)
 {
@@ -556,6 +595,7 @@ int main(void)
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
         cmocka_unit_test(flow_ids_are_those_of_their_names),
+        cmocka_unit_test(asynchronous_ids_count_where_the_format_says),
         cmocka_unit_test(broken_files_are_refused_with_the_place),
         cmocka_unit_test(headers_that_cannot_be_right_are_left_out),
         cmocka_unit_test(deep_nesting_is_refused),

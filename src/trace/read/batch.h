@@ -25,7 +25,8 @@ enum {
     KT_HAS_ARGS = 128,
     KT_HAS_ID = 256,
     KT_HAS_ID2 = 512,
-    KT_HAS_S = 1024
+    KT_HAS_S = 1024,
+    KT_HAS_SCOPE = 2048
 };
 
 /* One event, as it stands in the text. Spans are valid where `has` says so. */
@@ -35,7 +36,7 @@ typedef struct kt_event {
     char ph;
     kineto_string name, cat;    /* inside the quotes, escapes untouched */
     kineto_string pid, tid, id; /* raw: with quotes if texts */
-    kineto_string id2, s, args; /* raw */
+    kineto_string id2, s, scope, args; /* raw */
     int64_t ts_ns, dur_ns;
     /* from args: */
     uint64_t correlation_id, external_id;
@@ -160,8 +161,10 @@ static inline int64_t kt_shifted(int64_t ns, int64_t base_ns)
 const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e);
 /** The number that a text is, as in "25738" or, in traces of PyTorch 1.8, "stream 7". */
 bool kt_event_number(kineto_string raw, int64_t *number);
-/** An id is a number, a text of one, or any text. */
+/** An id is a number, a text of one, or any text; another one in each scope that is named. */
 uint64_t kt_event_id(const kt_event *e);
+/** Does it count in its process only? */
+bool kt_event_id_is_local(const kt_event *e);
 
 /* ---- batch.c ---- */
 kt_batch *kt_batch_create(uint64_t seed, bool strict);

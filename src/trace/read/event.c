@@ -109,35 +109,50 @@ static bool hex_id(kineto_string s, uint64_t *id)
     return true;
 }
 
-static kineto_string id2_member(kineto_string object)
+static kineto_string id2_member(kineto_string object, const char *name)
 {
-    static const char *const names[] = {"local", "global"};
     kineto_string found = {NULL, 0}, key, value;
-    for (size_t i = 0; i < KB_COUNT(names) && !found.size; i++) {
-        kt_scan scan = kt_scan_of(object);
-        bool first = true;
-        for (bool ok = kt_scan_open(&scan, '{'); ok && kt_scan_more(&scan, &first, '{');) {
-            if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
-                break;
-            if (kb_string_equal(key, kb_string(names[i])))
-                found = value;
-        }
+    kt_scan scan = kt_scan_of(object);
+    bool first = true;
+    for (bool ok = kt_scan_open(&scan, '{'); ok && kt_scan_more(&scan, &first, '{');) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            break;
+        if (kb_string_equal(key, kb_string(name)))
+            found = value;
     }
     return found;
 }
 
-uint64_t kt_event_id(const kt_event *e)
+bool kt_event_id_is_local(const kt_event *e)
 {
-    kineto_string raw = e->has & KT_HAS_ID ? e->id : (kineto_string){NULL, 0};
+    return e->has & KT_HAS_ID2 && id2_member(e->id2, "local").size;
+}
+
+static kineto_string raw_id(const kt_event *e)
+{
+    if (!(e->has & KT_HAS_ID2))
+        return e->has & KT_HAS_ID ? e->id : (kineto_string){NULL, 0};
+    return id2_member(e->id2, kt_event_id_is_local(e) ? "local" : "global");
+}
+
+static uint64_t id_without_scope(kineto_string raw)
+{
     uint64_t id = 0;
-    if (e->has & KT_HAS_ID2)
-        raw = id2_member(e->id2);
     if (!raw.size || kt_json_uint(raw, &id))
         return id;
     kineto_string s = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
     if (kt_json_uint(s, &id) || hex_id(s, &id))
         return id;
     return kb_hash(s.data, s.size);
+}
+
+uint64_t kt_event_id(const kt_event *e)
+{
+    uint64_t id = id_without_scope(raw_id(e));
+    if (!(e->has & KT_HAS_SCOPE))
+        return id;
+    uint64_t key[] = {id, kb_hash(e->scope.data, e->scope.size)};
+    return kb_hash(key, sizeof key);
 }
 
 /* ---- args ------------------------------------------------------------------------------------ */
@@ -281,8 +296,9 @@ static const char *scan_args(kt_cursor *c, kt_event *e)
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* In the order of the bits KT_HAS_… */
-typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, OTHER } member;
-_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << S == KT_HAS_S, "bits");
+typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, SCOPE, OTHER } member;
+_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << SCOPE == KT_HAS_SCOPE,
+               "bits");
 
 /* The members as Kineto writes them, with quotes and colon, where a hash of their first two letters
  * finds them. "id2" shares its place with "id". */
@@ -302,7 +318,7 @@ static member member_of(kineto_string key)
 {
     static const kineto_string names[] = {{"ph", 2},  {"name", 4}, {"cat", 3}, {"pid", 3},
                                           {"tid", 3}, {"ts", 2},   {"dur", 3}, {"args", 4},
-                                          {"id", 2},  {"id2", 3},  {"s", 1}};
+                                          {"id", 2},  {"id2", 3},  {"s", 1},   {"scope", 5}};
     for (unsigned m = 0; m < OTHER; m++)
         if (key.size == names[m].size && memcmp(key.data, names[m].data, key.size) == 0)
             return (member)m;
@@ -420,6 +436,8 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
         return take_raw(c, p, &e->id2);
     case S:
         return take_raw(c, p, &e->s);
+    case SCOPE:
+        return take_raw(c, p, &e->scope);
     default:
         return take_other(c, p);
     }

@@ -324,7 +324,8 @@ static void move_times(kt_reader *r)
     for (size_t i = 0; i < r->late.count; i++)
         r->late.data[i].ts_ns = kt_shifted(r->late.data[i].ts_ns, r->base_ns);
     for (size_t i = 0; i < r->pending.count; i++)
-        r->pending.data[i].end_ns = kt_shifted(r->pending.data[i].end_ns, r->base_ns);
+        if (r->pending.data[i].closed)
+            r->pending.data[i].end_ns = kt_shifted(r->pending.data[i].end_ns, r->base_ns);
     r->window_end_ns = kt_shifted(r->window_end_ns, r->base_ns);
 }
 
@@ -484,6 +485,9 @@ static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
     r->b->trace->was_read = true;
     kt_input_passed(r->input, SIZE_MAX);
     r->b->trace->text_bytes = kt_input_wait(r->input, SIZE_MAX);
+    kineto_status status = kt_read_join_processes(r);
+    if (status != KINETO_OK)
+        return status;
     kt_read_own_kinds(r, o->own);
     move_times(r);
     close_ranges(r);
@@ -491,7 +495,7 @@ static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
     kt_read_apply(r, o->devices, o->own);
     state_window(r);
     state_ledger(r);
-    kineto_status status = kt_builder_finish(r->b, out, r->err);
+    status = kt_builder_finish(r->b, out, r->err);
     if (status != KINETO_OK || join_flows(r, *out))
         return status;
     kineto_trace_release(*out);
@@ -504,6 +508,7 @@ static void release(kt_reader *r)
     kt_builder_destroy(r->b);
     kb_map_free(&r->open);
     kb_vec_free(&r->pending);
+    kb_vec_free(&r->loose_ends);
     kt_store_free(r->store, r->ends.data);
     kt_store_free(r->store, r->late.data);
     kb_vec_free(&r->host_counters);

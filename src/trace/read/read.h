@@ -10,9 +10,21 @@ typedef struct kt_pending {
     kineto_row row;
     bool closed;
     bool open_end;  /* its args say that it had not ended */
+    bool has_key;   /* of asynchronous ranges whose id counts in all processes: */
     uint64_t below; /* index + 1 */
-    int64_t end_ns; /* if closed */
+    union {
+        int64_t end_ns; /* if closed */
+        uint64_t key;   /* else, if it has one: what an end in another process is matched by */
+    };
 } kt_pending;
+
+/* An end that no begin of its process matched, with how many begins came before it. */
+typedef struct kt_loose_end {
+    uint64_t key;
+    int64_t end_ns;
+    size_t before;
+    bool has_args;
+} kt_loose_end;
 
 /* A flow end whose row is found once all rows are known. */
 typedef struct kt_late_flow {
@@ -42,6 +54,7 @@ typedef struct kt_reader {
 
     kb_map open; /* hash of what an end is matched by → index + 1 of its innermost begin */
     KB_VEC(kt_pending) pending;
+    KB_VEC(kt_loose_end) loose_ends;
     KB_VEC(kt_flow_end) ends;
     KB_VEC(kt_late_flow) late;
     KB_VEC(kineto_row) host_counters; /* that say they are; others are what their process is */
@@ -75,6 +88,8 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop);
 /** Give all that a batch refers to its number in the trace, its rows their places; join what
  *  belongs together over batches. */
 kineto_status kt_read_turn(kt_reader *r, kt_batch *p);
+/** Give asynchronous begins that are still open the ends that other processes have. */
+kineto_status kt_read_join_processes(kt_reader *r);
 
 /* ---- read_header.c ---- */
 /** One key of the header that is not traceEvents. */

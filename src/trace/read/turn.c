@@ -224,8 +224,8 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
 
 /* ---- begins and ends ------------------------------------------------------------------------- */
 
-/* What a begin and its end have in common. */
-static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side)
+/* What a begin and its end have in common; of asynchronous ones `anywhere` leaves the process out. */
+static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side, bool anywhere)
 {
     kt_place *place = &p->places.data[side->place];
     uint64_t key[5] = {0};
@@ -235,7 +235,7 @@ static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side)
     }
     const kt_event *e = &side->event;
     bool named;
-    key[0] = process_of(r, place, &named);
+    key[0] = anywhere ? UINT64_MAX : process_of(r, place, &named);
     key[1] = kt_event_id(e);
     key[2] = e->has & KT_HAS_CAT ? kt_read_text(r, e->cat) : 0;
     key[3] = e->has & KT_HAS_NAME ? kt_read_text(r, e->name) : 0;
@@ -243,12 +243,21 @@ static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side)
     return kb_hash(key, sizeof key);
 }
 
+static bool counts_anywhere(const kt_batch *p, const kt_side *side)
+{
+    return p->places.data[side->place].type == KINETO_TRACK_ASYNC &&
+           !kt_event_id_is_local(&side->event);
+}
+
 static kineto_status begin(kt_reader *r, kt_batch *p, const kt_side *side)
 {
-    uint64_t *top = kb_map_insert(&r->open, match_key(r, p, side), 0, NULL);
+    uint64_t *top = kb_map_insert(&r->open, match_key(r, p, side, false), 0, NULL);
     kt_pending pending = {.row = p->first_row + side->row,
                           .open_end = side->event.flags & KINETO_ACTIVITY_OPEN_END,
+                          .has_key = counts_anywhere(p, side),
                           .below = top ? *top : 0};
+    if (pending.has_key)
+        pending.key = match_key(r, p, side, true);
     if (!top || !kb_vec_push(&r->pending, pending))
         return kt_read_no_memory(r);
     *top = r->pending.count;
@@ -257,17 +266,60 @@ static kineto_status begin(kt_reader *r, kt_batch *p, const kt_side *side)
 
 static kineto_status end(kt_reader *r, kt_batch *p, const kt_side *side)
 {
-    uint64_t *top = kb_map_find(&r->open, match_key(r, p, side));
+    uint64_t *top = kb_map_find(&r->open, match_key(r, p, side, false));
+    bool has_args = (side->event.has & KT_HAS_ARGS) && side->event.other_args;
     if (!top || !*top) {
+        kt_loose_end loose = {.end_ns = side->event.ts_ns,
+                              .before = r->pending.count,
+                              .has_args = has_args};
         r->unmatched_ends++;
-        return KINETO_OK;
+        if (!counts_anywhere(p, side))
+            return KINETO_OK;
+        loose.key = match_key(r, p, side, true);
+        return kb_vec_push(&r->loose_ends, loose) ? KINETO_OK : kt_read_no_memory(r);
     }
     kt_pending *pending = &r->pending.data[*top - 1];
-    r->end_args += (side->event.has & KT_HAS_ARGS) && side->event.other_args;
+    r->end_args += has_args;
     pending->end_ns = side->event.ts_ns;
     pending->closed = true;
     *top = pending->below;
     return KINETO_OK;
+}
+
+static void join_loose(kt_reader *r, kb_map *open, const kt_loose_end *end)
+{
+    uint64_t *top = kb_map_find(open, end->key);
+    if (!top || !*top)
+        return;
+    kt_pending *pending = &r->pending.data[*top - 1];
+    *top = pending->below;
+    pending->end_ns = end->end_ns;
+    pending->closed = true;
+    r->unmatched_ends--;
+    r->end_args += end->has_args;
+}
+
+kineto_status kt_read_join_processes(kt_reader *r)
+{
+    kb_map open = {0};
+    size_t next = 0;
+    bool ok = true;
+    for (size_t i = 0; ok && i < r->loose_ends.count; i++) {
+        const kt_loose_end *end = &r->loose_ends.data[i];
+        for (; ok && next < end->before; next++) {
+            kt_pending *p = &r->pending.data[next];
+            if (p->closed || !p->has_key)
+                continue;
+            uint64_t *top = kb_map_insert(&open, p->key, 0, NULL);
+            ok = top != NULL;
+            p->below = ok ? *top : 0;
+            if (ok)
+                *top = next + 1;
+        }
+        join_loose(r, &open, end);
+    }
+    kb_map_free(&open);
+    return ok ? KINETO_OK : kt_read_no_memory(r);
 }
 
 static kineto_status take_async(kt_reader *r, kt_batch *p, const kt_side *side)
