@@ -313,6 +313,22 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
     kineto_trace_release(t);
 }
 
+/* Without "bp": "e", as the format has it. */
+static void flows_end_where_the_next_event_begins(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text("[" SLICE("1", "10") FLOW("s", "x", "1", "1", "10") /* */
+                                FLOW("s", "x", "2", "1", "10")                     /* */
+                                FLOW("f", "x", "1", "2", "21")                     /* next */
+                                FLOW("f", "x", "2", "2", "31")                     /* none is */
+                                SLICE("2", "20") SLICE("2", "22") SLICE("2", "30")
+                                "{\"ph\":\"R\"}]");
+    assert_int_equal(kineto_trace_flow_count(t), 2);
+    expect_flow(t, 0, 0, 2);
+    expect_flow(t, 1, 0, 3);
+    kineto_trace_release(t);
+}
+
 /* As viewers have it: an id is one of its category and name. */
 static void flow_ids_are_those_of_their_names(void **state)
 {
@@ -594,6 +610,7 @@ int main(void)
         cmocka_unit_test(flows_find_their_rows_later),
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
+        cmocka_unit_test(flows_end_where_the_next_event_begins),
         cmocka_unit_test(flow_ids_are_those_of_their_names),
         cmocka_unit_test(asynchronous_ids_count_where_the_format_says),
         cmocka_unit_test(broken_files_are_refused_with_the_place),

@@ -287,6 +287,12 @@ static uint16_t flow_scope(const kt_event *e, uint32_t type)
     return (uint16_t)kb_hash(key, sizeof key);
 }
 
+/* What the format has for ends that do not say "bp": "e". */
+static bool ends_at_next(const kt_event *e)
+{
+    return e->ph == 'f' && !(e->has & KT_HAS_BP && is(e->bp, "\"e\""));
+}
+
 /* Kineto writes a flow right behind the row it belongs to. Whether that is of the same thread, is
  * seen when tracks are known; else the row is looked for later. */
 static bool flow(kt_batch *p, const kt_event *e)
@@ -301,6 +307,7 @@ static bool flow(kt_batch *p, const kt_event *e)
     kt_staged_flow staged = {.id = kt_event_id(e),
                              .ts_ns = e->ts_ns,
                              .type = type,
+                             .next = ends_at_next(e),
                              .scope = flow_scope(e, type),
                              .place = place,
                              .row = behind ? p->last_row : KT_UNKNOWN,

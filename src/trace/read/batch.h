@@ -26,7 +26,8 @@ enum {
     KT_HAS_ID = 256,
     KT_HAS_ID2 = 512,
     KT_HAS_S = 1024,
-    KT_HAS_SCOPE = 2048
+    KT_HAS_SCOPE = 2048,
+    KT_HAS_BP = 4096
 };
 
 /* One event, as it stands in the text. Spans are valid where `has` says so. */
@@ -36,7 +37,7 @@ typedef struct kt_event {
     char ph;
     kineto_string name, cat;    /* inside the quotes, escapes untouched */
     kineto_string pid, tid, id; /* raw: with quotes if texts */
-    kineto_string id2, s, scope, args; /* raw */
+    kineto_string id2, s, scope, bp, args; /* raw */
     int64_t ts_ns, dur_ns;
     /* from args: */
     uint64_t correlation_id, external_id;
@@ -63,6 +64,7 @@ typedef struct kt_staged_flow {
     uint32_t row_place;
     bool first;   /* no row stands before it in this batch */
     char ph;
+    bool next;      /* it ends where the next row begins, not in the one around it */
     uint16_t scope; /* of its id, among those of its type */
 } kt_staged_flow;
 

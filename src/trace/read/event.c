@@ -296,8 +296,8 @@ static const char *scan_args(kt_cursor *c, kt_event *e)
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* In the order of the bits KT_HAS_… */
-typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, SCOPE, OTHER } member;
-_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << SCOPE == KT_HAS_SCOPE,
+typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, SCOPE, BP, OTHER } member;
+_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << BP == KT_HAS_BP,
                "bits");
 
 /* The members as Kineto writes them, with quotes and colon, where a hash of their first two letters
@@ -318,7 +318,8 @@ static member member_of(kineto_string key)
 {
     static const kineto_string names[] = {{"ph", 2},  {"name", 4}, {"cat", 3}, {"pid", 3},
                                           {"tid", 3}, {"ts", 2},   {"dur", 3}, {"args", 4},
-                                          {"id", 2},  {"id2", 3},  {"s", 1},   {"scope", 5}};
+                                          {"id", 2},  {"id2", 3},  {"s", 1},   {"scope", 5},
+                                          {"bp", 2}};
     for (unsigned m = 0; m < OTHER; m++)
         if (key.size == names[m].size && memcmp(key.data, names[m].data, key.size) == 0)
             return (member)m;
@@ -438,6 +439,8 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
         return take_raw(c, p, &e->s);
     case SCOPE:
         return take_raw(c, p, &e->scope);
+    case BP:
+        return take_raw(c, p, &e->bp);
     default:
         return take_other(c, p);
     }

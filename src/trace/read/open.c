@@ -441,8 +441,8 @@ static void state_ledger(kt_reader *r)
     r->b->long_args += r->long_args;
 }
 
-/* The innermost row of the track around a moment. */
-static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
+/* How many of a track's rows begin up to a moment. */
+static size_t rows_until(const kineto_trace *t, uint32_t track, int64_t ns)
 {
     const kineto_row *rows = kineto_trace_track_rows(t, track);
     size_t low = 0, high = rows ? t->tracks.data[track].count : 0;
@@ -453,10 +453,28 @@ static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
         else
             high = middle;
     }
-    kineto_row row = low ? rows[low - 1] : KINETO_NO_ROW;
+    return low;
+}
+
+/* The innermost row of the track around a moment. */
+static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
+{
+    size_t count = rows_until(t, track, ns);
+    kineto_row row = count ? kineto_trace_track_rows(t, track)[count - 1] : KINETO_NO_ROW;
     while (row != KINETO_NO_ROW && kt_end(t, row) < ns)
         row = kineto_trace_parent(t, row);
     return row;
+}
+
+/* The one that begins then or next; if none does, the one around it. */
+static kineto_row row_from(const kineto_trace *t, uint32_t track, int64_t ns)
+{
+    size_t count = rows_until(t, track, ns);
+    kineto_row around = row_at(t, track, ns);
+    bool begins = around != KINETO_NO_ROW && kt_start(t, around) == ns;
+    if (begins || count >= t->tracks.data[track].count)
+        return around;
+    return kineto_trace_track_rows(t, track)[count];
 }
 
 static bool join_flows(kt_reader *r, kineto_trace *t)
@@ -464,7 +482,8 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
     uint64_t nowhere = 0;
     for (size_t i = 0; i < r->late.count; i++) {
         const kt_late_flow *late = &r->late.data[i];
-        kineto_row row = row_at(t, late->track, late->ts_ns);
+        kineto_row row = late->next ? row_from(t, late->track, late->ts_ns)
+                                    : row_at(t, late->track, late->ts_ns);
         r->ends.data[late->end].row = row;
         nowhere += row == KINETO_NO_ROW;
     }

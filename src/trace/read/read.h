@@ -29,6 +29,7 @@ typedef struct kt_loose_end {
 /* A flow end whose row is found once all rows are known. */
 typedef struct kt_late_flow {
     uint32_t track;
+    bool next; /* it is the row that begins next */
     int64_t ts_ns;
     size_t end; /* index into ends */
 } kt_late_flow;

@@ -214,7 +214,7 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
                           .start = f->ph != 'f'};
     for (int ends = f->ph == 't' ? 2 : 1; ends > 0; ends--) { /* a step ends and starts */
         stated.start = f->ph == 't' ? ends == 1 : stated.start;
-        kt_late_flow late = {track, f->ts_ns, r->ends.count};
+        kt_late_flow late = {track, f->next, f->ts_ns, r->ends.count};
         if (!kt_store_push(r->store, &r->ends, stated) ||
             (row == KINETO_NO_ROW && !kt_store_push(r->store, &r->late, late)))
             return kt_read_no_memory(r);
