@@ -169,6 +169,18 @@ static void test_malformed_numbers_are_put_right_or_kept_as_strings(void **state
           "bad_number@83+4 bad_number@92+3");
 }
 
+static void test_numbers_of_threads_are_whole_or_names(void **state)
+{
+    (void)state;
+    check(HEAD ",\"pid\":7.0,\"tid\":-12.000}]", HEAD ",\"pid\":7,\"tid\":-12}\n",
+          "bad_number@34+3 bad_number@44+7");
+    check(HEAD ",\"pid\":1.50,\"tid\":18446744073709551615}]",
+          HEAD ",\"pid\":\"1.50\",\"tid\":\"18446744073709551615\"}\n",
+          "bad_number@34+4 bad_number@45+20");
+    check(HEAD ",\"pid\":1e3,\"tid\":5.0e1}]", HEAD ",\"pid\":\"1e3\",\"tid\":\"5.0e1\"}\n",
+          "bad_number@34+3 bad_number@44+5");
+}
+
 static void test_words_of_other_languages_are_put_right_or_kept_as_strings(void **state)
 {
     (void)state;
@@ -712,6 +724,7 @@ int main(void)
         cmocka_unit_test(test_single_quotes_and_bare_keys_are_read),
         cmocka_unit_test(test_numbers_that_json_does_not_know_become_their_names),
         cmocka_unit_test(test_malformed_numbers_are_put_right_or_kept_as_strings),
+        cmocka_unit_test(test_numbers_of_threads_are_whole_or_names),
         cmocka_unit_test(test_words_of_other_languages_are_put_right_or_kept_as_strings),
         cmocka_unit_test(test_members_that_readers_could_not_take_are_left_out),
         cmocka_unit_test(test_commas_too_many_and_too_few),

@@ -224,7 +224,7 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
 
 /* ---- begins and ends ------------------------------------------------------------------------- */
 
-/* What a begin and its end have in common; of asynchronous ones `anywhere` leaves the process out. */
+/* What a begin and its end have in common; `anywhere`: but for the process of asynchronous ones. */
 static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side, bool anywhere)
 {
     kt_place *place = &p->places.data[side->place];

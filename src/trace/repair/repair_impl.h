@@ -85,6 +85,9 @@ bool kt_fix_fits(kineto_string key, kineto_string value);
 char kt_fix_phase(kineto_string value);
 /** The number in a time that stands in quotes; empty if it is none. */
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value);
+/** Is it a number, of a process or thread, that is no whole one of 64 bits? *whole: its part that is
+ *  one, if nothing but zeros is behind that; else empty. */
+bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole);
 
 /* ---- repair_look.c: looks ahead, changes nothing but ran_out ---- */
 /** Byte at a place, -1 at the end of the text. */

@@ -65,9 +65,29 @@ static bool is_time(kineto_string value)
     return kt_json_scaled(value, 3, &ns);
 }
 
+static bool names_place(kineto_string key)
+{
+    return kb_string_equal(key, kb_string("pid")) || kb_string_equal(key, kb_string("tid"));
+}
+
+bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole)
+{
+    *whole = (kineto_string){"", 0};
+    char c = value.data[0];
+    if (!names_place(key) || !(c == '-' || (c >= '0' && c <= '9')) || is_place(value))
+        return false;
+    const char *point = memchr(value.data, '.', value.size), *end = value.data + value.size;
+    kineto_string before = {value.data, point ? (size_t)(point - value.data) : 0};
+    while (point && end[-1] == '0')
+        end--;
+    if (point && end == point + 1 && is_place(before))
+        *whole = before;
+    return true;
+}
+
 bool kt_fix_fits(kineto_string key, kineto_string value)
 {
-    if (kb_string_equal(key, kb_string("pid")) || kb_string_equal(key, kb_string("tid")))
+    if (names_place(key))
         return is_place(value);
     if (kb_string_equal(key, kb_string("ts")))
         return is_time(value);

@@ -119,9 +119,29 @@ static void unquote_time(kt_fix *f, const frame *fr)
     f->out->count = fr->value.out_count + number.size;
 }
 
+/* 7.0 is a thread's number; what is none is its name. */
+static void settle_place(kt_fix *f, const frame *fr)
+{
+    kineto_string whole, value = value_of(f, fr);
+    if (!kt_fix_odd_place(key_of(f, fr), value, &whole))
+        return;
+    kt_fix_count(f, KT_REPAIR_BAD_NUMBER, fr->value_at, f->at - fr->value_at);
+    if (whole.size) {
+        f->out->count = fr->value.out_count + whole.size;
+        return;
+    }
+    kt_fix_put_z(f, "\"\"");
+    if (f->no_memory)
+        return;
+    char *text = f->out->data + fr->value.out_count;
+    memmove(text + 1, text, value.size);
+    text[0] = '"';
+}
+
 static void note_event_member(kt_fix *f, frame *fr)
 {
     unquote_time(f, fr);
+    settle_place(f, fr);
     if (f->no_memory)
         return;
     if (kt_fix_fits(key_of(f, fr), value_of(f, fr))) {
