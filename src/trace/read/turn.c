@@ -292,6 +292,8 @@ static void join_loose(kt_reader *r, kb_map *open, const kt_loose_end *end)
     if (!top || !*top)
         return;
     kt_pending *pending = &r->pending.data[*top - 1];
+    if (kt_shifted(end->end_ns, r->used_base_ns) < kt_start(r->b->trace, pending->row))
+        return;
     *top = pending->below;
     pending->end_ns = end->end_ns;
     pending->closed = true;
