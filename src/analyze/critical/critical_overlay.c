@@ -12,26 +12,6 @@ typedef struct overlay {
     uint32_t track, class_key, type_key, row_key, count_key, category;
 } overlay;
 
-static void copy_trace(overlay *o)
-{
-    for (uint32_t i = 0; i < kineto_trace_process_count(o->t); i++)
-        kt_copy_process(&o->copy, i);
-    for (uint32_t i = 0; i < kineto_trace_track_count(o->t); i++)
-        kt_copy_track(&o->copy, i);
-    kt_copy_own_kinds(&o->copy);
-    for (kineto_row row = 0; row < kineto_trace_count(o->t) && !o->copy.failed; row++)
-        kt_copy_row(&o->copy, row);
-    for (uint64_t i = 0; i < kineto_trace_flow_count(o->t); i++) {
-        kineto_flow flow;
-        kineto_trace_flow(o->t, i, &flow);
-        kt_copy_flow(&o->copy, &flow, flow.from, flow.to);
-    }
-    kt_copy_metadata(&o->copy);
-    kt_copy_snapshots(&o->copy);
-    kt_copy_ledger(&o->copy);
-    kt_copy_window(&o->copy);
-}
-
 static void prepare(overlay *o)
 {
     uint32_t process = kt_process_text(o->b, kb_string("Critical path"));
@@ -111,7 +91,7 @@ kineto_status ka_path_overlay(const ka_path *p, kineto_trace **out, kineto_error
         return status;
     bool ok = kt_copy_begin(&o.copy, o.b, o.t);
     if (ok) {
-        copy_trace(&o);
+        kt_copy_all(&o.copy);
         prepare(&o);
         put_path(&o);
         ok = !o.copy.failed;

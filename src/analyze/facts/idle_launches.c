@@ -90,12 +90,6 @@ static void find_graphs(ka_hosts *h, const ka_stream *stream)
 
 /* ---- what waits ----------------------------------------------------------------------------- */
 
-static int compare_ns(const void *left, const void *right)
-{
-    int64_t a = *(const int64_t *)left, b = *(const int64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* What a graph consists of is one launch: its first work stands for it. */
 static void list_launches(ka_hosts *h, uint32_t stream)
 {
@@ -112,7 +106,7 @@ static void list_launches(ka_hosts *h, uint32_t stream)
         count++;
     }
     if (!sorted)
-        qsort(launched, count, sizeof *launched, compare_ns);
+        qsort(launched, count, sizeof *launched, kb_compare_int64);
     h->queues[stream].count = count;
 }
 

@@ -37,28 +37,6 @@ static uint32_t what_of(const char *tables)
     return tables ? what : DRAW_USUAL;
 }
 
-/* ---- the trace as it is ---------------------------------------------------------------------------------- */
-
-static void copy_trace(drawing *d)
-{
-    for (uint32_t i = 0; i < kineto_trace_process_count(d->t); i++)
-        kt_copy_process(&d->copy, i);
-    for (uint32_t i = 0; i < kineto_trace_track_count(d->t); i++)
-        kt_copy_track(&d->copy, i);
-    kt_copy_own_kinds(&d->copy);
-    for (kineto_row row = 0; row < kineto_trace_count(d->t) && !d->copy.failed; row++)
-        kt_copy_row(&d->copy, row);
-    for (uint64_t i = 0; i < kineto_trace_flow_count(d->t); i++) {
-        kineto_flow flow;
-        kineto_trace_flow(d->t, i, &flow);
-        kt_copy_flow(&d->copy, &flow, flow.from, flow.to);
-    }
-    kt_copy_metadata(&d->copy);
-    kt_copy_snapshots(&d->copy);
-    kt_copy_ledger(&d->copy);
-    kt_copy_window(&d->copy);
-}
-
 /* ---- counters ---------------------------------------------------------------------------------------------- */
 
 static uint32_t counter_track(drawing *d, uint32_t process)
@@ -220,7 +198,7 @@ static kineto_status draw(drawing *d, uint32_t what, kineto_trace **out, kineto_
     kineto_status status = KINETO_OK;
     if (!kt_copy_begin(&d->copy, d->b, d->t))
         return kb_fail(err, KINETO_E_MEMORY, "no memory to copy a trace");
-    copy_trace(d);
+    kt_copy_all(&d->copy);
     if (what & (DRAW_QUEUES | DRAW_SEQUENCES))
         status = draw_scope(d, what, err);
     if (what & DRAW_BANDWIDTHS)

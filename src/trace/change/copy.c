@@ -421,3 +421,24 @@ void kt_copy_window(kt_copy *c)
     if (c->from->has_window)
         kt_window(c->b, c->from->window_start_ns, c->from->window_end_ns);
 }
+
+void kt_copy_all(kt_copy *c)
+{
+    const kineto_trace *t = c->from;
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++)
+        kt_copy_process(c, i);
+    for (uint32_t i = 0; i < kineto_trace_track_count(t); i++)
+        kt_copy_track(c, i);
+    kt_copy_own_kinds(c);
+    for (kineto_row row = 0; row < kineto_trace_count(t) && !c->failed; row++)
+        kt_copy_row(c, row);
+    for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
+        kineto_flow flow;
+        kineto_trace_flow(t, i, &flow);
+        kt_copy_flow(c, &flow, flow.from, flow.to);
+    }
+    kt_copy_metadata(c);
+    kt_copy_snapshots(c);
+    kt_copy_ledger(c);
+    kt_copy_window(c);
+}

@@ -69,4 +69,7 @@ void kt_copy_snapshots(kt_copy *c);
 void kt_copy_metadata(kt_copy *c);
 void kt_copy_ledger(kt_copy *c);
 void kt_copy_window(kt_copy *c);
+
+/** All of the trace as it is, in this order: processes, tracks, rows, flows and the tables. */
+void kt_copy_all(kt_copy *c);
 #endif
