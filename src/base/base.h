@@ -76,6 +76,15 @@ static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
         i++;
     return i == s.size && !lower_case[i];
 }
+/** Is this word in it, in small or capital letters? */
+static inline bool kb_string_holds_word(kineto_string s, const char *lower_case)
+{
+    size_t size = strlen(lower_case);
+    for (size_t at = 0; at + size <= s.size; at++)
+        if (kb_string_is_word((kineto_string){s.data + at, size}, lower_case))
+            return true;
+    return false;
+}
 /** Between words of a line that people write. */
 static inline bool kb_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
 /** Without blanks around it. */

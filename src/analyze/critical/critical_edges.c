@@ -36,15 +36,6 @@ typedef struct linking {
 
 /* ---- names of calls --------------------------------------------------------------------------------------- */
 
-static bool has(kineto_string name, const char *word)
-{
-    size_t n = strlen(word);
-    for (size_t i = 0; i + n <= name.size; i++)
-        if (strncasecmp(name.data + i, word, n) == 0)
-            return true;
-    return false;
-}
-
 static call_role role_of_name(kineto_string name)
 {
     static const struct {
@@ -70,7 +61,7 @@ static call_role role_of_name(kineto_string name)
                  {"hostalloc", ROLE_MAY},
                  {"hostregister", ROLE_MAY}};
     for (size_t i = 0; i < KB_COUNT(words); i++)
-        if (has(name, words[i].word))
+        if (kb_string_holds_word(name, words[i].word))
             return words[i].role;
     return ROLE_NONE;
 }

@@ -211,21 +211,12 @@ typedef struct counters {
     kb_map by_key;
 } counters;
 
-static bool contains(kineto_string s, const char *part)
-{
-    size_t size = strlen(part);
-    for (size_t i = 0; i + size <= s.size; i++)
-        if (strncasecmp(s.data + i, part, size) == 0)
-            return true;
-    return false;
-}
-
 /* Does a name promise that it only grows? The samples have to agree. */
 static bool promises(kineto_string s)
 {
     static const char *const parts[] = {"_total", "cumulative", "timestamp", "energy", "uptime"};
     for (size_t i = 0; i < KB_COUNT(parts); i++)
-        if (contains(s, parts[i]))
+        if (kb_string_holds_word(s, parts[i]))
             return true;
     return false;
 }
