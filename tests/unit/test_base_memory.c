@@ -1,4 +1,4 @@
-/* Arena, growing arrays, hash, map and interning. */
+/* Texts, arena, growing arrays, hash, map and interning. */
 #include "unit.h"
 
 #include "base/base.h"
@@ -134,6 +134,32 @@ static void any_bytes_can_be_interned(void **state)
     kb_intern_free(&in);
 }
 
+static void words_are_found_in_small_and_capital_letters(void **state)
+{
+    (void)state;
+    static const char *const known[] = {"one", "two"};
+    assert_true(kb_string_is_word(kb_string("SocKet"), "socket"));
+    assert_false(kb_string_is_word(kb_string("socke"), "socket"));
+    assert_false(kb_string_is_word(kb_string("sockets"), "socket"));
+    assert_false(kb_string_is_word((kineto_string){"a\0", 2}, "a"));
+    assert_true(kb_string_is_word((kineto_string){NULL, 0}, ""));
+    assert_true(kb_string_holds_word(kb_string("hipMemcpyAsync"), "memcpy"));
+    assert_true(kb_string_holds_word(kb_string("aMEMCPY"), "memcpy"));
+    assert_false(kb_string_holds_word(kb_string("memcp"), "memcpy"));
+    assert_true(kb_string_is_one_of(kb_string("two"), known, KB_COUNT(known)));
+    assert_false(kb_string_is_one_of(kb_string("Two"), known, KB_COUNT(known)));
+}
+
+static void blanks_around_a_text_are_left_out(void **state)
+{
+    (void)state;
+    assert_string_equal(kb_string_trimmed(kb_string(" \t a b")).data, "a b");
+    assert_int_equal(kb_string_trimmed(kb_string("a b \t\r")).size, 3);
+    assert_int_equal(kb_string_trimmed(kb_string(" \r\t ")).size, 0);
+    assert_int_equal(kb_string_trimmed((kineto_string){NULL, 0}).size, 0);
+    assert_string_equal(kb_string_behind(kb_string("kernel:gemm"), 7).data, "gemm");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -144,6 +170,8 @@ int main(void)
         cmocka_unit_test(a_map_finds_what_was_put_and_nothing_else),
         cmocka_unit_test(equal_bytes_get_one_id_in_order_of_arrival),
         cmocka_unit_test(any_bytes_can_be_interned),
+        cmocka_unit_test(words_are_found_in_small_and_capital_letters),
+        cmocka_unit_test(blanks_around_a_text_are_left_out),
     };
     return RUN_TESTS(tests);
 }
