@@ -181,6 +181,7 @@ typedef struct cp_decoder {
     int64_t allocated[CP_MAX_DEVICES]; /* bytes, as far as was seen */
     uint64_t delivered[CP_KIND_COUNT];
     uint64_t tally[CP_TALLY_COUNT];
+    uint64_t unread_bytes;       /* behind records that a buffer ended in */
     uint64_t told, told_dropped; /* of these, to the host */
 } cp_decoder;
 

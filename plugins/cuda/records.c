@@ -4,6 +4,7 @@
 
 #include "cuda.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -297,6 +298,15 @@ static bool is_whole(const cp_decoder *d, const uint8_t *record, const uint8_t *
     return k >= CP_KIND_COUNT || left >= d->bytes[k];
 }
 
+/* At a record that is incomplete: how long it is, and how many follow, nobody knows. */
+static void ends_early(cp_decoder *d, const uint8_t *last, const uint8_t *buffer, size_t valid)
+{
+    uint32_t k = last ? cp_record_kind(last) : CP_KIND_COUNT;
+    size_t read = last ? (size_t)(last - buffer) + (k < CP_KIND_COUNT ? d->bytes[k] : 0) : 0;
+    d->tally[CP_TALLY_CUT_SHORT]++;
+    d->unread_bytes += read < valid ? valid - read : 0;
+}
+
 /* CUPTI's threads wrote the buffer: it is in no cache here. Records are some three lines each. */
 #define READ_AHEAD 512
 
@@ -308,7 +318,7 @@ void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid)
     cp_names_look(d->names);
     while ((result = cp_cupti.next_record(buffer, valid, &record)) == CP_SUCCESS) {
         if (!is_whole(d, record, before, buffer, valid)) {
-            d->tally[CP_TALLY_CUT_SHORT]++;
+            ends_early(d, before, buffer, valid);
             break;
         }
         for (uintptr_t line = 0; line < 192; line += 64)
@@ -316,7 +326,8 @@ void cp_decoder_read(cp_decoder *d, uint8_t *buffer, size_t valid)
         read_record(d, record);
         before = record;
     }
-    d->tally[CP_TALLY_CUT_SHORT] += result != CP_SUCCESS && result != CP_ERROR_MAX_LIMIT_REACHED;
+    if (result != CP_SUCCESS && result != CP_ERROR_MAX_LIMIT_REACHED)
+        ends_early(d, before, buffer, valid);
     buffer_ends(d);
     tell_counts(d);
 }
@@ -355,9 +366,13 @@ static void write_ledger(cp_decoder *d)
         CP_TALLY_MAP(CP_X)
 #undef CP_X
     };
+    char detail[CP_TALLY_COUNT][80] = {{0}};
+    snprintf(detail[CP_TALLY_CUT_SHORT], sizeof detail[0],
+             "with what is behind them in their buffers: %llu bytes were not read",
+             (unsigned long long)d->unread_bytes);
     for (size_t i = 0; i < CP_TALLY_COUNT; i++)
         if (d->tally[i] && reasons[i].text)
-            cp_note(d->builder, reasons[i].text, d->tally[i], reasons[i].is_loss, "%s", "");
+            cp_note(d->builder, reasons[i].text, d->tally[i], reasons[i].is_loss, "%s", detail[i]);
 }
 
 void cp_decoder_finish(cp_decoder *d)

@@ -82,12 +82,17 @@ static void a_record_that_a_buffer_ends_in_is_not_read(void **state)
     (void)state;
     begin(CUDA_12_4);
     write_kernel(w, "a", 1, 7);
+    size_t read = w->used;
     write_kernel(w, "a", 2, 7);
     w->used -= 1;
+    size_t unread = w->used - read;
+    char text[32];
     written_read(w, &d);
     assert_int_equal(host->count, 1);
     cp_decoder_finish(&d);
     assert_int_equal(host_line("records that a buffer ends in"), 1);
+    snprintf(text, sizeof text, " %zu bytes", unread);
+    assert_non_null(strstr(host_line_detail("records that a buffer ends in"), text));
     end();
 }
 

@@ -178,9 +178,9 @@ static int add_line(KinetoPlugin_TraceBuilderHandle *handle, const char *reason,
                     int32_t is_loss, const char *detail)
 {
     (void)handle;
-    (void)detail;
     line *l = &host.lines[host.line_count++];
     snprintf(l->reason, sizeof l->reason, "%s", reason);
+    snprintf(l->detail, sizeof l->detail, "%s", detail ? detail : "");
     l->count = count;
     l->is_loss = is_loss;
     return 0;
@@ -275,6 +275,14 @@ const char *arg(const kept *k, const char *key)
     const char *end = strstr(at, " |");
     snprintf(value, sizeof value, "%.*s", (int)(end ? (size_t)(end - at) : strlen(at)), at);
     return value;
+}
+
+const char *host_line_detail(const char *reason)
+{
+    for (uint32_t i = 0; i < host.line_count; i++)
+        if (strcmp(host.lines[i].reason, reason) == 0)
+            return host.lines[i].detail;
+    return "";
 }
 
 uint64_t host_line(const char *reason)

@@ -39,6 +39,7 @@ typedef struct line {
     char reason[128];
     uint64_t count;
     int32_t is_loss;
+    char detail[128];
 } line;
 
 typedef struct keeping_host {
@@ -64,6 +65,8 @@ uint32_t host_count(const char *name);
 /** Value of an arg as text, "" if there is none. Static storage. */
 const char *arg(const kept *k, const char *key);
 uint64_t host_line(const char *reason);
+/** What it says beside; "" if there is no such line. */
+const char *host_line_detail(const char *reason);
 bool host_has_row(const char *row);
 
 #define assert_arg(kept, key, text) assert_string_equal(arg(kept, key), text)
