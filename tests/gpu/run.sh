@@ -48,8 +48,13 @@ finish() {
 }
 
 # ---- what is here --------------------------------------------------------------------------------------
-if ! has nvidia-smi || ! timeout 60 nvidia-smi -L >"$out/gpus.txt" 2>&1 || ! grep -q '^GPU ' "$out/gpus.txt"; then
-    tell "no GPU here: nothing was run"
+if has nvidia-smi; then
+    timeout 60 nvidia-smi -L >"$out/gpus.txt" 2>&1
+else
+    echo "there is no nvidia-smi" >"$out/gpus.txt"
+fi
+if ! grep -q '^GPU ' "$out/gpus.txt" && [ ! -e /dev/nvidia0 ]; then
+    tell "no GPU here ($(head -c 200 "$out/gpus.txt" | tr '\n' ' ')): nothing was run"
     exit 77
 fi
 nvcc=$(command -v nvcc || echo /usr/local/cuda/bin/nvcc)
@@ -62,7 +67,7 @@ say "machine"
 {
     date -u +%F
     cat "$out/gpus.txt"
-    timeout 60 nvidia-smi --query-gpu=driver_version,mig.mode.current,compute_mode --format=csv
+    has nvidia-smi && timeout 60 nvidia-smi --query-gpu=driver_version,mig.mode.current,compute_mode --format=csv
     "${nvcc:-echo}" --version 2>&1 | tail -1
     for tool in cc cmake "$python"; do has "$tool" && "$tool" --version 2>&1 | head -1; done
     [ -n "$torch" ] && "$python" -c 'import torch; print("torch", torch.__version__, "CUDA", torch.version.cuda)'
