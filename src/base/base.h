@@ -391,6 +391,8 @@ size_t kb_utf8_bad_length(const char *s, size_t bytes);
 /** The next piece of a text as writers of UTF-8 show it: all that is valid at the front, or U+FFFD
  *  for what is not, which counts in *replaced (may be NULL). Empty at the end. */
 kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced);
+/** As much of a text as fits into so many bytes, without a part of a character at the end. */
+kineto_string kb_utf8_cut(kineto_string s, size_t most);
 /** The whole text that way, into at least 3 * size bytes; returns the end. */
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced);
 /** Hand over a text as XML and HTML have it, between tags or in quotes: `&<>"` as entities, what is no UTF-8

@@ -91,6 +91,19 @@ kineto_string kb_utf8_next(kineto_string *rest, uint64_t *replaced)
     return piece;
 }
 
+kineto_string kb_utf8_cut(kineto_string s, size_t most)
+{
+    size_t size = KB_MIN(s.size, most);
+    if (size == s.size)
+        return s;
+    while (size > 0 && most - size < 3 && ((unsigned char)s.data[size] & 0xc0) == 0x80)
+        size--;
+    /* No character has more of those bytes: then it is none. */
+    if (((unsigned char)s.data[size] & 0xc0) == 0x80)
+        size = most;
+    return (kineto_string){s.data, size};
+}
+
 char *kb_utf8_clean(char *out, kineto_string s, uint64_t *replaced)
 {
     for (kineto_string piece; (piece = kb_utf8_next(&s, replaced)).size;) {

@@ -95,14 +95,15 @@ static int64_t claim(kb_map *taken, uint64_t scope, int64_t number, uint32_t ste
 /* As much of a text as fits, with its quotes and escapes; out has room for ID_BYTES. */
 static char *cut_text(char *out, kineto_string text, size_t most, uint64_t *replaced)
 {
-    for (text.size = KB_MIN(text.size, most);;) {
+    for (text = kb_utf8_cut(text, most);;) {
         uint64_t count = 0;
         char *end = kb_json_escape(out, text, &count);
         if ((size_t)(end - out) <= most) {
             *replaced += count;
             return end;
         }
-        text.size -= ((size_t)(end - out) - most) / 6 + 1; /* a byte becomes at most six */
+        size_t less = ((size_t)(end - out) - most) / 6 + 1; /* a byte becomes at most six */
+        text = kb_utf8_cut(text, text.size - less);
     }
 }
 

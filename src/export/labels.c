@@ -4,16 +4,16 @@
 
 static void add(ke_label *l, kineto_string s)
 {
-    size_t n = KB_MIN(s.size, sizeof l->text - l->size);
-    if (n > 0)
-        memcpy(l->text + l->size, s.data, n);
-    l->size += n;
+    s = kb_utf8_cut(s, sizeof l->text - l->size);
+    if (s.size > 0)
+        memcpy(l->text + l->size, s.data, s.size);
+    l->size += s.size;
 }
 
 /* Leaves room for the number behind a name. */
 static void add_name(ke_label *l, kineto_string name)
 {
-    add(l, (kineto_string){name.data, KB_MIN(name.size, sizeof l->text - 32)});
+    add(l, kb_utf8_cut(name, sizeof l->text - 32));
 }
 
 /* "name (id)", or the name alone if the id is in it. */

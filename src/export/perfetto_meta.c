@@ -56,12 +56,13 @@ static void write_ledger(ke_perfetto *w)
         kineto_ledger_line line;
         kineto_trace_ledger(w->trace, i, &line);
         char name[256], value[512];
-        snprintf(name, sizeof name, "ledger: %.*s: %.*s",
-                 (int)KB_MIN(line.source.size, (size_t)100), line.source.data,
-                 (int)KB_MIN(line.reason.size, (size_t)100), line.reason.data);
+        kineto_string source = kb_utf8_cut(line.source, 100), reason = kb_utf8_cut(line.reason, 100);
+        kineto_string detail = kb_utf8_cut(line.detail, 400);
+        snprintf(name, sizeof name, "ledger: %.*s: %.*s", (int)source.size, source.data,
+                 (int)reason.size, reason.data);
         snprintf(value, sizeof value, "%llu%s%s%.*s", (unsigned long long)line.count,
-                 line.is_loss ? " lost" : "", line.detail.size ? ", " : "",
-                 (int)KB_MIN(line.detail.size, (size_t)400), line.detail.data);
+                 line.is_loss ? " lost" : "", detail.size ? ", " : "", (int)detail.size,
+                 detail.data);
         write_string(w, kb_string(name), kb_string(value));
     }
 }

@@ -171,8 +171,8 @@ static void put_name(ke_perfetto *w, kineto_string name, int64_t rank)
 static void put_label(ke_perfetto *w, const char *what, kineto_string value)
 {
     char text[320];
-    int size = snprintf(text, sizeof text, "%s %.*s", what, (int)KB_MIN(value.size, (size_t)256),
-                        value.data);
+    value = kb_utf8_cut(value, 256);
+    int size = snprintf(text, sizeof text, "%s %.*s", what, (int)value.size, value.data);
     ke_proto_string(&w->packets, KE_PF_PROCESS_LABEL, (kineto_string){text, (size_t)size});
 }
 

@@ -342,9 +342,10 @@ static void put_counters(const writer *w, kb_json *j)
     for (size_t i = 0; i < w->series.count; i++) {
         const series *s = &w->series.data[i];
         char name[300];
-        kineto_string of = kineto_trace_string(w->t->trace, s->name);
-        int n = snprintf(name, sizeof name, "%.*s: %.*s", (int)KB_MIN(of.size, (size_t)140),
-                         of.data, (int)KB_MIN(s->key.size, (size_t)140), s->key.data);
+        kineto_string of = kb_utf8_cut(kineto_trace_string(w->t->trace, s->name), 140);
+        kineto_string key = kb_utf8_cut(s->key, 140);
+        int n = snprintf(name, sizeof name, "%.*s: %.*s", (int)of.size, of.data, (int)key.size,
+                         key.data);
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", (kineto_string){name, (size_t)n});
         kb_json_put_uint(j, "process", s->process);

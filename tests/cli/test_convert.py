@@ -128,6 +128,19 @@ class Formats(Convert):
                 del header[key]
             self.assertEqual(header, said)
 
+    def test_long_names_of_rows_are_cut_between_characters(self):
+        long = "a" + "\u4e2d" * 100
+        with open(self.source, "w", encoding="utf-8") as file:
+            json.dump({"traceEvents": [
+                {"ph": "M", "name": "process_name", "pid": 1, "args": {"name": long}},
+                {"ph": "M", "name": "thread_name", "pid": 1, "tid": 1, "args": {"name": long}},
+                {"ph": "X", "name": "op", "pid": 1, "tid": 1, "ts": 1, "dur": 1}]}, file)
+        for ending in (".folded", ".svg", ".speedscope.json", ".pprof", ".pftrace"):
+            said = self.convert(self.source, "-o", self.path("out" + ending)).err.decode()
+            self.assertNotIn("U+FFFD", said, ending)
+        with open(self.path("out.folded"), encoding="utf-8") as file:
+            self.assertEqual(len(file.read().split(";")), 3)
+
     def test_what_concerns_all_tracks_keeps_its_category(self):
         events = [{"ph": "i", "s": "g", "name": "plain", "pid": 1, "tid": 1, "ts": 1},
                   {"ph": "i", "s": "g", "cat": "mine", "name": "named", "pid": 1, "tid": 1, "ts": 2}]

@@ -200,6 +200,27 @@ static void cleaned_text_is_what_an_escaped_one_shows(void **state)
     assert_int_equal(kb_utf8_next(&rest, NULL).size, 0);
 }
 
+static void a_text_is_cut_between_characters(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t most, size;
+    } cases[] = {{"", 0, 0},
+                 {"abc", 3, 3},
+                 {"abc", 2, 2},
+                 {"a\xc3\xa9", 3, 3},
+                 {"a\xc3\xa9", 2, 1},
+                 {"a\xe4\xb8\xad", 3, 1},
+                 {"\xf0\x9f\x98\x80z", 4, 4},
+                 {"\xf0\x9f\x98\x80z", 3, 0},
+                 {"a\xf0\x9f\x98\x80", 2, 1},
+                 {"\x80\x80\x80\x80\x80\x80", 5, 5}, /* are no characters */
+                 {"\x80\x80", 1, 1}};
+    for (size_t i = 0; i < KB_COUNT(cases); i++)
+        assert_int_equal(kb_utf8_cut(kb_string(cases[i].text), cases[i].most).size, cases[i].size);
+}
+
 static void durations_have_a_fitting_unit(void **state)
 {
     (void)state;
@@ -518,6 +539,7 @@ int main(void)
         cmocka_unit_test(every_place_in_a_block_is_looked_at),
         cmocka_unit_test(valid_prefix_stops_at_the_first_bad_byte),
         cmocka_unit_test(cleaned_text_is_what_an_escaped_one_shows),
+        cmocka_unit_test(a_text_is_cut_between_characters),
         cmocka_unit_test(durations_have_a_fitting_unit),
         cmocka_unit_test(integers_print_as_the_c_library_prints_them),
         cmocka_unit_test(microseconds_keep_every_nanosecond),
