@@ -289,7 +289,8 @@ typedef struct kf_meta_entry {
     X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
     X(LATE, "delivered when the session was over", 1)                                              \
     X(NOT_ENDED, "sessions that did not end", 0)                                                   \
-    X(SHED, "left out to stay within the budget", 1)
+    X(SHED, "left out to stay within the budget", 1)                                               \
+    X(NO_MEMORY, "no memory for what a thread writes with", 1)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)

@@ -123,11 +123,12 @@ kr_cursor *kr_cursor_slow(void)
         if (kr_process_is_foreign())
             return NULL; /* the ledger names the process */
         c = thread_attach(c);
-        if (c)
-            return c;
-    } else if (c->second && !c->second->busy) {
-        return c->second;
+        if (!c)
+            kr_count(KF_SOURCE_API, KF_REASON_NO_MEMORY, 1);
+        return c;
     }
+    if (c->second && !c->second->busy)
+        return c->second;
     kr_count(KF_SOURCE_API, KF_REASON_REENTRANT, 1);
     return NULL;
 }

@@ -457,7 +457,10 @@ static void errno_stays_where_the_system_refuses_what_a_first_record_needs(void 
             _exit(errno_of_first_records(limits[i].resource, limits[i].most));
         assert_exit(pid, 0);
     }
-    kineto_trace_release(finish(s));
+    kineto_trace *t = finish(s);
+    assert_int_equal(ledger(t, "program", "no memory for what a thread writes with"), 1);
+    assert_int_equal(kineto_trace_lost(t), 1);
+    kineto_trace_release(t);
 }
 
 static void record_in_handler(int sig)
