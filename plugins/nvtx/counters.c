@@ -124,7 +124,7 @@ static void name_of(char *to, size_t room, uint32_t domain, const char *name, ui
 static counter *single_make(const cn_schema *schema, const char *name, const char *unit)
 {
     char series[64];
-    counter *c = cn_keep(sizeof *c + 2 * sizeof *c->args);
+    counter *c = is_series(&schema->fields[0]) ? cn_keep(sizeof *c + 2 * sizeof *c->args) : NULL;
     if (!c)
         return NULL;
     (void)snprintf(series, sizeof series, unit ? "value [%.40s]" : "value", unit);
