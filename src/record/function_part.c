@@ -143,30 +143,38 @@ uint64_t *kr_inputs_write(uint64_t *at, const uint64_t *limit, const kineto_inpu
 
 /* ---- args by name ---------------------------------------------------------------------------- */
 
-static uint64_t *loose_head(uint64_t *at, const uint64_t *limit, const char *key, uint32_t type)
+/* 0: the dictionary has no room for it, which is counted. Then the arg is left out: in another chunk
+ * it would be no better. */
+static uint32_t key_of(const char *key) { return kr_intern(key, strlen(key)); }
+
+static uint64_t *word_write(uint64_t *at, const uint64_t *limit, const char *key, uint32_t type,
+                            uint64_t value)
 {
-    uint32_t id = kr_fits(at, limit, 2) ? kr_intern(key, strlen(key)) : 0;
+    uint32_t id = key_of(key);
     if (!id)
+        return at;
+    if (!kr_fits(at, limit, 2))
         return NULL;
     *at++ = kf_loose_word(id, type, 0);
+    *at++ = value;
     return at;
 }
 
 uint64_t *kr_loose_int_write(uint64_t *at, const uint64_t *limit, const char *key, int64_t value)
 {
-    at = loose_head(at, limit, key, KINETO_ARG_INT);
-    if (at)
-        *at++ = (uint64_t)value;
-    return at;
+    return word_write(at, limit, key, KINETO_ARG_INT, (uint64_t)value);
 }
 
 uint64_t *kr_loose_text_write(uint64_t *at, const uint64_t *limit, const char *key,
                               const char *text)
 {
-    if (!text || !text[0])
+    uint32_t id = text && text[0] ? key_of(key) : 0;
+    if (!id)
         return at;
-    at = loose_head(at, limit, key, KINETO_ARG_STRING);
-    return at ? kr_string_write(at, limit, text) : NULL;
+    if (!kr_fits(at, limit, 2))
+        return NULL;
+    *at++ = kf_loose_word(id, KINETO_ARG_STRING, 0);
+    return kr_string_write(at, limit, text);
 }
 
 static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto_keyword *k)
@@ -178,17 +186,19 @@ static uint64_t *keyword_write(uint64_t *at, const uint64_t *limit, const kineto
     };
     const kineto_input *v = &k->value;
     uint32_t type = v->type < KINETO_INPUT_TYPE_COUNT ? types[v->type] : 0;
+    bool listed = type == KINETO_ARG_STRING || type == KINETO_ARG_INTS;
     if (!type || !k->name)
         return at;
-    at = loose_head(at, limit, k->name, type);
-    if (!at)
+    if (!listed)
+        return word_write(at, limit, k->name, type, type == KINETO_ARG_BOOL ? v->u != 0 : v->u);
+    uint32_t id = key_of(k->name);
+    if (!id)
+        return at;
+    if (!kr_fits(at, limit, 2))
         return NULL;
-    if (type == KINETO_ARG_STRING)
-        return kr_string_write(at, limit, v->s);
-    if (type == KINETO_ARG_INTS)
-        return kr_ints_write(at, limit, v->ints, v->ints ? v->count : 0);
-    *at++ = type == KINETO_ARG_BOOL ? v->u != 0 : v->u;
-    return at;
+    *at++ = kf_loose_word(id, type, 0);
+    return type == KINETO_ARG_STRING ? kr_string_write(at, limit, v->s)
+                                     : kr_ints_write(at, limit, v->ints, v->ints ? v->count : 0);
 }
 
 /* A count of words, and they. */
@@ -281,10 +291,9 @@ uint64_t *kr_part_write(kr_cursor *c, uint64_t *at, const uint64_t *limit, const
 static uint64_t *share_write(uint64_t *at, const uint64_t *limit, const kr_perf_values *values)
 {
     double share = (double)values->counted_ns / (double)values->wanted_ns;
-    at = loose_head(at, limit, "counted share", KINETO_ARG_DOUBLE);
-    if (at)
-        memcpy(at++, &share, sizeof share);
-    return at;
+    uint64_t bits;
+    memcpy(&bits, &share, sizeof bits);
+    return word_write(at, limit, "counted share", KINETO_ARG_DOUBLE, bits);
 }
 
 uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_plan *plan,
@@ -292,11 +301,8 @@ uint64_t *kr_counters_write(uint64_t *at, const uint64_t *limit, const kr_perf_p
 {
     for (uint32_t i = 0; i < plan->count && at; i++) {
         const char *name = kr_perf_name(plan, i);
-        if (!name)
-            continue;
-        at = loose_head(at, limit, name, KINETO_ARG_UINT);
-        if (at)
-            *at++ = values->value[i];
+        if (name)
+            at = word_write(at, limit, name, KINETO_ARG_UINT, values->value[i]);
     }
     return at && values->counted_ns < values->wanted_ns ? share_write(at, limit, values) : at;
 }

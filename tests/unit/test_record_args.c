@@ -4,6 +4,8 @@
 #include "../helpers/recording.h"
 #include "record/cursor.h"
 
+#include <ckineto/function.h>
+
 #include <math.h>
 
 KINETO_SITE_ARGS(site_all, KINETO_KIND_CPU_OP, "all", {"int", KINETO_ARG_INT},
@@ -380,6 +382,42 @@ static void a_site_with_too_many_arguments_keeps_the_first_ones(void **state)
     kineto_trace_release(t);
 }
 
+static void fill_the_dictionary(void)
+{
+    static const char zeros[4096];
+    for (size_t bytes = sizeof zeros; bytes > 0; bytes /= 2) {
+        kf_part part = {zeros, bytes};
+        while (kf_dictionary_add(kr_pool_get(), KF_ENTRY_STRING, &part, 1))
+            ;
+    }
+}
+
+/* Another chunk has no more room for names than this one. */
+static void a_full_dictionary_costs_arguments_their_names_and_no_chunks(void **state)
+{
+    (void)state;
+    enum { OPERATORS = 1000 };
+    KINETO_OPERATOR(site, "operator");
+    kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+    kineto_function f;
+    info.stack = "frame;";
+    info.modules = "module.";
+    kineto_session *s = record(); /* 256 chunks */
+    kineto_function_begin(&f, &site, NULL, 0);
+    kineto_function_end(&f);
+    fill_the_dictionary();
+    for (int i = 0; i < OPERATORS; i++) {
+        kineto_function_begin_info(&f, &site, &info);
+        kineto_function_end(&f);
+    }
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(count_named(t, "operator"), OPERATORS + 1);
+    assert_int_equal(ledger(t, "program", "buffer full"), 0);
+    assert_true(ledger(t, "program", "name table full") >= 2 * OPERATORS);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -394,6 +432,8 @@ int main(void)
         cmocka_unit_test(a_counter_too_large_is_lost_and_counted),
         cmocka_unit_test(entries_are_read_no_further_than_the_dictionary),
         cmocka_unit_test(a_site_with_too_many_arguments_keeps_the_first_ones),
+        /* last: no names are kept from here on */
+        cmocka_unit_test(a_full_dictionary_costs_arguments_their_names_and_no_chunks),
     };
     return RUN_TESTS(tests);
 }
