@@ -118,6 +118,14 @@ KB_INLINE uint64_t *kr_room(kr_cursor *c, uint32_t words)
     return c->at;
 }
 
+/** Room for the longest record and its END; what does not fit there fits nowhere. False: counted. */
+KB_INLINE bool kr_room_for_longest(kr_cursor *c)
+{
+    const size_t most = (KF_MAX_RECORD_WORDS + 1) * sizeof(uint64_t);
+    return (uintptr_t)c->limit - (uintptr_t)c->at >= most ||
+           kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1);
+}
+
 /** Where a record that starts at `at` must end: the cursor's room, and the longest record. */
 KB_INLINE const uint64_t *kr_record_limit(const kr_cursor *c, const uint64_t *at)
 {

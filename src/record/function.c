@@ -182,7 +182,7 @@ static uint64_t *record_write(kr_cursor *c, uint64_t *at, const kineto_function 
     return end ? kr_part_write(c, end, limit, op, wants) : NULL;
 }
 
-/* In this chunk, else in a fresh one, else without inputs. */
+/* At once, else where there is most room, else without inputs. */
 static uint64_t *record_place(kr_cursor *c, const kineto_function *f, const kr_operator *op,
                               uint32_t wants, uint32_t *props)
 {
@@ -192,7 +192,7 @@ static uint64_t *record_place(kr_cursor *c, const kineto_function *f, const kr_o
     if (end)
         return end;
     kr_undo(c);
-    if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
+    if (!kr_room_for_longest(c))
         return NULL;
     end = record_write(c, c->at, f, op, wants, props);
     if (end)
@@ -316,7 +316,7 @@ void kr_function_outputs(const kineto_function *f, const kineto_input *outputs, 
         uint64_t *end = outputs_write(c, c->at, outputs, n, wants);
         if (!end) {
             kr_undo(c);
-            if (kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
+            if (kr_room_for_longest(c))
                 end = outputs_write(c, c->at, outputs, n, wants);
         }
         if (end)

@@ -154,13 +154,13 @@ KB_INLINE uint64_t *parts_write(uint64_t *at, const uint64_t *limit, const kinet
     return at;
 }
 
-/* Once more in a fresh chunk; then without the values. */
+/* Once more where there is most room; then without the values. */
 static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const kineto_site *site,
                                           const kineto_props *props, uint32_t *flags)
 {
     kineto_props less = *props;
     kr_undo(c);
-    if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS + 1))
+    if (!kr_room_for_longest(c))
         return NULL;
     const uint64_t *limit = kr_record_limit(c, c->at);
     uint64_t *end = parts_write(c->at + fixed, limit, site, &less, flags);
@@ -233,7 +233,7 @@ static void values_write(kr_cursor *c, kf_type type, uint32_t aux, kineto_site *
     end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);
     if (!end) {
         kr_undo(c);
-        if (!kr_cursor_refill(c, KF_MAX_RECORD_WORDS))
+        if (!kr_room_for_longest(c))
             return;
         at = c->at;
         end = kr_args_write(at + 2, kr_record_limit(c, at), site, values);

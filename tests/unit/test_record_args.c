@@ -382,6 +382,29 @@ static void a_site_with_too_many_arguments_keeps_the_first_ones(void **state)
     kineto_trace_release(t);
 }
 
+/* What is longer than any record is not looked for room for in another chunk. */
+static void arguments_too_large_cost_no_chunk_each(void **state)
+{
+    (void)state;
+    enum { EVENTS = 1000 };
+    KINETO_SITE_ARGS(list, KINETO_KIND_CPU_OP, "list", {"list", KINETO_ARG_INTS});
+    KINETO_SITE_ARGS(series, KINETO_KIND_COUNTER, "series", {"list", KINETO_ARG_INTS});
+    static const int64_t many[1100];
+    kineto_ints ints = {many, COUNT_OF(many)};
+    kineto_value v = {.ints = &ints};
+    kineto_session *s = record(); /* 256 chunks */
+    for (int i = 0; i < EVENTS; i++) {
+        kineto_range_end(kineto_range_begin_args(&list, &v));
+        kineto_counter(&series, &v);
+    }
+    kineto_trace *t = finish(s);
+    verify(t);
+    assert_int_equal(count_named(t, "list"), EVENTS);
+    assert_int_equal(ledger(t, "program", "buffer full"), 0);
+    assert_int_equal(ledger(t, "program", "record too large"), EVENTS);
+    kineto_trace_release(t);
+}
+
 static void fill_the_dictionary(void)
 {
     static const char zeros[4096];
@@ -432,6 +455,7 @@ int main(void)
         cmocka_unit_test(a_counter_too_large_is_lost_and_counted),
         cmocka_unit_test(entries_are_read_no_further_than_the_dictionary),
         cmocka_unit_test(a_site_with_too_many_arguments_keeps_the_first_ones),
+        cmocka_unit_test(arguments_too_large_cost_no_chunk_each),
         /* last: no names are kept from here on */
         cmocka_unit_test(a_full_dictionary_costs_arguments_their_names_and_no_chunks),
     };
