@@ -65,8 +65,8 @@ static void say_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
     const ks_cost *c = &s->cost;
     bool known = s->account->by != KS_BY_NOBODY;
     if (known)
-        put(&t, "%.2f %% of the %s that the program took: ", ks_cost_share_ppm(c) / 1e4,
-            kb_duration((int64_t)c->program_ns).s);
+        put(&t, "%.2f %% of the %s that the program took by itself: ", ks_cost_share_ppm(c) / 1e4,
+            kb_duration((int64_t)ks_cost_own(c)).s);
     put_hooks(&t, s, known ? "its" : "the program's");
     if (s->account->by == KS_BY_RECORDER || s->account->recorder_pid)
         put(&t, ", %s of the recorder's (timed)", kb_duration((int64_t)c->recorder_ns).s);

@@ -325,6 +325,6 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
 
 double ks_cost_share_ppm(const ks_cost *c)
 {
-    uint64_t hooks = ks_cost_hooks(c), own = c->program_ns > hooks ? c->program_ns - hooks : 0;
-    return own ? 1e6 * (double)(hooks + c->recorder_ns) / (double)own : 0;
+    uint64_t own = ks_cost_own(c);
+    return own ? 1e6 * (double)(ks_cost_hooks(c) + c->recorder_ns) / (double)own : 0;
 }

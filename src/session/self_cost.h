@@ -37,7 +37,13 @@ static inline uint64_t ks_cost_hooks(const ks_cost *c)
 {
     return c->estimated_ns + c->fixed_ns + c->measured_ns;
 }
-/** Of what the program itself took, in millionths. */
+/** What the program took without ours in it. */
+static inline uint64_t ks_cost_own(const ks_cost *c)
+{
+    uint64_t hooks = ks_cost_hooks(c);
+    return c->program_ns > hooks ? c->program_ns - hooks : 0;
+}
+/** Of that, in millionths. */
 double ks_cost_share_ppm(const ks_cost *c);
 
 typedef struct ks_cpu {

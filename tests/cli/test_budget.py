@@ -43,6 +43,11 @@ class Budget(CommandTest):
         self.assertFalse(line["loss"])
         self.assertRegex(line["detail"], r"estimated: \d+ records .* timed: ")
         self.assertIn(b"self-cost: CPU time of recording", done.err)
+        share, own, unit = re.search(r"([0-9.]+) % of the ([0-9.]+) (us|ms|s) that the program took by itself: ",
+                                     line["detail"]).groups()
+        own_ns = float(own) * {"us": 1e3, "ms": 1e6, "s": 1e9}[unit]
+        self.assertAlmostEqual(float(share) * own_ns / 100 / 1000, line["count"],
+                               delta=2 + own_ns * 1e-7)
 
     def test_a_busy_program_is_thinned_out_and_told_so(self):
         made, names, cost, lines, _ = self.busy("--budget", "1%", milliseconds="400", work="150")
