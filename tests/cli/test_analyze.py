@@ -128,6 +128,15 @@ class Analyze(CommandTest):
         self.assertIn("no device activity", self.analyze(path).out.decode())
         self.assertIn("no device activity", self.facts(path)["overlap"]["note"])
 
+    def test_a_step_with_two_lengths_is_explained(self):
+        """By the work of devices it ends later than on the host."""
+        for length, words in ((50, ""), (500, "until its last work on devices has ended")):
+            path = self.trace(events=[host("user_annotation", "ProfilerStep#1", 0, 100),
+                                      host("cuda_runtime", "cudaLaunchKernel", 10, 5, correlation=1),
+                                      kernel("k", 20, length, 1)])
+            note = self.facts("--only", "steps", path)["steps"]["note"]
+            self.assertTrue(words in note if words else note == "", note)
+
     def test_any_trace_at_all_is_answered(self):
         for events in ([], EVENTS[:1], EVENTS[5:6], [{**EVENTS[5], "dur": 0}],
                        [{"ph": "C", "name": "c", "pid": 1, "ts": 1, "args": {"v": 1}}],

@@ -67,6 +67,19 @@ static bool put_team(const ka_view *v, size_t team, ka_table *t)
     return ok;
 }
 
+/* Other tables have what the host took: the same step with two lengths wants a word. */
+static bool differ_from_host(const ka_scope *s, const ka_view *v)
+{
+    int64_t windows_ns = 0, steps_ns = 0;
+    for (size_t i = 0; i < v->windows.count; i++)
+        windows_ns = ka_add_ns(windows_ns, kb_length_ns(v->windows.data[i].start_ns,
+                                                        v->windows.data[i].end_ns));
+    for (uint32_t i = 0; i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE)
+            steps_ns = ka_add_ns(steps_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
+    return windows_ns != steps_ns;
+}
+
 kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_steps);
@@ -80,5 +93,8 @@ kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_err
     else if (!v.has_steps)
         ka_note(t, "the trace has no steps (ranges with names like ProfilerStep#3): all of it is "
                    "one");
+    else if (differ_from_host(s, &v))
+        ka_note(t, "here a step lasts until its last work on devices has ended, and the next "
+                   "begins there; step_statistics has what it took on the host");
     return status;
 }
