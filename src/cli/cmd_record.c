@@ -59,7 +59,7 @@ static const kc_option option_list[] = {
     {"on-slow-step", 0, KC_TEXT, &host.slow_step, "FACTOR",
      "write the ring when a step takes this many times the usual: 1.5x"},
     {"on-hang", 0, KC_TEXT, &host.hang, "SECONDS",
-     "write the ring when no step begins for so long"},
+     "write the ring when no step begins for this long"},
     {"on-crash", 0, KC_FLAG, &host.crash, NULL, "write the ring when a signal kills the program"},
     {"budget", 0, KC_TEXT, &budget, "PERCENT",
      "of the program's CPU time that recording may take (1%); what is\n"

@@ -24,7 +24,7 @@ static const kc_option option_list[] = {
     {"job", 'j', KC_TEXT, &job, "ID", "processes with this SLURM_JOB_ID"},
     {"all", 0, KC_FLAG, &all, NULL, "every process that can be asked"},
     {"duration-ms", 'd', KC_NUMBER, &duration_ms, "N",
-     "trace so long (500); by iteration: at most"},
+     "trace for N ms (500); by iteration: at most"},
     {"iterations", 'i', KC_NUMBER, &iterations, "N", "trace N iterations"},
     {"start-iteration", 0, KC_NUMBER, &start_iteration, "N", "begin with this one (the next)"},
     {"roundup", 0, KC_NUMBER, &roundup, "N", "begin with a multiple of N: the same one everywhere"},
@@ -35,7 +35,7 @@ static const kc_option option_list[] = {
      "begin as soon as each can; several processes that are traced by\n"
      "time begin together otherwise"},
     {"warmup", 0, KC_NUMBER, &warmup_ms, "MS",
-     "let devices warm up so long, in whole seconds (0; 5000 where\n"
+     "let devices warm up this long, in whole seconds (0; 5000 where\n"
      "Dynolog's socket is asked)"},
     {"warmup-iterations", 0, KC_NUMBER, &warmup_iterations, "N", "the same by iteration (0)"},
     {"activities", 'a', KC_TEXT, &activities, "LIST", "kinds to record, separated by commas"},
@@ -56,7 +56,7 @@ static const kc_option option_list[] = {
     {"cancel", 0, KC_FLAG, &cancel, NULL,
      "end traces that are under way; what there is is written"},
     {"limit", 'n', KC_NUMBER, &limit, "N", "ask at most N processes on each host (1000)"},
-    {"discover", 0, KC_TEXT, &discover, "SECONDS", "wait so long for processes to ask (12)"},
+    {"discover", 0, KC_TEXT, &discover, "SECONDS", "wait this long for processes to ask (12)"},
     {"host", 'H', KC_TEXT, &host, "HOST[:PORT]", "the daemon (127.0.0.1:1778)"},
     {"hosts", 0, KC_TEXT, &hosts, "LIST", "daemons of many hosts: a,b:1778 or @FILE"},
     {"slurm", 0, KC_TEXT, &slurm, "JOB", "the hosts and processes of a job of Slurm"},

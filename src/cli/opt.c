@@ -64,8 +64,11 @@ static void print_option(const kc_option *o, FILE *out)
     const char *argument = o->argument ? o->argument : "";
     snprintf(head, sizeof head, "%s--%s%s%s", letter, o->name,
              *argument && !value_is_optional(o) ? " " : "", argument);
-    fprintf(out, "  %-26s", head);
-    if (strlen(head) >= 26) /* what it does begins on a line of its own */
+    int columns = 0; /* some have a character of several bytes */
+    for (const char *at = head; *at; at++)
+        columns += ((unsigned char)*at & 0xc0) != 0x80;
+    fprintf(out, "  %s%*s", head, KB_MAX(26 - columns, 0), "");
+    if (columns >= 26) /* what it does begins on a line of its own */
         fprintf(out, "\n%28s", "");
     /* Further lines of the help stand below the first. */
     for (const char *at = o->help; *at; at++) {

@@ -11,7 +11,7 @@ extern kineto_open_options kc_reading;
 #define KC_MEMORY_OPTION                                                                           \
     {                                                                                              \
         "mem", 0, KC_SIZE, &kc_reading.memory_bytes, "SIZE",                                       \
-            "hold at most so much in memory (512M, 2G); the rest goes to\na temporary file in "    \
+            "hold at most SIZE in memory (512M, 2G); the rest goes to\na temporary file in "       \
             "$TMPDIR or /var/tmp"                                                                  \
     }
 /** What --rank was given; *rank -1: nothing. A mistake is explained on stderr. */

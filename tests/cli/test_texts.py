@@ -21,6 +21,9 @@ class Help(CommandTest):
             self.assertIn(b"Usage: ckineto " + verb.encode(), done.out)
             self.assertEqual(self.run_command("help", verb).out, done.out)
             self.assertTrue(all(len(l) <= 100 for l in done.out.decode().splitlines()))
+            for line in done.out.decode().splitlines():
+                option = re.match(r" {2,6}-.*?\S( {2,})(?=\S)", line)
+                self.assertTrue(not option or option.end() == 28, line)
 
     def test_the_verbs_are_listed(self):
         done = self.run_command("--help")
