@@ -231,6 +231,18 @@ static void flows_find_their_rows_later(void **state)
     kineto_trace_release(t);
 }
 
+static void counters_with_ids_are_counters_of_their_own(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text("[{\"ph\":\"C\",\"name\":\"c\",\"id\":1,\"ts\":1},"
+                                "{\"ph\":\"C\",\"name\":\"c\",\"id\":\"a\\n\",\"ts\":2},"
+                                "{\"ph\":\"C\",\"name\":\"c\",\"ts\":3}]");
+    static const char *const names[] = {"c[1]", "c[a\n]", "c"};
+    for (kineto_row row = 0; row < 3; row++)
+        assert_true(kb_string_equal(get(t, row).name, kb_string(names[row])));
+    kineto_trace_release(t);
+}
+
 static void ids_are_whole_numbers_or_none(void **state)
 {
     (void)state;
@@ -610,6 +622,7 @@ int main(void)
         cmocka_unit_test(rows_of_every_era_are_understood),
         cmocka_unit_test(begins_and_ends_are_joined),
         cmocka_unit_test(flows_find_their_rows_later),
+        cmocka_unit_test(counters_with_ids_are_counters_of_their_own),
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
         cmocka_unit_test(flows_end_where_the_next_event_begins),

@@ -31,6 +31,7 @@ void kt_batch_free(kt_batch *p)
     kb_vec_free(&p->loose_args);
     kt_repairs_free(&p->repairs);
     kb_arena_free(&p->repaired_text);
+    kb_vec_free(&p->joined);
     free(p);
 }
 
@@ -190,6 +191,27 @@ static bool out_of_memory(kt_batch *p)
     return false;
 }
 
+/* Samples with another id are another counter's: "name[id]", as viewers show it. */
+static kineto_string name_of(kt_batch *p, const kt_event *e, kineto_form form)
+{
+    static const char behind[] = "]\0\0\0\0\0\0\0"; /* 8 bytes may be read */
+    if (KINETO_LIKELY(form != KINETO_FORM_COUNTER || !(e->has & KT_HAS_ID)))
+        return e->name;
+    kineto_string id = kt_json_is_string(e->id) ? kt_json_inside(e->id) : e->id;
+    const kineto_string parts[] = {e->name, {"[", 1}, id, {behind, sizeof behind}};
+    p->joined.count = 0;
+    if (!kb_vec_reserve(&p->joined, e->name.size + id.size + 1 + sizeof behind)) {
+        p->out_of_memory = true;
+        return e->name;
+    }
+    for (size_t i = 0; i < KB_COUNT(parts); i++) {
+        if (parts[i].size)
+            memcpy(p->joined.data + p->joined.count, parts[i].data, parts[i].size);
+        p->joined.count += parts[i].size;
+    }
+    return (kineto_string){p->joined.data, e->name.size + id.size + 2};
+}
+
 static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
 {
     static const uint8_t types[] = {KINETO_TRACK_THREAD, KINETO_TRACK_ASYNC, KINETO_TRACK_THREAD,
@@ -206,7 +228,7 @@ static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
     row->correlation_id = e->correlation_id;
     row->external_id = e->external_id;
     row->place = place_of(p, e, types[form]);
-    row->name = kt_text_number(p, e->name);
+    row->name = kt_text_number(p, name_of(p, e, form));
     if (row->place == KT_UNKNOWN || row->name == KT_UNKNOWN)
         return false;
     want(p, &p->uses.data[row->name].is_name, &p->new_names, row->name);

@@ -132,6 +132,7 @@ typedef struct kt_batch {
     bool out_of_memory;
     kt_repairs repairs;
     kb_arena repaired_text;
+    KB_VEC(char) joined; /* a name of two texts */
     KB_VEC(kt_loose_args) loose_args;
     KB_VEC(kt_staged) rows;
     KB_VEC(kt_staged_flow) flows;
