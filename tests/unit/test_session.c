@@ -539,6 +539,18 @@ static void what_a_program_says_for_good_is_in_all_that_follow(void **state)
     kineto_trace_release(t);
 }
 
+static void counts_of_a_line_said_again_stop_at_what_a_number_holds(void **state)
+{
+    (void)state;
+    kineto_session *s = record();
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(kineto_ledger_add("said", "a lot", UINT64_MAX, true, NULL), KINETO_OK);
+    assert_int_equal(kineto_ledger_add("said", "more", 3, true, NULL), KINETO_OK);
+    kineto_trace *t = finish(s);
+    assert_true(ledger(t, "said", "a lot") == UINT64_MAX && kineto_trace_lost(t) == UINT64_MAX);
+    kineto_trace_release(t);
+}
+
 /* It does not begin and end as the program has something to say. */
 static void a_ring_has_all_that_was_said_and_takes_it_from_nobody(void **state)
 {
@@ -562,6 +574,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_a_program_says_is_said_of_the_sessions_that_record),
         cmocka_unit_test(what_a_program_says_for_good_is_in_all_that_follow),
+        cmocka_unit_test(counts_of_a_line_said_again_stop_at_what_a_number_holds),
         cmocka_unit_test(a_ring_has_all_that_was_said_and_takes_it_from_nobody),
         cmocka_unit_test(what_others_record_in_a_pause_is_theirs),
         cmocka_unit_test(calls_in_the_wrong_order_say_so),

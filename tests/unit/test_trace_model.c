@@ -257,6 +257,18 @@ static void what_cannot_be_kept_is_in_the_ledger(void **state)
     kineto_trace_release(t);
 }
 
+/* What a program says that it lost may be anything. */
+static void losses_stop_at_what_a_number_holds(void **state)
+{
+    (void)state;
+    kt_builder *b = builder();
+    kt_ledger_add(b, kb_string("a"), kb_string("x"), UINT64_MAX, true, kb_string(""));
+    kt_ledger_add(b, kb_string("b"), kb_string("x"), 5, true, kb_string(""));
+    kineto_trace *t = finish(b);
+    assert_true(kineto_trace_lost(t) == UINT64_MAX);
+    kineto_trace_release(t);
+}
+
 static void wrong_rows_make_finish_fail_and_nothing_leaks(void **state)
 {
     (void)state;
@@ -289,6 +301,7 @@ int main(void)
         cmocka_unit_test(same_identity_is_the_same_row),
         cmocka_unit_test(metadata_is_sorted_and_the_last_value_wins),
         cmocka_unit_test(what_cannot_be_kept_is_in_the_ledger),
+        cmocka_unit_test(losses_stop_at_what_a_number_holds),
         cmocka_unit_test(wrong_rows_make_finish_fail_and_nothing_leaks),
     };
     return RUN_TESTS(tests);

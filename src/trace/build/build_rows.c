@@ -481,6 +481,13 @@ static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
     return status != KINETO_E_ARGUMENT;
 }
 
+/* Up to what a number holds. */
+static void add_up(uint64_t *sum, uint64_t count)
+{
+    if (__builtin_add_overflow(*sum, count, sum))
+        *sum = UINT64_MAX;
+}
+
 /* Sources write a line again when its count has grown: what says the same is summed. */
 static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto_string *texts)
 {
@@ -494,7 +501,7 @@ static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto
     if (!line || created)
         kt_ledger_add(s->b, texts[0], texts[1], e->count, e->is_loss != 0, texts[2]);
     else
-        s->b->trace->ledger.data[*line].count += e->count;
+        add_up(&s->b->trace->ledger.data[*line].count, e->count);
     s->out_of_memory |= !line;
 }
 

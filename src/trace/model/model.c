@@ -235,7 +235,9 @@ uint64_t kineto_trace_lost(const kineto_trace *t)
 {
     uint64_t lost = 0;
     for (size_t i = 0; i < t->ledger.count; i++)
-        lost += t->ledger.data[i].is_loss ? t->ledger.data[i].count : 0;
+        if (t->ledger.data[i].is_loss &&
+            __builtin_add_overflow(lost, t->ledger.data[i].count, &lost))
+            return UINT64_MAX;
     return lost;
 }
 
