@@ -419,7 +419,7 @@ class trace
     /** Takes over what the caller owns. */
     explicit trace(kineto_trace *owned) noexcept : raw_(owned) {}
     trace(const trace &other) noexcept
-        : raw_(other.raw_ != nullptr ? kineto_trace_retain(other.raw_) : nullptr)
+        : raw_(kineto_trace_retain(other.raw_))
     {
     }
     trace(trace &&other) noexcept : raw_(std::exchange(other.raw_, nullptr)) {}
@@ -529,8 +529,7 @@ class profiler_result
     kineto::trace trace() const noexcept
     {
         const kineto_trace *t = raw_ != nullptr ? kineto_result_trace(raw_) : nullptr;
-        return kineto::trace(t != nullptr ? kineto_trace_retain(const_cast<kineto_trace *>(t))
-                                          : nullptr);
+        return kineto::trace(kineto_trace_retain(t));
     }
     kineto_status save(const char *path, kineto_error *error = nullptr) const noexcept
     {

@@ -24,8 +24,9 @@ extern "C" {
 
 typedef struct kineto_trace kineto_trace;
 
-/** One more owner; returns its argument. threads: any. */
-KINETO_API kineto_trace *kineto_trace_retain(kineto_trace *trace);
+/** One more owner, also of a trace that was lent as const; returns its argument, to be released.
+ *  threads: any. */
+KINETO_API kineto_trace *kineto_trace_retain(const kineto_trace *trace);
 /** One owner less; the last frees, and with it all that was borrowed. NULL is fine. threads: any. */
 KINETO_API void kineto_trace_release(kineto_trace *trace);
 

@@ -62,7 +62,7 @@ static ke_arrow_shared *make_shared(const kineto_trace *trace, const ke_arrow_ta
         return NULL;
     s->references = 1;
     s->table = table;
-    s->trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
+    s->trace = kineto_trace_retain(trace);
     for (size_t i = 0; i < KB_COUNT(s->text_format); i++)
         s->text_format[i] = "u";
     if (table->dictionaries && !make_dictionaries(s)) {

@@ -136,7 +136,7 @@ kineto_status ke_sql_open_at(const kineto_trace *trace, const char *path, const 
     if (!sql)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to open SQLite");
     /* Counting owners does not change the trace. */
-    sql->trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
+    sql->trace = kineto_trace_retain(trace);
     int rc = sqlite3_open_v2(
         path, &sql->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, NULL);
     if (rc == SQLITE_OK)

@@ -81,7 +81,7 @@ static kineto_status receive(const kineto_trace *trace, const char *url, void *u
     (void)e;
     pthread_mutex_lock(&seen.lock);
     kineto_trace_release(seen.trace);
-    seen.trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
+    seen.trace = kineto_trace_retain(trace);
     pthread_mutex_unlock(&seen.lock);
     return KINETO_OK;
 }

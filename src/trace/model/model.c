@@ -1,11 +1,12 @@
 /* Looking at a finished trace: getters, and its life. */
 #include "trace/model/model.h"
 
-kineto_trace *kineto_trace_retain(kineto_trace *trace)
+kineto_trace *kineto_trace_retain(const kineto_trace *trace)
 {
-    if (trace)
-        kb_add_relaxed(&trace->references, 1);
-    return trace;
+    kineto_trace *t = (kineto_trace *)(uintptr_t)trace; /* who owns it is no part of what it is */
+    if (t)
+        kb_add_relaxed(&t->references, 1);
+    return t;
 }
 
 void kineto_trace_release(kineto_trace *t)
