@@ -422,19 +422,17 @@ static inline void kineto__function_cleanup(kineto_function *f) { kineto_functio
     __attribute__((cleanup(kineto__function_cleanup), unused)) kineto_function id;                 \
     id.state = 0;                                                                                  \
     if (kineto__kind_wanted(KINETO_CONCAT(id, _site).kind)) {                                      \
-        const kineto_input KINETO_CONCAT(id, _in)[] = {kineto_input_of(KINETO_INPUT_NONE, 0),      \
-                                                       ##__VA_ARGS__};                             \
-        kineto_function_start(&id, &KINETO_CONCAT(id, _site), KINETO_CONCAT(id, _in) + 1,          \
+        const kineto_input KINETO_CONCAT(id, _in)[] = {__VA_ARGS__};                               \
+        kineto_function_start(&id, &KINETO_CONCAT(id, _site), KINETO_CONCAT(id, _in),              \
                               sizeof KINETO_CONCAT(id, _in) / sizeof(kineto_input) - 1);           \
     }
-#define KINETO_FUNCTION(name, ...)                                                                 \
-    KINETO_FUNCTION_(KINETO_CONCAT(kineto_function_, __LINE__), KINETO_SCOPE_FUNCTION, name,       \
-                     ##__VA_ARGS__)
-#define KINETO_BACKWARD_FUNCTION(name, ...)                                                        \
-    KINETO_FUNCTION_(KINETO_CONCAT(kineto_function_, __LINE__), KINETO_SCOPE_BACKWARD_FUNCTION,    \
-                     name, ##__VA_ARGS__)
-#define KINETO_USER_SCOPE(name)                                                                    \
-    KINETO_FUNCTION_(KINETO_CONCAT(kineto_function_, __LINE__), KINETO_SCOPE_USER_SCOPE, name)
+#define KINETO_FUNCTION_ALL_(scope, ...)                                                           \
+    KINETO_FUNCTION_(KINETO_CONCAT(kineto_function_, __LINE__), scope, __VA_ARGS__,                \
+                     kineto_input_of(KINETO_INPUT_NONE, 0) /* not handed on: lists are never empty */)
+#define KINETO_FUNCTION(...) KINETO_FUNCTION_ALL_(KINETO_SCOPE_FUNCTION, __VA_ARGS__)
+#define KINETO_BACKWARD_FUNCTION(...)                                                              \
+    KINETO_FUNCTION_ALL_(KINETO_SCOPE_BACKWARD_FUNCTION, __VA_ARGS__)
+#define KINETO_USER_SCOPE(name) KINETO_FUNCTION_ALL_(KINETO_SCOPE_USER_SCOPE, name)
 #endif
 
 #ifdef __cplusplus

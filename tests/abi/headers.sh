@@ -1,6 +1,7 @@
 #!/bin/sh
 # Every public header compiles alone, twice in a row, as strict C11 and C++17, with each compiler
-# that is here; and includes only its siblings and three standard headers.
+# that is here; and includes only its siblings and three standard headers. So do a program that uses their
+# macros, and the header for C++.
 #   headers.sh INCLUDE-DIRECTORY WORK-DIRECTORY
 set -eu
 include=$1
@@ -32,6 +33,22 @@ for path in "$include"/ckineto/*.h; do
         echo "$header includes more than <ckineto/…>, <stdbool.h>, <stddef.h>, <stdint.h>"
         failed=1
     fi
+done
+strict() { # compiler, language, standard, file
+    command -v "$1" >/dev/null 2>&1 || return 0
+    if ! "$1" -x "$2" "-std=$3" -pedantic -Wall -Wextra -Wshadow -Wconversion -Wsign-conversion -Werror \
+        -I "$include" -fsyntax-only "$4"; then
+        echo "$4 does not compile: $1 -std=$3 -pedantic -Wconversion"
+        failed=1
+    fi
+    compiled=$((compiled + 1))
+}
+for compiler in gcc clang; do
+    strict $compiler c c11 "$(dirname "$0")/macros.c"
+done
+for compiler in g++ clang++; do
+    strict $compiler c++ c++17 "$(dirname "$0")/macros.c"
+    strict $compiler c++ c++17 "$include/ckineto/ckineto.hpp"
 done
 echo "$compiled compilations"
 [ "$compiled" -gt 0 ] && [ "$failed" -eq 0 ]
