@@ -61,16 +61,15 @@ struct ArrowArrayStream {
 
 /** A table of a trace as a stream of record batches.
  *
- *  | table        | columns |
- *  |--------------|---------|
- *  | "activities" | row, start_ns, dur_ns, name, category, kind, form, track, process, correlation,
- * external_id, async_id, flags, args (a JSON object; null: none) | | "events"     | the same
- * without args, which cost most | | "counters"   | row, track, process, time_ns, name, series,
- * unit, value: one row for each number | | "tracks"     | track, process, type, id, name, label,
- * sort_index, count, lanes | | "processes"  | process, is_device, pid, ppid, name, label,
- * sort_index, rank, host, properties | | "flows"      | flow, type, id, from_row, to_row (null:
- * that end was not recorded) | | "ledger"     | source, reason, count, is_loss, detail | |
- * "metadata"   | key, value (JSON) |
+ *    - "activities": row, start_ns, dur_ns, name, category, kind, form, track, process,
+ *      correlation, external_id, async_id, flags, args (a JSON object; null: none)
+ *    - "events": the same without args, which cost most
+ *    - "counters": row, track, process, time_ns, name, series, unit, value: one row for each number
+ *    - "tracks": track, process, type, id, name, label, sort_index, count, lanes
+ *    - "processes": process, is_device, pid, ppid, name, label, sort_index, rank, host, properties
+ *    - "flows": flow, type, id, from_row, to_row (null: that end was not recorded)
+ *    - "ledger": source, reason, count, is_loss, detail
+ *    - "metadata": key, value (JSON)
  *
  *  Times are int64 nanoseconds since the Unix epoch; row, track, process are the numbers of
  *  trace.h; an id of 0 is none; flags are KINETO_ACTIVITY_…. name, category, kind and form are
