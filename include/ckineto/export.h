@@ -25,7 +25,8 @@ typedef struct kineto_export_format {
     bool needs_file;            /**< cannot be written to a pipe */
 } kineto_export_format;
 
-/** The format at an index of the table; false past its end. threads: any. */
+/** The format at an index of the table; false past its end, and for a struct without its size.
+ *  threads: any. */
 KINETO_API bool kineto_export_format_at(uint32_t index, kineto_export_format *out);
 
 /** What stacks begin with, in formats that add up equal ones. */

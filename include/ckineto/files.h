@@ -164,7 +164,8 @@ KINETO_API bool kineto_survey_finding(const kineto_survey *survey, uint32_t inde
 /** All zero but the size is fine. Arrays are by trace. */
 typedef struct kineto_merge_options {
     size_t size;                       /**< sizeof(kineto_merge_options) */
-    const kineto_identity *identities; /**< NULL: those that the traces and paths tell */
+    /** NULL: those that the traces and paths tell. Each begins with the same size */
+    const kineto_identity *identities;
     const char *const *paths;          /**< of their files; NULL */
 } kineto_merge_options;
 

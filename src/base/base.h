@@ -114,6 +114,14 @@ kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ..
     KINETO_PRINTF(3, 4);
 /** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
 kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
+/** Options as a program of any version has them: what is known here of `given` goes over `known`, which
+ *  holds the defaults and begins with its size, which stays. NULL: the defaults. Refused, with `what`: a size
+ *  that was not set, and members of a newer version that are. */
+kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
+                              kineto_error *err);
+/** Does what a caller hands over state its size? NULL is fine. For structs that are filled, and for functions
+ *  that a caller offers, of which newer ones may have more. */
+kineto_status kb_size_check(const void *given, const char *what, kineto_error *err);
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
 #define kb_fail_os(...)         (kb_fail_os(__VA_ARGS__), KINETO_E_IO)

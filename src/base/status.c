@@ -141,3 +141,37 @@ kineto_status (kb_fail_os)(kineto_error *err, int os_error, const char *fmt, ...
     err->offset = 0;
     return code;
 }
+
+/* ---- structs that begin with their size -------------------------------------------------------
+ */
+
+/* More than any struct of ours will have: what is larger was never set. */
+#define MOST_SIZE 4096u
+
+kineto_status kb_size_check(const void *given, const char *what, kineto_error *err)
+{
+    size_t size = sizeof size;
+    if (given)
+        memcpy(&size, given, sizeof size);
+    if (size >= sizeof size && size <= MOST_SIZE)
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_ARGUMENT, "%s: size is %zu, it must be the struct's sizeof", what,
+                   size);
+}
+
+kineto_status kb_options_read(void *known, size_t known_size, const void *given, const char *what,
+                              kineto_error *err)
+{
+    size_t size = sizeof size;
+    kineto_status status = kb_size_check(given, what, err);
+    if (status || !given)
+        return status;
+    memcpy(&size, given, sizeof size);
+    for (size_t i = known_size; i < size; i++)
+        if (((const unsigned char *)given)[i])
+            return kb_fail(err, KINETO_E_UNSUPPORTED, "%s: a member of a newer version is set",
+                           what);
+    size_t from = sizeof size;
+    memcpy((char *)known + from, (const char *)given + from, KB_MIN(size, known_size) - from);
+    return KINETO_OK;
+}

@@ -16,8 +16,9 @@ static bool snapshot;
 kineto_status kineto_control_set_client(const kineto_control_client *from, kineto_error *err)
 {
     kineto_control_client all = {.size = sizeof all};
-    if (from && from->size < sizeof from->size)
-        return kb_fail(err, KINETO_E_ARGUMENT, "the client must state its size");
+    kineto_status status = kb_size_check(from, "kineto_control_client", err);
+    if (status)
+        return status;
     if (from)
         memcpy(&all, from, KB_MIN(from->size, sizeof all));
     ko_calls_lock();

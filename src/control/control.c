@@ -23,16 +23,11 @@ static kineto_status read_options(const kineto_control_options *in, ko_settings 
 {
     if (!in)
         return KINETO_OK;
-    if (in->size < sizeof in->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "control options: size is %zu; begin with KINETO_CONTROL_OPTIONS_INIT",
-                       in->size);
-    for (size_t i = sizeof *in; i < in->size; i++)
-        if (((const unsigned char *)in)[i])
-            return kb_fail(err, KINETO_E_UNSUPPORTED,
-                           "control options: an option of a newer version is set");
-    memcpy(&s->options, in, KB_MIN(in->size, sizeof *in));
-    kineto_status status = check(s, err);
+    kineto_status status =
+        kb_options_read(&s->options, sizeof s->options, in,
+                        "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
+    if (!status)
+        status = check(s, err);
     if (!status)
         ko_settings_own(s);
     return status;

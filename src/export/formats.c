@@ -58,7 +58,7 @@ typedef struct choice {
 
 bool kineto_export_format_at(uint32_t index, kineto_export_format *out)
 {
-    if (index >= KB_COUNT(formats) || !out)
+    if (index >= KB_COUNT(formats) || !out || kb_size_check(out, "", NULL))
         return false;
     const format *f = &formats[index];
     kineto_export_format all = {out->size, f->name,         f->endings,
@@ -254,11 +254,9 @@ static kineto_status take_options(const kineto_export_options *from, kineto_expo
                                   kineto_error *err)
 {
     *to = (kineto_export_options){.size = sizeof *to};
-    if (from && from->size < sizeof from->size)
-        return kb_fail(err, KINETO_E_ARGUMENT, "options must state their size");
-    if (from)
-        memcpy(to, from, KB_MIN(from->size, sizeof *to));
-    to->size = sizeof *to;
+    kineto_status status = kb_options_read(to, sizeof *to, from, "kineto_export_options", err);
+    if (status)
+        return status;
     if (to->roots > KINETO_EXPORT_MERGED)
         return kb_fail(err, KINETO_E_ARGUMENT, "%u is no kind of roots", to->roots);
     return KINETO_OK;
@@ -274,6 +272,8 @@ kineto_status kineto_export(const kineto_trace *trace, const char *path,
     if (!trace || !path)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed to write a trace");
     kineto_status status = take_options(options, &all, err);
+    if (status == KINETO_OK)
+        status = kb_size_check(result, "kineto_export_result", err);
     if (status == KINETO_OK)
         status = choose(path, all.format, &c, err);
     if (status != KINETO_OK)

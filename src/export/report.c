@@ -164,8 +164,10 @@ kineto_status kineto_report_save(const kineto_trace *trace, const kineto_report_
     report r = {.trace = trace, .options = {.size = sizeof r.options}, .err = err};
     if (!trace || !path)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a path are needed for a report");
-    if (options)
-        memcpy(&r.options, options, KB_MIN(options->size, sizeof r.options));
+    kineto_status known =
+        kb_options_read(&r.options, sizeof r.options, options, "kineto_report_options", err);
+    if (known)
+        return known;
     r.options.title = r.options.title ? r.options.title : "ckineto report";
     r.options.row_limit = r.options.row_limit ? r.options.row_limit : 5000;
     r.options.activity_limit = r.options.activity_limit ? r.options.activity_limit : 2000000;

@@ -156,15 +156,21 @@ kineto_status kineto_averages_create(kineto_function_events *events,
         *out = NULL;
     if (!events || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "function events are needed to group them");
+    kineto_averages_options all = {.size = sizeof all};
+    kineto_status status =
+        kb_options_read(&all, sizeof all, options, "kineto_averages_options", err);
+    if (status)
+        return status;
+    if (all.flops > KINETO_NO)
+        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no choice of flops", all.flops);
     kineto_averages *a = calloc(1, sizeof *a);
     if (!a)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to group functions");
-    if (options && options->size)
-        memcpy(&a->options, options, KB_MIN(options->size, sizeof a->options));
+    a->options = all;
     a->options.python_functions |= a->options.each_event;
     a->events = events;
     kp_events_retain(events);
-    kineto_status status = make(a, err);
+    status = make(a, err);
     if (status) {
         kineto_averages_release(a);
         return status;

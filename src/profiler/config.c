@@ -177,17 +177,14 @@ kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out,
 {
     memset(out, 0, sizeof *out);
     kineto_profiler_config_init(&out->values, KINETO_STATE_DISABLED);
-    if (!from || from->size < sizeof from->size)
+    if (!from)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "profiler config: fill it with kineto_profiler_config_init");
-    for (size_t i = sizeof *from; i < from->size; i++)
-        if (((const unsigned char *)from)[i])
-            return kb_fail(err, KINETO_E_UNSUPPORTED,
-                           "profiler config: a member of a newer version is set");
     kineto_profiler_config *v = &out->values;
-    memcpy(v, from, KB_MIN(from->size, sizeof *v));
-    v->size = sizeof *v;
-    kineto_status status = check(v, err);
+    kineto_status status = kb_options_read(
+        v, sizeof *v, from, "profiler config, see kineto_profiler_config_init", err);
+    if (!status)
+        status = check(v, err);
     if (status)
         return status;
     kineto_experimental_config *x = &v->experimental;

@@ -419,8 +419,9 @@ kineto_status kineto_ondemand_prepare(const kineto_profiler_config *config, kine
     if (!config)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_ondemand_prepare: config is NULL");
     kineto_profiler_config_init(&c, KINETO_STATE_KINETO_ONDEMAND);
-    memcpy(&c, config, KB_MIN(config->size, sizeof c));
-    c.size = sizeof c;
+    kineto_status status = kb_options_read(&c, sizeof c, config, "kineto_ondemand_prepare", err);
+    if (status)
+        return status;
     c.state = KINETO_STATE_KINETO_ONDEMAND;
     uint32_t scopes = 1u << KINETO_SCOPE_FUNCTION | 1u << KINETO_SCOPE_USER_SCOPE |
                       1u << KINETO_SCOPE_BACKWARD_FUNCTION;

@@ -120,9 +120,10 @@ kineto_status kineto_stacks_save(const kineto_function_events *events,
     kp_arguments arguments = {0};
     if (!events || !path)
         return kb_fail(err, KINETO_E_ARGUMENT, "function events and a path are needed");
-    if (options && options->size)
-        memcpy(&w.options, options, KB_MIN(options->size, sizeof w.options));
-    kineto_status status = choose_metric(&w, err);
+    kineto_status status =
+        kb_options_read(&w.options, sizeof w.options, options, "kineto_stacks_options", err);
+    if (status == KINETO_OK)
+        status = choose_metric(&w, err);
     if (status == KINETO_OK)
         status = kp_arguments_read(events, KP_WANT_STACKS, &arguments, err);
     w.arguments = &arguments;

@@ -216,14 +216,16 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
         *out = NULL;
     if (!trace || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to list its functions");
+    kineto_function_events_options all = {.size = sizeof all};
+    kineto_status status = kb_options_read(&all, sizeof all, options,
+                                           "kineto_function_events_options", err);
+    if (status)
+        return status;
     kineto_function_events *e = calloc(1, sizeof *e);
     if (!e)
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the functions of a trace");
-    kineto_function_events_options all = {.size = sizeof all};
-    if (options && options->size)
-        memcpy(&all, options, KB_MIN(options->size, sizeof all));
     e->references = 1;
-    e->trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
+    e->trace = kineto_trace_retain(trace);
     e->as_torch = all.as_torch;
     picking p = {.e = e, .t = trace};
     bool ok = make(e, &p, &all);

@@ -433,8 +433,12 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
     kineto_memory_timeline_options all = {.size = sizeof all};
     if (!events || !path)
         return kb_fail(err, KINETO_E_ARGUMENT, "function events and a path are needed");
-    if (options && options->size)
-        memcpy(&all, options, KB_MIN(options->size, sizeof all));
+    kineto_status status =
+        kb_options_read(&all, sizeof all, options, "kineto_memory_timeline_options", err);
+    if (!status)
+        status = kb_size_check(result, "kineto_memory_timeline_result", err);
+    if (status)
+        return status;
     memory_form form = form_of(path);
     if (form == NO_FORM)
         return kb_fail(
@@ -445,10 +449,10 @@ kineto_status kineto_memory_timeline_save(const kineto_function_events *events,
             all.rules[i].category >= KINETO_MEMORY_CATEGORY_COUNT)
             return kb_fail(err, KINETO_E_ARGUMENT, "rule %zu of memory's categories is none", i);
     kp_timeline t = {.e = events, .by_category = all.by_category};
-    kineto_status status = make_timeline(events, &all, &t, err);
+    status = make_timeline(events, &all, &t, err);
     if (status == KINETO_OK)
         status = write_to(&t, form, all.title ? all.title : "Memory", path, err);
-    if (status == KINETO_OK && result && result->size) {
+    if (status == KINETO_OK && result) {
         size_t size = result->size;
         t.result.size = size;
         memcpy(result, &t.result, KB_MIN(size, sizeof t.result));

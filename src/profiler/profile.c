@@ -43,18 +43,18 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_create: out is NULL");
     *out = NULL;
-    if (options && options->size < sizeof options->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "profile options need their size: KINETO_PROFILE_OPTIONS_INIT");
+    kineto_profile_options all = KINETO_PROFILE_OPTIONS_INIT;
+    kineto_status status = kb_options_read(
+        &all, sizeof all, options, "profile options, see KINETO_PROFILE_OPTIONS_INIT", err);
+    if (status)
+        return status;
     kineto_profile *p = calloc(1, sizeof *p);
     if (!p)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    if (options)
-        memcpy(&p->options, options, KB_MIN(options->size, sizeof p->options));
-    p->options.size = sizeof p->options;
+    p->options = all;
     if (!p->options.activities)
         p->options.activities = (1u << KINETO_NUM_ACTIVITY_TYPES) - 1;
-    kineto_status status = take_config(p, err);
+    status = take_config(p, err);
     if (!status && p->config.values.state == KINETO_STATE_DISABLED)
         status = kb_fail(err, KINETO_E_ARGUMENT, "profile: the state is DISABLED");
     if (!status)

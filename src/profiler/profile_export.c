@@ -196,12 +196,14 @@ kineto_status kineto_profile_save_tensorboard(const kineto_profile *p,
     kineto_tensorboard w = {.size = sizeof w};
     char worker[300], whole[4096];
     const kineto_trace *trace;
-    if (!p || !where || where->size < sizeof where->size)
+    if (!p || !where)
         return kb_fail(err, KINETO_E_ARGUMENT, "a profile and a kineto_tensorboard are needed");
-    memcpy(&w, where, KB_MIN(where->size, sizeof w));
+    kineto_status status = kb_options_read(&w, sizeof w, where, "kineto_tensorboard", err);
+    if (status)
+        return status;
     if (!w.directory || !*w.directory)
         return kb_fail(err, KINETO_E_ARGUMENT, "Can't create directory: it has no name");
-    kineto_status status = last_trace(p, &trace, err);
+    status = last_trace(p, &trace, err);
     if (!status)
         status = worker_name(w.worker, worker, sizeof worker, err);
     if (!status)

@@ -4,11 +4,11 @@
 #include <ckineto/schedule.h>
 
 /* The caller's schedule may be of an earlier or later version. */
-static kineto_schedule known_part(const kineto_schedule *schedule)
+static kineto_status known_part(const kineto_schedule *schedule, kineto_schedule *s,
+                                kineto_error *err)
 {
-    kineto_schedule s = KINETO_SCHEDULE_INIT;
-    memcpy(&s, schedule, KB_MIN(schedule->size, sizeof s));
-    return s;
+    *s = (kineto_schedule)KINETO_SCHEDULE_INIT;
+    return kb_options_read(s, sizeof *s, schedule, "schedule, see KINETO_SCHEDULE_INIT", err);
 }
 
 static bool cycle_length(const kineto_schedule *s, uint64_t *length)
@@ -21,13 +21,16 @@ kineto_status kineto_schedule_check(const kineto_schedule *schedule, const char 
                                     kineto_error *err)
 {
     uint64_t length;
+    kineto_schedule s;
     if (warning)
         *warning = NULL;
     if (!schedule)
         return KINETO_OK;
+    kineto_status status = known_part(schedule, &s, err);
+    if (status)
+        return status;
     if (schedule->size < offsetof(kineto_schedule, repeat))
         return kb_fail(err, KINETO_E_ARGUMENT, "a schedule needs its size: KINETO_SCHEDULE_INIT");
-    kineto_schedule s = known_part(schedule);
     if (s.active == 0)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "a schedule must have active steps: nothing would be recorded");
@@ -43,11 +46,11 @@ kineto_status kineto_schedule_check(const kineto_schedule *schedule, const char 
 kineto_action kineto_schedule_action(const kineto_schedule *schedule, uint64_t step)
 {
     uint64_t length;
+    kineto_schedule s;
     if (!schedule)
         return KINETO_ACTION_RECORD;
-    if (kineto_schedule_check(schedule, NULL, NULL) != KINETO_OK)
+    if (kineto_schedule_check(schedule, NULL, NULL) || known_part(schedule, &s, NULL))
         return KINETO_ACTION_NONE;
-    kineto_schedule s = known_part(schedule);
     if (!cycle_length(&s, &length) || step < s.skip_first)
         return KINETO_ACTION_NONE;
     step -= s.skip_first;

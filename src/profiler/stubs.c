@@ -135,6 +135,10 @@ kineto_status kineto_stubs_register(kineto_stubs_slot slot, const kineto_stubs *
     kineto_status status = check_slot(slot, stubs, err);
     if (status != KINETO_OK)
         return status;
+    status = kb_size_check(stubs, names[slot], err);
+    if (status != KINETO_OK)
+        return status;
+    /* What a newer one offers besides nobody asks for. */
     memcpy(&mine, stubs, KB_MIN(stubs->size, sizeof mine));
     mine.size = sizeof mine;
     if (!mine.record != !mine.elapsed_ns)
@@ -232,7 +236,10 @@ kineto_status kineto_privateuse1_observer_register(const kineto_privateuse1_obse
                                                    kineto_error *err)
 {
     kineto_privateuse1_observer mine = KINETO_PRIVATEUSE1_OBSERVER_INIT;
-    if (o && o->size >= offsetof(kineto_privateuse1_observer, disable))
+    kineto_status status = kb_size_check(o, "PrivateUse1: observer", err);
+    if (status)
+        return status;
+    if (o)
         memcpy(&mine, o, KB_MIN(o->size, sizeof mine));
     if (!mine.enable)
         return kb_fail(err, KINETO_E_ARGUMENT,

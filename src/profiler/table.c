@@ -80,9 +80,10 @@ static kineto_status prepare(kp_table *t, const kineto_averages *averages,
 {
     if (!averages)
         return kb_fail(err, KINETO_E_ARGUMENT, "averages are needed to make a table of them");
-    if (options && options->size)
-        memcpy(&t->options, options, KB_MIN(options->size, sizeof t->options));
     kineto_table_options *o = &t->options;
+    kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_table_options", err);
+    if (status)
+        return status;
     if (o->format > KINETO_TABLE_JSON || o->time_unit > KINETO_TIME_US || o->memory > KINETO_NO)
         return kb_fail(err, KINETO_E_ARGUMENT, "no such format, unit or choice for a table");
     o->max_name_width = o->max_name_width ? o->max_name_width : 55;

@@ -175,10 +175,12 @@ static kineto_status check(const kineto_function_callback *in, kineto_function_c
 {
     const kineto_function_callback none = KINETO_FUNCTION_CALLBACK_INIT;
     *out = none;
-    if (!in || in->size < sizeof in->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "callback of operators: start from KINETO_FUNCTION_CALLBACK_INIT");
-    memcpy(out, in, KB_MIN(in->size, sizeof *out));
+    if (!in)
+        return kb_fail(err, KINETO_E_ARGUMENT, "callback of operators: it is NULL");
+    kineto_status status = kb_options_read(
+        out, sizeof *out, in, "callback of operators, see KINETO_FUNCTION_CALLBACK_INIT", err);
+    if (status)
+        return status;
     if (!(out->probability >= 0 && out->probability <= 1))
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "callback of operators: probability %g is not between 0 and 1",

@@ -326,18 +326,10 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
                                   kineto_error *err)
 {
     kineto_session_options_init(out);
-    if (in && in->size < sizeof in->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "session options: size is %zu; fill them with kineto_session_options_init",
-                       in->size);
-    if (in) {
-        for (size_t i = sizeof *out; i < in->size; i++)
-            if (((const unsigned char *)in)[i])
-                return kb_fail(err, KINETO_E_UNSUPPORTED,
-                               "session options: an option of a newer version is set");
-        memcpy(out, in, KB_MIN(in->size, sizeof *out));
-    }
-    out->size = sizeof *out;
+    kineto_status status = kb_options_read(
+        out, sizeof *out, in, "session options, see kineto_session_options_init", err);
+    if (status)
+        return status;
     if (!out->kinds)
         out->kinds = KINETO_KINDS_DEFAULT;
     if (!out->buffer_bytes)
@@ -647,9 +639,10 @@ kineto_status kineto_session_toggle(kineto_session *s, bool on, kineto_error *er
 
 kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kineto_error *err)
 {
+    if (out)
+        *out = NULL;
     if (!s || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_session_snapshot: an argument is NULL");
-    *out = NULL;
     if (!recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kineto_rt_profilers_collect();

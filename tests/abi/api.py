@@ -32,7 +32,9 @@ One page for each header of [include/ckineto](../../include/ckineto), made of it
 Everywhere: times are integer nanoseconds since the Unix epoch, unless a name ends in another unit. Functions that
 can fail return a [`kineto_status`](base.md) and fill in a `kineto_error`, which may be NULL. What is *borrowed* is
 valid as long as the object it was asked of; what a function makes is released by the `…_release`, `…_destroy` or
-`…_end` of its type. *Since* is the version of the symbol in the library: 0.1 is the first.
+`…_end` of its type. A pointer that is NULL is refused where a status is returned; elsewhere a handle must not be NULL
+unless it is said. Structs of a program's own begin with their `size`, which has to be set. *Since* is the version of
+the symbol in the library: 0.1 is the first.
 
 """
 

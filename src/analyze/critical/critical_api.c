@@ -13,16 +13,21 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
                                           kineto_critical_path **out, kineto_error *err)
 {
     ka_rules *rules = NULL;
-    *out = NULL;
-    if (!trace)
+    kineto_analyze_options how;
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
+    kineto_status status = ka_options_complete(options, &how, err);
+    if (status)
+        return status;
     kineto_critical_path *cp = calloc(1, sizeof *cp);
     if (!cp)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    cp->trace = kineto_trace_retain((kineto_trace *)(uintptr_t)trace);
-    cp->options = ka_options_completed(options);
+    cp->trace = kineto_trace_retain(trace);
+    cp->options = how;
     ka_path_window window = {cp->options.annotation, cp->options.instance};
-    kineto_status status = ka_rules_create(cp->options.rules, &rules, err);
+    status = ka_rules_create(cp->options.rules, &rules, err);
     if (!status)
         status = ka_scope_create(trace, &cp->options, rules, &cp->scope, err);
     if (!status)
@@ -130,11 +135,21 @@ bool kineto_critical_path_edge(const kineto_critical_path *cp, uint32_t index,
 kineto_status kineto_what_if(const kineto_critical_path *cp, const kineto_what_if_scale *scales,
                              size_t count, kineto_what_if_result *result, kineto_error *err)
 {
+    if (!cp || !result || (count && !scales))
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "a path, scales and a place for what they do are needed");
+    kineto_status status = kb_size_check(result, "kineto_what_if_result", err);
+    if (status)
+        return status;
     return ka_what_if(&cp->path, scales, count, result, err);
 }
 
 kineto_status kineto_critical_path_overlay(const kineto_critical_path *cp, kineto_trace **out,
                                            kineto_error *err)
 {
+    if (out)
+        *out = NULL;
+    if (!cp || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a path to show is needed");
     return ka_path_overlay(&cp->path, out, err);
 }

@@ -78,7 +78,7 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
     ka_diff d = {.facts = facts};
     kineto_analyze_options how = {.size = sizeof how};
     if (o->analyze)
-        memcpy(&how, o->analyze, KB_MIN(o->analyze->size, sizeof how));
+        how = *o->analyze;
     kineto_status status = compare(&d, before, after, o, &how, err);
     if (!status && o->findings)
         status = find_both(&d, before, after, &how, err);
@@ -88,20 +88,35 @@ static kineto_status compare_exact(const kineto_trace *before, const kineto_trac
     return status;
 }
 
+/* Both, with those of the analysis in a place of our own. */
+static kineto_status read_options(const kineto_diff_options *options, kineto_diff_options *o,
+                                  kineto_analyze_options *how, kineto_error *err)
+{
+    kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_diff_options", err);
+    if (!status)
+        status = ka_options_read(o->analyze, how, err);
+    if (!status && o->devices > KINETO_DIFF_DEVICE)
+        return kb_fail(err, KINETO_E_ARGUMENT, "%u is no choice of devices", o->devices);
+    o->analyze = o->analyze ? how : NULL;
+    return status;
+}
+
 kineto_status kineto_diff(const kineto_trace *before, const kineto_trace *after,
                           const kineto_diff_options *options, kineto_analysis **out,
                           kineto_error *err)
 {
     kineto_diff_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options, KB_MIN(options->size, sizeof o));
-    o.size = sizeof o;
-    *out = NULL;
-    if (!before || !after)
+    kineto_analyze_options how;
+    if (out)
+        *out = NULL;
+    if (!before || !after || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "two traces are needed to compare them");
-    bool hta = o.analyze && o.analyze->definitions == KINETO_DEFINITIONS_HTA;
+    kineto_status status = read_options(options, &o, &how, err);
+    if (status)
+        return status;
+    bool hta = how.definitions == KINETO_DEFINITIONS_HTA;
     kineto_analysis *facts = NULL;
-    kineto_status status = create_facts(hta, o.findings, &facts, err);
+    status = create_facts(hta, o.findings, &facts, err);
     if (!status)
         status = hta ? ka_diff_hta(before, after, &o, facts, err)
                      : compare_exact(before, after, &o, facts, err);

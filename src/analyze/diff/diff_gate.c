@@ -353,6 +353,8 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     judged worst = {0};
     uint64_t count = 0;
     kineto_status status = check(diff, text, &g, &t, err);
+    if (!status)
+        status = kb_size_check(out, "kineto_diff_verdict", err);
     if (status)
         return status;
     bool whole = g.what->whole_names || any_named(&g, t);

@@ -63,8 +63,12 @@ typedef struct ka_measured {
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err);
 void ka_measured_free(ka_measured *m);
-/** Options with all members of this version, NULL too. */
-kineto_analyze_options ka_options_completed(const kineto_analyze_options *options);
+/** Options with all members of this version, NULL too; refused if a choice is none. */
+kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,
+                              kineto_error *err);
+/** The same, with what stands in place of 0. */
+kineto_status ka_options_complete(const kineto_analyze_options *options,
+                                  kineto_analyze_options *out, kineto_error *err);
 
 /* ---- calls.c: the tree of calls of a scope ---- */
 /** Exact: what encloses a range on its lane. HTA's: on its thread, in whole microseconds; and

@@ -206,26 +206,44 @@ static kineto_status check_streams(const char *at, kineto_error *err)
     return KINETO_OK;
 }
 
-kineto_analyze_options ka_options_completed(const kineto_analyze_options *options)
+kineto_status ka_options_read(const kineto_analyze_options *options, kineto_analyze_options *out,
+                              kineto_error *err)
 {
-    kineto_analyze_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options, KB_MIN(options->size, sizeof o));
-    o.sequence_min = o.sequence_min ? o.sequence_min : 3;
-    o.sequence_top = o.sequence_top ? o.sequence_top : 5;
-    if (o.steps == KINETO_STEPS_USUAL)
-        o.steps =
-            o.definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST : KINETO_STEPS_ALL;
-    return o;
+    *out = (kineto_analyze_options){.size = sizeof *out};
+    kineto_status status =
+        kb_options_read(out, sizeof *out, options, "kineto_analyze_options", err);
+    if (status)
+        return status;
+    if (out->definitions > KINETO_DEFINITIONS_HTA || out->steps > KINETO_STEPS_RANGE)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "kineto_analyze_options: definitions %u or steps %u are no choice",
+                       out->definitions, out->steps);
+    return KINETO_OK;
+}
+
+kineto_status ka_options_complete(const kineto_analyze_options *options,
+                                  kineto_analyze_options *out, kineto_error *err)
+{
+    kineto_status status = ka_options_read(options, out, err);
+    if (status)
+        return status;
+    out->sequence_min = out->sequence_min ? out->sequence_min : 3;
+    out->sequence_top = out->sequence_top ? out->sequence_top : 5;
+    if (out->steps == KINETO_STEPS_USUAL)
+        out->steps = out->definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST
+                                                                : KINETO_STEPS_ALL;
+    return KINETO_OK;
 }
 
 kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options *options,
                          ka_measured *m, kineto_error *err)
 {
-    *m = (ka_measured){.options = ka_options_completed(options)};
+    *m = (ka_measured){0};
     if (!trace)
         return kb_fail(err, KINETO_E_ARGUMENT, "no trace to analyze");
-    kineto_status status = ka_facts_create(&m->facts, err);
+    kineto_status status = ka_options_complete(options, &m->options, err);
+    if (!status)
+        status = ka_facts_create(&m->facts, err);
     if (!status)
         status = check_streams(m->options.streams, err);
     if (!status)
@@ -259,6 +277,8 @@ kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_opt
                              kineto_analysis **out, kineto_error *err)
 {
     ka_measured m;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the facts of a trace is needed");
     kineto_status status = ka_measure(trace, options, &m, err);
     *out = status ? NULL : m.facts;
     if (!status)

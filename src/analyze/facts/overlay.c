@@ -245,11 +245,13 @@ kineto_status kineto_analyze_overlay(const kineto_trace *trace,
                                      const kineto_analyze_options *options, kineto_trace **out,
                                      kineto_error *err)
 {
-    kineto_analyze_options o = {.size = sizeof o};
+    kineto_analyze_options o;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the trace is needed");
     *out = NULL;
-    if (options)
-        memcpy(&o, options, KB_MIN(options->size, sizeof o));
-    o.size = sizeof o;
+    kineto_status status = ka_options_read(options, &o, err);
+    if (status)
+        return status;
     o.sequence_min = o.sequence_min ? o.sequence_min : 3;
     o.sequence_top = o.sequence_top ? o.sequence_top : 5;
     uint32_t what = what_of(o.tables);
@@ -258,7 +260,7 @@ kineto_status kineto_analyze_overlay(const kineto_trace *trace,
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "what can be drawn into a trace, with exact definitions, is "
                        "queue_length_series, bandwidth_series, sequences and critical_path_edges");
-    kineto_status status = draw_facts(&d, what, out, err);
+    status = draw_facts(&d, what, out, err);
     if (!status && what & DRAW_PATH)
         status = draw_path(&o, out, err);
     return status;

@@ -374,11 +374,9 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
                           const kineto_analyze_options *asked, kineto_analysis **facts,
                           kineto_error *err)
 {
-    kineto_analyze_options o = {.size = sizeof o};
+    kineto_analyze_options o = *asked;
     ka_measured m;
     char list[4096];
-    if (asked)
-        memcpy(&o, asked, KB_MIN(asked->size, sizeof o));
     list_tables(list, sizeof list);
     o.tables = facts ? NULL : list;
     o.series = false;
@@ -416,17 +414,25 @@ kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *
                           kineto_findings **out, kineto_error *err)
 {
     kineto_find_options o = {.size = sizeof o};
-    if (options)
-        memcpy(&o, options, KB_MIN(options->size, sizeof o));
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to find what is slow in it");
+    kineto_analyze_options how;
+    kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_find_options", err);
+    if (!status)
+        status = ka_options_read(o.analyze, &how, err);
+    if (status)
+        return status;
     if (o.facts)
         *o.facts = NULL;
     *out = calloc(1, sizeof **out);
     if (!*out)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     (*out)->evidence_limit = o.evidence ? KB_MIN(o.evidence, 1000u) : 5;
-    kineto_status status = parse_rules(o.rules, &(*out)->asked, err);
+    status = parse_rules(o.rules, &(*out)->asked, err);
     if (!status)
-        status = find(*out, trace, o.analyze, o.facts, err);
+        status = find(*out, trace, &how, o.facts, err);
     if (status) {
         kineto_findings_release(*out);
         *out = NULL;

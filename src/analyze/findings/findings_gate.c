@@ -172,12 +172,13 @@ kineto_status kineto_findings_gate(const kineto_findings *findings, const char *
 {
     gate g;
     char unused[1];
-    *passed = false;
+    if (passed)
+        *passed = false;
     because = because && because_bytes ? because : unused;
     because_bytes = because == unused ? sizeof unused : because_bytes;
     because[0] = '\0';
-    if (!findings || !text)
-        return kb_fail(err, KINETO_E_ARGUMENT, "no findings, or no gate");
+    if (!findings || !text || !passed)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no findings, no gate, or no place for the answer");
     kineto_status status = parse(text, &g, err);
     if (status)
         return status;

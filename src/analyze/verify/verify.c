@@ -35,8 +35,10 @@ static kineto_status read_options(ka_verify *v, const kineto_verify_options *opt
                                   kineto_error *err)
 {
     kineto_verify_options all = {.size = sizeof all};
-    if (options && options->size)
-        memcpy(&all, options, KB_MIN(options->size, sizeof all));
+    kineto_status status =
+        kb_options_read(&all, sizeof all, options, "kineto_verify_options", err);
+    if (status)
+        return status;
     v->places = all.places ? KB_MIN(all.places, 1000u) : 3;
     return parse_rules(all.rules, &v->wanted, err);
 }
@@ -53,9 +55,10 @@ static void run(ka_verify *v)
 kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_options *options,
                             kineto_verify_report **out, kineto_error *err)
 {
+    if (out)
+        *out = NULL;
     if (!trace || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to verify it");
-    *out = NULL;
     ka_verify v = {.t = trace};
     kineto_status status = read_options(&v, options, err);
     if (status != KINETO_OK)

@@ -358,16 +358,31 @@ kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool who
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+/* They lie as far apart as the program's own are large. */
+static kineto_status take_identity(const kineto_merge_options *how, size_t index,
+                                   kineto_identity *out, kineto_error *err)
+{
+    const char *first = (const char *)how->identities;
+    kineto_status status = kb_size_check(first, "kineto_identity", err);
+    if (status || !first)
+        return status;
+    size_t size = how->identities->size;
+    memcpy(out, first + index * size, KB_MIN(size, sizeof *out));
+    return KINETO_OK;
+}
+
 static kineto_status add_one(kt_merger *m, const kineto_merge_options *how, size_t index,
                              const kineto_trace *trace, kineto_error *err)
 {
     char number[32];
     kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
     const char *path = how->paths ? how->paths[index] : NULL;
-    if (how->identities)
-        memcpy(&identity, &how->identities[index],
-               KB_MIN(how->identities[index].size, sizeof identity));
-    else
+    if (!trace)
+        return kb_fail(err, KINETO_E_ARGUMENT, "trace %zu to merge is NULL", index + 1);
+    kineto_status status = take_identity(how, index, &identity, err);
+    if (status)
+        return status;
+    if (!how->identities)
         kineto_trace_identity(trace, path, &identity);
     snprintf(number, sizeof number, "trace %zu", index + 1);
     /* Retained while it waits for a second one, and never changed. */
@@ -384,9 +399,11 @@ kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count
         *out = NULL;
     if (!traces || !count || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "traces are needed to merge them");
-    if (options)
-        memcpy(&how, options, KB_MIN(options->size, sizeof how));
-    kineto_status status = kt_merger_begin(&m, how.paths, how.paths ? count : 0, err);
+    kineto_status status =
+        kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
+    if (status)
+        return status;
+    status = kt_merger_begin(&m, how.paths, how.paths ? count : 0, err);
     for (size_t i = 0; status == KINETO_OK && i < count; i++)
         status = add_one(&m, &how, i, traces[i], err);
     if (status == KINETO_OK)

@@ -136,9 +136,10 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
         *out = NULL;
     if (!out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a place for the trace is needed");
-    if (options)
-        memcpy(&o.how, options, KB_MIN(options->size, sizeof o.how));
-    kineto_status status = kineto_files_find(paths, count, &files, err);
+    kineto_status status =
+        kb_options_read(&o.how, sizeof o.how, options, "kineto_open_many_options", err);
+    if (!status)
+        status = kineto_files_find(paths, count, &files, err);
     if (status != KINETO_OK)
         return status;
     o.files = files;

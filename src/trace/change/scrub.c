@@ -237,12 +237,14 @@ kineto_status kineto_trace_scrub(const kineto_trace *trace, const kineto_scrub *
 {
     if (out)
         *out = NULL;
-    if (!trace || !how || !out || how->size < sizeof how->size)
-        return kb_fail(err, KINETO_E_ARGUMENT,
-                       "a trace and what to scrub with its size are needed");
+    if (!trace || !how || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and what to scrub are needed");
     kt_scrub s = {.from = trace};
-    memcpy(&s.how, how, KB_MIN(how->size, sizeof s.how));
-    kineto_status status = check(&s.how, err);
+    kineto_status status = kb_options_read(&s.how, sizeof s.how, how, "kineto_scrub", err);
+    if (!status)
+        status = kb_size_check(result, "kineto_scrub_result", err);
+    if (!status)
+        status = check(&s.how, err);
     if (status == KINETO_OK)
         status = compile_keep(&s, err);
     if (status == KINETO_OK)

@@ -604,15 +604,17 @@ kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_select
 {
     if (out)
         *out = NULL;
-    if (!trace || !selection || !out || selection->size < sizeof selection->size)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a selection with its size are needed");
+    if (!trace || !selection || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a selection are needed");
     selector s = {.t = trace, .err = err};
-    memcpy(&s.how, selection, KB_MIN(selection->size, sizeof s.how));
-    kineto_status status = check(&s.how, err);
+    kineto_status status =
+        kb_options_read(&s.how, sizeof s.how, selection, "kineto_selection", err);
+    if (!status)
+        status = check(&s.how, err);
     if (status != KINETO_OK)
         return status;
     if (selects_all(&s.how)) {
-        *out = kineto_trace_retain((kineto_trace *)trace);
+        *out = kineto_trace_retain(trace);
         return KINETO_OK;
     }
     status = prepare(&s);

@@ -184,6 +184,10 @@ kineto_status kineto_files_find(const char *const *paths, size_t count, kineto_f
     kineto_status status = files ? KINETO_OK : no_memory(err);
     for (size_t i = 0; status == KINETO_OK && i < count; i++) {
         struct stat st;
+        if (!paths[i]) {
+            status = kb_fail(err, KINETO_E_ARGUMENT, "path %zu is NULL", i + 1);
+            break;
+        }
         bool there = strcmp(paths[i], "-") != 0 && stat(paths[i], &st) == 0;
         if (there && S_ISDIR(st.st_mode))
             status = read_directory(files, paths[i], err);

@@ -258,11 +258,12 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
         *out = NULL;
     if (!files)
         return kb_fail(err, KINETO_E_ARGUMENT, "a list of files is needed");
-    if (options)
-        memcpy(&how, options, KB_MIN(options->size, sizeof how));
+    kineto_status status =
+        kb_options_read(&how, sizeof how, options, "kineto_survey_options", err);
+    if (status)
+        return status;
     kineto_survey *s = kt_survey_create();
     bool more = true;
-    kineto_status status = KINETO_OK;
     for (uint32_t i = 0; s && more && status == KINETO_OK && i < kineto_files_count(files); i++)
         status = visit(s, files, i, &how, &more, err);
     if (!s || (status == KINETO_OK && !kt_survey_settle(s, files, more)))

@@ -599,12 +599,15 @@ static kineto_status settle_input(kt_reader *r, const char *path, kineto_status 
 kineto_status kineto_trace_open_with(const char *path, const kineto_open_options *options,
                                      kineto_trace **out, kineto_error *err)
 {
-    kineto_open_options o = {0};
+    kineto_open_options o = {.size = sizeof o};
+    if (out)
+        *out = NULL;
     if (!path || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to open a trace");
-    if (options)
-        memcpy(&o, options, KB_MIN(options->size, sizeof o));
-    *out = NULL;
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "a path, and a place for the trace, are needed to open it");
+    kineto_status known = kb_options_read(&o, sizeof o, options, "kineto_open_options", err);
+    if (known)
+        return known;
     kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .strict = o.strict};
     r.threads = o.threads ? o.threads : kb_os_cpus();
     r.seed = kb_hash_secret();
