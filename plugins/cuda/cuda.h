@@ -19,6 +19,7 @@
  *   devices.c     devices, contexts and streams as rows and properties
  *   nvml.c pm.c   counters: power and such, and those of the multiprocessors
  *   threads.c notes.c   threads of our own; lines of the ledger
+ *   waiting.c     for work that is under way, with a limit
  *
  * Data flows one way: CUPTI → buffers → records → kinds → builder. Everything from records.c on is
  * done by one thread at a time (cp_decoder is its), outside of CUPTI's callbacks.
@@ -350,6 +351,10 @@ void cp_buffers_after_fork(void);
 /* ---- reasons.c ------------------------------------------------------------------------------------- */
 /** A sentence: what CUPTI refused, why that is, what to do. */
 void cp_explain(cp_result result, const char *doing, char why[CP_TEXT_BYTES]);
+
+/* ---- waiting.c ------------------------------------------------------------------------------------- */
+/** Wait for the current context, for seconds at most. False: it was still busy. */
+bool cp_wait_for_device(void);
 
 /* ---- options.c, source.c -------------------------------------------------------------------------------------- */
 typedef struct cp_options {

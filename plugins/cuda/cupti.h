@@ -159,7 +159,8 @@ enum {
     X(device_memory, cuDeviceTotalMem_v2, cp_cuda_result, (size_t * bytes, int device), 0)         \
     X(device_uuid, cuDeviceGetUuid_v2, cp_cuda_result, (cp_uuid * uuid, int device), 0)            \
     X(context_synchronize, cuCtxSynchronize, cp_cuda_result, (void), 0)                            \
-    X(context_current, cuCtxGetCurrent, cp_cuda_result, (cp_context * context), 0)
+    X(context_current, cuCtxGetCurrent, cp_cuda_result, (cp_context * context), 0)                 \
+    X(context_set, cuCtxSetCurrent, cp_cuda_result, (cp_context context), 0)
 typedef struct cp_driver_api {
 #define CP_X(member, symbol, result, parameters, needed) result(*member) parameters;
     CP_DRIVER_MAP(CP_X)

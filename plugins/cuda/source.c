@@ -413,13 +413,14 @@ void cp_source_drain(void)
     pthread_mutex_unlock(&turn);
 }
 
-/* Work that is under way would come out without its end. */
-static void wait_for_device(void)
+/* Work that is under way would come out without its end. False: it goes on. */
+static bool wait_for_device(void)
 {
-    cp_context context = NULL;
-    if (s.options.sync_at_stop && cp_driver.context_current && cp_driver.context_synchronize &&
-        cp_driver.context_current(&context) == 0 && context)
-        (void)cp_driver.context_synchronize();
+    if (!s.options.sync_at_stop || cp_wait_for_device())
+        return true;
+    ledger("work that did not end", 1, true,
+           "the GPU was still busy seconds after the session: what it was doing is missing");
+    return false;
 }
 
 static void tell_losses(void)
@@ -442,7 +443,7 @@ static void end_records(void)
     announce_devices();
     switch_off(CP_KIND_DRIVER); /* our waiting is not the program's */
     switch_off(CP_KIND_SYNCHRONIZATION);
-    wait_for_device();
+    (void)wait_for_device();
     switch_all_off();
     (void)cp_cupti.flush_all(CP_FLUSH_FORCED);
     cp_buffers_detach();
@@ -475,8 +476,8 @@ void cp_source_end(void)
 {
     pthread_mutex_lock(&turn);
     stop();
-    if (s.options.teardown && cp_cupti.finalize && s.phase == READY && !s.without_cupti) {
-        wait_for_device();
+    bool wanted = s.options.teardown && cp_cupti.finalize && s.phase == READY && !s.without_cupti;
+    if (wanted && wait_for_device()) {
         (void)cp_cupti.finalize();
         s.clocked = false;
     }

@@ -309,6 +309,10 @@ def check_lives():
                           script="kernel_ns 1000")
             r.check_kernels(kernels)
             check_in_time(r)
+    # A kernel that never ends does not keep the program.
+    r = Recording("add", "3", script="slow cuCtxSynchronize * 100000000")
+    r.check_kernels(3)
+    check([l for l in r.said() if l["reason"] == "work that did not end"], f"{r.words}: {r.said()}")
     r = Recording("fork", "5")
     r.check_kernels(10)
     check_ended(r, True)
