@@ -92,8 +92,9 @@ class Opened(unittest.TestCase):
             return {"ph": "X", "cat": "kernel", "name": name, "pid": 0, "tid": tid, "ts": ts, "dur": dur}
         page = self.page_of([kernel("early", 1, 10, 10), kernel("late", 1, 15, 10), kernel("outer", 2, 10, 10),
                              kernel("beside", 2, 12, 10), kernel("inner", 2, 14, 1)])
-        relatives = page.value("""(() => { const a = ckineto.timeline.activities, name = (p) => p < 0 ? null : a.nameOf(p);
-            return [...a.name.keys()].map((p) => [name(p), name(a.parentOf(p)), name(ckineto.timeline.lanes.within(p))]);
+        relatives = page.value("""(() => {
+            const { activities: a, lanes } = ckineto.timeline, name = (p) => p < 0 ? null : a.nameOf(p);
+            return [...a.name.keys()].map((p) => [name(p), name(a.parentOf(p)), name(lanes.within(p))]);
             })()""")
         self.assertEqual({name: rest for name, *rest in relatives},
                          {"early": [None, None], "late": [None, None], "outer": [None, "inner"],
@@ -123,7 +124,8 @@ class Opened(unittest.TestCase):
         ids = [5, 2**60 + 1, 6, 2**64 - 1, 7, 2**53 - 1, 2**53 + 1]
         page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": ts, "dur": 1,
                               "args": {"External id": one, "correlation": ts + 1}} for ts, one in enumerate(ids)])
-        self.assertEqual(page.value(f"Promise.all([...Array({len(ids)}).keys()].map((i) => ckineto.timeline.activities.args(i)))"),
+        self.assertEqual(page.value("Promise.all([...ckineto.timeline.activities.name.keys()]"
+                                    ".map((place) => ckineto.timeline.activities.args(place)))"),
                          [{"External id": one if one < 2**53 else str(one), "correlation": i + 1}
                           for i, one in enumerate(ids)])
         self.check_manners(page)
