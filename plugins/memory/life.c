@@ -12,8 +12,6 @@
 #define SOURCE "memory"
 /* glibc keeps the first 32 keys of a thread inline: setting one allocates nothing. */
 #define INLINE_KEYS 32u
-/* Gaps are up to 37 times as long, and must fit into a signed number. */
-#define MOST_BYTES (UINT64_C(1) << 50)
 
 static pthread_key_t key;
 static bool key_usable;
@@ -153,11 +151,8 @@ void cm_switch_on(void)
 static void read_settings(void)
 {
     const char *text = secure_getenv("CKINETO_MEMORY_SAMPLING");
-    if (!text || *text < '0' || *text > '9')
-        return;
-    errno = 0;
-    unsigned long long bytes = strtoull(text, NULL, 10);
-    cm_interval_bytes = errno || bytes > MOST_BYTES ? MOST_BYTES : bytes > 0 ? bytes : 1;
+    if (text)
+        cm_interval_bytes = cm_interval_of(text);
 }
 
 /* The recorder's own constructor has run: we need its library. */

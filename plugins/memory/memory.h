@@ -113,6 +113,8 @@ extern __thread cm_thread cm_me CM_TLS;
 
 /** Mean bytes between samples; 0 or 1: every allocation. */
 extern uint64_t cm_interval_bytes;
+/** Of a setting, written as sizes are on the command line: 4096, 64K, 64KiB. Else the default. */
+uint64_t cm_interval_of(const char *text);
 
 /** Bytes to the next sample: exponential with this mean, rounded down. */
 int64_t cm_gap(uint64_t *random, uint64_t mean_bytes);

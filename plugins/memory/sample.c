@@ -11,10 +11,33 @@
 #include "memory.h"
 
 #include <errno.h>
+#include <string.h>
 
 __thread cm_thread cm_me CM_TLS;
 uint64_t cm_interval_bytes = CM_INTERVAL_BYTES;
 static _Atomic(int64_t) total_bytes;
+
+/* ---- the setting ------------------------------------------------------------------------------- */
+
+/* Gaps are up to 37 times as long, and must fit into a signed number. */
+#define MOST_BYTES (UINT64_C(1) << 50)
+
+uint64_t cm_interval_of(const char *text)
+{
+    uint64_t bytes = 0;
+    const char *at = text;
+    for (; *at >= '0' && *at <= '9'; at++)
+        bytes = bytes < MOST_BYTES ? bytes * 10 + (uint64_t)(*at - '0') : MOST_BYTES;
+    if (at == text)
+        return CM_INTERVAL_BYTES;
+    int letter = *at & ~32;
+    unsigned shift = letter == 'K' ? 10 : letter == 'M' ? 20 : letter == 'G' ? 30 : 0;
+    at += shift != 0;
+    if (*at && strcmp(at, "B") != 0 && strcmp(at, "iB") != 0)
+        return CM_INTERVAL_BYTES;
+    bytes = bytes < MOST_BYTES >> shift ? bytes << shift : MOST_BYTES;
+    return bytes ? bytes : 1;
+}
 
 /* ---- chance ------------------------------------------------------------------------------------ */
 

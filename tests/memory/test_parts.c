@@ -183,9 +183,40 @@ static void early_memory_is_aligned_zeroed_and_bounded(void **state)
                  cm_is_early(cm_early_memory + CM_EARLY_BYTES));
 }
 
+static void a_setting_is_a_number_of_bytes_or_the_default(void **state)
+{
+    static const struct {
+        const char *text;
+        uint64_t bytes;
+    } settings[] = {
+        {"1", 1},
+        {"0", 1},
+        {"65536", 65536},
+        {"64K", 65536},
+        {"3M", UINT64_C(3) << 20},
+        {"1G", UINT64_C(1) << 30},
+        {"99999999999999999999999999", UINT64_C(1) << 50},
+        {"9999999999999G", UINT64_C(1) << 50},
+        {"", CM_INTERVAL_BYTES},
+        {"K", CM_INTERVAL_BYTES},
+        {"64k", 65536},
+        {"64KiB", 65536},
+        {"64B", 64},
+        {"64Kb", CM_INTERVAL_BYTES},
+        {"64KiBx", CM_INTERVAL_BYTES},
+        {"1.5M", CM_INTERVAL_BYTES},
+        {"1e6", CM_INTERVAL_BYTES},
+        {"-5", CM_INTERVAL_BYTES},
+    };
+    (void)state;
+    for (size_t i = 0; i < CM_COUNT(settings); i++)
+        assert_int_equal(cm_interval_of(settings[i].text), settings[i].bytes);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_setting_is_a_number_of_bytes_or_the_default),
         cmocka_unit_test(logarithm_is_that_of_libm),
         cmocka_unit_test(every_allocation_is_sampled_at_rates_0_and_1),
         cmocka_unit_test(gaps_are_bounded_at_the_largest_rate),
