@@ -29,7 +29,7 @@ static void put_percent(FILE *out, double pct, double after)
     if (isfinite(pct))
         fprintf(out, "%+.1f %%", pct);
     else
-        fputs(after != 0 ? "new" : "", out);
+        fputs(isnan(after) ? "gone" : after != 0 ? "new" : "", out);
 }
 
 static void put_interval(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
@@ -38,7 +38,7 @@ static void put_interval(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
            high = kc_fact_number(d->facts, t, row, "ci_high_pct");
     if (isfinite(low))
         fprintf(out, "%+.1f … %+.1f %%", low, high);
-    else
+    else if (isfinite(kc_fact_number(d->facts, t, row, "delta_us")))
         fputs(kc_interval(d->facts, t, row).s, out);
 }
 

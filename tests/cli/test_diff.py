@@ -282,6 +282,9 @@ class Tables(DiffTest):
         self.assertRegex(out, r"(?m)^after .*: 0 activities, none lost, 0 steps$")
         self.assertRegex(out, r"(?m)^step +[0-9.]+ [mu]s -> none$")
         self.assertIn("nothing in the trace after takes time", out)
+        self.diff(full, empty, "--markdown", self.path("out.md"))
+        with open(self.path("out.md"), encoding="utf-8") as file:
+            self.assertRegex(file.read(), r"\| step \| [0-9.]+ [mu]s \| - \| - \| gone \|  \|\n")
 
 
 class Outputs(DiffTest):
