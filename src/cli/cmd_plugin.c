@@ -88,7 +88,9 @@ static void print_plugin(const kc_plugin_file *p)
     if (p->state == KC_PLUGIN_LOADED)
         return;
     fputs("           ", stdout);
-    put(p->reason);
+    put(p->interface && p->state == KC_PLUGIN_SKIPPED /* of ours: nothing is wrong with it */
+            ? "not a plug-in: it records on its own once a program has loaded it"
+            : p->reason);
     putchar('\n');
 }
 

@@ -69,6 +69,13 @@ class List(PluginTest):
         self.assertEqual(plugins[0]["own_kinds"],
                          [{"name": "test_dma", "like": "gpu_memcpy", "default": False}])
 
+    def test_what_comes_in_through_an_interface_is_not_blamed_for_being_no_plug_in(self):
+        out = self.run_command("plugin", "list", env=self.environment()).out.decode()
+        if "ckineto-nvtx.so" not in out:
+            self.skipTest("the NVTX source was not built")
+        self.assertRegex(out, r"ckineto-nvtx.so \(comes in through .*\)\n +not a plug-in: it records on its own")
+        self.assertNotIn("exports no", out)
+
     def test_names_of_plug_ins_cannot_drive_the_terminal(self):
         done = self.run_command("plugin", "list", self.plugin("own"), env=self.environment())
         self.assertNotIn(b"\x1b", done.out)
