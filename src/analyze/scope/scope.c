@@ -397,13 +397,13 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
         c->before_ns = last_of_all(f);
     for (size_t i = 0; i < count && c->how == KINETO_STEPS_RANGE; i++)
         found += steps[i].number >= c->first && steps[i].number <= c->last;
-    if (c->how == KINETO_STEPS_RANGE && !found)
+    if (c->how == KINETO_STEPS_RANGE && !count)
         return kb_fail(err, KINETO_E_NOT_FOUND,
-                       count ? "no step of %llu..%llu is in the trace, which has %llu..%llu"
-                             : "the trace has no steps (ranges with names like ProfilerStep#3)",
-                       (unsigned long long)c->first, (unsigned long long)c->last,
-                       count ? (unsigned long long)steps[0].number : 0,
-                       count ? (unsigned long long)steps[count - 1].number : 0);
+                       "the trace has no steps (ranges with names like ProfilerStep#3)");
+    if (c->how == KINETO_STEPS_RANGE && !found)
+        return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
+                       kt_steps_text(c->first, c->last).s, (unsigned long long)steps[0].number,
+                       (unsigned long long)steps[count - 1].number);
     return KINETO_OK;
 }
 

@@ -271,9 +271,8 @@ static kineto_status check_range(const filling *f, kineto_error *err)
             return KINETO_OK;
     if (f->options->steps != KINETO_STEPS_RANGE)
         return KINETO_OK;
-    return kb_fail(err, KINETO_E_NOT_FOUND, "no step of %llu..%llu is in the trace",
-                   (unsigned long long)f->options->first_step,
-                   (unsigned long long)f->options->last_step);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace",
+                   kt_steps_text(f->options->first_step, f->options->last_step).s);
 }
 
 static void choose(filling *f, uint32_t rows)

@@ -34,6 +34,8 @@ kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how
 /* ---- select_steps.c ---- */
 /** The number of a step's name, "ProfilerStep#12"; false if it is none. */
 bool kt_step_number(kineto_string name, uint64_t *number);
+/** "step 3", "step of 3..5": what there is none of. */
+kb_text kt_steps_text(uint64_t first, uint64_t last);
 /** Find the steps first..last. KINETO_E_NOT_FOUND names those that are there. */
 kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, uint64_t last,
                             kineto_error *err);

@@ -91,6 +91,17 @@ static bool note(kt_steps *s, const kineto_trace *t, kineto_row row, uint64_t nu
     return kb_vec_push(&s->everywhere, span);
 }
 
+kb_text kt_steps_text(uint64_t first, uint64_t last)
+{
+    kb_text text;
+    if (first == last)
+        (void)snprintf(text.s, sizeof text.s, "step %llu", (unsigned long long)first);
+    else
+        (void)snprintf(text.s, sizeof text.s, "step of %llu..%llu", (unsigned long long)first,
+                       (unsigned long long)last);
+    return text;
+}
+
 kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, uint64_t last,
                             kineto_error *err)
 {
@@ -108,9 +119,8 @@ kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, 
                        "the trace has no steps (ranges with names like ProfilerStep#3)");
     if (!s->spans.count)
         return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "no step of %llu..%llu is in the trace, which has steps of %llu..%llu",
-                       (unsigned long long)first, (unsigned long long)last,
-                       (unsigned long long)s->least, (unsigned long long)s->most);
+                       "no %s is in the trace, which has steps %llu..%llu",
+                       kt_steps_text(first, last).s, (unsigned long long)s->least, (unsigned long long)s->most);
     merge(&s->spans);
     merge(&s->everywhere);
     return KINETO_OK;
