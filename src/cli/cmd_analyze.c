@@ -35,7 +35,8 @@ static const kc_option option_list[] = {
     {"all", 'a', KC_FLAG, &every, NULL, "print every table, not only those that say most"},
     {"series", 0, KC_FLAG, &series, NULL, "also tables with a row for each event"},
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
-     "what to look at: everything (the default), everything before\nthe last step, or steps N to M"},
+     "what to look at: everything (the default), everything before\nthe last step, or steps N to "
+     "M"},
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (the default), or as HolisticTraceAnalysis counts, to compare"},

@@ -259,9 +259,10 @@ static void what_has_no_worth_is_that_of_the_rank_where_it_is_worst(void **state
     static const struct {
         kineto_finding_severity severity;
         double extent;
-    } cases[][3] = {{{KINETO_FINDING_MEDIUM, 54}, {KINETO_FINDING_HIGH, 78}, {KINETO_FINDING_HIGH, 71}},
-                    {{KINETO_FINDING_MEDIUM, 99}, {KINETO_FINDING_HIGH, 1}, {KINETO_FINDING_LOW, 99}},
-                    {{KINETO_FINDING_LOW, 5}, {KINETO_FINDING_LOW, 6}, {KINETO_FINDING_LOW, 6}}};
+    } cases[][3] = {
+        {{KINETO_FINDING_MEDIUM, 54}, {KINETO_FINDING_HIGH, 78}, {KINETO_FINDING_HIGH, 71}},
+        {{KINETO_FINDING_MEDIUM, 99}, {KINETO_FINDING_HIGH, 1}, {KINETO_FINDING_LOW, 99}},
+        {{KINETO_FINDING_LOW, 5}, {KINETO_FINDING_LOW, 6}, {KINETO_FINDING_LOW, 6}}};
     for (size_t i = 0; i < 3 * KB_COUNT(cases); i++) {
         kineto_findings *all = NULL;
         for (uint32_t n = 0; n < 3; n++) {

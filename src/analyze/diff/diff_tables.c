@@ -51,8 +51,8 @@ static ka_estimate unknown(const ka_estimate *e, bool is_before, bool is_after)
                          .sure = -1};
 }
 
-/* What is not there takes no time, unless nothing is; memory and counters that are not there are not
- * known. */
+/* What is not there takes no time, unless nothing is; memory and counters that are not there are
+ * not known. */
 static ka_estimate compare(ka_diff *d, const ka_thing *a, const ka_thing *b)
 {
     const ka_thing *either = a ? a : b;

@@ -495,7 +495,8 @@ static ka_found *same_as(kineto_findings *to, const ka_found *x)
     return NULL;
 }
 
-/* What has no worth is worst where it is most severe, and of equal ones where there is most of it. */
+/* What has no worth is worst where it is most severe, and of equal ones where there is most of
+ * it. */
 static bool is_worse(const ka_found *x, const ka_found *than)
 {
     if (x->saved_ns != KA_NO_WORTH)

@@ -120,7 +120,8 @@ kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, 
     if (!s->spans.count)
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "no %s is in the trace, which has steps %llu..%llu",
-                       kt_steps_text(first, last).s, (unsigned long long)s->least, (unsigned long long)s->most);
+                       kt_steps_text(first, last).s, (unsigned long long)s->least,
+                       (unsigned long long)s->most);
     merge(&s->spans);
     merge(&s->everywhere);
     return KINETO_OK;
