@@ -327,6 +327,21 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
     kineto_trace_release(t);
 }
 
+static void flows_find_their_rows_in_other_lanes(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text(
+        "[{\"ph\":\"X\",\"name\":\"from\",\"tid\":2,\"ts\":0,\"dur\":10},"
+        "{\"ph\":\"s\",\"id\":1,\"tid\":2,\"ts\":0},"
+        "{\"ph\":\"X\",\"name\":\"before\",\"tid\":1,\"ts\":0,\"dur\":100},"
+        "{\"ph\":\"X\",\"name\":\"around\",\"tid\":1,\"ts\":50,\"dur\":100},"
+        "{\"ph\":\"X\",\"name\":\"in before\",\"tid\":1,\"ts\":60,\"dur\":10},"
+        "{\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"tid\":1,\"ts\":145}]");
+    assert_int_equal(kineto_trace_flow_count(t), 1);
+    expect_flow(t, 0, 0, 2);
+    kineto_trace_release(t);
+}
+
 /* Without "bp": "e", as the format has it. */
 static void flows_end_where_the_next_event_begins(void **state)
 {
@@ -626,6 +641,7 @@ int main(void)
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
         cmocka_unit_test(flows_end_where_the_next_event_begins),
+        cmocka_unit_test(flows_find_their_rows_in_other_lanes),
         cmocka_unit_test(flow_ids_are_those_of_their_names),
         cmocka_unit_test(asynchronous_ids_count_where_the_format_says),
         cmocka_unit_test(broken_files_are_refused_with_the_place),

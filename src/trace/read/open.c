@@ -456,14 +456,26 @@ static size_t rows_until(const kineto_trace *t, uint32_t track, int64_t ns)
     return low;
 }
 
+/* In how many of a track's rows, backwards, one is looked for that is in another lane. */
+#define MOST_BACK 256u
+
 /* The innermost row of the track around a moment. */
 static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
 {
-    size_t count = rows_until(t, track, ns);
-    kineto_row row = count ? kineto_trace_track_rows(t, track)[count - 1] : KINETO_NO_ROW;
-    while (row != KINETO_NO_ROW && kt_end(t, row) < ns)
-        row = kineto_trace_parent(t, row);
-    return row;
+    kineto_row best = KINETO_NO_ROW;
+    size_t count = rows_until(t, track, ns), back = 1;
+    if (count && kt_need(t, KT_STAGE_LANES) && t->derived.lane_count[track] > 1)
+        back = KB_MIN(count, (size_t)MOST_BACK);
+    for (; count && back > 0; count--, back--) {
+        kineto_row row = kineto_trace_track_rows(t, track)[count - 1];
+        if (best != KINETO_NO_ROW && kt_start(t, row) <= kt_start(t, best))
+            break;
+        while (row != KINETO_NO_ROW && kt_end(t, row) < ns)
+            row = kineto_trace_parent(t, row);
+        if (row != KINETO_NO_ROW && (best == KINETO_NO_ROW || kt_start(t, row) > kt_start(t, best)))
+            best = row;
+    }
+    return best;
 }
 
 /* The one that begins then or next; if none does, the one around it. */
