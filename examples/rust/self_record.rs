@@ -12,7 +12,7 @@ extern "C" {
 
 #[link(name = "ckineto-rt")]
 extern "C" {
-    static kineto_gate: *const u64; // points to the mask of kinds that are recorded now
+    static mut kineto_gate: *const u64; // the library writes it: points to the mask of kinds that are recorded now
     fn kineto_function_site(name: *const c_char, overload: *const c_char, scope: u32) -> *mut c_void;
     fn kineto_record_begin(site: *mut c_void) -> u32;
     fn kineto_record_end(range: u32);
