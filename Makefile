@@ -8,7 +8,7 @@
 #   PAIRS=N             runs of each program with and without a recorder, default 5
 #   PROGRAM=…           what `make demo` records
 #   WITH=test           `make test-chroot` runs the tests, too
-#   FMT_FILES=…         only these for `make fmt`
+#   SINCE=COMMIT        since when lines were changed that `make fmt` lays out, default HEAD
 
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -164,12 +164,12 @@ bench-report: ## measure ourselves beside our peers, which are fetched; writes d
 	@/usr/bin/python3 -B bench/peers/run.py build/release/bin bench/peers/results.json
 	@/usr/bin/python3 -B bench/peers/report.py bench/peers/results.json .
 
-fmt: ## lay out the sources with clang-format
+fmt: ## lay out with clang-format what was changed since SINCE, default HEAD
 	@$(call packages,dev)
-	@clang-format -i $(or $(FMT_FILES),$(SOURCES))
+	@git clang-format --extensions c,h $(or $(SINCE),HEAD) || test $$? = 1
 
-fmt-check: ## say which sources clang-format would change
-	@clang-format --dry-run --Werror $(or $(FMT_FILES),$(SOURCES))
+fmt-check: ## say what clang-format would change of that
+	@git clang-format --diff --extensions c,h $(or $(SINCE),HEAD)
 
 analyze-code: ## clang-tidy, cppcheck and gcc's analyser over src, plugins and examples
 	@$(call packages,demo test dev analysis)

@@ -427,8 +427,9 @@ static inline void kineto__function_cleanup(kineto_function *f) { kineto_functio
                               sizeof KINETO_CONCAT(id, _in) / sizeof(kineto_input) - 1);           \
     }
 #define KINETO_FUNCTION_ALL_(scope, ...)                                                           \
-    KINETO_FUNCTION_(KINETO_CONCAT(kineto_function_, __LINE__), scope, __VA_ARGS__,                \
-                     kineto_input_of(KINETO_INPUT_NONE, 0) /* not handed on: lists are never empty */)
+    KINETO_FUNCTION_(                                                                              \
+        KINETO_CONCAT(kineto_function_, __LINE__), scope, __VA_ARGS__,                             \
+        kineto_input_of(KINETO_INPUT_NONE, 0) /* not handed on: lists are never empty */)
 #define KINETO_FUNCTION(...) KINETO_FUNCTION_ALL_(KINETO_SCOPE_FUNCTION, __VA_ARGS__)
 #define KINETO_BACKWARD_FUNCTION(...)                                                              \
     KINETO_FUNCTION_ALL_(KINETO_SCOPE_BACKWARD_FUNCTION, __VA_ARGS__)

@@ -33,8 +33,8 @@ typedef struct pool {
     spare *spares; /* that CUPTI has */
     bool never_refuse;
     bool short_of; /* there was none to give */
-    bool open;    /* what comes is wanted */
-    bool running; /* the thread */
+    bool open;     /* what comes is wanted */
+    bool running;  /* the thread */
     pthread_t thread;
     cp_buffer_stats stats;
 } pool;

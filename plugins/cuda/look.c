@@ -13,7 +13,8 @@ static const char *why_not(cp_cuda_result result)
 {
     switch (result) {
     case 802: /* CUDA_ERROR_SYSTEM_NOT_READY */
-        return ", it is not ready: GPUs that are joined by NVSwitch need nvidia-fabricmanager to run";
+        return ", it is not ready: GPUs that are joined by NVSwitch need nvidia-fabricmanager to "
+               "run";
     case 803: /* CUDA_ERROR_SYSTEM_DRIVER_MISMATCH */
         return ", libcuda and the kernel's module are of different versions, as after an update: "
                "load the module anew, or restart the machine";

@@ -158,7 +158,8 @@ int KinetoPlugin_register(const KinetoPlugin_Registry *registry)
 {
     if (!registry || !KINETO_PLUGIN_HAS(registry, KinetoPlugin_Registry, registerProfiler))
         return -1;
-    enum registered by = registry == kineto_plugin_registry() ? BY_DRIVER : BY_HOST, before = NOBODY;
+    enum registered by = registry == kineto_plugin_registry() ? BY_DRIVER : BY_HOST,
+                    before = NOBODY;
     if (!atomic_compare_exchange_strong(&registered, &before, by) &&
         !(before == BY_HOST && by == BY_HOST))
         return 0;

@@ -31,7 +31,7 @@ static struct {
 static atomic_uint pushing; /* number of the session that wants ids of operators; 0: none does */
 static uint32_t sessions;
 static _Atomic(uint64_t (*)(KinetoPlugin_TraceBuilderHandle *)) ticks; /* the host's */
-static _Atomic(KinetoPlugin_TraceBuilderHandle *) ticks_of;            /* and what it is called with */
+static _Atomic(KinetoPlugin_TraceBuilderHandle *) ticks_of; /* and what it is called with */
 static pthread_once_t once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
 /* Held while a session begins, is drained, or ends: the program may end meanwhile. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -432,8 +432,9 @@ static void tell_losses(void)
         ledger("CUPTI asked for a buffer when none was free", stats.refused, false,
                "it may have dropped records; cuda.buffer_bytes gives it more");
     if (stats.kept)
-        ledger("buffers that CUPTI did not give back", stats.kept, true,
-               "another tool has taken CUPTI over in this program, and has what was recorded since");
+        ledger(
+            "buffers that CUPTI did not give back", stats.kept, true,
+            "another tool has taken CUPTI over in this program, and has what was recorded since");
     if (stats.late)
         ledger("records came after the end", stats.late, false, NULL);
 }

@@ -17,7 +17,8 @@
 #define PATIENCE    20000u
 
 static atomic_bool locked;
-static __thread bool mine CN_TLS; /* a signal handler that interrupts its own thread must not wait */
+static __thread bool mine
+    CN_TLS; /* a signal handler that interrupts its own thread must not wait */
 static char *piece;
 static size_t piece_left;
 static uint32_t pieces;

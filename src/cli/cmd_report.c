@@ -15,8 +15,7 @@ static const kc_option option_list[] = {
      "has "
      "them"},
     {"flame", 0, KC_TEXT, &flame, "FILE", "also, or only, a flame graph as SVG"},
-    {"title", 0, KC_TEXT, &title, "TEXT",
-     "the title of the page (the name of the trace)"},
+    {"title", 0, KC_TEXT, &title, "TEXT", "the title of the page (the name of the trace)"},
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},

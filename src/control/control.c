@@ -23,9 +23,8 @@ static kineto_status read_options(const kineto_control_options *in, ko_settings 
 {
     if (!in)
         return KINETO_OK;
-    kineto_status status =
-        kb_options_read(&s->options, sizeof s->options, in,
-                        "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
+    kineto_status status = kb_options_read(&s->options, sizeof s->options, in,
+                                           "control options, see KINETO_CONTROL_OPTIONS_INIT", err);
     if (!status)
         status = check(s, err);
     if (!status)

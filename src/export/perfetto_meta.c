@@ -56,7 +56,8 @@ static void write_ledger(ke_perfetto *w)
         kineto_ledger_line line;
         kineto_trace_ledger(w->trace, i, &line);
         char name[256], value[512];
-        kineto_string source = kb_utf8_cut(line.source, 100), reason = kb_utf8_cut(line.reason, 100);
+        kineto_string source = kb_utf8_cut(line.source, 100),
+                      reason = kb_utf8_cut(line.reason, 100);
         kineto_string detail = kb_utf8_cut(line.detail, 400);
         snprintf(name, sizeof name, "ledger: %.*s: %.*s", (int)source.size, source.data,
                  (int)reason.size, reason.data);

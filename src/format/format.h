@@ -284,7 +284,7 @@ typedef struct kf_meta_entry {
     X(BAD_JSON, "metadata was not JSON, quoted", 0)                                                \
     X(PLUGIN_ERROR, "plug-in call failed", 0)                                                      \
     X(NOT_KEPT, "beyond the size to keep", 1)                                                      \
-    X(NO_RECORDER, "programs that started when the recorder was dead", 1)                                                      \
+    X(NO_RECORDER, "programs that started when the recorder was dead", 1)                          \
     X(ARGS_LOST, "arguments too large, left out", 0)                                               \
     X(BAD_TIME, "ended before it began, shown without length", 0)                                  \
     X(LATE, "delivered when the session was over", 1)                                              \

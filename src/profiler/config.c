@@ -181,8 +181,8 @@ kineto_status kp_config_copy(const kineto_profiler_config *from, kp_config *out,
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "profiler config: fill it with kineto_profiler_config_init");
     kineto_profiler_config *v = &out->values;
-    kineto_status status = kb_options_read(
-        v, sizeof *v, from, "profiler config, see kineto_profiler_config_init", err);
+    kineto_status status = kb_options_read(v, sizeof *v, from,
+                                           "profiler config, see kineto_profiler_config_init", err);
     if (!status)
         status = check(v, err);
     if (status)

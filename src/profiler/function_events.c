@@ -217,8 +217,8 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     if (!trace || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to list its functions");
     kineto_function_events_options all = {.size = sizeof all};
-    kineto_status status = kb_options_read(&all, sizeof all, options,
-                                           "kineto_function_events_options", err);
+    kineto_status status =
+        kb_options_read(&all, sizeof all, options, "kineto_function_events_options", err);
     if (status)
         return status;
     kineto_function_events *e = calloc(1, sizeof *e);

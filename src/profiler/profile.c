@@ -44,8 +44,8 @@ kineto_status kineto_profile_create(const kineto_profile_options *options, kinet
         return kb_fail(err, KINETO_E_ARGUMENT, "kineto_profile_create: out is NULL");
     *out = NULL;
     kineto_profile_options all = KINETO_PROFILE_OPTIONS_INIT;
-    kineto_status status = kb_options_read(
-        &all, sizeof all, options, "profile options, see KINETO_PROFILE_OPTIONS_INIT", err);
+    kineto_status status = kb_options_read(&all, sizeof all, options,
+                                           "profile options, see KINETO_PROFILE_OPTIONS_INIT", err);
     if (status)
         return status;
     kineto_profile *p = calloc(1, sizeof *p);

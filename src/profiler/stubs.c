@@ -17,10 +17,7 @@ static struct {
 /* Held for the tables only, never while a function of somebody else's is called. A signal handler
  * that interrupts its own thread in here is refused. */
 static kb_lock lock_word;
-static bool lock(void)
-{
-    return kb_lock_take(&lock_word, kb_os_self());
-}
+static bool lock(void) { return kb_lock_take(&lock_word, kb_os_self()); }
 static void unlock(void) { kb_lock_drop(&lock_word); }
 static kineto_status no_lock(kineto_error *err)
 {

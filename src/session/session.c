@@ -326,8 +326,8 @@ static kineto_status options_read(const kineto_session_options *in, kineto_sessi
                                   kineto_error *err)
 {
     kineto_session_options_init(out);
-    kineto_status status = kb_options_read(
-        out, sizeof *out, in, "session options, see kineto_session_options_init", err);
+    kineto_status status = kb_options_read(out, sizeof *out, in,
+                                           "session options, see kineto_session_options_init", err);
     if (status)
         return status;
     if (!out->kinds)

@@ -78,8 +78,7 @@ static void check_options_of_traces(void)
     REFUSED(kineto_survey_options, kineto_files_survey(files, o, MADE, &err));
     REFUSED(kineto_export_options, kineto_export(trace, "/dev/null", o, NULL, &err));
     REFUSED(kineto_report_options, kineto_report_save(trace, o, "/dev/null", &err));
-    REFUSED(kineto_function_events_options,
-            kineto_function_events_create(trace, o, MADE, &err));
+    REFUSED(kineto_function_events_options, kineto_function_events_create(trace, o, MADE, &err));
     REFUSED(kineto_averages_options, kineto_averages_create(events, o, MADE, &err));
     REFUSED(kineto_table_options, kineto_averages_save(averages, o, "/dev/null", &err));
     REFUSED(kineto_table_options, kineto_averages_text(averages, o, MADE, NULL, &err));

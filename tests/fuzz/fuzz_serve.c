@@ -12,10 +12,13 @@
 
 static const kc_document documents[] = {
     {.path = "/" TOKEN "/", .type = "text/html; charset=utf-8", .file = "/dev/null"},
-    {.path = "/" TOKEN "/trace.json", .type = "application/json", .file = "/proc/self/exe",
+    {.path = "/" TOKEN "/trace.json",
+     .type = "application/json",
+     .file = "/proc/self/exe",
      .origin = "https://ui.perfetto.dev"},
 };
-static const kc_server server = {.port = 9001, .documents = documents, .count = KB_COUNT(documents)};
+static const kc_server server = {
+    .port = 9001, .documents = documents, .count = KB_COUNT(documents)};
 
 /* The head of an answer: lines that end as they should, with an empty one last. */
 static void check_head(const connection *c)
@@ -47,10 +50,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool given = !strncmp(c.head + 9, "200", 3);
     fuzz_check(given || c.file < 0 || !strncmp(c.head + 9, "404", 3), "a file for who is refused");
     if (given)
-        fuzz_check(strstr(c.request, " /" TOKEN "/") == c.request + strcspn(c.request, " ") &&
-                       (has_line(c.request, "127.0.0.1:9001") ||
-                        has_line(c.request, "localhost:9001")),
-                   "a document for who does not know the way");
+        fuzz_check(
+            strstr(c.request, " /" TOKEN "/") == c.request + strcspn(c.request, " ") &&
+                (has_line(c.request, "127.0.0.1:9001") || has_line(c.request, "localhost:9001")),
+            "a document for who does not know the way");
     if (c.file >= 0)
         close(c.file);
     return 0;

@@ -469,9 +469,9 @@ static void a_refusal_of_profiling_leaves_the_program_its_queue(void **state)
     assert_int_equal(fake_cl_queue_properties(), 0);
     launch_many(3);
     const size_t n = 64;
-    assert_int_equal( /* no command, no loss */
-        cl->clEnqueueNDRangeKernel(queue, NULL, 1, NULL, &n, NULL, 0, NULL, NULL),
-        CL_INVALID_KERNEL);
+    assert_int_equal(/* no command, no loss */
+                     cl->clEnqueueNDRangeKernel(queue, NULL, 1, NULL, &n, NULL, 0, NULL, NULL),
+                     CL_INVALID_KERNEL);
     assert_counts(3, 0, 3);
     queue =
         cl->clCreateCommandQueueWithProperties(fake_cl_context(), fake_cl_device(), NULL, &status);

@@ -475,8 +475,8 @@ static int record_first_on_a_small_stack(void)
 {
     enum { STACK = 8192, GUARD = 4096 };
     struct sigaction action = {.sa_handler = record_in_handler, .sa_flags = SA_ONSTACK};
-    char *memory = mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-                        -1, 0);
+    char *memory =
+        mmap(NULL, STACK + GUARD, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     stack_t stack = {.ss_sp = memory + GUARD, .ss_size = STACK};
     if (memory == MAP_FAILED || mprotect(memory, GUARD, PROT_NONE) != 0 ||
         sigaltstack(&stack, NULL) != 0 || sigaction(SIGUSR1, &action, NULL) != 0)

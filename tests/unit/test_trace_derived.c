@@ -459,15 +459,14 @@ static void flows_pass_through_rows(void **state)
     kt_flow(b, 3, 4, rows[4], false); /* a step before its start, by a clock that is not exact */
     kt_flow(b, 3, 4, rows[4], true);
     kt_flow(b, 3, 4, rows[5], true);
-    static const kineto_flow wanted[] = {
-        {3, 1, 0, 1},
-        {3, 1, 1, 6},
-        {3, 1, 1, 2},
-        {3, 2, KINETO_NO_ROW, 3},
-        {3, 2, 3, KINETO_NO_ROW},
-        {3, 3, 4, 4},
-        {3, 4, 5, 4},
-        {3, 4, 4, KINETO_NO_ROW}};
+    static const kineto_flow wanted[] = {{3, 1, 0, 1},
+                                         {3, 1, 1, 6},
+                                         {3, 1, 1, 2},
+                                         {3, 2, KINETO_NO_ROW, 3},
+                                         {3, 2, 3, KINETO_NO_ROW},
+                                         {3, 3, 4, 4},
+                                         {3, 4, 5, 4},
+                                         {3, 4, 4, KINETO_NO_ROW}};
     expect_flows(finish(b), wanted, KB_COUNT(wanted));
 }
 

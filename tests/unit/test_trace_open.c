@@ -246,11 +246,11 @@ static void counters_with_ids_are_counters_of_their_own(void **state)
 static void ids_are_whole_numbers_or_none(void **state)
 {
     (void)state;
-    kineto_trace *t = open_text(
-        "[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"args\":{\"correlation\":1e5}},"
-        "{\"ph\":\"X\",\"name\":\"a\",\"ts\":2,\"args\":{\"External id\":12.5}},"
-        "{\"ph\":\"X\",\"name\":\"a\",\"ts\":3,"
-        "\"args\":{\"correlation\":7,\"correlation\":\"x\"}}]");
+    kineto_trace *t =
+        open_text("[{\"ph\":\"X\",\"name\":\"a\",\"ts\":1,\"args\":{\"correlation\":1e5}},"
+                  "{\"ph\":\"X\",\"name\":\"a\",\"ts\":2,\"args\":{\"External id\":12.5}},"
+                  "{\"ph\":\"X\",\"name\":\"a\",\"ts\":3,"
+                  "\"args\":{\"correlation\":7,\"correlation\":\"x\"}}]");
     kineto_arg arg;
     for (kineto_row row = 0; row < 3; row++) {
         assert_int_equal(get(t, row).correlation_id, 0);
@@ -295,23 +295,22 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
 #define LOCAL  "\"id2\":{\"local\":\"0x5\"}"
 #define GLOBAL "\"id2\":{\"global\":\"0x6\"}"
 #define IN(s)  "\"id\":3,\"scope\":\"" s "\""
-    static const char text[] =
-        "[" ASYNC("b", "\"id\":1", "1", "10") /* of another process */
-        ASYNC("e", "\"id\":1", "2", "15")     /* */
-        ASYNC("b", GLOBAL, "1", "20")         /* of their own */
-        ASYNC("b", GLOBAL, "2", "21")         /* */
-        ASYNC("e", GLOBAL, "1", "22")         /* */
-        ASYNC("e", GLOBAL, "2", "23")         /* */
-        ASYNC("b", LOCAL, "1", "30")          /* of nobody */
-        ASYNC("e", LOCAL, "2", "31")          /* */
-        ASYNC("b", IN("x"), "1", "40")        /* of one scope */
-        ASYNC("b", IN("y"), "1", "41")        /* */
-        ASYNC("e", IN("x"), "1", "42")        /* */
-        ASYNC("e", IN("y"), "1", "43")        /* */
-        ASYNC("e", "\"id\":8", "2", "44")     /* too early */
-        ASYNC("b", "\"id\":8", "1", "45")     /* */
-        ASYNC("b", "\"id\":9", "1", "47")     /* */
-        ASYNC("e", "\"id\":9", "2", "46")     /* */
+    static const char text[] = "[" ASYNC("b", "\"id\":1", "1", "10") /* of another process */
+        ASYNC("e", "\"id\":1", "2", "15")                            /* */
+        ASYNC("b", GLOBAL, "1", "20")                                /* of their own */
+        ASYNC("b", GLOBAL, "2", "21")                                /* */
+        ASYNC("e", GLOBAL, "1", "22")                                /* */
+        ASYNC("e", GLOBAL, "2", "23")                                /* */
+        ASYNC("b", LOCAL, "1", "30")                                 /* of nobody */
+        ASYNC("e", LOCAL, "2", "31")                                 /* */
+        ASYNC("b", IN("x"), "1", "40")                               /* of one scope */
+        ASYNC("b", IN("y"), "1", "41")                               /* */
+        ASYNC("e", IN("x"), "1", "42")                               /* */
+        ASYNC("e", IN("y"), "1", "43")                               /* */
+        ASYNC("e", "\"id\":8", "2", "44")                            /* too early */
+        ASYNC("b", "\"id\":8", "1", "45")                            /* */
+        ASYNC("b", "\"id\":9", "1", "47")                            /* */
+        ASYNC("e", "\"id\":9", "2", "46")                            /* */
         "{\"ph\":\"R\"}]";
     static const int64_t us[][2] = {{10, 15}, {20, 22}, {21, 23}, {30, 47},
                                     {40, 42}, {41, 43}, {45, 47}, {47, 47}};
@@ -323,20 +322,20 @@ static void asynchronous_ids_count_where_the_format_says(void **state)
         assert_int_equal(open, row == 3 || row >= 6);
     }
     assert_true(get(t, 4).async_id != get(t, 5).async_id); /* they stay apart when written */
-    assert_int_equal(kineto_trace_lost(t), 4); /* three ends, a phase */
+    assert_int_equal(kineto_trace_lost(t), 4);             /* three ends, a phase */
     kineto_trace_release(t);
 }
 
 static void flows_find_their_rows_in_other_lanes(void **state)
 {
     (void)state;
-    kineto_trace *t = open_text(
-        "[{\"ph\":\"X\",\"name\":\"from\",\"tid\":2,\"ts\":0,\"dur\":10},"
-        "{\"ph\":\"s\",\"id\":1,\"tid\":2,\"ts\":0},"
-        "{\"ph\":\"X\",\"name\":\"before\",\"tid\":1,\"ts\":0,\"dur\":100},"
-        "{\"ph\":\"X\",\"name\":\"around\",\"tid\":1,\"ts\":50,\"dur\":100},"
-        "{\"ph\":\"X\",\"name\":\"in before\",\"tid\":1,\"ts\":60,\"dur\":10},"
-        "{\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"tid\":1,\"ts\":145}]");
+    kineto_trace *t =
+        open_text("[{\"ph\":\"X\",\"name\":\"from\",\"tid\":2,\"ts\":0,\"dur\":10},"
+                  "{\"ph\":\"s\",\"id\":1,\"tid\":2,\"ts\":0},"
+                  "{\"ph\":\"X\",\"name\":\"before\",\"tid\":1,\"ts\":0,\"dur\":100},"
+                  "{\"ph\":\"X\",\"name\":\"around\",\"tid\":1,\"ts\":50,\"dur\":100},"
+                  "{\"ph\":\"X\",\"name\":\"in before\",\"tid\":1,\"ts\":60,\"dur\":10},"
+                  "{\"ph\":\"f\",\"bp\":\"e\",\"id\":1,\"tid\":1,\"ts\":145}]");
     assert_int_equal(kineto_trace_flow_count(t), 1);
     expect_flow(t, 0, 0, 2);
     kineto_trace_release(t);
@@ -346,12 +345,12 @@ static void flows_find_their_rows_in_other_lanes(void **state)
 static void flows_end_where_the_next_event_begins(void **state)
 {
     (void)state;
-    kineto_trace *t = open_text("[" SLICE("1", "10") FLOW("s", "x", "1", "1", "10") /* */
-                                FLOW("s", "x", "2", "1", "10")                     /* */
-                                FLOW("f", "x", "1", "2", "21")                     /* next */
-                                FLOW("f", "x", "2", "2", "31")                     /* none is */
-                                SLICE("2", "20") SLICE("2", "22") SLICE("2", "30")
-                                "{\"ph\":\"R\"}]");
+    kineto_trace *t =
+        open_text("[" SLICE("1", "10") FLOW("s", "x", "1", "1", "10") /* */
+                  FLOW("s", "x", "2", "1", "10")                      /* */
+                  FLOW("f", "x", "1", "2", "21")                      /* next */
+                  FLOW("f", "x", "2", "2", "31")                      /* none is */
+                  SLICE("2", "20") SLICE("2", "22") SLICE("2", "30") "{\"ph\":\"R\"}]");
     assert_int_equal(kineto_trace_flow_count(t), 2);
     expect_flow(t, 0, 0, 2);
     expect_flow(t, 1, 0, 3);
@@ -362,10 +361,10 @@ static void flows_end_where_the_next_event_begins(void **state)
 static void flow_ids_are_those_of_their_names(void **state)
 {
     (void)state;
-    kineto_trace *t = open_text("[" SLICE("1", "40") FLOW("s", "a", "1", "1", "40") SLICE("1", "50")
-                                    FLOW("s", "b", "1", "1", "50") SLICE("2", "60")
-                                        FLOW("f", "a", "1", "2", "60") SLICE("2", "70")
-                                            FLOW("f", "b", "1", "2", "70") "{\"ph\":\"R\"}]");
+    kineto_trace *t =
+        open_text("[" SLICE("1", "40") FLOW("s", "a", "1", "1", "40") SLICE("1", "50")
+                      FLOW("s", "b", "1", "1", "50") SLICE("2", "60") FLOW("f", "a", "1", "2", "60")
+                          SLICE("2", "70") FLOW("f", "b", "1", "2", "70") "{\"ph\":\"R\"}]");
     kineto_flow a = {0}, b = {0};
     assert_int_equal(kineto_trace_flow_count(t), 2);
     for (uint64_t i = 0; i < 2; i++) {

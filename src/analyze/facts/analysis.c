@@ -230,8 +230,8 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
     out->sequence_min = out->sequence_min ? out->sequence_min : 3;
     out->sequence_top = out->sequence_top ? out->sequence_top : 5;
     if (out->steps == KINETO_STEPS_USUAL)
-        out->steps = out->definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST
-                                                                : KINETO_STEPS_ALL;
+        out->steps =
+            out->definitions == KINETO_DEFINITIONS_HTA ? KINETO_STEPS_DROP_LAST : KINETO_STEPS_ALL;
     return KINETO_OK;
 }
 

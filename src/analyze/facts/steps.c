@@ -72,8 +72,8 @@ static bool differ_from_host(const ka_scope *s, const ka_view *v)
 {
     int64_t windows_ns = 0, steps_ns = 0;
     for (size_t i = 0; i < v->windows.count; i++)
-        windows_ns = ka_add_ns(windows_ns, kb_length_ns(v->windows.data[i].start_ns,
-                                                        v->windows.data[i].end_ns));
+        windows_ns = ka_add_ns(
+            windows_ns, kb_length_ns(v->windows.data[i].start_ns, v->windows.data[i].end_ns));
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE)
             steps_ns = ka_add_ns(steps_ns, kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));

@@ -52,7 +52,7 @@ typedef struct ka_found {
     uint8_t severity;
     bool severity_is_set;
     int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
-    double extent; /* how bad it is, where no time says so: in any unit of its rule */
+    double extent;    /* how bad it is, where no time says so: in any unit of its rule */
     double confidence;
     int32_t rank;
     uint32_t rank_count;

@@ -35,8 +35,7 @@ static kineto_status read_options(ka_verify *v, const kineto_verify_options *opt
                                   kineto_error *err)
 {
     kineto_verify_options all = {.size = sizeof all};
-    kineto_status status =
-        kb_options_read(&all, sizeof all, options, "kineto_verify_options", err);
+    kineto_status status = kb_options_read(&all, sizeof all, options, "kineto_verify_options", err);
     if (status)
         return status;
     v->places = all.places ? KB_MIN(all.places, 1000u) : 3;

@@ -399,8 +399,7 @@ kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count
         *out = NULL;
     if (!traces || !count || !out)
         return kb_fail(err, KINETO_E_ARGUMENT, "traces are needed to merge them");
-    kineto_status status =
-        kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
+    kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
     if (status)
         return status;
     status = kt_merger_begin(&m, how.paths, how.paths ? count : 0, err);

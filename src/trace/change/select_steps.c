@@ -118,8 +118,7 @@ kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, 
         return kb_fail(err, KINETO_E_NOT_FOUND,
                        "the trace has no steps (ranges with names like ProfilerStep#3)");
     if (!s->spans.count)
-        return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "no %s is in the trace, which has steps %llu..%llu",
+        return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
                        kt_steps_text(first, last).s, (unsigned long long)s->least,
                        (unsigned long long)s->most);
     merge(&s->spans);

@@ -258,8 +258,7 @@ kineto_status kineto_files_survey(const kineto_files *files, const kineto_survey
         *out = NULL;
     if (!files)
         return kb_fail(err, KINETO_E_ARGUMENT, "a list of files is needed");
-    kineto_status status =
-        kb_options_read(&how, sizeof how, options, "kineto_survey_options", err);
+    kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_survey_options", err);
     if (status)
         return status;
     kineto_survey *s = kt_survey_create();

@@ -297,8 +297,7 @@ static const char *scan_args(kt_cursor *c, kt_event *e)
 
 /* In the order of the bits KT_HAS_… */
 typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, SCOPE, BP, OTHER } member;
-_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << BP == KT_HAS_BP,
-               "bits");
+_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << BP == KT_HAS_BP, "bits");
 
 /* The members as Kineto writes them, with quotes and colon, where a hash of their first two letters
  * finds them. "id2" shares its place with "id". */
@@ -316,10 +315,9 @@ static const struct {
 
 static member member_of(kineto_string key)
 {
-    static const kineto_string names[] = {{"ph", 2},  {"name", 4}, {"cat", 3}, {"pid", 3},
-                                          {"tid", 3}, {"ts", 2},   {"dur", 3}, {"args", 4},
-                                          {"id", 2},  {"id2", 3},  {"s", 1},   {"scope", 5},
-                                          {"bp", 2}};
+    static const kineto_string names[] = {
+        {"ph", 2},   {"name", 4}, {"cat", 3}, {"pid", 3}, {"tid", 3},   {"ts", 2}, {"dur", 3},
+        {"args", 4}, {"id", 2},   {"id2", 3}, {"s", 1},   {"scope", 5}, {"bp", 2}};
     for (unsigned m = 0; m < OTHER; m++)
         if (key.size == names[m].size && memcmp(key.data, names[m].data, key.size) == 0)
             return (member)m;

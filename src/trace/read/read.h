@@ -2,8 +2,8 @@
 #ifndef KT_READ_H
 #define KT_READ_H
 
-#include "trace/read/batch.h"
 #include "trace/model/model.h"
+#include "trace/read/batch.h"
 
 /* A begin that waits for its end; stacks of them, linked by `below`. */
 typedef struct kt_pending {

@@ -269,9 +269,8 @@ static kineto_status end(kt_reader *r, kt_batch *p, const kt_side *side)
     uint64_t *top = kb_map_find(&r->open, match_key(r, p, side, false));
     bool has_args = (side->event.has & KT_HAS_ARGS) && side->event.other_args;
     if (!top || !*top) {
-        kt_loose_end loose = {.end_ns = side->event.ts_ns,
-                              .before = r->pending.count,
-                              .has_args = has_args};
+        kt_loose_end loose = {
+            .end_ns = side->event.ts_ns, .before = r->pending.count, .has_args = has_args};
         r->unmatched_ends++;
         if (!counts_anywhere(p, side))
             return KINETO_OK;

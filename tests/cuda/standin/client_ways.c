@@ -345,7 +345,8 @@ static void give(uint8_t **buffer, size_t *size, size_t *most)
 
 static void take(void *context, uint32_t stream, uint8_t *buffer, size_t size, size_t valid)
 {
-    (void)context, (void)stream, (void)buffer, (void)size, (void)valid; /* may be the other tool's */
+    (void)context, (void)stream, (void)buffer, (void)size,
+        (void)valid; /* may be the other tool's */
 }
 
 static int way_taken(unsigned n)

@@ -219,9 +219,16 @@ static const struct {
     const char *name;
     void (*run)(void);
 } ways[] = {
-    {"two", two},   {"overlap", overlap}, {"toggle", toggle},       {"snapshot", snapshot},
-    {"late", late}, {"reset", reset},     {"operators", operators}, {"busy", busy},
-    {"paused_operators", paused_operators}, {"fork_between", fork_between},
+    {"two", two},
+    {"overlap", overlap},
+    {"toggle", toggle},
+    {"snapshot", snapshot},
+    {"late", late},
+    {"reset", reset},
+    {"operators", operators},
+    {"busy", busy},
+    {"paused_operators", paused_operators},
+    {"fork_between", fork_between},
     {"loaded_again", loaded_again},
 };
 

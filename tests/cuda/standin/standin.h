@@ -84,7 +84,7 @@ typedef struct si_options {
     int32_t driver_version, runtime_version;
     uint32_t correlation; /* of the first live call */
     uint64_t latency_ns, kernel_ns, copy_ns, skew_ns;
-    uint32_t own_clock; /* clockid_t of CUPTI's own clock */
+    uint32_t own_clock;    /* clockid_t of CUPTI's own clock */
     uint32_t fill;         /* records per buffer at most; 0: as many as fit */
     uint32_t empty_every;  /* every n-th buffer comes back without a record */
     uint32_t shuffle_seed; /* 0: in the order of completion */
