@@ -500,7 +500,7 @@ const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
     p = kt_next(c);
     if (*p == '}')
         return p + 1;
-    for (member m;; p = kt_next(c)) {
+    for (member m = PH /* not every compiler sees that it is taken */;; p = kt_next(c)) {
         if (!take_member_key(c, p, &m))
             return NULL;
         note_member(e, m);
