@@ -42,8 +42,8 @@ typedef struct kineto_export_options {
     const char *format; /**< name of a format, also "jsonl.gz"; NULL: as the path's ending says */
     const char *trace_name; /**< what the file calls the trace where it can; NULL: the path */
     /** Called now and then by the thread that writes; may be NULL. */
-    void (*progress)(void *context, uint64_t activities_done, uint64_t activities);
-    void *context;
+    void (*progress)(uint64_t activities_done, uint64_t activities, void *user);
+    void *user;
     uint32_t roots;     /**< kineto_export_roots: folded, pprof */
     uint32_t weight_ns; /**< folded: ns in one unit of weight; 0 is 1 */
 } kineto_export_options;
@@ -119,8 +119,8 @@ typedef struct kineto_report_options {
     uint64_t row_limit;              /**< rows of each table, the first ones; 0: 5000 */
     uint64_t activity_limit;         /**< without a timeline if there are more; 0: 2 000 000 */
     /** Called now and then by the thread that writes; may be NULL. */
-    void (*progress)(void *context, uint64_t activities_done, uint64_t activities);
-    void *context;
+    void (*progress)(uint64_t activities_done, uint64_t activities, void *user);
+    void *user;
 } kineto_report_options;
 
 /** Write a trace and what was found in it as one HTML page that needs nothing else (docs/report.md).

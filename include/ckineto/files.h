@@ -134,8 +134,8 @@ typedef struct kineto_survey_options {
     /** Called for each file, by the calling thread; NULL. Each trace is released behind the call,
      * so that there is never more than one. False ends the survey, with what was seen until then.
      */
-    bool (*visit)(void *context, const kineto_visit *visit);
-    void *context;
+    bool (*visit)(const kineto_visit *visit, void *user);
+    void *user;
 } kineto_survey_options;
 
 /** Open one file after the other, and keep a line about each. A file that cannot be read is a
@@ -189,8 +189,8 @@ typedef struct kineto_open_many_options {
     bool only_rank;                  /**< read files of one rank only, */
     int32_t rank;                    /**< this one */
     /** Called before each file is opened, by the calling thread; NULL. */
-    void (*progress)(void *context, uint32_t index, uint32_t count, const char *path);
-    void *context;
+    void (*progress)(uint32_t index, uint32_t count, const char *path, void *user);
+    void *user;
 } kineto_open_many_options;
 
 /** kineto_files_find, then kineto_trace_open of each and kineto_trace_merge, with the columns of

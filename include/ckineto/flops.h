@@ -32,8 +32,8 @@ typedef struct kineto_flops_inputs {
 /** Counts the operations of one call. Called on any thread, on several at once.
  *  @param flops  receives the number; saturate instead of wrapping.
  *  @return false if these inputs do not say it. */
-typedef bool (*kineto_flops_function)(void *context, const kineto_flops_inputs *inputs,
-                                      uint64_t *flops);
+typedef bool (*kineto_flops_function)(const kineto_flops_inputs *inputs, uint64_t *flops,
+                                      void *user);
 
 /** Let `function` count the operator `op`, in this process, from now on; in place of the table's
  *  own formula or an earlier function, if there is one.
@@ -41,7 +41,7 @@ typedef bool (*kineto_flops_function)(void *context, const kineto_flops_inputs *
  *  @return KINETO_E_ARGUMENT without name or function, KINETO_E_MEMORY, KINETO_E_STATE from inside
  *          a function that counts. threads: any. */
 KINETO_API kineto_status kineto_flops_register(const char *op, kineto_flops_function function,
-                                               void *context);
+                                               void *user);
 /** Take it back; the table's own formula counts again. When it returns, no thread is inside the
  *  function any more.
  *  @return KINETO_E_NOT_FOUND if none is registered for `op`; else as above. threads: any. */

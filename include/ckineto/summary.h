@@ -42,8 +42,8 @@ typedef struct kineto_function_events_options {
     /** What a device took for an operator, measured from the host around it, where the trace does not
      *  say it: with its "External id" receives the time and returns true. Such an event is LEGACY. May
      *  be NULL. Called from within the call only. */
-    bool (*device_elapsed)(void *context, uint64_t external_id, int64_t *elapsed_ns);
-    void *context;
+    bool (*device_elapsed)(uint64_t external_id, int64_t *elapsed_ns, void *user);
+    void *user;
 } kineto_function_events_options;
 
 /** Make the list. @param options may be NULL.

@@ -254,9 +254,9 @@ typedef struct visitor {
     int worst;
 } visitor;
 
-static bool visit_file(void *context, const kineto_visit *visit)
+static bool visit_file(const kineto_visit *visit, void *user)
 {
-    visitor *v = context;
+    visitor *v = user;
     kineto_error err = *visit->error;
     int result = verify_opened(visit->path, visit->trace, &err, v->how, v->j);
     v->worst = KB_MAX(v->worst, result);
@@ -269,7 +269,7 @@ static int verify_set(int count, char **paths, visitor *v, kineto_survey **surve
     kineto_error err = {0};
     kineto_files *files = NULL;
     kineto_survey_options how = {
-        .size = sizeof how, .open = &kc_reading, .visit = visit_file, .context = v};
+        .size = sizeof how, .open = &kc_reading, .visit = visit_file, .user = v};
     kineto_status status =
         kineto_files_find((const char *const *)paths, (size_t)count, &files, &err);
     if (status == KINETO_OK)

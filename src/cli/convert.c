@@ -14,10 +14,10 @@ typedef struct progress {
     bool is_there;
 } progress;
 
-static void show_progress(void *context, uint64_t done, uint64_t all)
+static void show_progress(uint64_t done, uint64_t all, void *user)
 {
     enum { BETWEEN_NS = 200000000 };
-    progress *p = context;
+    progress *p = user;
     uint64_t now = kb_clock_ns(CLOCK_MONOTONIC);
     if (all == 0 || now - p->shown_ns < BETWEEN_NS)
         return;
@@ -135,12 +135,12 @@ int kc_convert_write(const char *verb, const kineto_trace *trace, const char *pa
     progress p = {0};
     if (!quiet && isatty(STDERR_FILENO)) {
         options->progress = show_progress;
-        options->context = &p;
+        options->user = &p;
     }
     kineto_status status = kineto_export(trace, path, options, &result, &err);
     clear_progress(&p);
     options->progress = NULL;
-    options->context = NULL;
+    options->user = NULL;
     if (status == KINETO_OK)
         return account(verb, trace, path, &result, quiet);
     if (err.os_error != EPIPE || strcmp(path, "-") != 0) /* who reads has seen enough */

@@ -151,9 +151,9 @@ static void put_survey(kb_json *j, const void *what)
 
 /* ---- the call ---------------------------------------------------------------------------------- */
 
-static bool show(void *context, const kineto_visit *visit)
+static bool show(const kineto_visit *visit, void *user)
 {
-    (void)context;
+    (void)user;
     kc_show_reading(visit->index, visit->count, visit->path);
     return true;
 }

@@ -75,9 +75,9 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
 
 /* ---- the page ------------------------------------------------------------------------------- */
 
-static void show_progress(void *context, uint64_t done, uint64_t all)
+static void show_progress(uint64_t done, uint64_t all, void *user)
 {
-    (void)context;
+    (void)user;
     if (isatty(STDERR_FILENO) && all > 500000)
         fprintf(stderr, "\rckineto: writing the page: %llu %%\033[K%s",
                 (unsigned long long)(100 * done / all), done + 4096 >= all ? "\r\033[K" : "");

@@ -58,9 +58,9 @@ void kc_show_reading(uint32_t index, uint32_t count, const char *path)
     is_there = true;
 }
 
-static void show_opening(void *context, uint32_t index, uint32_t count, const char *path)
+static void show_opening(uint32_t index, uint32_t count, const char *path, void *user)
 {
-    (void)context;
+    (void)user;
     kc_show_reading(index, count, path);
 }
 

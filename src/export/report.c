@@ -91,7 +91,7 @@ static kineto_status put_args(report *r, uint64_t first)
     }
     snprintf(id, sizeof id, "args-%llu", (unsigned long long)(first / KE_ARGS_ROWS));
     if (r->options.progress)
-        r->options.progress(r->options.context, first, r->timeline.count);
+        r->options.progress(first, r->timeline.count, r->options.user);
     return element_close(element, id, r->page, r->err);
 }
 

@@ -57,7 +57,7 @@ void ke_result_give(const kineto_export_result *all, kineto_export_result *to)
 void ke_progress(const ke_job *job, uint64_t done)
 {
     if (job->options->progress)
-        job->options->progress(job->options->context, done, job->census.activities);
+        job->options->progress(done, job->census.activities, job->options->user);
 }
 
 kineto_status ke_no_memory(const ke_job *job, kineto_error *err)

@@ -7,7 +7,7 @@
 typedef struct registered {
     struct registered *next;
     kineto_flops_function function;
-    void *context;
+    void *user;
     char op[];
 } registered;
 
@@ -25,7 +25,7 @@ static registered **link_of(kineto_string op)
     return link;
 }
 
-kineto_status kineto_flops_register(const char *op, kineto_flops_function function, void *context)
+kineto_status kineto_flops_register(const char *op, kineto_flops_function function, void *user)
 {
     if (!op || !*op || !function)
         return KINETO_E_ARGUMENT;
@@ -37,7 +37,7 @@ kineto_status kineto_flops_register(const char *op, kineto_flops_function functi
         return KINETO_E_MEMORY;
     memcpy(entry->op, op, size);
     entry->function = function;
-    entry->context = context;
+    entry->user = user;
     pthread_rwlock_wrlock(&lock);
     registered **link = link_of(kb_string(op)), *old = *link;
     entry->next = old ? old->next : NULL;
@@ -119,7 +119,7 @@ typedef struct inputs_source {
     kineto_row row;
 } inputs_source;
 
-static kp_flops_answer count(const kp_flops_rule *rule, const registered *user,
+static kp_flops_answer count(const kp_flops_rule *rule, const registered *own,
                              const inputs_source *from, uint64_t *flops);
 
 static kp_flops_answer count_registered(kineto_string op, const inputs_source *from,
@@ -128,8 +128,8 @@ static kp_flops_answer count_registered(kineto_string op, const inputs_source *f
     if (!kb_load_acquire(&function_count))
         return KP_FLOPS_UNKNOWN;
     read_begin();
-    registered *user = registered_find(op);
-    kp_flops_answer answer = user ? count(NULL, user, from, flops) : KP_FLOPS_UNKNOWN;
+    registered *own = registered_find(op);
+    kp_flops_answer answer = own ? count(NULL, own, from, flops) : KP_FLOPS_UNKNOWN;
     read_end();
     return answer;
 }
@@ -283,7 +283,7 @@ static uint32_t lists_of(const kp_flops_rule *rule)
     return sizes_only ? 1u << DIMS : rule ? 1u << DIMS | 1u << VALUES : (1u << LISTS) - 1;
 }
 
-static kp_flops_answer count(const kp_flops_rule *rule, const registered *user,
+static kp_flops_answer count(const kp_flops_rule *rule, const registered *own,
                              const inputs_source *from, uint64_t *flops)
 {
     row_inputs r;
@@ -298,7 +298,7 @@ static kp_flops_answer count(const kp_flops_rule *rule, const registered *user,
             return KP_FLOPS_UNUSABLE;
         in = &none;
     }
-    return checked(rule ? rule->count(rule, in, flops) : user->function(user->context, in, flops),
+    return checked(rule ? rule->count(rule, in, flops) : own->function(in, flops, own->user),
                    flops);
 }
 

@@ -267,7 +267,7 @@ static void take_elapsed(kineto_function_events *e, const kineto_function_events
     for (uint32_t i = 0; options->device_elapsed && i < e->count; i++) {
         uint64_t id = is_operator(e, i) ? external_id(e, i) : 0;
         int64_t ns = 0;
-        if (!id || !options->device_elapsed(options->context, id, &ns) || ns <= 0)
+        if (!id || !options->device_elapsed(id, &ns, options->user) || ns <= 0)
             continue;
         e->device_ns[i] = kp_sum(e->device_ns[i], ns);
         e->flags[i] |= KINETO_FUNCTION_LEGACY;

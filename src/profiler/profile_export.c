@@ -34,9 +34,9 @@ kineto_status kineto_profile_export_chrome_trace(const kineto_profile *p, const 
 
 /* ---- summaries ---------------------------------------------------------------------------------- */
 
-static bool device_elapsed(void *context, uint64_t external_id, int64_t *elapsed_ns)
+static bool device_elapsed(uint64_t external_id, int64_t *elapsed_ns, void *user)
 {
-    const kineto_profiler_result *r = context;
+    const kineto_profiler_result *r = user;
     return kp_fallback_find(r->fallback, external_id, elapsed_ns, NULL);
 }
 
@@ -60,7 +60,7 @@ static kineto_status events_of_last(const kineto_profile *p, const kineto_trace 
     kineto_function_events_options o = {.size = sizeof o};
     if (last->fallback) {
         o.device_elapsed = device_elapsed;
-        o.context = last;
+        o.user = last;
         o.device_type = last->fallback_device;
     }
     return kineto_function_events_create(trace, &o, out, err);

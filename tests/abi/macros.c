@@ -16,9 +16,9 @@ static void scopes(void)
     KINETO_FUNCTIONS_DISABLED(disabled);
 }
 
-static bool keep(void *context, const kineto_visit *visit)
+static bool keep(const kineto_visit *visit, void *user)
 {
-    kineto_trace **kept = (kineto_trace **)context;
+    kineto_trace **kept = (kineto_trace **)user;
     *kept = kineto_trace_retain(visit->trace);
     return false;
 }

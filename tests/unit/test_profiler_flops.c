@@ -344,7 +344,7 @@ static kineto_flops_inputs seen;
 static kineto_flops_input seen_first;
 static bool seen_strides;
 
-static bool count_rows_twice(void *context, const kineto_flops_inputs *in, uint64_t *flops)
+static bool count_rows_twice(const kineto_flops_inputs *in, uint64_t *flops, void *user)
 {
     seen = *in;
     if (in->count) {
@@ -353,8 +353,7 @@ static bool count_rows_twice(void *context, const kineto_flops_inputs *in, uint6
     }
     assert_int_equal(kineto_flops_unregister("mine::op"), KINETO_E_STATE);
     assert_int_equal(kineto_flops_register("mine::op", count_rows_twice, NULL), KINETO_E_STATE);
-    *flops =
-        in->count && in->data[0].rank ? *(uint64_t *)context * (uint64_t)in->data[0].dims[0] : 7;
+    *flops = in->count && in->data[0].rank ? *(uint64_t *)user * (uint64_t)in->data[0].dims[0] : 7;
     return in->count > 0;
 }
 
@@ -409,9 +408,9 @@ static void users_replace_the_tables_formulas(void **state)
     kineto_trace_release(t);
 }
 
-static bool as_matrices(void *context, const kineto_flops_inputs *in, uint64_t *flops)
+static bool as_matrices(const kineto_flops_inputs *in, uint64_t *flops, void *user)
 {
-    (void)context;
+    (void)user;
     return kineto_flops("aten::mm", in, flops) == KINETO_OK;
 }
 
@@ -461,10 +460,10 @@ static void *ask_on(void *calls)
     return NULL;
 }
 
-static bool use_context(void *context, const kineto_flops_inputs *in, uint64_t *flops)
+static bool use_context(const kineto_flops_inputs *in, uint64_t *flops, void *user)
 {
     (void)in;
-    *flops = *(uint64_t *)context;
+    *flops = *(uint64_t *)user;
     return *flops == 42;
 }
 

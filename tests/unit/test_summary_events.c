@@ -288,9 +288,9 @@ static void device_work_of_a_folded_function_moves_to_its_caller(void **state)
     kineto_function_events_release(e);
 }
 
-static bool elapsed(void *context, uint64_t id, int64_t *ns)
+static bool elapsed(uint64_t id, int64_t *ns, void *user)
 {
-    ++*(int *)context;
+    ++*(int *)user;
     *ns = (int64_t)id * 100;
     return id != 3;
 }
@@ -306,7 +306,7 @@ static void device_times_measured_from_the_host_are_legacy(void **state)
     kineto_trace *t = finish(s.b);
     kineto_function_events *e;
     kineto_function_events_options o = {
-        .size = sizeof o, .device_type = 20, .device_elapsed = elapsed, .context = &calls};
+        .size = sizeof o, .device_type = 20, .device_elapsed = elapsed, .user = &calls};
     assert_int_equal(kineto_function_events_create(t, &o, &e, NULL), KINETO_OK);
     assert_int_equal(calls, 3);
     assert_string_equal(kineto_function_events_device(e), "privateuse1");

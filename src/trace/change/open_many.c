@@ -79,7 +79,7 @@ static kineto_status open_one(opener *o, uint32_t index, kineto_error *err)
     kineto_trace *trace;
     const char *path = kineto_files_path(o->files, index);
     if (o->how.progress)
-        o->how.progress(o->how.context, index, kineto_files_count(o->files), path);
+        o->how.progress(index, kineto_files_count(o->files), path, o->how.user);
     kineto_status status = kineto_trace_open_with(path, o->how.open, &trace, &o->last);
     if (status == KINETO_OK) {
         status = take(o, trace, path, err);

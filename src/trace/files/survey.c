@@ -245,7 +245,7 @@ static kineto_status visit(kineto_survey *s, const kineto_files *files, uint32_t
                          .trace = trace,
                          .identity = &identity,
                          .error = &error};
-    *more = kept && (!how->visit || how->visit(how->context, &view));
+    *more = kept && (!how->visit || how->visit(&view, how->user));
     kineto_trace_release(trace);
     return kept ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for a table of files");
 }
