@@ -162,11 +162,8 @@ uint32_t kr_host_withdraw_file(uint32_t file);
 /** Describe the n-th profiler (state, name, vendor, kinds, types; not the path); *file receives its
  *  library. False past the last. */
 bool kr_host_profiler(uint32_t n, kineto_plugin_info *info, uint32_t *file);
-/** Has it a session of this process now? */
+/** Has it a session of this process now (created and not yet destroyed)? */
 bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *profiler);
-
-/** Has this profiler a session of this process now (created and not yet destroyed)? */
-bool kr_host_in_session(const KinetoPlugin_ProfilerInterface *calls);
 
 /** Are the functions there that every profiler must have? */
 static inline bool kr_interface_is_whole(const KinetoPlugin_ProfilerInterface *i)

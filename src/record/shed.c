@@ -49,11 +49,11 @@ static void use(uint32_t id, uint64_t ticks)
     u->ticks += ticks;
 }
 
-static void judge_record(const uint64_t *record, uint32_t type)
+static void judge_record(const uint64_t *record, uint32_t type, uint32_t words)
 {
     if (type == KF_KEYFRAME) {
         top = 0;
-    } else if (type == KF_BEGIN || type == KF_REOPEN) {
+    } else if (words > 1 && (type == KF_BEGIN || type == KF_REOPEN)) {
         uint32_t depth = kf_header_aux(record[0]) & 0xff;
         open[depth].begun = record[1];
         open[depth].id = type == KF_BEGIN ? kf_header_id(record[0]) : 0;
@@ -71,9 +71,10 @@ static void judge_chunk(const kr_cursor *c)
     memset(uses, 0, sizeof uses);
     top = 0;
     for (const uint64_t *at = c->base; at < c->at; at += kf_header_words(*at)) {
-        if (kf_header_words(*at) == 0)
-            return;
-        judge_record(at, kf_header_type(*at));
+        uint32_t words = kf_header_words(*at);
+        if (words == 0 || words > (size_t)(c->at - at))
+            return; /* others write into this memory, too */
+        judge_record(at, kf_header_type(*at), words);
     }
 }
 

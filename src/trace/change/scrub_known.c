@@ -361,15 +361,16 @@ bool kt_known_word(kineto_string word)
     return in(word, language) || in(word, copies) || starts_with_any(word, libraries);
 }
 
-bool kt_known_namespace(kineto_string word)
+bool kt_known_namespace(kineto_string word, kineto_string chain)
 {
     static const char exact[] =
         "at|c10|std|cub|thrust|cutlass|cute|cuda|torch|caffe2|cudnn|cublas|cublasLt|"
         "cask_cudnn|xmma_cudnn|cusparse|cufft|nccl|flash|pytorch_flash|tensorrt|rocprim|"
         "hipcub|ck|miopen|vector_fft|regular_fft|cooperative_groups|fbgemm_gpu|pytorch_fmha|"
-        "gemv2N|internal|magma";
+        "gemv2N|magma";
     static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
-    return in(word, exact) || starts_with_any(word, families);
+    return in(word, exact) || starts_with_any(word, families) ||
+           kb_string_begins(chain, "internal::gemvx::"); /* cuBLAS'; others have an internal, too */
 }
 
 bool kt_known_module(kineto_string name)
