@@ -156,10 +156,10 @@ def check_names():
 
 def check_without_runtime():
     """A program that uses the driver alone: no runtime is loaded for its version's sake."""
-    program = "import ctypes; ctypes.CDLL('libcuda.so.1').cuInit(0)"
+    program = os.path.join(os.environ["STANDIN"], "standin-driver-only")
     with temporary() as folder:
         out = os.path.join(folder, "t.json")
-        result = run([CKINETO, "record", "-b", "8", "-q", "-o", out, "--", sys.executable, "-c", program],
+        result = run([CKINETO, "record", "-b", "8", "-q", "-o", out, "--", program],
                      environment("own12", CUDA_INJECTION64_PATH=PLUGIN))
         check(result.returncode == 0, f"the driver alone: {result.stderr[-500:]}")
         with open(out, encoding="utf-8") as file:
