@@ -120,7 +120,7 @@ test-budget: ## does --budget 1% hold, from outside: hashcat alone and recorded,
 		--pairs $(or $(BUDGET_PAIRS),10)
 
 test-report: ## the HTML report in a headless browser (node, chromium); pictures in build/report
-	@$(call packages,demo test)
+	@$(call packages,demo test browser)
 	@$(call build,dev)
 	@tests/report/run build/dev/bin/ckineto build/report
 
