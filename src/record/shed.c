@@ -70,11 +70,12 @@ static void judge_chunk(const kr_cursor *c)
 {
     memset(uses, 0, sizeof uses);
     top = 0;
-    for (const uint64_t *at = c->base; at < c->at; at += kf_header_words(*at)) {
-        uint32_t words = kf_header_words(*at);
+    for (const uint64_t *at = c->base; at < c->at;) {
+        uint32_t words = kf_header_words(*at); /* once: others write into this memory, too */
         if (words == 0 || words > (size_t)(c->at - at))
-            return; /* others write into this memory, too */
+            return;
         judge_record(at, kf_header_type(*at), words);
+        at += words;
     }
 }
 
