@@ -455,9 +455,8 @@ static bool counts(const ka_finder *f, const kineto_verify_finding *v, const cha
 {
     double all = (double)kineto_trace_count(f->s->trace);
     static const char *const spoiling[] = {"device.missing", "clock.suspicion", "rows.none"};
-    for (size_t i = 0; i < KB_COUNT(spoiling); i++)
-        if (strcmp(id, spoiling[i]) == 0)
-            return true;
+    if (kb_string_is_one_of(kb_string(id), spoiling, KB_COUNT(spoiling)))
+        return true;
     if (v->severity < KINETO_SEVERITY_ERROR)
         return false;
     return strcmp(id, "buffer.truncated") == 0 || strcmp(id, "units.mixed") == 0 ||
