@@ -277,8 +277,22 @@ static kineto_status callback_add(kineto_profiler *p, kineto_error *err)
     return status ? status : kineto_function_add_global(&c, &p->callback, err);
 }
 
+static kineto_status counters_begin(kineto_profiler *p, kineto_error *err)
+{
+    const kineto_experimental_config *x = &p->config.values.experimental;
+    if (!p->session || x->performance_event_count == 0)
+        return KINETO_OK;
+    kineto_status status =
+        kineto_rt_counters_begin(x->performance_events, x->performance_event_count, err);
+    p->counts = !status;
+    return status;
+}
+
 static void marks_end(kineto_profiler *p)
 {
+    if (p->counts)
+        kineto_rt_counters_end();
+    p->counts = false;
     if (p->callback && kineto_function_remove(p->callback) == KINETO_E_BUSY)
         p->stuck = true; /* a thread is inside and does not come back: what it uses stays */
     p->callback = 0;
@@ -305,6 +319,8 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
     }
     if (!status)
         status = callback_add(p, err);
+    if (!status)
+        status = counters_begin(p, err);
     if (!status && p->session)
         status = kineto_session_start(p->session, err);
     if (status) {

@@ -71,6 +71,7 @@ struct kineto_profiler {
     bool records, global; /* global: of all threads */
     bool running, last;   /* last: it ends with this stop */
     bool stuck;           /* a thread does not come out of a callback */
+    bool counts;          /* holds the counters of the process */
     kineto_session *session;
     struct kp_emission *emission;
     struct kp_fallback *fallback;

@@ -15,8 +15,14 @@ typedef struct kr_extras {
     uint32_t begun_turn[KF_MAX_DEPTH];
 } kr_extras;
 
-static kr_perf_plan counters;  /* of all threads; changes while nobody counts */
-static uint32_t counters_turn; /* how often they were asked for: threads go by that */
+/* What all threads count. It changes while no session counts: each would find the other's counters. */
+static struct {
+    kb_lock lock;
+    uint32_t process, sessions; /* how many of this process count: a fork's child begins with none */
+    kr_perf_plan plan;
+    uint32_t turn; /* how often it changed: threads go by that */
+    uint32_t told; /* the turn in which a thread that is refused was noted: one line is enough */
+} counters;
 
 static kr_extras *extras_of(kr_cursor *c)
 {
@@ -68,18 +74,32 @@ void kr_stack_take(kr_operator *op, const kr_place *place, uint64_t *room)
     op->stack_count = n - ours;
 }
 
-/* This thread counts what is asked for now. Tried once: what is refused would be refused again. */
-static KB_COLD void counters_open(kr_extras *x, uint32_t turn)
+static KB_COLD void counters_refused(uint32_t turn, const char *why)
+{
+    uint32_t told = kb_load_relaxed(&counters.told);
+    if (told != turn && kb_cas_acqrel(&counters.told, &told, turn))
+        (void)kr_note("counters", "a thread could not count", 1, false, why,
+                      kb_ticks(kb_ticks_clock()));
+}
+
+/* This thread counts what is asked for now. Tried once: what is refused would be refused again. Entered:
+ * a signal handler that came in between would close the same descriptors. */
+static KB_COLD void counters_open(kr_cursor *c, kr_extras *x)
 {
     int saved = errno;
     kineto_error why = {.code = KINETO_OK};
+    if (!kr_lock_take(&counters.lock))
+        return; /* in a handler of the thread that changes them */
+    kr_enter(c);
+    kr_perf_plan plan = counters.plan;
+    x->turn = counters.turn;
+    kb_lock_drop(&counters.lock);
     if (x->counts)
         kr_perf_close(&x->perf);
-    x->counts = kr_perf_open(&x->perf, &counters, &why) == KINETO_OK;
-    x->turn = turn;
+    x->counts = kr_perf_open(&x->perf, &plan, &why) == KINETO_OK;
     if (!x->counts)
-        (void)kr_note("counters", "threads that could not count", 1, false, why.message,
-                      kb_ticks(kb_ticks_clock()));
+        counters_refused(x->turn, why.message);
+    kr_leave(c);
     errno = saved;
 }
 
@@ -89,14 +109,14 @@ void kr_counters_begin(kineto_function *f)
     kr_extras *x = c->busy || !f->range || (f->range & KR_RANGE_SIGNAL) ? NULL : extras_of(c);
     if (!x)
         return;
-    uint32_t turn = kb_load_acquire(&counters_turn), depth = (f->range - 1) % KF_MAX_DEPTH;
-    if (KINETO_UNLIKELY(x->turn != turn))
-        counters_open(x, turn);
+    uint32_t depth = (f->range - 1) % KF_MAX_DEPTH;
+    if (KINETO_UNLIKELY(x->turn != kb_load_acquire(&counters.turn)))
+        counters_open(c, x);
     if (!x->counts)
         return;
     uint64_t begun = kr_ticks(c);
     kr_perf_read(&x->perf, &x->begun[depth]);
-    x->begun_turn[depth] = turn;
+    x->begun_turn[depth] = x->turn;
     kr_cost_add(KF_COST_COUNTERS, kr_ticks(c) - begun, 1);
     f->state |= KR_FUNCTION_COUNTED;
 }
@@ -148,12 +168,46 @@ kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
                                          kineto_error *absent, kineto_error *err)
 {
     kr_perf_plan plan;
-    kineto_status status = kr_perf_prepare(names, count, &plan, absent, err);
-    if (!status) {
-        counters = plan;
-        kb_store_release(&counters_turn, counters_turn + 1);
+    return kr_perf_prepare(names, count, &plan, absent, err);
+}
+
+/* Whoever was refused tries again for the next session, which is told of it again. */
+static bool counters_take(const kr_perf_plan *plan)
+{
+    uint32_t process = kb_os_pid(), sessions = counters.process == process ? counters.sessions : 0;
+    const kr_perf_plan *now = &counters.plan;
+    if (sessions && (now->count != plan->count || memcmp(now->event, plan->event, plan->count) != 0))
+        return false;
+    counters.process = process;
+    counters.sessions = sessions + 1;
+    if (!sessions && (counters.told == counters.turn || memcmp(now, plan, sizeof *plan) != 0)) {
+        counters.plan = *plan;
+        kb_store_release(&counters.turn, counters.turn + 1);
     }
-    return status;
+    return true;
+}
+
+kineto_status kineto_rt_counters_begin(const char *const *names, size_t count, kineto_error *err)
+{
+    kr_perf_plan plan;
+    kineto_status status = kr_perf_prepare(names, count, &plan, NULL, err);
+    if (status)
+        return status;
+    (void)kr_lock_take(&counters.lock);
+    bool taken = counters_take(&plan);
+    kb_lock_drop(&counters.lock);
+    return taken ? KINETO_OK
+                 : kb_fail(err, KINETO_E_BUSY,
+                           "a profiler that runs counts something else: ask for the same counters, "
+                           "or stop it first");
+}
+
+void kineto_rt_counters_end(void)
+{
+    (void)kr_lock_take(&counters.lock);
+    if (counters.process == kb_os_pid() && counters.sessions)
+        counters.sessions--;
+    kb_lock_drop(&counters.lock);
 }
 
 /* ---- modules --------------------------------------------------------------------------------- */

@@ -17,7 +17,7 @@
 /* ---- session.c: what the front end asks of a session beyond its options -------------------------- */
 typedef struct ks_extras {
     bool no_privateuse1; /* prepare without forwarding the PrivateUse1 profiler */
-    bool counters;       /* of operators: kineto_rt_counters_prepare was called */
+    bool counters;       /* of operators: between kineto_rt_counters_begin and _end */
     bool adjust_steps;   /* see kt_build_options */
     bool no_links;       /* none from forward to backward operators */
     bool last;           /* it ends with the next stop: memory is given back while the trace grows */

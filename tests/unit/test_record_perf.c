@@ -406,13 +406,14 @@ static void operators_say_for_how_much_of_their_time_was_counted(void **state)
     kineto_function f;
     kineto_arg arg;
     kr_perf_open_instead = open_shared;
-    assert_int_equal(kineto_rt_counters_prepare(names, 1, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
     assert_int_equal(ks_session_prepare(NULL, &(ks_extras){.counters = true}, &session, NULL),
                      KINETO_OK);
     assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
     kineto_function_begin(&f, &site, NULL, 0);
     kineto_function_end(&f);
     assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    kineto_rt_counters_end();
     assert_int_equal(kineto_trace_count(t), 1);
     assert_true(kineto_args_find(t, 0, "task-clock", &arg));
     assert_int_equal(arg.u, 1000);
@@ -429,7 +430,7 @@ static kineto_trace *counted_once(const char *name, const char **note)
     kineto_session *session;
     kineto_trace *t;
     kineto_function f;
-    assert_int_equal(kineto_rt_counters_prepare(&name, 1, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(&name, 1, NULL), KINETO_OK);
     assert_int_equal(ks_session_prepare(NULL, &(ks_extras){.counters = true}, &session, NULL),
                      KINETO_OK);
     assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
@@ -438,6 +439,7 @@ static kineto_trace *counted_once(const char *name, const char **note)
     kineto_function_end(&f);
     assert_int_equal(errno, 1234);
     assert_int_equal(kineto_session_end(session, &t, NULL), KINETO_OK);
+    kineto_rt_counters_end();
     assert_int_equal(kineto_trace_count(t), 1);
     *note = NULL;
     for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
@@ -479,8 +481,32 @@ static void a_thread_that_cannot_count_is_in_the_ledger(void **state)
     kineto_trace *t = counted_once("task-clock", &note);
     assert_false(kineto_args_find(t, 0, "task-clock", &arg));
     assert_non_null(note);
-    assert_memory_equal(note, "threads that could not count", 28);
+    assert_memory_equal(note, "a thread could not count", 24);
     kineto_trace_release(t);
+    calls = 0;
+    t = counted_once("task-clock", &note); /* tries again, and is told again */
+    assert_non_null(note);
+    kineto_trace_release(t);
+    kr_perf_open_instead = NULL;
+    t = counted_once("context-switches", &note);
+    assert_null(note);
+    kineto_trace_release(t);
+}
+
+static void what_is_counted_stays_while_a_session_counts(void **state)
+{
+    (void)state;
+    const char *const names[] = {"task-clock", "context-switches"};
+    kineto_error err = {0};
+    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
+    kineto_rt_counters_end();
+    assert_int_equal(kineto_rt_counters_prepare(names + 1, 1, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(names + 1, 1, &err), KINETO_E_BUSY);
+    assert_non_null(strstr(err.message, "stop it first"));
+    kineto_rt_counters_end();
+    assert_int_equal(kineto_rt_counters_begin(names + 1, 1, NULL), KINETO_OK);
+    kineto_rt_counters_end();
 }
 
 int main(void)
@@ -500,6 +526,7 @@ int main(void)
         cmocka_unit_test(reading_leaves_errno_alone),
         cmocka_unit_test(time_that_others_had_the_counters_is_told),
         cmocka_unit_test(a_thread_counts_what_the_session_of_now_asked_for),
+        cmocka_unit_test(what_is_counted_stays_while_a_session_counts),
         cmocka_unit_test_teardown(a_thread_that_cannot_count_is_in_the_ledger, without_test_hook),
         cmocka_unit_test_teardown(operators_say_for_how_much_of_their_time_was_counted,
                                   without_test_hook),
