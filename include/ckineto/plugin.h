@@ -271,7 +271,8 @@ typedef struct KinetoPlugin_TraceBuilder {
     /** State that device time `deviceTime` of `clock` fell between the two host readings. */
     int (*addClockSample)(KinetoPlugin_TraceBuilderHandle *, int32_t clock, int64_t deviceTime,
                           uint64_t hostTicksBefore, uint64_t hostTicksAfter);
-    /** Read the host's recording clock. */
+    /** Read the host's recording clock. Any thread, at any time, also when the session has ended (a
+     *  driver may keep it as its clock): the handle is not looked at, NULL will do. */
     uint64_t (*hostTicks)(KinetoPlugin_TraceBuilderHandle *);
     /** Add to the ledger's counts of this plug-in. Any thread. */
     int (*addCounts)(KinetoPlugin_TraceBuilderHandle *, const KinetoPlugin_Counts *);

@@ -384,12 +384,15 @@ void cp_buffers_detach(void)
 {
     pthread_mutex_lock(&p.mutex);
     bool running = p.running;
-    p.running = p.open = false;
-    p.stats.kept = count_kept();
+    p.running = false;
     pthread_cond_broadcast(&p.changed);
     pthread_mutex_unlock(&p.mutex);
     if (running)
-        (void)pthread_join(p.thread, NULL);
+        (void)pthread_join(p.thread, NULL); /* it may be getting some: they count */
+    pthread_mutex_lock(&p.mutex);
+    p.open = false;
+    p.stats.kept = count_kept();
+    pthread_mutex_unlock(&p.mutex);
     pthread_mutex_lock(&reading);
     read_all();
     decoder = NULL;

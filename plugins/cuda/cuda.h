@@ -53,6 +53,9 @@ extern cp_runtime_api cp_runtime;
 bool cp_libs_open(char why[CP_TEXT_BYTES]);
 /** CUPTI's API version (130202, 22 …), 0 before it is open. */
 uint32_t cp_cupti_version(void);
+/** Of the runtime that the program uses (12040), which may be loaded later than we are; 0: of none.
+ *  threads: one. */
+int cp_runtime_version(void);
 /** CUPTI's own text for a result, or "CUPTI error 35". */
 const char *cp_result_text(cp_result result);
 

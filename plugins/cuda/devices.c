@@ -150,7 +150,7 @@ static void announce_version(const KinetoPlugin_TraceBuilder *b, const char *key
 
 bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
 {
-    int count = 0, driver = 0, runtime = 0;
+    int count = 0, driver = 0;
     if (cp_driver.device_count && cp_driver.device_count(&count) != 0)
         count = 0;
     if (!count)
@@ -164,8 +164,7 @@ bool cp_devices_announce(const KinetoPlugin_TraceBuilder *b)
     }
     if (cp_driver.driver_version && cp_driver.driver_version(&driver) == 0)
         announce_version(b, "cuda_driver_version", driver);
-    if (cp_runtime.runtime_version && cp_runtime.runtime_version(&runtime) == 0)
-        announce_version(b, "cuda_runtime_version", runtime);
+    announce_version(b, "cuda_runtime_version", cp_runtime_version());
     announce_version(b, "cupti_version", (int)cp_cupti_version());
     return true;
 }

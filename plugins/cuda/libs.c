@@ -195,13 +195,11 @@ static bool open_and_fill(const library *l, char why[CP_TEXT_BYTES])
 
 bool cp_libs_open(char why[CP_TEXT_BYTES])
 {
-    char unused[CP_TEXT_BYTES];
     if (version)
         return true;
     /* Without it no program uses a GPU, and CUPTI could but fail. */
     if (!open_and_fill(&driver_library, why) || !open_and_fill(&cupti_library, why))
         return false;
-    (void)open_and_fill(&runtime_library, unused);
     uint32_t found = 0;
     cp_result result = cp_cupti.get_version(&found);
     if (result != CP_SUCCESS || found == 0) {
@@ -213,6 +211,15 @@ bool cp_libs_open(char why[CP_TEXT_BYTES])
 }
 
 uint32_t cp_cupti_version(void) { return version; }
+
+int cp_runtime_version(void)
+{
+    char unused[CP_TEXT_BYTES];
+    int found = 0;
+    if (!cp_runtime.runtime_version)
+        (void)open_and_fill(&runtime_library, unused);
+    return cp_runtime.runtime_version && cp_runtime.runtime_version(&found) == 0 ? found : 0;
+}
 
 const char *cp_result_text(cp_result result)
 {

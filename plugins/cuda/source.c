@@ -32,6 +32,7 @@ static atomic_uint pushing; /* number of the session that wants ids of operators
 static uint32_t sessions;
 static _Atomic(uint64_t (*)(KinetoPlugin_TraceBuilderHandle *)) ticks; /* the host's */
 static _Atomic(KinetoPlugin_TraceBuilderHandle *) ticks_of; /* and what it is called with */
+static atomic_bool over; /* the program ends: CUPTI is not called any more */
 static pthread_once_t once = PTHREAD_ONCE_INIT, exit_once = PTHREAD_ONCE_INIT;
 /* Held while a session begins, is drained, or ends: the program may end meanwhile. */
 static pthread_mutex_t turn = PTHREAD_MUTEX_INITIALIZER;
@@ -292,9 +293,19 @@ static bool open_cupti(char why[CP_TEXT_BYTES])
     return cp_libs_open(why);
 }
 
+static bool is_over(char why[CP_TEXT_BYTES])
+{
+    bool is = atomic_load(&over);
+    if (is)
+        snprintf(why, CP_TEXT_BYTES, "the program ends: CUPTI takes no new session");
+    return is;
+}
+
 bool cp_source_prepare(const cp_options *options, char why[CP_TEXT_BYTES])
 {
     (void)pthread_once(&once, install_fork_handler);
+    if (is_over(why))
+        return false;
     s.options = *options;
     note_count = 0;
     s.pid = (uint32_t)getpid();
@@ -355,7 +366,7 @@ static bool begin_records(const KinetoPlugin_TraceBuilder *builder, char why[CP_
 
 /* ---- the end of the program --------------------------------------------------------------------------- */
 
-#define PATIENCE_S 2
+#define PATIENCE_S 7 /* a stop may wait five seconds for a device that works */
 
 static void stop(void);
 
@@ -365,7 +376,10 @@ static void at_exit(void)
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += PATIENCE_S;
-    if (s.pid != (uint32_t)getpid() || pthread_mutex_timedlock(&turn, &until) != 0)
+    if (s.pid != (uint32_t)getpid())
+        return;
+    atomic_store(&over, true);
+    if (pthread_mutex_timedlock(&turn, &until) != 0)
         return;
     stop();
     s.phase = OFF;
@@ -379,7 +393,7 @@ static void install_exit_handler(void) { (void)atexit(at_exit); }
 
 static bool start(const KinetoPlugin_TraceBuilder *builder, char why[CP_TEXT_BYTES])
 {
-    if (!s.without_cupti && !begin_records(builder, why))
+    if (is_over(why) || (!s.without_cupti && !begin_records(builder, why)))
         return false;
     s.builder = builder;
     s.phase = LIVE;

@@ -23,7 +23,6 @@ static const char *const call_names[KC_CALL_COUNT] = {
     [KC_CALL_addHeaderMetadata] = "addHeaderMetadata",
     [KC_CALL_registerClock] = "registerClock",
     [KC_CALL_addClockSample] = "addClockSample",
-    [KC_CALL_hostTicks] = "hostTicks",
     [KC_CALL_registerCounters] = "registerCounters",
     [KC_CALL_addCounterSamples] = "addCounterSamples",
     [KC_CALL_registerMetadataSet] = "registerMetadataSet",

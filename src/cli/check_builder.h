@@ -26,7 +26,6 @@ typedef enum kc_call {
     KC_CALL_addHeaderMetadata,
     KC_CALL_registerClock,
     KC_CALL_addClockSample,
-    KC_CALL_hostTicks,
     KC_CALL_registerCounters,
     KC_CALL_addCounterSamples,
     KC_CALL_registerMetadataSet,
