@@ -31,7 +31,11 @@ uint64_t cm_interval_of(const char *text)
     if (at == text)
         return CM_INTERVAL_BYTES;
     int letter = *at & ~32;
-    unsigned shift = letter == 'K' ? 10 : letter == 'M' ? 20 : letter == 'G' ? 30 : 0;
+    unsigned shift = letter == 'K'   ? 10
+                     : letter == 'M' ? 20
+                     : letter == 'G' ? 30
+                     : letter == 'T' ? 40
+                                     : 0;
     at += shift != 0;
     if (*at && strcmp(at, "B") != 0 && strcmp(at, "iB") != 0)
         return CM_INTERVAL_BYTES;
