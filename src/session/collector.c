@@ -547,9 +547,10 @@ static void note_cost(void *context, const char *source, const char *reason, uin
     ks_collector_note(context, source, reason, count, is_loss, detail);
 }
 
-/* When all chunks have been seen. */
+/* When all chunks have been seen that are full. */
 static void say_cost(ks_collector *c, uint64_t lasted)
 {
+    ks_tally_rest(&c->account.tally, &c->pool);
     char json[KS_COST_JSON_BYTES];
     ks_cost_said said = {.account = &c->account,
                          .budget = &c->budget,

@@ -88,6 +88,15 @@ class Recorder(CommandTest):
         time.sleep(1)
         return (waits() - before) / (time.monotonic() - begun)
 
+    def test_what_ended_threads_left_in_their_chunks_is_counted(self):
+        done = self.run_command("record", "-q", "-o", "t.json", "--", TARGET, "threads", "3", "100")
+        self.assertEqual(done.returncode, 0, done.err)
+        with open(self.path("t.json"), encoding="utf-8") as file:
+            trace = json.load(file)
+        names = [e["name"] for e in trace["traceEvents"] if e["ph"] == "X"]
+        self.assertEqual(len(names), 600)
+        self.assertEqual(trace["ckineto_self_cost"]["records"]["ranges"], 600)
+
     def test_chunks_in_the_hands_of_threads_are_no_reason_to_hurry(self):
         process = self.start("record", "-q", "-b", "1", "-o", "t.json", "--", TARGET, "threads", "40", "20",
                              "print", "ready", "wait", "go")
