@@ -460,6 +460,16 @@ class Verify(CommandTest):
         self.assertEqual(place["start_ns"], (BASE + 140 + 500 - 45) * 1000)
         self.assertEqual(place["where"], "stream 7 of device 0")
 
+    def test_arrows_that_go_on_in_steps_repeat_no_id(self):
+        def at(tid, phase):
+            event = {"pid": 1, "tid": tid, "ts": tid * 10}
+            return [{"ph": "X", "name": "work", "cat": "user_annotation", "dur": 5, **event},
+                    {"ph": phase, "name": "x", "cat": "x", "id": 1, **event}]
+        for phases in ("stf", "ttf"):
+            path = self.write({"traceEvents": [e for tid, phase in enumerate(phases, 1) for e in at(tid, phase)]})
+            _, (report,) = self.verify(path, "--rule", "flow.duplicate,flow.backwards")
+            self.assertEqual(report["findings"], [], phases)
+
     def test_the_number_of_places_can_be_chosen(self):
         planted = Plant()
         durations_were_rounded(planted)

@@ -286,6 +286,19 @@ static void flows_have_steps(void **state)
     kineto_trace_release(t);
 }
 
+static void a_step_whose_start_is_not_there_has_none(void **state)
+{
+    (void)state;
+    kineto_trace *t = open_text("[" SLICE("1", "10") FLOW("t", "x", "7", "1", "10") SLICE("2", "20")
+                                    FLOW("t", "x", "7", "2", "20") SLICE("3", "30")
+                                        FLOW("f", "x", "7", "3", "30") "{\"ph\":\"R\"}]");
+    assert_int_equal(kineto_trace_flow_count(t), 3);
+    expect_flow(t, 0, KINETO_NO_ROW, 0);
+    expect_flow(t, 1, 0, 1);
+    expect_flow(t, 2, 1, 2);
+    kineto_trace_release(t);
+}
+
 #define ASYNC(ph, of, pid, ts)                                                                     \
     "{\"ph\":\"" ph "\",\"name\":\"a\",\"cat\":\"c\"," of ",\"pid\":" pid ",\"ts\":" ts "},"
 
@@ -639,6 +652,7 @@ int main(void)
         cmocka_unit_test(counters_with_ids_are_counters_of_their_own),
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),
+        cmocka_unit_test(a_step_whose_start_is_not_there_has_none),
         cmocka_unit_test(flows_end_where_the_next_event_begins),
         cmocka_unit_test(flows_find_their_rows_in_other_lanes),
         cmocka_unit_test(flow_ids_are_those_of_their_names),

@@ -3,7 +3,7 @@
 
 typedef struct pass {
     ka_verify *v;
-    kb_map starts; /* (type, id) → row of the start */
+    kb_map last; /* (type, id) → rows of the last one: start << 32 | end */
     ka_tally lost, habit, user, duplicate, backwards;
     int64_t worst_ns;
 } pass;
@@ -58,17 +58,19 @@ static void check_direction(pass *p, const kineto_flow *flow)
     p->worst_ns = KB_MIN(p->worst_ns, ns);
 }
 
+/* An id comes again from where it came, or goes on from where it led (a step). */
 static void check_start(pass *p, const kineto_flow *flow)
 {
-    uint64_t key[2] = {flow->type, flow->id};
+    uint64_t key[2] = {flow->type, flow->id}, rows = (uint64_t)flow->from << 32 | flow->to;
     bool created = false;
-    uint64_t *row = kb_map_insert(&p->starts, kb_hash(key, sizeof key), flow->from, &created);
-    if (!row)
+    uint64_t *last = kb_map_insert(&p->last, kb_hash(key, sizeof key), rows, &created);
+    if (!last) {
         p->v->no_memory = true;
-    else if (!created && *row != flow->from) {
-        ka_tally_add(p->v, &p->duplicate, flow->from);
-        *row = flow->from;
+        return;
     }
+    if (!created && *last >> 32 != flow->from && (uint32_t)*last != flow->from)
+        ka_tally_add(p->v, &p->duplicate, flow->from);
+    *last = rows;
 }
 
 static void check_flow(pass *p, const kineto_flow *flow)
@@ -103,7 +105,7 @@ void ka_verify_flows(ka_verify *v)
     ka_find(v, KA_RULE_FLOW_BACKWARDS, KINETO_SEVERITY_ERROR, &p.backwards,
             "arrows end up to %s before they start",
             kb_duration(p.worst_ns == INT64_MIN ? INT64_MAX : -p.worst_ns).s);
-    kb_map_free(&p.starts);
+    kb_map_free(&p.last);
     ka_tally *const all[] = {&p.lost, &p.habit, &p.user, &p.duplicate, &p.backwards};
     for (size_t i = 0; i < KB_COUNT(all); i++)
         kb_vec_free(&all[i]->rows);

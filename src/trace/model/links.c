@@ -245,13 +245,14 @@ static bool add_flow(kineto_trace *t, const kt_flow_end *end, kineto_row from, k
 static const kt_flow_end *first_start(const end_item *ends, size_t count, kineto_row but)
 {
     for (size_t i = 0; i < count; i++)
-        if (ends[i].end.start && ends[i].end.row != but)
+        if (ends[i].phase == STARTS && ends[i].end.row != but)
             return &ends[i].end;
     return NULL;
 }
 
 /* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
- * every start, to the first of another row: clocks of devices are never exact. */
+ * every start, to the first of another row that is no step: clocks of devices are never exact. If there is none,
+ * it started before the trace. */
 static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
 {
     const kt_flow_end *first = first_start(ends, count, KINETO_NO_ROW);
