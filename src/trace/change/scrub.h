@@ -64,9 +64,9 @@ bool kt_known_reason(kineto_string reason);
 bool kt_known_source(kineto_string source);
 /** Words of C++ and of public libraries in names of kernels. */
 bool kt_known_word(kineto_string word);
-/** @param word   the first part of a name with `::`
- *  @param chain  all of it */
-bool kt_known_namespace(kineto_string word, kineto_string chain);
+/** @param word  the first part of a name with `::`
+ *  @param rest  it and what follows */
+bool kt_known_namespace(kineto_string word, kineto_string rest);
 /** torch.nn's classes. */
 bool kt_known_module(kineto_string name);
 bool kt_known_optimizer(kineto_string name);

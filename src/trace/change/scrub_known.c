@@ -361,7 +361,7 @@ bool kt_known_word(kineto_string word)
     return in(word, language) || in(word, copies) || starts_with_any(word, libraries);
 }
 
-bool kt_known_namespace(kineto_string word, kineto_string chain)
+bool kt_known_namespace(kineto_string word, kineto_string rest)
 {
     static const char exact[] =
         "at|c10|std|cub|thrust|cutlass|cute|cuda|torch|caffe2|cudnn|cublas|cublasLt|"
@@ -370,7 +370,7 @@ bool kt_known_namespace(kineto_string word, kineto_string chain)
         "gemv2N|magma";
     static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
     return in(word, exact) || starts_with_any(word, families) ||
-           kb_string_begins(chain, "internal::gemvx::"); /* cuBLAS'; others have an internal, too */
+           kb_string_begins(rest, "internal::gemvx::"); /* cuBLAS'; others have an internal, too */
 }
 
 bool kt_known_module(kineto_string name)

@@ -272,10 +272,9 @@ static const char *add_word(kt_scrub *s, const char *at, const char *end, bool *
 {
     const char *next = word_end(at, end);
     kineto_string word = span(at, next);
-    kineto_string chain = span(at, chain_end(next, end));
-    if (!*joined && next < end && *next == ':' && kt_known_namespace(word, chain)) {
-        next = at + chain.size;
-        add(s, chain);
+    if (!*joined && next < end && *next == ':' && kt_known_namespace(word, span(at, end))) {
+        next = chain_end(next, end);
+        add(s, span(at, next));
     } else if (is_number(word) || (kt_known_word(word) && word.size < 200)) {
         add(s, word);
     } else {
