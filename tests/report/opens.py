@@ -111,7 +111,8 @@ class Opened(unittest.TestCase):
 
     def test_arguments_have_all_their_digits(self):
         args = {"hash": 2**64 - 1, "least": -2**63, "list": [2**53 + 1, 7], "text": "is \"9007199254740993\" \\",
-                "part": 0.1234567890123456789, "large": 1e300, "small": -5}
+                "part": 0.1234567890123456789, "large": 1e300, "small": -5,
+                "stamp": 1712345678901234.5, "none": 0.0}
         page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": 456.789, "dur": 9.001,
                               "args": args}], base=1700000000123000000)
         copied = json.loads(page.value("ckineto.details.asText(0)"))
@@ -120,8 +121,20 @@ class Opened(unittest.TestCase):
                          {**args, "hash": str(2**64 - 1), "least": str(-2**63), "list": [str(2**53 + 1), 7]})
         self.check_manners(page)
 
+    def test_fractions_have_all_their_digits(self):
+        trace = os.path.join(self.folder, "digits.json")
+        with open(trace, "w", encoding="utf-8") as file:
+            file.write('{"traceEvents":[{"ph":"X","name":"work","pid":1,"tid":1,"ts":1,"dur":1,'
+                       '"args":{"t":1712345678901234.567}}]}')
+        page, _ = self.report(trace)
+        self.assertEqual(page.value("ckineto.timeline.activities.args(0)"), {"t": "1712345678901234.567"})
+        self.check_manners(page)
+
     def test_ids_have_all_their_bits(self):
-        ids = [5, 2**60 + 1, 6, 2**64 - 1, 7, 2**53 - 1, 2**53 + 1]
+        self.check_ids([5, 2**60 + 1, 6, 2**64 - 1, 7, 2**53 - 1, 2**53 + 1])
+        self.check_ids([5, 2**64 - 1, 6])
+
+    def check_ids(self, ids):
         page = self.page_of([{"ph": "X", "name": "work", "pid": 1, "tid": 1, "ts": ts, "dur": 1,
                               "args": {"External id": one, "correlation": ts + 1}} for ts, one in enumerate(ids)])
         self.assertEqual(page.value("Promise.all([...ckineto.timeline.activities.name.keys()]"

@@ -41,15 +41,22 @@ async function readJson(id, parse = JSON.parse) {
 /* Strings are tokens, too: what looks like a number in one is none. */
 const JSON_TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?/g;
 
-/* Whether a double holds it, and is written with the same digits. */
+/* Whether a double holds it, and is written with the same digits: up to 15 always are. */
 function isHeld(number) {
   const value = Number(number);
-  return /[.eE]/.test(number) ? Number.isFinite(value) : Number.isSafeInteger(value);
+  if (!/[.eE]/.test(number)) return Number.isSafeInteger(value);
+  const digits = number.replace(/[eE].*/, '').replace(/\D/g, '').replace(/^0+/, '');
+  return Number.isFinite(value) && (digits.length <= 15 || String(value) === number);
 }
 
 /* JSON whose numbers stay what they are: those that a double does not hold become texts. */
 function parseExactly(text) {
-  return JSON.parse(text.replace(JSON_TOKEN, (t) => (t[0] === '"' || isHeld(t) ? t : `"${t}"`)));
+  if (!/[\d.]{16}|\d[eE]/.test(text)) return JSON.parse(text);
+  try {
+    return JSON.parse(text.replace(JSON_TOKEN, (t) => (t[0] === '"' || isHeld(t) ? t : `"${t}"`)));
+  } catch {
+    return JSON.parse(text); // a text of many megabytes is too long for the expression
+  }
 }
 
 /* LEB128: the low seven bits first. Beyond four bytes integers would not do. */
@@ -227,8 +234,9 @@ class Activities {
     let last = 0;
     for (let i = 0; i < ids.length; i++) {
       if (!ids[i]) continue;
-      if (ids[i] > most || (last += fromZigzag(ids[i] - 1)) > most) return this.readLongIds(name);
-      ids[i] = last;
+      const next = last + fromZigzag(ids[i] - 1);
+      if (ids[i] > most || next < 0 || next > most) return this.readLongIds(name);
+      ids[i] = last = next;
     }
     return ids;
   }

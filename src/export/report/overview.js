@@ -154,7 +154,7 @@ function kernelTypesPanel(tables) {
   const rows = recordsOf(tables, 'kernel_types');
   if (!rows.length) return null;
   const items = rows.map((r, i) => ({
-    title: r.kernel_type.toLowerCase().replace(' overlapping ', ' + '), // at once; it has to fit
+    title: r.kernel_type.toLowerCase().replaceAll(' overlapping ', ' + '), // at once; it has to fit
     value: r.sum_us,
     share: r.percentage,
     color: partColor(r.kernel_type.toLowerCase(), i),
