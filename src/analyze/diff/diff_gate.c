@@ -352,6 +352,8 @@ kineto_status kineto_diff_gate(const kineto_analysis *diff, const char *text, bo
     const ka_table *t = NULL;
     judged worst = {0};
     uint64_t count = 0;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_diff_gate: out is NULL");
     kineto_status status = check(diff, text, &g, &t, err);
     if (!status)
         status = kb_size_check(out, "kineto_diff_verdict", err);
