@@ -236,11 +236,11 @@ static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t
 {
     kb_map names = {0};
     size_t count = kernels->list.count;
-    const ka_kernel **sorted = count ? malloc(count * sizeof *sorted) : NULL;
-    bool ok = (sorted || !count) && names_of(v->scope->trace, &names);
+    const ka_kernel **sorted = malloc((count + 1) * sizeof *sorted);
+    bool ok = sorted && names_of(v->scope->trace, &names);
     for (size_t i = 0; i < count && ok; i++)
         sorted[i] = &kernels->list.data[i];
-    if (ok && count)
+    if (ok)
         qsort(sorted, count, sizeof *sorted, compare_devices);
     for (size_t i = 0; i < count && ok; ok = !t->no_memory)
         i += put_kernels(v, kernels, &names, sorted + i, count - i, t);
