@@ -168,5 +168,5 @@ int kc_daemon(int argc, char **argv)
     status = open_and_run(&p, &err);
     if (status)
         kc_complain("daemon: %s", err.message);
-    return status ? KC_EXIT_FAILURE : 0;
+    return !status ? 0 : status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
 }

@@ -201,19 +201,24 @@ static void put_all(kb_json *j, const void *what)
 
 /* ---- the verb ---------------------------------------------------------------------------------- */
 
-static kineto_status find_all(kc_reachable *r, kineto_error *err)
+static kineto_status read_daemon(ko_rpc_daemon *out)
 {
     static char token[KO_RPC_TOKEN_BYTES];
-    ko_rpc_daemon daemon = {.limit_ms = 2000};
-    kineto_status status = host ? ko_rpc_parse_address(host, &daemon, err) : KINETO_OK;
-    if (status == KINETO_OK && token_file) {
-        status = ko_rpc_read_token(token_file, token, err);
-        daemon.token = token;
-    }
-    bool is_here = kc_is_here(daemon.host);
-    if (status == KINETO_OK && is_here)
-        status = kc_reach_sockets(r, err);
-    return status == KINETO_OK ? kc_reach_daemon(r, &daemon, is_here, err) : status;
+    kineto_error err;
+    *out = (ko_rpc_daemon){.limit_ms = 2000};
+    if (host && ko_rpc_parse_address(host, out, &err))
+        return kc_usage_error("ps", "--host: %s", err.message);
+    if (token_file && ko_rpc_read_token(token_file, token, &err))
+        return kc_usage_error("ps", "--token-file: %s", err.message);
+    out->token = token_file ? token : NULL;
+    return KINETO_OK;
+}
+
+static kineto_status find_all(kc_reachable *r, const ko_rpc_daemon *daemon, kineto_error *err)
+{
+    bool is_here = kc_is_here(daemon->host);
+    kineto_status status = is_here ? kc_reach_sockets(r, err) : KINETO_OK;
+    return status == KINETO_OK ? kc_reach_daemon(r, daemon, is_here, err) : status;
 }
 
 /* That nobody answers is what was found out, unless somebody was to answer. */
@@ -234,15 +239,18 @@ int kc_ps(int argc, char **argv)
 {
     int operands;
     kc_reachable all = {.version = ""};
+    ko_rpc_daemon daemon;
     kineto_error err = {0};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("ps", 0);
     if (status == KINETO_OK && operands)
         status = kc_usage_error("ps", "it takes no operands, such as '%s'", argv[1]);
+    if (status == KINETO_OK)
+        status = read_daemon(&daemon);
     if (status)
         return KC_EXIT_USAGE;
-    status = find_all(&all, &err);
+    status = find_all(&all, &daemon, &err);
     if (status == KINETO_OK)
         status = show(&all, &err);
     if (status)

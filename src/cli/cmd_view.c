@@ -190,14 +190,33 @@ static kineto_status listen_on(kc_server *server, kineto_error *err)
     return status;
 }
 
+static bool is_stream(char *const *paths, int count)
+{
+    bool is = false;
+    for (int i = 0; i < count; i++)
+        is |= strcmp(paths[i], "-") == 0;
+    return is;
+}
+
+/* The page and the trace are made of the files; what comes through a pipe comes once. */
+static kineto_status make_documents(view *v, char *const *paths, int count, kineto_error *err)
+{
+    char *made = v->trace;
+    bool once = is_stream(paths, count);
+    kc_page page = {.paths = once ? &made : paths,
+                    .count = once ? 1 : count,
+                    .analyze = {.size = sizeof page.analyze},
+                    .is_read = &v->is_read};
+    kineto_status status = once ? make_trace(v, paths, count, err) : KINETO_OK;
+    if (!status && !perfetto)
+        status = kc_page_make(&page, v->report, err);
+    return status || once ? status : make_trace(v, paths, count, err);
+}
+
 static kineto_status show(view *v, char *const *paths, int count, kineto_error *err)
 {
     char token[33];
     kc_server server = {.documents = v->documents, .count = KB_COUNT(v->documents)};
-    kc_page page = {.paths = paths,
-                    .count = count,
-                    .analyze = {.size = sizeof page.analyze},
-                    .is_read = &v->is_read};
     kineto_status status = kc_token(token, err);
     if (!status)
         status = listen_on(&server, err);
@@ -206,10 +225,8 @@ static kineto_status show(view *v, char *const *paths, int count, kineto_error *
     status = begin_watching(v, err);
     if (!status)
         status = make_directory(v, err);
-    if (!status && !perfetto)
-        status = kc_page_make(&page, v->report, err);
     if (!status)
-        status = make_trace(v, paths, count, err);
+        status = make_documents(v, paths, count, err);
     if (!status) {
         list_documents(v, token);
         end_watching(v);

@@ -93,7 +93,8 @@ static const format *format_of_path(const char *path)
     const format *best = NULL;
     size_t best_size = 0, whole = strlen(path), plain = plain_size(path);
     for (size_t i = 0; i < KB_COUNT(formats); i++) {
-        size_t size = matching_ending(&formats[i], path, formats[i].compressible ? plain : whole);
+        size_t size = KB_MAX(matching_ending(&formats[i], path, plain),
+                             matching_ending(&formats[i], path, whole));
         if (size > best_size) {
             best = &formats[i];
             best_size = size;
@@ -104,12 +105,10 @@ static const format *format_of_path(const char *path)
 
 static const format *format_of_name(const char *name)
 {
-    size_t whole = strlen(name), plain = plain_size(name);
-    for (size_t i = 0; i < KB_COUNT(formats); i++) {
-        size_t size = formats[i].compressible ? plain : whole;
+    size_t size = plain_size(name);
+    for (size_t i = 0; i < KB_COUNT(formats); i++)
         if (strlen(formats[i].name) == size && memcmp(formats[i].name, name, size) == 0)
             return &formats[i];
-    }
     return NULL;
 }
 
@@ -148,9 +147,24 @@ static kineto_status unknown_ending(const char *path, kineto_error *err)
             append(known, sizeof known, ", ", *ending);
     return kb_fail(
         err, KINETO_E_UNSUPPORTED,
-        "cannot tell the format of %.128s: its name must end in one of %s, or these with "
-        ".gz or .zst",
+        "cannot tell the format of %.128s: its name must end in one of %s; most of them may "
+        "be followed by .gz or .zst",
         path, known);
+}
+
+/* What is to go around a format, by its name or its file's. */
+static kineto_status choose_compression(const char *path, const char *name, choice *c,
+                                        kineto_error *err)
+{
+    kb_compression asked = name ? kb_compression_of(name) : KB_COMPRESS_NONE;
+    if (asked == KB_COMPRESS_NONE)
+        asked = kb_compression_of(path);
+    c->compression = c->format->compressible ? asked : c->format->always;
+    if (asked != KB_COMPRESS_NONE && asked != c->compression)
+        return kb_fail(err, KINETO_E_UNSUPPORTED,
+                       "%.128s: %s is not compressed like that: leave %s out", path, c->format->name,
+                       asked == KB_COMPRESS_GZIP ? ".gz" : ".zst");
+    return KINETO_OK;
 }
 
 static kineto_status choose(const char *path, const char *name, choice *out, kineto_error *err)
@@ -166,11 +180,7 @@ static kineto_status choose(const char *path, const char *name, choice *out, kin
         return kb_fail(err, KINETO_E_UNSUPPORTED, "%s needs a file of its own: %.128s is none",
                        f->name, path);
     out->format = f;
-    out->compression = f->always;
-    if (f->compressible)
-        out->compression = name && plain_size(name) != strlen(name) ? kb_compression_of(name)
-                                                                    : kb_compression_of(path);
-    return KINETO_OK;
+    return choose_compression(path, name, out, err);
 }
 
 kineto_status ke_check_format(const char *path, const char *name, kineto_error *err)

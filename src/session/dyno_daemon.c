@@ -183,7 +183,7 @@ static kineto_status open_rpc(ks_dyno_daemon *d, const char *host, uint16_t port
                        host);
     kineto_status status =
         !d->token && !is_loopback(at->ai_addr)
-            ? kb_fail(err, KINETO_E_PERMISSION,
+            ? kb_fail(err, KINETO_E_ARGUMENT,
                       "other machines reach %s, and whoever asks there may have files written: "
                       "that needs a token, or listen at 127.0.0.1",
                       host)

@@ -62,14 +62,14 @@ class View(CommandTest):
             json.dump({"traceEvents": events}, file)
         return self.path(name)
 
-    def view(self, *arguments):
-        server = self.start("view", *arguments, env=self.environment)
+    def view(self, *arguments, **how):
+        server = self.start("view", *arguments, env=self.environment, **how)
         self.servers.append(server)
         return server
 
-    def serve(self, *arguments):
+    def serve(self, *arguments, trace=None, **how):
         """Sets where it is served."""
-        self.server = self.view(self.trace, *arguments)
+        self.server = self.view(trace or self.trace, *arguments, **how)
         self.url = self.server.stdout.readline().decode().strip()
         found = re.search(r"http://127\.0\.0\.1:(\d+)(/[0-9a-f]{32}/)", self.url)
         self.assertTrue(found, (self.url, self.server.poll()))
@@ -328,6 +328,18 @@ class Ending(View):
                 server.send_signal(how)
                 self.assertIn(server.wait(60), (0, 128 + how))
                 self.assertEqual(os.listdir(self.temporary), [])
+
+    def test_a_trace_comes_through_a_pipe(self):
+        read, write = os.pipe()
+        with open(self.trace, "rb") as file:
+            os.write(write, file.read())
+        os.close(write)
+        self.serve(trace="-", stdin=read)
+        os.close(read)
+        events = json.loads(gzip.decompress(self.ask(self.path_served + "trace.json.gz").body))["traceEvents"]
+        self.assertEqual(len([e for e in events if e["ph"] == "X"]), len(EVENTS))
+        self.assertEqual(self.ask().status, 200)
+        self.stop()
 
     def test_a_trace_that_cannot_be_read_is_an_error_and_leaves_nothing(self):
         with open(self.path("bad.json"), "w", encoding="utf-8") as file:

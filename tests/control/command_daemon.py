@@ -167,8 +167,9 @@ class DaemonCommand(CommandTest):
             self.write("pid", "4194303\n")
 
     def test_what_others_reach_needs_a_token(self):
-        self.fails(["0.0.0.0", "token"], "-d", self.directory, "-l", "0.0.0.0:0")
-        self.fails(["::", "token"], "-d", self.directory, "-l", "[::]:0")
+        self.fails(["0.0.0.0", "token"], "-d", self.directory, "-l", "0.0.0.0:0", status=2)
+        self.fails(["::", "token"], "-d", self.directory, "-l", "[::]:0", status=2)
+        self.fails(["no address to listen at"], "-d", self.directory, "-l", "300.1.1.1:1", status=2)
         token = self.write("token", TOKEN + "\n")
         daemon = self.daemon("-l", "0.0.0.0:0", "-t", token)
         self.assertIn("with the token", daemon.first_line)
@@ -184,14 +185,14 @@ class DaemonCommand(CommandTest):
     def test_mistakes_are_told(self):
         for port in ("x", "99999", "", "-1"):
             self.fails(["--listen", "HOST:PORT", "Try"], "-l", f"127.0.0.1:{port}", status=2)
-        self.fails(["is no address to listen at"], "-d", self.directory, "-l", "localhost.:0")
+        self.fails(["is no address to listen at"], "-d", self.directory, "-l", "localhost.:0", status=2)
         self.fails(["/nowhere/at/all/dynolog"], "-d", "/nowhere/at/all")
-        self.fails(["too long"], "-d", "/" + "x" * 107)
+        self.fails(["too long"], "-d", "/" + "x" * 107, status=2)
         self.fails(["operands", "Try"], "now", status=2)
         self.fails(["--log-level"], "--log-level", "6", status=2)
         os.symlink(self.path("elsewhere"), self.path("pid"))
         self.fails(["cannot write"], "-d", self.directory, "--pid-file", self.path("pid"))
-        self.fails(["/dev/null"], "-d", self.directory, "--pid-file", "/dev/null")
+        self.fails(["/dev/null"], "-d", self.directory, "--pid-file", "/dev/null", status=2)
         self.assertEqual(os.listdir(self.directory), ["pid"])
 
     def test_refusals_are_logged_and_fill_no_log(self):
@@ -265,7 +266,8 @@ class Ps(CommandTest):
             done = self.run_command("ps", "-H", f"127.0.0.1:{deaf.getsockname()[1]}")
         self.assertEqual((done.returncode, done.stdout), (1, b""))
         self.assertIn(b"nobody listens", done.stderr)
-        self.assertEqual(self.run_command("ps", "-H", "a:b").returncode, 1)
+        self.assertEqual(self.run_command("ps", "-H", "a:b").returncode, 2)
+        self.assertEqual(self.run_command("ps", "-t", "/not/there").returncode, 2)
         self.assertEqual(self.run_command("ps", "x").returncode, 2)
         self.assertEqual(self.run_command("ps").returncode, 0)
 

@@ -231,6 +231,18 @@ static void flows_find_their_rows_later(void **state)
     kineto_trace_release(t);
 }
 
+static void rows_that_others_name_by_texts_are_ranges(void **state)
+{
+    (void)state;
+    kineto_trace *t =
+        open_text("[{\"ph\":\"X\",\"name\":\"task\",\"cat\":\"ray\",\"pid\":\"Node 10.0.0.1\","
+                  "\"tid\":\"worker:a\",\"ts\":1,\"dur\":9},"
+                  "{\"ph\":\"X\",\"name\":\"task\",\"pid\":1,\"tid\":\"main\",\"ts\":1,\"dur\":9}]");
+    for (kineto_row row = 0; row < 2; row++)
+        assert_int_equal(get(t, row).kind, KINETO_KIND_USER_ANNOTATION);
+    kineto_trace_release(t);
+}
+
 static void counters_with_ids_are_counters_of_their_own(void **state)
 {
     (void)state;
@@ -649,6 +661,7 @@ int main(void)
         cmocka_unit_test(rows_of_every_era_are_understood),
         cmocka_unit_test(begins_and_ends_are_joined),
         cmocka_unit_test(flows_find_their_rows_later),
+        cmocka_unit_test(rows_that_others_name_by_texts_are_ranges),
         cmocka_unit_test(counters_with_ids_are_counters_of_their_own),
         cmocka_unit_test(ids_are_whole_numbers_or_none),
         cmocka_unit_test(flows_have_steps),

@@ -134,7 +134,8 @@ static void add_lane(filling *f, uint32_t track, const kineto_track *info, const
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);
-        if (is_host(c.block->kind[c.i]) && c.block->form[c.i] == KINETO_FORM_SLICE &&
+        bool is_span = c.block->kind[c.i] == KINETO_KIND_OVERHEAD && info->type == KINETO_TRACK_OTHER;
+        if (is_host(c.block->kind[c.i]) && !is_span && c.block->form[c.i] == KINETO_FORM_SLICE &&
             (info->lane_count < 2 || kineto_trace_lane(f->t, rows[i]) == lane))
             put_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
     }
@@ -153,10 +154,16 @@ static void reserve(filling *f)
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t); i++) {
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
-        slices += info.type == KINETO_TRACK_THREAD ? info.count : 0;
+        slices += info.type == KINETO_TRACK_THREAD || info.type == KINETO_TRACK_OTHER ? info.count : 0;
         works += info.type == KINETO_TRACK_STREAM ? info.count : 0;
     }
     f->no_memory |= !kb_vec_reserve(&f->m->slices, slices) || !kb_vec_reserve(&f->m->work, works);
+}
+
+/* Rows that others name by texts are threads to us, if they hold anything of the program. */
+static bool has_ranges_or_work(const kineto_track *info)
+{
+    return info->count && (info->type <= KINETO_TRACK_STREAM || info->type == KINETO_TRACK_OTHER);
 }
 
 static void add_tracks(filling *f)
@@ -166,7 +173,7 @@ static void add_tracks(filling *f)
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
         const kineto_row *rows = kineto_trace_track_rows(f->t, i);
-        if (info.type > KINETO_TRACK_STREAM || !info.count)
+        if (!has_ranges_or_work(&info))
             continue;
         f->no_memory |= !rows;
         if (!rows)

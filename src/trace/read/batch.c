@@ -109,7 +109,7 @@ static int kind_of(kt_batch *p, uint32_t category)
     return use->kind;
 }
 
-/* Rows of other tools have texts for ids. */
+/* Rows that are no threads have texts for ids. */
 static bool is_other_place(const kt_place *place)
 {
     int64_t number;
@@ -117,15 +117,15 @@ static bool is_other_place(const kt_place *place)
            !(kt_event_number(place->pid, &number) && kt_event_number(place->tid, &number));
 }
 
-/* What has no category of Kineto's is the program's own range, or a row of another tool. */
-static uint8_t kind_without_category(const kt_batch *p, const kt_staged *row)
+/* What has no category of Kineto's is the program's own range, but for the spans of Kineto itself. */
+static uint8_t kind_without_category(const kt_batch *p, const kt_staged *row, kineto_string cat)
 {
     if (row->form == KINETO_FORM_COUNTER)
         return KINETO_KIND_COUNTER;
     if (row->form == KINETO_FORM_INSTANT)
         return KINETO_KIND_CPU_INSTANT_EVENT;
-    return is_other_place(&p->places.data[row->place]) ? KINETO_KIND_OVERHEAD
-                                                       : KINETO_KIND_USER_ANNOTATION;
+    bool is_span = is(cat, "Trace") && is_other_place(&p->places.data[row->place]);
+    return is_span ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
 }
 
 /* Kind and category. */
@@ -141,7 +141,7 @@ static void classify(kt_batch *p, const kt_event *e, kt_staged *row)
         if (is(cat, "cpu_instant_event")) /* as Kineto writes them: the kind's own */
             row->category = KT_UNKNOWN;
     } else {
-        row->kind = kind >= 0 ? (uint8_t)kind : kind_without_category(p, row);
+        row->kind = kind >= 0 ? (uint8_t)kind : kind_without_category(p, row, cat);
     }
     uint64_t bit = KINETO_KIND_BIT(row->kind);
     p->kinds |= bit;
