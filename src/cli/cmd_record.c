@@ -347,6 +347,15 @@ static bool is_chrome(const char *path)
     return format && strcmp(format, "chrome") == 0;
 }
 
+static void tell_nothing(const kineto_trace *trace)
+{
+    fputs(ks_children_could_not(trace)
+              ? "\n  Nothing was recorded: the processes that are named above cannot be.\n"
+              : "\n  Nothing was recorded: the program used nothing that ckineto or a plug-in records.\n"
+                "  'ckineto doctor' says what can be recorded here.\n",
+          stderr);
+}
+
 static void tell_result(const kineto_trace *trace)
 {
     kc_summary s;
@@ -361,10 +370,7 @@ static void tell_result(const kineto_trace *trace)
         kc_summary_print(&s, trace, stderr);
         tell_memory(trace);
         if (s.activities == 0)
-            fputs("\n  Nothing was recorded: the program used nothing that ckineto or a plug-in "
-                  "records.\n"
-                  "  'ckineto doctor' says what can be recorded here.\n",
-                  stderr);
+            tell_nothing(trace);
         fputc('\n', stderr);
     }
     kc_summary_free(&s);

@@ -320,3 +320,16 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
     ks_pool_note(pool, SOURCE, "CPU time of children that were not seen, at most [us]",
                  (waited_ns - seen_ns) / 1000, false, detail);
 }
+
+bool ks_children_could_not(const kineto_trace *trace)
+{
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        for (reason r = REASON_STATIC; r < REASON_BRIEF; r++)
+            if (kb_string_equal(line.source, kb_string(SOURCE)) &&
+                kb_string_equal(line.reason, kb_string(reason_texts[r])))
+                return true;
+    }
+    return false;
+}

@@ -137,6 +137,8 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
  *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
+/** Does the ledger name processes into which nothing can be loaded? */
+bool ks_children_could_not(const kineto_trace *trace);
 
 /* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
 typedef enum ks_policy {

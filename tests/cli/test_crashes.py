@@ -50,7 +50,8 @@ class Children(CommandTest):
     def test_a_process_that_cannot_be_entered_is_named(self):
         if not STATIC_TARGET or not os.path.exists(STATIC_TARGET):
             self.skipTest("no statically linked program")
-        self.record("sh", "-c", f"'{STATIC_TARGET}'; true")
+        done = self.record("sh", "-c", f"'{STATIC_TARGET}'; true")
+        self.assertIn(b"cannot be.", done.err)
         lines = [l for l in self.ledger() if l["reason"].startswith("statically linked")]
         self.assertEqual([l["count"] for l in lines], [1])
         self.assertIn("cli_static_targ", lines[0]["detail"])
