@@ -351,7 +351,8 @@ static void tell_nothing(const kineto_trace *trace)
 {
     fputs(ks_children_could_not(trace)
               ? "\n  Nothing was recorded: the processes that are named above cannot be.\n"
-              : "\n  Nothing was recorded: the program used nothing that ckineto or a plug-in records.\n"
+              : "\n  Nothing was recorded: the program used nothing that ckineto or a plug-in "
+                "records.\n"
                 "  'ckineto doctor' says what can be recorded here.\n",
           stderr);
 }

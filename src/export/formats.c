@@ -162,8 +162,8 @@ static kineto_status choose_compression(const char *path, const char *name, choi
     c->compression = c->format->compressible ? asked : c->format->always;
     if (asked != KB_COMPRESS_NONE && asked != c->compression)
         return kb_fail(err, KINETO_E_UNSUPPORTED,
-                       "%.128s: %s is not compressed like that: leave %s out", path, c->format->name,
-                       asked == KB_COMPRESS_GZIP ? ".gz" : ".zst");
+                       "%.128s: %s is not compressed like that: leave %s out", path,
+                       c->format->name, asked == KB_COMPRESS_GZIP ? ".gz" : ".zst");
     return KINETO_OK;
 }
 

@@ -18,7 +18,8 @@ typedef struct kr_extras {
 /* What all threads count. It changes while no session counts: each would find the other's counters. */
 static struct {
     kb_lock lock;
-    uint32_t process, sessions; /* how many of this process count: a fork's child begins with none */
+    uint32_t process,
+        sessions; /* how many of this process count: a fork's child begins with none */
     kr_perf_plan plan;
     uint32_t turn; /* how often it changed: threads go by that */
     uint32_t told; /* the turn in which a thread that is refused was noted: one line is enough */
@@ -176,7 +177,8 @@ static bool counters_take(const kr_perf_plan *plan)
 {
     uint32_t process = kb_os_pid(), sessions = counters.process == process ? counters.sessions : 0;
     const kr_perf_plan *now = &counters.plan;
-    if (sessions && (now->count != plan->count || memcmp(now->event, plan->event, plan->count) != 0))
+    if (sessions &&
+        (now->count != plan->count || memcmp(now->event, plan->event, plan->count) != 0))
         return false;
     counters.process = process;
     counters.sessions = sessions + 1;

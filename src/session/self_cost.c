@@ -135,8 +135,9 @@ void ks_tally_rest(ks_tally *t, const kf_pool *pool)
             continue;
         const uint64_t *words = kf_pool_chunk(pool, i);
         bool is_given_up = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
-        uint32_t count = is_given_up ? KB_MIN(kb_load_relaxed(&pool->descriptors[i].used), KF_CHUNK_WORDS)
-                                     : kf_committed_words(words, KF_CHUNK_WORDS);
+        uint32_t count = is_given_up
+                             ? KB_MIN(kb_load_relaxed(&pool->descriptors[i].used), KF_CHUNK_WORDS)
+                             : kf_committed_words(words, KF_CHUNK_WORDS);
         if (count)
             tally_whole(t, words, count);
     }

@@ -234,10 +234,10 @@ static void flows_find_their_rows_later(void **state)
 static void rows_that_others_name_by_texts_are_ranges(void **state)
 {
     (void)state;
-    kineto_trace *t =
-        open_text("[{\"ph\":\"X\",\"name\":\"task\",\"cat\":\"ray\",\"pid\":\"Node 10.0.0.1\","
-                  "\"tid\":\"worker:a\",\"ts\":1,\"dur\":9},"
-                  "{\"ph\":\"X\",\"name\":\"task\",\"pid\":1,\"tid\":\"main\",\"ts\":1,\"dur\":9}]");
+    kineto_trace *t = open_text(
+        "[{\"ph\":\"X\",\"name\":\"task\",\"cat\":\"ray\",\"pid\":\"Node 10.0.0.1\","
+        "\"tid\":\"worker:a\",\"ts\":1,\"dur\":9},"
+        "{\"ph\":\"X\",\"name\":\"task\",\"pid\":1,\"tid\":\"main\",\"ts\":1,\"dur\":9}]");
     for (kineto_row row = 0; row < 2; row++)
         assert_int_equal(get(t, row).kind, KINETO_KIND_USER_ANNOTATION);
     kineto_trace_release(t);

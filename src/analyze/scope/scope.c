@@ -134,7 +134,8 @@ static void add_lane(filling *f, uint32_t track, const kineto_track *info, const
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);
-        bool is_span = c.block->kind[c.i] == KINETO_KIND_OVERHEAD && info->type == KINETO_TRACK_OTHER;
+        bool is_span =
+            c.block->kind[c.i] == KINETO_KIND_OVERHEAD && info->type == KINETO_TRACK_OTHER;
         if (is_host(c.block->kind[c.i]) && !is_span && c.block->form[c.i] == KINETO_FORM_SLICE &&
             (info->lane_count < 2 || kineto_trace_lane(f->t, rows[i]) == lane))
             put_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
@@ -154,7 +155,8 @@ static void reserve(filling *f)
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t); i++) {
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
-        slices += info.type == KINETO_TRACK_THREAD || info.type == KINETO_TRACK_OTHER ? info.count : 0;
+        slices +=
+            info.type == KINETO_TRACK_THREAD || info.type == KINETO_TRACK_OTHER ? info.count : 0;
         works += info.type == KINETO_TRACK_STREAM ? info.count : 0;
     }
     f->no_memory |= !kb_vec_reserve(&f->m->slices, slices) || !kb_vec_reserve(&f->m->work, works);
