@@ -12,7 +12,7 @@
 
 /* A removal waits for threads that lost their processor inside: with several callbacks and fewer
  * processors than threads that takes some time slices, and longest where the threads are fast. */
-enum { THREADS = 8, TURNS = THREAD_SANITIZED ? 300 : 600, CHANGES = FEWER(100, TURNS / 2) };
+enum { THREADS = 8, TURNS = 200, CHANGES = FEWER(100, TURNS / 2) };
 
 KINETO_OPERATOR(race_site, "test::race");
 KINETO_OPERATOR(nested_site, "test::nested");

@@ -180,7 +180,7 @@ static void any_number_of_threads_gives_the_same_trace(void **state)
     assert_int_equal(fclose(f), 0);
     save_with(1, first_save);
     static const uint32_t counts[] = {2, 3, 7, 64};
-    for (size_t i = 0; i < KB_COUNT(counts); i++) {
+    for (size_t i = FEWER(0, 1); i < KB_COUNT(counts); i += FEWER(1, 2)) {
         save_with(counts[i], other_save);
         assert_true(same_but_for_the_name(first_save, other_save));
     }
