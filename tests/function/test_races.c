@@ -12,7 +12,7 @@
 
 /* A removal waits for threads that lost their processor inside: with several callbacks and fewer
  * processors than threads that takes some time slices, and longest where the threads are fast. */
-enum { THREADS = 8, TURNS = 200, CHANGES = FEWER(100, TURNS / 2) };
+enum { THREADS = 8, TURNS = 200, CHANGES = FEWER(40, 100) };
 
 KINETO_OPERATOR(race_site, "test::race");
 KINETO_OPERATOR(nested_site, "test::nested");
@@ -206,7 +206,7 @@ static void threads_with_callbacks_of_their_own_come_and_go(void **state)
 
 static void sessions_and_callbacks(void)
 {
-    for (int i = 0; i < FEWER(60, 30); i++) {
+    for (int i = 0; i < FEWER(24, 16); i++) {
         kineto_callback handle;
         kineto_session *s = operators(i % 2 ? ALL_INPUTS : 0);
         used *u = add_one(&handle, false);
