@@ -135,8 +135,8 @@ static bool merge_edges(use *u)
     bool ok = kb_vec_reserve(&all, u->starts.count + u->ends.count + 1);
     sort_edges(u->starts.data, u->starts.count);
     sort_edges(u->ends.data, u->ends.count);
-    for (size_t s = 0, e = 0; ok && all.count < u->starts.count + u->ends.count;) {
-        bool start = e == u->ends.count ||
+    for (size_t s = 0, e = 0; ok && (s < u->starts.count || e < u->ends.count);) {
+        bool start = e >= u->ends.count ||
                      (s < u->starts.count && u->starts.data[s].ns < u->ends.data[e].ns);
         all.data[all.count++] = start ? u->starts.data[s++] : u->ends.data[e++];
     }
