@@ -128,18 +128,13 @@ void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count, const ks
 
 void ks_tally_rest(ks_tally *t, const kf_pool *pool)
 {
+    uint64_t chunk[KF_CHUNK_WORDS];
     for (uint32_t i = 0; i < pool->chunk_count; i++) {
-        uint64_t claim = kf_chunk_claim_of(pool, i);
-        uint32_t state = kf_claim_state(claim);
-        if (state == KF_CHUNK_FREE && kf_claim_owner(claim) == 0)
+        if (kf_chunk_state_of(&pool->descriptors[i]) == KF_CHUNK_FREE)
             continue;
-        const uint64_t *words = kf_pool_chunk(pool, i);
-        bool is_given_up = state == KF_CHUNK_SEALED || state == KF_CHUNK_PARTIAL;
-        uint32_t count = is_given_up
-                             ? KB_MIN(kb_load_relaxed(&pool->descriptors[i].used), KF_CHUNK_WORDS)
-                             : kf_committed_words(words, KF_CHUNK_WORDS);
+        uint32_t count = ks_chunk_copy(chunk, kf_pool_chunk(pool, i));
         if (count)
-            tally_whole(t, words, count);
+            tally_whole(t, chunk, count);
     }
 }
 
