@@ -84,12 +84,13 @@ static kineto_status config_text(const kineto_profiler_config *c, char *out, siz
     return KINETO_OK;
 }
 
-static kineto_status counters_prepare(const kineto_profiler_config *c, kineto_error *err)
+static kineto_status counters_prepare(kineto_profiler *p, kineto_error *err)
 {
-    const kineto_experimental_config *x = &c->experimental;
+    const kineto_experimental_config *x = &p->config.values.experimental;
     kineto_error absent = {.code = KINETO_OK};
     kineto_status status =
-        kineto_rt_counters_prepare(x->performance_events, x->performance_event_count, &absent, err);
+        kineto_rt_counters_prepare(x->performance_events, x->performance_event_count, &p->counters,
+                                   &absent, err);
     if (!status && absent.code)
         kineto_rt_note("counters", "not to be had here", 1, false, absent.message);
     return status;
@@ -129,7 +130,7 @@ static kineto_status session_prepare(kineto_profiler *p, const kp_more *more, ki
     if (!status)
         status = ks_session_prepare(&options, &extras, &p->session, err);
     if (!status && extras.counters)
-        status = counters_prepare(c, err);
+        status = counters_prepare(p, err);
     return status;
 }
 
@@ -279,20 +280,22 @@ static kineto_status callback_add(kineto_profiler *p, kineto_error *err)
 
 static kineto_status counters_begin(kineto_profiler *p, kineto_error *err)
 {
-    const kineto_experimental_config *x = &p->config.values.experimental;
-    if (!p->session || x->performance_event_count == 0)
-        return KINETO_OK;
     kineto_status status =
-        kineto_rt_counters_begin(x->performance_events, x->performance_event_count, err);
-    p->counts = !status;
+        p->counters.count ? kineto_rt_counters_begin(&p->counters, err) : KINETO_OK;
+    p->counts = p->counters.count && !status;
     return status;
 }
 
-static void marks_end(kineto_profiler *p)
+/* When the session has stopped: others may count something else from then on. */
+static void counters_end(kineto_profiler *p)
 {
     if (p->counts)
         kineto_rt_counters_end();
     p->counts = false;
+}
+
+static void marks_end(kineto_profiler *p)
+{
     if (p->callback && kineto_function_remove(p->callback) == KINETO_E_BUSY)
         p->stuck = true; /* a thread is inside and does not come back: what it uses stays */
     p->callback = 0;
@@ -325,6 +328,7 @@ kineto_status kineto_profiler_start(kineto_profiler *p, kineto_error *err)
         status = kineto_session_start(p->session, err);
     if (status) {
         marks_end(p);
+        counters_end(p);
         kp_preempt(p, false);
     }
     p->running = !status;
@@ -422,6 +426,7 @@ kineto_status kineto_profiler_stop(kineto_profiler *p, kineto_profiler_result **
     marks_end(p);
     if (p->session)
         status = stop_session(p, out != NULL, &trace, err);
+    counters_end(p);
     kp_preempt(p, false);
     kineto_profiler_result *result = out && !status ? kp_result_create(trace) : NULL;
     if (out && !status && !result)

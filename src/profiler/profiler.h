@@ -3,6 +3,7 @@
 #define KP_PROFILER_H
 
 #include "base/base.h"
+#include "record/record.h"
 #include "session/session.h"
 #include "trace/trace.h"
 #include <ckineto/profiler.h>
@@ -72,6 +73,7 @@ struct kineto_profiler {
     bool running, last;   /* last: it ends with this stop */
     bool stuck;           /* a thread does not come out of a callback */
     bool counts;          /* holds the counters of the process */
+    kr_perf_plan counters; /* count 0: none are asked for */
     kineto_session *session;
     struct kp_emission *emission;
     struct kp_fallback *fallback;

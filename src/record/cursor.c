@@ -93,7 +93,8 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->tsc = c->ticks_clock != KB_TICKS_MONOTONIC_RAW;
 }
 
-/* `was`: what the thread had. A signal handler may have attached it since that was looked at, or tried. */
+/* `was`: what the thread had. A signal handler may have attached it since that was looked at, or
+ * tried. */
 static kr_cursor *thread_attach(kr_cursor *was)
 {
     if (!kb_cas_acqrel(&kr_me, &was, &kr_attaching))

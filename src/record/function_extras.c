@@ -18,8 +18,8 @@ typedef struct kr_extras {
 /* What all threads count. It changes while no session counts: each would find the other's counters. */
 static struct {
     kb_lock lock;
-    uint32_t process,
-        sessions; /* how many of this process count: a fork's child begins with none */
+    uint32_t process;
+    uint32_t sessions; /* how many of that process count: a fork's child begins with none */
     kr_perf_plan plan;
     uint32_t turn; /* how often it changed: threads go by that */
     uint32_t told; /* the turn in which a thread that is refused was noted: one line is enough */
@@ -166,10 +166,10 @@ kineto_status kineto_rt_stacks_prepare(kineto_error *err)
 }
 
 kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
-                                         kineto_error *absent, kineto_error *err)
+                                         kr_perf_plan *out, kineto_error *absent,
+                                         kineto_error *err)
 {
-    kr_perf_plan plan;
-    return kr_perf_prepare(names, count, &plan, absent, err);
+    return kr_perf_prepare(names, count, out, absent, err);
 }
 
 /* Whoever was refused tries again for the next session, which is told of it again. */
@@ -189,14 +189,10 @@ static bool counters_take(const kr_perf_plan *plan)
     return true;
 }
 
-kineto_status kineto_rt_counters_begin(const char *const *names, size_t count, kineto_error *err)
+kineto_status kineto_rt_counters_begin(const kr_perf_plan *plan, kineto_error *err)
 {
-    kr_perf_plan plan;
-    kineto_status status = kr_perf_prepare(names, count, &plan, NULL, err);
-    if (status)
-        return status;
     (void)kr_lock_take(&counters.lock);
-    bool taken = counters_take(&plan);
+    bool taken = counters_take(plan);
     kb_lock_drop(&counters.lock);
     return taken ? KINETO_OK
                  : kb_fail(err, KINETO_E_BUSY,

@@ -4,9 +4,7 @@
 #ifndef KR_PERF_H
 #define KR_PERF_H
 
-#include "base/base.h"
-
-#define KR_PERF_MAX 4u
+#include "record/record.h"
 
 /** Where a counter comes from. */
 typedef enum kr_perf_source {
@@ -15,13 +13,6 @@ typedef enum kr_perf_source {
     KR_PERF_KERNEL = 2,    /* counted by the kernel, by perf_event_open */
     KR_PERF_USAGE = 3      /* getrusage and the thread's clock, since that is refused */
 } kr_perf_source;
-
-/** What is to be counted: the same for all threads. */
-typedef struct kr_perf_plan {
-    uint32_t count;
-    uint8_t event[KR_PERF_MAX];  /* row in the table of names */
-    uint8_t source[KR_PERF_MAX]; /* kr_perf_source */
-} kr_perf_plan;
 
 /** Find out what of these can be counted here. Names are PyTorch's (cycles, instructions,
  * pagefaults, backend-stall-cycles, frontend-stall-cycles) and those of the kernel's own counters

@@ -30,13 +30,20 @@ KINETO_API bool kineto_rt_joined(uint32_t window);
 KINETO_API kineto_status kineto_rt_stacks_prepare(kineto_error *err);
 /** Tell it again if a stack went through a module that it does not know; `anyway`: in any case. */
 KINETO_API void kineto_rt_modules_note(bool anyway);
-/** Can these counters be had? See kr_perf_prepare. */
+/** Which counters, and where they come from: the same for all threads. */
+#define KR_PERF_MAX 4u
+typedef struct kr_perf_plan {
+    uint32_t count;
+    uint8_t event[KR_PERF_MAX];  /* row in the table of names */
+    uint8_t source[KR_PERF_MAX]; /* kr_perf_source */
+} kr_perf_plan;
+/** See kr_perf_prepare. */
 KINETO_API kineto_status kineto_rt_counters_prepare(const char *const *names, size_t count,
-                                                    kineto_error *absent, kineto_error *err);
+                                                    kr_perf_plan *out, kineto_error *absent,
+                                                    kineto_error *err);
 /** Operators want these counters, until as many calls of _end. @return KINETO_E_BUSY while others are
- *  wanted; what kineto_rt_counters_prepare meets. */
-KINETO_API kineto_status kineto_rt_counters_begin(const char *const *names, size_t count,
-                                                  kineto_error *err);
+ *  wanted. */
+KINETO_API kineto_status kineto_rt_counters_begin(const kr_perf_plan *plan, kineto_error *err);
 KINETO_API void kineto_rt_counters_end(void);
 /** An operator that is over, on this thread; times in Unix ns. */
 KINETO_API void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_t debug_handle,

@@ -396,6 +396,13 @@ static int open_shared(struct perf_event_attr *attr, int group)
     return file;
 }
 
+static kineto_status counted_from_now(const char *name, kineto_error *err)
+{
+    kr_perf_plan plan;
+    kineto_status status = kineto_rt_counters_prepare(&name, 1, &plan, NULL, err);
+    return status ? status : kineto_rt_counters_begin(&plan, err);
+}
+
 static void operators_say_for_how_much_of_their_time_was_counted(void **state)
 {
     (void)state;
@@ -406,7 +413,7 @@ static void operators_say_for_how_much_of_their_time_was_counted(void **state)
     kineto_function f;
     kineto_arg arg;
     kr_perf_open_instead = open_shared;
-    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
+    assert_int_equal(counted_from_now(names[0], NULL), KINETO_OK);
     assert_int_equal(ks_session_prepare(NULL, &(ks_extras){.counters = true}, &session, NULL),
                      KINETO_OK);
     assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
@@ -430,7 +437,7 @@ static kineto_trace *counted_once(const char *name, const char **note)
     kineto_session *session;
     kineto_trace *t;
     kineto_function f;
-    assert_int_equal(kineto_rt_counters_begin(&name, 1, NULL), KINETO_OK);
+    assert_int_equal(counted_from_now(name, NULL), KINETO_OK);
     assert_int_equal(ks_session_prepare(NULL, &(ks_extras){.counters = true}, &session, NULL),
                      KINETO_OK);
     assert_int_equal(kineto_session_start(session, NULL), KINETO_OK);
@@ -497,15 +504,16 @@ static void what_is_counted_stays_while_a_session_counts(void **state)
 {
     (void)state;
     const char *const names[] = {"task-clock", "context-switches"};
+    kr_perf_plan other;
     kineto_error err = {0};
-    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
-    assert_int_equal(kineto_rt_counters_begin(names, 1, NULL), KINETO_OK);
+    assert_int_equal(counted_from_now(names[0], NULL), KINETO_OK);
+    assert_int_equal(counted_from_now(names[0], NULL), KINETO_OK);
     kineto_rt_counters_end();
-    assert_int_equal(kineto_rt_counters_prepare(names + 1, 1, NULL, NULL), KINETO_OK);
-    assert_int_equal(kineto_rt_counters_begin(names + 1, 1, &err), KINETO_E_BUSY);
+    assert_int_equal(kineto_rt_counters_prepare(names + 1, 1, &other, NULL, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(&other, &err), KINETO_E_BUSY);
     assert_non_null(strstr(err.message, "stop it first"));
     kineto_rt_counters_end();
-    assert_int_equal(kineto_rt_counters_begin(names + 1, 1, NULL), KINETO_OK);
+    assert_int_equal(kineto_rt_counters_begin(&other, NULL), KINETO_OK);
     kineto_rt_counters_end();
 }
 
