@@ -24,18 +24,15 @@ static _Atomic(int64_t) total_bytes;
 
 uint64_t cm_interval_of(const char *text)
 {
+    static const char letters[] = "KMGT";
     uint64_t bytes = 0;
     const char *at = text;
     for (; *at >= '0' && *at <= '9'; at++)
         bytes = bytes < MOST_BYTES ? bytes * 10 + (uint64_t)(*at - '0') : MOST_BYTES;
     if (at == text)
         return CM_INTERVAL_BYTES;
-    int letter = *at & ~32;
-    unsigned shift = letter == 'K'   ? 10
-                     : letter == 'M' ? 20
-                     : letter == 'G' ? 30
-                     : letter == 'T' ? 40
-                                     : 0;
+    const char *letter = *at ? strchr(letters, *at & ~32) : NULL;
+    unsigned shift = letter && *letter ? 10 * (unsigned)(letter - letters + 1) : 0;
     at += shift != 0;
     if (*at && strcmp(at, "B") != 0 && strcmp(at, "iB") != 0)
         return CM_INTERVAL_BYTES;

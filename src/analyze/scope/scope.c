@@ -19,13 +19,16 @@ typedef struct filling {
     bool no_memory;
 } filling;
 
-static bool is_host(uint32_t kind)
+/* Of the rows that have a text for a name, not the spans of a profiler. */
+static bool is_host(uint32_t kind, uint32_t type)
 {
-    const uint64_t host =
+    uint64_t host =
         KINETO_KIND_BIT(KINETO_KIND_CPU_OP) | KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) |
         KINETO_KIND_BIT(KINETO_KIND_RUNTIME) | KINETO_KIND_BIT(KINETO_KIND_DRIVER) |
         KINETO_KIND_BIT(KINETO_KIND_PYTHON_FUNCTION) | KINETO_KIND_BIT(KINETO_KIND_OVERHEAD) |
         KINETO_KIND_BIT(KINETO_KIND_MTIA_INSIGHT);
+    if (type == KINETO_TRACK_OTHER)
+        host &= ~KINETO_KIND_BIT(KINETO_KIND_OVERHEAD);
     return kind < 64 && (host >> kind & 1);
 }
 
@@ -134,9 +137,7 @@ static void add_lane(filling *f, uint32_t track, const kineto_track *info, const
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);
-        bool is_span =
-            c.block->kind[c.i] == KINETO_KIND_OVERHEAD && info->type == KINETO_TRACK_OTHER;
-        if (is_host(c.block->kind[c.i]) && !is_span && c.block->form[c.i] == KINETO_FORM_SLICE &&
+        if (is_host(c.block->kind[c.i], info->type) && c.block->form[c.i] == KINETO_FORM_SLICE &&
             (info->lane_count < 2 || kineto_trace_lane(f->t, rows[i]) == lane))
             put_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
     }
@@ -148,6 +149,12 @@ static void add_lane(filling *f, uint32_t track, const kineto_track *info, const
 /* A track with more lanes than this is no thread: its ranges do not nest. */
 #define MOST_LANES 256u
 
+/* Rows that others name by texts are threads to us. */
+static bool holds_ranges(const kineto_track *info)
+{
+    return info->type == KINETO_TRACK_THREAD || info->type == KINETO_TRACK_OTHER;
+}
+
 /* Room for all at once: what grows is moved, into memory that was never touched. */
 static void reserve(filling *f)
 {
@@ -155,17 +162,10 @@ static void reserve(filling *f)
     for (uint32_t i = 0; i < kineto_trace_track_count(f->t); i++) {
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
-        slices +=
-            info.type == KINETO_TRACK_THREAD || info.type == KINETO_TRACK_OTHER ? info.count : 0;
+        slices += holds_ranges(&info) ? info.count : 0;
         works += info.type == KINETO_TRACK_STREAM ? info.count : 0;
     }
     f->no_memory |= !kb_vec_reserve(&f->m->slices, slices) || !kb_vec_reserve(&f->m->work, works);
-}
-
-/* Rows that others name by texts are threads to us, if they hold anything of the program. */
-static bool has_ranges_or_work(const kineto_track *info)
-{
-    return info->count && (info->type <= KINETO_TRACK_STREAM || info->type == KINETO_TRACK_OTHER);
 }
 
 static void add_tracks(filling *f)
@@ -175,7 +175,7 @@ static void add_tracks(filling *f)
         kineto_track info;
         kineto_trace_track(f->t, i, &info);
         const kineto_row *rows = kineto_trace_track_rows(f->t, i);
-        if (!has_ranges_or_work(&info))
+        if (!info.count || !(holds_ranges(&info) || info.type == KINETO_TRACK_STREAM))
             continue;
         f->no_memory |= !rows;
         if (!rows)

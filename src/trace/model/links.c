@@ -251,8 +251,8 @@ static const kt_flow_end *first_start(const end_item *ends, size_t count, kineto
 }
 
 /* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
- * every start, to the first of another row that is no step: clocks of devices are never exact. If there is none,
- * it started before the trace. */
+ * every start, to the first of another row that is no step: clocks of devices are never exact. If there
+ * is none, it started before the trace. */
 static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
 {
     const kt_flow_end *first = first_start(ends, count, KINETO_NO_ROW);

@@ -480,9 +480,8 @@ static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
 {
     kineto_row best = KINETO_NO_ROW;
     const kineto_row *rows = kineto_trace_track_rows(t, track);
-    size_t count = rows ? rows_until(t, track, ns) : 0;
-    size_t back = KB_MIN(count, (size_t)MOST_BACK);
-    uint32_t lanes = count ? t->derived.lane_count[track] : 0;
+    size_t count = rows_until(t, track, ns), back = KB_MIN(count, (size_t)MOST_BACK);
+    uint32_t lanes = t->derived.lane_count[track];
     seen_lanes seen = {{0}};
     for (; back > 0 && lanes > 0; count--, back--) {
         kineto_row row = rows[count - 1];
