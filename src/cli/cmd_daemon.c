@@ -3,7 +3,7 @@
  */
 #include "cli/cli.h"
 #include "cli/daemon_parts.h"
-#include "control/rpc_client.h"
+#include "cli/reachable.h"
 #include "session/dyno.h"
 
 #include <errno.h>
@@ -56,8 +56,9 @@ static kineto_status make_plan(plan *p)
     kineto_error err;
     if (ko_rpc_parse_address(listen_at, &p->at, &err) != KINETO_OK)
         return kc_usage_error("daemon", "--listen: %s", err.message);
-    if (token_file && ko_rpc_read_token(token_file, p->token, &err) != KINETO_OK)
-        return kc_usage_error("daemon", "--token-file: %s", err.message);
+    kineto_status status = kc_read_token("daemon", token_file, p->token);
+    if (status)
+        return status;
     p->serve = (ks_dyno_daemon_options){
         .directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR"),
         .host = *p->at.host ? p->at.host : NULL,
@@ -168,5 +169,5 @@ int kc_daemon(int argc, char **argv)
     status = open_and_run(&p, &err);
     if (status)
         kc_complain("daemon: %s", err.message);
-    return !status ? 0 : status == KINETO_E_ARGUMENT ? KC_EXIT_USAGE : KC_EXIT_FAILURE;
+    return kc_exit_of(status, status != KINETO_E_ARGUMENT);
 }

@@ -208,10 +208,8 @@ static kineto_status read_daemon(ko_rpc_daemon *out)
     *out = (ko_rpc_daemon){.limit_ms = 2000};
     if (host && ko_rpc_parse_address(host, out, &err))
         return kc_usage_error("ps", "--host: %s", err.message);
-    if (token_file && ko_rpc_read_token(token_file, token, &err))
-        return kc_usage_error("ps", "--token-file: %s", err.message);
     out->token = token_file ? token : NULL;
-    return KINETO_OK;
+    return kc_read_token("ps", token_file, token);
 }
 
 static kineto_status find_all(kc_reachable *r, const ko_rpc_daemon *daemon, kineto_error *err)

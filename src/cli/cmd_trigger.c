@@ -163,14 +163,6 @@ static kineto_status read_waits(kc_ask *ask)
     return status;
 }
 
-static kineto_status read_token(kc_ask *ask)
-{
-    kineto_error err;
-    if (!token_file || ko_rpc_read_token(token_file, ask->token, &err) == KINETO_OK)
-        return KINETO_OK;
-    return kc_usage_error(VERB, "--token-file: %s", err.message);
-}
-
 static kineto_status check_numbers(void)
 {
     const struct {
@@ -298,7 +290,7 @@ static kineto_status read_ask(kc_ask *ask, char **operands, int count)
     if (status == KINETO_OK)
         status = read_waits(ask);
     if (status == KINETO_OK)
-        status = read_token(ask);
+        status = kc_read_token(VERB, token_file, ask->token);
     if (status == KINETO_OK)
         status = read_out(ask);
     if (status == KINETO_OK && kc_ask_check(ask, &err) != KINETO_OK)

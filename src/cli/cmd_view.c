@@ -198,7 +198,7 @@ static bool is_stream(char *const *paths, int count)
     return is;
 }
 
-/* The page and the trace are made of the files; what comes through a pipe comes once. */
+/* The page is made of the files; of what comes through a pipe, once, it is made of the trace. */
 static kineto_status make_documents(view *v, char *const *paths, int count, kineto_error *err)
 {
     char *made = v->trace;
@@ -207,10 +207,8 @@ static kineto_status make_documents(view *v, char *const *paths, int count, kine
                     .count = once ? 1 : count,
                     .analyze = {.size = sizeof page.analyze},
                     .is_read = &v->is_read};
-    kineto_status status = once ? make_trace(v, paths, count, err) : KINETO_OK;
-    if (!status && !perfetto)
-        status = kc_page_make(&page, v->report, err);
-    return status || once ? status : make_trace(v, paths, count, err);
+    kineto_status status = make_trace(v, paths, count, err);
+    return status || perfetto ? status : kc_page_make(&page, v->report, err);
 }
 
 static kineto_status show(view *v, char *const *paths, int count, kineto_error *err)

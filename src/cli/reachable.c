@@ -1,5 +1,6 @@
 /* Who can be asked for a trace: control sockets and a daemon's list become one list by pid. */
 #include "cli/reachable.h"
+#include "cli/cli.h"
 
 #include <poll.h>
 #include <sys/stat.h>
@@ -192,3 +193,11 @@ kineto_status kc_reach_daemon(kc_reachable *r, const ko_rpc_daemon *daemon, bool
 }
 
 void kc_reachable_free(kc_reachable *r) { kb_vec_free(&r->processes); }
+
+kineto_status kc_read_token(const char *verb, const char *file, char token[KO_RPC_TOKEN_BYTES])
+{
+    kineto_error err;
+    if (!file || ko_rpc_read_token(file, token, &err) == KINETO_OK)
+        return KINETO_OK;
+    return kc_usage_error(verb, "--token-file: %s", err.message);
+}

@@ -38,6 +38,9 @@ kineto_status kc_reach_sockets(kc_reachable *r, kineto_error *err);
 kineto_status kc_reach_daemon(kc_reachable *r, const ko_rpc_daemon *daemon, bool is_here,
                               kineto_error *err);
 void kc_reachable_free(kc_reachable *r);
+/** The secret that a daemon asks for, from the file of --token-file; NULL: none, token stays.
+ *  @return what kc_usage_error does if it cannot be read. */
+kineto_status kc_read_token(const char *verb, const char *file, char token[KO_RPC_TOKEN_BYTES]);
 /** Is this a name of the machine itself? */
 bool kc_is_here(const char *host);
 #endif
