@@ -2,7 +2,7 @@
 #
 #   CKINETO_INSTALL=0   do not install missing packages (packages.txt)
 #   JOBS=N              parallel jobs, default: all processors
-#   TEST_JOBS=N         tests at a time, default: one more
+#   TEST_JOBS=N         tests at a time, default: twice as many
 #   PREFIX=DIR          for `make install`, default /usr/local; DESTDIR is honoured
 #   FUZZ_SECONDS=N      time for each fuzz target, default 60; MINUTES=N: the same in minutes, of chaos and soak, too
 #   PAIRS=N             runs of each program with and without a recorder, default 5
@@ -17,7 +17,7 @@ MAKEFLAGS += --no-print-directory
 CKINETO_INSTALL ?= 1
 JOBS ?= $(shell nproc 2>/dev/null || echo 2)
 # Tests wait about half of their time.
-TEST_JOBS ?= $(shell expr $(JOBS) + 1)
+TEST_JOBS ?= $(shell expr $(JOBS) '*' 2)
 PREFIX ?= /usr/local
 FUZZ_SECONDS ?= $(if $(MINUTES),$(shell expr 60 '*' $(MINUTES)),60)
 PAIRS ?= 5

@@ -226,15 +226,15 @@ def profiled(directory, *more):
 
 def test_learns(work):
     """The loss falls, and is the same whoever watches and wherever it is computed."""
-    output = run(["--steps", "60", "--every", "1"])
+    output = run(["--steps", "48", "--every", "1"])
     values = [float(loss) for _, loss in losses(output)]
     expect(3.0 < values[0] < 4.5, f"the first loss is {values[0]}, of {VOCABULARY} characters")
     expect(sum(values[-5:]) / 5 < 1.2, f"the last losses are {values[-5:]}")
     expect(re.search(r"at most \d+ KiB of tensors, 0 at the end", output), "tensors are left")
     short = ["--steps", "9", "--every", "1"]
-    plain = losses(run(short))
-    expect(len(plain) == 9 and plain == losses(output)[:9], "another run gives other losses")
-    expect(plain != losses(run(short + ["--seed", "2"])), "the seed makes no difference")
+    plain = losses(output)[:9]
+    expect(len(plain) == 9 and plain != losses(run(short + ["--seed", "2"])),
+           "the seed makes no difference")
     watched = losses(run(STEPS + ["--every", "1", "--profile", work + "/watched"]))
     expect(plain == watched, f"profiled, the losses are others: {plain} {watched}")
     device = losses(run(short + ["--device", "sim"]))

@@ -7,18 +7,18 @@
 #include <locale.h>
 #include <stdbool.h>
 
-/* One that is installed, or one built for the occasion in a directory, which nobody needs later. */
+/* One that is installed, or one built for the occasion in a directory, which nobody needs later: of few
+ * characters, which takes a third of the time. */
 static inline bool set_decimal_comma(const char *directory)
 {
     char command[512];
     if (setlocale(LC_NUMERIC, "de_DE.UTF-8"))
         return true;
-    snprintf(command, sizeof command, "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 2>/dev/null",
-             directory);
-    if (system(command) != 0)
-        return false;
+    snprintf(command, sizeof command,
+             "localedef -c -i de_DE -f ANSI_X3.4-1968 %s/de_DE >/dev/null 2>&1", directory);
+    (void)!system(command); /* it warns of what those characters cannot say */
     setenv("LOCPATH", directory, 1);
-    bool done = setlocale(LC_NUMERIC, "de_DE.UTF-8") != NULL;
+    bool done = setlocale(LC_NUMERIC, "de_DE") != NULL;
     unsetenv("LOCPATH");
     return done;
 }

@@ -17,30 +17,19 @@
 
 static char directory[200];
 
-static int setup(void **state)
-{
-    (void)state;
-    return make_directory(directory, sizeof directory) ? 0 : -1;
-}
-
-static const char *const names[] = {"t.json",      "t.json.gz", "t.json.zst",
-                                    "bad.json.gz", "long.json", "large"};
+/* The first three are the same trace, made once; tests write to the others. */
+static const char *const names[] = {"t.json",    "t.json.gz",    "t.json.zst",    "m.json",   "m.json.gz",
+                                    "m.json.zst", "bad.json.gz", "member.json.gz", "out.json", "large"};
+enum { FORMS = 3 };
 
 static const char *path_of(const char *name)
 {
-    static char paths[4][300];
-    static unsigned next;
-    char *path = paths[next++ % 4];
-    snprintf(path, sizeof paths[0], "%s/%s", directory, name);
-    return path;
-}
-
-static int teardown(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < KB_COUNT(names); i++)
-        unlink(path_of(names[i]));
-    return rmdir(directory);
+    static char paths[KB_COUNT(names)][300];
+    size_t i = 0;
+    while (i + 1 < KB_COUNT(names) && strcmp(names[i], name) != 0)
+        i++;
+    snprintf(paths[i], sizeof paths[i], "%s/%s", directory, name);
+    return paths[i];
 }
 
 /* ---- traces that are made up ------------------------------------------------------------------ */
@@ -65,7 +54,6 @@ static void put_args(kb_sink *s, uint64_t row)
     kb_sink_write(s, "\"}", 2);
 }
 
-/* False: this build does not know the format. */
 static bool make_trace(const char *path, uint64_t rows)
 {
     kb_sink *s;
@@ -87,6 +75,44 @@ static bool make_trace(const char *path, uint64_t rows)
     }
     kb_sink_write(s, "\n], \"distributedInfo\": {\"rank\": 3}}\n", 36);
     return kb_sink_close(s, NULL) == KINETO_OK;
+}
+
+/* False: this build does not know the format. */
+static bool pack_file(const char *from, const char *to)
+{
+    static char text[1 << 16];
+    kb_sink *s;
+    if (kb_sink_open_file(to, kb_compression_of(to), &s, NULL) != KINETO_OK)
+        return false;
+    FILE *in = fopen(from, "rb");
+    for (size_t got; in && (got = fread(text, 1, sizeof text, in)) > 0;)
+        kb_sink_write(s, text, got);
+    return kb_sink_close(s, NULL) == KINETO_OK && in && fclose(in) == 0;
+}
+
+static int make_room(void **state)
+{
+    (void)state;
+    return make_directory(directory, sizeof directory) ? 0 : -1;
+}
+
+static size_t forms; /* zstd may not be built in */
+
+static int setup(void **state)
+{
+    if (make_room(state) || !make_trace(path_of("t.json"), ROWS) ||
+        !pack_file(path_of("t.json"), path_of("t.json.gz")))
+        return -1;
+    forms = pack_file(path_of("t.json"), path_of("t.json.zst")) ? FORMS : FORMS - 1;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        unlink(path_of(names[i]));
+    return rmdir(directory);
 }
 
 static kineto_trace *open_trace(const char *path, uint32_t threads)
@@ -162,12 +188,9 @@ static void assert_same_args(const kineto_trace *a, const kineto_trace *b)
 static void args_are_the_same_in_every_form(void **state)
 {
     (void)state;
-    assert_true(make_trace(path_of("t.json"), ROWS));
     kineto_trace *plain = open_trace(path_of("t.json"), 1);
     assert_int_equal(kineto_trace_count(plain), ROWS);
     assert_true(kt_args_text(plain, LONG_ROW).size > LONG_BYTES - 100);
-    assert_true(make_trace(path_of("t.json.gz"), ROWS));
-    size_t forms = make_trace(path_of("t.json.zst"), ROWS) ? 3 : 2; /* zstd may not be built in */
     for (uint32_t threads = 1; threads <= 4; threads += FEWER(1, 2)) {
         kineto_trace *again = open_trace(path_of("t.json"), threads);
         assert_same_args(plain, again);
@@ -191,10 +214,13 @@ static void args_are_the_same_in_every_form(void **state)
 
 static void append_file(FILE *to, const char *path, long from, long bytes)
 {
+    static char text[1 << 16];
     FILE *f = fopen(path, "rb");
     fseek(f, from, SEEK_SET);
-    for (int c; bytes-- > 0 && (c = getc(f)) != EOF;)
-        putc(c, to);
+    for (size_t got = 1; bytes > 0 && got > 0; bytes -= (long)got) {
+        got = fread(text, 1, KB_MIN(sizeof text, (size_t)bytes), f);
+        assert_int_equal(fwrite(text, 1, got, to), got);
+    }
     fclose(f);
 }
 
@@ -202,7 +228,7 @@ static void append_file(FILE *to, const char *path, long from, long bytes)
 static void make_members(const char *path)
 {
     FILE *in = fopen(path_of("t.json"), "rb"), *out = fopen(path, "wb");
-    const char *member = path_of("t.json.gz");
+    const char *member = path_of("member.json.gz");
     for (size_t size = 1, got = 1; got; size = size * 3 + 1) {
         kb_sink *s;
         char *text = malloc(size);
@@ -220,7 +246,6 @@ static void make_members(const char *path)
 static void members_of_gzip_are_one_text(void **state)
 {
     (void)state;
-    assert_true(make_trace(path_of("t.json"), ROWS));
     make_members(path_of("bad.json.gz"));
     kineto_trace *plain = open_trace(path_of("t.json"), 0);
     kineto_trace *members = open_trace(path_of("bad.json.gz"), 0);
@@ -235,7 +260,6 @@ static void damaged_files_keep_the_args_of_what_was_read(void **state)
     (void)state;
     uint64_t random = 11;
     struct stat st;
-    assert_true(make_trace(path_of("t.json"), ROWS) && make_trace(path_of("t.json.gz"), ROWS));
     assert_int_equal(stat(path_of("t.json.gz"), &st), 0);
     kineto_trace *plain = open_trace(path_of("t.json"), 0);
     for (int i = 0; i < FEWER(12, 6); i++) {
@@ -268,7 +292,6 @@ static void views_stay_while_seven_others_are_looked_at(void **state)
     (void)state;
     HAS_ONE_THREAD();
     uint64_t random = 5;
-    assert_true(make_trace(path_of("t.json"), ROWS) && make_trace(path_of("t.json.gz"), ROWS));
     kineto_trace *plain = open_trace(path_of("t.json"), 0),
                  *t = open_trace(path_of("t.json.gz"), 0);
     for (int round = 0; round < 50; round++) {
@@ -294,9 +317,9 @@ static void changed_files_lose_args_and_say_so(void **state)
     HAS_ONE_THREAD();
     kineto_error err = {.message = ""};
     kineto_arg arg;
-    const char *path = path_of("t.json.gz"), *out = path_of("long.json");
+    const char *path = path_of("bad.json.gz"), *out = path_of("out.json");
     for (int how = 0; how < 3; how++) {
-        assert_true(make_trace(path, ROWS));
+        assert_true(pack_file(path_of("t.json"), path));
         kineto_trace *t = open_trace(path, 0);
         assert_true(kineto_args_find(t, 1, "row", &arg));
         kt_input_trim(kt_block_at(t, 0)->text);
@@ -326,8 +349,8 @@ static void changed_files_lose_args_and_say_so(void **state)
 static void small_texts_stay_where_they_are(void **state)
 {
     (void)state;
-    assert_true(make_trace(path_of("t.json.gz"), 50));
-    kineto_trace *t = open_trace(path_of("t.json.gz"), 0);
+    assert_true(make_trace(path_of("bad.json.gz"), 50));
+    kineto_trace *t = open_trace(path_of("bad.json.gz"), 0);
     assert_false(kt_block_at(t, 0)->text->away);
     assert_int_equal(kt_block_at(t, 0)->text->keep.fd, -1);
     assert_true(kt_block_at(t, 0)->text->reserved_bytes < 1 << 20);
@@ -368,8 +391,8 @@ static char *written(kineto_trace *t, size_t *bytes)
 static void check_real_trace(const char *path)
 {
     size_t plain_size, size;
-    inflate(path, path_of("t.json"));
-    char *plain = written(open_trace(path_of("t.json"), 1), &plain_size);
+    inflate(path, path_of("out.json"));
+    char *plain = written(open_trace(path_of("out.json"), 1), &plain_size);
     for (int from = 0; from < 2; from++) {
         char *text = written(from ? open_pipe(path) : open_trace(path, 3), &size);
         if (size != plain_size || memcmp(text, plain, size) != 0)
@@ -429,7 +452,6 @@ static void threads_look_at_different_places(void **state)
     (void)state;
     pthread_t threads[THREADS];
     walker walkers[THREADS];
-    assert_true(make_trace(path_of("t.json"), ROWS) && make_trace(path_of("t.json.gz"), ROWS));
     kineto_trace *plain = open_trace(path_of("t.json"), 0);
     kineto_trace *zipped = open_trace(path_of("t.json.gz"), 0),
                  *piped = open_pipe(path_of("t.json"));
@@ -520,7 +542,6 @@ static void children_read_what_threads_of_their_parent_were_reading(void **state
 #endif
     enum { READERS = 3, FORKS = 20 };
     pthread_t threads[READERS];
-    assert_true(make_trace(path_of("t.json.gz"), ROWS));
     kineto_trace *t = open_trace(path_of("t.json.gz"), 0);
     __atomic_store_n(&forks_over, 0u, __ATOMIC_RELAXED);
     for (int i = 0; i < READERS; i++)
@@ -660,18 +681,19 @@ static void a_trace_takes_few_bytes_for_an_event(void **state)
         print_message("skipped: sanitizers need memory of their own\n");
         skip();
     }
-    for (size_t i = 0; i < 3; i++) {
-        if (!make_trace(path_of(names[i]), memory_rows))
+    static const char *const many[FORMS] = {"m.json", "m.json.gz", "m.json.zst"};
+    assert_true(make_trace(path_of(many[0]), memory_rows));
+    for (size_t i = 0; i < FORMS; i++) {
+        if (i > 0 && !pack_file(path_of(many[0]), path_of(many[i])))
             continue;
-        sizes s = sizes_of(path_of(names[i]));
+        sizes s = sizes_of(path_of(many[i]));
         print_message("%-12s resident %.1f bytes an event (%.2f x of %d), of these packed %.1f; "
                       "peak %.1f (%.2f x of %d)\n",
-                      names[i], s.resident, (s.resident - s.packed) / MOST_RESIDENT, MOST_RESIDENT,
+                      many[i], s.resident, (s.resident - s.packed) / MOST_RESIDENT, MOST_RESIDENT,
                       s.packed, s.peak, (s.peak - s.packed) / MOST_AT_PEAK, MOST_AT_PEAK);
         double constant = 16e6 / (double)memory_rows;
         assert_true(s.resident - s.packed <= MOST_RESIDENT + constant / 4);
         assert_true(s.peak - s.packed <= MOST_AT_PEAK + constant);
-        unlink(path_of(names[i]));
     }
 }
 
@@ -682,7 +704,7 @@ int main(int argc, char **argv)
         return measure(argv[1]);
     if (argc == 3) {
         memory_rows = strtoull(argv[2], NULL, 10);
-        return cmocka_run_group_tests(memory, setup, teardown);
+        return cmocka_run_group_tests(memory, make_room, teardown);
     }
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(args_are_the_same_in_every_form),
