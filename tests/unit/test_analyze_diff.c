@@ -86,8 +86,8 @@ static void the_same_program_passes_and_one_that_is_5_percent_slower_fails(void 
                     slower = judge_pairs(0.05, medians, seed + 10, 6);
             print_message("%s, seed %d: of %d pairs %d of the same fail, %d of the slower; "
                           "the interval holds the truth in %d and %d\n",
-                          medians ? "medians" : "means", (int)seed, PAIRS, same.failed, slower.failed,
-                          same.held, slower.held);
+                          medians ? "medians" : "means", (int)seed, PAIRS, same.failed,
+                          slower.failed, same.held, slower.held);
             assert_true(same.failed <= PAIRS / 100);
             assert_true(slower.failed >= PAIRS * 99 / 100);
         }
@@ -102,7 +102,8 @@ static void the_same_program_passes_though_one_step_in_ten_is_slow(void **unused
             outcome same = judge_pairs_of(0, medians, seed, 6, true),
                     slower = judge_pairs_of(0.1, medians, seed + 10, 6, true);
             print_message("%s, seed %d: of %d pairs %d of the same fail, %d of the slower\n",
-                          medians ? "medians" : "means", (int)seed, PAIRS, same.failed, slower.failed);
+                          medians ? "medians" : "means", (int)seed, PAIRS, same.failed,
+                          slower.failed);
             assert_true(same.failed <= PAIRS / 100);
             assert_true(slower.failed >= PAIRS * 48 / 100);
         }
@@ -179,8 +180,8 @@ static void intervals_hold_the_truth_about_as_often_as_they_say(void **unused)
     for (int medians = 0; medians < 2; medians++)
         for (uint32_t steps = medians ? 5 : 3; steps <= 24; steps *= 2) {
             outcome o = judge_pairs(0.02, medians, 7, steps);
-            print_message("%s, %u steps: %d of %d\n", medians ? "medians" : "means", steps,
-                          o.held, PAIRS);
+            print_message("%s, %u steps: %d of %d\n", medians ? "medians" : "means", steps, o.held,
+                          PAIRS);
             assert_true(o.held >= PAIRS * 92 / 100);
             assert_true(judge_pairs(0, medians, 8, steps).sure <= PAIRS * 8 / 100);
         }

@@ -18,8 +18,9 @@
 static char directory[200];
 
 /* The first three are the same trace, made once; tests write to the others. */
-static const char *const names[] = {"t.json",    "t.json.gz",    "t.json.zst",    "m.json",   "m.json.gz",
-                                    "m.json.zst", "bad.json.gz", "member.json.gz", "out.json", "large"};
+static const char *const names[] = {"t.json",    "t.json.gz",  "t.json.zst",  "m.json",
+                                    "m.json.gz", "m.json.zst", "bad.json.gz", "member.json.gz",
+                                    "out.json",  "large"};
 enum { FORMS = 3 };
 
 static const char *path_of(const char *name)
