@@ -8,6 +8,8 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "sta
 from support import calls_of, check, client, environment, finish, run, temporary, write  # noqa: E402
 
 CKINETO, PLUGIN, SIM = os.environ["CKINETO"], os.environ["PLUGIN"], os.environ["SIM"]
+# All are made at once and touched, which takes longer than these programs.
+FEW_BUFFERS = ("--plugin-config", "cuda.buffer_bytes=8MiB")
 DEVICE = ("kernel", "gpu_memcpy", "gpu_memset")
 CODES = (8, 14, 27, 35, 39, 999)
 # Without these nothing can be recorded of the GPU; the others cost a part at most.
@@ -89,7 +91,7 @@ class Recording:
 # ---- every call, every error ---------------------------------------------------------------------
 
 def check_one_failure(function, code, calls):
-    r = Recording("add", "3", script=f"fail {function} {calls} {code}")
+    r = Recording("add", "3", script=f"fail {function} {calls} {code}", options=FEW_BUFFERS)
     if function in ESSENTIAL:
         r.check_kernels(0)
         r.check_sentence()
@@ -108,7 +110,7 @@ def check_failures():
         for code in CODES if function in ESSENTIAL + ("cuptiActivityEnable",) else (999, 27):
             check_one_failure(function, code, "*")
     for n in range(1, 10):
-        r = Recording("add", "3", script=f"fail cuptiActivityEnable {n} 27")
+        r = Recording("add", "3", script=f"fail cuptiActivityEnable {n} 27", options=FEW_BUFFERS)
         check(r.said(), f"{r.words}: nothing is said of a kind that cannot be recorded")
 
 
@@ -225,7 +227,7 @@ def check_delivery():
     # without a buffer gets one.
     for version in (26, 27):
         r = Recording("threads", "10", script=f"version {version}\nfill 1\ncomplete_slow_us 2000",
-                      options=("--plugin-config", "cuda.buffer_bytes=8MiB"))
+                      options=FEW_BUFFERS)
         lost = sum(l["count"] for l in r.said() if l["loss"])
         check(len(r.events("kernel")) + lost >= 40 and lost > 0, f"{r.words}: {r.said()}")
     # Where each thread has its buffer if nothing is said, "off" is said.
