@@ -225,6 +225,8 @@ static void put_fixed_args(kt_build_state *s, const kf_args *args, const uint32_
     enum { PACKED_BYTES = KT_ARG_HEAD + sizeof(uint64_t) };
     kt_builder *b = s->b;
     uint32_t count = KB_MIN(args->site->arg_count, args->word_count);
+    if (!count) /* of a damaged recording */
+        return;
     if (!kb_vec_reserve(&b->staged, b->staged.count + count * (size_t)PACKED_BYTES)) {
         s->out_of_memory = true;
         return;
