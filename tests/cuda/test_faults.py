@@ -281,7 +281,8 @@ def check_garbage():
         "bytes ffffffff 00000000 00000000 00000000", "bytes 00000000 00000000", "empty", "buffer",
         "bytes 0a000000 ffffffffffffffff")
     for line in broken:
-        r = Recording("replay", "5", script=f"version 22\n{whole}{line}\n", options=("-a", "all"))
+        r = Recording("replay", "5", script=f"version 22\n{whole}{line}\n",
+                      options=("-a", "all", *FEW_BUFFERS))
         found = [e for e in r.events("kernel") if e["name"] == "whole"]
         check(len(found) == 1, f"{r.words} {line}: {len(found)} of 1; {r.said()}")
     r = Recording("replay", "5", script="version 22\n" + whole + "\n".join(broken),

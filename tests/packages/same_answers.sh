@@ -7,6 +7,7 @@ one=$1 other=$2 work=$3
 shift 3
 mkdir -p "$work"
 work=$(CDPATH= cd -- "$work" && pwd)
+jobs=${JOBS:-$(nproc)}
 failed=0
 
 ask() ( # command, name of the answers, trace: everything that it can say, as files
@@ -35,20 +36,34 @@ ask() ( # command, name of the answers, trace: everything that it can say, as fi
     answer query query "$trace" "SELECT name, count(*), sum(dur_ns) FROM activities GROUP BY 1 ORDER BY 3 DESC, 1 LIMIT 20"
 )
 
+compare() { # number, trace: what is wrong, if anything, into a file
+    trace=$(realpath "$2")
+    rm -rf "${work:?}/$1"
+    ask "$one" "$1/one" "$trace"
+    ask "$other" "$1/other" "$trace"
+    {
+        if ! diff -r "$work/$1/one" "$work/$1/other" >"$work/$1/differences"; then
+            echo "$trace: the answers differ:"
+            head -c 2000 "$work/$1/differences"
+        fi
+        # An empty answer to everything would be the same, too.
+        grep -q '"activities"' "$work/$1/one/info" || echo "$trace: no answer"
+    } >"$work/$1/wrong"
+    rm -rf "$work/$1/one" "$work/$1/other"
+}
+
 count=0
-for trace; do
-    trace=$(realpath "$trace")
-    ask "$one" one "$trace"
-    ask "$other" other "$trace"
-    if ! diff -r "$work/one" "$work/other" >"$work/differences"; then
-        echo "$trace: the answers differ:"
-        head -c 2000 "$work/differences"
-        failed=1
-    fi
-    # An empty answer to everything would be the same, too.
-    grep -q '"activities"' "$work/one/info" || { echo "$trace: no answer"; failed=1; }
+for trace; do # as many at a time as there are processors
+    compare "$count" "$trace" &
     count=$((count + 1))
+    [ $((count % jobs)) != 0 ] || wait
 done
+wait
 [ "$count" -gt 0 ] || { echo "no traces were given"; exit 1; }
+i=0
+while [ "$i" -lt "$count" ]; do # a comparison that was not made has not said that nothing is wrong
+    [ -f "$work/$i/wrong" ] && [ ! -s "$work/$i/wrong" ] || { failed=1; cat "$work/$i/wrong"; }
+    i=$((i + 1))
+done
 [ "$failed" = 0 ] && echo "$count traces: the same answers"
 exit "$failed"

@@ -91,7 +91,7 @@ static void a_timer_that_records_loses_and_breaks_nothing(void **state)
     for (size_t i = 0; i < COUNT_OF(which); i++) {
         __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
         on_signal(signals[i], record_in_handler, 0);
-        kineto_session *s = session_of(KINETO_KINDS_ALL, 256u << 20, KINETO_RETAIN_OLDEST);
+        kineto_session *s = session_of(KINETO_KINDS_ALL, 64u << 20, KINETO_RETAIN_OLDEST);
         set_timer(which[i], 1000);
         int64_t calls = work_until(FEWER(100, 25));
         set_timer(which[i], 0);
@@ -130,7 +130,7 @@ static void a_storm_of_signals_loses_and_breaks_nothing(void **state)
     __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
     storm_over = 0;
     on_signal(SIGUSR1, record_in_handler, 0);
-    kineto_session *s = session_of(KINETO_KINDS_ALL, 128u << 20, KINETO_RETAIN_OLDEST);
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 64u << 20, KINETO_RETAIN_OLDEST);
     pthread_t self = pthread_self(), stormers[2];
     for (int i = 0; i < 2; i++)
         stormers[i] = start_thread(storm, &self);
@@ -190,7 +190,7 @@ static void nested_handlers_are_counted_when_they_cannot_be_recorded(void **stat
     sigaction(SIGUSR2, &action, NULL);
     sigaction(SIGALRM, &action, NULL);
     storm_signals[1] = SIGUSR2;
-    kineto_session *s = session_of(KINETO_KINDS_ALL, 128u << 20, KINETO_RETAIN_OLDEST);
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 64u << 20, KINETO_RETAIN_OLDEST);
     pthread_t self = pthread_self(), stormers[2];
     for (int i = 0; i < 2; i++)
         stormers[i] = start_thread(storm, &self);
@@ -451,7 +451,7 @@ static void jumps_out_of_record_calls_do_no_damage(void **state)
     sigset_t set, before;
     __atomic_store_n(&handled_count, 0, __ATOMIC_SEQ_CST);
     on_signal(SIGALRM, jump_out, 0);
-    kineto_session *s = session_of(KINETO_KINDS_ALL, 128u << 20, KINETO_RETAIN_OLDEST);
+    kineto_session *s = session_of(KINETO_KINDS_ALL, 64u << 20, KINETO_RETAIN_OLDEST);
     sigemptyset(&set);
     sigaddset(&set, SIGALRM);
     pthread_sigmask(SIG_BLOCK, &set, &before); /* the other thread gets them */
