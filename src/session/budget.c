@@ -68,24 +68,22 @@ void ks_budget_end(ks_budget *b, uint64_t now_ns)
 
 /* What one look is about: what came since the last one. */
 typedef struct look {
-    double program_ns, cost_ns, sheddable_ns, seconds_ns;
+    double program_ns, own_ns, cost_ns, sheddable_ns, seconds_ns;
 } look;
-
-static uint64_t own_ns(const ks_cost *c)
-{
-    uint64_t hooks = ks_cost_hooks(c);
-    return c->program_ns > hooks ? c->program_ns - hooks : 0;
-}
 
 static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, uint64_t bytes)
 {
     double recorder = (double)(c->recorder_ns - b->last.recorder_ns);
     double hooks = (double)(ks_cost_hooks(c) - ks_cost_hooks(&b->last));
     double fixed = (double)(c->fixed_ns - b->last.fixed_ns);
-    double own = (double)own_ns(c) - (double)own_ns(&b->last);
+    double program = (double)c->program_ns - (double)b->last.program_ns;
+    double own = (double)ks_cost_own(c) - (double)ks_cost_own(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
-    return (look){KB_MAX(own, 1.0), hooks + recorder, hooks - fixed + (busy ? recorder : 0),
-                  (double)(now_ns - b->last_ns)};
+    return (look){.program_ns = program,
+                  .own_ns = KB_MAX(own, KB_MAX(program / 100, 1.0)),
+                  .cost_ns = hooks + recorder,
+                  .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
+                  .seconds_ns = (double)(now_ns - b->last_ns)};
 }
 
 static uint64_t events_of(const ks_tally *t)
@@ -98,11 +96,11 @@ static uint64_t events_of(const ks_tally *t)
 static void count_closed(ks_budget *b, const look *l, double events)
 {
     if (ks_levels[b->level].kinds == 0) {
-        b->events_per_ns = (b->events_per_ns + events / l->program_ns) / 2;
+        b->events_per_ns = (b->events_per_ns + events / l->own_ns) / 2;
         return;
     }
     b->closed_ns += (uint64_t)l->seconds_ns;
-    b->left_out_events += KB_MAX(b->events_per_ns * l->program_ns - events, 0.0);
+    b->left_out_events += KB_MAX(b->events_per_ns * l->own_ns - events, 0.0);
 }
 
 static bool go_up(ks_budget *b, uint64_t now_ns, double sheddable_ppm)
@@ -127,9 +125,9 @@ static bool go_down(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const lo
 {
     if (b->level == 0 || now_ns - b->since_ns < b->hold_ns || b->share_ppm > b->ppm * ROOM)
         return false;
-    double left_ns = b->ppm * 1e-6 * (double)own_ns(cost) -
+    double left_ns = b->ppm * 1e-6 * (double)ks_cost_own(cost) -
                      (double)(ks_cost_hooks(cost) + cost->recorder_ns);
-    double own_rate = l->program_ns / l->seconds_ns;
+    double own_rate = l->own_ns / l->seconds_ns;
     double probe_ns = b->share_at[b->level - 1] * 1e-6 * own_rate * (double)PROBE_NS;
     if (left_ns < probe_ns)
         return false;
@@ -145,12 +143,12 @@ bool ks_budget_look(ks_budget *b, uint64_t now_ns, const ks_cost *cost, const ks
         return false;
     if (!b->hold_ns)
         b->hold_ns = FIRST_HOLD;
-    double ppm = 1e6 * l.cost_ns / l.program_ns;
+    double ppm = 1e6 * l.cost_ns / l.own_ns;
     b->share_ppm = b->share_ppm * (1 - NEWEST) + ppm * NEWEST;
     b->share_at[b->level] = b->share_ppm;
     count_closed(b, &l, (double)(events_of(tally) - b->last_events));
-    bool changed = go_up(b, now_ns, 1e6 * l.sheddable_ns / l.program_ns) ||
-                   go_down(b, now_ns, cost, &l);
+    bool changed =
+        go_up(b, now_ns, 1e6 * l.sheddable_ns / l.own_ns) || go_down(b, now_ns, cost, &l);
     if (changed) /* what is on its way still costs what it did */
         b->share_ppm = KB_MIN(b->share_ppm, b->ppm);
     b->last = *cost;

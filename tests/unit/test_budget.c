@@ -64,6 +64,25 @@ static void what_is_much_too_dear_goes_up_at_once(void **state)
     assert_int_equal(m.budget.level, 5);
 }
 
+/* Where the estimate says that recording took more than the program took in all. */
+static void a_program_that_only_records_is_over_its_budget(void **state)
+{
+    (void)state;
+    ks_budget b = {.ppm = 10000};
+    ks_cost cost = {0};
+    ks_tally tally = {0};
+    for (uint64_t look = 1; look <= 3; look++) {
+        cost.program_ns += 20 * MS;
+        cost.estimated_ns += 23 * MS;
+        assert_int_equal(ks_budget_look(&b, 20 * MS * look, &cost, &tally), look <= 2);
+    }
+    assert_int_equal(b.level, 5);
+    assert_true(ks_cost_share_ppm(&cost) > 1e8);
+    cost.estimated_ns = cost.program_ns;
+    assert_true(ks_cost_share_ppm(&cost) == 1e8);
+    assert_true(ks_cost_share_ppm(&(ks_cost){0}) == 0); /* nothing ran, nothing is over */
+}
+
 /* It is tried again and again, but only with what is left over. */
 static void in_the_long_run_the_budget_is_kept(void **state)
 {
@@ -202,6 +221,7 @@ int main(void)
         cmocka_unit_test(a_cheap_recording_is_left_alone),
         cmocka_unit_test(a_dear_one_goes_up_as_far_as_it_must),
         cmocka_unit_test(what_is_much_too_dear_goes_up_at_once),
+        cmocka_unit_test(a_program_that_only_records_is_over_its_budget),
         cmocka_unit_test(in_the_long_run_the_budget_is_kept),
         cmocka_unit_test(it_comes_down_when_the_program_calms_down),
         cmocka_unit_test(what_cannot_be_helped_is_no_reason),
