@@ -80,7 +80,7 @@ static look since_last(const ks_budget *b, uint64_t now_ns, const ks_cost *c, ui
     double own = (double)ks_cost_own(c) - (double)ks_cost_own(&b->last);
     bool busy = bytes - b->last_bytes >= BUSY_BYTES;
     return (look){.program_ns = program,
-                  .own_ns = KB_MAX(own, KB_MAX(program / 100, 1.0)),
+                  .own_ns = KB_MAX(own, KB_MAX(program / KS_LEAST_OWN, 1.0)),
                   .cost_ns = hooks + recorder,
                   .sheddable_ns = hooks - fixed + (busy ? recorder : 0),
                   .seconds_ns = (double)(now_ns - b->last_ns)};

@@ -39,11 +39,13 @@ static inline uint64_t ks_cost_hooks(const ks_cost *c)
 {
     return c->estimated_ns + c->fixed_ns + c->measured_ns;
 }
-/** What the program took without ours in it: a hundredth of its time at least. What records take is an
- *  estimate, less exact than that: of a program that does little else it would leave anything, or nothing. */
+/* What records take is an estimate, no more exact than a hundredth of a program's time: of one that does
+ * little else it would leave anything, or nothing. */
+#define KS_LEAST_OWN 100
+/** What the program took without ours in it: one in KS_LEAST_OWN of its time at least. */
 static inline uint64_t ks_cost_own(const ks_cost *c)
 {
-    uint64_t hooks = ks_cost_hooks(c), least = c->program_ns / 100;
+    uint64_t hooks = ks_cost_hooks(c), least = c->program_ns / KS_LEAST_OWN;
     return c->program_ns > hooks + least ? c->program_ns - hooks : least;
 }
 /** Of that, in millionths. */

@@ -37,8 +37,8 @@ ask() ( # command, name of the answers, trace: everything that it can say, as fi
 )
 
 compare() { # number, trace: what is wrong, if anything, into a file
-    trace=$(realpath "$2")
     rm -rf "${work:?}/$1"
+    trace=$(realpath "$2")
     ask "$one" "$1/one" "$trace"
     ask "$other" "$1/other" "$trace"
     {
