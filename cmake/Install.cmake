@@ -5,17 +5,30 @@
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/ckineto)
 set(pkgconfig_dir ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 
+# A wheel has no symbolic links, no archives and no pages, see docs/wheel.md.
+set(installed_libraries ckineto-rt_shared ckineto_shared)
+set(namelink NAMELINK_COMPONENT development)
+set(man_dir ${CMAKE_INSTALL_MANDIR})
+if(CKINETO_WHEEL)
+  set(namelink NAMELINK_SKIP)
+  if(DEFINED SKBUILD_DATA_DIR)
+    set(man_dir ${SKBUILD_DATA_DIR}/share/man)
+  endif()
+else()
+  list(APPEND installed_libraries ckineto-rt_static ckineto_static)
+endif()
+
 install(DIRECTORY include/ckineto DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development
   FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(TARGETS ckineto-command RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT command)
-install(TARGETS ckineto-rt_shared ckineto-rt_static ckineto_shared ckineto_static EXPORT ckineto
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime NAMELINK_COMPONENT development
+install(TARGETS ${installed_libraries} EXPORT ckineto
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime ${namelink}
   ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 file(GLOB man_pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/man/*.1)
-install(FILES ${man_pages} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT command)
+install(FILES ${man_pages} DESTINATION ${man_dir}/man1 COMPONENT command)
 
 # The command writes what shells complete; it must run where it is built.
-if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND)
+if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND AND NOT CKINETO_WHEEL)
   set(functions ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
   if(CMAKE_INSTALL_PREFIX STREQUAL "/usr")
     set(functions ${CMAKE_INSTALL_DATADIR}/zsh/vendor-completions) # the system's
@@ -37,15 +50,17 @@ if(NOT CMAKE_CROSSCOMPILING AND NOT CKINETO_STATIC_COMMAND)
 endif()
 
 # The pages, and the programs that they show.
-file(GLOB_RECURSE pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/* ${PROJECT_SOURCE_DIR}/examples/*)
-set(installed_docs ${PROJECT_BINARY_DIR}/doc)
-add_custom_command(OUTPUT ${installed_docs}.stamp
-  COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${installed_docs}
-    -P ${PROJECT_SOURCE_DIR}/cmake/InstalledDocs.cmake
-  COMMAND ${CMAKE_COMMAND} -E touch ${installed_docs}.stamp
-  DEPENDS ${pages} README.md CHANGELOG.md SECURITY.md LICENSE cmake/InstalledDocs.cmake VERBATIM)
-add_custom_target(ckineto-docs ALL DEPENDS ${installed_docs}.stamp)
-install(DIRECTORY ${installed_docs}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+if(NOT CKINETO_WHEEL)
+  file(GLOB_RECURSE pages CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/docs/* ${PROJECT_SOURCE_DIR}/examples/*)
+  set(installed_docs ${PROJECT_BINARY_DIR}/doc)
+  add_custom_command(OUTPUT ${installed_docs}.stamp
+    COMMAND ${CMAKE_COMMAND} -DSOURCE=${PROJECT_SOURCE_DIR} -DOUT=${installed_docs}
+      -P ${PROJECT_SOURCE_DIR}/cmake/InstalledDocs.cmake
+    COMMAND ${CMAKE_COMMAND} -E touch ${installed_docs}.stamp
+    DEPENDS ${pages} README.md CHANGELOG.md SECURITY.md LICENSE cmake/InstalledDocs.cmake VERBATIM)
+  add_custom_target(ckineto-docs ALL DEPENDS ${installed_docs}.stamp)
+  install(DIRECTORY ${installed_docs}/ DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT command)
+endif()
 
 install(EXPORT ckineto NAMESPACE ckineto:: FILE ckinetoTargets.cmake DESTINATION ${package_dir}
   COMPONENT development)
@@ -67,6 +82,14 @@ endforeach()
 cmake_path(ABSOLUTE_PATH pc_libdir BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX} NORMALIZE OUTPUT_VARIABLE pc_at)
 file(RELATIVE_PATH pc_to_prefix ${pc_at}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+set(pc_link_main -lckineto)
+set(pc_link_rt -lckineto-rt)
+if(CKINETO_WHEEL)
+  set(pc_link_main -l:libckineto.so.${PROJECT_VERSION_MAJOR})
+  set(pc_link_rt -l:libckineto-rt.so.${PROJECT_VERSION_MAJOR})
+  set(CKINETO_PC_MODULES "") # only who links the archive needs them
+  set(CKINETO_PC_LIBS "")
+endif()
 foreach(pc ckineto ckineto-rt)
   configure_file(cmake/${pc}.pc.in ${pc}.pc @ONLY)
   install(FILES ${CMAKE_CURRENT_BINARY_DIR}/${pc}.pc DESTINATION ${pkgconfig_dir} COMPONENT development)

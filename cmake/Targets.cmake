@@ -50,7 +50,12 @@ function(ckineto_library name export map objects extra)
   else()
     target_link_options(${name}_shared PRIVATE -Wl,--no-undefined)
   endif()
-  set_target_properties(${name}_shared PROPERTIES LINKER_LANGUAGE C VERSION ${PROJECT_VERSION}
+  # A wheel has no symbolic links: there the file is called by its soname.
+  set(release ${PROJECT_VERSION})
+  if(CKINETO_WHEEL)
+    set(release ${PROJECT_VERSION_MAJOR})
+  endif()
+  set_target_properties(${name}_shared PROPERTIES LINKER_LANGUAGE C VERSION ${release}
     SOVERSION ${PROJECT_VERSION_MAJOR} LINK_DEPENDS ${PROJECT_SOURCE_DIR}/${map})
   set_target_properties(${name}_static PROPERTIES LINKER_LANGUAGE C)
   foreach(form shared static)
@@ -74,7 +79,7 @@ function(ckineto_static_command target)
   foreach(part ${target}-verbs ${target})
     ckineto_compile(${part})
     target_compile_definitions(${part} PRIVATE
-      CKINETO_LIBDIR="${CMAKE_INSTALL_FULL_LIBDIR}" CKINETO_PLUGINDIR="${CMAKE_INSTALL_FULL_LIBDIR}/ckineto")
+      CKINETO_LIBDIR="${ckineto_installed_libdir}" CKINETO_PLUGINDIR="${ckineto_installed_libdir}/ckineto")
   endforeach()
   foreach(part ckineto-objects ckineto-rt-objects ${target})
     target_compile_definitions(${part} PRIVATE KB_LINKED_STATICALLY)
