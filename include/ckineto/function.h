@@ -197,6 +197,18 @@ typedef struct kineto_keyword {
 #define KINETO_SCOPE_KIND(scope)                                                                   \
     (uint8_t)((scope) == KINETO_SCOPE_USER_SCOPE ? KINETO_KIND_USER_ANNOTATION : KINETO_KIND_CPU_OP)
 
+/* What to record of operators (session options; kineto_function_wants) besides names, ids and times. */
+#define KINETO_OPERATORS_INPUTS 1u /**< sizes, strides and types of inputs; keywords */
+#define KINETO_OPERATORS_VALUES 2u /**< with INPUTS: values of scalars and short lists */
+/** with INPUTS: ids of tensors and their memory; outputs */
+#define KINETO_OPERATORS_IDS 4u
+#define KINETO_OPERATORS_STACK 8u /**< native call stacks */
+
+/** What the sessions that record now want of operators: a mask of KINETO_OPERATORS_INPUTS, _VALUES,
+ *  _IDS and _STACK, 0 if none records. For dispatchers that gather inputs only when they are wanted;
+ *  sessions of other processes (`ckineto record`) count as well. threads: hot. */
+KINETO_API uint32_t kineto_function_wants(void);
+
 /** A site for a name that is known at run time only; the same one for the same name, overload and
  *  scope, valid until the process ends. With an overload, the name is "name.overload".
  *  @return NULL: out of memory, or no such scope. threads: any. */

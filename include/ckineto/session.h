@@ -38,12 +38,7 @@ typedef enum kineto_threads {
     KINETO_THREADS_CALLER = 1
 } kineto_threads;
 
-/* What to record of operators (<ckineto/function.h>) besides names, ids and times. */
-#define KINETO_OPERATORS_INPUTS 1u /**< sizes, strides and types of inputs; keywords */
-#define KINETO_OPERATORS_VALUES 2u /**< with INPUTS: values of scalars and short lists */
-/** with INPUTS: ids of tensors and their memory; outputs */
-#define KINETO_OPERATORS_IDS 4u
-#define KINETO_OPERATORS_STACK 8u /**< native call stacks */
+/* More of what to record of operators; the first four are in <ckineto/function.h>. */
 /** call stacks and modules that the program hands in; by default they are */
 #define KINETO_OPERATORS_NO_TEXTS 16u
 /** do not tell plug-ins which operator launches what, if nobody else wants it */

@@ -118,7 +118,7 @@ KB_INLINE uint64_t *tensors_write(uint64_t *at, const kineto_input *inputs, size
 }
 
 #define FEW_INPUTS 8u
-#define FEW_WORDS  (5u + 2 * FEW_INPUTS)
+#define FEW_WORDS  (7u + 2 * FEW_INPUTS)
 
 /* Behind the head of a part; *head receives its lower half. NULL: there is no room. */
 KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_input *inputs,
@@ -135,25 +135,47 @@ KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_inp
                : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
 }
 
-/* A frequent operator: its site is known, there is nothing to say but a few inputs, there is room.
- * 0: not so. */
-KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
-                                  const kineto_input *inputs, size_t count, uint32_t wants)
+/* What a frequent operator says: a few inputs, and its place in the autograd graph. */
+typedef struct few_parts {
+    const kineto_input *inputs;
+    size_t count;
+    int64_t sequence_number;    /* -1: none */
+    uint64_t forward_thread_id; /* 0: none */
+} few_parts;
+
+/* The words between the head of a part and its inputs: see KF_FUNCTION_… in format.h. */
+KB_INLINE uint64_t *graph_write(uint64_t *at, const few_parts *few, uint32_t *head)
 {
-    uint32_t site_id = kb_load_acquire(&site->id), head, depth = c->depth;
+    if (few->sequence_number >= 0) {
+        *head |= KF_FUNCTION_SEQUENCE;
+        *at++ = (uint64_t)few->sequence_number;
+    }
+    if (KINETO_UNLIKELY(few->forward_thread_id)) {
+        *head |= KF_FUNCTION_FORWARD;
+        *at++ = few->forward_thread_id;
+    }
+    return at;
+}
+
+/* A frequent operator: its site is known, it has few parts, there is room. 0: not so. */
+KB_INLINE kineto_range begin_fast(kr_cursor *c, kineto_site *site, uint64_t id,
+                                  const few_parts *few, uint32_t wants)
+{
+    uint32_t site_id = kb_load_acquire(&site->id), head, graph = 0, depth = c->depth;
     if (KINETO_UNLIKELY(!site_id || !kr_room_for(c, FEW_WORDS) || depth >= KF_MAX_DEPTH ||
-                        count > FEW_INPUTS))
+                        few->count > FEW_INPUTS))
         return 0;
     uint64_t *at = c->at;
     at[1] = kb_ticks_hw();
     at[2] = id;
-    uint64_t *end = few_write(c, at + 4, inputs, count, wants, &head);
+    uint64_t *end = graph_write(at + 4, few, &graph);
+    end = few_write(c, end, few->inputs, few->count, wants, &head);
     if (KINETO_UNLIKELY(!end)) {
         kr_undo(c);
         return 0;
     }
     uint32_t words = (uint32_t)(end - at);
-    at[3] = head | (uint64_t)(words - 3) << 24 | (uint64_t)c->number << 40;
+    at[3] = head | graph | (uint64_t)(words - 3) << 24 | (uint64_t)c->number << 40;
     c->open[depth] = (uint16_t)(at - c->base);
     c->depth = depth + 1;
     c->limit--; /* the word of its END */
@@ -352,8 +374,8 @@ static KB_NOINLINE void start_slow(kineto_function *f, kineto_site *site,
         kr_function_record(f, site, &info, &place);
 }
 
-void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
-                           size_t count)
+/* Record a frequent operator. False: it needs the general way; `f` is initialised. */
+KB_INLINE bool start_fast(kineto_function *f, kineto_site *site, const few_parts *few)
 {
     kr_cursor *c = kr_me;
     const kf_control *control = kb_load_acquire(&kr_pool.control);
@@ -361,42 +383,82 @@ void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_i
     uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
     uint32_t must = KF_WANT_SCOPE(site->scope & 15u) | (c->joined ? 0 : KF_WANT_ALL_THREADS);
     if (KINETO_UNLIKELY((wants & (must | KF_WANT_SLOW)) != must || c->busy || !c->functions_fast ||
-                        kb_load_relaxed(&kineto_function_watchers))) {
-        start_slow(f, site, inputs, count, KR_CALLER);
-        return;
-    }
+                        kb_load_relaxed(&kineto_function_watchers)))
+        return false;
     kr_enter(c); /* a signal handler must not get the same one */
     f->id = kr_function_id(c);
     kr_leave(c);
     if (KINETO_LIKELY(wants & KF_WANT_CORRELATION) && kineto__heard())
         push_id(f, site, wants);
     kr_enter(c);
-    kineto_range range = begin_fast(c, site, f->id, inputs, count, wants);
+    kineto_range range = begin_fast(c, site, f->id, few, wants);
     kr_leave(c);
     f->range = range;
     if (KINETO_LIKELY(range))
         f->state |= KR_FUNCTION_RECORDED;
-    else
+    return range != 0;
+}
+
+void kineto_function_start(kineto_function *f, kineto_site *site, const kineto_input *inputs,
+                           size_t count)
+{
+    few_parts few = {inputs, count, -1, 0};
+    if (KINETO_UNLIKELY(!start_fast(f, site, &few)))
         start_slow(f, site, inputs, count, KR_CALLER);
 }
 
 static const kineto_function_info no_info = KINETO_FUNCTION_INFO_INIT;
 
-void kineto_function_start_info(kineto_function *f, kineto_site *site,
-                                const kineto_function_info *given)
+static KB_NOINLINE void start_info_slow(kineto_function *f, kineto_site *site,
+                                        const kineto_function_info *given, const void *caller)
 {
     kineto_function_info info = no_info;
     if (given)
         memcpy(&info, given, KB_MIN(given->size, sizeof info));
-    function_init(f, site);
-    f->state = info.is_async ? KR_FUNCTION_ASYNC : 0;
-    kr_place place = {__builtin_frame_address(0), KR_CALLER};
+    if (info.is_async)
+        f->state |= KR_FUNCTION_ASYNC;
+    kr_place place = {__builtin_frame_address(0), caller};
     if (KINETO_UNLIKELY(kb_load_relaxed(&kineto_function_watchers)))
         kr_callbacks_begin(f, site, &info, &place);
     else
         kr_function_record(f, site, &info, &place);
     if (f->state == KR_FUNCTION_ASYNC)
         f->state = 0;
+}
+
+/* Only inputs and the place in the graph, by a program that knows all members. */
+KB_INLINE bool has_few_parts(const kineto_function_info *info)
+{
+    return info && info->size == sizeof *info && !info->keyword_count && !info->name &&
+           !info->stack && !info->modules && !info->is_async && info->debug_handle == -1;
+}
+
+void kineto_function_start_info(kineto_function *f, kineto_site *site,
+                                const kineto_function_info *info)
+{
+    f->state = 0;
+    if (KINETO_LIKELY(has_few_parts(info))) {
+        few_parts few = {info->inputs, info->input_count, info->sequence_number,
+                         info->forward_thread_id};
+        if (KINETO_LIKELY(start_fast(f, site, &few)))
+            return;
+    } else {
+        function_init(f, site);
+    }
+    start_info_slow(f, site, info, KR_CALLER);
+}
+
+/* The low bits of both are the same. */
+_Static_assert(KF_WANT_INPUTS == KINETO_OPERATORS_INPUTS &&
+                   KF_WANT_VALUES == KINETO_OPERATORS_VALUES &&
+                   KF_WANT_IDS == KINETO_OPERATORS_IDS && KF_WANT_STACK == KINETO_OPERATORS_STACK,
+               "what is wanted of operators has the numbers of the interface");
+
+uint32_t kineto_function_wants(void)
+{
+    const kf_control *control = kb_load_acquire(&kr_pool.control);
+    uint32_t wants = control ? (uint32_t)kb_load_relaxed(&control->wants) : 0;
+    return wants & (KF_WANT_INPUTS | KF_WANT_VALUES | KF_WANT_IDS | KF_WANT_STACK);
 }
 
 static KB_NOINLINE void finish_async(kineto_function *f)

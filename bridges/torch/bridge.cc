@@ -1,0 +1,8 @@
+/* The whole bridge as one translation unit: PyTorch's headers take longer to read than the rest. */
+#include "recorder.cc"
+#include "thread_state.cc"
+#include "inputs.cc"
+#include "memory.cc"
+#include "collectives.cc"
+#include "python.cc"
+#include "selftest.cc"

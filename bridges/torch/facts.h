@@ -1,0 +1,42 @@
+/* What differs between minor versions of PyTorch, as their headers have it; nothing else of the
+ * bridge looks at the version. CKINETO_TORCH_MINOR is set by the build (python/ckineto_attach/build.py):
+ * 200 + N for 2.N, 113 for 1.13. A bridge is loaded into the minor it was built for only. */
+#ifndef CKINETO_TORCH_FACTS_H
+#define CKINETO_TORCH_FACTS_H
+
+#ifndef CKINETO_TORCH_MINOR
+#error "CKINETO_TORCH_MINOR is not set: build with python/ckineto_attach/build.py"
+#endif
+#ifndef NDEBUG
+#error "NDEBUG is not set: RecordFunction would have another layout than in PyTorch's libraries"
+#endif
+
+/* libkineto's headers are there, and its symbols in libtorch_cpu.so: distributions build without. */
+#ifndef CKINETO_TORCH_HAS_KINETO
+#define CKINETO_TORCH_HAS_KINETO 1
+#endif
+
+/* ---- libkineto ---- */
+/* registerLoggerFactory: an output protocol of one's own; finalizeTrace without a map of metadata. */
+#define CKT_HAS_LOGGER_FACTORY (CKINETO_TORCH_MINOR >= 214)
+/* ActivityProfilerInterface::isStopped. */
+#define CKT_HAS_IS_STOPPED (CKINETO_TORCH_MINOR >= 213)
+/* IActivityProfilerSession: getDeviceProperties, getMetadata, toggleCollectionDynamic. */
+#define CKT_HAS_SESSION_PROPERTIES (CKINETO_TORCH_MINOR >= 206)
+#define CKT_HAS_SESSION_METADATA (CKINETO_TORCH_MINOR >= 208)
+#define CKT_HAS_SESSION_TOGGLE (CKINETO_TORCH_MINOR >= 214)
+/* Values of counters are numbers of an activity, and not its metadata. */
+#define CKT_HAS_COUNTER_VALUES (CKINETO_TORCH_MINOR >= 212)
+/* Metadata of an activity are variants and may be visited; before, pairs of (text, is quoted). */
+#define CKT_HAS_TYPED_METADATA (CKINETO_TORCH_MINOR >= 214)
+/* ActivityType::HARDWARE_COUNTERS: until then no type stands for samples of counters. */
+#define CKT_HAS_COUNTER_TYPE (CKINETO_TORCH_MINOR >= 215)
+
+/* ---- RecordFunction, collectives ---- */
+#define CKT_HAS_OVERLOAD_NAME (CKINETO_TORCH_MINOR >= 207)
+#define CKT_HAS_GROUP_DESCRIPTION (CKINETO_TORCH_MINOR >= 205)
+/* ParamCommsDebugInfo: isAsynchronizedOp, getSequenceNumber, getIsP2P. */
+#define CKT_HAS_SEQUENCE_INFO (CKINETO_TORCH_MINOR >= 212)
+/* ProfilerStateBase::getTLS in place of get. */
+#define CKT_HAS_STATE_TLS (CKINETO_TORCH_MINOR >= 214)
+#endif

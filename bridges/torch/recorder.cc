@@ -1,0 +1,343 @@
+/* RecordFunction callbacks that record operators through libckineto-rt. They are registered as long as a
+ * session records operators: the recorder is a plug-in, whose start and stop add and remove them. So an
+ * operator costs nothing more while no session records. */
+#include "recorder.h"
+
+#include "inputs.h"
+
+#include <ckineto/plugin.h>
+
+#include <cstdio>
+#include <mutex>
+
+namespace ckt {
+
+Counts counts;
+
+namespace {
+
+std::atomic<uint64_t> recording{0}; /* number of the running one; 0: none runs */
+std::atomic<uint64_t> recordings{0};
+std::atomic<bool> with_inputs{false}; /* of the callback that is registered */
+
+/* ---- operators that end on another thread -------------------------------------------------------
+ * A few do (futures of RPC). The thread that ends one notes its address here; the one that began it
+ * closes it when it runs its next operator. */
+
+constexpr uint32_t kMaxElsewhere = 64;
+std::mutex elsewhere_mutex;
+const at::RecordFunction *elsewhere[kMaxElsewhere];
+std::atomic<uint32_t> elsewhere_count{0};
+
+void note_end_elsewhere(const at::RecordFunction *fn)
+{
+  std::lock_guard<std::mutex> guard(elsewhere_mutex);
+  uint32_t n = elsewhere_count.load(std::memory_order_relaxed);
+  counts.ended_elsewhere++;
+  if (n == kMaxElsewhere)
+    return;
+  elsewhere[n] = fn;
+  elsewhere_count.store(n + 1, std::memory_order_release);
+}
+
+/* Take the note about one of the calling thread's operators. */
+bool take_end_elsewhere(const at::RecordFunction *fn)
+{
+  uint32_t n = elsewhere_count.load(std::memory_order_relaxed);
+  for (uint32_t i = 0; i < n; i++) {
+    if (elsewhere[i] != fn)
+      continue;
+    elsewhere[i] = elsewhere[n - 1];
+    elsewhere_count.store(n - 1, std::memory_order_release);
+    return true;
+  }
+  return false;
+}
+
+void close_from(ThreadState *t, uint32_t depth)
+{
+  while (t->depth > depth) {
+    uint32_t at = --t->depth;
+    if (at < kMaxDepth)
+      kineto_function_end(&t->open[at].record);
+  }
+}
+
+__attribute__((noinline)) void close_ended_elsewhere(ThreadState *t)
+{
+  std::lock_guard<std::mutex> guard(elsewhere_mutex);
+  for (uint32_t i = 0; i < t->depth && i < kMaxDepth; i++) {
+    if (take_end_elsewhere(t->open[i].function))
+      close_from(t, i);
+  }
+}
+
+/* ---- begin and end of an operator --------------------------------------------------------------- */
+
+void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, const char *text,
+                    kineto_function *record, uint32_t wants)
+{
+  kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+  kineto_keyword keywords[kMaxKeywords];
+  InputRoom room;
+  room.wants = wants;
+  info.sequence_number = fn.seqNr();
+  if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
+    info.forward_thread_id = find_forward_thread(fn.forwardThreadId());
+  if (wants & KINETO_OPERATORS_INPUTS) {
+    info.inputs = room.inputs;
+    info.input_count = gather_inputs(fn.inputs(), room);
+  }
+  if (CKT_UNLIKELY(name.name_class == NameClass::collective)) {
+    info.keywords = keywords;
+    info.keyword_count = gather_collective(fn, keywords);
+  }
+  if (CKT_UNLIKELY(name.is_dynamic))
+    info.name = text;
+  info.debug_handle = fn.debugHandle();
+  kineto_function_start_info(record, name.site, &info);
+}
+
+/* Operators without inputs, names of their own and the rest: without room for those on the stack. */
+inline void start_plain(const at::RecordFunction &fn, const ResolvedName &name,
+                        kineto_function *record)
+{
+  kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
+  info.sequence_number = fn.seqNr();
+  if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
+    info.forward_thread_id = find_forward_thread(fn.forwardThreadId());
+  kineto_function_start_info(record, name.site, &info);
+}
+
+void register_callback();
+
+/* A session that began later wants more than the callback gathers, or one that wanted it ended. */
+__attribute__((noinline)) void update_callback(uint32_t wants)
+{
+  bool wanted = (wants & KINETO_OPERATORS_INPUTS) != 0, now = with_inputs.load();
+  if (wanted != now && with_inputs.compare_exchange_strong(now, wanted))
+    register_callback();
+}
+
+inline bool is_special(const ResolvedName &name, const at::RecordFunction &fn, uint32_t wants)
+{
+  return (wants & KINETO_OPERATORS_INPUTS) || name.name_class != NameClass::plain ||
+         name.is_dynamic || fn.debugHandle() != -1;
+}
+
+std::unique_ptr<at::ObserverContext> on_enter(const at::RecordFunction &fn)
+{
+  ThreadState *t = thread_state;
+  if (CKT_UNLIKELY(!t) && !(t = create_thread_state()))
+    return nullptr;
+  if (CKT_UNLIKELY(elsewhere_count.load(std::memory_order_relaxed)))
+    close_ended_elsewhere(t);
+  uint32_t depth = t->depth++;
+  if (CKT_UNLIKELY(depth >= kMaxDepth)) {
+    counts.too_deep.fetch_add(1, std::memory_order_relaxed);
+    return nullptr;
+  }
+  OpenFunction *open = &t->open[depth];
+  open->function = &fn;
+  open->record.state = 0;
+  const char *text = fn.name();
+  const ResolvedName &name = resolve_name(t, fn, text);
+  if (CKT_UNLIKELY(!name.site) || !kineto_function_wanted(name.site))
+    return nullptr;
+  uint32_t wants = kineto_function_wants();
+  if (CKT_UNLIKELY(((wants & KINETO_OPERATORS_INPUTS) != 0) !=
+                   with_inputs.load(std::memory_order_relaxed)))
+    update_callback(wants);
+  if (CKT_UNLIKELY(t->memory_session != recording.load(std::memory_order_relaxed)))
+    hook_memory(t);
+  if (is_special(name, fn, wants))
+    start_recorded(fn, name, text, &open->record, wants);
+  else
+    start_plain(fn, name, &open->record);
+  return nullptr;
+}
+
+/* Not the innermost: one inside was left open, it began before recording, or on another thread. */
+__attribute__((noinline)) void end_unusual(ThreadState *t, const at::RecordFunction *fn)
+{
+  if (t && t->depth > kMaxDepth) {
+    t->depth--; /* those beyond are only counted */
+    return;
+  }
+  for (uint32_t i = t ? t->depth : 0; i-- > 0;) {
+    if (t->open[i].function == fn) {
+      close_from(t, i);
+      return;
+    }
+  }
+  if (fn->isAsync())
+    note_end_elsewhere(fn);
+  else
+    counts.ended_unknown.fetch_add(1, std::memory_order_relaxed);
+}
+
+void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
+{
+  ThreadState *t = thread_state;
+  uint32_t depth = t ? t->depth : 0;
+  if (CKT_UNLIKELY(depth == 0 || depth > kMaxDepth || t->open[depth - 1].function != &fn)) {
+    end_unusual(t, &fn);
+    return;
+  }
+  t->depth = depth - 1;
+  kineto_function_end(&t->open[depth - 1].record);
+}
+
+/* ---- the callback ------------------------------------------------------------------------------- */
+
+std::mutex callback_mutex;
+at::CallbackHandle callback;
+
+/* Register the callback as it is wanted now, in the place of the one before. Operators that run already
+ * keep the pair that they began with, so that each end finds its begin. */
+void register_callback()
+{
+  std::lock_guard<std::mutex> guard(callback_mutex);
+  if (!is_recording())
+    return;
+  at::CallbackHandle old = callback;
+  if (old)
+    at::removeCallback(old);
+  at::RecordFunctionCallback made(on_enter, on_exit);
+  made.needsInputs(with_inputs.load());
+  callback = at::addGlobalCallback(made);
+  counts.registrations++;
+}
+
+void remove_callback()
+{
+  std::lock_guard<std::mutex> guard(callback_mutex);
+  if (callback)
+    at::removeCallback(callback);
+  callback = 0;
+}
+
+/* ---- the plug-in -------------------------------------------------------------------------------- */
+
+std::mutex session_mutex;
+uint32_t sessions;
+
+void begin_recording()
+{
+  recording.store(recordings.fetch_add(1) + 1);
+  with_inputs.store((kineto_function_wants() & KINETO_OPERATORS_INPUTS) != 0);
+  counts.starts++;
+  register_callback();
+  notify_observer(true);
+}
+
+void end_recording()
+{
+  recording.store(0);
+  remove_callback();
+  counts.stops++;
+  notify_observer(false);
+}
+
+int create_profiler(KinetoPlugin_ProfilerCreate_Params *p)
+{
+  p->pProfilerHandle = (KinetoPlugin_ProfilerHandle *)&sessions;
+  return 0;
+}
+
+int destroy_profiler(KinetoPlugin_ProfilerDestroy_Params *) { return 0; }
+
+int query_profiler(KinetoPlugin_ProfilerQuery_Params *p)
+{
+  static const int32_t types[] = {KINETO_PLUGIN_PROFILE_EVENT_TYPE_CPU_OP,
+                                  KINETO_PLUGIN_PROFILE_EVENT_TYPE_USER_ANNOTATION};
+  if (p->pProfilerName && p->profilerNameMaxLen) {
+    std::strncpy(p->pProfilerName, CKT_SOURCE, p->profilerNameMaxLen);
+    p->pProfilerName[p->profilerNameMaxLen] = '\0';
+  }
+  for (size_t i = 0; i < 2 && i < p->supportedActivityTypesMaxLen; i++)
+    p->pSupportedActivityTypes[i] = types[i];
+  return 0;
+}
+
+/* Of exceptions none may reach the host, which is C. */
+template <typename Call> int call_safely(Call call) noexcept
+{
+  try {
+    call();
+    return 0;
+  } catch (...) {
+    return 1;
+  }
+}
+
+int start_profiler(KinetoPlugin_ProfilerStart_Params *)
+{
+  std::lock_guard<std::mutex> guard(session_mutex);
+  return sessions++ ? 0 : call_safely(begin_recording);
+}
+
+int stop_profiler(KinetoPlugin_ProfilerStop_Params *)
+{
+  std::lock_guard<std::mutex> guard(session_mutex);
+  return --sessions ? 0 : call_safely(end_recording);
+}
+
+int process_events(KinetoPlugin_ProfilerProcessEvents_Params *) { return 0; }
+
+const KinetoPlugin_ProfilerInterface profiler = {
+    KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerErrorText),
+    create_profiler,
+    destroy_profiler,
+    query_profiler,
+    start_profiler,
+    stop_profiler,
+    nullptr,
+    nullptr,
+    nullptr,
+    nullptr,
+    process_events,
+    nullptr,
+    nullptr};
+
+}  // namespace
+
+bool is_recording() { return recording.load(std::memory_order_relaxed) != 0; }
+uint64_t recording_number() { return recording.load(std::memory_order_relaxed); }
+
+}  // namespace ckt
+
+int ckineto_torch_attach_recorder(ckineto_torch_observer observer, char *text, size_t text_bytes)
+{
+  static bool attached;
+  if (attached)
+    return 0;
+  if (!ckt::run_self_test(text, text_bytes))
+    return -1;
+  ckt::set_observer(observer);
+  const KinetoPlugin_Registry *registry = kineto_plugin_registry();
+  if (registry->registerProfiler(registry->pRegistryHandle, &ckt::profiler) != 0) {
+    std::snprintf(text, text_bytes, "ckineto's host of plug-ins refused the recorder");
+    return -1;
+  }
+  attached = true;
+  return 0;
+}
+
+void ckineto_torch_counts(uint64_t *out, size_t count)
+{
+  const std::atomic<uint64_t> *all[] = {
+      &ckt::counts.starts,          &ckt::counts.stops,         &ckt::counts.registrations,
+      &ckt::counts.too_deep,        &ckt::counts.ended_elsewhere, &ckt::counts.ended_unknown,
+      &ckt::counts.collectives,     &ckt::counts.memory};
+  for (size_t i = 0; i < count; i++)
+    out[i] = i < sizeof all / sizeof all[0] ? all[i]->load() : 0;
+}
+
+int ckineto_torch_minor(void) { return CKINETO_TORCH_MINOR; }
+
+uint32_t ckineto_torch_features(void)
+{
+  return CKINETO_TORCH_RECORDER |
+         0u;
+}

@@ -1,0 +1,86 @@
+"""The entry point of the group "torch.backends": PyTorch (2.5 and newer) calls `attach` at the end of
+`import torch`. For older versions `sitecustomize` does (see there).
+
+It attaches what the environment asks for and nothing else:
+
+    CKINETO_SESSION, CKINETO_CONTROL, CKINETO_RING   the recorder of operators
+    CKINETO_TORCH=1                                  torch.profiler runs on ckineto
+    CKINETO_TORCH=guest                              ckineto's plug-ins join libkineto's profiles
+    CKINETO_TORCH=0                                  nothing
+
+It never raises and never prints: what fails is a line in the ledger of the trace.
+"""
+import os
+
+_state = {"done": False}
+
+_RECORDER_VARIABLES = ("CKINETO_SESSION", "CKINETO_CONTROL", "CKINETO_RING")
+
+
+def _note(reason: str, detail: str, count: int = 1) -> None:
+    """A line of the ledger of this process."""
+    from . import library
+
+    library.load_rt().kineto_ledger_add(b"PyTorch", reason.encode(), count, False, detail.encode())
+
+
+def _wants_recorder() -> bool:
+    return any(os.environ.get(name) for name in _RECORDER_VARIABLES)
+
+
+def _load_control() -> None:
+    """libckineto listens by itself when it is loaded and the environment says so."""
+    if os.environ.get("CKINETO_CONTROL") or os.environ.get("CKINETO_RING"):
+        from . import library
+
+        library.load_full()
+
+
+def _attach_recorder() -> None:
+    from . import torch_bridge, torch_hooks
+
+    try:
+        bridge = torch_bridge.attach_recorder(torch_hooks.on_recording)
+    except torch_bridge.AttachError as error:
+        import torch
+
+        detail = str(error)
+        if not torch_bridge.find_bridges(torch) and torch_bridge.start_build(torch):
+            detail = ("there is no bridge for PyTorch %s yet; it is being built with this PyTorch's "
+                      "headers and will be there for the next run" % torch.__version__)
+        _note("operators are not recorded", detail)
+        return
+    torch_hooks.install(bridge)
+
+
+def _attach_profiler(mode: str) -> None:
+    from . import torch_bridge
+
+    try:
+        if mode == "guest":
+            torch_bridge.attach_guest()
+        else:
+            torch_bridge.attach_seat()
+    except torch_bridge.AttachError as error:
+        _note("torch.profiler does not run on ckineto", str(error))
+
+
+def attach() -> None:
+    """Called by `import torch`."""
+    if _state["done"]:
+        return
+    _state["done"] = True
+    try:
+        mode = os.environ.get("CKINETO_TORCH", "")
+        if mode == "0":
+            return
+        if mode:
+            _attach_profiler(mode)
+        if _wants_recorder():
+            _attach_recorder()
+            _load_control()
+    except Exception as error:  # never into the program
+        try:
+            _note("PyTorch is not recorded", "%s: %s" % (type(error).__name__, error))
+        except Exception:
+            pass

@@ -1,0 +1,138 @@
+"""What Python has to do for the recorder: annotations that PyTorch makes only for a profiler, modules,
+iterations, and room for PyTorch's own profiler.
+
+`install` is called once, after the recorder is attached; `on_recording` by the bridge, in the main
+thread, when recording of operators begins and ends.
+"""
+import ctypes
+import os
+from typing import Any
+
+from . import library
+
+_state = {"installed": False, "recording": 0, "stacks": None}
+
+
+def _wants_functions() -> bool:
+    return os.environ.get("CKINETO_PYTHON", "") not in ("", "0")
+
+
+def _start_stacks() -> None:
+    """Modules, and Python functions if they are wanted. Without the tracer: neither."""
+    try:
+        from . import stacks
+
+        stacks.start(functions=_wants_functions(), modules=True)
+        _state["stacks"] = stacks
+    except Exception:
+        _state["stacks"] = None
+
+
+def _stop_stacks() -> None:
+    stacks, _state["stacks"] = _state["stacks"], None
+    if stacks is not None:
+        stacks.stop()
+
+
+def _set_profiler_flag(value: bool) -> None:
+    """Compiled regions and the like are annotated only while this is set."""
+    import torch.autograd.profiler as profiler
+
+    if hasattr(profiler, "_is_profiler_enabled"):
+        profiler._is_profiler_enabled = value
+
+
+def _torch_profiler_runs() -> bool:
+    import torch
+
+    try:
+        return bool(torch.autograd._profiler_enabled())
+    except Exception:
+        return False
+
+
+def on_recording(recording: int) -> None:
+    """Recording of operators began (1) or ended (0). Never raises."""
+    try:
+        if bool(recording) == bool(_state["recording"]):
+            return
+        _state["recording"] = recording
+        if recording:
+            _set_profiler_flag(True)
+            _start_stacks()
+        else:
+            _stop_stacks()
+            if not _torch_profiler_runs():
+                _set_profiler_flag(False)
+    except Exception:
+        pass
+
+
+def _keep_flag(function: Any) -> Any:
+    """PyTorch's profiler resets the flag when it stops; while we record it stays."""
+
+    def run_on_profiler_stop():
+        function()
+        if _state["recording"]:
+            _set_profiler_flag(True)
+
+    return run_on_profiler_stop
+
+
+def _make_room(function: Any, bridge: ctypes.CDLL) -> Any:
+    """The recorder's memory hook leaves the thread before PyTorch's profiler starts on it."""
+
+    def enable_profiler(*arguments, **keywords):
+        bridge.ckineto_torch_release_memory()
+        return function(*arguments, **keywords)
+
+    return enable_profiler
+
+
+def _count_steps(function: Any, rt: ctypes.CDLL) -> Any:
+    """An iteration for PyTorch's step tracker is one for ckineto."""
+
+    def kineto_step(*arguments, **keywords):
+        rt.kineto_step()
+        return function(*arguments, **keywords)
+
+    return kineto_step
+
+
+def _replace(module: Any, name: str, wrap: Any, *arguments: Any) -> None:
+    function = getattr(module, name, None)
+    if function is not None:
+        setattr(module, name, wrap(function, *arguments))
+
+
+def _install_steps(profiler: Any, rt: ctypes.CDLL) -> None:
+    """Optimizer steps and torch.profiler's step() count iterations, each iteration once."""
+    if not hasattr(profiler, "KinetoStepTracker"):
+        return
+    _replace(profiler, "_kineto_step", _count_steps, rt)
+    if os.environ.get("KINETO_USE_DAEMON"):
+        return  # PyTorch has registered the same hook
+    from torch.optim import optimizer
+
+    register = getattr(optimizer, "register_optimizer_step_post_hook", None)
+    if register is not None:
+        register(lambda *_: profiler.KinetoStepTracker.increment_step("Optimizer") and None)
+
+
+def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
+    """Put the hooks in their places; once per process."""
+    if _state["installed"]:
+        return
+    _state["installed"] = True
+    import torch.autograd.profiler as profiler
+
+    _replace(profiler, "_enable_profiler", _make_room, bridge)
+    _replace(profiler, "_run_on_profiler_stop", _keep_flag)
+    if count_steps:
+        _install_steps(profiler, library.load_rt())
+    try:
+        import torch.autograd.profiler_legacy as legacy
+
+        _replace(legacy, "_enable_profiler_legacy", _make_room, bridge)
+    except ImportError:
+        pass
