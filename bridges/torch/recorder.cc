@@ -235,6 +235,7 @@ void end_recording()
 {
   recording.store(0);
   remove_callback();
+  unhook_memory(thread_state);
   counts.stops++;
   notify_observer(false);
 }

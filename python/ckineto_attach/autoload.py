@@ -37,10 +37,10 @@ def _load_control() -> None:
 
 
 def _attach_recorder() -> None:
-    from . import torch_bridge, torch_hooks
+    from . import torch_bridge
 
     try:
-        bridge = torch_bridge.attach_recorder(torch_hooks.on_recording)
+        torch_bridge.attach_recorder()
     except torch_bridge.AttachError as error:
         import torch
 
@@ -49,8 +49,6 @@ def _attach_recorder() -> None:
             detail = ("there is no bridge for PyTorch %s yet; it is being built with this PyTorch's "
                       "headers and will be there for the next run" % torch.__version__)
         _note("operators are not recorded", detail)
-        return
-    torch_hooks.install(bridge)
 
 
 def _attach_profiler(mode: str) -> None:

@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import threading
-from typing import Callable, List, Optional, Tuple
+from typing import List, Optional, Tuple
 
 from . import build, library
 
@@ -188,21 +188,20 @@ def _call(function, *arguments) -> None:
 _observer_type = ctypes.PYFUNCTYPE(None, ctypes.c_int)
 
 
-def attach_recorder(observer: Optional[Callable[[int], None]] = None) -> ctypes.CDLL:
+def attach_recorder() -> ctypes.CDLL:
     """Operators of PyTorch are recorded whenever a session of ckineto wants them. Once per process;
-    raises AttachError. `observer` is called in the main thread soon after recording begins (1) and
-    ends (0)."""
+    raises AttachError."""
     import torch
+
+    from . import torch_hooks
 
     with _lock:
         bridge = load_bridge(torch)
-        pointer = None
-        if observer is not None:
-            made = _observer_type(observer)
-            _keep.append(made)
+        if not _keep:
+            _keep.append(_observer_type(torch_hooks.on_recording))
+            _call(bridge.ckineto_torch_attach_recorder, ctypes.cast(_keep[0], ctypes.c_void_p))
             atexit.register(bridge.ckineto_torch_detach_observer)
-            pointer = ctypes.cast(made, ctypes.c_void_p)
-        _call(bridge.ckineto_torch_attach_recorder, pointer)
+            torch_hooks.install(bridge)
         return bridge
 
 

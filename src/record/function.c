@@ -95,11 +95,31 @@ KB_INLINE bool matrix_is_odd(const kineto_tensor *t, uint64_t rows, uint64_t col
            (strides && ((uint64_t)strides[0] != columns + !columns || strides[1] != 1));
 }
 
-KB_INLINE uint64_t *tensors_write(uint64_t *at, const kineto_input *inputs, size_t count)
+/* A number, or what has no value that is recorded. NULL: it is a list. */
+KB_INLINE uint64_t *scalar_write(uint64_t *at, const kineto_input *input, uint32_t wants)
+{
+    uint32_t type = input->type, value = wants & KF_WANT_VALUES;
+    bool is_number = type >= KINETO_INPUT_INT && type <= KINETO_INPUT_BOOL;
+    if (KINETO_UNLIKELY(!is_number && type != KINETO_INPUT_NONE && type != KINETO_INPUT_OTHER))
+        return NULL;
+    at[0] = kf_input_word(type, is_number && !value ? KF_INPUT_UNSAID : 0, 0);
+    at[1] = type == KINETO_INPUT_BOOL ? input->u != 0 : input->u;
+    return at + 1 + (is_number && value);
+}
+
+/* Tensors and numbers. NULL: there is something else, or a tensor that is not small. */
+KB_INLINE uint64_t *small_inputs_write(uint64_t *at, const kineto_input *inputs, size_t count,
+                                       uint32_t wants)
 {
     for (const kineto_input *end = inputs + count; inputs < end; inputs++) {
         const kineto_tensor *t = inputs->tensor;
-        if (KINETO_UNLIKELY(inputs->type != KINETO_INPUT_TENSOR || !t))
+        if (inputs->type != KINETO_INPUT_TENSOR) {
+            at = scalar_write(at, inputs, wants);
+            if (KINETO_UNLIKELY(!at))
+                return NULL;
+            continue;
+        }
+        if (KINETO_UNLIKELY(!t))
             return NULL;
         if (KINETO_UNLIKELY(t->rank != 2)) {
             at = small_write(at, t);
@@ -129,7 +149,7 @@ KB_INLINE uint64_t *few_write(const kr_cursor *c, uint64_t *at, const kineto_inp
         return at;
     *head = (uint32_t)count << 12 | (wants & KF_WANT_IDS ? KF_FUNCTION_IDS : 0) |
             KF_FUNCTION_INPUTS | (wants & KF_WANT_VALUES) * (KF_FUNCTION_VALUES / KF_WANT_VALUES);
-    uint64_t *end = wants & KF_WANT_IDS ? NULL : tensors_write(at, inputs, count);
+    uint64_t *end = wants & KF_WANT_IDS ? NULL : small_inputs_write(at, inputs, count, wants);
     return KINETO_LIKELY(end != NULL)
                ? end
                : kr_inputs_write(at, kr_record_limit(c, c->at) - 1, inputs, (uint32_t)count, wants);
