@@ -7,6 +7,7 @@
 #include <ckineto/analyze.h>
 #include <ckineto/arrow.h>
 #include <ckineto/base.h>
+#include <ckineto/builder.h>
 #include <ckineto/control.h>
 #include <ckineto/diff.h>
 #include <ckineto/export.h>

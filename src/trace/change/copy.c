@@ -422,9 +422,15 @@ void kt_copy_window(kt_copy *c)
         kt_window(c->b, c->from->window_start_ns, c->from->window_end_ns);
 }
 
+static kineto_row shifted(kineto_row row, kineto_row first)
+{
+    return row == KINETO_NO_ROW ? row : row + first;
+}
+
 void kt_copy_all(kt_copy *c)
 {
     const kineto_trace *t = c->from;
+    kineto_row first = (kineto_row)c->b->trace->count;
     for (uint32_t i = 0; i < kineto_trace_process_count(t); i++)
         kt_copy_process(c, i);
     for (uint32_t i = 0; i < kineto_trace_track_count(t); i++)
@@ -435,7 +441,7 @@ void kt_copy_all(kt_copy *c)
     for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
         kineto_flow flow;
         kineto_trace_flow(t, i, &flow);
-        kt_copy_flow(c, &flow, flow.from, flow.to);
+        kt_copy_flow(c, &flow, shifted(flow.from, first), shifted(flow.to, first));
     }
     kt_copy_metadata(c);
     kt_copy_snapshots(c);

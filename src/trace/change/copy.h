@@ -70,6 +70,7 @@ void kt_copy_metadata(kt_copy *c);
 void kt_copy_ledger(kt_copy *c);
 void kt_copy_window(kt_copy *c);
 
-/** All of the trace as it is, in this order: processes, tracks, rows, flows and the tables. */
+/** All of the trace as it is, after what the builder has, in this order: processes, tracks, rows, flows
+ *  and the tables. */
 void kt_copy_all(kt_copy *c);
 #endif
