@@ -6,3 +6,11 @@
 #include "collectives.cc"
 #include "python.cc"
 #include "selftest.cc"
+#if CKINETO_TORCH_HAS_KINETO
+#include "library.cc"
+#include "into_trace.cc"
+#include "from_trace.cc"
+#include "seat_trace.cc"
+#include "seat.cc"
+#include "guest.cc"
+#endif

@@ -32,6 +32,20 @@
 /* ActivityType::HARDWARE_COUNTERS: until then no type stands for samples of counters. */
 #define CKT_HAS_COUNTER_TYPE (CKINETO_TORCH_MINOR >= 215)
 
+/* DeviceInfo, ResourceInfo are aggregates; before, ResourceInfo's constructor took the device first. */
+#define CKT_HAS_AGGREGATE_INFO (CKINETO_TORCH_MINOR >= 213)
+/* Time of ActivityLogger::handleDeviceInfo. */
+#if CKINETO_TORCH_MINOR >= 212
+#define CKT_DEVICE_INFO_TIME int64_t
+#else
+#define CKT_DEVICE_INFO_TIME uint64_t
+#endif
+/* ActivityLogger: properties of devices in handleTraceStart; finalizeMemoryTrace. */
+#define CKT_HAS_START_PROPERTIES (CKINETO_TORCH_MINOR >= 206)
+#define CKT_HAS_MEMORY_TRACE (CKINETO_TORCH_MINOR >= 208)
+/* systemThreadId and processId take whether a cached number will do. */
+#define CKT_HAS_CACHED_IDS (CKINETO_TORCH_MINOR >= 206)
+
 /* ---- RecordFunction, collectives ---- */
 #define CKT_HAS_OVERLOAD_NAME (CKINETO_TORCH_MINOR >= 207)
 #define CKT_HAS_GROUP_DESCRIPTION (CKINETO_TORCH_MINOR >= 205)

@@ -340,5 +340,5 @@ int ckineto_torch_minor(void) { return CKINETO_TORCH_MINOR; }
 uint32_t ckineto_torch_features(void)
 {
   return CKINETO_TORCH_RECORDER |
-         0u;
+         (CKINETO_TORCH_HAS_KINETO ? CKINETO_TORCH_SEAT | CKINETO_TORCH_GUEST : 0u);
 }

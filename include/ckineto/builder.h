@@ -53,6 +53,11 @@ KINETO_API uint32_t kineto_builder_track(kineto_builder *builder, uint32_t proce
  *  Copied. @param key  from kineto_builder_string. `value->key` is not read. */
 KINETO_API void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg *value);
 
+/** All arguments of the next activity at once, instead: a JSON object, copied as it is. Its members
+ *  "correlation" and "External id" are left out when arguments are read. @return false: it is not a valid JSON
+ *  object, and nothing was put. */
+KINETO_API bool kineto_builder_args(kineto_builder *builder, kineto_string json_object);
+
 /** Append an activity with the arguments put before. Read are start_ns, end_ns, name_id, track, kind,
  *  category (0: the kind's own name), form, flags, correlation_id, external_id, async_id.
  *  @return its row; KINETO_NO_ROW if it could not be added. */
@@ -66,6 +71,10 @@ KINETO_API void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint
 /** Append a whole trace: activities, rows, processes (those of the same number are one), flows, header,
  *  ledger, clock snapshots. Ids are not changed. @return the row of its first activity. */
 KINETO_API kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *trace);
+
+/** Append what devices did for each user annotation: a GPU_USER_ANNOTATION on every stream, over what was
+ *  launched inside it. Once, after the last activity. */
+KINETO_API void kineto_builder_project(kineto_builder *builder);
 
 /** A member of the header: key and JSON value; the last value of a key counts. */
 KINETO_API void kineto_builder_metadata(kineto_builder *builder, kineto_string key,

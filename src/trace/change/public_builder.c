@@ -100,6 +100,14 @@ void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg 
     }
 }
 
+bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
+{
+    if (!json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
+        return false;
+    kt_args_verbatim(builder->b, json_object);
+    return true;
+}
+
 kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity)
 {
     const kineto_trace *t = builder->b->trace;
@@ -141,6 +149,12 @@ kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *tr
         builder->b->status = builder->b->status ? builder->b->status : KINETO_E_MEMORY;
     kt_copy_free(&c);
     return first;
+}
+
+void kineto_builder_project(kineto_builder *builder)
+{
+    if (builder->b->trace)
+        kt_project_user_annotations(builder->b);
 }
 
 void kineto_builder_metadata(kineto_builder *builder, kineto_string key, kineto_string json_value)

@@ -1,0 +1,333 @@
+/* Python functions as ranges: what the parts of this library share.
+ *
+ * It is an extension module of CPython and a client of libckineto-rt. Two binaries come from these
+ * sources: stacks_profile.c hooks Python 3.9 to 3.11 by a profile function for each thread,
+ * stacks_monitoring.c later versions by sys.monitoring. Both see the limited API only, which hides
+ * the layout of CPython's structs, so that one binary serves all its versions.
+ *
+ *   stacks_names.c    what a code object, a module or a C function is called
+ *   stacks_lanes.c    a lane for each thread: the functions that are running there
+ *   stacks_windows.c  when recording begins and ends; rows written on behalf of other threads
+ *   stacks_core.c     options, start and stop, the functions of the extension module
+ *
+ * A function becomes one record when it ends. It is not a range that is opened and closed on the
+ * thread: closing such a range closes all that was opened inside, and `__enter__` of an annotation
+ * returns while its annotation is open. So rows nest by their times alone.
+ *
+ * Locks: the GIL protects names, options and the list of threads. Entries of a lane are written by
+ * its own thread; who reads them without the GIL first makes all lanes come to cs_lane_attend (it
+ * changes the epoch), issues a memory barrier on all threads and waits for those that are inside. */
+#ifndef CKINETO_STACKS_H
+#define CKINETO_STACKS_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include <ckineto/plugin.h>
+#include <ckineto/record.h>
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define CS_SOURCE "Python functions" /* in the ledger, and as a plug-in */
+#define CS_LOCAL __attribute__((visibility("hidden")))
+#define CS_COLD   __attribute__((cold, noinline))
+
+/* In newer libraries only: a range that is over, in one record. Without it rows are handed over as
+ * a plug-in does, which takes longer. */
+extern void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values)
+    __attribute__((weak));
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+enum {
+    CS_IS_HIDDEN = 1, /* ckineto's own: it takes part in nesting and has no row */
+    CS_IS_CALL = 2,   /* the code of nn.Module.__call__ */
+    CS_IS_MODULE = 4, /* an instance of nn.Module */
+    CS_IS_C = 8       /* a function in C */
+};
+
+/* A name with its sites. Never freed: recordings may refer to sites as long as the process lives. */
+typedef struct cs_name {
+    kineto_site site, root; /* root: the same for a row without a parent */
+    int64_t number;         /* of a module among those of its class; of a class: how many there are */
+    uint32_t flags;         /* CS_IS_… */
+    uint32_t bytes;
+    struct cs_name *next;
+    char text[];
+} cs_name;
+
+/* From objects to names, by address. An entry goes when its object does: `guard` is a weak reference
+ * to it (or, where there can be none, the object itself), so a reused address is never mistaken. */
+typedef struct cs_slot {
+    const void *key, *more; /* key NULL: free */
+    cs_name *name;
+    PyObject *guard;
+} cs_slot;
+
+typedef struct cs_table {
+    cs_slot *slots;
+    size_t mask, used;
+} cs_table;
+
+extern CS_LOCAL cs_table cs_codes;
+
+static inline size_t cs_slot_hash(const void *key, const void *more)
+{
+    uint64_t h = ((uint64_t)(uintptr_t)key ^ (uint64_t)(uintptr_t)more << 21) *
+                 UINT64_C(0x9e3779b97f4a7c15);
+    return (size_t)(h >> 32);
+}
+
+/* NULL: not there. */
+static inline cs_slot *cs_table_find(const cs_table *t, const void *key, const void *more)
+{
+    for (size_t i = cs_slot_hash(key, more);; i++) {
+        cs_slot *slot = &t->slots[i & t->mask];
+        if (slot->key == key && slot->more == more)
+            return slot;
+        if (!slot->key)
+            return NULL;
+    }
+}
+
+/** Folders that are cut off file names, longest match first as given, and folders of ckineto's own:
+ *  sequences of bytes. 0, or -1 with an exception. */
+CS_LOCAL int cs_names_configure(PyObject *prefixes, PyObject *own_folders);
+/** Name of a code object that is not in the table yet. NULL: out of memory. */
+CS_LOCAL cs_name *cs_name_new_code(PyObject *code);
+/** Name of an instance of nn.Module; NULL if it cannot be named. */
+CS_LOCAL cs_name *cs_name_module(PyObject *module);
+/** Name of a function in C; `first` is the first argument of a method descriptor, or NULL. */
+CS_LOCAL cs_name *cs_name_c_function(PyObject *callable, PyObject *first);
+/** Let go of the objects that names of C functions kept alive. */
+CS_LOCAL void cs_names_release(void);
+/** The name of an interpreter's own doing, such as a collection of garbage. */
+CS_LOCAL cs_name *cs_name_plain(const char *text, uint32_t flags);
+
+/** Look for the code of nn.Module.__call__, if PyTorch is loaded. */
+CS_LOCAL void cs_find_call_code(void);
+
+static inline cs_name *cs_name_code(PyObject *code)
+{
+    const cs_slot *slot = cs_table_find(&cs_codes, code, NULL);
+    return KINETO_LIKELY(slot != NULL) ? slot->name : cs_name_new_code(code);
+}
+
+/* ---- state ----------------------------------------------------------------------------------- */
+
+typedef struct cs_state {
+    atomic_uint epoch;     /* changes when lanes have to be brought up to date; never 0 */
+    atomic_bool recording; /* a session of ours runs: see stacks_windows.c */
+    bool active;           /* started, and hooks are installed; with the GIL */
+    bool functions, modules, c_functions, collections; /* options */
+    uint64_t last_id;      /* "Python id" that was given out last; with the GIL */
+    uint64_t too_deep;     /* functions that were too deep for their lane; with the GIL */
+    PyObject *call_code;   /* code of nn.Module.__call__; NULL while there is none */
+    uint64_t (*ticks)(KinetoPlugin_TraceBuilderHandle *); /* the clock of records */
+    atomic_uint pid;
+} cs_state;
+extern CS_LOCAL cs_state cs;
+
+static inline uint64_t cs_now(void) { return cs.ticks(NULL); }
+
+/* ---- lanes ----------------------------------------------------------------------------------- */
+
+/* A function that is running. */
+typedef struct cs_entry {
+    const void *key; /* its code object, or its callable in C; only compared */
+    cs_name *name;
+    uint64_t id;    /* "Python id"; of a hidden one: its parent's */
+    uint64_t start; /* ticks */
+} cs_entry;
+
+#define CS_MAX_DEPTH 65536u
+
+/* Running functions of a thread, outermost first from entries[1]; entries[0] stands for none. */
+typedef struct cs_lane {
+    atomic_uint epoch; /* equal to cs.epoch: entries are the thread's frames, nothing else to do */
+    atomic_bool inside;
+    bool check_next;    /* the next function that begins may be there already */
+    uint32_t synced;    /* epoch in which the entries were last brought up to date; 0: they are void */
+    uint32_t idle;      /* epoch in which the thread was seen while nobody recorded */
+    atomic_uint depth;
+    uint32_t capacity;  /* entries after entries[0] */
+    uint32_t beyond;    /* functions that are running below CS_MAX_DEPTH */
+    cs_entry *entries;
+    uint32_t pid, tid;  /* 0: the thread was not seen yet */
+    bool has_owner;     /* false: it stands for a thread that made no call since recording began */
+    struct cs_lane *next, **link;
+} cs_lane;
+
+/** A new lane of a thread, in the list of all; NULL: out of memory. */
+CS_LOCAL cs_lane *cs_lane_new(bool has_owner);
+/** Its thread ends: rows of what is still running are written. */
+CS_LOCAL void cs_lane_free(cs_lane *lane);
+/** What was running in a lane becomes void; with the lock, or by its own thread. */
+CS_LOCAL void cs_lane_forget(cs_lane *lane);
+
+/** The slow way of an event: the lane's epoch is another, or nobody records. `frame` is the one that
+ *  the event is about, and `begins` says which event. False: the event is not for the lane. */
+CS_LOCAL bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins);
+/** There is no room for one more. False: it is counted as too deep. */
+CS_LOCAL bool cs_lane_grow(cs_lane *lane);
+/** Rows of an entry: by its own thread, now. */
+CS_LOCAL void cs_record_slow(const cs_lane *lane, const cs_entry *entry);
+/** Lanes for threads that made no call since recording began; needs the GIL. `threads` maps
+ *  identifiers of Python to those of the kernel. */
+CS_LOCAL void cs_lanes_add_sleepers(PyObject *threads);
+CS_LOCAL void cs_lanes_drop_sleepers(void);
+
+/* The lock of the list of lanes, and of what belongs to sessions. Held for short times; nothing that
+ * may need the GIL is done with it. */
+extern CS_LOCAL pthread_mutex_t cs_lock;
+extern CS_LOCAL cs_lane *cs_lanes;
+
+static inline void cs_enter(cs_lane *l)
+{
+    atomic_store_explicit(&l->inside, true, memory_order_relaxed);
+    atomic_signal_fence(memory_order_seq_cst);
+}
+static inline void cs_leave(cs_lane *l)
+{
+    atomic_store_explicit(&l->inside, false, memory_order_release);
+}
+
+/** May the thread just go on? To be asked after cs_enter. */
+static inline bool cs_is_current(const cs_lane *l)
+{
+    return KINETO_LIKELY(kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) &&
+                         atomic_load_explicit(&cs.epoch, memory_order_relaxed) ==
+                             atomic_load_explicit(&l->epoch, memory_order_relaxed));
+}
+
+static inline uint32_t cs_depth(const cs_lane *l)
+{
+    return atomic_load_explicit(&l->depth, memory_order_relaxed);
+}
+static inline void cs_set_depth(cs_lane *l, uint32_t depth)
+{
+    atomic_store_explicit(&l->depth, depth, memory_order_relaxed);
+}
+
+/** A function begins; there is room for it. */
+static inline void cs_push(cs_lane *l, const void *key, cs_name *name)
+{
+    uint32_t depth = cs_depth(l);
+    cs_entry *e = &l->entries[depth + 1];
+    e->key = key;
+    e->name = name;
+    e->id = name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
+    e->start = cs_now();
+    cs_set_depth(l, depth + 1);
+}
+
+/** Write the row of a function that ends now on its own thread. */
+static inline void cs_record(const cs_lane *l, const cs_entry *e)
+{
+    cs_name *name = e->name;
+    if (KINETO_UNLIKELY(!kineto_record_past || !e[-1].id || (name->flags & CS_IS_HIDDEN))) {
+        cs_record_slow(l, e);
+        return;
+    }
+    kineto_value values[3] = {
+        {.i = (int64_t)e->id}, {.i = (int64_t)e[-1].id}, {.i = name->number}};
+    kineto_record_past(&name->site, e->start, values);
+}
+
+/** The innermost function ends. */
+static inline void cs_pop(cs_lane *l)
+{
+    uint32_t depth = cs_depth(l);
+    cs_record(l, &l->entries[depth]);
+    cs_set_depth(l, depth - 1);
+}
+
+/* ---- events, from either kind of hook ---------------------------------------------------------
+ * `frame` may be NULL where the hook has none at hand: cs_frame_now finds it. */
+
+/** The frame that is running in this thread, a new reference; NULL if there is none. */
+CS_LOCAL PyObject *cs_frame_now(void);
+/** The value of `self` in a frame of nn.Module.__call__, a new reference; NULL if there is none. */
+CS_LOCAL PyObject *cs_frame_self(PyObject *frame);
+
+/** A function of Python or C begins, not in the fast way. */
+CS_LOCAL void cs_begin_slow(cs_lane *l, const void *key, cs_name *name, PyObject *frame);
+CS_LOCAL void cs_end_slow(cs_lane *l, const void *key, PyObject *frame);
+CS_LOCAL void cs_end_c_slow(cs_lane *l, const void *key);
+/** The name of a frame's code, or of the module that is called there; NULL: it has no row. */
+CS_LOCAL cs_name *cs_name_of_frame(PyObject *code, PyObject *frame);
+
+static inline void cs_begin(cs_lane *l, const void *key, cs_name *name, PyObject *frame)
+{
+    cs_enter(l);
+    if (KINETO_LIKELY(cs_is_current(l) && cs_depth(l) < l->capacity)) {
+        cs_push(l, key, name);
+        cs_leave(l);
+        return;
+    }
+    cs_leave(l);
+    cs_begin_slow(l, key, name, frame);
+}
+
+static inline void cs_end(cs_lane *l, const void *key, PyObject *frame)
+{
+    cs_enter(l);
+    if (KINETO_LIKELY(cs_is_current(l) && l->entries[cs_depth(l)].key == key)) {
+        cs_pop(l);
+        cs_leave(l);
+        return;
+    }
+    cs_leave(l);
+    cs_end_slow(l, key, frame);
+}
+
+static inline void cs_end_c(cs_lane *l, const void *key)
+{
+    cs_enter(l);
+    if (KINETO_LIKELY(cs_is_current(l) && l->entries[cs_depth(l)].key == key)) {
+        cs_pop(l);
+        cs_leave(l);
+        return;
+    }
+    cs_leave(l);
+    cs_end_c_slow(l, key);
+}
+
+static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
+{
+    if (KINETO_UNLIKELY(!kineto_enabled(KINETO_KIND_PYTHON_FUNCTION)))
+        return cs_begin_slow(l, code, NULL, frame);
+    cs_name *name = cs_name_code(code);
+    if (KINETO_UNLIKELY(!name || (name->flags & CS_IS_CALL)))
+        name = cs_name_of_frame(code, frame);
+    if (KINETO_LIKELY(name != NULL))
+        cs_begin(l, code, name, frame);
+}
+
+/* ---- sessions -------------------------------------------------------------------------------- */
+
+/** Register as a plug-in, by which sessions make themselves known. Without the GIL. */
+CS_LOCAL void cs_windows_register(void);
+/** Write rows of all that is running in all threads, and go on. With or without the GIL. */
+CS_LOCAL void cs_windows_flush(void);
+/** All lanes have to be brought up to date; what they then find has been running since now. */
+CS_LOCAL void cs_windows_renew(void);
+/** When the present epoch began. With the lock. */
+CS_LOCAL uint64_t cs_windows_began(void);
+/** A row of a function on any thread, while a session runs; with the lock or inside a lane. */
+CS_LOCAL void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end);
+
+/* ---- the hook: stacks_profile.c or stacks_monitoring.c ---------------------------------------- */
+
+/** Put hooks in all threads according to cs's options, or change those that are there. False: they
+ *  cannot be, and *why is a sentence in static storage. */
+CS_LOCAL bool cs_hook_install(const char **why);
+/** Take them away, and leave everything as it was. */
+CS_LOCAL void cs_hook_remove(void);
+/** Make ready what lasts as long as the process. 0, or -1 with an exception. */
+CS_LOCAL int cs_hook_init(void);
+/** "profile" or "monitoring". */
+extern CS_LOCAL const char cs_hook_name[];
+
+#endif

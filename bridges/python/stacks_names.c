@@ -1,0 +1,427 @@
+/* What functions are called, in the words of PyTorch's profiler: "file.py(12): name" for Python
+ * functions, "nn.Module: Linear_0" for modules, the text of repr() for functions in C.
+ *
+ * Objects are looked up by address on each call and named once. A table never keeps a code object or
+ * a module alive: a weak reference removes its entry when the object goes. */
+#include "stacks.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NAME_MAX_BYTES 4096u
+#define NAME_CHAINS    8192u
+
+static const kineto_arg_desc with_parent[] = {
+    {"Python id", KINETO_ARG_INT},
+    {"Python parent id", KINETO_ARG_INT},
+    {"Python module id", KINETO_ARG_INT},
+};
+static const kineto_arg_desc without_parent[] = {
+    {"Python id", KINETO_ARG_INT},
+    {"Python parent id", KINETO_ARG_JSON},
+    {"Python module id", KINETO_ARG_INT},
+};
+
+static cs_slot no_slots[1];
+cs_table cs_codes = {no_slots, 0, 0};
+static cs_table modules = {no_slots, 0, 0};
+static cs_table c_functions = {no_slots, 0, 0};
+
+static cs_name *chains[NAME_CHAINS];
+
+/* Lists of bytes objects, or NULL; see cs_names_configure. */
+static PyObject *name_prefixes, *name_own_folders;
+
+/* ---- texts ----------------------------------------------------------------------------------- */
+
+static uint64_t hash_text(const char *text, size_t bytes)
+{
+    uint64_t h = UINT64_C(0xcbf29ce484222325);
+    for (size_t i = 0; i < bytes; i++)
+        h = (h ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
+    return h ^ h >> 29;
+}
+
+static void fill_sites(cs_name *name)
+{
+    uint8_t args = name->flags & CS_IS_MODULE ? 3 : 2;
+    kineto_site site = {0, KINETO_KIND_PYTHON_FUNCTION, 0, args, 0, name->text, with_parent};
+    name->site = name->root = site;
+    name->root.args = without_parent;
+}
+
+/* The one name with this text and these flags. NULL: out of memory. */
+static cs_name *intern_name(const char *text, size_t bytes, uint32_t flags)
+{
+    if (bytes > NAME_MAX_BYTES)
+        bytes = NAME_MAX_BYTES;
+    cs_name **chain = &chains[(hash_text(text, bytes) + flags) % NAME_CHAINS];
+    for (cs_name *name = *chain; name; name = name->next)
+        if (name->bytes == bytes && name->flags == flags && memcmp(name->text, text, bytes) == 0)
+            return name;
+    cs_name *name = calloc(1, sizeof *name + bytes + 1);
+    if (!name)
+        return NULL;
+    memcpy(name->text, text, bytes);
+    name->bytes = (uint32_t)bytes;
+    name->flags = flags;
+    fill_sites(name);
+    name->next = *chain;
+    *chain = name;
+    return name;
+}
+
+cs_name *cs_name_plain(const char *text, uint32_t flags)
+{
+    return intern_name(text, strlen(text), flags);
+}
+
+/* ---- tables ---------------------------------------------------------------------------------- */
+
+static void put_slot(cs_table *t, cs_slot slot)
+{
+    size_t i = cs_slot_hash(slot.key, slot.more);
+    while (t->slots[i & t->mask].key)
+        i++;
+    t->slots[i & t->mask] = slot;
+    t->used++;
+}
+
+/* Keep a third of the slots free. */
+static bool make_room(cs_table *t)
+{
+    size_t size = t->slots == no_slots ? 0 : t->mask + 1;
+    if ((t->used + 1) * 3 <= size * 2)
+        return true;
+    cs_table grown = {calloc(size ? 2 * size : 256, sizeof(cs_slot)), (size ? 2 * size : 256) - 1, 0};
+    if (!grown.slots)
+        return false;
+    for (size_t i = 0; i < size; i++)
+        if (t->slots[i].key)
+            put_slot(&grown, t->slots[i]);
+    if (size)
+        free(t->slots);
+    *t = grown;
+    return true;
+}
+
+/* Free a slot, and move up what collided with it. @return its guard, the caller's to let go. */
+static PyObject *remove_slot(cs_table *t, cs_slot *slot)
+{
+    PyObject *guard = slot->guard;
+    size_t hole = (size_t)(slot - t->slots);
+    for (size_t i = hole + 1;; i++) {
+        cs_slot *next = &t->slots[i & t->mask];
+        if (!next->key)
+            break;
+        size_t home = cs_slot_hash(next->key, next->more);
+        if (((i - home) & t->mask) < ((i - hole) & t->mask))
+            continue;
+        t->slots[hole & t->mask] = *next;
+        hole = i;
+    }
+    memset(&t->slots[hole & t->mask], 0, sizeof(cs_slot));
+    t->used--;
+    return guard;
+}
+
+/* ---- guards ---------------------------------------------------------------------------------- */
+
+/* Called with a weak reference whose object is going; `self` is the object's address. */
+static PyObject *forget_object(cs_table *t, PyObject *self)
+{
+    cs_slot *slot = cs_table_find(t, PyLong_AsVoidPtr(self), NULL);
+    if (slot)
+        Py_DECREF(remove_slot(t, slot));
+    Py_INCREF(Py_None);
+    return Py_None;
+}
+static PyObject *forget_code(PyObject *self, PyObject *reference)
+{
+    (void)reference;
+    return forget_object(&cs_codes, self);
+}
+static PyObject *forget_module(PyObject *self, PyObject *reference)
+{
+    (void)reference;
+    return forget_object(&modules, self);
+}
+static PyMethodDef forget_code_method = {"forget_code", forget_code, METH_O, NULL};
+static PyMethodDef forget_module_method = {"forget_module", forget_module, METH_O, NULL};
+
+/* A weak reference, or a strong one to what cannot have any. NULL: out of memory. */
+static PyObject *make_guard(PyObject *object, PyMethodDef *forget)
+{
+    PyObject *address = PyLong_FromVoidPtr(object);
+    PyObject *callback = address ? PyCFunction_NewEx(forget, address, NULL) : NULL;
+    PyObject *guard = callback ? PyWeakref_NewRef(object, callback) : NULL;
+    Py_XDECREF(address);
+    Py_XDECREF(callback);
+    if (!guard && PyErr_ExceptionMatches(PyExc_TypeError)) {
+        Py_INCREF(object);
+        guard = object;
+    }
+    PyErr_Clear();
+    return guard;
+}
+
+/* Takes over the guard. What was made on the way may have run other code, which may have added the
+ * same object. */
+static cs_name *add_object(cs_table *t, cs_slot slot)
+{
+    const cs_slot *known = cs_table_find(t, slot.key, slot.more);
+    if (!slot.guard || !slot.name || known || !make_room(t)) {
+        cs_name *name = known ? known->name : NULL;
+        Py_XDECREF(slot.guard);
+        return name;
+    }
+    put_slot(t, slot);
+    return slot.name;
+}
+
+/* ---- reading objects ------------------------------------------------------------------------- */
+
+/* Bytes of a text attribute, a new reference; NULL without an exception. */
+static PyObject *read_text(PyObject *object, const char *attribute)
+{
+    PyObject *text = PyObject_GetAttrString(object, attribute), *bytes = NULL;
+    if (text && PyUnicode_Check(text)) {
+        bytes = PyUnicode_AsEncodedString(text, "utf-8", "surrogateescape");
+        if (!bytes) {
+            PyErr_Clear();
+            bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+        }
+    }
+    Py_XDECREF(text);
+    PyErr_Clear();
+    return bytes;
+}
+
+static const char *bytes_text(PyObject *bytes, size_t *size)
+{
+    char *text = NULL;
+    Py_ssize_t n = 0;
+    if (!bytes || PyBytes_AsStringAndSize(bytes, &text, &n) != 0) {
+        PyErr_Clear();
+        *size = 1;
+        return "?";
+    }
+    *size = (size_t)n;
+    return text;
+}
+
+static long read_number(PyObject *object, const char *attribute)
+{
+    PyObject *number = PyObject_GetAttrString(object, attribute);
+    long value = number ? PyLong_AsLong(number) : 0;
+    Py_XDECREF(number);
+    PyErr_Clear();
+    return value;
+}
+
+/* Bytes of the first of these folders that the text begins with; 0: none does. */
+static size_t match_folder(PyObject *folders, const char *text, size_t bytes)
+{
+    Py_ssize_t count = folders ? PyList_Size(folders) : 0;
+    for (Py_ssize_t i = 0; i < count; i++) {
+        size_t size;
+        const char *folder = bytes_text(PyList_GetItem(folders, i), &size);
+        if (size && size <= bytes && memcmp(folder, text, size) == 0)
+            return size;
+    }
+    return 0;
+}
+
+/* A list of the bytes objects of a sequence; NULL with an exception. */
+static PyObject *list_of_bytes(PyObject *sequence)
+{
+    PyObject *list = PySequence_List(sequence);
+    Py_ssize_t count = list ? PyList_Size(list) : 0;
+    for (Py_ssize_t i = 0; i < count; i++)
+        if (!PyBytes_Check(PyList_GetItem(list, i))) {
+            PyErr_SetString(PyExc_TypeError, "ckineto: folders must be bytes");
+            Py_CLEAR(list);
+            break;
+        }
+    return list;
+}
+
+int cs_names_configure(PyObject *prefixes, PyObject *own_folders)
+{
+    PyObject *first = list_of_bytes(prefixes);
+    PyObject *second = first ? list_of_bytes(own_folders) : NULL;
+    if (!second) {
+        Py_XDECREF(first);
+        return -1;
+    }
+    PyObject *old = name_prefixes, *old_own = name_own_folders;
+    name_prefixes = first;
+    name_own_folders = second;
+    Py_XDECREF(old);
+    Py_XDECREF(old_own);
+    return 0;
+}
+
+/* ---- Python functions ------------------------------------------------------------------------ */
+
+static uint32_t flags_of_code(PyObject *code, const char *file, size_t bytes)
+{
+    if (!cs.call_code && bytes > 10 && memcmp(file + bytes - 10, "/module.py", 10) == 0)
+        cs_find_call_code(); /* PyTorch was loaded after start */
+    if (code == cs.call_code)
+        return CS_IS_CALL;
+    return match_folder(name_own_folders, file, bytes) ? CS_IS_HIDDEN : 0;
+}
+
+cs_name *cs_name_new_code(PyObject *code)
+{
+    PyObject *file = read_text(code, "co_filename"), *function = read_text(code, "co_name");
+    size_t file_bytes, function_bytes;
+    const char *path = bytes_text(file, &file_bytes);
+    const char *name = bytes_text(function, &function_bytes);
+    size_t cut = match_folder(name_prefixes, path, file_bytes);
+    char text[NAME_MAX_BYTES + 1];
+    int size = snprintf(text, sizeof text, "%.*s(%ld): %.*s", (int)(file_bytes - cut), path + cut,
+                        read_number(code, "co_firstlineno"), (int)function_bytes, name);
+    cs_name *made = size < 0 ? NULL
+                             : intern_name(text, strnlen(text, NAME_MAX_BYTES),
+                                           flags_of_code(code, path, file_bytes));
+    Py_XDECREF(file);
+    Py_XDECREF(function);
+    return add_object(&cs_codes, (cs_slot){code, NULL, made, make_guard(code, &forget_code_method)});
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+/* "nn.Module: Linear_3": modules of a class are counted in the order in which they are seen. */
+static cs_name *name_instance(PyObject *module)
+{
+    PyObject *class_name = read_text((PyObject *)Py_TYPE(module), "__name__");
+    size_t bytes;
+    const char *text = bytes_text(class_name, &bytes);
+    char full[512];
+    (void)snprintf(full, sizeof full, "nn.Module: %.*s", (int)(bytes < 400 ? bytes : 400), text);
+    cs_name *of_class = cs_name_plain(full, CS_IS_MODULE), *made = NULL;
+    if (of_class) {
+        size_t used = strlen(full);
+        (void)snprintf(full + used, sizeof full - used, "_%lld", (long long)of_class->number);
+        made = cs_name_plain(full, CS_IS_MODULE | CS_IS_CALL);
+    }
+    if (made)
+        made->number = of_class->number++;
+    Py_XDECREF(class_name);
+    return made;
+}
+
+cs_name *cs_name_module(PyObject *module)
+{
+    const cs_slot *slot = cs_table_find(&modules, module, NULL);
+    if (KINETO_LIKELY(slot != NULL))
+        return slot->name;
+    PyObject *guard = make_guard(module, &forget_module_method);
+    cs_slot made = {module, NULL, guard ? name_instance(module) : NULL, guard};
+    return add_object(&modules, made);
+}
+
+/* ---- functions in C -------------------------------------------------------------------------- */
+
+/* A method descriptor as the bound method that its repr() is wanted of; a new reference. */
+static PyObject *bind_method(PyObject *descriptor, PyObject *first)
+{
+    descrgetfunc get = NULL;
+    if (first && Py_IS_TYPE(descriptor, &PyMethodDescr_Type)) {
+        void *slot = PyType_GetSlot(Py_TYPE(descriptor), Py_tp_descr_get);
+        memcpy(&get, &slot, sizeof get);
+    }
+    PyObject *bound = get ? get(descriptor, first, (PyObject *)Py_TYPE(first)) : NULL;
+    PyErr_Clear();
+    if (!bound) {
+        Py_INCREF(descriptor);
+        bound = descriptor;
+    }
+    return bound;
+}
+
+static cs_name *name_c_function(PyObject *callable, PyObject *first)
+{
+    PyObject *bound = bind_method(callable, first), *text = PyObject_Repr(bound), *bytes = NULL;
+    if (text)
+        bytes = PyUnicode_AsEncodedString(text, "utf-8", "replace");
+    PyErr_Clear();
+    size_t size;
+    const char *name = bytes_text(bytes, &size);
+    cs_name *made = intern_name(name, size, CS_IS_C);
+    Py_DECREF(bound);
+    Py_XDECREF(text);
+    Py_XDECREF(bytes);
+    return made;
+}
+
+/* Bindings of C++ have one function in C for all of theirs: it says nothing about which is called. */
+static bool is_dispatcher(PyObject *self)
+{
+    if (Py_IS_TYPE(self, &PyCapsule_Type))
+        return true;
+    PyObject *name = read_text((PyObject *)Py_TYPE(self), "__name__");
+    size_t bytes;
+    const char *text = bytes_text(name, &bytes);
+    bool yes = bytes >= 8 && memcmp(text, "pybind11", 8) == 0;
+    Py_XDECREF(name);
+    return yes;
+}
+
+static cs_name dispatched; /* stands for: look the callable itself up */
+
+static cs_name *add_c_function(const void *key, const void *more, cs_name *name, PyObject *kept)
+{
+    Py_INCREF(kept);
+    return add_object(&c_functions, (cs_slot){key, more, name, kept});
+}
+
+static cs_name *name_by_callable(PyObject *callable, PyObject *first)
+{
+    const cs_slot *slot = cs_table_find(&c_functions, callable, NULL);
+    if (slot)
+        return slot->name;
+    return add_c_function(callable, NULL, name_c_function(callable, first), callable);
+}
+
+/* Methods are bound anew for each call, so they go by their function and the type of `self`; what the
+ * first one was called stands for all. */
+static cs_name *name_by_function(PyObject *callable, PyObject *self, const void *function)
+{
+    PyObject *type = (PyObject *)Py_TYPE(self);
+    const cs_slot *slot = cs_table_find(&c_functions, function, type);
+    cs_name *name = slot ? slot->name : NULL;
+    if (!slot) {
+        bool by_callable = is_dispatcher(self);
+        name = add_c_function(function, type,
+                              by_callable ? &dispatched : name_c_function(callable, NULL), type);
+    }
+    return name == &dispatched ? name_by_callable(callable, NULL) : name;
+}
+
+cs_name *cs_name_c_function(PyObject *callable, PyObject *first)
+{
+    if (!PyObject_TypeCheck(callable, &PyCFunction_Type))
+        return name_by_callable(callable, first);
+    PyCFunction call = PyCFunction_GetFunction(callable);
+    PyObject *self = PyCFunction_GetSelf(callable);
+    const void *function;
+    memcpy(&function, &call, sizeof function);
+    PyErr_Clear();
+    if (!self || !function || PyObject_TypeCheck(self, &PyModule_Type))
+        return name_by_callable(callable, NULL);
+    return name_by_function(callable, self, function);
+}
+
+void cs_names_release(void)
+{
+    cs_table old = c_functions;
+    c_functions = (cs_table){no_slots, 0, 0};
+    for (size_t i = 0; old.slots != no_slots && i <= old.mask; i++)
+        Py_XDECREF(old.slots[i].guard);
+    if (old.slots != no_slots)
+        free(old.slots);
+}

@@ -1,0 +1,396 @@
+/* libkineto's activities into a builder. Their metadata are texts of JSON before PyTorch 2.14, and typed
+ * values since; both are read where they lie, since metadataJson() costs a microsecond with shapes. */
+#include "convert.h"
+
+#include <cstdlib>
+#include <cstring>
+
+namespace ckt {
+namespace {
+
+/* ---- texts of JSON ----------------------------------------------------------------------------- */
+
+bool is_plain_text(const char *text, size_t size)
+{
+  for (size_t i = 0; i < size; i++)
+    if (text[i] == '\\' || text[i] == '"' || (unsigned char)text[i] < 0x20)
+      return false;
+  return true;
+}
+
+bool is_integer(const std::string &text)
+{
+  size_t digits = text.size() && text[0] == '-' ? text.size() - 1 : text.size();
+  size_t first = text.size() - digits;
+  if (!digits || digits > 18 || (digits > 1 && text[first] == '0'))
+    return false;
+  for (size_t i = first; i < text.size(); i++)
+    if (text[i] < '0' || text[i] > '9')
+      return false;
+  return true;
+}
+
+kineto_arg text_arg(uint32_t type, const char *data, size_t size)
+{
+  kineto_arg arg = {};
+  arg.type = type;
+  arg.text = kineto_string{data, size};
+  return arg;
+}
+
+/* A value that stands for itself in JSON. The builder checks what is not obvious, and keeps what is not
+ * valid as a text. */
+kineto_arg json_arg(const std::string &json)
+{
+  kineto_arg arg = {};
+  if (is_integer(json)) {
+    arg.type = KINETO_ARG_INT;
+    arg.i = std::strtoll(json.c_str(), nullptr, 10);
+    return arg;
+  }
+  if (json.size() >= 2 && json.front() == '"' && json.back() == '"' &&
+      is_plain_text(json.data() + 1, json.size() - 2))
+    return text_arg(KINETO_ARG_STRING, json.data() + 1, json.size() - 2);
+  return text_arg(KINETO_ARG_JSON, json.data(), json.size());
+}
+
+/* "External id" and "correlation" are columns of a trace. */
+bool is_column(const std::string &key)
+{
+  return key == "External id" || key == "correlation";
+}
+
+#if CKT_HAS_TYPED_METADATA
+
+/* ---- typed values ------------------------------------------------------------------------------- */
+
+void append_int(std::string &out, int64_t value)
+{
+  char digits[24];
+  char *end = digits + sizeof digits, *at = end;
+  uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
+  do
+    *--at = (char)('0' + rest % 10);
+  while (rest /= 10);
+  if (value < 0)
+    *--at = '-';
+  out.append(at, (size_t)(end - at));
+}
+
+void append_list(std::string &out, const std::vector<int64_t> &list)
+{
+  out += '[';
+  for (size_t i = 0; i < list.size(); i++) {
+    if (i)
+      out += ',';
+    append_int(out, list[i]);
+  }
+  out += ']';
+}
+
+void append_text(std::string &out, const std::string &text)
+{
+  static const char digits[] = "0123456789abcdef";
+  out += '"';
+  for (unsigned char c : text) {
+    if (c == '"' || c == '\\') {
+      out += '\\';
+      out += (char)c;
+    } else if (c < 0x20) {
+      out += "\\u00";
+      out += digits[c >> 4];
+      out += digits[c & 15];
+    } else {
+      out += (char)c;
+    }
+  }
+  out += '"';
+}
+
+void append_shapes(std::string &out, const libkineto::InputShapes &shapes)
+{
+  out += '[';
+  for (size_t i = 0; i < shapes.size(); i++) {
+    if (i)
+      out += ',';
+    if (const auto *list = std::get_if<std::vector<int64_t>>(&shapes[i])) {
+      append_list(out, *list);
+      continue;
+    }
+    const auto &tensors = std::get<libkineto::TensorListShapes>(shapes[i]);
+    out += '[';
+    for (size_t k = 0; k < tensors.size(); k++) {
+      if (k)
+        out += ',';
+      append_list(out, tensors[k]);
+    }
+    out += ']';
+  }
+  out += ']';
+}
+
+/* Calls put(key, arg) for each value. */
+template <typename Put> class MetadataVisitor final : public libkineto::ITypedMetadataVisitor {
+ public:
+  explicit MetadataVisitor(Put put) : put_(put) {}
+
+ protected:
+  void beginDict(std::string_view) override {}
+  void endDict() override {}
+  void visitUnsupported(std::string_view) override {}
+  void visitValue(const libkineto::MetadataField<int64_t> &f, int64_t v) override
+  {
+    kineto_arg arg = {};
+    arg.type = KINETO_ARG_INT;
+    arg.i = v;
+    put_(f.name, arg);
+  }
+  void visitValue(const libkineto::MetadataField<uint64_t> &f, uint64_t v) override
+  {
+    kineto_arg arg = {};
+    arg.type = KINETO_ARG_UINT;
+    arg.u = v;
+    put_(f.name, arg);
+  }
+  void visitValue(const libkineto::MetadataField<double> &f, double v) override
+  {
+    kineto_arg arg = {};
+    arg.type = KINETO_ARG_DOUBLE;
+    arg.d = v;
+    put_(f.name, arg);
+  }
+  void visitValue(const libkineto::MetadataField<bool> &f, bool v) override
+  {
+    kineto_arg arg = {};
+    arg.type = KINETO_ARG_BOOL;
+    arg.u = v;
+    put_(f.name, arg);
+  }
+  void visitValue(const libkineto::MetadataField<std::string> &f, std::string_view v) override
+  {
+    put_(f.name, text_arg(KINETO_ARG_STRING, v.data(), v.size()));
+  }
+  void visitValue(const libkineto::MetadataField<std::vector<int64_t>> &f,
+                  const std::vector<int64_t> &v) override
+  {
+    text_.clear();
+    append_list(text_, v);
+    put_(f.name, text_arg(KINETO_ARG_INTS, text_.data(), text_.size()));
+  }
+  void visitValue(const libkineto::MetadataField<std::vector<std::string>> &f,
+                  const std::vector<std::string> &v) override
+  {
+    text_ = "[";
+    for (size_t i = 0; i < v.size(); i++) {
+      text_ += i ? "," : "";
+      append_text(text_, v[i]);
+    }
+    text_ += ']';
+    put_(f.name, text_arg(KINETO_ARG_STRINGS, text_.data(), text_.size()));
+  }
+  void visitValue(const libkineto::MetadataField<libkineto::RawJson> &f,
+                  const libkineto::RawJson &v) override
+  {
+    put_(f.name, json_arg(v.value));
+  }
+  void visitValue(const libkineto::MetadataField<libkineto::InputShapes> &f,
+                  const libkineto::InputShapes &v) override
+  {
+    text_.clear();
+    append_shapes(text_, v);
+    put_(f.name, text_arg(KINETO_ARG_SHAPES, text_.data(), text_.size()));
+  }
+
+ private:
+  Put put_;
+  std::string text_;
+};
+
+template <typename Put> void visit_metadata(const GenericTraceActivity &activity, Put put)
+{
+  MetadataVisitor<Put> visitor(put);
+  activity.visitTypedMetadata(visitor);
+}
+
+#else
+
+/* ---- pairs of a text and whether it is quoted ----------------------------------------------------- */
+
+/* The map is private and every accessor formats or copies it. Explicit instantiation may name private
+ * members, and makes the pointer to this one known. */
+using MetadataMap = std::unordered_map<std::string, std::pair<std::string, bool>>;
+template <MetadataMap GenericTraceActivity::*Member> struct ExposeMetadata {
+  friend MetadataMap GenericTraceActivity::*metadata_member() { return Member; }
+};
+MetadataMap GenericTraceActivity::*metadata_member();
+template struct ExposeMetadata<&GenericTraceActivity::metadataMap_>;
+
+template <typename Put> void visit_metadata(const GenericTraceActivity &activity, Put put)
+{
+  for (const auto &entry : activity.*metadata_member()) {
+    const std::string &text = entry.second.first;
+    put(std::string_view(entry.first), entry.second.second
+                                           ? text_arg(KINETO_ARG_STRING, text.data(), text.size())
+                                           : json_arg(text));
+  }
+}
+
+#endif
+
+bool is_device_type(ActivityType type)
+{
+  switch (type) {
+  case ActivityType::GPU_USER_ANNOTATION:
+  case ActivityType::GPU_MEMCPY:
+  case ActivityType::GPU_MEMSET:
+  case ActivityType::CONCURRENT_KERNEL:
+  case ActivityType::CUDA_SYNC:
+  case ActivityType::MTIA_CCP_EVENTS:
+  case ActivityType::COLLECTIVE_COMM:
+  case ActivityType::CUDA_PROFILER_RANGE:
+    return true;
+  default:
+    return false;
+  }
+}
+
+uint32_t kind_of_name(const char *name)
+{
+  uint64_t mask = 0;
+  if (kineto_kinds_parse(name, &mask, nullptr) != KINETO_OK || !mask)
+    return KINETO_KIND_OVERHEAD;
+  return (uint32_t)__builtin_ctzll(mask);
+}
+
+}  // namespace
+
+TraceWriter::TraceWriter(kineto_builder *builder) : builder_(builder) {}
+
+const TraceWriter::TypeInfo &TraceWriter::type_info(ActivityType type)
+{
+  TypeInfo &info = types_[(unsigned)type % 64];
+  if (CKT_UNLIKELY(!info.known)) {
+    const char *name = libkineto::toString(type);
+    info.kind = kind_of_name(name);
+    info.category = std::strcmp(name, kineto_kind_name(info.kind)) == 0
+                        ? 0
+                        : lib.kineto_builder_string(builder_, kineto_string{name, strlen(name)});
+    info.known = true;
+  }
+  return info;
+}
+
+uint32_t TraceWriter::track_of(int64_t device, int64_t resource, bool is_device)
+{
+  if (CKT_LIKELY(device == last_place_.device && resource == last_place_.resource &&
+                 is_device == last_place_.is_device))
+    return last_place_.track;
+  auto process = processes_[is_device].find(device);
+  if (process == processes_[is_device].end()) {
+    kineto_process made = {};
+    made.is_device = is_device;
+    made.pid = device;
+    made.rank = -1;
+    process = processes_[is_device].emplace(device, lib.kineto_builder_process(builder_, &made)).first;
+  }
+  kineto_track row = {};
+  row.type = is_device ? KINETO_TRACK_STREAM : KINETO_TRACK_THREAD;
+  row.id = resource;
+  uint32_t track = lib.kineto_builder_track(builder_, process->second, &row);
+  last_place_ = Place{device, resource, is_device, track};
+  return track;
+}
+
+uint32_t TraceWriter::key_of(const std::string &key)
+{
+  auto found = keys_.find(key);
+  if (CKT_LIKELY(found != keys_.end()))
+    return found->second;
+  return keys_.emplace(key, lib.kineto_builder_string(builder_, to_kineto(key))).first->second;
+}
+
+void TraceWriter::put_metadata(const GenericTraceActivity &activity)
+{
+  std::string key;
+  visit_metadata(activity, [&](std::string_view name, const kineto_arg &arg) {
+    key.assign(name.data(), name.size());
+    if (!is_column(key))
+      lib.kineto_builder_arg(builder_, key_of(key), &arg);
+  });
+}
+
+void TraceWriter::append(const ITraceActivity &activity, uint32_t name, int64_t start, int64_t end)
+{
+  ActivityType type = activity.type();
+  const TypeInfo &info = type_info(type);
+  bool is_device = is_device_type(type);
+  bool is_call = info.kind == KINETO_KIND_RUNTIME || info.kind == KINETO_KIND_DRIVER;
+  bool has_id = type == ActivityType::CPU_OP || type == ActivityType::USER_ANNOTATION;
+  kineto_activity row = {};
+  row.start_ns = start;
+  row.end_ns = end < start ? start : end;
+  row.name_id = name;
+  row.kind = info.kind;
+  row.category = info.category;
+  row.form = type == ActivityType::CPU_INSTANT_EVENT ? KINETO_FORM_INSTANT : KINETO_FORM_SLICE;
+  row.track = track_of(activity.deviceId(), activity.resourceId(), is_device);
+  uint64_t id = (uint64_t)(uint32_t)activity.correlationId();
+  if (has_id)
+    row.external_id = id;
+  else if (is_device || is_call)
+    row.correlation_id = id;
+  if ((is_device || is_call) && activity.linkedActivity())
+    row.external_id = (uint64_t)(uint32_t)activity.linkedActivity()->correlationId();
+  kineto_row made = lib.kineto_builder_add(builder_, &row);
+  /* Arrows from launches to device work follow from the correlation ids. */
+  if (activity.flowType() == (int)libkineto::kLinkFwdBwd)
+    lib.kineto_builder_flow(builder_, KINETO_FLOW_FWD_BWD, (uint64_t)activity.flowId(), made,
+                            activity.flowStart());
+}
+
+void TraceWriter::add_generic(const GenericTraceActivity &activity)
+{
+  put_metadata(activity);
+  uint32_t name = lib.kineto_builder_string(builder_, to_kineto(activity.activityName));
+  append(activity, name, activity.startTime, activity.endTime);
+}
+
+void TraceWriter::add(const ITraceActivity &activity, const std::string &name)
+{
+  if (const auto *generic = dynamic_cast<const GenericTraceActivity *>(&activity)) {
+    add_generic(*generic);
+    return;
+  }
+  std::string json = activity.metadataJson();
+  std::string object = "{" + json + "}";
+  if (!json.empty() && !lib.kineto_builder_args(builder_, to_kineto(object))) {
+    kineto_arg arg = text_arg(KINETO_ARG_STRING, json.data(), json.size());
+    lib.kineto_builder_arg(builder_, key_of("metadata"), &arg);
+  }
+  append(activity, lib.kineto_builder_string(builder_, to_kineto(name)), activity.timestamp(),
+         activity.timestamp() + activity.duration());
+}
+
+void TraceWriter::name_process(int64_t pid, const std::string &name)
+{
+  kineto_process process = {};
+  process.pid = process.sort_index = pid;
+  process.name = to_kineto(name);
+  process.label = kineto_string{"CPU", 3};
+  process.rank = -1;
+  (void)lib.kineto_builder_process(builder_, &process);
+}
+
+void TraceWriter::name_thread(int64_t pid, int64_t tid, const std::string &name)
+{
+  kineto_process process = {};
+  process.pid = pid;
+  process.rank = -1;
+  kineto_track row = {};
+  row.type = KINETO_TRACK_THREAD;
+  row.id = tid;
+  row.name = to_kineto(name);
+  (void)lib.kineto_builder_track(builder_, lib.kineto_builder_process(builder_, &process), &row);
+}
+
+}  // namespace ckt

@@ -1,0 +1,178 @@
+/* Results of the seat. The trace is built when it is first saved: PyTorch wants activities as they are. */
+#include "seat_trace.h"
+
+#include <stdexcept>
+#include <unistd.h>
+
+/* Opaque in libkineto's headers; loggers get a pointer to one, which is NULL here. */
+namespace KINETO_NAMESPACE {
+struct ActivityBuffers {};
+}
+
+namespace ckt {
+
+Recorded::~Recorded()
+{
+  if (devices)
+    lib.kineto_trace_release(devices);
+}
+
+void ChildLogger::handleDeviceInfo(const libkineto::DeviceInfo &info, CKT_DEVICE_INFO_TIME)
+{
+  devices.push_back(Device{info.id, info.sortIndex, info.name, info.label});
+}
+
+void ChildLogger::handleResourceInfo(const libkineto::ResourceInfo &info, int64_t)
+{
+  rows.push_back(Row{info.deviceId, info.id, info.sortIndex, info.name});
+}
+
+SeatTrace::SeatTrace(std::unique_ptr<Recorded> recorded) : recorded_(std::move(recorded))
+{
+  devices_.span = libkineto::TraceSpan(recorded_->start_ns, recorded_->end_ns, "ckineto");
+  devices_.gpuOpCount = 0;
+}
+
+SeatTrace::~SeatTrace()
+{
+  if (trace_)
+    lib.kineto_trace_release(trace_);
+}
+
+const ITraceActivity *SeatTrace::find_linked(int64_t id)
+{
+  if (by_id_.empty()) {
+    for (const auto &buffer : recorded_->cpu)
+      for (const auto &activity : buffer->activities)
+        if (activity->activityType == ActivityType::CPU_OP ||
+            activity->activityType == ActivityType::USER_ANNOTATION)
+          by_id_.emplace(activity->id, activity.get());
+  }
+  auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : found->second;
+}
+
+void SeatTrace::collect_children()
+{
+  if (collected_)
+    return;
+  collected_ = true;
+  auto linked = [this](int32_t id) { return find_linked(id); };
+  for (auto &child : recorded_->children) {
+    child->processTrace(children_, linked, recorded_->start_ns, recorded_->end_ns);
+    if (auto info = child->getDeviceInfo())
+      children_.handleDeviceInfo(*info, 0);
+    for (const auto &row : child->getResourceInfos())
+      children_.handleResourceInfo(row, 0);
+    for (const auto &error : child->errors())
+      recorded_->errors.push_back(error);
+  }
+}
+
+void SeatTrace::list_devices()
+{
+  if (!recorded_->devices)
+    return;
+  TraceReader reader(recorded_->devices, [this](int64_t id) { return find_linked(id); });
+  reader.read_into(devices_);
+  for (const auto &activity : devices_.activities)
+    activities_.push_back(activity.get());
+}
+
+const std::vector<const ITraceActivity *> *SeatTrace::activities()
+{
+  if (listed_)
+    return &activities_;
+  listed_ = true;
+  collect_children();
+  for (const auto &buffer : recorded_->cpu)
+    for (const auto &activity : buffer->activities)
+      activities_.push_back(activity.get());
+  list_devices();
+  activities_.insert(activities_.end(), children_.activities.begin(), children_.activities.end());
+  return &activities_;
+}
+
+/* ---- the trace ---------------------------------------------------------------------------------- */
+
+void SeatTrace::write_names(TraceWriter &writer)
+{
+  int64_t pid = libkineto::processId();
+  writer.name_process(pid, libkineto::processName((int32_t)pid));
+  for (const auto &thread : recorded_->threads)
+    writer.name_thread(pid, thread.first, thread.second);
+}
+
+void SeatTrace::write_children(TraceWriter &writer, kineto_builder *builder)
+{
+  collect_children();
+  for (const auto &device : children_.devices) {
+    kineto_process process = {};
+    process.is_device = true;
+    process.pid = device.id;
+    process.sort_index = device.sort_index;
+    process.name = to_kineto(device.name);
+    process.label = to_kineto(device.label);
+    process.rank = -1;
+    uint32_t index = lib.kineto_builder_process(builder, &process);
+    for (const auto &row : children_.rows) {
+      kineto_track track = {};
+      track.type = KINETO_TRACK_STREAM;
+      track.id = row.id;
+      track.name = to_kineto(row.name);
+      track.sort_index = row.sort_index;
+      if (row.device == device.id)
+        (void)lib.kineto_builder_track(builder, index, &track);
+    }
+  }
+  for (const ITraceActivity *activity : children_.activities)
+    writer.add(*activity, activity->name());
+}
+
+void SeatTrace::write_header(kineto_builder *builder)
+{
+  for (const auto &entry : recorded_->metadata)
+    lib.kineto_builder_metadata(builder, to_kineto(entry.first), to_kineto(entry.second));
+  for (const auto &error : recorded_->errors) {
+    kineto_ledger_line line = {};
+    line.source = kineto_string{CKT_SOURCE, sizeof CKT_SOURCE - 1};
+    line.reason = kineto_string{"child profiler failed", 21};
+    line.count = 1;
+    line.detail = to_kineto(error);
+    lib.kineto_builder_ledger(builder, &line);
+  }
+  lib.kineto_builder_window(builder, recorded_->start_ns, recorded_->end_ns);
+}
+
+bool SeatTrace::build(kineto_error *err)
+{
+  kineto_builder *builder;
+  if (trace_)
+    return true;
+  if (lib.kineto_builder_create(&builder, err) != KINETO_OK)
+    return false;
+  if (recorded_->devices)
+    (void)lib.kineto_builder_append(builder, recorded_->devices);
+  TraceWriter writer(builder);
+  write_names(writer);
+  for (const auto &buffer : recorded_->cpu)
+    for (const auto &activity : buffer->activities)
+      writer.add_generic(*activity);
+  write_children(writer, builder);
+  if (recorded_->devices)
+    lib.kineto_builder_project(builder);
+  write_header(builder);
+  kineto_status status = lib.kineto_builder_finish(builder, &trace_, err);
+  lib.kineto_builder_destroy(builder);
+  return status == KINETO_OK;
+}
+
+void SeatTrace::save(const std::string &path)
+{
+  kineto_error err = {};
+  std::string name = path.rfind("file://", 0) == 0 ? path.substr(7) : path;
+  if (!build(&err) || lib.kineto_output_save(trace_, name.c_str(), &err) != KINETO_OK)
+    throw std::runtime_error(std::string("ckineto: ") + err.message);
+}
+
+}  // namespace ckt
