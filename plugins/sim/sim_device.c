@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -59,7 +60,7 @@ static int submit(uint32_t queue, const char *call, const char *name, sim_work w
     pthread_t thread;
     w.id = ++last_id;
     w.work = (sim_span){name, 0, 0, 0, (int32_t)(queue % SIM_QUEUES)};
-    w.call = (sim_span){call, host_ns(), 0, getpid(), gettid()};
+    w.call = (sim_span){call, host_ns(), 0, getpid(), (int)syscall(SYS_gettid)};
     atomic_load (&tell)(&w, false);
     pthread_mutex_lock(&lock);
     while (q->queued - q->done == RING)
