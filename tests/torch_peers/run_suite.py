@@ -23,6 +23,8 @@ import sys
 import tempfile
 from typing import Any, Dict, List, Optional
 
+import seat_environment
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 FILES = [
     "test_profiler.py", "test_kineto.py", "test_record_function.py", "test_execution_trace.py",
@@ -44,18 +46,18 @@ class Setting:
         self.preload = arguments.preload if seat or not arguments.seat else ""
         self.limit = arguments.limit
         self.seat = os.path.abspath(arguments.seat) if seat else ""
-        self.attach = os.path.abspath(arguments.attach)
+        self.attach = arguments.attach
 
     def environment(self, work: str, outcomes: str) -> Dict[str, str]:
         """Environment of a run whose files stay below WORK."""
         variables = {name: value for name, value in os.environ.items() if name not in REMOVED}
-        paths = [HERE] + ([self.attach] if self.seat else [])
         variables.update(
-            PYTHONPATH=os.pathsep.join(paths), PYTHONDONTWRITEBYTECODE="1", TMPDIR=os.path.join(work, "tmp"),
+            PYTHONPATH=HERE, PYTHONDONTWRITEBYTECODE="1", TMPDIR=os.path.join(work, "tmp"),
             TORCH_EXTENSIONS_DIR=os.path.join(work, "extensions"), XDG_CACHE_HOME=os.path.join(work, "cache"),
             TORCHINDUCTOR_CACHE_DIR=os.path.join(work, "inductor"), CKINETO_OUTCOMES=outcomes, CUDA_VISIBLE_DEVICES="")
         if self.seat:
-            variables.update(CKINETO_TORCH="1", CKINETO_LIBDIR=self.seat)
+            variables.update(seat_environment.seat_variables(self.seat, self.attach, work))
+            variables["PYTHONPATH"] += os.pathsep + HERE
         else:
             variables["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
         return variables
@@ -220,7 +222,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--tests", required=True, metavar="FOLDER", help="PyTorch's test/profiler")
     parser.add_argument("--out", required=True, metavar="FOLDER", help="where the outcomes are written")
     parser.add_argument("--seat", metavar="LIBDIR", help="also run with ckineto, whose libraries are in LIBDIR")
-    parser.add_argument("--attach", metavar="FOLDER", default=os.path.join(HERE, "..", "..", "python"),
+    parser.add_argument("--attach", metavar="FOLDER", default=seat_environment.DEFAULT_ATTACH,
                         help="folder with the package ckineto_attach (default: this repository's python)")
     parser.add_argument("--preload", metavar="CODE", default="",
                         help="Python statements before the tests; with --seat only in ckineto's run")
