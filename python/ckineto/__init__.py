@@ -12,6 +12,7 @@ Everything is done by the C libraries of ckineto; nothing but the standard libra
 are loaded when they are first used, so that `import ckineto` costs next to nothing.
 """
 import importlib
+import sys
 
 TYPE_CHECKING = False  # typing is not imported for this: checkers take it to be true
 
@@ -58,9 +59,11 @@ def __getattr__(name: str) -> object:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError("module 'ckineto' has no attribute %r" % name)
-    value = getattr(importlib.import_module("." + module, __name__), name)
-    globals()[name] = value
-    return value
+    importlib.import_module("." + module, __name__)
+    for place, names in _PLACES.items():  # also of the modules that came with it
+        loaded = sys.modules.get(__name__ + "." + place)
+        globals().update((n, getattr(loaded, n)) for n in names if hasattr(loaded, n))
+    return globals()[name]
 
 
 def __dir__() -> "list[str]":

@@ -21,13 +21,6 @@ def _warn_once(what: str, reason: Any) -> None:
         warnings.warn("ckineto: %s: %s" % (what, reason), RuntimeWarning, stacklevel=5)
 
 
-def _attach_bridge() -> None:
-    from ckineto_attach import torch_bridge, torch_hooks
-
-    bridge = torch_bridge.attach_recorder(torch_hooks.on_recording)
-    torch_hooks.install(bridge, count_steps=False)
-
-
 def attach_recorder() -> bool:
     """Let sessions record PyTorch's operators, if PyTorch is imported. Warns once if that fails."""
     if "torch" not in sys.modules:
@@ -36,7 +29,9 @@ def attach_recorder() -> bool:
         if not _state["attached"]:
             try:
                 _functions.library_directory()  # puts ckineto_attach on sys.path
-                _attach_bridge()
+                from ckineto_attach import torch_bridge
+
+                torch_bridge.attach_recorder()
                 _state["attached"] = True
             except Exception as error:
                 _warn_once("operators of PyTorch are not recorded", str(error) or repr(error))
@@ -44,36 +39,43 @@ def attach_recorder() -> bool:
 
 
 class Stacks:
-    """Functions of Python as activities, while it is on. Without the tracer of ckineto_attach, nothing."""
+    """Functions of Python and calls of modules as activities, while it is on: ckineto_attach.stacks."""
 
-    def __init__(self, functions: bool, modules: bool) -> None:
-        self._functions, self._modules = functions, modules
+    def __init__(self, functions: bool = False, modules: bool = False, collections: bool = False) -> None:
+        self._options = {"functions": functions, "modules": modules, "collections": collections}
+        self._is_on = False
         self._tracer: Any = None
 
-    @staticmethod
-    def is_available() -> bool:
-        try:
-            _functions.library_directory()
-            from ckineto_attach import stacks
-        except Exception:
-            return False
-        return hasattr(stacks, "start") and hasattr(stacks, "stop")
+    def is_available(self) -> bool:
+        """Can it be turned on? Warns once if it is wanted and cannot."""
+        self.turn(True)
+        available = self._is_on
+        self.turn(False)
+        return available
 
     def turn(self, on: bool) -> None:
         """Begin or end; a second time does nothing."""
-        if on == (self._tracer is not None) or not (self._functions or self._modules):
+        if on == self._is_on or not any(self._options.values()):
+            return
+        if not on:  # what runs until the stop is in the trace: nothing but that
+            self._is_on = False
+            self._tracer.stop()
             return
         try:
-            from ckineto_attach import stacks
-
-            if on:
-                stacks.start(functions=self._functions, modules=self._modules)
-                self._tracer = stacks
-            else:
-                tracer, self._tracer = self._tracer, None
-                tracer.stop()
+            self._start()
         except Exception as error:
             _warn_once("functions of Python are not recorded", str(error) or repr(error))
+
+    def _start(self) -> None:
+        if self._tracer is None:
+            _functions.library_directory()  # puts ckineto_attach on sys.path
+            from ckineto_attach import stacks
+
+            self._tracer = stacks
+        self._is_on = bool(self._tracer.start(**self._options))
+        if not self._is_on:
+            self._tracer.stop()  # each start needs one, whatever it returned
+            _warn_once("functions of Python are not recorded", self._tracer.reason())
 
 
 def device_plugins() -> List[str]:

@@ -11,7 +11,7 @@ import warnings
 import weakref
 from typing import Any, Callable, Dict, Iterable, List, Optional
 
-from . import _attach, _functions, errors
+from . import _attach, _functions, errors, ranges
 from . import _structs as S
 from ._declarations import EVENT_ACCESSORS
 from ._handles import Handle
@@ -21,7 +21,8 @@ from .session import load_plugin
 from .summary import Averages, EventList, FunctionEventAvg, save_chrome_trace
 from .traces import Trace
 
-_RECORDING = (ProfilerAction.RECORD, ProfilerAction.RECORD_AND_SAVE)
+_RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE.value
+_RECORDING = (ProfilerAction.RECORD.value, _RECORD_AND_SAVE)
 _STATE_KINETO = 6
 
 # Arguments of torch._C._profiler._ExperimentalConfig, in their order.
@@ -190,15 +191,16 @@ class profile(Handle):
         self.custom_trace_id_callback = custom_trace_id_callback
         self.record_steps = schedule is not None
         self._mask = _with_cuda(activity_set(activities), use_cuda)
-        self._has_tracer = with_stack and _attach.Stacks.is_available()
-        self._stacks = _attach.Stacks(self._has_tracer, with_stack or with_modules)
+        collections = _take_experimental(experimental_config).get("record_python_gc_info", False)
+        self._stacks = _attach.Stacks(with_stack, with_stack or with_modules, bool(collections))
+        self._has_tracer = with_stack and self._stacks.is_available()
         self._observing = False
         self._cached: Any = None
         self._lib = _functions.full()
         self._callbacks = _Callbacks(self)
         handle = self._create(schedule, buffer)
         super().__init__(handle, self._lib.kineto_profile_destroy, self._callbacks)
-        if self._has_tracer:  # C is not asked for native stacks, but the header says what there is
+        if self._has_tracer:
             self.preset_metadata_json("with_stack", "1")
 
     # ---- making it
@@ -215,6 +217,7 @@ class profile(Handle):
         return _functions.make(self._lib.kineto_profile_create, C.byref(options))
 
     def _make_config(self, buffer: Any) -> S.ProfilerConfig:
+        """Where functions of Python are recorded, operators need no native stacks beside them."""
         wishes = _take_experimental(self.experimental_config)
         metrics, metric_count = _texts(wishes.pop("profiler_metrics", ()))
         counters, counter_count = _texts(wishes.pop("performance_events", ()))
@@ -235,6 +238,7 @@ class profile(Handle):
 
     def start(self) -> None:
         """Begin, with the step that it is at."""
+        ranges.is_recording()  # loaded before recording begins, so that its import is not in the trace
         self._load_plugins()
         _attach.attach_recorder()
         self._add_distributed_info()
@@ -263,12 +267,12 @@ class profile(Handle):
         self.stop()
 
     def _leave_cycle(self) -> None:
-        if self.current_action is ProfilerAction.RECORD_AND_SAVE:
+        if self._lib.kineto_profile_current_action(self._c) == _RECORD_AND_SAVE:
             self._observe(False)
 
     def _follow_action(self) -> None:
         """What runs next to the recorder runs in the same steps."""
-        recording = self.current_action in _RECORDING
+        recording = self._lib.kineto_profile_current_action(self._c) in _RECORDING
         self._stacks.turn(recording)
         self._observe(recording)
 

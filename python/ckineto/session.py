@@ -2,7 +2,7 @@
 import ctypes as C
 from typing import Any, Iterable, Optional
 
-from . import _attach, _functions, errors
+from . import _attach, _functions, errors, ranges
 from . import _structs as S
 from ._handles import Handle
 from .traces import Trace, parse_kinds
@@ -26,7 +26,8 @@ class Recording(Handle):
 
     def __init__(self, path: Any = None, *, kinds: Any = None, buffer: Any = None, keep: str = "oldest",
                  threads: str = "all", record_shapes: bool = False, record_values: bool = False,
-                 native_stacks: bool = False, plugins: Optional[Iterable[Any]] = None,
+                 native_stacks: bool = False, python_functions: bool = False,
+                 modules: bool = False, plugins: Optional[Iterable[Any]] = None,
                  plugin_config: Optional[str] = None) -> None:
         self.path = path
         self.trace: Optional[Trace] = None
@@ -40,17 +41,21 @@ class Recording(Handle):
             buffer_bytes=_functions.parse_bytes(buffer, "buffer"),
             retention=_choice("keep", keep, _KEEP), threads=_choice("threads", threads, _THREADS),
             custom_config=_functions.text_of(plugin_config))
+        self._stacks = _attach.Stacks(python_functions, modules)
         self._lib = _functions.full()
         handle = _functions.make(self._lib.kineto_session_prepare, C.byref(options))
         super().__init__(handle, self._lib.kineto_session_destroy)
 
     def start(self) -> "Recording":
         """Record from here on."""
+        ranges.is_recording()  # loaded before recording begins, so that its import is not in the trace
         _functions.call(self._lib.kineto_session_start, self._c)
+        self._stacks.turn(True)
         return self
 
     def stop(self) -> Trace:
         """Record until here; the trace, saved if a path was given. It may be started again."""
+        self._stacks.turn(False)
         self.trace = Trace(_functions.make(self._lib.kineto_session_stop, self._c))
         if self.path is not None:
             self.trace.save(self.path)
@@ -81,6 +86,11 @@ class Recording(Handle):
         finally:
             self.close()
 
+    def close(self) -> None:
+        """End the recording, and drop what is not stopped. A second call does nothing."""
+        self._stacks.turn(False)
+        super().close()
+
     def __repr__(self) -> str:
         return "<ckineto.Recording%s>" % (": %r" % self.trace if self.trace else "")
 
@@ -96,6 +106,8 @@ def record(path: Any = None, **options: Any) -> Recording:
     record_shapes   sizes and types of the inputs of operators
     record_values   also values of scalars and short lists
     native_stacks   native call stacks of operators
+    python_functions  functions of Python
+    modules         calls of nn.Module, by class and number
     plugins         plug-ins to load first, see load_plugin; default: those of devices that are here
     plugin_config   settings for plug-ins, see their documents
     """

@@ -14,6 +14,7 @@ from ._handles import Handle
 from .activities import DeviceType, device_type
 
 _METRICS = ("cpu_time_total", "self_cpu_time_total", "device_time_total", "self_device_time_total")
+_WHOLE_STACK = 10000
 _SIZES = ("cpu_memory_usage", "self_cpu_memory_usage", "device_memory_usage",
           "self_device_memory_usage")
 
@@ -168,7 +169,9 @@ class FunctionEvent(_Numbers):
 
     @property
     def thread(self) -> int:
-        return self._read("start_thread_id")
+        """PyTorch's number of the thread; the system's for threads that ran no operator."""
+        return self._read("start_thread_id") or (
+            0 if self._is_device else self._read("device_resource_id"))
 
     @property
     def fwd_thread(self) -> Optional[int]:
@@ -207,7 +210,8 @@ class FunctionEvent(_Numbers):
 
     @property
     def stack(self) -> List[str]:
-        return [frame for frame in self._read("stack").text().split(";") if frame]
+        """Frames, the innermost first: those that the trace gives, else the functions of Python around."""
+        return self._owner._stack_of(self._index)
 
     @property
     def module_hierarchy(self) -> str:
@@ -247,7 +251,7 @@ class FunctionEvent(_Numbers):
         """Work of the device that this function caused itself."""
         if self._is_device:
             return []
-        return [Kernel(e.name, e.device_index, e.time_range.elapsed_us())
+        return [Kernel(e.name, e.device_index, (e._view.end_ns - e._view.start_ns) / 1000)
                 for e in self._walk(self._view.kernel, lambda view: view.kernel)]
 
     @property
@@ -350,7 +354,7 @@ def _width(width: Optional[int]) -> int:
 
 
 def _limit(rows: int) -> int:
-    """0 rows are wished for by nobody: the C library takes 0 for its default."""
+    """The C library takes 0 for its default."""
     return 1 if rows == 0 else rows
 
 
@@ -365,6 +369,7 @@ class EventList(_Summary):
         self._base_ns = base_ns
         self._count = int(self._lib.kineto_function_events_count(handle))
         self._rows: Optional[Averages] = None
+        self._stacks: Optional[Averages] = None
 
     def __len__(self) -> int:
         return self._count
@@ -396,9 +401,19 @@ class EventList(_Summary):
         return Averages(made, self, options)
 
     def _averages_handle(self) -> int:
+        return self._each_event()._c
+
+    def _each_event(self) -> "Averages":
+        """Each event as a group of its own."""
         if self._rows is None:
             self._rows = self._make_averages(S.AveragesOptions(each_event=True, python_functions=True))
-        return self._rows._c
+        return self._rows
+
+    def _stack_of(self, index: int) -> List[str]:
+        if self._stacks is None:
+            self._stacks = self._make_averages(S.AveragesOptions(
+                each_event=True, python_functions=True, group_by_stack=_WHOLE_STACK))
+        return self._stacks[index].stack
 
     def export_chrome_trace(self, path: Any) -> None:
         """Write the whole trace; the format follows the ending of the path."""

@@ -239,8 +239,11 @@ class ArrowTable:
     def to_pandas(self, **options: Any) -> Any:
         """A pandas.DataFrame, made by pyarrow; `options` go to pyarrow.Table.to_pandas."""
         import_pandas("to_pandas()")
-        import_pyarrow("to_pandas() of a trace", "pandas pyarrow")
-        return self.to_arrow().to_pandas(**options)
+        pyarrow = import_pyarrow("to_pandas() of a trace", "pandas pyarrow")
+        try:
+            return self.to_arrow().to_pandas(**options)
+        except pyarrow.lib.ArrowTypeError:  # old versions know no unsigned dictionary indices
+            return _encode_anew(pyarrow, self.to_arrow()).to_pandas(**options)
 
     def to_polars(self) -> Any:
         """A polars.DataFrame."""
@@ -253,6 +256,16 @@ class ArrowTable:
 
     def __repr__(self) -> str:
         return "<ckineto.ArrowTable %r of %r>" % (self.name, self._trace)
+
+
+def _encode_anew(pyarrow: Any, table: Any) -> Any:
+    """The table with signed indices in dictionary columns."""
+    for index, field in enumerate(table.schema):
+        if pyarrow.types.is_dictionary(field.type):
+            chunks = [chunk.dictionary_decode().dictionary_encode() for chunk in table[index].chunks]
+            table = table.set_column(index, field.name, pyarrow.chunked_array(
+                chunks, pyarrow.dictionary(pyarrow.int32(), field.type.value_type)))
+    return table
 
 
 # ---- queries ---------------------------------------------------------------------------------------------

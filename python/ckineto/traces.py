@@ -2,6 +2,7 @@
 import ctypes as C
 import json
 import os
+import weakref
 from collections.abc import Sequence
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
@@ -237,6 +238,7 @@ class Trace(Handle):
         self._names: Dict[int, str] = {}
         self._tracks: Optional[List[Track]] = None
         self._copy: Any = None
+        self._copy_path = b""
 
     @property
     def path(self) -> Optional[str]:
@@ -380,7 +382,8 @@ class Trace(Handle):
 
     def query(self, sql: str) -> QueryResult:
         """Ask in SQL: see docs/query.md for tables and functions. Rows are dicts; the result converts
-        itself to pandas, polars and pyarrow."""
+        itself to pandas, polars and pyarrow. The bundled command answers: of a trace that is no file, or
+        whose file has changed, it reads a copy, in which rows may be numbered in another order."""
         return run_query(self._queryable_path(), sql, self._memory_bytes)
 
     def _queryable_path(self) -> bytes:
@@ -389,18 +392,19 @@ class Trace(Handle):
         if self._path and self._stamp and _file_stamp(self._path) == self._stamp:
             return os.fsencode(os.path.abspath(self._path))
         if self._copy is None:
+            import shutil
             import tempfile
 
-            self._copy = tempfile.TemporaryDirectory(prefix="ckineto-")
-            path = os.fsencode(os.path.join(self._copy.name, "trace.json"))
-            _functions.call(self._lib.kineto_trace_save, handle, path)
-        return os.fsencode(os.path.join(self._copy.name, "trace.json"))
+            folder = tempfile.mkdtemp(prefix="ckineto-")
+            self._copy = weakref.finalize(self, shutil.rmtree, folder, True)
+            self._copy_path = os.fsencode(os.path.join(folder, "trace.json"))
+            _functions.call(self._lib.kineto_trace_save, handle, self._copy_path)
+        return self._copy_path
 
     def close(self) -> None:
         super().close()
         if self._copy is not None:
-            self._copy.cleanup()
-            self._copy = None
+            self._copy()
 
     # ---- what it says
 
