@@ -3,9 +3,13 @@
 # puts that folder on PYTHONPATH. The metadata folder next to them carries the entry point that `import torch`
 # calls. In a wheel, `ckineto` itself is in site-packages and the rest is here.
 #
-#   CKINETO_PYTHON_BRIDGES   folder of prebuilt bridges to PyTorch (*.so); they are installed if it exists
+#   CKINETO_PYTHON_BRIDGES   folder of prebuilt bridges to PyTorch (tools/build-bridges)
+#   CKINETO_PYTHON_STACKS    folder of prebuilt recorders of Python functions (ckineto_attach/build_stacks.py)
+# They are installed if these exist; what is not there is built where it is used.
 
 set(CKINETO_PYTHON_BRIDGES ${PROJECT_SOURCE_DIR}/build/bridges CACHE PATH "Folder of prebuilt bridges to PyTorch")
+set(CKINETO_PYTHON_STACKS ${PROJECT_SOURCE_DIR}/build/stacks CACHE PATH
+  "Folder of prebuilt recorders of Python functions")
 set(python_dir ${CKINETO_PLUGIN_DIR}/python)
 set(python_tree ${PROJECT_BINARY_DIR}/lib/ckineto/python)
 set(python_work ${PROJECT_BINARY_DIR}/python)
@@ -25,8 +29,9 @@ function(ckineto_python_files out folder target)
 endfunction()
 
 ckineto_python_files(python_files python "")
-# For versions of PyTorch that no bridge was made for: it is built where it is used.
+# For versions of PyTorch, and processors, that none was made for.
 ckineto_python_files(python_bridge bridges/torch ckineto_attach/bridge_source/)
+ckineto_python_files(python_stacks bridges/python ckineto_attach/stacks_source/)
 file(CONFIGURE OUTPUT ${python_work}/METADATA @ONLY CONTENT
 "Metadata-Version: 2.1
 Name: ckineto_attach
@@ -37,7 +42,7 @@ file(CONFIGURE OUTPUT ${python_work}/entry_points.txt @ONLY CONTENT
 "[torch.backends]
 ckineto = ckineto_attach.autoload:attach
 ")
-set(python_lines ${python_files} ${python_bridge})
+set(python_lines ${python_files} ${python_bridge} ${python_stacks})
 foreach(file METADATA entry_points.txt)
   list(APPEND python_lines ${python_work}/${file}=${python_metadata}/${file})
 endforeach()
@@ -56,7 +61,9 @@ add_custom_target(ckineto-python ALL DEPENDS ${python_work}/copied)
 # The copies, not the sources: an interpreter may have left its cache between those.
 if(CKINETO_INSTALL_RULES)
   install(DIRECTORY ${python_tree}/ DESTINATION ${python_dir} COMPONENT command
-    PATTERN __pycache__ EXCLUDE PATTERN bridges EXCLUDE)
+    PATTERN __pycache__ EXCLUDE PATTERN bridges EXCLUDE PATTERN native EXCLUDE)
   install(DIRECTORY ${CKINETO_PYTHON_BRIDGES}/ DESTINATION ${python_dir}/ckineto_attach/bridges COMPONENT command
+    OPTIONAL FILES_MATCHING PATTERN "*.so")
+  install(DIRECTORY ${CKINETO_PYTHON_STACKS}/ DESTINATION ${python_dir}/ckineto_attach/native COMPONENT command
     OPTIONAL FILES_MATCHING PATTERN "*.so")
 endif()
