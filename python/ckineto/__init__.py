@@ -36,23 +36,49 @@ _PLACES = {
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
-if TYPE_CHECKING:
-    from ._command import main
-    from .activities import DeviceType, ProfilerAction, ProfilerActivity
-    from .analysis import table_names
-    from .errors import (ArgumentError, BusyError, Error, FormatError, InputOutputError, LimitError,
-                         MissingFileError, MissingPackageError, NotFoundError, OutOfMemoryError,
-                         PermissionDeniedError, PluginError, StateError, UnsupportedError)
-    from .profiling import (ExecutionTraceObserver, ExperimentalConfig, profile,
-                          tensorboard_trace_handler)
-    from .ranges import (add_metadata, counter, instant, is_recording, range, record_function,
-                         set_process_name, set_thread_name, step, trace)
-    from .schedules import schedule
-    from .session import Recording, load_plugin, record
-    from .traces import Trace, open
-
-# Not here: `open` and `range`, which `from ckineto import *` would put in place of the built-in ones.
-__all__ = sorted(set(_MODULE_OF) - {"open", "range"} | {"__version__"})
+if TYPE_CHECKING:  # each name as itself: so it is part of the typed interface
+    from ._command import main as main
+    from .activities import DeviceType as DeviceType
+    from .activities import ProfilerAction as ProfilerAction
+    from .activities import ProfilerActivity as ProfilerActivity
+    from .analysis import table_names as table_names
+    from .errors import ArgumentError as ArgumentError
+    from .errors import BusyError as BusyError
+    from .errors import Error as Error
+    from .errors import FormatError as FormatError
+    from .errors import InputOutputError as InputOutputError
+    from .errors import LimitError as LimitError
+    from .errors import MissingFileError as MissingFileError
+    from .errors import MissingPackageError as MissingPackageError
+    from .errors import NotFoundError as NotFoundError
+    from .errors import OutOfMemoryError as OutOfMemoryError
+    from .errors import PermissionDeniedError as PermissionDeniedError
+    from .errors import PluginError as PluginError
+    from .errors import StateError as StateError
+    from .errors import UnsupportedError as UnsupportedError
+    from .profiling import ExecutionTraceObserver as ExecutionTraceObserver
+    from .profiling import ExperimentalConfig as ExperimentalConfig
+    from .profiling import profile as profile
+    from .profiling import tensorboard_trace_handler as tensorboard_trace_handler
+    from .ranges import add_metadata as add_metadata
+    from .ranges import counter as counter
+    from .ranges import instant as instant
+    from .ranges import is_recording as is_recording
+    from .ranges import range as range
+    from .ranges import record_function as record_function
+    from .ranges import set_process_name as set_process_name
+    from .ranges import set_thread_name as set_thread_name
+    from .ranges import step as step
+    from .ranges import trace as trace
+    from .schedules import schedule as schedule
+    from .session import Recording as Recording
+    from .session import load_plugin as load_plugin
+    from .session import record as record
+    from .traces import Trace as Trace
+    from .traces import open as open
+else:
+    # Not here: `open` and `range`, which a star import would put in place of the built-in ones.
+    __all__ = sorted(set(_MODULE_OF) - {"open", "range"} | {"__version__"})
 
 
 def __getattr__(name: str) -> object:

@@ -3,7 +3,7 @@ import ctypes as C
 from typing import Any, Dict, Tuple
 
 from . import _structs as S
-from ._base import bool_, char_p, double, i32, i64, int_, size_t, u32, u64, void_p
+from ._base import bool_, char_p, double, i64, int_, size_t, u32, u64, void_p
 
 _ERR = void_p  # kineto_error *: a byref, or None
 _P = C.POINTER

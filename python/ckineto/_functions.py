@@ -146,7 +146,7 @@ def path_of(path: Any) -> bytes:
     return encoded
 
 
-def free(pointer: int) -> None:
+def free(pointer: C.c_void_p) -> None:
     """free() of libc, for what the library hands over so."""
     libc = C.CDLL(None)
     libc.free.argtypes, libc.free.restype = (void_p,), None

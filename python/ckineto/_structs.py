@@ -3,9 +3,8 @@ _base.py, which says how they are checked.
 """
 import ctypes as C
 
-from ._base import (ARG_BOOL, ARG_DOUBLE, ARG_INT, ARG_INTS, ARG_JSON, ARG_SHAPES, ARG_STRING,
-                    ARG_STRINGS, ARG_UINT, ErrorInfo, Sized, String, bool_, char_p, double, i32, i64,
-                    int_, size_t, u32, u64, void_p)
+from ._base import (ErrorInfo, Sized, String, bool_, char_p, double, i32, i64, int_, size_t, u32, u64,
+                    void_p)
 
 # ---- session.h ---------------------------------------------------------------------------------------
 

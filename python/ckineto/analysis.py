@@ -137,7 +137,7 @@ class Finding(NamedTuple):
     confidence: float
     rank: int
     rank_count: int
-    count: int
+    count: int  # type: ignore[assignment]
     subject: str
     sentence: str
     advice: str

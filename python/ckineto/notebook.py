@@ -1,13 +1,13 @@
 """How traces, tables and findings show themselves in a notebook. All text of a trace is escaped; there
 are no scripts but those of the report, which runs in a frame of its own."""
 import html
-from typing import Any, Iterable, List
+from typing import Any, Dict, Iterable, List, Tuple
 
 _SHOWN_TRACKS = 12
-_SHOWN_PER_TRACK = 150
+_SHOWN_PER_TRACK = 100
 _SHOWN_ROWS = 20
 _SHOWN_FINDINGS = 5
-_MAX_ROWS_FOR_FINDINGS = 2000000
+_MAX_ROWS_FOR_FINDINGS = 500000
 _WIDTH, _LANE, _LABEL = 900, 16, 170
 _COLOURS = {"kernel": "#3b78c2", "gpu_memcpy": "#c2853b", "gpu_memset": "#c2853b", "cpu_op": "#5a9e6f",
             "user_annotation": "#8a6fb0", "gpu_user_annotation": "#8a6fb0",
@@ -94,26 +94,25 @@ def _timeline(trace: Any) -> str:
                     key=lambda t: -t.count)[:_SHOWN_TRACKS]
     if not tracks or trace.duration_ns <= 0:
         return ""
+    # A selection may number processes anew: tracks are told apart by what they are.
+    by_track: Dict[Any, List[Any]] = {}
+    drawn, processes = [], trace.processes
     with trace.select(top=_SHOWN_PER_TRACK, top_per="track") as chosen:
-        rows = {}
+        of_chosen = chosen.processes
         for activity in chosen:
-            track = activity.track
-            rows.setdefault((track.process, track.type, track.id), []).append(activity)
-        drawn: List[str] = []
-        processes = trace.processes
-        tracks.sort(key=lambda t: (t.process, t.index))
-        # The selection may number processes anew: tracks are told apart by type and id as well.
-        by_name = {}
-        for activities in rows.values():
-            t = activities[0].track
-            by_name.setdefault((t.type, t.id, t.name), []).extend(activities)
-        for line, track in enumerate(tracks):
-            found = by_name.get((track.type, track.id, track.name), [])
+            by_track.setdefault(_track_key(of_chosen, activity.track), []).append(activity)
+        for line, track in enumerate(sorted(tracks, key=lambda t: (t.process, t.index))):
+            found = by_track.get(_track_key(processes, track), [])
             drawn.append(_draw_track(trace, processes, track, found, line))
     return ('<svg xmlns="http://www.w3.org/2000/svg" width="100%%" viewBox="0 0 %d %d" '
             'font-family="sans-serif" font-size="9">%s</svg><small>The longest activities of the '
             'busiest tracks; trace.report() shows all.</small>' % (
                 _WIDTH + _LABEL, len(tracks) * (_LANE + 2), "".join(drawn)))
+
+
+def _track_key(processes: Any, track: Any) -> Tuple[Any, ...]:
+    process = processes[track.process]
+    return process.pid, process.is_device, process.rank, process.host, track.type, track.id, track.name
 
 
 def _draw_track(trace: Any, processes: Any, track: Any, activities: Any, line: int) -> str:

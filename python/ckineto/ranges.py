@@ -7,6 +7,7 @@ described once, as a site, and found again by name and types: see `_Sites`.
 import ctypes as C
 import functools
 import itertools
+import struct
 from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 
 from . import _base as S
@@ -33,6 +34,7 @@ _ANNOTATIONS = 1 << S.KIND_USER_ANNOTATION
 _INSTANTS = 1 << S.KIND_CPU_INSTANT_EVENT
 _COUNTERS = 1 << S.KIND_COUNTER
 
+_INT_LIMIT = 1 << 63
 # More names than this share one site each for their types; the name then travels with each record.
 _MAX_SITES = 4096
 
@@ -108,10 +110,10 @@ def _number_value(kind: type) -> Tuple[int, Any, Callable[[Any], Any]]:
 
 
 class _Plan:
-    """A site, and how the values of its arguments become the array of kineto_value that it takes:
-    a ctypes struct whose members all have 8 bytes."""
+    """A site, and how the values of its arguments become the array of kineto_value that it takes: all
+    members of that union have 8 bytes, so numbers are packed at once, and a ctypes struct holds texts."""
 
-    __slots__ = ("site", "pointer", "values_type", "convert")
+    __slots__ = ("site", "pointer", "pack", "_convert", "_values_type")
 
     def __init__(self, name: bytes, kind: int, keys: Tuple[str, ...], planned: Any) -> None:
         descriptions = (S.ArgDesc * max(len(keys), 1))()
@@ -119,15 +121,20 @@ class _Plan:
             descriptions[i] = S.ArgDesc(_string_text(key), planned[i][0])
         self.site = S.Site(0, kind, S.SCOPE_USER_SCOPE, len(keys), 0, name, descriptions)
         self.pointer = C.c_void_p(C.addressof(self.site))
-        self.convert = [p[2] for p in planned]
-        self.values_type = type("Values", (C.Structure,),
-                                {"_fields_": [("v%d" % i, p[1]) for i, p in enumerate(planned)]})
+        self._convert = [p[2] for p in planned]
+        self._values_type = type("Values", (C.Structure,),
+                                 {"_fields_": [("v%d" % i, p[1]) for i, p in enumerate(planned)]})
+        codes = [_CODES.get(p[0], "") for p in planned]
+        self.pack = struct.Struct("@" + "".join(codes)).pack if all(codes) else self._fill
         # The library may read a site as long as the process lives.
         C.pythonapi.Py_IncRef(C.py_object(self.site))
 
-    def values(self, arguments: Dict[str, Any]) -> Any:
-        return C.byref(self.values_type(*[
-            convert(value) for convert, value in zip(self.convert, arguments.values())]))
+    def _fill(self, *values: Any) -> Any:
+        return C.byref(self._values_type(*[
+            convert(value) for convert, value in zip(self._convert, values)]))
+
+
+_CODES = {S.ARG_INT: "q", S.ARG_DOUBLE: "d", S.ARG_BOOL: "Q"}
 
 
 class _Sites:
@@ -140,8 +147,9 @@ class _Sites:
         self.plans: Dict[Any, _Plan] = {}
         self.shared: Dict[Any, _Plan] = {}
 
-    def make(self, name: str, keys: Tuple[str, ...], types: Tuple[type, ...]) -> _Plan:
-        return _Plan(_string_text(str(name)), self.kind, keys, [self.plan_value(t) for t in types])
+    def make(self, name: str, arguments: Dict[str, Any]) -> _Plan:
+        planned = [self.plan_value(type(value)) for value in arguments.values()]
+        return _Plan(_string_text(name), self.kind, tuple(arguments), planned)
 
     def is_full(self) -> bool:
         return len(self.plain) + len(self.plans) >= _MAX_SITES
@@ -150,38 +158,34 @@ class _Sites:
         """The site of a name without arguments; None: there are too many."""
         if self.is_full():
             return None
-        plan = self.make(name, (), ())
-        return self.plain.setdefault(name, plan.pointer)
+        return self.plain.setdefault(name, self.make(name, {}).pointer)
 
     def find(self, name: str, arguments: Dict[str, Any]) -> Tuple[_Plan, Optional[bytes]]:
         """A plan, and the name if the plan is one that many names share."""
-        key = (name, tuple(arguments), tuple(map(type, arguments.values())))
+        key = (name, *arguments, *map(type, arguments.values()))
         plan = self.plans.get(key)
         if plan is None and not self.is_full():
-            plan = self.plans.setdefault(key, self.make(*key))
+            plan = self.plans.setdefault(key, self.make(name, arguments))
         if plan is not None:
             return plan, None
-        plan = self.shared.get(key[1:])
+        if key[1:] not in self.shared and len(self.shared) >= _MAX_SITES:
+            arguments = {}  # too many names of arguments, too: they are left out
+        plan = self.shared.get(key[1:]) if arguments else self.shared.get(())
         if plan is None:
-            if len(self.shared) >= _MAX_SITES:
-                return self.find_bare(), _string_text(str(name))
-            plan = self.shared.setdefault(key[1:], self.make("(many names)", *key[1:]))
-        return plan, _string_text(str(name))
-
-    def find_bare(self) -> _Plan:
-        """For names and arguments of which there are too many: the arguments are left out."""
-        return self.shared.setdefault(((), ()), self.make("(many names)", (), ()))
+            plan = self.shared.setdefault(key[1:] if arguments else (),
+                                          self.make("(many names)", arguments))
+        return plan, _string_text(name)
 
     def prepare(self, name: str, arguments: Dict[str, Any]) -> Tuple[_Plan, Any, Optional[bytes]]:
         """A plan, its values (None: there are none), and the name if the plan is shared."""
         if len(arguments) > S.SITE_MAX_ARGS:
             arguments = dict(itertools.islice(arguments.items(), S.SITE_MAX_ARGS))
         plan, shared_name = self.find(name, arguments)
-        if not plan.convert:
+        if not plan.site.arg_count:
             return plan, None, shared_name
         try:
-            return plan, plan.values(arguments), shared_name
-        except OverflowError:
+            return plan, plan.pack(*arguments.values()), shared_name
+        except (OverflowError, struct.error):
             return self.prepare(name, {
                 key: _wrap_big(value) for key, value in arguments.items()})
 
@@ -211,7 +215,10 @@ def _wrap_big(value: Any) -> Any:
     return _BigNumber(int(value)) if is_big else value
 
 
-def _props(plan: _Plan, values: Any, name: Optional[bytes]) -> Any:
+def _props(values: Any, name: Optional[bytes]) -> Any:
+    """kineto_props; None if there is nothing to say. The caller keeps `values`."""
+    if values is None and name is None:
+        return None
     return C.byref(S.Props(name=name, values=C.cast(values, C.c_void_p) if values else None))
 
 
@@ -219,19 +226,29 @@ _ranges = _Sites(S.KIND_USER_ANNOTATION, _plan_value)
 _instants = _Sites(S.KIND_CPU_INSTANT_EVENT, _plan_value)
 _counters = _Sites(S.KIND_COUNTER, _number_value)
 _plain = _ranges.plain
+_range_plans = _ranges.plans
 
 
 def _open_range(name: str, arguments: Dict[str, Any]) -> int:
     """Begin a range that was not begun before under this name, or one with arguments."""
     try:
-        if not arguments:
+        if arguments:
+            plan = _range_plans.get((name, *arguments, *map(type, arguments.values())))
+            if plan is not None:
+                return _begin_args(plan.pointer, plan.pack(*arguments.values()))
+        else:
             site = _plain.get(name) or _ranges.add_plain(name)
             if site is not None:
                 return _begin(site)
+    except (OverflowError, struct.error):
+        pass  # a whole number of more than 64 bits
+    except Exception:
+        return 0
+    try:
         plan, values, shared_name = _ranges.prepare(name, arguments)
         if shared_name is None:
             return _begin_args(plan.pointer, values)
-        return _begin_props(plan.pointer, _props(plan, values, shared_name))
+        return _begin_props(plan.pointer, _props(values, shared_name))
     except Exception:
         return 0  # nothing that is recorded may change what the program does
 
@@ -308,8 +325,7 @@ def _begin_async(name: str, arguments: Dict[str, Any]) -> Any:
     try:
         plan, values, shared_name = _ranges.prepare(name, arguments)
         opened = (plan, next(_async_ids), shared_name)
-        props = _props(plan, values, shared_name) if values or shared_name else None
-        _record_async(plan.pointer, C.c_uint64(opened[1]), True, props)
+        _record_async(plan.pointer, C.c_uint64(opened[1]), True, _props(values, shared_name))
         return opened
     except Exception:
         return None
@@ -460,8 +476,15 @@ def instant(name: str, /, **args: Any) -> None:
     if not _gate[0] & _INSTANTS:
         return
     try:
-        plan, values, shared_name = _instants.prepare(name, args)
-        _record_instant(plan.pointer, _props(plan, values, shared_name))
+        if not args and name in _instants.plain:
+            _record_instant(_instants.plain[name], None)
+            return
+        site = None if args else _instants.add_plain(str(name))
+        if site is not None:
+            _record_instant(site, None)
+            return
+        plan, values, shared_name = _instants.prepare(str(name), args)
+        _record_instant(plan.pointer, _props(values, shared_name))
     except Exception:
         pass
 
@@ -471,20 +494,27 @@ def counter(name: str, value: Optional[float] = None, /, **series: float) -> Non
     bytes=4096)`. A unit may stand in the name of a series: `**{"used [bytes]": 4096}`."""
     if not _gate[0] & _COUNTERS:
         return
-    if value is not None:
-        series = {name: value, **series}
     try:
-        plan, values, shared_name = _counters.prepare(name, series)
+        if value is not None:
+            plan = _counters.plans.get((name, name, value.__class__)) if not series else None
+            if plan is not None and -_INT_LIMIT <= value < _INT_LIMIT:
+                _record_counter(plan.pointer, plan.pack(value))
+                return
+            series = {name: value, **series}
+        plan, values, shared_name = _counters.prepare(str(name), series)
         if values is not None and shared_name is None:
             _record_counter(plan.pointer, values)
     except Exception:
         pass
 
 
+_count_step = _functions.rt().kineto_step
+
+
 def step() -> None:
     """The program begins another iteration of its main loop: call it at the top of the loop. Recordings
     show iterations as "ProfilerStep#N", and `ckineto trigger --iterations` counts them."""
-    _functions.rt().kineto_step()
+    _count_step()
 
 
 def is_recording() -> bool:

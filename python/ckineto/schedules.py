@@ -25,7 +25,7 @@ class Schedule:
 
     def __repr__(self) -> str:
         return "ckineto.schedule(%s)" % ", ".join(
-            "%s=%d" % (name, getattr(self._c, name)) for name, _ in S.Schedule._fields_[1:])
+            "%s=%d" % (field[0], getattr(self._c, field[0])) for field in S.Schedule._fields_[1:])
 
 
 def schedule(*, wait: int, warmup: int, active: int, repeat: int = 0, skip_first: int = 0,

@@ -49,7 +49,23 @@ class _Numbers:
 
     _view: Any
     _owner: Any
-    count: int
+    count: Any
+    # Microseconds, and the same as text; set below.
+    cpu_time_total: float
+    self_cpu_time_total: float
+    device_time_total: float
+    self_device_time_total: float
+    cpu_time_str: str
+    device_time_str: str
+    cpu_time_total_str: str
+    self_cpu_time_total_str: str
+    device_time_total_str: str
+    self_device_time_total_str: str
+    # Bytes, less what was released.
+    cpu_memory_usage: int
+    self_cpu_memory_usage: int
+    device_memory_usage: int
+    self_device_memory_usage: int
 
     @property
     def cpu_time(self) -> float:
@@ -107,10 +123,16 @@ def _add_numbers(cls: Any) -> None:
         setattr(cls, name + "_str", make_text(name))
     for name in ("cpu_time", "device_time"):
         setattr(cls, name + "_str", make_text(name))
+    def make_size(name: str) -> property:
+        return property(lambda self: getattr(self._view, name))
+
+    def make_alias(name: str) -> property:
+        return property(lambda self: getattr(self, name))
+
     for name in _SIZES:
-        setattr(cls, name, property(lambda self, name=name: getattr(self._view, name)))
+        setattr(cls, name, make_size(name))
     for name in _METRICS[2:] + _SIZES[2:] + ("device_time",):  # older names of the same
-        setattr(cls, name.replace("device", "cuda"), property(lambda self, n=name: getattr(self, n)))
+        setattr(cls, name.replace("device", "cuda"), make_alias(name))
 
 
 _add_numbers(_Numbers)
@@ -325,9 +347,9 @@ class _Summary(Handle, Sequence):
         _functions.call(lib.kineto_averages_text, self._averages_handle(), C.byref(options),
                         C.byref(out), C.byref(size))
         try:
-            return C.string_at(out.value, size.value).decode("utf-8", "replace")
+            return C.string_at(out, size.value).decode("utf-8", "replace")
         finally:
-            _functions.free(out.value)
+            _functions.free(out)
 
     def total_average(self) -> "FunctionEventAvg":
         """All functions as one, with the name "Total"."""

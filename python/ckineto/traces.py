@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Tuple
 
 from . import _functions, errors
+from . import _base as B
 from . import _structs as S
 from ._handles import Handle
 from .analysis import Analysis, Diff, Findings, analyze, diff, find, step_range
@@ -23,7 +24,7 @@ _LONG_WORK_S = 1.0
 class Process(NamedTuple):
     """A process, or a device."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     is_device: bool
     pid: int
     ppid: int
@@ -37,12 +38,12 @@ class Process(NamedTuple):
 class Track(NamedTuple):
     """A row of the timeline: a thread, a stream of a device, a counter."""
 
-    index: int
+    index: int  # type: ignore[assignment]
     process: int
     type: str
     id: int
     name: str
-    count: int
+    count: int  # type: ignore[assignment]
     lanes: int
 
 
@@ -60,7 +61,7 @@ class LedgerLine(NamedTuple):
 
     source: str
     reason: str
-    count: int
+    count: int  # type: ignore[assignment]
     is_loss: bool
     detail: str
 
@@ -77,16 +78,16 @@ class Repair(NamedTuple):
 
 def arg_value(arg: S.Arg) -> Any:
     """The value of an argument as Python has it."""
-    if arg.type == S.ARG_INT:
+    if arg.type == B.ARG_INT:
         return arg.i
-    if arg.type == S.ARG_UINT:
+    if arg.type == B.ARG_UINT:
         return arg.u
-    if arg.type == S.ARG_DOUBLE:
+    if arg.type == B.ARG_DOUBLE:
         return arg.d
-    if arg.type == S.ARG_BOOL:
+    if arg.type == B.ARG_BOOL:
         return bool(arg.u)
     text = arg.text.text()
-    if arg.type == S.ARG_STRING:
+    if arg.type == B.ARG_STRING:
         return text
     try:
         return json.loads(text)
@@ -266,8 +267,8 @@ class Trace(Handle):
     def _name(self, view: S.Activity) -> str:
         name = self._names.get(view.name_id)
         if name is None:
-            if self._c:  # an error once it is closed: the view borrows from the trace
-                name = self._names[view.name_id] = view.name.text()
+            _ = self._c  # an error once it is closed: the view borrows from the trace
+            name = self._names[view.name_id] = view.name.text()
         return name
 
     def _string(self, string_id: int) -> str:

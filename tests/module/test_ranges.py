@@ -271,7 +271,8 @@ class Moments(support.TestCase):
         def body():
             ckineto.instant("moment", n=3)
             ckineto.instant("bare")
-            ckineto.counter("loss", 0.25)
+            for value in (0.25, 0.5, float("inf"), 7, 1 << 64, -3):
+                ckineto.counter("loss", value)
             ckineto.counter("queue", length=3, bytes=1.5)
             ckineto.counter("queue", length=1 << 70, bytes=decimal.Decimal("0.5"))
             ckineto.counter("wrong", length="many")
@@ -281,7 +282,8 @@ class Moments(support.TestCase):
         trace = record(body)
         self.assertEqual([(a.form, a.args) for a in trace if a.name in ("moment", "bare")],
                          [("instant", {"n": 3}), ("instant", {})])
-        self.assertEqual(by_name(trace, "loss")[0].args, {"loss": 0.25})
+        self.assertEqual([a.args["loss"] for a in by_name(trace, "loss")],
+                         [0.25, 0.5, float("inf"), 7, float(1 << 64), -3])
         self.assertEqual([a.args for a in by_name(trace, "queue")],
                          [{"length": 3, "bytes": 1.5}, {"length": float(1 << 70), "bytes": 0.5}])
         self.assertEqual(by_name(trace, "wrong"), [])
