@@ -228,6 +228,8 @@ typedef struct kc_entry_options {
     const char *pool_path, *log_file;
     int log_level; /* < 0: leave */
     bool preload;
+    bool python;           /* Python programs import our package: PyTorch's operators, modules */
+    bool python_functions; /* and record functions of Python */
     bool memory;           /* the allocator hook */
     uint64_t memory_bytes; /* mean bytes between its samples */
     const char

@@ -15,7 +15,7 @@
 static const char *output, *activities, *policy, *log_file, *plugin_config, *budget;
 static uint64_t buffer_mb = KS_BUFFER_BYTES >> 20, keep_mb = 256, log_level = KINETO_LOG_WARNING;
 static kc_optional_size memory = {false, UINT64_C(512) << 10};
-static bool preload, no_plugins, no_summary, quiet, wait_children;
+static bool preload, no_plugins, no_summary, quiet, wait_children, no_torch, no_shapes, python;
 static kc_texts plugin_files;
 static kc_plugins plugins;
 static kc_host_options host = {.ring_mb = 64};
@@ -43,6 +43,12 @@ static const kc_option option_list[] = {
     {"no-plugins", 0, KC_FLAG, &no_plugins, NULL,
      "leave out those of KINETO_PLUGIN_LIB_DIR_PATH and of the\n"
      "installation"},
+    {"python", 0, KC_FLAG, &python, NULL,
+     "record Python functions, too (about 100 ns for each call)"},
+    {"no-shapes", 0, KC_FLAG, &no_shapes, NULL,
+     "leave out sizes, types and values of operators' inputs"},
+    {"no-torch", 0, KC_FLAG, &no_torch, NULL,
+     "stay out of Python programs: no operators of PyTorch, no modules"},
     {"preload", 0, KC_FLAG, &preload, NULL,
      "load the recorder into the program with LD_PRELOAD, as is done\n"
      "for plug-ins and --memory; no other source needs it"},
@@ -200,6 +206,7 @@ static kineto_status read_options(ks_collector_options *c)
         output = "trace.json";
     c->output_path = output;
     c->custom_config = plugin_config;
+    c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
     if (check_numbers() || parse_policy(&c->policy) || parse_budget(&c->budget_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -424,6 +431,8 @@ static kineto_status enter(ks_collector *c, kineto_error *err)
                               .log_file = log_file,
                               .log_level = given_log_level(),
                               .preload = preload,
+                              .python = !no_torch,
+                              .python_functions = python,
                               .memory = memory.given,
                               .memory_bytes = KB_MAX(memory.bytes, 1),
                               .plugins = environment,

@@ -128,6 +128,44 @@ static kineto_status enter_plugins(const kc_entry_options *o, kc_entry_note *not
     return KINETO_OK;
 }
 
+/* The folder with our Python packages, and in it the one whose sitecustomize attaches to PyTorch before
+ * 2.5; newer ones find the entry point of the first. */
+#define PYTHON_PACKAGE "python/ckineto_attach/autoload.py"
+#define PYTHON_SITE    "ckineto_attach/site"
+
+static bool find_python(char *buf, size_t size)
+{
+    if (!kc_find_plugin(PYTHON_PACKAGE, buf, size))
+        return false;
+    for (int levels = 0; levels < 2; levels++) {
+        char *slash = strrchr(buf, '/');
+        if (!slash)
+            return false;
+        *slash = 0;
+    }
+    return strchr(buf, ':') == NULL;
+}
+
+static kineto_status enter_python(const kc_entry_options *o, kc_entry_note *note, void *context,
+                                  kineto_error *err)
+{
+    char folder[PATH_MAX], site[PATH_MAX + sizeof PYTHON_SITE + 1];
+    if (!o->python)
+        return KINETO_OK;
+    if (!find_python(folder, sizeof folder)) {
+        note(context, "PyTorch", "not recorded",
+             "the Python package of ckineto is not installed next to its plug-ins");
+        return KINETO_OK;
+    }
+    snprintf(site, sizeof site, "%s/%s", folder, PYTHON_SITE);
+    kineto_status status = add_to_variable("PYTHONPATH", site, ':', true, err);
+    if (status == KINETO_OK)
+        status = add_to_variable("PYTHONPATH", folder, ':', true, err);
+    if (status == KINETO_OK && o->python_functions)
+        status = set_variable("CKINETO_PYTHON", "1", err);
+    return status;
+}
+
 static kineto_status set_log(const kc_entry_options *o, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
@@ -156,6 +194,8 @@ kineto_status kc_enter(const kc_entry_options *options, kc_entry_note *note, voi
         status = enter_by(&kc_interfaces[i], note, context, err);
     if (status == KINETO_OK)
         status = enter_plugins(options, note, context, err);
+    if (status == KINETO_OK)
+        status = enter_python(options, note, context, err);
     if (status == KINETO_OK && options->memory)
         status = enter_memory(options->memory_bytes, err);
     return status ? status : set_log(options, err);

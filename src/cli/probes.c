@@ -281,6 +281,35 @@ static void ask_perf(kc_finding *f)
         kc_find(f, KC_OK, "operators can have counters of the processor and of the kernel");
 }
 
+/* The first Python of the PATH answers for its PyTorch: one line, "ok: …", "absent: …" or "note: …". */
+static void ask_torch(kc_finding *f)
+{
+    static const struct {
+        const char *word;
+        kc_verdict verdict;
+    } words[] = {{"ok: ", KC_OK}, {"absent: ", KC_ABSENT}, {"note: ", KC_NOTE}};
+    char path[PATH_MAX], command[2 * PATH_MAX], line[400] = "";
+    if (!kc_find_plugin("python/ckineto_attach/doctor.py", path, sizeof path) ||
+        strchr(path, '\'')) {
+        kc_find(f, KC_ABSENT, "the Python package of ckineto is not installed next to its plug-ins");
+        return;
+    }
+    snprintf(command, sizeof command, "exec python3 '%s' 2>/dev/null", path);
+    FILE *answer = popen(command, "re");
+    bool answered = answer && fgets(line, sizeof line, answer);
+    if (answer)
+        pclose(answer);
+    line[strcspn(line, "\n")] = 0;
+    for (size_t i = 0; answered && i < KB_COUNT(words); i++) {
+        size_t size = strlen(words[i].word);
+        if (strncmp(line, words[i].word, size) == 0) {
+            kc_find(f, words[i].verdict, "%s", line + size);
+            return;
+        }
+    }
+    kc_find(f, KC_ABSENT, "there is no python3 in the PATH");
+}
+
 const kc_probe kc_probes[] = {
     {"clock", ask_clock, true, false},         {"buffer", ask_buffer, true, false},
     {"processes", ask_processes, true, false}, {"opencl plug-in", ask_opencl_plugin, false, true},
@@ -288,5 +317,6 @@ const kc_probe kc_probes[] = {
     {"preload", ask_rt, false, false},         {"memory hook", ask_memory, false, false},
     {"cuda", ask_cuda, false, true},           {"rocm", ask_rocm, false, true},
     {"nvtx", ask_nvtx, false, false},          {"perf events", ask_perf, false, false},
+    {"pytorch", ask_torch, false, true},
 };
 const size_t kc_probe_count = KB_COUNT(kc_probes);

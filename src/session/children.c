@@ -30,6 +30,9 @@
 /* X(NAME, text of the ledger) */
 #define REASON_MAP(X)                                                                              \
     X(UNUSED, "used no recorded interface")                                                        \
+    X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "        \
+             "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): import ckineto in "    \
+             "the program")                                                                            \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \
@@ -55,6 +58,7 @@ typedef struct child {
     dev_t device; /* of the program file: exec makes a pid another program */
     ino_t inode;
     uint64_t cpu_ns; /* at the last look */
+    uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
     char name[32];
 } child;
 
@@ -147,6 +151,28 @@ static void look_from_afar(child *it)
     (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
 }
 
+/* Of interpreters of Python: is PyTorch loaded? Searched when the process has taken half a second of CPU
+ * time, and each time that doubled, since it is loaded late and maps are long. */
+#define FIRST_SEARCH_NS UINT64_C(500000000)
+
+static void search_torch(child *it)
+{
+    char path[64], line[4096];
+    if (it->why != REASON_UNUSED || strncmp(it->name, "python", 6) != 0 ||
+        it->cpu_ns < KB_MAX(it->next_search_ns, FIRST_SEARCH_NS))
+        return;
+    it->next_search_ns = 2 * it->cpu_ns;
+    snprintf(path, sizeof path, "/proc/%u/maps", it->pid);
+    FILE *maps = fopen(path, "re");
+    if (!maps)
+        return;
+    while (it->why == REASON_UNUSED && fgets(line, sizeof line, maps)) {
+        if (strstr(line, "/libtorch_cpu.so"))
+            it->why = REASON_TORCH;
+    }
+    fclose(maps);
+}
+
 /* Look again only when the program file is another one. */
 static void look_at(ks_children *c, child *it)
 {
@@ -192,6 +218,7 @@ static void see(ks_children *c, uint32_t pid)
     child *it = &c->all.data[*at];
     look_at(c, it);
     it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(pid));
+    search_torch(it);
 }
 
 typedef KB_VEC(uint32_t) pid_list;

@@ -241,6 +241,8 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
     c->window = kf_window_open(c->pool.control, c->options.kinds, c->start_ticks);
     if (c->window == UINT32_MAX)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
+    if (c->options.wants)
+        kf_window_want(c->pool.control, c->window, c->options.wants);
     c->next_second_ns = now_ns() + SECOND_INTERVAL_NS;
     return ks_spool_control(c->spool, c->pool.control, err);
 }

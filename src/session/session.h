@@ -154,6 +154,7 @@ typedef struct ks_collector_options {
     ks_policy policy;
     const char *output_path; /* the spool lies beside it */
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
+    uint32_t wants; /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
     bool on_demand; /* nothing is recorded before a window is opened: see windows.c. The policy and
                        keep_bytes are for each window */
     double budget_ppm; /* of the programs' CPU time, to stay within: see self_cost.h; 0: none */

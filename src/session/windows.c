@@ -65,6 +65,8 @@ static kineto_status ring_open(ks_collector *c, kineto_error *err)
     c->window = kf_window_open(control, c->options.kinds, c->first_ticks);
     if (c->window == NO_SLOT)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
+    if (c->options.wants)
+        kf_window_want(control, c->window, c->options.wants);
     kb_store_relaxed(&control->windows[c->window].keep_newest, 1u);
     (void)ks_windows_look(c);
     return KINETO_OK;

@@ -1,0 +1,84 @@
+"""Attaches ckineto to PyTorch before 2.5, which does not call entry points (newer ones do).
+
+`ckineto record` puts this folder on PYTHONPATH. Python imports the first sitecustomize that it finds, so
+that the one of the distribution or environment, which this one hides, is run from here. Nothing else
+happens unless such a PyTorch is installed. Never raises.
+"""
+import os
+import sys
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def _other_folders():
+    return [p for p in sys.path if os.path.abspath(p or ".") != _HERE]
+
+
+def _run_hidden():
+    """Import the sitecustomize that would have been found without this one, under its own name."""
+    from importlib.machinery import PathFinder
+    from importlib.util import module_from_spec
+
+    spec = PathFinder.find_spec("sitecustomize", _other_folders())
+    if spec is None or spec.loader is None:
+        return
+    module = module_from_spec(spec)
+    sys.modules["sitecustomize"] = module
+    spec.loader.exec_module(module)
+
+
+def _old_torch():
+    """Is there a PyTorch that needs this? Says so without importing it."""
+    from importlib.machinery import PathFinder
+
+    spec = PathFinder.find_spec("torch", _other_folders())
+    if spec is None or not spec.origin:
+        return False
+    try:
+        with open(os.path.join(os.path.dirname(spec.origin), "version.py")) as file:
+            text = file.read(4096)
+    except OSError:
+        return False
+    for line in text.splitlines():
+        if line.startswith("__version__"):
+            parts = line.split("=", 1)[1].strip(" '\"").split(".")
+            return (int(parts[0]), int(parts[1])) < (2, 5)
+    return False
+
+
+class _TorchFinder:
+    """On sys.meta_path until `torch` is imported: attaches when that import has finished."""
+
+    def find_spec(self, name, path=None, target=None):
+        if name != "torch":
+            return None
+        from importlib.machinery import PathFinder
+
+        sys.meta_path.remove(self)
+        spec = PathFinder.find_spec(name, path)
+        if spec is not None and spec.loader is not None:
+            run = spec.loader.exec_module
+
+            def exec_module(module):
+                run(module)
+                _attach()
+
+            spec.loader.exec_module = exec_module
+        return spec
+
+
+def _attach():
+    try:
+        from ckineto_attach import autoload
+
+        autoload.attach()
+    except Exception:
+        pass
+
+
+try:
+    if _old_torch():
+        sys.meta_path.insert(0, _TorchFinder())
+except Exception:
+    pass
+_run_hidden()
