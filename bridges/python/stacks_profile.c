@@ -204,14 +204,27 @@ static void dealloc_object(PyObject *object)
     Py_DECREF(type);
 }
 
+static int parse_event(const char *text)
+{
+    static const char *const texts[] = {"call", "", "", "return", "c_call", "c_exception", "c_return"};
+    for (int what = CALL; what <= C_RETURN; what++)
+        if (strcmp(text, texts[what]) == 0)
+            return what;
+    return -1;
+}
+
 /* sys.getprofile() gives the object to the program, which may hand it to sys.setprofile() later. Then
  * it is called as a function of Python, for one event, and puts the one in C back. */
 static PyObject *call_object(PyObject *object, PyObject *args, PyObject *keywords)
 {
-    (void)args;
+    PyObject *frame, *argument;
+    const char *text;
     (void)keywords;
+    if (!PyArg_ParseTuple(args, "OsO", &frame, &text, &argument))
+        return NULL;
     (void)set_function(PyThreadState_Get(), cs.active ? on_event : NULL,
                        cs.active ? object : NULL);
+    (void)on_event(object, frame, parse_event(text), argument);
     Py_INCREF(Py_None);
     return Py_None;
 }

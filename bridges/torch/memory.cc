@@ -99,10 +99,13 @@ void unhook_memory(ThreadState *t) noexcept
       c10::ThreadLocalDebugInfo::_pop(c10::DebugInfoKind::PROFILER_STATE);
   } catch (...) { /* something else was pushed since: the hook stays below it */
   }
-  if (t)
-    t->memory_session = 0;
+  t->memory_session = 0;
 }
 
 }  // namespace ckt
 
-void ckineto_torch_release_memory(void) { ckt::unhook_memory(ckt::thread_state); }
+void ckineto_torch_release_memory(void)
+{
+  if (ckt::thread_state)
+    ckt::unhook_memory(ckt::thread_state);
+}

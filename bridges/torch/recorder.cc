@@ -235,7 +235,8 @@ void end_recording()
 {
   recording.store(0);
   remove_callback();
-  unhook_memory(thread_state);
+  if (thread_state) /* at exit the slot is destroyed, like the state */
+    unhook_memory(thread_state);
   counts.stops++;
   notify_observer(false);
 }

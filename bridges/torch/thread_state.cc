@@ -15,11 +15,15 @@ std::atomic<uint64_t> forward_threads[kMaxForwardThreads];
 
 std::atomic<uint32_t> site_count;
 
+/* Thread-local objects are being destroyed: nothing is recorded of the thread any more. */
+thread_local bool thread_ends __attribute__((tls_model("initial-exec")));
+
 /* Frees the state when the thread ends. Operators that are still open then end with the thread's
  * recording. */
 struct StateOwner {
   ~StateOwner()
   {
+    thread_ends = true;
     ThreadState *t = thread_state;
     thread_state = nullptr;
     delete t;
@@ -63,6 +67,8 @@ ResolvedName resolve_dynamic(at::RecordScope scope)
 
 ThreadState *create_thread_state()
 {
+  if (thread_ends)
+    return nullptr;
   static thread_local StateOwner owner;
   (void)&owner;
   ThreadState *t = new (std::nothrow) ThreadState();
