@@ -221,7 +221,7 @@ class Verdict(NamedTuple):
     """What a gate says of a difference."""
 
     passed: bool  # False also if it could not be checked: see outcome
-    outcome: str  # "passed", "failed", "not judged"
+    outcome: str  # "passed", "failed", or that it could not be checked
     value: float
     limit: float
     sentence: str

@@ -94,7 +94,7 @@ def _timeline(trace: Any) -> str:
                     key=lambda t: -t.count)[:_SHOWN_TRACKS]
     if not tracks or trace.duration_ns <= 0:
         return ""
-    # A selection may number processes anew: tracks are told apart by what they are.
+    # A selection may number processes anew: tracks are matched by their properties.
     by_track: Dict[Any, List[Any]] = {}
     drawn, processes = [], trace.processes
     with trace.select(top=_SHOWN_PER_TRACK, top_per="track") as chosen:

@@ -217,7 +217,7 @@ class profile(Handle):
         return _functions.make(self._lib.kineto_profile_create, C.byref(options))
 
     def _make_config(self, buffer: Any) -> S.ProfilerConfig:
-        """Where functions of Python are recorded, operators need no native stacks beside them."""
+        """Where functions of Python are recorded, operators need no native stacks as well."""
         wishes = _take_experimental(self.experimental_config)
         metrics, metric_count = _texts(wishes.pop("profiler_metrics", ()))
         counters, counter_count = _texts(wishes.pop("performance_events", ()))

@@ -371,7 +371,7 @@ class _Summary(Handle, Sequence):
 
 
 def _width(width: Optional[int]) -> int:
-    """PyTorch's None is no limit."""
+    """None: unlimited, as in PyTorch."""
     return 0xFFFFFFFF if width is None else max(width, 1)
 
 

@@ -199,7 +199,7 @@ _new_capsule.restype, _new_capsule.argtypes = C.py_object, (C.c_void_p, C.c_char
 
 
 def make_stream(trace: int, name: str) -> S.ArrowStream:
-    """A table of a trace as an Arrow stream, to be released by whoever takes it."""
+    """A table of a trace as an Arrow stream, to be released by its consumer."""
     stream = S.ArrowStream()
     _functions.call(_functions.full().kineto_trace_arrow_stream, trace, _functions.text_of(name),
                     C.byref(stream))

@@ -383,7 +383,7 @@ class Trace(Handle):
 
     def query(self, sql: str) -> QueryResult:
         """Ask in SQL: see docs/query.md for tables and functions. Rows are dicts; the result converts
-        itself to pandas, polars and pyarrow. The bundled command answers: of a trace that is no file, or
+        itself to pandas, polars and pyarrow. The bundled command answers: of a recorded trace, or one
         whose file has changed, it reads a copy, in which rows may be numbered in another order."""
         return run_query(self._queryable_path(), sql, self._memory_bytes)
 
@@ -492,7 +492,7 @@ def _json_object(text: str) -> Dict[str, Any]:
 
 
 def _file_stamp(path: Optional[str]) -> Optional[Tuple[int, int, int]]:
-    """What tells that a file is still the same; None where there is no regular file."""
+    """Identifies the content of a file; None if it cannot be read."""
     try:
         status = os.stat(path) if path else None
     except OSError:
@@ -583,7 +583,7 @@ class _Progress:
                 self._bar.set_postfix_str(os.path.basename(detail), refresh=False)
                 self._bar.update(done - self._bar.n)
         except Exception:
-            self._wanted = False  # a bar that cannot be shown is no reason to fail
+            self._wanted = False  # without a bar, the work goes on
 
 
 def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, strict: bool = False,

@@ -57,7 +57,7 @@ class TestCase(unittest.TestCase):
 
 
 def run_python(code, **environment):
-    """Run a program in a process of its own; what it printed."""
+    """Run a program in a process of its own; returns what it printed."""
     done = subprocess.run([sys.executable, "-B", "-c", code], stdout=subprocess.PIPE,
                           stderr=subprocess.PIPE, env=dict(os.environ, **environment))
     if done.returncode:

@@ -79,8 +79,8 @@ for call in (trace.to_pandas, trace.to_polars, trace.to_arrow, rows.to_pandas, r
     except ImportError as error:
         print(error)
 """ % self.generate(300)
-        said = support.run_python(code).splitlines()
-        self.assertEqual([line.rpartition("run ")[2] for line in said],
+        output = support.run_python(code).splitlines()
+        self.assertEqual([line.rpartition("run ")[2] for line in output],
                          ["'pip install %s'" % name for name in
                           ("pandas", "polars", "pyarrow", "pandas", "polars")])
 

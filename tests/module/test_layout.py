@@ -52,9 +52,9 @@ class Layout(support.TestCase):
             file.write(write_program(structs))
         subprocess.run([compiler, "-I", HEADERS, "-o", self.path("layout"), self.path("layout.c")],
                        check=True)
-        said = subprocess.run([self.path("layout")], check=True, stdout=subprocess.PIPE).stdout.decode()
+        output = subprocess.run([self.path("layout")], check=True, stdout=subprocess.PIPE).stdout.decode()
         by_name = {c_type.replace(" ", "_"): struct for c_type, struct in structs.items()}
-        for line in said.splitlines():
+        for line in output.splitlines():
             c_type, name, *numbers = line.split()
             struct = by_name[c_type]
             if name == "sizeof":

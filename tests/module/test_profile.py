@@ -89,7 +89,7 @@ class Schedules(support.TestCase):
         with self.assertRaises(KeyError):
             with ckineto.profile(custom_trace_id_callback=lambda: fail(0)):
                 pass
-        with ckineto.profile() as prof:  # nothing is left behind
+        with ckineto.profile() as prof:  # no state is left over
             work()
         self.assertEqual(len(prof.events()), 2)
 
@@ -254,9 +254,9 @@ class Results(support.TestCase):
     def test_the_command_says_the_same_of_the_file(self):
         path = self.path("trace.json")
         self.prof.export_chrome_trace(path)
-        said = subprocess.run([sys.executable, "-B", "-m", "ckineto", "table", "--json", path], check=True,
+        output = subprocess.run([sys.executable, "-B", "-m", "ckineto", "table", "--json", path], check=True,
                               stdout=subprocess.PIPE).stdout
-        theirs = {(row["name"], row["device"]): row["count"] for row in json.loads(said)}
+        theirs = {(row["name"], row["device"]): row["count"] for row in json.loads(output)}
         mine = {(row["name"], row["device"]): row["count"]
                 for row in self.prof.key_averages().to_dicts()}
         self.assertEqual(theirs, mine)
@@ -309,6 +309,58 @@ class Results(support.TestCase):
         self.assertEqual(len(averages.table().splitlines()) > 3, True)
 
 
+def outer():
+    with ckineto.range("marked"):
+        pass
+
+
+class Stacks(support.TestCase):
+    """Functions of Python, by the tracer of ckineto_attach; native stacks where that cannot be."""
+
+    def test_with_stack(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            prof = ckineto.profile(with_stack=True)
+        if caught:
+            self.assertIn("functions of Python are not recorded", str(caught[0].message))
+            self.skipTest(str(caught[0].message))
+        with prof:
+            outer()
+        events = prof.events()
+        functions = [e.name for e in events if e.is_python_function]
+        self.assertTrue(any(name.endswith(": outer") for name in functions), functions)
+        self.assertFalse([name for name in functions if "importlib" in name or "ckineto/" in name])
+        marked = next(e for e in events if e.name == "marked")
+        self.assertTrue(marked.stack[0].endswith(": outer"), marked.stack)
+        grouped = next(a for a in prof.key_averages(group_by_stack_n=1) if a.key == "marked")
+        self.assertEqual(grouped.stack, marked.stack[:1])
+        prof.export_stacks(self.path("stacks.txt"))
+        self.assertTrue(os.path.exists(self.path("stacks.txt")))
+        self.assertEqual(prof.trace.metadata["with_stack"], 1)
+
+    def test_recordings(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with ckineto.record(python_functions=True) as recording:
+                outer()
+        names = support.names(recording.trace)
+        if len(names) == 1:
+            self.skipTest("functions of Python cannot be recorded here")
+        self.assertTrue(any(name.endswith(": outer") for name in names), names)
+
+    def test_nothing_stays_switched_on(self):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            prof = ckineto.profile(with_stack=True, schedule=ckineto.schedule(wait=1, warmup=1, active=1))
+        with prof:
+            for _ in range(4):
+                outer()
+                prof.step()
+        with ckineto.record() as recording:
+            outer()
+        self.assertEqual(support.names(recording.trace), ["marked"])
+
+
 class Example(support.TestCase):
     def test_the_example_in_c_has_the_same_columns(self):
         """The table is the C library's: the heading that the C example prints is the one of ours."""
@@ -319,10 +371,10 @@ class Example(support.TestCase):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         found = [n for n in os.listdir(self.folder) if n.endswith(".json")]
         trace = ckineto.open(self.path(found[0]))
-        said = subprocess.run([sys.executable, "-B", "-m", "ckineto", "table", self.path(found[0])],
+        output = subprocess.run([sys.executable, "-B", "-m", "ckineto", "table", self.path(found[0])],
                               check=True, stdout=subprocess.PIPE).stdout.decode()
         mine = trace.key_averages().table()
-        self.assertEqual(said.splitlines()[1], mine.splitlines()[1])
+        self.assertEqual(output.splitlines()[1], mine.splitlines()[1])
         self.assertEqual({a.key for a in trace.key_averages()},
                          {line.split("  ")[0].strip() or line.strip().split("  ")[0]
                           for line in mine.splitlines()[3:3 + len(trace.key_averages())]})
