@@ -44,7 +44,8 @@ enum {
     CS_IS_HIDDEN = 1, /* ckineto's own: it takes part in nesting and has no row */
     CS_IS_CALL = 2,   /* the code of nn.Module.__call__ */
     CS_IS_MODULE = 4, /* an instance of nn.Module */
-    CS_IS_C = 8       /* a function in C */
+    CS_IS_C = 8,      /* a function in C */
+    CS_IS_PLAIN = 16  /* without ids: not a function at all */
 };
 
 /* A name with its sites. Never freed: recordings may refer to sites as long as the process lives. */
@@ -315,6 +316,8 @@ CS_LOCAL void cs_windows_flush(void);
 CS_LOCAL void cs_windows_renew(void);
 /** When the present epoch began. With the lock. */
 CS_LOCAL uint64_t cs_windows_began(void);
+/** A row of a plain name on the calling thread, from `start` to now. */
+CS_LOCAL void cs_record_plain(cs_name *name, uint64_t start);
 /** A row of a function on any thread, while a session runs; with the lock or inside a lane. */
 CS_LOCAL void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end);
 

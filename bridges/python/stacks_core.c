@@ -138,18 +138,19 @@ static uint64_t collection_began;
 /* For gc.callbacks: called with "start" or "stop". */
 static PyObject *module_on_collection(PyObject *self, PyObject *args)
 {
-    static kineto_site site = {0, KINETO_KIND_PYTHON_FUNCTION, 0, 0, 0, "Python GC", NULL};
+    static cs_name *name;
     const char *phase;
     PyObject *information;
     (void)self;
     if (!PyArg_ParseTuple(args, "sO:on_collection", &phase, &information))
         return NULL;
-    if (!cs.active || !cs.ticks || !kineto_enabled(site.kind))
-        collection_began = 0;
-    else if (strcmp(phase, "start") == 0)
-        collection_began = cs_now();
-    else if (collection_began && kineto_record_past)
-        kineto_record_past(&site, collection_began, NULL);
+    bool recording = cs.active && cs.ticks && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION);
+    uint64_t began = collection_began;
+    collection_began = recording && strcmp(phase, "start") == 0 ? cs_now() : 0;
+    if (!name)
+        name = cs_name_plain("Python GC", CS_IS_PLAIN);
+    if (name && recording && began && !collection_began)
+        cs_record_plain(name, began);
     return Py_BuildValue("");
 }
 

@@ -45,7 +45,7 @@ static uint64_t hash_text(const char *text, size_t bytes)
 
 static void fill_sites(cs_name *name)
 {
-    uint8_t args = name->flags & CS_IS_MODULE ? 3 : 2;
+    uint8_t args = name->flags & CS_IS_PLAIN ? 0 : name->flags & CS_IS_MODULE ? 3 : 2;
     kineto_site site = {0, KINETO_KIND_PYTHON_FUNCTION, 0, args, 0, name->text, with_parent};
     name->site = name->root = site;
     name->root.args = without_parent;

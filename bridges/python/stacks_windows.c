@@ -64,6 +64,19 @@ void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end)
     (void)builder->emit(builder->pTraceBuilderHandle, &row);
 }
 
+void cs_record_plain(cs_name *name, uint64_t start)
+{
+    if (kineto_record_past) {
+        kineto_record_past(&name->site, start, NULL);
+        return;
+    }
+    cs_entry entries[2] = {{NULL, NULL, 0, 0}, {NULL, name, 0, start}};
+    cs_lane lane = {.pid = (uint32_t)getpid(), .tid = (uint32_t)syscall(SYS_gettid)};
+    (void)pthread_mutex_lock(&cs_lock);
+    cs_emit(&lane, &entries[1], cs_now());
+    (void)pthread_mutex_unlock(&cs_lock);
+}
+
 static uint64_t clock_ms(void)
 {
     struct timespec t;
