@@ -48,7 +48,7 @@ SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugi
 
 .PHONY: help all demo demo2 test test-full test-chroot test-peers test-programs test-budget test-report asan tsan fuzz cov \
 	bench bench-report fmt fmt-check analyze-code chaos soak valgrind tidy abi install deb tarball static \
-	test-packages test-arm64 test-s390x clean
+	test-packages wheel test-wheel test-arm64 test-s390x clean
 
 help: ## this list
 	@echo "make TARGET:"
@@ -223,6 +223,13 @@ static: ## a command for reading and analysing that needs no library at all: bui
 test-packages: deb tarball static ## use packages, tarball and static command in fresh Debians (root, debootstrap)
 	@$(call packages,chroot)
 	@tests/packages/run build/chroots || test $$? = 77
+
+wheel: ## packages for Python's registry, for x86-64 and arm64, and an sdist, as build/wheel/dist/*
+	@$(call packages,demo wheel)
+	@JOBS=$(JOBS) tools/build-wheel
+
+test-wheel: wheel ## install them into fresh environments of several Pythons, and on an older system (root)
+	@tests/wheel/run build/wheel || test $$? = 77
 
 test-arm64: all ## unit tests and answers about traces on arm64, emulated by qemu
 	@$(call packages,test arm64)
