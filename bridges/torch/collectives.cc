@@ -10,6 +10,8 @@
 #include <set>
 #include <string>
 
+#if CKT_HAS_PARAM_COMMS
+
 namespace ckt {
 namespace {
 
@@ -163,3 +165,11 @@ uint32_t gather_collective(const at::RecordFunction &fn, kineto_keyword *keyword
 }
 
 }  // namespace ckt
+
+#else /* what was known then is too little to name a collective */
+
+namespace ckt {
+uint32_t gather_collective(const at::RecordFunction &, kineto_keyword *) noexcept { return 0; }
+}  // namespace ckt
+
+#endif

@@ -48,6 +48,8 @@
 
 /* ---- RecordFunction, collectives ---- */
 #define CKT_HAS_OVERLOAD_NAME (CKINETO_TORCH_MINOR >= 207)
+/* at::kParamCommsCallName; ParamCommsDebugInfo with the group's size and ranks, counts of elements. */
+#define CKT_HAS_PARAM_COMMS (CKINETO_TORCH_MINOR >= 205)
 #define CKT_HAS_GROUP_DESCRIPTION (CKINETO_TORCH_MINOR >= 205)
 /* ParamCommsDebugInfo: isAsynchronizedOp, getSequenceNumber, getIsP2P. */
 #define CKT_HAS_SEQUENCE_INFO (CKINETO_TORCH_MINOR >= 212)

@@ -38,9 +38,10 @@ uint32_t hash_name(const char *name, at::RecordScope scope)
   return hash ^ hash >> 15;
 }
 
+/* at::kParamCommsCallName, which older versions spell out where they use it. */
 NameClass classify_name(const char *name)
 {
-  return at::kParamCommsCallName == name ? NameClass::collective : NameClass::plain;
+  return std::strcmp(name, "record_param_comms") == 0 ? NameClass::collective : NameClass::plain;
 }
 
 const char *overload_of(const at::RecordFunction &fn)

@@ -88,7 +88,8 @@ def _make_stubs(compiler: str, folder: str) -> None:
 
 
 def _torch_include_flags(include: str) -> List[str]:
-    flags = ["-isystem", include]
+    # The compiler's own folders keep their place in its order.
+    flags = [] if os.path.realpath(include) == "/usr/include" else ["-isystem", include]
     for part in ("torch/csrc/api/include", "kineto"):
         if os.path.isdir(os.path.join(include, part)):
             flags += ["-isystem", os.path.join(include, part)]
@@ -186,6 +187,7 @@ def main(arguments: Optional[List[str]] = None) -> int:
     parser.add_argument("--no-kineto", action="store_true", help="a PyTorch without libkineto")
     parser.add_argument("--compiler", help="C++ compiler, default $CXX or g++")
     parser.add_argument("-o", "--output", required=True, help="the library, or a folder for it")
+    parser.add_argument("--flag", action="append", default=[], help="one more flag of the compiler")
     parser.add_argument("--strip", action="store_true", help="without symbols")
     given = parser.parse_args(arguments)
     output = given.output
@@ -194,7 +196,8 @@ def main(arguments: Optional[List[str]] = None) -> int:
             output = os.path.join(output, bridge_name(given.minor, not given.old_abi,
                                                       not given.no_kineto))
         build_bridge(given.include, given.minor, output, not given.old_abi, not given.no_kineto,
-                     given.compiler, given.headers, ("-s",) if given.strip else ())
+                     given.compiler, given.headers,
+                     tuple(given.flag) + (("-s",) if given.strip else ()))
     except (BuildError, OSError) as error:
         sys.stderr.write("ckineto: %s\n" % error)
         return 1

@@ -119,11 +119,22 @@ def _install_steps(profiler: Any, rt: ctypes.CDLL) -> None:
         register(lambda *_: profiler.KinetoStepTracker.increment_step("Optimizer") and None)
 
 
+def announce_rank() -> None:
+    """The place of this process in its job, as launchers (torchrun, for example) say it."""
+    try:
+        rank, size = int(os.environ["RANK"]), int(os.environ.get("WORLD_SIZE", "1"))
+    except (KeyError, ValueError):
+        return
+    rt = library.load_rt()
+    rt.kineto_process_set_metadata(b"ckineto_rank", b'{"rank":%d,"world_size":%d}' % (rank, size))
+
+
 def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
     """Put the hooks in their places; once per process."""
     if _state["installed"]:
         return
     _state["installed"] = True
+    announce_rank()
     import torch.autograd.profiler as profiler
 
     _replace(profiler, "_enable_profiler", _make_room, bridge)

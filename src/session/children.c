@@ -166,11 +166,14 @@ static void search_torch(child *it)
     FILE *maps = fopen(path, "re");
     if (!maps)
         return;
-    while (it->why == REASON_UNUSED && fgets(line, sizeof line, maps)) {
-        if (strstr(line, "/libtorch_cpu.so"))
-            it->why = REASON_TORCH;
+    bool torch = false, ours = false;
+    while (!ours && fgets(line, sizeof line, maps)) {
+        torch |= strstr(line, "/libtorch_cpu.so") != NULL;
+        ours = strstr(line, "/libckineto-rt.so") != NULL;
     }
     fclose(maps);
+    if (torch && !ours)
+        it->why = REASON_TORCH;
 }
 
 /* Look again only when the program file is another one. */

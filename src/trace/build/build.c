@@ -498,6 +498,7 @@ static kineto_status build(kt_build_state *s, kineto_trace **out, kineto_error *
         kt_metadata(s->b, kb_string(s->options.header[i].key),
                     kb_string(s->options.header[i].json_value));
     kt_build_collectives(s); /* when the header is known */
+    kt_build_rank(s);
     kt_project_user_annotations(s->b);
     kt_build_ledger(s, &result);
     for (uint32_t i = 0; i < s->options.note_count; i++) {

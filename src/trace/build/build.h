@@ -23,6 +23,7 @@ typedef struct kt_build_process {
     uint32_t below; /* options.root_pid: 0 not looked at, 1 it or below it, 2 not */
     kt_symbols *symbols; /* of its modules; NULL: none were told */
     kineto_string name, command, given_name;
+    kineto_string rank; /* what it said of its place among others: {"rank":1,"world_size":2} */
 } kt_build_process;
 #define KT_NONE UINT32_MAX
 
@@ -289,6 +290,10 @@ bool kt_build_is_collective(kineto_string name);
 void kt_build_keep_collective(kt_build_state *s, const kf_event *e, const kt_row *row);
 /** Give the kernels of collectives what their operators know, and the header "distributedInfo". */
 void kt_build_collectives(kt_build_state *s);
+/** Does the header have this key? */
+bool kt_build_header_has(const kt_build_state *s, const char *key);
+/** The header's distributedInfo, of a recording of one rank whose collectives did not say more. */
+void kt_build_rank(kt_build_state *s);
 
 /* ---- build_text.c: into state->text ---- */
 /** Room for so many bytes at its end; NULL: out of memory. */

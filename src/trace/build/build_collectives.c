@@ -274,7 +274,7 @@ static void put_default_group(collectives *c)
     }
 }
 
-static bool header_has(const kt_build_state *s, const char *key)
+bool kt_build_header_has(const kt_build_state *s, const char *key)
 {
     const kineto_trace *t = s->b->trace;
     for (size_t i = 0; i < t->metadata.count; i++)
@@ -287,7 +287,7 @@ static bool header_has(const kt_build_state *s, const char *key)
 static void put_header(collectives *c)
 {
     kt_build_state *s = c->s;
-    if (!c->groups.count || c->several || header_has(s, "distributedInfo"))
+    if (!c->groups.count || c->several || kt_build_header_has(s, "distributedInfo"))
         return;
     s->text.count = 0;
     kt_build_put_text(s, kb_string(c->hccl ? "{\"backend\":\"hccl\"" : "{\"backend\":\"nccl\""));

@@ -1,6 +1,7 @@
 /* The tables of a recording (processes, threads, devices, streams) as rows of a trace. A row is
  * made when its first event comes; what never did anything leaves no empty row behind. */
 #include "trace/build/build.h"
+#include "trace/text/json_text.h"
 
 /* ---- processes -------------------------------------------------------------------------------- */
 
@@ -70,7 +71,7 @@ uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
                           .name = process_name(p),
                           .label = {"CPU", 3},
                           .sort_index = p->pid,
-                          .rank = -1};
+                          .rank = parse_rank_object(p->rank)};
     kt_process_set(s->b, p->row, &row);
     return p->row;
 }
@@ -427,6 +428,49 @@ static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
     return !ticks || (ticks >= from && (!until || ticks <= until));
 }
 
+/* The key under which a process says its place among the processes of a job, as a JSON object with "rank" and
+ * "world_size". It is a property of the process, and in the header if only one has it. */
+#define RANK_KEY "ckineto_rank"
+
+static int32_t parse_rank_object(kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    uint64_t rank;
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return -1;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            return -1;
+        if (kb_string_equal(key, kb_string("rank")))
+            return kt_json_uint(value, &rank) && rank <= INT32_MAX ? (int32_t)rank : -1;
+    }
+    return -1;
+}
+
+static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
+{
+    const uint64_t *process = kb_map_find(&s->process_of_entry, entry);
+    if (process && kb_json_valid(value))
+        s->processes.data[*process].rank = value;
+}
+
+void kt_build_rank(kt_build_state *s)
+{
+    kineto_string only = {NULL, 0};
+    for (size_t i = 0; i < s->processes.count; i++) {
+        kineto_string rank = s->processes.data[i].rank;
+        if (!rank.size || kb_string_equal(rank, only))
+            continue;
+        if (only.size)
+            return;
+        only = rank;
+    }
+    if (only.size && !kt_build_header_has(s, "distributedInfo"))
+        kt_metadata(s->b, kb_string("distributedInfo"), only);
+}
+
 static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
 {
     kf_meta_entry e;
@@ -438,6 +482,10 @@ static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
     size_t at = sizeof e;
     kineto_string key = kf_entry_text(payload, size, &at);
     kineto_string value = kf_entry_text(payload, size, &at);
+    if (kb_string_equal(key, kb_string(RANK_KEY))) {
+        keep_rank(s, e.process, value);
+        return true;
+    }
     s->bad_json_meta += !kb_json_valid(value);
     kt_metadata(s->b, key, value);
     return true;
