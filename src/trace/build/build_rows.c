@@ -59,6 +59,24 @@ static kineto_string process_name(const kt_build_process *p)
     return name.size ? name : p->name;
 }
 
+/* The rank in what a process said of its place; -1: it said none. */
+static int32_t parse_rank_object(kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    uint64_t rank;
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return -1;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            return -1;
+        if (kb_string_equal(key, kb_string("rank")))
+            return kt_json_uint(value, &rank) && rank <= INT32_MAX ? (int32_t)rank : -1;
+    }
+    return -1;
+}
+
 uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
 {
     kt_build_process *p = &s->processes.data[process];
@@ -431,23 +449,6 @@ static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
 /* The key under which a process says its place among the processes of a job, as a JSON object with "rank" and
  * "world_size". It is a property of the process, and in the header if only one has it. */
 #define RANK_KEY "ckineto_rank"
-
-static int32_t parse_rank_object(kineto_string object)
-{
-    kt_scan scan = kt_scan_of(object);
-    kineto_string key, value;
-    bool first = true;
-    uint64_t rank;
-    if (!object.size || !kt_scan_open(&scan, '{'))
-        return -1;
-    while (kt_scan_more(&scan, &first, '{')) {
-        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
-            return -1;
-        if (kb_string_equal(key, kb_string("rank")))
-            return kt_json_uint(value, &rank) && rank <= INT32_MAX ? (int32_t)rank : -1;
-    }
-    return -1;
-}
 
 static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
 {
