@@ -299,11 +299,20 @@ class profile(Handle):
 
     def _cycle_ready(self) -> None:
         """A cycle is complete: called by C, within step() or stop()."""
+        self._warn_of_loss()
         observer = self.execution_trace_observer
         if isinstance(observer, ExecutionTraceObserver) and observer.is_registered:
             self.export_execution_trace(observer.get_output_file_path())
         if self.on_trace_ready is not None:
             self.on_trace_ready(self)
+
+    def _warn_of_loss(self) -> None:
+        current = self._current()
+        lost = current[0].lost if current and current[0] else 0
+        if lost:
+            warnings.warn("ckineto: %d events are missing from this profile; prof.trace.ledger says why. "
+                          "If the buffer was full, give more: profile(buffer=\"512M\")" % lost,
+                          RuntimeWarning, stacklevel=5)
 
     # ---- where it is
 

@@ -183,6 +183,14 @@ class Options(support.TestCase):
                 prof.step()
         self.assertEqual(Observer.calls, ["start", "stop"] * 2)
 
+    def test_loss_is_a_warning(self):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            with ckineto.profile(buffer="1M") as prof:
+                for number in range(100000):
+                    ckineto.instant("n", number=number)
+        self.assertIn("%d events are missing" % prof.trace.lost, str(caught[0].message))
+
     def test_toggling_says_that_it_is_not_possible(self):
         with ckineto.profile() as prof:
             with self.assertRaisesRegex(ckineto.UnsupportedError, "pause"):
