@@ -7,8 +7,8 @@
 Each file of tests runs in a process of its own, on a copy in a temporary folder, so that files that tests leave vanish
 with it. The outcomes are written to OUT/libkineto.json and OUT/ckineto.json. Asked is: each test that passes with
 libkineto passes with ckineto. Without --seat only libkineto's run is made. A JSON file of outcomes that is there is
-used again, unless --again is given. Tests that pass with libkineto only are run once more, alone, with both: a test
-whose outcome then is the same for both is listed as unsteady.
+used again, unless --again is given. The tests that pass with libkineto only run once more, without the others, with
+both: a test whose outcome then is the same for both is listed as unsteady.
 
 Exit status: 0 all is as asked, 1 not, 2 wrong usage, 77 PyTorch or the tests are missing.
 """
@@ -71,8 +71,8 @@ def copy_tests(tests: str, work: str) -> str:
     return copy
 
 
-def read_lines(path: str) -> Outcomes:
-    """Outcomes that the plug-in has written; a test that started and has not ended is "started"."""
+def take_lines(path: str) -> Outcomes:
+    """Outcomes that the plug-in has written, which are removed; a test that has not ended is "started"."""
     outcomes: Outcomes = {}
     if os.path.exists(path):
         with open(path, encoding="utf-8") as file:
@@ -82,6 +82,7 @@ def read_lines(path: str) -> Outcomes:
                 if entry.pop("started", False):
                     entry = {"outcome": "started", "seconds": 0.0, "reason": ""}
                 outcomes[name] = entry
+        os.unlink(path)
     return outcomes
 
 
@@ -112,7 +113,7 @@ def run_file(setting: Setting, file: str, tests: Optional[List[str]] = None) -> 
         while True:
             skipped = [option for name in done for option in ("--deselect", name)]
             status = run_process(setting, folder, environment, (tests or [file]) + skipped)
-            done.update(read_lines(lines))
+            done.update(take_lines(lines))
             ended = [name for name, result in done.items() if result["outcome"] == "started"]
             for name in ended:
                 done[name].update(outcome="hung" if status == 124 else "crashed", reason=f"exit status {status}")
@@ -179,13 +180,15 @@ def find_lost(asked: Outcomes, measured: Outcomes) -> List[str]:
 
 
 def separate_unsteady(arguments: argparse.Namespace, lost: List[str]) -> List[str]:
-    """Those of the lost tests that give the same outcome with both when each is run alone."""
+    """Those of the lost tests that have the same outcome with both when only the lost ones run."""
     unsteady = []
-    for name in lost:
-        pair = [run_file(Setting(arguments, seat), name.split("::")[0], [name]) for seat in (False, True)]
-        outcomes = [found.get(name, {}).get("outcome") for found in pair]
-        if outcomes[0] == outcomes[1] and outcomes[0]:
-            unsteady.append(name)
+    for file in sorted({name.split("::")[0] for name in lost}):
+        names = [name for name in lost if name.split("::")[0] == file and "::" in name]
+        pair = [run_file(Setting(arguments, seat), file, names) for seat in (False, True)] if names else [{}, {}]
+        for name in names:
+            first, second = (found.get(name, {}).get("outcome") for found in pair)
+            if first and first == second:
+                unsteady.append(name)
     return unsteady
 
 
