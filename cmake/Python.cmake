@@ -14,6 +14,11 @@ set(python_dir ${CKINETO_PLUGIN_DIR}/python)
 set(python_tree ${PROJECT_BINARY_DIR}/lib/ckineto/python)
 set(python_work ${PROJECT_BINARY_DIR}/python)
 set(python_metadata ckineto_attach-${PROJECT_VERSION}.dist-info)
+set(python_metadata_file METADATA)
+if(CKINETO_WHEEL) # scikit-build-core lets no second .dist-info into a wheel; Python reads both
+  set(python_metadata ckineto_attach-${PROJECT_VERSION}.egg-info)
+  set(python_metadata_file PKG-INFO)
+endif()
 
 # ckineto_python_files(out folder target): lines FILE=TARGET/PATH of the files below a folder of the sources,
 # without what interpreters and editors leave there.
@@ -32,7 +37,7 @@ ckineto_python_files(python_files python "")
 # For versions of PyTorch, and processors, that none was made for.
 ckineto_python_files(python_bridge bridges/torch ckineto_attach/bridge_source/)
 ckineto_python_files(python_stacks bridges/python ckineto_attach/stacks_source/)
-file(CONFIGURE OUTPUT ${python_work}/METADATA @ONLY CONTENT
+file(CONFIGURE OUTPUT ${python_work}/${python_metadata_file} @ONLY CONTENT
 "Metadata-Version: 2.1
 Name: ckineto_attach
 Version: @PROJECT_VERSION@
@@ -43,7 +48,7 @@ file(CONFIGURE OUTPUT ${python_work}/entry_points.txt @ONLY CONTENT
 ckineto = ckineto_attach.autoload:attach
 ")
 set(python_lines ${python_files} ${python_bridge} ${python_stacks})
-foreach(file METADATA entry_points.txt)
+foreach(file ${python_metadata_file} entry_points.txt)
   list(APPEND python_lines ${python_work}/${file}=${python_metadata}/${file})
 endforeach()
 list(TRANSFORM python_lines REPLACE "=.*" "" OUTPUT_VARIABLE python_sources)
