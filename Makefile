@@ -73,7 +73,7 @@ demo2: ## train a small transformer, profiled as PyTorch programs are, and show 
 
 test: ## what a change has to pass, in 10 minutes: all plain, the core under sanitizers, some emulated, a browser
 	@mkdir -p build; : >build/times
-	@$(call packages,demo test browser s390x valgrind); $(call took,packages)
+	@$(call packages,demo test torch browser s390x valgrind); $(call took,packages)
 	@$(call build,dev)
 	@$(call suite,dev)
 	@$(call build,asan)

@@ -29,6 +29,7 @@ _PLACES = {
                 "ExecutionTraceObserver"),
     "schedules": ("schedule",),
     "activities": ("ProfilerActivity", "ProfilerAction", "DeviceType"),
+    "installing": ("install",),
     "errors": ("Error", "ArgumentError", "OutOfMemoryError", "InputOutputError", "FormatError",
                "StateError", "BusyError", "UnsupportedError", "NotFoundError", "MissingFileError",
                "PermissionDeniedError", "LimitError", "PluginError", "MissingPackageError"),
@@ -56,6 +57,7 @@ if TYPE_CHECKING:  # each name as itself: so it is part of the typed interface
     from .errors import PluginError as PluginError
     from .errors import StateError as StateError
     from .errors import UnsupportedError as UnsupportedError
+    from .installing import install as install
     from .profiling import ExecutionTraceObserver as ExecutionTraceObserver
     from .profiling import ExperimentalConfig as ExperimentalConfig
     from .profiling import profile as profile

@@ -104,6 +104,7 @@ def _declare(bridge: ctypes.CDLL) -> ctypes.CDLL:
     if bridge.ckineto_torch_features() & SEAT:
         bridge.ckineto_torch_attach_seat.argtypes = [ctypes.c_char_p] + text
         bridge.ckineto_torch_attach_guest.argtypes = [ctypes.c_char_p] + text
+        bridge.ckineto_torch_stop_daemon_client.argtypes = text
     return bridge
 
 
@@ -138,8 +139,10 @@ def load_bridge(torch) -> ctypes.CDLL:
 def _explain_absence(torch, problems: List[str]) -> str:
     if problems:
         return "no bridge fits PyTorch %s: %s" % (torch.__version__, "; ".join(problems))
-    return ("there is no bridge for PyTorch %s; run 'python3 -m ckineto_attach.torch_bridge' to "
-            "build one with this PyTorch's headers (needs g++)" % torch.__version__)
+    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    return ("there is no bridge for PyTorch %s; to build one with this PyTorch's headers (needs g++), run: "
+            "PYTHONPATH=%s %s -m ckineto_attach.torch_bridge" %
+            (torch.__version__, folder, sys.executable or "python3"))
 
 
 def include_folder(torch) -> Optional[str]:
@@ -213,6 +216,8 @@ def attach_seat() -> ctypes.CDLL:
     """torch.profiler runs on ckineto from now on. Raises AttachError."""
     import torch
 
+    from . import torch_hooks
+
     with _lock:
         bridge = load_bridge(torch)
         if not bridge.ckineto_torch_features() & SEAT:
@@ -220,7 +225,19 @@ def attach_seat() -> ctypes.CDLL:
                               "are recorded by 'ckineto record'")
         library.load_full()
         _call(bridge.ckineto_torch_attach_seat, _full_library())
+        torch_hooks.install_steps(in_seat=True)
         return bridge
+
+
+def stop_daemon_client() -> None:
+    """libkineto asks a daemon for requests no more: ckineto does. Raises AttachError."""
+    import torch
+
+    with _lock:
+        bridge = load_bridge(torch)
+        if not bridge.ckineto_torch_features() & SEAT:
+            return  # there is no libkineto
+        _call(bridge.ckineto_torch_stop_daemon_client)
 
 
 def attach_guest() -> ctypes.CDLL:

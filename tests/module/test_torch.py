@@ -147,5 +147,11 @@ class Profiles(support.TestCase):
         self.assertIn("aten::addmm", {node["name"] for node in nodes})
 
 
+class TestInstall(unittest.TestCase):
+    def test_a_word_that_is_unknown(self):
+        with self.assertRaises(ValueError):
+            ckineto.install("throne")
+
+
 if __name__ == "__main__":
     support.main()
