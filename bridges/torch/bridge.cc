@@ -13,4 +13,5 @@
 #include "seat_trace.cc"
 #include "seat.cc"
 #include "guest.cc"
+#include "daemon.cc"
 #endif

@@ -62,6 +62,10 @@ __attribute__((visibility("default"))) void ckineto_torch_release_memory(void);
  *  @return 0; -1 with the reason: a profile is active, libckineto cannot be opened. */
 __attribute__((visibility("default"))) int ckineto_torch_attach_seat(const char *libckineto,
                                                                      char *text, size_t text_bytes);
+/** End the thread of libkineto that asks a daemon for requests (KINETO_USE_DAEMON); once per process.
+ *  @return 0; -1 with the reason: this PyTorch has no such functions, and its client goes on. */
+__attribute__((visibility("default"))) int ckineto_torch_stop_daemon_client(char *text,
+                                                                            size_t text_bytes);
 /** Join libkineto as a child profiler. */
 __attribute__((visibility("default"))) int ckineto_torch_attach_guest(const char *libckineto,
                                                                       char *text,

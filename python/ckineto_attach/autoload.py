@@ -8,8 +8,13 @@ It attaches what the environment asks for and nothing else:
     CKINETO_TORCH=guest                              ckineto's plug-ins join libkineto's profiles
     CKINETO_TORCH=0                                  nothing
 
+With KINETO_USE_DAEMON, PyTorch's libkineto asks a daemon for requests since libtorch was loaded. ckineto
+answers them in its place where CKINETO_CONTROL, CKINETO_RING or CKINETO_TORCH=1 is set, else libkineto does:
+one client of a process, not both.
+
 It never raises and never prints: what fails is a line in the ledger of the trace.
 """
+import ctypes
 import os
 
 _state = {"done": False}
@@ -28,12 +33,48 @@ def _wants_recorder() -> bool:
     return any(os.environ.get(name) for name in _RECORDER_VARIABLES)
 
 
+def _wants_control() -> bool:
+    return bool(os.environ.get("CKINETO_CONTROL") or os.environ.get("CKINETO_RING"))
+
+
 def _load_control() -> None:
     """libckineto listens by itself when it is loaded and the environment says so."""
-    if os.environ.get("CKINETO_CONTROL") or os.environ.get("CKINETO_RING"):
-        from . import library
+    from . import library
 
-        library.load_full()
+    library.load_full()
+
+
+def _leave_requests(reason: str) -> None:
+    """libkineto answers the daemon, and libckineto, loaded now or later, does not ask it."""
+    from . import library
+
+    rt = library.load_rt()
+    rt.kineto_rt_daemon_client_set.argtypes = [ctypes.c_char_p]
+    rt.kineto_rt_daemon_client_set.restype = None
+    rt.kineto_rt_daemon_client_set(b"PyTorch's libkineto")
+    _note("on-demand requests", "answered by PyTorch's libkineto" + (reason and ": " + reason))
+
+
+def _claim_requests(mode: str) -> bool:
+    """Decide which client answers a daemon; True: ckineto's. Before libckineto is loaded."""
+    if "KINETO_USE_DAEMON" not in os.environ:
+        return False
+    import torch
+
+    from . import torch_bridge
+
+    if not torch_bridge.has_kineto(torch):
+        return _wants_control()
+    if mode == "guest" or not (mode or _wants_control()):
+        _leave_requests("")
+        return False
+    try:
+        torch_bridge.stop_daemon_client()
+        _note("on-demand requests", "answered by ckineto")
+        return True
+    except torch_bridge.AttachError as error:
+        _leave_requests(str(error))
+        return False
 
 
 def _attach_recorder() -> None:
@@ -72,10 +113,12 @@ def attach() -> None:
         mode = os.environ.get("CKINETO_TORCH", "")
         if mode == "0":
             return
+        answers = _claim_requests(mode)
         if mode:
             _attach_profiler(mode)
-        if _wants_recorder():
+        if answers or _wants_recorder():
             _attach_recorder()
+        if answers or _wants_control():
             _load_control()
     except Exception as error:  # never into the program
         try:

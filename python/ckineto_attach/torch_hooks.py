@@ -5,12 +5,13 @@ iterations, and room for PyTorch's own profiler.
 thread, when recording of operators begins and ends.
 """
 import ctypes
+import functools
 import os
 from typing import Any
 
 from . import library
 
-_state = {"installed": False, "recording": 0, "stacks": None}
+_state = {"installed": False, "recording": 0, "stacks": None, "steps": False, "seat": False}
 
 
 def _wants_functions() -> bool:
@@ -90,10 +91,11 @@ def _make_room(function: Any, bridge: ctypes.CDLL) -> Any:
 
 
 def _count_steps(function: Any, rt: ctypes.CDLL) -> Any:
-    """An iteration for PyTorch's step tracker is one for ckineto."""
+    """An iteration for PyTorch's step tracker is one for ckineto. In the seat, PyTorch's function counts."""
 
     def kineto_step(*arguments, **keywords):
-        rt.kineto_step()
+        if not _state["seat"]:
+            rt.kineto_step()
         return function(*arguments, **keywords)
 
     return kineto_step
@@ -102,14 +104,76 @@ def _count_steps(function: Any, rt: ctypes.CDLL) -> Any:
 def _replace(module: Any, name: str, wrap: Any, *arguments: Any) -> None:
     function = getattr(module, name, None)
     if function is not None:
-        setattr(module, name, wrap(function, *arguments))
+        setattr(module, name, functools.wraps(function)(wrap(function, *arguments)))
 
 
-def _install_steps(profiler: Any, rt: ctypes.CDLL) -> None:
-    """Optimizer steps and torch.profiler's step() count iterations, each iteration once."""
-    if not hasattr(profiler, "KinetoStepTracker"):
-        return
-    _replace(profiler, "_kineto_step", _count_steps, rt)
+def _counts_by_itself(profile: Any) -> bool:
+    """Newer versions of torch.profiler count their steps only for a daemon."""
+    asks = "KINETO_USE_DAEMON" in getattr(profile.step, "__code__", profile.step).co_consts
+    return not asks or bool(os.environ.get("KINETO_USE_DAEMON"))
+
+
+def _transit_and_count(function: Any, tracker: Any) -> Any:
+    """In step() an iteration begins after what the schedule wants, and before "ProfilerStep#N" begins."""
+
+    def _transit_action(self, *arguments, **keywords):
+        result = function(self, *arguments, **keywords)
+        if getattr(self, "_ckineto_steps", False):
+            tracker.increment_step("ProfilerStep")
+        return result
+
+    return _transit_action
+
+
+def _mark_step(function: Any) -> Any:
+    def step(self, *arguments, **keywords):
+        self._ckineto_steps = True
+        try:
+            return function(self, *arguments, **keywords)
+        finally:
+            self._ckineto_steps = False
+
+    return step
+
+
+def _begin_marks(function: Any, rt: ctypes.CDLL) -> Any:
+    """A profile with a schedule makes ranges "ProfilerStep#N": meanwhile kineto_step makes none."""
+
+    def start(self, *arguments, **keywords):
+        if getattr(self, "record_steps", False) and not getattr(self, "_ckineto_marks", False):
+            self._ckineto_marks = True
+            rt.kineto_rt_steps_marked(True)
+        return function(self, *arguments, **keywords)
+
+    return start
+
+
+def _end_marks(function: Any, rt: ctypes.CDLL) -> Any:
+    def stop(self, *arguments, **keywords):
+        try:
+            return function(self, *arguments, **keywords)
+        finally:
+            if getattr(self, "_ckineto_marks", False):
+                self._ckineto_marks = False
+                rt.kineto_rt_steps_marked(False)
+
+    return stop
+
+
+def _install_profile_steps(profiler: Any, rt: ctypes.CDLL) -> None:
+    """torch.profiler's step(): counted, and marked once."""
+    from torch.profiler.profiler import profile
+
+    rt.kineto_rt_steps_marked.argtypes = [ctypes.c_bool]
+    rt.kineto_rt_steps_marked.restype = None
+    _replace(profile, "start", _begin_marks, rt)
+    _replace(profile, "stop", _end_marks, rt)
+    if not _counts_by_itself(profile):
+        _replace(profile, "_transit_action", _transit_and_count, profiler.KinetoStepTracker)
+        _replace(profile, "step", _mark_step)
+
+
+def _count_optimizer_steps(profiler: Any) -> None:
     if os.environ.get("KINETO_USE_DAEMON"):
         return  # PyTorch has registered the same hook
     from torch.optim import optimizer
@@ -117,6 +181,21 @@ def _install_steps(profiler: Any, rt: ctypes.CDLL) -> None:
     register = getattr(optimizer, "register_optimizer_step_post_hook", None)
     if register is not None:
         register(lambda *_: profiler.KinetoStepTracker.increment_step("Optimizer") and None)
+
+
+def install_steps(in_seat: bool = False) -> None:
+    """Optimizer steps and torch.profiler's step() count iterations, each iteration once. Once per process;
+    a later call with in_seat leaves the counting to the seat."""
+    import torch.autograd.profiler as profiler
+
+    _state["seat"] = _state["seat"] or in_seat
+    if _state["steps"] or not hasattr(profiler, "KinetoStepTracker"):
+        return
+    _state["steps"] = True
+    rt = library.load_rt()
+    _replace(profiler, "_kineto_step", _count_steps, rt)
+    _count_optimizer_steps(profiler)
+    _install_profile_steps(profiler, rt)
 
 
 def announce_rank() -> None:
@@ -140,7 +219,7 @@ def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
     _replace(profiler, "_enable_profiler", _make_room, bridge)
     _replace(profiler, "_run_on_profiler_stop", _keep_flag)
     if count_steps:
-        _install_steps(profiler, library.load_rt())
+        install_steps()
     try:
         import torch.autograd.profiler_legacy as legacy
 

@@ -108,6 +108,18 @@ static void print_advice(void)
         stdout);
 }
 
+static void print_daemon_clients(const kc_reachable *r)
+{
+    for (size_t i = 0; i < r->processes.count; i++) {
+        const kc_process *p = &r->processes.data[i];
+        if (!p->daemon_client[0])
+            continue;
+        printf("Requests of a daemon to process %lld are answered by ", (long long)p->pid);
+        print_text(p->daemon_client);
+        puts(".");
+    }
+}
+
 static void print_all(const kc_reachable *r)
 {
     if (r->processes.count)
@@ -115,6 +127,7 @@ static void print_all(const kc_reachable *r)
                "ITERATION", "JOB", "RING");
     for (size_t i = 0; i < r->processes.count; i++)
         print_process(&r->processes.data[i]);
+    print_daemon_clients(r);
     print_daemon(r);
     if (!r->processes.count)
         print_advice();
@@ -140,6 +153,8 @@ static void put_socket(kb_json *j, const kc_process *p)
             kb_json_null(j);
         kb_json_put_bool(j, "ring", p->ring);
         kb_json_put_uint(j, "traces", p->traces);
+        if (p->daemon_client[0])
+            kb_json_put_string(j, "daemon_client", kb_string(p->daemon_client));
     }
     kb_json_object_end(j);
 }

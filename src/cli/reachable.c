@@ -42,6 +42,7 @@ static void take_status(kc_process *p, const ko_control_answer *a)
     p->user = a->uid;
     memcpy(p->state, a->state_name, sizeof p->state);
     memcpy(p->name, a->process_name, sizeof p->name);
+    memcpy(p->daemon_client, a->daemon_client, sizeof p->daemon_client);
     p->pid_count = KB_MIN(a->pid_count, (uint32_t)KB_COUNT(p->pids));
     for (uint32_t i = 0; i < p->pid_count; i++)
         p->pids[i] = (int32_t)a->pids[i];

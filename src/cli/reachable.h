@@ -17,6 +17,7 @@ typedef struct kc_process {
     uint64_t traces;
     /* The daemon: */
     bool has_daemon, waits;
+    char daemon_client[48]; /* what answers it in place of ckineto; "": ckineto, or unknown */
     int64_t job;
     uint64_t seen_ms_ago;
     int32_t pids[64]; /* whom a request to it may name */

@@ -1,5 +1,6 @@
 /* What is asked of a process over its control socket, and what it answers. */
 #include "control/control_socket_impl.h"
+#include "record/record.h"
 
 #include <unistd.h>
 
@@ -138,6 +139,8 @@ static void answer_status(ko_control_socket *s, uint32_t slot)
     ko_packet_put_int(&p, "start-ns", now.start_ns);
     ko_packet_put_int(&p, "end-ns", now.end_ns);
     put_pids(s, &p);
+    if (kineto_rt_daemon_client())
+        ko_packet_put(&p, "daemon-client", kineto_rt_daemon_client());
     ko_packet_put(&p, "version", kineto_version());
     answer(s, slot, &p);
 }

@@ -209,6 +209,7 @@ static bool take_text(ko_control_answer *a, kineto_string key, kineto_string val
                  {"version", a->version, sizeof a->version},
                  {"state", a->state_name, sizeof a->state_name},
                  {"host", a->host, sizeof a->host},
+                 {"daemon-client", a->daemon_client, sizeof a->daemon_client},
                  {"trace-id", a->trace_id, sizeof a->trace_id}};
     char plain[2048];
     for (size_t i = 0; i < KB_COUNT(texts); i++) {

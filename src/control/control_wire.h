@@ -62,7 +62,7 @@ typedef struct ko_control_answer {
     char verb[24];                    /* "status", "accepted", a name of a stage … */
     ko_controller_status status;      /* of "status"; its host points to the one below */
     char process_name[64], version[24], state_name[24], trace_id[KS_REQUEST_ID_BYTES];
-    char host[16];
+    char host[16], daemon_client[48]; /* the latter: what else answers a daemon there */
     int32_t code; /* kineto_status of "refused" */
     uint32_t uid;
     uint32_t pids[64], pid_count;     /* whom a request to it may name, itself first */

@@ -1,6 +1,7 @@
 /* Dynolog as a listener: asks it every few seconds whether somebody wants a trace. While one is
  * under way it is told to keep the next one. */
 #include "control/controller.h"
+#include "record/record.h"
 #include "session/dyno.h"
 
 #include <poll.h>
@@ -11,6 +12,7 @@ typedef struct dyno_listener {
     ko_listener listener; /* first */
     ks_dyno_client *client;
     uint64_t interval_ns;
+    bool is_aside;
 } dyno_listener;
 
 /* It has forgotten the text by now: who cannot be traced must say so. */
@@ -26,10 +28,27 @@ static void ask(ko_controller *c, kineto_string text)
                err.message);
 }
 
+/* Another client of this process answers the daemon: a request must have one answer. */
+static void stand_aside(ko_listener *l, uint64_t now_ns, const char *other)
+{
+    dyno_listener *d = (dyno_listener *)l;
+    if (!d->is_aside)
+        kb_log(KINETO_LOG_INFO, "on-demand tracing: requests of Dynolog are answered by %s", other);
+    d->is_aside = true;
+    l->fd = -1;
+    l->wake_ns = now_ns + d->interval_ns;
+}
+
 static void turn(ko_listener *l, ko_controller *c, uint64_t now_ns)
 {
     dyno_listener *d = (dyno_listener *)l;
     kineto_string text = {"", 0};
+    const char *other = kineto_rt_daemon_client();
+    if (other) {
+        stand_aside(l, now_ns, other);
+        return;
+    }
+    d->is_aside = false;
     bool busy = !ko_controller_can_accept(c, NULL);
     /* What it meets is in the log, and tried again. */
     (void)ks_dyno_client_run(d->client, now_ns, busy, d->interval_ns, &text, &l->wake_ns, NULL);

@@ -63,6 +63,10 @@ typedef void kr_step_hook(uint64_t step, uint64_t ticks);
 KINETO_API void kineto_rt_step_hook(kr_step_hook *hook);
 /** A profile of the program's own begins, ends: meanwhile it marks iterations itself. Counted. */
 KINETO_API void kineto_rt_steps_marked(bool begins);
+/** The client of this process that asks a daemon for requests: NULL means libckineto's (the default). Set it
+ *  before libckineto is loaded, or later. The first name is copied and stays. threads: any; one sets it. */
+KINETO_API void kineto_rt_daemon_client_set(const char *other);
+KINETO_API const char *kineto_rt_daemon_client(void);
 /** Iterations of this process that began; `ticks` (may be NULL) receives when the last of them did, at
  *  index i % KF_STEP_TIMES. */
 KINETO_API uint64_t kineto_rt_steps(uint64_t ticks[KF_STEP_TIMES]);
