@@ -244,6 +244,13 @@ static inline void cs_pop(cs_lane *l)
     cs_set_depth(l, depth - 1);
 }
 
+/** No session records, and the lane knows: there is nothing to do. */
+static inline bool cs_is_idle(const cs_lane *l)
+{
+    return !kineto_enabled(KINETO_KIND_PYTHON_FUNCTION) && !l->synced &&
+           l->idle == atomic_load_explicit(&cs.epoch, memory_order_relaxed);
+}
+
 /* ---- events, from either kind of hook ---------------------------------------------------------
  * `frame` may be NULL where the hook has none at hand: cs_frame_now finds it. */
 
@@ -280,7 +287,8 @@ static inline void cs_end(cs_lane *l, const void *key, PyObject *frame)
         return;
     }
     cs_leave(l);
-    cs_end_slow(l, key, frame);
+    if (!cs_is_idle(l))
+        cs_end_slow(l, key, frame);
 }
 
 static inline void cs_end_c(cs_lane *l, const void *key)
@@ -292,13 +300,17 @@ static inline void cs_end_c(cs_lane *l, const void *key)
         return;
     }
     cs_leave(l);
-    cs_end_c_slow(l, key);
+    if (!cs_is_idle(l))
+        cs_end_c_slow(l, key);
 }
 
 static inline void cs_begin_code(cs_lane *l, PyObject *code, PyObject *frame)
 {
-    if (KINETO_UNLIKELY(!kineto_enabled(KINETO_KIND_PYTHON_FUNCTION)))
-        return cs_begin_slow(l, code, NULL, frame);
+    if (KINETO_UNLIKELY(!kineto_enabled(KINETO_KIND_PYTHON_FUNCTION))) {
+        if (!cs_is_idle(l))
+            cs_begin_slow(l, code, NULL, frame);
+        return;
+    }
     cs_name *name = cs_name_code(code);
     if (KINETO_UNLIKELY(!name || (name->flags & CS_IS_CALL)))
         name = cs_name_of_frame(code, frame);

@@ -22,8 +22,9 @@ static PyObject *local_code; /* code that has events of its own */
 static _Thread_local cs_lane *thread_lane;
 static pthread_key_t lane_key;
 
-/* PyFrame_GetVarString of 3.12, which is not in the limited API. */
-static PyObject *(*get_variable)(PyObject *frame, const char *name);
+/* PyFrame_GetVar of 3.12, which is not in the limited API. */
+static PyObject *(*get_variable)(PyObject *frame, PyObject *name);
+static PyObject *self_name;
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
@@ -65,10 +66,10 @@ PyObject *cs_frame_self(PyObject *frame)
 {
     PyObject *self = NULL;
     if (get_variable) {
-        self = get_variable(frame, "self");
+        self = get_variable(frame, self_name);
     } else {
         PyObject *variables = PyObject_GetAttrString(frame, "f_locals");
-        self = variables ? PyMapping_GetItemString(variables, "self") : NULL;
+        self = variables ? PyObject_GetItem(variables, self_name) : NULL;
         Py_XDECREF(variables);
     }
     PyErr_Clear();
@@ -312,8 +313,11 @@ void cs_hook_remove(void)
 
 int cs_hook_init(void)
 {
-    void *found = dlsym(RTLD_DEFAULT, "PyFrame_GetVarString");
+    void *found = dlsym(RTLD_DEFAULT, "PyFrame_GetVar");
     memcpy(&get_variable, &found, sizeof get_variable);
+    self_name = PyUnicode_InternFromString("self");
+    if (!self_name)
+        return -1;
     if (pthread_key_create(&lane_key, end_thread) != 0) {
         PyErr_SetString(PyExc_OSError, "ckineto: no key for data of threads is left");
         return -1;

@@ -26,12 +26,15 @@ typedef struct lane_object {
     PyObject_HEAD cs_lane *lane;
 } lane_object;
 
+#define CALLS_PER_LOOK 64u
 #define SEARCHED_BYTES 256u /* of a thread state, which is longer in all these versions */
 
+static PyObject *self_name, *variables_name;
 static PyTypeObject *lane_type;
 static PyInterpreterState *interpreter;
 static uint64_t newest_thread; /* the last one that was looked at */
 static size_t function_offset; /* in a thread state; 0: not known */
+static uint32_t calls;
 static uint64_t skipped;       /* threads with another profile function */
 
 static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argument);
@@ -163,7 +166,8 @@ static int on_event(PyObject *object, PyObject *frame, int what, PyObject *argum
         if (!cs.functions && code != cs.call_code)
             return 0;
         if (what == CALL) {
-            look_for_threads();
+            if (KINETO_UNLIKELY(++calls % CALLS_PER_LOOK == 0))
+                look_for_threads(); /* code in C may have made some */
             cs_begin_code(lane, code, frame);
         } else {
             cs_end(lane, code, frame);
@@ -185,8 +189,8 @@ PyObject *cs_frame_now(void)
 
 PyObject *cs_frame_self(PyObject *frame)
 {
-    PyObject *variables = PyObject_GetAttrString(frame, "f_locals");
-    PyObject *self = variables ? PyMapping_GetItemString(variables, "self") : NULL;
+    PyObject *variables = PyObject_GetAttr(frame, variables_name);
+    PyObject *self = variables ? PyObject_GetItem(variables, self_name) : NULL;
     Py_XDECREF(variables);
     PyErr_Clear();
     return self;
@@ -273,5 +277,7 @@ int cs_hook_init(void)
 {
     interpreter = PyInterpreterState_Get();
     lane_type = (PyTypeObject *)PyType_FromSpec(&lane_spec);
-    return lane_type ? 0 : -1;
+    self_name = PyUnicode_InternFromString("self");
+    variables_name = PyUnicode_InternFromString("f_locals");
+    return lane_type && self_name && variables_name ? 0 : -1;
 }

@@ -82,6 +82,10 @@ class Session:
             shutil.rmtree(folder, True)
         return self
 
+    def discard(self):
+        """End it without a trace."""
+        self.full.kineto_session_destroy(self.handle)
+
     def __enter__(self):
         return self
 

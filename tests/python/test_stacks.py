@@ -3,6 +3,8 @@
     CKINETO_LIBDIR=build/release/lib python3 tests/python/test_stacks.py
 """
 import gc
+import importlib.util
+import json
 import os
 import subprocess
 import sys
@@ -10,7 +12,8 @@ import threading
 import types
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, HERE)
 
 import stacks_session  # noqa: E402
 from stacks_programs import Program, compile_plain, expected_tree  # noqa: E402
@@ -589,8 +592,7 @@ class Module:
 class Modules(Recorded):
     @classmethod
     def setUpClass(cls):
-        real = sys.modules.get("torch.nn.modules.module")
-        base = real.Module if real else make_torch()
+        base = make_torch()
 
         class Linear(base):
             def forward(self, x):
@@ -851,7 +853,7 @@ class Others(Recorded):
                 "print(s.stacks.start())\n"
                 "s.stacks.stop()\n"
                 "print(len(session.end().ledger('not recorded')))\n")
-        done = subprocess.run([sys.executable, "-c", text % os.path.dirname(os.path.abspath(__file__))],
+        done = subprocess.run([sys.executable, "-c", text % HERE],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual(done.stderr, b"")
         expected = b"True\n0\n" if HAS_MONITORING else b"False\n1\n"
@@ -868,18 +870,25 @@ class Others(Recorded):
                 "    def __del__(self): len([])\n"
                 "last = Last(); last.me = last\n"
                 "sys.exit(3)\n")
-        done = subprocess.run([sys.executable, "-c", text % os.path.dirname(os.path.abspath(__file__))],
+        done = subprocess.run([sys.executable, "-c", text % HERE],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         self.assertEqual((done.returncode, done.stdout, done.stderr), (3, b"", b""))
 
 
-def load_tests(loader, tests, pattern):
-    try:
-        import stacks_torch
-    except ImportError:
-        return tests
-    tests.addTests(loader.loadTestsFromModule(stacks_torch))
-    return tests
+class BesidePyTorch(unittest.TestCase):
+    maxDiff = None
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "PyTorch is not installed")
+    def test_the_same_functions_below_the_same_ones_as_with_its_profiler(self):
+        done = subprocess.run([sys.executable, os.path.join(HERE, "stacks_torch.py")],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if done.returncode == stacks_session.SKIPPED:
+            self.skipTest("this PyTorch has no profiler with stacks")
+        self.assertEqual(done.returncode, 0, done.stderr.decode())
+        found = json.loads(done.stdout.decode().splitlines()[-1])
+        self.assertGreater(len(found["ours"]), 100)
+        self.assertTrue(any("nn.Module: Block_1" in line for line in found["ours"]))
+        self.assertEqual(found["ours"], found["theirs"])
 
 
 if __name__ == "__main__":
