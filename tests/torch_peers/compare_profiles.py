@@ -6,8 +6,8 @@
 
 runs each model under torch.profiler with libkineto twice; what differs between these two runs is not asked of ckineto.
 Then:
-  --seat LIBDIR       torch.profiler runs on ckineto; tables, events, shapes, sequence numbers, parents, arguments, flows
-                      and header of the trace are compared with libkineto's.
+  --seat LIBDIR       torch.profiler runs on ckineto; tables, events, shapes, sequence numbers, parents, arguments,
+                      flows and header of the trace are compared with libkineto's.
   --recorder CKINETO  `ckineto record -- python MODEL`, with torch.profiler active in the model: the operators in the
                       window must be those of torch.profiler one for one, by thread, in order, with names, parents,
                       shapes and sequence numbers.
@@ -34,7 +34,6 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 # What is recorded in addition to operators. Python functions and allocations need not be in a model's process twice.
 OPTIONS = {"cnn": ["--stack", "--memory"], "transformer": ["--memory"], "ddp": [], "compiled": [], "loader": []}
 SHOWN = 12  # differences of a comparison that are printed
-# In these the two runs by libkineto may differ by chance, and one of them may equal ckineto's.
 Facts = Dict[str, collections.Counter]
 
 

@@ -5,7 +5,7 @@
 
 makes FOLDER/torch-VERSION with bin/python. A wheel of PyTorch is 0.5 to 0.9 GB and an environment 1.2 to 2.2 GB; the
 libraries of CUDA that the wheel asks for (4 GB more) are replaced by stand-ins (stub_libraries.py), so that GPUs
-are never used. What tools/capture has fetched (CKINETO_CAPTURE, default /srv/capture) is linked and not fetched again.
+are never used. PyTorch that tools/capture has fetched (CKINETO_CAPTURE, default /srv/capture) is used where it lies.
 Downloaded wheels are deleted after installation; --wheels FOLDER uses wheels that are there, and leaves them.
 
 Exit status: 0 all versions are there, 77 one cannot be had here (the reason is printed), 2 wrong usage.
@@ -30,8 +30,9 @@ TEST_PACKAGES = ["numpy", "expecttest", "hypothesis", "pytest", "psutil", "param
 # Dependencies of the wheel that need a GPU, or that only GPUs need.
 GPU_PACKAGES = re.compile(r"(nvidia|triton|cuda)", re.IGNORECASE)
 PLATFORMS = ["manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux1_x86_64"]
+FIND = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
 CHECK = """
-import torch, torch.profiler, numpy
+import torch, torch.profiler, numpy, pytest, expecttest, hypothesis
 with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
     torch.ones(2) + 1
 assert any(event.name == "aten::add" for event in profile.events())
@@ -103,10 +104,26 @@ def install(environment: str, version: str, wheels: Optional[str]) -> None:
         run(pip + ["install", "--quiet", "--no-deps", "--no-compile", wheel], f"torch {version} cannot be installed")
     packages = list_dependencies(pip[0]) + TEST_PACKAGES
     run(pip + ["install", "--quiet", *packages], f"dependencies of torch {version} cannot be installed")
-    library = run([pip[0], "-c", "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"],
-                  "torch is not where it was installed").strip()
+    library = run([pip[0], "-c", FIND], "torch is not where it was installed").strip()
     made = stub_libraries.make_stubs(os.path.join(library, "lib"))
     print(f"torch {version}: {len(made)} stand-in libraries with {sum(made.values())} functions")
+
+
+def find_captured(version: str) -> str:
+    """The folder of packages with this version that tools/capture has made, or an empty string."""
+    base = os.path.join(os.environ.get("CKINETO_CAPTURE", "/srv/capture"), f"torch-{version}")
+    found = glob.glob(os.path.join(base, "lib", f"python{PYTHON}", "site-packages", f"torch-{version}*.dist-info"))
+    return os.path.dirname(found[0]) if found else ""
+
+
+def borrow(environment: str, packages: str) -> None:
+    """Make an environment that uses the packages of another one, and has the test packages of its own."""
+    run([find_python(), "-m", "venv", environment], "the virtual environment cannot be made")
+    own = os.path.join(environment, "lib", f"python{PYTHON}", "site-packages")
+    with open(os.path.join(own, "captured.pth"), "w", encoding="utf-8") as file:
+        file.write(packages + "\n")
+    run([os.path.join(environment, "bin", "python"), "-m", "pip", "--disable-pip-version-check", "install", "--quiet",
+         *TEST_PACKAGES], "test packages cannot be installed")
 
 
 def list_dependencies(python: str) -> List[str]:
@@ -126,11 +143,11 @@ def provide(folder: str, version: str, wheels: Optional[str]) -> str:
         os.unlink(environment)
     shutil.rmtree(environment, ignore_errors=True)
     os.makedirs(folder, exist_ok=True)
-    captured = os.path.join(os.environ.get("CKINETO_CAPTURE", "/srv/capture"), f"torch-{version}")
-    if works(captured, version):
-        os.symlink(captured, environment)
-        return environment
-    install(environment, version, wheels)
+    captured = find_captured(version)
+    if captured:
+        borrow(environment, captured)
+    else:
+        install(environment, version, wheels)
     if not works(environment, version):
         raise Unavailable(f"torch {version} is installed in {environment}, but its profiler does not run")
     return environment

@@ -12,8 +12,6 @@ from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 WINDOW = "window"
 OPERATOR_KINDS = ("cpu_op", "user_annotation")
 SHAPE_ARGUMENTS = ("Input Dims", "Input Strides", "Input type", "Concrete Inputs", "Sequence number")
-# Written by libkineto in its newer versions as spans of the whole profile, not as events of the program.
-SPAN_KINDS = ("Trace",)
 
 
 class Operator(NamedTuple):
@@ -90,10 +88,17 @@ def shape_facts(trace: Dict[str, Any]) -> collections.Counter:
 
 
 def kind_facts(trace: Dict[str, Any]) -> collections.Counter:
-    """How many events there are of each kind (phase and category)."""
+    """How many events there are of each kind (phase and category), without names of processes and threads."""
     return collections.Counter(
         (event.get("ph"), event.get("cat") if event.get("cat") else event.get("name"))
-        for event in trace["traceEvents"])
+        for event in trace["traceEvents"] if event.get("ph") != "M")
+
+
+def track_facts(trace: Dict[str, Any]) -> collections.Counter:
+    """Names, labels and places of processes and threads. libkineto writes some of them twice."""
+    return collections.Counter({
+        (event["name"], re.sub(r"\d+", "N", json.dumps(event.get("args", {})))): 1
+        for event in trace["traceEvents"] if event.get("ph") == "M"})
 
 
 def name_facts(trace: Dict[str, Any]) -> collections.Counter:
@@ -121,8 +126,8 @@ def flow_facts(trace: Dict[str, Any]) -> collections.Counter:
 
 
 def header_facts(trace: Dict[str, Any]) -> collections.Counter:
-    """Members of the trace besides its events."""
-    return collections.Counter({key: 1 for key in trace if key != "traceEvents"})
+    """Members of the trace besides its events and what ckineto adds under its own name."""
+    return collections.Counter({key: 1 for key in trace if key != "traceEvents" and not key.startswith("ckineto")})
 
 
 def list_facts(trace: Dict[str, Any]) -> Dict[str, collections.Counter]:
@@ -130,7 +135,8 @@ def list_facts(trace: Dict[str, Any]) -> Dict[str, collections.Counter]:
     return {
         "events by kind": kind_facts(trace), "events by name": name_facts(trace),
         "shapes and sequence numbers": shape_facts(trace), "operators and parents": tree_facts(trace),
-        "arguments": key_facts(trace), "flows": flow_facts(trace), "header": header_facts(trace),
+        "processes and threads": track_facts(trace), "arguments": key_facts(trace), "flows": flow_facts(trace),
+        "header": header_facts(trace),
     }
 
 

@@ -88,7 +88,7 @@ def take_lines(path: str) -> Outcomes:
 
 def run_process(setting: Setting, folder: str, environment: Dict[str, str], selection: List[str]) -> int:
     """Run pytest once. Returns its exit status, negative for a signal, 124 when it ran past the limit."""
-    code = (f"{setting.preload}\n" if setting.preload else "") + "import pytest, sys\nsys.exit(pytest.main(sys.argv[1:]))"
+    code = f"{setting.preload}\nimport pytest, sys\nsys.exit(pytest.main(sys.argv[1:]))"
     command = [setting.python, "-c", code, "-q", "-p", "no:cacheprovider", "-p", "outcome_plugin", *selection]
     log = os.path.join(os.path.dirname(environment["CKINETO_OUTCOMES"]), "log.txt")
     with open(log, "ab") as file:
@@ -150,9 +150,9 @@ def summarise(results: Any) -> str:
 
 
 def torch_version(python: str) -> str:
-    """Version of the interpreter's PyTorch, or an empty string."""
-    done = subprocess.run([python, "-c", "import torch; print(torch.__version__)"], capture_output=True, text=True,
-                          check=False, cwd="/")
+    """Version of the interpreter's PyTorch, or an empty string if that or what the tests need is missing."""
+    code = "import torch, pytest, expecttest, hypothesis; print(torch.__version__)"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False, cwd="/")
     return done.stdout.strip()
 
 
@@ -244,7 +244,7 @@ def main() -> int:
         return 77
     arguments.torch = torch_version(arguments.python) if os.path.exists(arguments.python) else ""
     if not arguments.torch:
-        print(f"skipped: {arguments.python} cannot import torch; run tests/torch_peers/fetch.py")
+        print(f"skipped: {arguments.python} cannot import torch and pytest; run tests/torch_peers/fetch.py")
         return 77
     print(f"torch {arguments.torch}, tests of {arguments.tests}")
     asked = load_or_run(arguments, False, files)

@@ -1,0 +1,260 @@
+#!/usr/bin/env python3
+"""Plug-ins of vendors in a stock PyTorch: two devices at once, torch.profiler on ckineto (the seat) or joined by it.
+
+    test_plugins.py [--python PYTHON] [--build build/release] [--bridges build/bridges]
+
+PYTHON is one with PyTorch (build/peers/torch-VERSION/bin/python, see fetch.py); without it, the newest of these. One
+plug-in is ckineto-sim.so, the other is compiled from the published layout of the interface alone (vendor_plugin.c). The
+program is plugin_program.py; further programs register profilers as PrivateUse1 (privateuse1_program.py).
+
+Exit status: 0 all hold, 1 not, 77 PyTorch, its bridge or a C compiler is missing.
+"""
+
+import argparse
+import glob
+import gzip
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from typing import Any, Dict, List, Optional
+
+import plugin_program_names as names
+import seat_environment
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SOURCE = seat_environment.SOURCE
+given = argparse.Namespace()
+
+
+class Missing(Exception):
+    """What the tests need is not here; the text says what."""
+
+
+def find_pythons() -> List[str]:
+    """Interpreters of environments that fetch.py made, the newest version last."""
+
+    def version(path: str) -> List[int]:
+        return [int(n) for n in path.split("torch-")[1].split("/")[0].split(".")]
+
+    return sorted(glob.glob(os.path.join(SOURCE, "build", "peers", "torch-[0-9]*", "bin", "python")), key=version)
+
+
+def read_version(python: str) -> List[int]:
+    """[2, 15] of the interpreter's PyTorch."""
+    code = "from importlib.metadata import version; print(version('torch'))"
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise Missing(f"{python} has no PyTorch")
+    return [int(n) for n in done.stdout.split(".")[:2]]
+
+
+def compile_library(command: List[str], what: str) -> None:
+    if not shutil.which(command[0]):
+        raise Missing(f"there is no {command[0]} to compile {what}")
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise AssertionError(f"{what} cannot be compiled:\n{done.stderr[-3000:]}")
+
+
+def prepare() -> None:
+    """Folders, plug-ins, environment: once, before the tests."""
+    if not given.python:
+        found = find_pythons()
+        if not found:
+            raise Missing("there is no PyTorch in build/peers (see fetch.py)")
+        given.python = found[-1]
+    given.version = read_version(given.python)
+    given.library = os.path.join(os.path.abspath(given.build), "lib")
+    given.sim = os.path.join(given.library, "ckineto", "ckineto-sim.so")
+    minor = "%d.%d" % tuple(given.version)
+    if not os.path.exists(given.sim):
+        raise Missing(f"{given.sim} is not built")
+    if not glob.glob(os.path.join(given.bridges, f"torch-{minor}-*.so")):
+        raise Missing(f"there is no bridge for PyTorch {minor} in {given.bridges} (tools/build-bridges)")
+    given.plugins = os.path.join(given.work, "plugins")
+    os.makedirs(given.plugins)
+    given.vendor = os.path.join(given.plugins, "vendor.so")
+    compile_library(["cc", "-O1", "-fPIC", "-shared", "-fvisibility=hidden", "-o", given.vendor,
+                     os.path.join(HERE, "vendor_plugin.c")], "the vendor's plug-in")
+    os.symlink(given.sim, os.path.join(given.plugins, "ckineto-sim.so"))
+
+
+def make_environment(mode: Optional[str], plugins: str = "") -> Dict[str, str]:
+    """Environment with ckineto as "1" or "guest"; None: it is there and not attached."""
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("CKINETO_", "KINETO_"))}
+    variables.update(seat_environment.seat_variables(given.library, given.attach, given.work))
+    variables.update(CKINETO_TORCH=mode or "0", CKINETO_BRIDGE_DIR=os.path.abspath(given.bridges),
+                     CUDA_VISIBLE_DEVICES="", PYTHONDONTWRITEBYTECODE="1", KINETO_PLUGIN_LIB_DIR_PATH=plugins)
+    return variables
+
+
+def run_program(script: str, arguments: List[str], environment: Dict[str, str]) -> subprocess.CompletedProcess:
+    command = [given.python, os.path.join(HERE, script), *arguments]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False,
+                          cwd=given.work)
+
+
+def read_trace(path: str) -> Dict[str, Any]:
+    """A trace, by Python's own reader of JSON; compressed by zstd: read by ckineto."""
+    if path.endswith(".zst"):
+        plain = path[:-4] + ".read.json"
+        command = os.path.join(given.build, "bin", "ckineto")
+        subprocess.run([command, "convert", path, "-o", plain], check=True, capture_output=True)
+        path = plain
+    with (gzip.open if path.endswith(".gz") else open)(path, "rt", encoding="utf-8") as file:
+        return json.load(file)
+
+
+class Devices:
+    """What both ways into PyTorch must show; `mode` and `plain` are of the classes below."""
+
+    mode = ""
+    plain = False
+    folder = ""
+    facts: Dict[str, Any] = {}
+
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = os.path.join(given.work, cls.mode)
+        os.makedirs(cls.folder)
+        environment = make_environment("1" if cls.mode == "seat" else "guest", given.plugins)
+        done = run_program("plugin_program.py", [cls.folder, given.sim, given.vendor, cls.mode], environment)
+        if done.returncode != 0:
+            raise AssertionError(f"the program ended with {done.returncode}:\n{done.stderr[-3000:]}")
+        with open(os.path.join(cls.folder, "facts.json"), encoding="utf-8") as file:
+            cls.facts = json.load(file)
+
+    def shown(self, name: str) -> str:
+        """A name as this way into PyTorch shows it."""
+        return names.make_plain(name) if self.plain else name
+
+    def read(self, name: str) -> List[Dict[str, Any]]:
+        return read_trace(os.path.join(self.folder, name))["traceEvents"]
+
+    def events(self, trace: List[Dict[str, Any]], category: str) -> List[Dict[str, Any]]:
+        return [event for event in trace if event.get("cat") == category]
+
+    def operator_of(self, trace: List[Dict[str, Any]], event: Dict[str, Any]) -> str:
+        ids = {e["args"].get("External id"): e["name"] for e in self.events(trace, "cpu_op")}
+        return ids.get(event["args"].get("External id"), "")
+
+    def check_kernels(self, name: str) -> None:
+        trace = self.read(name)
+        kernels = {event["name"]: event for event in self.events(trace, "kernel")}
+        for kernel, operator in ((names.FORWARD, "OnDevice"), (names.BACKWARD, "OnDeviceBackward")):
+            self.assertIn(self.shown(kernel), kernels)
+            self.assertEqual(self.operator_of(trace, kernels[self.shown(kernel)]), operator)
+        vendor = kernels[self.shown(names.VENDOR)]
+        self.assertEqual(vendor["pid"], 3)
+        self.assertEqual(vendor["args"]["note"], self.shown(names.NOTE))
+
+    def test_kernels_belong_to_their_operators_in_each_profile(self):
+        self.check_kernels("first.json")
+        self.check_kernels("second.json.gz")
+
+    def test_each_cycle_of_a_schedule_has_its_kernels(self):
+        self.assertEqual(self.facts["cycles"], ["cycle0.json", "cycle1.json"])
+        for name in self.facts["cycles"]:
+            self.check_kernels(name)
+            kernels = self.events(self.read(name), "kernel")
+            self.assertEqual(len(kernels), 2 * 3)
+
+    def test_calls_of_the_runtime_are_there_with_arrows(self):
+        trace = self.read("first.json")
+        calls = [event for event in trace if event["name"] == "simLaunch" and event["ph"] == "X"]
+        self.assertEqual([self.operator_of(trace, call) for call in calls], ["OnDevice", "OnDeviceBackward"])
+        ends = [event["ph"] for event in self.events(trace, "ac2g")]
+        self.assertGreaterEqual(ends.count("s"), 3)
+        self.assertEqual(ends.count("s"), ends.count("f"))
+
+    def test_devices_and_their_rows_are_named(self):
+        trace = self.read("first.json")
+        rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace if e["name"] == "thread_name"}
+        devices = {e["pid"]: e["args"]["name"] for e in trace if e["name"] == "process_name"}
+        self.assertEqual(devices[0], "Sim accelerator")
+        self.assertEqual(devices[3], self.shown(names.DEVICE))
+        self.assertEqual(rows[0, 0], "compute 0")
+        self.assertEqual(rows[3, 1], self.shown(names.ROW))
+        process = next(e["pid"] for e in self.events(trace, "cpu_op"))
+        self.assertTrue(any(pid == process and name.startswith(f"thread {tid} (") for (pid, tid), name in rows.items()))
+
+    def test_tables_of_torch_have_the_devices_time(self):
+        for run in ("first", "second"):
+            facts = self.facts[run]
+            self.assertEqual(facts["kernels"]["OnDevice"], [self.shown(names.FORWARD)])
+            self.assertEqual(facts["kernels"]["OnDeviceBackward"], [names.BACKWARD])
+            for key in ("OnDevice", "OnDeviceBackward", self.shown(names.FORWARD), self.shown(names.VENDOR)):
+                self.assertGreater(facts["device_time"][key], 0, key)
+            self.assertIn("Self DEVICE", facts["table"])
+            self.assertIn(self.shown(names.VENDOR), facts["events"])
+
+    def counters(self) -> List[Dict[str, Any]]:
+        return [event for event in self.read("first.json") if event["ph"] == "C"]
+
+    def test_the_header_says_where_the_trace_is_from(self):
+        header = read_trace(os.path.join(self.folder, "first.json"))
+        self.assertTrue(header["trace_id"])
+        self.assertEqual(header["record_shapes"], 1)
+        if self.mode == "seat" or given.version >= [2, 12]:
+            self.assertEqual(header["host_name"], os.uname().nodename)
+
+
+class SeatTest(Devices, unittest.TestCase):
+    mode = "seat"
+
+    def test_names_survive_in_every_format(self):
+        self.check_kernels("third.json.zst")
+        with open(os.path.join(self.folder, "fourth.pftrace"), "rb") as file:
+            content = file.read()
+        for name in (names.FORWARD, names.VENDOR):
+            self.assertIn(name.encode(), content)
+
+    def test_counters_are_in_the_trace_and_no_rows_of_tables(self):
+        self.assertGreaterEqual(len(self.counters()), 3)
+        self.assertTrue(all(event["name"] == "power" for event in self.counters()))
+        self.assertNotIn("power", self.facts["first"]["device_time"])
+
+    def test_an_error_of_saving_names_the_file(self):
+        self.assertIn("/no/such/folder/trace.json", self.facts["error"])
+
+    def test_a_profile_for_cuda_without_a_driver_is_harmless(self):
+        self.assertGreater(self.facts["cuda_events"], 0)
+
+
+class GuestTest(Devices, unittest.TestCase):
+    mode = "guest"
+    plain = True
+
+    def test_counters_are_in_the_trace_where_there_is_a_type_for_them(self):
+        count = len(self.counters())
+        if given.version >= [2, 15]:
+            self.assertGreaterEqual(count, 3)
+        else:
+            self.assertEqual(count, 0)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--python", help="interpreter with PyTorch (default: the newest in build/peers)")
+    parser.add_argument("--build", default=os.path.join(SOURCE, "build", "release"), help="build folder of ckineto")
+    parser.add_argument("--bridges", default=seat_environment.DEFAULT_BRIDGES, help="folder of bridges")
+    parser.add_argument("--attach", default=seat_environment.DEFAULT_ATTACH, help="folder of ckineto_attach")
+    parser.add_argument("tests", nargs="*", help="names of tests, as unittest takes them")
+    parser.parse_args(namespace=given)
+    with tempfile.TemporaryDirectory(prefix="ckineto-plugins-") as given.work:
+        try:
+            prepare()
+        except Missing as missing:
+            print(f"skipped: {missing}")
+            return 77
+        print("PyTorch %d.%d of %s" % (*given.version, given.python))
+        program = unittest.main(argv=[sys.argv[0], *given.tests], exit=False)
+        return 0 if program.result.wasSuccessful() else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
