@@ -27,6 +27,15 @@ uint64_t device_kinds();
 inline std::string to_string(kineto_string s) { return std::string(s.data ? s.data : "", s.size); }
 inline kineto_string to_kineto(const std::string &s) { return kineto_string{s.data(), s.size()}; }
 
+/** The text as a string of JSON, with quotes. Bytes from 0x80 on stay as they are. */
+std::string quote_json(const std::string &text);
+
+/** What libkineto's writer does not escape in names and values, replaced by what looks like it: ' for ",
+ *  / for \, a space for control characters. */
+void make_plain(std::string &text);
+/** The same within a value of JSON, whose strings stay strings. */
+void make_plain_json(std::string &json);
+
 /* ---- into a trace (into_trace.cc) ---- */
 
 /** Appends activities of libkineto to a builder. */
@@ -69,24 +78,32 @@ class TraceWriter {
 /** The CPU activity with this correlation id; nullptr: none. */
 using FindLinked = std::function<const ITraceActivity *(int64_t)>;
 
+/** Who reads the activities: PyTorch alone (samples of counters, which are no events to it, are left out),
+ *  or libkineto's writer too (they are kept from 2.15 on; texts are made plain). */
+enum class Reader { kPyTorch, kLibkineto };
+
 /** Copies device activities of a trace, and the calls that launched them, into a buffer of libkineto's. */
 class TraceReader {
  public:
-  TraceReader(const kineto_trace *trace, const FindLinked &find_linked);
+  TraceReader(const kineto_trace *trace, const FindLinked &find_linked, Reader reader);
   /** All activities that libkineto has a type for. */
   void read_into(CpuTraceBuffer &buffer);
   /** How many of `read_into` found the operator that they belong to. */
   size_t linked() const { return linked_; }
-  /** Samples of counters, which versions before 2.15 have no type for. */
+  /** Activities that the reader has no use for, or no type. */
   size_t left_out() const { return left_out_; }
 
  private:
   bool type_of(const kineto_activity &activity, ActivityType *out);
   void fill(const kineto_activity &activity, GenericTraceActivity *out);
   void put_args(const kineto_activity &activity, GenericTraceActivity *out);
+  void put_arg(const kineto_activity &activity, kineto_arg arg, GenericTraceActivity *out);
+  void put_text(const std::string &key, const kineto_arg &arg, GenericTraceActivity *out);
+  std::string text_of(kineto_string text) const;
 
   const kineto_trace *trace_;
   FindLinked find_linked_;
+  Reader reader_;
   std::unordered_map<uint32_t, int> types_; /* by category; -1: none */
   size_t linked_ = 0, left_out_ = 0;
 };

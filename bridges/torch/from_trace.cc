@@ -2,6 +2,10 @@
  * FunctionEvent.kernels get them. */
 #include "convert.h"
 
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+
 namespace ckt {
 namespace {
 
@@ -48,7 +52,81 @@ libkineto::ResourceInfo resource_info(int64_t id, int64_t sort_index, int64_t de
 #endif
 }
 
+/* Texts of JSON have more digits than std::to_string gives, and no NaN. */
+std::string number_text(double value)
+{
+  char text[40];
+  if (!std::isfinite(value))
+    return std::isnan(value) ? "\"NaN\"" : value > 0 ? "\"Infinity\"" : "\"-Infinity\"";
+  std::snprintf(text, sizeof text, "%.17g", value);
+  return text;
+}
+
+bool is_number(uint32_t type)
+{
+  return type == KINETO_ARG_INT || type == KINETO_ARG_UINT || type == KINETO_ARG_DOUBLE;
+}
+
+double number_of(const kineto_arg &arg)
+{
+  return arg.type == KINETO_ARG_INT    ? (double)arg.i
+         : arg.type == KINETO_ARG_UINT ? (double)arg.u
+                                       : arg.d;
+}
+
+char plain_char(char c)
+{
+  return c == '"' ? '\'' : c == '\\' ? '/' : (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
+}
+
+/* What an escape of JSON stands for, as a plain character. */
+char plain_escape(char letter)
+{
+  static const char letters[] = "bfnrtu";
+  return std::strchr(letters, letter) ? (letter == 'u' ? '?' : ' ') : plain_char(letter);
+}
+
 }  // namespace
+
+std::string quote_json(const std::string &text)
+{
+  std::string out = "\"";
+  char escape[8];
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      out += '\\';
+    if ((unsigned char)c < 0x20) {
+      std::snprintf(escape, sizeof escape, "\\u%04x", (unsigned)(unsigned char)c);
+      out += escape;
+    } else {
+      out += c;
+    }
+  }
+  return out + '"';
+}
+
+void make_plain(std::string &text)
+{
+  for (char &c : text)
+    c = plain_char(c);
+}
+
+void make_plain_json(std::string &json)
+{
+  if (json.find('\\') == std::string::npos)
+    return;
+  std::string out;
+  for (size_t i = 0; i < json.size(); i++) {
+    if (json[i] != '\\' || i + 1 == json.size()) {
+      out += json[i];
+      continue;
+    }
+    out += plain_escape(json[++i]);
+    if (json[i] == 'u')
+      i = std::min(i + 4, json.size() - 1);
+  }
+  json.swap(out);
+}
 
 uint64_t device_kinds()
 {
@@ -60,9 +138,17 @@ uint64_t device_kinds()
   return (KINETO_KINDS_DEFAULT | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER)) & ~none;
 }
 
-TraceReader::TraceReader(const kineto_trace *trace, const FindLinked &find_linked)
-    : trace_(trace), find_linked_(find_linked)
+TraceReader::TraceReader(const kineto_trace *trace, const FindLinked &find_linked, Reader reader)
+    : trace_(trace), find_linked_(find_linked), reader_(reader)
 {
+}
+
+std::string TraceReader::text_of(kineto_string text) const
+{
+  std::string made = to_string(text);
+  if (reader_ == Reader::kLibkineto)
+    make_plain(made);
+  return made;
 }
 
 bool TraceReader::type_of(const kineto_activity &activity, ActivityType *out)
@@ -77,7 +163,43 @@ bool TraceReader::type_of(const kineto_activity &activity, ActivityType *out)
     known = types_.emplace(activity.category, type).first;
   }
   *out = (ActivityType)known->second;
+  if (activity.form == KINETO_FORM_COUNTER && reader_ == Reader::kPyTorch)
+    return false;
   return known->second >= 0;
+}
+
+/* Values of JSON are kept as texts of JSON, since not every version escapes what it writes. */
+void TraceReader::put_text(const std::string &key, const kineto_arg &arg, GenericTraceActivity *out)
+{
+  if (arg.type == KINETO_ARG_STRING) {
+    out->addMetadata(key, quote_json(text_of(arg.text)));
+    return;
+  }
+  std::string json = to_string(arg.text);
+  if (reader_ == Reader::kLibkineto)
+    make_plain_json(json);
+  out->addMetadata(key, json);
+}
+
+void TraceReader::put_arg(const kineto_activity &activity, kineto_arg arg, GenericTraceActivity *out)
+{
+  std::string key = text_of(arg.key);
+#if CKT_HAS_COUNTER_VALUES
+  if (activity.form == KINETO_FORM_COUNTER && is_number(arg.type)) {
+    out->addCounterValue(key, number_of(arg));
+    return;
+  }
+#endif
+  if (arg.type == KINETO_ARG_INT)
+    out->addMetadata(key, arg.i);
+  else if (arg.type == KINETO_ARG_UINT)
+    out->addMetadata(key, arg.u);
+  else if (arg.type == KINETO_ARG_DOUBLE)
+    out->addMetadata(key, number_text(arg.d));
+  else if (arg.type == KINETO_ARG_BOOL)
+    out->addMetadata(key, std::string(arg.u ? "true" : "false"));
+  else
+    put_text(key, arg, out);
 }
 
 void TraceReader::put_args(const kineto_activity &activity, GenericTraceActivity *out)
@@ -85,35 +207,8 @@ void TraceReader::put_args(const kineto_activity &activity, GenericTraceActivity
   kineto_args_iterator it;
   kineto_arg arg;
   lib.kineto_args_begin(trace_, activity.row, &it);
-  while (lib.kineto_args_next(&it, &arg)) {
-    std::string key = to_string(arg.key);
-    switch (arg.type) {
-    case KINETO_ARG_INT:
-      out->addMetadata(key, std::to_string(arg.i));
-      break;
-    case KINETO_ARG_UINT:
-      out->addMetadata(key, std::to_string(arg.u));
-      break;
-    case KINETO_ARG_DOUBLE:
-#if CKT_HAS_COUNTER_VALUES
-      if (activity.form == KINETO_FORM_COUNTER) {
-        out->addCounterValue(key, arg.d);
-        break;
-      }
-#endif
-      out->addMetadata(key, std::to_string(arg.d));
-      break;
-    case KINETO_ARG_BOOL:
-      out->addMetadata(key, std::string(arg.u ? "true" : "false"));
-      break;
-    case KINETO_ARG_STRING:
-      out->addMetadataQuoted(key, to_string(arg.text));
-      break;
-    default:
-      out->addMetadata(key, to_string(arg.text));
-      break;
-    }
-  }
+  while (lib.kineto_args_next(&it, &arg))
+    put_arg(activity, arg, out);
 }
 
 void TraceReader::fill(const kineto_activity &activity, GenericTraceActivity *out)
@@ -154,10 +249,21 @@ void TraceReader::read_into(CpuTraceBuffer &buffer)
       left_out_++;
       continue;
     }
-    buffer.emplace_activity(buffer.span, type, to_string(activity.name));
+    buffer.emplace_activity(buffer.span, type, text_of(activity.name));
     fill(activity, buffer.activities.back().get());
   }
 }
+
+namespace {
+
+std::string plain_text(kineto_string text)
+{
+  std::string made = to_string(text);
+  make_plain(made);
+  return made;
+}
+
+}  // namespace
 
 void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
 {
@@ -168,7 +274,8 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, i, &p);
     if (p.is_device)
       logger.handleDeviceInfo(
-          libkineto::DeviceInfo{p.pid, p.sort_index, to_string(p.name), to_string(p.label)}, start);
+          libkineto::DeviceInfo{p.pid, p.sort_index, plain_text(p.name), plain_text(p.label)},
+          start);
   }
   for (uint32_t i = 0; i < lib.kineto_trace_track_count(trace); i++) {
     kineto_track track;
@@ -177,7 +284,7 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, track.process, &p);
     if (p.is_device && track.name.size)
       logger.handleResourceInfo(
-          resource_info(track.id, track.sort_index, p.pid, to_string(track.name)), start);
+          resource_info(track.id, track.sort_index, p.pid, plain_text(track.name)), start);
   }
 }
 

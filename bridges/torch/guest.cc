@@ -61,11 +61,9 @@ class GuestSession final : public IActivityProfilerSession {
     FindLinked find;
     if (find_linked)
       find = [&](int64_t id) { return find_linked((int32_t)id); };
-    TraceReader(trace_, find).read_into(*buffer_);
-    for (auto &activity : buffer_->activities) {
-      make_safe(*activity);
+    TraceReader(trace_, find, Reader::kLibkineto).read_into(*buffer_);
+    for (auto &activity : buffer_->activities)
       logger.handleGenericActivity(*activity);
-    }
     log_devices(trace_, logger);
   }
 
@@ -86,19 +84,6 @@ class GuestSession final : public IActivityProfilerSession {
 #endif
 
  private:
-  /* libkineto's writer does not escape names: what would break its JSON is replaced here. */
-  static void make_safe(GenericTraceActivity &activity)
-  {
-    for (char &c : activity.activityName) {
-      if (c == '"')
-        c = '\'';
-      else if (c == '\\')
-        c = '/';
-      else if ((unsigned char)c < 0x20)
-        c = ' ';
-    }
-  }
-
   kineto_session *session_ = nullptr;
   kineto_trace *trace_ = nullptr;
   std::unique_ptr<CpuTraceBuffer> buffer_;

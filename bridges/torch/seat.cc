@@ -4,13 +4,18 @@
 #include "seat_trace.h"
 
 #include <Config.h>
+#include <ckineto/host.h>
 
+#include <dlfcn.h>
 #include <mutex>
 #include <pthread.h>
 #include <time.h>
+#include <unistd.h>
 
 namespace ckt {
 namespace {
+
+std::string library_folder; /* of libckineto */
 
 using libkineto::ActivityProfilerInterface;
 using libkineto::ActivityTraceInterface;
@@ -35,6 +40,27 @@ std::string config_value(const std::string &config, const std::string &key)
     at = end + 1;
   }
   return "";
+}
+
+std::string host_name()
+{
+  char name[256] = "";
+  (void)gethostname(name, sizeof name - 1);
+  return name;
+}
+
+/* Our CUPTI source, for a profile of CUDA devices where there is a driver. What it refuses is in the
+ * table of plug-ins and the ledger. */
+void load_cuda_source()
+{
+  static std::once_flag once;
+  std::call_once(once, [] {
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (!driver)
+      return;
+    (void)kineto_plugin_load((library_folder + "/ckineto/ckineto-cuda.so").c_str(), nullptr, nullptr);
+    dlclose(driver);
+  });
 }
 
 std::string current_thread_name()
@@ -72,6 +98,9 @@ class SeatProfiler final : public ActivityProfilerInterface {
     discard();
     recorded_.reset(new Recorded());
     recorded_->metadata = take_metadata();
+    name_trace(config);
+    if (types.count(ActivityType::CONCURRENT_KERNEL))
+      load_cuda_source();
     kineto_session_options options;
     kineto_session_options_init(&options);
     options.kinds = device_kinds();
@@ -205,6 +234,16 @@ class SeatProfiler final : public ActivityProfilerInterface {
     has_children_ = false;
   }
 
+  /* Members of the header that libkineto's traces have. */
+  void name_trace(const std::string &config)
+  {
+    std::string id = config_value(config, "REQUEST_TRACE_ID"), host = host_name();
+    if (!id.empty())
+      recorded_->metadata.emplace_back("trace_id", quote_json(id));
+    if (!host.empty())
+      recorded_->metadata.emplace_back("host_name", quote_json(host));
+  }
+
   void configure_children(const std::set<ActivityType> &types, const std::string &text)
   {
     libkineto::Config config;
@@ -260,6 +299,8 @@ int ckineto_torch_attach_seat(const char *libckineto, char *text, size_t text_by
     std::snprintf(text, text_bytes, "a profile of PyTorch is active; attach before or after it");
     return -1;
   }
+  ckt::library_folder = libckineto;
+  ckt::library_folder.erase(std::min(ckt::library_folder.rfind('/'), ckt::library_folder.size()));
   /* When libkineto was initialised, PyTorch does not do it again. */
   bool initialized = api.isProfilerInitialized();
   api.registerProfiler(std::make_unique<ckt::SeatProfiler>(initialized));

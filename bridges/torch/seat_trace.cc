@@ -1,6 +1,7 @@
 /* Results of the seat. The trace is built when it is first saved: PyTorch wants activities as they are. */
 #include "seat_trace.h"
 
+#include <cstdio>
 #include <stdexcept>
 #include <unistd.h>
 
@@ -73,7 +74,8 @@ void SeatTrace::list_devices()
 {
   if (!recorded_->devices)
     return;
-  TraceReader reader(recorded_->devices, [this](int64_t id) { return find_linked(id); });
+  auto linked = [this](int64_t id) { return find_linked(id); };
+  TraceReader reader(recorded_->devices, linked, Reader::kPyTorch);
   reader.read_into(devices_);
   for (const auto &activity : devices_.activities)
     activities_.push_back(activity.get());
@@ -95,12 +97,30 @@ const std::vector<const ITraceActivity *> *SeatTrace::activities()
 
 /* ---- the trace ---------------------------------------------------------------------------------- */
 
+namespace {
+
+/* "thread 17 (loader)", as libkineto calls them. */
+std::string row_name(int64_t tid, std::string name)
+{
+  char path[64], comm[32] = "";
+  std::snprintf(path, sizeof path, "/proc/self/task/%lld/comm", (long long)tid);
+  FILE *file = name.empty() ? std::fopen(path, "re") : nullptr;
+  if (file) {
+    size_t size = std::fread(comm, 1, sizeof comm - 1, file);
+    name.assign(comm, size && comm[size - 1] == '\n' ? size - 1 : size);
+    std::fclose(file);
+  }
+  return "thread " + std::to_string(tid) + (name.empty() ? "" : " (" + name + ")");
+}
+
+}  // namespace
+
 void SeatTrace::write_names(TraceWriter &writer)
 {
   int64_t pid = libkineto::processId();
   writer.name_process(pid, libkineto::processName((int32_t)pid));
   for (const auto &thread : recorded_->threads)
-    writer.name_thread(pid, thread.first, thread.second);
+    writer.name_thread(pid, thread.first, row_name(thread.first, thread.second));
 }
 
 void SeatTrace::write_children(TraceWriter &writer, kineto_builder *builder)
@@ -171,7 +191,11 @@ void SeatTrace::save(const std::string &path)
 {
   kineto_error err = {};
   std::string name = path.rfind("file://", 0) == 0 ? path.substr(7) : path;
-  if (!build(&err) || lib.kineto_output_save(trace_, name.c_str(), &err) != KINETO_OK)
+  kineto_status status = build(&err) ? lib.kineto_output_save(trace_, name.c_str(), &err) : err.code;
+  /* PyTorch's programs name files as they like; what says no format is Chrome JSON. */
+  if (status == KINETO_E_UNSUPPORTED)
+    status = lib.kineto_export_chrome(trace_, name.c_str(), nullptr, &err);
+  if (status != KINETO_OK)
     throw std::runtime_error(std::string("ckineto: ") + err.message);
 }
 

@@ -216,7 +216,7 @@ def attach_seat() -> ctypes.CDLL:
     """torch.profiler runs on ckineto from now on. Raises AttachError."""
     import torch
 
-    from . import torch_hooks
+    from . import seat_hooks, torch_hooks
 
     with _lock:
         bridge = load_bridge(torch)
@@ -226,6 +226,7 @@ def attach_seat() -> ctypes.CDLL:
         library.load_full()
         _call(bridge.ckineto_torch_attach_seat, _full_library())
         torch_hooks.install_steps(in_seat=True)
+        seat_hooks.install()
         return bridge
 
 
@@ -244,12 +245,15 @@ def attach_guest() -> ctypes.CDLL:
     """ckineto's plug-ins take part in profiles by libkineto from now on. Raises AttachError."""
     import torch
 
+    from . import seat_hooks
+
     with _lock:
         bridge = load_bridge(torch)
         if not bridge.ckineto_torch_features() & GUEST:
             raise AttachError("this PyTorch has no libkineto to join")
         library.load_full()
         _call(bridge.ckineto_torch_attach_guest, _full_library())
+        seat_hooks.show_devices()
         return bridge
 
 
