@@ -37,6 +37,15 @@ def _wants_control() -> bool:
     return bool(os.environ.get("CKINETO_CONTROL") or os.environ.get("CKINETO_RING"))
 
 
+def _silence_library() -> None:
+    """libckineto, when it is loaded, keeps its messages out of the program's output."""
+    from . import library
+
+    rt = library.load_rt()
+    rt.kineto_rt_quiet_set.restype = None
+    rt.kineto_rt_quiet_set()
+
+
 def _load_control() -> None:
     """libckineto listens by itself when it is loaded and the environment says so."""
     from . import library
@@ -113,6 +122,8 @@ def attach() -> None:
         mode = os.environ.get("CKINETO_TORCH", "")
         if mode == "0":
             return
+        if mode or _wants_control() or "KINETO_USE_DAEMON" in os.environ:
+            _silence_library()
         answers = _claim_requests(mode)
         if mode:
             _attach_profiler(mode)

@@ -67,6 +67,10 @@ KINETO_API void kineto_rt_steps_marked(bool begins);
  *  before libckineto is loaded, or later. The first name is copied and stays. threads: any; one sets it. */
 KINETO_API void kineto_rt_daemon_client_set(const char *other);
 KINETO_API const char *kineto_rt_daemon_client(void);
+/** libckineto, when it is loaded, writes no messages unless KINETO_LOG_LEVEL or KINETO_LOG_FILE is set.
+ *  threads: any. */
+KINETO_API void kineto_rt_quiet_set(void);
+KINETO_API bool kineto_rt_quiet(void);
 /** Iterations of this process that began; `ticks` (may be NULL) receives when the last of them did, at
  *  index i % KF_STEP_TIMES. */
 KINETO_API uint64_t kineto_rt_steps(uint64_t ticks[KF_STEP_TIMES]);
