@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 namespace ckt {
@@ -79,11 +80,20 @@ char plain_char(char c)
   return c == '"' ? '\'' : c == '\\' ? '/' : (unsigned char)c < 0x20 || c == 0x7f ? ' ' : c;
 }
 
-/* What an escape of JSON stands for, as a plain character. */
-char plain_escape(char letter)
+/* The code point of "XXXX" at text[at] as UTF-8; of half a pair, and of controls, a placeholder. */
+void append_escaped(std::string &out, const std::string &text, size_t at)
 {
-  static const char letters[] = "bfnrtu";
-  return std::strchr(letters, letter) ? (letter == 'u' ? '?' : ' ') : plain_char(letter);
+  unsigned long code = std::strtoul(text.substr(at, 4).c_str(), nullptr, 16);
+  if (code < 0x80)
+    out += plain_char((char)code);
+  else if (code >= 0xd800 && code < 0xe000)
+    out += '?';
+  else {
+    if (code >= 0x800)
+      out += (char)(0xe0 | code >> 12);
+    out += (char)(code >= 0x800 ? 0x80 | (code >> 6 & 0x3f) : 0xc0 | code >> 6);
+    out += (char)(0x80 | (code & 0x3f));
+  }
 }
 
 }  // namespace
@@ -121,9 +131,13 @@ void make_plain_json(std::string &json)
       out += json[i];
       continue;
     }
-    out += plain_escape(json[++i]);
-    if (json[i] == 'u')
+    char letter = json[++i];
+    if (letter == 'u') {
+      append_escaped(out, json, i + 1);
       i = std::min(i + 4, json.size() - 1);
+    } else {
+      out += std::strchr("bfnrt", letter) ? ' ' : plain_char(letter);
+    }
   }
   json.swap(out);
 }

@@ -339,4 +339,8 @@ typedef struct kc_check_report {
 void kc_check_report_count(kc_check_report *r);
 void kc_check_report_print(const kc_check_report *r);
 kineto_status kc_check_report_json(const kc_check_report *r, kineto_error *err);
+/* ---- check_torch.c ------------------------------------------------------------------------------ */
+/** Check the plug-in in a process with PyTorch. @param python  the interpreter; "": python3 of the PATH.
+ *  @return the exit status of the command. */
+int kc_check_torch(const char *python, const char *plugin, bool as_json, uint32_t limit_ms);
 #endif

@@ -16,11 +16,15 @@
 static bool as_json, list_rules;
 static uint64_t limit_s = DEFAULT_LIMIT_S;
 static kc_texts wanted;
+static kc_optional_text torch_python;
 static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of a table"},
     {"rule", 'r', KC_TEXTS, &wanted, "ID", "only this rule, and what it needs (repeatable)"},
     {"list-rules", 'l', KC_FLAG, &list_rules, NULL, "print all rules and what they say"},
     {"limit", 0, KC_NUMBER, &limit_s, "SECONDS", "how long each part of the check may take (60)"},
+    {"torch", 0, KC_OPTIONAL_TEXT, &torch_python, "[=PYTHON]",
+     "check that it records in a process with PyTorch, of python3 if no\n"
+     "interpreter is named, instead of the rules above"},
 };
 static const kc_options options = {
     "plugin check",
@@ -341,7 +345,8 @@ int kc_plugin_check(int argc, char **argv)
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)
         return kc_finish_stdout("plugin check", 0);
-    if (!status && list_rules && (operands || as_json || wanted.count || kc_given(&limit_s)))
+    if (!status && list_rules && (operands || as_json || wanted.count || kc_given(&limit_s) ||
+                                  torch_python.given))
         status = kc_usage_error("plugin check", "--list-rules is a text of all rules: without "
                                                 "FILE.so and other options");
     if (!status && list_rules)
@@ -350,10 +355,14 @@ int kc_plugin_check(int argc, char **argv)
         status = kc_usage_error("plugin check", "one plug-in is needed: FILE.so");
     if (!status && (limit_s < 1 || limit_s > MOST_S))
         status = kc_usage_error("plugin check", "--limit is from 1 to %d", MOST_S);
+    if (!status && torch_python.given && wanted.count)
+        status = kc_usage_error("plugin check", "--torch has rules of its own: without --rule");
     if (!status)
         status = choose(&report.shown);
     if (status || !find_library(argv[1], path))
         return KC_EXIT_USAGE;
+    if (torch_python.given)
+        return kc_check_torch(torch_python.text, path, as_json, (uint32_t)limit_s * 1000u);
     kc_where *where = kb_os_map_shared(sizeof *where, &err);
     report.path = path;
     status = where ? run_all(&report, where, &err) : err.code;

@@ -44,7 +44,7 @@ class OnDevice(torch.autograd.Function):
 
 
 def train_step() -> None:
-    with record_function("step \"1\""):
+    with record_function("step 1"):
         weights = torch.ones(8, requires_grad=True)
         OnDevice.apply(weights).sum().backward()
 
@@ -71,7 +71,7 @@ def profile_once(path: str) -> Dict[str, Any]:
     """A profile that is exported; PyTorch lets each be exported once."""
     with profile(activities=CPU, record_shapes=True) as prof:
         train_step()
-        prof.add_metadata("purpose", 'a "test"')
+        prof.add_metadata("purpose", "test")
     facts = describe(prof)
     prof.export_chrome_trace(path)
     return facts

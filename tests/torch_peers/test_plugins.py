@@ -237,6 +237,76 @@ class GuestTest(Devices, unittest.TestCase):
             self.assertEqual(count, 0)
 
 
+class PrivateUse1Test(unittest.TestCase):
+    """Profilers that backends register by themselves, each in a process of its own."""
+
+    def run_order(self, library: str, order: str) -> Dict[str, Any]:
+        out = os.path.join(given.work, order + ".json")
+        done = run_program("privateuse1_program.py", [out, library, order], make_environment(None))
+        self.assertEqual(done.returncode, 0, done.stderr[-3000:])
+        with open(out, encoding="utf-8") as file:
+            return json.load(file)
+
+    def check_backend(self, order: str) -> None:
+        library = os.path.join(given.work, f"backend-{order}.so")
+        compile_library(["cc", "-O1", "-fPIC", "-shared", "-I" + os.path.join(SOURCE, "include"), "-o", library,
+                         os.path.join(HERE, "privateuse1_plugin.c"), "-L" + given.library, "-lckineto-rt"],
+                        "the backend's profiler")
+        facts = self.run_order(library, order)
+        self.assertEqual(facts["kernels"]["aten::add"], ["backend_kernel"])
+        self.assertIn("backend_kernel", facts["trace"])
+
+    def test_a_profiler_registered_before_the_seat_takes_part(self):
+        self.check_backend("before")
+
+    def test_a_profiler_registered_after_the_seat_takes_part(self):
+        self.check_backend("after")
+
+    def test_child_profilers_of_libkineto_take_part(self):
+        library = os.path.join(given.work, "child.so")
+        compile_library(make_child_command(library), "the child profiler")
+        facts = self.run_order(library, "child")
+        self.assertIn("child_kernel", facts["names"])
+        self.assertIn("child_kernel", facts["trace"])
+        self.assertIn("Child device", facts["devices"])
+        self.assertGreater(facts["pushed"], 0)
+        if given.version >= [2, 12]:
+            self.assertIn("backend_child_kernel", facts["backend"]["names"])
+            self.assertIn("backend_child_kernel", facts["backend"]["trace"])
+
+
+def find_torch() -> str:
+    """Folder of the package torch."""
+    code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
+    return subprocess.run([given.python, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def find_headers() -> str:
+    """PyTorch's headers: its own, or those that tools/build-bridges fetched."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    minor = "%d.%d" % tuple(given.version)
+    for include in (os.path.join(find_torch(), "include"),
+                    os.path.join(cache, "ckineto-torch", "headers", minor, "torch", "include")):
+        if os.path.exists(os.path.join(include, "kineto", "libkineto.h")):
+            return include
+    raise unittest.SkipTest(f"the headers of PyTorch {minor} are not here")
+
+
+def make_child_command(output: str) -> List[str]:
+    """The command that compiles child_profiler.cc for this PyTorch."""
+    if not shutil.which("g++"):
+        raise unittest.SkipTest("there is no g++")
+    include = find_headers()
+    return ["g++", "-std=c++20" if given.version >= [2, 10] else "-std=c++17", "-DNDEBUG", "-O0", "-fPIC", "-shared",
+            "-fvisibility=hidden", "-DKINETO_NAMESPACE=libkineto", "-DFMT_HEADER_ONLY",
+            "-D_GLIBCXX_USE_CXX11_ABI=%d" % (given.version >= [2, 7]),
+            "-DCHILD_HAS_REGISTRY=%d" % (given.version >= [2, 12]),
+            "-isystem", include, "-isystem", os.path.join(include, "kineto"),
+            "-isystem", os.path.join(SOURCE, "bridges", "torch", "compat"),
+            os.path.join(HERE, "child_profiler.cc"), "-o", output, "-Wl,--unresolved-symbols=ignore-all",
+            "-Wl,--no-as-needed", "-L" + os.path.join(find_torch(), "lib"), "-ltorch_cpu", "-lc10"]
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--python", help="interpreter with PyTorch (default: the newest in build/peers)")
