@@ -8,6 +8,7 @@
 
 #include <ckineto/builder.h>
 #include <ckineto/control.h>
+#include <ckineto/export.h>
 #include <ckineto/session.h>
 #include <ckineto/trace.h>
 
@@ -24,11 +25,13 @@
   X(kineto_builder_flow)                                                                           \
   X(kineto_builder_ledger)                                                                         \
   X(kineto_builder_metadata)                                                                       \
+  X(kineto_builder_named_track)                                                                    \
   X(kineto_builder_process)                                                                        \
   X(kineto_builder_project)                                                                        \
   X(kineto_builder_string)                                                                         \
   X(kineto_builder_track)                                                                          \
   X(kineto_builder_window)                                                                         \
+  X(kineto_export_chrome)                                                                          \
   X(kineto_control_request)                                                                        \
   X(kineto_output_save)                                                                            \
   X(kineto_session_destroy)                                                                        \

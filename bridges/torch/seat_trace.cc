@@ -149,6 +149,48 @@ void SeatTrace::write_children(TraceWriter &writer, kineto_builder *builder)
     writer.add(*activity, activity->name());
 }
 
+/* Rows of libkineto's traces that say what was recorded: tools look for them at the end. */
+struct SpanRow {
+  const char *process, *track, *name, *category;
+  int64_t start_ns, end_ns;
+};
+
+static void add_span_row(kineto_builder *builder, const SpanRow &row)
+{
+  auto text = [](const char *s) { return kineto_string{s, strlen(s)}; };
+  kineto_activity activity = {};
+  activity.start_ns = row.start_ns;
+  activity.end_ns = row.end_ns;
+  activity.name_id = lib.kineto_builder_string(builder, text(row.name));
+  activity.track = lib.kineto_builder_named_track(builder, text(row.process), text(row.track));
+  activity.kind = row.category ? KINETO_KIND_OVERHEAD : KINETO_KIND_CPU_INSTANT_EVENT;
+  activity.category = row.category ? lib.kineto_builder_string(builder, text(row.category))
+                                   : UINT32_MAX;
+  activity.form = row.category ? KINETO_FORM_SLICE : KINETO_FORM_INSTANT;
+  activity.flags = row.category ? 0 : KINETO_ACTIVITY_GLOBAL;
+  (void)lib.kineto_builder_add(builder, &activity);
+}
+
+void SeatTrace::write_span(kineto_builder *builder)
+{
+  for (size_t i = 0; i < recorded_->cpu.size(); i++) {
+    const libkineto::TraceSpan &span = recorded_->cpu[i]->span;
+    std::string name = span.name + " (" + std::to_string(i) + ")", start = "Iteration Start: " + span.name,
+                track = "Trace " + span.name;
+    kineto_arg count = {};
+    count.type = KINETO_ARG_INT;
+    count.i = span.opCount;
+    lib.kineto_builder_arg(builder, lib.kineto_builder_string(builder, kineto_string{"Op count", 8}),
+                           &count);
+    add_span_row(builder, SpanRow{"Spans", span.name.c_str(), name.c_str(), "Trace", span.startTime,
+                                  span.endTime});
+    add_span_row(builder, SpanRow{"Traces", "ckineto", "Written by ckineto", nullptr, span.startTime,
+                                  span.startTime});
+    add_span_row(builder, SpanRow{"Traces", track.c_str(), start.c_str(), nullptr, span.startTime,
+                                  span.startTime});
+  }
+}
+
 void SeatTrace::write_header(kineto_builder *builder)
 {
   for (const auto &entry : recorded_->metadata)
@@ -161,7 +203,12 @@ void SeatTrace::write_header(kineto_builder *builder)
     line.detail = to_kineto(error);
     lib.kineto_builder_ledger(builder, &line);
   }
-  lib.kineto_builder_window(builder, recorded_->start_ns, recorded_->end_ns);
+  int64_t start = recorded_->start_ns, end = recorded_->end_ns;
+  for (const auto &buffer : recorded_->cpu) {
+    start = std::min(start, buffer->span.startTime);
+    end = std::max(end, buffer->span.endTime);
+  }
+  lib.kineto_builder_window(builder, start, end);
 }
 
 bool SeatTrace::build(kineto_error *err)
@@ -181,6 +228,7 @@ bool SeatTrace::build(kineto_error *err)
   write_children(writer, builder);
   if (recorded_->devices)
     lib.kineto_builder_project(builder);
+  write_span(builder);
   write_header(builder);
   kineto_status status = lib.kineto_builder_finish(builder, &trace_, err);
   lib.kineto_builder_destroy(builder);

@@ -90,6 +90,7 @@ class SeatTrace final : public libkineto::ActivityTraceInterface {
   const ITraceActivity *find_linked(int64_t id);
   void write_children(TraceWriter &writer, kineto_builder *builder);
   void write_header(kineto_builder *builder);
+  void write_span(kineto_builder *builder);
   void write_names(TraceWriter &writer);
   bool build(kineto_error *err);
 

@@ -48,6 +48,11 @@ KINETO_API uint32_t kineto_builder_process(kineto_builder *builder, const kineto
 KINETO_API uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process,
                                          const kineto_track *track);
 
+/** Index of a row that is known by texts and not by numbers ("Spans", "PyTorch Profiler"), as other tools have
+ *  them. Copied. */
+KINETO_API uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
+                                               kineto_string track);
+
 /** An argument of the next activity, in order. INT, UINT, DOUBLE and BOOL take the number, STRING any
  *  bytes, INTS, STRINGS, SHAPES and JSON one JSON value each; JSON that is not valid becomes a text.
  *  Copied. @param key  from kineto_builder_string. `value->key` is not read. */
@@ -59,7 +64,7 @@ KINETO_API void kineto_builder_arg(kineto_builder *builder, uint32_t key, const 
 KINETO_API bool kineto_builder_args(kineto_builder *builder, kineto_string json_object);
 
 /** Append an activity with the arguments put before. Read are start_ns, end_ns, name_id, track, kind,
- *  category (0: the kind's own name), form, flags, correlation_id, external_id, async_id.
+ *  category (0: the kind's own name; UINT32_MAX: none), form, flags, correlation_id, external_id, async_id.
  *  @return its row; KINETO_NO_ROW if it could not be added. */
 KINETO_API kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity);
 

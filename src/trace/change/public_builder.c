@@ -73,6 +73,13 @@ uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const k
     return index;
 }
 
+uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
+                                    kineto_string track)
+{
+    return builder->b->trace ? kt_track_text(builder->b, kt_process_text(builder->b, process), track)
+                             : KINETO_NO_ROW;
+}
+
 void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg *value)
 {
     kt_builder *b = builder->b;
