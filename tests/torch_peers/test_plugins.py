@@ -67,8 +67,9 @@ def prepare() -> None:
         if not found:
             raise Missing("there is no PyTorch in build/peers (see fetch.py)")
         given.python = found[-1]
+    given.python, given.build = os.path.abspath(given.python), os.path.abspath(given.build)
     given.version = read_version(given.python)
-    given.library = os.path.join(os.path.abspath(given.build), "lib")
+    given.library = os.path.join(given.build, "lib")
     given.sim = os.path.join(given.library, "ckineto", "ckineto-sim.so")
     minor = "%d.%d" % tuple(given.version)
     if not os.path.exists(given.sim):
@@ -322,7 +323,7 @@ def main() -> int:
             print(f"skipped: {missing}")
             return 77
         print("PyTorch %d.%d of %s" % (*given.version, given.python))
-        program = unittest.main(argv=[sys.argv[0], *given.tests], exit=False)
+        program = unittest.main(argv=[sys.argv[0], *given.tests], exit=False, verbosity=2)
         return 0 if program.result.wasSuccessful() else 1
 
 
