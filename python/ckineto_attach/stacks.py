@@ -137,7 +137,7 @@ def _report(reason: str) -> None:
     global _failure
     _failure = reason
     try:
-        library.load_rt().kineto_ledger_add(_SOURCE, b"not recorded", 1, True,
+        library.load_rt().kineto_ledger_add(_SOURCE, b"not recorded", 1, False,
                                             reason.encode("utf-8", "replace"))
     except Exception:
         pass
