@@ -211,6 +211,15 @@ static void append_frame(cs_lane *lane, const cs_entry *frame, uint64_t start)
     cs_set_depth(lane, depth + 1);
 }
 
+/* What was running before is a row of its own by now. */
+static void renew_entry(cs_entry *e, uint64_t start)
+{
+    if (e->start >= start)
+        return;
+    e->start = start;
+    e->id = e->name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
+}
+
 /* With the lock. Makes the entries equal to the frames; those that are new began at `start`. */
 static void apply_frames(cs_lane *lane, const frame_list *list, rebuild_reason reason,
                          uint64_t start)
@@ -222,8 +231,7 @@ static void apply_frames(cs_lane *lane, const frame_list *list, rebuild_reason r
     cs_set_depth(lane, keep);
     lane->beyond = 0;
     for (uint32_t i = 1; reason == NEW_EPOCH && i <= keep; i++)
-        if (lane->entries[i].start < start)
-            lane->entries[i].start = start;
+        renew_entry(&lane->entries[i], start);
     for (; frames < list->count; frames++)
         append_frame(lane, &list->items[list->count - 1 - frames], start);
 }

@@ -113,12 +113,17 @@ static uint32_t change_epoch(void)
     return old;
 }
 
-/* A lane without a thread of its own goes on with the new epoch. */
+/* A lane without a thread of its own goes on with the new epoch. Its ids are not those that are given
+ * out with the GIL. */
 static void carry_over(cs_lane *lane)
 {
+    static int64_t last_id = INT64_C(1) << 40; /* with the lock */
     lane->synced = atomic_load_explicit(&cs.epoch, memory_order_relaxed);
-    for (uint32_t i = 1; i <= cs_depth(lane); i++)
-        lane->entries[i].start = epoch_ticks;
+    for (uint32_t i = 1; i <= cs_depth(lane); i++) {
+        cs_entry *e = &lane->entries[i];
+        e->start = epoch_ticks;
+        e->id = e->name->flags & CS_IS_HIDDEN ? e[-1].id : (uint64_t)++last_id;
+    }
 }
 
 static void flush_lanes(uint32_t epoch)

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import types
 import unittest
 
@@ -344,6 +345,56 @@ class Threads(Recorded):
         for tid in {e["tid"] for e in session.rows() if short(e["name"]) == "work"}:
             self.assertEqual(find(tree(session.rows(tid)), "work")[1],
                              [["rescue", [["middle", [["fail", []]]], ["leaf", []]]]] * 50)
+
+
+    def check_nesting(self, rows):
+        """Rows of a thread contain each other or are apart, and parents contain their children."""
+        open_rows, by_id = [], {row["args"]["Python id"]: row for row in rows}
+        self.assertEqual(len(by_id), len(rows))
+        for row in rows:
+            while open_rows and open_rows[-1]["end"] <= row["start"]:
+                open_rows.pop()
+            if open_rows:
+                self.assertLessEqual(row["end"], open_rows[-1]["end"])
+            open_rows.append(row)
+            parent = by_id.get(row["args"]["Python parent id"], row)
+            self.assertLessEqual(parent["start"], row["start"])
+            self.assertLessEqual(row["end"], parent["end"])
+
+    def test_sessions_begin_and_end_while_threads_run(self):
+        goes_on = [True]
+
+        def work(seed):
+            functions = [compile_plain(Program(seed + n))[0] for n in range(20)]
+            while goes_on:
+                for n, function in enumerate(functions):
+                    try:
+                        function(n)
+                    except Exception:
+                        pass
+                    time.sleep(0.0002)
+
+        threads = [threading.Thread(target=work, args=(100 * n,)) for n in range(3)]
+        for thread in threads:
+            thread.start()
+        try:
+            stacks.start()
+            for turn in range(int(os.environ.get("CKINETO_TEST_TURNS", "10"))):
+                session = Session(megabytes=1)
+                for _ in range(200 + turn):
+                    rescue()
+                if turn % 3 == 2:
+                    stacks.stop()
+                    leaf()
+                    stacks.start()
+                session.end()
+                self.assertGreater(len(session.rows()), 200)
+                for tid in {row["tid"] for row in session.rows()}:
+                    self.check_nesting(session.rows(tid))
+        finally:
+            goes_on.clear()
+            for thread in threads:
+                thread.join()
 
 
 class Windows(Recorded):
