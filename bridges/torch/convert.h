@@ -33,6 +33,8 @@ std::string quote_json(const std::string &text);
 /** What libkineto's writer does not escape in names and values, replaced by what looks like it: ' for ",
  *  / for \, a space for control characters. */
 void make_plain(std::string &text);
+/** make_plain for a name, with ? for what is not ASCII: libkineto writes "unknown" for names with it. */
+void make_plain_name(std::string &name);
 /** The same within a value of JSON, whose strings stay strings. */
 void make_plain_json(std::string &json);
 
@@ -99,6 +101,7 @@ class TraceReader {
   void put_args(const kineto_activity &activity, GenericTraceActivity *out);
   void put_arg(const kineto_activity &activity, kineto_arg arg, GenericTraceActivity *out);
   void put_text(const std::string &key, const kineto_arg &arg, GenericTraceActivity *out);
+  std::string name_of(kineto_string name) const;
   std::string text_of(kineto_string text) const;
 
   const kineto_trace *trace_;

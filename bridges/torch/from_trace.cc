@@ -121,6 +121,16 @@ void make_plain(std::string &text)
     c = plain_char(c);
 }
 
+void make_plain_name(std::string &name)
+{
+  size_t end = 0;
+  make_plain(name);
+  for (char c : name)
+    if (((unsigned char)c & 0xc0) != 0x80) /* not within a character of UTF-8 */
+      name[end++] = (unsigned char)c < 0x80 ? c : '?';
+  name.resize(end);
+}
+
 void make_plain_json(std::string &json)
 {
   if (json.find('\\') == std::string::npos)
@@ -162,6 +172,14 @@ std::string TraceReader::text_of(kineto_string text) const
   std::string made = to_string(text);
   if (reader_ == Reader::kLibkineto)
     make_plain(made);
+  return made;
+}
+
+std::string TraceReader::name_of(kineto_string name) const
+{
+  std::string made = to_string(name);
+  if (reader_ == Reader::kLibkineto)
+    make_plain_name(made);
   return made;
 }
 
@@ -263,17 +281,17 @@ void TraceReader::read_into(CpuTraceBuffer &buffer)
       left_out_++;
       continue;
     }
-    buffer.emplace_activity(buffer.span, type, text_of(activity.name));
+    buffer.emplace_activity(buffer.span, type, name_of(activity.name));
     fill(activity, buffer.activities.back().get());
   }
 }
 
 namespace {
 
-std::string plain_text(kineto_string text)
+std::string plain_name(kineto_string text)
 {
   std::string made = to_string(text);
-  make_plain(made);
+  make_plain_name(made);
   return made;
 }
 
@@ -288,7 +306,7 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, i, &p);
     if (p.is_device)
       logger.handleDeviceInfo(
-          libkineto::DeviceInfo{p.pid, p.sort_index, plain_text(p.name), plain_text(p.label)},
+          libkineto::DeviceInfo{p.pid, p.sort_index, plain_name(p.name), plain_name(p.label)},
           start);
   }
   for (uint32_t i = 0; i < lib.kineto_trace_track_count(trace); i++) {
@@ -298,7 +316,7 @@ void log_devices(const kineto_trace *trace, libkineto::ActivityLogger &logger)
     lib.kineto_trace_process(trace, track.process, &p);
     if (p.is_device && track.name.size)
       logger.handleResourceInfo(
-          resource_info(track.id, track.sort_index, p.pid, plain_text(track.name)), start);
+          resource_info(track.id, track.sort_index, p.pid, plain_name(track.name)), start);
   }
 }
 

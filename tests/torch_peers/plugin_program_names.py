@@ -11,3 +11,8 @@ ROW = 'queue "one"'
 def make_plain(text: str) -> str:
     """The text as the guest hands it to libkineto, whose writer does not escape."""
     return "".join(" " if c < " " else c for c in text.replace('"', "'").replace("\\", "/"))
+
+
+def make_plain_name(name: str) -> str:
+    """The same of a name, which is ASCII then."""
+    return "".join(c if c < "\x80" else "?" for c in make_plain(name))
