@@ -277,6 +277,45 @@ class PrivateUse1Test(unittest.TestCase):
             self.assertIn("backend_child_kernel", facts["backend"]["trace"])
 
 
+class CheckTest(unittest.TestCase):
+    """ckineto plugin check --torch."""
+
+    def check(self, plugin: str, **variables: str) -> subprocess.CompletedProcess:
+        command = [os.path.join(given.build, "bin", "ckineto"), "plugin", "check", "--json", "--limit", "300",
+                   "--torch=" + given.python, plugin]
+        return subprocess.run(command, env={**make_environment(None), **variables}, capture_output=True, text=True,
+                              timeout=600, check=False)
+
+    def verdicts(self, done: subprocess.CompletedProcess) -> Dict[str, str]:
+        return {rule["id"]: rule["verdict"] for rule in json.loads(done.stdout)["rules"]}
+
+    def test_a_plug_in_that_records_conforms(self):
+        done = self.check(given.sim)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        self.assertEqual(set(self.verdicts(done).values()), {"ok"})
+
+    def test_a_plug_in_that_does_not_start_fails(self):
+        done = self.check(given.sim, CKINETO_SIM_FAULT="error")
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(self.verdicts(done)["torch.events"], "failed")
+
+    def test_a_crash_is_a_verdict(self):
+        source, library = os.path.join(given.work, "crash.c"), os.path.join(given.work, "crash.so")
+        with open(source, "w", encoding="ascii") as file:
+            file.write("int KinetoPlugin_register(const void *r) { return r == 0; }\n"
+                       "int KinetoPlugin_exercise(unsigned n) { __builtin_trap(); return (int)n; }\n")
+        compile_library(["cc", "-shared", "-fPIC", "-o", library, source], "a plug-in that crashes")
+        done = self.check(library)
+        self.assertEqual(done.returncode, 1, done.stdout + done.stderr)
+        self.assertEqual(self.verdicts(done), {"torch.survives": "failed"})
+
+    def test_a_python_that_is_missing_is_reported(self):
+        done = subprocess.run([os.path.join(given.build, "bin", "ckineto"), "plugin", "check", "--torch=/no/python",
+                               given.sim], capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("/no/python", done.stderr)
+
+
 def find_torch() -> str:
     """Folder of the package torch."""
     code = "import importlib.util as u; print(u.find_spec('torch').submodule_search_locations[0])"
