@@ -80,7 +80,7 @@ class TraceWriter {
 /** The CPU activity with this correlation id; nullptr: none. */
 using FindLinked = std::function<const ITraceActivity *(int64_t)>;
 
-/** Who reads the activities: PyTorch alone (samples of counters, which are no events to it, are left out),
+/** Who reads the activities: PyTorch alone (samples of counters, which are not events to it, are left out),
  *  or libkineto's writer too (they are kept from 2.15 on; texts are made plain). */
 enum class Reader { kPyTorch, kLibkineto };
 

@@ -1,5 +1,6 @@
-/* ckineto plugin check --torch: a Python with PyTorch checks the plug-in (python/ckineto_attach/plugin_check.py) and
- * prints the report. It runs in a child process, so that a crash or a hang is a verdict as well. */
+/* ckineto plugin check --torch: a Python with PyTorch checks the plug-in and prints the report
+ * (python/ckineto_attach/plugin_check.py). It runs in a child process, so that a crash or a hang is
+ * a verdict as well. */
 #include "cli/check.h"
 #include "cli/cli.h"
 #include "cli/isolate.h"
@@ -70,9 +71,11 @@ static void write_crash(kb_json *j, const void *what)
 static void print_crash(const torch_crash *c)
 {
     kc_put_name(stdout, kb_string(c->plugin), 0);
-    printf("\n\n%-25s %-11s %s\n%-25s %-11s ", "rule", "verdict", "what was seen", CRASH_RULE, "FAILED");
+    printf("\n\n%-25s %-11s %s\n", "rule", "verdict", "what was seen");
+    printf("%-25s %-11s ", CRASH_RULE, "FAILED");
     kc_put_name(stdout, kb_string(c->seen), 0);
-    printf("\n%25s rule: " CRASH_TEXT "\n\n0 rules hold, 1 failed, 0 not tested: it does not conform\n", "");
+    printf("\n%25s rule: " CRASH_TEXT "\n\n", "");
+    puts("0 rules hold, 1 failed, 0 not tested: it does not conform");
 }
 
 static int report_crash(const torch_check *t, kc_outcome *o, const kc_isolation *how)
@@ -90,17 +93,25 @@ static int report_crash(const torch_check *t, kc_outcome *o, const kc_isolation 
     return kc_finish_stdout("plugin check", KC_EXIT_FAILURE);
 }
 
+/* There was nothing that could be checked: the last line of the script, or of exec_python. */
+static int report_obstacle(kc_outcome *o)
+{
+    static const char prefix[] = "ckineto: ";
+    const char *line = find_last_line(o);
+    if (strncmp(line, prefix, sizeof prefix - 1) == 0)
+        kc_complain("%s", line + sizeof prefix - 1);
+    else
+        kc_complain("plugin check --torch: %s", line);
+    return KC_EXIT_USAGE;
+}
+
 static int report_outcome(const torch_check *t, kc_outcome *o, const kc_isolation *how)
 {
-    bool is_verdict = o->ending == KC_EXITED && o->code <= KC_EXIT_USAGE && o->data_bytes;
-    if (o->ending == KC_EXITED && !is_verdict && (o->code == KC_EXIT_USAGE || o->code == CANNOT_EXECUTE)) {
-        const char *line = find_last_line(o);
-        const char *prefix = "ckineto: ";
-        bool is_ours = strncmp(line, prefix, strlen(prefix)) == 0;
-        kc_complain("%s%s", is_ours ? "" : "plugin check --torch: ", line + (is_ours ? strlen(prefix) : 0));
-        return KC_EXIT_USAGE;
-    }
-    if (!is_verdict)
+    bool has_report = o->ending == KC_EXITED && o->code <= KC_EXIT_FAILURE && o->data_bytes;
+    bool has_exited = o->ending == KC_EXITED;
+    if (has_exited && (o->code == KC_EXIT_USAGE || o->code == CANNOT_EXECUTE))
+        return report_obstacle(o);
+    if (!has_report)
         return report_crash(t, o, how);
     fwrite(o->data, 1, o->data_bytes, stdout);
     return kc_finish_stdout("plugin check", o->code);
@@ -116,7 +127,8 @@ int kc_check_torch(const char *python, const char *plugin, bool as_json, uint32_
     t.plugin = plugin;
     t.as_json = as_json;
     if (!kc_find_plugin(TORCH_SCRIPT, t.script, sizeof t.script)) {
-        kc_complain("plugin check --torch: the Python package of ckineto is not installed next to its plug-ins");
+        kc_complain("plugin check --torch: the Python package of ckineto is not installed next to "
+                    "its plug-ins");
         return KC_EXIT_USAGE;
     }
     if (kc_isolate(&how, exec_python, &t, &o, &err)) {

@@ -1,5 +1,5 @@
-/* A profiler in a library of a framework's backend, registered when the library is loaded. For each operator that the
- * recording thread enters it delivers one kernel, at most MAX_KERNELS. */
+/* A profiler in a library of a framework's backend, registered when the library is loaded. For each
+ * operator that the recording thread enters it delivers one kernel, at most MAX_KERNELS. */
 #include <ckineto/host.h>
 
 #include <stdio.h>

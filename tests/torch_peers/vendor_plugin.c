@@ -1,6 +1,7 @@
-/* A vendor's plug-in that knows nothing but the published layout of the interface, last revision. Its "device"
- * is vendor_launch(): a call of the program that does one piece of work, both logged until the session is processed.
- * Names and values have what breaks careless writers: quotes, backslashes, control bytes, bytes from 0x80 on. */
+/* A vendor's plug-in that knows nothing but the published layout of the interface, last revision.
+ * Its "device" is vendor_launch(): a call of the program that does one piece of work, both logged
+ * until the session is processed. Names and values have what breaks careless writers: quotes,
+ * backslashes, control bytes, bytes from 0x80 on. */
 #define _GNU_SOURCE
 #include "../plugin/foreign/layout.h"
 
