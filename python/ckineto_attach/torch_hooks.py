@@ -11,7 +11,8 @@ from typing import Any
 
 from . import library
 
-_state = {"installed": False, "recording": 0, "stacks": None, "steps": False, "seat": False}
+_state = {"installed": False, "recording": 0, "stacks": None, "steps": False, "seat": False,
+          "marking": 0, "skipped": False}
 
 
 def _wants_functions() -> bool:
@@ -137,11 +138,13 @@ def _mark_step(function: Any) -> Any:
 
 
 def _begin_marks(function: Any, rt: ctypes.CDLL) -> Any:
-    """A profile with a schedule makes ranges "ProfilerStep#N": meanwhile kineto_step makes none."""
+    """A profile with a schedule makes ranges "ProfilerStep#N": meanwhile kineto_step makes none, and
+    iterations begin where they do."""
 
     def start(self, *arguments, **keywords):
         if getattr(self, "record_steps", False) and not getattr(self, "_ckineto_marks", False):
             self._ckineto_marks = True
+            _state["marking"] += 1
             rt.kineto_rt_steps_marked(True)
         return function(self, *arguments, **keywords)
 
@@ -155,9 +158,27 @@ def _end_marks(function: Any, rt: ctypes.CDLL) -> Any:
         finally:
             if getattr(self, "_ckineto_marks", False):
                 self._ckineto_marks = False
+                _state["marking"] -= 1
+                _state["skipped"] = True
                 rt.kineto_rt_steps_marked(False)
 
     return stop
+
+
+def _follow_marks(tracker: Any) -> Any:
+    """Optimizers do not count while a profile marks iterations: one would begin at the step of the optimizer,
+    and the range of the profile a little later."""
+    function = tracker.increment_step
+
+    def increment_step(requester):
+        if requester != "ProfilerStep" and _state["marking"] > 0:
+            return tracker.current_step()
+        if requester != "ProfilerStep" and _state["skipped"]:
+            _state["skipped"] = False
+            tracker.init_step_count(requester)
+        return function(requester)
+
+    return staticmethod(increment_step)
 
 
 def _install_profile_steps(profiler: Any, rt: ctypes.CDLL) -> None:
@@ -168,6 +189,7 @@ def _install_profile_steps(profiler: Any, rt: ctypes.CDLL) -> None:
     rt.kineto_rt_steps_marked.restype = None
     _replace(profile, "start", _begin_marks, rt)
     _replace(profile, "stop", _end_marks, rt)
+    profiler.KinetoStepTracker.increment_step = _follow_marks(profiler.KinetoStepTracker)
     if not _counts_by_itself(profile):
         _replace(profile, "_transit_action", _transit_and_count, profiler.KinetoStepTracker)
         _replace(profile, "step", _mark_step)
