@@ -236,7 +236,10 @@ class Command(unittest.TestCase):
         listed = re.findall(r"^(\S+) +(\S.*)$", command("--list-rules").stdout, flags=re.M)
         with open(os.path.join(SOURCE, "docs", "conformance.md"), encoding="utf-8") as file:
             document = re.findall(r"^\| `(\w+\.\S+)` \| (.*) \|$", file.read(), flags=re.M)
-        self.assertEqual(document, listed)
+        with open(os.path.join(SOURCE, "python", "ckineto_attach", "plugin_check.py"), encoding="utf-8") as file:
+            in_torch = re.findall(r'^    \("(torch\.\w+)", "(.*)",$', file.read(), flags=re.M)
+        self.assertEqual([rule for rule in document if not rule[0].startswith("torch.")], listed)
+        self.assertEqual([rule for rule in document if rule[0].startswith("torch.")], in_torch)
 
     def test_a_list_of_rules_has_no_other_options(self):
         for more in ("--json", "--rule=load.opens", "--limit=5", plugin("GOOD")):
