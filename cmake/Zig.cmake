@@ -15,6 +15,12 @@ set(CMAKE_RANLIB ${CKINETO_ZIG}/ranlib)
 get_filename_component(sources ${CMAKE_CURRENT_LIST_DIR}/.. ABSOLUTE)
 set(CMAKE_C_FLAGS_INIT
   "-fno-sanitize=undefined -ffunction-sections -fdata-sections -ffile-prefix-map=${sources}=.")
+# zig's own __builtin_cpu_supports always says no; GCC's library has the answer.
+if(CKINETO_ZIG_ARCH STREQUAL "x86_64")
+  execute_process(COMMAND gcc -print-libgcc-file-name OUTPUT_VARIABLE libgcc OUTPUT_STRIP_TRAILING_WHITESPACE
+    COMMAND_ERROR_IS_FATAL ANY)
+  set(CMAKE_C_STANDARD_LIBRARIES_INIT ${libgcc})
+endif()
 foreach(kind EXE SHARED MODULE)
   set(CMAKE_${kind}_LINKER_FLAGS_INIT "-Wl,--gc-sections -Wl,--undefined-version -s")
 endforeach()
