@@ -121,18 +121,18 @@ class Floor:
             self.floor.set_profile(True)
             return
         monitoring, events = sys.monitoring, sys.monitoring.events
-        monitoring.use_tool_id(4, "floor")
+        monitoring.use_tool_id(5, "floor")
         for event in (events.PY_START, events.PY_RETURN, events.PY_RESUME, events.PY_YIELD):
-            monitoring.register_callback(4, event, self.floor.callback)
-        monitoring.set_events(4, events.PY_START | events.PY_RETURN | events.PY_RESUME |
+            monitoring.register_callback(5, event, self.floor.callback)
+        monitoring.set_events(5, events.PY_START | events.PY_RETURN | events.PY_RESUME |
                               events.PY_YIELD)
 
     def stop(self):
         if sys.version_info < (3, 12):
             self.floor.set_profile(False)
             return
-        sys.monitoring.set_events(4, 0)
-        sys.monitoring.free_tool_id(4)
+        sys.monitoring.set_events(5, 0)
+        sys.monitoring.free_tool_id(5)
 
 
 class VizTracer:

@@ -159,8 +159,10 @@ static PyObject *module_status(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, ":status"))
         return NULL;
-    return Py_BuildValue("{s:s,s:I,s:I,s:O,s:O}", "hook", cs_hook_name, "users", users, "options",
-                         options_now(), "active", cs.active ? Py_True : Py_False, "one_record",
+    bool recording = atomic_load_explicit(&cs.recording, memory_order_relaxed);
+    return Py_BuildValue("{s:s,s:I,s:I,s:O,s:O,s:O}", "hook", cs_hook_name, "users", users, "options",
+                         options_now(), "active", cs.active ? Py_True : Py_False, "recording",
+                         recording ? Py_True : Py_False, "one_record",
                          kineto_record_past ? Py_True : Py_False);
 }
 

@@ -12,9 +12,9 @@
 
 const char cs_hook_name[] = "monitoring";
 
-/* The identity of profilers, then those that nothing is said about, then that of optimisers. The ones
- * of debuggers and coverage are left to them. */
-static const int tools[] = {2, 3, 4, 5};
+/* Identities that have no purpose, then that of optimisers. The other ones are left to those that they
+ * are for: debuggers (0), coverage (1), and profilers (2), which cProfile cannot start without. */
+static const int tools[] = {4, 3, 5};
 
 static int tool = -1;
 static PyObject *local_code; /* code that has events of its own */
@@ -277,7 +277,7 @@ bool cs_hook_install(const char **why)
         return false;
     }
     if (!take_identity()) {
-        *why = "all identities of sys.monitoring are taken by other tools";
+        *why = "the identities 3, 4 and 5 of sys.monitoring are taken by other tools";
         return false;
     }
     if (apply_events(wanted_now()))

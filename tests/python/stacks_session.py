@@ -58,16 +58,20 @@ def prepare():
 class Session:
     """A session of this process. As a context manager: `rows` and the like are there afterwards."""
 
+    open_sessions = []
+
     def __init__(self, kinds=PYTHON_FUNCTION | CPU_OP | USER_ANNOTATION, megabytes=8):
         full = library.load_full()
         options = _Options(ctypes.sizeof(_Options), kinds, megabytes << 20)
         self.handle, self.document, self.full = ctypes.c_void_p(), None, full
         if full.kineto_session_begin(ctypes.byref(options), ctypes.byref(self.handle), None) != 0:
             raise RuntimeError("kineto_session_begin failed")
+        self.open_sessions.append(self)
 
     def end(self):
         """End it and read its trace."""
         trace = ctypes.c_void_p()
+        self.open_sessions.remove(self)
         if self.full.kineto_session_end(self.handle, ctypes.byref(trace), None) != 0:
             raise RuntimeError("kineto_session_end failed")
         folder = tempfile.mkdtemp(prefix="ckineto-trace-")
@@ -84,7 +88,14 @@ class Session:
 
     def discard(self):
         """End it without a trace."""
+        self.open_sessions.remove(self)
         self.full.kineto_session_destroy(self.handle)
+
+    @classmethod
+    def discard_all(cls):
+        """End those that a test that failed has left open."""
+        while cls.open_sessions:
+            cls.open_sessions[0].discard()
 
     def __enter__(self):
         return self
