@@ -8,6 +8,7 @@
  *      kineto_track main = {.type = KINETO_TRACK_THREAD, .id = 7};
  *      uint32_t process = kineto_builder_process(b, &p);
  *      uint32_t track = kineto_builder_track(b, process, &main);
+ *      uint32_t key = kineto_builder_string(b, (kineto_string){"index", 5});
  *      kineto_activity a = {.start_ns = 1000, .end_ns = 2000, .track = track,
  *                           .name_id = kineto_builder_string(b, (kineto_string){"step", 4}),
  *                           .kind = KINETO_KIND_USER_ANNOTATION};

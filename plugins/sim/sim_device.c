@@ -20,7 +20,6 @@ static _Atomic int64_t last_id, busy, clock_offset = 7000000000000000;
 static void nobody(sim_work *work, bool finished) { (void)work, (void)finished; }
 static void (*_Atomic tell)(sim_work *, bool) = nobody;
 void sim_hook(void (*hook)(sim_work *, bool)) { tell = hook; }
-
 static int64_t host_ns(void)
 {
     struct timespec t;

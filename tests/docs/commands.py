@@ -34,6 +34,7 @@ NOT_RUN = (
     (r"\bless\b", "waits for a person"),
     (r"gpu_pm_counter \\", "needs an NVIDIA GPU"),
     (r"acme_dma", "needs that vendor's device"),
+    (r"\btorchrun\b|\bpython3? \S*train\.py", "needs PyTorch: tests/torch, tests/torch_peers"),
     (r"KINETO_USE_DAEMON", "waits for a daemon: tests/control"),
     (r"\bopenssl\b", "makes a secret in the home directory"),
     (r"^apt|^sudo|^dpkg|^pip\b|^git\b|^curl\b", "changes the machine, or needs the network"),

@@ -3,7 +3,7 @@
 It touches FOLDER/ready-PID after some iterations, and ends when FOLDER/stop exists. In words:
     slow     iteration 40 takes 400 ms
     hang     no iteration begins for 4 s after iteration 40
-    profile  torch.profiler with a schedule runs all the time; FOLDER/profile.json is its last trace
+    profile  torch.profiler with a schedule runs all the time; FOLDER/profile.json is its first trace
     ranks    gradients are averaged over processes (gloo)
 """
 import os
@@ -18,10 +18,16 @@ MOST_S = 240  # a test that died leaves no process
 
 
 def make_profile(folder):
+    path = os.path.join(folder, "profile.json")
+
+    def export_first(profile):
+        if not os.path.exists(path):
+            profile.export_chrome_trace(path)
+
     return torch.profiler.profile(
         activities=[torch.profiler.ProfilerActivity.CPU],
         schedule=torch.profiler.schedule(wait=1, warmup=1, active=2),
-        on_trace_ready=lambda p: p.export_chrome_trace(os.path.join(folder, "profile.json")))
+        on_trace_ready=export_first)
 
 
 def pause(words, step):

@@ -164,6 +164,61 @@ static void a_recording_is_appended(void **state)
     kineto_trace_release(source);
 }
 
+static kineto_row add_correlated(kineto_builder *b, uint32_t track, const char *name, uint32_t kind,
+                                 int64_t start_ns, int64_t end_ns)
+{
+    kineto_activity a = {.start_ns = start_ns,
+                         .end_ns = end_ns,
+                         .name_id = kineto_builder_string(b, text(name)),
+                         .track = track,
+                         .kind = kind,
+                         .correlation_id = 44};
+    return kineto_builder_add(b, &a);
+}
+
+static void annotations_are_projected_on_devices(void **state)
+{
+    (void)state;
+    kineto_builder *b;
+    kineto_trace *t;
+    kineto_activity a;
+    kineto_process device = {.is_device = true, .pid = 0, .rank = -1};
+    kineto_track stream = {.type = KINETO_TRACK_STREAM, .id = 7};
+    assert_int_equal(kineto_builder_create(&b, NULL), KINETO_OK);
+    uint32_t host = add_thread(b, 5, 6);
+    uint32_t queue = kineto_builder_track(b, kineto_builder_process(b, &device), &stream);
+    add_slice(b, host, "step", KINETO_KIND_USER_ANNOTATION, 10, 50);
+    add_correlated(b, host, "launch", KINETO_KIND_RUNTIME, 20, 30);
+    add_correlated(b, queue, "kernel", KINETO_KIND_CONCURRENT_KERNEL, 60, 90);
+    kineto_builder_project(b);
+    assert_int_equal(kineto_builder_finish(b, &t, NULL), KINETO_OK);
+    kineto_builder_destroy(b);
+    assert_int_equal(kineto_trace_count(t), 4);
+    kineto_trace_get(t, 3, &a);
+    assert_int_equal(a.kind, KINETO_KIND_GPU_USER_ANNOTATION);
+    assert_true(a.start_ns == 60 && a.end_ns == 90 && a.track == queue);
+    kineto_trace_release(t);
+}
+
+static void rows_may_be_known_by_texts(void **state)
+{
+    (void)state;
+    kineto_builder *b;
+    kineto_trace *t;
+    kineto_activity a = {.start_ns = 1, .end_ns = 9, .category = UINT32_MAX};
+    assert_int_equal(kineto_builder_create(&b, NULL), KINETO_OK);
+    a.track = kineto_builder_named_track(b, text("Spans"), text("Profiler"));
+    assert_int_equal(kineto_builder_named_track(b, text("Spans"), text("Profiler")), a.track);
+    a.name_id = kineto_builder_string(b, text("span"));
+    assert_int_equal(kineto_builder_add(b, &a), 0);
+    assert_int_equal(kineto_builder_finish(b, &t, NULL), KINETO_OK);
+    kineto_builder_destroy(b);
+    assert_int_equal(kineto_trace_process_count(t), 1);
+    kineto_trace_get(t, 0, &a);
+    assert_int_equal(kineto_trace_string(t, a.category).size, 0);
+    kineto_trace_release(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -171,6 +226,8 @@ int main(void)
         cmocka_unit_test(flows_join),
         cmocka_unit_test(what_makes_no_sense_is_refused),
         cmocka_unit_test(a_recording_is_appended),
+        cmocka_unit_test(annotations_are_projected_on_devices),
+        cmocka_unit_test(rows_may_be_known_by_texts),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
