@@ -286,12 +286,12 @@ class OnDemand(unittest.TestCase):
         self.assertEqual(len(set(trace.steps())), len(trace.steps()))
 
     def test_ring_in_process(self) -> None:
-        program = self.start(CKINETO_RING="10", CKINETO_CONTROL="socket")
+        program = self.start(CKINETO_RING="seconds=10", CKINETO_CONTROL="socket")
         self.check_dump(program)
         program.end()
 
     def test_ring_in_seat(self) -> None:
-        program = self.start(CKINETO_RING="10", CKINETO_CONTROL="socket", CKINETO_TORCH="1")
+        program = self.start(CKINETO_RING="seconds=10", CKINETO_CONTROL="socket", CKINETO_TORCH="1")
         self.check_dump(program)
         program.end()
 
