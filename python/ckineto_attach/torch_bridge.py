@@ -104,7 +104,8 @@ def _declare(bridge: ctypes.CDLL) -> ctypes.CDLL:
     if bridge.ckineto_torch_features() & SEAT:
         bridge.ckineto_torch_attach_seat.argtypes = [ctypes.c_char_p] + text
         bridge.ckineto_torch_attach_guest.argtypes = [ctypes.c_char_p] + text
-        bridge.ckineto_torch_stop_daemon_client.argtypes = text
+        if hasattr(bridge, "ckineto_torch_stop_daemon_client"):
+            bridge.ckineto_torch_stop_daemon_client.argtypes = text
     return bridge
 
 
@@ -238,6 +239,8 @@ def stop_daemon_client() -> None:
         bridge = load_bridge(torch)
         if not bridge.ckineto_torch_features() & SEAT:
             return  # there is no libkineto
+        if not hasattr(bridge, "ckineto_torch_stop_daemon_client"):
+            raise AttachError("the bridge is older than ckineto_attach; build it again")
         _call(bridge.ckineto_torch_stop_daemon_client)
 
 
