@@ -8,6 +8,10 @@
 #include <dlfcn.h>
 #include <string.h>
 
+#ifndef METH_FASTCALL /* in the limited API since 3.10; the headers may be older */
+#define METH_FASTCALL 0x0080
+#endif
+
 #define TOOL_NAME "ckineto"
 
 const char cs_hook_name[] = "monitoring";

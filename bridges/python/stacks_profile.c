@@ -233,9 +233,10 @@ static PyObject *call_object(PyObject *object, PyObject *args, PyObject *keyword
     return Py_None;
 }
 
+static char lane_text[] = "Records the functions of a thread.";
 static PyType_Slot lane_slots[] = {{Py_tp_dealloc, dealloc_object},
                                    {Py_tp_call, call_object},
-                                   {Py_tp_doc, "Records the functions of a thread."},
+                                   {Py_tp_doc, lane_text},
                                    {0, NULL}};
 static PyType_Spec lane_spec = {"ckineto.ThreadFunctions", sizeof(lane_object), 0,
                                 Py_TPFLAGS_DEFAULT, lane_slots};

@@ -1,7 +1,7 @@
 """Builds the libraries that record Python functions.
 
 This is the only place that knows the compiler's options: the build of the wheel, CMake and the build
-at first use call it. It needs a C compiler and the headers of any CPython from 3.10 on, whatever
+at first use call it. It needs a C compiler and the headers of any CPython from 3.9 on, whatever
 version the libraries are for: they see the limited API only. One library serves Python 3.9 to 3.11,
 the other one 3.12 and later.
 
