@@ -53,6 +53,10 @@ __attribute__((visibility("default"))) void ckineto_torch_detach_observer(void);
  *  dropped, for tests: see ckt_counts in recorder.h. */
 __attribute__((visibility("default"))) void ckineto_torch_counts(uint64_t *out, size_t count);
 
+/** Memory is recorded in recordings that begin when the recorder is attached, and in all once this was
+ *  called with 1: PyTorch warns on the standard error of blocks that it frees and did not see made. */
+__attribute__((visibility("default"))) void ckineto_torch_want_memory(int wanted);
+
 /** Remove the recorder's memory hook from the calling thread, for a profiler that needs its place; it
  *  returns with the thread's next operator once that profiler has gone. */
 __attribute__((visibility("default"))) void ckineto_torch_release_memory(void);

@@ -65,14 +65,20 @@ class TraceWriter {
   uint32_t track_of(int64_t device, int64_t resource, bool is_device);
   void put_metadata(const GenericTraceActivity &activity);
   void append(const ITraceActivity &activity, uint32_t name, int64_t start, int64_t end);
-  uint32_t key_of(const std::string &key);
+  uint32_t key_of(std::string_view key);
 
   kineto_builder *builder_;
   TypeInfo types_[64] = {};
   Place last_place_ = {-1, -1, false, KINETO_NO_ROW};
   std::unordered_map<uint64_t, uint32_t> tracks_;
   std::unordered_map<int64_t, uint32_t> processes_[2];
-  std::unordered_map<std::string, uint32_t> keys_;
+  /* Keys are few: found by their size and ends. */
+  struct KeyHint {
+    char text[40];
+    size_t size;
+    uint32_t id;
+  };
+  KeyHint keys_[64] = {};
 };
 
 /* ---- out of a trace (from_trace.cc) ---- */

@@ -51,11 +51,14 @@ kineto_arg json_arg(const std::string &json)
   if (json.size() >= 2 && json.front() == '"' && json.back() == '"' &&
       is_plain_text(json.data() + 1, json.size() - 2))
     return text_arg(KINETO_ARG_STRING, json.data() + 1, json.size() - 2);
-  return text_arg(KINETO_ARG_JSON, json.data(), json.size());
+  uint32_t type = KINETO_ARG_JSON;
+  if (json.size() >= 2 && json[0] == '[')
+    type = json[1] == '"' ? KINETO_ARG_STRINGS : json[1] == '[' ? KINETO_ARG_SHAPES : KINETO_ARG_INTS;
+  return text_arg(type, json.data(), json.size());
 }
 
 /* "External id" and "correlation" are columns of a trace. */
-bool is_column(const std::string &key)
+bool is_column(std::string_view key)
 {
   return key == "External id" || key == "correlation";
 }
@@ -301,19 +304,25 @@ uint32_t TraceWriter::track_of(int64_t device, int64_t resource, bool is_device)
   return track;
 }
 
-uint32_t TraceWriter::key_of(const std::string &key)
+uint32_t TraceWriter::key_of(std::string_view key)
 {
-  auto found = keys_.find(key);
-  if (CKT_LIKELY(found != keys_.end()))
-    return found->second;
-  return keys_.emplace(key, lib.kineto_builder_string(builder_, to_kineto(key))).first->second;
+  if (key.empty())
+    return 0;
+  KeyHint &hint = keys_[(key.size() * 31 + (unsigned char)key.front() * 7 + (unsigned char)key.back()) % 64];
+  if (CKT_LIKELY(hint.size == key.size() && std::memcmp(hint.text, key.data(), key.size()) == 0))
+    return hint.id;
+  uint32_t id = lib.kineto_builder_string(builder_, kineto_string{key.data(), key.size()});
+  if (key.size() <= sizeof hint.text) {
+    std::memcpy(hint.text, key.data(), key.size());
+    hint.size = key.size();
+    hint.id = id;
+  }
+  return id;
 }
 
 void TraceWriter::put_metadata(const GenericTraceActivity &activity)
 {
-  std::string key;
-  visit_metadata(activity, [&](std::string_view name, const kineto_arg &arg) {
-    key.assign(name.data(), name.size());
+  visit_metadata(activity, [&](std::string_view key, const kineto_arg &arg) {
     if (!is_column(key))
       lib.kineto_builder_arg(builder_, key_of(key), &arg);
   });

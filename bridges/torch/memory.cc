@@ -32,7 +32,7 @@ class MemoryHook final : public ProfilerStateBase {
 
   bool memoryProfilingEnabled() const override
   {
-    return kineto_enabled(KINETO_KIND_MEMORY) && is_recording();
+    return kineto_enabled(KINETO_KIND_MEMORY) && records_memory();
   }
 
   void reportMemoryUsage(void *address, int64_t bytes, Total allocated, Total reserved,
@@ -83,7 +83,7 @@ c10::DebugInfoBase *find_state()
 void hook_memory(ThreadState *t) noexcept
 {
   t->memory_session = recording_number();
-  if (!kineto_enabled(KINETO_KIND_MEMORY))
+  if (!kineto_enabled(KINETO_KIND_MEMORY) || !records_memory())
     return;
   try {
     if (!find_state())

@@ -19,6 +19,7 @@ namespace {
 std::atomic<uint64_t> recording{0}; /* number of the running one; 0: none runs */
 std::atomic<uint64_t> recordings{0};
 std::atomic<bool> with_inputs{false}; /* of the callback that is registered */
+std::atomic<bool> attaching{false}, memory_wanted{false}, memory_recorded{false};
 
 /* ---- operators that end on another thread -------------------------------------------------------
  * A few do (futures of RPC). The thread that ends one notes its address here; the one that began it
@@ -224,6 +225,7 @@ uint32_t sessions;
 
 void begin_recording()
 {
+  memory_recorded.store(attaching.load() || memory_wanted.load());
   recording.store(recordings.fetch_add(1) + 1);
   with_inputs.store((kineto_function_wants() & KINETO_OPERATORS_INPUTS) != 0);
   counts.starts++;
@@ -305,6 +307,7 @@ const KinetoPlugin_ProfilerInterface profiler = {
 }  // namespace
 
 bool is_recording() { return recording.load(std::memory_order_relaxed) != 0; }
+bool records_memory() { return is_recording() && memory_recorded.load(std::memory_order_relaxed); }
 uint64_t recording_number() { return recording.load(std::memory_order_relaxed); }
 
 }  // namespace ckt
@@ -318,7 +321,10 @@ int ckineto_torch_attach_recorder(ckineto_torch_observer observer, char *text, s
     return -1;
   ckt::set_observer(observer);
   const KinetoPlugin_Registry *registry = kineto_plugin_registry();
-  if (registry->registerProfiler(registry->pRegistryHandle, &ckt::profiler) != 0) {
+  ckt::attaching.store(true);
+  int refused = registry->registerProfiler(registry->pRegistryHandle, &ckt::profiler);
+  ckt::attaching.store(false);
+  if (refused) {
     std::snprintf(text, text_bytes, "ckineto's host of plug-ins refused the recorder");
     return -1;
   }
@@ -335,6 +341,8 @@ void ckineto_torch_counts(uint64_t *out, size_t count)
   for (size_t i = 0; i < count; i++)
     out[i] = i < sizeof all / sizeof all[0] ? all[i]->load() : 0;
 }
+
+void ckineto_torch_want_memory(int wanted) { ckt::memory_wanted.store(wanted != 0); }
 
 int ckineto_torch_minor(void) { return CKINETO_TORCH_MINOR; }
 

@@ -24,6 +24,9 @@ bool is_recording();
 /** Number of the recording, from 1; another one for each start. */
 uint64_t recording_number();
 
+/** Are allocations recorded now? See ckineto_torch_want_memory. */
+bool records_memory();
+
 /* ---- collectives.cc ---- */
 constexpr uint32_t kMaxKeywords = 24;
 struct Collective;

@@ -31,7 +31,8 @@ def attach_recorder() -> bool:
                 _functions.library_directory()  # puts ckineto_attach on sys.path
                 from ckineto_attach import torch_bridge
 
-                torch_bridge.attach_recorder()
+                bridge = torch_bridge.attach_recorder()
+                bridge.ckineto_torch_want_memory(1)  # the program's own sessions say what they want
                 _state["attached"] = True
             except Exception as error:
                 _warn_once("operators of PyTorch are not recorded", str(error) or repr(error))

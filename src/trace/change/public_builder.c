@@ -5,6 +5,7 @@
 
 struct kineto_builder {
     kt_builder *b;
+    kb_map checked; /* texts of lists that were seen: id → is valid JSON */
 };
 
 static kineto_status report_no_memory(kineto_error *err)
@@ -33,6 +34,7 @@ void kineto_builder_destroy(kineto_builder *builder)
     if (!builder)
         return;
     kt_builder_destroy(builder->b);
+    kb_map_free(&builder->checked);
     free(builder);
 }
 
@@ -80,6 +82,20 @@ uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string proce
                              : KINETO_NO_ROW;
 }
 
+/* Sizes and types of tensors are few and repeat: each text is checked once, and kept once. */
+static void put_list(kineto_builder *builder, uint32_t key, const kineto_arg *value)
+{
+    uint32_t id = kt_string(builder->b, value->text);
+    bool created = false;
+    uint64_t *valid = kb_map_insert(&builder->checked, id, 0, &created);
+    if (valid && created)
+        *valid = kb_json_valid(value->text);
+    if (valid && *valid)
+        kt_args_put_shared(builder->b, key, (kineto_arg_type)value->type, id);
+    else
+        kt_args_put_json(builder->b, key, KINETO_ARG_JSON, value->text);
+}
+
 void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg *value)
 {
     kt_builder *b = builder->b;
@@ -101,7 +117,12 @@ void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg 
     case KINETO_ARG_STRING:
         kt_args_put_string(b, key, value->text);
         break;
-    default: /* lists and JSON: all are JSON texts, and checked */
+    case KINETO_ARG_INTS:
+    case KINETO_ARG_STRINGS:
+    case KINETO_ARG_SHAPES:
+        put_list(builder, key, value);
+        break;
+    default: /* one JSON value */
         kt_args_put_json(b, key, KINETO_ARG_JSON, value->text);
         break;
     }
