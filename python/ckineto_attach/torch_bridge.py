@@ -17,6 +17,8 @@ from . import build, library
 RECORDER, SEAT, GUEST = 1, 2, 4
 _TEXT_BYTES = 512
 
+_ON_DEMAND = ("CKINETO_CONTROL", "CKINETO_RING", "KINETO_USE_DAEMON")
+
 _lock = threading.RLock()
 _bridge = None  # ctypes.CDLL
 _keep: List[object] = []  # callbacks that C holds
@@ -226,7 +228,9 @@ def attach_seat() -> ctypes.CDLL:
                               "are recorded by 'ckineto record'")
         library.load_full()
         _call(bridge.ckineto_torch_attach_seat, _full_library())
-        torch_hooks.install_steps(in_seat=True)
+        # Each hook is a frame in the stacks of torch.profiler: only where requests count iterations.
+        if any(os.environ.get(name) for name in _ON_DEMAND):
+            torch_hooks.install_steps(in_seat=True)
         seat_hooks.install()
         return bridge
 
