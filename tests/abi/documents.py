@@ -105,7 +105,7 @@ def words_of_sources(root):
     """Words of all sources, and names that the headers' tables make: X(OK, …) of KINETO_STATUS_MAP is KINETO_OK."""
     words = {"kineto_noun_verb"}  # the form of names
     words |= set(re.findall(r"CKINETO_\w+", read(root, "Makefile") + read(root, "CMakeLists.txt")))
-    for folder in ("include", "src", "plugins", "examples", "cmake", "tests"):
+    for folder in ("include", "src", "plugins", "bridges", "python", "examples", "cmake", "tests"):
         for place, _, files in os.walk(os.path.join(root, folder)):
             for name in files:
                 if name.endswith(SOURCES):
