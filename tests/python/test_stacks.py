@@ -6,8 +6,10 @@ import gc
 import importlib.util
 import json
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import types
@@ -18,7 +20,8 @@ sys.path.insert(0, HERE)
 
 import stacks_session  # noqa: E402
 from stacks_programs import Program, compile_plain, expected_tree  # noqa: E402
-from stacks_session import Range, Session, find, short, stacks, tree, tree_by_time  # noqa: E402
+from stacks_session import (Range, Session, build_stacks, find, short, stacks, tree,  # noqa: E402
+                            tree_by_time)
 
 HAS_MONITORING = sys.version_info >= (3, 12)
 
@@ -906,6 +909,36 @@ class Others(Recorded):
         self.assertEqual(done.stderr, b"")
         expected = b"True\n0\n" if HAS_MONITORING else b"False\n1\n"
         self.assertEqual(done.stdout, expected)
+
+    def test_without_the_library_the_ledger_says_so(self):
+        text = ("import sys; sys.path.insert(0, %r)\n"
+                "import stacks_session as s\n"
+                "session = s.Session()\n"
+                "print(s.stacks.start())\n"
+                "s.stacks.stop()\n"
+                "print(session.end().ledger('not recorded')[0]['detail'])\n")
+        with tempfile.TemporaryDirectory() as cache:
+            environment = dict(os.environ, CKINETO_STACKS_DIR="", CKINETO_STACKS_BUILD="0",
+                               XDG_CACHE_HOME=cache)
+            done = subprocess.run([sys.executable, "-c", text % HERE], env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.assertEqual(done.stderr, b"")
+        self.assertRegex(done.stdout, rb"^False\nstacks-\S+ is not installed\n$")
+
+    def test_the_library_is_built_at_first_use(self):
+        text = ("import sys; sys.path.insert(0, %r)\n"
+                "import stacks_session as s\n"
+                "print(s.stacks.start(), s.stacks.reason())\n"
+                "s.stacks.stop()\n")
+        if not build_stacks.find_python_headers() or not shutil.which("cc"):
+            self.skipTest("no compiler, or no Python.h")
+        with tempfile.TemporaryDirectory() as cache:
+            environment = dict(os.environ, CKINETO_STACKS_DIR="", XDG_CACHE_HOME=cache)
+            environment.pop("CKINETO_STACKS_BUILD", None)
+            done = subprocess.run([sys.executable, "-c", text % HERE], env=environment,
+                                  stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.stdout, done.stderr), (b"True None\n", b""))
+            self.assertEqual(len(os.listdir(os.path.join(cache, "ckineto", "stacks"))), 1)
 
     def test_a_program_that_ends_while_it_records(self):
         text = ("import sys, threading; sys.path.insert(0, %r)\n"
