@@ -150,7 +150,7 @@ typedef struct cs_lane {
     atomic_bool inside;
     bool check_next;    /* the next function that begins may be there already */
     uint32_t synced;    /* epoch in which the entries were last brought up to date; 0: they are void */
-    uint32_t idle;      /* epoch in which the thread was seen while nobody recorded */
+    uint32_t idle;      /* epoch in which the thread was seen while no session recorded */
     atomic_uint depth;
     uint32_t capacity;  /* entries after entries[0] */
     uint32_t beyond;    /* functions that are running below CS_MAX_DEPTH */
@@ -167,10 +167,10 @@ CS_LOCAL void cs_lane_free(cs_lane *lane);
 /** What was running in a lane becomes void; with the lock, or by its own thread. */
 CS_LOCAL void cs_lane_forget(cs_lane *lane);
 
-/** The slow way of an event: the lane's epoch is another, or nobody records. `frame` is the one that
+/** The slow way of an event: the lane's epoch is another, or no session records. `frame` is the one that
  *  the event is about, and `begins` says which event. False: the event is not for the lane. */
 CS_LOCAL bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins);
-/** There is no room for one more. False: it is counted as too deep. */
+/** Make room for more entries. False: the lane has CS_MAX_DEPTH, or there is no memory. */
 CS_LOCAL bool cs_lane_grow(cs_lane *lane);
 /** Rows of an entry: by its own thread, now. */
 CS_LOCAL void cs_record_slow(const cs_lane *lane, const cs_entry *entry);

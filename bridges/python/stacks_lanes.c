@@ -260,7 +260,7 @@ static void rebuild_lane(cs_lane *lane, PyObject *frame, bool include_top, rebui
 
 /* ---- the slow way of events ------------------------------------------------------------------ */
 
-/* The thread makes a call while nobody records: what was running is over as far as rows go. */
+/* The thread makes a call while no session records: what was running is over as far as rows go. */
 static void idle_lane(cs_lane *lane)
 {
     if (lane->idle == epoch_now() && !lane->synced)
@@ -322,7 +322,7 @@ static void settle_lane(cs_lane *lane)
     atomic_store_explicit(&lane->epoch, settled ? lane->synced : 0, memory_order_relaxed);
 }
 
-/* Come up to date and enter. False: nobody records. */
+/* Come up to date and enter. False: no session records. */
 static bool enter_attended(cs_lane *lane, PyObject *frame, bool begins)
 {
     for (;;) {

@@ -18,7 +18,7 @@ extern PyThreadState *PyInterpreterState_ThreadHead(PyInterpreterState *interpre
 extern PyThreadState *PyThreadState_Next(PyThreadState *state);
 extern uint64_t PyThreadState_GetID(PyThreadState *state);
 
-/* What a profile function is told. */
+/* Events of a profile function. */
 enum { CALL = 0, RETURN = 3, C_CALL = 4, C_EXCEPTION = 5, C_RETURN = 6 };
 
 /* The object that goes with a thread's profile function. */

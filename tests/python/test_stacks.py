@@ -123,6 +123,18 @@ class Functions(Recorded):
             depth, node = depth + 1, node[1][0] if node[1] else None
         self.assertEqual(depth, 3001)
 
+    @unittest.skipUnless(HAS_MONITORING, "each call takes room of the stack")
+    def test_what_is_too_deep_is_counted(self):
+        limit = sys.getrecursionlimit()
+        sys.setrecursionlimit(80000)
+        try:
+            session = self.record(lambda: fall(70000) or leaf())
+        finally:
+            sys.setrecursionlimit(limit)
+        lost = session.ledger("nested too deep")[0]["count"]
+        self.assertEqual(session.names().count("fall") + lost, 70001)
+        self.assertEqual(session.names().count("leaf"), 1)
+
     def test_recursion_until_the_interpreter_refuses(self):
         def endless():
             endless()
