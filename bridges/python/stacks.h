@@ -33,11 +33,6 @@
 #define CS_LOCAL __attribute__((visibility("hidden")))
 #define CS_COLD   __attribute__((cold, noinline))
 
-/* In newer libraries only: a range that is over, in one record. Without it rows are handed over as
- * a plug-in does, which takes longer. */
-extern void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values)
-    __attribute__((weak));
-
 /* ---- names ----------------------------------------------------------------------------------- */
 
 enum {
@@ -125,12 +120,9 @@ typedef struct cs_state {
     uint64_t last_id;      /* "Python id" that was given out last; with the GIL */
     uint64_t too_deep;     /* functions that were too deep for their lane; with the GIL */
     PyObject *call_code;   /* code of nn.Module.__call__; NULL while there is none */
-    uint64_t (*ticks)(KinetoPlugin_TraceBuilderHandle *); /* the clock of records */
     atomic_uint pid;
 } cs_state;
 extern CS_LOCAL cs_state cs;
-
-static inline uint64_t cs_now(void) { return cs.ticks(NULL); }
 
 /* ---- lanes ----------------------------------------------------------------------------------- */
 
@@ -173,7 +165,7 @@ CS_LOCAL bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins);
 /** Make room for more entries. False: the lane has CS_MAX_DEPTH, or there is no memory. */
 CS_LOCAL bool cs_lane_grow(cs_lane *lane);
 /** Rows of an entry: by its own thread, now. */
-CS_LOCAL void cs_record_slow(const cs_lane *lane, const cs_entry *entry);
+CS_LOCAL void cs_record_slow(const cs_entry *entry);
 /** Lanes for threads that made no call since recording began; needs the GIL. `threads` maps
  *  identifiers of Python to those of the kernel. */
 CS_LOCAL void cs_lanes_add_sleepers(PyObject *threads);
@@ -219,16 +211,16 @@ static inline void cs_push(cs_lane *l, const void *key, cs_name *name)
     e->key = key;
     e->name = name;
     e->id = name->flags & CS_IS_HIDDEN ? e[-1].id : ++cs.last_id;
-    e->start = cs_now();
+    e->start = kineto_record_ticks();
     cs_set_depth(l, depth + 1);
 }
 
 /** Write the row of a function that ends now on its own thread. */
-static inline void cs_record(const cs_lane *l, const cs_entry *e)
+static inline void cs_record(const cs_entry *e)
 {
     cs_name *name = e->name;
-    if (KINETO_UNLIKELY(!kineto_record_past || !e[-1].id || (name->flags & CS_IS_HIDDEN))) {
-        cs_record_slow(l, e);
+    if (KINETO_UNLIKELY(!e[-1].id || (name->flags & CS_IS_HIDDEN))) {
+        cs_record_slow(e);
         return;
     }
     kineto_value values[3] = {
@@ -240,7 +232,7 @@ static inline void cs_record(const cs_lane *l, const cs_entry *e)
 static inline void cs_pop(cs_lane *l)
 {
     uint32_t depth = cs_depth(l);
-    cs_record(l, &l->entries[depth]);
+    cs_record(&l->entries[depth]);
     cs_set_depth(l, depth - 1);
 }
 
@@ -328,8 +320,6 @@ CS_LOCAL void cs_windows_flush(void);
 CS_LOCAL void cs_windows_renew(void);
 /** When the present epoch began. With the lock. */
 CS_LOCAL uint64_t cs_windows_began(void);
-/** A row of a plain name on the calling thread, from `start` to now. */
-CS_LOCAL void cs_record_plain(cs_name *name, uint64_t start);
 /** A row of a function on any thread, while a session runs; with the lock or inside a lane. */
 CS_LOCAL void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end);
 

@@ -144,13 +144,13 @@ static PyObject *module_on_collection(PyObject *self, PyObject *args)
     (void)self;
     if (!PyArg_ParseTuple(args, "sO:on_collection", &phase, &information))
         return NULL;
-    bool recording = cs.active && cs.ticks && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION);
+    bool recording = cs.active && kineto_enabled(KINETO_KIND_PYTHON_FUNCTION);
     uint64_t began = collection_began;
-    collection_began = recording && strcmp(phase, "start") == 0 ? cs_now() : 0;
+    collection_began = recording && strcmp(phase, "start") == 0 ? kineto_record_ticks() : 0;
     if (!name)
         name = cs_name_plain("Python GC", CS_IS_PLAIN);
     if (name && recording && began && !collection_began)
-        cs_record_plain(name, began);
+        kineto_record_past(&name->site, began, NULL);
     return Py_BuildValue("");
 }
 
@@ -160,10 +160,9 @@ static PyObject *module_status(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, ":status"))
         return NULL;
     bool recording = atomic_load_explicit(&cs.recording, memory_order_relaxed);
-    return Py_BuildValue("{s:s,s:I,s:I,s:O,s:O,s:O}", "hook", cs_hook_name, "users", users, "options",
+    return Py_BuildValue("{s:s,s:I,s:I,s:O,s:O}", "hook", cs_hook_name, "users", users, "options",
                          options_now(), "active", cs.active ? Py_True : Py_False, "recording",
-                         recording ? Py_True : Py_False, "one_record",
-                         kineto_record_past ? Py_True : Py_False);
+                         recording ? Py_True : Py_False);
 }
 
 static PyMethodDef methods[] = {

@@ -73,7 +73,7 @@ static uint32_t epoch_now(void) { return atomic_load_explicit(&cs.epoch, memory_
 static void record_above(const cs_lane *lane, uint32_t keep)
 {
     for (uint32_t i = cs_depth(lane); i > keep; i--)
-        cs_record(lane, &lane->entries[i]);
+        cs_record(&lane->entries[i]);
 }
 
 static bool entries_are_valid(const cs_lane *lane)
@@ -87,7 +87,7 @@ void cs_lane_free(cs_lane *lane)
     (void)pthread_mutex_lock(&cs_lock);
     if (cs_depth(lane) && entries_are_valid(lane))
         for (uint32_t i = cs_depth(lane); i > 0; i--)
-            cs_emit(lane, &lane->entries[i], cs_now());
+            cs_emit(lane, &lane->entries[i], kineto_record_ticks());
     unlink_lane(lane);
     (void)pthread_mutex_unlock(&cs_lock);
     destroy_lane(lane);
@@ -110,14 +110,10 @@ bool cs_lane_grow(cs_lane *lane)
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-void cs_record_slow(const cs_lane *lane, const cs_entry *entry)
+void cs_record_slow(const cs_entry *entry)
 {
     if (entry->name->flags & CS_IS_HIDDEN)
         return;
-    if (!kineto_record_past) {
-        cs_emit(lane, entry, cs_now());
-        return;
-    }
     kineto_value values[3] = {
         {.i = (int64_t)entry->id}, {.s = "null"}, {.i = entry->name->number}};
     kineto_record_past(&entry->name->root, entry->start, values);
@@ -252,7 +248,7 @@ static void rebuild_lane(cs_lane *lane, PyObject *frame, bool include_top, rebui
     (void)pthread_mutex_lock(&cs_lock);
     uint32_t epoch = epoch_now();
     bool since_epoch = reason == NEW_EPOCH && lane->idle != epoch;
-    apply_frames(lane, &list, reason, since_epoch ? cs_windows_began() : cs_now());
+    apply_frames(lane, &list, reason, since_epoch ? cs_windows_began() : kineto_record_ticks());
     lane->synced = epoch;
     (void)pthread_mutex_unlock(&cs_lock);
     free(list.items);

@@ -64,19 +64,6 @@ void cs_emit(const cs_lane *lane, const cs_entry *entry, uint64_t end)
     (void)builder->emit(builder->pTraceBuilderHandle, &row);
 }
 
-void cs_record_plain(cs_name *name, uint64_t start)
-{
-    if (kineto_record_past) {
-        kineto_record_past(&name->site, start, NULL);
-        return;
-    }
-    cs_entry entries[2] = {{NULL, NULL, 0, 0}, {NULL, name, 0, start}};
-    cs_lane lane = {.pid = (uint32_t)getpid(), .tid = (uint32_t)syscall(SYS_gettid)};
-    (void)pthread_mutex_lock(&cs_lock);
-    cs_emit(&lane, &entries[1], cs_now());
-    (void)pthread_mutex_unlock(&cs_lock);
-}
-
 static uint64_t clock_ms(void)
 {
     struct timespec t;
@@ -108,7 +95,7 @@ static bool issue_barrier(void)
 static uint32_t change_epoch(void)
 {
     uint32_t old = atomic_load_explicit(&cs.epoch, memory_order_relaxed);
-    epoch_ticks = cs.ticks ? cs_now() : 0;
+    epoch_ticks = kineto_record_ticks();
     atomic_store_explicit(&cs.epoch, old + 1 ? old + 1 : 1, memory_order_seq_cst);
     return old;
 }
@@ -158,7 +145,7 @@ void cs_windows_renew(void)
 
 #define HAS(p, type, member) ((p) && KINETO_PLUGIN_HAS(p, KinetoPlugin_##type, member))
 
-static int create(KinetoPlugin_ProfilerCreate_Params *p)
+static int create_window(KinetoPlugin_ProfilerCreate_Params *p)
 {
     if (!HAS(p, ProfilerCreate_Params, pProfilerHandle))
         return -1;
@@ -166,13 +153,13 @@ static int create(KinetoPlugin_ProfilerCreate_Params *p)
     return 0;
 }
 
-static int destroy(KinetoPlugin_ProfilerDestroy_Params *p)
+static int destroy_window(KinetoPlugin_ProfilerDestroy_Params *p)
 {
     (void)p;
     return 0;
 }
 
-static int query(KinetoPlugin_ProfilerQuery_Params *p)
+static int query_window(KinetoPlugin_ProfilerQuery_Params *p)
 {
     if (!HAS(p, ProfilerQuery_Params, supportedActivityTypesMaxLen) ||
         p->supportedActivityTypesMaxLen == 0)
@@ -182,21 +169,19 @@ static int query(KinetoPlugin_ProfilerQuery_Params *p)
     return 0;
 }
 
-static int start(KinetoPlugin_ProfilerStart_Params *p)
+static int start_window(KinetoPlugin_ProfilerStart_Params *p)
 {
-    if (!HAS(p, ProfilerStart_Params, pLiveBuilder) || !p->pLiveBuilder ||
-        !KINETO_PLUGIN_HAS(p->pLiveBuilder, KinetoPlugin_TraceBuilder, hostTicks))
+    if (!HAS(p, ProfilerStart_Params, pLiveBuilder) || !p->pLiveBuilder)
         return -1;
     (void)pthread_mutex_lock(&cs_lock);
     builder = p->pLiveBuilder;
-    cs.ticks = builder->hostTicks; /* the same in all sessions, and valid after them */
     (void)change_epoch();
     atomic_store_explicit(&cs.recording, true, memory_order_release);
     (void)pthread_mutex_unlock(&cs_lock);
     return 0;
 }
 
-static int stop(KinetoPlugin_ProfilerStop_Params *p)
+static int stop_window(KinetoPlugin_ProfilerStop_Params *p)
 {
     (void)p;
     atomic_store_explicit(&cs.recording, false, memory_order_release);
@@ -218,11 +203,11 @@ static int process_events(KinetoPlugin_ProfilerProcessEvents_Params *p)
 
 static const KinetoPlugin_ProfilerInterface profiler = {
     .unpaddedStructSize = KINETO_PLUGIN_SIZE(KinetoPlugin_ProfilerInterface, profilerProcessEvents),
-    .profilerCreate = create,
-    .profilerDestroy = destroy,
-    .profilerQuery = query,
-    .profilerStart = start,
-    .profilerStop = stop,
+    .profilerCreate = create_window,
+    .profilerDestroy = destroy_window,
+    .profilerQuery = query_window,
+    .profilerStart = start_window,
+    .profilerStop = stop_window,
     .profilerProcessEvents = process_events};
 
 /* ---- forks ----------------------------------------------------------------------------------- */

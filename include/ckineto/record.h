@@ -169,6 +169,15 @@ KINETO_API void kineto_record_async(kineto_site *site, uint64_t id, bool begin,
 KINETO_API void kineto_record_counter(kineto_site *site, const kineto_value *values);
 KINETO_API void kineto_record_flow(uint32_t type, uint64_t id, bool start);
 
+/** The clock that records are stamped with, in ticks of no stated unit. */
+KINETO_API uint64_t kineto_record_ticks(void);
+/** Record a range of the calling thread that is over, in one record: it began when the clock read
+ *  `began` (kineto_record_ticks) and ends now. It need not nest with the ranges that are open, so
+ *  this is for callers that learn of begins and ends from elsewhere, such as hooks of an interpreter.
+ *  If the process dies before, the range is missing. Call it where the gate has the site's kind.
+ *  @param values  arg_count values, or NULL. */
+KINETO_API void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values);
+
 /** Open a range on the calling thread. Ranges of a thread nest. */
 static inline kineto_range kineto_range_begin(kineto_site *site)
 {

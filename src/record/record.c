@@ -270,6 +270,71 @@ void kineto_record_end(kineto_range range)
         kr_range_end(range);
 }
 
+/* ---- ranges that are over ---------------------------------------------------------------------- */
+
+/* RANGE: [header, ticks of its begin, ticks of its end, parts]. */
+static KB_NOINLINE void past_general(kineto_site *site, uint64_t began, const kineto_value *values)
+{
+    kr_cursor *c = kr_cursor_enter();
+    if (KINETO_UNLIKELY(!c))
+        return;
+    kineto_props props = kr_no_props;
+    props.values = values;
+    uint32_t id = kr_site_id_or_shed(c, site), flags;
+    uint64_t ticks = kr_ticks(c), *at, *end;
+    if (KINETO_UNLIKELY(id == KR_SITE_SHED)) {
+        kr_shed_count(c);
+    } else if ((at = kr_room(c, 5)) != NULL) {
+        end = parts_write(at + 3, kr_record_limit(c, at), site, &props, &flags);
+        if (KINETO_UNLIKELY(!end))
+            end = parts_write_slow(c, 3, site, &props, &flags);
+        if (end) {
+            at = c->at;
+            at[1] = began;
+            at[2] = ticks;
+            uint32_t words = (uint32_t)(end - at);
+            kr_commit(c, at, kf_header(KF_RANGE, words, flags << 8, id), words);
+        }
+    }
+    kr_leave(c);
+}
+
+/* The site is known, its args are few single words, there is room. */
+KB_INLINE void past_fixed(kr_cursor *c, const kineto_site *site, uint32_t id, uint64_t began,
+                          const kineto_value *values)
+{
+    uint32_t n = site->arg_count;
+    uint64_t *at = c->at;
+    at[1] = began;
+    at[2] = kb_ticks_hw();
+    (void)words_copy(at + 3, values, n);
+    kr_commit(c, at, kf_header(KF_RANGE, 3 + n, (n ? KF_PROP_ARGS : 0) << 8, id), 3 + n);
+}
+
+void kineto_record_past(kineto_site *site, uint64_t began, const kineto_value *values)
+{
+    kr_cursor *c = kr_me;
+    if (!kr_ready(c)) {
+        past_general(site, began, values);
+        return;
+    }
+    kr_enter(c);
+    uint32_t id = kb_load_acquire(&site->id);
+    bool fast = id && (kb_load_relaxed(&site->flags) & KR_SITE_FIXED) && site->arg_count < 16 &&
+                (values || !site->arg_count) && kr_room_for(c, 3u + site->arg_count);
+    if (KINETO_LIKELY(fast))
+        past_fixed(c, site, id, began, values);
+    kr_leave(c);
+    if (KINETO_UNLIKELY(!fast))
+        past_general(site, began, values);
+}
+
+uint64_t kineto_record_ticks(void)
+{
+    const kr_cursor *c = kr_me;
+    return KINETO_LIKELY(c->tsc) ? kb_ticks_hw() : kb_ticks(kb_ticks_clock());
+}
+
 /* ---- the rest -------------------------------------------------------------------------------- */
 
 void kineto_record_instant(kineto_site *site, const kineto_props *props)
