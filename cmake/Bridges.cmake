@@ -8,6 +8,7 @@ set(CKINETO_TORCH AUTO CACHE STRING "Bridge to the distribution's PyTorch: AUTO,
 if(CMAKE_CROSSCOMPILING OR CKINETO_WHEEL)
   return()
 endif()
+set(python_build ${PROJECT_SOURCE_DIR}/python/ckineto_attach)
 find_program(CKINETO_TORCH_PYTHON python3 HINTS /usr/bin)
 
 # --- Python functions -----------------------------------------------------------------------------
@@ -20,9 +21,9 @@ if(python_headers)
   file(GLOB stacks_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/bridges/python/*)
   set(stacks_libraries ${stacks_folder}/stacks-profile.so ${stacks_folder}/stacks-monitoring.abi3.so)
   add_custom_command(OUTPUT ${stacks_libraries}
-    COMMAND ${CMAKE_COMMAND} -E env PYTHONDONTWRITEBYTECODE=1 ${CKINETO_TORCH_PYTHON}
-      ${PROJECT_SOURCE_DIR}/python/ckineto_attach/build_stacks.py -o ${stacks_folder}
-    DEPENDS ${stacks_sources} ${PROJECT_SOURCE_DIR}/python/ckineto_attach/build_stacks.py ckineto-python
+    COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/python PYTHONDONTWRITEBYTECODE=1
+      ${CKINETO_TORCH_PYTHON} -m ckineto_attach.build_stacks -o ${stacks_folder}
+    DEPENDS ${stacks_sources} ${python_build}/build_stacks.py ${python_build}/compiling.py ckineto-python
     COMMENT "Building the recorders of Python functions" VERBATIM)
   add_custom_target(ckineto-python-stacks ALL DEPENDS ${stacks_libraries})
   if(CKINETO_INSTALL_RULES)
@@ -63,7 +64,7 @@ add_custom_command(OUTPUT ${torch_bridge}
   COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/python PYTHONDONTWRITEBYTECODE=1
     ${CKINETO_TORCH_PYTHON} -m ckineto_attach.build --include ${CKINETO_TORCH_INCLUDE} --minor ${torch_minor}
     --headers ${PROJECT_SOURCE_DIR}/include ${torch_flags} ${torch_sanitize} -o ${torch_bridge}
-  DEPENDS ${torch_sources} ${PROJECT_SOURCE_DIR}/python/ckineto_attach/build.py ckineto-python
+  DEPENDS ${torch_sources} ${python_build}/build.py ${python_build}/compiling.py ckineto-python
   COMMENT "Building the bridge to PyTorch ${torch_minor}" VERBATIM)
 add_custom_target(ckineto-torch-bridge ALL DEPENDS ${torch_bridge})
 if(CKINETO_INSTALL_RULES)

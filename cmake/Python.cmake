@@ -4,7 +4,7 @@
 # calls. In a wheel, `ckineto` itself is in site-packages and the rest is here.
 #
 #   CKINETO_PYTHON_BRIDGES   folder of prebuilt bridges to PyTorch (tools/build-bridges)
-#   CKINETO_PYTHON_STACKS    folder of prebuilt recorders of Python functions (ckineto_attach/build_stacks.py)
+#   CKINETO_PYTHON_STACKS    folder of prebuilt recorders of Python functions (python3 -m ckineto_attach.build_stacks)
 # They are installed if these exist; what is not there is built where it is used.
 
 set(CKINETO_PYTHON_BRIDGES ${PROJECT_SOURCE_DIR}/build/bridges CACHE PATH "Folder of prebuilt bridges to PyTorch")

@@ -100,7 +100,7 @@ def load_floor():
     """The module of floor.c, built for this run."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "floor.so")
-        subprocess.check_call([build_stacks.find_compiler(), "-O2", "-fPIC", "-shared",
+        subprocess.check_call(build_stacks.find_compiler() + ["-O2", "-fPIC", "-shared",
                                "-DPy_LIMITED_API=0x030a0000", "-o", path,
                                "-isystem", build_stacks.find_python_headers(),
                                os.path.join(HERE, "floor.c")])

@@ -94,8 +94,10 @@ def _attach_recorder() -> None:
     except torch_bridge.AttachError as error:
         import torch
 
+        from . import build
+
         detail = str(error)
-        if not torch_bridge.find_bridges(torch) and torch_bridge.start_build(torch):
+        if not any(torch_bridge.find_bridges(torch)) and build.start_build(torch):
             detail = ("there is no bridge for PyTorch %s yet; it is being built with this PyTorch's "
                       "headers and will be there for the next run" % torch.__version__)
         _note("operators are not recorded", detail)

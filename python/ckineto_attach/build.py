@@ -5,86 +5,25 @@ PyTorch of a distribution) and the build at first use (for a version that no bri
 it. It needs a C++ compiler, PyTorch's headers and the sources of the bridge; PyTorch's libraries are
 stood in for by empty ones with their sonames.
 
+    python3 -m ckineto_attach.build                 for the PyTorch of this Python, into the cache
     python3 -m ckineto_attach.build --include TORCH/include --minor 2.15 -o torch-2.15-cxx11.so
 """
 import argparse
 import os
-import re
-import shutil
 import subprocess
 import sys
-import tempfile
 from typing import List, Optional, Tuple
 
-_HERE = os.path.dirname(os.path.abspath(__file__))
-_STUBS = ("torch_cpu", "c10")
+from . import compiling
+from .compiling import BuildError
+from .names import bridge_name, cache_folder, parse_minor
 
-
-class BuildError(Exception):
-    """The bridge cannot be built; the text says why."""
-
-
-def parse_minor(version: str) -> Tuple[int, int]:
-    """(2, 15) of "2.15.0+cu129". Raises BuildError for what is not a version."""
-    match = re.match(r"(\d+)\.(\d+)", version)
-    if not match:
-        raise BuildError("'%s' is not a version of PyTorch; for example 2.15.0" % version)
-    return int(match.group(1)), int(match.group(2))
-
-
-def bridge_name(version: str, cxx11_abi: bool, has_kineto: bool) -> str:
-    """File name of the bridge for a version, ABI of std::string and kind of build."""
-    major, minor = parse_minor(version)
-    return "torch-%d.%d-%s%s.so" % (
-        major,
-        minor,
-        "cxx11" if cxx11_abi else "cxx03",
-        "" if has_kineto else "-nokineto",
-    )
+_STAND_INS = ("torch_cpu", "c10")
 
 
 def find_sources() -> Optional[str]:
-    """Folder of the bridge's sources: installed next to this package, or in the source tree."""
-    for folder in (
-        os.path.join(_HERE, "bridge_source"),
-        os.path.join(_HERE, "..", "..", "bridges", "torch"),
-        os.path.join(_HERE, "..", "..", "..", "..", "..", "bridges", "torch"),
-    ):
-        if os.path.exists(os.path.join(folder, "bridge.cc")):
-            return os.path.normpath(folder)
-    return None
-
-
-def find_headers(libckineto_dir: Optional[str]) -> Optional[str]:
-    """Folder that holds ckineto/record.h."""
-    candidates = [os.path.join(_HERE, "bridge_source", "include")]
-    candidates.append(os.path.join(_HERE, "..", "..", "include"))
-    if libckineto_dir:
-        candidates.append(os.path.join(libckineto_dir, "..", "include"))
-        candidates.append(os.path.join(libckineto_dir, "..", "..", "include"))
-    for folder in candidates:
-        if os.path.exists(os.path.join(folder, "ckineto", "record.h")):
-            return os.path.normpath(folder)
-    return None
-
-
-def _run(command: List[str]) -> None:
-    try:
-        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    except OSError as error:
-        raise BuildError("%s: %s; install a C++ compiler" % (command[0], error.strerror))
-    if done.returncode:
-        text = done.stdout.decode("utf-8", "replace")
-        raise BuildError("%s failed:\n%s" % (" ".join(command), text[-4000:]))
-
-
-def _make_stubs(compiler: str, folder: str) -> None:
-    empty = os.path.join(folder, "empty.c")
-    open(empty, "w").close()
-    for name in _STUBS + ("ckineto-rt",):
-        soname = "lib%s.so%s" % (name, ".0" if name == "ckineto-rt" else "")
-        _run([compiler, "-shared", "-x", "c", empty, "-o",
-              os.path.join(folder, "lib%s.so" % name), "-Wl,-soname," + soname])
+    """Folder of the bridge's sources."""
+    return compiling.find_sources("bridge_source", "torch", "bridge.cc")
 
 
 def _torch_include_flags(include: str) -> List[str]:
@@ -104,15 +43,14 @@ def make_command(
     cxx11_abi: bool,
     has_kineto: bool,
     output: str,
-    stubs: str,
-    compiler: str = "g++",
+    stand_ins: str,
+    compiler: List[str],
     extra: Tuple[str, ...] = (),
 ) -> List[str]:
     """The command that compiles and links a bridge."""
     major, minor = parse_minor(version)
     number = major * 100 + minor
-    command = [
-        compiler,
+    command = compiler + [
         "-std=c++20" if number >= 210 else "-std=c++17",
         "-DNDEBUG",
         "-O2",
@@ -135,10 +73,10 @@ def make_command(
         command += ["-isystem", os.path.join(source, "compat")]
     command += [os.path.join(source, "bridge.cc"), "-o", output]
     command += ["-Wl,--version-script=" + os.path.join(source, "bridge.map")]
-    command += ["-Wl,-z,nodelete", "-Wl,--no-as-needed", "-L" + stubs, "-Wl,--build-id=none"]
+    command += ["-Wl,-z,nodelete", "-Wl,--no-as-needed", "-L" + stand_ins, "-Wl,--build-id=none"]
     # What PyTorch and ckineto define is missing in the stand-ins for them.
     command += ["-Wl,--unresolved-symbols=ignore-all"]
-    command += ["-l" + name for name in _STUBS] + ["-lckineto-rt"]
+    command += ["-l" + name for name in _STAND_INS] + ["-lckineto-rt"]
     return command + list(extra)
 
 
@@ -153,55 +91,109 @@ def build_bridge(
     extra: Tuple[str, ...] = (),
 ) -> None:
     """Build a bridge at `output`, which appears whole or not at all. Raises BuildError."""
-    source = find_sources()
-    headers = headers or find_headers(os.path.join(_HERE, "..", "..", ".."))
+    source, headers = find_sources(), headers or compiling.find_headers()
     if not source or not headers:
         raise BuildError("the sources of the bridge are not installed here")
     if not os.path.exists(os.path.join(include, "ATen", "record_function.h")):
         raise BuildError("%s does not hold PyTorch's headers (ATen/record_function.h)" % include)
-    compiler = compiler or os.environ.get("CXX") or "g++"
-    if not shutil.which(compiler.split()[0]):
-        raise BuildError("no C++ compiler: %s was not found; install g++ or set CXX" % compiler)
-    folder = os.path.dirname(os.path.abspath(output))
-    os.makedirs(folder, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="ckineto-bridge-") as stubs:
-        _make_stubs(compiler, stubs)
-        made = os.path.join(folder, ".%s.%d" % (os.path.basename(output), os.getpid()))
-        try:
-            _run(make_command(source, headers, include, version, cxx11_abi, has_kineto, made,
-                              stubs, compiler, extra))
-            os.replace(made, output)
-        finally:
-            if os.path.exists(made):
-                os.unlink(made)
+    command = compiling.find_compiler(compiler, "CXX", "g++")
+    sonames = {name: "lib%s.so" % name for name in _STAND_INS}
+    sonames["ckineto-rt"] = "libckineto-rt.so.0"
+    with compiling.make_stand_ins(command, sonames) as folder, compiling.replace_whole(output) as made:
+        compiling.run(make_command(source, headers, include, version, cxx11_abi, has_kineto, made,
+                                   folder, command, extra))
 
 
-def main(arguments: Optional[List[str]] = None) -> int:
-    """The command line: see the text at the top."""
-    parser = argparse.ArgumentParser(prog="python3 -m ckineto_attach.build",
-                                     description="Build the bridge for one version of PyTorch.")
-    parser.add_argument("--include", required=True, help="folder with ATen/ and torch/")
-    parser.add_argument("--minor", required=True, help="version of PyTorch, for example 2.15")
+# ---- at first use ---------------------------------------------------------------------------------
+
+
+def cached_path(torch, name: str) -> str:
+    """Path of the bridge `name` that was, or would be, built at first use for exactly this PyTorch."""
+    version = "".join(c if c.isalnum() or c in ".-" else "_" for c in str(torch.__version__))
+    key = compiling.source_key(find_sources())
+    return os.path.join(cache_folder("bridges"), "%s-%s-%s.so" % (name[:-3], version, key))
+
+
+def include_folder(torch) -> Optional[str]:
+    """Folder of PyTorch's headers; None if they are not installed."""
+    folder = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
+    for candidate in (folder, "/usr/include"):
+        if os.path.exists(os.path.join(candidate, "ATen", "record_function.h")):
+            return candidate
+    return None
+
+
+def build_now() -> str:
+    """Build the bridge for the PyTorch of this Python into the cache. @return its path. Raises BuildError."""
+    import torch
+
+    from . import torch_bridge
+
+    include = include_folder(torch)
+    if not include:
+        raise BuildError("the headers of PyTorch %s are not installed" % torch.__version__)
+    path = cached_path(torch, torch_bridge.candidate_names(torch)[0])
+    abi = torch_bridge.likely_abi(torch) if include != "/usr/include" else True
+    build_bridge(include, torch.__version__, path, abi, torch_bridge.has_kineto(torch))
+    return path
+
+
+def start_build(torch) -> bool:
+    """Build the bridge in a process of its own, for the next run. False: it cannot be started."""
+    if not include_folder(torch) or not find_sources():
+        return False
+    environment = {k: v for k, v in os.environ.items()
+                   if not k.startswith(("CKINETO_", "KINETO_", "LD_PRELOAD", "TORCH_DEVICE_"))}
+    environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
+    try:
+        subprocess.Popen([sys.executable, "-m", "ckineto_attach.build"], env=environment,
+                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                         stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True)
+        return True
+    except OSError:
+        return False
+
+
+# ---- the command line -----------------------------------------------------------------------------
+
+
+def _parse(arguments: Optional[List[str]]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog="python3 -m ckineto_attach.build",
+        description="Build the bridge for one version of PyTorch. Without options: for the PyTorch of this "
+                    "Python, where ckineto finds it.")
+    parser.add_argument("--include", help="folder with ATen/ and torch/")
+    parser.add_argument("--minor", help="version of PyTorch, for example 2.15")
     parser.add_argument("--headers", help="folder with ckineto/record.h")
     parser.add_argument("--old-abi", action="store_true", help="std::string of before C++11")
     parser.add_argument("--no-kineto", action="store_true", help="a PyTorch without libkineto")
     parser.add_argument("--compiler", help="C++ compiler, default $CXX or g++")
-    parser.add_argument("-o", "--output", required=True, help="the library, or a folder for it")
+    parser.add_argument("-o", "--output", help="the library, or a folder for it")
     parser.add_argument("--flag", action="append", default=[], help="one more flag of the compiler")
     parser.add_argument("--strip", action="store_true", help="without symbols")
     given = parser.parse_args(arguments)
+    explicit = (given.include, given.minor, given.output)
+    if any(explicit) and not all(explicit):
+        parser.error("--include, --minor and --output belong together")
+    return given
+
+
+def _build(given: argparse.Namespace) -> None:
+    if not given.include:
+        sys.stdout.write("%s\n" % build_now())
+        return
     output = given.output
-    try:
-        if os.path.isdir(output):
-            output = os.path.join(output, bridge_name(given.minor, not given.old_abi,
-                                                      not given.no_kineto))
-        build_bridge(given.include, given.minor, output, not given.old_abi, not given.no_kineto,
-                     given.compiler, given.headers,
-                     tuple(given.flag) + (("-s",) if given.strip else ()))
-    except (BuildError, OSError) as error:
-        sys.stderr.write("ckineto: %s\n" % error)
-        return 1
-    return 0
+    if os.path.isdir(output):
+        output = os.path.join(output, bridge_name(given.minor, not given.old_abi, not given.no_kineto))
+    build_bridge(given.include, given.minor, output, not given.old_abi, not given.no_kineto,
+                 given.compiler, given.headers, tuple(given.flag) + (("-s",) if given.strip else ()))
+
+
+def main(arguments: Optional[List[str]] = None) -> int:
+    """The command line: see the text at the top."""
+    given = _parse(arguments)
+    return compiling.report_failure(lambda: _build(given))
 
 
 if __name__ == "__main__":

@@ -14,7 +14,6 @@ file; else it is built once, where a C compiler and Python's headers are install
 $XDG_CACHE_HOME/ckineto/stacks (CKINETO_STACKS_BUILD=0 forbids that).
 """
 import atexit
-import hashlib
 import importlib.machinery
 import importlib.util
 import os
@@ -22,7 +21,8 @@ import site
 import sys
 from typing import Any, Dict, List, Optional
 
-from . import build_stacks, library
+from . import library
+from .names import cache_folder, stacks_name
 
 _FUNCTIONS, _MODULES, _C_FUNCTIONS, _COLLECTIONS = 1, 2, 4, 8
 _SOURCE = b"Python functions"
@@ -47,26 +47,10 @@ def _check_python() -> str:
 
     if sysconfig.get_config_var("Py_GIL_DISABLED"):
         raise StacksError("builds of Python without the GIL are not supported")
-    name = build_stacks.library_name(sys.version_info[:2])
+    name = stacks_name(sys.version_info[:2])
     if name is None:
         raise StacksError("Python %d.%d is not supported; 3.9 and later are" % sys.version_info[:2])
     return name
-
-
-def _source_key() -> str:
-    """Changes with the sources of the library, so that a cached library is of these."""
-    folder, digest = build_stacks.find_sources(), hashlib.sha256()
-    for name in sorted(os.listdir(folder)) if folder else ():
-        if name.endswith((".c", ".h")):
-            with open(os.path.join(folder, name), "rb") as file:
-                digest.update(name.encode() + file.read())
-    return digest.hexdigest()[:12]
-
-
-def cache_folder() -> str:
-    """Where libraries are kept that were built at first use."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "ckineto", "stacks", _source_key())
 
 
 def _find_or_build() -> str:
@@ -75,14 +59,17 @@ def _find_or_build() -> str:
     for folder in (os.environ.get("CKINETO_STACKS_DIR"), os.path.join(here, "native")):
         if folder and os.path.exists(os.path.join(folder, name)):
             return os.path.join(folder, name)
-    cached = os.path.join(cache_folder(), name)
+    from . import build_stacks, compiling  # what follows is rare and takes longer
+
+    folder = os.path.join(cache_folder("stacks"), compiling.source_key(build_stacks.find_sources()))
+    cached = os.path.join(folder, name)
     if os.path.exists(cached):
         return cached
     if os.environ.get("CKINETO_STACKS_BUILD") == "0":
         raise StacksError("%s is not installed" % name)
     try:
-        return build_stacks.build_library(name, cache_folder())
-    except (build_stacks.BuildError, OSError) as error:
+        return build_stacks.build_library(name, folder)
+    except (compiling.BuildError, OSError) as error:
         raise StacksError("%s is not installed and cannot be built: %s" % (name, error))
 
 

@@ -5,14 +5,13 @@ symbols resolved (one that does not fit fails there), and tests itself before it
 """
 import atexit
 import ctypes
-import hashlib
 import os
-import subprocess
 import sys
 import threading
-from typing import List, Optional, Tuple
+from typing import Iterator, List, Optional, Tuple
 
-from . import build, library
+from . import library
+from .names import bridge_name, parse_minor
 
 RECORDER, SEAT, GUEST = 1, 2, 4
 _TEXT_BYTES = 512
@@ -35,12 +34,6 @@ def _folders() -> List[str]:
     return [f for f in folders if f and os.path.isdir(f)]
 
 
-def cache_folder() -> str:
-    """Where bridges are kept that were built at first use."""
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return os.path.join(base, "ckineto", "bridges")
-
-
 def has_kineto(torch) -> bool:
     """Was this PyTorch built with libkineto?"""
     try:
@@ -49,50 +42,33 @@ def has_kineto(torch) -> bool:
         return False
 
 
-def _abis(torch) -> Tuple[bool, bool]:
-    """ABIs to try, the likely one first: distributions set the compiler's and say nothing."""
-    likely = bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
-    return (likely, not likely)
+def likely_abi(torch) -> bool:
+    """Is std::string that of C++11? Distributions take the compiler's, and say nothing."""
+    return bool(getattr(torch._C, "_GLIBCXX_USE_CXX11_ABI", True))
 
 
 def candidate_names(torch) -> List[str]:
-    """File names of bridges that may fit, the likely one first."""
-    kineto = has_kineto(torch)
-    names = [build.bridge_name(torch.__version__, abi, kineto) for abi in _abis(torch)]
-    return names
+    """File names of bridges that may fit, the likely one first. Raises AttachError."""
+    kineto, likely = has_kineto(torch), likely_abi(torch)
+    try:
+        return [bridge_name(torch.__version__, abi, kineto) for abi in (likely, not likely)]
+    except ValueError as error:
+        raise AttachError(str(error))
 
 
-def _source_key() -> str:
-    """Changes with the sources of the bridge, so that a cached bridge is of these."""
-    folder = build.find_sources()
-    digest = hashlib.sha256()
-    for name in sorted(os.listdir(folder)) if folder else ():
-        path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            with open(path, "rb") as file:
-                digest.update(name.encode() + file.read())
-    return digest.hexdigest()[:12]
-
-
-def cached_path(torch) -> str:
-    """Path of the bridge that was, or would be, built at first use for exactly this PyTorch."""
-    name = candidate_names(torch)[0][:-3]
-    version = "".join(c if c.isalnum() or c in ".-" else "_" for c in str(torch.__version__))
-    return os.path.join(cache_folder(), "%s-%s-%s.so" % (name, version, _source_key()))
-
-
-def find_bridges(torch) -> List[str]:
+def find_bridges(torch) -> Iterator[str]:
     """Paths of the bridges that may fit, in the order in which they are tried."""
-    found = []
+    names = candidate_names(torch)
     for folder in _folders():
-        for name in candidate_names(torch):
+        for name in names:
             path = os.path.join(folder, name)
             if os.path.exists(path):
-                found.append(path)
-    cached = cached_path(torch)
+                yield path
+    from . import build  # what follows is rare and takes longer
+
+    cached = build.cached_path(torch, names[0])
     if os.path.exists(cached):
-        found.append(cached)
-    return found
+        yield cached
 
 
 def _declare(bridge: ctypes.CDLL) -> ctypes.CDLL:
@@ -112,7 +88,7 @@ def _declare(bridge: ctypes.CDLL) -> ctypes.CDLL:
 
 
 def _check_minor(bridge: ctypes.CDLL, torch, path: str) -> None:
-    major, minor = build.parse_minor(torch.__version__)
+    major, minor = parse_minor(torch.__version__)
     made_for = bridge.ckineto_torch_minor()
     if made_for != major * 100 + minor:
         raise AttachError("%s was built for PyTorch %d.%d, and this is %s" %
@@ -144,45 +120,8 @@ def _explain_absence(torch, problems: List[str]) -> str:
         return "no bridge fits PyTorch %s: %s" % (torch.__version__, "; ".join(problems))
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     return ("there is no bridge for PyTorch %s; to build one with this PyTorch's headers (needs g++), run: "
-            "PYTHONPATH=%s %s -m ckineto_attach.torch_bridge" %
+            "PYTHONPATH=%s %s -m ckineto_attach.build" %
             (torch.__version__, folder, sys.executable or "python3"))
-
-
-def include_folder(torch) -> Optional[str]:
-    """Folder of PyTorch's headers; None if they are not installed."""
-    folder = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), "include")
-    for candidate in (folder, "/usr/include"):
-        if os.path.exists(os.path.join(candidate, "ATen", "record_function.h")):
-            return candidate
-    return None
-
-
-def build_now(torch) -> str:
-    """Build the bridge for this PyTorch into the cache. @return its path. Raises build.BuildError."""
-    include = include_folder(torch)
-    if not include:
-        raise build.BuildError("the headers of PyTorch %s are not installed" % torch.__version__)
-    path = cached_path(torch)
-    abi = _abis(torch)[0] if include != "/usr/include" else True
-    build.build_bridge(include, torch.__version__, path, abi, has_kineto(torch))
-    return path
-
-
-def start_build(torch) -> bool:
-    """Build the bridge in a process of its own, for the next run. False: it cannot be started."""
-    if not include_folder(torch) or not build.find_sources():
-        return False
-    environment = {k: v for k, v in os.environ.items()
-                   if not k.startswith(("CKINETO_", "KINETO_", "LD_PRELOAD", "TORCH_DEVICE_"))}
-    environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
-    try:
-        subprocess.Popen([sys.executable, "-m", "ckineto_attach.torch_bridge"], env=environment,
-                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True)
-        return True
-    except OSError:
-        return False
 
 
 def _call(function, *arguments) -> None:
@@ -272,20 +211,3 @@ def counts() -> dict:
     if _bridge is not None:
         _bridge.ckineto_torch_counts(values, len(names))
     return dict(zip(names, values))
-
-
-def main() -> int:
-    """Build the bridge for the PyTorch of this Python."""
-    import torch
-
-    try:
-        path = build_now(torch)
-        sys.stdout.write("%s\n" % path)
-        return 0
-    except (build.BuildError, OSError) as error:
-        sys.stderr.write("ckineto: %s\n" % error)
-        return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -15,6 +15,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "python"))
 
 from ckineto_attach import build_stacks, library, stacks  # noqa: E402
+from ckineto_attach.names import stacks_name  # noqa: E402
 
 SKIPPED = 77
 PYTHON_FUNCTION = 1 << 10
@@ -44,7 +45,7 @@ def prepare():
     """Libraries that tests need are there from now on, or the tests are skipped."""
     if not library.directory():
         _skip("CKINETO_LIBDIR does not name the folder of libckineto-rt.so.0")
-    name = build_stacks.library_name(sys.version_info[:2]) or ""
+    name = stacks_name(sys.version_info[:2]) or ""
     if not os.path.exists(os.path.join(os.environ.get("CKINETO_STACKS_DIR", ""), name)):
         folder = tempfile.mkdtemp(prefix="ckineto-stacks-")
         atexit.register(shutil.rmtree, folder, True)
