@@ -328,9 +328,12 @@ static kt_build_inputs *entry_find(kt_build_state *s, const kf_function *f, cons
     return found;
 }
 
+/* Without inputs there are no lists, as in PyTorch's traces. */
 static void put_entry(kt_build_state *s, const kf_function *f, const char *const *keys,
                       uint32_t *flags)
 {
+    if (f->input_count == 0 && f->input_words == 0)
+        return;
     const kt_build_inputs *entry = entry_find(s, f, keys);
     kt_builder *b = s->b;
     if (!entry || entry->broken) {
