@@ -63,12 +63,12 @@ std::string number_text(double value)
   return text;
 }
 
-bool is_number(uint32_t type)
+inline bool is_number(uint32_t type)
 {
   return type == KINETO_ARG_INT || type == KINETO_ARG_UINT || type == KINETO_ARG_DOUBLE;
 }
 
-double number_of(const kineto_arg &arg)
+inline double number_of(const kineto_arg &arg)
 {
   return arg.type == KINETO_ARG_INT    ? (double)arg.i
          : arg.type == KINETO_ARG_UINT ? (double)arg.u
