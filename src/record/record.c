@@ -174,7 +174,8 @@ static KB_COLD uint64_t *parts_write_slow(kr_cursor *c, uint32_t fixed, const ki
     return end;
 }
 
-/* BEGIN, INSTANT and ASYNC_* are alike: [header, ticks, id if has_id, parts]. */
+/* BEGIN, INSTANT and ASYNC_* are alike: [header, ticks, id if there is one, parts]; RANGE: [header, ticks of
+ * its begin, ticks, parts], the begin in place of an id. */
 KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32_t site_id,
                            const uint64_t *event_id, const kineto_props *props)
 {
@@ -190,9 +191,9 @@ KB_INLINE bool event_write(kr_cursor *c, kf_type type, kineto_site *site, uint32
             return false;
         at = c->at;
     }
-    at[1] = ticks;
+    at[1] = type == KF_RANGE ? *event_id : ticks;
     if (event_id)
-        at[2] = *event_id;
+        at[2] = type == KF_RANGE ? ticks : *event_id;
     uint32_t words = (uint32_t)(end - at), depth = 0;
     if (type == KF_BEGIN) {
         depth = c->depth;
@@ -272,7 +273,6 @@ void kineto_record_end(kineto_range range)
 
 /* ---- ranges that are over ---------------------------------------------------------------------- */
 
-/* RANGE: [header, ticks of its begin, ticks of its end, parts]. */
 static KB_NOINLINE void past_general(kineto_site *site, uint64_t began, const kineto_value *values)
 {
     kr_cursor *c = kr_cursor_enter();
@@ -280,22 +280,11 @@ static KB_NOINLINE void past_general(kineto_site *site, uint64_t began, const ki
         return;
     kineto_props props = kr_no_props;
     props.values = values;
-    uint32_t id = kr_site_id_or_shed(c, site), flags;
-    uint64_t ticks = kr_ticks(c), *at, *end;
-    if (KINETO_UNLIKELY(id == KR_SITE_SHED)) {
+    uint32_t id = kr_site_id_or_shed(c, site);
+    if (KINETO_UNLIKELY(id == KR_SITE_SHED))
         kr_shed_count(c);
-    } else if ((at = kr_room(c, 5)) != NULL) {
-        end = parts_write(at + 3, kr_record_limit(c, at), site, &props, &flags);
-        if (KINETO_UNLIKELY(!end))
-            end = parts_write_slow(c, 3, site, &props, &flags);
-        if (end) {
-            at = c->at;
-            at[1] = began;
-            at[2] = ticks;
-            uint32_t words = (uint32_t)(end - at);
-            kr_commit(c, at, kf_header(KF_RANGE, words, flags << 8, id), words);
-        }
-    }
+    else
+        (void)event_write(c, KF_RANGE, site, id, &began, &props);
     kr_leave(c);
 }
 
