@@ -100,10 +100,11 @@ def load_floor():
     """The module of floor.c, built for this run."""
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "floor.so")
-        subprocess.check_call(build_stacks.find_compiler() + ["-O2", "-fPIC", "-shared",
-                               "-DPy_LIMITED_API=0x030a0000", "-o", path,
-                               "-isystem", build_stacks.find_python_headers(),
-                               os.path.join(HERE, "floor.c")])
+        subprocess.check_call(build_stacks.find_compiler() +
+                              ["-O2", "-fPIC", "-shared",
+                              "-DPy_LIMITED_API=0x030a0000", "-o", path,
+                              "-isystem", build_stacks.find_python_headers(),
+                              os.path.join(HERE, "floor.c")])
         spec = importlib.util.spec_from_file_location("floor", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)

@@ -162,7 +162,7 @@ CS_LOCAL void cs_lane_forget(cs_lane *lane);
 /** The slow way of an event: the lane's epoch is another, or no session records. `frame` is the one that
  *  the event is about, and `begins` says which event. False: the event is not for the lane. */
 CS_LOCAL bool cs_lane_attend(cs_lane *lane, PyObject *frame, bool begins);
-/** Make room for more entries. False: the lane has CS_MAX_DEPTH, or there is no memory. */
+/** Make room for more entries. False: the lane has CS_MAX_DEPTH, or memory ran out. */
 CS_LOCAL bool cs_lane_grow(cs_lane *lane);
 /** Rows of an entry: by its own thread, now. */
 CS_LOCAL void cs_record_slow(const cs_entry *entry);
