@@ -46,6 +46,9 @@ typedef struct kineto_export_options {
     void *user;
     uint32_t roots;     /**< kineto_export_roots: folded, pprof */
     uint32_t weight_ns; /**< folded: ns in one unit of weight; 0 is 1 */
+    /** chrome: activities that overlap without nesting get a thread id of their own, for viewers
+     *  that drop them. False: every activity has the thread id that was recorded. */
+    bool split_lanes;
 } kineto_export_options;
 
 /** Something that the format cannot hold. Static storage. */

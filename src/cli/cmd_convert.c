@@ -3,7 +3,7 @@
 #include "export/export.h"
 
 static const char *output, *format, *by, *unit, *rank;
-static bool list, quiet;
+static bool split_lanes, list, quiet;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "OUT", "where to; - is the standard output"},
     {"to", 't', KC_TEXT, &format, "FORMAT",
@@ -12,6 +12,9 @@ static const kc_option option_list[] = {
      "folded, flame, pprof: what stacks begin with: track\n(the default), kind, or none: tracks are "
      "merged"},
     {"unit", 'u', KC_TEXT, &unit, "UNIT", "folded: what weights count: ns (the default), us, ms"},
+    {"split-lanes", 's', KC_FLAG, &split_lanes, NULL,
+     "chrome: activities of a thread or stream that overlap\nwithout nesting get a thread id of "
+     "their own"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
     KC_MEMORY_OPTION,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
@@ -96,6 +99,7 @@ int kc_convert(int argc, char **argv)
         kc_convert_open("convert", argv + 1, operands, of_rank, &trace, &err))
         return KC_EXIT_USAGE;
     o.format = format;
+    o.split_lanes = split_lanes;
     o.trace_name = strcmp(output, "-") ? NULL : "trace";
     int exit_status = kc_convert_write("convert", trace, output, &o, quiet);
     kineto_trace_release(trace);

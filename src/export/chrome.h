@@ -126,7 +126,7 @@ KB_INLINE void ke_commit(ke_chrome *c, const char *at)
     kb_sink_advance(c->sink, (size_t)(at - c->sink->at));
 }
 
-/* Only slices can get into each other's way. */
+/* Activities of these tracks are told apart by ids of their own, not by thread ids. */
 static inline bool ke_shares_tid(const kineto_track *track)
 {
     return track->type == KINETO_TRACK_COUNTER || track->type == KINETO_TRACK_ASYNC;

@@ -268,7 +268,7 @@ bool ke_track_has_names(const ke_chrome *c, uint32_t index)
 {
     kineto_track view;
     kineto_trace_track(c->trace, index, &view);
-    return lane_names(c, index, &view, view.lane_count > 1);
+    return lane_names(c, index, &view, c->job->options->split_lanes && view.lane_count > 1);
 }
 
 static void write_track_rows(ke_chrome *c, uint32_t index)

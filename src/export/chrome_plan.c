@@ -174,8 +174,9 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
     ke_track *track = &c->tracks[index];
     bool ok = true;
     kineto_trace_track(c->trace, index, &track->view);
-    if (ke_shares_tid(&track->view) && track->view.lane_count)
-        track->view.lane_count = 1; /* what overlaps there has ids of its own */
+    bool split = c->job->options->split_lanes && !ke_shares_tid(&track->view);
+    if (!split && track->view.lane_count)
+        track->view.lane_count = 1;
     uint32_t lanes = track->view.lane_count;
     track->places = kb_arena_alloc(&c->arena, lanes * sizeof *track->places, 8);
     track->tids = kb_arena_alloc(&c->arena, lanes * sizeof *track->tids, 8);

@@ -208,6 +208,19 @@ class Formats(Convert):
         self.assertEqual({l["key"]: l["value"] for l in lines["metadata"]}, {"schemaVersion": 1})
         self.assertEqual(len(lines["trace"]), 1)
 
+    def test_thread_ids_are_those_recorded_unless_lanes_are_split(self):
+        recorded = {l["track_id"] for l in self.slices_of(self.source)}
+        for options, added in ([], False), (["--split-lanes"], True):
+            self.convert(self.source, "-o", self.path("lanes.json"), *options)
+            with open(self.path("lanes.json"), encoding="utf-8") as file:
+                tids = {e["tid"] for e in json.load(file)["traceEvents"] if e["ph"] == "X"}
+            self.assertEqual(bool(tids - recorded), added, tids)
+            self.assertEqual({l["track_id"] for l in self.slices_of(self.path("lanes.json"))}, recorded)
+
+    def slices_of(self, path):
+        self.convert(path, "-o", self.path("slices.jsonl"))
+        return [l for l in formats.read_jsonl(self.path("slices.jsonl"))["activity"] if l["form"] == "slice"]
+
     def test_folded_stacks_sum_up_to_the_time_of_their_rows(self):
         self.convert(self.source, "-o", self.path("out.folded"))
         stacks = dict(formats.read_folded(self.path("out.folded")))

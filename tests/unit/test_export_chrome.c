@@ -20,20 +20,27 @@ static uint32_t thread(kt_builder *b, int64_t tid)
 static uint32_t text(kt_builder *b, const char *s) { return kt_string(b, kb_string(s)); }
 
 /* The file as text; the caller frees. */
-static char *written(const kineto_trace *t, kineto_export_result *result)
+static char *written_with(const kineto_trace *t, bool split_lanes, kineto_export_result *result)
 {
+    kineto_export_options options = {
+        .size = sizeof options, .format = "chrome", .trace_name = "trace", .split_lanes = split_lanes};
     kb_sink *sink;
     char *data;
     size_t bytes;
     kineto_error err = {.message = ""};
     assert_int_equal(kb_sink_open_memory(KB_COMPRESS_NONE, &sink, NULL), KINETO_OK);
-    if (ke_chrome_write(t, sink, "trace", result, &err) != KINETO_OK)
+    if (ke_export_to_sink(t, sink, &options, result, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     assert_int_equal(kb_sink_take(sink, &data, &bytes, NULL), KINETO_OK);
     assert_int_equal(kb_sink_close(sink, NULL), KINETO_OK);
     assert_int_equal(strlen(data), bytes);
     assert_true(kb_json_valid((kineto_string){data, bytes}));
     return data;
+}
+
+static char *written(const kineto_trace *t, kineto_export_result *result)
+{
+    return written_with(t, false, result);
 }
 
 #define assert_has(data, part)                                                                     \
@@ -244,9 +251,9 @@ static void device_work_has_its_place_and_order(void **state)
     free(data);
 }
 
-static void nobody_shares_a_pid_or_a_tid(void **state)
+/* Four tracks with two activities each that cut each other. */
+static char *write_crossing(bool split_lanes)
 {
-    (void)state;
     kt_builder *b = builder();
     uint32_t first = kt_process(b, false, 0, 1), second = kt_process(b, false, 0, 2);
     uint32_t device = kt_process(b, true, 0, 0);
@@ -254,18 +261,38 @@ static void nobody_shares_a_pid_or_a_tid(void **state)
         kt_track(b, first, KINETO_TRACK_THREAD, 5), kt_track(b, second, KINETO_TRACK_THREAD, 5),
         kt_track(b, second, KINETO_TRACK_OTHER, 5), kt_track(b, device, KINETO_TRACK_STREAM, 5)};
     for (int i = 0; i < 4; i++)
-        for (int k = 0; k < 2; k++) /* they cut each other: two lanes */
+        for (int k = 0; k < 2; k++)
             kt_append(b, &(kt_row){.start_ns = BASE + k,
                                    .end_ns = BASE + 10 + k,
                                    .track = tracks[i],
                                    .name = text(b, "n")});
-    char *data = finish_and_write(b);
+    kineto_trace *t = finish(b);
+    char *data = written_with(t, split_lanes, NULL);
+    kineto_trace_release(t);
+    return data;
+}
+
+static void nobody_shares_a_pid_or_a_tid(void **state)
+{
+    (void)state;
+    char *data = write_crossing(true);
     assert_has(data, "\"pid\":0,\"tid\":5,");
     assert_has(data, "\"pid\":0,\"tid\":100000005,");
     assert_has(data, "\"pid\":1000000000,\"tid\":5,");
     assert_has(data, "\"pid\":1000000000,\"tid\":200000005,"); /* lane 1 of the first took + 1 */
     assert_has(data, "\"pid\":2000000000,\"tid\":5,");
     assert_has(data, "{\"name\":\"stream 5 (lane 2)\"}");
+    free(data);
+}
+
+static void what_overlaps_keeps_its_tid(void **state)
+{
+    (void)state;
+    char *data = write_crossing(false);
+    assert_has(data, "\"pid\":1000000000,\"tid\":5,");
+    assert_has(data, "\"pid\":1000000000,\"tid\":100000005,"); /* a second track 5 of a process */
+    assert_null(strstr(data, "200000005"));
+    assert_null(strstr(data, "(lane "));
     free(data);
 }
 
@@ -799,6 +826,7 @@ int main(void)
         cmocka_unit_test(forms_are_written_and_ordered),
         cmocka_unit_test(device_work_has_its_place_and_order),
         cmocka_unit_test(nobody_shares_a_pid_or_a_tid),
+        cmocka_unit_test(what_overlaps_keeps_its_tid),
         cmocka_unit_test(tids_differ_in_their_lower_half),
         cmocka_unit_test(flows_stand_behind_their_rows),
         cmocka_unit_test(flows_that_go_on_end_before_they_start),
