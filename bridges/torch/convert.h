@@ -47,6 +47,9 @@ class TraceWriter {
   /** `name` is the activity's; `activity` any, generic ones are read without JSON in between. */
   void add(const ITraceActivity &activity, const std::string &name);
   void add_generic(const GenericTraceActivity &activity);
+  /** An activity of PyTorch's own buffers. Those without an end were open when recording stopped, and end
+   *  there, as libkineto writes them. */
+  void add_host(const GenericTraceActivity &activity, int64_t window_end_ns);
   /** Names of the process and of a thread of it. */
   void name_process(int64_t pid, const std::string &name);
   void name_thread(int64_t pid, int64_t tid, const std::string &name);

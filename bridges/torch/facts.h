@@ -27,6 +27,8 @@
 #define CKT_HAS_SESSION_TOGGLE (CKINETO_TORCH_MINOR >= 214)
 /* Values of counters are numbers of an activity, and not its metadata. */
 #define CKT_HAS_COUNTER_VALUES (CKINETO_TORCH_MINOR >= 212)
+/* Activities without an end are written with "finished": false (2.6 does not, 2.8 does). */
+#define CKT_MARKS_UNFINISHED (CKINETO_TORCH_MINOR >= 208)
 /* Metadata of an activity are variants and may be visited; before, pairs of (text, is quoted). */
 #define CKT_HAS_TYPED_METADATA (CKINETO_TORCH_MINOR >= 214)
 /* ActivityType::HARDWARE_COUNTERS: until then no type stands for samples of counters. */

@@ -30,6 +30,15 @@ bool is_integer(const std::string &text)
   return true;
 }
 
+/* `bits` are those of the value. */
+kineto_arg number_arg(uint32_t type, uint64_t bits)
+{
+  kineto_arg arg = {};
+  arg.type = type;
+  arg.u = bits;
+  return arg;
+}
+
 kineto_arg text_arg(uint32_t type, const char *data, size_t size)
 {
   kineto_arg arg = {};
@@ -42,12 +51,8 @@ kineto_arg text_arg(uint32_t type, const char *data, size_t size)
  * valid as a text. */
 kineto_arg json_arg(const std::string &json)
 {
-  kineto_arg arg = {};
-  if (is_integer(json)) {
-    arg.type = KINETO_ARG_INT;
-    arg.i = std::strtoll(json.c_str(), nullptr, 10);
-    return arg;
-  }
+  if (is_integer(json))
+    return number_arg(KINETO_ARG_INT, (uint64_t)std::strtoll(json.c_str(), nullptr, 10));
   if (json.size() >= 2 && json.front() == '"' && json.back() == '"' &&
       is_plain_text(json.data() + 1, json.size() - 2))
     return text_arg(KINETO_ARG_STRING, json.data() + 1, json.size() - 2);
@@ -143,31 +148,21 @@ template <typename Put> class MetadataVisitor final : public libkineto::ITypedMe
   void visitUnsupported(std::string_view) override {}
   void visitValue(const libkineto::MetadataField<int64_t> &f, int64_t v) override
   {
-    kineto_arg arg = {};
-    arg.type = KINETO_ARG_INT;
-    arg.i = v;
-    put_(f.name, arg);
+    put_(f.name, number_arg(KINETO_ARG_INT, (uint64_t)v));
   }
   void visitValue(const libkineto::MetadataField<uint64_t> &f, uint64_t v) override
   {
-    kineto_arg arg = {};
-    arg.type = KINETO_ARG_UINT;
-    arg.u = v;
-    put_(f.name, arg);
+    put_(f.name, number_arg(KINETO_ARG_UINT, v));
   }
   void visitValue(const libkineto::MetadataField<double> &f, double v) override
   {
-    kineto_arg arg = {};
-    arg.type = KINETO_ARG_DOUBLE;
-    arg.d = v;
-    put_(f.name, arg);
+    uint64_t bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    put_(f.name, number_arg(KINETO_ARG_DOUBLE, bits));
   }
   void visitValue(const libkineto::MetadataField<bool> &f, bool v) override
   {
-    kineto_arg arg = {};
-    arg.type = KINETO_ARG_BOOL;
-    arg.u = v;
-    put_(f.name, arg);
+    put_(f.name, number_arg(KINETO_ARG_BOOL, v));
   }
   void visitValue(const libkineto::MetadataField<std::string> &f, std::string_view v) override
   {
@@ -362,6 +357,21 @@ void TraceWriter::add_generic(const GenericTraceActivity &activity)
   put_metadata(activity);
   uint32_t name = lib.kineto_builder_string(builder_, to_kineto(activity.activityName));
   append(activity, name, activity.startTime, activity.endTime);
+}
+
+void TraceWriter::add_host(const GenericTraceActivity &activity, int64_t window_end_ns)
+{
+  int64_t end = activity.endTime;
+  put_metadata(activity);
+  if (CKT_UNLIKELY(end < activity.startTime)) {
+    end = window_end_ns;
+#if CKT_MARKS_UNFINISHED
+    kineto_arg no = number_arg(KINETO_ARG_BOOL, 0);
+    lib.kineto_builder_arg(builder_, key_of("finished"), &no);
+#endif
+  }
+  uint32_t name = lib.kineto_builder_string(builder_, to_kineto(activity.activityName));
+  append(activity, name, activity.startTime, end);
 }
 
 void TraceWriter::add(const ITraceActivity &activity, const std::string &name)

@@ -155,9 +155,10 @@ struct SpanRow {
   int64_t start_ns, end_ns;
 };
 
+static kineto_string text(const char *s) { return kineto_string{s, strlen(s)}; }
+
 static void add_span_row(kineto_builder *builder, const SpanRow &row)
 {
-  auto text = [](const char *s) { return kineto_string{s, strlen(s)}; };
   kineto_activity activity = {};
   activity.start_ns = row.start_ns;
   activity.end_ns = row.end_ns;
@@ -184,8 +185,6 @@ void SeatTrace::write_span(kineto_builder *builder)
                            &count);
     add_span_row(builder, SpanRow{"Spans", span.name.c_str(), name.c_str(), "Trace", span.startTime,
                                   span.endTime});
-    add_span_row(builder, SpanRow{"Traces", "ckineto", "Written by ckineto", nullptr, span.startTime,
-                                  span.startTime});
     add_span_row(builder, SpanRow{"Traces", track.c_str(), start.c_str(), nullptr, span.startTime,
                                   span.startTime});
   }
@@ -197,12 +196,18 @@ void SeatTrace::write_header(kineto_builder *builder)
     lib.kineto_builder_metadata(builder, to_kineto(entry.first), to_kineto(entry.second));
   for (const auto &error : recorded_->errors) {
     kineto_ledger_line line = {};
-    line.source = kineto_string{CKT_SOURCE, sizeof CKT_SOURCE - 1};
-    line.reason = kineto_string{"child profiler failed", 21};
+    line.source = text(CKT_SOURCE);
+    line.reason = text("child profiler failed");
     line.count = 1;
     line.detail = to_kineto(error);
     lib.kineto_builder_ledger(builder, &line);
   }
+  kineto_ledger_line cost = {};
+  cost.source = text("self-cost");
+  cost.reason = text("not measured");
+  cost.detail = text("PyTorch's own profiler recorded the operators; the other numbers of self-cost "
+                          "are those of devices and plug-ins");
+  lib.kineto_builder_ledger(builder, &cost);
   int64_t start = recorded_->start_ns, end = recorded_->end_ns;
   for (const auto &buffer : recorded_->cpu) {
     start = std::min(start, buffer->span.startTime);
@@ -224,7 +229,7 @@ bool SeatTrace::build(kineto_error *err)
   write_names(writer);
   for (const auto &buffer : recorded_->cpu)
     for (const auto &activity : buffer->activities)
-      writer.add_generic(*activity);
+      writer.add_host(*activity, recorded_->end_ns);
   write_children(writer, builder);
   if (recorded_->devices)
     lib.kineto_builder_project(builder);

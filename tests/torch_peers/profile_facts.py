@@ -149,8 +149,10 @@ def find_window(trace: Dict[str, Any]) -> Dict[str, Any]:
 
 
 def window_operators(trace: Dict[str, Any], process: Optional[int] = None) -> Dict[Any, List[Operator]]:
-    """Operators of each thread that lie inside of the window of a process (of the only one, if None)."""
-    events = [event for event in slices(trace, OPERATOR_KINDS) if process is None or event["pid"] == process]
+    """Operators of each thread that lie inside of the window of a process (of the only one, if None). Iterations
+    that ckineto counts by optimizer steps have no External id: torch.profiler has none of them."""
+    events = [event for event in slices(trace, OPERATOR_KINDS) if process in (None, event["pid"])
+              and not (event["name"].startswith("ProfilerStep#") and "External id" not in event.get("args", {}))]
     window = find_window({"traceEvents": events})
     begin, end = number(window["ts"]), number(window["ts"]) + number(window["dur"])
     inside = [event for event in events if event["pid"] == window["pid"] and event is not window
