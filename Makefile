@@ -46,7 +46,7 @@ took = times >build/.cpu; printf '%5d s, %5d s of processors: %s\n' $$SECONDS \
 
 SOURCES = $(shell git ls-files '*.c' '*.h' 2>/dev/null || find include src plugins tests bench examples -name '*.[ch]')
 
-.PHONY: help all demo demo2 test test-full test-chroot test-peers test-programs test-budget test-report asan tsan fuzz cov \
+.PHONY: help all demo demo2 test test-full test-chroot test-peers test-torch test-programs test-budget test-report asan tsan fuzz cov \
 	bench bench-report fmt fmt-check analyze-code chaos soak valgrind tidy abi install deb tarball static \
 	test-packages wheel test-wheel test-arm64 test-s390x clean
 
@@ -106,6 +106,13 @@ test-peers: ## let other people's tools read our traces; they are fetched into b
 		cmake --preset dev "-DCKINETO_CUPTI_INCLUDE=$(CURDIR)/build/peers/cupti/12;$(CURDIR)/build/peers/cupti/13" \
 			>build/dev-configure.log && cmake --build --preset dev -j $(JOBS); }
 	@ctest --preset full -L '^(peer|cuda|nvtx)$$' --verbose
+	@$(MAKE) test-torch
+
+test-torch: ## PyTorch's own tests, models, plug-ins and requests on ckineto, for VERSIONS="2.6.0 2.15.0"; an hour, 2 GB each
+	@$(call packages,demo test torch)
+	@$(call build,release)
+	@test '$(CKINETO_INSTALL)' = 0 || tools/build-bridges -j $(JOBS) build/bridges
+	@tests/torch_peers/run build/release $(VERSIONS) || test $$? = 77
 
 test-programs: ## record programs of others: do they notice, and what does it cost; the table is build/programs.md
 	@$(call packages,demo test programs)

@@ -29,10 +29,11 @@ def attach_recorder() -> bool:
         if not _state["attached"]:
             try:
                 _functions.library_directory()  # puts ckineto_attach on sys.path
-                from ckineto_attach import torch_bridge
+                from ckineto_attach import torch_bridge, torch_hooks
 
                 bridge = torch_bridge.attach_recorder()
                 bridge.ckineto_torch_want_memory(1)  # the program's own sessions say what they want
+                torch_hooks.prepare()
                 _state["attached"] = True
             except Exception as error:
                 _warn_once("operators of PyTorch are not recorded", str(error) or repr(error))

@@ -23,6 +23,7 @@ from .traces import Trace
 
 _RECORD_AND_SAVE = ProfilerAction.RECORD_AND_SAVE.value
 _RECORDING = (ProfilerAction.RECORD.value, _RECORD_AND_SAVE)
+_TRACING = (ProfilerAction.WARMUP.value,) + _RECORDING
 _STATE_KINETO = 6
 
 # Arguments of torch._C._profiler._ExperimentalConfig, in their order.
@@ -242,6 +243,8 @@ class profile(Handle):
         self._load_plugins()
         _attach.attach_recorder()
         self._add_distributed_info()
+        if self._action_at(0) in _TRACING:
+            self._stacks.turn(True)
         self._callbacks.call(self._lib.kineto_profile_start, self._c)
         self._follow_action()
 
@@ -270,11 +273,18 @@ class profile(Handle):
         if self._lib.kineto_profile_current_action(self._c) == _RECORD_AND_SAVE:
             self._observe(False)
 
+    def _action_at(self, step: int) -> int:
+        try:
+            return action_number(self.schedule(step))
+        except Exception:  # the call of C that asks the same reports it
+            return ProfilerAction.NONE.value
+
     def _follow_action(self) -> None:
-        """What runs next to the recorder runs in the same steps."""
-        recording = self._lib.kineto_profile_current_action(self._c) in _RECORDING
-        self._stacks.turn(recording)
-        self._observe(recording)
+        """What runs next to the recorder runs in the same steps. The tracer of functions begins with the step
+        that warms up, so that its start is not in a recorded step; without a session it records nothing."""
+        action = self._lib.kineto_profile_current_action(self._c)
+        self._stacks.turn(action in _TRACING)
+        self._observe(action in _RECORDING)
 
     def _observe(self, on: bool) -> None:
         observer = self.execution_trace_observer

@@ -8,11 +8,14 @@ It attaches what the environment asks for and nothing else:
     CKINETO_TORCH=guest                              ckineto's plug-ins join libkineto's profiles
     CKINETO_TORCH=0                                  nothing
 
+CKINETO_TORCH_BUILD=0: a bridge that is missing is not compiled in the background.
+
 With KINETO_USE_DAEMON, PyTorch's libkineto asks a daemon for requests since libtorch was loaded. ckineto
 answers them in its place where CKINETO_CONTROL, CKINETO_RING or CKINETO_TORCH=1 is set, else libkineto does:
 one client of a process, not both.
 
-It never raises and never prints: what fails is a line in the ledger of the trace.
+It never raises and never prints: what fails is a line in the ledger of the trace. Where CKINETO_TORCH was
+set and cannot be served, the first profile of torch.profiler warns of it as well.
 """
 import ctypes
 import os
@@ -112,7 +115,10 @@ def _attach_profiler(mode: str) -> None:
         else:
             torch_bridge.attach_seat()
     except torch_bridge.AttachError as error:
+        from . import seat_hooks
+
         _note("torch.profiler does not run on ckineto", str(error))
+        seat_hooks.warn_at_start("CKINETO_TORCH=%s: torch.profiler runs without ckineto: %s" % (mode, error))
 
 
 def attach() -> None:

@@ -123,35 +123,46 @@ def include_folder(torch) -> Optional[str]:
     return None
 
 
-def build_now() -> str:
-    """Build the bridge for the PyTorch of this Python into the cache. @return its path. Raises BuildError."""
-    import torch
-
+def _plan(torch) -> Tuple[str, str, bool, bool]:
+    """For the PyTorch of this process: headers, path of the bridge, std::string of C++11, has libkineto.
+    Raises BuildError."""
     from . import torch_bridge
 
     include = include_folder(torch)
     if not include:
         raise BuildError("the headers of PyTorch %s are not installed" % torch.__version__)
-    path = cached_path(torch, torch_bridge.candidate_names(torch)[0])
     abi = torch_bridge.likely_abi(torch) if include != "/usr/include" else True
-    build_bridge(include, torch.__version__, path, abi, torch_bridge.has_kineto(torch))
+    path = cached_path(torch, torch_bridge.candidate_names(torch)[0])
+    return include, path, abi, torch_bridge.has_kineto(torch)
+
+
+def build_now() -> str:
+    """Build the bridge for the PyTorch of this Python into the cache. @return its path. Raises BuildError."""
+    import torch
+
+    include, path, abi, has_kineto = _plan(torch)
+    build_bridge(include, torch.__version__, path, abi, has_kineto)
     return path
 
 
 def start_build(torch) -> bool:
-    """Build the bridge in a process of its own, for the next run. False: it cannot be started."""
-    if not include_folder(torch) or not find_sources():
+    """Build the bridge in a process of its own, which does not load PyTorch, for the next run. False: it cannot
+    be started."""
+    if os.environ.get("CKINETO_TORCH_BUILD") == "0" or not find_sources() or not compiling.find_headers():
         return False
     environment = {k: v for k, v in os.environ.items()
                    if not k.startswith(("CKINETO_", "KINETO_", "LD_PRELOAD", "TORCH_DEVICE_"))}
     environment["PYTHONPATH"] = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    environment["TORCH_DEVICE_BACKEND_AUTOLOAD"] = "0"
     try:
-        subprocess.Popen([sys.executable, "-m", "ckineto_attach.build"], env=environment,
-                         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+        include, path, abi, has_kineto = _plan(torch)
+        command = [sys.executable, "-m", "ckineto_attach.build", "--include", include,
+                   "--minor", str(torch.__version__), "--output", path]
+        command += [] if abi else ["--old-abi"]
+        command += [] if has_kineto else ["--no-kineto"]
+        subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                          stderr=subprocess.DEVNULL, start_new_session=True, close_fds=True)
         return True
-    except OSError:
+    except (BuildError, OSError):
         return False
 
 

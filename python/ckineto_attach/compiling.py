@@ -26,7 +26,7 @@ def find_sources(installed: str, in_tree: str, file: str) -> Optional[str]:
 def find_headers() -> Optional[str]:
     """Folder that holds ckineto/record.h."""
     folders = [os.path.join(_HERE, name, "include") for name in ("stacks_source", "bridge_source")]
-    folders += [os.path.join(_HERE, *([".."] * up), "include") for up in (2, 4, 5)]
+    folders += [os.path.join(_HERE, *([".."] * up), "include") for up in (2, 4, 5, 6)]
     for folder in folders:
         if os.path.exists(os.path.join(folder, "ckineto", "record.h")):
             return os.path.normpath(folder)

@@ -6,6 +6,7 @@
     gets these columns too, whatever activities the profile was made for.
 """
 import functools
+import warnings
 from typing import Any, Callable
 
 DEVICE = "device"  # the word in the tables, "Self DEVICE"; it has no module in torch
@@ -63,3 +64,29 @@ def install() -> None:
         _state["exports"] = True
         holder = profiler._KinetoProfile
         holder.export_chrome_trace = _save_directly(holder.export_chrome_trace)
+
+
+def _warn_once(original: Callable, text: str) -> Callable:
+    told = []
+
+    @functools.wraps(original)
+    def start(self, *arguments, **options):
+        if not told:
+            told.append(True)
+            try:
+                warnings.warn(text, RuntimeWarning, stacklevel=3)
+            except Warning:  # -W error: the program would not fail without ckineto either
+                pass
+        return original(self, *arguments, **options)
+
+    return start
+
+
+def warn_at_start(text: str) -> None:
+    """The first profile of this process warns: it does not run where the user wanted it."""
+    import torch.autograd.profiler as profiler
+
+    for name in ("_start_trace", "__enter__"):  # the former is what torch.profiler calls
+        if hasattr(profiler.profile, name):
+            setattr(profiler.profile, name, _warn_once(getattr(profiler.profile, name), text))
+            return

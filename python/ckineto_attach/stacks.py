@@ -146,6 +146,11 @@ def _watch_collections(watch: bool) -> None:
 # ---- start and stop -------------------------------------------------------------------------------
 
 
+def prepare() -> None:
+    """Load what start needs, so that the first one takes no longer than others. Raises what start reports."""
+    _load().configure(_prefixes(), _own_folders())
+
+
 def start(functions: bool = True, modules: bool = True, c_functions: bool = False,
           collections: bool = False) -> bool:
     """Record from now on whenever a session wants the kind `python_function`.
@@ -163,9 +168,8 @@ def start(functions: bool = True, modules: bool = True, c_functions: bool = Fals
                (_C_FUNCTIONS if functions and c_functions else 0) |
                (_COLLECTIONS if collections else 0))
     try:
-        native = _load()
-        native.configure(_prefixes(), _own_folders())
-        _failure = native.start(options, _threads())
+        prepare()
+        _failure = _native.start(options, _threads())
         if _failure is None and collections:
             _watch_collections(True)
         return _failure is None

@@ -7,6 +7,7 @@ thread, when recording of operators begins and ends.
 import ctypes
 import functools
 import os
+import sys
 from typing import Any
 
 from . import library
@@ -17,6 +18,16 @@ _state = {"installed": False, "recording": 0, "stacks": None, "steps": False, "s
 
 def _wants_functions() -> bool:
     return os.environ.get("CKINETO_PYTHON", "") not in ("", "0")
+
+
+def prepare() -> None:
+    """Load now what the first recording would load within its window. Never raises."""
+    try:
+        from . import stacks
+
+        stacks.prepare()
+    except Exception:
+        pass
 
 
 def _start_stacks() -> None:
@@ -220,6 +231,22 @@ def install_steps(in_seat: bool = False) -> None:
     _install_profile_steps(profiler, rt)
 
 
+def _name_worker(function: Any, rt: ctypes.CDLL) -> Any:
+    """Processes of a DataLoader's workers have the worker's number as their name. worker_id is the eleventh
+    argument in 2.6 and in 2.15."""
+
+    def _worker_loop(*arguments, **keywords):
+        try:
+            number = keywords.get("worker_id", arguments[10] if len(arguments) > 10 else None)
+            if isinstance(number, int):
+                rt.kineto_process_set_name(b"DataLoader worker %d" % number)
+        except Exception:
+            pass
+        return function(*arguments, **keywords)
+
+    return _worker_loop
+
+
 def announce_rank() -> None:
     """The place of this process in its job, as launchers (torchrun, for example) say it."""
     try:
@@ -240,6 +267,9 @@ def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
 
     _replace(profiler, "_enable_profiler", _make_room, bridge)
     _replace(profiler, "_run_on_profiler_stop", _keep_flag)
+    worker = sys.modules.get("torch.utils.data._utils.worker")
+    if worker is not None:
+        _replace(worker, "_worker_loop", _name_worker, library.load_rt())
     if count_steps:
         install_steps()
     try:

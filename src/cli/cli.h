@@ -143,6 +143,7 @@ typedef struct kc_summary {
     int64_t first_ns, last_ns; /* of that and all activities: some reach over it */
     uint64_t activities, steps, kinds[KINETO_KIND_COUNT + 1], flows[8], dangling_flows;
     kc_stat_list host, kernels, other_device; /* longest total first */
+    kc_stat_list python; /* the same; times without what a function calls */
     KB_VEC(kc_device) devices;
     KB_VEC(kc_category) categories;
 } kc_summary;

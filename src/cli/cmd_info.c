@@ -141,6 +141,8 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)
         print_window(s);
+    if (*kt_writer_version(trace))
+        printf("  written by ckineto %s\n", kt_writer_version(trace));
     print_kinds(s, trace);
     print_processes(trace);
     kc_summary_tables(s, trace, stdout);
@@ -267,6 +269,8 @@ static void put_all(kb_json *j, const void *what)
     const kc_summary *s = &all->facts->summary;
     kb_json_object_begin(j);
     kb_json_put_string(j, "trace", kb_string(all->path));
+    if (*kt_writer_version(trace))
+        kb_json_put_string(j, "ckineto_version", kb_string(kt_writer_version(trace)));
     kb_json_put_uint(j, "activities", s->activities);
     kb_json_put_int(j, "window_start_ns", s->start_ns);
     kb_json_put_int(j, "window_end_ns", s->end_ns);
@@ -274,6 +278,7 @@ static void put_all(kb_json *j, const void *what)
     put_counts(j, s, trace);
     put_processes(j, s, trace);
     put_table(j, "host", &s->host, trace);
+    put_table(j, "python_self", &s->python, trace);
     put_table(j, "kernels", &s->kernels, trace);
     put_table(j, "other_device", &s->other_device, trace);
     kc_memory_json(&all->facts->memory, trace, j);

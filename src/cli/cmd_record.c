@@ -207,6 +207,10 @@ static kineto_status read_options(ks_collector_options *c)
     c->output_path = output;
     c->custom_config = plugin_config;
     c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
+    c->python_left_out = no_torch;
+    if (python && no_torch)
+        return kc_usage_error("record", "--python records Python programs, and --no-torch stays out of them: "
+                                        "leave one of them out");
     if (check_numbers() || parse_policy(&c->policy) || parse_budget(&c->budget_ppm))
         return KINETO_E_ARGUMENT;
     c->buffer_bytes = (size_t)buffer_mb << 20;
@@ -321,6 +325,14 @@ static int exec_failure_status(const char *program, const kineto_error *err)
     return missing && !present ? KC_EXIT_NOT_FOUND : KC_EXIT_NOT_EXECUTABLE;
 }
 
+/* Scripts that are given where a program is expected. */
+static void tell_interpreter(const char *program, const kineto_error *err)
+{
+    const char *ending = strrchr(program, '.');
+    if (err->os_error == EACCES && ending && strcmp(ending, ".py") == 0)
+        kc_complain("it is not executable; run it with Python: ckineto record -- python3 %s", program);
+}
+
 /* ---- after ------------------------------------------------------------------------------------- */
 
 static void tell_how_it_ended(const kc_child *child)
@@ -354,14 +366,28 @@ static bool is_chrome(const char *path)
     return format && strcmp(format, "chrome") == 0;
 }
 
+/* Lines of Python's packages that are in a ledger only if something is not recorded. */
+static bool tells_of_python(const kineto_trace *trace)
+{
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        if (line.count && (kb_string_equal(line.source, kb_string("PyTorch")) ||
+                           kb_string_equal(line.source, kb_string("Python functions"))))
+            return true;
+    }
+    return false;
+}
+
 static void tell_nothing(const kineto_trace *trace)
 {
-    fputs(ks_children_could_not(trace)
-              ? "\n  Nothing was recorded: the processes that are named above cannot be.\n"
-              : "\n  Nothing was recorded: the program used nothing that ckineto or a plug-in "
-                "records.\n"
-                "  'ckineto doctor' says what can be recorded here.\n",
-          stderr);
+    const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
+                         "  'ckineto doctor' says what can be recorded here.";
+    if (tells_of_python(trace))
+        reason = "the lines of PyTorch and Python above say why.";
+    else if (ks_children_could_not(trace))
+        reason = "the ledger above names the processes, and the reasons.";
+    fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
 }
 
 static void tell_result(const kineto_trace *trace)
@@ -481,6 +507,8 @@ static int record(const ks_collector_options *collector_options, char **argv)
 done:
     if (status)
         kc_complain("record: %s", err.message);
+    if (status && child.done)
+        tell_interpreter(argv[0], &err);
     ks_collector_destroy(c, keep);
     return result;
 }

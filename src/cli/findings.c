@@ -143,18 +143,45 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
 
 #define ID_COLUMNS 28 /* communication.small_messages */
 
+/* Is rule `i` not judged for this reason? */
+static bool is_left_out(const kineto_findings *found, uint32_t i, kineto_string reason)
+{
+    kineto_string because;
+    return kineto_findings_judgement(found, i, &because) == KINETO_NOT_JUDGED &&
+           kb_string_equal(because, reason);
+}
+
+/* The rules from `first` on that are not judged for one reason: "REASON: a.b, c.d". */
+static void put_rules_of(const kineto_findings *found, uint32_t first, kineto_string reason,
+                         const page *p)
+{
+    kineto_finding_rule rule;
+    line l;
+    if (!line_open(&l))
+        return;
+    fprintf(l.out, "%.*s:", (int)reason.size, reason.data);
+    for (uint32_t i = first; kineto_finding_rule_get(i, &rule); i++)
+        if (is_left_out(found, i, reason))
+            fprintf(l.out, "%s %s", i == first ? "" : ",", rule.id);
+    line_close(&l, p, "  ", "    ");
+}
+
 static void put_not_judged(const kineto_findings *found, const page *p)
 {
     kineto_finding_rule rule;
     bool any = false;
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
-        kineto_string because;
-        if (kineto_findings_judgement(found, i, &because) != KINETO_NOT_JUDGED)
+        kineto_string reason;
+        bool told = false;
+        if (kineto_findings_judgement(found, i, &reason) != KINETO_NOT_JUDGED)
+            continue;
+        for (uint32_t k = 0; k < i && !told; k++)
+            told = is_left_out(found, k, reason);
+        if (told)
             continue;
         fputs(any ? "" : "\nNot judged:\n", p->out);
         any = true;
-        fprintf(p->out, "  %-*s ", ID_COLUMNS, rule.id);
-        put_wrapped(p, "", "                               ", because);
+        put_rules_of(found, i, reason, p);
     }
 }
 

@@ -4,7 +4,14 @@
 
 /* ---- counting --------------------------------------------------------------------------------- */
 
-typedef enum table { TABLE_NONE, TABLE_HOST, TABLE_KERNELS, TABLE_OTHER, TABLE_COUNT } table;
+typedef enum table {
+    TABLE_NONE,
+    TABLE_HOST,
+    TABLE_PYTHON, /* by time without what they call: functions call themselves */
+    TABLE_KERNELS,
+    TABLE_OTHER,
+    TABLE_COUNT
+} table;
 
 typedef struct counting {
     kc_summary *s;
@@ -25,19 +32,22 @@ static table table_of(const kineto_activity *a, bool on_device)
         return TABLE_KERNELS;
     if (on_device || a->kind == KINETO_KIND_GPU_MEMCPY || a->kind == KINETO_KIND_GPU_MEMSET)
         return TABLE_OTHER;
-    return TABLE_HOST;
+    return a->kind == KINETO_KIND_PYTHON_FUNCTION ? TABLE_PYTHON : TABLE_HOST;
 }
 
 static kc_stat_list *list_of(kc_summary *s, table t)
 {
-    return t == TABLE_HOST ? &s->host : t == TABLE_KERNELS ? &s->kernels : &s->other_device;
+    kc_stat_list *const lists[TABLE_COUNT] = {[TABLE_HOST] = &s->host,
+                                              [TABLE_PYTHON] = &s->python,
+                                              [TABLE_KERNELS] = &s->kernels,
+                                              [TABLE_OTHER] = &s->other_device};
+    return lists[t];
 }
 
-static void add_to_table(counting *c, table t, const kineto_activity *a)
+static void add_to_table(counting *c, table t, const kineto_activity *a, int64_t ns)
 {
     kc_stat_list *list = list_of(c->s, t);
     bool created = false;
-    int64_t ns = kb_length_ns(a->start_ns, a->end_ns);
     uint64_t *at = kb_map_insert(&c->by_name[t], a->name_id, list->count, &created);
     if (!at || (created && !kb_vec_push(list, (kc_stat){a->name_id, 0, 0, ns, ns}))) {
         c->failed = true;
@@ -94,8 +104,10 @@ static void count_row(counting *c, kineto_row row)
         return;
     c->s->first_ns = KB_MIN(c->s->first_ns, a.start_ns);
     c->s->last_ns = KB_MAX(c->s->last_ns, a.end_ns);
-    add_to_table(c, t, &a);
-    if (t != TABLE_HOST && device != UINT32_MAX && is_work(a.kind))
+    add_to_table(c, t, &a,
+                 t == TABLE_PYTHON ? kineto_trace_self_ns(c->trace, row)
+                                   : kb_length_ns(a.start_ns, a.end_ns));
+    if (t > TABLE_PYTHON && device != UINT32_MAX && is_work(a.kind))
         add_busy(&c->s->devices.data[device], &a);
     c->s->steps += t == TABLE_HOST && kt_step_number(a.name, &step);
 }
@@ -174,6 +186,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
 void kc_summary_free(kc_summary *s)
 {
     kb_vec_free(&s->host);
+    kb_vec_free(&s->python);
     kb_vec_free(&s->kernels);
     kb_vec_free(&s->other_device);
     kb_vec_free(&s->devices);
@@ -258,6 +271,7 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
     print_table("host calls", s->host.data, s->host.count, trace, out);
+    print_table("Python functions, self time", s->python.data, s->python.count, trace, out);
     print_table("kernels", s->kernels.data, s->kernels.count, trace, out);
     print_table("copies, waits and other on devices", s->other_device.data, s->other_device.count, trace,
                 out);

@@ -31,8 +31,9 @@
 #define REASON_MAP(X)                                                                              \
     X(UNUSED, "used no recorded interface")                                                        \
     X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "        \
-             "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): import ckineto in "    \
-             "the program")                                                                            \
+             "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without these, " \
+             "or install ckineto by pip and import it in the program")                                 \
+    X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch leaves it out")                                    \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \
@@ -64,6 +65,7 @@ typedef struct child {
 
 struct ks_children {
     uint32_t root;
+    bool python_left_out; /* by the command: nothing is wrong with Python's processes */
     KB_VEC(child) all;
     kb_map by_pid; /* pid → index */
     uint32_t looks;
@@ -78,12 +80,13 @@ static void read_namespace(uint32_t pid, const char *which, char *buf, size_t si
     buf[n > 0 ? n : 0] = 0;
 }
 
-ks_children *ks_children_create(uint32_t root_pid)
+ks_children *ks_children_create(uint32_t root_pid, bool python_left_out)
 {
     ks_children *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->root = root_pid;
+    c->python_left_out = python_left_out;
     uint32_t self = kb_os_pid();
     read_namespace(self, "pid", c->pid_namespace, sizeof c->pid_namespace);
     read_namespace(self, "mnt", c->mount_namespace, sizeof c->mount_namespace);
@@ -155,10 +158,11 @@ static void look_from_afar(child *it)
  * time, and each time that doubled, since it is loaded late and maps are long. */
 #define FIRST_SEARCH_NS UINT64_C(500000000)
 
-static void search_torch(child *it)
+static void search_torch(const ks_children *c, child *it)
 {
     char path[64], line[4096];
-    if (it->why != REASON_UNUSED || strncmp(it->name, "python", 6) != 0 ||
+    bool may_change = it->why == REASON_UNUSED || it->why == REASON_TORCH;
+    if (!may_change || strncmp(it->name, "python", 6) != 0 ||
         it->cpu_ns < KB_MAX(it->next_search_ns, FIRST_SEARCH_NS))
         return;
     it->next_search_ns = 2 * it->cpu_ns;
@@ -172,8 +176,10 @@ static void search_torch(child *it)
         ours = strstr(line, "/libckineto-rt.so") != NULL;
     }
     fclose(maps);
-    if (torch && !ours)
-        it->why = REASON_TORCH;
+    if (ours) /* our package is imported at the end of PyTorch's import */
+        it->why = REASON_UNUSED;
+    else if (torch)
+        it->why = c->python_left_out ? REASON_TORCH_LEFT_OUT : REASON_TORCH;
 }
 
 /* Look again only when the program file is another one. */
@@ -221,7 +227,7 @@ static void see(ks_children *c, uint32_t pid)
     child *it = &c->all.data[*at];
     look_at(c, it);
     it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(pid));
-    search_torch(it);
+    search_torch(c, it);
 }
 
 typedef KB_VEC(uint32_t) pid_list;
@@ -303,7 +309,7 @@ static void group_add(group *g, const child *it)
     size_t used = strlen(g->examples), size = sizeof g->examples - used;
     if (g->count++ < MAX_EXAMPLES)
         snprintf(g->examples + used, size, "%s%s (%u)", used ? ", " : "",
-                 it->name[0] ? it->name : "?", it->pid);
+                 it->name[0] ? it->name : "pid", it->pid);
     else if (g->count == MAX_EXAMPLES + 1)
         snprintf(g->examples + used, size, " …");
 }
@@ -356,7 +362,7 @@ bool ks_children_could_not(const kineto_trace *trace)
     for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);
-        for (reason r = REASON_STATIC; r < REASON_BRIEF; r++)
+        for (reason r = REASON_TORCH; r < REASON_BRIEF; r++)
             if (kb_string_equal(line.source, kb_string(SOURCE)) &&
                 kb_string_equal(line.reason, kb_string(reason_texts[r])))
                 return true;

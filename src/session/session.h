@@ -125,7 +125,8 @@ void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *conte
 
 /* ---- children.c: the processes below the recorded one ------------------------------------------- */
 typedef struct ks_children ks_children;
-ks_children *ks_children_create(uint32_t root_pid); /* NULL: out of memory */
+/** @param python_left_out  the command keeps out of Python's processes. NULL: out of memory. */
+ks_children *ks_children_create(uint32_t root_pid, bool python_left_out);
 /** Look once; cheap enough for ten times a second. */
 void ks_children_sample(ks_children *c);
 /** The root and what lives below it now. @return how many were written. */
@@ -137,7 +138,7 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
  *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
-/** Does the ledger name processes into which nothing can be loaded? */
+/** Does the ledger name processes that could not be recorded, or were left out? */
 bool ks_children_could_not(const kineto_trace *trace);
 
 /* ---- collector.c: the recorder's side of a recording -------------------------------------------- */
@@ -155,6 +156,7 @@ typedef struct ks_collector_options {
     const char *output_path; /* the spool lies beside it */
     const char *custom_config; /* for plug-ins, < KS_CONFIG_BYTES; NULL: none */
     uint32_t wants; /* of operators: KF_WANT_…; 0: KF_WANT_USUAL */
+    bool python_left_out; /* for the ledger: nothing attaches to Python programs */
     bool on_demand; /* nothing is recorded before a window is opened: see windows.c. The policy and
                        keep_bytes are for each window */
     double budget_ppm; /* of the programs' CPU time, to stay within: see self_cost.h; 0: none */

@@ -333,6 +333,8 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 
 /* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
+/** The version of ckineto that wrote the file which the trace was read from; "": another program. */
+const char *kt_writer_version(const kineto_trace *t);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);
 /* Is a track one of a device? *device receives its number, else the process'. */
 bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device);

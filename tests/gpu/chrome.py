@@ -14,7 +14,8 @@ def ns(microseconds):
 
 
 def rows(events, *categories):
-    """(name, category, start_ns, dur_ns, correlation, bytes) of activities, as dicts."""
+    """(name, category, start_ns, dur_ns, correlation, external, bytes) of activities, as dicts."""
     return [{"name": e["name"], "category": e["cat"], "start_ns": ns(e["ts"]), "dur_ns": ns(e.get("dur", 0)),
-             "correlation": e.get("args", {}).get("correlation"), "bytes": e.get("args", {}).get("bytes")}
+             "correlation": e.get("args", {}).get("correlation"), "bytes": e.get("args", {}).get("bytes"),
+             "external": e.get("args", {}).get("External id")}
             for e in events if e.get("ph") == "X" and e.get("cat") in categories]

@@ -153,12 +153,37 @@ else
 fi
 
 # ---- PyTorch -------------------------------------------------------------------------------------------
+# Its own profiler on libkineto, in the seat, and on libkineto with ckineto as a guest. The bridge is built
+# with the headers of this PyTorch.
+with_bridge() {
+    local libraries packages way
+    libraries=$(cd "$(dirname "$ckineto")/../lib" && pwd)
+    packages=$libraries/ckineto/python
+    export XDG_CACHE_HOME=$out/cache
+    part torch_bridge env PYTHONPATH="$packages" "$python" -m ckineto_attach.build || return
+    for way in "" --graph; do
+        say "the seat, the guest and the recorder${way:+ with a CUDA graph}"
+        part "libkineto$way" "$python" tests/gpu/torch_model.py $way "$out/libkineto$way.json"
+        part "seat$way" env CKINETO_TORCH=1 CKINETO_LIBDIR="$libraries" PYTHONPATH="$packages" \
+            "$python" tests/gpu/torch_model.py $way "$out/seat$way.json"
+        part "seat${way}_equal" "$python" tests/gpu/torch_seat.py "$out/libkineto$way.json" "$out/seat$way.json"
+        part "seat${way}_verify" "$ckineto" verify "$out/seat$way.json"
+        part "guest$way" env CKINETO_TORCH=guest CKINETO_LIBDIR="$libraries" PYTHONPATH="$packages" \
+            "$python" tests/gpu/torch_model.py $way "$out/guest$way.json"
+        part "guest${way}_equal" "$python" tests/gpu/torch_seat.py "$out/libkineto$way.json" "$out/guest$way.json"
+        record "recorder$way" -- "$python" tests/gpu/torch_model.py $way
+        part "recorder${way}_side" "$python" tests/gpu/torch_side.py --operators "$out/libkineto$way.json" \
+            "$out/recorder$way.json"
+    done
+}
+
 if [ -n "$torch" ]; then
     say "beside PyTorch's profiler"
     part torch_profiler "$python" tests/gpu/torch_model.py "$out/torch_profiler.json"
     record torch -- "$python" tests/gpu/torch_model.py
     part torch_side "$python" tests/gpu/torch_side.py "$out/torch_profiler.json" "$out/torch.json"
     part torch_profiler_verify "$ckineto" verify "$out/torch_profiler.json"
+    with_bridge
     part torch_launches_alone "$python" tests/gpu/torch_launches.py
     record torch_launches -- "$python" tests/gpu/torch_launches.py --plain
 else

@@ -155,6 +155,8 @@ class TestProcesses(unittest.TestCase):
         multiplied = collections.Counter(e["pid"] for e in recording.named("aten::mul"))
         self.assertEqual(len(multiplied), 2, "operators of both workers")
         self.assertEqual(sum(multiplied.values()), 8)
+        names = {e["pid"]: e["args"]["name"] for e in recording.trace["traceEvents"] if e["name"] == "process_name"}
+        self.assertEqual({names[pid] for pid in multiplied}, {"DataLoader worker 0", "DataLoader worker 1"})
         shapes = {json.dumps(e["args"]["Input Dims"]) for e in recording.named("aten::mm")}
         self.assertEqual(shapes, {"[[2, 2], [2, 2]]", "[[3, 2], [2, 2]]"})
 
@@ -189,10 +191,22 @@ class TestOptions(unittest.TestCase):
     def test_no_torch_and_a_ring(self):
         recording = Recording("train", "--no-torch")
         self.assertFalse(recording.of_kind("cpu_op"))
+        self.assertIn("--no-torch leaves it out", recording.info())
+        self.assertNotIn("Python did not import", recording.info())
         ring = Recording("train", "--ring", "60", "--no-shapes")
         self.assertEqual(ring.done.returncode, 3)
         self.assertEqual(len(ring.named("aten::addmm")), 6)
         self.assertNotIn("Input Dims", ring.named("aten::addmm")[0]["args"])
+
+    def test_a_missing_bridge_is_the_one_reason(self):
+        with tempfile.TemporaryDirectory() as home:
+            recording = Recording("train", environment={"CKINETO_BRIDGE_DIR": home, "XDG_CACHE_HOME": home,
+                                                        "CKINETO_TORCH_BUILD": "0", "CKINETO_STACKS_BUILD": "0"})
+        self.assertEqual(recording.done.returncode, 3)
+        if recording.of_kind("cpu_op"):
+            self.skipTest("the bridge is installed next to the package")
+        self.assertIn("operators are not recorded", recording.info())
+        self.assertNotIn("Python did not import", recording.info())
 
 
 def main():

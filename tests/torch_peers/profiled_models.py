@@ -151,6 +151,9 @@ def run_profiled(step: Callable[[], None], options: argparse.Namespace) -> profi
         with record_function(WINDOW):
             for _ in range(STEPS):
                 step()
+        left_open = record_function("open at the stop")
+        left_open.__enter__()
+    left_open.__exit__(None, None, None)
     return profiler
 
 

@@ -85,6 +85,8 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->b
 /* ---- repairs --------------------------------------------------------------------------------- */
 
 uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
+
+const char *kt_writer_version(const kineto_trace *t) { return t->writer_version; }
 uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
 uint32_t kineto_trace_repair_count(const kineto_trace *t)
 {

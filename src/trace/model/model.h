@@ -86,6 +86,7 @@ struct kineto_trace {
     kt_store *store; /* of what grows with the number of rows; NULL: the heap */
     bool has_window;
     uint64_t text_bytes; /* that it was read from */
+    char writer_version[24]; /* of the ckineto that wrote the file; "" if none did */
     bool was_read;       /* from a file: what that did not say, writers do not add */
     uint64_t count;
     int64_t window_start_ns, window_end_ns;

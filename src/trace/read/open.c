@@ -57,7 +57,9 @@ static const char *looks_like(const char *text, size_t size)
         {"\x80\x02", 2, EXPECTED "a Python pickle"},
         {"\x80\x04", 2, EXPECTED "a Python pickle"},
         {"\x80\x05", 2, EXPECTED "a Python pickle"},
-        {"\n", 1, EXPECTED "binary, a Perfetto trace perhaps"},
+        {"\n", 1, EXPECTED
+         "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and ckineto reads the .json "
+         "that it can write as well"},
         {"<", 1, EXPECTED "a page or XML"},
 #undef EXPECTED
     };

@@ -388,6 +388,18 @@ static void read_window(kt_reader *r, kineto_string array)
     }
 }
 
+static void read_writer(kt_reader *r, kineto_string version)
+{
+    char *out = r->b->trace->writer_version;
+    size_t room = sizeof r->b->trace->writer_version - 1;
+    for (size_t i = 0; i < version.size && room; i++) {
+        char c = version.data[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '.' || c == '-';
+        if (plain && room--)
+            *out++ = c;
+    }
+}
+
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
 {
     settle_rows(r, own);
@@ -395,4 +407,5 @@ void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
     read_ledger(r, kt_read_member(own, "ledger"));
     read_snapshots(r, kt_read_member(kt_read_member(own, "clock"), "snapshots"));
     read_window(r, kt_read_member(own, "window"));
+    read_writer(r, kt_read_member(own, "version"));
 }
