@@ -75,6 +75,14 @@ __attribute__((noinline)) void close_ended_elsewhere(ThreadState *t)
 
 /* ---- begin and end of an operator --------------------------------------------------------------- */
 
+/* What every operator has. */
+inline void describe(const at::RecordFunction &fn, kineto_function_info *info)
+{
+  info->sequence_number = fn.seqNr();
+  if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
+    info->forward_thread_id = find_forward_thread(fn.forwardThreadId());
+}
+
 void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, const char *text,
                     kineto_function *record, uint32_t wants)
 {
@@ -82,9 +90,7 @@ void start_recorded(const at::RecordFunction &fn, const ResolvedName &name, cons
   kineto_keyword keywords[kMaxKeywords];
   InputRoom room;
   room.wants = wants;
-  info.sequence_number = fn.seqNr();
-  if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
-    info.forward_thread_id = find_forward_thread(fn.forwardThreadId());
+  describe(fn, &info);
   if (wants & KINETO_OPERATORS_INPUTS) {
     info.inputs = room.inputs;
     info.input_count = gather_inputs(fn.inputs(), room);
@@ -104,9 +110,7 @@ inline void start_plain(const at::RecordFunction &fn, const ResolvedName &name,
                         kineto_function *record)
 {
   kineto_function_info info = KINETO_FUNCTION_INFO_INIT;
-  info.sequence_number = fn.seqNr();
-  if (CKT_UNLIKELY(fn.forwardThreadId() != 0))
-    info.forward_thread_id = find_forward_thread(fn.forwardThreadId());
+  describe(fn, &info);
   kineto_function_start_info(record, name.site, &info);
 }
 

@@ -427,22 +427,26 @@ static kineto_row shifted(kineto_row row, kineto_row first)
     return row == KINETO_NO_ROW ? row : row + first;
 }
 
-void kt_copy_all(kt_copy *c)
+void kt_copy_rows(kt_copy *c)
 {
     const kineto_trace *t = c->from;
     kineto_row first = (kineto_row)c->b->trace->count;
-    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++)
+    for (uint32_t i = 0; i < t->processes.count; i++)
         kt_copy_process(c, i);
-    for (uint32_t i = 0; i < kineto_trace_track_count(t); i++)
+    for (uint32_t i = 0; i < t->tracks.count; i++)
         kt_copy_track(c, i);
-    kt_copy_own_kinds(c);
-    for (kineto_row row = 0; row < kineto_trace_count(t) && !c->failed; row++)
+    for (kineto_row row = 0; row < t->count && c->b->status == KINETO_OK; row++)
         kt_copy_row(c, row);
-    for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
-        kineto_flow flow;
-        kineto_trace_flow(t, i, &flow);
-        kt_copy_flow(c, &flow, shifted(flow.from, first), shifted(flow.to, first));
+    for (size_t i = 0; i < t->flows.count && c->b->status == KINETO_OK; i++) {
+        const kineto_flow *f = &t->flows.data[i];
+        kt_copy_flow(c, f, shifted(f->from, first), shifted(f->to, first));
     }
+}
+
+void kt_copy_all(kt_copy *c)
+{
+    kt_copy_own_kinds(c);
+    kt_copy_rows(c);
     kt_copy_metadata(c);
     kt_copy_snapshots(c);
     kt_copy_ledger(c);

@@ -70,7 +70,8 @@ void kt_copy_metadata(kt_copy *c);
 void kt_copy_ledger(kt_copy *c);
 void kt_copy_window(kt_copy *c);
 
-/** All of the trace as it is, after what the builder has, in this order: processes, tracks, rows, flows
- *  and the tables. */
+/** All processes, tracks, rows and flows, in their order, until memory runs out. */
+void kt_copy_rows(kt_copy *c);
+/** All of the trace as it is, after what the builder has: own kinds, kt_copy_rows and the other tables. */
 void kt_copy_all(kt_copy *c);
 #endif

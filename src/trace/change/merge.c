@@ -59,23 +59,6 @@ static uint64_t largest_id(const kineto_trace *t)
     return most;
 }
 
-static void copy_rows(kt_copy *c)
-{
-    const kineto_trace *t = c->from;
-    kineto_row first = (kineto_row)c->b->trace->count;
-    for (uint32_t i = 0; i < t->processes.count; i++)
-        kt_copy_process(c, i);
-    for (uint32_t i = 0; i < t->tracks.count; i++)
-        kt_copy_track(c, i);
-    for (kineto_row row = 0; row < t->count && c->b->status == KINETO_OK; row++)
-        kt_copy_row(c, row);
-    for (size_t i = 0; i < t->flows.count && c->b->status == KINETO_OK; i++) {
-        const kineto_flow *f = &t->flows.data[i];
-        kt_copy_flow(c, f, f->from == KINETO_NO_ROW ? KINETO_NO_ROW : f->from + first,
-                     f->to == KINETO_NO_ROW ? KINETO_NO_ROW : f->to + first);
-    }
-}
-
 static void copy_ledger(kt_merger *m, const kt_merge_source *s, const kineto_trace *t)
 {
     for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
@@ -142,7 +125,7 @@ static kineto_status copy_source(kt_merger *m, uint32_t index, const kineto_trac
         c.first_process = s->first_process = (uint32_t)to->processes.count;
         c.apart = kb_string(s->label);
         copy_own_kinds(m, &c);
-        copy_rows(&c);
+        kt_copy_rows(&c);
         copy_ledger(m, s, t);
         unite_windows(m, s, t->has_window);
         s->end_process = (uint32_t)to->processes.count;
