@@ -73,8 +73,9 @@ demo2: ## train a small transformer, profiled as PyTorch programs are, and show 
 
 test: ## what a change has to pass, in 10 minutes: all plain, the core under sanitizers, some emulated, a browser
 	@mkdir -p build; : >build/times
-	@$(call packages,demo test torch browser s390x valgrind); $(call took,packages)
-	@$(call build,dev)
+	@$(call packages,demo test torch); $(call took,packages)
+	@{ $(call packages,browser s390x valgrind); } >build/packages.log 2>&1 & later=$$!; \
+		$(call build,dev); wait $$later || { cat build/packages.log; exit 1; }
 	@$(call suite,dev)
 	@$(call build,asan)
 	@$(call suite,asan)
