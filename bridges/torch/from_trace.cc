@@ -221,6 +221,8 @@ void TraceReader::put_arg(const kineto_activity &activity, kineto_arg arg, Gener
     out->addCounterValue(key, number_of(arg));
     return;
   }
+#else
+  (void)activity;
 #endif
   if (arg.type == KINETO_ARG_INT)
     out->addMetadata(key, arg.i);

@@ -93,6 +93,10 @@ KINETO_API kineto_status kineto_profile_step(kineto_profile *profile, kineto_err
 KINETO_API kineto_status kineto_profile_stop(kineto_profile *profile, kineto_error *err);
 
 /** The step that it is at, from 0; what is done in it. threads: owner. */
+/** Pause the cycle that is recorded, and go on: what happens meanwhile is not in it. A pause ends with its
+ *  cycle. @return KINETO_E_STATE if no cycle is recorded; as kineto_profiler_pause. threads: owner. */
+KINETO_API kineto_status kineto_profile_pause(kineto_profile *profile, bool paused,
+                                              kineto_error *err);
 KINETO_API uint64_t kineto_profile_step_number(const kineto_profile *profile);
 KINETO_API kineto_action kineto_profile_current_action(const kineto_profile *profile);
 /** Id of the cycle that is prepared or recorded, else of the last one: "trace_id" of its header. ""

@@ -100,6 +100,7 @@ FULL: Dict[str, Tuple[Any, Tuple]] = {
     "kineto_profile_create": (int_, (_P(S.ProfileOptions), _P(void_p), _ERR)),
     "kineto_profile_destroy": (None, (void_p,)),
     "kineto_profile_start": (int_, (void_p, _ERR)),
+    "kineto_profile_pause": (int_, (void_p, bool_, _ERR)),
     "kineto_profile_step": (int_, (void_p, _ERR)),
     "kineto_profile_stop": (int_, (void_p, _ERR)),
     "kineto_profile_step_number": (u64, (void_p,)),

@@ -354,10 +354,11 @@ class profile(Handle):
         self.custom_trace_id_callback = callback
 
     def toggle_collection_dynamic(self, enable: bool, activities: Iterable[Any]) -> None:
-        """Pause and go on within a cycle."""
-        activity_set(activities)
-        raise errors.make_error(-7, "toggle_collection_dynamic: this version of libckineto cannot pause a "
-                                    "profile; use a schedule, or ckineto.record() and its pause()")
+        """Pause and go on within a cycle. Any activities pause all: without their causes, effects would be of
+        no use. Nothing happens while no cycle is recorded, as in PyTorch."""
+        activity_set(activities)  # raises if it is none
+        if self._lib.kineto_profile_current_action(self._c) in _RECORDING:
+            _functions.call(self._lib.kineto_profile_pause, self._c, not enable)
 
     # ---- what comes out
 

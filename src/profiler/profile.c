@@ -476,6 +476,16 @@ kineto_status kineto_profile_stop(kineto_profile *p, kineto_error *err)
     return leave(p, pass_to(p, p->current, KINETO_ACTION_END, err));
 }
 
+kineto_status kineto_profile_pause(kineto_profile *p, bool paused, kineto_error *err)
+{
+    kineto_status status = check_running(p, err);
+    if (status)
+        return status;
+    if (p->current != KINETO_ACTION_RECORD && p->current != KINETO_ACTION_RECORD_AND_SAVE)
+        return kb_fail(err, KINETO_E_STATE, "profile: no cycle is recorded that could be paused");
+    return kineto_profiler_pause(p->profiler, paused, err);
+}
+
 void kineto_profile_destroy(kineto_profile *p)
 {
     if (!p)

@@ -191,10 +191,19 @@ class Options(support.TestCase):
                     ckineto.instant("n", number=number)
         self.assertIn("%d events are missing" % prof.trace.lost, str(caught[0].message))
 
-    def test_toggling_says_that_it_is_not_possible(self):
-        with ckineto.profile() as prof:
-            with self.assertRaisesRegex(ckineto.UnsupportedError, "pause"):
-                prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])
+    def test_what_happens_in_a_pause_is_not_there(self):
+        prof = ckineto.profile()
+        prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])  # nothing is recorded: nothing happens
+        with prof:
+            ckineto.instant("before")
+            prof.toggle_collection_dynamic(False, [ProfilerActivity.CPU])
+            ckineto.instant("in the pause")
+            prof.toggle_collection_dynamic(True, [ProfilerActivity.CPU])
+            ckineto.instant("after")
+            with self.assertRaises(AssertionError):  # as in PyTorch
+                prof.toggle_collection_dynamic(False, [])
+        names = {activity.name for activity in prof.trace}
+        self.assertEqual(names & {"before", "in the pause", "after"}, {"before", "after"})
 
 
 class Results(support.TestCase):

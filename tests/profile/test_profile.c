@@ -208,6 +208,27 @@ static void without_a_schedule_all_is_one_cycle_without_annotations(void **state
     kineto_profile_destroy(p);
 }
 
+static void a_pause_is_not_in_its_cycle(void **state)
+{
+    (void)state;
+    kineto_profile *p;
+    kineto_error err;
+    assert_int_equal(kineto_profile_create(NULL, &p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_pause(p, true, &err), KINETO_E_STATE);
+    assert_int_equal(kineto_profile_start(p, NULL), KINETO_OK);
+    run_operator();
+    assert_int_equal(kineto_profile_pause(p, true, NULL), KINETO_OK);
+    run_operator();
+    run_operator();
+    assert_int_equal(kineto_profile_pause(p, false, NULL), KINETO_OK);
+    run_operator();
+    assert_int_equal(kineto_profile_stop(p, NULL), KINETO_OK);
+    assert_int_equal(kineto_profile_pause(p, false, NULL), KINETO_E_STATE);
+    const kineto_trace *t = kineto_result_trace(kineto_profile_result(p));
+    assert_int_equal(kineto_trace_count(t), 2);
+    kineto_profile_destroy(p);
+}
+
 static void the_default_is_every_activity(void **state)
 {
     (void)state;
@@ -932,6 +953,7 @@ int main(void)
         cmocka_unit_test(calls_out_of_order_are_statuses),
         cmocka_unit_test(null_is_an_argument_error),
         cmocka_unit_test(without_a_schedule_all_is_one_cycle_without_annotations),
+        cmocka_unit_test(a_pause_is_not_in_its_cycle),
         cmocka_unit_test(the_default_is_every_activity),
         cmocka_unit_test(destroying_in_the_middle_hands_nothing_over),
         cmocka_unit_test(steps_count_for_who_waits_for_them),
