@@ -17,6 +17,7 @@ typedef struct kr_profiler {
     uint32_t type_count;
     uint32_t source; /* 0: not announced in the pool yet */
     uint32_t notes;
+    uint64_t logged; /* hash of the last failure that was logged */
     bool created, started, paused;
     uint32_t session_pid; /* a fork's child inherits sessions that are not its own to end */
     uint64_t enabled;     /* a bit per type */
@@ -46,6 +47,16 @@ static void ask_why(const kr_profiler *p, char *text)
     text[KR_ERROR_TEXT] = 0;
 }
 
+/* Each session may fail for the same reason: the ledger of each says so, messages once. */
+static void log_failure(kr_profiler *p, const char *what, const char *detail)
+{
+    uint64_t hash = kb_hash(detail, strlen(detail));
+    if (p->logged == hash)
+        return;
+    p->logged = hash;
+    kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
+}
+
 static int failed(kr_profiler *p, const char *what, int code)
 {
     char reason[64], text[KR_ERROR_TEXT + 1], detail[sizeof text + 64];
@@ -53,7 +64,7 @@ static int failed(kr_profiler *p, const char *what, int code)
         return 0;
     ask_why(p, text);
     snprintf(detail, sizeof detail, "returned %d%s%s", code, text[0] ? ": " : "", text);
-    kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
+    log_failure(p, what, detail);
     kr_count(p->source, KF_REASON_PLUGIN_ERROR, 1);
     snprintf(reason, sizeof reason, "%s failed", what);
     if (p->notes++ < KR_MAX_NOTES)
