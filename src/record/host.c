@@ -17,7 +17,7 @@ typedef struct kr_profiler {
     uint32_t type_count;
     uint32_t source; /* 0: not announced in the pool yet */
     uint32_t notes;
-    uint64_t logged; /* hash of the last failure that was logged */
+    char logged[96]; /* beginning of the last failure that was logged */
     bool created, started, paused;
     uint32_t session_pid; /* a fork's child inherits sessions that are not its own to end */
     uint64_t enabled;     /* a bit per type */
@@ -50,10 +50,9 @@ static void ask_why(const kr_profiler *p, char *text)
 /* Each session may fail for the same reason: the ledger of each says so, messages once. */
 static void log_failure(kr_profiler *p, const char *what, const char *detail)
 {
-    uint64_t hash = kb_hash(detail, strlen(detail));
-    if (p->logged == hash)
+    if (strncmp(p->logged, detail, sizeof p->logged - 1) == 0)
         return;
-    p->logged = hash;
+    snprintf(p->logged, sizeof p->logged, "%.95s", detail);
     kb_log(KINETO_LOG_WARNING, "plug-in '%s': %s %s", p->name, what, detail);
 }
 
