@@ -57,6 +57,10 @@ __attribute__((visibility("default"))) void ckineto_torch_counts(uint64_t *out, 
  *  called with 1: PyTorch warns on the standard error of blocks that it frees and did not see made. */
 __attribute__((visibility("default"))) void ckineto_torch_want_memory(int wanted);
 
+/** An iteration ends and the next one begins when the innermost operator or range that runs on the calling
+ *  thread ends, now if none does: a step of an optimizer is counted within its own range. threads: any. */
+__attribute__((visibility("default"))) void ckineto_torch_step_after(void);
+
 /** Remove the recorder's memory hook from the calling thread, for a profiler that needs its place; it
  *  returns with the thread's next operator once that profiler has gone. */
 __attribute__((visibility("default"))) void ckineto_torch_release_memory(void);

@@ -181,6 +181,12 @@ __attribute__((noinline)) void end_unusual(ThreadState *t, const at::RecordFunct
     counts.ended_unknown.fetch_add(1, std::memory_order_relaxed);
 }
 
+__attribute__((noinline)) void begin_step(ThreadState *t)
+{
+  t->step_depth = 0;
+  kineto_step();
+}
+
 void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
 {
   ThreadState *t = thread_state;
@@ -191,6 +197,8 @@ void on_exit(const at::RecordFunction &fn, at::ObserverContext *)
   }
   t->depth = depth - 1;
   kineto_function_end(&t->open[depth - 1].record);
+  if (CKT_UNLIKELY(t->step_depth >= depth))
+    begin_step(t);
 }
 
 /* ---- the callback ------------------------------------------------------------------------------- */
@@ -344,6 +352,17 @@ void ckineto_torch_counts(uint64_t *out, size_t count)
       &ckt::counts.collectives,     &ckt::counts.memory};
   for (size_t i = 0; i < count; i++)
     out[i] = i < sizeof all / sizeof all[0] ? all[i]->load() : 0;
+}
+
+void ckineto_torch_step_after(void)
+{
+  ckt::ThreadState *t = ckt::thread_state;
+  if (t && t->step_depth)
+    ckt::begin_step(t);
+  if (t && t->depth && t->depth <= ckt::kMaxDepth && ckt::is_recording())
+    t->step_depth = t->depth;
+  else
+    kineto_step();
 }
 
 void ckineto_torch_want_memory(int wanted) { ckt::memory_wanted.store(wanted != 0); }

@@ -36,6 +36,7 @@ struct OpenFunction {
 
 struct ThreadState {
   uint32_t depth;
+  uint32_t step_depth;     /* an iteration begins when depth gets below; 0: none waits */
   uint64_t thread_id;      /* kineto_function_thread_id */
   uint64_t memory_session; /* that its memory hook is of; 0: it has none */
   OpenFunction open[kMaxDepth];

@@ -79,6 +79,7 @@ def _declare(bridge: ctypes.CDLL) -> ctypes.CDLL:
     bridge.ckineto_torch_counts.argtypes = [ctypes.POINTER(ctypes.c_uint64), ctypes.c_size_t]
     bridge.ckineto_torch_counts.restype = None
     bridge.ckineto_torch_release_memory.restype = None
+    bridge.ckineto_torch_step_after.restype = None
     if bridge.ckineto_torch_features() & SEAT:
         bridge.ckineto_torch_attach_seat.argtypes = [ctypes.c_char_p] + text
         bridge.ckineto_torch_attach_guest.argtypes = [ctypes.c_char_p] + text

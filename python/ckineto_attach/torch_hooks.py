@@ -13,7 +13,7 @@ from typing import Any
 from . import library
 
 _state = {"installed": False, "recording": 0, "stacks": None, "steps": False, "seat": False,
-          "marking": 0, "skipped": False}
+          "marking": 0, "skipped": False, "requester": ""}
 
 
 def _wants_functions() -> bool:
@@ -102,12 +102,14 @@ def _make_room(function: Any, bridge: ctypes.CDLL) -> Any:
     return enable_profiler
 
 
-def _count_steps(function: Any, rt: ctypes.CDLL) -> Any:
-    """An iteration for PyTorch's step tracker is one for ckineto. In the seat, PyTorch's function counts."""
+def _count_steps(function: Any, rt: ctypes.CDLL, bridge: Any) -> Any:
+    """An iteration for PyTorch's step tracker is one for ckineto. In the seat, PyTorch's function counts.
+    Optimizers count within the range "Optimizer.step#…": the iteration begins when that has ended."""
 
     def kineto_step(*arguments, **keywords):
         if not _state["seat"]:
-            rt.kineto_step()
+            by_optimizer = bridge is not None and _state["requester"] != "ProfilerStep"
+            (bridge.ckineto_torch_step_after if by_optimizer else rt.kineto_step)()
         return function(*arguments, **keywords)
 
     return kineto_step
@@ -187,6 +189,7 @@ def _follow_marks(tracker: Any) -> Any:
         if requester != "ProfilerStep" and _state["skipped"]:
             _state["skipped"] = False
             tracker.init_step_count(requester)
+        _state["requester"] = requester
         return function(requester)
 
     return staticmethod(increment_step)
@@ -216,7 +219,7 @@ def _count_optimizer_steps(profiler: Any) -> None:
         register(lambda *_: profiler.KinetoStepTracker.increment_step("Optimizer") and None)
 
 
-def install_steps(in_seat: bool = False) -> None:
+def install_steps(in_seat: bool = False, bridge: Any = None) -> None:
     """Optimizer steps and torch.profiler's step() count iterations, each iteration once. Once per process;
     a later call with in_seat leaves the counting to the seat."""
     import torch.autograd.profiler as profiler
@@ -226,7 +229,7 @@ def install_steps(in_seat: bool = False) -> None:
         return
     _state["steps"] = True
     rt = library.load_rt()
-    _replace(profiler, "_kineto_step", _count_steps, rt)
+    _replace(profiler, "_kineto_step", _count_steps, rt, bridge)
     _count_optimizer_steps(profiler)
     _install_profile_steps(profiler, rt)
 
@@ -271,7 +274,7 @@ def install(bridge: ctypes.CDLL, count_steps: bool = True) -> None:
     if worker is not None:
         _replace(worker, "_worker_loop", _name_worker, library.load_rt())
     if count_steps:
-        install_steps()
+        install_steps(bridge=bridge)
     try:
         import torch.autograd.profiler_legacy as legacy
 

@@ -160,6 +160,9 @@ def compare_recorder(runs: Runs, model: str) -> None:
     try:
         trace = profile_facts.load_trace(recording)
         shutil.copy(recording, os.path.join(folder, "recording.json"))
+        crossing = profile_facts.list_crossing_iterations(trace)
+        runs.report(model, "recorder, iterations and steps of optimizers",
+                    f"{len(crossing)} cross" if crossing else "", tuple(crossing))
         for path in sorted(glob.glob(os.path.join(folder, "trace-*.json"))):
             compare_window(runs, model, os.path.basename(path), profile_facts.load_trace(path), trace)
     except (ValueError, OSError) as error:

@@ -130,6 +130,18 @@ def header_facts(trace: Dict[str, Any]) -> collections.Counter:
     return collections.Counter({key: 1 for key in trace if key != "traceEvents" and not key.startswith("ckineto")})
 
 
+def list_crossing_iterations(trace: Dict[str, Any]) -> List[str]:
+    """Iterations counted by optimizer steps that begin or end within an optimizer's step."""
+    found = []
+    for events in by_thread(slices(trace, ("user_annotation",))).values():
+        spans = [(number(event["ts"]), number(event["ts"]) + number(event["dur"]), event["name"]) for event in events]
+        steps = [span for span in spans if span[2].startswith("Optimizer.step#")]
+        found += [f"{name} begins or ends within {inner}" for begin, end, name in spans
+                  if name.startswith("ProfilerStep#") for first, last, inner in steps
+                  if first < begin < last or first < end < last]
+    return found
+
+
 def list_facts(trace: Dict[str, Any]) -> Dict[str, collections.Counter]:
     """All facts of a trace, by what they are about."""
     return {
