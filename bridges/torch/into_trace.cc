@@ -337,7 +337,9 @@ void TraceWriter::append(const ITraceActivity &activity, uint32_t name, int64_t 
   row.kind = info.kind;
   row.category = info.category;
   row.form = type == ActivityType::CPU_INSTANT_EVENT ? KINETO_FORM_INSTANT : KINETO_FORM_SLICE;
-  row.track = track_of(activity.deviceId(), activity.resourceId(), is_device);
+  int64_t place = activity.deviceId(); /* PyTorch has 0 for threads that it does not know */
+  row.track = track_of(is_device || place ? place : libkineto::processId(), activity.resourceId(),
+                       is_device);
   uint64_t id = (uint64_t)(uint32_t)activity.correlationId();
   if (has_id)
     row.external_id = id;

@@ -43,8 +43,10 @@ def attach_recorder() -> bool:
 class Stacks:
     """Functions of Python and calls of modules as activities, while it is on: ckineto_attach.stacks."""
 
-    def __init__(self, functions: bool = False, modules: bool = False, collections: bool = False) -> None:
-        self._options = {"functions": functions, "modules": modules, "collections": collections}
+    def __init__(self, functions: bool = False, modules: bool = False, collections: bool = False,
+                 c_functions: bool = False) -> None:
+        self._options = {"functions": functions, "modules": modules, "c_functions": c_functions,
+                         "collections": collections}
         self._is_on = False
         self._tracer: Any = None
 

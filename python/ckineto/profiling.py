@@ -193,7 +193,8 @@ class profile(Handle):
         self.record_steps = schedule is not None
         self._mask = _with_cuda(activity_set(activities), use_cuda)
         collections = _take_experimental(experimental_config).get("record_python_gc_info", False)
-        self._stacks = _attach.Stacks(with_stack, with_stack or with_modules, bool(collections))
+        self._stacks = _attach.Stacks(with_stack, with_stack or with_modules, bool(collections),
+                                      c_functions=with_stack)
         self._has_tracer = with_stack and self._stacks.is_available()
         self._observing = False
         self._cached: Any = None

@@ -247,7 +247,7 @@ class Trace(Handle):
         return self._path
 
     def __len__(self) -> int:
-        return self._count
+        return self._count if self._c else 0  # raises if it is closed
 
     def __bool__(self) -> bool:
         return True
@@ -422,6 +422,8 @@ class Trace(Handle):
     def diff(self, other: "Trace", **options: Any) -> Diff:
         """What changed from this trace to another one: tables of facts, and gates. Options: shapes,
         medians, findings, draws, seed, devices, short_names, and those of `analyze`."""
+        if not isinstance(other, Trace):
+            raise errors.make_error(-1, "diff: another trace is needed, not %r: ckineto.open(path) reads one" % (other,))
         return diff(self, other, **options)
 
     def function_events(self) -> Any:

@@ -112,8 +112,10 @@ def _attach_profiler(mode: str) -> None:
     try:
         if mode == "guest":
             torch_bridge.attach_guest()
-        else:
+        elif mode == "1":
             torch_bridge.attach_seat()
+        else:
+            raise torch_bridge.AttachError("CKINETO_TORCH is 1, guest or 0, not '%s'" % mode)
     except torch_bridge.AttachError as error:
         from . import seat_hooks
 

@@ -30,6 +30,7 @@ _SOURCE = b"Python functions"
 _native: Any = None
 _failure: Optional[str] = None
 _finished = False
+_configured: Any = None
 
 
 class StacksError(Exception):
@@ -148,7 +149,12 @@ def _watch_collections(watch: bool) -> None:
 
 def prepare() -> None:
     """Load what start needs, so that the first one takes no longer than others. Raises what start reports."""
-    _load().configure(_prefixes(), _own_folders())
+    global _configured
+    native = _load()
+    key = (list(sys.path), "torch" in sys.modules, "ckineto" in sys.modules)
+    if key != _configured:  # what this calls would be recorded if it ran within a window
+        native.configure(_prefixes(), _own_folders())
+        _configured = key
 
 
 def start(functions: bool = True, modules: bool = True, c_functions: bool = False,

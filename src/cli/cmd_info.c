@@ -106,6 +106,8 @@ static void print_processes(const kineto_trace *trace)
             kc_put_name(stdout, p.label, 0);
             putchar(')');
         }
+        if (p.rank >= 0)
+            printf(", rank %d", p.rank);
         putchar('\n');
     }
     if (count > 32)
@@ -232,6 +234,8 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
             kb_json_put_int(j, "pid", p.pid);
         kb_json_put_string(j, "name", p.name);
         kb_json_put_string(j, "label", p.label);
+        if (p.rank >= 0)
+            kb_json_put_int(j, "rank", p.rank);
         if (d) {
             kb_json_put_uint(j, "activities", d->count);
             kb_json_put_int(j, "busy_ns", d->busy_ns);

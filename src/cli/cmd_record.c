@@ -207,7 +207,8 @@ static kineto_status read_options(ks_collector_options *c)
     c->output_path = output;
     c->custom_config = plugin_config;
     c->wants = KF_WANT_USUAL | (no_shapes ? 0 : KF_WANT_INPUTS | KF_WANT_VALUES);
-    c->python_left_out = no_torch;
+    const char *torch = getenv("CKINETO_TORCH");
+    c->python_left_out = no_torch || (torch && strcmp(torch, "0") == 0);
     if (python && no_torch)
         return kc_usage_error("record", "--python records Python programs, and --no-torch stays out of them: "
                                         "leave one of them out");

@@ -150,8 +150,8 @@ static kineto_status enter_python(const kc_entry_options *o, kc_entry_note *note
                                   kineto_error *err)
 {
     char folder[PATH_MAX], site[PATH_MAX + sizeof PYTHON_SITE + 1];
-    if (!o->python)
-        return KINETO_OK;
+    if (!o->python) /* a package that pip installed has an entry point of its own */
+        return set_variable("CKINETO_TORCH", "0", err);
     if (!find_python(folder, sizeof folder)) {
         note(context, "PyTorch", "not recorded",
              "the Python package of ckineto is not installed next to its plug-ins");

@@ -337,6 +337,14 @@ static void dump_after_crash(host *h)
     h->failed |= status != KINETO_OK;
 }
 
+static void tell_ring(const kc_host_options *o, const kineto_trace *trace)
+{
+    uint64_t count = kineto_trace_count(trace);
+    kc_complain("a trace of the program's end is in %s: %s %s of the last %s seconds%s", o->output,
+                kc_count(count).s, kc_noun(count, "activity", "activities"), o->ring,
+                count ? "" : "; what it did earlier needs a longer --ring");
+}
+
 static void write_ring(host *h)
 {
     kineto_error err;
@@ -348,7 +356,7 @@ static void write_ring(host *h)
     if (status)
         kc_complain("record: %s", err.message);
     else if (!h->options->quiet)
-        kc_complain("a trace of the program's end is in %s", h->options->output);
+        tell_ring(h->options, trace);
     h->failed |= status != KINETO_OK;
     kineto_trace_release(trace);
 }

@@ -1,5 +1,7 @@
 /* What is in a trace, in short: totals per name, how busy devices were, the ledger. */
 #include "cli/cli.h"
+#include "format/format.h"
+#include "session/session.h"
 #include "trace/change/select.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
@@ -252,11 +254,26 @@ static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
     fputc('\n', out);
 }
 
+/* Lines of what could not be recorded, of which nobody knows how many events it would have been. */
+static bool tells_of_gaps(const kineto_trace *trace)
+{
+    kineto_string not_ended = kb_string(kf_reason_text(KF_REASON_NOT_ENDED));
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        if (line.count && kb_string_equal(line.reason, not_ended))
+            return true;
+    }
+    return ks_children_could_not(trace);
+}
+
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
     uint64_t lost = kineto_trace_lost(trace);
-    fprintf(out, "\n  ledger: %s", lost ? "" : "nothing was lost\n");
+    const char *headline = tells_of_gaps(trace) ? "nothing that was recorded was lost; not all could be\n"
+                                                : "nothing was lost\n";
+    fprintf(out, "\n  ledger: %s", lost ? "" : headline);
     if (lost)
         fprintf(out, "%s %s missing from this trace\n", kc_count(lost).s,
                 kc_noun(lost, "event is", "events are"));

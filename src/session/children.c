@@ -33,7 +33,7 @@
     X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "        \
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without these, " \
              "or install ckineto by pip and import it in the program")                                 \
-    X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch leaves it out")                                    \
+    X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")                                    \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \

@@ -64,7 +64,9 @@ static void say_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
     text t = {detail, detail + sizeof detail};
     const ks_cost *c = &s->cost;
     bool known = s->account->by != KS_BY_NOBODY;
-    if (known)
+    if (known && !s->cost.program_ns)
+        put(&t, "a share of a program whose CPU time is not known: ");
+    else if (known)
         put(&t, "%.2f %% of the %s that the program took by itself: ", ks_cost_share_ppm(c) / 1e4,
             kb_duration((int64_t)ks_cost_own(c)).s);
     put_hooks(&t, s, known ? "its" : "the program's");
