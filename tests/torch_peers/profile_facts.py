@@ -91,7 +91,7 @@ def kind_facts(trace: Dict[str, Any]) -> collections.Counter:
     """How many events there are of each kind (phase and category), without names of processes and threads."""
     return collections.Counter(
         (event.get("ph"), event.get("cat") if event.get("cat") else event.get("name"))
-        for event in trace["traceEvents"] if event.get("ph") != "M")
+        for event in trace["traceEvents"] if event.get("ph") != "M" and event.get("name") != "Written by ckineto")
 
 
 def track_facts(trace: Dict[str, Any]) -> collections.Counter:
