@@ -271,7 +271,7 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
     uint64_t lost = kineto_trace_lost(trace);
-    const char *headline = tells_of_gaps(trace) ? "nothing that was recorded was lost; not all could be\n"
+    const char *headline = tells_of_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
                                                 : "nothing was lost\n";
     fprintf(out, "\n  ledger: %s", lost ? "" : headline);
     if (lost)
