@@ -7,6 +7,7 @@
 #include <libkineto.h>
 #include <output_base.h>
 
+#include <cstring>
 #include <functional>
 #include <memory>
 #include <string>
@@ -26,6 +27,7 @@ uint64_t device_kinds();
 
 inline std::string to_string(kineto_string s) { return std::string(s.data ? s.data : "", s.size); }
 inline kineto_string to_kineto(const std::string &s) { return kineto_string{s.data(), s.size()}; }
+inline kineto_string to_kineto(const char *s) { return kineto_string{s, std::strlen(s)}; }
 
 /** The text as a string of JSON, with quotes. Bytes from 0x80 on stay as they are. */
 std::string quote_json(const std::string &text);
@@ -66,6 +68,7 @@ class TraceWriter {
   };
   const TypeInfo &type_info(ActivityType type);
   uint32_t track_of(int64_t device, int64_t resource, bool is_device);
+  void add_until(const GenericTraceActivity &activity, int64_t end_ns);
   void put_metadata(const GenericTraceActivity &activity);
   void append(const ITraceActivity &activity, uint32_t name, int64_t start, int64_t end);
   uint32_t key_of(std::string_view key);

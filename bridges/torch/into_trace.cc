@@ -354,26 +354,28 @@ void TraceWriter::append(const ITraceActivity &activity, uint32_t name, int64_t 
                             activity.flowStart());
 }
 
-void TraceWriter::add_generic(const GenericTraceActivity &activity)
+void TraceWriter::add_until(const GenericTraceActivity &activity, int64_t end_ns)
 {
   put_metadata(activity);
   uint32_t name = lib.kineto_builder_string(builder_, to_kineto(activity.activityName));
-  append(activity, name, activity.startTime, activity.endTime);
+  append(activity, name, activity.startTime, end_ns);
+}
+
+void TraceWriter::add_generic(const GenericTraceActivity &activity)
+{
+  add_until(activity, activity.endTime);
 }
 
 void TraceWriter::add_host(const GenericTraceActivity &activity, int64_t window_end_ns)
 {
-  int64_t end = activity.endTime;
-  put_metadata(activity);
-  if (CKT_UNLIKELY(end < activity.startTime)) {
-    end = window_end_ns;
+  bool is_open = activity.endTime < activity.startTime;
 #if CKT_MARKS_UNFINISHED
+  if (CKT_UNLIKELY(is_open)) {
     kineto_arg no = number_arg(KINETO_ARG_BOOL, 0);
     lib.kineto_builder_arg(builder_, key_of("finished"), &no);
-#endif
   }
-  uint32_t name = lib.kineto_builder_string(builder_, to_kineto(activity.activityName));
-  append(activity, name, activity.startTime, end);
+#endif
+  add_until(activity, is_open ? window_end_ns : activity.endTime);
 }
 
 void TraceWriter::add(const ITraceActivity &activity, const std::string &name)

@@ -155,17 +155,15 @@ struct SpanRow {
   int64_t start_ns, end_ns;
 };
 
-static kineto_string text(const char *s) { return kineto_string{s, strlen(s)}; }
-
 static void add_span_row(kineto_builder *builder, const SpanRow &row)
 {
   kineto_activity activity = {};
   activity.start_ns = row.start_ns;
   activity.end_ns = row.end_ns;
-  activity.name_id = lib.kineto_builder_string(builder, text(row.name));
-  activity.track = lib.kineto_builder_named_track(builder, text(row.process), text(row.track));
+  activity.name_id = lib.kineto_builder_string(builder, to_kineto(row.name));
+  activity.track = lib.kineto_builder_named_track(builder, to_kineto(row.process), to_kineto(row.track));
   activity.kind = row.category ? KINETO_KIND_OVERHEAD : KINETO_KIND_CPU_INSTANT_EVENT;
-  activity.category = row.category ? lib.kineto_builder_string(builder, text(row.category))
+  activity.category = row.category ? lib.kineto_builder_string(builder, to_kineto(row.category))
                                    : UINT32_MAX;
   activity.form = row.category ? KINETO_FORM_SLICE : KINETO_FORM_INSTANT;
   activity.flags = row.category ? 0 : KINETO_ACTIVITY_GLOBAL;
@@ -200,16 +198,16 @@ void SeatTrace::write_header(kineto_builder *builder)
     lib.kineto_builder_metadata(builder, to_kineto(entry.first), to_kineto(entry.second));
   for (const auto &error : recorded_->errors) {
     kineto_ledger_line line = {};
-    line.source = text(CKT_SOURCE);
-    line.reason = text("child profiler failed");
+    line.source = to_kineto(CKT_SOURCE);
+    line.reason = to_kineto("child profiler failed");
     line.count = 1;
     line.detail = to_kineto(error);
     lib.kineto_builder_ledger(builder, &line);
   }
   kineto_ledger_line cost = {};
-  cost.source = text("self-cost");
-  cost.reason = text("not measured");
-  cost.detail = text("PyTorch's own profiler recorded the operators; the other numbers of self-cost "
+  cost.source = to_kineto("self-cost");
+  cost.reason = to_kineto("not measured");
+  cost.detail = to_kineto("PyTorch's own profiler recorded the operators; the other numbers of self-cost "
                           "are those of devices and plug-ins");
   lib.kineto_builder_ledger(builder, &cost);
   int64_t start = recorded_->start_ns, end = recorded_->end_ns;

@@ -244,10 +244,11 @@ class profile(Handle):
         self._load_plugins()
         _attach.attach_recorder()
         self._add_distributed_info()
-        if self._action_at(0) in _TRACING:
-            self._stacks.turn(True)
-        self._callbacks.call(self._lib.kineto_profile_start, self._c)
-        self._follow_action()
+        self._stacks.turn(True)  # before the first step, which may be recorded
+        try:
+            self._callbacks.call(self._lib.kineto_profile_start, self._c)
+        finally:
+            self._follow_action()
 
     def step(self) -> None:
         """A step is over and the next one begins."""
@@ -273,12 +274,6 @@ class profile(Handle):
     def _leave_cycle(self) -> None:
         if self._lib.kineto_profile_current_action(self._c) == _RECORD_AND_SAVE:
             self._observe(False)
-
-    def _action_at(self, step: int) -> int:
-        try:
-            return action_number(self.schedule(step))
-        except Exception:  # the call of C that asks the same reports it
-            return ProfilerAction.NONE.value
 
     def _follow_action(self) -> None:
         """What runs next to the recorder runs in the same steps. The tracer of functions begins with the step

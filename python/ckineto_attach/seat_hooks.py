@@ -67,12 +67,12 @@ def install() -> None:
 
 
 def _warn_once(original: Callable, text: str) -> Callable:
-    told = []
+    warned = []
 
     @functools.wraps(original)
     def start(self, *arguments, **options):
-        if not told:
-            told.append(True)
+        if not warned:
+            warned.append(True)
             try:
                 warnings.warn(text, RuntimeWarning, stacklevel=3)
             except Warning:  # -W error: the program would not fail without ckineto either

@@ -367,24 +367,11 @@ static bool is_chrome(const char *path)
     return format && strcmp(format, "chrome") == 0;
 }
 
-/* Lines of Python's packages that are in a ledger only if something is not recorded. */
-static bool tells_of_python(const kineto_trace *trace)
-{
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        if (line.count && (kb_string_equal(line.source, kb_string("PyTorch")) ||
-                           kb_string_equal(line.source, kb_string("Python functions"))))
-            return true;
-    }
-    return false;
-}
-
 static void tell_nothing(const kineto_trace *trace)
 {
     const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
                          "  'ckineto doctor' says what can be recorded here.";
-    if (tells_of_python(trace))
+    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
         reason = "the lines of PyTorch and Python above say why.";
     else if (ks_children_could_not(trace))
         reason = "the ledger above names the processes, and the reasons.";

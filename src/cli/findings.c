@@ -172,12 +172,12 @@ static void put_not_judged(const kineto_findings *found, const page *p)
     bool any = false;
     for (uint32_t i = 0; kineto_finding_rule_get(i, &rule); i++) {
         kineto_string reason;
-        bool told = false;
+        bool is_printed = false;
         if (kineto_findings_judgement(found, i, &reason) != KINETO_NOT_JUDGED)
             continue;
-        for (uint32_t k = 0; k < i && !told; k++)
-            told = is_left_out(found, k, reason);
-        if (told)
+        for (uint32_t k = 0; k < i && !is_printed; k++)
+            is_printed = is_left_out(found, k, reason);
+        if (is_printed)
             continue;
         fputs(any ? "" : "\nNot judged:\n", p->out);
         any = true;

@@ -254,24 +254,18 @@ static void print_ledger_line(const kineto_ledger_line *line, FILE *out)
     fputc('\n', out);
 }
 
-/* Lines of what could not be recorded, of which nobody knows how many events it would have been. */
-static bool tells_of_gaps(const kineto_trace *trace)
+/* Something was not recorded, and the number of its events is unknown. */
+static bool has_gaps(const kineto_trace *trace)
 {
-    kineto_string not_ended = kb_string(kf_reason_text(KF_REASON_NOT_ENDED));
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        if (line.count && kb_string_equal(line.reason, not_ended))
-            return true;
-    }
-    return ks_children_could_not(trace);
+    return kt_ledger_has(trace, NULL, kf_reason_text(KF_REASON_NOT_ENDED)) ||
+           ks_children_could_not(trace);
 }
 
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
     uint64_t lost = kineto_trace_lost(trace);
-    const char *headline = tells_of_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
+    const char *headline = has_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
                                                 : "nothing was lost\n";
     fprintf(out, "\n  ledger: %s", lost ? "" : headline);
     if (lost)

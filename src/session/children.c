@@ -359,13 +359,8 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
 
 bool ks_children_could_not(const kineto_trace *trace)
 {
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        for (reason r = REASON_TORCH; r < REASON_BRIEF; r++)
-            if (kb_string_equal(line.source, kb_string(SOURCE)) &&
-                kb_string_equal(line.reason, kb_string(reason_texts[r])))
-                return true;
-    }
+    for (reason r = REASON_TORCH; r < REASON_BRIEF; r++)
+        if (kt_ledger_has(trace, SOURCE, reason_texts[r]))
+            return true;
     return false;
 }

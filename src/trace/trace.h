@@ -333,6 +333,8 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 
 /* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
+/** Is there a ledger line with a count that is not 0, of this source and reason? NULL: of any. */
+bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason);
 /** The version of ckineto that wrote the file which the trace was read from; "": another program. */
 const char *kt_writer_version(const kineto_trace *t);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);

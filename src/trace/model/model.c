@@ -86,6 +86,22 @@ const kt_block *kt_block_at(const kineto_trace *t, uint32_t index) { return t->b
 
 uint64_t kineto_trace_text_bytes(const kineto_trace *t) { return t->text_bytes; }
 
+static bool matches_text(kineto_string text, const char *wanted)
+{
+    return !wanted || kb_string_equal(text, kb_string(wanted));
+}
+
+bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason)
+{
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        if (line.count && matches_text(line.source, source) && matches_text(line.reason, reason))
+            return true;
+    }
+    return false;
+}
+
 const char *kt_writer_version(const kineto_trace *t) { return t->writer_version; }
 uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
 uint32_t kineto_trace_repair_count(const kineto_trace *t)
