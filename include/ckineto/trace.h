@@ -121,9 +121,12 @@ KINETO_API const kineto_row *kineto_trace_track_rows(const kineto_trace *trace, 
  *  memory. */
 KINETO_API const kineto_row *kineto_trace_time_order(const kineto_trace *trace);
 
-/** The smallest activity on the same lane that encloses this one; KINETO_NO_ROW at the top. */
+/** The innermost activity of the track that encloses this one: of those that begin no later and end no
+ *  earlier the one that began last; KINETO_NO_ROW at the top. Activities that only overlap do not
+ *  enclose each other. */
 KINETO_API kineto_row kineto_trace_parent(const kineto_trace *trace, kineto_row row);
-/** Duration less the children's, in ns. */
+/** Own time in ns: the moments at which it is the activity that began last of those that are open on its
+ *  track. For activities that nest this is the duration less that of its children. */
 KINETO_API int64_t kineto_trace_self_ns(const kineto_trace *trace, kineto_row row);
 /** Lane inside the track; activities of a lane nest or are disjoint. */
 KINETO_API uint32_t kineto_trace_lane(const kineto_trace *trace, kineto_row row);

@@ -93,28 +93,70 @@ void ke_timeline_free(ke_timeline *timeline)
 
 /* ---- lines of a track ----------------------------------------------------------------------- */
 
-/* Lanes stand one below the other, each as high as it is deep. */
-static uint32_t find_depths(writer *w, uint64_t first, uint64_t count, uint32_t lanes)
+/* What is open in the lanes of a track: a stack for each, as positions from `first` on. */
+typedef struct open_rows {
+    uint64_t *top;   /* by lane: position + 1; 0: nothing is open */
+    uint64_t *below; /* by position: what it was put onto */
+} open_rows;
+
+static int64_t end_of(const kineto_trace *t, kineto_row row)
+{
+    return kt_block_at(t, row / KT_BLOCK_ROWS)->end_ns[row % KT_BLOCK_ROWS];
+}
+
+static int64_t start_of(const kineto_trace *t, kineto_row row)
+{
+    return kt_block_at(t, row / KT_BLOCK_ROWS)->start_ns[row % KT_BLOCK_ROWS];
+}
+
+/* Open the row at a position; its depth in its lane. */
+static uint32_t open_row(const writer *w, open_rows *open, const kineto_row *rows, uint64_t i,
+                         uint32_t lane)
 {
     const kineto_trace *t = w->t->trace;
-    uint32_t *deepest = calloc((size_t)lanes + 1, sizeof *deepest), line = 0;
-    w->no_memory |= !deepest;
-    for (uint64_t i = first; deepest && i < first + count; i++) {
-        kineto_row row = w->t->rows[i], parent = kineto_trace_parent(t, row);
-        uint32_t lane = KB_MIN(kineto_trace_lane(t, row), lanes);
-        uint32_t depth = parent == KINETO_NO_ROW ? 0 : w->depth_of[parent] + 1u;
-        w->depth_of[row] = (uint16_t)KB_MIN(depth, LINES - 1);
-        deepest[lane] = KB_MAX(deepest[lane], w->depth_of[row] + 1u);
-    }
-    for (uint32_t lane = 0; deepest && lane <= lanes; lane++) {
-        uint32_t height = deepest[lane];
-        deepest[lane] = line;
+    uint64_t top = open->top[lane];
+    while (top && end_of(t, rows[top - 1]) <= start_of(t, rows[i]))
+        top = open->below[top - 1];
+    open->below[i] = top;
+    open->top[lane] = end_of(t, rows[i]) > start_of(t, rows[i]) ? i + 1 : top;
+    return top ? w->depth_of[rows[top - 1]] + 1u : 0;
+}
+
+/* The first line of each lane: lanes stand one below the other, each as high as it is deep. @return the
+ * number of lines. */
+static uint32_t stack_lanes(uint32_t *heights, uint32_t lanes)
+{
+    uint32_t line = 0;
+    for (uint32_t lane = 0; lane <= lanes; lane++) {
+        uint32_t height = heights[lane];
+        heights[lane] = line;
         line = KB_MIN(line + height, LINES);
     }
-    for (uint64_t i = first; deepest && i < first + count; i++) {
-        uint32_t lane = KB_MIN(kineto_trace_lane(t, w->t->rows[i]), lanes);
-        put(w, &w->columns[DEPTH], KB_MIN(deepest[lane] + w->depth_of[w->t->rows[i]], LINES - 1));
+    return line;
+}
+
+static uint32_t find_depths(writer *w, uint64_t first, uint64_t count, uint32_t lanes)
+{
+    const kineto_row *rows = w->t->rows + first;
+    open_rows open = {calloc((size_t)lanes + 1, sizeof *open.top),
+                      malloc((count + 1) * sizeof *open.below)};
+    uint32_t *deepest = calloc((size_t)lanes + 1, sizeof *deepest), line = 0;
+    bool ok = open.top && open.below && deepest;
+    w->no_memory |= !ok;
+    for (uint64_t i = 0; ok && i < count; i++) {
+        uint32_t lane = KB_MIN(kineto_trace_lane(w->t->trace, rows[i]), lanes);
+        uint32_t depth = open_row(w, &open, rows, i, lane);
+        w->depth_of[rows[i]] = (uint16_t)KB_MIN(depth, LINES - 1);
+        deepest[lane] = KB_MAX(deepest[lane], w->depth_of[rows[i]] + 1u);
     }
+    if (ok)
+        line = stack_lanes(deepest, lanes);
+    for (uint64_t i = 0; ok && i < count; i++) {
+        uint32_t lane = KB_MIN(kineto_trace_lane(w->t->trace, rows[i]), lanes);
+        put(w, &w->columns[DEPTH], KB_MIN(deepest[lane] + w->depth_of[rows[i]], LINES - 1));
+    }
+    free(open.top);
+    free(open.below);
     free(deepest);
     return line;
 }

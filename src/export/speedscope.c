@@ -63,10 +63,10 @@ static void put_event(scope *s, char type, kineto_row row, int64_t ns, bool firs
     s->events++;
 }
 
-/* Close what does not enclose `row`. */
-static void close_until(scope *s, kineto_row enclosing)
+/* Close what has ended by then: rows of a lane nest, so nothing that goes on is above it. */
+static void close_until(scope *s, int64_t ns)
 {
-    while (s->open.count && s->open.data[s->open.count - 1] != enclosing) {
+    while (s->open.count && end_of(s, s->open.data[s->open.count - 1]) <= ns) {
         kineto_row top = s->open.data[--s->open.count];
         put_event(s, 'C', top, end_of(s, top), false);
     }
@@ -77,12 +77,12 @@ static void put_events(scope *s, const kineto_row *rows, uint64_t count)
     s->last = 0;
     s->open.count = 0;
     for (uint64_t i = 0; i < count && !s->failed; i++) {
-        close_until(s, kineto_trace_parent(s->trace, rows[i]));
+        close_until(s, start_of(s, rows[i]));
         put_event(s, 'O', rows[i], start_of(s, rows[i]), i == 0);
         s->failed |= !kb_vec_push(&s->open, rows[i]);
         s->forms[form_of(s, rows[i])]++;
     }
-    close_until(s, KINETO_NO_ROW);
+    close_until(s, INT64_MAX);
 }
 
 /* ---- profiles ------------------------------------------------------------------------------------- */

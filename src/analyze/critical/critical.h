@@ -74,6 +74,7 @@ typedef struct ka_node {
     uint32_t index; /* of slices or work */
     uint8_t of;     /* KA_OF_… */
     bool is_end;
+    bool may_be_last; /* a path may end there: not with a thread that only waits */
 } ka_node;
 
 typedef struct ka_edge {
@@ -93,6 +94,8 @@ typedef struct ka_path_step {
 typedef struct ka_path {
     const ka_scope *s;
     int64_t start_ns, end_ns; /* of the window */
+    uint32_t window_thread;   /* of the range that is the window; KA_NONE */
+    bool has_steps;           /* some thread of the scope has */
     /* Once finished: nodes in an order in which each follows what it waits for, edges by dst. */
     KB_VEC(ka_node) nodes;
     KB_VEC(ka_edge) edges;
@@ -138,6 +141,8 @@ static inline void ka_path_edge(ka_path *p, ka_edge edge)
 kineto_status ka_path_finish(ka_path *p, kineto_error *err);
 /** Times of all nodes. @param weights  by edge; NULL: as recorded. */
 void ka_path_times(const ka_path *p, const int64_t *weights, int64_t *times);
+/** The latest of these times that a path may end at. */
+int64_t ka_path_length(const ka_path *p, const int64_t *times);
 
 /** critical_edges.c: what work and calls waited for. */
 void ka_path_add_device(ka_path *p);

@@ -27,11 +27,13 @@ const char *ka_edge_type_name(uint32_t type)
 typedef struct walk {
     ka_path *p;
     const ka_scope *s;
-    uint8_t *class_of;     /* by name of a slice: ka_path_class + 1; 0: not looked at */
-    KB_VEC(uint32_t) open; /* slices around the moment, in the window */
-    uint32_t loading;      /* how many of them are data loaders */
-    uint32_t last;         /* node; 0: none of the thread yet */
-    uint32_t lane_from, lane_to, lane_track; /* nodes of the first lane of a track */
+    uint8_t *class_of;      /* by name of a slice: ka_path_class + 1; 0: not looked at */
+    KB_VEC(uint32_t) ends;  /* open slices of the window, a heap: the one that ends next is the first */
+    uint32_t innermost;     /* the open slice that began last; KA_NONE */
+    uint32_t *around;       /* by slice: what was innermost when it began */
+    uint32_t loading;       /* how many open slices are data loaders */
+    uint32_t last;          /* node; 0: none of the thread yet */
+    bool ends_path;         /* any moment of the thread may be the last one of the path */
 } walk;
 
 static ka_path_class class_of_kind(uint32_t kind)
@@ -61,102 +63,231 @@ static bool is_loading(walk *w, const ka_slice *slice)
     return *known == 2;
 }
 
-/* The edge from the last moment of the thread to a new one, which belongs to the innermost range.
- */
+/* Of the open slices the one that began last, as own times have it (nesting.c). One that ended while
+ * another went on has left the chain by then, or leaves it now. */
+static uint32_t find_innermost(walk *w, int64_t now)
+{
+    while (w->innermost != KA_NONE && w->s->slices[w->innermost].end_ns <= now)
+        w->innermost = w->around[w->innermost];
+    return w->innermost;
+}
+
+/* Annotations say what the time is for, not what the thread does: that says what is around them. */
+static ka_path_class class_inside(const walk *w, uint32_t slice)
+{
+    while (slice != KA_NONE && w->s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION)
+        slice = w->around[slice];
+    return slice == KA_NONE ? KA_PATH_BETWEEN : class_of_kind(w->s->slices[slice].kind);
+}
+
+/* Without steps all threads count that run operators or make calls, each as far as it does. */
+static bool is_work_of_host(const walk *w, const ka_slice *slice)
+{
+    return !w->p->has_steps &&
+           (slice->kind == KINETO_KIND_CPU_OP || kt_kind_is_launch(slice->kind));
+}
+
+/* The edge from the last moment of the thread to a new one. It belongs to the slice that was innermost
+ * in between. */
 static void put_moment(walk *w, uint32_t slice, bool is_end)
 {
     ka_path *p = w->p;
     const ka_slice *s = &w->s->slices[slice];
-    int64_t ns = is_end ? s->end_ns : s->start_ns;
+    int64_t ns = is_end ? s->end_ns : s->start_ns, from_ns = p->nodes.data[w->last].ns;
     ka_edge edge = {.src = w->last, .dst = (uint32_t)p->nodes.count, .owner = KA_NONE};
-    ns = KB_MAX(ns, p->nodes.data[w->last].ns);
-    edge.ns = kb_length_ns(p->nodes.data[w->last].ns, ns);
+    uint32_t owner = w->last ? find_innermost(w, from_ns) : KA_NONE;
+    ns = KB_MAX(ns, from_ns);
+    edge.ns = kb_length_ns(from_ns, ns);
     edge.type = w->last ? KA_EDGE_HOST : KA_EDGE_START;
-    edge.class = w->last ? KA_PATH_BETWEEN : KA_PATH_START;
-    if (w->last && w->open.count) {
-        edge.owner = w->open.data[w->open.count - 1];
+    edge.class = (uint8_t)(w->last ? class_inside(w, owner) : KA_PATH_START);
+    if (owner != KA_NONE) {
+        edge.owner = owner;
         edge.of = KA_OF_SLICE;
-        edge.class = class_of_kind(w->s->slices[edge.owner].kind);
     }
     if (w->last && w->loading)
         edge.class = KA_PATH_DATA;
     ka_path_edge(p, edge);
     (is_end ? p->end_of : p->start_of)[slice] = edge.dst;
-    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){ns, slice, KA_OF_SLICE, is_end});
+    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){.ns = ns,
+                                                      .index = slice,
+                                                      .of = KA_OF_SLICE,
+                                                      .is_end = is_end,
+                                                      .may_be_last = w->ends_path || is_work_of_host(w, s)});
     w->last = edge.dst;
 }
 
-static void leave(walk *w)
+/* ---- open slices by their ends ---- */
+
+/* Of slices that end together the inner one ends first. */
+static bool ends_before(const walk *w, uint32_t a, uint32_t b)
 {
-    uint32_t slice = w->open.data[w->open.count - 1];
+    int64_t a_ns = w->s->slices[a].end_ns, b_ns = w->s->slices[b].end_ns;
+    return a_ns != b_ns ? a_ns < b_ns : a > b;
+}
+
+static void push_end(walk *w, uint32_t slice)
+{
+    if (!kb_vec_push(&w->ends, slice)) {
+        w->p->no_memory = true;
+        return;
+    }
+    size_t at = w->ends.count - 1;
+    for (; at && ends_before(w, slice, w->ends.data[(at - 1) / 2]); at = (at - 1) / 2)
+        w->ends.data[at] = w->ends.data[(at - 1) / 2];
+    w->ends.data[at] = slice;
+}
+
+static uint32_t pop_end(walk *w)
+{
+    uint32_t first = w->ends.data[0], moved = w->ends.data[--w->ends.count];
+    size_t at = 0, count = w->ends.count;
+    for (size_t child; (child = 2 * at + 1) < count; at = child) {
+        child += child + 1 < count &&
+                 ends_before(w, w->ends.data[child + 1], w->ends.data[child]);
+        if (!ends_before(w, w->ends.data[child], moved))
+            break;
+        w->ends.data[at] = w->ends.data[child];
+    }
+    if (count)
+        w->ends.data[at] = moved;
+    return first;
+}
+
+/* ---- one thread ---- */
+
+static void leave_slice(walk *w)
+{
+    uint32_t slice = pop_end(w);
     if (w->s->slices[slice].end_ns <= w->p->end_ns)
         put_moment(w, slice, true);
     w->loading -= is_loading(w, &w->s->slices[slice]);
-    w->open.count--;
 }
 
-/* What crosses other ranges of its thread stands in a lane of its own; but it begins when the
- * thread has come so far, not so long after the last one that crossed. */
-static void go_to_first_lane(walk *w, const ka_slice *slice)
+/* What ends no later than the new slice, and began before it, is innermost no more. */
+static void enter_slice(walk *w, uint32_t slice)
 {
-    const ka_node *nodes = w->p->nodes.data;
-    uint32_t low = w->lane_from, high = w->lane_to;
-    if (w->open.count || w->s->threads[slice->thread].track != w->lane_track)
-        return;
-    while (low < high) {
-        uint32_t middle = low + (high - low) / 2;
-        if (nodes[middle].ns <= slice->start_ns)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    w->last = low > w->lane_from ? low - 1 : 0;
-}
-
-static void enter(walk *w, uint32_t slice)
-{
-    if (w->s->threads[w->s->slices[slice].thread].lane)
-        go_to_first_lane(w, &w->s->slices[slice]);
+    const ka_slice *slices = w->s->slices;
     put_moment(w, slice, false);
-    w->loading += is_loading(w, &w->s->slices[slice]);
-    w->p->no_memory |= !kb_vec_push(&w->open, slice);
+    while (w->innermost != KA_NONE && slices[w->innermost].end_ns < slices[slice].end_ns)
+        w->innermost = w->around[w->innermost];
+    w->around[slice] = w->innermost;
+    w->innermost = slice;
+    w->loading += is_loading(w, &slices[slice]);
+    push_end(w, slice);
 }
 
 static void walk_thread(walk *w, const ka_thread *thread)
 {
-    uint32_t begin = (uint32_t)w->p->nodes.count;
+    const ka_slice *slices = w->s->slices;
     w->last = 0;
     w->loading = 0;
+    w->innermost = KA_NONE;
     for (uint32_t i = thread->first; i < thread->first + thread->count && !w->p->no_memory; i++) {
-        const ka_slice *s = &w->s->slices[i];
-        if (s->start_ns > w->p->end_ns)
+        if (slices[i].start_ns > w->p->end_ns)
             break;
-        if (s->start_ns < w->p->start_ns)
+        if (slices[i].start_ns < w->p->start_ns)
             continue;
-        while (w->open.count && w->s->slices[w->open.data[w->open.count - 1]].next <= i)
-            leave(w);
-        enter(w, i);
+        while (w->ends.count && slices[w->ends.data[0]].end_ns <= slices[i].start_ns &&
+               slices[i].parent != w->ends.data[0])
+            leave_slice(w);
+        enter_slice(w, i);
     }
-    while (w->open.count && !w->p->no_memory)
-        leave(w);
-    if (thread->lane)
-        return;
-    w->lane_from = begin;
-    w->lane_to = (uint32_t)w->p->nodes.count;
-    w->lane_track = thread->track;
+    while (w->ends.count && !w->p->no_memory)
+        leave_slice(w);
 }
 
-/* Nobody waits for threads that only make calls and launch nothing: watchdogs that ask for events,
- * say. */
-static bool is_watchdog(const ka_scope *s, const ka_thread *thread)
+/* ---- which threads ---- */
+
+/* What a thread has done for the program. Annotations and functions of Python do not count: threads
+ * that wait have these, too. */
+typedef struct thread_use {
+    uint32_t operators, calls, launches;
+    bool has_steps;
+} thread_use;
+
+static thread_use *find_uses(const ka_scope *s)
 {
-    for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
-        uint8_t kind = s->slices[i].kind;
-        if (s->slices[i].work_count || (kind != KINETO_KIND_RUNTIME && kind != KINETO_KIND_DRIVER &&
-                                        kind != KINETO_KIND_OVERHEAD))
+    thread_use *uses = calloc((size_t)s->thread_count + 1, sizeof *uses);
+    for (uint32_t i = 0; uses && i < s->slice_count; i++) {
+        const ka_slice *slice = &s->slices[i];
+        thread_use *use = &uses[slice->thread];
+        use->operators += slice->kind == KINETO_KIND_CPU_OP;
+        use->calls += kt_kind_is_launch(slice->kind);
+        use->launches += slice->work_count > 0;
+    }
+    for (uint32_t i = 0; uses && i < s->step_count; i++)
+        if (s->steps[i].slice != KA_NONE)
+            uses[s->slices[s->steps[i].slice].thread].has_steps = true;
+    return uses;
+}
+
+/* Threads that only make calls and launch nothing are watchdogs, for example, that poll events. Where
+ * nothing runs on a device, calls are all that some programs have. */
+static bool does_work(const ka_scope *s, const thread_use *use)
+{
+    return use->has_steps || use->operators || use->launches || (use->calls && !s->work_count);
+}
+
+static uint64_t count_uses(const thread_use *use)
+{
+    return (uint64_t)use->operators + use->calls;
+}
+
+/* The thread of the process that does most. */
+static bool is_main(const ka_scope *s, const thread_use *uses, uint32_t thread)
+{
+    for (uint32_t i = 0; i < s->thread_count; i++) {
+        uint64_t other = count_uses(&uses[i]), own = count_uses(&uses[thread]);
+        if (s->threads[i].process == s->threads[thread].process &&
+            (other > own || (other == own && i < thread)))
             return false;
     }
-    return s->work_count > 0;
+    return true;
+}
+
+/* With steps the path ends with them, or with work of a device; of a window that is a range, also with
+ * the thread of this range. */
+static bool ends_path(const ka_path *p, const thread_use *uses, uint32_t thread)
+{
+    return uses[thread].has_steps || thread == p->window_thread ||
+           (!p->has_steps && is_main(p->s, uses, thread));
+}
+
+/* Threads without operators, launches and steps (monitors, watchdogs, threads that wait) neither begin
+ * nor end a path, unless all are such. */
+static bool choose_threads(const ka_path *p, const thread_use *uses, uint8_t *chosen)
+{
+    bool any = false;
+    for (uint32_t i = 0; i < p->s->thread_count; i++) {
+        chosen[i] = does_work(p->s, &uses[i]) || i == p->window_thread;
+        any |= chosen[i];
+    }
+    return any;
+}
+
+static void begin_with_chosen(ka_path *p, const uint8_t *chosen)
+{
+    int64_t start = p->s->work_count ? p->s->work[p->s->by_time[0]].start_ns : INT64_MAX;
+    for (uint32_t i = 0; i < p->s->thread_count; i++)
+        if (chosen[i])
+            start = KB_MIN(start, p->s->slices[p->s->threads[i].first].start_ns);
+    p->start_ns = KB_MAX(p->start_ns, start == INT64_MAX ? p->start_ns : start);
+}
+
+static void walk_threads(walk *w, const thread_use *uses, uint8_t *chosen)
+{
+    ka_path *p = w->p;
+    bool any = choose_threads(p, uses, chosen);
+    for (uint32_t i = 0; i < p->s->thread_count; i++)
+        p->has_steps |= uses[i].has_steps;
+    if (any)
+        begin_with_chosen(p, chosen);
+    p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){.ns = p->start_ns});
+    for (uint32_t i = 0; i < p->s->thread_count && !p->no_memory; i++) {
+        w->ends_path = !any || ends_path(p, uses, i);
+        if (!any || chosen[i])
+            walk_thread(w, &p->s->threads[i]);
+    }
 }
 
 /* ---- nodes of devices ----------------------------------------------------------------------------------- */
@@ -175,8 +306,9 @@ static void add_work(ka_path *p)
         if (!has_work(p, w))
             continue;
         p->work_start[i] = (uint32_t)p->nodes.count;
-        p->no_memory |= !kb_vec_push(&p->nodes, (ka_node){w->start_ns, i, KA_OF_WORK, false}) ||
-                        !kb_vec_push(&p->nodes, (ka_node){w->end_ns, i, KA_OF_WORK, true});
+        p->no_memory |=
+            !kb_vec_push(&p->nodes, (ka_node){w->start_ns, i, KA_OF_WORK, false, true}) ||
+            !kb_vec_push(&p->nodes, (ka_node){w->end_ns, i, KA_OF_WORK, true, true});
     }
 }
 
@@ -198,20 +330,24 @@ bool ka_path_reserve(ka_path *p)
 
 void ka_path_add_nodes(ka_path *p)
 {
+    const ka_scope *s = p->s;
     walk w = {.p = p,
-              .s = p->s,
-              .class_of = calloc((size_t)p->s->name_count + 1, 1),
-              .lane_track = KA_NONE};
-    p->no_memory |=
-        !w.class_of || !ka_path_reserve(p) || !kb_vec_push(&p->nodes, (ka_node){.ns = p->start_ns});
-    for (uint32_t i = 0; i < p->s->thread_count && !p->no_memory; i++)
-        if (!is_watchdog(p->s, &p->s->threads[i]))
-            walk_thread(&w, &p->s->threads[i]);
+              .s = s,
+              .class_of = calloc((size_t)s->name_count + 1, 1),
+              .around = malloc(((size_t)s->slice_count + 1) * sizeof *w.around)};
+    thread_use *uses = find_uses(s);
+    uint8_t *chosen = malloc((size_t)s->thread_count + 1);
+    p->no_memory |= !w.class_of || !w.around || !uses || !chosen || !ka_path_reserve(p);
+    if (!p->no_memory)
+        walk_threads(&w, uses, chosen);
     p->host_nodes = (uint32_t)p->nodes.count;
     if (!p->no_memory)
         add_work(p);
-    kb_vec_free(&w.open);
+    kb_vec_free(&w.ends);
     free(w.class_of);
+    free(w.around);
+    free(uses);
+    free(chosen);
 }
 
 /* ---- order ------------------------------------------------------------------------------------------------ */
@@ -444,6 +580,26 @@ static void mark_path(ka_path *p)
     }
 }
 
+/* The latest moment that may be the last one. */
+static uint32_t find_last(const ka_path *p)
+{
+    uint32_t last = 0;
+    for (uint32_t i = 0; i < p->nodes.count; i++)
+        if (p->nodes.data[i].may_be_last &&
+            (p->time[i] > p->time[last] || (p->time[i] == p->time[last] && !p->s->hta)))
+            last = i;
+    return last;
+}
+
+int64_t ka_path_length(const ka_path *p, const int64_t *times)
+{
+    int64_t length = 0;
+    for (size_t i = 0; i < p->nodes.count; i++)
+        if (p->nodes.data[i].may_be_last)
+            length = KB_MAX(length, times[i]);
+    return length;
+}
+
 static bool compute(ka_path *p)
 {
     size_t nodes = p->nodes.count;
@@ -452,9 +608,7 @@ static bool compute(ka_path *p)
     if (!p->time || !p->latest)
         return false;
     ka_path_times(p, NULL, p->time);
-    for (uint32_t i = 0; i < nodes; i++)
-        if (p->time[i] > p->time[p->last] || (p->time[i] == p->time[p->last] && !p->s->hta))
-            p->last = i;
+    p->last = find_last(p);
     p->length_ns = p->time[p->last];
     find_latest(p);
     mark_path(p);

@@ -108,8 +108,8 @@ static int compare_nodes(const void *left, const void *right, void *context)
 
 static void put_nodes(hta *h, int64_t start_ns, int64_t end_ns, uint32_t index, uint8_t of)
 {
-    h->no_memory |= !kb_vec_push(&h->p->nodes, (ka_node){start_ns, index, of, false}) ||
-                    !kb_vec_push(&h->p->nodes, (ka_node){end_ns, index, of, true});
+    h->no_memory |= !kb_vec_push(&h->p->nodes, (ka_node){start_ns, index, of, false, true}) ||
+                    !kb_vec_push(&h->p->nodes, (ka_node){end_ns, index, of, true, true});
 }
 
 static void make_nodes(hta *h)

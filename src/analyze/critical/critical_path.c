@@ -58,6 +58,7 @@ static kineto_status find_window(const ka_scope *s, const ka_path_window *window
         const ka_slice *slice = &s->slices[found.data[window->instance]];
         p->start_ns = slice->start_ns;
         p->end_ns = slice->end_ns;
+        p->window_thread = slice->thread;
     }
     kb_vec_free(&found);
     return status;
@@ -92,7 +93,7 @@ static void find_steps(ka_path *p)
 kineto_status ka_path_create(const ka_scope *s, const ka_path_window *window, ka_path *p,
                              kineto_error *err)
 {
-    *p = (ka_path){.s = s};
+    *p = (ka_path){.s = s, .window_thread = KA_NONE};
     kineto_status status = find_window(s, window, p, err);
     if (status)
         return status;

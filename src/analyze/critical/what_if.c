@@ -184,9 +184,7 @@ static bool evaluate(const factors *f, kineto_what_if_result *r)
         r->scaled = weigh(f, weights);
         ka_path_times(p, weights, times);
         r->before_ns = p->length_ns;
-        r->after_ns = 0;
-        for (size_t i = 0; i < p->nodes.count; i++)
-            r->after_ns = KB_MAX(r->after_ns, times[i]);
+        r->after_ns = ka_path_length(p, times);
         r->step_count = (uint32_t)p->steps.count;
         r->step_before_ns = median_step(p, p->time, room);
         r->step_after_ns = median_step(p, times, room);

@@ -109,19 +109,14 @@ static bool put_annotations(const ka_scope *s, ka_table *t)
 
 typedef KB_VEC(uint32_t) indexes;
 
-static bool gather(const ka_scope *s, uint32_t first, uint32_t end, indexes *list)
+/* Annotations of a thread, and what launched work. */
+static bool gather(const ka_scope *s, const ka_thread *thread, indexes *list)
 {
     bool ok = true;
-    void *slices = (void *)(uintptr_t)s->slices;
     list->count = 0;
-    for (uint32_t i = first; ok && i < end; i++)
+    for (uint32_t i = thread->first; ok && i < thread->first + thread->count; i++)
         if (s->slices[i].kind == KINETO_KIND_USER_ANNOTATION || s->slices[i].work_count)
             ok = kb_vec_push(list, i);
-    for (size_t i = 1; ok && i < list->count; i++)
-        if (ka_compare_slices(&list->data[i - 1], &list->data[i], slices) > 0) {
-            qsort_r(list->data, list->count, sizeof *list->data, ka_compare_slices, slices);
-            break;
-        }
     return ok;
 }
 
@@ -147,12 +142,8 @@ static bool mark_exact(const ka_scope *s, uint32_t *range_of)
 {
     indexes list = {0}, open = {0};
     bool ok = true;
-    for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
-        end = ka_track_end(s, i);
-        const ka_thread *last = &s->threads[end - 1];
-        ok = gather(s, s->threads[i].first, last->first + last->count, &list) &&
-             mark(s, &list, &open, range_of);
-    }
+    for (uint32_t i = 0; ok && i < s->thread_count; i++)
+        ok = gather(s, &s->threads[i], &list) && mark(s, &list, &open, range_of);
     kb_vec_free(&list);
     kb_vec_free(&open);
     return ok;
@@ -241,17 +232,17 @@ static void load(claiming *c, uint32_t track)
     c->next[c->count] = (uint32_t)c->count;
 }
 
-static bool claim_track(claiming *c, uint32_t first, uint32_t end)
+static bool claim_track(claiming *c, const ka_thread *thread)
 {
     indexes list = {0};
     bool ok = true;
-    for (uint32_t i = first; ok && i < end; i++)
+    for (uint32_t i = thread->first; ok && i < thread->first + thread->count; i++)
         if (c->s->slices[i].kind == KINETO_KIND_GPU_USER_ANNOTATION)
             ok = kb_vec_push(&list, i);
     if (list.count) {
         qsort_r(list.data, list.count, sizeof *list.data, compare_lengths,
                 (void *)(uintptr_t)c->s->slices);
-        load(c, c->s->threads[c->s->slices[first].thread].track);
+        load(c, thread->track);
     }
     for (size_t i = 0; ok && i < list.count; i++)
         claim(c, list.data[i]);
@@ -268,11 +259,8 @@ static bool mark_hta(const ka_scope *s, uint32_t *range_of)
                   .ended = malloc(n * sizeof *c.ended),
                   .next = malloc(n * sizeof *c.next)};
     bool ok = c.works && c.ended && c.next;
-    for (uint32_t i = 0, end; ok && i < s->thread_count; i = end) {
-        end = ka_track_end(s, i);
-        const ka_thread *last = &s->threads[end - 1];
-        ok = claim_track(&c, s->threads[i].first, last->first + last->count);
-    }
+    for (uint32_t i = 0; ok && i < s->thread_count; i++)
+        ok = claim_track(&c, &s->threads[i]);
     free(c.works);
     free(c.ended);
     free(c.next);

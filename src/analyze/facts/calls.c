@@ -82,17 +82,11 @@ static bool is_host(uint32_t kind)
            kind != KINETO_KIND_CUDA_SYNC;
 }
 
-/* Slices of neighbouring threads are neighbours as well. */
-static uint32_t first_behind(const ka_scope *s, uint32_t end)
-{
-    return end < s->thread_count ? s->threads[end].first : s->slice_count;
-}
-
 /* The main thread may compute backward as well, but has steps or waits for the thread that does. */
-static bool computes_backward(const nesting *n, uint32_t thread, uint32_t end)
+static bool computes_backward(const nesting *n, const ka_thread *thread)
 {
     bool any = false;
-    for (uint32_t i = n->s->threads[thread].first; i < first_behind(n->s, end); i++) {
+    for (uint32_t i = thread->first; i < thread->first + thread->count; i++) {
         uint8_t name = name_of(n, n->s->slices[i].name);
         if (name == NAME_BACKWARD || name == NAME_STEP)
             return false;
@@ -109,11 +103,11 @@ static int compare_rows(const void *left, const void *right, void *context)
 }
 
 /* The thread's ranges, by row. */
-static void gather(nesting *n, uint32_t thread, uint32_t end)
+static void gather(nesting *n, const ka_thread *thread)
 {
     const ka_scope *s = n->s;
     n->ranges.count = 0;
-    for (uint32_t i = s->threads[thread].first; i < first_behind(s, end); i++)
+    for (uint32_t i = thread->first; i < thread->first + thread->count; i++)
         if (is_host(s->slices[i].kind))
             n->no_memory |= !kb_vec_push(&n->ranges, i);
     if (n->ranges.count)
@@ -249,12 +243,12 @@ static void note_outermost(nesting *n, uint32_t first)
 /* Threads that compute backward follow the others: so what encloses comes first. */
 static void nest_threads(nesting *n, bool backward)
 {
-    for (uint32_t t = 0, end; t < n->s->thread_count; t = end) {
+    for (uint32_t t = 0; t < n->s->thread_count; t++) {
+        const ka_thread *thread = &n->s->threads[t];
         uint32_t first = n->c->count;
-        end = ka_track_end(n->s, t);
-        if (computes_backward(n, t, end) != backward)
+        if (computes_backward(n, thread) != backward)
             continue;
-        gather(n, t, end);
+        gather(n, thread);
         nest(n);
         if (backward)
             note_outermost(n, first);

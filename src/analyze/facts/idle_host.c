@@ -312,7 +312,7 @@ static bool find_overhead(ka_hosts *h)
 }
 
 /* By process: the thread with the steps, else the one with the most ranges. */
-static uint32_t *main_threads(const ka_scope *s)
+static uint32_t *find_main_threads(const ka_scope *s)
 {
     size_t processes = (size_t)kineto_trace_process_count(s->trace) + 1;
     uint32_t *main_of = malloc(processes * sizeof *main_of);
@@ -330,17 +330,14 @@ static uint32_t *main_threads(const ka_scope *s)
     return main_of;
 }
 
-/* A lane asks the first lane of its thread, that the main thread, which asks nobody. */
+/* A thread asks the main thread of its process, which asks no other. */
 static bool find_fallbacks(ka_hosts *h)
 {
     const ka_scope *s = h->s;
-    uint32_t *main_of = main_threads(s), first = 0;
+    uint32_t *main_of = find_main_threads(s);
     for (uint32_t t = 0; main_of && t < s->thread_count; t++) {
-        const ka_thread *thread = &s->threads[t];
-        uint32_t of_process = main_of[thread->process];
-        if (thread->track != s->threads[first].track)
-            first = t;
-        h->fallback[t] = t == of_process ? KA_NONE : t == first ? of_process : first;
+        uint32_t of_process = main_of[s->threads[t].process];
+        h->fallback[t] = t == of_process ? KA_NONE : of_process;
     }
     free(main_of);
     return main_of != NULL;

@@ -230,8 +230,7 @@ int64_t ka_saved_without(ka_finder *f, ka_without *w)
         weights[i] = weight_without(p, w, &p->edges.data[i]);
     if (weights && times) {
         ka_path_times(p, weights, times);
-        for (size_t i = 0; i < p->nodes.count; i++)
-            latest = KB_MAX(latest, times[i]);
+        latest = ka_path_length(p, times);
     } else {
         f->no_memory = true;
     }

@@ -77,8 +77,8 @@ static int64_t saved_on(ka_finder *f, const ka_factors *x)
         weights[i] = scaled(f, x, &p->edges.data[i]);
     if (!f->no_memory)
         ka_path_times(p, weights, times);
-    for (size_t i = 0; !f->no_memory && i < p->nodes.count; i++)
-        after = KB_MAX(after, times[i]);
+    if (!f->no_memory)
+        after = ka_path_length(p, times);
     free(weights);
     free(times);
     return p->length_ns - after;

@@ -127,27 +127,21 @@ static void put_slice(filling *f, uint32_t thread, kineto_row row, columns c)
     f->no_memory |= !ka_scope_put_slice(f->m, f->t, s);
 }
 
-static void add_lane(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows,
-                     uint32_t lane)
+static void add_thread(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_thread thread = {.track = track,
                         .process = info->process,
-                        .lane = lane,
                         .id = info->id,
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count; i++) {
         columns c = at(f, rows[i]);
-        if (is_host(c.block->kind[c.i], info->type) && c.block->form[c.i] == KINETO_FORM_SLICE &&
-            (info->lane_count < 2 || kineto_trace_lane(f->t, rows[i]) == lane))
+        if (is_host(c.block->kind[c.i], info->type) && c.block->form[c.i] == KINETO_FORM_SLICE)
             put_slice(f, (uint32_t)f->m->threads.count, rows[i], c);
     }
     thread.count = (uint32_t)f->m->slices.count - thread.first;
     if (thread.count)
         f->no_memory |= !kb_vec_push(&f->m->threads, thread);
 }
-
-/* A track with more lanes than this is no thread: its ranges do not nest. */
-#define MOST_LANES 256u
 
 /* Rows that others name by texts are threads to us. */
 static bool holds_ranges(const kineto_track *info)
@@ -181,8 +175,7 @@ static void add_tracks(filling *f)
         if (!rows)
             return;
         add_stream(f, i, &info, rows);
-        for (uint32_t lane = 0; lane < KB_MIN(info.lane_count, MOST_LANES); lane++)
-            add_lane(f, i, &info, rows, lane);
+        add_thread(f, i, &info, rows);
     }
 }
 

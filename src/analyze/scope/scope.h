@@ -47,9 +47,9 @@ typedef struct ka_stream {
     uint32_t first, count; /* of work */
 } ka_stream;
 
-/** A lane of a host thread: its ranges nest. */
+/** A host thread. */
 typedef struct ka_thread {
-    uint32_t track, process, lane;
+    uint32_t track, process;
     int64_t id;
     uint32_t first, count; /* of slices */
 } ka_thread;
@@ -100,15 +100,6 @@ static inline int64_t ka_slice_ns(const ka_slice *s)
 static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
 {
     return kineto_trace_string(s->trace, name);
-}
-/** Behind the last thread of the same track: lanes of a track that does not nest are neighbours, and
- *  one thread of the program. */
-static inline uint32_t ka_track_end(const ka_scope *s, uint32_t thread)
-{
-    uint32_t end = thread + 1;
-    while (end < s->thread_count && s->threads[end].track == s->threads[thread].track)
-        end++;
-    return end;
 }
 /** For qsort_r, of indexes of slices, which are the context: by start and row; the other one by
  *  start, the longer first, and row. */

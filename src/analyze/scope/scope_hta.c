@@ -332,21 +332,14 @@ static uint32_t slice_of(const filling *f, uint32_t row)
     return r->kept && r->stream == NO_ID ? f->index[row] : KA_NONE;
 }
 
-/* Of a track with more lanes the last ones are together. */
-#define MOST_LANES 256u
-
-static void add_lane(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows,
-                     uint32_t lane)
+static void add_thread(filling *f, uint32_t track, const kineto_track *info, const kineto_row *rows)
 {
     ka_thread thread = {.track = track,
                         .process = info->process,
-                        .lane = lane,
                         .id = info->id,
                         .first = (uint32_t)f->m->slices.count};
     for (uint64_t i = 0; i < info->count && !f->no_memory; i++)
-        if (info->lane_count < 2 ||
-            KB_MIN(kineto_trace_lane(f->t, rows[i]), MOST_LANES - 1) == lane)
-            add_row(f, (uint32_t)f->m->threads.count, rows[i]);
+        add_row(f, (uint32_t)f->m->threads.count, rows[i]);
     thread.count = (uint32_t)f->m->slices.count - thread.first;
     if (thread.count)
         f->no_memory |= !kb_vec_push(&f->m->threads, thread);
@@ -359,8 +352,8 @@ static void add_slices(filling *f)
         kineto_trace_track(f->t, i, &info);
         const kineto_row *rows = kineto_trace_track_rows(f->t, i);
         f->no_memory |= !rows && info.count;
-        for (uint32_t lane = 0; rows && lane < KB_MIN(info.lane_count, MOST_LANES); lane++)
-            add_lane(f, i, &info, rows, lane);
+        if (rows)
+            add_thread(f, i, &info, rows);
     }
     for (size_t i = 0; i < f->m->steps.count; i++)
         f->m->steps.data[i].slice = slice_of(f, f->m->steps.data[i].slice);

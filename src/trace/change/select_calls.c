@@ -45,58 +45,97 @@ static bool matches(looking *l, kineto_row row)
 
 /* ---- in ranges, around them -------------------------------------------------------------------- */
 
-/* What encloses it; of device work, what launched it. */
-static kineto_row above(const looking *l, kineto_row row)
+/* A row of no length lies inside what ends after it. */
+static int64_t end_inside(const kineto_trace *t, kineto_row row)
 {
-    return kt_kind_is_device(kt_kind(l->t, row)) ? kineto_trace_launch(l->t, row)
-                                                 : kineto_trace_parent(l->t, row);
+    int64_t end = kt_end(t, row);
+    return kt_start(t, row) == end && end < INT64_MAX ? end + 1 : end;
 }
 
-enum { UNKNOWN, OUTSIDE, INSIDE };
+/* Device work belongs to the ranges around its launch, whatever encloses it on its own track. */
+static bool is_enclosed(const looking *l, kineto_row row)
+{
+    return !kt_kind_is_device(kt_kind(l->t, row));
+}
 
-/* Up to the first one of which it is known, and down again: each row is passed twice. */
-static bool find_inside(looking *l, uint8_t *inside)
+/* Mark the rows inside marked ones: a row lies inside a range that precedes it in its track's order and
+ * ends no earlier (nesting.c), so the latest end of the marked ones so far decides. Ranges that cross
+ * others keep all that they enclose, which is more than what has them for an ancestor. */
+static void mark_enclosed(const looking *l, uint32_t track, uint8_t *marks)
+{
+    const kineto_row *rows = kineto_trace_track_rows(l->t, track);
+    int64_t latest_end = INT64_MIN;
+    for (uint64_t i = 0; i < l->t->tracks.data[track].count; i++) {
+        kineto_row row = rows[i], parent = kineto_trace_parent(l->t, row);
+        if (marks[row])
+            latest_end = KB_MAX(latest_end, kt_end(l->t, row));
+        else if (is_enclosed(l, row))
+            marks[row] = end_inside(l->t, row) <= latest_end ||
+                         (parent != KINETO_NO_ROW && marks[parent]);
+    }
+}
+
+/* Mark the rows around marked ones: the same, backwards. */
+static void mark_enclosing(const looking *l, uint32_t track, uint8_t *marks)
+{
+    const kineto_row *rows = kineto_trace_track_rows(l->t, track);
+    int64_t earliest_end = INT64_MAX;
+    for (uint64_t i = l->t->tracks.data[track].count; i-- > 0;) {
+        kineto_row row = rows[i], parent = kineto_trace_parent(l->t, row);
+        if (marks[row])
+            earliest_end = KB_MIN(earliest_end, end_inside(l->t, row));
+        else if (is_enclosed(l, row))
+            marks[row] = kt_end(l->t, row) >= earliest_end;
+        if (marks[row] && parent != KINETO_NO_ROW && is_enclosed(l, row))
+            marks[parent] = 1;
+    }
+}
+
+/* Mark device work whose launch is marked, or launches of marked device work. */
+static void mark_linked(const looking *l, bool work, uint8_t *marks)
 {
     for (kineto_row row = 0; row < l->t->count; row++) {
-        kineto_row top = row;
-        uint8_t is = OUTSIDE;
-        while (top != KINETO_NO_ROW && inside[top] == UNKNOWN && !matches(l, top))
-            top = above(l, top);
-        if (top != KINETO_NO_ROW)
-            is = inside[top] == UNKNOWN ? INSIDE : inside[top];
-        if (top != KINETO_NO_ROW)
-            inside[top] = is;
-        for (kineto_row r = row; r != top; r = above(l, r))
-            inside[r] = is;
+        kineto_row launch =
+            is_enclosed(l, row) ? KINETO_NO_ROW : kineto_trace_launch(l->t, row);
+        if (launch != KINETO_NO_ROW && marks[work ? launch : row])
+            marks[work ? row : launch] = 1;
     }
-    return true;
+}
+
+static uint8_t *mark_matches(looking *l)
+{
+    uint8_t *marks = calloc((size_t)l->t->count + 1, 1);
+    for (kineto_row row = 0; marks && row < l->t->count; row++)
+        marks[row] = matches(l, row);
+    return marks;
+}
+
+static bool keep_marked(looking *l, uint8_t *marks)
+{
+    for (kineto_row row = 0; marks && row < l->t->count; row++)
+        l->keep[row] &= marks[row];
+    free(marks);
+    return marks != NULL;
 }
 
 static bool keep_under(looking *l)
 {
-    uint8_t *inside = calloc((size_t)l->t->count + 1, 1);
-    if (!inside)
-        return false;
-    find_inside(l, inside);
-    for (kineto_row row = 0; row < l->t->count; row++)
-        l->keep[row] &= inside[row] == INSIDE;
-    free(inside);
-    return true;
+    uint8_t *marks = mark_matches(l);
+    for (uint32_t track = 0; marks && track < l->t->tracks.count; track++)
+        mark_enclosed(l, track, marks);
+    if (marks)
+        mark_linked(l, true, marks);
+    return keep_marked(l, marks);
 }
 
 static bool keep_around(looking *l)
 {
-    uint8_t *around = calloc((size_t)l->t->count + 1, 1);
-    if (!around)
-        return false;
-    for (kineto_row row = 0; row < l->t->count; row++)
-        if (matches(l, row))
-            for (kineto_row r = row; r != KINETO_NO_ROW && !around[r]; r = above(l, r))
-                around[r] = 1;
-    for (kineto_row row = 0; row < l->t->count; row++)
-        l->keep[row] &= around[row];
-    free(around);
-    return true;
+    uint8_t *marks = mark_matches(l);
+    if (marks)
+        mark_linked(l, false, marks);
+    for (uint32_t track = 0; marks && track < l->t->tracks.count; track++)
+        mark_enclosing(l, track, marks);
+    return keep_marked(l, marks);
 }
 
 /* ---- before, after ------------------------------------------------------------------------------- */

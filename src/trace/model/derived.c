@@ -19,7 +19,7 @@ static const struct {
     bool (*build)(kineto_trace *);
 } stages[] = {{KT_STAGE_ORDER, 0, kt_build_order},
               {KT_STAGE_LANES, KT_STAGE_ORDER, kt_build_lanes},
-              {KT_STAGE_NESTING, KT_STAGE_ORDER | KT_STAGE_LANES, kt_build_nesting},
+              {KT_STAGE_NESTING, KT_STAGE_ORDER, kt_build_nesting},
               {KT_STAGE_LINKS, 0, kt_build_links}};
 
 static bool build(kineto_trace *t, kt_stage wanted)

@@ -1,5 +1,5 @@
-/* Lanes: each row of a track goes into the first lane where it nests or is disjoint. And nesting,
- * which exists only inside a lane.
+/* Lanes, for writers that can only draw rows that nest: each row of a track goes into the first lane
+ * where it nests or is disjoint. What encloses what is decided in nesting.c, without lanes.
  *
  * Rows come in the total order. A lane is a stack of rows that enclose each other; its `ceiling` is
  * the end of the innermost row that still runs. A row fits if the lane is empty or the row ends at
@@ -152,63 +152,4 @@ bool kt_build_lanes(kineto_trace *t)
         d->lane = NULL;
     }
     return ok;
-}
-
-/* Had it ended when the row began? A moment that its writer put down before it is inside of it,
- * also where a clock of coarse steps gives both one time. */
-static bool had_ended(const kineto_trace *t, kineto_row range, kineto_row row, int64_t start,
-                      int64_t end)
-{
-    int64_t range_end = kt_end(t, range);
-    if (range_end != start || start != end || !t->has_writers)
-        return range_end <= start;
-    uint32_t writer = kt_writer(t, row);
-    return !(writer && writer == kt_writer(t, range) && row < range);
-}
-
-/* parent and self time of one track; `top` holds the innermost running row of each lane. The
- * parents are the stacks. */
-static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count, kineto_row *top)
-{
-    kt_derived *d = &t->derived;
-    for (size_t i = 0; i < count; i++) {
-        kineto_row row = rows[i];
-        int64_t start = kt_start(t, row), end = kt_end(t, row);
-        kineto_row *lane = &top[d->lane ? d->lane[row] : 0];
-        kineto_row parent = *lane;
-        while (parent != KINETO_NO_ROW && had_ended(t, parent, row, start, end))
-            parent = d->parent[parent];
-        d->parent[row] = parent;
-        d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);
-        if (parent != KINETO_NO_ROW)
-            d->self_ns[parent] =
-                (int64_t)((uint64_t)d->self_ns[parent] - (uint64_t)d->self_ns[row]);
-        *lane = end > start ? row : parent;
-    }
-}
-
-bool kt_build_nesting(kineto_trace *t)
-{
-    kt_derived *d = &t->derived;
-    uint32_t lanes_needed = 1;
-    for (size_t i = 0; i < t->tracks.count; i++)
-        lanes_needed = KB_MAX(lanes_needed, d->lane_count[i]);
-    kineto_row *top = malloc(lanes_needed * sizeof *top);
-    kineto_row *parent = kt_store_alloc(t->store, (t->count + 1) * sizeof *parent);
-    int64_t *self_ns = kt_store_alloc(t->store, (t->count + 1) * sizeof *self_ns);
-    if (!top || !parent || !self_ns) {
-        free(top);
-        kt_store_free(t->store, parent);
-        kt_store_free(t->store, self_ns);
-        return false;
-    }
-    d->parent = parent;
-    d->self_ns = self_ns;
-    for (size_t i = 0; i < t->tracks.count; i++) {
-        for (uint32_t lane = 0; lane < d->lane_count[i]; lane++)
-            top[lane] = KINETO_NO_ROW;
-        nest_track(t, d->order + d->track_first[i], t->tracks.data[i].count, top);
-    }
-    free(top);
-    return true;
 }

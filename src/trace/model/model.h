@@ -263,6 +263,8 @@ bool kt_build_order(kineto_trace *t);
 
 /* ---- lanes.c ---- */
 bool kt_build_lanes(kineto_trace *t);
+
+/* ---- nesting.c ---- */
 bool kt_build_nesting(kineto_trace *t);
 
 /* ---- links.c ---- */

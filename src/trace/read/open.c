@@ -458,46 +458,15 @@ static size_t rows_until(const kineto_trace *t, uint32_t track, int64_t ns)
     return low;
 }
 
-/* In how many of a track's rows, backwards, one is looked for that is in another lane. */
-#define MOST_BACK 256u
-
-/* Lanes of a track that were looked at; of those beyond none is remembered. */
-typedef struct seen_lanes {
-    uint64_t bits[4];
-} seen_lanes;
-
-static bool was_seen(seen_lanes *s, uint32_t lane)
-{
-    uint64_t bit = UINT64_C(1) << (lane & 63), was = 0;
-    if (lane < 64 * KB_COUNT(s->bits)) {
-        was = s->bits[lane / 64] & bit;
-        s->bits[lane / 64] |= bit;
-    }
-    return was != 0;
-}
-
-/* The innermost row of the track around a moment. Rows of a lane nest: the last one that has begun is in
- * all that are around it. */
+/* The innermost row of the track around a moment: of the last one that has begun, or of what encloses
+ * that, the first that has not ended (nesting.c). */
 static kineto_row row_at(const kineto_trace *t, uint32_t track, int64_t ns)
 {
-    kineto_row best = KINETO_NO_ROW;
-    const kineto_row *rows = kineto_trace_track_rows(t, track);
-    size_t count = rows_until(t, track, ns), back = KB_MIN(count, (size_t)MOST_BACK);
-    uint32_t lanes = t->derived.lane_count[track];
-    seen_lanes seen = {{0}};
-    for (; back > 0 && lanes > 0; count--, back--) {
-        kineto_row row = rows[count - 1];
-        if (best != KINETO_NO_ROW && kt_start(t, row) <= kt_start(t, best))
-            break;
-        if (was_seen(&seen, kineto_trace_lane(t, row)))
-            continue;
-        lanes--;
-        while (row != KINETO_NO_ROW && kt_end(t, row) < ns)
-            row = kineto_trace_parent(t, row);
-        if (row != KINETO_NO_ROW && (best == KINETO_NO_ROW || kt_start(t, row) > kt_start(t, best)))
-            best = row;
-    }
-    return best;
+    size_t count = rows_until(t, track, ns);
+    kineto_row row = count ? kineto_trace_track_rows(t, track)[count - 1] : KINETO_NO_ROW;
+    while (row != KINETO_NO_ROW && kt_end(t, row) < ns)
+        row = kineto_trace_parent(t, row);
+    return row;
 }
 
 /* The one that begins then or next; if none does, the one around it. */
@@ -514,7 +483,7 @@ static kineto_row row_from(const kineto_trace *t, uint32_t track, int64_t ns)
 static bool join_flows(kt_reader *r, kineto_trace *t)
 {
     uint64_t nowhere = 0;
-    if (r->late.count && !kt_need(t, KT_STAGE_LANES))
+    if (r->late.count && !kt_need(t, KT_STAGE_NESTING))
         return false;
     for (size_t i = 0; i < r->late.count; i++) {
         const kt_late_flow *late = &r->late.data[i];

@@ -1,0 +1,85 @@
+/* Containment: what encloses a row, and how much of its time is its own.
+ *
+ * Rows of a track may cross: a range that begins in one function and ends in another crosses both.
+ * One definition holds for all of them:
+ *   - A row lies inside every row of its track that precedes it in the total order and ends no
+ *     earlier. Its parent is the innermost of these: the one that began last.
+ *   - Each moment belongs to the row that began last of those that are open. The own time of a row is
+ *     what belongs to it, so own times add up to the time in which the track has anything open.
+ *
+ * Rows come in the total order. Where a row ends no earlier than an open one that began before it,
+ * the latter encloses nothing more that the former does not enclose too, and owns no later moment.
+ * So it leaves the stack, on which ends therefore fall from the bottom to the top. Every row is pushed
+ * and popped once. The stack is the chain of parents. */
+#include "trace/model/model.h"
+
+/* Has the range ended when the row begins? A moment that its writer put down before it is inside of
+ * it, also where a clock of coarse steps gives both one time. */
+static bool has_ended(const kineto_trace *t, kineto_row range, kineto_row row, int64_t start,
+                      int64_t end)
+{
+    int64_t range_end = kt_end(t, range);
+    if (range_end != start || start != end || !t->has_writers)
+        return range_end <= start;
+    uint32_t writer = kt_writer(t, row);
+    return !(writer && writer == kt_writer(t, range) && row < range);
+}
+
+/* Times from files may be so far apart that a length does not fit: modulo 2^64 sums are right. */
+static void take_time(kt_derived *d, kineto_row from, int64_t start, int64_t end)
+{
+    d->self_ns[from] =
+        (int64_t)((uint64_t)d->self_ns[from] - ((uint64_t)end - (uint64_t)start));
+}
+
+/* Take the rows off the stack that do not enclose [start, end), and from each its moments of it.
+ * @return the row that encloses it. */
+static kineto_row find_parent(const kineto_trace *t, kineto_row top, kineto_row row, int64_t start,
+                              int64_t end)
+{
+    kt_derived *d = (kt_derived *)(uintptr_t)&t->derived;
+    int64_t owned = start; /* moments before it are taken already */
+    while (top != KINETO_NO_ROW &&
+           (has_ended(t, top, row, start, end) || kt_end(t, top) < end)) {
+        if (kt_end(t, top) > owned) {
+            take_time(d, top, owned, kt_end(t, top));
+            owned = kt_end(t, top);
+        }
+        top = d->parent[top];
+    }
+    if (top != KINETO_NO_ROW && end > owned)
+        take_time(d, top, owned, end);
+    return top;
+}
+
+static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count)
+{
+    kt_derived *d = &t->derived;
+    kineto_row top = KINETO_NO_ROW;
+    for (size_t i = 0; i < count; i++) {
+        kineto_row row = rows[i];
+        int64_t start = kt_start(t, row), end = kt_end(t, row);
+        top = find_parent(t, top, row, start, end);
+        d->parent[row] = top;
+        d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);
+        if (end > start)
+            top = row;
+    }
+}
+
+bool kt_build_nesting(kineto_trace *t)
+{
+    kt_derived *d = &t->derived;
+    kineto_row *parent = kt_store_alloc(t->store, (t->count + 1) * sizeof *parent);
+    int64_t *self_ns = kt_store_alloc(t->store, (t->count + 1) * sizeof *self_ns);
+    if (!parent || !self_ns) {
+        kt_store_free(t->store, parent);
+        kt_store_free(t->store, self_ns);
+        return false;
+    }
+    d->parent = parent;
+    d->self_ns = self_ns;
+    for (size_t i = 0; i < t->tracks.count; i++)
+        nest_track(t, d->order + d->track_first[i], t->tracks.data[i].count);
+    return true;
+}
