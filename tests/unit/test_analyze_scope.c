@@ -263,7 +263,7 @@ static void streams_can_be_chosen(void **state)
     close_scope(&s, rules, trace);
 }
 
-static void ranges_that_cross_are_threads_of_their_own(void **state)
+static void ranges_that_cross_keep_what_they_enclose(void **state)
 {
     (void)state;
     sample b;
@@ -275,11 +275,13 @@ static void ranges_that_cross_are_threads_of_their_own(void **state)
     ka_scope s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &s, &rules);
-    assert_int_equal(s.thread_count, 2);
+    assert_int_equal(s.thread_count, 1);
     assert_int_equal(s.slice_count, 3);
-    for (uint32_t i = 0; i < s.slice_count; i++)
-        if (s.slices[i].parent != KA_NONE)
-            assert_int_equal(s.slices[s.slices[i].parent].thread, s.slices[i].thread);
+    assert_int_equal(s.slices[0].parent, KA_NONE);
+    assert_int_equal(s.slices[1].parent, KA_NONE);
+    assert_int_equal(s.slices[2].parent, 1);
+    assert_int_equal(s.slices[0].next, 1);
+    assert_int_equal(s.slices[1].next, 3);
     close_scope(&s, rules, trace);
 }
 
@@ -480,7 +482,7 @@ int main(void)
         cmocka_unit_test(dropping_the_last_step_drops_that_of_each_process),
         cmocka_unit_test(dropping_the_last_step_keeps_what_began_before),
         cmocka_unit_test(streams_can_be_chosen),
-        cmocka_unit_test(ranges_that_cross_are_threads_of_their_own),
+        cmocka_unit_test(ranges_that_cross_keep_what_they_enclose),
         cmocka_unit_test(spans_are_united_intersected_and_subtracted),
         cmocka_unit_test(numbers_are_described_as_pandas_does),
         cmocka_unit_test(ranks_follow_and_sums_are_summed),

@@ -358,10 +358,20 @@ static void link_streams(linking *l)
 
 /* ---- edges to the ends of calls --------------------------------------------------------------------------------- */
 
-/* From the last moment of the thread before the call's end. */
+/* The last moment of the call, or of what it encloses, before its end. Ranges that begin or end while
+ * the thread is in the call, and cross it, do not keep it from returning. */
+static uint32_t find_wait_begin(const linking *l, uint32_t call)
+{
+    uint32_t node = l->p->edges.data[l->p->end_of[call] - 1].src, begin = l->p->start_of[call];
+    while (node > begin && (l->p->nodes.data[node].index < call ||
+                            l->p->nodes.data[node].index >= l->s->slices[call].next))
+        node--;
+    return node;
+}
+
 static int64_t wait_began(const linking *l, uint32_t call)
 {
-    return l->p->nodes.data[l->p->edges.data[l->p->end_of[call] - 1].src].ns;
+    return l->p->nodes.data[find_wait_begin(l, call)].ns;
 }
 
 /* Work that had ended anyway: had it taken longer, the call would have waited. */
@@ -398,6 +408,7 @@ static void waits_for(linking *l, uint32_t call, uint32_t work, uint8_t type)
         return;
     ka_path_edge(l->p, edge);
     ka_edge *own = &l->p->edges.data[node - 1];
+    own->src = find_wait_begin(l, call);
     own->ns = KB_MIN(own->ns, LEAST_CALL_NS);
 }
 

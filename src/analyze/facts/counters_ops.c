@@ -78,7 +78,7 @@ typedef struct around {
 static around operators_of(const ka_scope *s, uint32_t launch)
 {
     around a = {0};
-    for (uint32_t i = launch; i != KA_NONE; i = s->slices[i].parent) {
+    for (uint32_t i = launch; i != KA_NONE; i = s->slices[i].around) {
         if (s->slices[i].kind != KINETO_KIND_CPU_OP)
             continue;
         a.outermost = ka_name(s, s->slices[i].name);

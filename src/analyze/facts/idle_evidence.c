@@ -67,19 +67,10 @@ static void keep_longest(void *context, uint32_t slice, ka_idle reason, int64_t 
     l->ns = ns;
 }
 
-/* The operator around a call, if there is one. */
-static uint32_t operator_around(const ka_scope *s, uint32_t slice)
-{
-    uint32_t at = slice;
-    while (at != KA_NONE && s->slices[at].kind != KINETO_KIND_CPU_OP)
-        at = s->slices[at].parent;
-    return at == slice ? KA_NONE : at;
-}
-
 static void say_slice(sentence *to, const ka_scope *s, uint32_t slice)
 {
     const ka_slice *at = &s->slices[slice];
-    uint32_t around = operator_around(s, slice);
+    uint32_t around = at->kind == KINETO_KIND_CPU_OP ? KA_NONE : ka_operator_around(s, slice);
     say_name(to, ka_name(s, at->name));
     if (around != KA_NONE) {
         say(to, " of ");

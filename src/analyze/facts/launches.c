@@ -51,21 +51,15 @@ typedef struct launch {
 } launch;
 typedef KB_VEC(launch) launches;
 
-/* The innermost operator around each call, on its thread. What encloses comes first. */
+/* The innermost operator around each call, on its thread. */
 static bool find_exact(const ka_scope *s, launches *list)
 {
-    uint32_t *around = kb_array((size_t)s->slice_count + 1, sizeof *around); /* by slice */
-    bool ok = around && kb_vec_reserve(list, (size_t)s->work_count + 1);
+    bool ok = kb_vec_reserve(list, (size_t)s->work_count + 1);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
-        const ka_slice *slice = &s->slices[i];
-        uint32_t parent = slice->parent;
-        around[i] = parent == KA_NONE                              ? KA_NONE
-                    : s->slices[parent].kind == KINETO_KIND_CPU_OP ? parent
-                                                                   : around[parent];
-        if (slice->work_count && around[i] != KA_NONE)
-            ok = kb_vec_push(list, ((launch){around[i], i}));
+        uint32_t op = s->slices[i].work_count ? ka_operator_around(s, i) : KA_NONE;
+        if (op != KA_NONE)
+            ok = kb_vec_push(list, ((launch){op, i}));
     }
-    free(around);
     return ok;
 }
 

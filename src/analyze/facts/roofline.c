@@ -45,8 +45,8 @@ static bool count_own_flops(roofline *r, const ka_inputs *in)
         if (all > inside)
             r->flops[i] = all - inside;
         r->any_flops |= all > 0;
-        if (s->parent != KA_NONE)
-            below[s->parent] = plus(below[s->parent], KB_MAX(all, inside));
+        if (s->around != KA_NONE)
+            below[s->around] = plus(below[s->around], KB_MAX(all, inside));
     }
     free(below);
     return below != NULL;
@@ -57,7 +57,7 @@ static void find_owners(roofline *r)
 {
     for (uint32_t i = 0; i < r->s->slice_count; i++) {
         const ka_slice *s = &r->s->slices[i];
-        uint32_t around = s->parent == KA_NONE ? KA_NONE : r->owner[s->parent];
+        uint32_t around = s->around == KA_NONE ? KA_NONE : r->owner[s->around];
         bool is_own = s->kind == KINETO_KIND_CPU_OP &&
                       (around == KA_NONE || r->flops[i] || !r->flops[around]);
         r->owner[i] = is_own ? i : around;

@@ -313,16 +313,6 @@ static bool is_op(const ka_scope *s, uint32_t slice, const char *name)
 
 #define MOST_BACK 64u /* other ranges between two operators */
 
-static uint32_t op_around(const ka_scope *s, uint32_t slice)
-{
-    for (uint32_t left = MOST_BACK; left; left--) {
-        slice = s->slices[slice].parent;
-        if (slice == KA_NONE || s->slices[slice].kind == KINETO_KIND_CPU_OP)
-            return slice;
-    }
-    return KA_NONE;
-}
-
 static bool fills(kineto_string name)
 {
     static const char *const names[] = {"aten::fill_",    "aten::zero_",   "aten::normal_",
@@ -353,7 +343,7 @@ static uint32_t fill_before(const ka_scope *s, uint32_t slice, uint32_t *filled)
         if (!fills(ka_name(s, s->slices[i].name)))
             return KA_NONE;
         uint32_t outer = i, around;
-        while ((around = op_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
+        while ((around = ka_operator_around(s, outer)) != KA_NONE && s->slices[around].next <= slice &&
                steps++ < MOST_BACK)
             outer = around;
         *filled = i;
@@ -406,12 +396,12 @@ static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
     if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_counts(f, w->step) ||
         !ka_is_upload(ka_name(s, w->name)))
         return false;
-    uint32_t copy = op_around(s, w->call);
+    uint32_t copy = ka_operator_around(s, w->call);
     if (!is_op(s, copy, "aten::copy_"))
         return false;
-    uint32_t to = op_around(s, copy);
+    uint32_t to = ka_operator_around(s, copy);
     if (is_op(s, to, "aten::_to_copy"))
-        to = op_around(s, to);
+        to = ka_operator_around(s, to);
     if (!is_op(s, to, "aten::to"))
         return false;
     *out = (extra){.to = to, .work = work};

@@ -44,12 +44,10 @@ uint32_t ka_find_range(const ka_scope *s, const char *begins)
 
 uint32_t ka_site_of(const ka_scope *s, uint32_t slice)
 {
-    uint32_t site = slice, i = s->slices[slice].parent, left = MOST_AROUND;
-    for (; i != KA_NONE && kt_kind_is_launch(s->slices[i].kind) && left; left--)
-        i = s->slices[i].parent;
-    if (i == KA_NONE || s->slices[i].kind != KINETO_KIND_CPU_OP)
-        return site;
-    for (site = i; (i = s->slices[i].parent) != KA_NONE && left; site = i, left--)
+    uint32_t i = ka_operator_around(s, slice), site = i, left = MOST_AROUND;
+    if (i == KA_NONE)
+        return slice;
+    for (; (i = s->slices[i].around) != KA_NONE && left; site = i, left--)
         if (s->slices[i].kind != KINETO_KIND_CPU_OP ||
             !kb_string_begins(ka_name(s, s->slices[i].name), "aten::"))
             break;

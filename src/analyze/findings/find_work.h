@@ -49,10 +49,8 @@ static inline void ka_amount_add(ka_amount *a, int64_t ns)
  * may nest as deep as they are long). */
 static inline uint32_t ka_operator_of(const ka_scope *s, uint32_t slice)
 {
-    uint32_t out = 0;
-    while (slice != KA_NONE && s->slices[slice].kind != KINETO_KIND_CPU_OP)
-        slice = out++ < KA_MOST_AROUND ? s->slices[slice].parent : KA_NONE;
-    return slice;
+    bool is_one = slice == KA_NONE || s->slices[slice].kind == KINETO_KIND_CPU_OP;
+    return is_one ? slice : ka_operator_around(s, slice);
 }
 
 #define KA_MOST_INPUTS 3u

@@ -502,11 +502,32 @@ static kineto_status fill_exact(filling *f, kineto_error *err)
     return status;
 }
 
+static bool is_operator_or_call(const ka_slice *slice)
+{
+    return slice->kind == KINETO_KIND_CPU_OP || kt_kind_is_launch(slice->kind);
+}
+
+/* `around` of each slice: nesting as in nesting.c, of operators and calls alone. */
+static void find_around(ka_slice *slices, uint32_t first, uint32_t end)
+{
+    uint32_t top = KA_NONE;
+    for (uint32_t i = first; i < end; i++) {
+        ka_slice *s = &slices[i];
+        uint32_t around = top;
+        while (around != KA_NONE && (slices[around].end_ns <= s->start_ns || slices[around].end_ns < s->end_ns))
+            around = slices[around].around;
+        s->around = around;
+        if (is_operator_or_call(s))
+            top = s->end_ns > s->start_ns ? i : around;
+    }
+}
+
 /* `next` of each slice, in one walk from behind. */
 static void close_slices(ka_scope_memory *m)
 {
     for (size_t t = 0; t < m->threads.count; t++) {
         uint32_t first = m->threads.data[t].first, end = first + m->threads.data[t].count;
+        find_around(m->slices.data, first, end);
         for (uint32_t i = first; i < end; i++)
             m->slices.data[i].next = i + 1;
         for (uint32_t i = end; i-- > first;) {

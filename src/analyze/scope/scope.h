@@ -32,7 +32,9 @@ typedef struct ka_slice {
     kineto_row row;
     uint32_t name;       /* string id */
     uint32_t thread;     /* index of threads */
-    uint32_t parent;     /* index of slices; KA_NONE: outermost */
+    uint32_t parent;     /* index of slices: the innermost that encloses it; KA_NONE: outermost */
+    uint32_t around;     /* the innermost operator or call that encloses it, however annotations and
+                            functions cross it; KA_NONE */
     uint32_t next;       /* first slice behind all that it encloses */
     uint32_t first_work; /* index of launched: what it launched itself, in the order of starts … */
     uint32_t work_count; /* … and how much */
@@ -96,6 +98,15 @@ static inline int64_t ka_work_ns(const ka_work *w) { return kb_length_ns(w->star
 static inline int64_t ka_slice_ns(const ka_slice *s)
 {
     return kb_length_ns(s->start_ns, s->end_ns);
+}
+/** The innermost operator that encloses a slice; KA_NONE: none, or more calls lie in between than nest
+ *  in a program. */
+static inline uint32_t ka_operator_around(const ka_scope *s, uint32_t slice)
+{
+    uint32_t at = s->slices[slice].around;
+    for (uint32_t left = 64; at != KA_NONE && s->slices[at].kind != KINETO_KIND_CPU_OP; left--)
+        at = left ? s->slices[at].around : KA_NONE;
+    return at;
 }
 static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
 {
