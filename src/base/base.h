@@ -192,6 +192,8 @@ uint32_t kb_os_cpus(void);
 bool kb_os_alive(uint32_t pid, uint64_t start_time);
 /** Identity of the program image: differs after each exec. */
 uint64_t kb_os_exec_id(void);
+/** The same of another process, from the 16 bytes that its AT_RANDOM points to. */
+uint64_t kb_os_exec_id_from(const uint8_t random[16]);
 /** Into buf (NUL-terminated, cut): the process' short name, command line, a thread's name, boot id,
  *  host name. Returns bytes written without the NUL, 0 if unknown. */
 size_t kb_os_process_name(uint32_t pid, char *buf, size_t size);

@@ -42,15 +42,20 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 32;
 }
 
+uint64_t kb_os_exec_id_from(const uint8_t random[16])
+{
+    uint64_t words[2];
+    memcpy(words, random, sizeof words);
+    uint64_t id = mix(words[0] ^ mix(words[1] + 1));
+    return id ? id : 1;
+}
+
 uint64_t kb_os_exec_id(void)
 {
     /* The kernel hands 16 fresh random bytes to every new image; fork keeps them. */
-    const void *random = (const void *)getauxval(AT_RANDOM);
-    uint64_t words[2] = {0, 0};
-    if (random)
-        memcpy(words, random, sizeof(words));
-    uint64_t id = mix(words[0] ^ mix(words[1] + 1));
-    return id ? id : 1;
+    static const uint8_t none[16];
+    const uint8_t *random = (const uint8_t *)getauxval(AT_RANDOM);
+    return kb_os_exec_id_from(random ? random : none);
 }
 
 /* ---- other processes, from /proc --------------------------------------------------------------

@@ -261,16 +261,34 @@ static bool has_gaps(const kineto_trace *trace)
            ks_children_could_not(trace);
 }
 
+/* Lines that count processes: how many events of theirs are missing is unknown. */
+static uint64_t lost_processes(const kineto_trace *trace)
+{
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(trace, i, &line);
+        if (line.is_loss && line.count && ks_counts_processes(line.source) &&
+            __builtin_add_overflow(count, line.count, &count))
+            count = UINT64_MAX;
+    }
+    return KB_MIN(count, kineto_trace_lost(trace));
+}
+
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
-    uint64_t lost = kineto_trace_lost(trace);
+    uint64_t processes = lost_processes(trace), lost = kineto_trace_lost(trace) - processes;
     const char *headline = has_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
                                                 : "nothing was lost\n";
-    fprintf(out, "\n  ledger: %s", lost ? "" : headline);
+    fprintf(out, "\n  ledger: %s", lost || processes ? "" : headline);
     if (lost)
-        fprintf(out, "%s %s missing from this trace\n", kc_count(lost).s,
-                kc_noun(lost, "event is", "events are"));
+        fprintf(out, "%s %s missing from this trace%s", kc_count(lost).s,
+                kc_noun(lost, "event is", "events are"), processes ? ", and " : "\n");
+    if (processes)
+        fprintf(out, "events of %s %s missing%s\n", kc_count(processes).s,
+                kc_noun(processes, "process are", "processes are"),
+                lost ? "" : " from this trace");
     for (uint32_t i = 0; i < count; i++) {
         kineto_ledger_line line;
         kineto_trace_ledger(trace, i, &line);

@@ -184,10 +184,9 @@ __attribute__((constructor)) static void attach_from_environment(void)
     if (path && *path) {
         kineto_error err = {0};
         kineto_status status = kineto_rt_attach(path, &err);
-        /* A recording that is over is nothing to tell the user of a program that outlived it. */
-        bool over = status == KINETO_E_NOT_FOUND;
+        /* The recorder puts it into the ledger: what the program writes to stderr stays the same. */
         if (status)
-            kb_log(over ? KINETO_LOG_INFO : KINETO_LOG_WARNING, "not recorded: %s", err.message);
+            kb_log(KINETO_LOG_INFO, "not recorded: %s", err.message);
         else
             kb_log(KINETO_LOG_INFO, "recording into %s", path);
         if (!status) {

@@ -1,95 +1,40 @@
 /* The processes below the recorded one. Recording enters a program through interfaces that it loads
- * itself, so some processes can never be seen from inside: those are told from outside, by looking
- * at the tree from time to time, and become lines of the ledger.
+ * itself, so some processes can never be seen from inside: they are looked at from outside, from time to
+ * time, and become lines of the ledger. A process is known by pid, start time and exec: one that attached,
+ * and then became another program that could not, is a line of its own.
  */
+#include "session/process_image.h"
 #include "session/self_cost.h"
-#include "session/session.h"
 
 #include <dirent.h>
-#include <elf.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-#define MAX_CHILDREN    4096u
+#define MAX_IMAGES      4096u
 #define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
 #define MAX_EXAMPLES    5u
 #define LEAST_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
 #define SOURCE          "processes not recorded"
-
-#if defined(__aarch64__)
-#define OUR_MACHINE EM_AARCH64
-#elif defined(__x86_64__)
-#define OUR_MACHINE EM_X86_64
-#else
-#define OUR_MACHINE EM_NONE
-#endif
-
-/* X(NAME, text of the ledger) */
-#define REASON_MAP(X)                                                                              \
-    X(UNUSED, "used no recorded interface")                                                        \
-    X(TORCH, "runs PyTorch, and Python did not import ckineto's package (python -I, -E or -S, "        \
-             "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without these, " \
-             "or install ckineto by pip and import it in the program")                                 \
-    X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")                                    \
-    X(STATIC, "statically linked: nothing can be loaded into it")                                  \
-    X(WORD_SIZE, "of another word size or architecture")                                           \
-    X(SET_ID, "runs with raised privileges (set-uid or set-gid)")                                  \
-    X(NAMESPACE, "in another pid or mount namespace")                                              \
-    X(HIDDEN, "belongs to another user: cannot be looked at")                                      \
-    X(BRIEF, "ended too soon to be looked at")
-typedef enum reason {
-#define X(name, text) REASON_##name,
-    REASON_MAP(X)
-#undef X
-        REASON_COUNT
-} reason;
-
-static const char *const reason_texts[] = {
-#define X(name, text) text,
-    REASON_MAP(X)
-#undef X
-};
-
-typedef struct child {
-    uint32_t pid;
-    reason why;
-    dev_t device; /* of the program file: exec makes a pid another program */
-    ino_t inode;
-    uint64_t cpu_ns; /* at the last look */
-    uint64_t next_search_ns; /* CPU time at which its libraries are searched again */
-    char name[32];
-} child;
+#define RUNNING_SOURCE  "processes"
+#define NOT_LOOKED_AT   "more processes than are looked at"
 
 struct ks_children {
     uint32_t root;
-    bool python_left_out; /* by the command: nothing is wrong with Python's processes */
-    KB_VEC(child) all;
-    kb_map by_pid; /* pid → index */
-    uint32_t looks;
-    char pid_namespace[64], mount_namespace[64];
+    KB_VEC(ks_image) all;
+    kb_map by_pid; /* pid → index of its image now */
+    uint64_t beyond; /* images for which there was no room */
+    uint32_t looks, pass;
+    ks_surroundings surroundings;
 };
 
-static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
-{
-    char path[64];
-    snprintf(path, sizeof path, "/proc/%u/ns/%s", pid, which);
-    ssize_t n = readlink(path, buf, size - 1);
-    buf[n > 0 ? n : 0] = 0;
-}
-
-ks_children *ks_children_create(uint32_t root_pid, bool python_left_out)
+ks_children *ks_children_create(uint32_t root_pid, bool python_left_out, const char *pool_path,
+                                uint64_t pool_bytes)
 {
     ks_children *c = calloc(1, sizeof *c);
     if (!c)
         return NULL;
     c->root = root_pid;
-    c->python_left_out = python_left_out;
-    uint32_t self = kb_os_pid();
-    read_namespace(self, "pid", c->pid_namespace, sizeof c->pid_namespace);
-    read_namespace(self, "mnt", c->mount_namespace, sizeof c->mount_namespace);
+    ks_surroundings_init(&c->surroundings, pool_path, pool_bytes);
+    c->surroundings.python_left_out = python_left_out;
     return c;
 }
 
@@ -102,132 +47,43 @@ void ks_children_destroy(ks_children *c)
     free(c);
 }
 
-/* ---- what kind of program it is ------------------------------------------------------------------ */
-
-static bool has_interpreter(int fd, const Elf64_Ehdr *h)
-{
-    Elf64_Phdr p;
-    for (uint32_t i = 0; i < h->e_phnum; i++) {
-        off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
-        if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p)
-            return true; /* odd, but no proof */
-        if (p.p_type == PT_INTERP)
-            return true;
-    }
-    return false;
-}
-
-static reason classify_file(int fd)
-{
-    Elf64_Ehdr h;
-    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
-        return REASON_UNUSED;
-    if (h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
-        (OUR_MACHINE != EM_NONE && h.e_machine != OUR_MACHINE))
-        return REASON_WORD_SIZE;
-    if (h.e_ident[EI_CLASS] == ELFCLASS64 && !has_interpreter(fd, &h))
-        return REASON_STATIC;
-    return REASON_UNUSED;
-}
-
-static bool raises_privileges(const struct stat *st)
-{
-    return ((st->st_mode & S_ISUID) && st->st_uid != geteuid()) ||
-           ((st->st_mode & S_ISGID) && st->st_gid != getegid());
-}
-
-static bool other_namespace(const ks_children *c, uint32_t pid)
-{
-    char pid_ns[64], mount_ns[64];
-    read_namespace(pid, "pid", pid_ns, sizeof pid_ns);
-    read_namespace(pid, "mnt", mount_ns, sizeof mount_ns);
-    return (pid_ns[0] && strcmp(pid_ns, c->pid_namespace) != 0) ||
-           (mount_ns[0] && strcmp(mount_ns, c->mount_namespace) != 0);
-}
-
-/* What could be looked at before and cannot any more has become a program of raised privileges. */
-static void look_from_afar(child *it)
-{
-    if (errno != EACCES)
-        return; /* it has ended */
-    it->why = REASON_HIDDEN;
-    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
-}
-
-/* Of interpreters of Python: is PyTorch loaded? Searched when the process has taken half a second of CPU
- * time, and each time that doubled, since it is loaded late and maps are long. */
-#define FIRST_SEARCH_NS UINT64_C(500000000)
-
-static void search_torch(const ks_children *c, child *it)
-{
-    char path[64], line[4096];
-    bool may_change = it->why == REASON_UNUSED || it->why == REASON_TORCH;
-    if (!may_change || strncmp(it->name, "python", 6) != 0 ||
-        it->cpu_ns < KB_MAX(it->next_search_ns, FIRST_SEARCH_NS))
-        return;
-    it->next_search_ns = 2 * it->cpu_ns;
-    snprintf(path, sizeof path, "/proc/%u/maps", it->pid);
-    FILE *maps = fopen(path, "re");
-    if (!maps)
-        return;
-    bool torch = false, ours = false;
-    while (!ours && fgets(line, sizeof line, maps)) {
-        torch |= strstr(line, "/libtorch_cpu.so") != NULL;
-        ours = strstr(line, "/libckineto-rt.so") != NULL;
-    }
-    fclose(maps);
-    if (ours) /* our package is imported at the end of PyTorch's import */
-        it->why = REASON_UNUSED;
-    else if (torch)
-        it->why = c->python_left_out ? REASON_TORCH_LEFT_OUT : REASON_TORCH;
-}
-
-/* Look again only when the program file is another one. */
-static void look_at(ks_children *c, child *it)
-{
-    char path[64];
-    struct stat st;
-    snprintf(path, sizeof path, "/proc/%u/exe", it->pid);
-    if (stat(path, &st) != 0) {
-        look_from_afar(it);
-        return;
-    }
-    if (st.st_dev == it->device && st.st_ino == it->inode)
-        return;
-    it->device = st.st_dev;
-    it->inode = st.st_ino;
-    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    it->why = fd >= 0 ? classify_file(fd) : REASON_HIDDEN;
-    if (fd >= 0)
-        close(fd);
-    if (raises_privileges(&st))
-        it->why = REASON_SET_ID;
-    else if (other_namespace(c, it->pid))
-        it->why = REASON_NAMESPACE;
-}
-
 /* ---- the tree -------------------------------------------------------------------------------------- */
 
-static void see(ks_children *c, uint32_t pid)
+/* The image that the process is now, made if it is new; NULL: there is none, or no room. */
+static ks_image *find_image(ks_children *c, uint32_t pid)
 {
-    bool created = false;
-    uint64_t *at = kb_map_insert(&c->by_pid, pid, c->all.count, &created);
-    if (!at)
-        return;
-    if (created) {
-        child fresh = {.pid = pid, .why = REASON_BRIEF};
-        if (c->all.count >= MAX_CHILDREN || !kb_vec_push(&c->all, fresh)) {
-            *at = UINT64_MAX;
-            return;
-        }
+    uint64_t start_time = kb_os_start_time(pid);
+    uint64_t *at = kb_map_insert(&c->by_pid, pid, UINT64_MAX, NULL);
+    ks_image *it = at && *at < c->all.count ? &c->all.data[*at] : NULL;
+    if (it && it->start_time == start_time && ks_image_is_current(it))
+        return it;
+    if (it) {
+        it->replaced = it->start_time == start_time;
+        it->gone = !it->replaced;
     }
-    if (*at >= c->all.count)
-        return;
-    child *it = &c->all.data[*at];
-    look_at(c, it);
-    it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(pid));
-    search_torch(c, it);
+    if (!at || !start_time)
+        return NULL;
+    *at = UINT64_MAX;
+    ks_image fresh = {.pid = pid, .start_time = start_time, .why = KS_UNRECORDED_BRIEF};
+    if (c->all.count >= MAX_IMAGES || !kb_vec_push(&c->all, fresh)) {
+        c->beyond++;
+        return NULL;
+    }
+    *at = c->all.count - 1;
+    return &c->all.data[*at];
+}
+
+/* False: it was looked at in this pass. */
+static bool look_at(ks_children *c, uint32_t pid)
+{
+    ks_image *it = find_image(c, pid);
+    if (!it)
+        return true;
+    if (it->pass == c->pass)
+        return false;
+    it->pass = c->pass;
+    ks_image_look(&c->surroundings, it);
+    return true;
 }
 
 typedef KB_VEC(uint32_t) pid_list;
@@ -249,7 +105,7 @@ static void add_children_of(ks_children *c, uint32_t pid, const char *tid, pid_l
     }
 }
 
-static void look_below(ks_children *c, uint32_t pid, pid_list *queue)
+static void list_below(ks_children *c, uint32_t pid, pid_list *queue)
 {
     char path[64];
     snprintf(path, sizeof path, "/proc/%u/task", pid);
@@ -262,16 +118,36 @@ static void look_below(ks_children *c, uint32_t pid, pid_list *queue)
     closedir(tasks);
 }
 
-void ks_children_sample(ks_children *c)
+static void look_at_tree(ks_children *c, uint32_t root)
 {
     pid_list queue = {0};
-    c->looks = 0;
-    (void)kb_vec_push(&queue, c->root);
-    for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++) {
-        see(c, queue.data[i]);
-        look_below(c, queue.data[i], &queue);
-    }
+    (void)kb_vec_push(&queue, root);
+    for (size_t i = 0; i < queue.count && c->looks < MAX_LOOKS; i++)
+        if (look_at(c, queue.data[i]))
+            list_below(c, queue.data[i], &queue);
     kb_vec_free(&queue);
+}
+
+/* Below the root, and below those that were below it: a daemon's parent is another process by now. */
+void ks_children_sample(ks_children *c)
+{
+    c->looks = 0;
+    c->pass++;
+    look_at_tree(c, c->root);
+    for (size_t i = 0; i < c->all.count && c->looks < MAX_LOOKS; i++) {
+        ks_image *it = &c->all.data[i];
+        if (it->replaced || it->gone || it->pass == c->pass)
+            continue;
+        it->gone = !kb_os_alive(it->pid, it->start_time);
+        if (!it->gone)
+            look_at_tree(c, it->pid);
+    }
+}
+
+void ks_children_attached(ks_children *c, uint32_t pid)
+{
+    if (kb_map_find(&c->by_pid, pid) == NULL)
+        (void)find_image(c, pid);
 }
 
 uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
@@ -282,7 +158,7 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
     (void)kb_vec_push(&queue, root_pid);
     for (size_t i = 0; i < queue.count && c.looks < MAX_LOOKS && count < room; i++) {
         pids[count++] = queue.data[i];
-        look_below(&c, queue.data[i], &queue);
+        list_below(&c, queue.data[i], &queue);
     }
     kb_vec_free(&queue);
     return count;
@@ -290,13 +166,49 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room)
 
 /* ---- the account ------------------------------------------------------------------------------------ */
 
+/* Who attached, by what they are known by: pid and start time, the exec, and both. */
+typedef struct attached {
+    kb_map processes, execs, images;
+} attached;
+
+static uint64_t image_key(uint32_t pid, uint64_t start_time, uint64_t exec_id)
+{
+    uint64_t key[3] = {pid, start_time, exec_id};
+    return kb_hash(key, sizeof key);
+}
+
 static bool on_attached(void *context, const kf_process_entry *p, kineto_string name)
 {
+    attached *a = context;
     (void)name;
-    uint64_t *start = kb_map_insert(context, p->pid, p->start_time, NULL);
-    if (start)
-        *start = p->start_time;
-    return true;
+    return kb_map_insert(&a->processes, image_key(p->pid, p->start_time, 0), 1, NULL) &&
+           kb_map_insert(&a->execs, p->exec_id, 1, NULL) &&
+           kb_map_insert(&a->images, image_key(p->pid, p->start_time, p->exec_id), 1, NULL);
+}
+
+static void attached_free(attached *a)
+{
+    kb_map_free(&a->processes);
+    kb_map_free(&a->execs);
+    kb_map_free(&a->images);
+}
+
+/* Without its exec's number: what the process was at any time. */
+static bool did_attach(const attached *a, const ks_image *it)
+{
+    return it->exec_id
+               ? kb_map_find(&a->images, image_key(it->pid, it->start_time, it->exec_id)) != NULL
+               : kb_map_find(&a->processes, image_key(it->pid, it->start_time, 0)) != NULL;
+}
+
+/* Why an image is not recorded. A fork's child attaches with its first record: one without has nothing to
+ * tell, whatever stands against it. */
+static ks_unrecorded reason_of(const attached *a, const ks_image *it)
+{
+    if (it->exec_id && kb_map_find(&a->execs, it->exec_id))
+        return KS_UNRECORDED_UNUSED;
+    return it->why == KS_UNRECORDED_UNUSED && it->has_recorder ? KS_UNRECORDED_NOT_ATTACHED
+                                                                : it->why;
 }
 
 typedef struct group {
@@ -304,37 +216,71 @@ typedef struct group {
     char examples[256];
 } group;
 
-static void group_add(group *g, const child *it)
+static void group_add(group *g, kineto_string name, uint32_t pid)
 {
     size_t used = strlen(g->examples), size = sizeof g->examples - used;
     if (g->count++ < MAX_EXAMPLES)
-        snprintf(g->examples + used, size, "%s%s (%u)", used ? ", " : "",
-                 it->name[0] ? it->name : "pid", it->pid);
+        snprintf(g->examples + used, size, "%s%.*s (%u)", used ? ", " : "",
+                 (int)KB_MIN(name.size, (size_t)32), name.size ? name.data : "pid", pid);
     else if (g->count == MAX_EXAMPLES + 1)
         snprintf(g->examples + used, size, " …");
 }
 
+/* What has the recorder loaded would have recorded: its events are lost, however many they are. */
+enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
+
+static void report_unrecorded(const ks_children *c, const kf_pool *pool, const attached *a,
+                              uint64_t ticks)
+{
+    group groups[KS_UNRECORDED_COUNT][GROUPS] = {0};
+    for (size_t i = 0; i < c->all.count; i++) {
+        const ks_image *it = &c->all.data[i];
+        if (did_attach(a, it) || ks_image_passed_by(it))
+            continue;
+        ks_unrecorded why = reason_of(a, it);
+        bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
+        group_add(&groups[why][lost ? HAS_EVENTS : MAY_HAVE_EVENTS], kb_string(it->name), it->pid);
+    }
+    for (uint32_t why = 0; why < KS_UNRECORDED_COUNT; why++)
+        for (uint32_t kind = 0; kind < GROUPS; kind++)
+            if (groups[why][kind].count)
+                ks_pool_note_at(pool, SOURCE, ks_unrecorded_text(why), groups[why][kind].count,
+                                kind == HAS_EVENTS, groups[why][kind].examples, ticks);
+    if (c->beyond)
+        ks_pool_note_at(pool, SOURCE, NOT_LOOKED_AT, c->beyond, false, "", ticks);
+}
+
+/* Those that go on. Processes of the tree are in the pool's list, too. */
+typedef struct running {
+    group group;
+    kb_map known;
+} running;
+
+static bool add_running(void *context, const kf_process_entry *p, kineto_string name)
+{
+    running *r = context;
+    bool created = false;
+    if (!kb_map_insert(&r->known, image_key(p->pid, p->start_time, 0), 1, &created))
+        return false;
+    if (created && kb_os_alive(p->pid, p->start_time))
+        group_add(&r->group, name, p->pid);
+    return true;
+}
+
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks)
 {
-    group groups[REASON_COUNT] = {0}, running = {0};
-    kb_map attached = {0}; /* pid → start time */
-    ks_pool_processes(pool, on_attached, &attached);
-    for (size_t i = 0; i < c->all.count; i++) {
-        const child *it = &c->all.data[i];
-        const uint64_t *start_time = kb_map_find(&attached, it->pid);
-        if (!start_time)
-            group_add(&groups[it->why], it);
-        else if (kb_os_alive(it->pid, *start_time))
-            group_add(&running, it);
-    }
-    for (uint32_t r = 0; r < REASON_COUNT; r++)
-        if (groups[r].count)
-            ks_pool_note_at(pool, SOURCE, reason_texts[r], groups[r].count, false,
-                            groups[r].examples, ticks);
-    if (running.count && !ticks)
-        ks_pool_note(pool, "processes", "still running when the recording ended", running.count,
-                     true, running.examples);
-    kb_map_free(&attached);
+    attached a = {0};
+    running r = {0};
+    ks_pool_processes(pool, on_attached, &a);
+    report_unrecorded(c, pool, &a, ticks);
+    attached_free(&a);
+    if (ticks)
+        return;
+    ks_pool_processes(pool, add_running, &r);
+    if (r.group.count)
+        ks_pool_note(pool, RUNNING_SOURCE, "still running when the recording ended", r.group.count,
+                     true, r.group.examples);
+    kb_map_free(&r.known);
 }
 
 /* What the kernel says of all who ended, without those that were seen: these may have gone on for a
@@ -344,7 +290,8 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
     uint64_t seen_ns = 0;
     char detail[400];
     for (size_t i = 0; i < c->all.count; i++)
-        if (c->all.data[i].pid != c->root && !ks_process_cpu_ns(c->all.data[i].pid))
+        if (c->all.data[i].pid != c->root && !c->all.data[i].replaced &&
+            !ks_process_cpu_ns(c->all.data[i].pid))
             seen_ns += c->all.data[i].cpu_ns;
     if (waited_ns < seen_ns + LEAST_UNSEEN_NS)
         return;
@@ -357,10 +304,16 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
                  (waited_ns - seen_ns) / 1000, false, detail);
 }
 
+bool ks_counts_processes(kineto_string source)
+{
+    return kb_string_equal(source, kb_string(SOURCE)) ||
+           kb_string_equal(source, kb_string(RUNNING_SOURCE));
+}
+
 bool ks_children_could_not(const kineto_trace *trace)
 {
-    for (reason r = REASON_TORCH; r < REASON_BRIEF; r++)
-        if (kt_ledger_has(trace, SOURCE, reason_texts[r]))
+    for (ks_unrecorded r = KS_UNRECORDED_TORCH; r < KS_UNRECORDED_BRIEF; r++)
+        if (kt_ledger_has(trace, SOURCE, ks_unrecorded_text(r)))
             return true;
-    return false;
+    return kt_ledger_has(trace, SOURCE, NOT_LOOKED_AT);
 }

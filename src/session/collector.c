@@ -249,7 +249,8 @@ kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
 
 void ks_collector_follow(ks_collector *c, uint32_t pid)
 {
-    c->children = ks_children_create(pid, c->options.python_left_out);
+    c->children =
+        ks_children_create(pid, c->options.python_left_out, c->pool_path, c->pool.bytes);
     if (c->children)
         ks_children_sample(c->children);
 }
@@ -293,6 +294,8 @@ static void remember_process(ks_collector *c, const uint64_t *entry, uint32_t wo
     uint64_t *known = kb_map_insert(&c->start_times, p.pid, p.start_time, NULL);
     if (known)
         *known = p.start_time;
+    if (c->children)
+        ks_children_attached(c->children, p.pid);
     account_lock(c, true);
     ks_account_process(&c->account, p.pid);
     account_lock(c, false);

@@ -125,8 +125,13 @@ void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *conte
 
 /* ---- children.c: the processes below the recorded one ------------------------------------------- */
 typedef struct ks_children ks_children;
-/** @param python_left_out  the command keeps out of Python's processes. NULL: out of memory. */
-ks_children *ks_children_create(uint32_t root_pid, bool python_left_out);
+/** @param python_left_out  the command keeps out of Python's processes.
+ *  @param pool_path        of the buffer that processes are to attach to, and its size. NULL result: out of
+ *                          memory. */
+ks_children *ks_children_create(uint32_t root_pid, bool python_left_out, const char *pool_path,
+                                uint64_t pool_bytes);
+/** A process attached: it is looked at from now on, wherever in the tree it is. */
+void ks_children_attached(ks_children *c, uint32_t pid);
 /** Look once; cheap enough for ten times a second. */
 void ks_children_sample(ks_children *c);
 /** The root and what lives below it now. @return how many were written. */
@@ -138,6 +143,8 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
  *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
+/** Does a line of the ledger with this source count processes rather than events? */
+bool ks_counts_processes(kineto_string source);
 /** Does the ledger name processes that could not be recorded, or were left out? */
 bool ks_children_could_not(const kineto_trace *trace);
 

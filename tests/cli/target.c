@@ -4,6 +4,11 @@
  *   fork N        a child records N pairs and ends; waits for it
  *   orphan N      a child goes on after us: sleeps, records N pairs
  *   elsewhere N   a child in another pid namespace does, and what it executes; 77: not allowed here
+ *   daemon N      a child of a child in a session of its own records N pairs, and lives for 3 s more
+ *   user ID       give up all privileges for those of this user and group
+ *   space MB      the address space is so large from here on
+ *   root PATH     this is the root directory from here on
+ *   exec PROGRAM  become this program, with the arguments that follow
  *   pause US      between pairs from here on
  *   files N       so many may be open from here on
  *   print TEXT    to stdout, flushed
@@ -14,6 +19,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +106,40 @@ static void in_namespace(const char *count)
         _exit(0);
 }
 
+static void leave_daemon(long count)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        setsid();
+        if (fork() == 0) {
+            ranges(count);
+            usleep(3000000);
+        }
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static void limit_space(long mib)
+{
+    struct rlimit limit = {(rlim_t)mib << 20, (rlim_t)mib << 20};
+    setrlimit(RLIMIT_AS, &limit);
+}
+
+/* 77: not allowed here. */
+static void change(const char *verb, const char *text)
+{
+    bool ok = true;
+    if (strcmp(verb, "user") == 0)
+        ok = setgid((gid_t)atoi(text)) == 0 && setuid((uid_t)atoi(text)) == 0;
+    else if (strcmp(verb, "root") == 0)
+        ok = chroot(text) == 0 && chdir("/") == 0;
+    else if (strcmp(verb, "space") == 0)
+        limit_space(atol(text));
+    if (!ok)
+        _exit(77);
+}
+
 static void end(const char *how, int number)
 {
     if (strcmp(how, "exit") == 0)
@@ -124,12 +164,19 @@ int main(int argc, char **argv)
         const char *text = i + 1 < argc ? argv[i + 1] : "";
         long number = strtol(text, NULL, 10);
         end(verb, (int)number);
+        change(verb, text);
+        if (strcmp(verb, "exec") == 0 && i + 1 < argc) {
+            execv(text, argv + i + 1);
+            return 77;
+        }
         if (strcmp(verb, "threads") == 0 && i + 2 < argc)
             threads(number, strtol(argv[++i + 1], NULL, 10));
         else if (strcmp(verb, "ranges") == 0)
             ranges(number);
         else if (strcmp(verb, "fork") == 0 || strcmp(verb, "orphan") == 0)
             in_child(number, verb[0] == 'o');
+        else if (strcmp(verb, "daemon") == 0)
+            leave_daemon(number);
         else if (strcmp(verb, "pause") == 0)
             pause_us = (useconds_t)number;
         else if (strcmp(verb, "files") == 0)

@@ -56,6 +56,15 @@ class Slice(CommandTest):
         self.assertEqual(self.slice("--time", "95%:"), ["ProfilerStep#3", "gemm"])
         self.assertEqual(self.slice("--time", ":+50us"), ["ProfilerStep#0"])
 
+    def test_a_launch_inside_of_what_it_launched_is_no_endless_path(self):
+        data = {"traceEvents": [event("k", "kernel", 1, 1, 0, 100, correlation=5, stream=7, device=0),
+                                event("cudaLaunchKernel", "cuda_runtime", 1, 1, 10, 5, correlation=5),
+                                event("inner", "kernel", 1, 1, 20, 5, correlation=6, stream=7, device=0)]}
+        for option in ("--under", "--around", "--after", "--before"):
+            self.slice(option, "zzz", data=data, status=1)
+        self.assertIn("cudaLaunchKernel", self.slice("--under", "cudaLaunchKernel", data=data))
+        self.assertIn("k", self.slice("--under", "^k$", data=data))
+
     def test_clipping_cuts_at_the_edges(self):
         self.slice("--time", "+1150us:+1500us", "--clip")
         for e in self.slices():

@@ -1,0 +1,376 @@
+/* What a program image is, and what keeps it from attaching: read from /proc, since a process that cannot
+ * map the recording's buffer can leave no word in it. */
+#include "session/process_image.h"
+#include "session/self_cost.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+
+#if defined(__aarch64__)
+#define OUR_MACHINE EM_AARCH64
+#elif defined(__x86_64__)
+#define OUR_MACHINE EM_X86_64
+#else
+#define OUR_MACHINE EM_NONE
+#endif
+
+#define ENVIRONMENT_BYTES (256u << 10) /* of it that is read */
+#define CAP_DAC_OVERRIDE  1u           /* opens files of others */
+#define BEGINNING_NS      UINT64_C(30000000) /* of a program: what is loaded with it is there then */
+
+const char *ks_unrecorded_text(ks_unrecorded why)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        KS_UNRECORDED_MAP(X)
+#undef X
+    };
+    return texts[why];
+}
+
+static const char *proc_file(uint32_t pid, const char *what, char path[64])
+{
+    snprintf(path, 64, "/proc/%u/%s", pid, what);
+    return path;
+}
+
+static void read_namespace(uint32_t pid, const char *which, char *buf, size_t size)
+{
+    char path[64];
+    ssize_t n = readlink(proc_file(pid, which, path), buf, size - 1);
+    buf[n > 0 ? n : 0] = 0;
+}
+
+void ks_surroundings_init(ks_surroundings *s, const char *pool_path, uint64_t pool_bytes)
+{
+    struct stat st;
+    uint32_t self = kb_os_pid();
+    memset(s, 0, sizeof *s);
+    read_namespace(self, "ns/pid", s->pid_namespace, sizeof s->pid_namespace);
+    read_namespace(self, "ns/mnt", s->mount_namespace, sizeof s->mount_namespace);
+    if (!pool_path || stat(pool_path, &st) != 0)
+        return;
+    snprintf(s->pool_path, sizeof s->pool_path, "%s", pool_path);
+    s->pool_bytes = pool_bytes;
+    s->pool_device = st.st_dev;
+    s->pool_inode = st.st_ino;
+    s->pool_owner = st.st_uid;
+}
+
+/* ---- which image it is --------------------------------------------------------------------------- */
+
+/* The auxiliary vector: where 16 random bytes of the image lie, and whether its privileges were raised.
+ * 0: it cannot be read, or is that of another word size. */
+static uint64_t read_auxiliary(uint32_t pid, bool *secure)
+{
+    char path[64];
+    uint64_t words[128] = {0}, at = 0;
+    int fd = open(proc_file(pid, "auxv", path), O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, words, sizeof words) : 0;
+    if (fd >= 0)
+        close(fd);
+    for (size_t i = 0; n > 0 && (i + 2) * sizeof words[0] <= (size_t)n && words[i]; i += 2) {
+        if (words[i] == AT_RANDOM)
+            at = words[i + 1];
+        if (words[i] == AT_SECURE)
+            *secure = words[i + 1] != 0;
+    }
+    return at;
+}
+
+/* As kb_os_exec_id of the process itself; 0: its memory cannot be read. */
+static uint64_t exec_id_at(uint32_t pid, uint64_t address)
+{
+    uint8_t bytes[16];
+    struct iovec here = {bytes, sizeof bytes}, there = {(void *)(uintptr_t)address, sizeof bytes};
+    if (!address || process_vm_readv((pid_t)pid, &here, 1, &there, 1, 0) != (ssize_t)sizeof bytes)
+        return 0;
+    return kb_os_exec_id_from(bytes);
+}
+
+static uint64_t find_exec_id(ks_image *it)
+{
+    it->random_at = read_auxiliary(it->pid, &it->secure);
+    return exec_id_at(it->pid, it->random_at);
+}
+
+/* Another program file is another image; the same one may be, too. */
+static bool has_other_file(const ks_image *it)
+{
+    char path[64];
+    struct stat st;
+    return it->inode && stat(proc_file(it->pid, "exe", path), &st) == 0 &&
+           (st.st_dev != it->device || st.st_ino != it->inode);
+}
+
+/* A program of raised privileges shows its name, and nothing else. */
+static bool hides_and_has_other_name(const ks_image *it)
+{
+    char path[64], name[sizeof it->name];
+    struct stat st;
+    if (!it->inode || stat(proc_file(it->pid, "exe", path), &st) == 0 || errno != EACCES)
+        return false;
+    return kb_os_process_name(it->pid, name, sizeof name) && strcmp(name, it->name) != 0;
+}
+
+bool ks_image_is_current(ks_image *it)
+{
+    if (it->exec_id && exec_id_at(it->pid, it->random_at) == it->exec_id)
+        return true;
+    ks_image now = *it;
+    now.exec_id = find_exec_id(&now);
+    if (now.exec_id && it->exec_id)
+        return now.exec_id == it->exec_id;
+    return !has_other_file(it) && !hides_and_has_other_name(it);
+}
+
+bool ks_image_passed_by(const ks_image *it)
+{
+    return it->replaced && it->last_ns - it->first_ns < BEGINNING_NS;
+}
+
+/* ---- what kind of program it is ------------------------------------------------------------------ */
+
+static bool has_interpreter(int fd, const Elf64_Ehdr *h)
+{
+    Elf64_Phdr p;
+    for (uint32_t i = 0; i < h->e_phnum; i++) {
+        off_t at = (off_t)(h->e_phoff + (uint64_t)i * h->e_phentsize);
+        if (pread(fd, &p, sizeof p, at) != (ssize_t)sizeof p)
+            return true; /* odd, but no proof */
+        if (p.p_type == PT_INTERP)
+            return true;
+    }
+    return false;
+}
+
+static ks_unrecorded classify_file(int fd)
+{
+    Elf64_Ehdr h;
+    if (pread(fd, &h, sizeof h, 0) != (ssize_t)sizeof h || memcmp(h.e_ident, ELFMAG, SELFMAG) != 0)
+        return KS_UNRECORDED_UNUSED;
+    if (h.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
+        (OUR_MACHINE != EM_NONE && h.e_machine != OUR_MACHINE))
+        return KS_UNRECORDED_WORD_SIZE;
+    if (h.e_ident[EI_CLASS] == ELFCLASS64 && !has_interpreter(fd, &h))
+        return KS_UNRECORDED_STATIC;
+    return KS_UNRECORDED_UNUSED;
+}
+
+static bool raises_privileges(const struct stat *st)
+{
+    return ((st->st_mode & S_ISUID) && st->st_uid != geteuid()) ||
+           ((st->st_mode & S_ISGID) && st->st_gid != getegid());
+}
+
+/* ---- what keeps it from attaching ---------------------------------------------------------------- */
+
+static bool differs(uint32_t pid, const char *which, const char *ours)
+{
+    char its[64];
+    read_namespace(pid, which, its, sizeof its);
+    return its[0] && strcmp(its, ours) != 0;
+}
+
+/* By the process's own root directory. What cannot be found out counts as visible. */
+static bool sees_pool(const ks_surroundings *s, uint32_t pid)
+{
+    char path[KS_PATH_BYTES + 64];
+    struct stat st;
+    if (!s->pool_inode)
+        return true;
+    snprintf(path, sizeof path, "/proc/%u/root%s", pid, s->pool_path);
+    if (stat(path, &st) != 0)
+        return errno != ENOENT && errno != ENOTDIR;
+    return st.st_dev == s->pool_device && st.st_ino == s->pool_inode;
+}
+
+/* The number in column `column` (0 is the first) of a line of /proc/PID/status. */
+static bool status_number(const char *text, const char *line, int column, int base, uint64_t *out)
+{
+    const char *at = strstr(text, line);
+    char *end;
+    if (!at)
+        return false;
+    at += strlen(line);
+    for (int i = 0; i <= column; i++, at = end) {
+        *out = strtoull(at, &end, base);
+        if (end == at)
+            return false;
+    }
+    return true;
+}
+
+static bool may_open_pool(const ks_surroundings *s, uint32_t pid)
+{
+    enum { OF_FILES = 3 }; /* Uid: real, effective, saved, of files */
+    char path[64], text[4096];
+    uint64_t user, capabilities;
+    if (!s->pool_inode || !kb_os_read_file(proc_file(pid, "status", path), text, sizeof text) ||
+        !status_number(text, "\nUid:", OF_FILES, 10, &user) || user == s->pool_owner)
+        return true;
+    return !status_number(text, "\nCapEff:", 0, 16, &capabilities) ||
+           (capabilities >> CAP_DAC_OVERRIDE & 1);
+}
+
+static bool has_room(const ks_surroundings *s, uint32_t pid)
+{
+    static const char line[] = "Max address space";
+    char path[64], text[4096];
+    if (!s->pool_bytes || !kb_os_read_file(proc_file(pid, "limits", path), text, sizeof text))
+        return true;
+    const char *at = strstr(text, line);
+    char *end;
+    if (!at)
+        return true;
+    uint64_t limit = strtoull(at + sizeof line - 1, &end, 10), pages;
+    if (end == at + sizeof line - 1) /* "unlimited" */
+        return true;
+    if (!kb_os_read_file(proc_file(pid, "statm", path), text, sizeof text))
+        return true;
+    pages = strtoull(text, NULL, 10);
+    return pages * kb_os_page_bytes() + s->pool_bytes <= limit;
+}
+
+/* Programs may write over their environment to change their title: only what still looks like one counts. */
+static bool is_environment(const char *text, size_t size)
+{
+    for (size_t at = 0; at < size; at += strlen(text + at) + 1)
+        if (!strchr(text + at, '='))
+            return false;
+    return true;
+}
+
+static ks_unrecorded classify_environment(const ks_surroundings *s, const char *text, size_t size)
+{
+    static const char name[] = "CKINETO_SESSION=";
+    if (!is_environment(text, size))
+        return KS_UNRECORDED_UNUSED;
+    for (size_t at = 0; at < size; at += strlen(text + at) + 1)
+        if (strncmp(text + at, name, sizeof name - 1) == 0)
+            return strcmp(text + at + sizeof name - 1, s->pool_path) == 0
+                       ? KS_UNRECORDED_UNUSED
+                       : KS_UNRECORDED_OTHER_RECORDING;
+    return KS_UNRECORDED_ENVIRONMENT;
+}
+
+static ks_unrecorded look_at_environment(const ks_surroundings *s, uint32_t pid)
+{
+    char path[64], *text = malloc(ENVIRONMENT_BYTES + 1);
+    int fd = text ? open(proc_file(pid, "environ", path), O_RDONLY | O_CLOEXEC) : -1;
+    ks_unrecorded why = KS_UNRECORDED_UNUSED;
+    size_t size = 0;
+    ssize_t n = -1;
+    while (fd >= 0 && size < ENVIRONMENT_BYTES &&
+           (n = read(fd, text + size, ENVIRONMENT_BYTES - size)) > 0)
+        size += (size_t)n;
+    if (fd >= 0)
+        close(fd);
+    if (n == 0) { /* all of it was read */
+        text[size] = 0;
+        why = classify_environment(s, text, size);
+    }
+    free(text);
+    return why;
+}
+
+/* What stops a program that could record, in the order in which it would fail. */
+static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
+{
+    bool visible = sees_pool(s, pid);
+    if (differs(pid, "ns/pid", s->pid_namespace) ||
+        (!visible && differs(pid, "ns/mnt", s->mount_namespace)))
+        return KS_UNRECORDED_NAMESPACE;
+    ks_unrecorded why = s->pool_inode ? look_at_environment(s, pid) : KS_UNRECORDED_UNUSED;
+    if (why != KS_UNRECORDED_UNUSED)
+        return why;
+    if (!visible)
+        return KS_UNRECORDED_INVISIBLE;
+    if (!may_open_pool(s, pid))
+        return KS_UNRECORDED_REFUSED;
+    return has_room(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
+}
+
+/* ---- what it has loaded -------------------------------------------------------------------------- */
+
+typedef struct loaded {
+    bool torch, recorder;
+} loaded;
+
+static loaded search_libraries(uint32_t pid)
+{
+    char path[64], line[4096];
+    loaded found = {false, false};
+    FILE *maps = fopen(proc_file(pid, "maps", path), "re");
+    while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
+        found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
+        found.recorder = strstr(line, "/libckineto-rt.so") != NULL;
+    }
+    if (maps)
+        fclose(maps);
+    return found;
+}
+
+/* Libraries are loaded late, and maps are long: searched once when the program has had time to begin, and
+ * of interpreters of Python when they have taken half a second of CPU time, and each time that doubled. */
+#define FIRST_SEARCH_NS UINT64_C(500000000)
+
+static void look_at_libraries(const ks_surroundings *s, ks_image *it)
+{
+    bool of_python = strncmp(it->name, "python", 6) == 0 &&
+                     it->cpu_ns >= KB_MAX(it->next_search_ns, FIRST_SEARCH_NS);
+    bool has_begun = it->last_ns - it->first_ns >= BEGINNING_NS;
+    if (!of_python && (it->was_searched || !has_begun))
+        return;
+    loaded found = search_libraries(it->pid);
+    it->was_searched = true;
+    it->has_recorder |= found.recorder;
+    if (!of_python || (it->why != KS_UNRECORDED_UNUSED && it->why != KS_UNRECORDED_TORCH))
+        return;
+    it->next_search_ns = 2 * it->cpu_ns;
+    if (found.recorder) /* our package is imported at the end of PyTorch's import */
+        it->why = KS_UNRECORDED_UNUSED;
+    else if (found.torch)
+        it->why = s->python_left_out ? KS_UNRECORDED_TORCH_LEFT_OUT : KS_UNRECORDED_TORCH;
+}
+
+/* ---- a look ---------------------------------------------------------------------------------------- */
+
+static void look_at_program(const ks_surroundings *s, ks_image *it)
+{
+    char path[64];
+    struct stat st;
+    it->exec_id = find_exec_id(it);
+    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
+    if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
+        it->why = errno == EACCES ? KS_UNRECORDED_HIDDEN : KS_UNRECORDED_BRIEF;
+        return;
+    }
+    it->device = st.st_dev;
+    it->inode = st.st_ino;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    it->why = fd >= 0 ? classify_file(fd) : KS_UNRECORDED_HIDDEN;
+    if (fd >= 0)
+        close(fd);
+    if (it->secure || raises_privileges(&st))
+        it->why = KS_UNRECORDED_SET_ID;
+    else if (it->why == KS_UNRECORDED_UNUSED)
+        it->why = find_obstacle(s, it->pid);
+}
+
+void ks_image_look(const ks_surroundings *s, ks_image *it)
+{
+    bool known = it->first_ns && (it->inode || it->why == KS_UNRECORDED_HIDDEN);
+    it->last_ns = kb_clock_ns(CLOCK_MONOTONIC);
+    if (!it->first_ns)
+        it->first_ns = it->last_ns;
+    if (!known)
+        look_at_program(s, it);
+    it->cpu_ns = KB_MAX(it->cpu_ns, ks_process_cpu_ns(it->pid));
+    look_at_libraries(s, it);
+}
