@@ -99,6 +99,10 @@ kb_text kc_moment(int64_t ns); /* "2026-05-04 13:02:01 UTC"; empty: the calendar
 const char *kc_noun(uint64_t count, const char *one, const char *many);
 /** Name of other people's making: no control bytes, cut or padded to `columns` (0: as it is). */
 void kc_put_name(FILE *out, kineto_string name, size_t columns);
+/** A text with names of files in it, which strangers choose: lines and tabs stay, what would drive the
+ *  terminal or change how a line reads is written as \xNN. */
+void kc_put_text(FILE *out, const char *text);
+void kc_print(FILE *out, const char *fmt, ...) KINETO_PRINTF(2, 3);
 /** Columns of the terminal that this is; 0: it is none, or does not tell. */
 size_t kc_terminal_columns(FILE *out);
 /** A path behind `used` columns of one line of a terminal: of a long one the end. */

@@ -397,10 +397,10 @@ static void tell_result(const kineto_trace *trace)
     }
     kc_summary_free(&s);
     bool reads_back = is_chrome(output);
-    fprintf(stderr, "ckineto: the trace is in %s%s\n", output,
+    kc_print(stderr, "ckineto: the trace is in %s%s\n", output,
             reads_back ? "; open it in ui.perfetto.dev or Chrome's DevTools (Performance)," : "");
     if (reads_back)
-        fprintf(stderr, "         or try: ckineto info %s\n", output);
+        kc_print(stderr, "         or try: ckineto info %s\n", output);
 }
 
 static void tell_rescue(const ks_collector *c, const kc_child *child, const char *why)

@@ -2,13 +2,14 @@
 #include "cli/cli.h"
 #include "session/session.h"
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *output;
 static bool force, remove_files;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
-     "the trace; if absent, the name that the recorder was given"},
+     "the trace; if absent, the name that the recorder was given, in this directory"},
     {"remove", 0, KC_FLAG, &remove_files, NULL,
      "remove the raw recording once the trace is written"},
     {"force", 0, KC_FLAG, &force, NULL, "also while the recorder is still running"},
@@ -18,7 +19,8 @@ static const kc_options options = {
     "[options] [POOL|SPOOL]",
     "Make a trace of the raw recording of a recorder that was killed or could not\n"
     "write its output, or of the ring that a program left when it crashed (.ckpool).\n"
-    "Without a file, list the raw recordings that are there.",
+    "Without a file, list the raw recordings that are there. Without -o no file is\n"
+    "replaced.",
     option_list,
     KB_COUNT(option_list),
     false};
@@ -42,10 +44,13 @@ static bool list_one(void *context, const ks_orphan *o)
         return true;
     if ((*count)++ == 0)
         printf("Recordings whose recorder is gone:\n");
-    printf("  %s\n    %s on disk, last written %s ago, program: ", o->pool_path,
-           kc_bytes(o->bytes).s, age_text(o->age_seconds).s);
-    kc_put_name(stdout, kb_string(o->program[0] ? o->program : "none attached"), 0);
-    putchar('\n');
+    kc_print(stdout, "  %s\n    %s on disk, last written %s ago, ", o->pool_path,
+             kc_bytes(o->bytes).s, age_text(o->age_seconds).s);
+    if (o->problem[0])
+        kc_print(stdout, "cannot be read: %s; to give its memory back: rm %s\n", o->problem,
+                 o->pool_path);
+    else
+        kc_print(stdout, "program: %s\n", o->program[0] ? o->program : "none attached");
     return true;
 }
 
@@ -68,6 +73,27 @@ static void remove_recording(const ks_orphan *o)
         kc_complain("recover: %s could not be removed", o->spool_path);
 }
 
+/* Where the trace goes if the user does not say: a recording may come from anyone, so only the last part of
+ * the name that it states counts, here, and no file that is there is replaced. */
+static kineto_status choose_output(const ks_orphan *o, const char **to, kineto_error *err)
+{
+    const char *slash = strrchr(o->output_path, '/');
+    const char *name = slash ? slash + 1 : o->output_path;
+    struct stat st;
+    *to = name[0] ? name : "trace.json";
+    if (lstat(*to, &st) == 0)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "'%s' is there already; name the file for the trace with -o FILE", *to);
+    return KINETO_OK;
+}
+
+static kineto_status save(const kineto_trace *trace, const ks_orphan *what, const char **to,
+                          kineto_error *err)
+{
+    kineto_status status = *to ? KINETO_OK : choose_output(what, to, err);
+    return status ? status : kineto_trace_save(trace, *to, err);
+}
+
 static int recover(const char *path)
 {
     static ks_orphan what;
@@ -75,20 +101,18 @@ static int recover(const char *path)
     kineto_trace *trace = NULL;
     const char *to = output;
     kineto_status status = ks_recover(path, force, &what, &trace, &err);
-    if (!to)
-        to = what.output_path[0] ? what.output_path : "trace.json";
     if (status == KINETO_OK)
-        status = kineto_trace_save(trace, to, &err);
+        status = save(trace, &what, &to, &err);
     if (status) {
         kc_complain("recover: %s", err.message);
     } else {
         uint64_t count = kineto_trace_count(trace);
-        fprintf(stderr, "ckineto: %s %s; the trace is in %s\n", kc_count(count).s,
-                kc_noun(count, "activity", "activities"), to);
+        kc_print(stderr, "ckineto: %s %s; the trace is in %s\n", kc_count(count).s,
+                 kc_noun(count, "activity", "activities"), to);
         kc_ledger_print(trace, false, stderr);
         if (remove_files && !what.recorder_alive)
             remove_recording(&what);
-        fprintf(stderr, "\nckineto: next: ckineto info %s\n", to);
+        kc_print(stderr, "\nckineto: next: ckineto info %s\n", to);
     }
     bool is_read = trace != NULL;
     kineto_trace_release(trace);

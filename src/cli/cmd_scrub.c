@@ -125,7 +125,7 @@ static void report(const kineto_scrub_result *r)
     for (size_t i = 0; i < KB_COUNT(rows); i++)
         fprintf(stderr, "%s %s %s", i ? "," : "", kc_count(rows[i].count).s,
                 kc_noun(rows[i].count, rows[i].one, rows[i].many));
-    fprintf(stderr, "\nckineto: the trace is in %s\n", output);
+    kc_print(stderr, "\nckineto: the trace is in %s\n", output);
     if (!salt_text && !salt_file)
         fputs("ckineto: the salt was random: to give other files the same pseudonyms, scrub all of "
               "them\nwith the same --salt-file\n",

@@ -308,7 +308,7 @@ static void report(const kineto_trace *from, const kineto_trace *to)
     if (all_flows)
         fprintf(stderr, "; kept %s of %s %s", kc_count(flows).s, kc_count(all_flows).s,
                 kc_noun(all_flows, "flow", "flows"));
-    fprintf(stderr, "; %s\nckineto: the trace is in %s\n", kb_duration(kb_length_ns(start, end)).s,
+    kc_print(stderr, "; %s\nckineto: the trace is in %s\n", kb_duration(kb_length_ns(start, end)).s,
             output);
 }
 

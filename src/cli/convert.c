@@ -115,7 +115,7 @@ static int account(const char *verb, const kineto_trace *trace, const char *path
 {
     int64_t missing = unaccounted(trace, r);
     if (!quiet) {
-        fprintf(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
+        kc_print(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
                 r->format, kc_bytes(r->bytes).s);
         print_account(trace, r);
         if (kineto_trace_lost(trace))

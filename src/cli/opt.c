@@ -5,24 +5,12 @@
 
 void (*kc_help_taken_by)(const kc_options *options);
 
-/* Names of files are in it, and strangers choose those: they do not drive the terminal. */
-static void put_message(const char *text)
-{
-    for (const char *end; *text; text = end) {
-        size_t size = strcspn(text, "\n\t");
-        kc_put_name(stderr, (kineto_string){text, size}, 0);
-        end = text + size;
-        if (*end)
-            fputc(*end++, stderr);
-    }
-}
-
 static void complain_about(const char *verb, const char *fmt, va_list args)
 {
     char *text = NULL;
     fflush(stdout);
     fprintf(stderr, verb ? "ckineto %s: " : "ckineto: ", verb);
-    put_message(vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    kc_put_text(stderr, vasprintf(&text, fmt, args) < 0 ? fmt : text);
     fputc('\n', stderr);
     free(text);
 }

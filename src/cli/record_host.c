@@ -339,10 +339,13 @@ static void dump_after_crash(host *h)
 
 static void tell_ring(const kc_host_options *o, const kineto_trace *trace)
 {
-    uint64_t count = kineto_trace_count(trace);
+    uint64_t count = kineto_trace_count(trace), lost = kineto_trace_lost(trace);
     kc_complain("a trace of the program's end is in %s: %s %s of the last %s seconds%s", o->output,
                 kc_count(count).s, kc_noun(count, "activity", "activities"), o->ring,
                 count ? "" : "; what it did earlier needs a longer --ring");
+    if (lost)
+        kc_complain("%s more %s missing: 'ckineto info %s' says why", kc_count(lost).s,
+                    kc_noun(lost, "event is", "events are"), o->output);
 }
 
 static void write_ring(host *h)

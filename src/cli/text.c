@@ -49,6 +49,29 @@ const char *kc_noun(uint64_t count, const char *one, const char *many)
     return count == 1 ? one : many;
 }
 
+static uint32_t code_point(const char *text, size_t size)
+{
+    const unsigned char *c = (const unsigned char *)text;
+    uint32_t code = size == 1 ? c[0] : c[0] & (0x7fu >> size);
+    for (size_t i = 1; i < size; i++)
+        code = code << 6 | (c[i] & 0x3f);
+    return code;
+}
+
+/* C1 controls, and format characters: they end a line, turn its direction or show nothing, so that a
+ * name looks like another one. */
+static bool is_format_character(uint32_t code)
+{
+    static const uint32_t ranges[][2] = {{0x80, 0x9f},     {0xad, 0xad},     {0x61c, 0x61c},
+                                         {0x180e, 0x180e}, {0x200b, 0x200f}, {0x2028, 0x202e},
+                                         {0x2060, 0x206f}, {0xfeff, 0xfeff}, {0xfff9, 0xfffb},
+                                         {0xe0000, 0xe007f}};
+    for (size_t i = 0; i < KB_COUNT(ranges); i++)
+        if (code >= ranges[i][0] && code <= ranges[i][1])
+            return true;
+    return false;
+}
+
 size_t kc_printable(kineto_string s, size_t at)
 {
     unsigned char c = (unsigned char)s.data[at];
@@ -57,16 +80,7 @@ size_t kc_printable(kineto_string s, size_t at)
     size_t size = c >= 0xf0 ? 4 : c >= 0xe0 ? 3 : 2;
     if (size > s.size - at || kb_utf8_valid_prefix(s.data + at, size) != size)
         return 0;
-    return c == 0xc2 && (unsigned char)s.data[at + 1] < 0xa0 ? 0 : size; /* C1 controls */
-}
-
-static uint32_t code_point(const char *text, size_t size)
-{
-    const unsigned char *c = (const unsigned char *)text;
-    uint32_t code = size == 1 ? c[0] : c[0] & (0x7fu >> size);
-    for (size_t i = 1; i < size; i++)
-        code = code << 6 | (c[i] & 0x3f);
-    return code;
+    return is_format_character(code_point(s.data + at, size)) ? 0 : size;
 }
 
 /* Ranges of Unicode that terminals draw over the character before, and those drawn wide. */
@@ -106,6 +120,27 @@ void kc_put_name(FILE *out, kineto_string name, size_t columns)
     }
     for (; used < columns; used++)
         fputc(' ', out);
+}
+
+void kc_put_text(FILE *out, const char *text)
+{
+    for (const char *end; *text; text = end) {
+        size_t size = strcspn(text, "\n\t");
+        kc_put_name(out, (kineto_string){text, size}, 0);
+        end = text + size;
+        if (*end)
+            fputc(*end++, out);
+    }
+}
+
+void kc_print(FILE *out, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    kc_put_text(out, vasprintf(&text, fmt, args) < 0 ? fmt : text);
+    va_end(args);
+    free(text);
 }
 
 size_t kc_terminal_columns(FILE *out)

@@ -49,10 +49,10 @@ static void print_process(const kc_fleet_run *fleet, const kc_host *h, const kc_
                      "directory?",
                      h->name, p->pid, path);
     else if (fleet->hosts.count > 1)
-        printf("%s:%s%s%s\n", h->name, path, fleet->ask->has_wait ? "\t" : "",
+        kc_print(stdout, "%s:%s%s%s\n", h->name, path, fleet->ask->has_wait ? "\t" : "",
                fleet->ask->has_wait ? kc_bytes(p->bytes).s : "");
     else
-        printf("%s%s%s\n", path, fleet->ask->has_wait ? "\t" : "",
+        kc_print(stdout, "%s%s%s\n", path, fleet->ask->has_wait ? "\t" : "",
                fleet->ask->has_wait ? kc_bytes(p->bytes).s : "");
 }
 

@@ -169,6 +169,19 @@ kineto_status ko_ring_check(const kineto_control_options *o, kineto_error *err)
 
 /* ---- recording ----------------------------------------------------------------------------------- */
 
+/* The rate is needed to a hundredth at most. */
+static void prepare_counting(int64_t length_ns)
+{
+    const struct timespec wait = {0, 1000000};
+    kf_control *control = kineto_rt_pool()->control;
+    kb_clock_snapshot a, b;
+    kb_clock_snapshot_take(control->ticks_clock, &a);
+    nanosleep(&wait, NULL);
+    kb_clock_snapshot_take(control->ticks_clock, &b);
+    int64_t ns = KB_MAX(b.monotonic_raw_ns - a.monotonic_raw_ns, INT64_C(1));
+    kf_evicted_prepare(control, (uint64_t)((double)length_ns * (double)(b.ticks - a.ticks) / (double)ns));
+}
+
 static kineto_status start(const kineto_control_options *o, kineto_error *err)
 {
     kineto_session_options options;
@@ -182,6 +195,7 @@ static kineto_status start(const kineto_control_options *o, kineto_error *err)
     kineto_status status = kineto_session_begin(&options, &ring.session, err);
     if (status)
         return status;
+    prepare_counting((int64_t)(o->ring_seconds * NS_PER_S));
     ring.pid = kb_os_pid();
     ring.length_ns = (int64_t)(o->ring_seconds * NS_PER_S);
     ring.bytes = options.buffer_bytes;

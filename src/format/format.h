@@ -23,7 +23,7 @@
 #include <ckineto/function.h>
 
 #define KF_MAGIC UINT64_C(0x314c4f4f504b43) /* "CKPOOL1" as a little-endian word: shows endianness */
-#define KF_VERSION 7u
+#define KF_VERSION 8u
 
 #define KF_CHUNK_BYTES 16384u
 #define KF_CHUNK_WORDS (KF_CHUNK_BYTES / 8u)
@@ -36,6 +36,7 @@
 #define KF_MAX_SOURCES 32u
 #define KF_MAX_SNAPSHOTS 64u
 #define KF_RING_BATCH 64u
+#define KF_EVICTED_SLOTS 1024u
 
 /* ---- records ---------------------------------------------------------------------------------
  * Fields of a word are listed from the low bits up, here and everywhere below.
@@ -463,6 +464,10 @@ typedef struct kf_control {
     uint64_t cost_calls[KF_COST_COUNT];
     _Alignas(64) kf_steps steps[KF_STEP_SLOTS]; /* in the order in which processes first stepped */
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
+    /* Policy RING: how many of the events that were overwritten ended when, in periods of
+     * 1 << evicted_shift ticks; 0: nobody counts. A slot is period:24 | events:40. */
+    uint32_t evicted_shift;
+    uint64_t evicted[KF_EVICTED_SLOTS];
 } kf_control;
 
 typedef enum kf_chunk_state {
@@ -629,6 +634,13 @@ typedef struct kf_part {
 } kf_part;
 uint32_t kf_dictionary_add(const kf_pool *pool, kf_entry_type type, const kf_part *parts,
                            uint32_t part_count);
+
+/* ---- ring.c [rt]: when what was overwritten had ended ---- */
+/** Begin to count for a ring of so many ticks, unless a longer one is counted for. */
+void kf_evicted_prepare(kf_control *control, uint64_t length_ticks);
+/** Events that ended at `ticks` or later and were overwritten; up to one in KF_EVICTED_SLOTS / 2 of the
+ *  ring's length before it count as well. */
+uint64_t kf_evicted_since(const kf_control *control, uint64_t ticks);
 
 const char *kf_reason_text(uint32_t reason);
 bool kf_reason_is_drop(uint32_t reason);

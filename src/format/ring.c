@@ -75,11 +75,57 @@ static uint32_t events_of(open_set *open, const uint64_t *record, uint64_t heade
     return before ? 0 : events;
 }
 
+/* ---- when it had ended ---- */
+
+#define PERIOD_MASK UINT64_C(0xffffff)
+#define COUNT_BITS  40u
+#define COUNT_MASK  ((UINT64_C(1) << COUNT_BITS) - 1)
+
+static uint64_t period_of(uint64_t ticks, uint32_t shift) { return ticks >> shift & PERIOD_MASK; }
+
+void kf_evicted_prepare(kf_control *control, uint64_t length_ticks)
+{
+    uint32_t shift = 1, known = kb_load_relaxed(&control->evicted_shift);
+    while (shift < 48 && (uint64_t)(KF_EVICTED_SLOTS / 2) << shift < length_ticks)
+        shift++;
+    if (shift <= known)
+        return;
+    for (uint32_t i = 0; i < KF_EVICTED_SLOTS; i++)
+        kb_store_relaxed(&control->evicted[i], 0);
+    kb_store_release(&control->evicted_shift, shift);
+}
+
+/* A slot of a period that is long over begins anew. */
+static void add_evicted(kf_control *control, uint64_t ticks, uint64_t count)
+{
+    uint32_t shift = kb_load_acquire(&control->evicted_shift) & 63;
+    uint64_t period = period_of(ticks, shift);
+    uint64_t *slot = &control->evicted[period % KF_EVICTED_SLOTS], was = kb_load_relaxed(slot), now;
+    if (!shift || !count)
+        return;
+    do {
+        uint64_t before = was >> COUNT_BITS == period ? was & COUNT_MASK : 0;
+        now = period << COUNT_BITS | KB_MIN(before + count, COUNT_MASK);
+    } while (!kb_cas_acqrel(slot, &was, now));
+}
+
+uint64_t kf_evicted_since(const kf_control *control, uint64_t ticks)
+{
+    uint32_t shift = kb_load_acquire(&control->evicted_shift) & 63;
+    uint64_t from = period_of(ticks, shift), count = 0;
+    for (uint32_t i = 0; shift && i < KF_EVICTED_SLOTS; i++) {
+        uint64_t slot = kb_load_relaxed(&control->evicted[i]);
+        if ((((slot >> COUNT_BITS) - from) & PERIOD_MASK) < KF_EVICTED_SLOTS)
+            count += slot & COUNT_MASK;
+    }
+    return count;
+}
+
 /* Nothing is lost silently: what is about to be overwritten goes into the ledger. */
-static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
+static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used, uint64_t last_ticks)
 {
     const uint64_t *chunk = kf_pool_chunk(pool, index);
-    uint64_t evicted[KF_MAX_SOURCES] = {0}, from = kb_load_relaxed(&pool->control->window_ticks);
+    uint64_t evicted[KF_MAX_SOURCES] = {0}, all = 0, from = kb_load_relaxed(&pool->control->window_ticks);
     open_set open = {0, {0}};
     uint32_t end = KB_MIN(used, KF_CHUNK_WORDS);
     for (uint32_t at = 0; at < end;) {
@@ -93,9 +139,12 @@ static void count_evicted(const kf_pool *pool, uint32_t index, uint32_t used)
             events_of(&open, chunk + at, header, from);
         at += words;
     }
-    for (uint32_t s = 0; s < KF_MAX_SOURCES; s++)
+    for (uint32_t s = 0; s < KF_MAX_SOURCES; s++) {
+        all += evicted[s];
         if (evicted[s])
             kb_add_relaxed(&pool->control->counters[s][KF_REASON_EVICTED], evicted[s]);
+    }
+    add_evicted(pool->control, last_ticks, all);
 }
 
 static uint64_t protected_from(const kf_pool *pool)
@@ -124,7 +173,7 @@ static bool steal(const kf_pool *pool, aged which, uint64_t owner)
         return false;
     uint32_t used = kb_load_relaxed(&d->used);
     if (which.ticks >= kb_load_relaxed(&pool->control->window_ticks)) /* else nobody wants it */
-        count_evicted(pool, which.index, used);
+        count_evicted(pool, which.index, used, which.ticks);
     kf_contents_forget(pool, which.ticks);
     kf_contents_begin(d);
     kf_contents_clear(pool, which.index, used);

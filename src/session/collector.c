@@ -223,11 +223,13 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
         if (status)
             c->spool_path[0] = 0;
     }
-    if (status)
+    if (status) {
         ks_collector_destroy(c, false);
-    else
-        *out = c;
-    return status;
+        return status;
+    }
+    memcpy(c->head, c->pool.control, sizeof c->head);
+    *out = c;
+    return KINETO_OK;
 }
 
 kineto_status ks_collector_start(ks_collector *c, kineto_error *err)
@@ -653,12 +655,23 @@ static void note_problems(ks_collector *c)
                                   ks_account_waited_ns(&c->account, c->program_ns));
 }
 
+/* A program may have written over what it shares with us: what the pool's readers rely on is put right. */
+static void restore_head(ks_collector *c)
+{
+    if (memcmp(c->head, c->pool.control, sizeof c->head) == 0)
+        return;
+    memcpy(c->pool.control, c->head, sizeof c->head);
+    ks_collector_note(c, "recording", "the program wrote over the buffer's header", 1, true,
+                      "it was put right; what else was overwritten is unknown");
+}
+
 kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
     kineto_error ignored;
     uint32_t taken = 0;
     *out = NULL;
+    restore_head(c);
     c->end_ticks = kb_ticks(c->pool.control->ticks_clock);
     uint64_t lasted = lasted_ns(c);
     ks_budget_end(&c->budget, lasted);

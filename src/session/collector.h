@@ -5,6 +5,8 @@
 #include "session/self_cost.h"
 #include "session/session.h"
 
+#include <stddef.h>
+
 #define KS_WINDOWS 4u
 
 /* A chunk to copy out; a dead thread's last one never said when it ended. */
@@ -33,6 +35,7 @@ struct ks_window {
 struct ks_collector {
     ks_collector_options options;
     kf_pool pool;
+    uint8_t head[offsetof(kf_control, custom_config)]; /* of its control page: never changes */
     ks_spool *spool;
     uint32_t window;
     uint64_t start_ticks, end_ticks;

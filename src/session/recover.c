@@ -162,6 +162,24 @@ static kineto_status inspect(const char *pool_path, ks_orphan *out, kineto_error
     return KINETO_OK;
 }
 
+/* A pool whose header was overwritten says nothing of itself; its name holds the recorder's pid. */
+static void describe_broken(const char *pool_path, const char *name, const kineto_error *why,
+                            ks_orphan *o)
+{
+    char program[64] = "";
+    const char *at = strchr(name, '-');
+    int64_t newest = 0;
+    memset(o, 0, sizeof *o);
+    copy_text(o->pool_path, sizeof o->pool_path, pool_path, sizeof o->pool_path - 1);
+    copy_text(o->problem, sizeof o->problem, why->message, sizeof o->problem - 1);
+    at = at ? strchr(at + 1, '-') : NULL;
+    o->recorder_pid = at ? (uint32_t)strtoul(at + 1, NULL, 10) : 0;
+    (void)kb_os_process_name(o->recorder_pid, program, sizeof program);
+    o->recorder_alive = strncmp(program, "ckineto", 7) == 0;
+    add_file(o, o->pool_path, &newest);
+    o->age_seconds = KB_MAX((int64_t)time(NULL) - newest, 0);
+}
+
 void ks_orphans_each(ks_orphan_visit *visit, void *context)
 {
     char directory[KS_PATH_BYTES / 2], path[KS_PATH_BYTES];
@@ -175,8 +193,10 @@ void ks_orphans_each(ks_orphan_visit *visit, void *context)
             if (!ks_pool_file_name(e->d_name))
                 continue;
             snprintf(path, sizeof path, "%s/%s", directory, e->d_name);
-            if (inspect(path, &orphan, NULL) == KINETO_OK)
-                on = visit(context, &orphan);
+            kineto_error why = {0};
+            if (inspect(path, &orphan, &why))
+                describe_broken(path, e->d_name, &why, &orphan);
+            on = visit(context, &orphan);
         }
         closedir(d);
     }

@@ -255,7 +255,8 @@ uint64_t ks_collector_steps(ks_collector *c, int64_t times_ns[KF_STEP_TIMES], ui
 /* ---- recover.c: what a dead recorder left -------------------------------------------------------- */
 typedef struct ks_orphan {
     char pool_path[KS_PATH_BYTES], spool_path[KS_PATH_BYTES], output_path[KS_PATH_BYTES];
-    char program[64]; /* of the first process that attached; may be empty */
+    char program[64];  /* of the first process that attached; may be empty */
+    char problem[256]; /* why the pool cannot be read; "": it can */
     uint32_t recorder_pid;
     bool recorder_alive;
     uint64_t bytes;      /* pool and spool on disk */

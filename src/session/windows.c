@@ -62,6 +62,7 @@ static kineto_status ring_open(ks_collector *c, kineto_error *err)
 {
     kf_control *control = c->pool.control;
     kb_store_relaxed(&control->window_ticks, c->first_ticks);
+    kf_evicted_prepare(control, ticks_in(c, c->options.ring_ns));
     c->window = kf_window_open(control, c->options.kinds, c->first_ticks);
     if (c->window == NO_SLOT)
         return kb_fail(err, KINETO_E_LIMIT, "too many recording windows are open");
@@ -411,9 +412,9 @@ void ks_window_release(ks_collector *c, ks_window *w)
 
 /* Of this window alone. What a ring in the buffer gives up never is what a window wants. */
 static void counters_since(const ks_collector *c, kf_control *control,
-                           const uint64_t before[][KF_REASON_SLOTS])
+                           const uint64_t before[][KF_REASON_SLOTS], bool of_ring)
 {
-    bool all_kept = c->options.policy != KS_POLICY_RING;
+    bool all_kept = c->options.policy != KS_POLICY_RING && !of_ring;
     for (uint32_t i = 0; i < KF_MAX_SOURCES; i++) {
         for (uint32_t k = 0; k < KF_REASON_SLOTS; k++)
             control->counters[i][k] -= before[i][k];
@@ -472,7 +473,7 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status)
         return status;
-    counters_since(c, input->control, w->counters);
+    counters_since(c, input->control, w->counters, false);
     ks_cost_part part = {
         .account = w->account,
         .part = {w->opened_ticks, w->closed_ticks},
@@ -492,19 +493,45 @@ static void reading(ks_collector *c, bool begins)
     unlock(c);
 }
 
+/* The line of a ring that is shorter than asked for, and its words. */
+typedef struct short_ring {
+    kt_build_note note;
+    char detail[256];
+} short_ring;
+
+#define MIB (UINT64_C(1) << 20)
+static void describe_short(const ks_collector *c, uint64_t asked_ticks, uint64_t whole_ticks,
+                           short_ring *text)
+{
+    double asked_ns = (double)asked_ticks / c->ticks_per_ns;
+    double whole_ns = (double)whole_ticks / c->ticks_per_ns;
+    double mib = (double)(c->pool.chunk_count * (uint64_t)KF_CHUNK_BYTES) / (double)MIB;
+    snprintf(text->detail, sizeof text->detail,
+             "only the last %s of %s are whole: what was before had to make room in %.0f MiB; for all of it "
+             "--ring-mb would have to be about %.0f",
+             kb_duration((int64_t)whole_ns).s, kb_duration((int64_t)asked_ns).s, mib,
+             mib * (double)asked_ticks / (double)KB_MAX(whole_ticks, 1u) + 1);
+    text->note = (kt_build_note){"ring", "shorter than asked for", text->detail, 1, false};
+}
+
 /* What was overwritten before its time makes the ring shorter; that it was, is said. */
-static void ring_options(ks_collector *c, kf_control *control, uint64_t now, kt_build_options *o)
+static void ring_options(ks_collector *c, kf_control *control, uint64_t now, short_ring *text,
+                         kt_build_options *o)
 {
     uint64_t length = ticks_in(c, c->options.ring_ns);
     uint64_t from = KB_MAX(now > length ? now - length : 0, c->first_ticks);
     bool short_one = control->forgotten_ticks > from;
+    o->asked_from = from;
     o->kinds = c->options.kinds;
     o->start_ticks = KB_MAX(from, control->forgotten_ticks);
     o->end_ticks = now;
     o->complete_from = o->start_ticks;
     o->epoch_ticks = o->start_ticks - KB_MIN(o->start_ticks, ticks_in(c, 2 * SECOND));
-    if (short_one)
-        o->note_count = 1;
+    if (!short_one)
+        return;
+    describe_short(c, now - from, now - KB_MIN(now, control->forgotten_ticks), text);
+    o->notes = &text->note;
+    o->note_count = 1;
 }
 
 /* Since the recording began: the ring goes on, and what it cost lately nobody has noted. */
@@ -524,9 +551,7 @@ static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err)
 {
-    static const kt_build_note short_ring = {
-        "ring", "shorter than asked for", "the buffer is too small for so many seconds: --ring-mb",
-        1, false};
+    short_ring text;
     ks_input *input = NULL;
     hand_over(c);
     reading(c, true);
@@ -537,9 +562,8 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
-        options.notes = &short_ring;
-        counters_since(c, input->control, c->ring_counters);
-        ring_options(c, input->control, now, &options);
+        counters_since(c, input->control, c->ring_counters, true);
+        ring_options(c, input->control, now, &text, &options);
         input->input.until_ticks = now;
         ks_cost_part part;
         cost_of_ring(c, now, &part);

@@ -193,6 +193,7 @@ typedef struct kt_build_options {
     const char *broken_off; /* why the recording is not whole, for the ledger; NULL: it is */
     bool is_over;           /* sessions of plug-ins that have not ended never will */
     bool clip_open;         /* ranges still open end at the window's end, flagged */
+    uint64_t asked_from;    /* ticks: a ring was to reach back to there; 0: it begins at start_ticks */
     uint64_t complete_from; /* ticks: of what was recorded before, parts may be gone */
     /* What the program says of its own accord counts from `said_from` on (0: of the header all, of the
      * ledger what is inside the window), and up to `said_until` (0: to the window's end). */

@@ -9,6 +9,7 @@
  *   space MB      the address space is so large from here on
  *   root PATH     this is the root directory from here on
  *   exec PROGRAM  become this program, with the arguments that follow
+ *   scribble N    write over the first N bytes of the buffer that the recorder shares with us
  *   pause US      between pairs from here on
  *   files N       so many may be open from here on
  *   print TEXT    to stdout, flushed
@@ -126,6 +127,19 @@ static void limit_space(long mib)
     setrlimit(RLIMIT_AS, &limit);
 }
 
+static void scribble(long bytes)
+{
+    char line[600], access[8];
+    unsigned long from, to;
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps))
+        if (sscanf(line, "%lx-%lx %4s", &from, &to, access) == 3 && access[1] == 'w' &&
+            strstr(line, "/ckineto-") && strstr(line, ".pool"))
+            memset((void *)from, 0x5a, (size_t)bytes < to - from ? (size_t)bytes : to - from);
+    if (maps)
+        fclose(maps);
+}
+
 /* 77: not allowed here. */
 static void change(const char *verb, const char *text)
 {
@@ -177,6 +191,8 @@ int main(int argc, char **argv)
             in_child(number, verb[0] == 'o');
         else if (strcmp(verb, "daemon") == 0)
             leave_daemon(number);
+        else if (strcmp(verb, "scribble") == 0)
+            scribble(number);
         else if (strcmp(verb, "pause") == 0)
             pause_us = (useconds_t)number;
         else if (strcmp(verb, "files") == 0)

@@ -112,4 +112,84 @@ class Unrecorded(CommandTest):
         self.assertEqual(self.run_command("verify", "t.json").returncode, 1)
 
 
+class Overwritten(CommandTest):
+    def test_a_ring_that_is_too_small_counts_what_it_lost_of_the_time_that_was_asked_for(self):
+        pairs = 400000
+        done = self.run_command("record", "--ring", "600", "--ring-mb", "4", "-o", "t.json", "--",
+                                TARGET, "ranges", str(pairs))
+        self.assertEqual(done.returncode, 0, done.err)
+        kept = len(self.slices())
+        self.assertGreater(kept, 10000)
+        self.assertEqual(kept + self.lost(), 2 * pairs)
+        short, = [l for l in self.ledger() if l["reason"] == "shorter than asked for"]
+        self.assertRegex(short["detail"], r"only the last .* of .* are whole: .* --ring-mb")
+        self.assertIn(b"events are missing from this trace", self.run_command("info", "t.json").out)
+        self.assertIn(b"more events are missing", done.err)
+        self.assertEqual(self.run_command("verify", "t.json").returncode, 1)
+
+    def test_what_is_older_than_the_ring_is_no_loss(self):
+        self.run_command("record", "--ring", "0.3", "--ring-mb", "4", "-o", "t.json", "--",
+                         TARGET, "ranges", "400000", "sleep", "2500", "ranges", "5")
+        self.assertEqual(sorted(self.numbers()), list(range(5)))
+        self.assertEqual(self.lost(), 0)
+
+
+class Recover(CommandTest):
+    def left_pool(self, output="t.json"):
+        """The pool of a recorder that was killed, as a file of our own."""
+        process = self.start("record", "-b", "1", "-o", output, "--", TARGET, "ranges", "7", "print", "ready",
+                             "wait", "go")
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        pool, = self.pools(process.pid)
+        process.kill()
+        with open(self.path("go"), "w"):
+            pass
+        process.communicate()
+        with open(pool, "rb") as file:
+            content = file.read()
+        spools = [n for n in os.listdir(self.directory) if "ckspool" in n]
+        return pool, content, spools
+
+    def test_no_file_that_only_the_recording_names_is_replaced(self):
+        os.mkdir(self.path("home"))
+        pool, _, _ = self.left_pool("home/config.json")
+        for place in ("home/config.json", "config.json"):
+            with open(self.path(place), "w", encoding="utf-8") as file:
+                file.write("mine")
+        done = self.run_command("recover", pool)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn(b"-o FILE", done.err)
+        os.unlink(self.path("config.json"))
+        done = self.run_command("recover", "--remove", pool)
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assert_recorded(7, "config.json")
+        with open(self.path("home/config.json"), encoding="utf-8") as file:
+            self.assertEqual(file.read(), "mine")
+
+    def test_a_pool_whose_header_was_overwritten_is_listed(self):
+        pool, content, spools = self.left_pool()
+        with open(pool, "r+b") as file:
+            file.write(b"\xff" * 64)
+        listed = self.run_command("recover").out.decode()
+        self.assertIn(f"rm {pool}", listed)
+        self.assertEqual(self.run_command("recover", "-o", "r.json", pool).returncode, 2)
+        os.unlink(pool)
+        for name in spools:
+            os.unlink(self.path(name))
+
+    def test_what_the_recording_says_does_not_drive_the_terminal(self):
+        pool, _, _ = self.left_pool("x\x1b[31m\u202ey.json")
+        done = self.run_command("recover", "--remove", pool)
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertNotIn(b"\x1b", done.err)
+        self.assertNotIn("\u202e".encode(), done.err)
+
+    def test_a_program_that_writes_over_the_header_leaves_a_trace(self):
+        done = self.record(TARGET, "ranges", "5", "scribble", "2000")
+        self.assertEqual(done.returncode, 0, done.err)
+        self.assertEqual(sorted(self.numbers()), list(range(5)))
+        lines = [l for l in self.ledger() if "buffer's header" in l["reason"]]
+        self.assertEqual([l["count"] for l in lines], [1])
+
+
 main()

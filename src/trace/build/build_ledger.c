@@ -14,9 +14,32 @@ static void detail(kt_build_state *s, kineto_string source, const char *reason, 
     kt_ledger_add(s->b, source, kb_string(reason), count, is_loss, kb_string(text));
 }
 
+/* An event takes 16 ticks of a processor at least, and there are 4096 processors at most. What says more was written over by a program; false also where nobody
+ * knows how long it took. */
+#define MOST_PER_TICK 256u
+static bool is_impossible(const kt_build_state *s, uint64_t count)
+{
+    uint32_t last = s->snapshot_count ? s->snapshot_count - 1 : 0;
+    uint64_t ticks = last ? s->snapshots[last].ticks - s->snapshots[0].ticks : 0;
+    return ticks && ticks < UINT64_MAX / MOST_PER_TICK && count > ticks * MOST_PER_TICK;
+}
+
 static uint64_t counter(const kt_build_state *s, uint32_t source, uint32_t reason)
 {
-    return kb_load_relaxed(&s->control->counters[source][reason]);
+    uint64_t count = kb_load_relaxed(&s->control->counters[source][reason]);
+    bool counts_down = reason == KF_REASON_NOT_ENDED; /* see not_ended */
+    return !counts_down && is_impossible(s, count) ? 0 : count;
+}
+
+static void impossible_line(kt_build_state *s)
+{
+    uint64_t count = 0;
+    for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
+        for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++)
+            count += reason != KF_REASON_NOT_ENDED &&
+                     is_impossible(s, kb_load_relaxed(&s->control->counters[source][reason]));
+    line(s, "recording", "counters that cannot be true, left out: a program wrote over them", count,
+         true);
 }
 
 /* What had to make room was over before the part that is wanted of a ring begins. */
@@ -29,8 +52,8 @@ static bool evicted_is_older(const kt_build_state *s)
 static uint64_t total(const kt_build_state *s, uint32_t source, uint32_t reason)
 {
     uint64_t count = counter(s, source, reason);
-    if (reason == KF_REASON_EVICTED && evicted_is_older(s))
-        count = 0;
+    if (reason == KF_REASON_EVICTED && (evicted_is_older(s) || s->control->evicted_shift))
+        count = 0; /* see evicted_line */
     if (reason == KF_REASON_BAD_TIME)
         count += s->bad_time[source];
     if (reason == KF_REASON_BAD_JSON && source != KF_SOURCE_API)
@@ -64,6 +87,27 @@ static void not_ended(kt_build_state *s, uint32_t source)
                false,
                "programs were killed, called _exit, or still run: what the source had not handed "
                "over by then is missing");
+}
+
+/* Of a ring only what had ended in the time that it was asked to hold: by period, not by source. */
+static void evicted_line(kt_build_state *s)
+{
+    uint64_t all = 0, count;
+    uint32_t sources = 0, only = 0;
+    for (uint32_t source = 0; source < KF_MAX_SOURCES; source++) {
+        uint64_t its = counter(s, source, KF_REASON_EVICTED);
+        all += its;
+        sources += its != 0;
+        only = its ? source : only;
+    }
+    if (!all || !s->control->evicted_shift || evicted_is_older(s))
+        return;
+    uint64_t from = s->options.asked_from ? s->options.asked_from : s->options.start_ticks;
+    count = KB_MIN(kf_evicted_since(s->control, from), all);
+    if (count)
+        kt_ledger_add(s->b, sources == 1 ? kt_build_source_name(s, only) : kb_string("all sources"),
+                      kb_string(kf_reason_text(KF_REASON_EVICTED)), count, true,
+                      kb_string("of the time that was asked for"));
 }
 
 /* Delivered is shown beside requested even when it is nothing. */
@@ -148,6 +192,8 @@ void kt_build_ledger(kt_build_state *s, const kf_decode_result *result)
     s->shed = result->shed;
     for (uint32_t source = 0; source < KF_MAX_SOURCES; source++)
         source_lines(s, source);
+    evicted_line(s);
+    impossible_line(s);
     if (s->options.broken_off)
         detail(s, kb_string("recorder"), "died while recording", 1, false, s->options.broken_off);
     decoder_lines(s, result);
