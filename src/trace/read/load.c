@@ -16,6 +16,7 @@ typedef struct load {
     uint64_t turn;   /* batch whose turn it is */
     size_t expected; /* where that one has to begin, and */
     bool comma_due;  /* whether a comma comes first */
+    bool one_batch;  /* go no further for now */
     bool done;       /* the array has ended, or something failed */
     size_t stop;
     kineto_status status;
@@ -62,7 +63,7 @@ static void *work(void *argument)
 {
     load *l = argument;
     kt_batch *p = kt_batch_create(l->r->seed, l->r->strict);
-    for (bool done = false; !done;) {
+    for (bool done = false; !done && !(l->one_batch && l->next);) {
         uint64_t k = kb_add_relaxed(&l->next, 1);
         if (p)
             read_batch(l, p, k);
@@ -96,6 +97,18 @@ static uint32_t useful_threads(const kt_reader *r)
     return ready >= KT_BATCH_BYTES * 2 ? r->threads : 1;
 }
 
+/* A text may hold any number of short lists, and other threads would look for their beginnings far behind
+ * each: of all but the first list, the first batch is read alone. */
+static bool ends_with_first_batch(load *l)
+{
+    if (!l->r->lists++)
+        return false;
+    l->one_batch = true;
+    work(l);
+    l->one_batch = false;
+    return l->done;
+}
+
 kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop)
 {
     enum { MOST_THREADS = 64 };
@@ -105,9 +118,11 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop)
     pthread_cond_init(&l.changed, NULL);
     uint32_t wanted = KB_MIN(useful_threads(r), (uint32_t)MOST_THREADS);
     uint32_t started = 0;
-    while (started < wanted - 1 && kb_thread_start(&threads[started], work, &l) == 0)
+    bool ended = ends_with_first_batch(&l);
+    while (!ended && started < wanted - 1 && kb_thread_start(&threads[started], work, &l) == 0)
         started++;
-    work(&l);
+    if (!ended)
+        work(&l);
     for (uint32_t i = 0; i < started; i++)
         pthread_join(threads[i], NULL);
     pthread_mutex_destroy(&l.mutex);

@@ -45,6 +45,7 @@ typedef struct kt_reader {
     kb_map properties; /* place in deviceProperties → device, where its id is not enough */
     uint32_t threads;
     uint64_t seed;
+    uint64_t lists; /* of events, so far */
     int64_t base_ns;      /* as the header says */
     int64_t used_base_ns; /* that rows were made with */
 

@@ -16,6 +16,7 @@ typedef struct document {
     size_t own_at, own_size; /* the value of "ckineto" in it; size 0: there is none */
     kb_map keys;             /* hashes of keys of the header that were written */
     kineto_string base;      /* "baseTimeNanoseconds" of the first document */
+    const char *next_base;   /* the one found last: it is looked for once in all of the text */
     kb_sink *out;
     kt_repairs *repairs;
     kt_repair_events *events;
@@ -386,13 +387,19 @@ static kineto_status read_document(document *d)
 }
 
 /* The base that a document states, wherever it stands. */
-static kineto_string base_of(kineto_string text)
+static kineto_string base_of_rest(document *d)
 {
     static const char key[] = "\"baseTimeNanoseconds\"";
-    const char *found = memmem(text.data, text.size, key, sizeof key - 1);
-    if (!found)
+    kineto_string text = rest_of(d);
+    const char *end = text.data + text.size;
+    if (!d->next_base || d->next_base < text.data) {
+        const char *next = memmem(text.data, text.size, key, sizeof key - 1);
+        d->next_base = next ? next : end;
+    }
+    const char *found = d->next_base;
+    if (found == end)
         return (kineto_string){NULL, 0};
-    const char *end = text.data + text.size, *at = found + sizeof key - 1;
+    const char *at = found + sizeof key - 1;
     while (at < end && *at != ',' && *at != '}')
         at++;
     return (kineto_string){found, (size_t)(at - found)};
@@ -414,7 +421,7 @@ static kineto_status read_documents(document *d)
             if (!kt_repair_next_document(d->text, d->at, d->repairs, &next))
                 break;
             d->at = next;
-            if (!same_base(d->base, base_of(rest_of(d))))
+            if (!same_base(d->base, base_of_rest(d)))
                 return count(d, KT_REPAIR_OTHER_BASE, next, d->text.size - next);
         }
         status = read_document(d);
