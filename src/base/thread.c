@@ -57,6 +57,7 @@ int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
         c->argument = argument;
     }
     sigfillset(&all);
+    sigdelset(&all, SIGBUS); /* of a page that its file has lost: it is the thread's own */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     int failed = pthread_create(thread, NULL, c ? run_counted : run, c ? (void *)c : argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -9,7 +9,7 @@ static const char *output;
 static bool force, remove_files;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE",
-     "the trace; if absent, the name that the recorder was given, in this directory"},
+     "the trace; if absent, the recorder's name for it, in this directory"},
     {"remove", 0, KC_FLAG, &remove_files, NULL,
      "remove the raw recording once the trace is written"},
     {"force", 0, KC_FLAG, &force, NULL, "also while the recorder is still running"},

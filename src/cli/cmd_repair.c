@@ -152,6 +152,8 @@ static kineto_status write_repaired(repair *r, kineto_error *err)
     const char *problem = r->input->status != KINETO_OK ? r->input->error.message : NULL;
     status = kt_repair_document(text, problem, true, sink, &r->repairs, &r->events, err);
     if (status == KINETO_OK)
+        status = kt_input_check(r->input, err);
+    if (status == KINETO_OK)
         return kb_sink_close(sink, err);
     kb_sink_abort(sink);
     return status;

@@ -1,5 +1,6 @@
 /* ckineto: the table of verbs. */
 #include "cli/cli.h"
+#include "trace/text/input.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -146,6 +147,18 @@ static void keep_closed_streams_closed(void)
             (void)open("/dev/null", useless[fd] | O_CLOEXEC); /* the lowest that is free */
 }
 
+/* A file that became shorter when it had been opened: what was computed of it is of half a file. */
+static int check_files(int status)
+{
+    const char *file = kt_guard_cut_file();
+    if (!file || status == KC_EXIT_USAGE)
+        return status;
+    kc_complain("%s: the file became shorter while it was read, so the result is not to be relied on; "
+                "read it again when it is written",
+                file);
+    return status ? status : KC_EXIT_FAILURE;
+}
+
 int main(int argc, char **argv)
 {
     keep_closed_streams_closed();
@@ -165,5 +178,5 @@ int main(int argc, char **argv)
         return KC_EXIT_USAGE;
     }
     const verb *v = find(argv[1]);
-    return v ? v->run(argc - 1, argv + 1) : unknown_verb(argv[1]);
+    return v ? check_files(v->run(argc - 1, argv + 1)) : unknown_verb(argv[1]);
 }

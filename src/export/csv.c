@@ -20,13 +20,38 @@ static bool must_quote(kineto_string s)
     return false;
 }
 
+static bool is_number(kineto_string s)
+{
+    char text[40], *end;
+    if (s.size >= sizeof text)
+        return false;
+    memcpy(text, s.data, s.size);
+    text[s.size] = '\0';
+    (void)strtod(text, &end);
+    return end != text && !*end;
+}
+
+/* Spreadsheets compute what begins so: a name from elsewhere is not to become a formula. What has the mark
+ * already gets another one, so that it can be taken away. */
+static bool looks_like_formula(kineto_string s)
+{
+    size_t marks = 0;
+    while (marks < s.size && s.data[marks] == '\'')
+        marks++;
+    return marks < s.size && s.data[marks] && strchr("=+-@\t\r", s.data[marks]) &&
+           (marks || !is_number(s));
+}
+
 void ke_csv_text(kb_sink *sink, kineto_string s)
 {
+    const char *mark = looks_like_formula(s) ? "'" : "";
     if (!must_quote(s)) {
+        kb_sink_write(sink, mark, strlen(mark));
         kb_sink_write(sink, s.data, s.size);
         return;
     }
     kb_sink_write(sink, "\"", 1);
+    kb_sink_write(sink, mark, strlen(mark));
     while (s.size) {
         const char *quote = memchr(s.data, '"', s.size);
         size_t n = quote ? (size_t)(quote - s.data) + 1 : s.size;

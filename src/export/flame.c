@@ -222,7 +222,7 @@ static void put_picture(flame *f)
 kineto_status ke_flame_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
-    bool ok = ke_stacks_make(&stacks, job);
+    bool ok = ke_stacks_make(&stacks, job, 0);
     flame f = {.job = job, .stacks = &stacks};
     f.places = calloc(stacks.nodes.count + 1, sizeof *f.places);
     f.children = malloc((stacks.nodes.count + 1) * sizeof *f.children);

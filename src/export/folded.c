@@ -69,10 +69,11 @@ kineto_status ke_folded_write(ke_job *job, kineto_error *err)
     ke_stacks stacks;
     folded f = {
         .sink = job->sink, .stacks = &stacks, .unit_ns = KB_MAX(job->options->weight_ns, 1)};
-    bool ok = ke_stacks_make(&stacks, job);
+    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
     for (size_t i = 0; ok && i < stacks.nodes.count && !kb_sink_failed(job->sink); i++)
         ok = put_line(&f, (uint32_t)i);
     ke_stacks_account(job, stacks.forms);
+    ke_stacks_account_depth(job, &stacks);
     job->result->records = f.lines;
     job->result->record_noun = "stacks";
     kb_vec_free(&f.path);

@@ -161,11 +161,12 @@ kineto_status ke_pprof_write(ke_job *job, kineto_error *err)
 {
     ke_stacks stacks;
     profile f = {.job = job, .stacks = &stacks};
-    bool ok = ke_stacks_make(&stacks, job);
+    bool ok = ke_stacks_make(&stacks, job, KE_MOST_FRAMES);
     if (ok)
         write_profile(&f);
     ok = ok && !f.failed && !f.p.failed;
     ke_stacks_account(job, stacks.forms);
+    ke_stacks_account_depth(job, &stacks);
     job->result->records = f.samples;
     job->result->record_noun = "samples";
     job->result->replaced_bytes = f.p.replaced;

@@ -24,7 +24,8 @@ uint32_t ke_stacks_frame(ke_stacks *s, const kineto_trace *trace, uint32_t name,
 
 static uint32_t add_node(ke_stacks *s, uint32_t parent, uint32_t frame, uint32_t track)
 {
-    ke_node n = {.parent = parent, .frame = frame, .track = track};
+    uint32_t above = parent == KE_NO_NODE ? 0 : s->nodes.data[parent].depth;
+    ke_node n = {.parent = parent, .frame = frame, .depth = above + 1, .track = track};
     if (frame == UINT32_MAX || s->nodes.count >= UINT32_MAX || !kb_vec_push(&s->nodes, n))
         return KE_NO_NODE;
     return (uint32_t)s->nodes.count - 1;
@@ -92,6 +93,24 @@ static void add_time(ke_node *n, uint64_t ns)
         n->self_ns = UINT64_MAX;
 }
 
+/* Where a row stands that is deeper than stacks go: all of them below the last frame. */
+static uint32_t deeper_node(ke_stacks *s, uint32_t parent, uint32_t track)
+{
+    s->cut++;
+    if (s->nodes.data[parent].depth > s->most_depth)
+        return parent;
+    if (!s->deeper_frame) { /* 0 is a root or a frame above */
+        snprintf(s->deeper_text, sizeof s->deeper_text, "(deeper than %u frames)", s->most_depth);
+        s->deeper_frame = add_frame(s, kb_string(s->deeper_text), KINETO_KIND_COUNT);
+    }
+    return child(s, parent, s->deeper_frame, track);
+}
+
+static bool is_too_deep(const ke_stacks *s, uint32_t parent)
+{
+    return s->most_depth && parent != KE_NO_NODE && s->nodes.data[parent].depth >= s->most_depth;
+}
+
 /* `node_of` says by row where it stands. */
 static bool add_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row row,
                     uint32_t *node_of)
@@ -105,8 +124,11 @@ static bool add_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row ro
     kineto_row enclosing = kineto_trace_parent(t, row);
     uint32_t parent =
         enclosing == KINETO_NO_ROW ? root_of(s, r, b->kind[i], &ok) : node_of[enclosing];
-    uint32_t frame = ke_stacks_frame(s, t, b->name[i], b->kind[i]);
-    uint32_t node = ok ? child(s, parent, frame, r->track) : KE_NO_NODE;
+    uint32_t node = KE_NO_NODE;
+    if (ok && is_too_deep(s, parent))
+        node = deeper_node(s, parent, r->track);
+    else if (ok)
+        node = child(s, parent, ke_stacks_frame(s, t, b->name[i], b->kind[i]), r->track);
     if (node == KE_NO_NODE)
         return false;
     /* Modulo 2^64 the time is right even where a length does not fit into 63 bits. */
@@ -134,10 +156,10 @@ static bool add_track(ke_stacks *s, const ke_job *job, roots *r, uint32_t track,
     return ok;
 }
 
-bool ke_stacks_make(ke_stacks *s, const ke_job *job)
+bool ke_stacks_make(ke_stacks *s, const ke_job *job, uint32_t most_depth)
 {
     roots r = {.by = job->options->roots, .node = KE_NO_NODE};
-    *s = (ke_stacks){.forms = {0}};
+    *s = (ke_stacks){.most_depth = most_depth};
     memset(r.kinds, 0xff, sizeof r.kinds);
     uint32_t *node_of = malloc((job->census.activities + 1) * sizeof *node_of);
     bool ok = node_of != NULL;
@@ -159,6 +181,11 @@ void ke_stacks_free(ke_stacks *s)
 }
 
 /* ---- the account --------------------------------------------------------------------------------- */
+
+void ke_stacks_account_depth(const ke_job *job, const ke_stacks *s)
+{
+    ke_omit(job->result, "frames", "stacks deeper than 1024 frames are added up there", s->cut);
+}
 
 void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
 {

@@ -16,6 +16,7 @@ typedef struct ke_frame {
 typedef struct ke_node {
     uint32_t parent; /* stands before its children; KE_NO_NODE at the top */
     uint32_t frame;
+    uint32_t depth;   /* 1 at the top */
     uint32_t track;   /* UINT32_MAX where tracks are merged */
     uint64_t self_ns; /* ends at what a number holds */
     uint64_t count;   /* activities; 0 for roots */
@@ -25,12 +26,18 @@ typedef struct ke_stacks {
     KB_VEC(ke_frame) frames;
     KB_VEC(ke_node) nodes;
     uint64_t forms[4]; /* activities that are in stacks */
+    uint64_t cut;      /* of them deeper than most_depth: added up in a node below the last one */
+    uint32_t most_depth, deeper_frame;
+    char deeper_text[48];
     kb_map frame_ids, node_ids;
     kb_arena arena;
 } ke_stacks;
 
-/** False: out of memory. Free in any case. */
-bool ke_stacks_make(ke_stacks *stacks, const ke_job *job);
+/* Formats that write each stack out grow with the square of its depth. */
+#define KE_MOST_FRAMES 1024u
+/** @param most_depth  deeper frames are added up; 0: there is no limit.
+ *  @return false: out of memory. Free in any case. */
+bool ke_stacks_make(ke_stacks *stacks, const ke_job *job, uint32_t most_depth);
 void ke_stacks_free(ke_stacks *stacks);
 /** Frame of an activity, made at first use; UINT32_MAX when out of memory. */
 uint32_t ke_stacks_frame(ke_stacks *stacks, const kineto_trace *trace, uint32_t name,
@@ -40,6 +47,8 @@ static inline bool ke_form_has_length(uint32_t form)
 {
     return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
 }
+/** Account for frames that were too deep. */
+void ke_stacks_account_depth(const ke_job *job, const ke_stacks *stacks);
 /** Account for a format that has names and lengths only. */
 void ke_stacks_account(const ke_job *job, const uint64_t forms[4]);
 #endif

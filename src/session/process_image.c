@@ -126,6 +126,8 @@ bool ks_image_is_current(ks_image *it)
     now.exec_id = find_exec_id(&now);
     if (now.exec_id && it->exec_id)
         return now.exec_id == it->exec_id;
+    it->exec_id = now.exec_id ? now.exec_id : it->exec_id; /* it was in the middle of its exec */
+    it->random_at = now.exec_id ? now.random_at : it->random_at;
     return !has_other_file(it) && !hides_and_has_other_name(it);
 }
 

@@ -29,6 +29,11 @@ def parse_json(text):
 
 # ---- rows ---------------------------------------------------------------------------------------
 
+def without_mark(cell):
+    """A text of CSV without the apostrophe that keeps spreadsheets from computing it."""
+    return cell[1:] if cell[:1] == "'" and cell.lstrip("'")[:1] in tuple("=+-@\t\r") else cell
+
+
 def read_csv(path):
     """Dictionaries; every byte of a name is one character."""
     data = content(path)
@@ -39,7 +44,7 @@ def read_csv(path):
     head, rows = lines[0], lines[1:]
     if any(len(row) != len(head) for row in rows):
         raise ValueError("lines of different lengths")
-    return [dict(zip(head, row)) for row in rows]
+    return [dict(zip(head, map(without_mark, row))) for row in rows]
 
 
 def read_jsonl(path):

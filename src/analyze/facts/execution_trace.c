@@ -169,8 +169,10 @@ static kineto_status open_file(joining *j, const char *path, kineto_error *err)
     if (status)
         return status;
     kineto_string text = {j->input->base, kt_input_wait(j->input, SIZE_MAX)};
-    if (!j->input->status)
-        return read_all(j, text, path, err);
+    if (!j->input->status) {
+        status = read_all(j, text, path, err);
+        return kt_input_check(j->input, NULL) ? kt_input_check(j->input, err) : status;
+    }
     if (err)
         *err = j->input->error;
     return j->input->status;

@@ -67,6 +67,8 @@ static kineto_status read_file(const char *path, change_list *out, kineto_error 
         status = read_changes(text, path, out, err);
     else if (err)
         *err = input->error;
+    if (!input->status && kt_input_check(input, NULL))
+        status = kt_input_check(input, err);
     kt_input_release(input);
     return status;
 }

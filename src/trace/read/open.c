@@ -1,6 +1,8 @@
 /* kineto_trace_open: a Chrome trace, from its first byte to the finished model. */
 #include "trace/read/read.h"
 
+#define KT_LEAST_ITEM_BYTES ((size_t)32 << 20) /* of text for one item, however small the limit of memory */
+
 kineto_status kt_read_fail(kt_reader *r, const char *at, const char *problem)
 {
     size_t offset = (size_t)(at - r->input->base);
@@ -221,6 +223,8 @@ static kineto_status next_member(kt_reader *r, outline *o, const char **before, 
         status = read_member(r, o, *first ? p : kt_next(o->cursor), &end);
     else
         kt_object(o->cursor, p, "expected ',' or '}'");
+    if (status == KINETO_E_FORMAT && r->input->status == KINETO_E_LIMIT)
+        return KINETO_E_LIMIT;
     if (status == KINETO_E_FORMAT && o->cursor->problem)
         return r->strict ? member_failed(r, o, *before, *first)
                          : repair_member(r, o, before, first, ended);
@@ -286,6 +290,17 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
     return status;
 }
 
+/* How much of the text is needed to see where the next document begins: little if it begins at once. */
+static size_t ready_for_document(kt_reader *r, size_t stop)
+{
+    size_t ready = kt_input_ready(r->input, stop + KT_BATCH_BYTES), at = stop;
+    while (at < ready && kt_is_space(r->input->base[at]))
+        at++;
+    bool begins = ready - at > KT_BATCH_BYTES / 2 &&
+                  (r->input->base[at] == '{' || r->input->base[at] == '[');
+    return begins ? ready : kt_input_wait(r->input, SIZE_MAX);
+}
+
 static kineto_status read_text(kt_reader *r, outline *o)
 {
     size_t stop = 0;
@@ -295,7 +310,7 @@ static kineto_status read_text(kt_reader *r, outline *o)
     look_for_base(r);
     kineto_status status = read_document(r, o, skip_mark(r), &stop);
     while (status == KINETO_OK && kt_input_ready(r->input, stop + 1) > stop) {
-        kineto_string text = {r->input->base, kt_input_wait(r->input, SIZE_MAX)};
+        kineto_string text = {r->input->base, ready_for_document(r, stop)};
         if (r->strict)
             return kt_read_fail(r, text.data + stop, "text after the end");
         if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
@@ -580,13 +595,17 @@ static bool is_damaged(const kt_reader *r, kineto_status status)
     if (status == KINETO_E_FORMAT)
         (void)kt_input_wait(r->input, SIZE_MAX);
     return kb_load_acquire(&r->input->complete) && r->input->status != KINETO_OK &&
-           (status != KINETO_OK || r->strict);
+           (status != KINETO_OK || r->strict || r->input->status == KINETO_E_LIMIT);
 }
 
 static kineto_status settle_input(kt_reader *r, const char *path, kineto_status status,
                                   kineto_trace **out)
 {
     bool damaged = is_damaged(r, status);
+    if (kt_input_check(r->input, &r->input->error)) {
+        r->input->status = KINETO_E_IO;
+        damaged = true;
+    }
     kt_input_finish(r->input);
     if (!damaged && status == KINETO_OK)
         status = kt_input_settle(r->input, r->err);
@@ -621,6 +640,8 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     kineto_status status = kt_input_open(path, &r.input, err);
     if (status != KINETO_OK)
         return status;
+    if (o.memory_bytes)
+        kt_input_limit(r.input, KB_MAX((size_t)o.memory_bytes / 2, KT_LEAST_ITEM_BYTES));
     if (o.memory_bytes)
         status = kt_store_create(o.memory_bytes, &r.store, err);
     if (status == KINETO_OK)

@@ -9,7 +9,7 @@ void kt_cursor_start(kt_cursor *c, kt_input *input, size_t offset)
     c->at = c->end = c->positions;
     c->window = input->base + offset;
     c->bad = c->problem = c->problem_at = NULL;
-    c->next = c->checked = offset;
+    c->next = c->checked = c->begun = offset;
     c->index = c->index ? c->index : kt_index_best();
     c->state = (kt_index_state){0};
 }
@@ -26,9 +26,21 @@ static void check_utf8(kt_cursor *c, size_t to, bool last)
     c->checked = cut ? from : to;
 }
 
+/* Is what this reader holds, from where it began or all readers have passed, longer than the limit? */
+static bool exceeds_limit(const kt_cursor *c)
+{
+    size_t most = kb_load_relaxed(&c->input->most_ahead);
+    size_t from = most ? KB_MAX(c->begun, kb_load_relaxed(&c->input->passed)) : 0;
+    return most && c->next > from && c->next - from > most;
+}
+
 bool kt_cursor_refill(kt_cursor *c)
 {
     do {
+        if (KINETO_UNLIKELY(exceeds_limit(c))) {
+            kt_input_exceed(c->input);
+            return false;
+        }
         size_t want = c->next + KT_WINDOW_BYTES + 64;
         size_t ready = kt_input_ready(c->input, want);
         size_t left = ready > c->next ? ready - c->next : 0;

@@ -25,6 +25,7 @@ typedef struct kt_cursor {
     kt_index_fn *index;
     bool lenient; /* the text was repaired: numbers may be texts */
     kt_index_state state;
+    size_t begun; /* where it was started */
     uint32_t positions[KT_WINDOW_BYTES + 8];
 } kt_cursor;
 

@@ -54,6 +54,7 @@ static kineto_status map_file(kt_input *in, int fd, size_t bytes, const char *pa
     if (mmap(base, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
         return kb_fail_os(err, errno, "cannot map %s", path);
     madvise(base, bytes, MADV_SEQUENTIAL);
+    kt_guard_begin(in, bytes);
     in->ready_bytes = bytes;
     in->mapped = true;
     in->complete = 1;
@@ -109,10 +110,30 @@ static void reuse_memory(kt_input *in, size_t to)
 #endif
 }
 
+/* Does what no reader has passed take more than the limit? */
+static bool exceeds_limit(kt_input *in, size_t ready, size_t *most)
+{
+    pthread_mutex_lock(&in->mutex);
+    *most = in->most_ahead;
+    bool exceeds = *most && ready - KB_MIN(ready, in->passed) >= *most;
+    pthread_mutex_unlock(&in->mutex);
+    return exceeds;
+}
+
+static kineto_status fail_by_limit(const kt_input *in, size_t most, kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_LIMIT,
+                   "%s: one event, text or run of blanks is longer than %zu MiB, which is as much as the "
+                   "limit of memory leaves for it; read it with a larger limit, or without one",
+                   in->path, most >> 20);
+}
+
 /* Steps end where chunks do. */
 static kineto_status bring(kt_input *in, size_t ready, size_t *got)
 {
-    size_t most = in->reserved_bytes - kb_os_page_bytes();
+    size_t most = in->reserved_bytes - kb_os_page_bytes(), limit;
+    if (exceeds_limit(in, ready, &limit))
+        return fail_by_limit(in, limit, &in->error);
     size_t room = KB_MIN((size_t)STEP_BYTES - ready % STEP_BYTES, most - ready);
     if (!room)
         return kb_fail(&in->error, KINETO_E_LIMIT,
@@ -254,7 +275,38 @@ void kt_input_trim(kt_input *in)
         kt_recall_forget(in);
 }
 
-bool kt_input_has_lost(kt_input *in) { return in->away && kt_keep_has_lost(&in->keep); }
+bool kt_input_has_lost(kt_input *in)
+{
+    return kb_load_relaxed(&in->cut) || (in->away && kt_keep_has_lost(&in->keep));
+}
+
+kineto_status kt_input_check(kt_input *in, kineto_error *err)
+{
+    if (in->mapped && in->source && kt_source_is_shorter(in->source, in->ready_bytes))
+        kb_store_relaxed(&in->cut, 1u);
+    if (!kb_load_relaxed(&in->cut))
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_IO,
+                   "%s: the file became shorter while it was read; read it again when it is written",
+                   in->path);
+}
+
+/* ---- a limit --------------------------------------------------------------------------------- */
+
+void kt_input_limit(kt_input *in, size_t most_ahead)
+{
+    pthread_mutex_lock(&in->mutex);
+    kb_store_relaxed(&in->most_ahead, most_ahead);
+    pthread_mutex_unlock(&in->mutex);
+}
+
+void kt_input_exceed(kt_input *in)
+{
+    pthread_mutex_lock(&in->mutex);
+    if (in->status == KINETO_OK)
+        in->status = fail_by_limit(in, in->most_ahead, &in->error);
+    pthread_mutex_unlock(&in->mutex);
+}
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -307,6 +359,8 @@ void kt_input_release(kt_input *in)
     if (in->away)
         kt_recall_forget(in);
     kt_parts_end(in);
+    if (in->mapped)
+        kt_guard_end(in);
     if (in->base && in->reserved_bytes)
         munmap((void *)(uintptr_t)in->base, in->reserved_bytes);
     kt_keep_free(&in->keep);

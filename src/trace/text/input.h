@@ -61,6 +61,8 @@ typedef struct kt_input {
     uint64_t number; /* no other input has it */
 
     kt_parts parts;
+    uint32_t cut;      /* a mapped file became shorter: what is missing reads as zeros */
+    size_t most_ahead; /* of text that is held for one item; 0: no limit */
 
     struct kt_source *source;
     kineto_status status; /* why the text ends where it does; set before complete */
@@ -82,6 +84,13 @@ kineto_status kt_input_settle(kt_input *in, kineto_error *err);
 /** Give back what memory can be given back: of a mapped file its pages, else what was loaded to be
  *  looked at again. Any thread. */
 void kt_input_trim(kt_input *in);
+/** Hold so many bytes of text at most that no reader has passed: one item that is longer ends the text with
+ *  KINETO_E_LIMIT. */
+void kt_input_limit(kt_input *in, size_t most_ahead);
+/** A reader wants to hold more of one item than the limit allows: the text ends for it. */
+void kt_input_exceed(kt_input *in);
+/** After all was read: KINETO_E_IO if the file became shorter meanwhile. */
+kineto_status kt_input_check(kt_input *in, kineto_error *err);
 /** Could some of the text that was asked for not be had any more? */
 bool kt_input_has_lost(kt_input *in);
 /** Wait until this much of the text is there, or all. @return how much there is. */
@@ -120,12 +129,21 @@ static inline kineto_string kt_input_text(kt_input *in, uint64_t offset, size_t 
     return (kineto_string){in->base + offset, bytes};
 }
 
+/* ---- guard.c: mapped files that become shorter ------------------------------------------------------ */
+/** Until the end: what the file no longer has reads as zeros, and `cut` becomes 1. */
+void kt_guard_begin(kt_input *in, size_t bytes);
+void kt_guard_end(const kt_input *in);
+/** The first file of this process that became shorter while it was looked at; NULL: none did. */
+const char *kt_guard_cut_file(void);
+
 /* ---- source.c: bytes, decompressed by what the first of them say ---------------------------------- */
 typedef struct kt_source kt_source;
 /** Takes the descriptor. */
 kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err);
 void kt_source_close(kt_source *s);
 bool kt_source_is_compressed(const kt_source *s);
+/** Is the regular file shorter than that now? */
+bool kt_source_is_shorter(const kt_source *s, size_t bytes);
 /** Up to `room` bytes of text; *got 0: the end. What is wrong with the data is the status. */
 kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err);
 /* Where a gzip file can be gone on with. */

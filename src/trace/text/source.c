@@ -99,6 +99,13 @@ static bool starts_with(const kt_source *s, const char *magic, size_t size)
     return s->filled - s->at >= size && memcmp(s->in + s->at, magic, size) == 0;
 }
 
+/* A frame of zstd that readers step over, of any of 16 kinds: pzstd begins with one. */
+static bool starts_with_skippable(const kt_source *s)
+{
+    return s->filled - s->at >= 4 && ((unsigned char)s->in[s->at] & 0xf0) == 0x50 &&
+           memcmp(s->in + s->at + 1, "\x2a\x4d\x18", 3) == 0;
+}
+
 /* The first bytes of a pipe may come one by one. */
 static kineto_status fill_magic(kt_source *s, kineto_error *err)
 {
@@ -267,7 +274,7 @@ static kineto_status begin(kt_source *s, kineto_error *err)
     s->fresh = true;
     if (starts_with(s, "\x1f\x8b", 2))
         s->coding = gzip_begin(s) ? GZIP : PLAIN;
-    else if (starts_with(s, "\x28\xb5\x2f\xfd", 4))
+    else if (starts_with(s, "\x28\xb5\x2f\xfd", 4) || starts_with_skippable(s))
         s->coding = zstd_begin(s) ? ZSTD : PLAIN;
     else
         return KINETO_OK;
@@ -319,6 +326,12 @@ void kt_source_close(kt_source *s)
 }
 
 bool kt_source_is_compressed(const kt_source *s) { return s->coding != PLAIN; }
+
+bool kt_source_is_shorter(const kt_source *s, size_t bytes)
+{
+    struct stat st;
+    return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size < bytes;
+}
 
 kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
 {
