@@ -298,6 +298,30 @@ static ks_unrecorded find_obstacle(const ks_surroundings *s, uint32_t pid)
     return has_room(s, pid) ? KS_UNRECORDED_UNUSED : KS_UNRECORDED_NO_MEMORY;
 }
 
+/* ---- all of that --------------------------------------------------------------------------------- */
+
+static void look_at_program(const ks_surroundings *s, ks_image *it)
+{
+    char path[64];
+    struct stat st;
+    it->exec_id = find_exec_id(it);
+    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
+    if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
+        it->why = errno == EACCES ? KS_UNRECORDED_HIDDEN : KS_UNRECORDED_BRIEF;
+        return;
+    }
+    it->device = st.st_dev;
+    it->inode = st.st_ino;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    it->why = fd >= 0 ? classify_file(fd) : KS_UNRECORDED_HIDDEN;
+    if (fd >= 0)
+        close(fd);
+    if (it->secure || raises_privileges(&st))
+        it->why = KS_UNRECORDED_SET_ID;
+    else if (it->why == KS_UNRECORDED_UNUSED)
+        it->why = find_obstacle(s, it->pid);
+}
+
 /* ---- what it has loaded -------------------------------------------------------------------------- */
 
 typedef struct loaded {
@@ -329,6 +353,8 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
     bool has_begun = it->last_ns - it->first_ns >= BEGINNING_NS;
     if (!of_python && (it->was_searched || !has_begun))
         return;
+    if (!it->was_searched && it->why == KS_UNRECORDED_ENVIRONMENT)
+        look_at_program(s, it); /* in the middle of an exec there is none */
     loaded found = search_libraries(it->pid);
     it->was_searched = true;
     it->has_recorder |= found.recorder;
@@ -342,28 +368,6 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
 }
 
 /* ---- a look ---------------------------------------------------------------------------------------- */
-
-static void look_at_program(const ks_surroundings *s, ks_image *it)
-{
-    char path[64];
-    struct stat st;
-    it->exec_id = find_exec_id(it);
-    (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
-    if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
-        it->why = errno == EACCES ? KS_UNRECORDED_HIDDEN : KS_UNRECORDED_BRIEF;
-        return;
-    }
-    it->device = st.st_dev;
-    it->inode = st.st_ino;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    it->why = fd >= 0 ? classify_file(fd) : KS_UNRECORDED_HIDDEN;
-    if (fd >= 0)
-        close(fd);
-    if (it->secure || raises_privileges(&st))
-        it->why = KS_UNRECORDED_SET_ID;
-    else if (it->why == KS_UNRECORDED_UNUSED)
-        it->why = find_obstacle(s, it->pid);
-}
 
 void ks_image_look(const ks_surroundings *s, ks_image *it)
 {
