@@ -94,13 +94,28 @@ bool kb_log_enabled(kineto_log_level level)
     return (int)level >= kb_load_relaxed(&log_level) && level < KINETO_LOG_OFF;
 }
 
+/* In UTF-8: C1 controls, and characters that end a line or turn its direction. @return its bytes; 0: none. */
+static size_t format_character_at(const unsigned char *c, size_t left)
+{
+    if (left > 1 && c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0)
+        return 2;
+    if (left < 3 || c[0] != 0xe2)
+        return 0;
+    bool turns = (c[1] == 0x80 && (c[2] >= 0xa8 || (c[2] >= 0x8b && c[2] <= 0x8f)) && c[2] <= 0xae) ||
+                 (c[1] == 0x81 && c[2] >= 0xa0 && c[2] <= 0xaf);
+    return turns ? 3 : 0;
+}
+
 /* Names of other people's making must not drive the terminal or fake a second line. */
 static void neutralise(char *text, size_t bytes)
 {
     for (size_t i = 0; i < bytes; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c < 0x20 || c == 0x7f)
-            text[i] = c == '\n' || c == '\t' ? ' ' : '?';
+        unsigned char *c = (unsigned char *)text + i;
+        size_t size = format_character_at(c, bytes - i);
+        if (*c < 0x20 || *c == 0x7f)
+            *c = *c == '\n' || *c == '\t' ? ' ' : '?';
+        for (size_t k = 0; k < size; k++)
+            c[k] = '?';
     }
 }
 

@@ -134,4 +134,13 @@ for verb in ("info", "verify", "analyze", "query"):
     said = run(verb, turned, *(["select name from activities"] if verb == "query" else []), status=None) + run.stderr
     expect(f"format characters of {verb}", [c for c in "\u202e\u2066\u200f\u2028" if c in said], [])
 
+
+# Names of files that drive a terminal.
+evil = "x\x1b[31m\u202ey"
+for verb in (["slice", "--top", "1", "-o", path_of(evil + ".json")], ["scrub", "-o", path_of(evil + "2.json")],
+             ["convert", "-o", path_of(evil + ".csv")]):
+    said = run(verb[0], turned, *verb[1:]) + run.stderr
+    expect(f"escapes of {verb[0]}", "\x1b" in said or "\u202e" in said, False)
+    expect(f"the name as {verb[0]} says it", "x\\x1b[31m" in said, True)
+
 finish()
