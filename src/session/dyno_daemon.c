@@ -387,6 +387,18 @@ static ks_dyno_caller caller_at(const ks_dyno_daemon *d, int fd)
     return c;
 }
 
+/* No descriptor is left: the oldest connection goes, as where all places are taken, once it has had its time.
+ * @return whether to try again. */
+static bool make_room(ks_dyno_daemon *d, uint64_t now_ns)
+{
+    if (d->count && now_ns >= d->connections[0].since_ns + CROWDED_NS) {
+        drop_connection(d, 0);
+        return true;
+    }
+    d->deaf_until_ns = now_ns + CROWDED_NS;
+    return false;
+}
+
 static bool accept_one(ks_dyno_daemon *d, uint64_t now_ns)
 {
     if (room_at_ns(d) > now_ns)
@@ -394,7 +406,7 @@ static bool accept_one(ks_dyno_daemon *d, uint64_t now_ns)
     int fd = accept4(d->listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
     if (fd < 0) {
         if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS)
-            d->deaf_until_ns = now_ns + CROWDED_NS;
+            return make_room(d, now_ns);
         return errno == EINTR || errno == ECONNABORTED;
     }
     if (d->count == MOST_CONNECTIONS)

@@ -11,6 +11,7 @@ import socket
 import stat
 import subprocess
 import threading
+import time
 import unittest
 
 from daemon import COMMAND, Daemon, stop
@@ -207,6 +208,19 @@ class DaemonCommand(CommandTest):
         self.assertEqual(len(lines), 2, lines)
         self.assertTrue(any("message is shorter than its head" in line for line in lines))
         self.assertTrue(any("asks for its token" in line for line in lines))
+
+    def test_slow_connections_that_take_all_descriptors_hold_up_nobody(self):
+        daemon = self.daemon()
+        most = daemon.descriptors() + 8
+        resource.prlimit(daemon.process.pid, resource.RLIMIT_NOFILE, (most, most))
+        for _ in range(4):
+            slow = [socket.create_connection(("127.0.0.1", daemon.port), 10) for _ in range(40)]
+            for connection in slow:
+                self.addCleanup(connection.close)
+                connection.sendall(b"\x40")
+            began = time.monotonic()
+            self.assertIsNotNone(daemon.rpc({"fn": "getStatus"}))
+            self.assertLess(time.monotonic() - began, 4, "an answer waits for the patience with others to end")
 
     def test_without_rpc_it_has_no_port(self):
         daemon = Daemon(rpc_too=False)
