@@ -1,12 +1,17 @@
-"""How much of the device time of real traces is in kernels that no rule knows, and whether HTA's
-types are those that HTA gave."""
+"""Classes of the kernels of real traces: each is the one of a reviewed list (kernel_classes.tsv), little
+time is in kernels that no rule knows, and HTA's types are those that HTA gave.
+
+`classes.py --write` writes the list anew, to be read line by line: a name must have the class of what the
+kernel does, not of a word in its template arguments."""
 
 import collections
 import csv
+import functools
 import glob
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
@@ -17,6 +22,8 @@ GOLDEN = os.environ.get("CKINETO_GOLDEN", "")
 DATA = os.environ.get("CKINETO_DATA", "")
 KERNELS = {"kernel", "mtia_ccp_events"}
 MOST_UNKNOWN = 0.02
+LIST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "kernel_classes.tsv")
+FIELDS = ("type", "family", "precision", "tensor", "library")
 
 if not CLASSIFY:
     print("run by ctest, which says where the test of the rules is: skipped")
@@ -59,18 +66,20 @@ def classes_of(names):
     done = subprocess.run([CLASSIFY, "--classify"], input="".join(n + "\n" for n in names), text=True,
                           capture_output=True, check=True)
     lines = done.stdout.splitlines()
-    fields = ("type", "family", "precision", "tensor", "library", "hta")
-    return {n: dict(zip(fields, line.split("\t"))) for n, line in zip(names, lines, strict=True)}
+    return {n: dict(zip((*FIELDS, "hta"), line.split("\t"))) for n, line in zip(names, lines, strict=True)}
 
 
-def real_traces():
-    return sorted(glob.glob(f"{TRACES}/*.json.gz") + glob.glob(f"{TRACES}/*/*.json.gz"))
+@functools.lru_cache(maxsize=None)
+def corpus():
+    """Kernels of all real traces, with their times."""
+    return kernel_times(sorted(glob.glob(f"{TRACES}/*.json.gz") + glob.glob(f"{TRACES}/*/*.json.gz")) +
+                        sorted(glob.glob(f"{DATA}/*/*.json.gz")))
 
 
 class Coverage(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
-        cls.times = kernel_times(real_traces() + sorted(glob.glob(f"{DATA}/*/*.json.gz")))
+        cls.times = corpus()
         cls.classes = classes_of(cls.times)
 
     def test_nearly_all_time_is_in_kernels_of_a_known_family(self):
@@ -95,6 +104,26 @@ class Coverage(unittest.TestCase):
                 self.assertEqual(c["type"], "communication", name)
 
 
+def shortened(name):
+    """The front of a name, numbers alike: hundreds of names of a library differ in sizes of tiles only."""
+    name = re.sub(r"^void |at::native::|\(anonymous namespace\)::|unsigned ", "", name)
+    name = re.sub(r"\d+", "#", re.sub(r"\d+x\d+(x\d+)*", "#", name))
+    return name if len(name) <= 72 else name[:69] + "..."
+
+
+def list_of(classes):
+    return sorted({"\t".join([c[field] for field in FIELDS] + [shortened(name)]) for name, c in classes.items()})
+
+
+class Listed(unittest.TestCase):
+    def test_every_kernel_has_the_class_that_was_reviewed(self):
+        classes = classes_of(corpus())
+        with open(LIST, encoding="utf-8") as f:
+            reviewed = f.read().splitlines()[1:]
+        self.assertEqual([line for line in list_of(classes) if line not in reviewed], [], "not in the list")
+        self.assertEqual([line for line in reviewed if line not in list_of(classes)], [], "only in the list")
+
+
 class AsHta(unittest.TestCase):
     """kernel_breakdown_full.1 has a row for each rank, type and name."""
 
@@ -116,4 +145,9 @@ class AsHta(unittest.TestCase):
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--write"]:
+        with open(LIST, "w", encoding="utf-8") as f:
+            made = list_of(classes_of(corpus()))
+            f.write("\n".join(["\t".join([*FIELDS, "name"]), *made]) + "\n")
+        sys.exit(0)
     unittest.main(verbosity=1)

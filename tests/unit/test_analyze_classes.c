@@ -1,7 +1,7 @@
 /* Rules for names of kernels. With --classify [RULES]: names from stdin, one a line, to classes. */
 #include "unit.h"
 
-#include "analyze/classes/classes.h"
+#include "analyze/classes/classes_rules.h"
 
 /* ---- the table of names: of real traces, and of libraries ------------------------------------ */
 
@@ -84,6 +84,60 @@ static void mangled_names_have_the_class_of_demangled_ones(void **state)
         assert_int_not_equal(plain.family, KA_FAMILY_UNKNOWN);
     }
     ka_rules_free(rules);
+    (void)state;
+}
+
+/* Template arguments of a kernel name what it is given, not where it is from. */
+static void words_of_libraries_in_template_arguments_are_not_the_kernel(void **state)
+{
+    static const char *const words[] = {
+        "type_specialized_broadcast_kernel_launcher<0>::apply", "ncclKernel_AllReduce", "all_gather",
+        "AllReduceFunctor", "reduce_scatter_plan", "all_to_all_index", "a2a_kernel", "nvshmem_ptr",
+        "gloo::Buffer", "deep_ep::internode", "symmetric_memory::Handle", "kernel_barrier",
+        "cross_device_reduce", "p2p_send", "multimem_ptr", "quickreduce", "userbuffers"};
+    ka_rules *rules = make(NULL);
+    for (size_t i = 0; i < KB_COUNT(words); i++) {
+        char name[300];
+        snprintf(name, sizeof name,
+                 "void at::native::elementwise_kernel_manual_unroll<128, 4, at::native::%s"
+                 "<float> >(int, at::native::%s)", words[i], words[i]);
+        ka_class c = kernel(rules, name);
+        if (c.type != KA_TYPE_COMPUTATION || c.library != KA_LIBRARY_ATEN)
+            fail_msg("%s: %s of %s", name, ka_type_name(c.type), ka_library_name(c.library));
+        snprintf(name, sizeof name,
+                 "_ZN2at6native27unrolled_elementwise_kernelINS0_%zu%sILi4EEEEEviT_", strlen(words[i]),
+                 words[i]);
+        assert_int_equal(kernel(rules, name).type, KA_TYPE_COMPUTATION);
+    }
+    ka_rules_free(rules);
+    (void)state;
+}
+
+static void own_names_are_found_and_their_words(void **state)
+{
+    static const char *const pairs[][2] = {
+        {"void a::b<c::d<int>, e>(f::g)", "a::b"},
+        {"void at::native::(anonymous namespace)::cat<int>(int)",
+         "at::native::(anonymous namespace)::cat"},
+        {"std::enable_if<!(false), void>::type internal::gemvx::kernel<int>(P)",
+         "internal::gemvx::kernel"},
+        {"ncclDevKernel_AllReduce_Sum_f32_RING_LL", "ncclDevKernel_AllReduce_Sum_f32_RING_LL"},
+        {"_ZN4vllm26cross_device_reduce_1stageI6__halfLi4EEEvP", "4vllm26cross_device_reduce_1stage"},
+        {"_Z5sgemmPf", "5sgemm"}, {"_Z", "_Z"}, {"_Z99999999999999999999999a", "_Z99999999999999999999999a"},
+        {"void ", "void "}, {"(", "("}, {"<", "<"}, {"", ""}};
+    for (size_t i = 0; i < KB_COUNT(pairs); i++) {
+        kineto_string own = ka_own_name(kb_string(pairs[i][0]));
+        if (!kb_string_equal(own, kb_string(pairs[i][1])))
+            fail_msg("%s: '%.*s'", pairs[i][0], (int)own.size, own.data);
+    }
+    kineto_string words = kb_string("NCCLAllReduce_f32");
+    static const size_t edges[] = {0, 4, 7, 13, 14, 15, 17};
+    for (size_t at = 0, next = 0; at <= words.size; at++) {
+        bool is = next < KB_COUNT(edges) && edges[next] == at;
+        if (ka_word_edge(words, at) != is)
+            fail_msg("at %zu", at);
+        next += is;
+    }
     (void)state;
 }
 
@@ -455,6 +509,8 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(names_have_their_class),
         cmocka_unit_test(mangled_names_have_the_class_of_demangled_ones),
+        cmocka_unit_test(words_of_libraries_in_template_arguments_are_not_the_kernel),
+        cmocka_unit_test(own_names_are_found_and_their_words),
         cmocka_unit_test(the_kind_comes_before_the_name),
         cmocka_unit_test(a_kernel_that_nobody_knows_computes_and_other_work_does_not),
         cmocka_unit_test(hta_types_follow_its_patterns_and_their_quirks),

@@ -55,6 +55,14 @@ static size_t find(kineto_string name, size_t from, const char *piece, size_t si
     return name.size + 1;
 }
 
+/* Do the ends of piece `i`, found at `at`, satisfy a pattern that wants whole words? */
+static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at, size_t size)
+{
+    bool begins = p->own && i == 0 && !p->open_start,
+         ends = p->own && i + 1 == p->count && !p->open_end;
+    return (!begins || ka_word_edge(name, at)) && (!ends || ka_word_edge(name, at + size));
+}
+
 /* One piece after another, each as early as it can be. */
 static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string name)
 {
@@ -68,11 +76,15 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
         size_t end = name.size - piece->size;
         if (first || last) {
             size_t must = last ? end : 0;
-            if ((first && must != 0) || !same(name.data + must, text, piece->size, p->any_case))
+            if ((first && must != 0) || !same(name.data + must, text, piece->size, p->any_case) ||
+                !has_edges(p, name, i, must, piece->size))
                 return false;
             at = must + piece->size;
         } else {
-            at = find(name, at, text, piece->size, p->any_case) + piece->size;
+            while ((at = find(name, at, text, piece->size, p->any_case)) <= name.size &&
+                   !has_edges(p, name, i, at, piece->size))
+                at++;
+            at += piece->size;
             if (at > name.size)
                 return false;
         }
@@ -88,6 +100,8 @@ static bool matches(const ka_rules *r, const ka_name_pattern *p, kineto_string n
 static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string name, size_t end)
 {
     const ka_name_piece *piece = &r->pieces.data[p->first];
+    if (p->own)
+        return matches(r, p, ka_own_name(name));
     if (p->count > 1 || p->to_end)
         return matches(r, p, name);
     size_t before = (size_t)p->gram_at + KA_GRAM;
@@ -118,13 +132,14 @@ static void find_patterns(const ka_rules *r, kineto_string name, uint64_t found[
             bool good = holds(r, p, name, i + 1);
             if (good)
                 found[w] |= bit;
-            if (good || p->count > 1 || p->to_end)
+            if (good || p->own || p->count > 1 || p->to_end)
                 done[w] |= bit;
         }
     }
     for (size_t i = 0; i < r->short_ones.count; i++) {
         uint16_t p = r->short_ones.data[i];
-        if (matches(r, &r->patterns.data[p], name))
+        const ka_name_pattern *pattern = &r->patterns.data[p];
+        if (matches(r, pattern, pattern->own ? ka_own_name(name) : name))
             found[p / 64] |= UINT64_C(1) << p % 64;
     }
 }

@@ -130,7 +130,9 @@ static bool read_pieces(ka_rules *r, ka_name_pattern *p, kineto_string text)
         if (c == '*') {
             if (!end_piece(r, p, &begin))
                 return false;
-            p->to_end = p->to_end && i + 1 < text.size;
+            p->open_end = i + 1 == text.size;
+            p->open_start |= i == 0;
+            p->to_end = p->to_end && !p->open_end;
             p->from_start = p->from_start && i > 0;
             continue;
         }
@@ -152,12 +154,14 @@ static bool ends_with_anchor(kineto_string s)
     return slashes % 2 == 0;
 }
 
-/* "~^pieces*of text$" */
+/* "@~^pieces*of text$" */
 static kineto_status read_pattern(ka_rules *r, kineto_string text, const place *at,
                                   kineto_error *err)
 {
     ka_name_pattern p = {.rule = (uint32_t)r->rules.count - 1};
     kineto_string rest = text;
+    if (rest.size && rest.data[0] == '@')
+        p.own = true, rest.data++, rest.size--;
     if (rest.size && rest.data[0] == '~')
         p.any_case = true, rest.data++, rest.size--;
     if (rest.size && rest.data[0] == '^')

@@ -32,6 +32,9 @@ typedef struct ka_name_pattern {
     uint32_t gram_at; /* bytes from the beginning of its piece */
     uint16_t next;    /* pattern with the same hash + 1 */
     bool from_start, to_end, any_case;
+    /* only in the kernel's own name, and whole words of it; open: beyond a star at this end the word
+     * may go on */
+    bool own, open_start, open_end;
 } ka_name_pattern;
 
 #define KA_GRAM          3u
@@ -47,6 +50,15 @@ struct ka_rules {
     KB_VEC(uint16_t) short_ones;       /* patterns that are too short for a gram */
     uint16_t head[1u << KA_GRAM_BITS]; /* pattern + 1 by hash of its gram */
 };
+
+/* ---- kernel_name.c ---- */
+/** The name of the function itself, with its namespaces: without the return type, template arguments
+ *  and parameters. Of a mangled name it is the part with its identifiers. Never empty unless `name`
+ *  is. */
+kineto_string ka_own_name(kineto_string name);
+/** Does a word begin, or end, in front of a byte? Words are parted by '_', by other punctuation,
+ *  where a capital follows a small letter, and between letters and digits. */
+bool ka_word_edge(kineto_string name, size_t at);
 
 static inline uint8_t ka_lower(uint8_t c) { return c >= 'A' && c <= 'Z' ? (uint8_t)(c + 32) : c; }
 /** The gram that ends with a byte, from the one before. */
