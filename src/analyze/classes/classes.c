@@ -55,10 +55,11 @@ static size_t find(kineto_string name, size_t from, const char *piece, size_t si
     return name.size + 1;
 }
 
-/* Do the ends of piece `i`, found at `at`, satisfy a pattern that wants whole words? */
+/* May piece `i` of the pattern be at `at`? The first one begins a word, and the last one ends one if
+ * the pattern wants whole words. */
 static bool has_edges(const ka_name_pattern *p, kineto_string name, uint32_t i, size_t at, size_t size)
 {
-    bool begins = p->own && i == 0 && !p->open_start,
+    bool begins = i == 0 && !p->open_start,
          ends = p->own && i + 1 == p->count && !p->open_end;
     return (!begins || ka_word_edge(name, at)) && (!ends || ka_word_edge(name, at + size));
 }
@@ -108,7 +109,7 @@ static bool holds(const ka_rules *r, const ka_name_pattern *p, kineto_string nam
     if (end < before || (p->from_start && end != before))
         return false;
     size_t at = end - before;
-    return piece->size <= name.size - at &&
+    return piece->size <= name.size - at && has_edges(p, name, 0, at, piece->size) &&
            same(name.data + at, r->text.data + piece->at, piece->size, p->any_case);
 }
 

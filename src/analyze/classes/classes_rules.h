@@ -32,9 +32,8 @@ typedef struct ka_name_pattern {
     uint32_t gram_at; /* bytes from the beginning of its piece */
     uint16_t next;    /* pattern with the same hash + 1 */
     bool from_start, to_end, any_case;
-    /* only in the kernel's own name, and whole words of it; open: beyond a star at this end the word
-     * may go on */
-    bool own, open_start, open_end;
+    bool own; /* only in the kernel's own name, and whole words of it */
+    bool open_start, open_end; /* there is a star at this end: it need not be the edge of a word */
 } ka_name_pattern;
 
 #define KA_GRAM          3u
