@@ -96,11 +96,15 @@ static void say_host(sentence *to, const ka_scope *s, const ka_gap *gap, const l
 
 /* ---- what the device did -------------------------------------------------------------------- */
 
-static void say_launch(sentence *to, const ka_scope *s, uint32_t work)
+/* Without its call the work was launched no later than what follows it in its stream. */
+static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
-    const ka_work *w = &s->work[work];
+    const ka_scope *s = idle->s;
+    const ka_work *w = &s->work[gap->after];
     if (w->call == KA_NONE) {
-        say(to, "what came next was launched before, by a call that was not recorded");
+        say(to, idle->hosts.launches[gap->after].queued_ns <= gap->start_ns
+                    ? "what came next was launched before, by a call that was not recorded"
+                    : "the trace does not have the call that launched what came next");
         return;
     }
     const ka_slice *call = &s->slices[w->call];
@@ -174,12 +178,13 @@ static void say_unrecorded(sentence *to, const ka_idleness *idle, const ka_gap *
 
 static void say_device(sentence *to, const ka_idleness *idle, const ka_gap *gap, ka_idle reason)
 {
-    say_launch(to, idle->s, gap->after);
+    say_launch(to, idle, gap);
     if (reason == KA_IDLE_OTHER_STREAM || reason == KA_IDLE_OTHER_RANK)
         say_others(to, idle, gap, reason);
     else if (reason == KA_IDLE_UNRECORDED_WORK)
         say_unrecorded(to, idle, gap);
-    else if (reason == KA_IDLE_UNKNOWN)
+    else if (reason == KA_IDLE_UNKNOWN &&
+             !ka_sums_within(&idle->devices.data[gap->device].busy, gap->start_ns, gap->end_ns))
         say(to, "; nothing else of the device ran meanwhile");
 }
 
@@ -204,8 +209,6 @@ size_t ka_gap_evidence(ka_idleness *idle, const ka_gap *gap, char *text, size_t 
         say_host(&to, idle->s, gap, &l);
         if (l.reason == KA_IDLE_FULL_QUEUE && l.slice != KA_NONE)
             say_waiting(&to, idle, l.slice);
-    } else if (idle->hosts.launches[gap->after].queued_ns > gap->start_ns && l.reason == KA_IDLE_UNKNOWN) {
-        say(&to, "the trace does not have the call that launched what came next");
     } else {
         say_device(&to, idle, gap, l.reason);
     }

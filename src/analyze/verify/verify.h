@@ -37,7 +37,14 @@ typedef struct ka_track {
 } ka_track;
 
 /** What a name says, by string id. Hints only: structure decides where it can. */
-enum { KA_NAME_STEP = 1, KA_NAME_LAUNCH = 2, KA_NAME_WAIT = 4, KA_NAME_SCOPE = 8 };
+enum {
+    KA_NAME_STEP = 1,
+    KA_NAME_LAUNCH = 2,
+    KA_NAME_WAIT = 4,
+    KA_NAME_SCOPE = 8,
+    KA_NAME_CAPTURE = 16, /* a capture of a stream into a graph begins … */
+    KA_NAME_CAPTURED = 32 /* … and ends */
+};
 
 typedef struct ka_verify {
     const kineto_trace *t;
@@ -86,6 +93,27 @@ static inline bool ka_is_host(uint32_t kind)
     return kt_kind_is_launch(kind) || kind == KINETO_KIND_CPU_OP ||
            kind == KINETO_KIND_USER_ANNOTATION || kind == KINETO_KIND_PYTHON_FUNCTION;
 }
+
+/* ---- verify_capture.c: launches that become nodes of a graph ---- */
+/** From the begin of a capture to its end; owner: a track, or a process. */
+typedef struct ka_capture {
+    uint32_t owner;
+    int64_t start_ns, end_ns;
+} ka_capture;
+typedef struct ka_captures {
+    ka_verify *v;
+    KB_VEC(ka_capture) of_tracks, of_processes; /* by owner and start, disjoint */
+    kb_map executing; /* threads whose launches have work while their process captures */
+} ka_captures;
+/** Out of memory: v->no_memory. To be freed in any case. */
+void ka_captures_find(ka_verify *v, ka_captures *out);
+void ka_captures_free(ka_captures *c);
+/** A launch of this track has work. All of them must be reported before the first question. */
+void ka_captures_see_linked(ka_captures *c, uint32_t track, int64_t ns);
+/** Did a launch without work, that began then, go into a graph? */
+bool ka_is_captured(const ka_captures *c, uint32_t track, int64_t ns);
+/** How many calls named like launches did. */
+uint64_t ka_count_captured_launches(const ka_captures *c);
 
 /* ---- passes ---- */
 void ka_verify_rows(ka_verify *v);   /* first: fills tracks, names, kinds */

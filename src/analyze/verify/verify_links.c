@@ -27,6 +27,7 @@ typedef struct links {
     int64_t earliest_ns;    /* how long before its call work started, at most */
     int64_t least_delay_ns; /* from the end of a call to its work, at least */
     int64_t work_ns;        /* sum of linked work */
+    ka_captures captures;
     item first_call, last_call, first_work, last_work; /* linked ones, by the start of the call */
     ka_tally before, lost, duplicate, reversed;
 } links;
@@ -70,10 +71,15 @@ static void gather(links *l)
         qsort(l->works.data, l->works.count, sizeof(item), by_id);
 }
 
-static uint32_t process_of(const links *l, kineto_row row)
+static uint32_t track_of(const links *l, kineto_row row)
 {
     ka_row r = ka_row_at(l->v, row);
-    uint32_t track = r.block ? r.block->track[r.index] : UINT32_MAX;
+    return r.block ? r.block->track[r.index] : UINT32_MAX;
+}
+
+static uint32_t process_of(const links *l, kineto_row row)
+{
+    uint32_t track = track_of(l, row);
     uint32_t process = track < l->v->track_count ? l->v->tracks[track].process : 0;
     return KB_MIN(process, l->process_count);
 }
@@ -255,6 +261,21 @@ static void find_clocks(links *l)
 
 /* ---- calls without work ---------------------------------------------------------------------- */
 
+static bool is_captured(const links *l, const item *call)
+{
+    return l->captures.of_tracks.count && !call->linked &&
+           ka_is_captured(&l->captures, track_of(l, call->row), call->start_ns);
+}
+
+static void find_captures(links *l)
+{
+    ka_captures_find(l->v, &l->captures);
+    for (size_t i = 0; l->captures.of_tracks.count && i < l->calls.count; i++)
+        if (l->calls.data[i].linked)
+            ka_captures_see_linked(&l->captures, track_of(l, l->calls.data[i].row),
+                                   l->calls.data[i].start_ns);
+}
+
 /* Names of which at least four of five calls have work, as long as device records go. */
 static name_use *count_names(links *l, size_t *last_linked)
 {
@@ -266,7 +287,7 @@ static name_use *count_names(links *l, size_t *last_linked)
             *last_linked = i;
     for (size_t i = 0; uses && i <= *last_linked && i < l->calls.count; i++) {
         name_use *use = &uses[KB_MIN(l->calls.data[i].name, l->v->name_count)];
-        use->calls++;
+        use->calls += !is_captured(l, &l->calls.data[i]);
         use->linked += l->calls.data[i].linked;
     }
     return uses;
@@ -303,7 +324,7 @@ static void find_truncated(links *l, ka_tally *tail, uint64_t all)
 static void check_calls_without_work(links *l)
 {
     ka_verify *v = l->v;
-    ka_tally inside = {0}, tail = {0};
+    ka_tally inside = {0}, tail = {0}, captured = {0};
     uint64_t all = 0;
     size_t last;
     qsort(l->calls.data, l->calls.count, sizeof(item), by_start);
@@ -312,6 +333,10 @@ static void check_calls_without_work(links *l)
         const item *call = &l->calls.data[i];
         if (!launches(l, uses, call))
             continue;
+        if (is_captured(l, call)) {
+            ka_tally_add(v, &captured, call->row);
+            continue;
+        }
         all++;
         if (!call->linked)
             ka_tally_add(v, i > last ? &tail : &inside, call->row);
@@ -322,6 +347,8 @@ static void check_calls_without_work(links *l)
     ka_find(v, KA_RULE_CORRELATION_NO_WORK, much ? KINETO_SEVERITY_WARNING : KINETO_SEVERITY_NOTE,
             &inside, "of %llu calls that launch device work so many have none",
             (unsigned long long)all);
+    ka_find(v, KA_RULE_CORRELATION_NO_WORK, KINETO_SEVERITY_NOTE, &captured,
+            "launches were captured into a graph, so they have no work of their own");
     kb_vec_free(&tail.rows);
 }
 
@@ -331,11 +358,17 @@ static void check_device(const links *l)
     bool any = v->kinds[KINETO_KIND_CONCURRENT_KERNEL] || v->kinds[KINETO_KIND_GPU_MEMCPY] ||
                v->kinds[KINETO_KIND_GPU_MEMSET] || v->kinds[KINETO_KIND_COLLECTIVE_COMM];
     bool ranges = v->kinds[KINETO_KIND_CUDA_PROFILER_RANGE] != 0;
-    if (v->launches && !any)
+    uint64_t captured = any ? 0 : ka_count_captured_launches(&l->captures);
+    if (captured)
+        ka_find_text(v, KA_RULE_CORRELATION_NO_WORK, KINETO_SEVERITY_NOTE, captured, NULL,
+                     KINETO_NO_OFFSET,
+                     "%llu launches were captured into a graph, so they have no work of their own",
+                     (unsigned long long)captured);
+    if (v->launches > captured && !any)
         ka_find_text(v, KA_RULE_DEVICE_MISSING,
-                     ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, v->launches, NULL,
-                     KINETO_NO_OFFSET, "%llu launches, and no device activity%s",
-                     (unsigned long long)v->launches,
+                     ranges ? KINETO_SEVERITY_NOTE : KINETO_SEVERITY_WARNING, v->launches - captured,
+                     NULL, KINETO_NO_OFFSET, "%llu launches, and no device activity%s",
+                     (unsigned long long)(v->launches - captured),
                      ranges ? ": profiler ranges were recorded instead" : "");
 }
 
@@ -352,10 +385,12 @@ void ka_verify_links(ka_verify *v)
         join(&l);
         find_ids(&l);
         find_clocks(&l);
+        find_captures(&l);
         if (l.linked)
             check_calls_without_work(&l);
         check_device(&l);
     }
+    ka_captures_free(&l.captures);
     kb_vec_free(&l.calls);
     kb_vec_free(&l.works);
     kb_vec_free(&l.orphans);

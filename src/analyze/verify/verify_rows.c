@@ -25,6 +25,10 @@ static uint8_t classify_name(kineto_string s)
     if (kb_string_holds(s, "LaunchKernel") || kb_string_holds(s, "GraphLaunch") ||
         kb_string_holds(s, "ModuleLaunch") || kb_string_holds(s, "LaunchCooperative"))
         return KA_NAME_LAUNCH;
+    if (kb_string_holds(s, "StreamBeginCapture"))
+        return KA_NAME_CAPTURE;
+    if (kb_string_holds(s, "StreamEndCapture"))
+        return KA_NAME_CAPTURED;
     if (kb_string_holds(s, "__enter__") || kb_string_holds(s, "__exit__"))
         return KA_NAME_SCOPE;
     return kb_string_holds(s, "StreamWaitEvent") || kb_string_holds(s, "waitOnEvent") ? KA_NAME_WAIT
