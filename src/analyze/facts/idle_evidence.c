@@ -107,10 +107,10 @@ static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
                     : "the trace does not have the call that launched what came next");
         return;
     }
-    const ka_slice *call = &s->slices[w->call];
-    say_name(to, ka_name(s, call->name));
+    int64_t queued_ns = KB_MIN(idle->hosts.launches[gap->after].queued_ns, w->start_ns);
+    say_name(to, ka_name(s, s->slices[w->call].name));
     say(to, " launched what came next %s before it began",
-        kb_duration(KB_MAX(kb_length_ns(call->start_ns, w->start_ns), 0)).s);
+        kb_duration(kb_length_ns(queued_ns, w->start_ns)).s);
 }
 
 #define MOST_LATER 64u

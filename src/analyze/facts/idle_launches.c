@@ -8,7 +8,7 @@ bool ka_call_blocks(const ka_scope *s, uint32_t slice)
         return false;
     const ka_work *w = &s->work[s->launched[call->first_work]];
     return w->kind == KINETO_KIND_GPU_MEMCPY && w->end_ns <= call->end_ns &&
-           w->start_ns >= call->start_ns;
+           w->start_ns >= call->start_ns && !ka_never_waits(s, slice);
 }
 
 /* ---- calls ---------------------------------------------------------------------------------- */

@@ -343,7 +343,7 @@ static void collect(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out
         if (!is_wait(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] || !ka_counts(f, f->s->slices[call].step) ||
+        if (seen[call] || !ka_counts(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
             manages_memory(ka_name(f->s, f->s->slices[call].name)))
             continue;
         seen[call] = 1;

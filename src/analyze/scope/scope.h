@@ -112,6 +112,10 @@ static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
 {
     return kineto_trace_string(s->trace, name);
 }
+/** Can the call not have waited for what it launched? So it is with copies and memsets whose call is
+ *  Async, unless they move pageable memory: copies within a device or between devices, and from and to
+ *  pinned memory, as far as their names say so. */
+bool ka_never_waits(const ka_scope *s, uint32_t slice);
 /** For qsort_r, of indexes of slices, which are the context: by start and row; the other one by
  *  start, the longer first, and row. */
 int ka_compare_starts(const void *left, const void *right, void *slices);
