@@ -1,6 +1,8 @@
 /* Ranges of the host together with the nodes of PyTorch's execution trace of the same run, which
- * knows schemas and values of operators. A node's rf_id is the range's "Record function id", or its
- * external id in traces that do not have that. */
+ * knows schemas and values of operators. A node's rf_id is the range's "Record function id". Traces of
+ * PyTorch before 2.4 do not have that; in some of them the external id is the same number, in others it
+ * counts other things. Numbers of two files say nothing alone: a range and a node are joined only if
+ * they have the same name, and external ids only if nearly all of them lead to the same names. */
 #include "analyze/facts/analyses.h"
 
 #include "trace/text/input.h"
@@ -21,6 +23,8 @@ typedef struct joining {
     kb_map by_rf_id; /* to index of nodes */
     KB_VEC(char) room;
     ka_calls calls;
+    bool by_external_id; /* no range has a "Record function id" */
+    uint64_t same, other; /* ranges with a node of the same name, and of another one */
     bool no_memory;
 } joining;
 
@@ -180,26 +184,58 @@ static kineto_status open_file(joining *j, const char *path, kineto_error *err)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-static uint64_t rf_id_of(const ka_scope *s, const ka_slice *slice)
+static uint64_t function_id_of(const ka_scope *s, const ka_slice *slice)
 {
     kineto_arg arg;
-    kineto_activity a;
-    if (kineto_args_find(s->trace, slice->row, "Record function id", &arg)) {
-        if (arg.type == KINETO_ARG_UINT)
-            return arg.u;
-        if (arg.type == KINETO_ARG_INT && arg.i > 0)
-            return (uint64_t)arg.i;
-    }
-    kineto_trace_get(s->trace, slice->row, &a);
-    return a.external_id;
+    if (!kineto_args_find(s->trace, slice->row, "Record function id", &arg))
+        return 0;
+    if (arg.type == KINETO_ARG_UINT)
+        return arg.u;
+    return arg.type == KINETO_ARG_INT && arg.i > 0 ? (uint64_t)arg.i : 0;
+}
+
+static bool is_joinable(const ka_slice *slice)
+{
+    return slice->kind == KINETO_KIND_CPU_OP || slice->kind == KINETO_KIND_USER_ANNOTATION;
+}
+
+static bool has_function_ids(const ka_scope *s)
+{
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (is_joinable(&s->slices[i]) && function_id_of(s, &s->slices[i]))
+            return true;
+    return false;
 }
 
 static const node *node_of(joining *j, const ka_slice *slice)
 {
-    if (slice->kind != KINETO_KIND_CPU_OP && slice->kind != KINETO_KIND_USER_ANNOTATION)
+    kineto_activity a;
+    if (!is_joinable(slice))
         return NULL;
-    uint64_t id = rf_id_of(j->s, slice), *at = id ? kb_map_find(&j->by_rf_id, id) : NULL;
+    uint64_t id = 0;
+    if (j->by_external_id) {
+        kineto_trace_get(j->s->trace, slice->row, &a);
+        id = a.external_id;
+    } else {
+        id = function_id_of(j->s, slice);
+    }
+    uint64_t *at = id ? kb_map_find(&j->by_rf_id, id) : NULL;
     return at ? &j->nodes.data[*at] : NULL;
+}
+
+/* The trace's name may have the overload behind it: "aten::add.Tensor". */
+static bool has_same_name(joining *j, const ka_slice *slice, const node *n)
+{
+    kineto_string raw = n->texts[NAME], name = ka_name(j->s, slice->name);
+    uint64_t replaced = 0;
+    if (!kt_json_is_string(raw) || !kb_vec_reserve(&j->room, raw.size)) {
+        j->no_memory |= raw.size && !j->room.data;
+        return false;
+    }
+    char *end = kt_json_unescape(j->room.data, kt_json_inside(raw), &replaced);
+    size_t size = (size_t)(end - j->room.data);
+    return name.size >= size && (!size || memcmp(name.data, j->room.data, size) == 0) &&
+           (name.size == size || name.data[size] == '.');
 }
 
 /* Strings lose quotes and escapes; lists stay as they are written. */
@@ -239,21 +275,55 @@ static void put_joined(joining *j, ka_table *t, uint32_t index, const node *n)
     ka_put_ns(t, j->calls.kernel_ns[index]);
 }
 
-static void join(joining *j, ka_table *t)
+/* The node of each range that has one of the same name. */
+static bool find_nodes(joining *j, const node **nodes)
 {
-    uint32_t known = 0;
-    if (!ka_calls_create(j->s, &j->calls)) {
-        j->no_memory = true;
-        return;
-    }
+    j->by_external_id = !has_function_ids(j->s);
     for (uint32_t i = 0; i < j->s->slice_count && !j->no_memory; i++) {
         const node *n = node_of(j, &j->s->slices[i]);
-        if (n)
-            put_joined(j, t, i, n);
-        known += n != NULL;
+        bool same = n && has_same_name(j, &j->s->slices[i], n);
+        nodes[i] = same ? n : NULL;
+        j->same += same;
+        j->other += n && !same;
     }
-    if (!known)
+    return !j->no_memory;
+}
+
+#define MAX_OTHER_PERCENT 10.0 /* names that may differ if only external ids are there */
+
+static void note_names(const joining *j, ka_table *t, bool joined)
+{
+    unsigned long long other = j->other, all = j->same + j->other;
+    if (!all)
         ka_note(t, "no operator of the trace is in the execution trace: are both of the same run?");
+    else if (!joined)
+        ka_note(t,
+                "the trace has no 'Record function id' (PyTorch 2.4 and later write it), and by "
+                "external id %llu of %llu operators have another name in the execution trace: "
+                "nothing was joined",
+                other, all);
+    else if (j->other)
+        ka_note(t,
+                "%llu of %llu operators have another name in the execution trace and were left out: "
+                "are both of the same run?",
+                other, all);
+}
+
+static void join(joining *j, ka_table *t)
+{
+    const node **nodes = kb_array((size_t)j->s->slice_count + 1, sizeof *nodes);
+    if (!nodes || !ka_calls_create(j->s, &j->calls) || !find_nodes(j, nodes)) {
+        j->no_memory = true;
+        free(nodes);
+        return;
+    }
+    bool joined = !j->by_external_id || ka_percent((double)j->other, (double)(j->same + j->other)) <=
+                                            MAX_OTHER_PERCENT;
+    for (uint32_t i = 0; joined && i < j->s->slice_count && !j->no_memory; i++)
+        if (nodes[i])
+            put_joined(j, t, i, nodes[i]);
+    note_names(j, t, joined);
+    free(nodes);
 }
 
 kineto_status ka_analyze_execution_trace(const ka_scope *s, kineto_analysis *a, kineto_error *err)
