@@ -86,6 +86,30 @@ def memory(levels, reserved=None, device=None, **how):
     return p.trace
 
 
+def fragmented(grows=(), retry=False):
+    """20 of 40 GB are unused; in some steps 5 GB are asked for, and the allocator takes as much more."""
+    p = program()
+    reserved = 40 * GB
+    for number in p.steps(5):
+        p.trace.memory(p.now, 20 * GB, allocated=20 * GB, reserved=reserved, address=1)
+        with p.op("aten::empty"):
+            if number in grows:
+                reserved += 5 * GB
+            if retry and number == 3:
+                p.trace.call("cudaFree", p.now, 100, external=p.external)
+                p.spend(100)
+            p.trace.memory(p.now + 5, 5 * GB, allocated=25 * GB, reserved=reserved, address=2)
+            p.spend(10)
+        for address, size in ((2, 5), (1, 20)):
+            p.trace.memory(p.now, -size * GB, allocated=(20 if address == 2 else 0) * GB, reserved=reserved,
+                           address=address)
+            p.spend(5)
+        with p.op("aten::mm"):
+            p.kernel(SGEMM, 200)
+        p.wait()
+    return p.trace
+
+
 def growing(by, steps=8, **how):
     return memory([(GB + (n + 1) * by, GB + n * by) for n in range(steps)], **how)
 
@@ -262,8 +286,7 @@ CASES = {
     "memory.near_limit": (lambda: memory([(76 * GB, 70 * GB)] * 3), lambda: memory([(40 * GB, 30 * GB)] * 3)),
     "memory.allocator_churn": (lambda: churn(range(6)), lambda: churn([0])),
     "memory.growth": (lambda: growing(100 * MB), lambda: growing(0)),
-    "memory.fragmentation": (lambda: memory([(20 * GB, 10 * GB)] * 3, reserved=40 * GB),
-                             lambda: memory([(20 * GB, 10 * GB)] * 3, reserved=21 * GB)),
+    "memory.fragmentation": (lambda: fragmented(grows=(2, 3)), lambda: fragmented()),
     "host.loop_indexing": (lambda: loop(40), lambda: loop(6)),
     "optimizer.single_tensor": (
         lambda: optimizer(100, 3, "torch/optim/adam.py(334): _single_tensor_adam"),
@@ -324,6 +347,10 @@ MORE = [
      lambda: memory([(3 * GB if n == 4 else GB, GB) for n in range(9)]), "quiet"),
     ("three steps", "memory.growth", lambda: growing(100 * MB, steps=3), "not judged"),
     ("memory of the host", "memory.growth", lambda: growing(100 * MB, kind=0), "found"),
+    ("a retry within an operator", "memory.fragmentation", lambda: fragmented(grows=(0,), retry=True), "found"),
+    ("memory that is unused and never asked for", "memory.fragmentation",
+     lambda: memory([(20 * GB, 10 * GB)] * 3, reserved=40 * GB), "quiet"),
+    ("memory that is taken in the first step", "memory.fragmentation", lambda: fragmented(grows=(0,)), "quiet"),
     ("memory events that say nothing of what is reserved", "memory.fragmentation",
      lambda: memory([(20 * GB, 10 * GB)] * 3), "not judged"),
     ("calls of Python between operators", "host.loop_indexing", lambda: loop(40, python=True), "found"),

@@ -3,54 +3,114 @@
 
 /* ---- the data loader ------------------------------------------------------------------------ */
 
+/* The time that is looked at, and waits in it. Both are of the same moments: steps, and the time from
+ * one to the next one if the program waits there (some end theirs before they load); without steps
+ * all. */
 typedef struct waiting {
-    int64_t from_ns, to_ns; /* what is before the first step and behind the last is not looked at */
-    int64_t ns;             /* on threads that wait, each moment once */
+    ka_spans whole; /* with the time between steps */
+    int64_t between_ns; /* of that */
+    int64_t whole_ns;   /* what ns is a part of */
+    int64_t ns;         /* some thread waits */
     uint64_t count;
 } waiting;
+
+static void waiting_free(waiting *w) { kb_vec_free(&w->whole); }
+
+/* How much of a range is in what is looked at. */
+static int64_t within(const waiting *w, int64_t start_ns, int64_t end_ns)
+{
+    size_t cursor = 0, low = 0, high = w->whole.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (w->whole.data[middle].end_ns <= start_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    cursor = low;
+    return ka_spans_within(&w->whole, start_ns, end_ns, &cursor);
+}
 
 static bool waits(const ka_scope *s, const waiting *w, uint32_t slice)
 {
     const ka_slice *x = &s->slices[slice];
-    return x->start_ns >= w->from_ns && x->start_ns < w->to_ns &&
-           ka_is_dataloader(ka_name(s, x->name));
+    return ka_is_dataloader(ka_name(s, x->name)) && within(w, x->start_ns, x->end_ns) > 0;
 }
 
-/* Also between steps: some programs end theirs before they load. */
-static void find_span(const ka_finder *f, waiting *w)
+/* A step that is looked at, up to the next one of its process if that has the next number. */
+static void put_step(ka_finder *f, waiting *w, uint32_t step)
 {
     const ka_scope *s = f->s;
-    *w = (waiting){.from_ns = INT64_MIN, .to_ns = INT64_MAX};
-    if (!f->step_count)
-        return;
-    *w = (waiting){.from_ns = INT64_MAX, .to_ns = INT64_MIN};
-    for (uint32_t i = 0; i < s->step_count; i++) {
-        if (s->steps[i].slice == KA_NONE)
+    int64_t end_ns = s->steps[step].end_ns;
+    for (uint32_t i = step + 1; i < s->step_count; i++) {
+        if (s->steps[i].process != s->steps[step].process)
             continue;
-        w->from_ns = KB_MIN(w->from_ns, s->steps[i].start_ns);
-        w->to_ns = KB_MAX(w->to_ns, s->steps[i].end_ns);
+        if (s->steps[i].slice != KA_NONE && s->steps[i].number == s->steps[step].number + 1)
+            end_ns = KB_MAX(end_ns, s->steps[i].start_ns);
+        break;
     }
+    f->no_memory |= !kb_vec_push(&w->whole, (ka_span){s->steps[step].start_ns, end_ns});
 }
 
-static waiting add_waits(const ka_finder *f)
+static void put_whole(ka_finder *f, waiting *w, ka_spans *steps)
+{
+    const ka_scope *s = f->s;
+    *w = (waiting){.whole_ns = f->whole_ns};
+    for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++) {
+        if (s->steps[i].slice == KA_NONE)
+            continue;
+        put_step(f, w, i);
+        f->no_memory |= !kb_vec_push(steps, (ka_span){s->steps[i].start_ns, s->steps[i].end_ns});
+    }
+    if (!f->step_count) {
+        f->no_memory |= !kb_vec_push(&w->whole, (ka_span){s->start_ns, s->end_ns}) ||
+                        !kb_vec_push(steps, (ka_span){s->start_ns, s->end_ns});
+    }
+    ka_spans_unite(&w->whole);
+    ka_spans_unite(steps);
+    w->between_ns = ka_spans_ns(&w->whole) - ka_spans_ns(steps);
+}
+
+static int64_t time_in_both(ka_finder *f, const ka_spans *a, const ka_spans *b)
+{
+    ka_spans both = {0};
+    f->no_memory |= !ka_spans_both(a, b, &both);
+    int64_t ns = f->no_memory ? 0 : ka_spans_ns(&both);
+    kb_vec_free(&both);
+    return ns;
+}
+
+/* Free it in any case. */
+static waiting add_waits(ka_finder *f)
 {
     waiting w;
-    find_span(f, &w);
-    for (uint32_t i = 0; i < f->s->slice_count; i++) {
+    ka_spans spans = {0}, steps = {0};
+    put_whole(f, &w, &steps);
+    for (uint32_t i = 0; i < f->s->slice_count && !f->no_memory; i++) {
+        const ka_slice *x = &f->s->slices[i];
         if (!waits(f->s, &w, i))
             continue;
-        w.ns = ka_add_ns(w.ns, ka_slice_ns(&f->s->slices[i]));
+        f->no_memory |= !kb_vec_push(&spans, (ka_span){x->start_ns, x->end_ns});
         w.count++;
     }
+    ka_spans_unite(&spans);
+    w.ns = time_in_both(f, &spans, &w.whole);
+    if (w.ns > time_in_both(f, &spans, &steps))
+        w.whole_ns = ka_add_ns(w.whole_ns, w.between_ns);
+    kb_vec_free(&spans);
+    kb_vec_free(&steps);
     return w;
 }
+
+static double share_of(const waiting *w, int64_t ns) { return 100 * (double)ns / (double)w->whole_ns; }
 
 static void show_waits(ka_finder *f, const waiting *w, ka_found *x)
 {
     const ka_scope *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (waits(s, w, i))
-            ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
+            ka_show_row(f, x, s->slices[i].row,
+                        within(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
 }
 
 static bool loads_in_workers(const ka_scope *s)
@@ -63,54 +123,51 @@ static bool loads_in_workers(const ka_scope *s)
     return false;
 }
 
-/* As the table of steps counts it: where neither device nor calls were busy. */
-static double alone_percent(const ka_finder *f)
-{
-    const ka_table *t = ka_fact_table(f, KA_TABLE_steps);
-    uint32_t loader = ka_fact_column(t, "dataloader_us"), all = ka_fact_column(t, "dur_us");
-    int64_t waits = 0, whole = 0;
-    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
-        waits = ka_add_ns(waits, ka_fact_int(t, row, loader));
-        whole = ka_add_ns(whole, ka_fact_int(t, row, all));
-    }
-    return ka_percent((double)waits, (double)whole);
-}
+#define MIN_PERCENT 1.0
 
-#define LEAST_PERCENT 1.0
-
-/* What it would save is bounded by how long the program and devices waited, and by the critical
- * path. */
-void ka_look_data_loader(ka_finder *f)
+/* Savings are bounded by how long the program and devices waited, and by the critical path. */
+static int64_t saved_by_loading(ka_finder *f, const waiting *w, int64_t idle_ns)
 {
     static const kineto_what_if_scale at_once = {KINETO_WHAT_IF_CLASS, "data_loading", 0};
-    waiting w = add_waits(f);
-    if (!w.count || ka_share(f, w.ns) < LEAST_PERCENT)
-        return;
     int64_t saved = ka_saved_by(f, &at_once, 1);
-    int64_t idle_ns = KB_MIN(ka_idle_ns(f, "data_loader"), w.ns);
-    if (f->device_count)
-        saved = ka_lesser_saving(saved, idle_ns);
-    if (saved == KA_NO_WORTH || !f->device_count) /* without a device the host is all there is */
-        saved = w.ns;
-    if (ka_share(f, saved) < LEAST_PERCENT)
-        return;
+    if (!f->device_count || saved == KA_NO_WORTH) /* without a device the host is all there is */
+        return w->ns;
+    return ka_lesser_saving(saved, idle_ns);
+}
+
+static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t saved)
+{
     ka_found *x = ka_open_finding(f, saved, 0.8, kb_string(""));
+    char idle[60] = "";
     if (!x)
         return;
-    x->count = w.count;
-    ka_say(f, x,
-           "%.1f %% of the time of steps the program waits for its data loader with nothing else "
-           "going on, %s a batch; devices are idle for %.1f %%",
-           alone_percent(f), kb_duration(w.ns / (int64_t)w.count).s, ka_share(f, idle_ns));
+    x->count = w->count;
+    x->whole_ns = w->whole_ns;
+    if (f->device_count)
+        kb_snprintf(idle, sizeof idle, "; devices are idle for %.1f %%", share_of(w, idle_ns));
+    ka_say(f, x, "the program waits for its data loader for %.1f %% of the time, %s a batch%s",
+           share_of(w, w->ns), kb_duration(w->ns / (int64_t)w->count).s, idle);
     if (loads_in_workers(f->s))
         ka_advise(f, x,
                   "The worker processes do not keep up: more of them (num_workers), a larger "
                   "prefetch_factor, or cheaper decoding and augmentation");
     else
         ka_advise(f, x,
-                  "Load in worker processes: DataLoader(num_workers=4, pin_memory=True, "
-                  "persistent_workers=True)");
-    show_waits(f, &w, x);
+                  "Load in worker processes: DataLoader(num_workers=4, %spersistent_workers=True)",
+                  f->device_count ? "pin_memory=True, " : "");
+    show_waits(f, w, x);
+}
+
+void ka_look_data_loader(ka_finder *f)
+{
+    waiting w = add_waits(f);
+    if (w.count && share_of(&w, w.ns) >= MIN_PERCENT) {
+        int64_t idle_ns = KB_MIN(ka_idle_ns(f, "data_loader"), w.ns);
+        int64_t saved = saved_by_loading(f, &w, idle_ns);
+        if (share_of(&w, saved) >= MIN_PERCENT)
+            say_waits(f, &w, idle_ns, saved);
+    }
+    waiting_free(&w);
 }
 
 /* ---- loading in the thread that trains ------------------------------------------------------ */
@@ -150,9 +207,10 @@ void ka_look_synchronized_loader(ka_finder *f)
     const ka_scope *s = f->s;
     waiting w = add_waits(f);
     uint64_t count = 0;
+    waiting_free(&w);
     for (uint32_t i = 0; i < s->slice_count; i++)
         count += makes_single_loader(s, i) || loads_by_itself(s, i);
-    if (!count || (w.count && ka_share(f, w.ns) < LEAST_PERCENT))
+    if (!count || (w.count && share_of(&w, w.ns) < MIN_PERCENT))
         return;
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
     if (!x)

@@ -78,10 +78,11 @@ static int64_t find_gaps(ka_finder *f, gaps *g)
     for (uint32_t i = 0; i < KA_IDLE_COUNT; i++)
         if (g->wanted >> i & 1)
             sum = ka_add_ns(sum, g->ns[i]);
-    if (g->kept) {
+    if (g->kept) { /* what is not in the sum is no evidence either */
         qsort(g->longest, g->kept, sizeof *g->longest, compare_gaps);
         sum -= g->longest[0].ns;
         g->count--;
+        memmove(g->longest, g->longest + 1, --g->kept * sizeof *g->longest);
     }
     return f->no_memory ? -1 : sum / KB_MAX(f->device_count, 1u);
 }

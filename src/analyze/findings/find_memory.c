@@ -179,6 +179,16 @@ void ka_look_memory_limit(ka_finder *f)
     }
 }
 
+#define WARM_UP_PART  3 /* of a trace without steps */
+/* When the program should have all the memory it needs: after its first step, whether that is looked
+ * at or not, or after a third of what was recorded. */
+static int64_t warm_from(const ka_finder *f)
+{
+    const ka_scope *s = f->s;
+    return s->step_count ? s->steps[0].end_ns
+                         : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
+}
+
 /* ---- fragmentation -------------------------------------------------------------------------- */
 
 #define UNUSED_PERCENT       20.0               /* of what is reserved */
@@ -209,44 +219,117 @@ static bool is_much(const use *u, int64_t unused, int64_t reserved)
                         : unused >= UNUSED_BYTES;
 }
 
-static void say_fragmented(ka_finder *f, const use *u, const moment *m)
+/* What shows that unused memory could not be used: the allocator took more from the device though it
+ * held enough, or gave memory back within an operator to try again. */
+typedef struct proofs {
+    uint64_t grown, retried;
+    int64_t grown_bytes;
+} proofs;
+
+/* A request that what was unused would have held, had it been in one piece; after the warm-up. */
+static int64_t grown_at(const ka_finder *f, const curve *c, size_t i)
+{
+    const moment *m = &c->list.data[i], *before = i ? &c->list.data[i - 1] : NULL;
+    if (!before || m->ns < warm_from(f) || m->reserved < 0 || before->reserved < 0 || m->bytes <= 0 ||
+        m->reserved <= before->reserved || unused_at(before) < m->bytes)
+        return 0;
+    return kb_length_ns(before->reserved, m->reserved);
+}
+
+static bool is_retry(const ka_finder *f, uint32_t slice)
+{
+    static const char *const calls[] = {"cudaFree", "hipFree", "cuMemFree", "cuMemUnmap", "hipMemUnmap"};
+    const ka_slice *s = &f->s->slices[slice];
+    kineto_string name = ka_name(f->s, s->name);
+    if (!kt_kind_is_launch(s->kind) || s->start_ns < warm_from(f) || !ka_counts(f, s->step) ||
+        kb_string_holds(name, "Async") || kb_string_holds(name, "Host") ||
+        ka_operator_of(f->s, slice) == KA_NONE)
+        return false;
+    for (size_t i = 0; i < KB_COUNT(calls); i++)
+        if (kb_string_begins(name, calls[i]))
+            return true;
+    return false;
+}
+
+static proofs find_proofs(const ka_finder *f, const curve *c)
+{
+    proofs p = {0};
+    for (size_t i = 0; i < c->list.count; i++) {
+        int64_t bytes = grown_at(f, c, i);
+        p.grown += bytes > 0;
+        p.grown_bytes = ka_add_ns(p.grown_bytes, bytes);
+    }
+    for (uint32_t i = 0; i < f->s->slice_count; i++)
+        p.retried += is_retry(f, i);
+    return p;
+}
+
+static void show_proofs(ka_finder *f, ka_found *x, const curve *c)
+{
+    for (size_t i = 0; i < c->list.count; i++) {
+        const moment *m = &c->list.data[i];
+        int64_t bytes = grown_at(f, c, i);
+        if (bytes)
+            ka_show_row(f, x, m->row, bytes, "%s more are taken from the device for %s, with %s unused",
+                        amount_text((double)bytes).s, amount_text((double)m->bytes).s,
+                        amount_text((double)unused_at(m - 1)).s);
+    }
+    for (uint32_t i = 0; i < f->s->slice_count; i++)
+        if (is_retry(f, i))
+            ka_show_row(f, x, f->s->slices[i].row, ka_slice_ns(&f->s->slices[i]),
+                        "memory is given back within %s, to try again",
+                        ka_short_name(ka_name(f->s, f->s->slices[ka_operator_of(f->s, i)].name)).s);
+}
+
+static void say_fragmented(ka_finder *f, const use *u, const curve *c, const moment *m,
+                           const proofs *p)
 {
     int64_t unused = unused_at(m);
     bool tight = ka_percent((double)m->reserved, (double)u->limit) >= TIGHT_PERCENT;
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, u->name);
+    char what[120];
     if (!x)
         return;
+    x->count = p->grown + p->retried;
     ka_set_extent(x, (double)unused);
     ka_set_severity(x, u->limit > 0 && tight ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
+    if (p->grown)
+        kb_snprintf(what, sizeof what, "it took %s more in %llu requests that fit into what it held",
+                    amount_text((double)p->grown_bytes).s, (unsigned long long)p->grown);
+    else
+        kb_snprintf(what, sizeof what, "it gave memory back %llu times within operators, to try again",
+                    (unsigned long long)p->retried);
     ka_say(f, x,
-           "when most is allocated on %.*s, %s, the allocator holds %s more that it cannot use: "
-           "%.0f %% of what it took from the device",
+           "when most is allocated on %.*s, %s, the allocator holds %s more, %.0f %% of what it took "
+           "from the device, and after the warm-up %s",
            (int)KB_MIN(u->name.size, (size_t)40), u->name.data, amount_text((double)m->total).s,
-           amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved));
+           amount_text((double)unused).s, ka_percent((double)unused, (double)m->reserved), what);
     ka_advise(
         f, x,
         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True in the environment; fewer different "
         "sizes (pad sequences to a few lengths); free what is short-lived before what "
         "stays is allocated");
-    ka_show_row(f, x, m->row, unused, "%s allocated, %s reserved", amount_text((double)m->total).s,
-                amount_text((double)m->reserved).s);
+    show_proofs(f, x, c);
 }
 
 void ka_look_memory_fragmentation(ka_finder *f)
 {
-    bool told = false;
+    bool any_reserved = false;
     for (uint64_t row = 0; row < use_count(f); row++) {
         use u = use_at(f, row);
         curve c = {0};
-        told |= u.reserved != KA_NO_INT;
+        any_reserved |= u.reserved != KA_NO_INT;
         if (u.reserved == KA_NO_INT || u.device < 0 || !is_much(&u, u.reserved, u.reserved))
             continue;
         const moment *m = curve_of(f, u.type, u.device, &c) ? peak_of(&c) : NULL;
-        if (m && is_much(&u, unused_at(m), m->reserved))
-            say_fragmented(f, &u, m);
+        if (m && is_much(&u, unused_at(m), m->reserved)) {
+            proofs p = find_proofs(f, &c);
+            if (p.grown || p.retried)
+                say_fragmented(f, &u, &c, m, &p);
+        }
         kb_vec_free(&c.list);
     }
-    if (!told)
+    if (!any_reserved)
         ka_cannot_judge(f, "memory events do not say what the allocator reserved");
 }
 
@@ -424,7 +507,6 @@ void ka_look_memory_growth(ka_finder *f)
 
 #define CHURN_PERCENT 0.5
 #define LEAST_CALLS   3u
-#define WARM_UP_PART  3 /* of a trace without steps */
 
 /* Calls that take memory from the driver or give it back. Those of pools (…Async) do not wait. */
 static uint8_t takes_memory(kineto_string name)
@@ -443,15 +525,6 @@ static uint8_t takes_memory(kineto_string name)
         if (kb_string_begins(name, starts[i]))
             return 1;
     return 0;
-}
-
-/* When it should have all it needs: behind the first step of the program, looked at or not, or a
- * third of what was recorded. */
-static int64_t warm_from(const ka_finder *f)
-{
-    const ka_scope *s = f->s;
-    return s->step_count ? s->steps[0].end_ns
-                         : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
 }
 
 typedef struct churn {

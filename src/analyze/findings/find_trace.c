@@ -7,12 +7,15 @@
 /* ---- slow steps ------------------------------------------------------------------------------- */
 
 #define OUTLIER_PERCENT 0.5
-#define LEAST_STEPS     4u
+#define MIN_STEPS       4u
+#define FEW_STEPS       10u  /* of so few the deviation is not known well: … */
+#define FEW_PERCENT     20.0 /* … a step must be longer than the median by this to count */
 
 typedef struct outliers {
     uint64_t count;
     int64_t over_ns, worst_ns;
     uint64_t worst; /* row of the table */
+    double explained_ns; /* of the worst: what the first thing in it took longer */
 } outliers;
 
 static bool same_step(const ka_table *t, uint64_t a, uint64_t b)
@@ -28,19 +31,28 @@ static int64_t over_median(const ka_table *t, uint64_t row)
     return median > 0 && median < 9e18 ? ns - (int64_t)median : 0;
 }
 
-/* A step has a row for each thing that took longer in it, one behind the other. */
-static outliers outliers_of(const ka_table *t)
+static bool is_clear(const ka_finder *f, const ka_table *t, uint64_t row)
+{
+    double median = 1000 * ka_fact_number(t, row, ka_fact_column(t, "median_us"));
+    return f->step_count >= FEW_STEPS ||
+           ka_percent((double)over_median(t, row), median) >= FEW_PERCENT;
+}
+
+/* A step has a row for each thing that took longer in it, one after the other. */
+static outliers outliers_of(const ka_finder *f, const ka_table *t)
 {
     outliers o = {0};
+    uint32_t delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0; row < ka_table_rows(t); row++) {
         int64_t over = over_median(t, row);
-        if (row && same_step(t, row, row - 1))
+        if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
             continue;
         o.count++;
         o.over_ns = ka_add_ns(o.over_ns, over);
         if (over > o.worst_ns) {
             o.worst_ns = over;
             o.worst = row;
+            o.explained_ns = 1000 * ka_fact_number(t, row, delta);
         }
     }
     return o;
@@ -62,7 +74,7 @@ static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
     uint32_t step = ka_fact_column(t, "step"), what = ka_fact_column(t, "what"),
              delta = ka_fact_column(t, "delta_us");
     for (uint64_t row = 0, shown = 0; row < ka_table_rows(t) && shown < 1000; row++) {
-        if (row && same_step(t, row, row - 1))
+        if ((row && same_step(t, row, row - 1)) || !is_clear(f, t, row))
             continue;
         uint32_t slice = slice_of_step(f->s, ka_text_at(t, row, step));
         double more = ka_fact_number(t, row, delta);
@@ -77,12 +89,21 @@ static void show_outliers(ka_finder *f, ka_found *x, const ka_table *t)
     }
 }
 
-static void advise_outliers(ka_finder *f, ka_found *x, kineto_string what, const char *step)
+#define EXPLAINED 0.5 /* of what the worst step takes longer: then it is named as the reason */
+
+static bool is_explained(const outliers *o, kineto_string what)
 {
-    if (kb_string_begins(what, "outside of") || kb_string_begins(what, "nothing"))
+    return o->explained_ns >= EXPLAINED * (double)o->worst_ns && !kb_string_begins(what, "outside of") &&
+           !kb_string_begins(what, "nothing");
+}
+
+static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto_string what,
+                            const char *step)
+{
+    if (!is_explained(o, what))
         ka_advise(f, x,
                   "No operator explains step %s: record it with_stack=True; garbage collection "
-                  "(gc.disable(), then gc.collect() where nobody waits), logging, checkpoints and "
+                  "(gc.disable(), then gc.collect() between epochs), logging, checkpoints and "
                   "other programs on the machine are the usual reasons",
                   step);
     else
@@ -98,27 +119,33 @@ static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     kineto_string what = ka_text_at(t, o->worst, ka_fact_column(t, "what"));
     kb_text step = ka_short_name(ka_text_at(t, o->worst, ka_fact_column(t, "step")));
     double median = ka_fact_number(t, o->worst, ka_fact_column(t, "median_us"));
-    ka_found *x = ka_open_finding(f, o->over_ns, 0.9, kb_string(""));
+    ka_found *x = ka_open_finding(f, o->over_ns, 0.4, kb_string(""));
+    char why[200];
     if (!x)
         return;
     x->count = o->count;
+    if (is_explained(o, what))
+        kb_snprintf(why, sizeof why, "%.100s took longer in it, by %s", ka_short_name(what).s,
+                    kb_duration((int64_t)KB_MIN(o->explained_ns, 9e18)).s);
+    else
+        kb_snprintf(why, sizeof why, "nothing that was recorded in it explains most of that");
     ka_say(f, x,
-           "%llu of %u steps take%s much longer than the median of %s, %s in all; step %s most, by "
-           "%s, and what took longer in it is %s",
-           (unsigned long long)o->count, f->step_count, o->count == 1 ? "s" : "",
+           "%llu of %u steps %s longer than the median of %s and the usual deviations from it, by at "
+           "most %s in all; step %s most, by %s: %s",
+           (unsigned long long)o->count, f->step_count, o->count == 1 ? "is" : "are",
            kb_duration((int64_t)(1000 * median)).s, kb_duration(o->over_ns).s, step.s,
-           kb_duration(o->worst_ns).s, ka_short_name(what).s);
-    advise_outliers(f, x, what, step.s);
+           kb_duration(o->worst_ns).s, why);
+    advise_outliers(f, x, o, what, step.s);
     show_outliers(f, x, t);
 }
 
 void ka_look_slow_steps(ka_finder *f)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_outliers);
-    outliers o = outliers_of(t);
-    if (f->step_count < LEAST_STEPS) {
+    outliers o = outliers_of(f, t);
+    if (f->step_count < MIN_STEPS) {
         ka_cannot_judge(f, "%u steps are too few to tell which took long: record %u or more",
-                        f->step_count, LEAST_STEPS);
+                        f->step_count, MIN_STEPS);
         return;
     }
     if (!o.count || !ka_is_worth(f, o.over_ns, OUTLIER_PERCENT))

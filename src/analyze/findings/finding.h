@@ -52,6 +52,7 @@ typedef struct ka_found {
     uint8_t severity;
     bool severity_is_set;
     int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
+    int64_t whole_ns; /* what saved_ns is a part of, where that is not the finder's; 0 */
     double extent;    /* how bad it is, where no time says so: in any unit of its rule */
     double confidence;
     int32_t rank;

@@ -321,9 +321,10 @@ static void give_worth(kineto_findings *out, const ka_finder *f, size_t from)
             x->advice = kb_string(rules[x->rule].remedy);
         if (x->saved_ns == KA_NO_WORTH)
             continue;
-        x->worth_ns = KB_MIN(x->saved_ns, f->whole_ns) / KB_MAX(f->step_count, 1u);
-        x->of_ns = f->whole_ns / KB_MAX(f->step_count, 1u);
-        x->worth_pct = KB_MIN(100, ka_share(f, x->saved_ns));
+        int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;
+        x->worth_ns = KB_MIN(x->saved_ns, whole_ns) / KB_MAX(f->step_count, 1u);
+        x->of_ns = whole_ns / KB_MAX(f->step_count, 1u);
+        x->worth_pct = KB_MIN(100, 100 * (double)x->saved_ns / (double)whole_ns);
     }
 }
 
