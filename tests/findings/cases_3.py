@@ -101,9 +101,53 @@ def places(count):
     return p.trace
 
 
-CASES = {}
+def on_host(*operators, steps=4, pause=0):
+    """Operators of a program without a device: (name, length, count, sizes of inputs)."""
+    p = Program(Trace(None))
+    for _ in p.steps(steps, waits=False):
+        for name, length, count, *sizes in operators:
+            for _ in range(count):
+                with p.op(name, length, **({"dims": [list(size) for size in sizes[0]]} if sizes else {})):
+                    pass
+                p.spend(pause)
+    return p.trace
+
+
+SQUARE = [(512, 512), (512, 512)]  # 0.27 GFLOP
+LARGE = [(1024, 1024), (1024, 1024)]  # 4 MiB each
+
+
+def buffers(broadcast):
+    """DistributedDataParallel, which sends buffers first, or does not."""
+    p = Program(Trace(rank=0, world=2))
+    for _ in p.steps(4):
+        with p.op("DistributedDataParallel.forward"):
+            if broadcast:
+                with p.op("c10d::broadcast_"):
+                    p.kernel("ncclDevKernel_Broadcast_RING_LL(ncclDevKernelArgsStorage<4096ul>)", 200)
+            with p.op("aten::mm"):
+                p.kernel(GEMM, 500)
+    return p.trace
+
+
+CASES = {
+    "communication.buffer_broadcast": (lambda: buffers(True), lambda: buffers(False)),
+    "cpu.threads": (lambda: on_host(("aten::mm", 8000, 4, SQUARE)), lambda: on_host(("aten::mm", 800, 40, SQUARE))),
+    "cpu.float32_products": (lambda: on_host(("aten::mm", 800, 40, SQUARE)),
+                             lambda: on_host(("aten::mm", 800, 2, SQUARE), ("aten::sort", 20000, 1))),
+    "cpu.memory_bound": (lambda: on_host(("aten::mul", 900, 10, LARGE)),
+                         lambda: on_host(("aten::mul", 900, 10, [(64, 64), (64, 64)]))),
+    "cpu.copies": (lambda: on_host(("aten::copy_", 500, 4), ("aten::mm", 1000, 4, SQUARE)),
+                   lambda: on_host(("aten::copy_", 10, 4), ("aten::mm", 1000, 4, SQUARE))),
+    "cpu.tiny_operators": (lambda: on_host(("aten::add", 4, 400), ("aten::mm", 1000, 4, SQUARE)),
+                           lambda: on_host(("aten::add", 4, 40), ("aten::mm", 1000, 4, SQUARE))),
+    "cpu.between_operators": (lambda: on_host(("aten::add", 100, 20), pause=100),
+                              lambda: on_host(("aten::add", 100, 20), pause=2)),
+}
 
 MORE = [
+    ("threads that wait for one another", "cpu.threads", lambda: on_host(("aten::mm", 80000, 2, SQUARE)), "found"),
+    ("tiny operators beside a device", "cpu.tiny_operators", lambda: passes("aten::add", count=400), "quiet"),
     ("a pass that selects twice", "host.loop_indexing",
      lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_"), "found"),
     ("y[i] = x[i] * w[idx[i]]", "host.loop_indexing",

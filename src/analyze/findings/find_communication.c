@@ -395,6 +395,103 @@ void ka_look_communication_share(ka_finder *f)
     ka_expose(f, pick_communication, show_collective, x, &e);
 }
 
+/* ---- buffers of DistributedDataParallel ------------------------------------------------------- */
+
+#define BROADCAST_PERCENT 0.5
+
+static uint8_t is_broadcast(kineto_string name)
+{
+    return (kb_string_begins(name, "c10d::") || kb_string_begins(name, "nccl:") ||
+            kb_string_begins(name, "gloo:")) &&
+           kb_string_holds(name, "broadcast");
+}
+
+static uint8_t is_parallel_forward(kineto_string name)
+{
+    return kb_string_begins(name, "DistributedDataParallel.forward");
+}
+
+typedef struct broadcasts {
+    ka_factors x;
+    uint8_t *chosen; /* by slice: the outermost ranges of each broadcast */
+    uint64_t count;
+    int64_t host_ns, device_ns;
+} broadcasts;
+
+/* The range and all in it take no time. */
+static void leave_out_broadcast(const ka_scope *s, broadcasts *b, uint32_t slice)
+{
+    b->chosen[slice] = 1;
+    b->count++;
+    b->host_ns = ka_add_ns(b->host_ns, ka_slice_ns(&s->slices[slice]));
+    for (uint32_t i = slice; i < s->slices[slice].next; i++) {
+        b->x.slices[i] = 0;
+        for (uint32_t k = 0; k < s->slices[i].work_count; k++) {
+            uint32_t work = s->launched[s->slices[i].first_work + k];
+            b->x.work[work] = 0;
+            b->device_ns = ka_add_ns(b->device_ns, ka_work_ns(&s->work[work]));
+        }
+    }
+}
+
+/* Broadcasts in a forward pass are those of buffers: parameters are sent once, before the first. */
+static void find_broadcasts(ka_finder *f, broadcasts *b)
+{
+    const ka_scope *s = f->s;
+    ka_answers forwards = {0}, names = {0};
+    bool ok = ka_answers_make(f, &forwards) && ka_answers_make(f, &names);
+    for (uint32_t i = 0; ok && i < s->slice_count; i++) {
+        if (!ka_answer(s, &forwards, s->slices[i].name, is_parallel_forward) ||
+            !ka_counts(f, s->slices[i].step))
+            continue;
+        uint32_t end = s->slices[i].next;
+        for (i++; i < end;) {
+            bool found = ka_answer(s, &names, s->slices[i].name, is_broadcast);
+            if (found)
+                leave_out_broadcast(s, b, i);
+            i = found ? s->slices[i].next : i + 1;
+        }
+        i = end - 1;
+    }
+    ka_answers_free(&forwards);
+    ka_answers_free(&names);
+}
+
+static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
+{
+    const ka_scope *s = f->s;
+    ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
+    if (!x)
+        return;
+    x->count = b->count;
+    ka_say(f, x,
+           "DistributedDataParallel broadcasts buffers %llu times in its forward passes: %s on "
+           "devices and %s of the host",
+           (unsigned long long)b->count, kb_duration(b->device_ns).s, kb_duration(b->host_ns).s);
+    ka_advise(f, x, "%s",
+              ka_find_range(s, "SyncBatchNorm") != KA_NONE
+                  ? "DistributedDataParallel(model, broadcast_buffers=False): SyncBatchNorm keeps the "
+                    "buffers of all ranks the same already"
+                  : "DistributedDataParallel(model, broadcast_buffers=False) if ranks need not have the "
+                    "same buffers in training; broadcast them once before evaluation and checkpoints");
+    for (uint32_t i = 0; i < s->slice_count; i++)
+        if (b->chosen[i])
+            ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
+}
+
+void ka_look_buffer_broadcast(ka_finder *f)
+{
+    broadcasts b = {.chosen = calloc((size_t)f->s->slice_count + 1, 1)};
+    f->no_memory |= !b.chosen;
+    if (!f->no_memory && ka_factors_make(f, &b.x))
+        find_broadcasts(f, &b);
+    int64_t saved = b.count && !f->no_memory ? ka_saved_with(f, &b.x) : 0;
+    if (b.count && ka_is_worth(f, saved, BROADCAST_PERCENT))
+        say_broadcasts(f, &b, saved);
+    ka_factors_free(&b.x);
+    free(b.chosen);
+}
+
 /* ---- ranks, side by side -------------------------------------------------------------------- */
 
 typedef struct rank_wait {

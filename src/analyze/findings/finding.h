@@ -72,6 +72,7 @@ typedef struct ka_finder {
     int64_t whole_ns;       /* of all steps together; without steps of the trace: never 0 */
     uint32_t step_count;    /* 0: there are none */
     uint32_t device_count;
+    bool host_only;       /* the trace has neither work of devices nor calls of their runtimes */
     uint32_t has; /* KA_NEEDS_…: what the trace has */
     ka_look rule; /* under way */
     uint32_t evidence_limit;

@@ -152,6 +152,14 @@ static uint32_t what_slices_have(const ka_scope *s)
     return has;
 }
 
+static bool is_host_only(const ka_scope *s)
+{
+    bool any = s->work_count > 0;
+    for (uint32_t i = 0; i < s->slice_count && !any; i++)
+        any = kt_kind_is_launch(s->slices[i].kind);
+    return !any;
+}
+
 static uint32_t what_there_is(const ka_finder *f)
 {
     const ka_scope *s = f->s;
@@ -388,6 +396,7 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
     if (!status) {
         measure_steps(&f);
         f.device_count = count_devices(&f);
+        f.host_only = is_host_only(f.s);
         f.has = what_there_is(&f);
         out->quality = quality_of(trace);
         out->whole_ns = f.whole_ns;
