@@ -98,11 +98,14 @@ typedef struct kineto_finding_evidence {
     kineto_string text;       /**< more: stack, shapes, a number; may be empty */
 } kineto_finding_evidence;
 
-/** By worth, the largest first; then by severity and the order of the rules.
+/** By worth, the largest first (in front of all: that most of a device's time was not recorded); then by severity and the order of the rules.
  *  @return false for an index out of range, and an all-zero *out. threads: any. */
 KINETO_API uint32_t kineto_findings_count(const kineto_findings *findings);
 KINETO_API bool kineto_findings_get(const kineto_findings *findings, uint32_t index,
                                     kineto_finding *out);
+/** Does another finding save some of the same time? Then the two do not add up: both together save less
+ *  than the sum of their worths. @return false for an index out of range. threads: any. */
+KINETO_API bool kineto_findings_overlaps(const kineto_findings *findings, uint32_t index);
 KINETO_API bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding,
                                          uint32_t index, kineto_finding_evidence *out);
 

@@ -108,7 +108,8 @@ static void put_base(const kineto_findings *found, const kineto_finding *f, FILE
                 kb_duration(f->of_ns).s);
 }
 
-static void put_title(const kineto_findings *found, const kineto_finding *f, const page *p)
+static void put_title(const kineto_findings *found, uint32_t index, const kineto_finding *f,
+                      const page *p)
 {
     kineto_finding_rule rule;
     line l;
@@ -121,7 +122,8 @@ static void put_title(const kineto_findings *found, const kineto_finding *f, con
         kc_put_name(l.out, f->subject, f->subject.size > 60 ? 60 : 0);
     }
     if (f->has_worth)
-        fprintf(l.out, " (%.0f %% sure)", 100 * f->confidence);
+        fprintf(l.out, " (%.0f %% sure%s)", 100 * f->confidence,
+                kineto_findings_overlaps(found, index) ? ", not additive" : "");
     if (f->rank_count > 1)
         fprintf(l.out, ", on %u ranks, worst on %d", f->rank_count, f->rank);
     put_base(found, f, l.out);
@@ -134,7 +136,7 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
     kineto_finding_evidence e;
     fputc('\n', p->out);
     put_worth(f, p->out);
-    put_title(found, f, p);
+    put_title(found, index, f, p);
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
     for (uint32_t i = 0; kineto_findings_evidence(found, index, i, &e); i++)

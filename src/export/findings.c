@@ -37,6 +37,7 @@ static void put_finding(kb_json *j, const kineto_findings *findings, uint32_t in
         kb_json_put_us(j, "worth_us", f->worth_ns);
         kb_json_put_us(j, "of_us", f->of_ns);
         kb_json_put_double(j, "worth_pct", f->worth_pct);
+        kb_json_put_bool(j, "additive", !kineto_findings_overlaps(findings, index));
     }
     kb_json_put_double(j, "confidence", f->confidence);
     kb_json_put_int(j, "rank", f->rank);

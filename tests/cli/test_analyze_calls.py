@@ -123,7 +123,7 @@ class Calls(CommandTest):
             self.refused(2, said, self.trace(), "--only", "execution_trace", "--execution-trace",
                          self.write("et.json", text))
         # Odd values are no reason to stop.
-        self.write("et.json", {"nodes": [{"rf_id": -1}, {"rf_id": "1"}, 5, [], {"rf_id": 1, "id": 2 ** 64, "inputs": {}}]})
+        self.write("et.json", {"nodes": [{"rf_id": -1}, {"rf_id": "1"}, 5, [], {"rf_id": 1, "name": "aten::mm", "id": 2 ** 64, "inputs": {}}]})
         self.assertEqual(len(self.analyze("execution_trace", self.trace(), "--execution-trace", "et.json")), 1)
 
     def test_who_names_a_file_gets_its_table_whatever_else_is_shown(self):

@@ -130,6 +130,18 @@ def buffers(broadcast):
     return p.trace
 
 
+def graph(unrecorded):
+    """Graphs of two recorded kernels, with so much time between them in which nothing was recorded."""
+    t = Trace()
+    for n in range(4):
+        t.step(n, 2000 * n, 2000)
+        correlation = t.call("cudaGraphLaunch", 2000 * n + 10, 20)
+        for start in (50, 150 + unrecorded):
+            t.slice("kernel", GEMM, 2000 * n + start, 100, pid=0, tid=7, device=0, context=1, stream=7,
+                    correlation=correlation)
+    return t
+
+
 CASES = {
     "communication.buffer_broadcast": (lambda: buffers(True), lambda: buffers(False)),
     "cpu.threads": (lambda: on_host(("aten::mm", 8000, 4, SQUARE)), lambda: on_host(("aten::mm", 800, 40, SQUARE))),
@@ -147,6 +159,8 @@ CASES = {
 
 MORE = [
     ("threads that wait for one another", "cpu.threads", lambda: on_host(("aten::mm", 80000, 2, SQUARE)), "found"),
+    ("graphs that were not recorded", "trace.unfit", lambda: graph(1500), "found"),
+    ("graphs that were recorded", "trace.unfit", lambda: graph(20), "quiet"),
     ("tiny operators beside a device", "cpu.tiny_operators", lambda: passes("aten::add", count=400), "quiet"),
     ("a pass that selects twice", "host.loop_indexing",
      lambda: passes("aten::select", "aten::mul", "aten::select", "aten::copy_"), "found"),

@@ -115,10 +115,35 @@ static kb_text optimizer_of(const ka_scope *s, const calls *c)
     return text;
 }
 
-static bool has_fused(const char *name)
+/* Since which PyTorch an optimizer has fused=True for parameters on CUDA and ROCm devices
+ * (on the host all of these have it since 2.4). */
+typedef struct fused_support {
+    const char *name, *on_device;
+} fused_support;
+
+/* NULL: it has none. */
+static const fused_support *fused_of(const char *name)
 {
-    return strcmp(name, "Adam") == 0 || strcmp(name, "AdamW") == 0 || strcmp(name, "SGD") == 0 ||
-           strcmp(name, "Adagrad") == 0;
+    static const fused_support all[] = {{"Adam", "1.13"},
+                                        {"AdamW", "2.0"},
+                                        {"SGD", "2.3"},
+                                        {"Adagrad", "2.12"}};
+    for (size_t i = 0; i < KB_COUNT(all); i++)
+        if (strcmp(name, all[i].name) == 0)
+            return &all[i];
+    return NULL;
+}
+
+static void advise_by_name(ka_finder *f, ka_found *x, const char *name, const char *more)
+{
+    const fused_support *fused = fused_of(name);
+    if (fused)
+        ka_advise(f, x,
+                  "torch.optim.%s(…, fused=True)%s, which needs torch >= %s for CUDA and ROCm devices; "
+                  "before that foreach=True",
+                  name, more, fused->on_device);
+    else
+        ka_advise(f, x, "torch.optim.%s(…, foreach=True)", name);
 }
 
 static void say_single(ka_finder *f, const calls *c, int64_t saved)
@@ -134,7 +159,7 @@ static void say_single(ka_finder *f, const calls *c, int64_t saved)
            name.s, (unsigned long long)(c->kernels.count / c->list.count),
            kb_duration(c->kernels.ns / (int64_t)KB_MAX(c->kernels.count, 1u)).s,
            kb_duration(c->host_ns).s, c->list.count);
-    ka_advise(f, x, "torch.optim.%s(…, %s=True)", name.s, has_fused(name.s) ? "fused" : "foreach");
+    advise_by_name(f, x, name.s, "");
     show_calls(f, x, c);
 }
 
@@ -166,13 +191,13 @@ static kb_text class_in(kineto_string name)
 static void advise_fused(ka_finder *f, ka_found *x, const calls *c)
 {
     kb_text class = class_in(ka_name(f->s, f->s->slices[c->list.data[0]].name));
-    if (has_fused(class.s))
-        ka_advise(f, x, "torch.optim.%s(…, fused=True)%s", class.s,
-                  c->foreach ? ", where foreach is used now" : ", else foreach=True");
+    if (fused_of(class.s))
+        advise_by_name(f, x, class.s, c->foreach ? ", where foreach is used now" : "");
     else
         ka_advise(f, x,
-                  "%s in the optimizer, or a fused one of its kind (Adam, AdamW, SGD and Adagrad "
-                  "have fused=True); torch.compile of its step does the same for your own",
+                  "%s in the optimizer, or a fused one of its kind (for CUDA and ROCm devices Adam, "
+                  "AdamW since torch 2.0, SGD since 2.3 and Adagrad since 2.12 have fused=True); "
+                  "torch.compile of its step does the same for your own",
                   c->foreach ? "Fewer and larger parameters" : "foreach=True");
 }
 

@@ -569,8 +569,68 @@ static void say_unfit(ka_finder *f, const doubts *d)
     show_doubts(f, x, d);
 }
 
+/* ---- graphs whose nodes were not recorded ---- */
+
+#define UNRECORDED_PERCENT 50.0 /* of a device's time, from its first work to its last */
+
+static int64_t span_of_device(const ka_scope *s, int64_t device)
+{
+    int64_t start = INT64_MAX, end = INT64_MIN;
+    for (uint32_t i = 0; i < s->work_count; i++)
+        if (s->streams[s->work[i].stream].device == device) {
+            start = KB_MIN(start, s->work[i].start_ns);
+            end = KB_MAX(end, s->work[i].end_ns);
+        }
+    return end > start ? kb_length_ns(start, end) : 0;
+}
+
+typedef struct unrecorded {
+    int64_t device, ns;
+    double percent;
+} unrecorded;
+
+/* The device of whose time the largest part was taken by graphs without a record of what they did. */
+static unrecorded find_unrecorded(const ka_finder *f)
+{
+    const ka_table *t = ka_fact_table(f, KA_TABLE_idle_named);
+    uint32_t stream = ka_fact_column(t, "stream"), reason = ka_fact_column(t, "reason"),
+             idle = ka_fact_column(t, "idle_us"), device = ka_fact_column(t, "device");
+    unrecorded most = {.percent = 0};
+    for (uint64_t row = 0; row < ka_table_rows(t); row++) {
+        if (ka_fact_int(t, row, stream) != -1 ||
+            !kb_string_equal(ka_text_at(t, row, reason), kb_string("unrecorded_work")))
+            continue;
+        unrecorded u = {ka_fact_int(t, row, device), ka_fact_int(t, row, idle), 0};
+        u.percent = ka_percent((double)u.ns, (double)span_of_device(f->s, u.device));
+        if (u.percent > most.percent)
+            most = u;
+    }
+    return most;
+}
+
+static void say_unrecorded(ka_finder *f, const unrecorded *u)
+{
+    ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string("graphs"));
+    if (!x)
+        return;
+    x->comes_first = true;
+    ka_set_severity(x, KINETO_FINDING_HIGH);
+    ka_set_extent(x, u->percent);
+    ka_say(f, x,
+           "for %.1f %% of the time of device %lld graphs ran whose kernels were not recorded, %s: what "
+           "is said here of kernels, gaps and operators is of the rest",
+           u->percent, (long long)u->device, kb_duration(u->ns).s);
+    ka_advise(f, x,
+              "Record the nodes of graphs: start the profiler before the graphs are captured, or record "
+              "the program without graphs (without mode=\"reduce-overhead\"; servers have an option for it)");
+    ka_show_span(f, x, f->s->start_ns, f->s->end_ns, u->ns, "%s unrecorded", kb_duration(u->ns).s);
+}
+
 void ka_look_unfit(ka_finder *f)
 {
+    unrecorded graphs = find_unrecorded(f);
+    if (graphs.percent >= UNRECORDED_PERCENT)
+        say_unrecorded(f, &graphs);
     const kineto_trace *t = f->s->trace;
     kineto_error err = {0};
     doubts d = {0};

@@ -51,6 +51,8 @@ typedef struct ka_found {
     ka_look rule;
     uint8_t severity;
     bool severity_is_set;
+    bool overlaps;    /* engine: another finding saves some of the same time */
+    bool comes_first; /* in front of findings of any worth: it says that these are doubtful */
     int64_t saved_ns; /* of all steps together; KA_NO_WORTH */
     int64_t whole_ns; /* what saved_ns is a part of, where that is not the finder's; 0 */
     double extent;    /* how bad it is, where no time says so: in any unit of its rule */

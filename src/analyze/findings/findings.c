@@ -285,6 +285,8 @@ static uint8_t severity_of(const ka_found *x)
 static int compare_found(const void *left, const void *right)
 {
     const ka_found *a = left, *b = right;
+    if (a->comes_first != b->comes_first)
+        return a->comes_first ? -1 : 1;
     int64_t worth_a = a->saved_ns == KA_NO_WORTH ? -1 : a->worth_ns,
             worth_b = b->saved_ns == KA_NO_WORTH ? -1 : b->worth_ns;
     if (worth_a != worth_b)
@@ -306,16 +308,95 @@ static int compare_evidence(const void *left, const void *right)
     return a->start_ns < b->start_ns ? -1 : a->start_ns > b->start_ns;
 }
 
+/* ---- do savings add up? ---- */
+
+enum { SAVES_HOST = 1, SAVES_DEVICE = 2, SAVES_EXCHANGE = 4 };
+
+/* The time that findings of a rule save, by what its id begins with; the first one counts. */
+static uint32_t saves(ka_look look)
+{
+    static const struct {
+        const char *begins;
+        uint32_t what;
+    } all[] = {{"step.", SAVES_HOST | SAVES_DEVICE | SAVES_EXCHANGE},
+               {"optimizer.", SAVES_HOST | SAVES_DEVICE},
+               {"host.loop", SAVES_HOST | SAVES_DEVICE},
+               {"launch.tiny", SAVES_DEVICE},
+               {"copy.synchronous", SAVES_HOST | SAVES_DEVICE},
+               {"copy.pageable", SAVES_HOST | SAVES_DEVICE},
+               {"copy.extra", SAVES_HOST | SAVES_DEVICE},
+               {"copy.", SAVES_DEVICE},
+               {"kernel.", SAVES_DEVICE},
+               {"precision.", SAVES_DEVICE},
+               {"model.", SAVES_DEVICE},
+               {"communication.", SAVES_EXCHANGE},
+               {"parallel.", SAVES_EXCHANGE}};
+    for (size_t i = 0; i < KB_COUNT(all); i++)
+        if (strncmp(rules[look].id, all[i].begins, strlen(all[i].begins)) == 0)
+            return all[i].what;
+    return SAVES_HOST;
+}
+
+/* Another finding saves some of the same time: the savings of both together may be less than their
+ * sum. */
+static bool overlaps_another(const kineto_findings *out, size_t index)
+{
+    const ka_found *x = &out->found.data[index];
+    for (size_t i = 0; x->saved_ns != KA_NO_WORTH && i < out->found.count; i++)
+        if (i != index && out->found.data[i].saved_ns != KA_NO_WORTH &&
+            saves(out->found.data[i].rule) & saves(x->rule))
+            return true;
+    return false;
+}
+
 void ka_findings_settle(kineto_findings *out)
 {
     for (size_t i = 0; i < out->found.count; i++) {
         ka_found *x = &out->found.data[i];
         x->severity = severity_of(x);
+        x->overlaps = overlaps_another(out, i);
         if (x->evidence.count)
             qsort(x->evidence.data, x->evidence.count, sizeof *x->evidence.data, compare_evidence);
     }
     if (out->found.count)
         qsort(out->found.data, out->found.count, sizeof *out->found.data, compare_found);
+}
+
+/* Since which PyTorch there is what advice names, and for which devices, where not for all. */
+static const struct {
+    const char *word, *name, *needs;
+} features[] = {{"torch.compile", "torch.compile", "torch >= 2.0"},
+                {"expandable_segments", "expandable_segments", "torch >= 2.1 and an NVIDIA device"},
+                {"make_graphed_callables", "make_graphed_callables", "torch >= 1.10 and a CUDA device"},
+                {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
+                {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
+                {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
+                {"nonzero_static", "nonzero_static", "torch >= 2.1"},
+                {"foreach=True", "foreach", "torch >= 1.12"},
+                {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.5"},
+                {"inference_mode", "inference_mode", "torch >= 1.9"}};
+
+/* The advice, with what it needs after it. */
+static kineto_string with_needs(kineto_findings *out, kineto_string advice)
+{
+    char text[2600];
+    size_t n = 0, size = KB_MIN(advice.size, (size_t)2000);
+    bool any = false;
+    for (size_t i = 0; i < KB_COUNT(features); i++)
+        if (kb_string_holds(advice, features[i].word))
+            any = true;
+    if (!any)
+        return advice;
+    while (size && (advice.data[size - 1] == '.' || advice.data[size - 1] == ' '))
+        size--;
+    n = (size_t)snprintf(text, sizeof text, "%.*s (", (int)size, advice.data);
+    for (size_t i = 0, count = 0; i < KB_COUNT(features); i++)
+        if (kb_string_holds(advice, features[i].word))
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s needs %s", count++ ? ", " : "",
+                                  features[i].name, features[i].needs);
+    n += (size_t)snprintf(text + n, sizeof text - n, ")");
+    char *copy = kb_arena_copy(&out->arena, text, KB_MIN(n, sizeof text - 1));
+    return copy ? (kineto_string){copy, KB_MIN(n, sizeof text - 1)} : advice;
 }
 
 static void give_worth(kineto_findings *out, const ka_finder *f, size_t from)
@@ -327,6 +408,7 @@ static void give_worth(kineto_findings *out, const ka_finder *f, size_t from)
             x->sentence = kb_string(rules[x->rule].title);
         if (!x->advice.size)
             x->advice = kb_string(rules[x->rule].remedy);
+        x->advice = with_needs(out, x->advice);
         if (x->saved_ns == KA_NO_WORTH)
             continue;
         int64_t whole_ns = x->whole_ns ? x->whole_ns : f->whole_ns;

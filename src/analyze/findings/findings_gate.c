@@ -34,6 +34,11 @@ bool kineto_findings_get(const kineto_findings *findings, uint32_t index, kineto
     return true;
 }
 
+bool kineto_findings_overlaps(const kineto_findings *findings, uint32_t index)
+{
+    return index < kineto_findings_count(findings) && findings->found.data[index].overlaps;
+}
+
 bool kineto_findings_evidence(const kineto_findings *findings, uint32_t finding, uint32_t index,
                               kineto_finding_evidence *out)
 {
