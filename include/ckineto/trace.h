@@ -224,6 +224,9 @@ typedef struct kineto_open_options {
     uint64_t memory_bytes;
     bool strict;      /**< refuse what is no valid JSON, or no event; else it is repaired as far as
                            that is certain, and the ledger and kineto_trace_repair tell what was done */
+    /** Unit of "ts" and "dur": 0 or 1000 for microseconds, as the format has it; 1, 1000000 or
+     *  1000000000 for writers that put nanoseconds, milliseconds or seconds there */
+    uint64_t ts_unit_ns;
 } kineto_open_options;
 
 /** Read a Kineto/Chrome trace, plain or compressed with gzip or zstd (the content says which).

@@ -67,7 +67,8 @@ class LedgerLine(C.Structure):
 
 class OpenOptions(Sized):
     _c_type_ = "kineto_open_options"
-    _fields_ = [("size", size_t), ("threads", u32), ("memory_bytes", u64), ("strict", bool_)]
+    _fields_ = [("size", size_t), ("threads", u32), ("memory_bytes", u64), ("strict", bool_),
+                ("ts_unit_ns", u64)]
 
 
 class Repair(C.Structure):

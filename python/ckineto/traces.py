@@ -588,8 +588,11 @@ class _Progress:
             self._wanted = False  # without a bar, the work goes on
 
 
+_TS_UNITS_NS = {"ns": 1, "us": 1000, "ms": 1000000, "s": 1000000000}
+
+
 def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, strict: bool = False,
-         rank: Optional[int] = None, progress: bool = True) -> Trace:
+         rank: Optional[int] = None, progress: bool = True, ts_unit: str = "us") -> Trace:
     """Read a trace of ckineto, Kineto or PyTorch, plain or compressed. Several paths, or a directory,
     become one trace with a process for each rank.
 
@@ -597,15 +600,22 @@ def open(path: Any, memory_limit: Any = None, threads: Optional[int] = None, str
     threads       how many read; the trace is the same with any number
     strict        refuse broken files instead of repairing them as far as that is certain
     rank          read the files of one rank only
+    ts_unit       what "ts" and "dur" of the file count: "ns", "us" (as the format has it), "ms" or "s"
     """
+    if ts_unit not in _TS_UNITS_NS:
+        raise ValueError(f"ts_unit must be one of {', '.join(_TS_UNITS_NS)}, not {ts_unit!r}")
     limit = _functions.parse_bytes(memory_limit, "memory_limit")
-    options = S.OpenOptions(threads=threads or 0, memory_bytes=limit, strict=strict)
+    options = S.OpenOptions(threads=threads or 0, memory_bytes=limit, strict=strict,
+                            ts_unit_ns=_TS_UNITS_NS[ts_unit])
     several = not isinstance(path, (str, bytes, os.PathLike))
     if several or rank is not None or os.path.isdir(path):
         return _open_many(list(path) if several else [path], options, rank, limit, progress)
     handle = _functions.make(_functions.full().kineto_trace_open_with, _functions.path_of(path),
                              C.byref(options))
-    return Trace(handle, os.fsdecode(path), limit)
+    trace = Trace(handle, os.fsdecode(path), limit)
+    if ts_unit != "us":
+        trace._stamp = None  # queries go to a copy: the file would be read in microseconds
+    return trace
 
 
 def _open_many(paths: List[Any], options: S.OpenOptions, rank: Optional[int], limit: int,

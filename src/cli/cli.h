@@ -24,6 +24,7 @@ typedef enum kc_option_type {
     KC_TEXTS,
     KC_NUMBER,
     KC_SIZE,
+    KC_TS_UNIT,       /* ns, us, ms or s: the unit in ns */
     KC_OPTIONAL_SIZE, /* --name or --name=SIZE */
     KC_OPTIONAL_TEXT  /* --name or --name=TEXT */
 } kc_option_type;

@@ -67,7 +67,7 @@ static const kc_option option_list[] = {
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of a table (10); 0: all"},
     {"threads", 0, KC_NUMBER, &threads, "N",
      "use N threads (with --mem one); the facts do not depend on it"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "analyze",

@@ -16,7 +16,7 @@ static const kc_option option_list[] = {
      "chrome: activities of a thread or stream that overlap\nwithout nesting get a thread id of "
      "their own"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
     {"list", 'l', KC_FLAG, &list, NULL, "list the formats"},
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing but what went wrong"},
 };

@@ -41,7 +41,7 @@ static const kc_option option_list[] = {
     {"draws", 0, KC_NUMBER, &draws, "N", "draw steps N times for the intervals (2000)"},
     {"seed", 0, KC_NUMBER, &seed, "N", "of these draws: the same seed, the same intervals (0)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the facts do not depend on it"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "diff",

@@ -13,10 +13,11 @@ static size_t make_options(kc_option *list)
 {
     kineto_export_format f = {.size = sizeof f};
     size_t count = 0;
-    for (; count < MOST - 3 && kineto_export_format_at((uint32_t)count, &f); count++) {
+    for (; count < MOST - 4 && kineto_export_format_at((uint32_t)count, &f); count++) {
         snprintf(help_texts[count], sizeof help_texts[count], "%s", f.about);
         list[count] = (kc_option){f.name, 0, KC_TEXT, &outputs[count], "OUT", help_texts[count]};
     }
+    list[count + 3] = (kc_option)KC_TS_UNIT_OPTION;
     list[count + 2] = (kc_option)KC_MEMORY_OPTION;
     list[count + 1] =
         (kc_option){"rank", 'r', KC_TEXT,
@@ -78,7 +79,7 @@ int kc_export(int argc, char **argv)
         "in\n"
         "a directory, become one trace.",
         list,
-        count + 3,
+        count + 4,
         false};
     kineto_status status = kc_parse(&options, argc, argv, &operands);
     if (status == KINETO_E_NOT_FOUND)

@@ -11,7 +11,7 @@ static const kc_option option_list[] = {
     {"json", 'j', KC_FLAG, &as_json, NULL, "one JSON object instead of text"},
     {"timing", 't', KC_FLAG, &timing, NULL, "say how fast the trace was read, on standard error"},
     {"rank", 'r', KC_TEXT, &rank, "N", "only this rank, of files or of a trace with several"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "info",

@@ -15,7 +15,7 @@ static const kc_option option_list[] = {
     {"file", 'f', KC_TEXT, &query_file, "FILE", "read the query from a file; '-': standard input"},
     {"width", 0, KC_NUMBER, &width, "N", "columns of a text in a table, 60; 0: never cut"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
     {"schema", 0, KC_FLAG, &schema, NULL, "list the tables, their columns and the functions"},
 };
 static const kc_options options = {

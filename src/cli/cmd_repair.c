@@ -11,6 +11,7 @@ static const char *output;
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "write the repaired trace there; else only report"},
     {"in-place", 'f', KC_FLAG, &in_place, NULL, "replace TRACE, unless --output names another"},
+    KC_TS_UNIT_OPTION,
     {"json", 'j', KC_FLAG, &as_json, NULL, "the report as one JSON object instead of text"},
 };
 static const kc_options options = {
@@ -197,7 +198,7 @@ int kc_repair(int argc, char **argv)
         kc_usage_error("repair", "one trace to repair is needed");
         return KC_EXIT_USAGE;
     }
-    repair r = {.path = argv[1]};
+    repair r = {.path = argv[1], .repairs = {.ts_unit_ns = kc_reading.ts_unit_ns}};
     if (in_place && !output && strcmp(r.path, "-") == 0) {
         kc_usage_error("repair", "what comes from a pipe has no place: name a file with -o");
         return KC_EXIT_USAGE;

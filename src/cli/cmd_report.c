@@ -22,7 +22,7 @@ static const kc_option option_list[] = {
     {"activity-limit", 0, KC_NUMBER, &activity_limit, "N",
      "leave the timeline out if there are more activities (2000000)"},
     {"threads", 0, KC_NUMBER, &threads, "N", "use N threads; the page does not depend on it"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "report",

@@ -10,7 +10,7 @@ static bool names, paths, hosts, stacks, drop_stacks, args, header, shapes, know
 static const kc_option option_list[] = {
     {"output", 'o', KC_TEXT, &output, "FILE", "the new trace; its extension says the format"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
     {"names", 0, KC_FLAG, &names, NULL,
      "functions, modules, annotations, threads, processes,\n"
      "categories; public operators, kernels and calls stay"},

@@ -21,7 +21,7 @@ static const kc_option option_list[] = {
      "names in which this extended regular expression is found;\n"
      "^ and $ stand for the ends"},
     {"rank", 'r', KC_TEXT, &rank, "N", "processes of this rank and device work they launched"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
     {"process", 'p', KC_TEXT, &process, "PID", "this process and device work it launched"},
     {"track", 0, KC_TEXT, &track, "N|RE",
      "threads, streams … by number, or by a regular expression\n"

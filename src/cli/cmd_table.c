@@ -51,7 +51,7 @@ static const kc_option option_list[] = {
      "give memory and device work to functions as PyTorch does"},
     {"output", 'o', KC_TEXT, &output, "FILE", "write to FILE instead of the standard output"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of several files, or of one with several ranks: this one"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "table",

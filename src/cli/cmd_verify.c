@@ -12,7 +12,7 @@ static const kc_option option_list[] = {
     {"rule", 'r', KC_TEXTS, &rules, "ID", "only this rule, or all that begin with ID (repeatable)"},
     {"list", 'l', KC_FLAG, &list_rules, NULL, "list the rules and what they mean"},
     {"max", 'm', KC_NUMBER, &most_places, "N", "places shown for each finding (default 3)"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
     {"quiet", 'q', KC_FLAG, &quiet, NULL, "say nothing; the exit status tells"},
 };
 static const kc_options options = {

@@ -22,7 +22,7 @@ static const kc_option option_list[] = {
     {"port", 'p', KC_NUMBER, &port, "N",
      "serve the report on this port of 127.0.0.1 (any free one)"},
     {"open", 0, KC_FLAG, &open_browser, NULL, "open it in the default browser (xdg-open)"},
-    KC_MEMORY_OPTION,
+    KC_READING_OPTIONS,
 };
 static const kc_options options = {
     "view",

@@ -140,6 +140,19 @@ static kineto_status set_size(const kc_options *options, const kc_option *o, con
                           text);
 }
 
+/* The length of a unit of times, in nanoseconds. */
+static kineto_status set_ts_unit(const kc_options *options, const kc_option *o, const char *text)
+{
+    static const char *const units[] = {"ns", "us", "ms", "s"};
+    uint64_t ns = 1;
+    for (size_t i = 0; i < KB_COUNT(units); i++, ns *= 1000)
+        if (strcmp(text, units[i]) == 0) {
+            *(uint64_t *)o->value = ns;
+            return KINETO_OK;
+        }
+    return kc_usage_error(options->verb, "--%s needs ns, us, ms or s, not '%s'", o->name, text);
+}
+
 static kineto_status set_value(const kc_options *options, const kc_option *o, const char *text)
 {
     if (o->type != KC_NUMBER && !*text)
@@ -160,6 +173,8 @@ static kineto_status set_value(const kc_options *options, const kc_option *o, co
         texts->data[texts->count++] = text;
         return KINETO_OK;
     }
+    if (o->type == KC_TS_UNIT)
+        return set_ts_unit(options, o, text);
     if (o->type == KC_SIZE)
         return set_size(options, o, text, o->value);
     if (o->type == KC_OPTIONAL_SIZE)

@@ -14,6 +14,13 @@ extern kineto_open_options kc_reading;
             "hold at most SIZE in memory (512M, 2G); the rest goes to\na temporary file in "       \
             "$TMPDIR or /var/tmp"                                                                  \
     }
+#define KC_TS_UNIT_OPTION                                                                          \
+    {                                                                                              \
+        "ts-unit", 0, KC_TS_UNIT, &kc_reading.ts_unit_ns, "ns|us|ms|s",                                  \
+            "unit of \"ts\" and \"dur\" in the file (us)"                        \
+    }
+/** How a trace is read: of every verb that reads some. */
+#define KC_READING_OPTIONS KC_MEMORY_OPTION, KC_TS_UNIT_OPTION
 /** What --rank was given; *rank -1: nothing. A mistake is explained on stderr. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** Whose trace this is; what the file does not tell is its place among the others. */

@@ -215,6 +215,8 @@ static void release(ke_chrome *c)
     free(c->pid_numbers);
     free(c->tracks);
     free(c->process_order);
+    free(c->device_order);
+    free(c->device_place);
     free(c->track_order);
     free(c->flows);
     free(c->flow_rows);

@@ -76,6 +76,7 @@ typedef struct ke_flow_end {
     uint64_t id;
     uint32_t type;
     ke_flow_place place; /* LOOP: the start of an arrow to its own row */
+    uint64_t flow;       /* the first that has this end: for what it is called */
 } ke_flow_end;
 
 typedef struct ke_chrome {
@@ -100,6 +101,9 @@ typedef struct ke_chrome {
     int64_t *pid_numbers;
     ke_track *tracks;
     uint32_t *process_order, *track_order; /* in which they are written */
+    uint32_t *device_order;                /* processes with properties, as the list has them */
+    uint32_t *device_place;                /* by process, from 0 */
+    uint32_t device_count;
 
     KB_VEC(ke_member) members;
     KB_VEC(char) keys_text;
@@ -149,6 +153,8 @@ void ke_write_tail(ke_chrome *c, const char *trace_name);
 char *ke_put_args(ke_chrome *c, char *out, const kt_block *block, uint32_t index);
 /** Escaped string with quotes, straight into the sink, any length. */
 void ke_write_string(ke_chrome *c, kineto_string s);
+/** JSON text without the white space between its tokens. */
+void ke_write_compact(ke_chrome *c, kineto_string json);
 /** JSON text as it is, but for bytes that are no UTF-8. */
 void ke_write_valid(ke_chrome *c, kineto_string json);
 

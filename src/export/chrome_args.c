@@ -436,7 +436,7 @@ void ke_write_valid(ke_chrome *c, kineto_string json)
 }
 
 /* Without the white space between tokens, so that events stay on their lines. */
-static void write_compact(ke_chrome *c, kineto_string json)
+void ke_write_compact(ke_chrome *c, kineto_string json)
 {
     bool valid = kb_utf8_valid_prefix(json.data, json.size) == json.size;
     for (kineto_string piece; (piece = ke_compact_next(&json)).size;) {
@@ -456,7 +456,7 @@ static void write_member(ke_chrome *c, const ke_member *m, char before)
     if (m->arg.type == KINETO_ARG_STRING) {
         ke_write_string(c, m->arg.text);
     } else if (m->arg.type > KINETO_ARG_STRING) {
-        write_compact(c, m->arg.text);
+        ke_write_compact(c, m->arg.text);
     } else {
         char *out = kb_sink_reserve(c->sink, 64);
         ke_commit(c, put_value(out, &m->arg, NULL));

@@ -14,6 +14,14 @@ static int compare(const void *left, const void *right)
     return a->id < b->id ? -1 : a->id > b->id;
 }
 
+/* The same in the order of flows, so that of equal ends the first stays. */
+static int compare_flows(const void *left, const void *right)
+{
+    const ke_flow_end *a = left, *b = right;
+    int order = compare(a, b);
+    return order ? order : (a->flow > b->flow) - (a->flow < b->flow);
+}
+
 /* One start may have many finishes, and is written once. */
 static size_t drop_repeated(ke_flow_end *ends, size_t count)
 {
@@ -24,11 +32,12 @@ static size_t drop_repeated(ke_flow_end *ends, size_t count)
     return kept;
 }
 
-static void plan_end(ke_chrome *c, const kineto_flow *f, kineto_row row, ke_flow_place place)
+static void plan_end(ke_chrome *c, const kineto_flow *f, uint64_t flow, kineto_row row,
+                     ke_flow_place place)
 {
     if (row >= kineto_trace_count(c->trace))
         return;
-    c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, place};
+    c->flows[c->flow_count++] = (ke_flow_end){row, f->id, f->type, place, flow};
     c->flow_rows[row / 64] |= UINT64_C(1) << row % 64;
 }
 
@@ -44,10 +53,10 @@ bool ke_plan_flows(ke_chrome *c)
     for (uint64_t i = 0; i < flows; i++) {
         kineto_flow f;
         kineto_trace_flow(c->trace, i, &f);
-        plan_end(c, &f, f.from, f.from == f.to ? KE_FLOW_LOOP : KE_FLOW_START);
-        plan_end(c, &f, f.to, KE_FLOW_FINISH);
+        plan_end(c, &f, i, f.from, f.from == f.to ? KE_FLOW_LOOP : KE_FLOW_START);
+        plan_end(c, &f, i, f.to, KE_FLOW_FINISH);
     }
-    qsort(c->flows, c->flow_count, sizeof *c->flows, compare);
+    qsort(c->flows, c->flow_count, sizeof *c->flows, compare_flows);
     c->flow_count = drop_repeated(c->flows, c->flow_count);
     return true;
 }
@@ -76,25 +85,48 @@ static char *put_name(char *out, uint32_t type)
     return out;
 }
 
+/* Category, name and arguments as the file had them. Texts of any length go straight into the sink. */
+static char *put_about(ke_chrome *c, char *out, const ke_flow_end *f, const kt_flow_about *about)
+{
+    uint32_t args = f->place == KE_FLOW_FINISH ? about->to_args : about->from_args;
+    KE_PUT(out, ",\"cat\":");
+    ke_commit(c, out);
+    ke_write_string(c, kineto_trace_string(c->trace, about->category));
+    kb_sink_write(c->sink, ",\"name\":", 8);
+    ke_write_string(c, kineto_trace_string(c->trace, about->name));
+    if (args) {
+        kb_sink_write(c->sink, ",\"args\":", 8);
+        ke_write_compact(c, kineto_trace_string(c->trace, args));
+    }
+    return kb_sink_reserve(c->sink, c->room);
+}
+
+static char *put_flow(ke_chrome *c, char *out, const ke_flow_end *f, const ke_place *place,
+                      int64_t start_ns)
+{
+    kt_flow_about about = kt_flow_about_of(c->trace, f->flow);
+    if (f->place != KE_FLOW_FINISH)
+        KE_PUT(out, "{\"ph\":\"s\",\"id\":");
+    else
+        KE_PUT(out, "{\"ph\":\"f\",\"id\":");
+    out = kb_json_format_uint(out, f->id);
+    out = ke_copy(out, place->text, place->size);
+    out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
+    bool own = about.category || about.name || about.from_args || about.to_args;
+    out = own ? put_about(c, out, f, &about) : put_name(out, f->type);
+    if (f->place == KE_FLOW_FINISH)
+        KE_PUT(out, ",\"bp\":\"e\"");
+    KE_PUT(out, "},\n");
+    return out;
+}
+
 char *ke_put_flows(ke_chrome *c, char *out, kineto_row row, const ke_place *place, int64_t start_ns)
 {
     if (!(c->flow_rows[row / 64] >> row % 64 & 1))
         return out;
     for (size_t i = first_of_row(c, row); i < c->flow_count && c->flows[i].row == row; i++) {
-        const ke_flow_end *f = &c->flows[i];
         ke_commit(c, out);
-        out = kb_sink_reserve(c->sink, c->room);
-        if (f->place != KE_FLOW_FINISH)
-            KE_PUT(out, "{\"ph\":\"s\",\"id\":");
-        else
-            KE_PUT(out, "{\"ph\":\"f\",\"id\":");
-        out = kb_json_format_uint(out, f->id);
-        out = ke_copy(out, place->text, place->size);
-        out = kb_json_format_us(out, (int64_t)((uint64_t)start_ns - (uint64_t)c->base_ns));
-        out = put_name(out, f->type);
-        if (f->place == KE_FLOW_FINISH)
-            KE_PUT(out, ",\"bp\":\"e\"");
-        KE_PUT(out, "},\n");
+        out = put_flow(c, kb_sink_reserve(c->sink, c->room), &c->flows[i], place, start_ns);
     }
     return out;
 }

@@ -53,12 +53,10 @@ static void write_devices(ke_chrome *c)
 {
     kb_json_key_z(&c->json, "deviceProperties");
     kb_json_array_begin(&c->json);
-    for (uint32_t n = 0; n < kineto_trace_process_count(c->trace); n++) {
-        uint32_t i = c->process_order[n];
+    for (uint32_t n = 0; n < c->device_count; n++) {
         kineto_process p;
-        kineto_trace_process(c->trace, i, &p);
-        if (p.is_device && p.properties_json.size)
-            write_device(c, c->pid_numbers[i], p.properties_json);
+        kineto_trace_process(c->trace, c->device_order[n], &p);
+        write_device(c, c->pid_numbers[c->device_order[n]], p.properties_json);
     }
     kb_json_array_end(&c->json);
 }
@@ -369,7 +367,6 @@ static void write_text_process(ke_chrome *c, const kineto_process *p, kineto_str
 static void write_processes(ke_chrome *c)
 {
     kb_json *j = &c->json;
-    uint64_t properties = 0; /* place in deviceProperties */
     kb_json_key_z(j, "processes");
     kb_json_array_begin(j);
     for (uint32_t n = 0; n < kineto_trace_process_count(c->trace); n++) {
@@ -378,7 +375,6 @@ static void write_processes(ke_chrome *c)
         kineto_trace_process(c->trace, i, &p);
         kineto_string text = kt_process_text_of(c->trace, i);
         bool has_properties = p.is_device && p.properties_json.size;
-        properties += has_properties;
         if (text.data) {
             write_text_process(c, &p, text);
             continue;
@@ -395,7 +391,7 @@ static void write_processes(ke_chrome *c)
         if (p.host.size)
             kb_json_put_string(j, "host", p.host);
         if (has_properties && c->pid_numbers[i] != p.pid) /* another device has its id */
-            kb_json_put_uint(j, "properties", properties - 1);
+            kb_json_put_uint(j, "properties", c->device_place[i]);
         kb_json_object_end(j);
     }
     kb_json_array_end(j);

@@ -69,6 +69,39 @@ static bool plan_order(ke_chrome *c)
     return ok;
 }
 
+/* Devices with properties in the order of the file's list, then others in that of their processes. */
+static int compare_places(const void *left, const void *right)
+{
+    uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+static bool plan_devices(ke_chrome *c)
+{
+    uint32_t count = kineto_trace_process_count(c->trace);
+    uint64_t *keys = malloc(((size_t)count + 1) * sizeof *keys);
+    c->device_order = calloc((size_t)count + 1, sizeof *c->device_order);
+    c->device_place = calloc((size_t)count + 1, sizeof *c->device_place);
+    if (!keys || !c->device_order || !c->device_place) {
+        free(keys);
+        return false;
+    }
+    for (uint32_t n = 0; n < count; n++) {
+        kineto_process p;
+        uint32_t place = kt_process_place(c->trace, c->process_order[n]);
+        kineto_trace_process(c->trace, c->process_order[n], &p);
+        if (p.is_device && p.properties_json.size)
+            keys[c->device_count++] = (uint64_t)(place ? place : UINT32_MAX) << 32 | n;
+    }
+    qsort(keys, c->device_count, sizeof *keys, compare_places);
+    for (uint32_t i = 0; i < c->device_count; i++) {
+        c->device_order[i] = c->process_order[(uint32_t)keys[i]];
+        c->device_place[c->device_order[i]] = i;
+    }
+    free(keys);
+    return true;
+}
+
 /* ---- pids and tids --------------------------------------------------------------------------- */
 
 /* Tries in big steps, which a reader can see through; then any free number will do. */
@@ -189,7 +222,8 @@ static bool plan_track(ke_chrome *c, uint32_t index, kb_map *taken)
     for (uint32_t lane = 0; lane < lanes && ok; lane++) {
         char tid[ID_BYTES];
         int64_t number = track->view.id;
-        if (lane || number < 0) /* those, Perfetto would put onto the main thread */
+        bool stays = !lane && kt_track_has_own_tid(c->trace, index); /* as the file had it */
+        if (lane || (number < 0 && !stays)) /* those, Perfetto would put onto the main thread */
             number = (uint32_t)((uint32_t)number + lane * SHIFT_LANE);
         if (!text.data && !ke_shares_tid(&track->view))
             number = claim(taken, 1 + (uint64_t)track->view.process, number, SHIFT_LANE, &ok);
@@ -236,7 +270,7 @@ bool ke_plan(ke_chrome *c)
     c->was_read = kt_was_read(c->trace);
     plan_base(c);
     c->tracks = calloc(tracks + 1, sizeof *c->tracks);
-    bool ok = c->tracks && take_own_keys(c) && plan_order(c) && plan_pids(c);
+    bool ok = c->tracks && take_own_keys(c) && plan_order(c) && plan_devices(c) && plan_pids(c);
     for (uint32_t i = 0; ok && i < tracks; i++)
         ok = plan_track(c, c->track_order[i], &taken);
     kb_map_free(&taken);

@@ -235,6 +235,16 @@ bool kt_was_read(const kineto_trace *t);
 uint32_t kt_own_kind_count(const kineto_trace *t);
 kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind);
 
+/* What the file says of a flow of the program's own: string ids, 0: nothing. Args are JSON objects. */
+typedef struct kt_flow_about {
+    uint32_t category, name, from_args, to_args;
+} kt_flow_about;
+kt_flow_about kt_flow_about_of(const kineto_trace *t, uint64_t flow);
+/* Where a device's properties stand in the list of the file that was read, from 1 on; 0: in none. */
+uint32_t kt_process_place(const kineto_trace *t, uint32_t process);
+/* Is the id of a track what the file that was read has for its "tid"? */
+bool kt_track_has_own_tid(const kineto_trace *t, uint32_t track);
+
 /* Args of a row as spans, without the iterator's conversions. */
 typedef struct kt_arg {
     uint32_t key;  /* string id; UINT32_MAX for verbatim args: see key_text */

@@ -180,7 +180,7 @@ def host_and_device_are_days_apart(p):
         e["ts"] += 2 * 86_400_000_000
 
 
-@defect("times.implausible", "-order.unsorted")
+@defect("times.implausible")
 def one_time_was_not_taken(p):
     p.all("cpu_op", tid=2)[3]["ts"] = 0
     p.remove(*(e for e in p.all("fwdbwd", "s") + p.all("fwdbwd", "f") if e["id"] == 2))

@@ -428,7 +428,7 @@ static void test_documents_that_follow_add_their_events(void **state)
     check_document("{\"a\": 1, \"traceEvents\": [" HEAD "}]}\n{\"a\": 2, \"traceEvents\": [" HEAD
                    "}], \"b\": 3}",
                    "{\n\"a\": 1,\n\"traceEvents\": [\n" HEAD "},\n" HEAD "}\n],\n\"b\": 3}\n",
-                   "new_document@56+0 duplicate_key@57+1");
+                   "new_document@56+0 duplicate_header@57+1");
     check_document("{\"baseTimeNanoseconds\": 1, \"traceEvents\": [" HEAD
                    "}]}{\"traceEvents\": [" HEAD "}], \"baseTimeNanoseconds\": 2}",
                    "{\n\"baseTimeNanoseconds\": 1,\n\"traceEvents\": [\n" HEAD "}\n]}\n",

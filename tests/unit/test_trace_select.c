@@ -166,7 +166,7 @@ static void a_copy_of_all_rows_is_written_byte_for_byte_the_same(void **state)
     for (uint64_t i = 0; i < kineto_trace_flow_count(t); i++) {
         kineto_flow f;
         kineto_trace_flow(t, i, &f);
-        kt_copy_flow(&c, &f, f.from, f.to);
+        kt_copy_flow(&c, i, &f, f.from, f.to);
     }
     kt_copy_own_kinds(&c);
     kt_copy_snapshots(&c);

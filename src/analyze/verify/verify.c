@@ -68,6 +68,7 @@ kineto_status kineto_verify(const kineto_trace *trace, const kineto_verify_optio
         v.no_memory = true;
     free(v.tracks);
     free(v.names);
+    free(v.implausible);
     if (v.no_memory) {
         kineto_verify_report_release(v.report);
         return kb_fail(err, KINETO_E_MEMORY, "no memory to verify a trace");

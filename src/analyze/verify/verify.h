@@ -61,7 +61,15 @@ typedef struct ka_verify {
     uint64_t kinds[KINETO_KIND_COUNT];
     uint64_t waits, launches; /* calls by their name's hint */
     bool units_are_mixed;
+    uint64_t *implausible; /* a bit for each row that times.implausible names; NULL: none is */
 } ka_verify;
+
+/** Is the time of a row one that cannot be? Only times.implausible speaks of such rows: what other
+ *  rules would make of them follows from that. */
+static inline bool ka_is_implausible(const ka_verify *v, kineto_row row)
+{
+    return KINETO_UNLIKELY(v->implausible != NULL) && v->implausible[row / 64] >> row % 64 & 1;
+}
 
 static inline bool ka_wants(const ka_verify *v, ka_rule rule) { return v->wanted >> rule & 1; }
 void ka_tally_add(ka_verify *v, ka_tally *tally, kineto_row row);

@@ -49,8 +49,9 @@ static void check_direction(pass *p, const kineto_flow *flow)
 {
     ka_row from = ka_row_at(p->v, flow->from), to = ka_row_at(p->v, flow->to);
     uint64_t id = id_of(p, flow->to);
-    if (flow->type == KINETO_FLOW_ASYNC_CPU_GPU && id && id == id_of(p, flow->from))
-        return; /* launch.order */
+    if (ka_is_implausible(p->v, flow->from) || ka_is_implausible(p->v, flow->to) ||
+        (flow->type == KINETO_FLOW_ASYNC_CPU_GPU && id && id == id_of(p, flow->from)))
+        return; /* times.implausible, launch.order */
     int64_t ns = kb_length_ns(from.block->start_ns[from.index], to.block->start_ns[to.index]);
     if (ns >= -KA_ROUNDING_NS)
         return;

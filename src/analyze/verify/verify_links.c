@@ -88,6 +88,11 @@ static uint32_t process_of(const links *l, kineto_row row)
 
 static void link_pair(links *l, item *call, item *work)
 {
+    uint64_t *least = &l->least_ids[process_of(l, work->row)];
+    *least = KB_MIN(*least, call->id);
+    call->linked = true;
+    if (ka_is_implausible(l->v, call->row) || ka_is_implausible(l->v, work->row))
+        return; /* joined they are; their times say nothing */
     int64_t delay = kb_length_ns(call->start_ns, work->start_ns);
     if (delay < -KA_ROUNDING_NS) {
         ka_tally_add(l->v, &l->reversed, work->row);
@@ -104,10 +109,7 @@ static void link_pair(links *l, item *call, item *work)
         l->last_call = *call;
         l->last_work = *work;
     }
-    uint64_t *least = &l->least_ids[process_of(l, work->row)];
-    *least = KB_MIN(*least, call->id);
     l->linked++;
-    call->linked = true;
 }
 
 /* Layers of one call share its id and overlap in time; separate calls do not. */

@@ -58,14 +58,56 @@ static bool prepare(ka_verify *v)
     return true;
 }
 
+/* ---- times that cannot be ---------------------------------------------------------------------- */
+
+static bool is_early(int64_t start) { return start < KA_EARLIEST_NS; }
+static bool is_late(int64_t end) { return end > KA_LATEST_NS; }
+
+/* Whose times are looked at: not those of the recorder's own spans, and of instants for all tracks. */
+static bool has_time(const ka_verify *v, const kt_block *b, uint32_t i)
+{
+    bool global = b->form[i] == KINETO_FORM_INSTANT && (b->flags[i] & KINETO_ACTIVITY_GLOBAL);
+    return b->track[i] < v->track_count && b->kind[i] != KINETO_KIND_OVERHEAD && !global;
+}
+
+/* Rows whose times cannot be, unless all are early: then they count from something else. */
+static void find_implausible(ka_verify *v)
+{
+    uint64_t rows = kineto_trace_count(v->t), early = 0, late = 0, timed = 0;
+    bool any = false;
+    for (uint32_t n = 0; n < kt_block_count(v->t) && !any; n++) {
+        const kt_block *b = kt_block_at(v->t, n);
+        any = is_early(b->min_start_ns) || is_late(b->max_end_ns);
+    }
+    uint64_t *bits = any ? calloc(rows / 64 + 1, sizeof *bits) : NULL;
+    v->no_memory |= any && !bits;
+    kineto_row row = 0;
+    for (uint32_t n = 0; bits && n < kt_block_count(v->t); n++) {
+        const kt_block *b = kt_block_at(v->t, n);
+        for (uint32_t i = 0; i < b->count; i++, row++) {
+            if (!has_time(v, b, i))
+                continue;
+            bool first = is_early(b->start_ns[i]), last = is_late(b->end_ns[i]);
+            timed++;
+            early += first;
+            late += !first && last;
+            bits[row / 64] |= (uint64_t)(first || last) << row % 64;
+        }
+    }
+    if (early + late && early < timed && late < timed)
+        v->implausible = bits;
+    else
+        free(bits);
+}
+
 /* ---- one row --------------------------------------------------------------------------------- */
 
 static void check_time(pass *p, kineto_row row, int64_t start, int64_t end)
 {
     p->timed++;
-    if (start < KA_EARLIEST_NS)
+    if (is_early(start))
         ka_tally_add(p->v, &p->early, row);
-    else if (end > KA_LATEST_NS)
+    else if (is_late(end))
         ka_tally_add(p->v, &p->late, row);
 }
 
@@ -130,14 +172,18 @@ static void see_row(pass *p, kineto_row row, const kt_block *b, uint32_t i)
         ka_tally_add(v, &p->args_lost, row);
     if (flags & (KINETO_ACTIVITY_OPEN_START | KINETO_ACTIVITY_OPEN_END))
         ka_tally_add(v, &p->open, row);
-    if (track >= v->track_count || (kind == KINETO_KIND_OVERHEAD && !work))
+    if (track >= v->track_count || kind == KINETO_KIND_OVERHEAD)
         return; /* spans of the recorder itself */
-    see_track(p, row, &v->tracks[track], b, i);
-    if (b->form[i] == KINETO_FORM_INSTANT && (flags & KINETO_ACTIVITY_GLOBAL))
+    bool implausible = ka_is_implausible(v, row);
+    if (!implausible)
+        see_track(p, row, &v->tracks[track], b, i);
+    if (!has_time(v, b, i))
         return;
     check_time(p, row, b->start_ns[i], b->end_ns[i]);
     if (!b->name[i] && b->form[i] != KINETO_FORM_COUNTER)
         ka_tally_add(v, &p->unnamed, row);
+    if (implausible)
+        return;
     if (p->has_window && b->form[i] <= KINETO_FORM_ASYNC)
         check_window(p, row, b->start_ns[i], b->end_ns[i]);
     if (b->form[i] != KINETO_FORM_SLICE)
@@ -218,6 +264,7 @@ void ka_verify_rows(ka_verify *v)
         return;
     }
     p.has_window = v->window_end_ns > v->window_start_ns;
+    find_implausible(v);
     kineto_row row = 0;
     for (uint32_t n = 0; n < kt_block_count(v->t); n++) {
         const kt_block *b = kt_block_at(v->t, n);

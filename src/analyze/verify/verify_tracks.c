@@ -29,7 +29,7 @@ static void load(pass *p, uint32_t track)
     for (uint64_t i = 0; rows && i < about.count; i++) {
         ka_row r = ka_row_at(p->v, rows[i]);
         const kt_block *b = r.block;
-        if (!b || b->form[r.index] != KINETO_FORM_SLICE)
+        if (!b || ka_is_implausible(p->v, rows[i]) || b->form[r.index] != KINETO_FORM_SLICE)
             continue;
         slice s = {b->start_ns[r.index],   b->end_ns[r.index], rows[i],
                    b->name[r.index],       b->kind[r.index],   b->correlation_id[r.index],

@@ -176,6 +176,7 @@ uint32_t kt_copy_process(kt_copy *c, uint32_t process)
     to->label = label ? label : to->label;
     to->host = host ? host : to->host;
     to->properties = properties ? properties : to->properties;
+    to->place = c->first_process ? to->place : p->place; /* of one file, the order is known */
     return index;
 }
 
@@ -188,7 +189,10 @@ uint32_t kt_copy_track(kt_copy *c, uint32_t track)
     if (c->tracks[track] != KT_COPY_NONE)
         return c->tracks[track];
     const kt_track_row *k = &c->from->tracks.data[track];
-    kt_track_row wanted = {.process = kt_copy_process(c, k->process), .type = k->type, .id = k->id};
+    kt_track_row wanted = {.process = kt_copy_process(c, k->process),
+                           .type = k->type,
+                           .id = k->id,
+                           .has_other_tid = k->has_other_tid};
     wanted.name = mapped(c, KT_TEXT_TRACK, k->name);
     if (kt_track_text_of(c->from, track).data) {
         wanted.text = mapped(c, KT_TEXT_TRACK, k->text);
@@ -374,10 +378,24 @@ kineto_row kt_copy_row(kt_copy *c, kineto_row row)
     return kt_append(c->b, &columns);
 }
 
-void kt_copy_flow(kt_copy *c, const kineto_flow *flow, kineto_row from, kineto_row to)
+/* Pseudonyms are for names and arguments of rows: where texts are mapped, flows go without theirs. */
+static bool copy_about(kt_copy *c, uint64_t index)
+{
+    kt_flow_about about = kt_flow_about_of(c->from, index);
+    if (c->text)
+        return true;
+    about = (kt_flow_about){.category = kt_copy_string(c, about.category),
+                            .name = kt_copy_string(c, about.name),
+                            .from_args = kt_copy_string(c, about.from_args),
+                            .to_args = kt_copy_string(c, about.to_args)};
+    return kt_flow_add_about(c->b->trace, &about);
+}
+
+void kt_copy_flow(kt_copy *c, uint64_t index, const kineto_flow *flow, kineto_row from,
+                  kineto_row to)
 {
     kineto_flow copy = {flow->type, moved_flow(c, flow->id), from, to};
-    if (!kt_flow_add(c->b->trace, copy))
+    if (!kt_flow_add(c->b->trace, copy) || !copy_about(c, index))
         fail(c);
 }
 
@@ -439,7 +457,7 @@ void kt_copy_rows(kt_copy *c)
         kt_copy_row(c, row);
     for (size_t i = 0; i < t->flows.count && c->b->status == KINETO_OK; i++) {
         const kineto_flow *f = &t->flows.data[i];
-        kt_copy_flow(c, f, shifted(f->from, first), shifted(f->to, first));
+        kt_copy_flow(c, i, f, shifted(f->from, first), shifted(f->to, first));
     }
 }
 

@@ -58,9 +58,11 @@ void kt_copy_args(kt_copy *c, kineto_row row);
 uint32_t *kt_copy_set(kt_copy *c, const kt_args *args);
 /** Append a row as it is. @return its number in the builder. */
 kineto_row kt_copy_row(kt_copy *c, kineto_row row);
-/** Add a flow between rows of the builder (KINETO_NO_ROW: that end was not recorded). It is taken
- * as it is: flows of the source are joined already. */
-void kt_copy_flow(kt_copy *c, const kineto_flow *flow, kineto_row from, kineto_row to);
+/** Add a flow of the source, which is there with this index, between rows of the builder
+ *  (KINETO_NO_ROW: that end was not recorded). It is taken as it is: flows of the source are joined
+ *  already. */
+void kt_copy_flow(kt_copy *c, uint64_t index, const kineto_flow *flow, kineto_row from,
+                  kineto_row to);
 
 /** Tables that belong to no row, unchanged: own kinds with mapped categories; snapshots; header;
  *  ledger; window. */

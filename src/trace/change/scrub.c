@@ -169,7 +169,7 @@ static void scrub_flows(kt_scrub *s)
         kineto_flow f;
         kineto_trace_flow(s->from, i, &f);
         f.id = id_of(s, f.id);
-        kt_copy_flow(&s->copy, &f, f.from, f.to);
+        kt_copy_flow(&s->copy, i, &f, f.from, f.to);
     }
 }
 

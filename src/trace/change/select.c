@@ -402,7 +402,7 @@ static uint64_t copy_flows(selector *s, kt_copy *c)
         kineto_row to = f.to < s->t->count ? s->map[f.to] : KINETO_NO_ROW;
         if ((from == KINETO_NO_ROW) == (f.from == KINETO_NO_ROW) &&
             (to == KINETO_NO_ROW) == (f.to == KINETO_NO_ROW))
-            kt_copy_flow(c, &f, from, to);
+            kt_copy_flow(c, i, &f, from, to);
         else
             cut++;
     }

@@ -292,7 +292,8 @@ static void value_of(kineto_string raw, kineto_arg *arg)
 static bool number_said(kineto_string text, double *out)
 {
     char copy[64], *end;
-    if (!text.size || text.size >= sizeof copy || !memchr("-+.0123456789ni", text.data[0], 15))
+    if (!text.size || text.size >= sizeof copy || memchr(text.data, 'x', text.size) ||
+        memchr(text.data, 'X', text.size) || !memchr("-+.0123456789ni", text.data[0], 15))
         return false;
     memcpy(copy, text.data, text.size);
     copy[text.size] = '\0';

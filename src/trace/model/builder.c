@@ -491,7 +491,8 @@ kineto_status kt_builder_finish(kt_builder *b, kineto_trace **out, kineto_error 
     if (!t)
         return kb_fail(err, KINETO_E_STATE, "this trace is finished already");
     own_ledger(b);
-    if (b->status == KINETO_OK && !kt_join_flows(t, b->flow_ends.data, b->flow_ends.count))
+    if (b->status == KINETO_OK && !kt_join_flows(t, &(kt_stated_flows){.ends = b->flow_ends.data,
+                                                                         .count = b->flow_ends.count}))
         fail(b, KINETO_E_MEMORY);
     if (b->status == KINETO_E_MEMORY)
         return kb_fail(err, b->status, "no memory for a trace of %llu activities",

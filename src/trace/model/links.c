@@ -227,6 +227,7 @@ static void find_steps(end_item *items, size_t count)
     for (size_t i = 1; i < count; i++) {
         end_item *end = &items[i - 1], *start = &items[i];
         if (end->phase == ENDS && start->phase == STARTS && end->end.row == start->end.row &&
+            end->end.row != KINETO_NO_ROW &&
             !compare_groups(&end->end, &start->end))
             end->phase = start->phase = STEPS;
     }
@@ -237,55 +238,100 @@ bool kt_flow_add(kineto_trace *t, kineto_flow flow)
     return kt_store_push(t->store, &t->flows, flow);
 }
 
-static bool add_flow(kineto_trace *t, const kt_flow_end *end, kineto_row from, kineto_row to)
+bool kt_flow_add_about(kineto_trace *t, const kt_flow_about *about)
 {
-    return kt_flow_add(t, (kineto_flow){end->type, end->id, from, to});
+    bool any = about->category || about->name || about->from_args || about->to_args;
+    return !any || !t->flows.count ||
+           kb_vec_push(&t->flow_texts, (kt_flow_row_text){t->flows.count - 1, *about});
 }
 
-static const kt_flow_end *first_start(const end_item *ends, size_t count, kineto_row but)
+/* Joining what is stated, in a trace. */
+typedef struct joining {
+    kineto_trace *t;
+    const kt_stated_flows *stated;
+    KB_VEC(end_item) items; /* of one id */
+} joining;
+
+/* What is known of an end; NULL: nothing. */
+static const kt_flow_text *text_of(const kt_stated_flows *s, size_t end)
+{
+    size_t low = 0, high = s->text_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->texts[middle].end < end)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->text_count && s->texts[low].end == end ? &s->texts[low] : NULL;
+}
+
+/* An arrow between two ends, of which one may be NULL or without a row. */
+static bool add_flow(joining *j, const kt_flow_end *end, const end_item *from, const end_item *to)
+{
+    const kt_stated_flows *s = j->stated;
+    kineto_row from_row = from ? from->end.row : KINETO_NO_ROW;
+    kineto_row to_row = to ? to->end.row : KINETO_NO_ROW;
+    if (from_row == KINETO_NO_ROW && to_row == KINETO_NO_ROW)
+        return true;
+    if (!kt_flow_add(j->t, (kineto_flow){end->type, end->id, from_row, to_row}))
+        return false;
+    const kt_flow_text *start = s->text_count && from ? text_of(s, from->sequence) : NULL;
+    const kt_flow_text *finish = s->text_count && to ? text_of(s, to->sequence) : NULL;
+    const kt_flow_text *names = start ? start : finish;
+    if (!names)
+        return true;
+    kt_flow_about about = {.category = names->category,
+                           .name = names->name,
+                           .from_args = start ? start->args : 0,
+                           .to_args = finish ? finish->args : 0};
+    return kt_flow_add_about(j->t, &about);
+}
+
+static const end_item *first_start(const end_item *ends, size_t count, kineto_row but)
 {
     for (size_t i = 0; i < count; i++)
-        if (ends[i].phase == STARTS && ends[i].end.row != but)
-            return &ends[i].end;
+        if (ends[i].phase == STARTS && ends[i].end.row != but && ends[i].end.row != KINETO_NO_ROW)
+            return &ends[i];
     return NULL;
 }
 
-/* Join the ends of one (type, id). Each finish goes to the last start before it; one that precedes
- * every start, to the first of another row that is no step: clocks of devices are never exact. If there
- * is none, it started before the trace. */
-static bool join_group(kineto_trace *t, const end_item *ends, size_t count)
+/* Join the ends of one (type, id). Each finish goes to the last start before it, also to one whose row
+ * is not known; one that precedes every start, to the first of another row that is no step: clocks of
+ * devices are never exact. If there is none, it started before the trace. */
+static bool join_group(joining *j, const end_item *ends, size_t count)
 {
-    const kt_flow_end *first = first_start(ends, count, KINETO_NO_ROW);
-    const kt_flow_end *second = first ? first_start(ends, count, first->row) : NULL;
-    const kt_flow_end *start = NULL, *early = NULL; /* taken before its time */
+    const end_item *first = first_start(ends, count, KINETO_NO_ROW);
+    const end_item *second = first ? first_start(ends, count, first->end.row) : NULL;
+    const end_item *start = NULL, *early = NULL; /* taken before its time */
     bool used = true;
     for (size_t i = 0; i < count; i++) {
-        const kt_flow_end *end = &ends[i].end;
-        if (end->start) {
-            if (!used && !add_flow(t, start, start->row, KINETO_NO_ROW))
+        const end_item *end = &ends[i];
+        if (end->end.start) {
+            if (!used && !add_flow(j, &start->end, start, NULL))
                 return false;
             used = end == early;
             start = end;
             continue;
         }
-        const kt_flow_end *from = start;
+        const end_item *from = start;
         if (!from)
-            from = early = first && first->row == end->row ? second : first;
-        if (!add_flow(t, end, from ? from->row : KINETO_NO_ROW, end->row))
+            from = early = first && first->end.row == end->end.row ? second : first;
+        if (!add_flow(j, &end->end, from, end))
             return false;
         used = true;
     }
-    return used || add_flow(t, start, start->row, KINETO_NO_ROW);
+    return used || add_flow(j, &start->end, start, NULL);
 }
 
 /* The usual arrow: one start, one finish. */
-static bool join_pair(kineto_trace *t, const kt_flow_end *a, const kt_flow_end *b)
+static bool join_pair(joining *j, const kt_flow_end *a, const kt_flow_end *b)
 {
-    const kt_flow_end *start = a->start ? a : b, *finish = a->start ? b : a;
-    return add_flow(t, start, start->row, finish->row);
+    end_item one = {.end = *a, .sequence = (size_t)(a - j->stated->ends)};
+    end_item other = {.end = *b, .sequence = (size_t)(b - j->stated->ends)};
+    const end_item *start = a->start ? &one : &other, *finish = a->start ? &other : &one;
+    return add_flow(j, &start->end, start, finish);
 }
-
-typedef KB_VEC(end_item) end_items;
 
 static size_t run_of(const end_item *items, size_t count, bool whole_type)
 {
@@ -310,57 +356,79 @@ static void part_scopes(end_item *items, size_t count)
     }
 }
 
-/* All ends with one id, of any type. */
-static bool join_types(kineto_trace *t, end_items *items, const kt_flow_end *ends,
-                       const kt_keyed *order, size_t count)
+/* When an end is: that of its row, else what was stated. */
+static int64_t time_of(const joining *j, const kt_flow_end *end, size_t sequence)
 {
-    items->count = 0;
+    const kt_stated_flows *s = j->stated;
+    if (end->row < j->t->count)
+        return kt_start(j->t, end->row);
+    size_t low = 0, high = s->nowhere_count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->nowhere[middle].end < sequence)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < s->nowhere_count ? s->nowhere[low].ts_ns : INT64_MIN;
+}
+
+/* All ends with one id, of any type. */
+static bool join_types(joining *j, const kt_keyed *order, size_t count)
+{
+    j->items.count = 0;
     for (size_t i = 0; i < count; i++) {
-        const kt_flow_end *end = &ends[order[i].value];
-        end_item item = {*end, end->start ? STARTS : ENDS, kt_start(t, end->row), order[i].value};
-        if (!kb_vec_push(items, item))
+        const kt_flow_end *end = &j->stated->ends[order[i].value];
+        end_item item = {*end, end->start ? STARTS : ENDS, time_of(j, end, order[i].value),
+                         order[i].value};
+        if (!kb_vec_push(&j->items, item))
             return false;
     }
-    find_steps(items->data, count);
-    qsort(items->data, count, sizeof *items->data, compare_ends);
+    end_item *items = j->items.data;
+    find_steps(items, count);
+    qsort(items, count, sizeof *items, compare_ends);
     for (size_t i = 0, size; i < count; i += size) {
-        size = run_of(items->data + i, count - i, true);
-        part_scopes(items->data + i, size);
+        size = run_of(items + i, count - i, true);
+        part_scopes(items + i, size);
     }
     for (size_t i = 0, size; i < count; i += size) {
-        size = run_of(items->data + i, count - i, false);
-        if (!join_group(t, items->data + i, size))
+        size = run_of(items + i, count - i, false);
+        if (!join_group(j, items + i, size))
             return false;
     }
     return true;
 }
 
-static bool join_id(kineto_trace *t, end_items *items, const kt_flow_end *ends,
-                    const kt_keyed *order, size_t count)
+static bool join_id(joining *j, const kt_keyed *order, size_t count)
 {
-    const kt_flow_end *a = &ends[order[0].value], *b = &ends[order[count - 1].value];
+    const kt_flow_end *a = &j->stated->ends[order[0].value];
+    const kt_flow_end *b = &j->stated->ends[order[count - 1].value];
     if (count == 2 && !compare_groups(a, b) && a->start != b->start && a->row != b->row)
-        return join_pair(t, a, b);
-    return join_types(t, items, ends, order, count);
+        return join_pair(j, a, b);
+    return join_types(j, order, count);
 }
 
-bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count)
+bool kt_join_flows(kineto_trace *t, const kt_stated_flows *stated)
 {
+    size_t count = stated->count, kept = 0, nowhere = 0;
     kt_keyed *order =
         count < UINT32_MAX ? kt_store_alloc(t->store, (count + 1) * sizeof *order) : NULL;
     if (!order)
         return false;
-    size_t kept = 0;
-    for (size_t i = 0; i < count; i++)
-        if (ends[i].row < t->count)
-            order[kept++] = (kt_keyed){ends[i].id, (uint32_t)i};
-    end_items items = {0};
+    for (size_t i = 0; i < count; i++) {
+        while (nowhere < stated->nowhere_count && stated->nowhere[nowhere].end < i)
+            nowhere++;
+        bool has_time = nowhere < stated->nowhere_count && stated->nowhere[nowhere].end == i;
+        if (stated->ends[i].row < t->count || (has_time && stated->ends[i].start))
+            order[kept++] = (kt_keyed){stated->ends[i].id, (uint32_t)i};
+    }
+    joining j = {.t = t, .stated = stated};
     bool ok = kt_sort_keyed(t->store, order, kept);
     for (size_t i = 0, end; ok && i < kept; i = end) {
         end = group_end(order, kept, i);
-        ok = join_id(t, &items, ends, order + i, end - i);
+        ok = join_id(&j, order + i, end - i);
     }
-    kb_vec_free(&items);
+    kb_vec_free(&j.items);
     kt_store_free(t->store, order);
     return ok;
 }

@@ -22,6 +22,7 @@ void kineto_trace_release(kineto_trace *t)
     kb_vec_free(&t->tracks);
     kt_store_free(t->store, t->async_ids.data);
     kt_store_free(t->store, t->flows.data);
+    kb_vec_free(&t->flow_texts);
     kb_vec_free(&t->ledger);
     kb_vec_free(&t->metadata);
     kb_vec_free(&t->snapshots);
@@ -225,6 +226,30 @@ bool kt_process_counts_device(const kineto_trace *t, uint32_t process)
 }
 
 /* ---- flows, ledger, header ------------------------------------------------------------------- */
+
+kt_flow_about kt_flow_about_of(const kineto_trace *t, uint64_t flow)
+{
+    size_t low = 0, high = t->flow_texts.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (t->flow_texts.data[middle].flow < flow)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    bool found = low < t->flow_texts.count && t->flow_texts.data[low].flow == flow;
+    return found ? t->flow_texts.data[low].about : (kt_flow_about){0};
+}
+
+uint32_t kt_process_place(const kineto_trace *t, uint32_t process)
+{
+    return process < t->processes.count ? t->processes.data[process].place : 0;
+}
+
+bool kt_track_has_own_tid(const kineto_trace *t, uint32_t track)
+{
+    return t->was_read && track < t->tracks.count && !t->tracks.data[track].has_other_tid;
+}
 
 uint64_t kineto_trace_flow_count(const kineto_trace *t) { return t->flows.count; }
 

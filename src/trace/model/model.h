@@ -16,6 +16,7 @@ typedef struct kt_process_row {
     uint64_t exec;
     uint32_t name, label, host, properties; /* string ids */
     uint32_t text;                          /* instead of pid; 0: none */
+    uint32_t place; /* of its properties in the file's list, from 1 on; 0: not from there */
 } kt_process_row;
 
 typedef struct kt_track_row {
@@ -23,6 +24,7 @@ typedef struct kt_track_row {
     int64_t id, sort_index;
     uint32_t name, text;
     uint64_t count;
+    bool has_other_tid; /* the file that it is from has another number for it than its id */
 } kt_track_row;
 
 typedef struct kt_async_row {
@@ -54,6 +56,36 @@ typedef struct kt_flow_end {
 } kt_flow_end;
 #define KT_FLOW_TYPES  0xffffu
 #define KT_FLOW_SCOPES 0x7fffu
+
+/* A flow end whose row is found once all rows are known; or for which none was found. */
+typedef struct kt_late_flow {
+    uint32_t track;
+    bool next; /* it is the row that begins next */
+    int64_t ts_ns;
+    size_t end; /* index into ends */
+} kt_late_flow;
+
+/* What an end of a flow of the program's own is called, and its arguments: string ids, 0: none. */
+typedef struct kt_flow_text {
+    size_t end; /* index into ends */
+    uint32_t category, name, args;
+} kt_flow_text;
+
+/* All ends of a trace's flows. The lists of what is known of some are in the order of ends. */
+typedef struct kt_stated_flows {
+    const kt_flow_end *ends;
+    size_t count;
+    const kt_late_flow *nowhere; /* without a row, but with their time */
+    size_t nowhere_count;
+    const kt_flow_text *texts;
+    size_t text_count;
+} kt_stated_flows;
+
+/* Of a flow in a trace, in the order of flows. */
+typedef struct kt_flow_row_text {
+    uint64_t flow;
+    kt_flow_about about;
+} kt_flow_row_text;
 
 /* A pair of rows, in arrays sorted by `from`. */
 typedef struct kt_link {
@@ -99,6 +131,7 @@ struct kineto_trace {
     KB_VEC(kt_track_row) tracks;
     KB_VEC(kt_async_row) async_ids; /* by row */
     KB_VEC(kineto_flow) flows;
+    KB_VEC(kt_flow_row_text) flow_texts;
     KB_VEC(kt_ledger_row) ledger;
     KB_VEC(kt_meta_row) metadata; /* by key */
     KB_VEC(kb_clock_snapshot) snapshots;
@@ -270,8 +303,11 @@ bool kt_build_nesting(kineto_trace *t);
 /* ---- links.c ---- */
 bool kt_build_links(kineto_trace *t);
 bool kt_flow_add(kineto_trace *t, kineto_flow flow);
-/** Join stated ends into t->flows. */
-bool kt_join_flows(kineto_trace *t, const kt_flow_end *ends, size_t count);
+/** Join stated ends into t->flows. A start without a row takes its finishes, too: they are joined
+ *  with no older start of the same id. */
+bool kt_join_flows(kineto_trace *t, const kt_stated_flows *stated);
+/** Say of the flow that was added last what it is called. */
+bool kt_flow_add_about(kineto_trace *t, const kt_flow_about *about);
 
 /** A launch or a device activity by its correlation id; sorted by (id, start, row). */
 typedef struct kt_correlated {

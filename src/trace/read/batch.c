@@ -4,7 +4,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-kt_batch *kt_batch_create(uint64_t seed, bool strict)
+kt_batch *kt_batch_create(uint64_t seed, bool strict, uint64_t ts_unit_ns)
 {
     kt_batch *p = calloc(1, sizeof *p);
     if (!p || !kt_texts_init(p, seed)) {
@@ -15,6 +15,8 @@ kt_batch *kt_batch_create(uint64_t seed, bool strict)
     p->cursor = &p->text;
     p->repaired.lenient = true;
     p->text.lenient = !strict;
+    p->repairs.ts_unit_ns = p->ts_unit_ns = ts_unit_ns;
+    p->text.unit_shift = p->repaired.unit_shift = kt_ts_shift(ts_unit_ns) - 3;
     return p;
 }
 
@@ -25,6 +27,8 @@ void kt_batch_free(kt_batch *p)
     kt_texts_free(p);
     kb_vec_free(&p->rows);
     kb_vec_free(&p->flows);
+    kb_vec_free(&p->flow_texts);
+    kb_vec_free(&p->unread);
     kb_vec_free(&p->sides);
     kb_vec_free(&p->host_counters);
     kb_vec_free(&p->window_ends);
@@ -55,9 +59,11 @@ static void clear(kt_batch *p)
     p->kinds = p->kinds_without_category = 0;
     p->rows.count = p->flows.count = p->sides.count = 0;
     p->host_counters.count = p->window_ends.count = p->loose_args.count = 0;
+    p->flow_texts.count = p->unread.count = 0;
+    p->empty_objects = 0;
     if (p->repairs.total) {
         kt_repairs_free(&p->repairs);
-        memset(&p->repairs, 0, sizeof p->repairs);
+        p->repairs = (kt_repairs){.ts_unit_ns = p->ts_unit_ns};
         kb_arena_free(&p->repaired_text);
     }
     p->last_row = KT_UNKNOWN;
@@ -104,8 +110,10 @@ static void want_place(kt_batch *p, uint32_t place)
 static int kind_of(kt_batch *p, uint32_t category)
 {
     kt_text_use *use = &p->uses.data[category];
+    char room[KT_PLAIN_KEY_BYTES];
     if (use->kind == -2)
-        use->kind = (int16_t)kb_kind_parse(p->texts.list.data[category]);
+        use->kind =
+            (int16_t)kb_kind_parse(kt_json_plain_key(p->texts.list.data[category], room));
     return use->kind;
 }
 
@@ -198,6 +206,7 @@ static kineto_string name_of(kt_batch *p, const kt_event *e, kineto_form form)
     if (KINETO_LIKELY(form != KINETO_FORM_COUNTER || !(e->has & KT_HAS_ID)))
         return e->name;
     kineto_string id = kt_json_is_string(e->id) ? kt_json_inside(e->id) : e->id;
+    id = kt_json_whole_part(id);
     const kineto_string parts[] = {e->name, {"[", 1}, id, {behind, sizeof behind}};
     p->joined.count = 0;
     if (!kb_vec_reserve(&p->joined, e->name.size + id.size + 1 + sizeof behind)) {
@@ -210,6 +219,22 @@ static kineto_string name_of(kt_batch *p, const kt_event *e, kineto_form form)
         p->joined.count += parts[i].size;
     }
     return (kineto_string){p->joined.data, e->name.size + id.size + 2};
+}
+
+/* An arrow that begins, ends or passes through the row that was added last. */
+static KB_COLD bool bind_row(kt_batch *p, const kt_event *e)
+{
+    static const char scope[] = "bind_id";
+    bool in = e->has & KT_HAS_FLOW_IN, out = e->has & KT_HAS_FLOW_OUT;
+    kt_staged_flow staged = {.id = kt_event_bind_id(e),
+                             .ts_ns = e->ts_ns,
+                             .type = KINETO_FLOW_USER,
+                             .scope = (uint16_t)kb_hash(scope, sizeof scope - 1),
+                             .place = p->last_row_place,
+                             .row = p->last_row,
+                             .row_place = p->last_row_place,
+                             .ph = in && out ? 't' : in ? 'f' : 's'};
+    return !(in || out) || kb_vec_push(&p->flows, staged) || out_of_memory(p);
 }
 
 static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
@@ -245,6 +270,8 @@ static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
     if (form == KINETO_FORM_COUNTER && row->kind == KINETO_KIND_COUNTER && e->has & KT_HAS_CAT &&
         e->cat.size && !kb_vec_push(&p->host_counters, p->last_row))
         return out_of_memory(p);
+    if (KINETO_UNLIKELY(e->has & KT_HAS_BIND_ID) && !bind_row(p, e))
+        return false;
     return !p->out_of_memory;
 }
 
@@ -256,7 +283,8 @@ static bool add_side(kt_batch *p, const kt_event *e, uint32_t type, uint32_t row
     if (side.place == KT_UNKNOWN)
         return false;
     kt_place *place = &p->places.data[side.place];
-    if (e->ph != 'M' || is(e->name, "thread_name") || is(e->name, "thread_sort_index"))
+    if (e->ph != 'M' || kt_json_is_key(e->name, "thread_name") ||
+        kt_json_is_key(e->name, "thread_sort_index"))
         want_place(p, side.place);
     else if (!place->wanted)
         want(p, &place->process_wanted, &p->new_places, side.place | KT_PROCESS_ONLY);
@@ -305,6 +333,7 @@ static uint16_t flow_scope(const kt_event *e, uint32_t type)
     kineto_string name = e->has & KT_HAS_NAME ? e->name : no_text;
     if (type != KINETO_FLOW_USER)
         return 0;
+    name = kb_string_trimmed(name); /* some writers indent names by their depth */
     uint64_t key[] = {kb_hash(cat.data, cat.size), kb_hash(name.data, name.size)};
     return (uint16_t)kb_hash(key, sizeof key);
 }
@@ -313,6 +342,16 @@ static uint16_t flow_scope(const kt_event *e, uint32_t type)
 static bool ends_at_next(const kt_event *e)
 {
     return e->ph == 'f' && !(e->has & KT_HAS_BP && is(e->bp, "\"e\""));
+}
+
+/* Kineto's arrows have the name of their kind. */
+static bool keep_flow_text(kt_batch *p, const kt_event *e)
+{
+    kt_staged_text text = {(uint32_t)p->flows.count - 1, {"", 0}, {"", 0}, {"", 0}};
+    text.category = e->has & KT_HAS_CAT ? e->cat : text.category;
+    text.name = e->has & KT_HAS_NAME ? e->name : text.name;
+    text.args = e->has & KT_HAS_ARGS && e->args.size > 2 ? e->args : text.args;
+    return kb_vec_push(&p->flow_texts, text) || out_of_memory(p);
 }
 
 /* Kineto writes a flow right behind the row it belongs to. Whether that is of the same thread, is
@@ -337,12 +376,14 @@ static bool flow(kt_batch *p, const kt_event *e)
                              .first = p->last_row == KT_UNKNOWN,
                              .ph = e->ph};
     want_place(p, place);
-    return kb_vec_push(&p->flows, staged) || out_of_memory(p);
+    if (!kb_vec_push(&p->flows, staged))
+        return out_of_memory(p);
+    return type != KINETO_FLOW_USER || keep_flow_text(p, e);
 }
 
 static bool instant(kt_batch *p, const kt_event *e)
 {
-    if (!(e->has & KT_HAS_NAME) || !is(e->name, "Record Window End"))
+    if (!(e->has & KT_HAS_NAME) || !kt_json_is_key(e->name, "Record Window End"))
         return add_row(p, e, KINETO_FORM_INSTANT);
     if (!(e->has & KT_HAS_TS))
         return kt_object(p->cursor, e->at, "an event without \"ts\"");
@@ -393,6 +434,84 @@ static bool dispatch(kt_batch *p, const kt_event *e)
     }
 }
 
+/* ---- what is not read -------------------------------------------------------------------------- */
+
+/* Members that an event of this phase has no use for. Other phases are counted as a whole. */
+#define ODD     (KT_HAS_DUR | KT_HAS_ODD_DUR)
+#define IDS     (KT_HAS_ID | KT_HAS_ID2 | KT_HAS_SCOPE)
+#define BINDING (KT_HAS_BIND_ID | KT_HAS_FLOW_IN | KT_HAS_FLOW_OUT)
+static const uint32_t unread_members[128] = {
+    ['X'] = KT_HAS_ODD_DUR | IDS | KT_HAS_S | KT_HAS_BP,
+    ['B'] = ODD | IDS | KT_HAS_S | KT_HAS_BP,
+    ['E'] = ODD | IDS | KT_HAS_S | KT_HAS_BP | BINDING,
+    ['b'] = ODD | KT_HAS_S | KT_HAS_BP,
+    ['S'] = ODD | KT_HAS_S | KT_HAS_BP,
+    ['n'] = ODD | KT_HAS_S | KT_HAS_BP,
+    ['T'] = ODD | KT_HAS_S | KT_HAS_BP,
+    ['e'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
+    ['F'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
+    ['i'] = ODD | IDS | KT_HAS_BP,
+    ['I'] = ODD | IDS | KT_HAS_BP,
+    ['C'] = ODD | KT_HAS_ID2 | KT_HAS_SCOPE | KT_HAS_S | KT_HAS_BP,
+    ['s'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
+    ['t'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
+    ['f'] = ODD | KT_HAS_S | BINDING,
+};
+/* The names of the members by their bits. */
+static const char *const member_names[] = {"ph",  "name",  "cat", "pid",     "tid",     "ts",
+                                           "dur", "args",  "id",  "id2",     "s",       "scope",
+                                           "bp",  "bind_id", "flow_in", "flow_out", "dur"};
+
+static void count_unread(kt_batch *p, kineto_string name, char phase)
+{
+    for (size_t i = 0; i < p->unread.count; i++) {
+        kt_unread *known = &p->unread.data[i];
+        if (known->phase == phase && kb_string_equal(known->name, name)) {
+            known->count++;
+            return;
+        }
+    }
+    if (p->unread.count >= KT_UNREAD_NAMES && name.size) /* one more, without a name */
+        count_unread(p, (kineto_string){"", 0}, '\0');
+    else if (!kb_vec_push(&p->unread, (kt_unread){name, phase, 1}))
+        p->out_of_memory = true;
+}
+
+/* An arrow's members without each other say nothing. */
+static uint32_t useless_binding(uint32_t has)
+{
+    uint32_t flows = has & (KT_HAS_FLOW_IN | KT_HAS_FLOW_OUT);
+    return has & KT_HAS_BIND_ID ? (flows ? 0 : KT_HAS_BIND_ID) : flows;
+}
+
+static KB_COLD void note_unread(kt_batch *p, const kt_event *e, uint32_t members)
+{
+    for (uint32_t m = 0; m < KB_COUNT(member_names); m++)
+        if (members >> m & 1)
+            count_unread(p, kb_string(member_names[m]), e->ph);
+    for (uint32_t i = 0; i < KB_MIN(p->cursor->other_count, KT_OTHER_MEMBERS); i++)
+        count_unread(p, p->cursor->others[i], '\0');
+}
+
+/* Take an event that was scanned without a problem. */
+static bool take_event(kt_batch *p, const kt_event *e)
+{
+    if (KINETO_UNLIKELY(!e->has && !p->cursor->other_count)) {
+        p->empty_objects++;
+        return true;
+    }
+    if (!dispatch(p, e))
+        return false;
+    p->events++;
+    uint32_t unread = e->has & unread_members[e->ph & 127];
+    if (KINETO_UNLIKELY(e->has & BINDING))
+        unread |= useless_binding(e->has);
+    if (KINETO_UNLIKELY(unread || p->cursor->other_count))
+        note_unread(p, e, unread);
+    p->repeated_members += e->repeats;
+    return true;
+}
+
 /* ---- into the trace ---------------------------------------------------------------------------- */
 
 static void settle_row(const kt_batch *p, const kt_staged *row, int64_t base_ns,
@@ -436,11 +555,15 @@ static const char *read_element(kt_batch *p, bool first, const char **behind)
         *behind = at + 1;
         return NULL;
     }
+    const char *missing = NULL; /* where a comma should be: one event a line, say */
     if (!first && *at != ',') {
-        kt_object(c, at, *at ? "expected ',' or ']'" : "the text ends early");
-        return NULL;
+        missing = *at == '{' && !p->strict ? at : NULL;
+        if (!missing) {
+            kt_object(c, at, *at ? "expected ',' or ']'" : "the text ends early");
+            return NULL;
+        }
     }
-    at = first ? at : kt_next(c);
+    at = first || missing ? at : kt_next(c);
     if (*at != '{') {
         kt_object(c, at, *at ? "expected an object" : "the text ends early");
         return NULL;
@@ -454,9 +577,12 @@ static const char *read_element(kt_batch *p, bool first, const char **behind)
         return NULL;
     if (!(e.has & KT_HAS_PH))
         e.ph = '\0';
-    p->repeated_members += e.repeats;
-    p->events++;
-    return dispatch(p, &e) ? end : NULL;
+    if (!take_event(p, &e))
+        return NULL;
+    if (KINETO_UNLIKELY(missing != NULL) &&
+        !kt_repairs_add(&p->repairs, KT_REPAIR_MISSING_COMMA, kt_cursor_offset(c, missing), 0))
+        p->out_of_memory = true;
+    return end;
 }
 
 /* ---- repair ---------------------------------------------------------------------------------- */
@@ -471,8 +597,7 @@ static bool read_repaired(kt_batch *p, kineto_string event)
     const char *end = kt_event_scan(p->cursor, kt_next(p->cursor), &e);
     if (end && !(e.has & KT_HAS_PH))
         e.ph = '\0';
-    bool ok = end && dispatch(p, &e);
-    p->events += ok && (e.has & KT_HAS_PH);
+    bool ok = end && take_event(p, &e);
     p->cursor = &p->text;
     return ok;
 }

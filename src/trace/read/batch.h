@@ -27,7 +27,11 @@ enum {
     KT_HAS_ID2 = 512,
     KT_HAS_S = 1024,
     KT_HAS_SCOPE = 2048,
-    KT_HAS_BP = 4096
+    KT_HAS_BP = 4096,
+    KT_HAS_BIND_ID = 8192,
+    KT_HAS_FLOW_IN = 16384, /* it is there, and true */
+    KT_HAS_FLOW_OUT = 32768,
+    KT_HAS_ODD_DUR = 65536 /* a length that is "nan" or the like: none */
 };
 
 /* One event, as it stands in the text. Spans are valid where `has` says so. */
@@ -37,7 +41,7 @@ typedef struct kt_event {
     char ph;
     kineto_string name, cat;    /* inside the quotes, escapes untouched */
     kineto_string pid, tid, id; /* raw: with quotes if texts */
-    kineto_string id2, s, scope, bp, args; /* raw */
+    kineto_string id2, s, scope, bp, bind_id, args; /* raw */
     int64_t ts_ns, dur_ns;
     /* from args: */
     uint64_t correlation_id, external_id;
@@ -74,6 +78,20 @@ typedef struct kt_side {
     uint32_t row;   /* of a begin, in the batch */
     uint32_t place; /* as the event's pid and tid say, in their own type of track */
 } kt_side;
+
+/* What a flow of the program's own is called, and has for arguments. */
+typedef struct kt_staged_text {
+    uint32_t flow; /* of the batch */
+    kineto_string category, name, args;
+} kt_staged_text;
+
+/* Members of events that are not read: how often. */
+typedef struct kt_unread {
+    kineto_string name;
+    char phase; /* 0: no reader knows it, in no phase */
+    uint64_t count;
+} kt_unread;
+#define KT_UNREAD_NAMES 64u /* others are counted together, without a name */
 
 typedef KB_VEC(uint32_t) kt_numbers;
 /* With the number of a place: only its process is wanted. */
@@ -116,6 +134,7 @@ typedef struct kt_batch {
     kt_cursor *cursor; /* of the text, or of a repaired event */
     kt_cursor text, repaired;
     bool strict;
+    uint64_t ts_unit_ns; /* as kineto_open_options has it */
 
     kt_texts texts;
     KB_VEC(kt_text_use) uses;
@@ -136,6 +155,7 @@ typedef struct kt_batch {
     KB_VEC(kt_loose_args) loose_args;
     KB_VEC(kt_staged) rows;
     KB_VEC(kt_staged_flow) flows;
+    KB_VEC(kt_staged_text) flow_texts;
     KB_VEC(kt_side) sides;
     kt_numbers host_counters;                         /* rows that say so */
     kt_numbers new_names, new_categories, new_places; /* wanted for the first time */
@@ -147,6 +167,8 @@ typedef struct kt_batch {
     int64_t min_start_ns, max_end_ns;
     /* for the ledger */
     uint64_t other_phases, long_args, negative_durations, repeated_members, events;
+    uint64_t empty_objects;
+    KB_VEC(kt_unread) unread;
     KB_VEC(int64_t) window_ends;
 } kt_batch;
 
@@ -166,11 +188,13 @@ const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e);
 bool kt_event_number(kineto_string raw, int64_t *number);
 /** An id is a number, a text of one, or any text; another one in each scope that is named. */
 uint64_t kt_event_id(const kt_event *e);
+/** The same of the member that binds arrows to rows. */
+uint64_t kt_event_bind_id(const kt_event *e);
 /** Does it count in its process only? */
 bool kt_event_id_is_local(const kt_event *e);
 
 /* ---- batch.c ---- */
-kt_batch *kt_batch_create(uint64_t seed, bool strict);
+kt_batch *kt_batch_create(uint64_t seed, bool strict, uint64_t ts_unit_ns);
 void kt_batch_free(kt_batch *p);
 /** Offset behind the first element of the array that ends at or behind `offset`, as it looks;
  *  SIZE_MAX if none is near. */

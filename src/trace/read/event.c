@@ -68,16 +68,13 @@ KB_INLINE const char *take_us(const char *p, int64_t *ns)
 
 static bool take_time(kt_cursor *c, const char *p, int64_t *ns)
 {
-    const char *end = take_us(p, ns);
+    const char *end = c->unit_shift ? NULL : take_us(p, ns);
     if (KINETO_LIKELY(end && (*end == ',' || *end == '}' || kt_is_space(*end))))
         return true;
     end = kt_skip_value(c, p);
     if (!end)
         return false;
-    if (kt_json_scaled((kineto_string){p, (size_t)(end - p)}, 3, ns))
-        return true;
-    *ns = *p == '-' ? INT64_MIN : INT64_MAX;
-    if (c->lenient && (is_digit(*p) || *p == '-'))
+    if (kt_json_scaled((kineto_string){p, (size_t)(end - p)}, 3 + c->unit_shift, ns))
         return true;
     return kt_object(c, p, "a time that is no number or does not fit");
 }
@@ -89,14 +86,14 @@ bool kt_event_number(kineto_string raw, int64_t *number)
     kineto_string s = kt_json_inside(raw);
     if (s.size > 7 && memcmp(s.data, "stream ", 7) == 0)
         s = (kineto_string){s.data + 7, s.size - 7};
-    return kt_json_int(s, number);
+    return kt_json_int(kt_json_whole_part(s), number);
 }
 
-/* 0x and digits; false: something else. */
+/* 0x or 0X and digits; false: something else. */
 static bool hex_id(kineto_string s, uint64_t *id)
 {
     static const char digits[] = "0123456789abcdef";
-    if (s.size <= 2 || s.size > 18 || s.data[0] != '0' || s.data[1] != 'x')
+    if (s.size <= 2 || s.size > 18 || s.data[0] != '0' || (s.data[1] | 32) != 'x')
         return false;
     *id = 0;
     for (size_t i = 2; i < s.size; i++) {
@@ -117,7 +114,7 @@ static kineto_string id2_member(kineto_string object, const char *name)
     for (bool ok = kt_scan_open(&scan, '{'); ok && kt_scan_more(&scan, &first, '{');) {
         if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
             break;
-        if (kb_string_equal(key, kb_string(name)))
+        if (kt_json_is_key(key, name))
             found = value;
     }
     return found;
@@ -135,16 +132,19 @@ static kineto_string raw_id(const kt_event *e)
     return id2_member(e->id2, kt_event_id_is_local(e) ? "local" : "global");
 }
 
+/* One number in all its spellings: 7, 7.0, "7", "0x7", "0X07". */
 static uint64_t id_without_scope(kineto_string raw)
 {
     uint64_t id = 0;
     if (!raw.size || kt_json_uint(raw, &id))
         return id;
-    kineto_string s = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
+    kineto_string s = kt_json_whole_part(kt_json_is_string(raw) ? kt_json_inside(raw) : raw);
     if (kt_json_uint(s, &id) || hex_id(s, &id))
         return id;
     return kb_hash(s.data, s.size);
 }
+
+uint64_t kt_event_bind_id(const kt_event *e) { return id_without_scope(e->bind_id); }
 
 uint64_t kt_event_id(const kt_event *e)
 {
@@ -296,8 +296,28 @@ static const char *scan_args(kt_cursor *c, kt_event *e)
 /* ---- members --------------------------------------------------------------------------------- */
 
 /* In the order of the bits KT_HAS_… */
-typedef enum member { PH, NAME, CAT, PID, TID, TS, DUR, ARGS, ID, ID2, S, SCOPE, BP, OTHER } member;
-_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << BP == KT_HAS_BP, "bits");
+typedef enum member {
+    PH,
+    NAME,
+    CAT,
+    PID,
+    TID,
+    TS,
+    DUR,
+    ARGS,
+    ID,
+    ID2,
+    S,
+    SCOPE,
+    BP,
+    BIND_ID,
+    FLOW_IN,
+    FLOW_OUT,
+    OTHER
+} member;
+_Static_assert(1 << PH == KT_HAS_PH && 1 << ARGS == KT_HAS_ARGS && 1 << BP == KT_HAS_BP &&
+                   1 << FLOW_OUT == KT_HAS_FLOW_OUT,
+               "bits");
 
 /* The members as Kineto writes them, with quotes and colon, where a hash of their first two letters
  * finds them. "id2" shares its place with "id". */
@@ -316,12 +336,23 @@ static const struct {
 static member member_of(kineto_string key)
 {
     static const kineto_string names[] = {
-        {"ph", 2},   {"name", 4}, {"cat", 3}, {"pid", 3}, {"tid", 3},   {"ts", 2}, {"dur", 3},
-        {"args", 4}, {"id", 2},   {"id2", 3}, {"s", 1},   {"scope", 5}, {"bp", 2}};
+        {"ph", 2},  {"name", 4}, {"cat", 3}, {"pid", 3},   {"tid", 3}, {"ts", 2},
+        {"dur", 3}, {"args", 4}, {"id", 2},  {"id2", 3},   {"s", 1},   {"scope", 5},
+        {"bp", 2},  {"bind_id", 7},          {"flow_in", 7}, {"flow_out", 8}};
     for (unsigned m = 0; m < OTHER; m++)
         if (key.size == names[m].size && memcmp(key.data, names[m].data, key.size) == 0)
             return (member)m;
     return OTHER;
+}
+
+/* A key that is none of those as it stands: one with escapes may be, any other is noted. */
+static KB_COLD member other_member(kt_cursor *c, kineto_string key)
+{
+    char room[KT_PLAIN_KEY_BYTES];
+    member m = member_of(kt_json_plain_key(key, room));
+    if (m == OTHER && c->other_count++ < KT_OTHER_MEMBERS)
+        c->others[c->other_count - 1] = key;
+    return m;
 }
 
 /* The key at `p` and its colon. False, with a problem. */
@@ -338,6 +369,8 @@ KB_INLINE bool take_member_key(kt_cursor *c, const char *p, member *m)
     if (!kt_take_key(c, p, &key))
         return false;
     *m = member_of(key);
+    if (KINETO_UNLIKELY(*m == OTHER))
+        *m = other_member(c, key);
     return true;
 }
 
@@ -377,11 +410,48 @@ KB_INLINE bool take_place(kt_cursor *c, const char *p, kineto_string *raw)
 static bool take_phase(kt_cursor *c, const char *p, kt_event *e)
 {
     kineto_string ph;
+    char room[KT_PLAIN_KEY_BYTES];
     if (*p != '"')
         return kt_object(c, e->at, "\"ph\" and \"cat\" must be texts");
     if (!take_string(c, p, &ph))
         return false;
+    ph = kt_json_plain_key(ph, room);
     e->ph = ph.size == 1 ? ph.data[0] : '\0';
+    return true;
+}
+
+/* A number or a text; null is none. */
+static bool take_id(kt_cursor *c, const char *p, kineto_string *raw, kt_event *e, uint32_t bit)
+{
+    if (!take_raw(c, p, raw))
+        return false;
+    if (*p == 'n')
+        e->has &= ~bit;
+    return *p == '"' || *p == '-' || is_digit(*p) || *p == 'n' ||
+           kt_object(c, p, "an id must be a number or a text");
+}
+
+/* true, or what other writers have for it. */
+static bool take_truth(kt_cursor *c, const char *p, kt_event *e, uint32_t bit)
+{
+    kineto_string raw;
+    if (!take_raw(c, p, &raw))
+        return false;
+    kineto_string s = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
+    if (!kb_string_is_word(s, "true") && !kb_string_equal(s, kb_string("1")))
+        e->has &= ~bit;
+    return true;
+}
+
+/* A text in place of a length: as good as none if it says so, else for repair. */
+static bool take_odd_length(kt_cursor *c, const char *p, kt_event *e)
+{
+    kineto_string raw;
+    if (!take_raw(c, p, &raw))
+        return false;
+    if (!c->lenient || !kt_json_is_not_finite(kt_json_inside(raw)))
+        return kt_object(c, p, "a time that is no number or does not fit");
+    e->has = (e->has & ~(uint32_t)KT_HAS_DUR) | KT_HAS_ODD_DUR;
     return true;
 }
 
@@ -402,10 +472,12 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
     case PH:
         return take_phase(c, p, e);
     case NAME:
-        if (*p != '"') {
+        if (*p == 'n') {
             e->has &= ~(uint32_t)KT_HAS_NAME;
             return take_other(c, p);
         }
+        if (*p != '"')
+            return kt_object(c, p, "\"name\" must be a text");
         return take_string(c, p, &e->name);
     case CAT:
         if (*p != '"')
@@ -416,29 +488,28 @@ KB_INLINE bool take_member(kt_cursor *c, const char *p, member m, kt_event *e)
     case TID:
         return take_place(c, p, &e->tid);
     case TS:
-        if (!take_time(c, p, &e->ts_ns))
-            return false;
-        if (e->ts_ns == INT64_MIN || e->ts_ns == INT64_MAX)
-            e->has &= ~(uint32_t)KT_HAS_TS;
-        return true;
+        return take_time(c, p, &e->ts_ns);
     case DUR:
-        if (KINETO_UNLIKELY(*p == '"' && c->lenient)) { /* "nan" */
-            e->has &= ~(uint32_t)KT_HAS_DUR;
-            return take_other(c, p);
-        }
-        return take_time(c, p, &e->dur_ns);
+        return *p == '"' ? take_odd_length(c, p, e) : take_time(c, p, &e->dur_ns);
     case ARGS:
         return take_args(c, p, e);
     case ID:
-        return take_raw(c, p, &e->id);
+        return take_id(c, p, &e->id, e, KT_HAS_ID);
     case ID2:
-        return take_raw(c, p, &e->id2);
+        return *p == '{' ? take_raw(c, p, &e->id2)
+                         : kt_object(c, p, "\"id2\" must be an object");
     case S:
         return take_raw(c, p, &e->s);
     case SCOPE:
         return take_raw(c, p, &e->scope);
     case BP:
         return take_raw(c, p, &e->bp);
+    case BIND_ID:
+        return take_id(c, p, &e->bind_id, e, KT_HAS_BIND_ID);
+    case FLOW_IN:
+        return take_truth(c, p, e, KT_HAS_FLOW_IN);
+    case FLOW_OUT:
+        return take_truth(c, p, e, KT_HAS_FLOW_OUT);
     default:
         return take_other(c, p);
     }
@@ -473,7 +544,9 @@ KB_INLINE const char *take_usual(kt_cursor *c, member m, kt_event *e)
         break;
     case TS:
     case DUR:
-        end = take_us(p, m == TS ? &e->ts_ns : &e->dur_ns);
+        end = KINETO_UNLIKELY(c->unit_shift != 0)
+                  ? NULL
+                  : take_us(p, m == TS ? &e->ts_ns : &e->dur_ns);
         if (KINETO_UNLIKELY(!end || (*end != ',' && *end != '}')))
             return NULL;
         break;
@@ -494,7 +567,7 @@ KB_INLINE void note_member(kt_event *e, member m)
 const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
 {
     e->at = p;
-    e->has = e->repeats = e->flags = 0;
+    e->has = e->repeats = e->flags = c->other_count = 0;
     e->correlation_id = e->external_id = 0;
     e->other_args = false;
     p = kt_next(c);

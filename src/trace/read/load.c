@@ -64,7 +64,7 @@ static void take_turn(load *l, kt_batch *p, uint64_t k)
 static void *work(void *argument)
 {
     load *l = argument;
-    kt_batch *p = kt_batch_create(l->r->seed, l->r->strict);
+    kt_batch *p = kt_batch_create(l->r->seed, l->r->strict, l->r->ts_unit_ns);
     for (bool done = false; !done && !(l->one_batch && l->next);) {
         uint64_t k = kb_add_relaxed(&l->next, 1);
         if (p)

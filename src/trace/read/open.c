@@ -1,6 +1,8 @@
 /* kineto_trace_open: a Chrome trace, from its first byte to the finished model. */
 #include "trace/read/read.h"
 
+#include "trace/text/foreign.h"
+
 #define KT_LEAST_ITEM_BYTES ((size_t)32 << 20) /* of text for one item, however small the limit of memory */
 
 kineto_status kt_read_fail(kt_reader *r, const char *at, const char *problem)
@@ -31,6 +33,7 @@ typedef struct outline {
     kt_cursor *cursor;
     kineto_string devices, own;
     bool has_events;
+    bool nested; /* in the object that a "traceEvents" holds */
 } outline;
 
 /* It is no bracket of this kind: say so as the slow way does. */
@@ -41,42 +44,15 @@ static kineto_status no_bracket(kt_reader *r, const char *at, char bracket)
     return kt_read_fail(r, scan.at, scan.problem);
 }
 
-/* Files that are mistaken for traces: what they are, for whoever has to find the right one. */
-static const char *looks_like(const char *text, size_t size)
-{
-    static const struct {
-        const char *begin;
-        size_t bytes;
-        const char *problem;
-    } known[] = {
-#define EXPECTED "expected an object: a Chrome trace begins with { or [, and this is "
-        {"\x89PNG", 4, EXPECTED "a picture (PNG)"},
-        {"SQLite format 3", 15, EXPECTED "an SQLite database"},
-        {"\x7f"
-         "ELF",
-         4, EXPECTED "a program or library"},
-        {"PK\x03\x04", 4, EXPECTED "a zip archive"},
-        {"\x80\x02", 2, EXPECTED "a Python pickle"},
-        {"\x80\x04", 2, EXPECTED "a Python pickle"},
-        {"\x80\x05", 2, EXPECTED "a Python pickle"},
-        {"\n", 1, EXPECTED
-         "binary, a Perfetto trace perhaps: ui.perfetto.dev opens it, and ckineto reads the .json "
-         "that it can write as well"},
-        {"<", 1, EXPECTED "a page or XML"},
-#undef EXPECTED
-    };
-    for (size_t i = 0; i < KB_COUNT(known); i++)
-        if (size >= known[i].bytes && memcmp(text, known[i].begin, known[i].bytes) == 0)
-            return known[i].problem;
-    return "expected an object: a Chrome trace begins with { or [";
-}
-
 /* By what stands at its beginning, whatever comes behind it. */
 static kineto_status refuse(kt_reader *r, const char *at)
 {
     size_t before = (size_t)(at - r->input->base);
     r->refused_at_once = kt_input_ready(r->input, before + 1) > before;
-    return kt_read_fail(r, at, looks_like(r->input->base, kt_input_ready(r->input, 16)));
+    kineto_string head = {r->input->base, kt_input_ready(r->input, 16)};
+    const char *problem = kt_text_foreign(head);
+    return kt_read_fail(
+        r, at, problem ? problem : "expected an object: a Chrome trace begins with { or [");
 }
 
 /* What the text may begin with. */
@@ -110,13 +86,73 @@ static kineto_status keep_member(kt_reader *r, kineto_string value, kineto_strin
     return copy ? KINETO_OK : kt_read_no_memory(r);
 }
 
-static kineto_status take_member(kt_reader *r, outline *o, kineto_string key, kineto_string value)
+static kineto_status count_change(kt_reader *r, kt_repair_kind kind, size_t offset, size_t bytes)
 {
+    return kt_repairs_add(&r->b->trace->repairs, kind, offset, bytes) ? KINETO_OK
+                                                                     : kt_read_no_memory(r);
+}
+
+/* A "traceEvents" that holds no list. */
+static kineto_status leave_out_events(kt_reader *r, kineto_string value)
+{
+    bool in_text =
+        value.data >= r->input->base && value.data < r->input->base + r->input->ready_bytes;
+    r->wrong_events++;
+    return count_change(r, KT_REPAIR_WRONG_TYPE,
+                        in_text ? (size_t)(value.data - r->input->base) : 0, value.size);
+}
+
+/* Of several members with one key the first counts, as in a repaired file. */
+static kineto_status take_first(kt_reader *r, kineto_string key, kineto_string value, bool *is_first)
+{
+    uint64_t content = kb_hash(value.data, value.size);
+    const uint64_t *first =
+        kb_map_insert(&r->header_keys, kb_hash(key.data, key.size), content, is_first);
+    if (!first)
+        return kt_read_no_memory(r);
+    r->repeated_header += !*is_first && *first != content;
+    return KINETO_OK;
+}
+
+static kineto_status take_member(kt_reader *r, outline *o, kineto_string raw, kineto_string value)
+{
+    char room[KT_PLAIN_KEY_BYTES];
+    bool is_first = false;
+    kineto_string key = kt_json_plain_key(raw, room);
+    if (kb_string_equal(key, kb_string("traceEvents")))
+        return leave_out_events(r, value);
+    kineto_status status = take_first(r, key, value, &is_first);
+    if (status != KINETO_OK || !is_first)
+        return status;
     if (kb_string_equal(key, kb_string("deviceProperties")))
         return keep_member(r, value, &o->devices);
     if (kb_string_equal(key, kb_string("ckineto")))
         return keep_member(r, value, &o->own);
+    if (kb_string_equal(key, kb_string("baseTimeNanoseconds")) &&
+        keep_member(r, value, &r->base_text) != KINETO_OK)
+        return kt_read_no_memory(r);
     return kt_read_header(r, key, value);
+}
+
+static kineto_status read_object(kt_reader *r, outline *o, const char *open);
+
+/* The object at `p` holds the events, one level down: its members are the header's. */
+static kineto_status read_nested(kt_reader *r, outline *o, const char *p, const char **end)
+{
+    kineto_status status = count_change(r, KT_REPAIR_NESTED_EVENTS, kt_cursor_offset(o->cursor, p), 1);
+    o->nested = true;
+    if (status == KINETO_OK)
+        status = read_object(r, o, p);
+    o->nested = false;
+    *end = r->input->base + o->cursor->next; /* read_object starts the cursor behind its end */
+    return status;
+}
+
+/* Does the object at `p` have a list of events? */
+static bool holds_events(kt_reader *r, const char *p)
+{
+    size_t ready = kt_input_wait(r->input, SIZE_MAX);
+    return kt_repair_holds_events((kineto_string){p, (size_t)(r->input->base + ready - p)});
 }
 
 /* One member, whose key is at `p`. KINETO_E_FORMAT with a problem in the cursor: it is no JSON. */
@@ -127,11 +163,16 @@ static kineto_status read_member(kt_reader *r, outline *o, const char *p, const 
     if (!kt_take_key(c, p, &key))
         return KINETO_E_FORMAT;
     p = kt_next(c);
-    if (kb_string_equal(key, kb_string("traceEvents"))) {
+    bool events = kt_json_is_key(key, "traceEvents");
+    if (events && *p == '[') {
         kineto_status status = read_array(r, o, p);
         *end = r->input->base + c->next;
         return status;
     }
+    if (events && r->strict)
+        return kt_read_fail(r, p, "\"traceEvents\" must be a list of events");
+    if (events && *p == '{' && !o->nested && holds_events(r, p))
+        return read_nested(r, o, p, end);
     *end = kt_skip_value(c, p);
     const char *next = *end ? kt_peek(c) : NULL;
     if (*end && c->bad && c->bad < *end)
@@ -235,19 +276,33 @@ static kineto_status next_member(kt_reader *r, outline *o, const char **before, 
     return status;
 }
 
+/* Behind the bracket that the cursor stepped over last. */
+static size_t end_of_nested(const outline *o)
+{
+    const kt_cursor *c = o->cursor;
+    return c->at > c->positions ? kt_cursor_offset(c, c->window + c->at[-1]) + 1 : c->next;
+}
+
 static kineto_status read_object(kt_reader *r, outline *o, const char *open)
 {
     const char *before = open + 1;
     bool first = true, ended = false;
+    bool closed = false; /* by the bracket that is stepped over */
     while (!ended) {
+        closed = *kt_peek(o->cursor) == '}';
         kineto_status status = next_member(r, o, &before, &first, &ended);
         if (status != KINETO_OK)
             return status;
     }
     if (!o->has_events)
-        return kt_read_fail(r, kt_peek(o->cursor), "no \"traceEvents\": this is no Chrome trace");
-    if (*kt_peek(o->cursor) == '}') /* a repaired end */
+        return kt_read_fail(r, kt_peek(o->cursor),
+                            r->wrong_events
+                                ? "\"traceEvents\" holds no list of events: put them into one"
+                                : "no \"traceEvents\": this is no Chrome trace");
+    if (!closed && *kt_peek(o->cursor) == '}') /* a repaired end */
         kt_next(o->cursor);
+    if (o->nested)
+        kt_cursor_start(o->cursor, r->input, end_of_nested(o));
     return KINETO_OK;
 }
 
@@ -271,6 +326,37 @@ static void look_for_base(kt_reader *r)
         r->used_base_ns = base;
 }
 
+/* Does an event stand there, without a list around it, as where there is one on each line? */
+static bool begins_with_event(kt_reader *r, const char *p)
+{
+    bool cut = true, event = false;
+    size_t offset = (size_t)(p - r->input->base), ready = 0, reach = 65536;
+    for (; cut; reach *= 2) {
+        size_t before = ready;
+        ready = kt_input_ready(r->input, offset + reach);
+        if (ready == before)
+            break;
+        size_t size = KB_MIN(ready - offset, reach);
+        event = kt_repair_begins_event((kineto_string){p, size}, &cut);
+        if (ready < offset + reach)
+            break;
+    }
+    return event;
+}
+
+/* Events without a list around them, from `p` on. */
+static kineto_status read_lines(kt_reader *r, outline *o, const char *p)
+{
+    size_t stop, offset = kt_cursor_offset(o->cursor, p);
+    o->has_events = true;
+    kineto_status status = count_change(r, KT_REPAIR_UNBALANCED, offset, 0);
+    if (status == KINETO_OK)
+        status = kt_read_events(r, offset, &stop);
+    if (status == KINETO_OK)
+        kt_cursor_start(o->cursor, r->input, stop);
+    return status;
+}
+
 /* One document that begins at `offset`; *stop: behind it. */
 static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size_t *stop)
 {
@@ -279,6 +365,8 @@ static kineto_status read_document(kt_reader *r, outline *o, size_t offset, size
     const char *p = kt_next(o->cursor);
     if (*p == '[')
         status = read_array(r, o, p);
+    else if (*p == '{' && !r->strict && begins_with_event(r, p))
+        status = read_lines(r, o, p);
     else if (*p == '{')
         status = read_object(r, o, p);
     else if (!offset)
@@ -304,9 +392,13 @@ static size_t ready_for_document(kt_reader *r, size_t stop)
 static kineto_status read_text(kt_reader *r, outline *o)
 {
     size_t stop = 0;
+    const char *next_base = NULL;
     if (kt_input_ready(r->input, 1) == 0)
         return r->input->status != KINETO_OK ? r->input->status
                                              : kt_read_fail(r, r->input->base, "the file is empty");
+    kineto_string head = {r->input->base, kt_input_ready(r->input, 4)};
+    if (kt_text_is_wide(head))
+        return refuse(r, head.data);
     look_for_base(r);
     kineto_status status = read_document(r, o, skip_mark(r), &stop);
     while (status == KINETO_OK && kt_input_ready(r->input, stop + 1) > stop) {
@@ -315,6 +407,9 @@ static kineto_status read_text(kt_reader *r, outline *o)
             return kt_read_fail(r, text.data + stop, "text after the end");
         if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
             break;
+        kineto_string rest = {text.data + stop, text.size - stop};
+        if (!kt_repair_same_base(r->base_text, rest, &next_base))
+            return count_change(r, KT_REPAIR_OTHER_BASE, stop, rest.size);
         status = read_document(r, o, stop, &stop);
     }
     return status;
@@ -435,6 +530,22 @@ static void state_repairs(kt_reader *r)
                       kb_string(r->input->error.message));
 }
 
+/* Members of events that are in no trace. */
+static void state_unread(kt_reader *r)
+{
+    for (size_t i = 0; i < r->unread.count; i++) {
+        const kt_unread *u = &r->unread.data[i];
+        char reason[200], phase[40] = "";
+        if (u->phase)
+            snprintf(phase, sizeof phase, " with \"ph\": \"%c\"", u->phase);
+        kineto_string name = kb_utf8_cut(u->name, 100);
+        snprintf(reason, sizeof reason, u->name.size ? "member of an event that is not read: \"%.*s\"%s"
+                                                     : "member of an event that is not read",
+                 (int)name.size, name.data, phase);
+        kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), u->count, false, kb_string(""));
+    }
+}
+
 static void state_ledger(kt_reader *r)
 {
     const struct {
@@ -443,9 +554,15 @@ static void state_ledger(kt_reader *r)
         bool is_loss;
     } lines[] = {{r->other_phases, "event of an unsupported phase", true},
                  {r->unmatched_ends, "end without a begin", true},
-                 {r->end_args, "arguments of an end event", false},
+                 {r->end_args_twice, "argument of a begin and its end: that of the end counts", false},
+                 {r->doubtful_ends,
+                  "range whose end may be another's, as ends around it fit no begin: flagged", false},
                  {r->unclosed, "begin without an end", false},
                  {r->other_metadata, "unknown metadata event", false},
+                 {r->empty_objects, "empty object among the events", false},
+                 {r->repeated_header,
+                  "member repeated in the header, with another value: the first one counts", true},
+                 {r->nameless_devices, "device properties without an id: left out", false},
                  {r->repeated_members, "member repeated in its event: the last one counts", false},
                  {r->second_events, "more lists of events: all were read", false},
                  {r->lone_surrogates, "half a surrogate pair replaced by U+FFFD", false}};
@@ -453,6 +570,7 @@ static void state_ledger(kt_reader *r)
         if (lines[i].count)
             kt_ledger_add(r->b, kb_string("reader"), kb_string(lines[i].reason), lines[i].count,
                           lines[i].is_loss, kb_string(""));
+    state_unread(r);
     state_repairs(r);
     r->b->negative_durations += r->negative_durations;
     r->b->long_args += r->long_args;
@@ -505,8 +623,11 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
         kineto_row row = late->next ? row_from(t, late->track, late->ts_ns)
                                     : row_at(t, late->track, late->ts_ns);
         r->ends.data[late->end].row = row;
-        nowhere += row == KINETO_NO_ROW;
+        if (row != KINETO_NO_ROW)
+            continue;
+        r->late.data[nowhere++] = *late; /* what is left of the list are those without a row */
     }
+    r->late.count = nowhere;
     if (nowhere && !kt_need(t, KT_STAGE_NESTING))
         return false; /* nobody could tell */
     if (nowhere) {
@@ -518,7 +639,12 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
             !kb_vec_push(&t->ledger, line))
             return false;
     }
-    return kt_join_flows(t, r->ends.data, r->ends.count);
+    return kt_join_flows(t, &(kt_stated_flows){.ends = r->ends.data,
+                                               .count = r->ends.count,
+                                               .nowhere = r->late.data,
+                                               .nowhere_count = r->late.count,
+                                               .texts = r->flow_texts.data,
+                                               .text_count = r->flow_texts.count});
 }
 
 static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
@@ -532,6 +658,7 @@ static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
     kt_read_own_kinds(r, o->own);
     move_times(r);
     close_ranges(r);
+    kt_read_give_end_args(r);
     apply_own_kinds(r);
     kt_read_apply(r, o->devices, o->own);
     state_window(r);
@@ -548,7 +675,13 @@ static void release(kt_reader *r)
 {
     kt_builder_destroy(r->b);
     kb_map_free(&r->open);
+    kb_map_free(&r->header_keys);
+    for (size_t i = 0; i < r->pending.count; i++)
+        free(r->pending.data[i].args);
     kb_vec_free(&r->pending);
+    kb_vec_free(&r->flow_texts);
+    kb_vec_free(&r->joined_args);
+    kb_vec_free(&r->unread);
     kb_vec_free(&r->loose_ends);
     kt_store_free(r->store, r->ends.data);
     kt_store_free(r->store, r->late.data);
@@ -578,8 +711,7 @@ static kineto_status read_input(kt_reader *r, kineto_trace **out)
     }
     /* Repair leaves nothing of what never was one. */
     if (status == KINETO_OK && !r->events && r->b->trace->repairs.total)
-        status =
-            kb_fail(r->err, KINETO_E_FORMAT, "nothing in it is an event: this is no Chrome trace");
+        status = kt_repair_nothing_left(&r->b->trace->repairs, r->err);
     if (status == KINETO_OK)
         status = finish(r, &o, out);
     free(o.cursor);
@@ -634,7 +766,14 @@ kineto_status kineto_trace_open_with(const char *path, const kineto_open_options
     kineto_status known = kb_options_read(&o, sizeof o, options, "kineto_open_options", err);
     if (known)
         return known;
-    kt_reader r = {.err = err, .last_row = KINETO_NO_ROW, .strict = o.strict};
+    if (kt_ts_shift(o.ts_unit_ns) < 0)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "ts_unit_ns must be 1, 1000, 1000000 or 1000000000 nanoseconds, not %llu",
+                       (unsigned long long)o.ts_unit_ns);
+    kt_reader r = {.err = err,
+                   .last_row = KINETO_NO_ROW,
+                   .strict = o.strict,
+                   .ts_unit_ns = o.ts_unit_ns};
     r.threads = o.threads ? o.threads : kb_os_cpus();
     r.seed = kb_hash_secret();
     kineto_status status = kt_input_open(path, &r.input, err);

@@ -9,8 +9,12 @@
 typedef struct kt_pending {
     kineto_row row;
     bool closed;
-    bool open_end;  /* its args say that it had not ended */
+    bool open_end;  /* its args say that it had not ended, or its end is in doubt */
+    bool doubtful;  /* an end without a name may be another's: one on its thread fitted no begin */
     bool has_key;   /* of asynchronous ranges whose id counts in all processes: */
+    uint32_t name, category; /* string ids; 0: none */
+    char *args;              /* a copy, while it is open; NULL: none */
+    size_t args_bytes;
     uint64_t below; /* index + 1 */
     union {
         int64_t end_ns; /* if closed */
@@ -18,21 +22,27 @@ typedef struct kt_pending {
     };
 } kt_pending;
 
+/* What an end says besides its time. */
+typedef struct kt_end_args {
+    kineto_string text; /* the object; empty: none */
+    uint64_t correlation_id, external_id;
+    uint32_t flags;
+} kt_end_args;
+
 /* An end that no begin of its process matched, with how many begins came before it. */
 typedef struct kt_loose_end {
     uint64_t key;
     int64_t end_ns;
     size_t before;
-    bool has_args;
+    kt_end_args args;
 } kt_loose_end;
 
-/* A flow end whose row is found once all rows are known. */
-typedef struct kt_late_flow {
-    uint32_t track;
-    bool next; /* it is the row that begins next */
-    int64_t ts_ns;
-    size_t end; /* index into ends */
-} kt_late_flow;
+/* The arguments of a row that has some of its end's; in the file, or in memory of the reader. */
+typedef struct kt_joined_args {
+    kineto_row row;
+    kt_end_args args;
+    uint64_t word; /* not 0: args.text stands in the file */
+} kt_joined_args;
 
 typedef struct kt_reader {
     kt_store *store; /* NULL: no limit of memory */
@@ -40,8 +50,9 @@ typedef struct kt_reader {
     kineto_error *err;
     kt_input *input;
     bool strict;
+    uint64_t ts_unit_ns; /* as kineto_open_options has it */
     bool refused_at_once; /* by its first bytes: the rest was not read */
-    kb_arena repaired; /* members of the header */
+    kb_arena repaired; /* members of the header, joined arguments, names of members */
     kb_map properties; /* place in deviceProperties → device, where its id is not enough */
     uint32_t threads;
     uint64_t seed;
@@ -59,6 +70,11 @@ typedef struct kt_reader {
     KB_VEC(kt_loose_end) loose_ends;
     KB_VEC(kt_flow_end) ends;
     KB_VEC(kt_late_flow) late;
+    KB_VEC(kt_flow_text) flow_texts;
+    KB_VEC(kt_joined_args) joined_args;
+    KB_VEC(kt_unread) unread;
+    kb_map header_keys;     /* hashes of keys of the header → of the first value */
+    kineto_string base_text; /* of the first document: what it states as its base */
     KB_VEC(kineto_row) host_counters; /* that say they are; others are what their process is */
     uint16_t kind_category[KINETO_KIND_COUNT];
     uint64_t kind_category_known;
@@ -66,7 +82,9 @@ typedef struct kt_reader {
     bool has_window_end, has_window;
     int64_t window_start_ns, window_end_ns;
     /* for the ledger */
-    uint64_t other_phases, other_metadata, unmatched_ends, end_args, unclosed, lone_surrogates;
+    uint64_t other_phases, other_metadata, unmatched_ends, unclosed, lone_surrogates;
+    uint64_t end_args_twice, doubtful_ends, empty_objects, repeated_header, nameless_devices;
+    uint64_t wrong_events; /* "traceEvents" that hold no list */
     uint64_t events, second_events, repeated_members, negative_durations, long_args;
 } kt_reader;
 
@@ -92,6 +110,8 @@ kineto_status kt_read_events(kt_reader *r, size_t offset, size_t *stop);
 kineto_status kt_read_turn(kt_reader *r, kt_batch *p);
 /** Give asynchronous begins that are still open the ends that other processes have. */
 kineto_status kt_read_join_processes(kt_reader *r);
+/** Give rows the arguments of their ends, once all batches have their places. */
+void kt_read_give_end_args(kt_reader *r);
 
 /* ---- read_header.c ---- */
 /** One key of the header that is not traceEvents. */

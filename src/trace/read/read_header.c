@@ -11,7 +11,7 @@ kineto_string kt_read_member(kineto_string object, const char *wanted)
     while (kt_scan_more(&scan, &first, '{')) {
         if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
             break;
-        if (kb_string_equal(key, kb_string(wanted)))
+        if (kt_json_is_key(key, wanted))
             found = value;
     }
     return found;
@@ -192,10 +192,15 @@ static void read_devices(kt_reader *r, kineto_string array)
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
         int64_t id;
         const uint64_t *placed = kb_map_find(&r->properties, place);
-        if (!placed && !get_int(item, "id", &id))
+        if (!placed && !kt_event_number(kt_read_member(item, "id"), &id)) {
+            r->nameless_devices++;
             continue;
+        }
         kineto_process p = {.rank = -1, .properties_json = item};
-        kt_process_set(r->b, placed ? (uint32_t)*placed : device_of(r, &by_id, id), &p);
+        uint32_t device = placed ? (uint32_t)*placed : device_of(r, &by_id, id);
+        kt_process_set(r->b, device, &p);
+        if (device < r->b->trace->processes.count)
+            r->b->trace->processes.data[device].place = (uint32_t)KB_MIN(place + 1, UINT32_MAX);
     }
     kb_map_free(&by_id);
 }
@@ -230,6 +235,7 @@ static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
             continue; /* nothing there: hostile or empty */
         wanted[track].type = type;
         wanted[track].id = id;
+        wanted[track].has_other_tid = id != tid;
         wanted[track].name = kt_string(r->b, get_text(r, item, "name"));
     }
 }

@@ -13,6 +13,8 @@
 #define KT_WINDOW_BYTES 16384u /* indexed at once: positions and text stay in the cache */
 #endif
 
+#define KT_OTHER_MEMBERS 16u
+
 typedef struct kt_cursor {
     const uint32_t *at, *end; /* positions that are left */
     const char *window;       /* what they count from */
@@ -23,7 +25,10 @@ typedef struct kt_cursor {
     size_t next;    /* offset where the next window begins */
     size_t checked; /* up to here the text is valid UTF-8 or has not been looked at */
     kt_index_fn *index;
-    bool lenient; /* the text was repaired: numbers may be texts */
+    bool lenient; /* a length may be a text such as "nan" */
+    int unit_shift; /* times are in units of 10^unit_shift microseconds */
+    uint32_t other_count; /* members of the event that no reader knows, and the first of their keys */
+    kineto_string others[KT_OTHER_MEMBERS];
     kt_index_state state;
     size_t begun; /* where it was started */
     uint32_t positions[KT_WINDOW_BYTES + 8];

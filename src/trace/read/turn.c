@@ -203,6 +203,16 @@ static kineto_row row_before(const kt_reader *r, const kt_batch *p, const kt_sta
     return same ? row : KINETO_NO_ROW;
 }
 
+static kineto_status take_flow_text(kt_reader *r, const kt_staged_text *s, size_t end)
+{
+    kt_flow_text text = {.end = end,
+                         .category = kt_read_text(r, s->category),
+                         .name = kt_read_text(r, s->name),
+                         .args = kt_string(r->b, s->args)};
+    bool any = text.category || text.name || text.args;
+    return !any || kb_vec_push(&r->flow_texts, text) ? KINETO_OK : kt_read_no_memory(r);
+}
+
 static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *f)
 {
     uint32_t track = p->places.data[f->place].track;
@@ -224,7 +234,8 @@ static kineto_status take_flow(kt_reader *r, kt_batch *p, const kt_staged_flow *
 
 /* ---- begins and ends ------------------------------------------------------------------------- */
 
-/* What a begin and its end have in common; `anywhere`: but for the process of asynchronous ones. */
+/* What a begin and its end have in common, besides their names; `anywhere`: but for the process of
+ * asynchronous ones, and with the name. */
 static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side, bool anywhere)
 {
     kt_place *place = &p->places.data[side->place];
@@ -238,7 +249,7 @@ static uint64_t match_key(kt_reader *r, kt_batch *p, const kt_side *side, bool a
     key[0] = anywhere ? UINT64_MAX : process_of(r, place, &named);
     key[1] = kt_event_id(e);
     key[2] = e->has & KT_HAS_CAT ? kt_read_text(r, e->cat) : 0;
-    key[3] = e->has & KT_HAS_NAME ? kt_read_text(r, e->name) : 0;
+    key[3] = anywhere && e->has & KT_HAS_NAME ? kt_read_text(r, e->name) : 0;
     key[4] = 1;
     return kb_hash(key, sizeof key);
 }
@@ -251,53 +262,223 @@ static bool counts_anywhere(const kt_batch *p, const kt_side *side)
 
 static kineto_status begin(kt_reader *r, kt_batch *p, const kt_side *side)
 {
+    const kt_event *e = &side->event;
     uint64_t *top = kb_map_insert(&r->open, match_key(r, p, side, false), 0, NULL);
     kt_pending pending = {.row = p->first_row + side->row,
-                          .open_end = side->event.flags & KINETO_ACTIVITY_OPEN_END,
+                          .open_end = e->flags & KINETO_ACTIVITY_OPEN_END,
                           .has_key = counts_anywhere(p, side),
+                          .name = name_id(r, p, p->rows.data[side->row].name),
+                          .category = e->has & KT_HAS_CAT ? kt_read_text(r, e->cat) : 0,
                           .below = top ? *top : 0};
     if (pending.has_key)
         pending.key = match_key(r, p, side, true);
-    if (!top || !kb_vec_push(&r->pending, pending))
+    if (e->has & KT_HAS_ARGS && e->args.size > 2) {
+        pending.args = malloc(e->args.size);
+        pending.args_bytes = e->args.size;
+        if (!pending.args)
+            return kt_read_no_memory(r);
+        memcpy(pending.args, e->args.data, e->args.size);
+    }
+    if (!top || !kb_vec_push(&r->pending, pending)) {
+        free(pending.args);
         return kt_read_no_memory(r);
+    }
     *top = r->pending.count;
     return KINETO_OK;
+}
+
+/* Is this the begin that an end with such a name and category belongs to? What one of them leaves
+ * out does not tell them apart. */
+static bool agrees(const kt_pending *begin, uint32_t name, uint32_t category)
+{
+    return (!name || !begin->name || name == begin->name) &&
+           (!category || !begin->category || category == begin->category);
+}
+
+/* How deep below the innermost open begin one is looked for. */
+#define MOST_BELOW 256u
+
+/* The innermost open begin that agrees, which is no longer open then; NULL: none does. An end that
+ * names no begin, or one that others lie above of, makes the ends without a name behind it doubtful. */
+static kt_pending *take_begin(kt_reader *r, uint64_t *top, const kt_event *e)
+{
+    uint32_t name = e->has & KT_HAS_NAME ? kt_read_text(r, e->name) : 0;
+    uint32_t category = e->has & KT_HAS_CAT ? kt_read_text(r, e->cat) : 0;
+    uint64_t *link = top;
+    for (uint32_t below = 0; link && *link && below < MOST_BELOW; below++) {
+        kt_pending *begin = &r->pending.data[*link - 1];
+        if (agrees(begin, name, category)) {
+            *link = begin->below;
+            kt_pending *next = *top ? &r->pending.data[*top - 1] : NULL;
+            if (next)
+                next->doubtful = next->doubtful || begin->doubtful || below > 0;
+            begin->doubtful = begin->doubtful && !name;
+            return begin;
+        }
+        link = &begin->below;
+    }
+    if (top && *top)
+        r->pending.data[*top - 1].doubtful = true;
+    return NULL;
+}
+
+/* ---- arguments of ends ----------------------------------------------------------------------- */
+
+static kt_end_args args_of_end(const kt_event *e)
+{
+    kt_end_args args = {.text = {"", 0},
+                        .correlation_id = e->correlation_id,
+                        .external_id = e->external_id,
+                        .flags = e->flags};
+    if (e->has & KT_HAS_ARGS && e->args.size > 2)
+        args.text = e->args;
+    return args;
+}
+
+/* Hashes of the keys of an object. */
+static bool note_keys(kb_map *keys, kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true, ok = kt_scan_open(&scan, '{');
+    while (ok && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value))
+        ok = kb_map_insert(keys, kb_hash(key.data, key.size), 1, NULL) != NULL;
+    return ok;
+}
+
+/* Members of an object whose keys are not among these, each with a comma behind it; the end. */
+static char *put_others(kt_reader *r, char *out, kineto_string object, const kb_map *keys)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true, ok = kt_scan_open(&scan, '{');
+    while (ok && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (kb_map_find(keys, kb_hash(key.data, key.size))) {
+            r->end_args_twice++;
+            continue;
+        }
+        size_t size = (size_t)(value.data + value.size - (key.data - 1));
+        memcpy(out, key.data - 1, size);
+        out[size] = ',';
+        out += size + 1;
+    }
+    return out;
+}
+
+/* The members of both, in the reader's memory; where both have one, that of the end. */
+static kineto_string join_objects(kt_reader *r, kineto_string begin, kineto_string end)
+{
+    kb_map keys = {0};
+    char *text = kb_arena_alloc(&r->repaired, begin.size + end.size + 1, 1), *at = text;
+    bool ok = text && note_keys(&keys, end);
+    if (ok) {
+        *at++ = '{';
+        at = put_others(r, at, begin, &keys);
+        if (keys.count) {
+            memcpy(at, end.data + 1, end.size - 1);
+            at += end.size - 1;
+        } else {
+            at -= at[-1] == ',';
+            *at++ = '}';
+        }
+    }
+    kb_map_free(&keys);
+    return ok ? (kineto_string){text, (size_t)(at - text)} : (kineto_string){NULL, 0};
+}
+
+/* Where the args stand in the file, as in a block; 0: not there, or too far or long for that. */
+static uint64_t place_in_file(const kt_reader *r, kineto_string args)
+{
+    size_t ready = kb_load_acquire(&r->input->ready_bytes);
+    if (args.data < r->input->base || args.data >= r->input->base + ready)
+        return 0;
+    uint64_t offset = (uint64_t)(args.data - r->input->base);
+    return args.size >> 24 || offset >> 40 ? 0 : offset << 24 | args.size;
+}
+
+/* A range has its end, and what that says. */
+static kineto_status close_pending(kt_reader *r, kt_pending *begin, int64_t end_ns, kt_end_args args)
+{
+    kineto_string before = {begin->args, begin->args_bytes};
+    kt_joined_args joined = {.row = begin->row, .args = args};
+    bool ok = true;
+    begin->end_ns = end_ns;
+    begin->closed = true;
+    begin->open_end |= (args.flags & KINETO_ACTIVITY_OPEN_END) || begin->doubtful;
+    r->doubtful_ends += begin->doubtful;
+    if (args.text.size && before.size)
+        joined.args.text = join_objects(r, before, args.text);
+    else if (args.text.size && !(joined.word = place_in_file(r, args.text)))
+        joined.args.text.data = kb_arena_copy(&r->repaired, args.text.data, args.text.size);
+    if (args.text.size)
+        ok = joined.args.text.data && kb_vec_push(&r->joined_args, joined);
+    free(begin->args);
+    begin->args = NULL;
+    begin->args_bytes = 0;
+    return ok ? KINETO_OK : kt_read_no_memory(r);
+}
+
+static void give_args(kt_reader *r, const kt_joined_args *joined)
+{
+    kt_block *block = r->b->trace->blocks.data[joined->row / KT_BLOCK_ROWS];
+    uint32_t i = (uint32_t)(joined->row % KT_BLOCK_ROWS);
+    uint64_t word = joined->word;
+    kt_args_form form = word ? KT_ARGS_IN_FILE : KT_ARGS_JSON;
+    const kt_end_args *args = &joined->args;
+    if (!word && !kt_heap_put(r->b, block, args->text, &word)) {
+        block->flags[i] |= KINETO_ACTIVITY_ARGS_LOST;
+        return;
+    }
+    block->args[i] = word;
+    block->flags[i] = (uint16_t)((block->flags[i] & ~(3u << 8)) | (uint32_t)form << 8 | args->flags);
+    block->correlation_id[i] = args->correlation_id ? args->correlation_id : block->correlation_id[i];
+    block->external_id[i] = args->external_id ? args->external_id : block->external_id[i];
+}
+
+void kt_read_give_end_args(kt_reader *r)
+{
+    for (size_t i = 0; i < r->joined_args.count; i++)
+        give_args(r, &r->joined_args.data[i]);
+}
+
+/* ---- ends ------------------------------------------------------------------------------------- */
+
+/* The range may have begun in another process. */
+static kineto_status keep_loose_end(kt_reader *r, kt_batch *p, const kt_side *side)
+{
+    kt_loose_end loose = {.key = match_key(r, p, side, true),
+                          .end_ns = side->event.ts_ns,
+                          .before = r->pending.count,
+                          .args = args_of_end(&side->event)};
+    kineto_string *text = &loose.args.text; /* the file's is gone by then */
+    if (text->size)
+        text->data = kb_arena_copy(&r->repaired, text->data, text->size);
+    return text->data && kb_vec_push(&r->loose_ends, loose) ? KINETO_OK : kt_read_no_memory(r);
 }
 
 static kineto_status end(kt_reader *r, kt_batch *p, const kt_side *side)
 {
     uint64_t *top = kb_map_find(&r->open, match_key(r, p, side, false));
-    bool has_args = (side->event.has & KT_HAS_ARGS) && side->event.other_args;
-    if (!top || !*top) {
-        kt_loose_end loose = {
-            .end_ns = side->event.ts_ns, .before = r->pending.count, .has_args = has_args};
-        r->unmatched_ends++;
-        if (!counts_anywhere(p, side))
-            return KINETO_OK;
-        loose.key = match_key(r, p, side, true);
-        return kb_vec_push(&r->loose_ends, loose) ? KINETO_OK : kt_read_no_memory(r);
-    }
-    kt_pending *pending = &r->pending.data[*top - 1];
-    r->end_args += has_args;
-    pending->end_ns = side->event.ts_ns;
-    pending->closed = true;
-    *top = pending->below;
-    return KINETO_OK;
+    kt_pending *begin = take_begin(r, top, &side->event);
+    if (begin)
+        return close_pending(r, begin, side->event.ts_ns, args_of_end(&side->event));
+    r->unmatched_ends++;
+    return counts_anywhere(p, side) ? keep_loose_end(r, p, side) : KINETO_OK;
 }
 
-static void join_loose(kt_reader *r, kb_map *open, const kt_loose_end *end)
+static bool join_loose(kt_reader *r, kb_map *open, const kt_loose_end *end)
 {
     uint64_t *top = kb_map_find(open, end->key);
     if (!top || !*top)
-        return;
+        return true;
     kt_pending *pending = &r->pending.data[*top - 1];
     if (kt_shifted(end->end_ns, r->used_base_ns) < kt_start(r->b->trace, pending->row))
-        return;
+        return true;
     *top = pending->below;
-    pending->end_ns = end->end_ns;
-    pending->closed = true;
     r->unmatched_ends--;
-    r->end_args += end->has_args;
+    return close_pending(r, pending, end->end_ns, end->args) == KINETO_OK;
 }
 
 kineto_status kt_read_join_processes(kt_reader *r)
@@ -317,7 +498,7 @@ kineto_status kt_read_join_processes(kt_reader *r)
             if (ok)
                 *top = next + 1;
         }
-        join_loose(r, &open, end);
+        ok = ok && join_loose(r, &open, end);
     }
     kb_map_free(&open);
     return ok ? KINETO_OK : kt_read_no_memory(r);
@@ -333,7 +514,7 @@ static kineto_status take_async(kt_reader *r, kt_batch *p, const kt_side *side)
 
 /* ---- metadata -------------------------------------------------------------------------------- */
 
-static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
+static bool is(kineto_string s, const char *text) { return kt_json_is_key(s, text); }
 
 static kineto_string member_text(kt_reader *r, const kt_event *e, const char *key)
 {
@@ -348,8 +529,11 @@ static void metadata(kt_reader *r, kt_batch *p, const kt_side *side)
     kineto_process process = {.rank = -1};
     bool of_thread = is(e->name, "thread_name") || is(e->name, "thread_sort_index"), named;
     int64_t sort = 0;
+    kineto_string place_in_view = {"", 0};
     if (e->has & KT_HAS_ARGS)
-        kt_json_int(kt_read_member(e->args, "sort_index"), &sort);
+        place_in_view = kt_read_member(e->args, "sort_index");
+    if (place_in_view.size && !kt_event_number(place_in_view, &sort))
+        r->other_metadata++;
     uint32_t index = process_of(r, place, &named);
     if (is(e->name, "process_name"))
         process.name = member_text(r, e, "name");
@@ -387,6 +571,38 @@ static kineto_status take_side(kt_reader *r, kt_batch *p, const kt_side *side)
 
 /* ---- a turn ---------------------------------------------------------------------------------- */
 
+static kineto_status take_unread(kt_reader *r, const kt_unread *unread)
+{
+    for (size_t i = 0; i < r->unread.count; i++) {
+        kt_unread *known = &r->unread.data[i];
+        bool same = known->phase == unread->phase && kb_string_equal(known->name, unread->name);
+        if (!same && i < KT_UNREAD_NAMES)
+            continue;
+        known->count += unread->count;
+        return KINETO_OK;
+    }
+    kt_unread copy = *unread;
+    if (r->unread.count == KT_UNREAD_NAMES)
+        copy = (kt_unread){{"", 0}, '\0', unread->count};
+    copy.name.data = kb_arena_copy(&r->repaired, copy.name.data, copy.name.size);
+    return copy.name.data && kb_vec_push(&r->unread, copy) ? KINETO_OK : kt_read_no_memory(r);
+}
+
+/* The flows of a batch, with what those of the program's own are called. */
+static kineto_status take_flows(kt_reader *r, kt_batch *p)
+{
+    kineto_status status = KINETO_OK;
+    size_t text = 0;
+    for (size_t i = 0; status == KINETO_OK && i < p->flows.count; i++) {
+        size_t end = r->ends.count;
+        status = take_flow(r, p, &p->flows.data[i]);
+        if (status == KINETO_OK && text < p->flow_texts.count &&
+            p->flow_texts.data[text].flow == i)
+            status = take_flow_text(r, &p->flow_texts.data[text++], end);
+    }
+    return status;
+}
+
 static void take_counts(kt_reader *r, const kt_batch *p)
 {
     r->events += p->events;
@@ -394,6 +610,7 @@ static void take_counts(kt_reader *r, const kt_batch *p)
     r->long_args += p->long_args;
     r->negative_durations += p->negative_durations;
     r->repeated_members += p->repeated_members;
+    r->empty_objects += p->empty_objects;
     for (size_t i = 0; i < p->window_ends.count; i++) {
         r->window_end_ns = p->window_ends.data[i];
         r->has_window_end = true;
@@ -412,8 +629,10 @@ kineto_status kt_read_turn(kt_reader *r, kt_batch *p)
     number_texts(r, p);
     number_places(r, p);
     kineto_status status = take_rows(r, p);
-    for (size_t i = 0; status == KINETO_OK && i < p->flows.count; i++)
-        status = take_flow(r, p, &p->flows.data[i]);
+    if (status == KINETO_OK)
+        status = take_flows(r, p);
+    for (size_t i = 0; status == KINETO_OK && i < p->unread.count; i++)
+        status = take_unread(r, &p->unread.data[i]);
     for (size_t i = 0; status == KINETO_OK && i < p->sides.count; i++)
         status = take_side(r, p, &p->sides.data[i]);
     take_counts(r, p);

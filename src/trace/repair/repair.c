@@ -5,11 +5,12 @@
 
 /* ---- beginning and ending a call ------------------------------------------------------------- */
 
-static kt_fix begin(kineto_string text, size_t at, bool final, kt_bytes *out)
+static kt_fix begin(kineto_string text, size_t at, bool final, kt_bytes *out, uint64_t ts_unit_ns)
 {
     return (kt_fix){.text = text.data,
                     .size = text.size,
                     .final = final,
+                    .ts_shift = kt_ts_shift(ts_unit_ns),
                     .at = KB_MIN(at, text.size),
                     .out = out,
                     .tries = KT_FIX_TRIES};
@@ -166,6 +167,15 @@ static bool has_essentials(const kt_fix *f)
     return e->phase && (e->phase == 'M' ? e->has_name : e->has_ts);
 }
 
+/* An object without a member: some writers end their list with one. */
+static bool is_empty(const kt_fix *f, size_t from, size_t to)
+{
+    for (size_t i = from + 1; i + 1 < to; i++)
+        if ((unsigned char)f->text[i] > ' ')
+            return false;
+    return true;
+}
+
 static kt_repaired element(kt_fix *f)
 {
     size_t from = f->at;
@@ -175,8 +185,10 @@ static kt_repaired element(kt_fix *f)
     kt_repaired result = {KT_PIECE_EVENT, f->at, !f->cut_short, false};
     if (status == KT_FIX_FAILED || !has_essentials(f)) {
         size_t to = KB_MAX(f->at, from + 1);
+        bool odd_time = f->event.odd_time, empty = status == KT_FIXED && is_empty(f, from, to);
         kt_fix_restore(f, &mark);
-        kt_fix_count(f, KT_REPAIR_LOST_EVENT, from, to - from);
+        if (!empty)
+            kt_fix_count(f, odd_time ? KT_REPAIR_TIME_RANGE : KT_REPAIR_LOST_EVENT, from, to - from);
         result.piece = KT_PIECE_NOTHING;
         result.next = to;
     }
@@ -187,7 +199,7 @@ kineto_status kt_repair_element(kineto_string text, size_t at, bool comma_due, b
                                 kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
                                 kineto_error *err)
 {
-    kt_fix f = begin(text, at, final, out);
+    kt_fix f = begin(text, at, final, out, repairs->ts_unit_ns);
     size_t out_from = out->count;
     bool comma;
     int c = kt_fix_next_item(&f, !comma_due, &comma);
@@ -207,16 +219,14 @@ kineto_status kt_repair_element(kineto_string text, size_t at, bool comma_due, b
 /* The key of the events, and their bracket behind it. */
 static bool at_events(kt_fix *f, kt_repaired *result)
 {
-    static const char key[] = "\"traceEvents\"";
-    size_t size = sizeof key - 1;
-    if (f->size - f->at < size || memcmp(f->text + f->at, key, size) != 0)
+    kt_scan s = kt_scan_of((kineto_string){f->text + f->at, f->size - f->at});
+    kineto_string key;
+    if (!kt_scan_key(&s, &key) || !kt_json_is_key(key, "traceEvents"))
         return false;
-    size_t colon = kt_look_space(f, f->at + size);
-    size_t bracket = kt_look_space(f, colon + 1);
-    if (kt_fix_byte(f, colon) != ':' || kt_fix_byte(f, bracket) != '[')
+    size_t bracket = kt_look_space(f, (size_t)(s.at - f->text));
+    if (kt_fix_byte(f, bracket) != '[')
         return false;
-    kt_fix_put(f, key, size);
-    kt_fix_put_z(f, ":");
+    kt_fix_put_z(f, "\"traceEvents\":");
     *result = (kt_repaired){KT_PIECE_EVENT, bracket, true, false};
     return true;
 }
@@ -238,7 +248,7 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
                                kt_bytes *out, kt_repairs *repairs, kt_repaired *result,
                                kineto_error *err)
 {
-    kt_fix f = begin(text, at, final, out);
+    kt_fix f = begin(text, at, final, out, repairs->ts_unit_ns);
     size_t out_from = out->count;
     bool comma;
     (void)kt_fix_push(&f, '{', KT_LEVEL_HEADER);
@@ -262,7 +272,7 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
 
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next)
 {
-    kt_fix f = begin(text, at, true, NULL);
+    kt_fix f = begin(text, at, true, NULL, repairs->ts_unit_ns);
     size_t from = kt_look_space(&f, f.at), to = from;
     for (int c; (c = kt_fix_byte(&f, to)) >= 0; to++)
         if (new_header(&f, to) || new_array(&f, to) || (to == from && any_object(&f, to)))
@@ -273,4 +283,49 @@ bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs,
     if (to < f.size)
         (void)kt_repairs_add(repairs, KT_REPAIR_NEW_DOCUMENT, to, 0);
     return to < f.size;
+}
+
+/* ---- what a text is ---------------------------------------------------------------------------- */
+
+bool kt_repair_begins_event(kineto_string text, bool *cut)
+{
+    kt_scan s = kt_scan_of(text);
+    kineto_string key, value;
+    bool first = true, event = false;
+    *cut = false;
+    if (!kt_scan_open(&s, '{'))
+        return false;
+    for (bool begin = true; kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key); begin = false) {
+        if (kt_known(KT_LEVEL_HEADER, key) >= 0)
+            return false;
+        event = event || kt_json_is_key(key, "ph") || (begin && kt_json_is_key(key, "name"));
+        if (!kt_scan_value(&s, &value))
+            break;
+    }
+    *cut = s.problem && s.end - s.at < 8; /* no word, no escape is longer */
+    return event;
+}
+
+bool kt_repair_holds_events(kineto_string text)
+{
+    kt_scan s = kt_scan_of(text);
+    kineto_string key, value;
+    bool first = true, ok = kt_scan_open(&s, '{');
+    while (ok && kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key)) {
+        if (kt_json_is_key(key, "traceEvents"))
+            return kt_scan_peek(&s) == '[';
+        ok = kt_scan_value(&s, &value);
+    }
+    return false;
+}
+
+kineto_status kt_repair_nothing_left(const kt_repairs *r, kineto_error *err)
+{
+    uint64_t times = r->kinds[KT_REPAIR_TIME_RANGE].count;
+    if (times)
+        return kb_fail(err, KINETO_E_FORMAT,
+                       "%llu events have times too large for the unit of \"ts\", microseconds; if "
+                       "they are nanoseconds, read them with --ts-unit ns",
+                       (unsigned long long)times);
+    return kb_fail(err, KINETO_E_FORMAT, "nothing in it is an event: this is no Chrome trace");
 }

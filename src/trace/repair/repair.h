@@ -21,7 +21,7 @@
     X(INVALID_UTF8, invalid_utf8, 0,                                                               \
       "bytes that are no UTF-8: kept, or U+FFFD where UTF-8 is a must")                            \
     X(SINGLE_QUOTES, single_quotes, 0, "a string in single quotes")                                \
-    X(BARE_KEY, bare_key, 0, "a key without quotes")                                               \
+    X(BARE_KEY, bare_key, 0, "a key without quotes, or with one")                                             \
     X(NAN_INF, nan_inf, 0,                                                                         \
       "a number that JSON does not know: kept as \"nan\", \"inf\" or \"-inf\"")                    \
     X(BAD_NUMBER, bad_number, 0, "a malformed number: put right, or kept as a string")             \
@@ -39,7 +39,13 @@
     X(WRONG_TYPE, wrong_type, 1, "a member that cannot be what it is: left out")                   \
     X(GARBAGE, garbage, 1, "bytes that belong to no event: skipped")                               \
     X(OTHER_BASE, other_base, 1, "a document that counts time from another base: left out")        \
-    X(NEW_DOCUMENT, new_document, 0, "another document follows in the same text")
+    X(NEW_DOCUMENT, new_document, 0, "another document follows in the same text")                  \
+    X(TIME_RANGE, time_range, 1,                                                                   \
+      "a time too large for the unit of \"ts\": left out; if it counts nanoseconds, --ts-unit ns "   \
+      "reads it")                                                                                  \
+    X(NESTED_EVENTS, nested_events, 0, "the list of events lies one level down: read there")        \
+    X(DUPLICATE_HEADER, duplicate_header, 1,                                                       \
+      "a member given twice in the header, with another value: the first one counts")
 
 typedef enum kt_repair_kind {
 #define KT_X(id, name, loss, text) KT_REPAIR_##id,
@@ -62,6 +68,7 @@ typedef struct kt_repair {
 #define KT_REPAIR_LIST_MAX 4096u
 typedef struct kt_repairs {
     uint64_t base; /* set by the caller: added to offsets, for text that comes in windows */
+    uint64_t ts_unit_ns; /* set by the caller: as kineto_open_options has it */
     KB_VEC(kt_repair) list;
     uint64_t total;
     struct {
@@ -92,7 +99,8 @@ typedef KB_VEC(char) kt_bytes;
 
 typedef enum kt_piece {
     KT_PIECE_EVENT,   /* one was appended to `out` */
-    KT_PIECE_NOTHING, /* bytes were skipped and counted; look again at `next` */
+    KT_PIECE_NOTHING, /* bytes were skipped and counted, unless they hold nothing ("{}"); look again
+                         at `next` */
     KT_PIECE_END,     /* of the array: `next` is at its "]", at the header's next key or closing
                          bracket if "]" is missing, or at the end of the text */
     KT_PIECE_MORE     /* only if not `final`: the text ends too early to tell. Nothing was appended
@@ -135,6 +143,18 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
 /** text[at, size) is what follows a whole document. True: another one begins at *next, counted as
  *  NEW_DOCUMENT. False: nothing but white space, or garbage, which is counted. */
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next);
+
+/** Does a text that begins with an object begin with an event, so that there is no list around it? What
+ *  has members of a header is none, whatever else it has; a damaged one is known by its first key.
+ *  *cut: the text ends before that is known. */
+bool kt_repair_begins_event(kineto_string text, bool *cut);
+/** Does a text that begins with an object have "traceEvents" in it, a list? */
+bool kt_repair_holds_events(kineto_string text);
+/** Is the base time that the text of a document states this one? Empty: none is stated. *next is NULL
+ *  at first, and kept between calls for later documents of the same text. */
+bool kt_repair_same_base(kineto_string base, kineto_string text, const char **next);
+/** Why nothing of a text is left. KINETO_E_FORMAT. */
+kineto_status kt_repair_nothing_left(const kt_repairs *r, kineto_error *err);
 
 /* ---- repair_document.c: a whole text ------------------------------------------------------------- */
 /** What became of the events. */

@@ -1,6 +1,7 @@
 /* Repair of a whole text: what is sound is copied, what is not goes through repair piece by piece.
  */
 #include "trace/repair/repair_impl.h"
+#include "trace/text/foreign.h"
 #include "trace/text/json_text.h"
 
 typedef struct document {
@@ -9,6 +10,8 @@ typedef struct document {
     bool comma_due;
     bool utf8;
     bool found;    /* an array of events */
+    bool nested;   /* in the object that a "traceEvents" holds */
+    bool wrong_events; /* a "traceEvents" held no list */
     bool in_array; /* the events' bracket is open in the output */
     uint64_t events_written, members_written;
     kt_bytes piece;  /* being repaired */
@@ -110,7 +113,7 @@ static kineto_status write_member(document *d, kineto_string key, kineto_string 
     if (!first)
         return no_memory(d);
     if (!created) /* a second document often has the same header */
-        return *first == content ? KINETO_OK : count(d, KT_REPAIR_DUPLICATE_KEY, at, key.size);
+        return *first == content ? KINETO_OK : count(d, KT_REPAIR_DUPLICATE_HEADER, at, key.size);
     if (kb_string_equal(key, kb_string("ckineto")))
         return put_own(d, member);
     if (d->in_array)
@@ -155,7 +158,7 @@ static kineto_status write_end(document *d)
 /* ---- sound events ---------------------------------------------------------------------------- */
 
 /* Does a strict object have what readers need of an event? */
-static bool has_essentials(kineto_string object)
+static bool has_essentials(kineto_string object, int ts_shift)
 {
     kt_scan s = kt_scan_of(object);
     bool first = true, ts = false, name = false;
@@ -164,7 +167,9 @@ static bool has_essentials(kineto_string object)
     if (!kt_scan_open(&s, '{'))
         return false;
     while (kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key) && kt_scan_value(&s, &value)) {
-        if (!kt_fix_fits(key, value))
+        char room[KT_PLAIN_KEY_BYTES];
+        key = kt_json_plain_key(key, room);
+        if (!kt_fix_fits(key, value, ts_shift))
             return false;
         if (kb_string_equal(key, kb_string("ph")))
             phase = kt_fix_phase(value);
@@ -210,7 +215,7 @@ static bool copy_sound_event(document *d)
 {
     kt_scan s;
     kineto_string value;
-    if (!sound_value(d, &s, &value) || !has_essentials(value) ||
+    if (!sound_value(d, &s, &value) || !has_essentials(value, kt_ts_shift(d->repairs->ts_unit_ns)) ||
         depth_of(value) > KT_REPAIR_MAX_DEPTH)
         return false;
     write_event(d, value);
@@ -266,7 +271,7 @@ static bool take_sound_member(document *d, kineto_string *key, kineto_string *me
     const char *from = s.at;
     if (!kt_scan_key(&s, key))
         return false;
-    *events = kb_string_equal(*key, kb_string("traceEvents")) && kt_scan_peek(&s) == '[';
+    *events = kt_json_is_key(*key, "traceEvents") && kt_scan_peek(&s) == '[';
     if (!*events && !kt_scan_value(&s, &value))
         return false;
     *member = (kineto_string){from, (size_t)(s.at - from)};
@@ -293,12 +298,47 @@ static bool take_repaired_member(const document *d, kineto_string *key, kineto_s
 
 static kineto_status keep_member(document *d, kineto_string key, kineto_string member, size_t at)
 {
-    if (kb_string_equal(key, kb_string("traceEvents"))) /* beside those that are written */
+    char room[KT_PLAIN_KEY_BYTES];
+    key = kt_json_plain_key(key, room);
+    if (kb_string_equal(key, kb_string("traceEvents"))) { /* beside those that are written */
+        d->wrong_events = true;
         return count(d, KT_REPAIR_WRONG_TYPE, at, member.size);
+    }
     bool of_text = member.data >= d->text.data && member.data < d->text.data + d->text.size;
     if (of_text && !d->base.data && kb_string_equal(key, kb_string("baseTimeNanoseconds")))
         d->base = member;
     return write_member(d, key, member, at);
+}
+
+static kineto_status read_header(document *d);
+
+/* The next member is a "traceEvents" that holds an object with the events: d->at is at its bracket then. */
+static bool at_nested_events(document *d)
+{
+    kt_scan s = kt_scan_of(rest_of(d));
+    kineto_string key;
+    char c = kt_scan_peek(&s);
+    if (d->nested || (d->comma_due && c != ','))
+        return false;
+    s.at += d->comma_due;
+    if (kt_scan_peek(&s) != '"' || !kt_scan_key(&s, &key) || !kt_json_is_key(key, "traceEvents") ||
+        kt_scan_peek(&s) != '{' ||
+        !kt_repair_holds_events((kineto_string){s.at, (size_t)(s.end - s.at)}))
+        return false;
+    d->at += (size_t)(s.at - s.begin);
+    return true;
+}
+
+/* Its members are the header's. */
+static kineto_status read_nested(document *d)
+{
+    kineto_status status = count(d, KT_REPAIR_NESTED_EVENTS, d->at, 1);
+    d->nested = true;
+    if (status == KINETO_OK)
+        status = read_header(d);
+    d->nested = false;
+    d->comma_due = true;
+    return status;
 }
 
 static kineto_status read_member(document *d, bool *end)
@@ -306,6 +346,8 @@ static kineto_status read_member(document *d, bool *end)
     kineto_string key, member;
     bool events;
     size_t at = d->at;
+    if (at_nested_events(d))
+        return read_nested(d);
     if (!take_sound_member(d, &key, &member, &events)) {
         kt_repaired result;
         d->piece.count = 0;
@@ -352,24 +394,11 @@ static void skip_space(document *d)
     d->at += (size_t)(s.at - s.begin);
 }
 
-/* Events without an array around them: one JSON object after the other. What has members of a
- * header is none, whatever else it has; a damaged one is known by its first key. */
+/* Events without an array around them: one JSON object after the other. */
 static bool begins_with_event(const document *d)
 {
-    kt_scan s = kt_scan_of(rest_of(d));
-    kineto_string key, value;
-    bool first = true, event = false;
-    if (!kt_scan_open(&s, '{'))
-        return false;
-    for (bool begin = true; kt_scan_more(&s, &first, '{') && kt_scan_key(&s, &key); begin = false) {
-        if (kt_known(KT_LEVEL_HEADER, key) >= 0)
-            return false;
-        event = event || kb_string_equal(key, kb_string("ph")) ||
-                (begin && kb_string_equal(key, kb_string("name")));
-        if (!kt_scan_value(&s, &value))
-            break;
-    }
-    return event;
+    bool cut;
+    return kt_repair_begins_event(rest_of(d), &cut);
 }
 
 static kineto_status read_document(document *d)
@@ -386,28 +415,29 @@ static kineto_status read_document(document *d)
     return status == KINETO_OK ? read_events(d) : status;
 }
 
-/* The base that a document states, wherever it stands. */
-static kineto_string base_of_rest(document *d)
+/* The base that a document states, wherever it stands. *next is where the text has one next: it is
+ * searched for once, however many documents there are. */
+static kineto_string find_base(kineto_string text, const char **next)
 {
     static const char key[] = "\"baseTimeNanoseconds\"";
-    kineto_string text = rest_of(d);
-    const char *end = text.data + text.size;
-    if (!d->next_base || d->next_base < text.data) {
-        const char *next = memmem(text.data, text.size, key, sizeof key - 1);
-        d->next_base = next ? next : end;
+    const char *end = text.data + text.size, *at = *next;
+    bool is_known = at && at >= text.data && (at == end || (size_t)(end - at) >= sizeof key);
+    if (!is_known || (at != end && memcmp(at, key, sizeof key - 1) != 0)) {
+        at = memmem(text.data, text.size, key, sizeof key - 1);
+        *next = at = at ? at : end;
     }
-    const char *found = d->next_base;
-    if (found == end)
+    if (at == end)
         return (kineto_string){NULL, 0};
-    const char *at = found + sizeof key - 1;
+    const char *found = at;
+    at += sizeof key - 1;
     while (at < end && *at != ',' && *at != '}')
         at++;
     return (kineto_string){found, (size_t)(at - found)};
 }
 
-static bool same_base(kineto_string a, kineto_string b)
+bool kt_repair_same_base(kineto_string base, kineto_string text, const char **next)
 {
-    return kb_string_equal(value_of(a), value_of(b));
+    return kb_string_equal(base, value_of(find_base(text, next)));
 }
 
 static kineto_status read_documents(document *d)
@@ -421,7 +451,7 @@ static kineto_status read_documents(document *d)
             if (!kt_repair_next_document(d->text, d->at, d->repairs, &next))
                 break;
             d->at = next;
-            if (!same_base(d->base, base_of_rest(d)))
+            if (!kt_repair_same_base(value_of(d->base), rest_of(d), &d->next_base))
                 return count(d, KT_REPAIR_OTHER_BASE, next, d->text.size - next);
         }
         status = read_document(d);
@@ -431,7 +461,20 @@ static kineto_status read_documents(document *d)
 
 static bool loses(const kt_repairs *r)
 {
-    return r->kinds[KT_REPAIR_GARBAGE].count || r->kinds[KT_REPAIR_LOST_EVENT].count;
+    return r->kinds[KT_REPAIR_GARBAGE].count || r->kinds[KT_REPAIR_LOST_EVENT].count ||
+           r->kinds[KT_REPAIR_TIME_RANGE].count;
+}
+
+/* Why there is no trace in a text. */
+static kineto_status fail_with_nothing(const document *d)
+{
+    const char *foreign = kt_text_foreign(d->text);
+    if (foreign)
+        return kb_fail(d->err, KINETO_E_FORMAT, "%s", foreign);
+    if (d->wrong_events && !d->found)
+        return kb_fail(d->err, KINETO_E_FORMAT,
+                       "\"traceEvents\" holds no list of events: put them into one");
+    return kt_repair_nothing_left(d->repairs, d->err);
 }
 
 kineto_status kt_repair_document(kineto_string text, const char *problem, bool utf8, kb_sink *out,
@@ -447,7 +490,7 @@ kineto_status kt_repair_document(kineto_string text, const char *problem, bool u
     *events = (kt_repair_events){0, 0};
     kineto_status status = read_documents(&d);
     if (status == KINETO_OK && !d.events_written && (!d.found || loses(repairs)))
-        status = kb_fail(err, KINETO_E_FORMAT, "nothing in there looks like a Chrome trace");
+        status = fail_with_nothing(&d);
     if (status == KINETO_OK)
         status = write_end(&d);
     kb_vec_free(&d.piece);

@@ -37,12 +37,14 @@ typedef struct kt_fix_event {
     char phase;
     bool has_ts, has_name, has_args;
     bool args_lost; /* as a whole */
+    bool odd_time;  /* a time did not fit, and was left out */
 } kt_fix_event;
 
 typedef struct kt_fix {
     const char *text;
     size_t size;
     bool final;
+    int ts_shift; /* of times, to nanoseconds */
     bool ran_out; /* something beyond the end of the text was asked for */
     bool no_memory;
     bool too_deep;  /* why it failed */
@@ -79,12 +81,16 @@ static inline void kt_fix_put_z(kt_fix *f, const char *text) { kt_fix_put(f, tex
 /* ---- repair_names.c ---- */
 /** Index of a known member's name; -1. */
 int kt_known(kt_level level, kineto_string key);
-/** Can readers take this raw value of an event's member? */
-bool kt_fix_fits(kineto_string key, kineto_string value);
+/** Can readers take this raw value of an event's member, times in this unit? */
+bool kt_fix_fits(kineto_string key, kineto_string value, int ts_shift);
+/** Is it a number that is no time because it is too large? */
+bool kt_fix_too_large(kineto_string key, kineto_string value, int ts_shift);
 /** The letter in the raw value of "ph"; 0: it is no single one, or none in what is written. */
 char kt_fix_phase(kineto_string value);
 /** The number in a time that stands in quotes; empty if it is none. */
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value);
+/** Is it a number where a text belongs? */
+bool kt_fix_is_unquoted(kineto_string key, kineto_string value);
 /** Is it a number, of a process or thread, that is no whole one of 64 bits? *whole: its part that is
  *  one, if nothing but zeros is behind that; else empty. */
 bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole);
@@ -109,6 +115,9 @@ static inline bool kt_bare_char(int c, bool first)
 size_t kt_look_comment(kt_fix *f, size_t at);
 /** The next place that is no white space, control character or comment. */
 size_t kt_look_space(kt_fix *f, size_t at);
+/** Behind a known key at `at` that has its first quote only, or its last; 0: there is none. *key: its
+ *  text. */
+size_t kt_look_half_quoted(kt_fix *f, size_t at, kt_level level, kineto_string *key);
 /** Is there a key and a colon at `at`? SURE: a known one that the event does not have yet. */
 kt_sure kt_look_key(kt_fix *f, size_t at, kt_level level);
 /** Can a value end just before `at`, with `depth` brackets open? */
@@ -151,7 +160,7 @@ void kt_fix_space(kt_fix *f);
 bool kt_fix_push(kt_fix *f, char bracket, kt_level level);
 /** Any value; `least` as above; an object is of level `object`; *end is filled for strings. */
 kt_fixed kt_fix_value(kt_fix *f, size_t least, kt_level object, kt_text_end *end);
-/** A key, with quotes or without. */
+/** A key, with quotes, with one of them, or without. */
 kt_fixed kt_fix_key(kt_fix *f, kt_text_end *end);
 
 /* ---- repair_object.c ---- */

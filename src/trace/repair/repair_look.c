@@ -72,22 +72,42 @@ static bool bare_key(kt_fix *f, size_t at, kt_level level, kineto_string *key)
     return i > at && kt_known(level, *key) >= 0;
 }
 
+static bool is_quote(int c) { return c == '"' || c == '\''; }
+
+size_t kt_look_half_quoted(kt_fix *f, size_t at, kt_level level, kineto_string *key)
+{
+    bool first = is_quote(kt_fix_byte(f, at));
+    if (!bare_key(f, at + first, level, key))
+        return 0;
+    size_t end = at + first + key->size;
+    bool last = is_quote(kt_fix_byte(f, end));
+    end += last;
+    return first != last && kt_fix_byte(f, kt_look_space(f, end)) == ':' ? end : 0;
+}
+
+/* What a key says of what is before it. */
+static kt_sure sure_of(const kt_fix *f, kineto_string key, kt_level level, bool quoted)
+{
+    int known = kt_known(level, key);
+    if (known < 0 || !quoted)
+        return KT_MAYBE;
+    return level == KT_LEVEL_EVENT && f->event.seen >> known & 1 ? KT_MAYBE : KT_SURE;
+}
+
 kt_sure kt_look_key(kt_fix *f, size_t at, kt_level level)
 {
     kineto_string key;
     bool cut, quoted = key_text(f, at, &key, &cut);
     if (cut)
         return KT_MAYBE;
-    if (!quoted && !bare_key(f, at, level, &key))
-        return KT_NO;
-    size_t colon = kt_look_space(f, at + key.size + (quoted ? 2 : 0));
-    int c = kt_fix_byte(f, colon);
-    if (c != ':')
-        return c < 0 ? KT_MAYBE : KT_NO;
-    int known = kt_known(level, key);
-    if (known < 0 || !quoted)
-        return KT_MAYBE;
-    return level == KT_LEVEL_EVENT && f->event.seen >> known & 1 ? KT_MAYBE : KT_SURE;
+    if (quoted || bare_key(f, at, level, &key)) {
+        int c = kt_fix_byte(f, kt_look_space(f, at + key.size + (quoted ? 2 : 0)));
+        if (c == ':')
+            return sure_of(f, key, level, quoted);
+        if (c < 0)
+            return KT_MAYBE;
+    }
+    return kt_look_half_quoted(f, at, level, &key) ? KT_MAYBE : KT_NO;
 }
 
 /* ---- events ---------------------------------------------------------------------------------- */

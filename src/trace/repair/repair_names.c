@@ -47,6 +47,8 @@ int kt_known(kt_level level, kineto_string key)
                   [KT_LEVEL_EVENT] = {event_names, KB_COUNT(event_names)},
                   [KT_LEVEL_ARGS] = {args_names, KB_COUNT(args_names)},
                   [KT_LEVEL_INNER] = {NULL, 0}};
+    char room[KT_PLAIN_KEY_BYTES];
+    key = kt_json_plain_key(key, room);
     for (size_t i = 0; i < tables[level].count; i++)
         if (kb_string_equal(key, kb_string(tables[level].names[i])))
             return (int)i;
@@ -59,16 +61,21 @@ static bool is_place(kineto_string value)
     return kt_json_is_string(value) ? value.size <= 1024 : kt_json_int(value, &number);
 }
 
-static bool is_time(kineto_string value)
+static bool is_time(kineto_string value, int ts_shift)
 {
     int64_t ns;
-    return kt_json_scaled(value, 3, &ns);
+    return kt_json_scaled(value, ts_shift, &ns);
 }
 
-static bool names_place(kineto_string key)
+static bool is_number(kineto_string value)
 {
-    return kb_string_equal(key, kb_string("pid")) || kb_string_equal(key, kb_string("tid"));
+    return value.size && memchr("-0123456789", value.data[0], 11) != NULL;
 }
+
+static bool is(kineto_string key, const char *name) { return kb_string_equal(key, kb_string(name)); }
+
+static bool names_place(kineto_string key) { return is(key, "pid") || is(key, "tid"); }
+static bool names_time(kineto_string key) { return is(key, "ts") || is(key, "dur"); }
 
 bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *whole)
 {
@@ -85,31 +92,50 @@ bool kt_fix_odd_place(kineto_string key, kineto_string value, kineto_string *who
     return true;
 }
 
-bool kt_fix_fits(kineto_string key, kineto_string value)
+bool kt_fix_fits(kineto_string key, kineto_string value, int ts_shift)
 {
+    bool text = kt_json_is_string(value);
     if (names_place(key))
         return is_place(value);
-    if (kb_string_equal(key, kb_string("ts")))
-        return is_time(value);
-    if (kb_string_equal(key, kb_string("dur"))) /* "nan" is what it was */
-        return kt_json_is_string(value) || is_time(value);
-    if (kb_string_equal(key, kb_string("args")))
+    if (is(key, "dur") && text) /* "nan" is what it was */
+        return kt_json_is_not_finite(kt_json_inside(value));
+    if (names_time(key))
+        return is_time(value, ts_shift);
+    if (is(key, "args") || is(key, "id2"))
         return value.data[0] == '{';
-    return !kb_string_equal(key, kb_string("cat")) || kt_json_is_string(value);
+    if (is(key, "id") || is(key, "bind_id"))
+        return text || is_number(value) || value.data[0] == 'n';
+    return text || !(is(key, "cat") || is(key, "name"));
+}
+
+bool kt_fix_too_large(kineto_string key, kineto_string value, int ts_shift)
+{
+    if (kt_json_is_string(value))
+        value = kt_json_inside(value);
+    return names_time(key) && is_number(value) && kb_json_valid(value) && !is_time(value, ts_shift);
+}
+
+bool kt_fix_is_unquoted(kineto_string key, kineto_string value)
+{
+    return (is(key, "cat") || is(key, "name")) && is_number(value);
 }
 
 /* A byte above ASCII alone is no UTF-8: U+FFFD, which it becomes, is no phase. */
 char kt_fix_phase(kineto_string value)
 {
-    bool single = value.size == 3 && kt_json_is_string(value) && !(value.data[1] & 0x80);
-    return single ? value.data[1] : '\0';
+    char room[KT_PLAIN_KEY_BYTES];
+    if (!kt_json_is_string(value))
+        return '\0';
+    kineto_string phase = kt_json_plain_key(kt_json_inside(value), room);
+    return phase.size == 1 && !(phase.data[0] & 0x80) ? phase.data[0] : '\0';
 }
 
 kineto_string kt_fix_quoted_time(kineto_string key, kineto_string value)
 {
-    bool time = kb_string_equal(key, kb_string("ts")) || kb_string_equal(key, kb_string("dur"));
-    kineto_string inside = {value.data + 1, value.size - 2};
-    return time && kt_json_is_string(value) && is_time(inside) && kb_json_valid(inside)
+    if (!names_time(key) || !kt_json_is_string(value))
+        return (kineto_string){"", 0};
+    kineto_string inside = kt_json_inside(value);
+    return is_time(inside, 0) && kb_json_valid(inside)
                ? inside
                : (kineto_string){"", 0};
 }

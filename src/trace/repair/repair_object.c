@@ -98,6 +98,7 @@ static bool is_replaced(const kt_fix *f, uint32_t index)
 static void drop_misfit(kt_fix *f, frame *fr)
 {
     size_t at = f->at;
+    bool large = kt_fix_too_large(key_of(f, fr), value_of(f, fr), f->ts_shift);
     f->event.args_lost = f->event.args_lost || is_key(f, fr, "args");
     bool args_lost = f->event.args_lost;
     if (fr->choice.key_at == fr->key_at)
@@ -105,7 +106,9 @@ static void drop_misfit(kt_fix *f, frame *fr)
     kt_fix_restore(f, &fr->member);
     f->at = at;
     f->event.args_lost = args_lost;
-    kt_fix_count(f, KT_REPAIR_WRONG_TYPE, fr->key_at, at - fr->key_at);
+    f->event.odd_time = f->event.odd_time || large;
+    kt_fix_count(f, large ? KT_REPAIR_TIME_RANGE : KT_REPAIR_WRONG_TYPE, fr->key_at,
+                 at - fr->key_at);
 }
 
 /* A time in quotes loses them. */
@@ -119,6 +122,26 @@ static void unquote_time(kt_fix *f, const frame *fr)
     f->out->count = fr->value.out_count + number.size;
 }
 
+static void put_quotes_around(kt_fix *f, size_t from)
+{
+    size_t size = f->out->count - from;
+    kt_fix_put_z(f, "\"\"");
+    if (f->no_memory)
+        return;
+    char *text = f->out->data + from;
+    memmove(text + 1, text, size);
+    text[0] = '"';
+}
+
+/* A name that is a number is that number's text. */
+static void quote_name(kt_fix *f, const frame *fr)
+{
+    if (!kt_fix_is_unquoted(key_of(f, fr), value_of(f, fr)))
+        return;
+    kt_fix_count(f, KT_REPAIR_BAD_NUMBER, fr->value_at, f->at - fr->value_at);
+    put_quotes_around(f, fr->value.out_count);
+}
+
 /* 7.0 is a thread's number; what is none is its name. */
 static void settle_place(kt_fix *f, const frame *fr)
 {
@@ -130,21 +153,17 @@ static void settle_place(kt_fix *f, const frame *fr)
         f->out->count = fr->value.out_count + whole.size;
         return;
     }
-    kt_fix_put_z(f, "\"\"");
-    if (f->no_memory)
-        return;
-    char *text = f->out->data + fr->value.out_count;
-    memmove(text + 1, text, value.size);
-    text[0] = '"';
+    put_quotes_around(f, fr->value.out_count);
 }
 
 static void note_event_member(kt_fix *f, frame *fr)
 {
     unquote_time(f, fr);
     settle_place(f, fr);
+    quote_name(f, fr);
     if (f->no_memory)
         return;
-    if (kt_fix_fits(key_of(f, fr), value_of(f, fr))) {
+    if (kt_fix_fits(key_of(f, fr), value_of(f, fr), f->ts_shift)) {
         note_meaning(f, fr);
         note_duplicates(f, fr);
     } else {

@@ -1,5 +1,6 @@
 /* Repair of values: what stands between them, arrays, strings, keys. */
 #include "trace/repair/repair_impl.h"
+#include "trace/text/json_text.h"
 
 /* ---- between values -------------------------------------------------------------------------- */
 
@@ -141,18 +142,69 @@ static kt_fixed bare_key(kt_fix *f)
     return KT_FIXED;
 }
 
+/* "tid: or tid": of a known key. */
+static bool half_quoted_key(kt_fix *f)
+{
+    kineto_string key;
+    size_t from = f->at;
+    size_t end = kt_look_half_quoted(f, from, (kt_level)f->level[f->depth - 1], &key);
+    if (!end)
+        return false;
+    kt_fix_count(f, KT_REPAIR_BARE_KEY, from, end - from);
+    kt_fix_copy(f, (size_t)(key.data - f->text), (size_t)(key.data - f->text) + key.size, 0);
+    f->at = end;
+    return true;
+}
+
+/* The key that was written last, without escapes if it needs none. */
+static void unescape_key(kt_fix *f, size_t from)
+{
+    char room[KT_PLAIN_KEY_BYTES];
+    if (f->no_memory)
+        return;
+    kineto_string raw = {f->out->data + from + 1, f->out->count - from - 2};
+    kineto_string plain = kt_json_plain_key(raw, room);
+    bool needs_none = plain.data == room;
+    for (size_t i = 0; needs_none && i < plain.size; i++)
+        needs_none = kt_bare_char(plain.data[i], false) || plain.data[i] == ' ';
+    if (!needs_none)
+        return;
+    f->out->count = from + 1;
+    kt_fix_put(f, plain.data, plain.size);
+    kt_fix_put_z(f, "\"");
+}
+
+/* A key in quotes, up to *end. */
+static void put_key(kt_fix *f, const kt_text_end *end)
+{
+    size_t from = f->at, out_from = f->out->count;
+    char quote = f->text[from];
+    if (quote == '\'')
+        kt_fix_count(f, KT_REPAIR_SINGLE_QUOTES, from, end->at + 1 - from);
+    kt_fix_copy(f, from + 1, end->at, quote);
+    unescape_key(f, out_from);
+    f->at = end->at + 1;
+}
+
 kt_fixed kt_fix_key(kt_fix *f, kt_text_end *end)
 {
     size_t from = f->at;
     char quote = f->text[from];
     *end = (kt_text_end){from, KT_SURE, false};
     if (quote != '"' && quote != '\'')
-        return bare_key(f);
-    if (!kt_fix_key_end(f, from, end))
+        return half_quoted_key(f) ? KT_FIXED : bare_key(f);
+    bool ends = kt_fix_key_end(f, from, end);
+    bool whole = ends && kt_fix_byte(f, kt_look_space(f, end->at + 1)) == ':';
+    size_t reached = f->at;
+    f->at = from;
+    if (!whole && half_quoted_key(f)) {
+        *end = (kt_text_end){from, KT_SURE, false};
+        return KT_FIXED;
+    }
+    f->at = reached;
+    if (!ends)
         return KT_FIX_FAILED;
-    if (quote == '\'')
-        kt_fix_count(f, KT_REPAIR_SINGLE_QUOTES, from, end->at + 1 - from);
-    kt_fix_copy(f, from + 1, end->at, quote);
-    f->at = end->at + 1;
+    f->at = from;
+    put_key(f, end);
     return KT_FIXED;
 }

@@ -270,7 +270,40 @@ char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced)
     return out;
 }
 
+kineto_string kt_json_plain_key(kineto_string raw, char room[KT_PLAIN_KEY_BYTES])
+{
+    uint64_t replaced = 0;
+    if (!raw.size || raw.size > KT_PLAIN_KEY_BYTES || !memchr(raw.data, '\\', raw.size))
+        return raw;
+    return (kineto_string){room, (size_t)(kt_json_unescape(room, raw, &replaced) - room)};
+}
+
+bool kt_json_is_key(kineto_string raw, const char *text)
+{
+    char room[KT_PLAIN_KEY_BYTES];
+    return kb_string_equal(raw, kb_string(text)) ||
+           kb_string_equal(kt_json_plain_key(raw, room), kb_string(text));
+}
+
 /* ---- numbers --------------------------------------------------------------------------------- */
+
+kineto_string kt_json_whole_part(kineto_string number)
+{
+    const char *point = number.size ? memchr(number.data, '.', number.size) : NULL;
+    size_t end = number.size;
+    while (point && end && number.data[end - 1] == '0')
+        end--;
+    bool zeros = point && end < number.size && number.data + end == point + 1 && point > number.data;
+    return zeros ? (kineto_string){number.data, end - 1} : number;
+}
+
+bool kt_json_is_not_finite(kineto_string word)
+{
+    bool minus = word.size && word.data[0] == '-';
+    kineto_string name = {word.data + minus, word.size - minus};
+    return kb_string_is_word(name, "nan") || kb_string_is_word(name, "inf") ||
+           kb_string_is_word(name, "infinity");
+}
 
 bool kt_json_uint(kineto_string raw, uint64_t *value)
 {

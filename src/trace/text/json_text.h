@@ -40,9 +40,28 @@ static inline kineto_string kt_json_inside(kineto_string raw)
 /** Resolve escapes into `out` (at least raw.size bytes); returns the end. Lone surrogates become
  *  U+FFFD and are counted. */
 char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced);
+/** Is this the key (or text) that a raw one between quotes stands for, whatever its escapes? */
+bool kt_json_is_key(kineto_string raw, const char *text);
+/** The same text without escapes, in `room` if it has some; what is longer than that stays as it is. */
+#define KT_PLAIN_KEY_BYTES 128u
+kineto_string kt_json_plain_key(kineto_string raw, char room[KT_PLAIN_KEY_BYTES]);
+/** "7.00" is 7: a number without a fraction of zeros; any other text as it is. */
+kineto_string kt_json_whole_part(kineto_string number);
+/** Words that stand for a number that JSON has no notation for: nan, inf, -inf, infinity. */
+bool kt_json_is_not_finite(kineto_string word);
 /** Number texts without fraction and exponent. False if it is none or does not fit. */
 bool kt_json_uint(kineto_string raw, uint64_t *value);
 bool kt_json_int(kineto_string raw, int64_t *value);
+/** How many digits a unit of so many nanoseconds (0: a microsecond) moves a number by; -1: no unit of
+ *  times that is known. */
+static inline int kt_ts_shift(uint64_t unit_ns)
+{
+    return unit_ns == 0 || unit_ns == 1000 ? 3
+           : unit_ns == 1                  ? 0
+           : unit_ns == 1000000            ? 6
+           : unit_ns == 1000000000         ? 9
+                                           : -1;
+}
 /** Decimal number times 10^shift, exactly, rounded to the nearest integer (half away from 0).
  *  False if it is no number or does not fit. */
 bool kt_json_scaled(kineto_string raw, int shift, int64_t *value);
