@@ -216,17 +216,23 @@ kineto_status kt_repair_element(kineto_string text, size_t at, bool comma_due, b
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-/* The key of the events, and their bracket behind it. */
+/* The key of the events, however it is written, and their bracket behind it. */
 static bool at_events(kt_fix *f, kt_repaired *result)
 {
-    kt_scan s = kt_scan_of((kineto_string){f->text + f->at, f->size - f->at});
-    kineto_string key;
-    if (!kt_scan_key(&s, &key) || !kt_json_is_key(key, "traceEvents"))
+    static const char key[] = "\"traceEvents\"";
+    size_t size = sizeof key - 1, from = f->out->count;
+    kt_text_end end;
+    kt_fix_mark mark;
+    kt_fix_save(f, &mark);
+    bool is = kt_fix_key(f, &end) == KT_FIXED && !f->no_memory && f->out->count == from + size &&
+              memcmp(f->out->data + from, key, size) == 0;
+    size_t colon = is ? kt_look_space(f, f->at) : 0;
+    size_t bracket = is ? kt_look_space(f, colon + 1) : 0;
+    if (!is || kt_fix_byte(f, colon) != ':' || kt_fix_byte(f, bracket) != '[') {
+        kt_fix_restore(f, &mark);
         return false;
-    size_t bracket = kt_look_space(f, (size_t)(s.at - f->text));
-    if (kt_fix_byte(f, bracket) != '[')
-        return false;
-    kt_fix_put_z(f, "\"traceEvents\":");
+    }
+    kt_fix_put_z(f, ":");
     *result = (kt_repaired){KT_PIECE_EVENT, bracket, true, false};
     return true;
 }
