@@ -551,8 +551,11 @@ static const char *read_element(kt_batch *p, bool first, const char **behind)
     const char *at = kt_next(c);
     *behind = at;
     if (*at == ']') {
-        p->at_end = true;
+        const char *next = kt_peek(c);
+        p->at_end = p->strict || *next == '}' || *next == ',' || *next == '\0';
         *behind = at + 1;
+        if (!p->at_end) /* is it the array's? */
+            kt_object(c, at, "expected '}' or the end behind ']'");
         return NULL;
     }
     const char *missing = NULL; /* where a comma should be: one event a line, say */

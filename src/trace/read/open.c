@@ -276,6 +276,14 @@ static kineto_status next_member(kt_reader *r, outline *o, const char **before, 
     return status;
 }
 
+static kineto_status no_events(kt_reader *r, const char *at)
+{
+    return kt_read_fail(r, at,
+                        r->wrong_events
+                            ? "\"traceEvents\" holds no list of events: put them into one"
+                            : "no \"traceEvents\": this is no Chrome trace");
+}
+
 /* Behind the bracket that the cursor stepped over last. */
 static size_t end_of_nested(const outline *o)
 {
@@ -294,11 +302,8 @@ static kineto_status read_object(kt_reader *r, outline *o, const char *open)
         if (status != KINETO_OK)
             return status;
     }
-    if (!o->has_events)
-        return kt_read_fail(r, kt_peek(o->cursor),
-                            r->wrong_events
-                                ? "\"traceEvents\" holds no list of events: put them into one"
-                                : "no \"traceEvents\": this is no Chrome trace");
+    if (!o->has_events && r->strict)
+        return no_events(r, kt_peek(o->cursor));
     if (!closed && *kt_peek(o->cursor) == '}') /* a repaired end */
         kt_next(o->cursor);
     if (o->nested)
@@ -405,14 +410,18 @@ static kineto_status read_text(kt_reader *r, outline *o)
         kineto_string text = {r->input->base, ready_for_document(r, stop)};
         if (r->strict)
             return kt_read_fail(r, text.data + stop, "text after the end");
-        if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
-            break;
-        kineto_string rest = {text.data + stop, text.size - stop};
-        if (!kt_repair_same_base(r->base_text, rest, &next_base))
-            return count_change(r, KT_REPAIR_OTHER_BASE, stop, rest.size);
+        if (!begins_with_event(r, text.data + stop)) {
+            if (!kt_repair_next_document(text, stop, &r->b->trace->repairs, &stop))
+                break;
+            kineto_string rest = {text.data + stop, text.size - stop};
+            if (!kt_repair_same_base(r->base_text, rest, &next_base)) {
+                status = count_change(r, KT_REPAIR_OTHER_BASE, stop, rest.size);
+                break;
+            }
+        }
         status = read_document(r, o, stop, &stop);
     }
-    return status;
+    return status == KINETO_OK && !o->has_events ? no_events(r, r->input->base + stop) : status;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
