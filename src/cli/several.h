@@ -16,8 +16,8 @@ extern kineto_open_options kc_reading;
     }
 #define KC_TS_UNIT_OPTION                                                                          \
     {                                                                                              \
-        "ts-unit", 0, KC_TS_UNIT, &kc_reading.ts_unit_ns, "ns|us|ms|s",                                  \
-            "unit of \"ts\" and \"dur\" in the file (us)"                        \
+        "ts-unit", 0, KC_TS_UNIT, &kc_reading.ts_unit_ns, "ns|us|ms|s",                            \
+            "unit of \"ts\" and \"dur\" in the file (us)"                                          \
     }
 /** How a trace is read: of every verb that reads some. */
 #define KC_READING_OPTIONS KC_MEMORY_OPTION, KC_TS_UNIT_OPTION

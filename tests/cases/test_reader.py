@@ -156,6 +156,7 @@ ODD_MEMBERS = [
     ({"sf": 1}, 'member of an event that is not read: "sf"'),
     ({"id": 4}, 'member of an event that is not read: "id" with "ph": "X"'),
     ({"bind_id": 4}, 'member of an event that is not read: "bind_id" with "ph": "X"'),
+    ({"ph": "i", "s": "p"}, 'member of an event that is not read: "s" with "ph": "i"'),
     ({"ph": "T", "id": 4}, 'member of an event that is not read: "dur" with "ph": "T"'),
 ]
 

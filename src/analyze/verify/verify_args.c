@@ -174,7 +174,7 @@ static void check_copies(ka_verify *v)
         for (uint32_t i = 0; b && i < b->count && looked < 4 * MOST_COPIES; i++, row++) {
             double bytes, bandwidth;
             int64_t ns = kb_length_ns(b->start_ns[i], b->end_ns[i]);
-            if (ns <= 0 || !kt_kind_is_work(b->kind[i]) ||
+            if (ns <= 0 || !kt_kind_is_work(b->kind[i]) || ka_is_implausible(v, row) ||
                 b->kind[i] == KINETO_KIND_CONCURRENT_KERNEL)
                 continue;
             looked++;

@@ -453,9 +453,9 @@ static const uint32_t unread_members[128] = {
     ['i'] = ODD | IDS | KT_HAS_BP,
     ['I'] = ODD | IDS | KT_HAS_BP,
     ['C'] = ODD | KT_HAS_ID2 | KT_HAS_SCOPE | KT_HAS_S | KT_HAS_BP,
-    ['s'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
-    ['t'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING,
-    ['f'] = ODD | KT_HAS_S | BINDING,
+    ['s'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING | KT_HAS_ARGS,
+    ['t'] = ODD | KT_HAS_S | KT_HAS_BP | BINDING | KT_HAS_ARGS,
+    ['f'] = ODD | KT_HAS_S | BINDING | KT_HAS_ARGS, /* but for arrows of the program's own */
 };
 /* The names of the members by their bits. */
 static const char *const member_names[] = {"ph",  "name",  "cat", "pid",     "tid",     "ts",
@@ -484,8 +484,16 @@ static uint32_t useless_binding(uint32_t has)
     return has & KT_HAS_BIND_ID ? (flows ? 0 : KT_HAS_BIND_ID) : flows;
 }
 
+/* An instant of a process becomes one of its thread. */
+KB_INLINE bool has_lost_scope(const kt_event *e)
+{
+    return (e->ph | 32) == 'i' && e->has & KT_HAS_S && e->s.size == 3 && e->s.data[1] == 'p';
+}
+
 static KB_COLD void note_unread(kt_batch *p, const kt_event *e, uint32_t members)
 {
+    if (members & KT_HAS_ARGS && (e->args.size <= 2 || flow_type(e) == KINETO_FLOW_USER))
+        members &= ~(uint32_t)KT_HAS_ARGS;
     for (uint32_t m = 0; m < KB_COUNT(member_names); m++)
         if (members >> m & 1)
             count_unread(p, kb_string(member_names[m]), e->ph);
@@ -506,6 +514,8 @@ static bool take_event(kt_batch *p, const kt_event *e)
     uint32_t unread = e->has & unread_members[e->ph & 127];
     if (KINETO_UNLIKELY(e->has & BINDING))
         unread |= useless_binding(e->has);
+    if (KINETO_UNLIKELY(has_lost_scope(e)))
+        unread |= KT_HAS_S;
     if (KINETO_UNLIKELY(unread || p->cursor->other_count))
         note_unread(p, e, unread);
     p->repeated_members += e->repeats;
