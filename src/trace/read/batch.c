@@ -16,7 +16,7 @@ kt_batch *kt_batch_create(uint64_t seed, bool strict, uint64_t ts_unit_ns)
     p->repaired.lenient = true;
     p->text.lenient = !strict;
     p->repairs.ts_unit_ns = p->ts_unit_ns = ts_unit_ns;
-    p->text.unit_shift = p->repaired.unit_shift = kt_ts_shift(ts_unit_ns) - 3;
+    p->text.unit_shift = p->repaired.unit_shift = (int8_t)(kt_ts_shift(ts_unit_ns) - 3);
     return p;
 }
 
@@ -497,7 +497,7 @@ static KB_COLD void note_unread(kt_batch *p, const kt_event *e, uint32_t members
     for (uint32_t m = 0; m < KB_COUNT(member_names); m++)
         if (members >> m & 1)
             count_unread(p, kb_string(member_names[m]), e->ph);
-    for (uint32_t i = 0; i < KB_MIN(p->cursor->other_count, KT_OTHER_MEMBERS); i++)
+    for (uint32_t i = 0; i < p->cursor->other_count; i++)
         count_unread(p, p->cursor->others[i], '\0');
 }
 

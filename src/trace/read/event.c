@@ -350,8 +350,8 @@ static KB_COLD member other_member(kt_cursor *c, kineto_string key)
 {
     char room[KT_PLAIN_KEY_BYTES];
     member m = member_of(kt_json_plain_key(key, room));
-    if (m == OTHER && c->other_count++ < KT_OTHER_MEMBERS)
-        c->others[c->other_count - 1] = key;
+    if (m == OTHER && c->other_count < KT_OTHER_MEMBERS)
+        c->others[c->other_count++] = key;
     return m;
 }
 
@@ -567,7 +567,8 @@ KB_INLINE void note_member(kt_event *e, member m)
 const char *kt_event_scan(kt_cursor *c, const char *p, kt_event *e)
 {
     e->at = p;
-    e->has = e->repeats = e->flags = c->other_count = 0;
+    e->has = e->repeats = e->flags = 0;
+    c->other_count = 0;
     e->correlation_id = e->external_id = 0;
     e->other_args = false;
     p = kt_next(c);

@@ -26,12 +26,12 @@ typedef struct kt_cursor {
     size_t checked; /* up to here the text is valid UTF-8 or has not been looked at */
     kt_index_fn *index;
     bool lenient; /* a length may be a text such as "nan" */
-    int unit_shift; /* times are in units of 10^unit_shift microseconds */
-    uint32_t other_count; /* members of the event that no reader knows, and the first of their keys */
-    kineto_string others[KT_OTHER_MEMBERS];
+    int8_t unit_shift;   /* times are in units of 10^unit_shift microseconds */
+    uint8_t other_count; /* members of the event that no reader knows; see `others` */
     kt_index_state state;
     size_t begun; /* where it was started */
     uint32_t positions[KT_WINDOW_BYTES + 8];
+    kineto_string others[KT_OTHER_MEMBERS]; /* keys of such members */
 } kt_cursor;
 
 /** Begin at an offset that is outside of strings. */
