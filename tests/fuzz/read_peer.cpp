@@ -109,6 +109,14 @@ void take_member(document &d, members &m, std::string_view key, dom::element e)
         m.name = e.is_string();
         if (m.name)
             m.made.name = e.get_string().value();
+        else if (!e.is_null())
+            d.refuse("a name that is no text");
+    } else if (key == "id" || key == "bind_id") {
+        if (!is_number(e) && !e.is_string() && !e.is_null())
+            d.refuse("an id that is neither a number nor a text");
+    } else if (key == "id2") {
+        if (!e.is_object())
+            d.refuse("an id2 that is no object");
     } else if (key == "cat") {
         if (!e.is_string())
             d.refuse("a category that is no text");
@@ -144,6 +152,8 @@ void take_event(document &d, dom::element e)
     }
     for (auto member : object)
         take_member(d, m, member.key, member.value);
+    if (object.size() == 0) // some writers end their list with one
+        return;
     char phase = m.made.phase;
     if (!m.ph || !phase)
         d.refuse("no phase");
