@@ -352,11 +352,15 @@ static void write_clock(ke_chrome *c)
 static void write_text_process(ke_chrome *c, const kineto_process *p, kineto_string text)
 {
     kb_json *j = &c->json;
-    if (p->rank < 0 && !p->host.size)
+    if (p->rank < 0 && !p->host.size && !p->is_device)
         return;
     kb_json_newline(j);
     kb_json_object_begin(j);
     kb_json_put_string(j, "text", text);
+    if (p->is_device) {
+        kb_json_put_bool(j, "device", true);
+        kb_json_put_int(j, "id", p->pid);
+    }
     if (p->rank >= 0)
         kb_json_put_int(j, "rank", p->rank);
     if (p->host.size)

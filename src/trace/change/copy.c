@@ -147,8 +147,10 @@ static uint32_t process_by_text(kt_copy *c, const kt_process_row *p)
     uint32_t index = kt_process_text(c->b, text);
     if (index < c->first_process && text.size < INT32_MAX && c->apart.size < INT32_MAX)
         index = process_apart(c, text);
-    if (take(c, index) && index < c->b->trace->processes.count)
+    if (take(c, index) && index < c->b->trace->processes.count) {
         c->b->trace->processes.data[index].is_device = p->is_device;
+        c->b->trace->processes.data[index].number = p->number;
+    }
     return index;
 }
 

@@ -96,10 +96,22 @@ uint32_t kt_process(kt_builder *b, bool is_device, int64_t pid, uint64_t exec)
     return process_intern(b, &p);
 }
 
+/* The number at the end of a text, as in "[TP00] 251"; -1: there is none. */
+static int64_t trailing_number(kineto_string text)
+{
+    int64_t number = 0, scale = 1;
+    size_t at = text.size;
+    for (; at > 0 && text.size - at < 18 && text.data[at - 1] >= '0' && text.data[at - 1] <= '9'; at--) {
+        number += scale * (text.data[at - 1] - '0');
+        scale *= 10;
+    }
+    return at < text.size && at > 0 && text.data[at - 1] == ' ' ? number : -1;
+}
+
 uint32_t kt_process_text(kt_builder *b, kineto_string text)
 {
     uint32_t id = kt_string(b, text);
-    kt_process_row p = {.rank = -1, .text = id, .name = id};
+    kt_process_row p = {.rank = -1, .text = id, .name = id, .number = trailing_number(text)};
     p.pid = INT64_MIN + (int64_t)id; /* no process has it; also marks the empty text */
     return process_intern(b, &p);
 }

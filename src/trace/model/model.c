@@ -159,7 +159,7 @@ void kineto_trace_process(const kineto_trace *t, uint32_t index, kineto_process 
         return;
     const kt_process_row *p = &t->processes.data[index];
     *out = (kineto_process){.is_device = p->is_device,
-                            .pid = p->pid,
+                            .pid = kt_process_number(p),
                             .ppid = p->ppid,
                             .name = text(t, p->name),
                             .label = text(t, p->label),
@@ -180,7 +180,7 @@ void kineto_trace_track(const kineto_trace *t, uint32_t index, kineto_track *out
     bool lanes = kt_need(t, KT_STAGE_LANES);
     *out = (kineto_track){.process = k->process,
                           .type = k->type,
-                          .id = k->id,
+                          .id = kt_track_text_of(t, index).data ? -1 : k->id,
                           .name = text(t, k->name),
                           .sort_index = k->sort_index,
                           .count = k->count,
@@ -193,7 +193,7 @@ bool kt_track_device(const kineto_trace *t, uint32_t track, int64_t *device)
     if (track >= t->tracks.count)
         return false;
     const kt_process_row *p = &t->processes.data[t->tracks.data[track].process];
-    *device = p->pid;
+    *device = kt_process_number(p);
     return p->is_device;
 }
 

@@ -17,7 +17,14 @@ typedef struct kt_process_row {
     uint32_t name, label, host, properties; /* string ids */
     uint32_t text;                          /* instead of pid; 0: none */
     uint32_t place; /* of its properties in the file's list, from 1 on; 0: not from there */
+    int64_t number; /* of a row with a text: the device's or the process'; -1: not known */
 } kt_process_row;
+
+/** The number to show: where a text stands instead of the pid, `pid` is only a mark. */
+static inline int64_t kt_process_number(const kt_process_row *p)
+{
+    return p->pid == INT64_MIN + (int64_t)p->text ? p->number : p->pid;
+}
 
 typedef struct kt_track_row {
     uint32_t process, type;

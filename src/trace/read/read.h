@@ -125,6 +125,18 @@ void kt_read_own_kinds(kt_reader *r, kineto_string own);
 /** Devices, tracks and processes as the header describes them. */
 void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own);
 
+/* ---- devices.c: devices and their work in files of any writer ---- */
+/** Mark the process rows that are devices, with their numbers: by label, name, or what ran there. */
+void kt_read_find_devices(kt_reader *r, kt_process_row *final);
+/** The type of a track of this process: threads and streams are what their process is. */
+uint32_t kt_read_track_type(const kineto_trace *t, uint32_t track, const kt_process_row *process);
+/** Give ranges in rows of devices that have no category of Kineto's the kind of device work. */
+void kt_read_device_work(kt_reader *r);
+
+/* ---- ranks.c: several ranks in one file ---- */
+/** Give processes the ranks that the texts of their pids state, and tell the ids of ranks apart. */
+void kt_read_ranks(kt_reader *r);
+
 /** A member of an object by its key; size 0 if absent. */
 kineto_string kt_read_member(kineto_string object, const char *key);
 #endif

@@ -89,28 +89,6 @@ static kineto_string get_text(kt_reader *r, kineto_string object, const char *ke
 
 /* ---- processes and devices ------------------------------------------------------------------- */
 
-static bool starts_with(kineto_string s, const char *start)
-{
-    size_t size = strlen(start);
-    return s.size >= size && memcmp(s.data, start, size) == 0;
-}
-
-/* Process rows are devices if they say so, or if something ran there that only devices run. */
-static void guess_devices(kt_reader *r, kt_process_row *final)
-{
-    kineto_trace *t = r->b->trace;
-    for (size_t i = 0; i < t->processes.count; i++)
-        final[i].is_device = starts_with(kb_intern_get(&t->strings, final[i].label), "GPU ");
-    for (kineto_row row = 0; row < t->count; row++) {
-        uint32_t kind = kt_kind(t, row);
-        if (kind != KINETO_KIND_CONCURRENT_KERNEL && kind != KINETO_KIND_GPU_MEMCPY &&
-            kind != KINETO_KIND_GPU_MEMSET && kind != KINETO_KIND_GPU_USER_ANNOTATION)
-            continue;
-        kt_process_row *p = &final[t->tracks.data[kt_row_track(t, row)].process];
-        p->is_device = p->is_device || !is(kb_intern_get(&t->strings, p->label), "CPU");
-    }
-}
-
 static int32_t get_rank(kineto_string object)
 {
     int64_t rank = -1;
@@ -121,13 +99,15 @@ static int32_t get_rank(kineto_string object)
 /* A row that has a text instead of a number; nothing of it may be new. */
 static void read_text_process(kt_reader *r, kineto_string item, kt_process_row *final, size_t known)
 {
-    if (!final || !kt_read_member(item, "text").size)
+    if (!final)
         return;
     uint32_t index = kt_process_text(r->b, get_text(r, item, "text"));
     if (index >= known)
         return;
     final[index].rank = get_rank(item);
     final[index].host = kt_string(r->b, get_text(r, item, "host"));
+    final[index].is_device = is(kt_read_member(item, "device"), "true");
+    get_int(item, "id", &final[index].number);
 }
 
 /* Our own list. Processes are found by the pid in the file, so nothing may change here yet:
@@ -140,10 +120,12 @@ static void read_processes(kt_reader *r, kineto_string array, kt_process_row *fi
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
         int64_t pid, id, ppid = 0;
         uint64_t place;
-        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id)) {
+        if (kt_read_member(item, "text").size) {
             read_text_process(r, item, final, known);
             continue;
         }
+        if (!get_int(item, "pid", &pid) || !get_int(item, "id", &id))
+            continue;
         uint32_t index = kt_process(r->b, false, pid, 0);
         if (!final)
             continue;
@@ -165,7 +147,7 @@ static void note_devices(kt_reader *r, kb_map *by_id)
     const kineto_trace *t = r->b->trace;
     for (uint32_t i = 0; i < t->processes.count; i++)
         if (t->processes.data[i].is_device &&
-            !kb_map_insert(by_id, (uint64_t)t->processes.data[i].pid, i, NULL))
+            !kb_map_insert(by_id, (uint64_t)kt_process_number(&t->processes.data[i]), i, NULL))
             r->b->status = KINETO_E_MEMORY;
 }
 
@@ -179,6 +161,20 @@ static uint32_t device_of(kt_reader *r, kb_map *by_id, int64_t id)
     if (!kb_map_insert(by_id, (uint64_t)id, index, NULL))
         r->b->status = KINETO_E_MEMORY;
     return index;
+}
+
+/* Merged files have a device of one id for each rank, known by a text: all have its properties. */
+static void set_merged_devices(kt_reader *r, const kb_map *by_id)
+{
+    kineto_trace *t = r->b->trace;
+    for (uint32_t i = 0; i < t->processes.count; i++) {
+        kt_process_row *p = &t->processes.data[i];
+        bool is_merged = p->is_device && !p->properties && kt_process_text_of(t, i).data;
+        const uint64_t *first =
+            is_merged ? kb_map_find(by_id, (uint64_t)kt_process_number(p)) : NULL;
+        if (first)
+            p->properties = t->processes.data[*first].properties;
+    }
 }
 
 static void read_devices(kt_reader *r, kineto_string array)
@@ -202,6 +198,7 @@ static void read_devices(kt_reader *r, kineto_string array)
         if (device < r->b->trace->processes.count)
             r->b->trace->processes.data[device].place = (uint32_t)KB_MIN(place + 1, UINT32_MAX);
     }
+    set_merged_devices(r, &by_id);
     kb_map_free(&by_id);
 }
 
@@ -252,8 +249,7 @@ static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row 
     }
     for (size_t i = 0; i < count; i++) {
         wanted[i] = t->tracks.data[i];
-        if (processes[wanted[i].process].is_device && wanted[i].type == KINETO_TRACK_THREAD)
-            wanted[i].type = KINETO_TRACK_STREAM;
+        wanted[i].type = kt_read_track_type(t, (uint32_t)i, &processes[wanted[i].process]);
     }
     read_tracks(r, kt_read_member(own, "tracks"), wanted);
     t->tracks.count = count;
@@ -300,12 +296,15 @@ static void settle_rows(kt_reader *r, kineto_string own)
     if (listed.size)
         read_processes(r, listed, final, count);
     else
-        guess_devices(r, final);
+        kt_read_find_devices(r, final);
     settle_tracks(r, own, final);
     if (count)
         memcpy(t->processes.data, final, count * sizeof *final);
     free(final);
     settle_counters(r);
+    kt_read_device_work(r);
+    if (!listed.size)
+        kt_read_ranks(r);
 }
 
 /* ---- kinds ----------------------------------------------------------------------------------- */

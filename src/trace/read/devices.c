@@ -1,0 +1,302 @@
+/* Devices and their work in files of any writer. Kineto's categories say what device work is; other
+ * writers (torch_npu and msprof, XLA, rocprof, RPD, converters of Nsight's files) have none, and say it
+ * by the labels and names of process rows, in some by the names of their threads. It is decided here,
+ * once, so that every analysis and writer agrees. */
+#include "trace/read/read.h"
+
+static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
+
+static kineto_string text_of(const kineto_trace *t, uint32_t id)
+{
+    return kb_intern_get(&t->strings, id);
+}
+
+/* ---- names of devices -------------------------------------------------------------------------- */
+
+/* Digits up to the end or a space; -1: there are none. *rest: what follows. */
+static int64_t parse_number(kineto_string s, kineto_string *rest)
+{
+    int64_t number = 0;
+    size_t at = 0;
+    for (; at < s.size && at < 9 && s.data[at] >= '0' && s.data[at] <= '9'; at++)
+        number = number * 10 + (s.data[at] - '0');
+    *rest = kb_string_behind(s, at);
+    return at > 0 ? number : -1;
+}
+
+/* Does it begin with the word for a sort of device? *rest: what follows the word. */
+static bool begins_with_device(kineto_string s, kineto_string *rest)
+{
+    static const char *const words[] = {"GPU", "NPU", "TPU", "XPU", "HPU", "MLU", "DCU"};
+    for (size_t i = 0; i < KB_COUNT(words); i++)
+        if (kb_string_begins(s, words[i])) {
+            *rest = kb_string_behind(s, strlen(words[i]));
+            return true;
+        }
+    return false;
+}
+
+/* "GPU 0", "NPU", "GPU 3, rank 1": the word, alone or followed by a space. */
+static bool is_device_label(kineto_string label, int64_t *number)
+{
+    kineto_string rest;
+    if (!begins_with_device(label, &rest) || (rest.size && rest.data[0] != ' '))
+        return false;
+    *number = rest.size ? parse_number(kb_string_behind(rest, 1), &rest) : -1;
+    return true;
+}
+
+/* XLA's "/device:GPU:0", also after a host's name; "/device:CUSTOM:…" are lists, "/device:CPU:0" the host. */
+static bool is_xla_device(kineto_string name, int64_t *number)
+{
+    static const char mark[] = "/device:";
+    kineto_string rest;
+    const char *at = memmem(name.data, name.size, mark, sizeof mark - 1);
+    if (!at || !begins_with_device(kb_string_behind(name, (size_t)(at - name.data) + sizeof mark - 1), &rest))
+        return false;
+    *number = rest.size && rest.data[0] == ':' ? parse_number(kb_string_behind(rest, 1), &rest) : -1;
+    return true;
+}
+
+/* "GPU0" of rocprof and RPD, "GPU 0" and "Device 0" of converters: nothing follows the number. */
+static bool is_numbered_device(kineto_string name, int64_t *number)
+{
+    kineto_string rest;
+    if (kb_string_begins(name, "Device "))
+        rest = kb_string_behind(name, 7);
+    else if (!begins_with_device(name, &rest))
+        return false;
+    if (rest.size && rest.data[0] == ' ')
+        rest = kb_string_behind(rest, 1);
+    *number = parse_number(rest, &rest);
+    return *number >= 0 && !rest.size;
+}
+
+static bool is_device_name(kineto_string name, int64_t *number)
+{
+    *number = -1;
+    return is(name, "Ascend Hardware") || is_xla_device(name, number) ||
+           is_numbered_device(name, number);
+}
+
+/* ---- numbers of devices ------------------------------------------------------------------------ */
+
+/* msprof's pids hold the process, the place of the row, and in the last five bits the device. */
+static int64_t number_in_pid(const kt_process_row *p)
+{
+    bool packed = p->pid >= 1024 && (p->pid >> 5 & 31) == p->sort_index;
+    return packed ? p->pid & 31 : -1;
+}
+
+/* Of devices that have a text for a pid: "device" in the args of one of their first rows. */
+static bool read_numbers(const kineto_trace *t, kt_process_row *final)
+{
+    enum { MOST_TRIED = 100 };
+    uint8_t *left = calloc(t->processes.count + 1, 1);
+    for (uint32_t i = 0; left && i < t->processes.count; i++)
+        if (final[i].is_device && kt_process_text_of(t, i).data)
+            left[i] = MOST_TRIED;
+    for (kineto_row row = 0; left && row < t->count; row++) {
+        uint32_t process = t->tracks.data[kt_row_track(t, row)].process;
+        int64_t number;
+        if (!left[process])
+            continue;
+        left[process]--;
+        kineto_string args = kt_args_text(t, row);
+        if (!args.size || !kt_json_int(kt_read_member(args, "device"), &number) || number < 0)
+            continue;
+        final[process].number = number;
+        left[process] = 0;
+    }
+    bool ok = left != NULL;
+    free(left);
+    return ok;
+}
+
+/* The number that its label or name states; else that of its pid, if there is one in it. */
+static void set_number(const kineto_trace *t, uint32_t index, kt_process_row *p, int64_t stated)
+{
+    bool has_text = kt_process_text_of(t, index).data != NULL;
+    int64_t number = stated < 0 && !has_text ? number_in_pid(p) : stated;
+    if (number >= 0)
+        *(has_text ? &p->number : &p->pid) = number;
+}
+
+/* ---- which processes they are ------------------------------------------------------------------ */
+
+static bool is_work_kind(uint32_t kind)
+{
+    return kt_kind_is_work(kind) || kind == KINETO_KIND_GPU_USER_ANNOTATION;
+}
+
+static void mark_by_rows(const kineto_trace *t, kt_process_row *final)
+{
+    const uint64_t kinds = KINETO_KIND_BIT(KINETO_KIND_CONCURRENT_KERNEL) |
+                           KINETO_KIND_BIT(KINETO_KIND_GPU_MEMCPY) |
+                           KINETO_KIND_BIT(KINETO_KIND_GPU_MEMSET) |
+                           KINETO_KIND_BIT(KINETO_KIND_GPU_USER_ANNOTATION);
+    for (size_t b = 0; b < t->blocks.count; b++) {
+        const kt_block *block = t->blocks.data[b];
+        for (uint32_t i = 0; block->kinds & kinds && i < block->count; i++)
+            if (is_work_kind(block->kind[i])) {
+                kt_process_row *p = &final[t->tracks.data[block->track[i]].process];
+                p->is_device = p->is_device || !is(text_of(t, p->label), "CPU");
+            }
+    }
+}
+
+void kt_read_find_devices(kt_reader *r, kt_process_row *final)
+{
+    const kineto_trace *t = r->b->trace;
+    bool any_text = false;
+    mark_by_rows(t, final);
+    for (uint32_t i = 0; i < t->processes.count; i++) {
+        kt_process_row *p = &final[i];
+        kineto_string label = text_of(t, p->label);
+        int64_t of_label = -1, of_name = -1;
+        bool by_label = is_device_label(label, &of_label);
+        bool by_name = !is(label, "CPU") && is_device_name(text_of(t, p->name), &of_name);
+        p->is_device = p->is_device || by_label || by_name;
+        if (p->is_device)
+            set_number(t, i, p, of_name >= 0 ? of_name : of_label);
+        any_text |= p->is_device && kt_process_text_of(t, i).data;
+    }
+    if (any_text && !read_numbers(t, final))
+        r->b->status = KINETO_E_MEMORY;
+}
+
+uint32_t kt_read_track_type(const kineto_trace *t, uint32_t track, const kt_process_row *process)
+{
+    uint32_t type = t->tracks.data[track].type;
+    bool of_text = kt_process_text_of(t, t->tracks.data[track].process).data != NULL;
+    bool is_numbered = of_text && process->number >= 0 && !kt_track_text_of(t, track).data;
+    if (type == KINETO_TRACK_OTHER && is_numbered)
+        type = KINETO_TRACK_THREAD;
+    return type == KINETO_TRACK_THREAD && process->is_device ? KINETO_TRACK_STREAM : type;
+}
+
+/* ---- device work ------------------------------------------------------------------------------- */
+
+/* What the ranges of a track are. LISTS repeat what others hold, by module, scope or step. */
+typedef enum track_role { HOST, WORK, COPIES, COLLECTIVES, LISTS, XLA_OPS } track_role;
+
+static track_role role_in_xla(kineto_string track)
+{
+    static const char *const lists[] = {"Steps",           "XLA Modules",          "XLA TraceMe",
+                                        "Framework Ops",   "Framework Name Scope", "Source code",
+                                        "TensorFlow Ops",  "Source Code",          "TensorFlow Name Scope",
+                                        "Async XLA Ops",   "Launch Stats",         "Name Scope"};
+    for (size_t i = 0; i < KB_COUNT(lists); i++)
+        if (kb_string_begins(track, lists[i]))
+            return LISTS;
+    return kb_string_begins(track, "XLA Ops") ? XLA_OPS : WORK;
+}
+
+static track_role role_of(const kineto_trace *t, const kt_track_row *track)
+{
+    const kt_process_row *p = &t->processes.data[track->process];
+    kineto_string process = text_of(t, p->name), name = text_of(t, track->name);
+    int64_t number;
+    if (!p->is_device || track->type == KINETO_TRACK_COUNTER || track->type == KINETO_TRACK_ASYNC)
+        return HOST;
+    if (is(process, "Overlap Analysis") || kb_string_begins(name, "Step Trace"))
+        return LISTS;
+    if (is(process, "Communication") || is(process, "HCCL"))
+        return COLLECTIVES;
+    return is_xla_device(process, &number) ? role_in_xla(name) : is(process, "COPY") ? COPIES : WORK;
+}
+
+/* Where a device has rows of streams, XLA's list of operators repeats them; a TPU has the list only. */
+static bool settle_xla_ops(const kineto_trace *t, uint8_t *roles)
+{
+    uint8_t *has_streams = calloc(t->processes.count + 1, 1);
+    for (size_t i = 0; has_streams && i < t->tracks.count; i++)
+        has_streams[t->tracks.data[i].process] |= roles[i] == WORK && t->tracks.data[i].count;
+    for (size_t i = 0; has_streams && i < t->tracks.count; i++)
+        if (roles[i] == XLA_OPS && has_streams[t->tracks.data[i].process])
+            roles[i] = LISTS;
+    bool ok = has_streams != NULL;
+    free(has_streams);
+    return ok;
+}
+
+/* Tasks of a stream that move, fill or wait have names that say so. */
+static uint32_t kind_of_task(kineto_string name)
+{
+    static const struct {
+        const char *word;
+        uint32_t kind;
+    } tasks[] = {{"memcpy", KINETO_KIND_GPU_MEMCPY},       {"memset", KINETO_KIND_GPU_MEMSET},
+                 {"copydeviceto", KINETO_KIND_GPU_MEMCPY}, {"copyhostto", KINETO_KIND_GPU_MEMCPY},
+                 {"event_wait", KINETO_KIND_CUDA_SYNC},    {"event_record", KINETO_KIND_CUDA_SYNC},
+                 {"notify_wait", KINETO_KIND_CUDA_SYNC},   {"notify_record", KINETO_KIND_CUDA_SYNC}};
+    for (size_t i = 0; i < KB_COUNT(tasks); i++)
+        if (kb_string_holds_word(name, tasks[i].word))
+            return tasks[i].kind;
+    return KINETO_KIND_CONCURRENT_KERNEL;
+}
+
+static uint32_t kind_in(track_role role, kineto_string name)
+{
+    switch (role) {
+    case COPIES:
+        return KINETO_KIND_GPU_MEMCPY;
+    case COLLECTIVES:
+        return KINETO_KIND_COLLECTIVE_COMM;
+    case LISTS:
+        return KINETO_KIND_GPU_USER_ANNOTATION;
+    default:
+        return kind_of_task(name);
+    }
+}
+
+/* Categories that say nothing of the kind: those of no plug-in and not of Kineto; by index. */
+static uint8_t *find_foreign_categories(kt_reader *r)
+{
+    const kineto_trace *t = r->b->trace;
+    uint8_t *foreign = calloc(t->categories.count + 1, 1);
+    for (size_t i = 0; foreign && i < t->categories.count; i++) {
+        kineto_string category = text_of(t, t->categories.data[i]);
+        foreign[i] = kb_kind_parse(category) < 0 && kt_own_kind_find(r->b, category) < 0;
+    }
+    return foreign;
+}
+
+static void set_kinds(kt_reader *r, const uint8_t *roles, const uint8_t *foreign)
+{
+    const uint64_t bit = KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION);
+    kineto_trace *t = r->b->trace;
+    for (size_t b = 0; b < t->blocks.count; b++) {
+        kt_block *block = t->blocks.data[b];
+        for (uint32_t i = 0; block->kinds & bit && i < block->count; i++) {
+            track_role role = (track_role)roles[block->track[i]];
+            if (role == HOST || block->kind[i] != KINETO_KIND_USER_ANNOTATION ||
+                block->form[i] != KINETO_FORM_SLICE || !foreign[block->category[i]])
+                continue;
+            uint32_t kind = kind_in(role, text_of(t, block->name[i]));
+            if (text_of(t, t->categories.data[block->category[i]]).size) { /* its own word stays */
+                block->kind[i] = (uint8_t)kind;
+                block->kinds |= KINETO_KIND_BIT(kind);
+            } else {
+                kt_row_set_kind(r->b, (kineto_row)(b * KT_BLOCK_ROWS + i), kind);
+            }
+        }
+    }
+}
+
+void kt_read_device_work(kt_reader *r)
+{
+    const kineto_trace *t = r->b->trace;
+    uint8_t *roles = calloc(t->tracks.count + 1, 1), *foreign = find_foreign_categories(r);
+    bool any = false;
+    for (size_t i = 0; roles && i < t->tracks.count; i++) {
+        roles[i] = (uint8_t)role_of(t, &t->tracks.data[i]);
+        any |= roles[i] != HOST;
+    }
+    if (!roles || !foreign || (any && !settle_xla_ops(t, roles)))
+        r->b->status = KINETO_E_MEMORY;
+    else if (any)
+        set_kinds(r, roles, foreign);
+    free(roles);
+    free(foreign);
+}
