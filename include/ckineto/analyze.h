@@ -126,7 +126,8 @@ typedef struct kineto_analyze_options {
     /** path of a file with rules for names of kernels, looked at before the built-in ones; NULL */
     const char *rules;
     uint32_t threads;     /**< 0: as many as there are processors; the facts are the same */
-    /** of the trace, for the column "rank"; NULL: as the trace says, else 0 */
+    /** of a trace of one rank, for the column "rank"; NULL: as the trace says, else 0. A trace of several
+     *  ranks is measured rank by rank */
     const int32_t *rank;
     /** the critical path is that of a range of the host whose name holds this: the instance-th one by
      *  start, from 0; NULL: of everything that is looked at */
@@ -141,6 +142,10 @@ typedef struct kineto_analyze_options {
     /** path of what PyTorch's export_memory_timeline writes as .raw.json.gz, for the table
      *  memory_timeline; NULL */
     const char *memory_timeline;
+    /** names of ranges that are steps: alternatives with | between, a * stands for any text, anything may
+     *  follow ("step[DECODE|train step "); NULL: ProfilerStep#N, and without any those that SGLang, vLLM
+     *  and ATOM mark. docs/analyze.md says how they are numbered */
+    const char *step_pattern;
 } kineto_analyze_options;
 
 /** Compute tables of facts.

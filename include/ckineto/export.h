@@ -124,6 +124,7 @@ typedef struct kineto_report_options {
     /** Called now and then by the thread that writes; may be NULL. */
     void (*progress)(uint64_t activities_done, uint64_t activities, void *user);
     void *user;
+    const char *step_pattern; /**< as in kineto_analyze_options */
 } kineto_report_options;
 
 /** Write a trace and what was found in it as one HTML page that needs nothing else (docs/report.md).

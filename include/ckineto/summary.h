@@ -44,6 +44,9 @@ typedef struct kineto_function_events_options {
      *  be NULL. Called from within the call only. */
     bool (*device_elapsed)(uint64_t external_id, int64_t *elapsed_ns, void *user);
     void *user;
+    /** names of ranges that are steps, and one group by this name: as step_pattern of
+     *  kineto_analyze_options; NULL: ProfilerStep#N */
+    const char *step_pattern;
 } kineto_function_events_options;
 
 /** Make the list. @param options may be NULL.

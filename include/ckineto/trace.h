@@ -303,6 +303,8 @@ typedef struct kineto_selection {
     const char *around; /**< these ranges and what encloses them */
     const char *after;  /**< what begins when the first of these has ended, or later */
     const char *before; /**< what has ended when the first of these begins */
+    /** names of steps, with STEPS: as step_pattern of kineto_analyze_options; NULL: the usual ones */
+    const char *step_pattern;
 } kineto_selection;
 
 /** A new trace of the chosen activities, in their order. It has the tracks and processes that

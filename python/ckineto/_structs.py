@@ -82,7 +82,8 @@ class Selection(Sized):
     _fields_ = [("size", size_t), ("use", u32), ("top_per", u32), ("start_ns", i64), ("end_ns", i64),
                 ("first_step", u64), ("last_step", u64), ("kinds", u64), ("name", char_p),
                 ("track", char_p), ("pid", i64), ("rank", i32), ("min_duration_ns", i64), ("top", u64),
-                ("under", char_p), ("around", char_p), ("after", char_p), ("before", char_p)]
+                ("under", char_p), ("around", char_p), ("after", char_p), ("before", char_p),
+                ("step_pattern", char_p)]
 
 
 # ---- files.h, export.h, arrow.h ------------------------------------------------------------------------
@@ -108,7 +109,7 @@ class ReportOptions(Sized):
     _c_type_ = "kineto_report_options"
     _fields_ = [("size", size_t), ("title", char_p), ("facts", void_p), ("findings", void_p),
                 ("diff", void_p), ("row_limit", u64), ("activity_limit", u64),
-                ("progress", WRITE_PROGRESS), ("user", void_p)]
+                ("progress", WRITE_PROGRESS), ("user", void_p), ("step_pattern", char_p)]
 
 
 class ArrowStream(C.Structure):
@@ -126,7 +127,8 @@ class AnalyzeOptions(Sized):
                 ("steps", u32), ("first_step", u64), ("last_step", u64), ("streams", char_p),
                 ("rules", char_p), ("threads", u32), ("rank", C.POINTER(i32)), ("annotation", char_p),
                 ("instance", u32), ("sequence_operator", char_p), ("sequence_min", u64),
-                ("sequence_top", u64), ("execution_trace", char_p), ("memory_timeline", char_p)]
+                ("sequence_top", u64), ("execution_trace", char_p), ("memory_timeline", char_p),
+                ("step_pattern", char_p)]
 
 
 class FactTable(C.Structure):

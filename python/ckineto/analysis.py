@@ -15,11 +15,12 @@ class _Options:
     def __init__(self, tables: Tuple[str, ...] = (), steps: Any = None, streams: Any = None,
                  definitions: str = "exact", rules: Any = None, threads: int = 0,
                  rank: Optional[int] = None, annotation: Optional[str] = None, instance: int = 0,
-                 series: bool = False, execution_trace: Any = None, memory_timeline: Any = None) -> None:
+                 series: bool = False, execution_trace: Any = None, memory_timeline: Any = None,
+                 step_pattern: Optional[str] = None) -> None:
         text, path = _functions.text_of, _functions.path_of
         self.c = S.AnalyzeOptions(
             tables=text(",".join(tables)) if tables else None, series=series, threads=threads,
-            annotation=text(annotation), instance=instance,
+            annotation=text(annotation), instance=instance, step_pattern=text(step_pattern),
             streams=None if streams is None else text(_joined(streams)),
             rules=None if rules is None else path(rules),
             execution_trace=None if execution_trace is None else path(execution_trace),

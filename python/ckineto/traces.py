@@ -412,7 +412,7 @@ class Trace(Handle):
     def analyze(self, *names: str, **options: Any) -> Analysis:
         """Tables of facts by name; without names all but those that list every event. Options: steps
         ("all", "drop_last", 3, (3, 5)), streams, definitions ("exact", "hta"), rules, threads, rank,
-        annotation, instance, series, execution_trace, memory_timeline."""
+        annotation, instance, series, execution_trace, memory_timeline, step_pattern."""
         return analyze(self, names, **options)
 
     def findings(self, rules: Any = None, evidence: int = 0, **options: Any) -> Findings:

@@ -37,6 +37,7 @@ static const kc_option option_list[] = {
     {"steps", 0, KC_TEXT, &steps, "all|drop-last|N..M",
      "what to look at: everything (the default), everything before\nthe last step, or steps N to "
      "M"},
+    KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"definitions", 0, KC_TEXT, &definitions, "exact|hta",
      "exact (the default), or as HolisticTraceAnalysis counts, to compare"},
@@ -138,6 +139,7 @@ static kineto_status parse(kineto_analyze_options *o)
                                   .memory_timeline = memory_timeline,
                                   .annotation = annotation,
                                   .instance = (uint32_t)KB_MIN(instance, (uint64_t)UINT32_MAX),
+                                  .step_pattern = kc_step_pattern,
                                   .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
     if (!threads && kc_reading.memory_bytes) /* each would take memory of its own */
         o->threads = 1;
@@ -270,7 +272,7 @@ static kineto_status show(const work *w, kineto_error *err)
     if (!json && !csv) {
         kc_health_print(&w->health, stdout);
         kc_facts_print(w->facts, row_limit,
-                       w->health.traces > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
+                       w->health.ranks > 1 && w->options.definitions != KINETO_DEFINITIONS_HTA,
                        stdout);
     }
     return status;

@@ -29,6 +29,7 @@ static const kc_option option_list[] = {
      "hta: only names of the host, or of devices"},
     {"short-names", 0, KC_FLAG, &short_names, NULL, "hta: without template arguments"},
     {"rank", 'r', KC_TEXT, &rank, "N", "of traces with several ranks, only this one"},
+    KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
     {"all", 'a', KC_FLAG, &every, NULL, "print every table"},
@@ -101,6 +102,7 @@ static kineto_status parse(work *w)
         .definitions = hta ? KINETO_DEFINITIONS_HTA : KINETO_DEFINITIONS_EXACT,
         .streams = streams,
         .rules = rules,
+        .step_pattern = kc_step_pattern,
         .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)};
     w->diff = (kineto_diff_options){.size = sizeof w->diff,
                                     .analyze = &w->analyze,

@@ -16,6 +16,7 @@ static const kc_option option_list[] = {
      "them"},
     {"flame", 0, KC_TEXT, &flame, "FILE", "also, or only, a flame graph as SVG"},
     {"title", 0, KC_TEXT, &title, "TEXT", "the title of the page (the name of the trace)"},
+    KC_STEP_OPTION,
     {"stream", 0, KC_TEXT, &streams, "ID[,...]", "only these streams of devices"},
     {"rules", 0, KC_TEXT, &rules, "FILE", "more rules for names of kernels: docs/kernel-rules.md"},
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows of each table (5000)"},
@@ -77,6 +78,7 @@ int kc_report(int argc, char **argv)
                     .analyze = {.size = sizeof page.analyze,
                                 .streams = streams,
                                 .rules = rules,
+                                .step_pattern = kc_step_pattern,
                                 .threads = (uint32_t)KB_MIN(threads, (uint64_t)UINT32_MAX)},
                     .is_read = &is_read};
     if (text)

@@ -16,6 +16,7 @@ static const kc_option option_list[] = {
      "1970; ns, us, ms or s, ns if nothing is said; either may\n"
      "be left out"},
     {"step", 's', KC_TEXT, &steps, "N..M", "steps N to M, or one step N (ProfilerStep#N)"},
+    KC_STEP_OPTION,
     {"kind", 'k', KC_TEXT, &kinds, "LIST", "kinds, as in ACTIVITY_TYPES: kernel,gpu_memcpy"},
     {"name", 'n', KC_TEXT, &name, "RE",
      "names in which this extended regular expression is found;\n"
@@ -135,11 +136,14 @@ static bool all_digits(kineto_string text, uint64_t *number) { return kt_json_ui
 static kineto_status set_steps(kineto_selection *how)
 {
     if (!steps)
-        return KINETO_OK;
+        return kc_step_pattern ? kc_usage_error("slice", "--step-pattern says what --step counts: "
+                                                         "give --step as well")
+                               : KINETO_OK;
     const char *dots = strstr(steps, ".."), *last = steps + strlen(steps);
     kineto_string first = part(steps, dots ? dots : last);
     kineto_string second = dots ? part(dots + 2, last) : first;
     how->use |= KINETO_SELECT_STEPS;
+    how->step_pattern = kc_step_pattern;
     if (!all_digits(first, &how->first_step) || !all_digits(second, &how->last_step) ||
         how->last_step < how->first_step)
         return kc_usage_error("slice", "--step wants N or N..M, not '%s'", steps);

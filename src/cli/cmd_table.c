@@ -22,6 +22,7 @@ static const kc_option option_list[] = {
     {"events", 0, KC_FLAG, &each_event, NULL, "no groups: a row for each event"},
     {"python", 0, KC_FLAG, &python, NULL, "also functions of Python"},
     {"top-level", 0, KC_FLAG, &top_level, NULL, "only functions that no other one called"},
+    KC_STEP_OPTION,
     {"row-limit", 0, KC_NUMBER, &row_limit, "N", "show N rows (100 in a table); 0: all"},
     {"time-unit", 0, KC_TEXT, &time_unit, "UNIT", "s, ms or us for all times, or auto"},
     {"flops", 0, KC_FLAG, &flops, NULL,
@@ -103,6 +104,7 @@ static const struct {
     {&by_overload, "group-by-overload", TABLES},
     {&each_event, "events", TABLES},
     {&python, "python", TABLES},
+    {&kc_step_pattern, "step-pattern", TABLES | STACKS},
     {&top_level, "top-level", TABLES},
     {&row_limit, "row-limit", TABLES},
     {&flops, "flops", TABLES},
@@ -278,7 +280,8 @@ static int table(const kineto_trace *trace, uint32_t unit)
             kc_complain_of("table", &err);
         return written ? KC_EXIT_FAILURE : 0;
     }
-    kineto_function_events_options how = {.size = sizeof how, .as_torch = as_torch};
+    kineto_function_events_options how = {
+        .size = sizeof how, .as_torch = as_torch, .step_pattern = kc_step_pattern};
     kineto_status status = kineto_function_events_create(trace, &how, &events, &err);
     if (status == KINETO_OK)
         status = stacks   ? write_stacks(events, &err)

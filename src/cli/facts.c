@@ -1,6 +1,8 @@
 /* Facts for human eyes. */
 #include "cli/facts.h"
 
+#include <ckineto/files.h>
+
 #include <math.h>
 
 /* ---- health --------------------------------------------------------------------------------------------- */
@@ -27,7 +29,10 @@ static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t ra
     if (!out)
         return;
     kineto_verify_rule_get(f->rule, &rule);
-    fprintf(out, "  %-7s rank %d: %s: ", kineto_severity_name(f->severity), rank, rule.id);
+    fprintf(out, "  %-7s ", kineto_severity_name(f->severity));
+    if (rank >= 0)
+        fprintf(out, "rank %d: ", rank);
+    fprintf(out, "%s: ", rule.id);
     kc_put_name(out, f->sentence, 0);
     fputc('\n', out);
     if (fclose(out) == 0)
@@ -38,6 +43,10 @@ static void add_finding(kc_health *h, const kineto_verify_finding *f, int32_t ra
 void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
 {
     kineto_verify_report *report = NULL;
+    kineto_identity identity = {.size = sizeof identity};
+    kineto_trace_identity(trace, NULL, &identity);
+    rank = identity.rank_count > 1 ? -1 : rank; /* it has several */
+    h->ranks += KB_MAX(identity.rank_count, 1u);
     h->traces++;
     h->activities += kineto_trace_count(trace);
     h->lost += kineto_trace_lost(trace);
@@ -55,8 +64,10 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
 
 void kc_health_print(const kc_health *h, FILE *out)
 {
-    fprintf(out, "%s %s, %s activities", kc_count(h->traces).s,
-            kc_noun(h->traces, "trace", "traces"), kc_count(h->activities).s);
+    fprintf(out, "%s %s, ", kc_count(h->traces).s, kc_noun(h->traces, "trace", "traces"));
+    if (h->ranks > h->traces)
+        fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
+    fprintf(out, "%s activities", kc_count(h->activities).s);
     fprintf(out, ", %s lost", h->lost ? kc_count(h->lost).s : "none");
     if (h->repaired)
         fprintf(out, ", %s places repaired", kc_count(h->repaired).s);

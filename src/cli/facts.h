@@ -8,7 +8,7 @@
 
 /** What was lost and what `verify` finds, of all ranks. */
 typedef struct kc_health {
-    uint64_t traces, activities, lost, repaired;
+    uint64_t traces, ranks, activities, lost, repaired;
     uint64_t findings[3]; /* by severity */
     KB_VEC(char) lines;   /* the worst, as text */
     uint32_t line_count;

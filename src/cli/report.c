@@ -167,7 +167,8 @@ static kineto_status make(work *w, const char *output, kineto_error *err)
                                .diff = diff,
                                .row_limit = w->page->row_limit,
                                .activity_limit = w->page->activity_limit,
-                               .progress = show_progress};
+                               .progress = show_progress,
+                               .step_pattern = w->page->analyze.step_pattern};
     if (!status)
         status = kineto_report_save(trace, &o, output, err);
     kineto_analysis_release(diff);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 kineto_open_options kc_reading = {.size = sizeof kc_reading};
+const char *kc_step_pattern;
 
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank)
 {

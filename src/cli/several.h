@@ -21,6 +21,14 @@ extern kineto_open_options kc_reading;
     }
 /** How a trace is read: of every verb that reads some. */
 #define KC_READING_OPTIONS KC_MEMORY_OPTION, KC_TS_UNIT_OPTION
+/** Names of steps, as --step-pattern said; NULL: the usual ones. */
+extern const char *kc_step_pattern;
+#define KC_STEP_OPTION                                                                             \
+    {                                                                                              \
+        "step-pattern", 0, KC_TEXT, &kc_step_pattern, "PATTERN",                                   \
+            "steps are ranges with names like this: a * stands for any\ntext, | is between "       \
+            "alternatives (ProfilerStep#N, or what\nSGLang and vLLM mark)"                         \
+    }
 /** What --rank was given; *rank -1: nothing. A mistake is explained on stderr. */
 kineto_status kc_parse_rank(const char *verb, const char *text, int32_t *rank);
 /** Whose trace this is; what the file does not tell is its place among the others. */

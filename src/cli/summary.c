@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "format/format.h"
 #include "session/session.h"
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
 
@@ -21,6 +21,7 @@ typedef struct counting {
     kb_map by_name[TABLE_COUNT]; /* name id → index in the table */
     kb_map categories;           /* string id → 1 + index in the list; 0: it is a kind's */
     uint32_t *track_device;      /* index in devices, or UINT32_MAX */
+    kt_step_list step_rows;
     bool failed;
 } counting;
 
@@ -96,7 +97,6 @@ static void count_category(counting *c, uint32_t category)
 static void count_row(counting *c, kineto_row row)
 {
     kineto_activity a;
-    uint64_t step;
     kineto_trace_get(c->trace, row, &a);
     c->s->kinds[KB_MIN(a.kind, (uint32_t)KINETO_KIND_COUNT)]++;
     count_category(c, a.category);
@@ -111,7 +111,7 @@ static void count_row(counting *c, kineto_row row)
                                    : kb_length_ns(a.start_ns, a.end_ns));
     if (t > TABLE_PYTHON && device != UINT32_MAX && is_work(a.kind))
         add_busy(&c->s->devices.data[device], &a);
-    c->s->steps += t == TABLE_HOST && kt_step_number(a.name, &step);
+    c->s->steps += t == TABLE_HOST && kt_step_list_find(&c->step_rows, row, a.name_id);
 }
 
 static bool find_devices(counting *c)
@@ -136,7 +136,7 @@ static bool find_devices(counting *c)
             c->track_device[i] = (uint32_t)*at;
     }
     kb_map_free(&by_process);
-    return ok && c->track_device;
+    return ok && c->track_device && kt_step_list_make(c->trace, NULL, true, &c->step_rows);
 }
 
 static int longest_first(const void *left, const void *right)
@@ -179,6 +179,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
     kb_map_free(&c.categories);
     count_flows(out, trace);
     free(c.track_device);
+    kt_step_list_free(&c.step_rows);
     if (!c.failed)
         return KINETO_OK;
     kc_summary_free(out);

@@ -72,6 +72,7 @@ static kineto_status put_timeline(report *r)
     kb_sink *element = element_open(r->err);
     if (!element)
         return KINETO_E_MEMORY;
+    r->timeline.step_pattern = r->options.step_pattern;
     kineto_status status = ke_put_timeline(&r->timeline, element, r->err);
     if (status)
         kb_sink_abort(element);

@@ -18,6 +18,7 @@ typedef struct ke_timeline {
     const kineto_trace *trace;
     kineto_row *rows; /* by place */
     uint64_t count;
+    const char *step_pattern; /* NULL: the usual names of steps */
 } ke_timeline;
 kineto_status ke_timeline_create(const kineto_trace *trace, ke_timeline *out, kineto_error *err);
 void ke_timeline_free(ke_timeline *timeline);

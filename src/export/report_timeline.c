@@ -1,5 +1,6 @@
 /* The timeline of the report: columns of numbers that a browser takes apart quickly. */
 #include "export/report.h"
+#include "trace/change/steps.h"
 
 #include <math.h>
 
@@ -353,19 +354,19 @@ static int32_t rank_of(const kineto_trace *t, uint32_t track_index)
     return process.rank;
 }
 
-static void put_steps(const writer *w, kb_json *j)
+static void put_steps(writer *w, kb_json *j)
 {
     const kineto_trace *t = w->t->trace;
+    kt_step_list list;
+    w->no_memory |= !kt_step_list_make(t, w->t->step_pattern, true, &list);
     kb_json_key_z(j, "steps");
     kb_json_array_begin(j);
-    for (uint64_t place = 0; place < w->t->count; place++) {
+    for (uint64_t place = 0; place < w->t->count && list.rows.count; place++) {
         kineto_row row = w->t->rows[place];
         const kt_block *b = block_of(w, row);
         uint32_t i = row % KT_BLOCK_ROWS;
-        if (b->kind[i] != KINETO_KIND_USER_ANNOTATION && b->kind[i] != KINETO_KIND_CPU_OP)
-            continue;
         kineto_string name = kineto_trace_string(t, b->name[i]);
-        if (!kb_string_begins(name, "ProfilerStep#"))
+        if (!kt_step_list_find(&list, row, b->name[i]))
             continue;
         kb_json_object_begin(j);
         kb_json_put_string(j, "name", name);
@@ -375,6 +376,7 @@ static void put_steps(const writer *w, kb_json *j)
         kb_json_object_end(j);
     }
     kb_json_array_end(j);
+    kt_step_list_free(&list);
 }
 
 static void put_counters(const writer *w, kb_json *j)

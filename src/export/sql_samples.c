@@ -1,7 +1,7 @@
 /* SQL tables counters and steps. Their lines are gathered when they are first asked for. */
 #include "export/export.h"
 #include "export/sql_tables.h"
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 /* ---- counters -------------------------------------------------------------------------------------- */
 
@@ -173,17 +173,6 @@ static const ke_sql_column step_columns[] = {
     [S_ROW] = {"row", "INTEGER", "activities.row", KE_SQL_INDEX_FEW, false},
 };
 
-/* Which strings are names of steps; NULL: out of memory. Numbers + 1. */
-static uint64_t *step_names(const ke_sql *sql)
-{
-    uint32_t count = kineto_trace_string_count(sql->trace);
-    uint64_t *numbers = calloc(count + UINT64_C(1), sizeof *numbers), number;
-    for (uint32_t i = 0; i < count && numbers; i++)
-        if (kt_step_number(kineto_trace_string(sql->trace, i), &number) && number < INT64_MAX)
-            numbers[i] = number + 1;
-    return numbers;
-}
-
 static int by_start(const void *left, const void *right)
 {
     const ke_sql_step_row *a = left, *b = right;
@@ -192,29 +181,18 @@ static int by_start(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static bool gather_block(ke_sql *sql, const kt_block *b, kineto_row first, const uint64_t *numbers)
-{
-    for (uint32_t k = 0; k < b->count; k++) {
-        uint64_t number = numbers[b->name[k]];
-        if (!number || b->form[k] != KINETO_FORM_SLICE ||
-            b->kind[k] == KINETO_KIND_GPU_USER_ANNOTATION)
-            continue;
-        ke_sql_step_row step = {b->start_ns[k], (int64_t)(number - 1), first + k};
-        if (!kb_vec_push(&sql->steps, step))
-            return false;
-    }
-    return true;
-}
-
 static bool gather_steps(ke_sql *sql)
 {
     if (sql->has_steps)
         return true;
-    uint64_t *numbers = step_names(sql);
-    bool ok = numbers != NULL;
-    for (uint32_t i = 0; ok && i < kt_block_count(sql->trace); i++)
-        ok = gather_block(sql, kt_block_at(sql->trace, i), i * KT_BLOCK_ROWS, numbers);
-    free(numbers);
+    kt_step_list list;
+    bool ok = kt_step_list_make(sql->trace, NULL, true, &list);
+    for (size_t i = 0; ok && i < list.rows.count; i++) {
+        const kt_step_row *s = &list.rows.data[i];
+        ke_sql_step_row step = {s->start_ns, (int64_t)s->number, s->row};
+        ok = s->number >= INT64_MAX || kb_vec_push(&sql->steps, step);
+    }
+    kt_step_list_free(&list);
     if (!ok)
         kb_vec_free(&sql->steps);
     else if (sql->steps.count)
@@ -271,7 +249,7 @@ static const ke_sql_ops step_ops = {.prepare = gather_steps,
                                     .key = step_key,
                                     .time_column = S_START,
                                     .time = step_time};
-const ke_sql_table ke_sql_steps = {"steps", "iterations of training: ProfilerStep#N", step_columns,
+const ke_sql_table ke_sql_steps = {"steps", "iterations: ProfilerStep#N, or steps of a server", step_columns,
                                    S_COUNT, &step_ops};
 
 void ke_sql_samples_free(ke_sql *sql)

@@ -11,6 +11,7 @@ typedef struct picking {
     uint64_t count, devices;
     uint32_t last_category;
     uint64_t sampling_bytes;
+    const char *step_pattern;
     kp_memory_list memory; /* in the order of rows */
 } picking;
 
@@ -108,7 +109,7 @@ static bool pick(picking *p)
         p->use[row] = (uint8_t)(use | device << 4);
         p->count++;
         p->devices += device;
-        if (!kp_names_add(&p->e->names, p->t, a.name_id, a.kind) ||
+        if (!kp_names_add(&p->e->names, p->t, a.name_id, a.kind, p->step_pattern) ||
             (use >= MEMORY && !add_memory(p, row, use == NO_MEMORY)))
             return false;
     }
@@ -227,7 +228,7 @@ kineto_status kineto_function_events_create(const kineto_trace *trace,
     e->references = 1;
     e->trace = kineto_trace_retain(trace);
     e->as_torch = all.as_torch;
-    picking p = {.e = e, .t = trace};
+    picking p = {.e = e, .t = trace, .step_pattern = all.step_pattern};
     bool ok = make(e, &p, &all);
     free(p.use);
     kb_vec_free(&p.memory);

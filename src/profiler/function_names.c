@@ -1,6 +1,8 @@
 /* Names of function events: what they are grouped by, and which are never shown. */
 #include "profiler/summary.h"
 
+#include "trace/change/steps.h"
+
 bool kp_is_dropped_name(kineto_string name)
 {
     static const char *const dropped[] = {"profiler::_record_function_enter",
@@ -64,7 +66,8 @@ static size_t overload_dot(kineto_string name)
     return word(name, dot + 1) == name.size ? dot : 0;
 }
 
-bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind)
+bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind,
+                  const char *step_pattern)
 {
     static const char step[] = "ProfilerStep#";
     if (names->key[name] != UINT32_MAX)
@@ -74,6 +77,8 @@ bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_
     if (dot) {
         overload = (kineto_string){text.data + dot + 1, text.size - dot - 1};
         text.size = dot;
+    } else if (step_pattern && kt_step_matches(text, step_pattern)) {
+        text = kb_string(step_pattern);
     } else if (text.size >= sizeof step - 1 && memcmp(text.data, step, sizeof step - 1) == 0) {
         text = kb_string("ProfilerStep*");
     }

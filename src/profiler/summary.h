@@ -96,7 +96,9 @@ bool kp_attribute_memory(kineto_function_events *e, const kp_memory_list *record
 bool kp_build_tree(kineto_function_events *e, const kineto_function_events_options *options);
 /* function_names.c */
 bool kp_names_create(kp_names *names, const kineto_trace *t);
-bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind);
+/** Steps by a pattern, if one is given, are one by its text. */
+bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind,
+                  const char *step_pattern);
 void kp_names_free(kp_names *names);
 static inline kineto_string kp_name_key(const kineto_function_events *e, uint32_t i)
 {

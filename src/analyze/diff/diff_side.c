@@ -2,7 +2,7 @@
  * that follow one another. */
 #include "analyze/diff/diff.h"
 
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 /* ---- things --------------------------------------------------------------------------------- */
 
@@ -178,11 +178,10 @@ typedef struct hosts {
 static bool is_counted(const ka_scope *s, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
-    uint64_t number;
     if (slice->kind != KINETO_KIND_CPU_OP)
         return kt_kind_is_launch(slice->kind);
     return !(slice->step >= 0 && s->steps[slice->step].slice == i) &&
-           !kt_step_number(ka_name(s, slice->name), &number);
+           !ka_is_step(s, i);
 }
 
 static void measure_own(hosts *h)

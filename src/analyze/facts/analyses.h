@@ -52,6 +52,9 @@ void ka_note_ranks(const kineto_analysis *a, const ka_table *marks, ka_table *t)
 KA_REDUCTIONS(X)
 #undef X
 
+/** Note in tables of what hosts did that these activities, of no rank, are not in them. */
+void ka_note_without_rank(kineto_analysis *a, uint64_t without);
+
 /* ---- analysis.c: a scope with its facts, for those that look at both ---- */
 typedef struct ka_measured {
     ka_rules *rules;
@@ -140,6 +143,8 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
 /* ---- memory.c ---- */
 /** "GPU0", "CPU": a device as memory events number it. */
 kb_text ka_memory_device(int64_t type, int64_t index);
+/** What follows that name, before the number of the process, where several have memory. */
+#define KA_MEMORY_PROCESS ", process "
 
 /* ---- roofline_peaks.c: what devices can do at most, by name ---- */
 typedef struct ka_peaks {

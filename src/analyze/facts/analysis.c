@@ -1,5 +1,6 @@
 /* Which analyses run for which tables, and facts of several ranks. */
 #include "analyze/facts/analyses.h"
+#include "analyze/scope/each_rank.h"
 
 typedef struct entry {
     ka_analysis *run;
@@ -273,18 +274,82 @@ void ka_measured_free(ka_measured *m)
     *m = (ka_measured){0};
 }
 
-kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
-                             kineto_analysis **out, kineto_error *err)
+static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analyze_options *options,
+                                  kineto_analysis **out, kineto_error *err)
 {
     ka_measured m;
-    if (!out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the facts of a trace is needed");
     kineto_status status = ka_measure(trace, options, &m, err);
     *out = status ? NULL : m.facts;
     if (!status)
         m.facts = NULL;
     ka_measured_free(&m);
     return status;
+}
+
+typedef struct adding {
+    kineto_analyze_options options;
+    kineto_analysis *sum;
+} adding;
+
+static kineto_status add_rank(void *context, const kineto_trace *part, int32_t rank,
+                              const kineto_row *rows, kineto_error *err)
+{
+    adding *a = context;
+    kineto_analysis *facts;
+    (void)rows;
+    a->options.rank = &rank;
+    kineto_status status = analyze_rank(part, &a->options, &facts, err);
+    a->options.rank = NULL;
+    if (status || !a->sum) {
+        a->sum = status ? a->sum : facts;
+        return status;
+    }
+    status = kineto_analysis_add(a->sum, facts, err);
+    kineto_analysis_release(facts);
+    return status;
+}
+
+void ka_note_without_rank(kineto_analysis *a, uint64_t without)
+{
+    static const ka_table_id of_hosts[] = {KA_TABLE_operators, KA_TABLE_annotations,
+                                           KA_TABLE_steps, KA_TABLE_memory};
+    for (size_t i = 0; without && i < KB_COUNT(of_hosts); i++)
+        if (a->tables[of_hosts[i]].wanted)
+            ka_note_also(&a->tables[of_hosts[i]],
+                         "%llu activities of processes without a rank are left out",
+                         (unsigned long long)without);
+}
+
+static kineto_status analyze_ranks(const kineto_trace *trace,
+                                   const kineto_analyze_options *options, kineto_analysis **out,
+                                   kineto_error *err)
+{
+    adding a = {.options = *options};
+    uint64_t without;
+    kineto_status status = ka_visit_ranks(trace, add_rank, &a, &without, err);
+    if (!status && !a.sum) /* no rank has an activity */
+        return analyze_rank(trace, options, out, err);
+    if (!status)
+        ka_note_without_rank(a.sum, without);
+    else
+        kineto_analysis_release(a.sum);
+    *out = status ? NULL : a.sum;
+    return status;
+}
+
+kineto_status kineto_analyze(const kineto_trace *trace, const kineto_analyze_options *options,
+                             kineto_analysis **out, kineto_error *err)
+{
+    kineto_analyze_options o;
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a place for the facts of a trace is needed");
+    *out = NULL;
+    kineto_status status = ka_options_read(options, &o, err);
+    if (status)
+        return status;
+    bool of_one = o.execution_trace || o.memory_timeline;
+    return trace && !of_one && ka_has_ranks(trace) ? analyze_ranks(trace, &o, out, err)
+                                                   : analyze_rank(trace, &o, out, err);
 }
 
 kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *from,

@@ -1,7 +1,6 @@
 /* Idle time of devices by what it was waited for: totals, the longest gaps, operators. */
 #include "analyze/facts/idle.h"
 
-#include "trace/change/select.h"
 
 #define MOST_GAPS 20u
 
@@ -79,9 +78,7 @@ static void keep_worst(worst *w, const ka_gap *gap)
 
 static bool is_step(const ka_scope *s, uint32_t slice)
 {
-    uint64_t number;
-    return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION &&
-           kt_step_number(ka_name(s, s->slices[slice].name), &number);
+    return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION && ka_is_step(s, slice);
 }
 
 /* Names come from files: the process' own number keeps them from choosing where they meet. */

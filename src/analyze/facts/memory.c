@@ -10,8 +10,10 @@ typedef struct record {
     uint32_t track, device, op; /* indexes of devices, ops */
 } record;
 
+/* Of a process: the totals that it states, and its addresses, are its own. */
 typedef struct device {
     int64_t type, index;
+    uint32_t process;
 } device;
 
 typedef struct memory {
@@ -19,20 +21,31 @@ typedef struct memory {
     KB_VEC(record) records; /* by (track, time), later by time */
     KB_VEC(device) devices;
     bool any_address;
+    bool several_processes;
     bool no_memory;
 } memory;
 
 /* ---- records -------------------------------------------------------------------------------------- */
 
-static uint32_t device_of(memory *m, int64_t type, int64_t index)
+static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t process)
 {
-    for (uint32_t i = 0; i < m->devices.count; i++)
-        if (m->devices.data[i].type == type && m->devices.data[i].index == index)
+    for (uint32_t i = 0; i < m->devices.count; i++) {
+        const device *d = &m->devices.data[i];
+        if (d->type == type && d->index == index && d->process == process)
             return i;
+    }
     if (m->devices.count >= 256) /* of a trace that cannot be right: these share one */
         return 255;
-    m->no_memory |= !kb_vec_push(&m->devices, (device){type, index});
+    m->several_processes |= m->devices.count && m->devices.data[0].process != process;
+    m->no_memory |= !kb_vec_push(&m->devices, ((device){type, index, process}));
     return (uint32_t)m->devices.count - 1;
+}
+
+static uint32_t process_of(const memory *m, uint32_t track)
+{
+    kineto_track t;
+    kineto_trace_track(m->v->scope->trace, track, &t);
+    return t.process;
 }
 
 enum { BYTES, TYPE, INDEX, TOTAL, RESERVED, ADDRESS, NUMBERS };
@@ -56,7 +69,8 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
                 .row = row,
                 .track = block->track[i],
                 .device =
-                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX]),
+                    device_of(m, told[TYPE], kp_is_host_memory(told[TYPE]) ? -1 : told[INDEX],
+                              process_of(m, block->track[i])),
                 .op = KA_NONE};
     m->any_address |= r.address != 0;
     m->no_memory |= !kb_vec_push(&m->records, r);
@@ -225,7 +239,13 @@ kb_text ka_memory_device(int64_t type, int64_t index)
 static kb_text device_text(const memory *m, uint32_t index)
 {
     const device *d = &m->devices.data[index];
-    return ka_memory_device(d->type, d->index);
+    kb_text text = ka_memory_device(d->type, d->index), of;
+    kineto_process p;
+    if (!m->several_processes)
+        return text;
+    kineto_trace_process(m->v->scope->trace, d->process, &p);
+    (void)snprintf(of.s, sizeof of.s, "%.40s" KA_MEMORY_PROCESS "%lld", text.s, (long long)p.pid);
+    return of;
 }
 
 typedef struct peak {
@@ -380,14 +400,26 @@ static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *ca
     return ok;
 }
 
+/* How often a process called what is shown, by name. */
+static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
+{
+    memset(calls, 0, ((size_t)m->v->scope->name_count + 1) * sizeof *calls);
+    for (size_t i = 0; i < m->v->ops.count; i++) {
+        const ka_op *op = &m->v->ops.data[i];
+        if (op->shown && (!m->several_processes || process_of(m, op->track) == process))
+            calls[op->name]++;
+    }
+}
+
 static bool put_operators(const memory *m, ka_table *t)
 {
     uint64_t *calls = calloc((size_t)m->v->scope->name_count + 1, sizeof *calls);
     bool ok = calls != NULL;
-    for (size_t i = 0; i < m->v->ops.count && ok; i++)
-        calls[m->v->ops.data[i].name] += m->v->ops.data[i].shown;
-    for (uint32_t d = 0; d < m->devices.count && ok; d++)
+    for (uint32_t d = 0; d < m->devices.count && ok; d++) {
+        if (d == 0 || m->devices.data[d].process != m->devices.data[d - 1].process)
+            count_calls(m, m->devices.data[d].process, calls);
         ok = put_device_operators(m, d, calls, t);
+    }
     free(calls);
     ka_sort(t, (const int[]){2, -9, 3, 0});
     return ok;

@@ -41,12 +41,25 @@ static bool read_moment(const kineto_trace *t, kineto_row row, int64_t type, int
            (kp_is_host_memory(type) || told[INDEX] == device);
 }
 
+/* Is it a track of that process? -1: of any. */
+static bool is_of_process(const ka_finder *f, uint32_t track, int64_t pid)
+{
+    kineto_track t;
+    kineto_process p;
+    if (pid < 0)
+        return true;
+    kineto_trace_track(f->s->trace, track, &t);
+    kineto_trace_process(f->s->trace, t.process, &p);
+    return p.pid == pid;
+}
+
 static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row first, int64_t type,
-                       int64_t device)
+                       int64_t device, int64_t pid)
 {
     for (uint32_t i = 0; i < b->count && !f->no_memory; i++) {
         moment m = {.ns = b->start_ns[i], .row = first + i};
-        if (b->kind[i] != KINETO_KIND_MEMORY || m.ns < f->s->start_ns || m.ns > f->s->end_ns)
+        if (b->kind[i] != KINETO_KIND_MEMORY || m.ns < f->s->start_ns || m.ns > f->s->end_ns ||
+            !is_of_process(f, b->track[i], pid))
             continue;
         if (read_moment(f->s->trace, m.row, type, device, &m))
             f->no_memory |= !kb_vec_push(&c->list, m);
@@ -54,7 +67,7 @@ static void read_block(ka_finder *f, curve *c, const kt_block *b, kineto_row fir
 }
 
 /* Free the list in any case. */
-static bool curve_of(ka_finder *f, int64_t type, int64_t device, curve *c)
+static bool curve_of(ka_finder *f, int64_t type, int64_t device, int64_t pid, curve *c)
 {
     const kineto_trace *t = f->s->trace;
     uint64_t sampling = kp_memory_sampling(t);
@@ -64,7 +77,7 @@ static bool curve_of(ka_finder *f, int64_t type, int64_t device, curve *c)
     for (uint32_t b = 0; b < kt_block_count(t) && !f->no_memory; b++) {
         const kt_block *block = kt_block_at(t, b);
         if (block->kinds >> KINETO_KIND_MEMORY & 1)
-            read_block(f, c, block, row, type, device);
+            read_block(f, c, block, row, type, device, pid);
         row += block->count;
     }
     if (c->list.count)
@@ -82,6 +95,7 @@ static bool curve_of(ka_finder *f, int64_t type, int64_t device, curve *c)
 typedef struct use {
     kineto_string name;            /* "GPU0", "CPU", "xpu1" */
     int64_t type, device;          /* KINETO_DEVICE_…; index, -1 of the host */
+    int64_t pid;                   /* whose memory it is; -1: there is one process */
     int64_t peak, reserved, at_ns; /* reserved: KA_NO_INT not told */
     int64_t limit;                 /* of the device's memory; -1 not told */
 } use;
@@ -116,10 +130,13 @@ static int64_t whole_number(double v) { return v >= 0 && v < 9e18 ? (int64_t)v :
 static use use_at(const ka_finder *f, uint64_t row)
 {
     const ka_table *t = ka_fact_table(f, KA_TABLE_memory);
-    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "device"));
+    kineto_string name = ka_text_at(t, row, ka_fact_column(t, "device")), device = name;
+    const char *of = memmem(name.data, name.size, KA_MEMORY_PROCESS, strlen(KA_MEMORY_PROCESS));
+    device.size = of ? (size_t)(of - name.data) : name.size;
     use u = {.name = name,
-             .type = type_in(name),
-             .device = index_in(name),
+             .type = type_in(device),
+             .device = index_in(device),
+             .pid = of ? index_in(name) : -1,
              .peak = ka_fact_int(t, row, ka_fact_column(t, "peak_allocated_bytes")),
              .reserved = ka_fact_int(t, row, ka_fact_column(t, "peak_reserved_bytes")),
              .at_ns = ka_fact_int(t, row, ka_fact_column(t, "peak_at_us")),
@@ -321,7 +338,7 @@ void ka_look_memory_fragmentation(ka_finder *f)
         any_reserved |= u.reserved != KA_NO_INT;
         if (u.reserved == KA_NO_INT || u.device < 0 || !is_much(&u, u.reserved, u.reserved))
             continue;
-        const moment *m = curve_of(f, u.type, u.device, &c) ? peak_of(&c) : NULL;
+        const moment *m = curve_of(f, u.type, u.device, u.pid, &c) ? peak_of(&c) : NULL;
         if (m && is_much(&u, unused_at(m), m->reserved)) {
             proofs p = find_proofs(f, &c);
             if (p.grown || p.retried)
@@ -479,7 +496,7 @@ static void look_at_growth(ka_finder *f, const use *u)
     curve c;
     level *levels = malloc(MOST_STEPS * sizeof *levels);
     f->no_memory |= !levels;
-    uint32_t count = levels && curve_of(f, u->type, u->device, &c) ? levels_of(f, &c, levels) : 0;
+    uint32_t count = levels && curve_of(f, u->type, u->device, u->pid, &c) ? levels_of(f, &c, levels) : 0;
     double slope;
     if (count >= LEAST_STEPS && grows(levels, count, false, &slope))
         say_growth(f, u, levels, count, false, slope);

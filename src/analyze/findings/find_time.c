@@ -61,8 +61,7 @@ kineto_string ka_place_of(const ka_scope *s, uint32_t call)
     uint32_t site = ka_site_of(s, call), around = s->slices[call].parent;
     if (site != call)
         return ka_name(s, s->slices[site].name);
-    bool is_step =
-        around != KA_NONE && kb_string_begins(ka_name(s, s->slices[around].name), "ProfilerStep");
+    bool is_step = around != KA_NONE && ka_is_step(s, around);
     return around == KA_NONE || is_step ? (kineto_string){"", 0}
                                         : ka_name(s, s->slices[around].name);
 }

@@ -1,6 +1,7 @@
 /* The engine of findings: which rules can judge a trace, what their findings are worth, and
  * findings of several ranks. */
 #include "analyze/findings/finding.h"
+#include "analyze/scope/each_rank.h"
 
 typedef struct rule {
     void (*look)(ka_finder *f);
@@ -502,40 +503,32 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
     return status;
 }
 
-kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *options,
-                          kineto_findings **out, kineto_error *err)
+/* Of one rank. `facts` may be NULL. */
+static kineto_status find_in_rank(const kineto_trace *trace, const kineto_find_options *o,
+                                  const kineto_analyze_options *how, kineto_analysis **facts,
+                                  kineto_findings **out, kineto_error *err)
 {
-    kineto_find_options o = {.size = sizeof o};
-    if (out)
-        *out = NULL;
-    if (!trace || !out)
-        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to find what is slow in it");
-    kineto_analyze_options how;
-    kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_find_options", err);
-    if (!status)
-        status = ka_options_read(o.analyze, &how, err);
-    if (status)
-        return status;
-    if (o.facts)
-        *o.facts = NULL;
-    *out = calloc(1, sizeof **out);
-    if (!*out)
+    kineto_findings *found = calloc(1, sizeof *found);
+    *out = NULL;
+    if (facts)
+        *facts = NULL;
+    if (!found)
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
-    (*out)->evidence_limit = o.evidence ? KB_MIN(o.evidence, 1000u) : 5;
-    status = parse_rules(o.rules, &(*out)->asked, err);
+    found->evidence_limit = o->evidence ? KB_MIN(o->evidence, 1000u) : 5;
+    kineto_status status = parse_rules(o->rules, &found->asked, err);
     if (!status)
-        status = find(*out, trace, &how, o.facts, err);
-    if (status) {
-        kineto_findings_release(*out);
-        *out = NULL;
-        if (o.facts) {
-            kineto_analysis_release(*o.facts);
-            *o.facts = NULL;
-        }
-        return status;
+        status = find(found, trace, how, facts, err);
+    if (!status) {
+        ka_findings_settle(found);
+        *out = found;
+        return KINETO_OK;
     }
-    ka_findings_settle(*out);
-    return KINETO_OK;
+    kineto_findings_release(found);
+    if (facts) {
+        kineto_analysis_release(*facts);
+        *facts = NULL;
+    }
+    return status;
 }
 
 void kineto_findings_release(kineto_findings *findings)
@@ -693,4 +686,97 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
         status = look_across(to, err);
     ka_findings_settle(to);
     return status;
+}
+
+/* ---- a trace of several ranks --------------------------------------------------------------- */
+
+typedef struct finding_ranks {
+    const kineto_find_options *options;
+    kineto_analyze_options how;
+    kineto_findings *found;
+    kineto_analysis *facts;
+} finding_ranks;
+
+/* Rows of a part become those of the whole trace. */
+static void name_rows(kineto_findings *found, const kineto_row *rows)
+{
+    for (size_t i = 0; i < found->found.count; i++)
+        for (size_t k = 0; k < found->found.data[i].evidence.count; k++) {
+            kineto_row *row = &found->found.data[i].evidence.data[k].row;
+            *row = *row == KINETO_NO_ROW ? *row : rows[*row];
+        }
+}
+
+static kineto_status add_part(finding_ranks *f, kineto_findings *found, kineto_analysis *facts,
+                              kineto_error *err)
+{
+    if (!f->found) {
+        f->found = found;
+        f->facts = facts;
+        return KINETO_OK;
+    }
+    kineto_status status = kineto_findings_add(f->found, found, err);
+    if (!status && facts)
+        status = kineto_analysis_add(f->facts, facts, err);
+    kineto_findings_release(found);
+    kineto_analysis_release(facts);
+    return status;
+}
+
+static kineto_status find_rank(void *context, const kineto_trace *part, int32_t rank,
+                               const kineto_row *rows, kineto_error *err)
+{
+    finding_ranks *f = context;
+    kineto_findings *found;
+    kineto_analysis *facts = NULL;
+    f->how.rank = &rank;
+    kineto_status status =
+        find_in_rank(part, f->options, &f->how, f->options->facts ? &facts : NULL, &found, err);
+    f->how.rank = NULL;
+    if (status)
+        return status;
+    name_rows(found, rows);
+    return add_part(f, found, facts, err);
+}
+
+static kineto_status find_in_ranks(const kineto_trace *trace, const kineto_find_options *o,
+                                   const kineto_analyze_options *how, kineto_findings **out,
+                                   kineto_error *err)
+{
+    finding_ranks f = {.options = o, .how = *how};
+    uint64_t without;
+    kineto_status status = ka_visit_ranks(trace, find_rank, &f, &without, err);
+    if (!status && !f.found) /* no rank has an activity */
+        return find_in_rank(trace, o, how, o->facts, out, err);
+    if (status) {
+        kineto_findings_release(f.found);
+        kineto_analysis_release(f.facts);
+        return status;
+    }
+    *out = f.found;
+    if (f.facts)
+        ka_note_without_rank(f.facts, without);
+    if (o->facts)
+        *o->facts = f.facts;
+    return KINETO_OK;
+}
+
+kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *options,
+                          kineto_findings **out, kineto_error *err)
+{
+    kineto_find_options o = {.size = sizeof o};
+    kineto_analyze_options how;
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to find what is slow in it");
+    kineto_status status = kb_options_read(&o, sizeof o, options, "kineto_find_options", err);
+    if (!status)
+        status = ka_options_read(o.analyze, &how, err);
+    if (status)
+        return status;
+    if (o.facts)
+        *o.facts = NULL;
+    return ka_has_ranks(trace) ? find_in_ranks(trace, &o, &how, out, err)
+                               : find_in_rank(trace, &o, &how, o.facts, out, err);
 }

@@ -13,7 +13,6 @@ typedef struct filling {
     const kineto_analyze_options *options;
     const ka_rules *rules;
     uint32_t *index_of_row; /* of work or slices; KA_NONE */
-    uint8_t *is_step;       /* by name: 0 not looked at, 1 it is no step, 2 it is one */
     uint32_t *own_steps;    /* indexes of steps by (process, start) … */
     uint32_t *first_own;    /* … and by process: where its own begin */
     bool no_memory;
@@ -181,13 +180,9 @@ static void add_tracks(filling *f)
 
 /* ---- steps ----------------------------------------------------------------------------------------------- */
 
-static bool step_number(filling *f, uint32_t name, uint64_t *number)
+bool ka_is_step_row(const ka_scope *s, kineto_row row, uint32_t name)
 {
-    if (f->is_step[name] == 1)
-        return false;
-    bool is = kt_step_number(kineto_trace_string(f->t, name), number);
-    f->is_step[name] = is ? 2 : 1;
-    return is;
+    return kt_step_list_find(&s->memory->step_rows, row, name) != NULL;
 }
 
 int ka_compare_steps(const void *left, const void *right)
@@ -263,11 +258,9 @@ static void find_steps(filling *f)
 {
     for (uint32_t i = 0; i < f->m->slices.count && !f->no_memory; i++) {
         const ka_slice *s = &f->m->slices.data[i];
-        uint64_t number;
-        if (s->kind != KINETO_KIND_USER_ANNOTATION && s->kind != KINETO_KIND_CPU_OP)
-            continue;
-        if (step_number(f, s->name, &number))
-            take_step(f, i, number);
+        const kt_step_row *step = kt_step_list_find(&f->m->step_rows, s->row, s->name);
+        if (step)
+            take_step(f, i, step->number);
     }
     if (!f->no_memory)
         mend_cut_steps(f);
@@ -400,8 +393,7 @@ static kineto_status choice_of(const filling *f, choice *c, kineto_error *err)
     for (size_t i = 0; i < count && c->how == KINETO_STEPS_RANGE; i++)
         found += steps[i].number >= c->first && steps[i].number <= c->last;
     if (c->how == KINETO_STEPS_RANGE && !count)
-        return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "the trace has no steps (ranges with names like ProfilerStep#3)");
+        return kt_no_steps(f->options->step_pattern, err);
     if (c->how == KINETO_STEPS_RANGE && !found)
         return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
                        kt_steps_text(c->first, c->last).s, (unsigned long long)steps[0].number,
@@ -481,8 +473,7 @@ static kineto_status fill_exact(filling *f, kineto_error *err)
 {
     size_t rows = (size_t)kineto_trace_count(f->t);
     f->index_of_row = kb_array(rows + 1, sizeof *f->index_of_row);
-    f->is_step = calloc((size_t)kineto_trace_string_count(f->t) + 1, 1);
-    f->no_memory = !f->index_of_row || !f->is_step || !kt_prepare(f->t, true, true);
+    f->no_memory = !f->index_of_row || !kt_prepare(f->t, true, true);
     kineto_status status = KINETO_OK;
     if (!f->no_memory) {
         memset(f->index_of_row, 0xff, rows * sizeof *f->index_of_row);
@@ -494,7 +485,6 @@ static kineto_status fill_exact(filling *f, kineto_error *err)
     if (!f->no_memory)
         status = choose(f, err);
     free(f->index_of_row);
-    free(f->is_step);
     free(f->own_steps);
     free(f->first_own);
     if (!status && f->no_memory)
@@ -672,6 +662,8 @@ kineto_status ka_scope_create(const kineto_trace *trace, const kineto_analyze_op
     pthread_mutex_init(&s->memory->lock, NULL);
     s->rank = rank_of(trace, options);
     filling f = {.s = s, .m = s->memory, .t = trace, .options = options, .rules = rules};
+    if (!kt_step_list_make(trace, options->step_pattern, !s->hta, &s->memory->step_rows))
+        return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     kineto_status status = s->hta ? ka_scope_fill_hta(s, options, rules, err) : fill_exact(&f, err);
     if (status)
         return status;
@@ -693,6 +685,7 @@ void ka_scope_free(ka_scope *s)
         kb_vec_free(&m->steps);
         kb_vec_free(&m->by_time);
         kb_vec_free(&m->launched);
+        kt_step_list_free(&m->step_rows);
         free(m->class_of);
         ka_view_destroy(m->view);
         pthread_mutex_destroy(&m->lock);

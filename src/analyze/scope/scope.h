@@ -8,6 +8,7 @@
 
 #include "analyze/classes/classes.h"
 #include "analyze/tables/table.h"
+#include "trace/change/steps.h"
 #include "trace/trace.h"
 
 #define KA_NONE UINT32_MAX
@@ -116,6 +117,12 @@ static inline kineto_string ka_name(const ka_scope *s, uint32_t name)
  *  Async, unless they move pageable memory: copies within a device or between devices, and from and to
  *  pinned memory, as far as their names say so. */
 bool ka_never_waits(const ka_scope *s, uint32_t slice);
+/** Is a row of this name one of the steps, chosen or not? */
+bool ka_is_step_row(const ka_scope *s, kineto_row row, uint32_t name);
+static inline bool ka_is_step(const ka_scope *s, uint32_t slice)
+{
+    return ka_is_step_row(s, s->slices[slice].row, s->slices[slice].name);
+}
 /** For qsort_r, of indexes of slices, which are the context: by start and row; the other one by
  *  start, the longer first, and row. */
 int ka_compare_starts(const void *left, const void *right, void *slices);
@@ -140,6 +147,7 @@ typedef struct ka_scope_memory {
     KB_VEC(ka_thread) threads;
     KB_VEC(ka_step) steps;
     KB_VEC(uint32_t) by_time, launched;
+    kt_step_list step_rows;
     ka_class *class_of;
     pthread_mutex_t lock; /* of what follows: made when it is first needed */
     struct ka_view *view;

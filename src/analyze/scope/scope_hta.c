@@ -187,13 +187,10 @@ static void join(filling *f, uint32_t rows)
 
 /* ---- steps ---------------------------------------------------------------------------------------------- */
 
-static bool step_number(const filling *f, kineto_row row, uint64_t *number)
+static const kt_step_row *step_of(const filling *f, kineto_row row)
 {
-    const kt_block *b = kt_block_at(f->t, row / KT_BLOCK_ROWS);
-    uint32_t i = row % KT_BLOCK_ROWS;
-    if (b->kind[i] == KINETO_KIND_GPU_USER_ANNOTATION)
-        return false;
-    return kt_step_number(kineto_trace_string(f->t, b->name[i]), number);
+    uint32_t name = kt_block_at(f->t, row / KT_BLOCK_ROWS)->name[row % KT_BLOCK_ROWS];
+    return kt_step_list_find(&f->m->step_rows, row, name);
 }
 
 /* `slice` is the row, until slices are there. */
@@ -201,14 +198,14 @@ static void find_steps(filling *f, uint32_t rows)
 {
     for (uint32_t i = 0; i < rows; i++) {
         const range *r = &f->ranges[i];
-        uint64_t number;
-        if (r->stream != NO_ID || r->device || !step_number(f, i, &number))
+        const kt_step_row *found = step_of(f, i);
+        if (r->stream != NO_ID || r->device || !found)
             continue;
         kineto_track track;
         kineto_activity activity;
         kineto_trace_get(f->t, i, &activity);
         kineto_trace_track(f->t, activity.track, &track);
-        ka_step step = {r->start_ns, r->end_ns, number, i, track.process};
+        ka_step step = {r->start_ns, r->end_ns, found->number, i, track.process};
         f->no_memory |= !kb_vec_push(&f->m->steps, step);
     }
     if (f->m->steps.count)

@@ -1,7 +1,7 @@
 /* A view with exact definitions, of a scope. */
 #include "analyze/scope/view.h"
 
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
 

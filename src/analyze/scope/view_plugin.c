@@ -7,7 +7,7 @@
  * Steps end with the device, and the last ones are left out if they launched little. */
 #include "analyze/scope/view.h"
 
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 typedef enum sort_of {
     SKIPPED,
@@ -91,7 +91,6 @@ static sort_of sort_of_category(kineto_string category)
 static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto_row row)
 {
     uint8_t *known = &r->of_category[block->category[i]];
-    uint64_t number;
     int64_t id;
     if (block->form[i] != KINETO_FORM_SLICE)
         return SKIPPED;
@@ -99,7 +98,7 @@ static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto
         *known = (uint8_t)(1 + sort_of_category(kt_category_string(r->t, block->category[i])));
     sort_of sort = (sort_of)(*known - 1);
     if ((sort == OPERATOR || sort == ANNOTATION) &&
-        kt_step_number(kineto_trace_string(r->t, block->name[i]), &number))
+        ka_is_step_row(r->v->scope, row, block->name[i]))
         return STEP;
     if (sort == MODULE && !ka_arg_int(r->t, row, "Python module id", &id))
         return SKIPPED;
@@ -454,7 +453,7 @@ static void put_roles(reading *r)
         step s = {e->start_ns, e->end_ns, INT64_MAX, INT64_MIN, 0, 0};
         if (e->sort != STEP)
             continue;
-        (void)kt_step_number(kineto_trace_string(r->t, e->name), &s.number);
+        s.number = kt_step_list_find(&r->v->scope->memory->step_rows, e->row, e->name)->number;
         r->no_memory |= !kb_vec_push(&r->steps, s);
     }
     for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)

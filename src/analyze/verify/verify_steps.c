@@ -1,6 +1,6 @@
 /* Steps and operators: numbers that should occur once, and without gaps. */
 #include "analyze/verify/verify.h"
-#include "trace/change/select.h"
+#include "trace/change/steps.h"
 
 typedef struct step {
     uint64_t number;
@@ -68,6 +68,16 @@ static int compare_steps(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
+/* Those that inference servers mark. */
+static bool has_known_steps(ka_verify *v)
+{
+    kt_step_list list;
+    v->no_memory |= !kt_step_list_make(v->t, NULL, true, &list);
+    bool has = list.rows.count > 0;
+    kt_step_list_free(&list);
+    return has;
+}
+
 static void check_steps(pass *p)
 {
     ka_verify *v = p->v;
@@ -91,7 +101,7 @@ static void check_steps(pass *p)
             (unsigned long long)missing);
     ka_find(v, KA_RULE_STEPS_REPEATED, KINETO_SEVERITY_WARNING, &repeated,
             "steps repeat the number of another one");
-    if (!p->steps.count && p->annotations)
+    if (!p->steps.count && p->annotations && !has_known_steps(v))
         ka_find_text(v, KA_RULE_STEPS_NONE, KINETO_SEVERITY_NOTE, p->annotations, NULL,
                      KINETO_NO_OFFSET, "%llu annotations, and no step",
                      (unsigned long long)p->annotations);

@@ -292,7 +292,7 @@ void kt_build_keep_collective(kt_build_state *s, const kf_event *e, const kt_row
 void kt_build_collectives(kt_build_state *s);
 /** Does the header have this key? */
 bool kt_build_header_has(const kt_build_state *s, const char *key);
-/** The header's distributedInfo, of a recording of one rank whose collectives did not say more. */
+/** The header's distributedInfo, if collectives did not state it: what all ranks have alike. */
 void kt_build_rank(kt_build_state *s);
 
 /* ---- build_text.c: into state->text ---- */

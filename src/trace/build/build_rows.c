@@ -447,7 +447,7 @@ static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
 }
 
 /* The key under which a process says its place among the processes of a job, as a JSON object with "rank" and
- * "world_size". It is a property of the process, and in the header if only one has it. */
+ * "world_size". It is a property of the process; the header has what is the same for all that said it. */
 #define RANK_KEY "ckineto_rank"
 
 static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
@@ -457,19 +457,66 @@ static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
         s->processes.data[*process].rank = value;
 }
 
+/* A member of a JSON object, by its key; size 0 if it has none. */
+static kineto_string member_of(kineto_string object, kineto_string wanted)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return (kineto_string){"", 0};
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value))
+        if (kb_string_equal(key, wanted))
+            return value;
+    return (kineto_string){"", 0};
+}
+
+/* Do all processes that stated their place have this member alike? */
+static bool is_shared(const kt_build_state *s, kineto_string key, kineto_string value)
+{
+    for (size_t i = 0; i < s->processes.count; i++)
+        if (s->processes.data[i].rank.size &&
+            !kb_string_equal(member_of(s->processes.data[i].rank, key), value))
+            return false;
+    return true;
+}
+
+/* The members that are the same for all ranks: of one rank all, of several not "rank". */
+static void put_shared(kt_build_state *s, kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true, any = false;
+    s->text.count = 0;
+    kt_build_put_text(s, kb_string("{"));
+    if (!kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (!is_shared(s, key, value))
+            continue;
+        kt_build_put_text(s, kb_string(any ? ",\"" : "\""));
+        kt_build_put_text(s, key);
+        kt_build_put_text(s, kb_string("\":"));
+        kt_build_put_text(s, value);
+        any = true;
+    }
+    kt_build_put_text(s, kb_string("}"));
+    if (any)
+        kt_metadata(s->b, kb_string("distributedInfo"),
+                    (kineto_string){s->text.data, s->text.count});
+}
+
 void kt_build_rank(kt_build_state *s)
 {
-    kineto_string only = {NULL, 0};
-    for (size_t i = 0; i < s->processes.count; i++) {
-        kineto_string rank = s->processes.data[i].rank;
-        if (!rank.size || kb_string_equal(rank, only))
-            continue;
-        if (only.size)
+    if (kt_build_header_has(s, "distributedInfo"))
+        return;
+    for (size_t i = 0; i < s->processes.count; i++)
+        if (s->processes.data[i].rank.size) {
+            put_shared(s, s->processes.data[i].rank);
             return;
-        only = rank;
-    }
-    if (only.size && !kt_build_header_has(s, "distributedInfo"))
-        kt_metadata(s->b, kb_string("distributedInfo"), only);
+        }
 }
 
 static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)

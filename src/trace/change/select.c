@@ -595,8 +595,28 @@ static kineto_status prepare(selector *s)
     if (status == KINETO_OK && kt_selects_calls(&s->how))
         status = kt_select_calls(s->t, &s->how, &s->calls, s->err);
     if (status == KINETO_OK && s->how.use & KINETO_SELECT_STEPS)
-        status = kt_steps_find(&s->steps, s->t, s->how.first_step, s->how.last_step, s->err);
+        status = kt_steps_find(&s->steps, s->t, s->how.step_pattern, s->how.first_step,
+                               s->how.last_step, s->err);
     return status;
+}
+
+static void selector_free(selector *s)
+{
+    matcher_free(&s->names);
+    matcher_free(&s->tracks);
+    kt_steps_free(&s->steps);
+    free(s->map);
+    free(s->used);
+    free(s->owned);
+    free(s->calls);
+}
+
+static kineto_status run(selector *s, kineto_trace **out)
+{
+    kineto_status status = prepare(s);
+    if (status == KINETO_OK)
+        status = mark(s);
+    return status == KINETO_OK ? build(s, out) : status;
 }
 
 kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_selection *selection,
@@ -617,17 +637,27 @@ kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_select
         *out = kineto_trace_retain(trace);
         return KINETO_OK;
     }
-    status = prepare(&s);
-    if (status == KINETO_OK)
-        status = mark(&s);
-    if (status == KINETO_OK)
-        status = build(&s, out);
-    matcher_free(&s.names);
-    matcher_free(&s.tracks);
-    kt_steps_free(&s.steps);
-    free(s.map);
-    free(s.used);
-    free(s.owned);
-    free(s.calls);
+    status = run(&s, out);
+    selector_free(&s);
+    return status;
+}
+
+kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace **out,
+                             kineto_row **rows, kineto_error *err)
+{
+    selector s = {.t = t, .err = err};
+    s.how = (kineto_selection){.size = sizeof s.how, .use = KINETO_SELECT_RANK, .rank = rank};
+    *out = NULL;
+    kineto_status status = run(&s, out);
+    *rows = status ? NULL : malloc((s.kept + 1) * sizeof **rows);
+    if (!status && !*rows) {
+        kineto_trace_release(*out);
+        *out = NULL;
+        status = no_memory(&s);
+    }
+    for (kineto_row row = 0; !status && row < t->count; row++)
+        if (s.map[row] != LEFT_OUT)
+            (*rows)[s.map[row]] = row;
+    selector_free(&s);
     return status;
 }

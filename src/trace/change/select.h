@@ -3,6 +3,7 @@
 #define KT_SELECT_H
 
 #include "trace/change/copy.h"
+#include "trace/change/steps.h"
 
 /* A span of time of one process, [start, end). */
 typedef struct kt_span {
@@ -24,6 +25,12 @@ typedef struct kt_steps {
 /* Is a row in the chosen steps? LATER: a device's annotation, which is where its work is. */
 typedef enum kt_in_steps { KT_OUTSIDE, KT_INSIDE, KT_LATER } kt_in_steps;
 
+/* ---- select.c ---- */
+/** What kineto_trace_select does for one rank. *rows: by row of the new trace its row in the old one; to
+ *  be freed, NULL on failure. */
+kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace **out,
+                             kineto_row **rows, kineto_error *err);
+
 /* ---- select_calls.c ---- */
 bool kt_selects_calls(const kineto_selection *how);
 /** What is under, around, after and before ranges as the selection wants: 0 or 1 by row. `keep` is
@@ -32,13 +39,13 @@ kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how
                               kineto_error *err);
 
 /* ---- select_steps.c ---- */
-/** The number of a step's name, "ProfilerStep#12"; false if it is none. */
-bool kt_step_number(kineto_string name, uint64_t *number);
 /** "step 3", "step of 3..5": what there is none of. */
 kb_text kt_steps_text(uint64_t first, uint64_t last);
-/** Find the steps first..last. KINETO_E_NOT_FOUND names those that are there. */
-kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, uint64_t last,
-                            kineto_error *err);
+/** KINETO_E_NOT_FOUND: there is no step at all. */
+kineto_status kt_no_steps(const char *pattern, kineto_error *err);
+/** Find the steps first..last, of a pattern or NULL. KINETO_E_NOT_FOUND names those that are there. */
+kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, const char *pattern,
+                            uint64_t first, uint64_t last, kineto_error *err);
 void kt_steps_free(kt_steps *s);
 /** Host rows belong to the step that they start in, device work to that of its launch, and to the
  *  one that it starts in if it has none. */

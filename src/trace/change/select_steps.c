@@ -1,36 +1,5 @@
-/* Steps of a training loop, as PyTorch's profiler marks them: which rows belong to which. */
+/* Rows of the chosen steps: which rows belong to which. */
 #include "trace/change/select.h"
-
-bool kt_step_number(kineto_string name, uint64_t *number)
-{
-    static const char start[] = "ProfilerStep";
-    size_t at = sizeof start - 1;
-    if (name.size <= at || memcmp(name.data, start, at) != 0)
-        return false;
-    while (at < name.size && name.data[at] == ' ')
-        at++;
-    if (at == name.size || name.data[at++] != '#')
-        return false;
-    while (at < name.size && name.data[at] == ' ')
-        at++;
-    uint64_t value = 0;
-    size_t first = at;
-    for (; at < name.size && name.data[at] >= '0' && name.data[at] <= '9'; at++)
-        if (__builtin_mul_overflow(value, 10, &value) ||
-            __builtin_add_overflow(value, (uint64_t)(name.data[at] - '0'), &value))
-            return false;
-    *number = value;
-    return at > first && at == name.size;
-}
-
-static bool is_step(const kineto_trace *t, kineto_row row, uint64_t *number)
-{
-    uint32_t kind = kt_kind(t, row);
-    return kt_form(t, row) == KINETO_FORM_SLICE && !kt_kind_is_device(kind) &&
-           kind != KINETO_KIND_GPU_USER_ANNOTATION &&
-           kt_step_number(kineto_trace_string(t, kt_block_of(t, row)->name[row % KT_BLOCK_ROWS]),
-                          number);
-}
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
@@ -76,9 +45,10 @@ static bool contains(const kt_spans *spans, uint32_t process, int64_t at_ns)
 
 /* ---- finding --------------------------------------------------------------------------------- */
 
-static bool note(kt_steps *s, const kineto_trace *t, kineto_row row, uint64_t number)
+static bool note(kt_steps *s, const kt_step_row *step)
 {
-    kt_span span = {t->tracks.data[kt_row_track(t, row)].process, kt_start(t, row), kt_end(t, row)};
+    kt_span span = {step->process, step->start_ns, step->end_ns};
+    uint64_t number = step->number;
     s->least = s->any ? KB_MIN(s->least, number) : number;
     s->most = s->any ? KB_MAX(s->most, number) : number;
     s->any = true;
@@ -89,6 +59,16 @@ static bool note(kt_steps *s, const kineto_trace *t, kineto_row row, uint64_t nu
         return false;
     span.process = 0;
     return kb_vec_push(&s->everywhere, span);
+}
+
+kineto_status kt_no_steps(const char *pattern, kineto_error *err)
+{
+    if (pattern)
+        return kb_fail(err, KINETO_E_NOT_FOUND,
+                       "the trace has no steps (ranges with names like '%s')", pattern);
+    return kb_fail(err, KINETO_E_NOT_FOUND,
+                   "the trace has no steps (ranges with names like ProfilerStep#3); --step-pattern "
+                   "names others");
 }
 
 kb_text kt_steps_text(uint64_t first, uint64_t last)
@@ -102,21 +82,20 @@ kb_text kt_steps_text(uint64_t first, uint64_t last)
     return text;
 }
 
-kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, uint64_t first, uint64_t last,
-                            kineto_error *err)
+kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, const char *pattern,
+                            uint64_t first, uint64_t last, kineto_error *err)
 {
-    uint64_t number;
+    kt_step_list list;
     *s = (kt_steps){.first = first, .last = last};
     s->has_steps = calloc((size_t)kineto_trace_process_count(t) + 1, 1);
-    bool ok = s->has_steps != NULL;
-    for (kineto_row row = 0; ok && row < t->count; row++)
-        if (is_step(t, row, &number))
-            ok = note(s, t, row, number);
+    bool ok = kt_step_list_make(t, pattern, true, &list) && s->has_steps;
+    for (size_t i = 0; ok && i < list.rows.count; i++)
+        ok = note(s, &list.rows.data[i]);
+    kt_step_list_free(&list);
     if (!ok)
         return kb_fail(err, KINETO_E_MEMORY, "no memory to find the steps of a trace");
     if (!s->any)
-        return kb_fail(err, KINETO_E_NOT_FOUND,
-                       "the trace has no steps (ranges with names like ProfilerStep#3)");
+        return kt_no_steps(pattern, err);
     if (!s->spans.count)
         return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
                        kt_steps_text(first, last).s, (unsigned long long)s->least,
