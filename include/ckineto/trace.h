@@ -77,7 +77,9 @@ KINETO_API uint32_t kineto_trace_string_count(const kineto_trace *trace);
 /** A process, or a device (a process row of its own in the viewers). */
 typedef struct kineto_process {
     bool is_device;
-    int64_t pid;          /**< process id, or device id */
+    /** process id, or device id; of a row that a file knows by a text instead ("[TP00] 251") the number in
+     *  it, -1: there is none */
+    int64_t pid;
     int64_t ppid;         /**< 0 unknown */
     kineto_string name, label;
     int64_t sort_index;

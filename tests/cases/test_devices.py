@@ -1,8 +1,9 @@
 """Devices of writers other than Kineto, several ranks in one file, and steps that have other names."""
 import json
 import os
+import sys
 
-from harness import expect, failures, finish, given, path_of, query, run, write_trace
+from harness import CKINETO, expect, failures, finish, given, path_of, query, run, write_trace
 
 
 def meta(pid, name, labels=None, threads=()):
@@ -189,6 +190,33 @@ def check_memory():
            [("CPU, process 1", 1), ("CPU, process 2", 1)])
 
 
+PROGRAM = """
+import sys
+import ckineto
+rank = int(sys.argv[1])
+ckineto.add_metadata("ckineto_rank", {"rank": rank, "world_size": 2})
+with ckineto.range("work %d" % rank):
+    pass
+"""
+
+
+def check_recorded():
+    """Two processes of a job in one recording."""
+    root = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    libraries = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(CKINETO))), "lib")
+    program, trace = path_of("program.py"), path_of("recorded.json")
+    with open(program, "w", encoding="utf-8") as file:
+        file.write(PROGRAM)
+    one = f"'{sys.executable}' '{program}'"
+    run("record", "-o", trace, "--", "sh", "-c", f"{one} 0 & {one} 1 & wait",
+        env={"CKINETO_LIBDIR": libraries, "PYTHONPATH": os.path.join(root, "python")})
+    expect("recorded: by rank", sorted((r["rank"], r["name"]) for r in tables(trace, "annotations")["annotations"]),
+           [(0, "work 0"), (1, "work 1")])
+    expect("recorded: header", json.load(open(trace, encoding="utf-8")).get("distributedInfo"), {"world_size": 2})
+    if "one rank cannot be compared" in run("analyze", trace, "--findings", status=None):
+        failures.append("recorded: findings ask for the traces of all ranks")
+
+
 # ---- steps ---------------------------------------------------------------------------------------------------
 def with_steps(names):
     events = meta(1, "python", "CPU")
@@ -235,5 +263,6 @@ check_xla()
 check_others()
 check_ranks()
 check_memory()
+check_recorded()
 check_steps()
 finish()

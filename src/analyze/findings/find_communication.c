@@ -604,8 +604,8 @@ void ka_look_communication_imbalance(ka_finder *f)
         if (ka_share(f, ka_add_ns(mean, 0) * (int64_t)KB_MAX(f->step_count, 1u)) >= LEAST_PERCENT)
             report_imbalance(f, &list, mean);
     } else if (!f->no_memory && count < 2) {
-        ka_cannot_judge(f, "the traces have no collectives of the same steps in common: name "
-                           "those of all ranks of one run");
+        ka_cannot_judge(f, "the ranks have no collectives of the same steps in common: they are "
+                           "not of one run, or their collectives were not recorded");
     }
     kb_map_free(&at);
     kb_vec_free(&list);
