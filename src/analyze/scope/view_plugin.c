@@ -88,9 +88,18 @@ static sort_of sort_of_category(kineto_string category)
     return SKIPPED;
 }
 
+/* The plug-in goes by names, and takes what a device did for a step for one as well. */
+static bool is_step(const reading *r, kineto_row row, uint32_t name, uint64_t *number)
+{
+    const kt_step_row *known = kt_step_list_find(&r->v->scope->memory->step_rows, row, name);
+    *number = known ? known->number : 0;
+    return known || kt_step_number(kineto_trace_string(r->t, name), number);
+}
+
 static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto_row row)
 {
     uint8_t *known = &r->of_category[block->category[i]];
+    uint64_t number;
     int64_t id;
     if (block->form[i] != KINETO_FORM_SLICE)
         return SKIPPED;
@@ -98,7 +107,7 @@ static sort_of sort_of_row(reading *r, const kt_block *block, uint32_t i, kineto
         *known = (uint8_t)(1 + sort_of_category(kt_category_string(r->t, block->category[i])));
     sort_of sort = (sort_of)(*known - 1);
     if ((sort == OPERATOR || sort == ANNOTATION) &&
-        ka_is_step_row(r->v->scope, row, block->name[i]))
+        is_step(r, row, block->name[i], &number))
         return STEP;
     if (sort == MODULE && !ka_arg_int(r->t, row, "Python module id", &id))
         return SKIPPED;
@@ -453,7 +462,7 @@ static void put_roles(reading *r)
         step s = {e->start_ns, e->end_ns, INT64_MAX, INT64_MIN, 0, 0};
         if (e->sort != STEP)
             continue;
-        s.number = kt_step_list_find(&r->v->scope->memory->step_rows, e->row, e->name)->number;
+        (void)is_step(r, e->row, e->name, &s.number);
         r->no_memory |= !kb_vec_push(&r->steps, s);
     }
     for (uint32_t i = 0; i < KA_ROLE_COUNT; i++)
