@@ -2,6 +2,7 @@
 #include "profiler/fallback.h"
 #include "profiler/flops.h"
 #include "profiler/profiler.h"
+#include "trace/text/json_value.h"
 
 /* ---- arguments ---------------------------------------------------------------------------------- */
 
@@ -19,9 +20,8 @@ static kineto_string text_of(const kineto_event *e, const char *key)
 static int64_t int_of(const kineto_event *e, const char *key, int64_t absent)
 {
     kineto_arg arg;
-    if (!find(e, key, &arg))
-        return absent;
-    return arg.type == KINETO_ARG_INT || arg.type == KINETO_ARG_UINT ? arg.i : absent;
+    int64_t number;
+    return find(e, key, &arg) && kt_arg_whole(&arg, &number) ? number : absent;
 }
 
 static bool is_list(kineto_string text) { return text.size && text.data[0] == '['; }
@@ -37,18 +37,16 @@ bool kineto_event_extra_meta(const kineto_event *e, const char *key, kineto_arg 
 static uint64_t number_of(const kineto_trace *t, int64_t pid, int64_t tid)
 {
     char wanted[64];
-    int n = snprintf(wanted, sizeof wanted, "\"%lld/%lld\":", (long long)pid, (long long)tid);
+    snprintf(wanted, sizeof wanted, "%lld/%lld", (long long)pid, (long long)tid);
     for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
         kineto_string key, value;
         kineto_trace_metadata(t, i, &key, &value);
         if (!kb_string_equal(key, kb_string("ckineto_threads")))
             continue;
-        const char *at = memmem(value.data, value.size, wanted, (size_t)n);
-        uint64_t number = 0;
-        for (at = at ? at + n : NULL;
-             at && at < value.data + value.size && (*at == ' ' || (*at >= '0' && *at <= '9')); at++)
-            number = *at == ' ' ? number : number * 10 + (uint64_t)(*at - '0');
-        return number;
+        int64_t number;
+        return kt_value_whole(kt_member_of(value, wanted), &number) && number > 0
+                   ? (uint64_t)number
+                   : 0;
     }
     return 0;
 }

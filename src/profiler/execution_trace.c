@@ -1,6 +1,7 @@
 /* kineto_execution_trace_save: operators of a trace as a graph in the schema of Chakra, as
  * PyTorch's ExecutionTraceObserver writes it, as far as the trace tells it. */
 #include "profiler/summary.h"
+#include "trace/text/json_value.h"
 
 #include <ckineto/function.h>
 
@@ -37,50 +38,6 @@ typedef struct node {
     side in, out;
 } node;
 
-/* ---- lists in JSON ------------------------------------------------------------------------------- */
-
-/* The next member of a list, whose text begins behind its bracket. */
-static bool next_member(kineto_string *rest, kineto_string *member)
-{
-    size_t depth = 0, at = 0;
-    bool quoted = false;
-    while (rest->size && (rest->data[0] == ' ' || rest->data[0] == ',')) {
-        rest->data++;
-        rest->size--;
-    }
-    for (; at < rest->size; at++) {
-        char c = rest->data[at];
-        if (quoted) {
-            at += c == '\\';
-            quoted = c != '"';
-        } else if (c == '"') {
-            quoted = true;
-        } else if (c == '[' || c == '{') {
-            depth++;
-        } else if ((c == ']' || c == '}' || c == ',') && depth == 0) {
-            break;
-        } else if (c == ']' || c == '}') {
-            depth--;
-        }
-    }
-    at = KB_MIN(at, rest->size);
-    *member = (kineto_string){rest->data, at};
-    rest->data += at;
-    rest->size -= at;
-    return at > 0;
-}
-
-static kineto_string inside(kineto_string list)
-{
-    return list.size && list.data[0] == '[' ? (kineto_string){list.data + 1, list.size - 1}
-                                            : (kineto_string){"", 0};
-}
-
-static kineto_string unquoted(kineto_string s)
-{
-    return s.size >= 2 && s.data[0] == '"' ? (kineto_string){s.data + 1, s.size - 2} : s;
-}
-
 static bool is(kineto_string s, const char *text) { return kb_string_equal(s, kb_string(text)); }
 
 /* A list as it is, or an empty one where it is missing or broken. */
@@ -100,36 +57,43 @@ typedef struct input {
 } input;
 
 typedef struct input_walk {
-    kineto_string types, values, dims, strides, ids;
+    kt_items types, values, dims, strides, ids;
     bool ids_fit; /* there are as many as there are tensors */
 } input_walk;
 
 static size_t member_count(kineto_string list)
 {
-    kineto_string rest = inside(list), member;
+    kt_items items = kt_items_of(list);
+    kineto_string member;
     size_t count = 0;
-    while (next_member(&rest, &member))
+    while (kt_items_next(&items, &member))
         count++;
     return count;
 }
 
 static input_walk walk_side(const side *s)
 {
-    return (input_walk){inside(s->types),   inside(s->values), inside(s->dims),
-                        inside(s->strides), inside(s->ids),    true};
+    return (input_walk){kt_items_of(s->types),   kt_items_of(s->values), kt_items_of(s->dims),
+                        kt_items_of(s->strides), kt_items_of(s->ids),    true};
+}
+
+static kineto_string text_of(kineto_string raw)
+{
+    bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
+    return kt_value_text(raw, escaped ? kt_text_room(raw.size) : NULL);
 }
 
 static bool next_input(input_walk *w, input *in)
 {
     kineto_string type, value = {"", 0};
     *in = (input){.kind = NOTHING};
-    if (!next_member(&w->types, &type))
+    if (!kt_items_next(&w->types, &type))
         return false;
-    next_member(&w->values, &value);
-    next_member(&w->dims, &in->dims);
-    next_member(&w->strides, &in->strides);
-    in->type = unquoted(type);
-    in->value = unquoted(value);
+    (void)kt_items_next(&w->values, &value);
+    (void)kt_items_next(&w->dims, &in->dims);
+    (void)kt_items_next(&w->strides, &in->strides);
+    in->type = text_of(type);
+    in->value = text_of(value);
     bool told = in->value.size > 0;
     in->kind = is(in->type, "Scalar")       ? told ? SCALAR : NOTHING
                : is(in->type, "ScalarList") ? told ? SCALARS : NOTHING
@@ -183,13 +147,46 @@ static void put_type_text(graph *g, const char *before, kineto_string middle, co
     kb_json_string_z(j, text);
 }
 
+/* Parts of an input that is a list: its tensors, in JSON; or scalars as PyTorch prints them, "[1, 2., True]",
+ * which is not JSON. */
+typedef struct part_walk {
+    kt_items tensors;
+    kineto_string scalars; /* after the bracket */
+    bool of_scalars;
+} part_walk;
+
+static part_walk walk_parts(const input *in)
+{
+    part_walk w = {.tensors = kt_items_of(in->dims), .of_scalars = in->kind == SCALARS};
+    bool is_list = w.of_scalars && kt_value_is_list(in->value);
+    w.scalars = is_list ? (kineto_string){in->value.data + 1, in->value.size - 1}
+                        : (kineto_string){"", 0};
+    return w;
+}
+
+static bool next_part(part_walk *w, kineto_string *part)
+{
+    kineto_string *rest = &w->scalars;
+    size_t size = 0;
+    if (!w->of_scalars)
+        return kt_items_next(&w->tensors, part);
+    while (rest->size && (rest->data[0] == ' ' || rest->data[0] == ','))
+        *rest = (kineto_string){rest->data + 1, rest->size - 1};
+    while (size < rest->size && !strchr(" ,]", rest->data[size]))
+        size++;
+    *part = (kineto_string){rest->data, size};
+    *rest = (kineto_string){rest->data + size, rest->size - size};
+    return size > 0;
+}
+
 /* "GenericList[Int,Int]" */
 static void put_list_type(graph *g, const input *in)
 {
     char text[512] = "GenericList[";
     size_t used = strlen(text);
-    kineto_string rest = inside(in->kind == SCALARS ? in->value : in->dims), member;
-    for (bool first = true; next_member(&rest, &member) && used + 16 < sizeof text; first = false)
+    part_walk rest = walk_parts(in);
+    kineto_string member;
+    for (bool first = true; next_part(&rest, &member) && used + 16 < sizeof text; first = false)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%s", first ? "" : ",",
                                  in->kind == SCALARS ? scalar_type(member) : "Tensor()");
     snprintf(text + used, sizeof text - used, "]");
@@ -229,11 +226,11 @@ static void put_ids(kb_json *j, input_walk *w)
 {
     kineto_string entry = {"", 0}, number;
     if (w->ids_fit)
-        next_member(&w->ids, &entry);
-    kineto_string rest = inside(entry);
+        (void)kt_items_next(&w->ids, &entry);
+    kt_items parts = kt_items_of(entry);
     for (int i = 0; i < 3; i++) {
-        bool told = next_member(&rest, &number) && kb_json_valid(number) && number.data[0] != '[';
-        kb_json_raw(j, told ? number : kb_string("0"));
+        bool told = kt_items_next(&parts, &number) && !kt_value_is_list(number);
+        kb_json_raw(j, told ? kt_value_text(number, NULL) : kb_string("0"));
     }
 }
 
@@ -241,17 +238,9 @@ static void put_ids(kb_json *j, input_walk *w)
  * tell. */
 static void put_tensor(kb_json *j, input_walk *w, kineto_string dims, kineto_string type)
 {
-    int64_t elements = 1;
-    kineto_string rest = inside(dims), member;
-    while (next_member(&rest, &member)) {
-        int64_t size = 0;
-        for (size_t i = 0; i < member.size && member.data[i] >= '0' && member.data[i] <= '9'; i++)
-            if (__builtin_mul_overflow(size, 10, &size) ||
-                __builtin_add_overflow(size, member.data[i] - '0', &size))
-                size = INT64_MAX;
-        if (__builtin_mul_overflow(elements, size, &elements))
-            elements = INT64_MAX;
-    }
+    int64_t elements;
+    if (!kt_sizes_product(dims, &elements))
+        elements = 1;
     kb_json_array_begin(j);
     put_ids(j, w);
     kb_json_int(j, elements);
@@ -263,7 +252,8 @@ static void put_tensor(kb_json *j, input_walk *w, kineto_string dims, kineto_str
 static void put_value(graph *g, input_walk *w, const input *in)
 {
     kb_json *j = &g->j;
-    kineto_string rest = inside(in->kind == SCALARS ? in->value : in->dims), member;
+    part_walk rest = walk_parts(in);
+    kineto_string member;
     if (in->kind == NOTHING)
         kb_json_string_z(j, "<None>");
     else if (in->kind == SCALAR)
@@ -273,7 +263,7 @@ static void put_value(graph *g, input_walk *w, const input *in)
     if (in->kind != SCALARS && in->kind != TENSORS)
         return;
     kb_json_array_begin(j);
-    while (next_member(&rest, &member))
+    while (next_part(&rest, &member))
         if (in->kind == SCALARS)
             put_scalar(j, member);
         else
@@ -284,13 +274,14 @@ static void put_value(graph *g, input_walk *w, const input *in)
 /* Shapes and strides of lists of numbers are empty ones, as many as there are numbers. */
 static void put_sizes(graph *g, const input *in, kineto_string sizes)
 {
-    kineto_string rest = inside(in->value), member;
+    part_walk rest = walk_parts(in);
+    kineto_string member;
     if (in->kind != SCALARS) {
         put_list(&g->j, in->kind == NOTHING ? kb_string("[]") : sizes);
         return;
     }
     kb_json_array_begin(&g->j);
-    while (next_member(&rest, &member))
+    while (next_part(&rest, &member))
         kb_json_raw(&g->j, kb_string("[]"));
     kb_json_array_end(&g->j);
 }
@@ -375,7 +366,8 @@ static void put_root(graph *g, uint32_t id, uint32_t parent, const char *what, i
 
 static int64_t number(const kineto_arg *arg, int64_t otherwise)
 {
-    return arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT ? arg->i : otherwise;
+    int64_t value;
+    return kt_arg_whole(arg, &value) ? value : otherwise;
 }
 
 /* The list that a key is for; NULL: none. */

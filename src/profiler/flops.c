@@ -1,6 +1,6 @@
 /* FLOPs of calls and of rows of a trace: functions that users registered, then the table. */
 #include "profiler/flops.h"
-#include "trace/text/json_text.h"
+#include "trace/text/json_value.h"
 
 /* ---- registered functions -------------------------------------------------------------------- */
 
@@ -170,18 +170,14 @@ typedef struct row_inputs {
 /* "[2, 3]" into numbers; false for anything else, as the nested list of a list of tensors. */
 static bool read_sizes(kineto_string raw, row_inputs *r, const int64_t **at, uint32_t *count)
 {
-    kt_scan scan = kt_scan_of(raw);
-    bool first = true;
+    kt_items items = kt_items_of(raw);
     kineto_string item;
     uint32_t n = 0;
     int64_t *to = r->sizes + r->size_count;
-    if (!kt_scan_open(&scan, '['))
-        return false;
-    while (kt_scan_more(&scan, &first, '['))
-        if (r->size_count + n >= KB_COUNT(r->sizes) || !kt_scan_value(&scan, &item) ||
-            !kt_json_int(item, &to[n++]))
+    while (kt_items_next(&items, &item))
+        if (r->size_count + n >= KB_COUNT(r->sizes) || !kt_value_whole(item, &to[n++]))
             return false;
-    if (scan.problem)
+    if (!kt_items_are_over(&items))
         return false;
     r->size_count += n;
     *at = to;
@@ -189,20 +185,15 @@ static bool read_sizes(kineto_string raw, row_inputs *r, const int64_t **at, uin
     return true;
 }
 
-/* Value of a raw JSON string. */
+/* A value as a text. */
 static kineto_string read_text(kineto_string raw, row_inputs *r)
 {
-    if (!kt_json_is_string(raw))
+    bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
+    if (escaped && raw.size > MAX_TEXT_BYTES - r->text_bytes)
         return (kineto_string){"", 0};
-    kineto_string inner = kt_json_inside(raw);
-    if (!inner.size || !memchr(inner.data, '\\', inner.size))
-        return inner;
-    if (inner.size > MAX_TEXT_BYTES - r->text_bytes)
-        return (kineto_string){"", 0};
-    uint64_t replaced = 0;
-    char *from = r->text + r->text_bytes, *end = kt_json_unescape(from, inner, &replaced);
-    r->text_bytes += (size_t)(end - from);
-    return (kineto_string){from, (size_t)(end - from)};
+    kineto_string text = kt_value_text(raw, r->text + r->text_bytes);
+    r->text_bytes += escaped ? text.size : 0;
+    return text;
 }
 
 enum { DIMS, STRIDES, TYPES, VALUES, LISTS };
@@ -238,16 +229,10 @@ static void read_item(row_inputs *r, int list, uint32_t index, kineto_string raw
 
 static void read_list(row_inputs *r, int list, kineto_string json)
 {
-    kt_scan scan = kt_scan_of(json);
-    bool first = true;
+    kt_items items = kt_items_of(json);
     kineto_string raw;
-    if (!kt_scan_open(&scan, '['))
-        return;
-    for (uint32_t i = 0; i < MAX_INPUTS && kt_scan_more(&scan, &first, '['); i++) {
-        if (!kt_scan_value(&scan, &raw))
-            return;
+    for (uint32_t i = 0; i < MAX_INPUTS && kt_items_next(&items, &raw); i++)
         read_item(r, list, i, raw);
-    }
 }
 
 /* `wanted`: bits of lists. False if nothing is said of shapes. */

@@ -6,7 +6,7 @@
  * - the output of a convolution has sizes that depend on stride, padding and dilation: the backward
  *   call of the same sequence number, input and weight gets a gradient of just these sizes. */
 #include "profiler/flops.h"
-#include "trace/text/json_text.h"
+#include "trace/text/json_value.h"
 #include "trace/trace.h"
 
 #define AMBIGUOUS UINT64_MAX
@@ -33,6 +33,14 @@ static uint32_t keep(around *a, kineto_string text)
     return id == KB_INTERN_NONE ? 0 : id;
 }
 
+/* In one spelling, since those of different rows are compared. */
+static uint32_t keep_sizes(around *a, kineto_string raw)
+{
+    char *room = kt_text_room(2 * raw.size);
+    a->no_memory |= !room;
+    return room ? keep(a, (kineto_string){room, kt_sizes_text(raw, room)}) : 0;
+}
+
 static said said_of(around *a, kineto_row row)
 {
     kineto_args_iterator it;
@@ -41,7 +49,7 @@ static said said_of(around *a, kineto_row row)
     kineto_args_begin(a->trace, row, &it);
     while (kineto_args_next(&it, &arg)) {
         if (arg.type > KINETO_ARG_STRING && kb_string_equal(arg.key, kb_string("Input Dims")))
-            s.dims = keep(a, arg.text);
+            s.dims = keep_sizes(a, arg.text);
         else if (kb_string_equal(arg.key, kb_string("Sequence number")) &&
                  !kt_arg_whole(&arg, &s.sequence))
             s.sequence = -1;
@@ -49,18 +57,9 @@ static said said_of(around *a, kineto_row row)
     return s;
 }
 
-/* Member of a list, as it stands there. */
 static kineto_string member(kineto_string list, int index)
 {
-    kt_scan scan = kt_scan_of(list);
-    kineto_string item;
-    bool first = true;
-    if (index < 0 || !kt_scan_open(&scan, '['))
-        return (kineto_string){"", 0};
-    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item))
-        if (index-- == 0)
-            return item;
-    return (kineto_string){"", 0};
+    return index < 0 ? (kineto_string){"", 0} : kt_item_at(list, (uint32_t)index);
 }
 
 /* A convolution and its backward: the same sequence number, sizes of the input and of the weight.

@@ -1,6 +1,7 @@
 /* What arguments say about function events: shapes of inputs, stacks, FLOPs. One walk over all. */
 #include "profiler/flops.h"
 #include "profiler/summary.h"
+#include "trace/text/json_value.h"
 
 /* ---- stacks: chains of frames, each there once ---------------------------------------------------- */
 
@@ -69,51 +70,23 @@ static uint32_t stack_of_text(kp_stacks *s, kineto_string text)
 
 /* ---- shapes -------------------------------------------------------------------------------------- */
 
-static size_t skip_blanks(kineto_string json, size_t at)
-{
-    while (at < json.size && (json.data[at] == ' ' || json.data[at] == '\n'))
-        at++;
-    return at;
-}
-
-/* Just behind the list that begins at `at`. */
-static size_t skip_list(kineto_string json, size_t at)
-{
-    size_t depth = 0;
-    for (; at < json.size; at++) {
-        depth += json.data[at] == '[';
-        if (json.data[at] == ']' && --depth == 0)
-            return at + 1;
-    }
-    return at;
-}
-
-static bool is_list_of_lists(kineto_string json, size_t at)
-{
-    size_t inside = skip_blanks(json, at + 1);
-    return inside < json.size && json.data[inside] == '[';
-}
-
 /* "[[2,3],[[1],[2]]]" as PyTorch groups and prints it, "[[2, 3], []]": of lists of tensors it only
  * knows that they are there. At most twice as long. */
 static size_t shapes_text(kineto_string json, char *out)
 {
-    size_t used = 0, at = skip_blanks(json, 0);
-    bool first = true;
-    while (at < json.size) {
-        char c = json.data[at];
-        if (c == '[' && !first && is_list_of_lists(json, at)) {
-            memcpy(out + used, "[]", 2);
-            used += 2;
-            at = skip_list(json, at);
-            continue;
-        }
-        first = false;
-        out[used++] = c;
-        if (c == ',')
-            out[used++] = ' ';
-        at = skip_blanks(json, at + 1);
+    kt_items items = kt_items_of(json);
+    kineto_string item;
+    size_t used = 0;
+    if (!items.is_list)
+        return kt_sizes_text(json, out);
+    out[used++] = '[';
+    while (kt_items_next(&items, &item)) {
+        if (used > 1)
+            used = (size_t)((char *)memcpy(out + used, ", ", 2) + 2 - out);
+        bool of_tensors = kt_value_is_list(item) && kt_value_is_list(kt_item_at(item, 0));
+        used += kt_sizes_text(of_tensors ? kb_string("[]") : item, out + used);
     }
+    out[used++] = ']';
     return used;
 }
 
@@ -155,9 +128,8 @@ static bool read_stack(reading *r, uint32_t event, kineto_string text)
 
 static int64_t number_of(const kineto_arg *arg, int64_t otherwise)
 {
-    if (arg->type == KINETO_ARG_INT)
-        return arg->i;
-    return arg->type == KINETO_ARG_UINT ? (int64_t)arg->u : otherwise;
+    int64_t number;
+    return kt_arg_whole(arg, &number) ? number : otherwise;
 }
 
 static bool read_arg(reading *r, uint32_t event, const kineto_arg *arg)

@@ -1,5 +1,6 @@
 /* Function events: which activities of a trace they are, in which order, and views of them. */
 #include "profiler/summary.h"
+#include "trace/text/json_value.h"
 
 /* What becomes of a row. */
 enum { LEFT_OUT = 0, FUNCTION = 1, MEMORY = 2, NO_MEMORY = 3 };
@@ -38,10 +39,11 @@ static bool is_hidden(const kineto_trace *t, const kineto_activity *a)
 {
     if (!is_in(HIDEABLE, a->kind) || !kt_was_read(t))
         return false;
-    kineto_string text = kt_args_text(t, a->row);
     kineto_arg arg;
-    return kb_string_holds(text, "\"hidden\"") && kineto_args_find(t, a->row, "hidden", &arg) &&
-           arg.type < KINETO_ARG_STRING && arg.u == 1;
+    int64_t number;
+    return kt_may_have_member(kt_args_text(t, a->row), "hidden") &&
+           kineto_args_find(t, a->row, "hidden", &arg) &&
+           (arg.type == KINETO_ARG_BOOL ? arg.u == 1 : kt_arg_whole(&arg, &number) && number == 1);
 }
 
 /* Spans of recorders, "Trace", are about the trace and not in it. */

@@ -80,15 +80,16 @@ static uint32_t own_phase(const kp_memory_places *p, uint32_t i)
     const kineto_function_events *e = p->e;
     kineto_string name = kineto_trace_string(e->trace, e->name[i]);
     kineto_arg arg;
+    int64_t number;
     if (e->kind[i] != KINETO_KIND_CPU_OP)
         return PHASE_NONE;
     if (name.size >= sizeof engine - 1 && memcmp(name.data, engine, sizeof engine - 1) == 0)
         return PHASE_BACKWARD;
     if (kineto_args_find(e->trace, e->row[i], "Fwd thread id", &arg) &&
-        arg.type <= KINETO_ARG_UINT && arg.i > 0)
+        kt_arg_whole(&arg, &number) && number > 0)
         return PHASE_BACKWARD;
     if (kineto_args_find(e->trace, e->row[i], "Sequence number", &arg) &&
-        arg.type <= KINETO_ARG_UINT && arg.i >= 0)
+        kt_arg_whole(&arg, &number) && number >= 0)
         return PHASE_FORWARD;
     return PHASE_NONE;
 }

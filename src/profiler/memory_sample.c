@@ -9,11 +9,12 @@ void kp_memory_args_read(const kineto_trace *t, kineto_row row, kp_memory_args *
     *out = (kp_memory_args){.device_index = -1};
     kineto_args_begin(t, row, &it);
     while (kineto_args_next(&it, &arg)) {
-        if (arg.type != KINETO_ARG_INT && arg.type != KINETO_ARG_UINT)
+        bool is_large = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX;
+        int64_t value = INT64_MAX;
+        if (arg.type == KINETO_ARG_BOOL || (!is_large && !kt_arg_whole(&arg, &value)))
             continue;
-        int64_t value = arg.type == KINETO_ARG_UINT && arg.u > INT64_MAX ? INT64_MAX : arg.i;
         if (kb_string_equal(arg.key, kb_string("Addr"))) {
-            out->address = arg.u;
+            out->address = is_large ? arg.u : (uint64_t)value;
         } else if (kb_string_equal(arg.key, kb_string("Bytes"))) {
             out->bytes = value;
             out->has_bytes = true;

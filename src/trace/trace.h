@@ -287,6 +287,10 @@ KB_INLINE bool kt_args_skip_set(kt_args *args)
  * has looked at the args of KT_TEXT_VIEWS other rows. */
 #define KT_TEXT_VIEWS 8u
 kineto_string kt_args_text(const kineto_trace *t, kineto_row row);
+/* Room for a text that a reader of arguments makes. Valid until this thread has asked for KT_TEXT_ROOMS
+ * others; NULL: out of memory. */
+#define KT_TEXT_ROOMS 16u
+char *kt_text_room(size_t bytes);
 /* The number that an argument is, or that its text says, as "12" and, where JSON has no number for it,
  * "nan" and "inf" do; false: it is none. */
 bool kt_arg_number(const kineto_arg *arg, double *out);

@@ -23,11 +23,8 @@ typedef struct finding {
 static int64_t int_arg(const kineto_trace *t, kineto_row row, const char *key)
 {
     kineto_arg arg;
-    if (!kineto_args_find(t, row, key, &arg))
-        return -1;
-    if (arg.type == KINETO_ARG_INT)
-        return arg.i;
-    return arg.type == KINETO_ARG_UINT && arg.u <= INT64_MAX ? (int64_t)arg.u : -1;
+    int64_t number;
+    return kineto_args_find(t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : -1;
 }
 
 static void add_row(finding *f, kineto_row row, const kt_block *block, uint32_t i)

@@ -152,7 +152,7 @@ static bool append_launch(const ka_side *side, const ka_thing *x, bool shapes, k
     append(out, (kineto_string){place, (size_t)size});
     append_whole(out, ka_name(s, op->name));
     if (shapes)
-        append_whole(out, ka_arg_text(s->trace, op->row, "Input Dims"));
+        append_whole(out, ka_input_sizes(s->trace, op->row));
     return true;
 }
 

@@ -135,12 +135,9 @@ static kb_text place_of(const kineto_trace *t, kineto_row row)
 static void take_series(sampling *m, kb_text place, kineto_string counter, const kineto_arg *arg,
                         int32_t step)
 {
-    double value = arg->type == KINETO_ARG_INT      ? (double)arg->i
-                   : arg->type == KINETO_ARG_UINT   ? (double)arg->u
-                   : arg->type == KINETO_ARG_DOUBLE ? arg->d
-                                                    : (double)NAN;
+    double value;
     char name[400], key[500];
-    if (!isfinite(value))
+    if (arg->type == KINETO_ARG_BOOL || !kt_arg_number(arg, &value) || !isfinite(value))
         return;
     bool same = kb_string_equal(counter, arg->key);
     int size = snprintf(name, sizeof name, "%.*s%s%.*s", (int)KB_MIN(counter.size, (size_t)190),

@@ -213,9 +213,7 @@ static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shap
 
 static kineto_string shapes_of(const ka_scope *s, const ka_slice *slice)
 {
-    kineto_string shapes = ka_arg_text(s->trace, slice->row, "Input Dims");
-    if (!shapes.size)
-        shapes = ka_arg_text(s->trace, slice->row, "Input dims");
+    kineto_string shapes = ka_input_sizes(s->trace, slice->row);
     shapes.size = KB_MIN(shapes.size, (size_t)1000);
     return shapes;
 }

@@ -108,7 +108,7 @@ static void take(gathering *g, collective *c, const kineto_arg *arg)
     else if (is_key(arg, "dtype"))
         c->dtype = keep(g, arg->text);
     else if (is_key(arg, "Process Group Name") || (is_key(arg, "Process Group Ranks") && !c->group))
-        c->group = keep(g, arg->text);
+        c->group = keep(g, arg->type == KINETO_ARG_STRING ? arg->text : ka_sizes_text(arg->text));
     else if (is_key(arg, "In msg nelems"))
         c->in = number_of(arg);
     else if (is_key(arg, "Out msg nelems"))
@@ -142,34 +142,22 @@ static int64_t times(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Elements of the first tensor of "[[2, 3], …]". */
+/* Elements of the first tensor of "[[2, 3], …]", or of "[2, 3]". */
 static int64_t first_elements(kineto_string dims)
 {
-    int64_t elements = 1, value = NOT_SAID;
-    for (size_t i = 0; i < dims.size; i++) {
-        char c = dims.data[i];
-        if (c >= '0' && c <= '9') {
-            value = ka_add_ns(times(value == NOT_SAID ? 0 : value, 10), c - '0');
-            continue;
-        }
-        if (value != NOT_SAID)
-            elements = times(elements, value);
-        else if (c == ']')
-            return NOT_SAID;
-        if (c == ']')
-            return elements;
-        value = c == ',' || c == ' ' ? NOT_SAID : value;
-    }
-    return NOT_SAID;
+    kineto_string first = kt_item_at(dims, 0);
+    int64_t elements;
+    if (!kt_value_is_list(first))
+        first = dims;
+    return kt_item_at(first, 0).size && kt_sizes_product(first, &elements) ? elements : NOT_SAID;
 }
 
 /* "float" of ["float", …]. */
-static kineto_string first_type(kineto_string types)
+static uint32_t keep_first_type(gathering *g, kineto_string types)
 {
-    const char *open = types.size ? memchr(types.data, '"', types.size) : NULL;
-    size_t rest = open ? types.size - (size_t)(open + 1 - types.data) : 0;
-    const char *close = rest ? memchr(open + 1, '"', rest) : NULL;
-    return close ? (kineto_string){open + 1, (size_t)(close - open - 1)} : (kineto_string){"", 0};
+    char room[128];
+    kineto_string raw = kt_item_at(types, 0);
+    return keep(g, kt_value_text(raw, raw.size <= sizeof room ? room : NULL));
 }
 
 /* Before its arguments had names: "nccl:all_reduce" with the tensor that goes in. */
@@ -186,7 +174,7 @@ static void read_annotation(gathering *g, collective *c, const ka_slice *s)
     if (kineto_args_find(g->s->trace, s->row, "Input Dims", &arg))
         c->in = first_elements(arg.text);
     if (!c->dtype && kineto_args_find(g->s->trace, s->row, "Input type", &arg))
-        c->dtype = keep(g, first_type(arg.text));
+        c->dtype = keep_first_type(g, arg.text);
 }
 
 static uint64_t external_id(const ka_scope *s, kineto_row row)

@@ -108,19 +108,7 @@ static int flops_each(kineto_string counter)
 
 static bool is_number(const kineto_arg *arg, double *value)
 {
-    switch (arg->type) {
-    case KINETO_ARG_INT:
-        *value = (double)arg->i;
-        return true;
-    case KINETO_ARG_UINT:
-        *value = (double)arg->u;
-        return true;
-    case KINETO_ARG_DOUBLE:
-        *value = arg->d;
-        return true;
-    default:
-        return false;
-    }
+    return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value);
 }
 
 static void put_text_or_none(ka_table *t, kineto_string text)

@@ -187,11 +187,10 @@ static kineto_status open_file(joining *j, const char *path, kineto_error *err)
 static uint64_t function_id_of(const ka_scope *s, const ka_slice *slice)
 {
     kineto_arg arg;
-    if (!kineto_args_find(s->trace, slice->row, "Record function id", &arg))
-        return 0;
-    if (arg.type == KINETO_ARG_UINT)
-        return arg.u;
-    return arg.type == KINETO_ARG_INT && arg.i > 0 ? (uint64_t)arg.i : 0;
+    int64_t number;
+    bool has = kineto_args_find(s->trace, slice->row, "Record function id", &arg) &&
+               kt_arg_whole(&arg, &number) && number > 0;
+    return has ? (uint64_t)number : 0;
 }
 
 static bool is_joinable(const ka_slice *slice)

@@ -2,17 +2,7 @@
  * multiprocessors had blocks, how full these were, and how much of it tensor cores did. */
 #include "analyze/facts/analyses.h"
 
-#include "trace/text/json_text.h"
-
 /* ---- what kernels say of themselves ---------------------------------------------------------------- */
-
-/* Numbers of rows that are not verbatim have no text. */
-static size_t put_number(char *text, const kineto_trace *t, kineto_row row, const char *key)
-{
-    int64_t number;
-    bool is = ka_arg_int(t, row, key, &number);
-    return is ? (size_t)snprintf(text, 24, "%lld", (long long)number) : 0;
-}
 
 static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row row)
 {
@@ -23,14 +13,13 @@ static uint32_t launch_of(ka_kernels *kernels, const kineto_trace *t, kineto_row
     kineto_string values[4];
     char text[256];
     size_t n = 0;
-    bool verbatim = ka_arg_texts(t, row, &keys, values);
+    ka_arg_texts(t, row, &keys, values);
     for (uint32_t i = 0; i < keys.count; i++) {
-        size_t size = KB_MIN(values[i].size, (size_t)48);
-        if (size)
-            memcpy(text + n, values[i].data, size);
-        else if (i > 1 && !verbatim)
-            size = put_number(text + n, t, row, keys.key[i].data);
-        n += size;
+        kineto_string value = ka_sizes_text(values[i]);
+        value.size = KB_MIN(value.size, (size_t)48);
+        if (value.size)
+            memcpy(text + n, value.data, value.size);
+        n += value.size;
         text[n++] = '|';
     }
     return kb_intern_id(&kernels->launches, (kineto_string){text, n - 1});
@@ -178,8 +167,8 @@ static kineto_string device_name(const kineto_trace *t, const kb_map *names, int
     if (!process)
         return (kineto_string){"", 0};
     kineto_trace_process(t, (uint32_t)*process, &p);
-    kineto_string name = ka_json_member(p.properties_json, "name");
-    return name.size > 2 && name.data[0] == '"' ? kt_json_inside(name) : p.name;
+    kineto_string name = ka_json_text(p.properties_json, "name");
+    return name.size ? name : p.name;
 }
 
 static void put_or_none(ka_table *t, bool is_told, double value)

@@ -285,9 +285,7 @@ static bool may_have_stack(const kineto_trace *t, kineto_row row)
 {
     if (kt_args_form_of(kt_block_at(t, row / KT_BLOCK_ROWS), row % KT_BLOCK_ROWS) != KT_ARGS_JSON)
         return true;
-    kineto_string text = kt_args_text(t, row);
-    return ka_json_member(text, "Call stack").size ||
-           (text.size && memchr(text.data, '\\', text.size)); /* a key may be escaped */
+    return kt_may_have_member(kt_args_text(t, row), "Call stack");
 }
 
 static bool find_stack(const kineto_trace *t, kineto_row row, kineto_arg *arg)

@@ -3,7 +3,6 @@
 #include "analyze/facts/analyses.h"
 
 #include "trace/model/model.h"
-#include "trace/text/json_text.h"
 
 /* Calls of one operator with the same inputs and stack. */
 typedef struct group {
@@ -31,42 +30,11 @@ static int64_t text_cell(ka_table *t, kineto_string s)
     return id;
 }
 
-/* A list with one space behind each comma, whatever the file has. */
-static int64_t shapes_cell(ka_table *t, kineto_string raw)
-{
-    KB_VEC(char) text = {0};
-    bool ok = true;
-    for (size_t i = 0; ok && i < raw.size; i++) {
-        char c = raw.data[i];
-        bool blank = c == ' ' || c == '\n' || c == '\t' || c == '\r';
-        ok = blank || (kb_vec_push(&text, c) && (c != ',' || kb_vec_push(&text, ' ')));
-    }
-    t->no_memory |= !ok;
-    int64_t cell = text_cell(t, (kineto_string){text.data ? text.data : "", text.count});
-    kb_vec_free(&text);
-    return cell;
-}
-
-static int64_t stack_cell(ka_table *t, kineto_string raw)
-{
-    kineto_string inside = kt_json_is_string(raw) ? kt_json_inside(raw) : raw;
-    uint64_t replaced = 0;
-    if (!inside.size || !kt_json_is_string(raw) || !memchr(inside.data, '\\', inside.size))
-        return text_cell(t, inside);
-    char *text = malloc(inside.size);
-    t->no_memory |= !text;
-    size_t size = text ? (size_t)(kt_json_unescape(text, inside, &replaced) - text) : 0;
-    int64_t cell = text_cell(t, (kineto_string){text, size});
-    free(text);
-    return cell;
-}
-
 /* A text that the table may have already. */
-static int64_t once(ka_table *t, int64_t *cell, kineto_string text,
-                    int64_t (*put)(ka_table *t, kineto_string text))
+static int64_t once(ka_table *t, int64_t *cell, kineto_string text)
 {
     if (*cell == KA_NO_INT)
-        *cell = put(t, text);
+        *cell = text_cell(t, text);
     return *cell;
 }
 
@@ -133,9 +101,9 @@ static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *ro
     const group *of = &g->groups[call];
     uint32_t name, stack;
     ka_call_names(g->in, call, &name, &stack);
-    row++->i = once(t, &g->name_cells[name], ka_name(g->v->scope, name), text_cell);
-    row++->i = shapes_cell(t, ka_call_shapes(g->in, call));
-    row++->i = once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack), stack_cell);
+    row++->i = once(t, &g->name_cells[name], ka_name(g->v->scope, name));
+    row++->i = text_cell(t, ka_call_shapes(g->in, call));
+    row++->i = once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack));
     row++->i = (int64_t)of->calls;
     row++->i = of->host_ns;
     row++->i = of->host_self_ns;

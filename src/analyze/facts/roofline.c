@@ -66,89 +66,18 @@ static void find_owners(roofline *r)
 
 /* ---- bytes ---------------------------------------------------------------------------------- */
 
-/* Behind a text, or a list without texts and lists; 0: it is something else. */
-static size_t simple_end(kineto_string s, size_t from)
-{
-    char first = from < s.size ? s.data[from] : ' ', close = first == '[' ? ']' : first;
-    size_t i = from + 1;
-    if (first != '[' && first != '"')
-        return 0;
-    while (i < s.size && s.data[i] != close && s.data[i] != '"' &&
-           (s.data[i] != '[' || close == '"'))
-        i++;
-    bool is = i < s.size && s.data[i] == close && (i + 1 == s.size || s.data[i + 1] == ',');
-    return is ? i + 1 : 0;
-}
-
-static size_t member_end(kineto_string s, size_t from)
-{
-    size_t i = from, depth = 0;
-    bool quoted = false;
-    for (; i < s.size; i++) {
-        char c = s.data[i];
-        quoted ^= c == '"';
-        depth += !quoted && c == '[';
-        if (!quoted && (c == ']' || c == ',') && depth == 0)
-            break;
-        depth -= !quoted && c == ']';
-    }
-    return i;
-}
-
-/* The next member of a list in JSON's text; a list or a text as one. */
-static kineto_string next_member(kineto_string *rest)
-{
-    size_t from = 0;
-    while (from < rest->size && (rest->data[from] == ' ' || rest->data[from] == ','))
-        from++;
-    size_t end = simple_end(*rest, from);
-    end = end ? end : member_end(*rest, from);
-    kineto_string member = {rest->data + from, end - from};
-    *rest = (kineto_string){rest->data + end, rest->size - end};
-    return member;
-}
-
-static kineto_string inside_list(kineto_string json)
-{
-    return json.size > 2 && json.data[0] == '[' ? (kineto_string){json.data + 1, json.size - 2}
-                                                : (kineto_string){"", 0};
-}
-
-/* Elements of a tensor's sizes "[2, 3]"; 0: it is none. */
-static double elements_of(kineto_string dims)
-{
-    kineto_string list = inside_list(dims);
-    double elements = 1;
-    if (!list.size || list.data[0] == '[')
-        return 0;
-    for (size_t i = 0; i < list.size;) {
-        double n = 0;
-        while (i < list.size && (list.data[i] == ' ' || list.data[i] == ','))
-            i++;
-        if (i == list.size)
-            break;
-        for (; i < list.size && list.data[i] != ','; i++) {
-            if (list.data[i] < '0' || list.data[i] > '9')
-                return 0;
-            n = n * 10 + (list.data[i] - '0');
-        }
-        elements *= n;
-    }
-    return elements;
-}
-
 static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precision)
 {
-    kineto_string dims_left = inside_list(dims), types_left = inside_list(types);
+    kt_items all_dims = kt_items_of(dims), all_types = kt_items_of(types);
+    kineto_string of_one, type;
     double sum = 0;
-    for (kineto_string type = next_member(&types_left); type.size;
-         type = next_member(&types_left)) {
-        double elements = elements_of(next_member(&dims_left));
+    while (kt_items_next(&all_types, &type) && kt_items_next(&all_dims, &of_one)) {
+        int64_t elements;
         ka_dtype of = ka_dtype_of(type);
-        if (!(elements > 0) || !of.bytes)
+        if (!of.bytes || !kt_item_at(of_one, 0).size || !kt_sizes_product(of_one, &elements))
             continue;
-        sum += elements * of.bytes;
-        if (*precision == KA_PRECISION_UNKNOWN)
+        sum += (double)elements * of.bytes;
+        if (elements && *precision == KA_PRECISION_UNKNOWN)
             *precision = of.precision;
     }
     return sum;
@@ -157,7 +86,7 @@ static double bytes_of(kineto_string dims, kineto_string types, uint8_t *precisi
 static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
 {
     kineto_string texts[2];
-    (void)ka_arg_texts(r->s->trace, r->s->slices[slice].row, &ka_dims_and_types, texts);
+    ka_arg_texts(r->s->trace, r->s->slices[slice].row, &ka_dims_and_types, texts);
     return texts[0].size <= MOST_DIMS ? bytes_of(texts[0], texts[1], precision) : 0;
 }
 

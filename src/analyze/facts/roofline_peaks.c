@@ -103,37 +103,11 @@ double ka_peak_tflops(const ka_peaks *p, uint32_t precision)
 
 /* ---- properties ----------------------------------------------------------------------------- */
 
-/* What stands behind "key": in the object; empty: nothing. */
-static kineto_string behind_key(kineto_string json, const char *key)
-{
-    char quoted[40];
-    int size = snprintf(quoted, sizeof quoted, "\"%s\"", key);
-    const char *at = json.size ? memmem(json.data, json.size, quoted, (size_t)size) : NULL;
-    if (!at)
-        return (kineto_string){"", 0};
-    at += size;
-    while (at < json.data + json.size && (*at == ' ' || *at == ':'))
-        at++;
-    return (kineto_string){at, (size_t)(json.data + json.size - at)};
-}
-
-static kineto_string text_of(kineto_string json, const char *key)
-{
-    kineto_string rest = behind_key(json, key);
-    const char *close =
-        rest.size && rest.data[0] == '"' ? memchr(rest.data + 1, '"', rest.size - 1) : NULL;
-    return close ? (kineto_string){rest.data + 1, (size_t)(close - rest.data - 1)}
-                 : (kineto_string){"", 0};
-}
-
 /* -1: it is not there. */
-static int64_t digits_of(kineto_string json, const char *key)
+static int64_t whole_member(kineto_string json, const char *key)
 {
-    kineto_string rest = behind_key(json, key);
-    int64_t n = -1;
-    for (size_t i = 0; i < rest.size && i < 4 && rest.data[i] >= '0' && rest.data[i] <= '9'; i++)
-        n = (n < 0 ? 0 : n) * 10 + (rest.data[i] - '0');
-    return n;
+    int64_t n;
+    return kt_value_whole(ka_json_member(json, key), &n) && n >= 0 ? n : -1;
 }
 
 static kineto_string properties_of(const ka_scope *s, const ka_stream *stream)
@@ -200,6 +174,6 @@ const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32
     if (!s->stream_count)
         return &nothing;
     kineto_string json = properties_of(s, &s->streams[busiest]);
-    *name = text_of(json, "name");
-    return ka_peaks_of(*name, digits_of(json, "computeMajor"), digits_of(json, "computeMinor"));
+    *name = ka_json_text(json, "name");
+    return ka_peaks_of(*name, whole_member(json, "computeMajor"), whole_member(json, "computeMinor"));
 }

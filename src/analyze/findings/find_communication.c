@@ -56,7 +56,7 @@ static kineto_string told_backend(const kineto_trace *t)
         kineto_string key, value;
         kineto_trace_metadata(t, i, &key, &value);
         if (kb_string_equal(key, kb_string("distributedInfo")))
-            return ka_json_member(value, "backend");
+            return ka_json_text(value, "backend");
     }
     return (kineto_string){"", 0};
 }

@@ -376,17 +376,13 @@ static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
     kineto_string types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input type");
     if (!types.size)
         types = ka_arg_text(f->s->trace, f->s->slices[copy].row, "Input Types");
-    const char *comma = memchr(types.data, ',', types.size);
-    if (types.size < 3 || types.data[0] != '[' || !comma)
-        return false;
-    kineto_string first = {types.data + 1, (size_t)(comma - types.data) - 1};
-    kineto_string rest = {comma + 1, types.size - first.size - 2};
-    while (rest.size && rest.data[0] == ' ') {
-        rest.data++;
-        rest.size--;
+    char rooms[2][64];
+    kineto_string text[2];
+    for (uint32_t i = 0; i < 2; i++) {
+        kineto_string raw = kt_item_at(types, i);
+        text[i] = kt_value_text(raw, raw.size <= sizeof rooms[i] ? rooms[i] : NULL);
     }
-    return rest.size > first.size && memcmp(rest.data, first.data, first.size) == 0 &&
-           (rest.data[first.size] == ',' || rest.data[first.size] == ']');
+    return text[0].size && kb_string_equal(text[0], text[1]);
 }
 
 static bool is_extra(const ka_finder *f, uint32_t work, extra *out)

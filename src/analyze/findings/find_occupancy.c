@@ -1,7 +1,6 @@
 /* Kernels that leave a part of the device without work: too few blocks, or a last wave that is
  * nearly empty. */
 #include "analyze/findings/find_work.h"
-#include "trace/text/json_text.h"
 
 #include <math.h>
 
@@ -106,19 +105,8 @@ static bool find_limits(const ka_scope *s, limits *of)
 /* Product of "[50, 1, 1]"; -1: there is none. */
 static double product_of(kineto_string list)
 {
-    kt_scan scan = kt_scan_of(list);
-    kineto_string item;
-    bool first = true;
-    double product = 1;
-    if (!list.size || !kt_scan_open(&scan, '['))
-        return -1;
-    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
-        int64_t n;
-        if (!kt_json_int(item, &n) || n < 1)
-            return -1;
-        product *= (double)n;
-    }
-    return scan.problem ? -1 : product;
+    int64_t product;
+    return kt_sizes_product(list, &product) && product > 0 ? (double)product : -1;
 }
 
 static const ka_keys geometry = {2, {'g', 'b', 'g', 'b'}, {KA_KEY("grid"), KA_KEY("block")}};
@@ -132,7 +120,7 @@ static launch launch_of(const kineto_trace *t, kineto_row row, const limits *of)
 {
     kineto_string texts[2];
     double told[NUMBERS];
-    (void)ka_arg_texts(t, row, &geometry, texts);
+    ka_arg_texts(t, row, &geometry, texts);
     launch l = {.blocks = product_of(texts[0]), .threads = product_of(texts[1])};
     uint32_t known = ka_arg_numbers(t, row, &numbers, told);
     for (uint32_t i = 0; i < NUMBERS; i++)

@@ -1,7 +1,6 @@
 /* What all would be shorter by if parts of it took another time; sizes of inputs; what devices
  * have. */
 #include "analyze/findings/find_work.h"
-#include "trace/text/json_text.h"
 
 #include <math.h>
 
@@ -165,23 +164,22 @@ bool ka_answers_make(ka_finder *f, ka_answers *a)
 
 static void read_dims(kineto_string list, ka_shape *out)
 {
-    kt_scan scan = kt_scan_of(list);
+    kt_items items = kt_items_of(list);
     kineto_string item;
-    bool first = true;
     uint32_t rank = 0;
-    if (!kt_scan_open(&scan, '['))
-        return;
-    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
+    while (kt_items_next(&items, &item)) {
         int64_t size;
-        if (rank == KA_MOST_DIMS || !kt_json_int(item, &size) || size < 0)
+        if (rank == KA_MOST_DIMS || !kt_value_whole(item, &size) || size < 0)
             return;
         out->dims[rank++] = size;
     }
-    out->rank = scan.problem ? 0 : rank;
+    out->rank = kt_items_are_over(&items) ? rank : 0;
 }
 
-static uint32_t float_bytes(kineto_string type)
+static uint32_t float_bytes(kineto_string raw)
 {
+    char room[128];
+    kineto_string type = kt_value_text(raw, raw.size <= sizeof room ? room : NULL);
     static const struct {
         const char *part;
         uint32_t bytes;
@@ -195,13 +193,10 @@ static uint32_t float_bytes(kineto_string type)
 
 static uint32_t read_items(kineto_string json, ka_shapes *out, bool types)
 {
-    kt_scan scan = kt_scan_of(json);
+    kt_items items = kt_items_of(json);
     kineto_string item;
-    bool first = true;
     uint32_t n = 0;
-    if (!kt_scan_open(&scan, '['))
-        return 0;
-    while (n < KA_MOST_INPUTS && kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item)) {
+    while (n < KA_MOST_INPUTS && kt_items_next(&items, &item)) {
         if (types)
             out->of[n].bytes = float_bytes(item);
         else
@@ -215,7 +210,7 @@ bool ka_shapes_of(const kineto_trace *t, kineto_row row, ka_shapes *out)
 {
     kineto_string values[2];
     memset(out, 0, sizeof *out); /* others hash it, with what is between its members */
-    (void)ka_arg_texts(t, row, &ka_dims_and_types, values);
+    ka_arg_texts(t, row, &ka_dims_and_types, values);
     out->count = read_items(values[0], out, false);
     if (out->count)
         (void)read_items(values[1], out, true);

@@ -1,7 +1,6 @@
 /* What rules use: opening findings, saying things about them, and asking facts. */
 #include "analyze/findings/finding.h"
 #include "analyze/verify/verify.h"
-#include "trace/text/json_text.h"
 
 /* ---- texts ---------------------------------------------------------------------------------- */
 
@@ -268,27 +267,16 @@ static kineto_string properties_of(const kineto_trace *t, int64_t device)
     return (kineto_string){"", 0};
 }
 
-static kineto_string property_text(kineto_string properties, const char *key)
-{
-    kineto_string text = ka_json_member(properties, key);
-    return text.size > 1 && text.data[0] == '"' ? kt_json_inside(text) : text;
-}
-
 double ka_property_number(kineto_string properties, const char *key)
 {
-    kineto_string text = property_text(properties, key);
-    char copy[40], *end;
-    if (!text.size || text.size >= sizeof copy)
-        return -1;
-    memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    double number = kb_strtod(copy, &end);
-    return *end == '\0' && number - number == 0 ? number : -1;
+    double number;
+    bool is = kt_value_number(ka_json_member(properties, key), &number) && number - number == 0;
+    return is ? number : -1;
 }
 
 kineto_string ka_device_text(const kineto_trace *t, int64_t device, const char *key)
 {
-    return property_text(properties_of(t, device), key);
+    return ka_json_text(properties_of(t, device), key);
 }
 
 double ka_device_number(const kineto_trace *t, int64_t device, const char *key)

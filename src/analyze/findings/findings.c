@@ -111,8 +111,7 @@ static bool says_shapes(const ka_scope *s)
         if (s->slices[i].kind != KINETO_KIND_CPU_OP)
             continue;
         tried++;
-        if (ka_arg_text(s->trace, s->slices[i].row, "Input Dims").size > 2 ||
-            ka_arg_text(s->trace, s->slices[i].row, "Input dims").size > 2)
+        if (ka_input_sizes(s->trace, s->slices[i].row).size > 2)
             return true;
     }
     return false;
@@ -125,7 +124,7 @@ static bool says_stacks(const ka_scope *s)
         if (s->slices[i].kind != KINETO_KIND_CPU_OP)
             continue;
         tried++;
-        if (ka_arg_text(s->trace, s->slices[i].row, "Call stack").size > 2)
+        if (ka_arg_text(s->trace, s->slices[i].row, "Call stack").size)
             return true;
     }
     return false;

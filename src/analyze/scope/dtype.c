@@ -1,6 +1,8 @@
 /* Types of tensors' elements, in every spelling that traces have. */
 #include "analyze/scope/scope.h"
 
+#include "trace/text/json_value.h"
+
 #define TYPE(text, bytes, precision)                                                               \
     {                                                                                              \
         {text, sizeof(text) - 1}, { bytes, KA_PRECISION_##precision }                              \
@@ -77,10 +79,11 @@ static size_t left_out(kineto_string at)
     return kb_string_begins(at, "torch.") ? 6 : 0;
 }
 
-ka_dtype ka_dtype_of(kineto_string spelling)
+ka_dtype ka_dtype_of(kineto_string raw)
 {
-    char text[32];
+    char text[32], unescaped[128];
     kineto_string name = {text, 0};
+    kineto_string spelling = kt_value_text(raw, raw.size <= sizeof unescaped ? unescaped : NULL);
     while (spelling.size && name.size < sizeof text) {
         size_t skip = left_out(spelling);
         if (!skip)

@@ -44,20 +44,8 @@ typedef struct filling {
 static int64_t number_arg(const filling *f, kineto_row row, const char *key)
 {
     kineto_arg arg;
-    if (!kineto_args_find(f->t, row, key, &arg))
-        return NO_ID;
-    if (arg.type == KINETO_ARG_INT)
-        return arg.i;
-    if (arg.type == KINETO_ARG_UINT)
-        return arg.u <= INT64_MAX ? (int64_t)arg.u : NO_ID;
     int64_t number;
-    char text[24], *end;
-    if (arg.type != KINETO_ARG_STRING || !arg.text.size || arg.text.size >= sizeof text)
-        return NO_ID;
-    memcpy(text, arg.text.data, arg.text.size);
-    text[arg.text.size] = 0;
-    number = strtoll(text, &end, 10);
-    return *end ? NO_ID : number;
+    return kineto_args_find(f->t, row, key, &arg) && kt_arg_whole(&arg, &number) ? number : NO_ID;
 }
 
 static int64_t correlation_of(const filling *f, const kt_block *b, uint32_t i, kineto_row row,

@@ -6,6 +6,7 @@
 #define KA_VIEW_H
 
 #include "analyze/scope/scope.h"
+#include "trace/text/json_value.h"
 
 /** What time of a step is given to, the first one that was busy. */
 typedef enum ka_role {
@@ -179,12 +180,17 @@ extern const ka_keys ka_dims_and_types; /* "Input Dims" and "Input type" */
 /** Members of a JSON object, as they stand there; empty if it has none of this name. */
 void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values);
 kineto_string ka_json_member(kineto_string object, const char *key);
-/** Texts of arguments' JSON values, as the trace has them; empty if it has none. Valid until the
- *  args of KT_TEXT_VIEWS other rows are looked at. @return they are verbatim: with the quotes of
- *  texts, and numbers are texts, too. */
-bool ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
+/** The same of one member, a text without quotes and escapes. Valid as texts of arguments. */
+kineto_string ka_json_text(kineto_string object, const char *key);
+/** Arguments as texts: texts without quotes and escapes, numbers as JSON has them, lists and objects as they
+ *  are spelled (see trace/text/json_value.h); empty if a row has none. Valid until the args of KT_TEXT_VIEWS
+ *  other rows, or KT_TEXT_ROOMS other arguments are looked at. */
+void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys,
                   kineto_string *values);
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key);
+/** Lists of sizes in their one spelling; those of an operator's inputs. Valid as texts of arguments. */
+kineto_string ka_sizes_text(kineto_string raw);
+kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row);
 /** Numbers of arguments. @return bits of those that there are; others have no value, whole ones
  *  keep what `out` had. */
 uint32_t ka_arg_numbers(const kineto_trace *t, kineto_row row, const ka_keys *keys, double *out);

@@ -2,8 +2,6 @@
  * them costs more. */
 #include "analyze/scope/view.h"
 
-#include "trace/text/json_text.h"
-
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -106,7 +104,7 @@ static size_t list_end(kineto_string s, size_t at)
 
 static bool ends_scalar(char c)
 {
-    return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n';
+    return c == ',' || c == '}' || c == ']' || c == ' ' || c == '\n' || c == '\t' || c == '\r';
 }
 
 static size_t value_end(kineto_string s, size_t at)
@@ -197,11 +195,38 @@ static size_t value_behind(kineto_string object, size_t at)
     return at < object.size && object.data[at] == ':' ? skip_space(object, at + 1) : 0;
 }
 
+/* \uXXXX may stand for a letter of a key; no key has a letter with another escape. */
+static bool may_escape_keys(kineto_string s)
+{
+    const char *at = s.data, *end = s.data + s.size;
+    while (at < end && (at = memchr(at, '\\', (size_t)(end - at))) && at + 1 < end && at[1] != 'u')
+        at += 2;
+    return at && at + 1 < end;
+}
+
+static KB_COLD void walk_members(kineto_string object, const ka_keys *keys, kineto_string *values)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    if (!kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value))
+        for (uint32_t k = 0; k < keys->count; k++)
+            if (!values[k].size && kt_text_is(key, keys->key[k]))
+                values[k] = value;
+}
+
 void ka_json_members(kineto_string object, const ka_keys *keys, kineto_string *values)
 {
     uint32_t found = 0;
     for (uint32_t k = 0; k < keys->count; k++)
         values[k] = (kineto_string){"", 0};
+    if (object.size && may_escape_keys(object)) {
+        walk_members(object, keys, values);
+        return;
+    }
     for (size_t at = 0;
          found < keys->count && (at = next_opening(object, at, keys)) < object.size;) {
         uint32_t k = key_at(object, at, keys);
@@ -254,73 +279,74 @@ static void walk_packed(const kineto_trace *t, kineto_row row, const ka_keys *ke
             }
 }
 
-static void take_text(const kineto_arg *arg, uint32_t k, void *context)
+static kineto_string text_of(kineto_string raw)
 {
-    if (arg->type >= KINETO_ARG_STRING)
-        ((kineto_string *)context)[k] = arg->text;
+    bool escaped = kt_json_is_string(raw) && memchr(raw.data, '\\', raw.size);
+    return kt_value_text(raw, escaped ? kt_text_room(raw.size) : NULL);
 }
 
-bool ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys, kineto_string *values)
+static void take_text(const kineto_arg *arg, uint32_t k, void *context)
 {
-    bool is = is_verbatim(t, row);
-    if (is) {
-        ka_json_members(kt_args_text(t, row), keys, values);
-        return true;
+    char number[32], *end = number;
+    kineto_string text = arg->text;
+    if (arg->type <= KINETO_ARG_DOUBLE) {
+        end = arg->type == KINETO_ARG_INT    ? kb_json_format_int(number, arg->i)
+              : arg->type == KINETO_ARG_UINT ? kb_json_format_uint(number, arg->u)
+                                             : kb_json_format_double(number, arg->d);
+        text = (kineto_string){kt_text_room(sizeof number), (size_t)(end - number)};
+        if (!text.data)
+            return;
+        memcpy((char *)text.data, number, text.size);
     }
+    ((kineto_string *)context)[k] = text;
+}
+
+void ka_arg_texts(const kineto_trace *t, kineto_row row, const ka_keys *keys, kineto_string *values)
+{
+    if (!is_verbatim(t, row)) {
+        for (uint32_t k = 0; k < keys->count; k++)
+            values[k] = (kineto_string){"", 0};
+        walk_packed(t, row, keys, take_text, values);
+        return;
+    }
+    ka_json_members(kt_args_text(t, row), keys, values);
     for (uint32_t k = 0; k < keys->count; k++)
-        values[k] = (kineto_string){"", 0};
-    walk_packed(t, row, keys, take_text, values);
-    return false;
+        values[k] = text_of(values[k]);
 }
 
 kineto_string ka_arg_text(const kineto_trace *t, kineto_row row, const char *key)
 {
     ka_keys keys = keys_of(key);
     kineto_string value;
-    (void)ka_arg_texts(t, row, &keys, &value);
+    ka_arg_texts(t, row, &keys, &value);
     return value;
+}
+
+kineto_string ka_json_text(kineto_string object, const char *key)
+{
+    return text_of(ka_json_member(object, key));
+}
+
+kineto_string ka_sizes_text(kineto_string raw)
+{
+    char *room = raw.size ? kt_text_room(2 * raw.size) : NULL;
+    return (kineto_string){room ? room : "", room ? kt_sizes_text(raw, room) : 0};
+}
+
+kineto_string ka_input_sizes(const kineto_trace *t, kineto_row row)
+{
+    kineto_string raw[2];
+    static const ka_keys keys = {
+        2, {'I', 'I', 'I', 'I'}, {KA_KEY("Input Dims"), KA_KEY("Input dims")}};
+    ka_arg_texts(t, row, &keys, raw);
+    return ka_sizes_text(raw[0].size ? raw[0] : raw[1]);
 }
 
 /* ---- numbers -------------------------------------------------------------------------------------- */
 
-/* Without an exponent and with so few digits that both sides of the division are exact: the result
- * is what strtod gives. */
-static bool plain_number(kineto_string text, double *out)
-{
-    static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-    uint64_t digits = 0;
-    uint32_t count = 0, places = 0;
-    bool negative = text.data[0] == '-', point = false;
-    for (size_t i = negative; i < text.size; i++) {
-        unsigned digit = (unsigned)(text.data[i] - '0');
-        if (text.data[i] == '.' && !point) {
-            point = true;
-            continue;
-        }
-        if (digit > 9 || count == 15)
-            return false;
-        digits = digits * 10 + digit;
-        places += point;
-        count++;
-    }
-    *out = negative ? -((double)digits / tens[places]) : (double)digits / tens[places];
-    return count > 0;
-}
-
 static bool number_of(kineto_string text, double *out)
 {
-    char copy[48], *end;
-    if (text.size && text.data[0] == '"')
-        text = kt_json_inside(text);
-    if (!text.size || text.size >= sizeof copy)
-        return false;
-    if (plain_number(text, out))
-        return true;
-    memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    *out = kb_strtod(copy, &end);
-    return *end == '\0' && *out - *out == 0;
+    return kt_value_number(text, out) && *out - *out == 0;
 }
 
 typedef struct numbers {
@@ -365,18 +391,11 @@ static void take_int(const kineto_arg *arg, uint32_t k, void *context)
     int64_t value =
         arg->type == KINETO_ARG_UINT ? (int64_t)KB_MIN(arg->u, (uint64_t)INT64_MAX) : arg->i;
     bool is = arg->type == KINETO_ARG_STRING
-                  ? kt_json_int(arg->text, &value)
+                  ? kt_value_whole(arg->text, &value)
                   : arg->type == KINETO_ARG_INT || arg->type == KINETO_ARG_UINT;
     if (is)
         n->out[k] = value;
     n->known |= (uint32_t)is << k;
-}
-
-static bool int_of(kineto_string json, int64_t *out)
-{
-    if (json.size > 2 && json.data[0] == '"')
-        json = kt_json_inside(json);
-    return kt_json_int(json, out);
 }
 
 uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys, int64_t *out)
@@ -386,7 +405,7 @@ uint32_t ka_arg_ints(const kineto_trace *t, kineto_row row, const ka_keys *keys,
     if (is_verbatim(t, row)) {
         ka_json_members(kt_args_text(t, row), keys, texts);
         for (uint32_t k = 0; k < keys->count; k++)
-            n.known |= (uint32_t)int_of(texts[k], &out[k]) << k;
+            n.known |= (uint32_t)kt_value_whole(texts[k], &out[k]) << k;
     } else {
         walk_packed(t, row, keys, take_int, &n);
     }
@@ -409,24 +428,17 @@ static int64_t times(int64_t a, int64_t b)
     return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
 }
 
-/* Elements of a list of sizes, or of all tensors of a list of such lists: those of an empty list
- * are one, a scalar's. */
+/* Of a list of sizes, or of all tensors of a list of such lists: an empty list is a scalar's. */
 static int64_t elements(kineto_string list)
 {
-    kt_scan scan = kt_scan_of(list);
+    kt_items items = kt_items_of(list);
     kineto_string item;
-    bool first = true, nested = false;
-    int64_t product = 1, sum = 0, size;
-    if (!kt_scan_open(&scan, '['))
-        return 0;
-    while (kt_scan_more(&scan, &first, '[') && kt_scan_value(&scan, &item))
-        if (item.size && item.data[0] == '[') {
-            nested = true;
-            sum = ka_add_ns(sum, elements(item));
-        } else if (kt_json_int(item, &size)) {
-            product = times(product, size);
-        }
-    return nested ? sum : product;
+    int64_t sum = 0, product;
+    if (!kt_value_is_list(kt_item_at(list, 0)))
+        return kt_sizes_product(list, &product) ? product : 0;
+    while (kt_items_next(&items, &item))
+        sum = ka_add_ns(sum, elements(item));
+    return sum;
 }
 
 const ka_keys ka_dims_and_types = {
@@ -435,16 +447,12 @@ const ka_keys ka_dims_and_types = {
 int64_t ka_input_bytes(const kineto_trace *t, kineto_row row, bool as_plugin)
 {
     kineto_string texts[2], list, type;
-    (void)ka_arg_texts(t, row, &ka_dims_and_types, texts);
-    kt_scan a = kt_scan_of(texts[0]), b = kt_scan_of(texts[1]);
-    bool a_first = true, b_first = true;
+    ka_arg_texts(t, row, &ka_dims_and_types, texts);
+    kt_items lists = kt_items_of(texts[0]), types = kt_items_of(texts[1]);
     int64_t sum = 0;
-    if (!texts[0].size || !texts[1].size || !kt_scan_open(&a, '[') || !kt_scan_open(&b, '['))
-        return 0;
-    while (kt_scan_more(&a, &a_first, '[') && kt_scan_more(&b, &b_first, '[') &&
-           kt_scan_value(&a, &list) && kt_scan_value(&b, &type)) {
+    while (kt_items_next(&lists, &list) && kt_items_next(&types, &type)) {
         int64_t bytes = ka_dtype_of(type).bytes;
-        if (bytes && (as_plugin || list.size > 2))
+        if (bytes && (as_plugin || kt_item_at(list, 0).size))
             sum = ka_add_ns(sum, times(elements(list), bytes));
     }
     return sum;

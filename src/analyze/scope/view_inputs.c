@@ -96,23 +96,25 @@ static uint32_t stack_of(reading *r, kineto_row row, kineto_string raw)
 
 /* ---- calls ---------------------------------------------------------------------------------- */
 
-/* A text behind two numbers, in one piece. */
-static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string text)
+/* A text after two numbers, in one piece; lists of sizes in one spelling. */
+static kineto_string key_of(reading *r, uint32_t a, uint32_t b, kineto_string text, bool sizes)
 {
-    if (!kb_vec_reserve(&r->key, KA_CALL_HEAD + text.size)) {
+    if (!kb_vec_reserve(&r->key, KA_CALL_HEAD + 2 * text.size)) {
         r->in->no_memory = true;
         return (kineto_string){"", 0};
     }
+    char *out = (char *)r->key.data + KA_CALL_HEAD;
     memcpy(r->key.data, &a, sizeof a);
     memcpy(r->key.data + sizeof a, &b, sizeof b);
-    if (text.size)
-        memcpy(r->key.data + KA_CALL_HEAD, text.data, text.size);
-    return (kineto_string){(const char *)r->key.data, KA_CALL_HEAD + text.size};
+    if (text.size && !sizes)
+        memcpy(out, text.data, text.size);
+    size_t size = sizes ? kt_sizes_text(text, out) : text.size;
+    return (kineto_string){(const char *)r->key.data, KA_CALL_HEAD + size};
 }
 
 static uint32_t find_call(reading *r, uint32_t name, uint32_t stack, kineto_string shapes)
 {
-    uint32_t id = kb_intern_id(&r->in->calls, key_of(r, name, stack, shapes));
+    uint32_t id = kb_intern_id(&r->in->calls, key_of(r, name, stack, shapes, true));
     r->in->no_memory |= id == KB_INTERN_NONE;
     return id;
 }
@@ -144,7 +146,7 @@ static kp_flops_answer count_once(reading *r, uint32_t name, uint32_t call,
                                   const kineto_string *texts, uint64_t *flops)
 {
     bool by_values = texts[VALUES].size > 0;
-    uint32_t id = by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES])) : call;
+    uint32_t id = by_values ? kb_intern_id(&r->values, key_of(r, call, 0, texts[VALUES], false)) : call;
     counted *c = counted_of(r, by_values ? &r->by_values : &r->by_call, id);
     if (!c)
         return KP_FLOPS_UNKNOWN;
@@ -185,8 +187,8 @@ static void read_row(reading *r, kineto_row row, uint32_t name)
     kineto_string texts[TEXTS] = {[VALUES] = {"", 0}};
     if (!r->calls && looks == KP_FLOPS_AT_NOTHING)
         return;
-    (void)ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes,
-                       texts);
+    ka_arg_texts(r->s->trace, row, looks == KP_FLOPS_AT_VALUES ? &sizes_and_values : &sizes,
+                 texts);
     r->has_dims |= texts[DIMS].size > 0;
     kineto_string shapes = r->has_dims ? texts[DIMS] : texts[OLD_DIMS]; /* none has both */
     uint32_t stack = r->calls && !r->s->hta ? stack_of(r, row, texts[STACK]) : 0;

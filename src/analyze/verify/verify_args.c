@@ -143,15 +143,7 @@ static void check_json(ka_verify *v)
 
 static bool number(const kineto_arg *arg, double *value)
 {
-    if (arg->type == KINETO_ARG_INT)
-        *value = (double)arg->i;
-    else if (arg->type == KINETO_ARG_UINT)
-        *value = (double)arg->u;
-    else if (arg->type == KINETO_ARG_DOUBLE)
-        *value = arg->d;
-    else
-        return false;
-    return *value - *value == 0; /* finite */
+    return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value) && *value - *value == 0;
 }
 
 static bool find_number(const ka_verify *v, kineto_row row, const char *key, double *value)

@@ -1,6 +1,7 @@
 /* What stands beside the rows: ledger, processes, tracks, header. */
 #include "analyze/verify/verify.h"
 #include "trace/repair/repair.h"
+#include "trace/text/json_value.h"
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 
@@ -205,33 +206,14 @@ static void check_track_names(ka_verify *v)
             "tracks have no name; the first activity of each is given");
 }
 
-static bool number_behind(kineto_string json, const char *key, int64_t *number)
-{
-    const char *end = json.data + json.size;
-    const char *at = memmem(json.data, json.size, key, strlen(key));
-    if (!at)
-        return false;
-    for (at += strlen(key); at < end && (*at == ' ' || *at == ':' || *at == '\t' || *at == '\n');
-         at++)
-        ;
-    bool negative = at < end && *at == '-';
-    at += negative;
-    if (at == end || *at < '0' || *at > '9')
-        return false;
-    for (*number = 0; at < end && *at >= '0' && *at <= '9' && *number < INT32_MAX; at++)
-        *number = *number * 10 + (*at - '0');
-    *number = negative ? -*number : *number;
-    return true;
-}
-
 static void check_header(ka_verify *v)
 {
     for (uint32_t i = 0; i < kineto_trace_metadata_count(v->t); i++) {
         kineto_string key, value;
         int64_t rank, world;
         kineto_trace_metadata(v->t, i, &key, &value);
-        if (!is(key, "distributedInfo") || !number_behind(value, "\"rank\"", &rank) ||
-            !number_behind(value, "\"world_size\"", &world) || (rank >= 0 && rank < world))
+        if (!is(key, "distributedInfo") || !kt_value_whole(kt_member_of(value, "rank"), &rank) ||
+            !kt_value_whole(kt_member_of(value, "world_size"), &world) || (rank >= 0 && rank < world))
             continue;
         ka_find_text(v, KA_RULE_HEADER_RANK, KINETO_SEVERITY_WARNING, 1, NULL, KINETO_NO_OFFSET,
                      "rank %lld of %lld", (long long)rank, (long long)world);

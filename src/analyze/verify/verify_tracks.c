@@ -1,5 +1,6 @@
 /* Each track in order of time: what crosses, overlaps, or stands there twice. */
 #include "analyze/verify/verify.h"
+#include "trace/text/json_value.h"
 
 typedef struct slice {
     int64_t start_ns, end_ns;
@@ -168,13 +169,8 @@ static bool overlaps_by_design(const ka_verify *v, uint32_t process)
 {
     kineto_process p;
     kineto_trace_process(v->t, process, &p);
-    static const char key[] = "\"computeMajor\"";
-    kineto_string s = p.properties_json;
-    const char *at = memmem(s.data ? s.data : "", s.size, key, sizeof key - 1);
-    const char *end = s.data + s.size;
-    for (at = at ? at + sizeof key - 1 : end; at < end && (*at == ' ' || *at == ':'); at++)
-        ;
-    return at < end && ((at + 1 < end && at[1] >= '0' && at[1] <= '9') || *at >= '9');
+    int64_t major;
+    return kt_value_whole(kt_member_of(p.properties_json, "computeMajor"), &major) && major >= 9;
 }
 
 static void check_track(pass *p, uint32_t index)

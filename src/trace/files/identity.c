@@ -3,7 +3,7 @@
 #include "trace/files/identity.h"
 
 #include "trace/model/model.h"
-#include "trace/text/json_text.h"
+#include "trace/text/json_value.h"
 
 #define LEARNED (KINETO_LEARNED_DIRECTORY + 1)
 
@@ -66,14 +66,9 @@ static void object(learner *l, const char *fmt, ...)
     l->out->conflict[l->conflict_size] = '\0';
 }
 
-static bool whole_number(kineto_string raw, int64_t *value)
-{
-    return kt_json_int(kt_json_is_string(raw) ? kt_json_inside(raw) : raw, value);
-}
-
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
+static bool is(kineto_string a, const char *b) { return kt_text_is(a, kb_string(b)); }
 
 static bool is_one_of(kineto_string key, const char *const *list)
 {
@@ -86,22 +81,21 @@ static bool is_one_of(kineto_string key, const char *const *list)
 static void say_if_rank(said *s, kineto_learned from, kineto_string value)
 {
     int64_t number;
-    if (whole_number(value, &number) && number >= 0 && number <= INT32_MAX)
+    if (kt_value_whole(value, &number) && number >= 0 && number <= INT32_MAX)
         say_number(s, from, number);
 }
 
 static void say_if_size(said *s, kineto_learned from, kineto_string value)
 {
     int64_t number;
-    if (whole_number(value, &number) && number > 0 && number <= INT32_MAX)
+    if (kt_value_whole(value, &number) && number > 0 && number <= INT32_MAX)
         say_number(s, from, number);
 }
 
-/* Texts of the header are shown as they stand there; names with escapes in them are rare. */
 static void say_if_text(said *s, kineto_learned from, kineto_string value)
 {
     if (kt_json_is_string(value))
-        say_text(s, from, kt_json_inside(value));
+        say_text(s, from, kt_value_text(value, kt_text_room(value.size)));
 }
 
 typedef void take_member(learner *l, kineto_string key, kineto_string value);

@@ -1,6 +1,6 @@
 /* Arguments: putting them into a builder, and the one iterator over packed and verbatim ones. */
 #include "trace/text/input.h"
-#include "trace/text/json_text.h"
+#include "trace/text/json_value.h"
 #include "trace/model/model.h"
 
 
@@ -196,10 +196,13 @@ const char *kt_args_lost_file(const kineto_trace *t)
 
 /* ---- the iterator ---------------------------------------------------------------------------- */
 
-/* Unescaped text of the last argument, per thread: one buffer for the key, one for the value. */
+/* Unescaped text of the last argument, per thread: one buffer for the key, one for the value; and rooms
+ * for texts, which are given out in turn. */
+enum { KEY, VALUE, FIRST_ROOM, SCRATCHES = FIRST_ROOM + KT_TEXT_ROOMS };
 typedef struct scratch {
-    char *data[2];
-    size_t capacity[2];
+    char *data[SCRATCHES];
+    size_t capacity[SCRATCHES];
+    uint32_t rooms; /* given out */
 } scratch;
 static pthread_key_t scratch_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -207,8 +210,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static void scratch_free(void *p)
 {
     scratch *s = p;
-    free(s->data[0]);
-    free(s->data[1]);
+    for (int i = 0; i < SCRATCHES; i++)
+        free(s->data[i]);
     free(s);
 }
 
@@ -218,7 +221,7 @@ static void prepare(void)
         scratch_key = (pthread_key_t)-1;
 }
 
-static char *scratch_room(int which, size_t bytes)
+static scratch *scratch_of_thread(void)
 {
     pthread_once(&once, prepare);
     scratch *s = pthread_getspecific(scratch_key);
@@ -229,18 +232,29 @@ static char *scratch_room(int which, size_t bytes)
             return NULL;
         }
     }
-    if (bytes > s->capacity[which] &&
-        !kb_vec_grow((void **)&s->data[which], &s->capacity[which], bytes, 1))
+    return s;
+}
+
+static char *scratch_room(scratch *s, uint32_t which, size_t bytes)
+{
+    if (!s || (bytes > s->capacity[which] &&
+               !kb_vec_grow((void **)&s->data[which], &s->capacity[which], bytes, 1)))
         return NULL;
     return s->data[which];
 }
 
+char *kt_text_room(size_t bytes)
+{
+    scratch *s = scratch_of_thread();
+    return s ? scratch_room(s, FIRST_ROOM + s->rooms++ % KT_TEXT_ROOMS, KB_MAX(bytes, 1u)) : NULL;
+}
+
 /* The bytes a raw JSON string stands for; out of memory leaves the escapes in. */
-static kineto_string unescaped(int which, kineto_string raw)
+static kineto_string unescaped(uint32_t which, kineto_string raw)
 {
     if (!raw.size || !memchr(raw.data, '\\', raw.size))
         return raw;
-    char *room = scratch_room(which, raw.size);
+    char *room = scratch_room(scratch_of_thread(), which, raw.size);
     if (!room)
         return raw;
     uint64_t replaced = 0;
@@ -264,7 +278,7 @@ static void value_of(kineto_string raw, kineto_arg *arg)
     switch (raw.data[0]) {
     case '"':
         arg->type = KINETO_ARG_STRING;
-        arg->text = unescaped(1, kt_json_inside(raw));
+        arg->text = unescaped(VALUE, kt_json_inside(raw));
         return;
     case 't':
     case 'f':
@@ -289,18 +303,6 @@ static void value_of(kineto_string raw, kineto_arg *arg)
 
 /* ---- numbers of arguments -------------------------------------------------------------------- */
 
-static bool number_said(kineto_string text, double *out)
-{
-    char copy[64], *end;
-    if (!text.size || text.size >= sizeof copy || memchr(text.data, 'x', text.size) ||
-        memchr(text.data, 'X', text.size) || !memchr("-+.0123456789ni", text.data[0], 15))
-        return false;
-    memcpy(copy, text.data, text.size);
-    copy[text.size] = '\0';
-    *out = kb_strtod(copy, &end);
-    return *end == '\0';
-}
-
 bool kt_arg_number(const kineto_arg *arg, double *out)
 {
     switch (arg->type) {
@@ -316,7 +318,7 @@ bool kt_arg_number(const kineto_arg *arg, double *out)
         return true;
     case KINETO_ARG_STRING:
     case KINETO_ARG_JSON:
-        return number_said(arg->text, out);
+        return kt_value_number(arg->text, out);
     default:
         return false;
     }
@@ -346,11 +348,11 @@ bool kt_arg_whole(const kineto_arg *arg, int64_t *out)
 
 bool kt_args_member_is_column(kineto_string key, kineto_string raw_value, uint32_t flags)
 {
-    uint64_t id;
+    int64_t id;
     if (kb_string_equal(key, kb_string("External id")) ||
         kb_string_equal(key, kb_string("external id")) ||
         kb_string_equal(key, kb_string("correlation")))
-        return kt_json_uint(raw_value, &id);
+        return kt_value_whole(raw_value, &id) && id >= 0;
     bool is_false = kb_string_equal(raw_value, kb_string("false"));
     if (kb_string_equal(key, kb_string("finished")))
         return is_false && (flags & KINETO_ACTIVITY_OPEN_END);
@@ -429,7 +431,7 @@ static bool next_verbatim(kineto_args_iterator *it, kineto_arg *arg)
             break;
         it->position = scan.at;
         it->state[1] = 0;
-        arg->key = unescaped(0, raw_key);
+        arg->key = unescaped(KEY, raw_key);
         if (kt_args_member_is_column(arg->key, raw_value, flags))
             continue;
         value_of(raw_value, arg);

@@ -98,6 +98,8 @@ static uint32_t place_of(kt_batch *p, const kt_event *e, uint32_t type)
     kineto_string tid = e->has & KT_HAS_TID ? e->tid : empty;
     if (type == KINETO_TRACK_COUNTER && !(e->has & KT_HAS_TID))
         tid = no_text; /* counters belong to their process */
+    pid = kt_json_is_string(pid) ? kt_plain(p, pid) : pid;
+    tid = kt_json_is_string(tid) ? kt_plain(p, tid) : tid;
     return kt_place_number(p, pid, tid, type);
 }
 
@@ -126,13 +128,13 @@ static bool is_other_place(const kt_place *place)
 }
 
 /* What has no category of Kineto's is the program's own range, but for the spans of Kineto itself. */
-static uint8_t kind_without_category(const kt_batch *p, const kt_staged *row, kineto_string cat)
+static uint8_t kind_without_category(kt_batch *p, const kt_staged *row, kineto_string cat)
 {
     if (row->form == KINETO_FORM_COUNTER)
         return KINETO_KIND_COUNTER;
     if (row->form == KINETO_FORM_INSTANT)
         return KINETO_KIND_CPU_INSTANT_EVENT;
-    bool is_span = is(cat, "Trace") && is_other_place(&p->places.data[row->place]);
+    bool is_span = is(kt_plain(p, cat), "Trace") && is_other_place(&p->places.data[row->place]);
     return is_span ? KINETO_KIND_OVERHEAD : KINETO_KIND_USER_ANNOTATION;
 }
 
@@ -396,11 +398,9 @@ static bool moment(kt_batch *p, const kt_event *e)
     return add_row(p, e, KINETO_FORM_ASYNC) && add_side(p, e, KINETO_TRACK_ASYNC, p->last_row);
 }
 
-static bool dispatch(kt_batch *p, const kt_event *e)
+static bool dispatch_other(kt_batch *p, const kt_event *e)
 {
     switch (e->ph) {
-    case 'X':
-        return add_row(p, e, KINETO_FORM_SLICE);
     case 's':
     case 't':
     case 'f':
@@ -432,6 +432,26 @@ static bool dispatch(kt_batch *p, const kt_event *e)
         p->other_phases++;
         return true;
     }
+}
+
+static void make_plain(kt_batch *p, uint32_t has, uint32_t bit, kineto_string *text)
+{
+    if (has & bit)
+        *text = kt_plain(p, *text);
+}
+
+/* Texts of all but slices are compared with those that the format has. */
+static bool dispatch(kt_batch *p, const kt_event *e)
+{
+    if (KINETO_LIKELY(e->ph == 'X'))
+        return add_row(p, e, KINETO_FORM_SLICE);
+    kt_event plain = *e;
+    make_plain(p, e->has, KT_HAS_NAME, &plain.name);
+    make_plain(p, e->has, KT_HAS_CAT, &plain.cat);
+    make_plain(p, e->has, KT_HAS_S, &plain.s);
+    make_plain(p, e->has, KT_HAS_BP, &plain.bp);
+    make_plain(p, e->has, KT_HAS_ID, &plain.id);
+    return dispatch_other(p, &plain);
 }
 
 /* ---- what is not read -------------------------------------------------------------------------- */

@@ -208,6 +208,8 @@ void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, boo
 /* ---- texts.c ---- */
 /** Number of a text; KT_UNKNOWN: out of memory. */
 uint32_t kt_text_number(kt_batch *p, kineto_string raw);
+/** The same text, with or without quotes, spelled without escapes; itself where it needs some. */
+kineto_string kt_plain(kt_batch *p, kineto_string raw);
 uint32_t kt_place_number(kt_batch *p, kineto_string pid, kineto_string tid, uint32_t type);
 bool kt_texts_init(kt_batch *p, uint64_t seed);
 void kt_texts_free(kt_batch *p);

@@ -103,7 +103,7 @@ static bool read_numbers(const kineto_trace *t, kt_process_row *final)
             continue;
         left[process]--;
         kineto_string args = kt_args_text(t, row);
-        if (!args.size || !kt_json_int(kt_read_member(args, "device"), &number) || number < 0)
+        if (!args.size || !kt_json_int(kt_member_of(args, "device"), &number) || number < 0)
             continue;
         final[process].number = number;
         left[process] = 0;

@@ -166,10 +166,15 @@ static bool is_uint(kineto_string raw, uint64_t *value)
     return take_digits(raw.data, raw.data + raw.size, value) == raw.data + raw.size;
 }
 
-/* An unsigned number without sign, fraction or exponent; 0 if it is none. */
+/* An unsigned number without sign, fraction or exponent, also in quotes; 0 if it is none. */
 static bool take_uint(kineto_string raw, uint64_t *value)
 {
     bool is_number = is_uint(raw, value);
+    int64_t quoted;
+    if (!is_number && kt_json_is_string(raw) && kt_value_whole(raw, &quoted) && quoted >= 0) {
+        *value = (uint64_t)quoted;
+        return true;
+    }
     *value = is_number ? *value : 0;
     return is_number;
 }

@@ -194,7 +194,7 @@ static void move_wait(const finding *f, kt_block *block, uint32_t i, kineto_row 
                       uint64_t span)
 {
     static const char key[] = "wait_on_cuda_event_record_corr_id";
-    kineto_string args = kt_args_text(f->r->b->trace, row), value = kt_read_member(args, key);
+    kineto_string args = kt_args_text(f->r->b->trace, row), value = kt_member_of(args, key);
     uint64_t id, word;
     if (!value.size || !kt_json_uint(value, &id) || !id)
         return;

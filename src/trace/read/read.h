@@ -137,6 +137,4 @@ void kt_read_device_work(kt_reader *r);
 /** Give processes the ranks that the texts of their pids state, and tell the ids of ranks apart. */
 void kt_read_ranks(kt_reader *r);
 
-/** A member of an object by its key; size 0 if absent. */
-kineto_string kt_read_member(kineto_string object, const char *key);
 #endif

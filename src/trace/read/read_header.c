@@ -1,22 +1,6 @@
 /* The header of a Chrome trace: metadata, devices, and what ckineto itself wrote there. */
 #include "trace/read/read.h"
 
-kineto_string kt_read_member(kineto_string object, const char *wanted)
-{
-    kt_scan scan = kt_scan_of(object);
-    bool first = true;
-    kineto_string key, value, found = {"", 0};
-    if (!object.size || !kt_scan_open(&scan, '{'))
-        return found;
-    while (kt_scan_more(&scan, &first, '{')) {
-        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
-            break;
-        if (kt_json_is_key(key, wanted))
-            found = value;
-    }
-    return found;
-}
-
 static bool is(kineto_string a, const char *b) { return kb_string_equal(a, kb_string(b)); }
 
 /* An hour of times must fit behind it. */
@@ -69,19 +53,19 @@ static bool open_list(kt_scan *scan, kineto_string array)
 
 static bool get_int(kineto_string object, const char *key, int64_t *value)
 {
-    return kt_json_int(kt_read_member(object, key), value);
+    return kt_value_whole(kt_member_of(object, key), value);
 }
 
 static uint64_t get_uint(kineto_string object, const char *key)
 {
     uint64_t value = 0;
-    kt_json_uint(kt_read_member(object, key), &value);
+    kt_json_uint(kt_member_of(object, key), &value);
     return value;
 }
 
 static kineto_string get_text(kt_reader *r, kineto_string object, const char *key)
 {
-    kineto_string raw = kt_read_member(object, key);
+    kineto_string raw = kt_member_of(object, key);
     if (!kt_json_is_string(raw))
         return (kineto_string){"", 0};
     return kb_intern_get(&r->b->trace->strings, kt_read_string(r, raw));
@@ -106,7 +90,7 @@ static void read_text_process(kt_reader *r, kineto_string item, kt_process_row *
         return;
     final[index].rank = get_rank(item);
     final[index].host = kt_string(r->b, get_text(r, item, "host"));
-    final[index].is_device = is(kt_read_member(item, "device"), "true");
+    final[index].is_device = is(kt_member_of(item, "device"), "true");
     get_int(item, "id", &final[index].number);
 }
 
@@ -120,7 +104,7 @@ static void read_processes(kt_reader *r, kineto_string array, kt_process_row *fi
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);) {
         int64_t pid, id, ppid = 0;
         uint64_t place;
-        if (kt_read_member(item, "text").size) {
+        if (kt_member_of(item, "text").size) {
             read_text_process(r, item, final, known);
             continue;
         }
@@ -133,9 +117,9 @@ static void read_processes(kt_reader *r, kineto_string array, kt_process_row *fi
         final[index].rank = get_rank(item);
         final[index].ppid = ppid;
         final[index].host = kt_string(r->b, get_text(r, item, "host"));
-        final[index].is_device = is(kt_read_member(item, "device"), "true");
+        final[index].is_device = is(kt_member_of(item, "device"), "true");
         final[index].pid = id;
-        if (kt_json_uint(kt_read_member(item, "properties"), &place) &&
+        if (kt_json_uint(kt_member_of(item, "properties"), &place) &&
             !kb_map_insert(&r->properties, place, index, NULL))
             r->b->status = KINETO_E_MEMORY;
     }
@@ -188,7 +172,7 @@ static void read_devices(kt_reader *r, kineto_string array)
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item); place++) {
         int64_t id;
         const uint64_t *placed = kb_map_find(&r->properties, place);
-        if (!placed && !kt_event_number(kt_read_member(item, "id"), &id)) {
+        if (!placed && !kt_event_number(kt_member_of(item, "id"), &id)) {
             r->nameless_devices++;
             continue;
         }
@@ -221,7 +205,7 @@ static void read_tracks(kt_reader *r, kineto_string array, kt_track_row *wanted)
             type++;
         bool by_number = get_int(item, "pid", &pid);
         if (type == KB_COUNT(types) || !get_int(item, "tid", &tid) || !get_int(item, "id", &id) ||
-            (!by_number && !kt_json_is_string(kt_read_member(item, "text"))))
+            (!by_number && !kt_json_is_string(kt_member_of(item, "text"))))
             continue;
         bool shares = type == KINETO_TRACK_COUNTER || type == KINETO_TRACK_ASYNC;
         uint32_t process = by_number ? kt_process(r->b, false, pid, 0)
@@ -251,7 +235,7 @@ static void settle_tracks(kt_reader *r, kineto_string own, const kt_process_row 
         wanted[i] = t->tracks.data[i];
         wanted[i].type = kt_read_track_type(t, (uint32_t)i, &processes[wanted[i].process]);
     }
-    read_tracks(r, kt_read_member(own, "tracks"), wanted);
+    read_tracks(r, kt_member_of(own, "tracks"), wanted);
     t->tracks.count = count;
     kt_retrack(r->b, wanted, new_index);
     for (size_t i = 0; i < r->late.count; i++)
@@ -283,7 +267,7 @@ static void settle_counters(kt_reader *r)
 static void settle_rows(kt_reader *r, kineto_string own)
 {
     kineto_trace *t = r->b->trace;
-    kineto_string listed = kt_read_member(own, "processes");
+    kineto_string listed = kt_member_of(own, "processes");
     read_processes(r, listed, NULL, 0);
     size_t count = t->processes.count;
     kt_process_row *final = malloc((count + 1) * sizeof *final);
@@ -311,7 +295,7 @@ static void settle_rows(kt_reader *r, kineto_string own)
 
 void kt_read_own_kinds(kt_reader *r, kineto_string own)
 {
-    kineto_string kinds = kt_read_member(own, "kinds"), key, value;
+    kineto_string kinds = kt_member_of(own, "kinds"), key, value;
     kt_scan scan = kt_scan_of(kinds);
     bool first = true;
     if (!kinds.size || !kt_scan_open(&scan, '{'))
@@ -335,7 +319,7 @@ static void read_ledger(kt_reader *r, kineto_string array)
     kineto_string item;
     for (bool ok = open_list(&scan, array); ok && next_item(&scan, &first, &item);)
         kt_ledger_add(r->b, get_text(r, item, "source"), get_text(r, item, "reason"),
-                      get_uint(item, "count"), is(kt_read_member(item, "loss"), "true"),
+                      get_uint(item, "count"), is(kt_member_of(item, "loss"), "true"),
                       get_text(r, item, "detail"));
 }
 
@@ -409,8 +393,8 @@ void kt_read_apply(kt_reader *r, kineto_string devices, kineto_string own)
 {
     settle_rows(r, own);
     read_devices(r, devices);
-    read_ledger(r, kt_read_member(own, "ledger"));
-    read_snapshots(r, kt_read_member(kt_read_member(own, "clock"), "snapshots"));
-    read_window(r, kt_read_member(own, "window"));
-    read_writer(r, kt_read_member(own, "version"));
+    read_ledger(r, kt_member_of(own, "ledger"));
+    read_snapshots(r, kt_member_of(kt_member_of(own, "clock"), "snapshots"));
+    read_window(r, kt_member_of(own, "window"));
+    read_writer(r, kt_member_of(own, "version"));
 }

@@ -6,7 +6,7 @@
 #define KT_SCAN_H
 
 #include "trace/text/input.h"
-#include "trace/text/json_text.h"
+#include "trace/text/json_value.h"
 #include "trace/read/scan_index.h"
 
 #ifndef KT_WINDOW_BYTES

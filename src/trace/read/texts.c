@@ -126,6 +126,33 @@ uint32_t kt_text_number(kt_batch *p, kineto_string raw)
     return text_add(p, raw, hash);
 }
 
+/* Does a text need escapes? */
+static bool needs_escapes(kineto_string s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (s.data[i] == '\\' || s.data[i] == '"' || (unsigned char)s.data[i] < 0x20)
+            return true;
+    return false;
+}
+
+static KB_COLD kineto_string plain_copy(kt_batch *p, kineto_string raw)
+{
+    uint64_t replaced = 0;
+    char *copy = kb_arena_alloc(&p->texts.arena, raw.size + 8, 1); /* 8: for hashing */
+    if (!copy)
+        return raw;
+    char *end = kt_json_unescape(copy, raw, &replaced);
+    memset(end, 0, 8);
+    kineto_string plain = {copy, (size_t)(end - copy)};
+    bool quoted = kt_json_is_string(raw) && plain.size > 1;
+    return replaced || needs_escapes(quoted ? kt_json_inside(plain) : plain) ? raw : plain;
+}
+
+kineto_string kt_plain(kt_batch *p, kineto_string raw)
+{
+    return raw.size && memchr(raw.data, '\\', raw.size) ? plain_copy(p, raw) : raw;
+}
+
 /* ---- places ---------------------------------------------------------------------------------- */
 
 KB_INLINE bool same_place(const kt_place *a, kineto_string pid, kineto_string tid, uint32_t type)

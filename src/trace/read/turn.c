@@ -518,7 +518,7 @@ static bool is(kineto_string s, const char *text) { return kt_json_is_key(s, tex
 
 static kineto_string member_text(kt_reader *r, const kt_event *e, const char *key)
 {
-    kineto_string raw = e->has & KT_HAS_ARGS ? kt_read_member(e->args, key) : (kineto_string){0};
+    kineto_string raw = e->has & KT_HAS_ARGS ? kt_member_of(e->args, key) : (kineto_string){0};
     return is_text(raw) ? bytes_of(r, kt_json_inside(raw)) : (kineto_string){"", 0};
 }
 
@@ -531,7 +531,7 @@ static void metadata(kt_reader *r, kt_batch *p, const kt_side *side)
     int64_t sort = 0;
     kineto_string place_in_view = {"", 0};
     if (e->has & KT_HAS_ARGS)
-        place_in_view = kt_read_member(e->args, "sort_index");
+        place_in_view = kt_member_of(e->args, "sort_index");
     if (place_in_view.size && !kt_event_number(place_in_view, &sort))
         r->other_metadata++;
     uint32_t index = process_of(r, place, &named);
