@@ -53,7 +53,9 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
     double low = kc_fact_number(a, table, row, "ci_low_pct"),
            high = kc_fact_number(a, table, row, "ci_high_pct");
     kb_text text = {"too few steps to tell it from noise"};
-    if (isfinite(low))
+    if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
+        (void)snprintf(text.s, sizeof text.s, "more than noise by the ranks of steps");
+    else if (isfinite(low))
         (void)snprintf(text.s, sizeof text.s, "95 %% interval %+.1f … %+.1f %%", low, high);
     else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("yes")))
         (void)snprintf(text.s, sizeof text.s, "more than noise");
@@ -93,6 +95,40 @@ static void put_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, 
     if (isfinite(pct))
         fprintf(out, ", %s (%+.1f %%; %s)", kc_us(delta, true).s, pct, kc_interval(a, t, row).s);
     fputc('\n', out);
+}
+
+/* Runs of different conditions are compared with this in mind. */
+static void put_conditions(const kc_diff *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find(d->facts, "diff_conditions");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    for (uint64_t row = 0; row < rows; row++) {
+        fputs(row ? "; " : "not the same: ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "what"), 0);
+        fputc(' ', out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "before"), 0);
+        fputs(" -> ", out);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, "after"), 0);
+    }
+    fputs(rows ? "\n\n" : "", out);
+}
+
+/* Parts that differ by more than noise, and the rest: together they are the difference of the step. */
+static void put_waterfall(const kc_diff *d, FILE *out)
+{
+    uint32_t t = kineto_analysis_find(d->facts, "diff_waterfall");
+    uint64_t rows = kc_fact_rows(d->facts, t);
+    if (rows < 3) /* nothing is proven: the step has said it */
+        return;
+    fputs("\nThe step, part by part\n", out);
+    for (uint64_t row = 0; row < rows; row++) {
+        kineto_string part = kc_fact_text(d->facts, t, row, "part");
+        fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
+                kc_us(kc_fact_number(d->facts, t, row, "delta_us"), true).s,
+                kc_fact_number(d->facts, t, row, "worth_pct"), (int)part.size, part.data,
+                kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
+                kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+    }
 }
 
 static void put_steps(const kc_diff *d, FILE *out)
@@ -202,9 +238,12 @@ static void put_gates(const kc_diff *d, FILE *out)
 void kc_diff_print(const kc_diff *d, uint64_t row_limit, bool all, FILE *out)
 {
     bool exact = kineto_analysis_find(d->facts, "diff_steps") != UINT32_MAX;
+    if (exact)
+        put_conditions(d, out);
     put_sides(d, out);
     if (exact) {
         put_steps(d, out);
+        put_waterfall(d, out);
         put_changes(d, row_limit, out);
         put_findings(d, out);
     }

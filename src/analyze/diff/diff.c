@@ -67,6 +67,7 @@ static kineto_status compare(ka_diff *d, const kineto_trace *before, const kinet
             ka_compare(&d->chance, d->before.values.data + step->values, step->value_count, NULL, 0)
                 .before;
         ok = ka_diff_put_tables(d) && ka_diff_put_summary(d);
+        ka_diff_put_conditions(d);
     }
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
 }

@@ -38,6 +38,9 @@ void ka_chance_free(ka_chance *c);
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,
                        const double *after, uint32_t after_count);
 
+/** Is the difference more than noise: by its interval, or by the ranks of steps? Gates and tables ask the same. */
+static inline bool ka_is_proven(int sure, ka_shift shift) { return sure > 0 || shift.delta != 0; }
+
 /** The k-th smallest, from 0; `room` is put into another order. */
 double ka_select_kth(double *room, uint32_t count, uint32_t k);
 
@@ -131,6 +134,8 @@ typedef struct ka_diff {
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);
 bool ka_diff_put_summary(ka_diff *d);
+/** diff_conditions.c: device, world size, versions and batch shape, where they differ. */
+void ka_diff_put_conditions(ka_diff *d);
 bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kineto_findings *after);
 /** The largest number of a column first, whatever its sign; not known last. False: out of memory.
  */

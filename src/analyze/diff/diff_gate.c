@@ -191,8 +191,8 @@ static judged judge_row(const gate *g, const ka_table *t, uint64_t row, bool wit
                 .low = ka_cell_at(t, row, c + 4).d,
                 .high = ka_cell_at(t, row, c + 5).d,
                 .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
-                        : kb_string_equal(sure, kb_string("no")) ? 0
-                                                                 : -1,
+                        : kb_string_equal(sure, kb_string("unknown")) ? -1
+                                                                      : 0,
                 .name = ka_text_at(t, row, ka_fact_column(t, g->what->name))};
     j.value =
         value_of(g, j.before, j.after, ka_cell_at(t, row, c + 2).d, ka_cell_at(t, row, c + 3).d);

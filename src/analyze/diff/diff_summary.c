@@ -24,15 +24,16 @@ static ka_estimate estimate_at(const ka_table *t, uint64_t row)
                          .pct = ka_cell_at(t, row, c + 3).d,
                          .low_pct = ka_cell_at(t, row, c + 4).d,
                          .high_pct = ka_cell_at(t, row, c + 5).d,
-                         .sure = kb_string_equal(sure, kb_string("yes"))  ? 1
-                                 : kb_string_equal(sure, kb_string("no")) ? 0
-                                                                          : -1};
+                         .sure = kb_string_equal(sure, kb_string("yes"))       ? 1
+                                 : kb_string_equal(sure, kb_string("unknown")) ? -1
+                                                                               : 0,
+                         .shift = t->shifts.data[row]};
 }
 
 /* What is noise is left out; without an interval nobody knows what is. */
 static bool is_worth_telling(const ka_diff *d, const ka_estimate *e)
 {
-    return e->sure != 0 && isfinite(e->delta) && fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
+    return (e->sure < 0 || ka_is_proven(e->sure, e->shift)) && isfinite(e->delta) && fabs(e->delta) > LEAST_PERCENT / 100 * d->step_us;
 }
 
 static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char *group,
@@ -56,8 +57,10 @@ static bool take_table(ka_diff *d, ka_table_id id, const char *kind, const char 
 static int compare_changes(const void *left, const void *right)
 {
     const change *a = left, *b = right;
-    if (a->e.sure != b->e.sure)
-        return a->e.sure > b->e.sure ? -1 : 1;
+    bool a_proven = ka_is_proven(a->e.sure, a->e.shift),
+         b_proven = ka_is_proven(b->e.sure, b->e.shift);
+    if (a_proven != b_proven)
+        return a_proven ? -1 : 1;
     double x = fabs(a->e.delta), y = fabs(b->e.delta);
     if (x != y)
         return x > y ? -1 : 1;
@@ -87,6 +90,50 @@ static void put_changes(ka_diff *d, change_list *changes)
     changes->count = 0;
 }
 
+/* ---- the step, part by part ------------------------------------------------------------------- */
+
+static void put_part(ka_table *t, kineto_string name, double before, double after, double step_us,
+                     const char *proven)
+{
+    ka_put_text(t, name);
+    ka_put_known(t, before);
+    ka_put_known(t, after);
+    ka_put_known(t, after - before);
+    ka_put_known(t, step_us > 0 ? 100 * (after - before) / step_us : (double)NAN);
+    ka_put_text(t, kb_string(proven));
+}
+
+/* Parts whose difference is more than noise, largest first; all else of the step is unexplained. So rows add up
+ * to the difference of the step with its work, and with medians, which do not add up, too. */
+static bool put_waterfall(ka_diff *d)
+{
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_waterfall];
+    const ka_table *steps = &d->facts->tables[KA_TABLE_diff_steps];
+    change_list parts = {0};
+    bool ok = take_table(d, KA_TABLE_diff_categories, "", "part", "name", &parts);
+    if (ok && ka_table_rows(steps) > 1 && !d->before.is_empty && !d->after.is_empty) {
+        ka_estimate whole = estimate_at(steps, 1);
+        double before = whole.before, after = whole.after;
+        if (parts.count)
+            qsort(parts.data, parts.count, sizeof *parts.data, compare_changes);
+        for (size_t i = 0; i < parts.count; i++) {
+            const ka_estimate *e = &parts.data[i].e;
+            put_part(t, parts.data[i].name, e->before, e->after, d->step_us,
+                     e->sure < 0 ? "unknown" : e->sure > 0 ? "yes" : "ranks");
+            before -= e->before;
+            after -= e->after;
+        }
+        put_part(t, kb_string("unexplained"), before, after, d->step_us, "no");
+        put_part(t, kb_string("step with its work"), whole.before, whole.after, d->step_us,
+                 whole.sure < 0                                 ? "unknown"
+                 : whole.sure > 0                               ? "yes"
+                 : ka_is_proven(whole.sure, whole.shift)        ? "ranks"
+                                                                : "no");
+    }
+    kb_vec_free(&parts);
+    return ok;
+}
+
 /* Parts first: they add up to the step, and say where to look in the rest. */
 bool ka_diff_put_summary(ka_diff *d)
 {
@@ -96,6 +143,7 @@ bool ka_diff_put_summary(ka_diff *d)
          take_table(d, KA_TABLE_diff_operators, "host", NULL, "name", &changes);
     if (ok)
         put_changes(d, &changes);
+    ok = ok && put_waterfall(d);
     kb_vec_free(&changes);
     return ok;
 }

@@ -21,13 +21,14 @@ void ka_put_estimate(ka_table *t, const ka_estimate *e, double step_us)
     ka_put_known(t, e->low_pct);
     ka_put_known(t, e->high_pct);
     ka_put_known(t, step_us > 0 ? 100 * e->delta / step_us : (double)NAN);
-    ka_put_text(t, kb_string(words[e->sure + 1]));
+    bool by_ranks = e->sure <= 0 && ka_is_proven(e->sure, e->shift);
+    ka_put_text(t, kb_string(by_ranks ? "ranks" : words[e->sure + 1]));
     t->no_memory |= !kb_vec_push(&t->shifts, e->shift);
 }
 
 static void put_change(ka_table *t, const ka_thing *a, const ka_thing *b, const ka_estimate *e)
 {
-    bool differs = e->sure > 0 || (e->sure < 0 && e->delta != 0);
+    bool differs = ka_is_proven(e->sure, e->shift) || (e->sure < 0 && e->delta != 0);
     ka_put_text(t, kb_string(!a ? "added" : !b ? "removed" : differs ? "changed" : "same"));
 }
 

@@ -106,6 +106,14 @@ static int flops_each(kineto_string counter)
                                          : 0;
 }
 
+#define MOST_NAME 256u
+
+static int compare_texts(kineto_string a, kineto_string b)
+{
+    int order = memcmp(a.data, b.data, KB_MIN(a.size, b.size));
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 static bool is_number(const kineto_arg *arg, double *value)
 {
     return arg->type != KINETO_ARG_BOOL && kt_arg_number(arg, value);
@@ -119,27 +127,53 @@ static void put_text_or_none(ka_table *t, kineto_string text)
         ka_put_none(t);
 }
 
-static void put_range(const ka_scope *s, ka_table *t, kineto_row row, around ops)
+static void put_counter(const ka_scope *s, ka_table *t, kineto_string range, around ops,
+                        kineto_string counter, double value)
+{
+    int each = flops_each(counter);
+    ka_put_int(t, s->rank);
+    ka_put_text(t, range);
+    put_text_or_none(t, ops.innermost);
+    put_text_or_none(t, ops.outermost);
+    ka_put_text(t, counter);
+    ka_put_number(t, value);
+    if (each)
+        ka_put_number(t, each * value);
+    else
+        ka_put_none(t);
+}
+
+/* The first counter of a range after another one in the order of names, in which they come whatever order the
+ * trace has. */
+static bool next_counter(const ka_scope *s, kineto_row row, kineto_string after, char *name,
+                         kineto_string *found, double *value)
 {
     kineto_args_iterator it;
     kineto_arg arg;
-    kineto_activity range;
-    kineto_trace_get(s->trace, row, &range);
+    double number;
+    bool any = false;
     for (kineto_args_begin(s->trace, row, &it); kineto_args_next(&it, &arg);) {
-        double value;
-        if (!is_number(&arg, &value))
+        if (!is_number(&arg, &number) || arg.key.size >= MOST_NAME ||
+            compare_texts(arg.key, after) <= 0 || (any && compare_texts(arg.key, *found) >= 0))
             continue;
-        int each = flops_each(arg.key);
-        ka_put_int(t, s->rank);
-        ka_put_text(t, range.name);
-        put_text_or_none(t, ops.innermost);
-        put_text_or_none(t, ops.outermost);
-        ka_put_text(t, arg.key);
-        ka_put_number(t, value);
-        if (each)
-            ka_put_number(t, each * value);
-        else
-            ka_put_none(t);
+        memcpy(name, arg.key.data, arg.key.size);
+        *found = (kineto_string){name, arg.key.size};
+        *value = number;
+        any = true;
+    }
+    return any;
+}
+
+static void put_range(const ka_scope *s, ka_table *t, kineto_row row, around ops)
+{
+    char names[2][MOST_NAME];
+    kineto_string last = {"", 0}, next = {"", 0};
+    kineto_activity range;
+    double value;
+    kineto_trace_get(s->trace, row, &range);
+    for (uint32_t i = 0; next_counter(s, row, last, names[i & 1], &next, &value); i++) {
+        put_counter(s, t, range.name, ops, next, value);
+        last = next;
     }
 }
 

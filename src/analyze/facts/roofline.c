@@ -4,8 +4,6 @@
 
 /* Below this share of both peaks an operator is bound by neither. */
 #define LEAST_BOUND_PERCENT 10.0
-/* Texts of sizes that are longer say nothing. */
-#define MOST_DIMS 2000u
 
 /* What an operator's calls did, all together. */
 typedef struct sums {
@@ -87,7 +85,7 @@ static double input_bytes(const roofline *r, uint32_t slice, uint8_t *precision)
 {
     kineto_string texts[2];
     ka_arg_texts(r->s->trace, r->s->slices[slice].row, &ka_dims_and_types, texts);
-    return texts[0].size <= MOST_DIMS ? bytes_of(texts[0], texts[1], precision) : 0;
+    return bytes_of(texts[0], texts[1], precision);
 }
 
 /* ---- device time ---------------------------------------------------------------------------- */

@@ -199,7 +199,11 @@ static bool append(text *t, kineto_string s)
 static bool append_rest(const finding *f, const sequence *q, uint32_t from, text *t)
 {
     char rest[64];
-    uint64_t hash = kb_hash(f->names.data + q->first, q->count * sizeof *f->names.data);
+    uint64_t hash = 0; /* of names: their numbers are another rank's others */
+    for (uint32_t i = 0; i < q->count; i++) {
+        kineto_string name = ka_name(f->s, f->names.data[q->first + i]);
+        hash = kb_hash_seeded(hash, name.data, name.size);
+    }
     snprintf(rest, sizeof rest, "|… %u more, %016llx", q->count - from, (unsigned long long)hash);
     return append(t, kb_string(rest));
 }

@@ -1,0 +1,132 @@
+/* What differs between two runs besides their times: device, number of ranks, versions and the shape of a batch.
+ * A comparison of different conditions says so first. */
+#include "analyze/diff/diff.h"
+
+#define MOST_TEXT 200u
+
+typedef struct line {
+    char s[MOST_TEXT + 1];
+} line;
+
+static void append(line *to, kineto_string text)
+{
+    size_t used = strlen(to->s);
+    kineto_string rest = {text.data, KB_MIN(text.size, MOST_TEXT - used)};
+    if (rest.size)
+        memcpy(to->s + used, rest.data, kb_utf8_valid_prefix(rest.data, rest.size));
+}
+
+/* Names of devices, each once and in the order of the trace, and how many there are. */
+static line devices_of(const kineto_trace *t)
+{
+    line devices = {""};
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
+        kineto_process p;
+        kineto_trace_process(t, i, &p);
+        kineto_string name = ka_json_text(p.properties_json, "name");
+        if (!p.is_device || !name.size)
+            continue;
+        count++;
+        if (count > 1 && memmem(devices.s, strlen(devices.s), name.data, name.size))
+            continue;
+        append(&devices, kb_string(devices.s[0] ? ", " : ""));
+        append(&devices, name);
+    }
+    if (count > 1) {
+        char text[24];
+        (void)snprintf(text, sizeof text, " (%u)", count);
+        append(&devices, kb_string(text));
+    }
+    return devices;
+}
+
+static line metadata_of(const kineto_trace *t, const char *key)
+{
+    line found = {""};
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
+        kineto_string name, value;
+        kineto_trace_metadata(t, i, &name, &value);
+        if (kb_string_equal(name, kb_string(key)))
+            append(&found, kt_value_text(value, kt_text_room(value.size)));
+    }
+    return found;
+}
+
+static line world_of(const kineto_trace *t)
+{
+    line found = {""};
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(t); i++) {
+        kineto_string name, value;
+        kineto_trace_metadata(t, i, &name, &value);
+        if (kb_string_equal(name, kb_string("distributedInfo")) && !found.s[0])
+            append(&found, ka_json_text(value, "world_size"));
+    }
+    return found;
+}
+
+/* The first input of the first operator of a step that looks at a batch with weights. */
+static line batch_of(const ka_scope *s)
+{
+    static const struct {
+        const char *op;
+        uint32_t input; /* which one is the batch */
+    } ops[] = {{"aten::conv2d", 0}, {"aten::conv1d", 0},      {"aten::conv3d", 0},
+               {"aten::linear", 0}, {"aten::convolution", 0}, {"aten::embedding", 1},
+               {"aten::addmm", 1},  {"aten::mm", 0}};
+    line found = {""};
+    for (uint32_t i = 0; i < s->slice_count && !found.s[0]; i++) {
+        const ka_slice *slice = &s->slices[i];
+        if (slice->kind != KINETO_KIND_CPU_OP || (s->step_count && slice->step < 0))
+            continue;
+        for (size_t k = 0; k < KB_COUNT(ops) && !found.s[0]; k++)
+            if (kb_string_equal(ka_name(s, slice->name), kb_string(ops[k].op)))
+                append(&found, kt_item_at(ka_input_sizes(s->trace, slice->row), ops[k].input));
+    }
+    return found;
+}
+
+static void put(ka_table *t, const char *what, line before, line after)
+{
+    if (strcmp(before.s, after.s) == 0)
+        return;
+    ka_put_text(t, kb_string(what));
+    ka_put_text(t, kb_string(before.s[0] ? before.s : "not given"));
+    ka_put_text(t, kb_string(after.s[0] ? after.s : "not given"));
+}
+
+static bool is_version(kineto_string key)
+{
+    return kb_string_holds(key, "version") && !kb_string_equal(key, kb_string("schemaVersion"));
+}
+
+/* Versions that either trace gives: those of the second only where the first has none. */
+static void put_versions(ka_table *t, const kineto_trace *a, const kineto_trace *b, bool of_b)
+{
+    const kineto_trace *from = of_b ? b : a;
+    for (uint32_t i = 0; i < kineto_trace_metadata_count(from); i++) {
+        kineto_string name, value;
+        char key[64];
+        kineto_trace_metadata(from, i, &name, &value);
+        if (!is_version(name) || name.size >= sizeof key)
+            continue;
+        memcpy(key, name.data, name.size);
+        key[name.size] = '\0';
+        line before = metadata_of(a, key), after = metadata_of(b, key);
+        if (!of_b || !before.s[0])
+            put(t, key, before, after);
+    }
+}
+
+void ka_diff_put_conditions(ka_diff *d)
+{
+    const ka_scope *before = &d->before.m.scope, *after = &d->after.m.scope;
+    ka_table *t = &d->facts->tables[KA_TABLE_diff_conditions];
+    put(t, "device", devices_of(before->trace), devices_of(after->trace));
+    put(t, "world size", world_of(before->trace), world_of(after->trace));
+    put_versions(t, before->trace, after->trace, false);
+    put_versions(t, before->trace, after->trace, true);
+    put(t, "batch shape", batch_of(before), batch_of(after));
+    if (!ka_table_rows(t))
+        ka_note(t, "device, world size, versions and batch shape are the same");
+}
