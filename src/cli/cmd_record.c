@@ -25,7 +25,8 @@ static const kc_option option_list[] = {
      "the trace (trace.json), in the format of its name: .json.gz or any\n"
      "of 'ckineto convert'; replaced if it exists, once it is complete"},
     {"activities", 'a', KC_TEXT, &activities, "LIST",
-     "kinds to record, separated by commas; also 'default' and 'all'"},
+     "kinds to record, separated by commas; also 'all', and 'default', which\n"
+     "includes gpu_pm_counter and the kinds that plug-ins announce"},
     {"buffer-mb", 'b', KC_NUMBER, &buffer_mb, "N",
      "memory for what is not yet copied to disk (64)"},
     {"policy", 'p', KC_TEXT, &policy, "NAME",
@@ -168,7 +169,11 @@ static kineto_status parse_kinds(uint64_t *kinds)
 {
     kineto_error err;
     char own[256];
-    if (!activities || kineto_kinds_parse(activities, kinds, &err) == KINETO_OK)
+    uint64_t announced = KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER) | kc_plugins_kinds(&plugins);
+    bool ok = !activities || kineto_kinds_parse(activities, kinds, &err) == KINETO_OK;
+    if (ok && (!activities || kb_string_holds(kb_string(activities), "default")))
+        *kinds |= announced;
+    if (ok)
         return KINETO_OK;
     kc_plugins_own_names(&plugins, own, sizeof own);
     return kc_usage_error("record", "--activities: %s%s%s", err.message,

@@ -35,6 +35,19 @@ void kc_plugins_announce(const kc_plugins *p)
     }
 }
 
+uint64_t kc_plugins_kinds(const kc_plugins *p)
+{
+    uint64_t kinds = 0;
+    for (size_t i = 0; i < p->list.count; i++) {
+        const kc_plugin_file *plugin = &p->list.data[i];
+        for (size_t k = 0; k < plugin->profilers.count && plugin->state == KC_PLUGIN_LOADED; k++)
+            for (uint32_t n = 0; n < plugin->profilers.data[k].type_count; n++)
+                if (plugin->profilers.data[k].types[n].kind < KINETO_KIND_COUNT)
+                    kinds |= KINETO_KIND_BIT(plugin->profilers.data[k].types[n].kind);
+    }
+    return kinds;
+}
+
 void kc_plugins_own_names(const kc_plugins *p, char *buf, size_t size)
 {
     size_t used = 0;

@@ -96,6 +96,8 @@ kineto_status kc_plugins_for_record(kc_plugins *p, const kc_texts *given, bool o
                                     kineto_error *err);
 /** Announce the kinds of those that are good, so that they can be asked for by name. */
 void kc_plugins_announce(const kc_plugins *p);
+/** Neutral kinds that loaded plug-ins announced. */
+uint64_t kc_plugins_kinds(const kc_plugins *p);
 /** Names of the kinds that they announced, for the user: "a, b"; "" if there are none. */
 void kc_plugins_own_names(const kc_plugins *p, char *buf, size_t size);
 /** The good ones for CKINETO_PLUGINS, to be freed; NULL: out of memory. */

@@ -163,7 +163,10 @@ static char *put_row(ke_chrome *c, char *out, const kt_block *b, uint32_t i, kin
         KE_PUT(out, ",\"dur\":");
         out = kb_json_format_us(out, (int64_t)((uint64_t)b->end_ns[i] - (uint64_t)b->start_ns[i]));
     }
+    char *args = out;
     out = ke_put_args(c, out, b, i);
+    if (form == LOOK_SLICE && out == args)
+        KE_PUT(out, ",\"args\":{}"); /* as Kineto does: readers look into it without asking */
     if (form == LOOK_ASYNC)
         out = put_async_end(c, out, b, i, async_id, place);
     KE_PUT(out, "},\n");

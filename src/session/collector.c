@@ -53,14 +53,7 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
 
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value)
 {
-    kf_meta_entry entry = {0};
-    uint32_t key_bytes = (uint32_t)strlen(key), bytes = (uint32_t)strlen(json_value);
-    kf_part parts[] = {{&entry, sizeof entry},
-                       {&key_bytes, sizeof key_bytes},
-                       {key, key_bytes},
-                       {&bytes, sizeof bytes},
-                       {json_value, bytes}};
-    (void)kf_dictionary_add(&c->pool, KF_ENTRY_META, parts, KB_COUNT(parts));
+    ks_pool_metadata(&c->pool, key, json_value);
 }
 
 void ks_collector_note(ks_collector *c, const char *source, const char *reason, uint64_t count,
@@ -219,6 +212,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     if (status == KINETO_OK) {
         fill_control(c);
         kb_os_prefault(c->pool.control, c->pool.bytes);
+        ks_pool_put_job(&c->pool);
         status = ks_spool_create(c->spool_path, &c->pool, c->pool_path, ring, &c->spool, err);
         if (status)
             c->spool_path[0] = 0;

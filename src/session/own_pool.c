@@ -31,6 +31,8 @@ static kineto_status pool_make(size_t buffer_bytes, kineto_error *err)
     kineto_status status = kineto_rt_adopt(map, bytes, err);
     if (status)
         kb_os_unmap(map, bytes);
+    else
+        ks_pool_put_job(kineto_rt_pool());
     return status;
 }
 

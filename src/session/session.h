@@ -196,6 +196,9 @@ void ks_collector_note(ks_collector *c, const char *source, const char *reason, 
                        bool is_loss, const char *detail);
 /** Put a key and a JSON value into the header of the trace. */
 void ks_collector_metadata(ks_collector *c, const char *key, const char *json_value);
+void ks_pool_metadata(const kf_pool *pool, const char *key, const char *json_value);
+/** Job name, version and attempt of the environment, if it has them: into the header of all traces of a pool. */
+void ks_pool_put_job(const kf_pool *pool);
 /** The same ledger, for whoever holds a pool. */
 void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                   bool is_loss, const char *detail);

@@ -231,6 +231,8 @@ kineto_string kt_category_string(const kineto_trace *t, uint16_t category);
 uint64_t kt_async_id(const kineto_trace *t, kineto_row row);
 /* Does the trace come from a file? Then writers add no names of rows and no arguments of their own. */
 bool kt_was_read(const kineto_trace *t);
+/* What the times of its file counted from; 0: from 1970, or it is of no file. */
+int64_t kt_file_base_ns(const kineto_trace *t);
 /* Categories of plug-ins' own, as stated by kt_own_kind; empty past the end. */
 uint32_t kt_own_kind_count(const kineto_trace *t);
 kineto_string kt_own_kind_at(const kineto_trace *t, uint32_t index, uint32_t *kind);

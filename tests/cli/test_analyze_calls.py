@@ -103,8 +103,8 @@ class Calls(CommandTest):
                   event("cuda_profiler_range", "k", 60, 5, pid=0, tid=0, **{counter: 21, "other": 3, "text": "x"})]
         rows = self.analyze("counters", self.trace(events))
         self.assertEqual([(r["name"], r["op"], r["top_op"], r["counter"], float(r["value"]), r["flops"]) for r in rows],
-                         [("k", "aten::inner", "aten::mm", counter, 21, "42.0"),
-                          ("k", "aten::inner", "aten::mm", "other", 3, "")])
+                         [("k", "aten::inner", "aten::mm", "other", 3, ""),
+                          ("k", "aten::inner", "aten::mm", counter, 21, "42.0")])
         rows = self.analyze("counters", self.trace(events + [launch(2, 30)]))
         self.assertEqual({(r["op"], r["top_op"]) for r in rows}, {("", "")})
 

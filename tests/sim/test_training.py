@@ -191,7 +191,7 @@ def itself(folder):
 
 def command(folder):
     outside = os.path.join(folder, "record.json")
-    with_power = [CKINETO, "record", "--plugin", PLUGIN, "--activities", "default,gpu_pm_counter"]
+    with_power = [CKINETO, "record", "--plugin", PLUGIN]
     run([*with_power, "-o", outside, "--", TRAINING], folder)
     check_trace(outside, POWER)
     check_table(outside)

@@ -53,6 +53,7 @@ static void products_of_matrices_are_two_m_n_k(void **state)
     (void)state;
     static const call calls[] = {
         {"aten::mm", "[[16,32],[32,8]]", "[\"\",\"\"]", 8192}, /* 2*16*32*8 */
+        {"aten::mm", "[ [\"16\" ,\t32] ,\n[32,8] ]", NULL, 8192},  /* the same, spelled otherwise */
         {"aten::mm", "[[1,1],[1,1]]", NULL, 2},                /* 2*1*1*1 */
         {"aten::mm", "[[0,32],[32,8]]", NULL, 0},              /* no rows */
         {"aten::mm", "[[16,0],[0,8]]", NULL, 0},               /* nothing to add up */
@@ -269,7 +270,7 @@ static void inputs_that_do_not_say_it_are_unusable(void **state)
         {"aten::mm", "[[16.5,32],[32,8]]", NULL, UNUSABLE},
         {"aten::mm", "[[1e400,32],[32,8]]", NULL, UNUSABLE},
         {"aten::mm", "[[99999999999999999999,32],[32,8]]", NULL, UNUSABLE},
-        {"aten::mm", "[[\"16\",32],[32,8]]", NULL, UNUSABLE},
+        {"aten::mm", "[[\"x16\",32],[32,8]]", NULL, UNUSABLE},
         {"aten::mm", "[null,[32,8]]", NULL, UNUSABLE},
         {"aten::mm", "{\"a\":1}", NULL, UNUSABLE},
         {"aten::mm", "7", NULL, UNUSABLE},

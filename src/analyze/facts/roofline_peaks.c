@@ -104,10 +104,14 @@ double ka_peak_tflops(const ka_peaks *p, uint32_t precision)
 /* ---- properties ----------------------------------------------------------------------------- */
 
 /* -1: it is not there. */
-static int64_t whole_member(kineto_string json, const char *key)
+static int64_t whole_member(kineto_string json, const char *key, const char *old_key)
 {
     int64_t n;
-    return kt_value_whole(ka_json_member(json, key), &n) && n >= 0 ? n : -1;
+    return (kt_value_whole(ka_json_member(json, key), &n) ||
+            kt_value_whole(ka_json_member(json, old_key), &n)) &&
+                   n >= 0
+               ? n
+               : -1;
 }
 
 static kineto_string properties_of(const ka_scope *s, const ka_stream *stream)
@@ -175,5 +179,6 @@ const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32
         return &nothing;
     kineto_string json = properties_of(s, &s->streams[busiest]);
     *name = ka_json_text(json, "name");
-    return ka_peaks_of(*name, whole_member(json, "computeMajor"), whole_member(json, "computeMinor"));
+    return ka_peaks_of(*name, whole_member(json, "computeMajor", "major"),
+                       whole_member(json, "computeMinor", "minor"));
 }

@@ -8,6 +8,8 @@
 
 #include "trace/change/select.h"
 
+#include <math.h>
+
 #define NO_ID (-1)
 
 typedef struct range {
@@ -82,28 +84,28 @@ static void look_at(filling *f, const kt_block *b, uint32_t i, kineto_row row)
     f->least_ns = KB_MIN(f->least_ns, r->start_ns);
 }
 
-static int64_t floor_us(int64_t ns)
+/* Microseconds as HTA has them: the float64 nearest to the number in the file. From 1970 on that is a quarter of a
+ * microsecond off at most. */
+static double float_us(int64_t ns) { return (double)(ns / 1000) + (double)(ns % 1000) / 1000; }
+
+static int64_t whole_us(double us, int64_t base_ns)
 {
-    int64_t rest = ns % 1000;
-    if (rest < 0 && ns > INT64_MIN + 1000)
-        rest += 1000;
-    return ns - rest;
+    bool fits = us > -9e15 && us < 9e15;
+    return ka_add_ns(base_ns, (int64_t)(fits ? us : us < 0 ? -9e15 : 9e15) * 1000);
 }
 
-static int64_t ceil_us(int64_t ns)
-{
-    int64_t down = floor_us(ns);
-    return down == ns || down > INT64_MAX - 1000 ? ns : down + 1000;
-}
-
-/* Starts go up and ends go down, so that short ranges end before they start. */
+/* Starts go up and ends, which are sums of float64, go down, so that short ranges end before they start. */
 static void round_all(filling *f, uint32_t rows)
 {
+    int64_t base = kt_file_base_ns(f->t);
     for (uint32_t i = 0; i < rows; i++) {
-        f->ranges[i].start_ns = ceil_us(f->ranges[i].start_ns);
-        f->ranges[i].end_ns = floor_us(f->ranges[i].end_ns);
+        range *r = &f->ranges[i];
+        double start = float_us(kb_length_ns(base, r->start_ns)),
+               end = start + float_us(kb_length_ns(r->start_ns, r->end_ns));
+        r->start_ns = whole_us(ceil(start), base);
+        r->end_ns = whole_us(floor(end), base);
     }
-    f->least_ns = ceil_us(f->least_ns);
+    f->least_ns = whole_us(ceil(float_us(kb_length_ns(base, f->least_ns))), base);
 }
 
 static void look_at_all(filling *f)

@@ -125,6 +125,8 @@ void kineto_trace_repair(const kineto_trace *t, uint32_t index, kineto_repair *o
 
 bool kt_was_read(const kineto_trace *t) { return t->was_read; }
 
+int64_t kt_file_base_ns(const kineto_trace *t) { return t->file_base_ns; }
+
 kineto_string kt_category_string(const kineto_trace *t, uint16_t category)
 {
     return category < t->categories.count ? text(t, t->categories.data[category]) : text(t, 0);

@@ -127,6 +127,7 @@ struct kineto_trace {
     uint64_t text_bytes; /* that it was read from */
     char writer_version[24]; /* of the ckineto that wrote the file; "" if none did */
     bool was_read;       /* from a file: what that did not say, writers do not add */
+    int64_t file_base_ns; /* what times in the file counted from; 0: from 1970 */
     uint64_t count;
     int64_t window_start_ns, window_end_ns;
     kb_intern strings;

@@ -124,7 +124,8 @@ static kineto_status take_member(kt_reader *r, outline *o, kineto_string raw, ki
     kineto_status status = take_first(r, key, value, &is_first);
     if (status != KINETO_OK || !is_first)
         return status;
-    if (kb_string_equal(key, kb_string("deviceProperties")))
+    bool old = kb_string_equal(key, kb_string("computeProperties")) && !o->devices.size;
+    if (old || kb_string_equal(key, kb_string("deviceProperties")))
         return keep_member(r, value, &o->devices);
     if (kb_string_equal(key, kb_string("ckineto")))
         return keep_member(r, value, &o->own);
@@ -659,6 +660,7 @@ static bool join_flows(kt_reader *r, kineto_trace *t)
 static kineto_status finish(kt_reader *r, const outline *o, kineto_trace **out)
 {
     r->b->trace->was_read = true;
+    r->b->trace->file_base_ns = r->base_ns;
     kt_input_passed(r->input, SIZE_MAX);
     r->b->trace->text_bytes = kt_input_wait(r->input, SIZE_MAX);
     kineto_status status = kt_read_join_processes(r);
