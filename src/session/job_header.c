@@ -23,7 +23,7 @@ void ks_pool_put_job(const kf_pool *pool)
     char json[6 * MOST_TEXT + 8];
     uint64_t replaced = 0;
     for (size_t i = 0; i < KB_COUNT(names); i++) {
-        const char *text = getenv(names[i]);
+        const char *text = kb_setting(names[i]);
         kineto_string value = kb_string(text ? text : "");
         if (!value.size)
             continue;

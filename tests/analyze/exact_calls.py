@@ -203,7 +203,7 @@ class Exact(unittest.TestCase):
                 if calls.host[row].cat == "cpu_op":
                     ops.append(calls.host[row].name)
                 row = calls.parent[row]
-            for key, value in e.args.items():
+            for key, value in sorted(e.args.items()):
                 times = 2 if "fma" in key else 1
                 wanted.append((e.name, ops[0], ops[-1], key, float(value), float(value) * times))
         got = [(r["name"], r["op"], r["top_op"], r["counter"], float(r["value"]), float(r["flops"]))
