@@ -207,12 +207,33 @@ def check_given():
     compare("whitespace", *facts)
 
 
+def own_trace():
+    """What the traces of files lack: a kind of a plug-in's own, collectives with lists, devices, lists of types."""
+    slices = [("cpu_op", "aten::copy_", 1, 1, 10, 20, {"External id": 5, "Input Dims": [[4, 3], [4, 3], [[1], [2]]],
+                                                       "Input type": ["float", "float", "TensorList"],
+                                                       "Concrete Inputs": ["", "", "[1, 2.]"], "Sequence number": 3}),
+              ("cuda_runtime", "cudaLaunchKernel", 1, 1, 12, 2, {"correlation": 9, "External id": 5}),
+              ("my_dma", "move", 0, 7, 20, 4, {"device": 0, "stream": 7, "correlation": 9, "bytes": 4096}),
+              ("cpu_op", "nccl:all_reduce", 1, 1, 40, 20, {"External id": 6, "Input Dims": [[64]], "Input type": ["float"]}),
+              ("cuda_runtime", "cudaLaunchKernel", 1, 1, 42, 2, {"correlation": 10, "External id": 6}),
+              ("kernel", "ncclDevKernel_AllReduce_Sum_f32_RING_LL", 0, 7, 50, 30,
+               {"device": 0, "stream": 7, "correlation": 10, "External id": 6, "Process Group Ranks": [0, 1, 2],
+                "In msg nelems": 64, "Out msg nelems": 64, "Group size": 3, "dtype": "Float", "grid": [16, 1, 1],
+                "block": [256, 1, 1], "registers per thread": 32, "shared memory": 0, "blocks per SM": 0.5})]
+    events = [{"ph": "X", "cat": c, "name": n, "pid": p, "tid": t, "ts": ts, "dur": d, "args": a}
+              for c, n, p, t, ts, d, a in slices]
+    return json.dumps({"ckineto": {"kinds": {"my_dma": "gpu_memcpy"}}, "distributedInfo": {"rank": 1, "world_size": 3},
+                       "deviceProperties": [{"id": 0, "name": "NVIDIA H100", "computeMajor": 9, "numSms": 132}],
+                       "traceEvents": events})
+
+
 def main():
     folders = sys.argv[sys.argv.index("--whole") + 1:] if "--whole" in sys.argv else None
     data = os.path.join(os.path.dirname(HERE), "data")
     paths = [p for f in folders for p in traces_of(f)] if folders else small_traces(data)
     for path in paths:
         check("-".join(path.split(os.sep)[-2:]), read(path))
+    check("own", own_trace())
     check_given()
     finish()
 

@@ -302,7 +302,7 @@ void kt_read_own_kinds(kt_reader *r, kineto_string own)
         return;
     while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
            kt_scan_value(&scan, &value)) {
-        int kind = kt_json_is_string(value) ? kb_kind_parse(kt_json_inside(value)) : -1;
+        int kind = kb_kind_parse(kt_value_text(value, kt_text_room(value.size)));
         kineto_string quoted = {key.data - 1, key.size + 2};
         if (kind >= 0)
             kt_own_kind(r->b, kb_intern_get(&r->b->trace->strings, kt_read_string(r, quoted)),
