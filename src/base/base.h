@@ -199,7 +199,11 @@ uint64_t kb_os_exec_id_from(const uint8_t random[16]);
 size_t kb_os_process_name(uint32_t pid, char *buf, size_t size);
 size_t kb_os_command_line(uint32_t pid, char *buf, size_t size);
 size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
+/** A number that nobody can guess. */
+uint64_t kb_os_random(void);
 size_t kb_os_boot_id(char *buf, size_t size);
+/** A number that others cannot guess. */
+uint64_t kb_os_random(void);
 /** Is that this boot, of this machine? */
 bool kb_os_is_this_boot(const char *boot_id, size_t size);
 size_t kb_os_host_name(char *buf, size_t size);
@@ -235,6 +239,12 @@ void kb_os_prefault(void *p, size_t bytes);
 /** The same descriptor, but none of the first three: a program may print to those. -1 with errno, also
  *  that of the caller for fd -1. */
 int kb_os_clear_of_standard(int fd);
+/** Make a file that must not exist; `flags` as of open. It has exactly this mode, whatever the umask says:
+ *  for files that others of this user have to open. @return a descriptor, or -1 with errno. */
+int kb_os_create(int directory, const char *path, int flags, uint32_t mode);
+/** mkdir and mkdtemp with exactly this mode, 0700. @return 0, or -1 with errno. */
+int kb_os_make_own_directory(const char *path);
+int kb_os_make_own_temporary(char *template);
 /** A closed pipe and the file-size limit raise signals that kill by default: between these two they
  *  are blocked for this thread, for code of others that writes. `raised`: a write failed, and what it
  *  raised is taken away again, unless one was waiting before. They leave errno alone.

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -239,6 +240,14 @@ bool kb_os_is_this_boot(const char *boot_id, size_t size)
     return strncmp(boot_id, now, size) == 0;
 }
 
+uint64_t kb_os_random(void)
+{
+    uint64_t r = 0;
+    if (getrandom(&r, sizeof r, GRND_NONBLOCK) != (ssize_t)sizeof r)
+        r = mix(kb_ticks(kb_ticks_clock()) ^ kb_os_exec_id());
+    return r;
+}
+
 void kb_os_pid_namespace(uint64_t id[2])
 {
     struct stat st;
@@ -351,6 +360,24 @@ int kb_os_clear_of_standard(int fd)
     return moved;
 }
 
+int kb_os_create(int directory, const char *path, int flags, uint32_t mode)
+{
+    int fd = openat(directory, path, flags | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+    if (fd >= 0)
+        (void)fchmod(fd, mode); /* file systems without permissions refuse */
+    return fd;
+}
+
+int kb_os_make_own_directory(const char *path)
+{
+    return mkdir(path, 0700) != 0 || chmod(path, 0700) != 0 ? -1 : 0;
+}
+
+int kb_os_make_own_temporary(char *template)
+{
+    return !mkdtemp(template) || chmod(template, 0700) != 0 ? -1 : 0;
+}
+
 int kb_os_reserve(int fd, off_t offset, size_t bytes)
 {
     kb_quiet q;
@@ -447,7 +474,7 @@ void *kb_os_map_create(const char *path, size_t bytes, kineto_error *err)
         kb_fail(err, KINETO_E_ARGUMENT, "'%s': cannot map %zu bytes", path, bytes);
         return NULL;
     }
-    int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = kb_os_create(AT_FDCWD, path, O_RDWR, 0600);
     if (fd < 0) {
         kb_fail_os(err, errno, "cannot create '%s'", path);
         return NULL;

@@ -12,7 +12,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <poll.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -170,14 +169,6 @@ static char *follow_links(const char *path)
     return NULL;
 }
 
-static uint64_t random_number(void)
-{
-    uint64_t r = 0;
-    if (getrandom(&r, sizeof(r), GRND_NONBLOCK) != (ssize_t)sizeof(r))
-        r = kb_ticks(kb_ticks_clock()) ^ kb_os_exec_id();
-    return r;
-}
-
 /* ".<name>.<pid>.<random>.tmp" in the directory of the final name. */
 static char *temporary_name(const char *final)
 {
@@ -185,7 +176,7 @@ static char *temporary_name(const char *final)
     const char *slash = strrchr(final, '/'), *base = slash ? slash + 1 : final;
     char *name = NULL;
     int n = asprintf(&name, "%.*s.%.*s.%u.%016llx.tmp", (int)(base - final), final, KEPT_NAME_BYTES,
-                     base, kb_os_pid(), (unsigned long long)random_number());
+                     base, kb_os_pid(), (unsigned long long)kb_os_random());
     return n < 0 ? NULL : name;
 }
 

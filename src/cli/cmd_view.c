@@ -52,7 +52,7 @@ static kineto_status make_directory(view *v, kineto_error *err)
     pthread_mutex_lock(&v->lock);
     int n = snprintf(v->directory, sizeof v->directory, "%s/ckineto-view-XXXXXX",
                      base && *base ? base : "/tmp");
-    if ((size_t)n >= sizeof v->directory || !mkdtemp(v->directory)) {
+    if ((size_t)n >= sizeof v->directory || kb_os_make_own_temporary(v->directory) != 0) {
         why = (size_t)n >= sizeof v->directory ? ENAMETOOLONG : errno;
         v->directory[0] = '\0';
     }

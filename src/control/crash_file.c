@@ -109,7 +109,7 @@ static int file_make(ko_crash_file *f)
             *at++ = (char)('0' + i);
         }
         memcpy(at, SUFFIX, sizeof SUFFIX);
-        fd = openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+        fd = kb_os_create(directory, name, O_RDWR, FILE_MODE);
         if (fd < 0 && errno != EEXIST)
             break;
     }

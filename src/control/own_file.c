@@ -13,7 +13,7 @@ static kineto_status create_at(ko_own_file *f, const char *name, kineto_error *e
     int n = snprintf(f->path + f->directory_bytes, room, "/%s", name);
     if (n < 0 || (size_t)n >= room)
         return kb_fail(err, KINETO_E_ARGUMENT, "the path '%s…' is too long", f->path);
-    int fd = open(f->path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+    int fd = kb_os_create(AT_FDCWD, f->path, O_WRONLY, 0600);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot create '%s'", f->path);
     close(fd);
@@ -28,7 +28,7 @@ kineto_status ko_own_file_create(ko_own_file *f, const char *name, kineto_error 
     int n = snprintf(f->path, sizeof f->path, "%s/ckineto-XXXXXX", folder);
     if (n < 0 || (size_t)n >= sizeof f->path)
         return kb_fail(err, KINETO_E_ARGUMENT, "TMPDIR is too long");
-    if (!mkdtemp(f->path))
+    if (kb_os_make_own_temporary(f->path) != 0)
         return kb_fail_os(err, errno, "cannot make a directory in '%s'", folder);
     f->directory_bytes = (uint32_t)n;
     kineto_status status = create_at(f, last[0] ? last : "trace", err);

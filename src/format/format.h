@@ -291,7 +291,8 @@ typedef struct kf_meta_entry {
     X(LATE, "delivered when the session was over", 1)                                              \
     X(NOT_ENDED, "sessions that did not end", 0)                                                   \
     X(SHED, "left out to stay within the budget", 1)                                               \
-    X(NO_MEMORY, "no memory for what a thread writes with", 1)
+    X(NO_MEMORY, "no memory for what a thread writes with", 1)                                     \
+    X(IN_SPOOL, "in the spool", 0)
 typedef enum kf_reason {
 #define KF_X(name, text, is_drop) KF_REASON_##name,
     KF_REASON_MAP(KF_X)
@@ -299,6 +300,8 @@ typedef enum kf_reason {
     KF_REASON_COUNT
 } kf_reason;
 #define KF_REASON_SLOTS 24
+/* IN_SPOOL is the collector's, of API, for all sources together: events that its spool holds, so that a
+ * reader without the spool, or with a part of it, can tell how many are missing. No line of a ledger. */
 #define KF_SOURCE_API 0u /* records of the program itself */
 
 /* ---- pool ------------------------------------------------------------------------------------ */

@@ -21,6 +21,7 @@
 #define SECOND_INTERVAL_NS (1000 * MILLISECOND)
 #define SCAN_SHARE         50u /* of CPU time one in so many goes into scans at most */
 #define BATCH              64u
+#define MAX_KEPT_NAME      180 /* bytes of the output's name in the spool's: the rest fits with it */
 /* With a budget: how often it is looked at, how seldom chunks are while nothing happens. */
 #define BUDGET_INTERVAL_NS (20 * MILLISECOND)
 #define SPARING_NS         (100 * MILLISECOND)
@@ -126,9 +127,15 @@ static void lose_chunk(loss_count l, const uint64_t *words, uint32_t count)
     }
 }
 
+/* A slot of the spool's ring gets another chunk. */
 static void count_evicted(void *context, const uint64_t *words, uint32_t count)
 {
-    lose_chunk((loss_count){context, KF_REASON_EVICTED, true, 0}, words, count);
+    const kf_pool *pool = context;
+    ks_tally tally = {.chunks = 0};
+    lose_chunk((loss_count){pool, KF_REASON_EVICTED, true, 0}, words, count);
+    ks_tally_chunk(&tally, words, count, NULL);
+    kb_add_relaxed(&pool->control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL],
+                   UINT64_C(0) - ks_tally_events(&tally));
 }
 
 /* Dumps of a ring look at it from threads of their own. */
@@ -141,19 +148,21 @@ static void account_lock(ks_collector *c, bool take)
 /* ---- making one ---------------------------------------------------------------------------------- */
 
 /* Beside the output, hidden: the file system that is to take the trace has room for it. Nothing
- * lies beside a device or FIFO. */
+ * lies beside a device or FIFO. The name cannot be guessed: in a directory that others write to, they
+ * cannot take it first. */
 static kineto_status spool_name(const char *output, char path[KS_PATH_BYTES], kineto_error *err)
 {
+    unsigned long long random = kb_os_random();
     const char *slash = strrchr(output, '/');
     int directory = slash ? (int)(slash - output + 1) : 0;
     char relative[KS_PATH_BYTES], here[KS_PATH_BYTES] = "";
     struct stat st;
     bool special = stat(output, &st) == 0 && !S_ISREG(st.st_mode);
     const char *elsewhere = kb_setting("TMPDIR");
-    int n = special ? snprintf(relative, sizeof relative, "%s/.ckspool-%u",
-                               elsewhere ? elsewhere : "/tmp", kb_os_pid())
-                    : snprintf(relative, sizeof relative, "%.*s.%s.ckspool-%u", directory, output,
-                               slash ? slash + 1 : output, kb_os_pid());
+    int n = special ? snprintf(relative, sizeof relative, "%s/.ckspool-%u-%016llx",
+                               elsewhere ? elsewhere : "/tmp", kb_os_pid(), random)
+                    : snprintf(relative, sizeof relative, "%.*s.%.*s.ckspool-%u-%016llx", directory,
+                               output, MAX_KEPT_NAME, slash ? slash + 1 : output, kb_os_pid(), random);
     if (relative[0] != '/' && !getcwd(here, sizeof here))
         return kb_fail_os(err, errno, "cannot tell the current directory");
     int m = snprintf(path, KS_PATH_BYTES, "%s%s%s", here, here[0] ? "/" : "", relative);
@@ -265,18 +274,28 @@ void ks_collector_destroy(ks_collector *c, bool keep_files)
         return;
     if (c->options.on_demand)
         ks_windows_free(c);
-    ks_spool_close(c->spool);
     ks_children_destroy(c->children);
     kb_map_free(&c->start_times);
     kb_vec_free(&c->pending);
     ks_account_free(&c->account);
-    if (c->pool.control)
-        kb_os_unmap(c->pool.control, c->pool.bytes);
+    if (!keep_files && c->spool && ks_collector_find_spool(c))
+        unlink(c->spool_path);
     if (!keep_files && c->pool.control)
         unlink(c->pool_path);
-    if (!keep_files && c->spool)
-        unlink(c->spool_path);
+    if (c->pool.control)
+        kb_os_unmap(c->pool.control, c->pool.bytes);
+    ks_spool_close(c->spool);
     free(c);
+}
+
+bool ks_collector_find_spool(ks_collector *c)
+{
+    kf_control *control = c->pool.control;
+    if (!c->spool || !ks_spool_find(c->spool, c->spool_path))
+        return false;
+    if (strcmp(control->spool_path, c->spool_path) != 0)
+        snprintf(control->spool_path, sizeof control->spool_path, "%s", c->spool_path);
+    return true;
 }
 
 /* ---- names ------------------------------------------------------------------------------------------ */
@@ -362,6 +381,18 @@ static uint32_t count_to_keep(ks_collector *c, const ks_spool_chunk *chunks, uin
     return c->keep_is_full && fit > 0 ? fit - 1 : fit;
 }
 
+/* Counted before the pool's copy goes: at any moment a reader of the pool knows what to look for. */
+static void count_copied(ks_collector *c, const ks_spool_chunk *chunk, bool is_kept)
+{
+    uint64_t before = ks_tally_events(&c->account.tally);
+    ks_tally_chunk(&c->account.tally, chunk->words, chunk->count, NULL);
+    if (!is_kept)
+        return;
+    c->kept_bytes += chunk->count * 8u;
+    kb_add_relaxed(&c->pool.control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL],
+                   ks_tally_events(&c->account.tally) - before);
+}
+
 /* Write some chunks and give them back. Nothing is given back that was not written. */
 static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64_t *claims,
                      uint32_t count)
@@ -375,10 +406,8 @@ static bool copy_out(ks_collector *c, const ks_spool_chunk *chunks, const uint64
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        ks_tally_chunk(&c->account.tally, chunks[i].words, chunks[i].count, NULL);
-        if (i < keep)
-            c->kept_bytes += chunks[i].count * 8u;
-        else
+        count_copied(c, &chunks[i], i < keep);
+        if (i >= keep)
             lose_chunk((loss_count){&c->pool, KF_REASON_NOT_KEPT, false, 0}, chunks[i].words,
                        chunks[i].count);
         (void)kf_chunk_free(&c->pool, chunks[i].index, claims[i]);
@@ -511,6 +540,7 @@ static void each_second(ks_collector *c)
 {
     kineto_error err;
     ks_collector_clock(c);
+    (void)ks_collector_find_spool(c);
     if (ks_spool_control(c->spool, c->pool.control, &err))
         spool_fails(c, &err);
     account_lock(c, true);
@@ -679,7 +709,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
         ; /* writers that go on must not keep the recorder here */
     say_cost(c, lasted);
     (void)ks_spool_control(c->spool, c->pool.control, &ignored);
-    kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
+    kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)
         return status;
     kt_build_options options = {.kinds = c->options.kinds,

@@ -3,6 +3,7 @@
  * a reader. The pool is copied first and the spool read afterwards, so that a chunk on its way
  * from one to the other is seen at least once; the copy with more words wins.
  */
+#include "session/self_cost.h"
 #include "session/session.h"
 
 #include <errno.h>
@@ -15,8 +16,15 @@
 typedef struct chunk_place {
     uint64_t at; /* in the spool: byte offset; in memory: word offset */
     uint32_t words;
-    bool in_memory;
+    bool in_memory, in_spool; /* the words are there; it is in the spool, as well or only */
 } chunk_place;
+
+/* A full chunk of the pool, as it was found. */
+typedef struct full_chunk {
+    uint64_t last_ticks;
+    uint32_t index, serial;
+    bool is_copied;
+} full_chunk;
 
 struct ks_input_state {
     int fd;
@@ -24,6 +32,8 @@ struct ks_input_state {
     uint32_t dictionary_words; /* room */
     KB_VEC(chunk_place) places;
     KB_VEC(uint64_t) memory; /* chunks copied from the pool */
+    KB_VEC(full_chunk) full;
+    uint64_t evicted_before, evicted_after; /* they were copied */
     kb_map known;            /* index:32|serial:32 → place */
     bool out_of_memory;
     uint64_t buffer[KF_CHUNK_WORDS];
@@ -42,6 +52,8 @@ static void place_add(state *s, uint32_t index, uint32_t serial, chunk_place pla
         s->out_of_memory |= !kb_vec_push(&s->places, place);
     else if (s->places.data[*at].words < place.words)
         s->places.data[*at] = place;
+    if (at && *at < s->places.count)
+        s->places.data[*at].in_spool |= place.in_spool;
 }
 
 /* ---- from the pool ------------------------------------------------------------------------------ */
@@ -79,30 +91,111 @@ READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
         out[i] = kb_load_relaxed(&in[i]);
 }
 
-static bool chunk_in_use(const kf_descriptor *d, uint32_t *serial)
+/* Of a full chunk, which nobody writes to until it is given up: then its serial changes. */
+static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
-    *serial = kb_load_acquire(&d->serial);
-    return kf_chunk_state_of(d) != KF_CHUNK_FREE;
+#if defined(__SANITIZE_THREAD__)
+    (void)used;
+    return ks_chunk_copy(to, chunk);
+#else
+    used = KB_MIN(used, KF_CHUNK_WORDS);
+    memcpy(to, chunk, used * sizeof *to);
+    return kf_committed_words(to, used);
+#endif
 }
 
-/* A chunk that got other contents meanwhile was copied out by the collector: not needed. */
-static void copy_chunk(state *s, const kf_pool *pool, uint32_t index)
+/* False: it was given up meanwhile. */
+static bool copy_chunk(state *s, const kf_pool *pool, uint32_t index, uint32_t serial, bool is_full)
 {
-    uint32_t serial, again;
     const kf_descriptor *d = &pool->descriptors[index];
-    if (!chunk_in_use(d, &serial))
-        return;
     size_t at = s->memory.count;
     if (!kb_vec_reserve(&s->memory, at + KF_CHUNK_WORDS)) {
         s->out_of_memory = true;
-        return;
+        return true;
     }
-    uint32_t words = ks_chunk_copy(s->memory.data + at, kf_pool_chunk(pool, index));
+    uint64_t *to = s->memory.data + at;
+    const uint64_t *chunk = kf_pool_chunk(pool, index);
+    uint32_t words =
+        is_full ? copy_full(to, chunk, kb_load_relaxed(&d->used)) : ks_chunk_copy(to, chunk);
     kb_fence_seqcst();
-    if (words == 0 || !chunk_in_use(d, &again) || again != serial)
-        return;
+    if (kb_load_acquire(&d->serial) != serial)
+        return false;
     s->memory.count = at + words;
-    place_add(s, index, serial, (chunk_place){at, words, true});
+    if (words)
+        place_add(s, index, serial, (chunk_place){at, words, true, false});
+    return true;
+}
+
+/* What threads write to is copied at once, what is full is only listed: writers of a ring take over the
+ * oldest first, so that the newest can wait least. */
+static void visit_chunk(state *s, const kf_pool *pool, uint32_t index)
+{
+    const kf_descriptor *d = &pool->descriptors[index];
+    full_chunk full = {.index = index, .serial = kb_load_acquire(&d->serial)};
+    uint32_t chunk_state = kf_chunk_state_of(d);
+    full.last_ticks = kb_load_relaxed(&d->last_ticks);
+    if (chunk_state == KF_CHUNK_SEALED)
+        s->out_of_memory |= !kb_vec_push(&s->full, full);
+    else if (chunk_state != KF_CHUNK_FREE)
+        (void)copy_chunk(s, pool, index, full.serial, false);
+}
+
+static int newest_first(const void *left, const void *right)
+{
+    uint64_t a = ((const full_chunk *)left)->last_ticks, b = ((const full_chunk *)right)->last_ticks;
+    return (a < b) - (a > b);
+}
+
+/* Those that were given up before they could be copied stay in the list. */
+static void copy_listed(state *s, const kf_pool *pool)
+{
+    if (s->full.count)
+        qsort(s->full.data, s->full.count, sizeof *s->full.data, newest_first);
+    for (size_t i = 0; i < s->full.count; i++)
+        s->full.data[i].is_copied =
+            copy_chunk(s, pool, s->full.data[i].index, s->full.data[i].serial, true);
+}
+
+/* Events that writers of a ring have overwritten in all, as they count them. */
+static uint64_t count_evicted(const kf_control *c)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = 0; i < KF_MAX_SOURCES; i++)
+        sum += kb_load_relaxed(&c->counters[i][KF_REASON_EVICTED]);
+    return sum;
+}
+
+/* Events of a chunk that was given up after it had been copied: counted by its writer, but not lost here. */
+static uint64_t count_saved(const state *s, const kf_pool *pool, const full_chunk *full)
+{
+    uint64_t key = (uint64_t)full->index << 32 | full->serial, *at = kb_map_find(&s->known, key);
+    ks_tally tally = {.chunks = 0};
+    if (!full->is_copied || !at || full->last_ticks < kb_load_relaxed(&pool->control->window_ticks) ||
+        kb_load_relaxed(&pool->descriptors[full->index].serial) == full->serial)
+        return 0;
+    const chunk_place *p = &s->places.data[*at];
+    if (p->in_memory)
+        ks_tally_chunk(&tally, s->memory.data + p->at, p->words, NULL);
+    return ks_tally_events(&tally);
+}
+
+/* The copy of the control page is from before the full chunks were copied. Those of them that are neither
+ * here nor in the spool are lost to this reader: from when on it is whole, and how many events that were. */
+static void settle_lapped(ks_input *in, const kf_pool *pool, uint64_t evicted_since)
+{
+    state *s = in->state;
+    uint64_t saved = 0, lost_chunks = 0;
+    for (size_t i = 0; i < s->full.count; i++) {
+        const full_chunk *full = &s->full.data[i];
+        uint64_t key = (uint64_t)full->index << 32 | full->serial;
+        saved += count_saved(s, pool, full);
+        if (full->is_copied || kb_map_find(&s->known, key))
+            continue;
+        lost_chunks++;
+        in->control->forgotten_ticks = KB_MAX(in->control->forgotten_ticks, full->last_ticks);
+    }
+    in->lapped = lost_chunks && evicted_since > saved ? evicted_since - saved : 0;
+    in->control->counters[KF_SOURCE_API][KF_REASON_EVICTED] += in->lapped;
 }
 
 /* Entries in order; one that is not committed yet keeps its length and loses its contents. */
@@ -130,10 +223,13 @@ static kineto_status read_pool(ks_input *in, const kf_pool *pool, kineto_error *
     if (!s->dictionary)
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the names of the recording");
     for (uint32_t i = 0; i < pool->chunk_count; i++)
-        copy_chunk(s, pool, i);
+        visit_chunk(s, pool, i);
+    ks_words_copy(in->control, pool->control, sizeof *in->control);
+    s->evicted_before = count_evicted(in->control);
+    copy_listed(s, pool);
+    s->evicted_after = count_evicted(pool->control);
     /* After the chunks: what they refer to is there by now. */
     in->input.dictionary_words = copy_dictionary(s->dictionary, pool);
-    ks_words_copy(in->control, pool->control, sizeof *in->control);
     return KINETO_OK;
 }
 
@@ -174,11 +270,11 @@ static kineto_status check_spool_header(const char *path, const kf_spool_header 
     return KINETO_OK;
 }
 
-static kineto_status open_spool(const char *path, int *out, kf_spool_header *header,
-                                kineto_error *err)
+/* Takes the descriptor. */
+static kineto_status check_spool(const char *path, int fd, int *out, kf_spool_header *header,
+                                 kineto_error *err)
 {
     struct stat st;
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return kb_fail_os(err, errno, "cannot open '%s'", path);
     kineto_status status = KINETO_OK;
@@ -195,6 +291,13 @@ static kineto_status open_spool(const char *path, int *out, kf_spool_header *hea
     header->boot_id[sizeof header->boot_id - 1] = 0;
     header->pool_path[sizeof header->pool_path - 1] = 0;
     return status;
+}
+
+static kineto_status open_spool(const char *path, int *out, kf_spool_header *header,
+                                kineto_error *err)
+{
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    return check_spool(path, fd, out, header, err);
 }
 
 kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_error *err)
@@ -217,7 +320,7 @@ static bool take_frame(ks_input *in, const kf_frame *f, uint64_t at, uint32_t *c
     if (f->type == KF_FRAME_CHUNK) {
         if (f->bytes > KF_CHUNK_BYTES)
             return false;
-        place_add(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false});
+        place_add(s, f->first, f->serial, (chunk_place){payload, f->bytes / 8, false, true});
         return true;
     }
     if (f->type == KF_FRAME_DICTIONARY) {
@@ -249,17 +352,15 @@ static kineto_status same_recording(const char *path, const kf_spool_header *h, 
     return kb_fail(err, KINETO_E_FORMAT, "'%s' belongs to another recording than the pool", path);
 }
 
-static kineto_status read_spool(ks_input *in, const char *path, bool have_pool, kineto_error *err)
+/* The spool is open as s->fd. */
+static kineto_status read_spool(ks_input *in, const char *path, kf_spool_header header, bool have_pool,
+                                kineto_error *err)
 {
     state *s = in->state;
-    kf_spool_header header;
     kf_frame frame;
     uint32_t control_serial = 0;
-    kineto_status status = open_spool(path, &s->fd, &header, err);
-    if (status == KINETO_OK && have_pool)
-        status = same_recording(path, &header, in->control, err);
-    if (status)
-        return status;
+    if (have_pool && same_recording(path, &header, in->control, err))
+        return KINETO_E_FORMAT;
     snprintf(s->path, sizeof s->path, "%s", path);
     if (!have_pool) {
         s->dictionary_words = header.dictionary_bytes / 8;
@@ -315,8 +416,29 @@ static kf_control *control_create(void)
     return c;
 }
 
-kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_input **out,
-                            kineto_error *err)
+/* The pool first. `written`: the spool in place of one that is opened by its path. */
+static kineto_status read_all(ks_input *in, const kf_pool *pool, const char *path,
+                              const ks_spool *written, kineto_error *err)
+{
+    state *s = in->state;
+    kf_spool_header header;
+    kineto_status status = pool ? read_pool(in, pool, err) : KINETO_OK;
+    if (status == KINETO_OK && written)
+        status = check_spool(path, fcntl(ks_spool_descriptor(written), F_DUPFD_CLOEXEC, 3), &s->fd,
+                             &header, err);
+    else if (status == KINETO_OK && path)
+        status = open_spool(path, &s->fd, &header, err);
+    if (status == KINETO_OK && path)
+        status = read_spool(in, path, header, pool != NULL, err);
+    if (status == KINETO_OK && s->out_of_memory)
+        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a copy of the recording");
+    if (status == KINETO_OK && pool)
+        settle_lapped(in, pool, s->evicted_after - s->evicted_before);
+    return status;
+}
+
+static kineto_status open_input(const kf_pool *pool, const char *path, const ks_spool *written,
+                                ks_input **out, kineto_error *err)
 {
     *out = NULL;
     kineto_status status = KINETO_OK;
@@ -330,12 +452,7 @@ kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_inpu
         goto done;
     }
     in->state->fd = -1;
-    if (pool)
-        status = read_pool(in, pool, err);
-    if (status == KINETO_OK && spool_path)
-        status = read_spool(in, spool_path, pool != NULL, err);
-    if (status == KINETO_OK && in->state->out_of_memory)
-        status = kb_fail(err, KINETO_E_MEMORY, "no memory for a copy of the recording");
+    status = read_all(in, pool, path, written, err);
     if (status)
         goto done;
     in->input.dictionary = in->state->dictionary;
@@ -349,6 +466,32 @@ done:
     return status;
 }
 
+kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_input **out,
+                            kineto_error *err)
+{
+    return open_input(pool, spool_path, NULL, out, err);
+}
+
+kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, ks_input **out,
+                                    kineto_error *err)
+{
+    return open_input(pool, ks_spool_path(spool), spool, out, err);
+}
+
+uint64_t ks_input_spool_events(ks_input *input)
+{
+    ks_tally tally = {.chunks = 0};
+    for (uint32_t i = 0; i < input->input.chunk_count; i++) {
+        uint32_t words = 0;
+        const uint64_t *chunk = input->state->places.data[i].in_spool
+                                    ? get_chunk(input->state, i, &words, NULL)
+                                    : NULL;
+        if (chunk)
+            ks_tally_chunk(&tally, chunk, words, NULL);
+    }
+    return ks_tally_events(&tally);
+}
+
 void ks_input_close(ks_input *in)
 {
     if (!in)
@@ -358,6 +501,7 @@ void ks_input_close(ks_input *in)
             close(in->state->fd);
         kb_vec_free(&in->state->places);
         kb_vec_free(&in->state->memory);
+        kb_vec_free(&in->state->full);
         kb_map_free(&in->state->known);
         free(in->state->dictionary);
         free(in->state);

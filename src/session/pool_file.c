@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #define NAME_PREFIX "ckineto-"
@@ -41,9 +40,7 @@ bool ks_pool_file_name(const char *name)
 static kineto_status create_in(const char *directory, size_t bytes, char path[KS_PATH_BYTES],
                                void **map, kineto_error *err)
 {
-    uint64_t random = 0;
-    if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random)
-        random = kb_clock_ns(0);
+    uint64_t random = kb_os_random();
     int n = snprintf(path, KS_PATH_BYTES, "%s/" NAME_PREFIX "%u-%u-%08x" NAME_SUFFIX, directory,
                      (unsigned)geteuid(), kb_os_pid(), (unsigned)(random & 0xffffffffu));
     if (n < 0 || (size_t)n >= KS_PATH_BYTES)

@@ -259,18 +259,39 @@ static ks_cost_part cost_of(const kf_control *c)
     return part;
 }
 
-static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_trace **out,
-                           kineto_error *err)
+/* What is missing of the recording itself: all or a part of its spool, by the pool's count of events that
+ * were copied out; or its pool, of which nothing is known. */
+static kt_build_note missing_part(ks_input *input, const kf_pool *pool, const char *why)
+{
+    kt_build_note note = {.source = "recording", .detail = why, .is_loss = true};
+    if (!pool) {
+        note.reason = "buffers missing, with what was not yet copied out of them";
+        note.count = 1;
+        return note;
+    }
+    uint64_t copied = kb_load_relaxed(&input->control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL]);
+    uint64_t there = ks_input_spool_events(input);
+    note.reason = "copied out of the buffer, and not in the spool";
+    note.count = copied > there && copied <= INT64_MAX ? copied - there : 0;
+    return note;
+}
+
+/* `why` something of it is missing, if anything is. */
+static kineto_status build(const char *spool_path, const kf_pool *pool, const char *why,
+                           kineto_trace **out, kineto_error *err)
 {
     ks_input *input = NULL;
     kineto_status status = ks_input_open(spool_path, pool, &input, err);
     if (status)
         return status;
+    kt_build_note note = missing_part(input, pool, why);
     complete_snapshots(input->control);
     kt_build_options options = window_of(input->control);
     options.is_over = true;
     if (options.end_ticks == 0)
         options.broken_off = "from then on only what found room in the buffer was kept";
+    options.notes = &note;
+    options.note_count = note.count ? 1 : 0;
     ks_cost_part part = cost_of(input->control);
     ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
@@ -279,17 +300,19 @@ static kineto_status build(const char *spool_path, const kf_pool *pool, kineto_t
 }
 
 /* The path comes from the pool: only a spool of the same recording is touched. */
-static bool spool_belongs(const char *path, const kf_control *c)
+static bool spool_belongs(const char *path, const kf_control *c, kineto_error *why)
 {
     kf_spool_header h;
-    kineto_error why = {0};
-    if (ks_spool_header(path, &h, &why)) {
-        kb_log(KINETO_LOG_WARNING, "going on without the spool: %s", why.message);
+    if (ks_spool_header(path, &h, why)) {
+        kb_log(KINETO_LOG_WARNING, "%s; going on without the spool", why->message);
         return false;
     }
-    return h.collector_pid == c->collector_pid &&
-           h.collector_start_time == c->collector_start_time &&
-           strncmp((const char *)h.boot_id, (const char *)c->boot_id, sizeof h.boot_id) == 0;
+    bool same = h.collector_pid == c->collector_pid &&
+                h.collector_start_time == c->collector_start_time &&
+                strncmp((const char *)h.boot_id, (const char *)c->boot_id, sizeof h.boot_id) == 0;
+    if (!same)
+        kb_fail(why, KINETO_E_FORMAT, "'%s' is the spool of another recording", path);
+    return same;
 }
 
 static kineto_status recover_pool(const char *path, bool force, ks_orphan *what, kineto_trace **out,
@@ -298,6 +321,7 @@ static kineto_status recover_pool(const char *path, bool force, ks_orphan *what,
     kf_pool pool;
     void *map;
     size_t bytes;
+    kineto_error why = {.message = "the spool was cut short"};
     kineto_status status = open_pool(path, &pool, &map, &bytes, err);
     if (status)
         return status;
@@ -309,9 +333,9 @@ static kineto_status recover_pool(const char *path, bool force, ks_orphan *what,
                          path, what->recorder_pid);
         goto done;
     }
-    if (what->spool_path[0] && !spool_belongs(what->spool_path, pool.control))
+    if (what->spool_path[0] && !spool_belongs(what->spool_path, pool.control, &why))
         what->spool_path[0] = 0;
-    status = build(what->spool_path[0] ? what->spool_path : NULL, &pool, out, err);
+    status = build(what->spool_path[0] ? what->spool_path : NULL, &pool, why.message, out, err);
 done:
     kb_os_unmap(map, bytes);
     return status;
@@ -325,7 +349,8 @@ static bool pool_belongs(const char *spool_path, const kf_spool_header *h)
     size_t bytes;
     if (!h->pool_path[0] || open_pool(h->pool_path, &pool, &map, &bytes, NULL))
         return false;
-    bool same = spool_belongs(spool_path, pool.control);
+    kineto_error why = {0};
+    bool same = spool_belongs(spool_path, pool.control, &why);
     kb_os_unmap(map, bytes);
     return same;
 }
@@ -351,5 +376,7 @@ kineto_status ks_recover(const char *path, bool force, ks_orphan *what, kineto_t
     if (what->recorder_alive && !force)
         return kb_fail(err, KINETO_E_BUSY, "'%s' is being written by process %u", path,
                        header.collector_pid);
-    return build(path, NULL, out, err);
+    char gone[KS_PATH_BYTES + 64];
+    snprintf(gone, sizeof gone, "'%s' is gone, or belongs to another recording", header.pool_path);
+    return build(path, NULL, gone, out, err);
 }

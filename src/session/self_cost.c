@@ -51,12 +51,22 @@ static void tally_record(ks_tally *t, const uint64_t *record, uint32_t words)
     t->with_inputs += (parts & KF_FUNCTION_INPUTS) != 0;
 }
 
+uint64_t ks_tally_events(const ks_tally *t)
+{
+    static const kf_type events[] = {KF_END,     KF_INSTANT, KF_ASYNC_BEGIN, KF_COUNTER,
+                                     KF_MEMORY,  KF_DEVICE,  KF_RANGE};
+    uint64_t sum = 0;
+    for (size_t i = 0; i < KB_COUNT(events); i++)
+        sum += t->records[events[i]];
+    return sum;
+}
+
 /* What nearly all records are: ranges without more. Branches that always go the same way do not
  * wait for what was read. @return words that were passed. */
 static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t at, uint32_t count)
 {
     const uint64_t mask = kf_header(63, 1023, 0xff00, 0), plain = kf_header(KF_BEGIN, 2, 0, 0);
-    uint64_t begins = 0;
+    uint64_t begins = 0, ends = 0;
     while (at + 2 < count) {
         if ((words[at] & mask) == plain) {
             begins++;
@@ -64,9 +74,11 @@ static uint32_t pass_plain_ranges(ks_tally *t, const uint64_t *words, uint32_t a
         }
         if ((words[at] & 63) != KF_END)
             break;
+        ends++;
         at++;
     }
     t->records[KF_BEGIN] += begins;
+    t->records[KF_END] += ends;
     return at;
 }
 

@@ -22,6 +22,8 @@ typedef struct ks_part {
 } ks_part;
 /** part: what was recorded in it; NULL: all. */
 void ks_tally_chunk(ks_tally *t, const uint64_t *words, uint32_t count, const ks_part *part);
+/** Events among them. Ranges count where they end. */
+uint64_t ks_tally_events(const ks_tally *t);
 /** What was not given back: threads still write to it, or have ended without filling it. */
 void ks_tally_rest(ks_tally *t, const kf_pool *pool);
 

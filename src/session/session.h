@@ -53,11 +53,15 @@ bool ks_sessions_grow(size_t bytes);
 /** Called when somebody prepares a session; NULL: nobody. There is one. */
 void ks_session_hook(void (*hook)(void));
 
+typedef struct ks_spool ks_spool;
+
 /* ---- input.c: what was recorded, as the decoder takes it ---------------------------------------
  * Chunks from a spool, from a pool, or both: a chunk that is in both is taken once. */
 typedef struct ks_input {
     kf_input input;
-    kf_control *control; /* a copy; the pool's if there is one */
+    kf_control *control; /* a copy; the pool's if there is one. What it says of what was given up
+                            (forgotten_ticks, EVICTED) holds for what was copied of the pool */
+    uint64_t lapped;     /* of EVICTED: events that were overwritten while the pool was copied */
     struct ks_input_state *state;
 } ks_input;
 
@@ -66,6 +70,11 @@ typedef struct ks_input {
  *  @return KINETO_E_FORMAT for what is no spool or belongs to another pool, KINETO_E_IO … */
 kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_input **out,
                             kineto_error *err);
+/** The same of the spool that is being written, whatever became of its name. */
+kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, ks_input **out,
+                                    kineto_error *err);
+/** Events in the chunks that the spool holds, see KF_REASON_IN_SPOOL. Reads them all. */
+uint64_t ks_input_spool_events(ks_input *input);
 void ks_input_close(ks_input *input);
 /** Read the header of a spool, checked. */
 kineto_status ks_spool_header(const char *path, kf_spool_header *header, kineto_error *err);
@@ -76,7 +85,6 @@ uint32_t ks_chunk_copy(uint64_t *to, const uint64_t *chunk);
 void ks_words_copy(void *to, const void *from, size_t bytes);
 
 /* ---- spool.c: writing a spool ------------------------------------------------------------------ */
-typedef struct ks_spool ks_spool;
 
 /** Create the file (0600, must not exist).
  *  @param ring_chunks  0: grow; else keep the newest that many chunks. */
@@ -97,6 +105,12 @@ kineto_status ks_spool_control(ks_spool *s, const kf_control *control, kineto_er
 /** Empty it again but for its head. Nobody may be reading it. */
 kineto_status ks_spool_reset(ks_spool *s, kineto_error *err);
 uint64_t ks_spool_bytes(const ks_spool *s);
+int ks_spool_descriptor(const ks_spool *s);
+/** Where it was found last. */
+const char *ks_spool_path(const ks_spool *s);
+/** Is the file somewhere still? Its directory may have another name by now: then `path` receives that.
+ *  False: it was removed, and is only there as long as it is open. */
+bool ks_spool_find(ks_spool *s, char path[KS_PATH_BYTES]);
 /** Closes; the file stays. NULL is fine. */
 void ks_spool_close(ks_spool *s);
 
@@ -208,6 +222,8 @@ void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason
 void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
 const char *ks_collector_pool_path(const ks_collector *c);
 const char *ks_collector_spool_path(const ks_collector *c);
+/** See ks_spool_find; `recover` finds it, too, from then on. */
+bool ks_collector_find_spool(ks_collector *c);
 /** @param keep_files  leave pool and spool for `recover`. NULL collector is fine. */
 void ks_collector_destroy(ks_collector *c, bool keep_files);
 

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -132,8 +133,7 @@ kineto_status ks_spool_create(const char *path, const kf_pool *pool, const char 
         return kb_fail(err, KINETO_E_MEMORY, "out of memory");
     kineto_status status;
     snprintf(s->path, sizeof s->path, "%s", path);
-    s->fd = kb_os_clear_of_standard(
-        open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    s->fd = kb_os_clear_of_standard(kb_os_create(AT_FDCWD, path, O_RDWR, 0600));
     if (s->fd < 0) {
         status = kb_fail_os(err, errno, "cannot create '%s'", path);
         goto failed;
@@ -165,6 +165,30 @@ void ks_spool_close(ks_spool *s)
 }
 
 uint64_t ks_spool_bytes(const ks_spool *s) { return s->end; }
+int ks_spool_descriptor(const ks_spool *s) { return s->fd; }
+const char *ks_spool_path(const ks_spool *s) { return s->path; }
+
+static bool is_at(const ks_spool *s, const char *path)
+{
+    struct stat ours, there;
+    return fstat(s->fd, &ours) == 0 && lstat(path, &there) == 0 && ours.st_dev == there.st_dev &&
+           ours.st_ino == there.st_ino;
+}
+
+bool ks_spool_find(ks_spool *s, char path[KS_PATH_BYTES])
+{
+    char link[64], found[KS_PATH_BYTES];
+    if (is_at(s, s->path))
+        return true;
+    snprintf(link, sizeof link, "/proc/self/fd/%d", s->fd);
+    ssize_t n = readlink(link, found, sizeof found - 1);
+    found[KB_MAX(n, 0)] = 0;
+    if (n <= 0 || !is_at(s, found))
+        return false;
+    memcpy(s->path, found, sizeof s->path);
+    memcpy(path, found, sizeof s->path);
+    return true;
+}
 
 /* ---- frames ------------------------------------------------------------------------------------- */
 

@@ -18,6 +18,7 @@
 #define MOST_AGO_NS  1e18         /* the page may say anything */
 #define NOBODY       UINT64_MAX
 #define NO_SLOT      UINT32_MAX
+#define MAX_COPIES   3u
 
 /* What programs record themselves: needs no time to get ready. */
 #define HOST_KINDS                                                                                 \
@@ -172,6 +173,7 @@ static void spool_empty(ks_collector *c)
     c->spool_is_used = c->keep_is_full = c->dictionary_holes = false;
     c->dictionary_at = 1;
     c->kept_bytes = c->spool_failures = 0;
+    kb_store_relaxed(&c->pool.control->counters[KF_SOURCE_API][KF_REASON_IN_SPOOL], 0);
 }
 
 /* What is older than our ring wants is no loss. */
@@ -470,7 +472,7 @@ kineto_status ks_window_build(ks_collector *c, ks_window *w, const ks_window_cut
     ks_input *input = NULL;
     hand_over(c);
     kt_build_options options = options_of(c, w, cut);
-    kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
+    kineto_status status = ks_input_open_written(c->spool, &c->pool, &input, err);
     if (status)
         return status;
     counters_since(c, input->control, w->counters, false);
@@ -548,6 +550,21 @@ static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
     part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
 }
 
+/* Writers go on while the ring is copied, from its newest chunk backwards. Should they have overwritten
+ * even that one, the copy holds nothing that is whole, and is made again. */
+static kineto_status copy_ring(ks_collector *c, ks_input **input, uint64_t *now, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    for (uint32_t i = 0; i < MAX_COPIES && status == KINETO_OK; i++) {
+        ks_input_close(*input);
+        *now = now_ticks(c);
+        status = ks_input_open_written(c->spool, &c->pool, input, err);
+        if (status == KINETO_OK && (*input)->control->forgotten_ticks < *now)
+            break;
+    }
+    return status;
+}
+
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err)
 {
@@ -558,8 +575,8 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     ks_collector_clock(c);
     /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts.
      */
-    uint64_t now = now_ticks(c);
-    kineto_status status = ks_input_open(c->spool_path, &c->pool, &input, err);
+    uint64_t now = 0;
+    kineto_status status = copy_ring(c, &input, &now, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
         counters_since(c, input->control, c->ring_counters, true);

@@ -116,7 +116,8 @@ static void source_lines(kt_build_state *s, uint32_t source)
     kineto_string name = kt_build_source_name(s, source);
     bool requested = counter(s, source, KF_REASON_REQUESTED) != 0;
     for (uint32_t reason = 0; reason < KF_REASON_COUNT; reason++) {
-        uint64_t count = reason == KF_REASON_NOT_ENDED ? 0 : total(s, source, reason);
+        bool is_line = reason != KF_REASON_NOT_ENDED && reason != KF_REASON_IN_SPOOL;
+        uint64_t count = is_line ? total(s, source, reason) : 0;
         if (count || (requested && reason == KF_REASON_DELIVERED))
             kt_ledger_add(s->b, name, kb_string(kf_reason_text(reason)), count,
                           kf_reason_is_drop(reason), kb_string(""));
