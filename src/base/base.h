@@ -190,6 +190,9 @@ uint32_t kb_os_parent(uint32_t pid);
 uint32_t kb_os_cpus(void);
 /** Is the process with this start time still there (not a zombie)? */
 bool kb_os_alive(uint32_t pid, uint64_t start_time);
+/** Is /proc mounted, and of this process's own pid namespace? Otherwise it tells nothing of other
+ *  processes, and kb_os_alive goes by their number alone. */
+bool kb_os_proc_is_ours(void);
 /** Identity of the program image: differs after each exec. */
 uint64_t kb_os_exec_id(void);
 /** The same of another process, from the 16 bytes that its AT_RANDOM points to. */

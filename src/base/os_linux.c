@@ -94,9 +94,14 @@ static const char *proc_path(uint32_t pid, const char *file, char path[128])
     char digits[10];
     size_t n = 0, at = strlen("/proc/"), length = strlen(file);
     memcpy(path, "/proc/", at);
-    do
-        digits[n++] = (char)('0' + pid % 10);
-    while (pid /= 10);
+    if (pid == kb_os_pid()) {
+        memcpy(path + at, "self", 4);
+        at += 4;
+    } else {
+        do
+            digits[n++] = (char)('0' + pid % 10);
+        while (pid /= 10);
+    }
     while (n > 0)
         path[at++] = digits[--n];
     path[at++] = '/';
@@ -106,9 +111,38 @@ static const char *proc_path(uint32_t pid, const char *file, char path[128])
     return path;
 }
 
+/* The number that a link of /proc consists of; 0: there is none. */
+static uint32_t read_proc_link(const char *path)
+{
+    char text[16];
+    int saved = errno;
+    ssize_t n = readlink(path, text, sizeof text - 1);
+    errno = saved;
+    text[KB_MAX(n, 0)] = '\0';
+    return (uint32_t)strtoul(text, NULL, 10);
+}
+
+bool kb_os_proc_is_ours(void)
+{
+    static uint64_t known; /* pid << 32 | answer: a fork's child looks again */
+    uint32_t pid = kb_os_pid();
+    uint64_t answer = kb_load_relaxed(&known);
+    if (answer >> 32 != pid) {
+        answer = (uint64_t)pid << 32 | (read_proc_link("/proc/self") == pid);
+        kb_store_relaxed(&known, answer);
+    }
+    return answer & 1;
+}
+
+/* Of itself a process can read in any /proc, of others only in one that numbers them as it does. */
 static size_t read_proc(uint32_t pid, const char *file, char *buf, size_t size)
 {
     char path[128];
+    if (pid != kb_os_pid() && !kb_os_proc_is_ours()) {
+        if (size)
+            buf[0] = '\0';
+        return 0;
+    }
     return kb_os_read_file(proc_path(pid, file, path), buf, size);
 }
 
@@ -133,10 +167,47 @@ static uint64_t stat_number(const char *fields, int index)
     return fields ? strtoull(fields, NULL, 10) : 0;
 }
 
+/* What the time namespace of this process adds to start times that it reads: in another one they are
+ * other numbers. Namespaces change at fork and exec only. */
+static uint64_t read_start_time_shift(void)
+{
+    char text[256];
+    const char *at = kb_os_read_file("/proc/self/timens_offsets", text, sizeof text)
+                         ? strstr(text, "boottime")
+                         : NULL;
+    char *end;
+    if (!at)
+        return 0;
+    long long seconds = strtoll(at + strlen("boottime"), &end, 10);
+    long long ns = strtoll(end, NULL, 10), ticks = sysconf(_SC_CLK_TCK);
+    return ticks > 0 ? (uint64_t)(seconds * ticks + ns / (1000000000 / ticks)) : 0;
+}
+
+static uint64_t start_time_shift(void)
+{
+    static uint64_t shift;
+    static uint32_t shift_of; /* a process */
+    uint32_t pid = kb_os_pid();
+    if (kb_load_acquire(&shift_of) != pid) {
+        int saved = errno;
+        kb_store_relaxed(&shift, read_start_time_shift());
+        kb_store_release(&shift_of, pid);
+        errno = saved;
+    }
+    return kb_load_relaxed(&shift);
+}
+
+/* In every time namespace the same; 0: unknown. */
+static uint64_t start_time_of(const char *fields)
+{
+    uint64_t shown = stat_number(fields, 22);
+    return shown ? shown - start_time_shift() : 0;
+}
+
 uint64_t kb_os_start_time(uint32_t pid)
 {
     char buf[1024];
-    return stat_number(stat_fields(pid, buf, sizeof(buf)), 22);
+    return start_time_of(stat_fields(pid, buf, sizeof(buf)));
 }
 
 uint32_t kb_os_parent(uint32_t pid)
@@ -149,12 +220,14 @@ bool kb_os_alive(uint32_t pid, uint64_t start_time)
 {
     char buf[1024];
     const char *fields = stat_fields(pid, buf, sizeof(buf));
-    if (!fields || fields[0] == 'X')
+    if (!fields) /* gone, or /proc does not show it to us */
+        return pid > 0 && pid <= INT_MAX && (kill((pid_t)pid, 0) == 0 || errno == EPERM);
+    if (fields[0] == 'X')
         return false;
     /* A first thread that has ended shows as a zombie while others go on. */
     if (fields[0] == 'Z' && stat_number(fields, 20) <= 1)
         return false;
-    return stat_number(fields, 22) == start_time;
+    return start_time_of(fields) == start_time;
 }
 
 static size_t chomp(char *buf, size_t n)

@@ -48,6 +48,21 @@ static void *run_counted(void *argument)
     return result;
 }
 
+/* The usual size of a stack is what `ulimit -s` says, and that may be too small for us. */
+static int create_with_stack(pthread_t *thread, void *(*run)(void *), void *argument)
+{
+    const size_t least = (size_t)1 << 20;
+    pthread_attr_t with;
+    size_t size = 0;
+    bool usual = pthread_attr_init(&with) != 0;
+    bool small = !usual && pthread_attr_getstacksize(&with, &size) == 0 && size < least &&
+                 pthread_attr_setstacksize(&with, least) == 0;
+    int failed = pthread_create(thread, small ? &with : NULL, run, argument);
+    if (!usual)
+        (void)pthread_attr_destroy(&with);
+    return failed;
+}
+
 int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
 {
     sigset_t all, before;
@@ -59,7 +74,7 @@ int kb_thread_start(pthread_t *thread, void *(*run)(void *), void *argument)
     sigfillset(&all);
     sigdelset(&all, SIGBUS); /* of a page that its file has lost: it is the thread's own */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(thread, NULL, c ? run_counted : run, c ? (void *)c : argument);
+    int failed = create_with_stack(thread, c ? run_counted : run, c ? (void *)c : argument);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (failed && c)
         counted_drop(c);

@@ -82,8 +82,10 @@ static const kc_options options = {
     "[options] -- PROGRAM [ARGUMENTS]",
     "Run PROGRAM and record its timeline, its children's, and that of the devices\n"
     "they use, into a trace that ui.perfetto.dev and Chrome's DevTools open.\n"
-    "The exit status is the program's (128 + N if signal N killed it); 125 if\n"
-    "recording failed, 126 if PROGRAM cannot be run, 127 if it was not found.",
+    "The exit status is the program's (128 + N if signal N killed it), also if it\n"
+    "ran unrecorded since there was no room for the recording; 125 if the options\n"
+    "are wrong or the trace could not be written, 126 if PROGRAM cannot be run,\n"
+    "127 if it was not found.",
     option_list,
     KB_COUNT(option_list),
     true};
@@ -341,9 +343,8 @@ static void tell_interpreter(const char *program, const kineto_error *err)
 
 /* ---- after ------------------------------------------------------------------------------------- */
 
-static void tell_how_it_ended(const kc_child *child)
+static void tell_how_it_ended(const kc_child *child, bool one_trace)
 {
-    bool one_trace = !kc_host_wanted(&host);
     if (WIFSIGNALED(child->status))
         fprintf(stderr, "ckineto: the program was killed by signal %d (%s)%s\n",
                 WTERMSIG(child->status), strsignal(WTERMSIG(child->status)),
@@ -408,14 +409,63 @@ static void tell_result(const kineto_trace *trace)
         kc_print(stderr, "         or try: ckineto info %s\n", output);
 }
 
-static void tell_rescue(const ks_collector *c, const kc_child *child, const char *why)
+static void tell_rescue(ks_collector *c, const kc_child *child, const char *why)
 {
+    ks_collector_stats stats;
     kc_complain("record: %s", why);
-    kc_complain("the recording is not lost. Once the reason is gone, run:\n"
+    ks_collector_stats_get(c, &stats);
+    bool is_whole = ks_collector_find_spool(c) || stats.bytes == 0;
+    if (!is_whole)
+        kc_complain("%s: removed while recording: the %s that it held are lost",
+                    ks_collector_spool_path(c), kc_bytes(stats.bytes).s);
+    kc_complain("the %s is not lost. Once the reason is gone, run:\n"
                 "  ckineto recover -o FILE.json --remove %s",
-                ks_collector_pool_path(c));
+                is_whole ? "recording" : "rest", ks_collector_pool_path(c));
     if (child->status)
-        tell_how_it_ended(child);
+        tell_how_it_ended(child, true);
+}
+
+/* ---- where the trace goes ------------------------------------------------------------------------- */
+
+/* The n-th place besides the one that was asked for: the directory of that, if it has another name by now,
+ * then those for temporary files and where we are. There the name says whose it is. */
+static bool place_elsewhere(ks_collector *c, uint32_t n, char path[KS_PATH_BYTES])
+{
+    const char *slash = strrchr(output, '/'), *name = slash ? slash + 1 : output;
+    const char *places[] = {NULL, kb_setting("TMPDIR"), ".", "/tmp"};
+    if (n > 0 && places[n]) {
+        int size = snprintf(path, KS_PATH_BYTES, "%s/ckineto-%u-%s", places[n], kb_os_pid(), name);
+        return size > 0 && (size_t)size < KS_PATH_BYTES && access(path, F_OK) != 0;
+    }
+    if (n > 0 || !ks_collector_find_spool(c))
+        return false;
+    const char *spool = ks_collector_spool_path(c);
+    int size = snprintf(path, KS_PATH_BYTES, "%.*s%s", (int)(strrchr(spool, '/') + 1 - spool), spool,
+                        name);
+    return size > 0 && (size_t)size < KS_PATH_BYTES;
+}
+
+/* A directory that was there when the program was started may be gone or another one by now. */
+static kineto_status save_elsewhere(ks_collector *c, const kineto_trace *trace, kineto_error *why)
+{
+    enum { PLACES = 4 };
+    static char path[KS_PATH_BYTES];
+    kineto_error err;
+    for (uint32_t n = 0; n < PLACES; n++)
+        if (place_elsewhere(c, n, path) && kineto_trace_save(trace, path, &err) == KINETO_OK) {
+            kc_complain("record: %s; the trace is in %s", why->message, path);
+            output = path;
+            return KINETO_OK;
+        }
+    return why->code;
+}
+
+/* Other failures, a full disk say, leave the raw recording where it is. */
+static kineto_status save(ks_collector *c, const kineto_trace *trace, kineto_error *err)
+{
+    kineto_error ignored;
+    kineto_status status = kineto_trace_save(trace, output, err);
+    return status && check_output(output, &ignored) ? save_elsewhere(c, trace, err) : status;
 }
 
 /* Build and write. Returns the exit status; *keep: the raw recording is still needed. */
@@ -426,12 +476,12 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
     ks_collector_stats stats;
     kineto_status status = ks_collector_finish(c, &trace, &err);
     if (status == KINETO_OK)
-        status = kineto_trace_save(trace, output, &err);
+        status = save(c, trace, &err);
     if (status) {
         *keep = true;
         tell_rescue(c, child, err.message);
     } else if (!quiet) {
-        tell_how_it_ended(child);
+        tell_how_it_ended(child, true);
         ks_collector_stats_get(c, &stats);
         if (stats.spool_failed)
             kc_complain("warning: %s", stats.spool_error);
@@ -464,6 +514,23 @@ static kineto_status enter(ks_collector *c, kineto_error *err)
     return status;
 }
 
+/* What keeps us from recording is no reason not to run the program. Its exit status, or why it did not
+ * start. */
+static int run_unrecorded(char **argv, kc_child *child, const char *why, kineto_error *err)
+{
+    kc_complain("record: %s; the program runs without being recorded", why);
+    (void)unsetenv("CKINETO_SESSION");
+    kineto_status status = kc_child_start(argv, child, err);
+    if (status)
+        return child->done ? exec_failure_status(argv[0], err) : KC_EXIT_OWN_FAILURE;
+    err->code = KINETO_OK;
+    while (!child->done)
+        kc_child_wait(child, UINT64_C(1000000000));
+    if (!quiet)
+        tell_how_it_ended(child, false);
+    return kc_child_exit_status(child);
+}
+
 static int record(const ks_collector_options *collector_options, char **argv)
 {
     ks_collector *c = NULL;
@@ -474,15 +541,15 @@ static int record(const ks_collector_options *collector_options, char **argv)
     kc_signals_prepare();
     kineto_status status = ks_collector_create(collector_options, &c, &err);
     if (status)
-        goto done;
+        goto unrecorded;
     add_command(c, argv);
     status = enter(c, &err);
     if (status == KINETO_OK && kc_host_wanted(&host))
         status = kc_host_enter(&host, &err);
-    if (status == KINETO_OK)
-        status = ks_collector_start(c, &err);
     if (status)
         goto done;
+    if (ks_collector_start(c, &err))
+        goto unrecorded;
     status = kc_child_start(argv, &child, &err);
     if (status) {
         result = child.done ? exec_failure_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
@@ -491,12 +558,19 @@ static int record(const ks_collector_options *collector_options, char **argv)
     if (kc_host_wanted(&host)) {
         bool failed = kc_host_run(&host, c, &child);
         if (!quiet)
-            tell_how_it_ended(&child);
+            tell_how_it_ended(&child, false);
         result = failed ? KC_EXIT_OWN_FAILURE : kc_child_exit_status(&child);
         goto done;
     }
     collect_until_done(c, &child);
     result = write_trace(c, &child, &keep);
+    goto done;
+unrecorded:
+    ks_collector_destroy(c, false);
+    c = NULL;
+    kineto_error why = err;
+    result = run_unrecorded(argv, &child, why.message, &err);
+    status = err.code;
 done:
     if (status)
         kc_complain("record: %s", err.message);

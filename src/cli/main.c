@@ -3,6 +3,9 @@
 #include "trace/text/input.h"
 
 #include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 typedef kc_verb verb;
@@ -147,6 +150,51 @@ static void keep_closed_streams_closed(void)
             (void)open("/dev/null", useless[fd] | O_CLOEXEC); /* the lowest that is free */
 }
 
+/* ---- the stack ----------------------------------------------------------------------------------- */
+
+#define STACK_BYTES       ((size_t)8 << 20)
+#define SMALL_STACK_BYTES ((size_t)1 << 20)
+
+typedef struct call {
+    const verb *v;
+    int argc, result;
+    char **argv;
+    sigset_t mask;
+} call;
+
+static void *run_call(void *argument)
+{
+    call *c = argument;
+    (void)pthread_sigmask(SIG_SETMASK, &c->mask, NULL);
+    c->result = c->v->run(c->argc, c->argv);
+    return NULL;
+}
+
+/* Below a small `ulimit -s` a verb runs on a stack of its own, and gets the signals. What it starts has the
+ * limit that we have. */
+static int run_with_stack(const verb *v, int argc, char **argv)
+{
+    struct rlimit limit;
+    pthread_attr_t with;
+    pthread_t thread;
+    sigset_t all;
+    call c = {.v = v, .argc = argc, .argv = argv};
+    if (getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= SMALL_STACK_BYTES ||
+        pthread_attr_init(&with) != 0)
+        return v->run(argc, argv);
+    sigfillset(&all);
+    (void)pthread_sigmask(SIG_SETMASK, &all, &c.mask);
+    int failed = pthread_attr_setstacksize(&with, STACK_BYTES);
+    if (!failed)
+        failed = pthread_create(&thread, &with, run_call, &c);
+    (void)pthread_attr_destroy(&with);
+    if (!failed)
+        failed = pthread_join(thread, NULL);
+    else
+        run_call(&c);
+    return c.result;
+}
+
 /* A file that became shorter when it had been opened: what was computed of it is of half a file. */
 static int check_files(int status)
 {
@@ -178,5 +226,5 @@ int main(int argc, char **argv)
         return KC_EXIT_USAGE;
     }
     const verb *v = find(argv[1]);
-    return v ? check_files(v->run(argc - 1, argv + 1)) : unknown_verb(argv[1]);
+    return v ? check_files(run_with_stack(v, argc - 1, argv + 1)) : unknown_verb(argv[1]);
 }

@@ -156,7 +156,12 @@ kineto_status kc_host_enter(const kc_host_options *o, kineto_error *err)
     (void)unsetenv("CKINETO_CONTROL");
     if (sources.options.daemon)
         (void)unsetenv("KINETO_USE_DAEMON");
-    return sources.options.socket ? ko_control_directory(true, directory, err) : KINETO_OK;
+    kineto_error why;
+    if (sources.options.socket && ko_control_directory(true, directory, &why)) {
+        kc_complain("record: %s; traces cannot be requested by 'ckineto trigger'", why.message);
+        sources.options.socket = false;
+    }
+    return KINETO_OK;
 }
 
 /* ---- the loop's parts ---------------------------------------------------------------------------- */

@@ -1,6 +1,7 @@
 /* What both ends of a control socket share: where sockets are, and what packets look like. */
 #include "control/control_wire.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 /* ---- the directory -----------------------------------------------------------------------------
  */
 
-#define OWN_MODE     0700u
+#define SHARED       "/tmp"
 #define OTHERS       (S_IRWXG | S_IRWXO)
 #define MAY_BE_MOVED (S_IWGRP | S_IWOTH) /* by others, in such a directory */
 
@@ -84,9 +85,66 @@ static kineto_status choose(char above[KS_REQUEST_PATH_BYTES], char name[32], ki
     snprintf(above, KS_REQUEST_PATH_BYTES, "/run/user/%u", (unsigned)geteuid());
     if (lstat(above, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
         return KINETO_OK;
-    snprintf(above, KS_REQUEST_PATH_BYTES, "/tmp");
+    snprintf(above, KS_REQUEST_PATH_BYTES, SHARED);
     snprintf(name, 32, "ckineto-%u", (unsigned)geteuid());
     return KINETO_OK;
+}
+
+/* Another user may have taken our name in the directory that all share. Then ours has that name and
+ * something that cannot be guessed, and both ends look for it: the first one, in the order of names.
+ * @return whether there is one. */
+static bool find_private(const char *usual, char path[KS_REQUEST_PATH_BYTES])
+{
+    const char *name = usual + sizeof SHARED;
+    size_t n = strlen(name);
+    char candidate[KS_REQUEST_PATH_BYTES];
+    kineto_error why;
+    bool found = false;
+    DIR *all = opendir(SHARED);
+    for (struct dirent *e; all && (e = readdir(all));) {
+        if (strncmp(e->d_name, name, n) != 0 || e->d_name[n] != '-')
+            continue;
+        int bytes = snprintf(candidate, sizeof candidate, SHARED "/%s", e->d_name);
+        if (bytes < 0 || (size_t)bytes >= sizeof candidate || check_own(candidate, &why) ||
+            (found && strcmp(candidate, path) > 0))
+            continue;
+        memcpy(path, candidate, sizeof candidate);
+        found = true;
+    }
+    if (all)
+        closedir(all);
+    return found;
+}
+
+/* Another process of ours may do the same at this moment: the first one in the order of names counts. */
+static kineto_status make_private(const char *usual, char path[KS_REQUEST_PATH_BYTES],
+                                  kineto_error *err)
+{
+    char mine[KS_REQUEST_PATH_BYTES];
+    int n = snprintf(mine, sizeof mine, "%s-XXXXXX", usual);
+    if (n < 0 || (size_t)n >= sizeof mine || kb_os_make_own_temporary(mine) != 0)
+        return kb_fail_os(err, errno, "cannot make '%s' for control sockets", mine);
+    if (!find_private(usual, path))
+        memcpy(path, mine, sizeof mine);
+    else if (strcmp(path, mine) != 0)
+        (void)rmdir(mine);
+    return check_own(path, err);
+}
+
+/* `path` is the usual one, and receives the one to use. */
+static kineto_status find_in_shared(bool make, char path[KS_REQUEST_PATH_BYTES], kineto_error *err)
+{
+    char usual[KS_REQUEST_PATH_BYTES];
+    struct stat st;
+    memcpy(usual, path, sizeof usual);
+    bool is_there = lstat(usual, &st) == 0, is_mine = is_there && st.st_uid == geteuid();
+    if (is_mine || (!find_private(usual, path) && !is_there && !make))
+        return check_own(usual, err);
+    if (strcmp(path, usual) != 0)
+        return check_own(path, err);
+    if (make && kb_os_make_own_directory(usual) == 0)
+        return check_own(usual, err);
+    return make ? make_private(usual, path, err) : check_own(usual, err);
 }
 
 kineto_status ko_control_directory(bool make, char path[KS_REQUEST_PATH_BYTES], kineto_error *err)
@@ -104,7 +162,9 @@ kineto_status ko_control_directory(bool make, char path[KS_REQUEST_PATH_BYTES], 
     status = ko_control_address(path, UINT32_MAX, true, &longest, err);
     if (status != KINETO_OK)
         return status;
-    if (make && mkdir(path, OWN_MODE) != 0 && errno != EEXIST)
+    if (strcmp(above, SHARED) == 0)
+        return find_in_shared(make, path, err);
+    if (make && kb_os_make_own_directory(path) != 0 && errno != EEXIST)
         return kb_fail_os(err, errno, "cannot make '%s' for control sockets", path);
     return check_own(path, err);
 }

@@ -131,6 +131,8 @@ static void look_at_tree(ks_children *c, uint32_t root)
 /* Below the root, and below those that were below it: a daemon's parent is another process by now. */
 void ks_children_sample(ks_children *c)
 {
+    if (!kb_os_proc_is_ours())
+        return;
     c->looks = 0;
     c->pass++;
     look_at_tree(c, c->root);
@@ -271,6 +273,11 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
 {
     attached a = {0};
     running r = {0};
+    if (!kb_os_proc_is_ours())
+        ks_pool_note_at(pool, SOURCE, "could not be looked at", 1, false,
+                        "/proc is not mounted, or belongs to another pid namespace: programs that were not "
+                        "recorded are not named, nor those that go on",
+                        ticks);
     ks_pool_processes(pool, on_attached, &a);
     report_unrecorded(c, pool, &a, ticks);
     attached_free(&a);

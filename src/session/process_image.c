@@ -170,6 +170,14 @@ static bool raises_privileges(const struct stat *st)
            ((st->st_mode & S_ISGID) && st->st_gid != getegid());
 }
 
+static ks_unrecorded reason_of_rights(uint32_t pid)
+{
+    ks_rights rights = ks_process_rights(pid);
+    return rights == KS_RIGHTS_RAISED   ? KS_UNRECORDED_SET_ID
+           : rights == KS_RIGHTS_CLOSED ? KS_UNRECORDED_CLOSED
+                                        : KS_UNRECORDED_HIDDEN;
+}
+
 /* ---- what keeps it from attaching ---------------------------------------------------------------- */
 
 static bool differs(uint32_t pid, const char *which, const char *ours)
@@ -307,13 +315,13 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
     it->exec_id = find_exec_id(it);
     (void)kb_os_process_name(it->pid, it->name, sizeof it->name);
     if (stat(proc_file(it->pid, "exe", path), &st) != 0) {
-        it->why = errno == EACCES ? KS_UNRECORDED_HIDDEN : KS_UNRECORDED_BRIEF;
+        it->why = errno == EACCES ? reason_of_rights(it->pid) : KS_UNRECORDED_BRIEF;
         return;
     }
     it->device = st.st_dev;
     it->inode = st.st_ino;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    it->why = fd >= 0 ? classify_file(fd) : KS_UNRECORDED_HIDDEN;
+    it->why = fd >= 0 ? classify_file(fd) : reason_of_rights(it->pid);
     if (fd >= 0)
         close(fd);
     if (it->secure || raises_privileges(&st))
@@ -371,7 +379,7 @@ static void look_at_libraries(const ks_surroundings *s, ks_image *it)
 
 void ks_image_look(const ks_surroundings *s, ks_image *it)
 {
-    bool known = it->first_ns && (it->inode || it->why == KS_UNRECORDED_HIDDEN);
+    bool known = it->first_ns && (it->inode || it->why != KS_UNRECORDED_BRIEF);
     it->last_ns = kb_clock_ns(CLOCK_MONOTONIC);
     if (!it->first_ns)
         it->first_ns = it->last_ns;

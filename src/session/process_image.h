@@ -25,6 +25,8 @@
     X(OTHER_RECORDING, "belongs to another recording: CKINETO_SESSION names another buffer")       \
     X(NOT_ATTACHED, "has the recorder loaded, which did not attach: KINETO_LOG_LEVEL=1 shows why") \
     X(HIDDEN, "belongs to another user: cannot be looked at")                                      \
+    X(CLOSED, "does not let itself be looked at: its program file cannot be read, or it called "   \
+              "prctl(PR_SET_DUMPABLE)")                                                            \
     X(BRIEF, "ended too soon to be looked at")
 typedef enum ks_unrecorded {
 #define X(name, text) KS_UNRECORDED_##name,

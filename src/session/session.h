@@ -137,6 +137,15 @@ void ks_pool_reader_destroy(ks_pool_reader *r);
 typedef bool ks_process_visit(void *context, const kf_process_entry *p, kineto_string name);
 void ks_pool_processes(const kf_pool *pool, ks_process_visit *visit, void *context);
 
+/* ---- process_rights.c: why a process does not show its program ---------------------------------- */
+typedef enum ks_rights {
+    KS_RIGHTS_UNKNOWN,    /* it has ended, say */
+    KS_RIGHTS_RAISED,     /* set-uid, set-gid or file capabilities */
+    KS_RIGHTS_OTHER_USER,
+    KS_RIGHTS_CLOSED      /* of this user: a program file without read permission, PR_SET_DUMPABLE */
+} ks_rights;
+ks_rights ks_process_rights(uint32_t pid);
+
 /* ---- children.c: the processes below the recorded one ------------------------------------------- */
 typedef struct ks_children ks_children;
 /** @param python_left_out  the command keeps out of Python's processes.
