@@ -58,11 +58,12 @@ function(ckineto_harden_hot)
   endif()
 endfunction()
 
-# ckineto_harden_fixed(file...): sizes that are only known at run time are not checked a second time
-# here, behind checks of the file's own: that was 10 % of an event of a plug-in.
-function(ckineto_harden_fixed)
-  if(ckineto_hardened)
-    set_property(SOURCE ${ARGN} APPEND PROPERTY COMPILE_OPTIONS
-      "$<$<CONFIG:Release,RelWithDebInfo,MinSizeRel>:-U_FORTIFY_SOURCE;-D_FORTIFY_SOURCE=2>")
-  endif()
+# ckineto_any_libc(target...): it is loaded into programs by LD_PRELOAD, also into those of another libc.
+# The checks of _FORTIFY_SOURCE are functions of glibc: with them a program of musl would not start.
+function(ckineto_any_libc)
+  foreach(target ${ARGN})
+    get_target_property(options ${target} COMPILE_OPTIONS)
+    list(FILTER options EXCLUDE REGEX "FORTIFY_SOURCE")
+    set_target_properties(${target} PROPERTIES COMPILE_OPTIONS "${options};-U_FORTIFY_SOURCE")
+  endforeach()
 endfunction()

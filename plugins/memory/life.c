@@ -9,6 +9,12 @@
 #include <string.h>
 #include <time.h>
 
+#ifdef __GLIBC__
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+#endif
+
 #define SOURCE "memory"
 /* glibc keeps the first 32 keys of a thread inline: setting one allocates nothing. */
 #define INLINE_KEYS 32u
@@ -155,6 +161,24 @@ static void read_settings(void)
         cm_interval_bytes = cm_interval_of(text);
 }
 
+/* A library that calls glibc's pthread_atfork carries a part of glibc, which needs what musl does not have;
+ * this one is loaded into programs of either. */
+static void watch_forks(void (*handler)(void))
+{
+#ifdef __GLIBC__
+    int (*of_musl)(void (*)(void), void (*)(void), void (*)(void));
+    if (__register_atfork) {
+        (void)__register_atfork(NULL, NULL, handler, __dso_handle);
+        return;
+    }
+    *(void **)&of_musl = dlsym(RTLD_DEFAULT, "pthread_atfork");
+    if (of_musl)
+        (void)of_musl(NULL, NULL, handler);
+#else
+    (void)pthread_atfork(NULL, NULL, handler);
+#endif
+}
+
 /* The recorder's own constructor has run: we need its library. */
 __attribute__((constructor)) static void start(void)
 {
@@ -165,7 +189,7 @@ __attribute__((constructor)) static void start(void)
         (void)pthread_key_delete(key);
         key_usable = false;
     }
-    (void)pthread_atfork(NULL, NULL, in_child);
+    watch_forks(in_child);
     bool seen = is_seen();
     cm_thread_begins(&cm_me);
     if (atomic_load(&cm_state) == CM_UNRESOLVED)

@@ -643,7 +643,10 @@ uint32_t kb_os_cpus(void)
 {
     cpu_set_t set;
     CPU_ZERO(&set);
-    int count = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 0;
+    int count = 0;
+    size_t known = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_SETSIZE : 0;
+    for (size_t i = 0; i < known; i++) /* CPU_COUNT calls a function that only glibc has */
+        count += CPU_ISSET(i, &set) != 0;
     if (count <= 0)
         count = (int)sysconf(_SC_NPROCESSORS_ONLN); /* more of them than the set has room for */
     return count > 0 ? (uint32_t)count : 1;

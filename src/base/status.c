@@ -105,12 +105,15 @@ static kineto_status status_of_errno(int os_error)
 #ifdef __GLIBC_PREREQ /* not everywhere: musl has no such macro */
 #if __GLIBC_PREREQ(2, 32)
 #define HAS_PLAIN_TEXT
+#pragma weak strerrordesc_np
 #endif
 #endif
 
 static const char *errno_text(int os_error)
 {
 #ifdef HAS_PLAIN_TEXT
+    if (!strerrordesc_np) /* built with glibc, loaded into a program of musl */
+        return strerror(os_error);
     const char *text = strerrordesc_np(os_error);
     return text ? text : "unknown error";
 #else

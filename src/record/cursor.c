@@ -2,7 +2,14 @@
  */
 #include "record/function.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
+
+#ifdef __GLIBC__
+extern int __register_atfork(void (*)(void), void (*)(void), void (*)(void), void *)
+    __attribute__((weak));
+extern void *__dso_handle __attribute__((visibility("hidden")));
+#endif
 
 kr_cursor kr_unattached = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
 kr_cursor kr_attaching = {.busy = 1, .in_use = 1, .chunk = KR_NO_CHUNK};
@@ -443,6 +450,24 @@ static void forget_in_child(void)
     kr_steps_forget();
 }
 
+/* A library that calls glibc's pthread_atfork carries a part of glibc, which needs what musl does not have;
+ * this one is loaded into programs of either. */
+static void watch_forks(void (*handler)(void))
+{
+#ifdef __GLIBC__
+    int (*of_musl)(void (*)(void), void (*)(void), void (*)(void));
+    if (__register_atfork) {
+        (void)__register_atfork(NULL, NULL, handler, __dso_handle);
+        return;
+    }
+    *(void **)&of_musl = dlsym(RTLD_DEFAULT, "pthread_atfork");
+    if (of_musl)
+        (void)of_musl(NULL, NULL, handler);
+#else
+    (void)pthread_atfork(NULL, NULL, handler);
+#endif
+}
+
 kineto_status kr_threads_init(void)
 {
     if (pthread_key_create(&kr_key, thread_exit) == 0) {
@@ -451,7 +476,7 @@ kineto_status kr_threads_init(void)
             (void)pthread_key_delete(kr_key);
     }
     if (!kb_os_wipe_supported())
-        (void)pthread_atfork(NULL, NULL, forget_in_child);
+        watch_forks(forget_in_child);
     return KINETO_OK;
 }
 

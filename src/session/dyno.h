@@ -149,6 +149,11 @@ typedef struct ks_dyno_caller {
 kineto_status ks_dyno_rpc(ks_dyno_registry *r, const ks_dyno_caller *caller, kineto_string request,
                           uint64_t now_ns, char **answer, size_t *answer_bytes, kineto_error *err);
 
+/* ---- dyno_owner.c ---- */
+/** Does the socket with this address belong to another user than root and this one? It may belong to another
+ *  process a moment later; what cannot be found out counts as no. */
+bool ks_dyno_owner_is_strange(const ks_dyno_address *a, uint32_t *user);
+
 /* ---- dyno_peer.c ---- */
 /** The user at the other end of a TCP connection within this machine. False: nobody knows, or it has
  * closed. */

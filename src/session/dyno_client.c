@@ -37,6 +37,7 @@ typedef enum told {
     TOLD_ABSENT,
     TOLD_SILENT,
     TOLD_FULL,
+    TOLD_STRANGE,
     TOLD_NO_SOCKET
 } told;
 
@@ -74,6 +75,7 @@ static void tell(ks_dyno_client *c, told what, kineto_log_level level, const cha
         [TOLD_ABSENT] = "%s; it is asked again",
         [TOLD_SILENT] = "does not answer: it is asked again",
         [TOLD_FULL] = "takes no more messages: it is asked again",
+        [TOLD_STRANGE] = "belongs to %s: it is not asked",
         [TOLD_NO_SOCKET] = "cannot be asked: %s",
     };
     char text[sizeof((kineto_error *)NULL)->message + 64];
@@ -359,12 +361,29 @@ static void failed(ks_dyno_client *c, told what, const char *detail)
     tell(c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
 }
 
+/* Nothing is sent to whoever else took the daemon's name. */
+static bool is_strange(ks_dyno_client *c)
+{
+    char text[32];
+    uint32_t user;
+    if (!ks_dyno_owner_is_strange(&c->daemon, &user))
+        return false;
+    snprintf(text, sizeof text, "user %u", user);
+    failed(c, TOLD_STRANGE, text);
+    return true;
+}
+
 /* A full queue is tried again soon, a few times. */
 static void ask(ks_dyno_client *c, uint64_t now_ns, bool busy, uint64_t interval_ns)
 {
     kineto_error err;
     if (c->awaits && c->full_tries == 0)
         failed(c, TOLD_SILENT, "");
+    if (is_strange(c)) {
+        c->awaits = false;
+        plan_poll(c, now_ns, interval_ns);
+        return;
+    }
     int why = send_request(c, busy);
     if (is_full(why) && c->full_tries < FULL_TRIES) {
         c->next_ns = now_ns + (FULL_WAIT_NS << c->full_tries++);

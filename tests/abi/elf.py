@@ -1,9 +1,11 @@
 """What a library or program asks of the dynamic linker.
 
-usage: elf.py [--libc-only] [--nodelete] [--hardened] [--canary] [--sonames=N] FILE-OR-DIRECTORY...
+usage: elf.py [--libc-only] [--any-libc] [--nodelete] [--hardened] [--canary] [--guarded] [--sonames=N]
+              FILE-OR-DIRECTORY...
 Always: no text relocations, no executable stack, no C++ runtime. With --libc-only: nothing but
 libc and the loader is NEEDED. With --nodelete: marked to stay loaded. With --hardened: what the
-linker makes of cmake/Harden.cmake; with --canary: what the compiler makes of it. With --sonames:
+linker makes of cmake/Harden.cmake; with --canary: what the compiler makes of it, with --guarded: and
+libc's checks of sizes. With --any-libc: no function of glibc is needed that musl does not have. With --sonames:
 named libNAME.so.N, and nothing of ours is NEEDED by another number.
 """
 import os
@@ -40,8 +42,26 @@ def canary_of(path):
     names = readelf("--dyn-syms", path)
     if "__stack_chk_fail" not in names:
         yield "was compiled without -fstack-protector"
+
+
+def guards_of(path):
+    names = readelf("--dyn-syms", path)
     if not re.search(r"__\w+_chk\b", names.replace("__stack_chk_fail", "")):
         yield "was compiled without _FORTIFY_SOURCE"
+
+
+GLIBC_ONLY = re.compile(r"__\w+_chk|__register_atfork|__sched_cpucount|strerrordesc_np|__libc_\w+|qsort_r|fcntl64")
+
+
+def glibc_only(path):
+    """Functions of glibc that have to be there: weak ones may be absent."""
+    for line in readelf("--dyn-syms", path).splitlines():
+        fields = line.split()
+        if len(fields) < 8 or fields[6] != "UND" or fields[4] == "WEAK":
+            continue
+        name = fields[7].partition("@")[0]
+        if GLIBC_ONLY.fullmatch(name) and name != "__stack_chk_fail":
+            yield f"needs {name}, which musl does not have: no program of musl starts with it preloaded"
 
 
 def names_of(path, dynamic, needed, number):
@@ -79,8 +99,12 @@ def faults_of(path, options):
         yield "is not marked nodelete"
     if "--hardened" in options:
         yield from protections_of(path, dynamic)
-    if "--canary" in options:
+    if "--canary" in options or "--guarded" in options:
         yield from canary_of(path)
+    if "--guarded" in options:
+        yield from guards_of(path)
+    if "--any-libc" in options:
+        yield from glibc_only(path)
     for option in options:
         if option.startswith("--sonames="):
             yield from names_of(path, dynamic, needed, option.partition("=")[2])
