@@ -4,6 +4,8 @@
 #include "cli/critical.h"
 #include "cli/facts.h"
 #include "cli/findings.h"
+#include "analyze/facts/analyses.h"
+#include "analyze/findings/finding.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>
@@ -165,6 +167,7 @@ typedef struct work {
     kineto_analysis *facts; /* of all ranks so far; or … */
     kineto_findings *found;
     kc_health health;
+    bool many;    /* traces: what compares them is made when all are there */
     bool is_read; /* all that was named could be */
 } work;
 
@@ -182,6 +185,8 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
     kc_health_add(&w->health, trace, rank);
     if (!w->found) {
         w->found = found;
+        if (w->many)
+            ka_findings_defer(found);
         return KINETO_OK;
     }
     status = kineto_findings_add(w->found, found, err);
@@ -198,6 +203,8 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
     kc_health_add(&w->health, trace, rank);
     if (!w->facts) {
         w->facts = facts;
+        if (w->many)
+            ka_facts_defer(facts);
         return KINETO_OK;
     }
     status = kineto_analysis_add(w->facts, facts, err);
@@ -233,6 +240,7 @@ static kineto_status write_overlay(const work *w, const kineto_trace *trace, kin
 static kineto_status add_files(work *w, const kineto_files *files, kineto_error *err)
 {
     kineto_status status = KINETO_OK;
+    w->many = kineto_files_count(files) > 1;
     for (uint32_t i = 0; i < kineto_files_count(files) && !status; i++) {
         const char *path = kineto_files_path(files, i);
         kineto_trace *trace = NULL;
@@ -246,6 +254,10 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
+    if (!status && w->facts)
+        status = ka_facts_complete(w->facts, err);
+    if (!status && w->found)
+        status = ka_findings_complete(w->found, err);
     return status;
 }
 

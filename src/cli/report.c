@@ -1,5 +1,7 @@
 /* Making the page of the report: for `report` and `view`. */
 #include "cli/report.h"
+#include "analyze/facts/analyses.h"
+#include "analyze/findings/finding.h"
 #include "cli/several.h"
 
 #include <ckineto/diff.h>
@@ -28,6 +30,10 @@ static kineto_status add_facts(work *w, kineto_analysis *facts, kineto_findings 
     if (!w->found) {
         w->facts = facts;
         w->found = found;
+        if (w->count > 1) {
+            ka_facts_defer(facts);
+            ka_findings_defer(found);
+        }
         return KINETO_OK;
     }
     kineto_status status = kineto_analysis_add(w->facts, facts, err);
@@ -70,6 +76,10 @@ static kineto_status add_files(work *w, const kineto_files *files, kineto_error 
         kineto_trace_release(trace);
     }
     kc_show_reading(0, 0, NULL);
+    if (!status && w->facts)
+        status = ka_facts_complete(w->facts, err);
+    if (!status && w->found)
+        status = ka_findings_complete(w->found, err);
     return status;
 }
 

@@ -329,7 +329,21 @@ static kineto_status index_patterns(ka_rules *r, kineto_error *err)
 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
-kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err)
+static void free_rules(ka_rules *r)
+{
+    kb_vec_free(&r->rules);
+    kb_vec_free(&r->patterns);
+    kb_vec_free(&r->pieces);
+    kb_vec_free(&r->text);
+    kb_vec_free(&r->short_ones);
+    free(r);
+}
+
+/* The built-in ones are the same for all traces, and never change: made once, they stay. */
+static kb_lock built_in_lock;
+static ka_rules *shared_rules; /* atomic */
+
+static kineto_status make_rules(const char *path, ka_rules **out, kineto_error *err)
 {
     ka_rules *r = calloc(1, sizeof *r);
     *out = NULL;
@@ -348,19 +362,31 @@ kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *er
         s = index_patterns(r, err);
     if (s == KINETO_OK)
         *out = r;
-    else
-        ka_rules_free(r);
+    else if (r)
+        free_rules(r);
     return s;
+}
+
+kineto_status ka_rules_create(const char *path, ka_rules **out, kineto_error *err)
+{
+    if (path)
+        return make_rules(path, out, err);
+    ka_rules *shared = kb_load_acquire(&shared_rules);
+    kineto_status status = KINETO_OK;
+    if (!shared) {
+        (void)kb_lock_take(&built_in_lock, kb_os_self());
+        shared = kb_load_acquire(&shared_rules);
+        if (!shared)
+            status = make_rules(NULL, &shared, err);
+        kb_store_release(&shared_rules, shared);
+        kb_lock_drop(&built_in_lock);
+    }
+    *out = shared;
+    return status;
 }
 
 void ka_rules_free(ka_rules *r)
 {
-    if (!r)
-        return;
-    kb_vec_free(&r->rules);
-    kb_vec_free(&r->patterns);
-    kb_vec_free(&r->pieces);
-    kb_vec_free(&r->text);
-    kb_vec_free(&r->short_ones);
-    free(r);
+    if (r && r != kb_load_acquire(&shared_rules))
+        free_rules(r);
 }

@@ -54,6 +54,11 @@ KA_REDUCTIONS(X)
 
 /** Note in tables of what hosts did that these activities, of no rank, are not in them. */
 void ka_note_without_rank(kineto_analysis *a, uint64_t without);
+/* ---- analysis.c: facts of many traces ---- */
+/** From now on kineto_analysis_add leaves out the tables that are made of those of all ranks: made again for
+ *  each of N ranks they would take N times as long. They are there after ka_facts_complete. */
+void ka_facts_defer(kineto_analysis *a);
+kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
 /* ---- analysis.c: a scope with its facts, for those that look at both ---- */
 typedef struct ka_measured {

@@ -286,6 +286,16 @@ static kineto_status analyze_rank(const kineto_trace *trace, const kineto_analyz
     return status;
 }
 
+void ka_facts_defer(kineto_analysis *a) { a->deferred = true; }
+
+kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err)
+{
+    if (a->deferred)
+        reduce(a);
+    a->deferred = false;
+    return check_memory(a, err);
+}
+
 typedef struct adding {
     kineto_analyze_options options;
     kineto_analysis *sum;
@@ -370,6 +380,7 @@ kineto_status kineto_analysis_add(kineto_analysis *to, const kineto_analysis *fr
     for (size_t i = 0; i < from->seen.count; i++)
         if (!kb_vec_push(&to->seen, from->seen.data[i]))
             return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
-    reduce(to);
+    if (!to->deferred)
+        reduce(to);
     return check_memory(to, err);
 }

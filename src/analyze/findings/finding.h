@@ -170,10 +170,15 @@ struct kineto_findings {
     uint32_t step_count;
     uint32_t evidence_limit;
     double quality; /* 0 … 1: how much of what was to be recorded is there */
+    bool deferred;  /* see ka_findings_defer */
 };
 const char *ka_look_id(ka_look rule);
 /** Does the word stand for the rule? "copy" does for "copy.pageable". */
 bool ka_look_is_meant(ka_look look, const char *word, size_t size);
+/** From now on kineto_findings_add leaves out what compares ranks, until ka_findings_complete: see
+ *  ka_facts_defer. */
+void ka_findings_defer(kineto_findings *f);
+kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err);
 /** Severities and order, after findings came or were added. */
 void ka_findings_settle(kineto_findings *out);
 #endif

@@ -666,13 +666,21 @@ static kineto_status look_across(kineto_findings *to, kineto_error *err)
     return f.no_memory ? kb_fail(err, KINETO_E_MEMORY, "out of memory") : KINETO_OK;
 }
 
+static kineto_status settle_across(kineto_findings *to, kineto_error *err)
+{
+    kineto_status status = look_across(to, err);
+    ka_findings_settle(to);
+    return status;
+}
+
 kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *from,
                                   kineto_error *err)
 {
     if (!to || !from || to == from || to->asked != from->asked)
         return kb_fail(err, KINETO_E_ARGUMENT,
                        "findings can only be added to findings of the same rules");
-    forget_across(to);
+    if (!to->deferred)
+        forget_across(to);
     for (size_t i = 0; i < from->found.count; i++)
         if (!(rules[from->found.data[i].rule].needs & KA_NEEDS_RANKS) &&
             !add_found(to, &from->found.data[i]))
@@ -681,10 +689,24 @@ kineto_status kineto_findings_add(kineto_findings *to, const kineto_findings *fr
     add_steps(to, from);
     to->quality = KB_MIN(to->quality, from->quality);
     kineto_status status = kineto_analysis_add(to->across, from->across, err);
-    if (!status)
-        status = look_across(to, err);
-    ka_findings_settle(to);
-    return status;
+    return status || to->deferred ? status : settle_across(to, err);
+}
+
+void ka_findings_defer(kineto_findings *f)
+{
+    f->deferred = true;
+    if (f->across)
+        ka_facts_defer(f->across);
+}
+
+kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err)
+{
+    if (!f->deferred)
+        return KINETO_OK;
+    f->deferred = false;
+    forget_across(f);
+    kineto_status status = ka_facts_complete(f->across, err);
+    return status ? status : settle_across(f, err);
 }
 
 /* ---- a trace of several ranks --------------------------------------------------------------- */

@@ -71,6 +71,7 @@ struct kineto_analysis {
     uint8_t shown[KA_TABLE_COUNT]; /* ids, in order */
     KB_VEC(ka_seen) seen;          /* one after the other as they were added */
     char no_streams[288];          /* of those that were asked for; why there is no work */
+    bool deferred;                 /* see ka_facts_defer */
     ka_table tables[KA_TABLE_COUNT];
 };
 
