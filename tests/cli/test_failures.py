@@ -134,12 +134,13 @@ class Output(CommandTest):
         self.assertGreater(self.lost("r.json"), 0)
         self.assertIn("copying out failed", [l["reason"] for l in self.ledger("r.json")])
 
-    def test_a_file_size_limit_does_not_kill_the_recorder(self):
+    def test_a_file_size_limit_stops_the_recording_and_not_the_program(self):
         command = ["sh", "-c", 'ulimit -f 20; exec "$@"', "sh", COMMAND, "record", "-o", "t.json",
-                   "--", TARGET, "ranges", "5"]
+                   "--", TARGET, "ranges", "5", "print", "done", "exit", "7"]
         done = subprocess.run(command, cwd=self.directory, capture_output=True)
-        self.assertEqual(done.returncode, 125)
+        self.assertEqual((done.returncode, done.stdout), (7, b"done\n"))
         self.assertIn(b"File too large", done.stderr)
+        self.assertIn(b"runs without being recorded", done.stderr)
 
 
 class Retention(CommandTest):
