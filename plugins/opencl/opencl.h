@@ -248,7 +248,13 @@ void co_count_lost(const KinetoPlugin_TraceBuilder *builder, co_loss why);
 
 /** Register with the host of this process, once. */
 void co_profiler_register(void);
-/** The process ends: deliver what is finished. */
+/** A loader starts the layer. @return true the first time in this process. */
+bool co_profiler_begin(void);
+bool co_profiler_has_begun(void);
+/** Has a loader started the layer, or a host opened the library as a plug-in? */
+bool co_profiler_is_known(void);
+/** The process ends, or the loader closes the drivers: deliver what is finished. Once, until the
+ *  layer begins again. */
 void co_profiler_at_exit(void);
 void co_profiler_after_fork(void);
 

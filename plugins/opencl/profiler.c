@@ -24,6 +24,7 @@ struct KinetoPlugin_ProfilerHandle {
 
 static KinetoPlugin_ProfilerHandle profiler;
 static atomic_bool registered;
+static atomic_bool begun; /* a loader has started the layer */
 static atomic_uint sessions; /* number of the current one, from 1 */
 static atomic_bool accepting;
 static atomic_bool ending; /* the process is past its exit handlers */
@@ -250,9 +251,21 @@ void co_profiler_register(void)
         (void)KinetoPlugin_register(registry);
 }
 
+bool co_profiler_begin(void)
+{
+    atomic_store(&ending, false);
+    return !atomic_exchange(&begun, true);
+}
+
+bool co_profiler_has_begun(void) { return atomic_load(&begun); }
+
+bool co_profiler_is_known(void) { return atomic_load(&begun) || atomic_load(&registered); }
+
 /* No waiting: the program wants to end. What still runs is counted. */
 void co_profiler_at_exit(void)
 {
+    if (atomic_load(&ending))
+        return;
     if (atomic_load(&live))
         settle(0);
     atomic_store(&ending, true);

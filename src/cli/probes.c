@@ -151,6 +151,7 @@ typedef struct opencl_api {
     int32_t (*platforms)(uint32_t, void **, uint32_t *);
     int32_t (*platform_info)(void *, uint32_t, size_t, void *, size_t *);
     int32_t (*devices)(void *, uint64_t, uint32_t, void **, uint32_t *);
+    const char *path; /* of the loader */
 } opencl_api;
 
 static bool load_symbol(void *library, const char *name, void *function_pointer)
@@ -160,13 +161,33 @@ static bool load_symbol(void *library, const char *name, void *function_pointer)
     return symbol != NULL;
 }
 
-/* Our layer itself shows whether the loader reads OPENCL_LAYERS. */
-static const char *layer_verdict(const char *plugin)
+typedef enum layer_state { LAYER_MISSING, LAYER_IGNORED, LAYER_REFUSED, LAYER_STARTED } layer_state;
+
+/* The layer itself knows whether a loader has started it. It stays in memory when a loader that wants
+ * other entry points has closed it, so that it is there says nothing. */
+static layer_state ask_layer(const char *plugin)
 {
+    void *library = plugin[0] ? dlopen(plugin, RTLD_NOW | RTLD_NOLOAD) : NULL;
+    int (*started)(void);
     if (!plugin[0])
-        return "whether it reads OPENCL_LAYERS is unknown without the plug-in";
-    return dlopen(plugin, RTLD_NOW | RTLD_NOLOAD) ? "it loads our layer"
-                                                  : "it does NOT read OPENCL_LAYERS";
+        return LAYER_MISSING;
+    if (!library || !load_symbol(library, "ckineto_opencl_started", &started))
+        return LAYER_IGNORED;
+    return started() ? LAYER_STARTED : LAYER_REFUSED;
+}
+
+static const char *const layer_texts[] = {
+    "whether it starts layers is unknown without the plug-in",
+    "it does not read OPENCL_LAYERS: programs that use it are not recorded",
+    "it opens ckineto's layer and does not start it: programs that use it are not recorded",
+    "it starts ckineto's layer",
+};
+
+/* The file that the loader is in. */
+static const char *path_of_function(const void *function)
+{
+    Dl_info info;
+    return dladdr(function, &info) && info.dli_fname ? info.dli_fname : "libOpenCL.so.1";
 }
 
 static void describe_platforms(kc_finding *f, const opencl_api *cl, const char *plugin)
@@ -175,13 +196,13 @@ static void describe_platforms(kc_finding *f, const opencl_api *cl, const char *
     uint32_t count = 0, devices = 0;
     char names[256] = "";
     int32_t status = cl->platforms(KB_COUNT(platforms), platforms, &count);
-    const char *layer = layer_verdict(plugin);
-    bool ignored = strstr(layer, "NOT") != NULL;
+    layer_state layer = ask_layer(plugin);
+    bool useless = layer == LAYER_IGNORED || layer == LAYER_REFUSED;
     if (status != 0 || count == 0) {
         kc_find(f, KC_ABSENT,
-                "the loader is there, but no platform (status %d): install a driver, "
-                "pocl-opencl-icd for instance; %s",
-                status, layer);
+                "no platform (status %d): install a driver, pocl-opencl-icd for instance; loader "
+                "%.200s: %s",
+                status, cl->path, layer_texts[layer]);
         return;
     }
     for (uint32_t i = 0; i < KB_MIN(count, KB_COUNT(platforms)); i++) {
@@ -196,11 +217,11 @@ static void describe_platforms(kc_finding *f, const opencl_api *cl, const char *
         snprintf(names + used, sizeof names - used, "%s%s", used ? ", " : "", name);
     }
     kc_find(f,
-            ignored   ? KC_BROKEN
+            useless   ? KC_BROKEN
             : devices ? KC_OK
                       : KC_ABSENT,
-            "%u %s (%s), %u %s; %s", count, kc_noun(count, "platform", "platforms"), names, devices,
-            kc_noun(devices, "device", "devices"), layer);
+            "%u %s (%s), %u %s; loader %.200s: %s", count, kc_noun(count, "platform", "platforms"),
+            names, devices, kc_noun(devices, "device", "devices"), cl->path, layer_texts[layer]);
 }
 
 static void ask_opencl(kc_finding *f)
@@ -211,15 +232,17 @@ static void ask_opencl(kc_finding *f)
         setenv("OPENCL_LAYERS", plugin, 1);
     void *library = dlopen("libOpenCL.so.1", RTLD_NOW);
     if (!library) {
-        kc_find(f, KC_ABSENT, "no OpenCL loader (libOpenCL.so.1): install ocl-icd-libopencl1");
+        kc_find(f, KC_ABSENT, "no OpenCL loader: %.380s; install ocl-icd-libopencl1", dlerror());
         return;
     }
     if (load_symbol(library, "clGetPlatformIDs", &cl.platforms) &&
         load_symbol(library, "clGetPlatformInfo", &cl.platform_info) &&
-        load_symbol(library, "clGetDeviceIDs", &cl.devices))
+        load_symbol(library, "clGetDeviceIDs", &cl.devices)) {
+        cl.path = path_of_function(dlsym(library, "clGetPlatformIDs"));
         describe_platforms(f, &cl, plugin);
-    else
+    } else {
         kc_find(f, KC_BROKEN, "libOpenCL.so.1 lacks the calls of OpenCL");
+    }
 }
 
 /* Sources of other vendors: what would be there, for a version that can use it. */

@@ -333,16 +333,17 @@ static void look_at_program(const ks_surroundings *s, ks_image *it)
 /* ---- what it has loaded -------------------------------------------------------------------------- */
 
 typedef struct loaded {
-    bool torch, recorder;
+    bool torch, opencl, recorder;
 } loaded;
 
 static loaded search_libraries(uint32_t pid)
 {
     char path[64], line[4096];
-    loaded found = {false, false};
+    loaded found = {false, false, false};
     FILE *maps = fopen(proc_file(pid, "maps", path), "re");
     while (maps && !found.recorder && fgets(line, sizeof line, maps)) {
         found.torch |= strstr(line, "/libtorch_cpu.so") != NULL;
+        found.opencl |= strstr(line, "/libOpenCL.so") != NULL;
         found.recorder = strstr(line, "/libckineto-rt.so") != NULL;
     }
     if (maps)
@@ -350,29 +351,38 @@ static loaded search_libraries(uint32_t pid)
     return found;
 }
 
-/* Libraries are loaded late, and maps are long: searched once when the program has had time to begin, and
- * of interpreters of Python when they have taken half a second of CPU time, and each time that doubled. */
-#define FIRST_SEARCH_NS UINT64_C(500000000)
+/* Libraries are loaded late, and maps are long: searched when the program has had time to begin, when it has
+ * taken this much CPU time, and each time that doubled. */
+#define FIRST_SEARCH_NS UINT64_C(20000000)
+
+static void take_libraries(const ks_surroundings *s, ks_image *it, const loaded *found)
+{
+    bool may_change = it->why == KS_UNRECORDED_UNUSED || it->why == KS_UNRECORDED_TORCH ||
+                      it->why == KS_UNRECORDED_OPENCL;
+    if (!may_change)
+        return;
+    if (found->recorder) /* our package is imported at the end of PyTorch's import */
+        it->why = KS_UNRECORDED_UNUSED;
+    else if (found->torch && strncmp(it->name, "python", 6) == 0)
+        it->why = s->python_left_out ? KS_UNRECORDED_TORCH_LEFT_OUT : KS_UNRECORDED_TORCH;
+    else if (found->opencl)
+        it->why = KS_UNRECORDED_OPENCL;
+}
 
 static void look_at_libraries(const ks_surroundings *s, ks_image *it)
 {
-    bool of_python = strncmp(it->name, "python", 6) == 0 &&
-                     it->cpu_ns >= KB_MAX(it->next_search_ns, FIRST_SEARCH_NS);
+    bool has_worked = it->cpu_ns >= KB_MAX(it->next_search_ns, FIRST_SEARCH_NS);
     bool has_begun = it->last_ns - it->first_ns >= BEGINNING_NS;
-    if (!of_python && (it->was_searched || !has_begun))
+    if (!has_worked && (it->was_searched || !has_begun))
         return;
     if (!it->was_searched && it->why == KS_UNRECORDED_ENVIRONMENT)
         look_at_program(s, it); /* in the middle of an exec there is none */
     loaded found = search_libraries(it->pid);
     it->was_searched = true;
     it->has_recorder |= found.recorder;
-    if (!of_python || (it->why != KS_UNRECORDED_UNUSED && it->why != KS_UNRECORDED_TORCH))
-        return;
-    it->next_search_ns = 2 * it->cpu_ns;
-    if (found.recorder) /* our package is imported at the end of PyTorch's import */
-        it->why = KS_UNRECORDED_UNUSED;
-    else if (found.torch)
-        it->why = s->python_left_out ? KS_UNRECORDED_TORCH_LEFT_OUT : KS_UNRECORDED_TORCH;
+    if (has_worked)
+        it->next_search_ns = 2 * it->cpu_ns;
+    take_libraries(s, it, &found);
 }
 
 /* ---- a look ---------------------------------------------------------------------------------------- */

@@ -14,6 +14,8 @@
              "TORCH_DEVICE_BACKEND_AUTOLOAD=0, a PYTHONPATH that was replaced): run it without "   \
              "these, or install ckineto by pip and import it in the program")                      \
     X(TORCH_LEFT_OUT, "runs PyTorch, and --no-torch or CKINETO_TORCH=0 leaves it out")             \
+    X(OPENCL, "an OpenCL library is loaded, and ckineto's layer is not (nothing of OpenCL was "      \
+              "called yet, or this loader does not read OPENCL_LAYERS: 'ckineto doctor' tries it)")  \
     X(STATIC, "statically linked: nothing can be loaded into it")                                  \
     X(WORD_SIZE, "of another word size or architecture")                                           \
     X(SET_ID, "runs with raised privileges (set-uid, set-gid or file capabilities)")               \

@@ -98,3 +98,20 @@ CL_API_ENTRY cl_int CL_API_CALL clInitLayer(cl_uint entries, const cl_icd_dispat
     *table_ret = &table;
     return CL_SUCCESS;
 }
+
+/* Loaders of Khronos since v2026.05.29 start no layer without it. */
+CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entries,
+                                                          const cl_icd_dispatch *target,
+                                                          cl_uint *entries_ret,
+                                                          const cl_icd_dispatch **table_ret,
+                                                          const cl_properties *properties);
+
+CL_API_ENTRY cl_int CL_API_CALL clInitLayerWithProperties(cl_uint entries,
+                                                          const cl_icd_dispatch *target,
+                                                          cl_uint *entries_ret,
+                                                          const cl_icd_dispatch **table_ret,
+                                                          const cl_properties *properties)
+{
+    (void)properties;
+    return clInitLayer(entries, target, entries_ret, table_ret);
+}

@@ -12,6 +12,9 @@ FAKE_HOST = os.environ["FAKE_HOST"]
 CKINETO = os.environ["CKINETO"]
 SCRATCH = os.environ["SCRATCH"]
 
+# A folder of fetch_opencl.sh: the loader and the driver that are used in place of the system's.
+FETCHED = sys.argv[1] if len(sys.argv) > 1 else None
+
 # Of <ckineto/plugin.h>.
 MEMCPY, MEMSET, KERNEL = 4, 5, 6
 MONOTONIC_RAW = 2
@@ -37,6 +40,10 @@ def environment(layers=(), **more):
     # The driver's cache: its own, so that a run does not depend on the user's.
     env["POCL_CACHE_DIR"] = os.path.join(SCRATCH, "pocl-cache")
     os.makedirs(env["POCL_CACHE_DIR"], exist_ok=True)
+    if FETCHED:
+        env["OCL_ICD_VENDORS"] = os.path.join(FETCHED, "icd")
+        libraries = [more.pop("LD_LIBRARY_PATH", None), os.path.join(FETCHED, "lib")]
+        env["LD_LIBRARY_PATH"] = ":".join(filter(None, libraries))
     if layers:
         env["OPENCL_LAYERS"] = ":".join(layers)
     env.update(more)
@@ -50,6 +57,9 @@ def run(command, env):
 
 def need_device():
     """Skips the test where no device answers; also warms the driver's cache."""
+    if FETCHED and not os.path.exists(os.path.join(FETCHED, "icd")):
+        print(f"skipped: {FETCHED} was not fetched")
+        sys.exit(77)
     result = run([CLIENT, "all"], environment())
     if result.returncode == 77:
         print("skipped: no OpenCL device")
