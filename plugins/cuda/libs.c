@@ -193,12 +193,27 @@ static bool open_and_fill(const library *l, char why[CP_TEXT_BYTES])
     return false;
 }
 
+static bool ask_driver(char why[CP_TEXT_BYTES])
+{
+    int found = 0;
+    cp_cuda_result result = cp_driver.driver_version(&found);
+    if (result == 0 && found)
+        return true;
+    snprintf(why, CP_TEXT_BYTES,
+             "the CUDA driver does not work (cuDriverGetVersion returned %d): 'nvidia-smi' shows "
+             "whether it is installed; a libcuda.so.1 of the toolkit's folder 'stubs' is none",
+             (int)result);
+    return false;
+}
+
 bool cp_libs_open(char why[CP_TEXT_BYTES])
 {
     if (version)
         return true;
-    /* Without it no program uses a GPU, and CUPTI could but fail. */
-    if (!open_and_fill(&driver_library, why) || !open_and_fill(&cupti_library, why))
+    /* Without a driver that works no program uses a GPU, and CUPTI may crash: that of CUDA 13.2 does when it
+     * is asked for its version then. */
+    if (!open_and_fill(&driver_library, why) || !ask_driver(why) ||
+        !open_and_fill(&cupti_library, why))
         return false;
     uint32_t found = 0;
     cp_result result = cp_cupti.get_version(&found);

@@ -202,8 +202,9 @@ uint64_t kb_os_exec_id_from(const uint8_t random[16]);
 size_t kb_os_process_name(uint32_t pid, char *buf, size_t size);
 size_t kb_os_command_line(uint32_t pid, char *buf, size_t size);
 size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size);
-/** A number that nobody can guess. */
-uint64_t kb_os_random(void);
+#define KB_OS_THREAD_NAME_BYTES 16u /* of a thread's name with its NUL; the system cuts longer ones */
+/** Of the calling thread, without opening a file. */
+size_t kb_os_own_thread_name(char buf[KB_OS_THREAD_NAME_BYTES]);
 size_t kb_os_boot_id(char *buf, size_t size);
 /** A number that others cannot guess. */
 uint64_t kb_os_random(void);

@@ -10,6 +10,7 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -297,6 +298,14 @@ size_t kb_os_thread_name(uint32_t pid, uint32_t tid, char *buf, size_t size)
         return 0;
     snprintf(file, sizeof(file), "task/%u/comm", tid);
     return chomp(buf, read_proc(pid, file, buf, size));
+}
+
+size_t kb_os_own_thread_name(char buf[KB_OS_THREAD_NAME_BYTES])
+{
+    buf[0] = '\0';
+    if (prctl(PR_GET_NAME, buf, 0, 0, 0) != 0)
+        buf[0] = '\0';
+    return strnlen(buf, KB_OS_THREAD_NAME_BYTES - 1);
 }
 
 size_t kb_os_boot_id(char *buf, size_t size)

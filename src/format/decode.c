@@ -365,7 +365,8 @@ static kineto_status on_thread_name(decoder *d, const uint64_t *record)
         return KINETO_OK;
     kineto_string name = kf_dictionary_string(d->input->dictionary, d->input->dictionary_words,
                                               kf_header_id(record[0]));
-    return v->thread_name(v->context, d->process, d->pid, d->tid, name);
+    return v->thread_name(v->context, d->process, d->pid, d->tid, name,
+                          kf_header_aux(record[0]) == KF_NAME_OF_SYSTEM);
 }
 
 static kineto_status on_record(decoder *d, uint32_t type, const uint64_t *record, uint32_t words)

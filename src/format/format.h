@@ -64,7 +64,8 @@ typedef enum kf_type {
                            [5] flow id:32|flow type:8|flow start:8|source:8|spelling:8
                            [external id] [set] [loose args, or args of a site] */
     KF_CLOCK_SAMPLE = 14, /* id = clock; [1] ticks before [2] ticks after [3] device time */
-    KF_THREAD_NAME = 15,  /* id = string id; [1] ticks */
+    KF_THREAD_NAME = 15,  /* id = string id; aux = 1: as the system has it, not as the program gave it
+                             by kineto_thread_set_name; [1] ticks */
     KF_THREAD_EXIT = 16,  /* [1] ticks */
     KF_OUTPUTS = 17,      /* aux = depth; [1] ticks [2…] a part as of KF_PROP_FUNCTION: outputs of an
                              open operator */
@@ -165,6 +166,7 @@ static inline uint64_t kf_end(uint32_t depth, uint64_t ticks)
 }
 
 #define KF_KEYFRAME_WORDS 5u
+#define KF_NAME_OF_SYSTEM 1u /* aux of THREAD_NAME */
 #define KF_CURSOR_SIGNAL 1u /* KEYFRAME flag: second cursor, used inside signal handlers */
 
 /* Payload words: */
@@ -213,7 +215,8 @@ typedef enum kf_entry_type {
     KF_ENTRY_LEDGER = 11,  /* kf_ledger_entry, then texts: source, reason, detail: one ledger line */
     KF_ENTRY_MODULE = 12, /* kf_module_entry, then texts: path, build id: code that stacks go through */
     KF_ENTRY_ARGS = 13, /* loose args (word aligned): a set that many events share */
-    KF_ENTRY_TYPE_COUNT = 14
+    KF_ENTRY_THREAD_NAME = 14, /* kf_thread_entry, then text: name as the system has it; the last counts */
+    KF_ENTRY_TYPE_COUNT = 15
 } kf_entry_type;
 
 static inline uint64_t kf_entry_header(kf_entry_type type, uint32_t words, uint32_t size)
@@ -234,6 +237,9 @@ typedef struct kf_process_entry {
     uint64_t exec_id;    /* hash of AT_RANDOM: differs after each exec */
     uint64_t ticks;      /* at attach */
 } kf_process_entry;
+typedef struct kf_thread_entry {
+    uint32_t pid, tid;
+} kf_thread_entry;
 typedef struct kf_source_entry {
     uint32_t process, source; /* source: index into the counters */
 } kf_source_entry;
@@ -786,8 +792,9 @@ typedef struct kf_visitor {
     void *context;
     kineto_status (*event)(void *, const kf_event *);
     kineto_status (*clock_sample)(void *, const kf_clock_sample *);
+    /* of_system: as the system has it, not as the program gave it to the library. */
     kineto_status (*thread_name)(void *, uint32_t process, uint32_t pid, uint32_t tid,
-                                 kineto_string);
+                                 kineto_string, bool of_system);
     /* One per dictionary entry of a table type (PROCESS … LEDGER): payload bytes, unparsed. */
     kineto_status (*entry)(void *, uint32_t id, kf_entry_type, const uint8_t *, size_t);
 } kf_visitor;

@@ -15,6 +15,7 @@ typedef struct kr_self {
     uint32_t state; /* 0 nothing, 1 in progress, 2 done */
     uint32_t id;    /* dictionary id of the PROCESS entry; 0: table full */
     uint32_t place; /* 0 not looked, 1 where the recorder is, 2 in another pid namespace */
+    char name[KB_OS_THREAD_NAME_BYTES]; /* that its first thread had then, as far as the system keeps it */
 } kr_self;
 static kr_self *kr_self_page;
 
@@ -50,7 +51,7 @@ void kr_process_forget(void)
 }
 
 /* In a fork's child this is part of its first record: errno stays the program's. */
-static uint32_t process_register(const kf_pool *pool)
+static uint32_t process_register(const kf_pool *pool, char kept[KB_OS_THREAD_NAME_BYTES])
 {
     int saved = errno;
     char name[64], command[1024];
@@ -62,6 +63,7 @@ static uint32_t process_register(const kf_pool *pool)
                               .ticks = kb_ticks(kb_ticks_clock())};
     uint32_t name_size = (uint32_t)kb_os_process_name(pid, name, sizeof name);
     uint32_t command_size = (uint32_t)kb_os_command_line(pid, command, sizeof command);
+    memcpy(kept, name, KB_MIN(name_size, KB_OS_THREAD_NAME_BYTES - 1));
     kf_part parts[] = {{&entry, sizeof entry},
                        {&name_size, sizeof name_size},
                        {name, name_size},
@@ -87,9 +89,16 @@ KINETO_API uint32_t kineto_rt_process(void)
         return 0;
     if (!kb_cas_acqrel(&self->state, &state, 1))
         return 0; /* another thread is at it; segments carry the pid as well */
-    self->id = process_register(pool);
+    self->id = process_register(pool, self->name);
     kb_store_release(&self->state, 2);
     return self->id;
+}
+
+bool kr_process_has_name(const char *name, size_t size)
+{
+    const kr_self *self = kr_self_page;
+    return self && kb_load_acquire(&self->state) == 2 && strlen(self->name) == size &&
+           memcmp(self->name, name, size) == 0;
 }
 
 /* ---- attaching ------------------------------------------------------------------------------- */

@@ -83,6 +83,7 @@ static void cursor_init(kr_cursor *c, uint32_t pid, uint32_t tid)
     c->chunk = c->leaving = KR_NO_CHUNK;
     c->serial = c->seq = c->skip = c->source = c->epoch = 0;
     c->name_id = 0;
+    kb_store_relaxed(&c->system_name, 0u);
     c->name[0] = 0;
     kb_store_relaxed(&c->inside, 0);
     c->inside_more = 0;
@@ -158,6 +159,17 @@ bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uin
                 if (!wait(&turns, patience_ms))
                     return false;
     return true;
+}
+
+void kr_cursors_each(void (*visit)(kr_cursor *c, void *context), void *context)
+{
+    uint32_t pid = kb_os_pid();
+    for (kr_slab *s = kb_load_acquire(&kr_slabs); s && s->magic == KR_SLAB_MAGIC; s = s->next)
+        for (size_t i = 0; i < KB_COUNT(s->slots); i++) {
+            kr_cursor *c = &s->slots[i].first;
+            if (kb_load_acquire(&c->in_use) && kb_load_relaxed(&c->pid) == pid)
+                visit(c, context);
+        }
 }
 
 /* ---- chunks ---------------------------------------------------------------------------------- */
@@ -353,15 +365,6 @@ static void cursor_retire(kr_cursor *c)
     c->at = c->limit = NULL;
 }
 
-static void name_from_system(kr_cursor *c)
-{
-    const kf_pool *pool = kr_pool_get();
-    /* Only in a program that records itself: elsewhere the collector reads it from outside. */
-    if (!pool || pool->control->external || c->name[0] || c->chunk == KR_NO_CHUNK)
-        return;
-    if (kb_os_thread_name(c->pid, c->tid, c->name, sizeof c->name))
-        kr_cursor_put_name(c);
-}
 
 static void seal_at(const kf_pool *pool, uint32_t index, uint32_t used, uint64_t ticks)
 {
@@ -430,7 +433,7 @@ static void thread_exit(void *value)
             leave_stray_chunks(&slot->first);
         cursor_settle(&slot->first);
         cursor_settle(&slot->second);
-        name_from_system(&slot->first);
+        kr_thread_name_at_exit(&slot->first);
         cursor_retire(&slot->first);
         cursor_retire(&slot->second);
         kb_store_relaxed(&slot->first.inside, 0); /* cancelled in there, at worst */
@@ -487,6 +490,7 @@ __attribute__((destructor)) static void threads_unload(void)
         kb_store_relaxed(&kr_key_usable, 0u);
         (void)pthread_key_delete(kr_key);
     }
+    kineto_rt_thread_names(); /* of threads that exit() ends */
     kr_host_exit();
 }
 

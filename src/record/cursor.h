@@ -35,6 +35,7 @@ typedef struct kr_cursor {
     uint32_t ticks_clock;
     uint32_t name_id; /* string id of name, once it is in the dictionary */
     char name[KR_NAME_BYTES];
+    uint32_t system_name; /* hash of the system's name for the thread that was written last; 0: none */
     uint16_t open[KF_MAX_DEPTH]; /* word offset, in this chunk, of each open range's BEGIN */
     uint8_t inside;              /* a call of a plug-in, or of one into the host, is under way */
     uint8_t inside_more;         /* and so many within it */
@@ -281,6 +282,8 @@ KB_INLINE const kf_pool *kr_pool_get(void)
 
 /** A fork's child in another pid namespace than the recorder: nothing is recorded in it. */
 bool kr_process_is_foreign(void);
+/** Is this the name that the process had when it attached, as far as the system keeps one? */
+bool kr_process_has_name(const char *name, size_t size);
 extern const uint64_t kr_closed_gate;
 
 /** In a fork's child, where the kernel cannot wipe pages: it says anew who it is. */
@@ -304,6 +307,13 @@ void kr_listen_pop(uint32_t stack, uint32_t pushed_at);
 /** See every other thread of this process outside once (see inside.c), not all at the same time.
  *  `wait` is called between looks; false when it loses patience. */
 bool kr_cursors_outside(bool (*wait)(uint32_t *turns, uint32_t patience_ms), uint32_t patience_ms);
+
+/** Each cursor of a thread of this process. The thread may end meanwhile, and another one take the cursor. */
+void kr_cursors_each(void (*visit)(kr_cursor *c, void *context), void *context);
+
+/* ---- thread_names.c ---- */
+/** The calling thread ends: its name in the system, if it has one of its own, as a record. */
+void kr_thread_name_at_exit(kr_cursor *c);
 
 /** pid << 32 | tid of the caller, without a system call once the thread is attached. */
 uint64_t kr_identity(void);

@@ -51,6 +51,9 @@ KINETO_API void kineto_rt_backend_event(int64_t start_ns, int64_t end_ns, int64_
 /** Put a line into the ledger of what is recorded here; detail may be NULL. */
 KINETO_API void kineto_rt_note(const char *source, const char *reason, uint64_t count, bool is_loss,
                                const char *detail);
+/** Put the names that threads with records have in the system into the dictionary, as far as they are
+ *  news. Reads /proc. threads: any. */
+KINETO_API void kineto_rt_thread_names(void);
 /** Windows changed: create and start, or stop, collect and destroy the registered profilers so that
  *  they match the gate. */
 KINETO_API void kineto_rt_profilers_update(void);

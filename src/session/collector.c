@@ -209,6 +209,7 @@ kineto_status ks_collector_create(const ks_collector_options *options, ks_collec
     c->window = UINT32_MAX;
     c->interval_ns = MAX_INTERVAL_NS;
     c->dictionary_at = 1;
+    c->thread_names = ks_thread_names_create();
     size_t buffer = options->buffer_bytes ? options->buffer_bytes : KS_BUFFER_BYTES;
     uint64_t ring = options->policy == KS_POLICY_RING ? options->keep_bytes / KF_CHUNK_BYTES : 0;
     if (options->policy == KS_POLICY_RING && ring == 0)
@@ -263,6 +264,7 @@ void ks_collector_follow(ks_collector *c, uint32_t pid)
 void ks_collector_program_ends(ks_collector *c, uint32_t pid)
 {
     c->program_ns = ks_process_cpu_ns(pid);
+    ks_thread_names_finish(c->thread_names, &c->pool);
     account_lock(c, true);
     ks_account_look_at_processes(&c->account);
     account_lock(c, false);
@@ -275,6 +277,7 @@ void ks_collector_destroy(ks_collector *c, bool keep_files)
     if (c->options.on_demand)
         ks_windows_free(c);
     ks_children_destroy(c->children);
+    ks_thread_names_destroy(c->thread_names);
     kb_map_free(&c->start_times);
     kb_vec_free(&c->pending);
     ks_account_free(&c->account);
@@ -425,6 +428,7 @@ static bool owner_is_dead(const ks_collector *c, uint64_t owner)
     snprintf(path, sizeof path, "/proc/%u/task/%u/stat", pid, tid);
     if (!kb_os_read_file(path, stat, sizeof stat))
         return false; /* hidden, perhaps */
+    ks_thread_names_see(c->thread_names, &c->pool, owner, stat);
     const char *name_end = strrchr(stat, ')');
     if (name_end && name_end[1] == ' ' && (name_end[2] == 'Z' || name_end[2] == 'X'))
         return true;
@@ -704,6 +708,7 @@ kineto_status ks_collector_finish(ks_collector *c, kineto_trace **out, kineto_er
     ks_collector_clock(c);
     c->spool_retry_ns = 0;
     note_problems(c);
+    ks_thread_names_finish(c->thread_names, &c->pool);
     copy_dictionary(c, true);
     while (ks_collector_drain(c, true, &taken) && taken > c->pool.chunk_count / 2)
         ; /* writers that go on must not keep the recorder here */

@@ -9,6 +9,8 @@
 
 #define KS_WINDOWS 4u
 
+typedef struct ks_thread_names ks_thread_names;
+
 /* A chunk to copy out; a dead thread's last one never said when it ended. */
 typedef struct ks_pending {
     ks_spool_chunk chunk;
@@ -50,6 +52,7 @@ struct ks_collector {
     uint32_t in_use;            /* chunks, at the last look */
     KB_VEC(ks_pending) pending; /* found by one pass */
     ks_children *children;
+    ks_thread_names *thread_names; /* NULL: out of memory, they are not looked at */
     ks_account account;
     ks_budget budget;
     uint64_t next_budget_ns;
@@ -76,6 +79,14 @@ struct ks_collector {
 /** One pass over chunks; `all`: and those that the hints do not name. */
 bool ks_collector_drain(ks_collector *c, bool all, uint32_t *taken);
 void ks_collector_clock(ks_collector *c);
+
+/* ---- thread_names.c. All but `create` do nothing with NULL ---- */
+ks_thread_names *ks_thread_names_create(void);
+void ks_thread_names_destroy(ks_thread_names *n);
+/** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */
+void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat);
+/** Look at all that have chunks, and write what is not written yet: a trace is built next. threads: any. */
+void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool);
 
 /* ---- windows.c ---- */
 kineto_status ks_windows_init(ks_collector *c, kineto_error *err);

@@ -596,6 +596,7 @@ kineto_status kineto_session_stop(kineto_session *s, kineto_trace **out, kineto_
         kineto_rt_profilers_collect(); /* somebody else goes on: only hand over what is there */
     kineto_rt_profilers_update();
     kineto_rt_modules_note(false);
+    kineto_rt_thread_names();
     lock();
     kf_windows_sweep(control);
     s->over_ticks = kb_ticks(control->ticks_clock);
@@ -646,6 +647,7 @@ kineto_status kineto_session_snapshot(kineto_session *s, kineto_trace **out, kin
     if (!recording(s))
         return kb_fail(err, KINETO_E_STATE, "the session is not recording: start it first");
     kineto_rt_profilers_collect();
+    kineto_rt_thread_names();
     lock();
     kineto_rt_modules_note(false);
     ks_chunks_of_the_dead(kineto_rt_pool());

@@ -392,6 +392,7 @@ void ks_window_stop(ks_collector *c, ks_window *w)
     ks_collector_clock(c);
     w->closed_ticks = now_ticks(c);
     note_problems(c);
+    ks_thread_names_finish(c->thread_names, &c->pool);
     take_cost(c, w);
 }
 
@@ -573,6 +574,7 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     hand_over(c);
     reading(c, true);
     ks_collector_clock(c);
+    ks_thread_names_finish(c->thread_names, &c->pool);
     /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts.
      */
     uint64_t now = 0;

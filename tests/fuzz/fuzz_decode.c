@@ -109,9 +109,9 @@ static kineto_status on_sample(void *context, const kf_clock_sample *sample)
 }
 
 static kineto_status on_name(void *context, uint32_t process, uint32_t pid, uint32_t tid,
-                             kineto_string name)
+                             kineto_string name, bool of_system)
 {
-    ((seen *)context)->sum += process + pid + tid + fuzz_touch(name.data, name.size);
+    ((seen *)context)->sum += process + pid + tid + of_system + fuzz_touch(name.data, name.size);
     return KINETO_OK;
 }
 

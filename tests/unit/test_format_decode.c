@@ -76,8 +76,9 @@ static kineto_status on_event(void *context, const kf_event *e)
 }
 
 static kineto_status on_name(void *context, uint32_t process, uint32_t pid, uint32_t tid,
-                             kineto_string name)
+                             kineto_string name, bool of_system)
 {
+    assert_false(of_system);
     say(context, "name %u %u %u %.*s\n", process, pid, tid, (int)name.size, name.data);
     return KINETO_OK;
 }

@@ -50,7 +50,7 @@ typedef struct kt_build_thread {
     uint32_t process, tid; /* process: index of kt_build_process */
     uint32_t track;        /* KT_NONE until it has an event */
     int32_t order;         /* that a source gave it, 0: none */
-    kineto_string name;
+    kineto_string name, system_name; /* as the program gave it; as the system has it */
     uint32_t number; /* as operators know it; 0: none */
     bool has_node;   /* of the autograd graph, that its last backward operator told */
     int64_t node_sequence;
@@ -206,7 +206,7 @@ typedef struct kt_build_state {
 kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
                              size_t size);
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
-                                   kineto_string name);
+                                   kineto_string name, bool of_system);
 void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid);
 /** Make the process and thread of an event the current one: state->here, here_thread. */
 KB_INLINE void kt_build_locate(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)

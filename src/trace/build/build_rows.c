@@ -169,21 +169,39 @@ uint32_t kt_build_new_thread_track(kt_build_state *s)
 }
 
 kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
-                                   kineto_string name)
+                                   kineto_string name, bool of_system)
 {
     kt_build_state *s = state;
     kt_build_locate(s, process, pid, tid);
     if (s->out_of_memory)
         return KINETO_E_MEMORY;
-    s->threads.data[s->here_thread].name = name;
+    kt_build_thread *t = &s->threads.data[s->here_thread];
+    *(of_system ? &t->system_name : &t->name) = name;
     return KINETO_OK;
 }
 
-/* "thread 42 (worker)"; the first thread bears its process' short name. */
+/* A thread has the name of the one that made it until it gets its own: what every thread of the process
+ * has names none. The system cuts names. */
+static bool is_name_of_process(const kt_build_process *p, kineto_string name)
+{
+    return name.size <= p->name.size && memcmp(name.data, p->name.data, name.size) == 0 &&
+           (name.size == p->name.size || name.size == KB_OS_THREAD_NAME_BYTES - 1);
+}
+
+/* The program's own name for it, else the system's; the first thread bears its process' short name. */
+static kineto_string thread_name(const kt_build_process *p, const kt_build_thread *t)
+{
+    if (t->name.size)
+        return t->name;
+    if (t->system_name.size && !is_name_of_process(p, t->system_name))
+        return t->system_name;
+    return t->tid == p->pid ? p->name : t->name;
+}
+
+/* "thread 42 (worker)" */
 static void name_thread(kt_build_state *s, const kt_build_thread *t)
 {
-    const kt_build_process *p = &s->processes.data[t->process];
-    kineto_string name = t->name.size || t->tid != p->pid ? t->name : p->name;
+    kineto_string name = thread_name(&s->processes.data[t->process], t);
     char text[160];
     int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
                                  (int)KB_MIN(name.size, (size_t)120), name.data)
@@ -364,6 +382,19 @@ static bool on_process_name(kt_build_state *s, const uint8_t *payload, size_t si
     size_t at = sizeof process;
     if (index)
         s->processes.data[*index].given_name = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_thread_name(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_thread_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    uint32_t thread = thread_of(s, process_of(s, 0, e.pid), e.tid);
+    if (!s->out_of_memory)
+        s->threads.data[thread].system_name = kf_entry_text(payload, size, &at);
     return true;
 }
 
@@ -626,6 +657,8 @@ static bool on_entry(kt_build_state *s, uint32_t id, kf_entry_type type, const u
         return on_process(s, id, payload, size);
     case KF_ENTRY_PROCESS_NAME:
         return on_process_name(s, payload, size);
+    case KF_ENTRY_THREAD_NAME:
+        return on_thread_name(s, payload, size);
     case KF_ENTRY_SOURCE:
         return on_source(s, payload, size);
     case KF_ENTRY_CLOCK:

@@ -4,6 +4,8 @@
 /* By path: our directory has a cuda.h, too. */
 #include "../../../plugins/cuda/pm_api.h"
 
+#include <stdbool.h> /* which headers of CUDA 13.1 rely on */
+
 #include <cupti_pmsampling.h>
 #include <cupti_profiler_host.h>
 #include <cupti_profiler_target.h>
