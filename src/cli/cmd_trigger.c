@@ -15,7 +15,8 @@ static const char *job, *start_time, *activities, *out, *host, *hosts, *slurm, *
 static bool all, dump, cancel, separately, json, shapes, memory, stack, flops, modules;
 static uint64_t duration_ms = KC_NOT_GIVEN, iterations = KC_NOT_GIVEN,
                 start_iteration = KC_NOT_GIVEN, roundup = KC_NOT_GIVEN, warmup_ms = KC_NOT_GIVEN,
-                warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000, port;
+                warmup_iterations = KC_NOT_GIVEN, snapshot_ms = KC_NOT_GIVEN, limit = 1000, port,
+                retry = 2;
 static kc_optional_text wait_text;
 
 static const kc_option option_list[] = {
@@ -51,7 +52,11 @@ static const kc_option option_list[] = {
      "a snapshot of memory in place of a trace"},
     {"set", 0, KC_TEXTS, &set, "KEY=VALUE", "say this, too; may be repeated"},
     {"wait", 'w', KC_OPTIONAL_TEXT, &wait_text, "[=SECONDS]",
-     "follow until every trace is there, and bring it to --out"},
+     "follow until every trace is there, bring it to --out, and count\n"
+     "its activities: a trace without any is a failure"},
+    {"retry", 0, KC_NUMBER, &retry, "N",
+     "with --wait: ask a process whose trace has no activities up to N\n"
+     "times again (2); it may have been loading its libraries"},
     {"dump", 0, KC_FLAG, &dump, NULL, "ask for what the ring holds of the time before now"},
     {"cancel", 0, KC_FLAG, &cancel, NULL,
      "end traces that are under way; what there is is written"},
@@ -175,6 +180,7 @@ static kineto_status check_numbers(void)
                    {"warmup", warmup_ms, 0},
                    {"warmup-iterations", warmup_iterations, 0},
                    {"memory-snapshot", snapshot_ms, 1},
+                   {"retry", retry, 0},
                    {"limit", limit, 1}};
     for (size_t i = 0; i < KB_COUNT(numbers); i++)
         if (numbers[i].value != KC_NOT_GIVEN &&
@@ -262,6 +268,7 @@ static void copy_options(kc_ask *ask)
     ask->modules = modules;
     ask->set = set;
     ask->limit = limit;
+    ask->retry = retry;
     ask->host = host;
     ask->hosts = hosts;
     ask->slurm = slurm;

@@ -42,6 +42,7 @@ typedef struct kc_ask {
     bool shapes, memory, stack, flops, modules;
     kc_texts set;                  /* KEY=VALUE */
     uint64_t limit;                /* of processes */
+    uint64_t retry;                /* with has_wait: so often again, after a trace of nothing */
     uint64_t wait_ns, discover_ns; /* wait_ns 0: by what was asked for */
     bool has_discover;             /* it was said: also those are awaited that seem never to ask */
     char out[KS_REQUEST_PATH_BYTES]; /* absolute */
@@ -128,6 +129,9 @@ typedef struct kc_target {
     /* OURS: when it last came back after it had been handed the request, as one that is busy, and
      * as one that could take another. 0: never */
     uint64_t busy_ns, idle_ns;
+    uint64_t activities; /* of its trace, once it was opened; KC_NOT_GIVEN: it was not */
+    uint32_t tries;      /* requests before this one, to which it gave a trace of nothing */
+    uint64_t more_ns;    /* to wait longer, for those that followed */
 } kc_target;
 
 typedef struct kc_endpoint {
@@ -173,6 +177,8 @@ bool kc_process_user(uint32_t pid, uint32_t *user);
 /** May this process, or one that it started, come and ask yet? By what /proc tells: its environment
  *  says that it will, it has just begun, or it has a socket for that. */
 bool kc_may_ask(const kc_run *run, uint32_t pid);
+/** Of a process with this start time, as kb_os_start_time gives it. */
+double kc_age_s(uint64_t born);
 int64_t kc_process_job(uint32_t pid);
 bool kc_process_wanted(const kc_ask *ask, uint32_t pid);
 /** Those that have sockets to ask Dynolog with, into run->endpoints. */
@@ -208,8 +214,18 @@ bool kc_ours_settled(const kc_run *run);
 bool kc_files_choose(const kc_run *run, kc_target *t, bool wire);
 /** Look for traces of those that cannot tell; bring what is complete where it was wanted. */
 void kc_files_turn(kc_run *run);
-/** Its trace is at t->path: bring it, and be done. */
-void kc_files_done(kc_target *t);
+/** Its trace is at t->path: bring it, open it, and be done; or have it asked again (state FOUND). */
+void kc_files_done(const kc_run *run, kc_target *t);
+
+/* ---- trigger_check.c -------------------------------------------------------------------------------------- */
+/** Open the trace of a target that is DONE and count its activities. One of nothing is FAILED, or, as often as
+ *  --retry says, FOUND again: then another request has to go to it, which begins at once. */
+void kc_trace_check(const kc_run *run, kc_target *t);
+/** When the window of the next request to it begins, since 1970; 0: as soon as may be. */
+static inline int64_t kc_start_of(const kc_run *run, const kc_target *t)
+{
+    return t->tries ? 0 : run->start_ns;
+}
 
 /* ---- trigger_show.c ---------------------------------------------------------------------------------------- */
 void kc_show_begin(const kc_run *run);

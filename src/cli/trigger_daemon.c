@@ -125,9 +125,10 @@ void kc_daemon_find(kc_run *run)
 
 /* ---- asking -------------------------------------------------------------------------------------- */
 
-static bool in_group(const kc_target *t, const kc_target *first)
+static bool in_group(const kc_run *run, const kc_target *t, const kc_target *first)
 {
     return t->via == KC_VIA_DAEMON && t->state == KC_FOUND && t->job == first->job &&
+           kc_start_of(run, t) == kc_start_of(run, first) &&
            strcmp(t->asked_path, first->asked_path) == 0;
 }
 
@@ -192,7 +193,7 @@ static kineto_status trigger(kc_run *run, const kc_target *first, const kc_pids 
                              ko_rpc_result *result, kineto_error *err)
 {
     char *text;
-    kc_wording how = {.path = first->asked_path, .start_ns = run->start_ns, .plain = true};
+    kc_wording how = {.path = first->asked_path, .start_ns = kc_start_of(run, first), .plain = true};
     kineto_status status = kc_ask_text(run->ask, &how, &text, err);
     if (status != KINETO_OK)
         return status;
@@ -215,7 +216,7 @@ static void ask_group(kc_run *run, const kc_target *first)
     ko_rpc_result result = {0};
     kineto_error err;
     for (size_t i = 0; i < run->targets.count; i++)
-        if (in_group(run->targets.data[i], first))
+        if (in_group(run, run->targets.data[i], first))
             (void)kb_vec_push(&group, (int32_t)run->targets.data[i]->pid);
     if (trigger(run, first, &group, &result, &err) == KINETO_OK) {
         take_triggered(run, &result, first);
@@ -241,12 +242,16 @@ void kc_daemon_ask(kc_run *run)
 
 /* ---- following ------------------------------------------------------------------------------------ */
 
+/* Is a process to be asked again, or to be followed until it has fetched its request? */
 static bool follows(const kc_run *run)
 {
-    for (size_t i = 0; i < run->targets.count; i++)
-        if (run->targets.data[i]->via == KC_VIA_DAEMON && run->targets.data[i]->state == KC_ASKED)
-            return run->lists;
-    return false;
+    bool follows = false;
+    for (size_t i = 0; i < run->targets.count; i++) {
+        const kc_target *t = run->targets.data[i];
+        if (t->via == KC_VIA_DAEMON)
+            follows |= t->state == KC_FOUND ? t->tries > 0 : t->state == KC_ASKED && run->lists;
+    }
+    return follows;
 }
 
 void kc_daemon_turn(kc_run *run)

@@ -179,7 +179,7 @@ end:
     return status;
 }
 
-void kc_files_done(kc_target *t)
+void kc_files_done(const kc_run *run, kc_target *t)
 {
     struct stat st;
     kineto_error err;
@@ -194,6 +194,7 @@ void kc_files_done(kc_target *t)
     }
     if (stat(t->path, &st) == 0)
         t->bytes = (uint64_t)st.st_size;
+    kc_trace_check(run, t);
 }
 
 /* ---- looking for them -------------------------------------------------------------------------------- */
@@ -240,7 +241,7 @@ static uint64_t expected_end_ns(const kc_run *run, const kc_target *t)
     if (kc_by_iteration(run->ask))
         return t->busy_ns ? t->busy_ns : UINT64_MAX / 2;
     uint64_t begins_ns = (uint64_t)kc_ask_lead_ns(run->ask, true);
-    if (run->start_ns)
+    if (kc_start_of(run, t))
         begins_ns = (uint64_t)KB_MAX(run->start_ns - t->asked_real_ns, 0);
     return t->asked_ns + begins_ns + kc_ask_length_ns(run->ask);
 }
@@ -256,7 +257,7 @@ static void look_at(const kc_run *run, kc_target *t)
 {
     bool ended = t->born && !kb_os_alive(t->pid, t->born); /* before looking: it may write last */
     if (find_file(run->ask, t))
-        kc_files_done(t);
+        kc_files_done(run, t);
     else if (ended)
         kc_target_fail(t, "it ended before its trace was written");
     else if (gave_up(run, t))

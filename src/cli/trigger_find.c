@@ -52,6 +52,12 @@ bool kc_has_socket(uint32_t pid)
            access(at.sun_path, F_OK) == 0;
 }
 
+double kc_age_s(uint64_t born)
+{
+    double up_s = (double)kb_clock_ns(CLOCK_BOOTTIME) / 1e9;
+    return up_s - (double)born / (double)sysconf(_SC_CLK_TCK);
+}
+
 int64_t kc_process_job(uint32_t pid)
 {
     char text[32];
@@ -87,8 +93,7 @@ bool kc_process_wanted(const kc_ask *ask, uint32_t pid)
 static bool is_young(uint32_t pid)
 {
     enum { YOUNG_S = 3 };
-    double up_s = (double)kb_clock_ns(CLOCK_BOOTTIME) / 1e9;
-    return up_s - (double)kb_os_start_time(pid) / (double)sysconf(_SC_CLK_TCK) < YOUNG_S;
+    return kc_age_s(kb_os_start_time(pid)) < YOUNG_S;
 }
 
 static bool will_ask(uint32_t pid)
@@ -142,6 +147,7 @@ static kc_target *target_new(uint32_t pid, int64_t job, kc_via via)
     t->pid = pid;
     t->job = job;
     t->via = via;
+    t->activities = KC_NOT_GIVEN;
     t->born = kb_os_start_time(pid);
     (void)kb_os_process_name(pid, t->name, sizeof t->name);
     return t;

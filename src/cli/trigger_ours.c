@@ -17,9 +17,9 @@
 /* libkineto drops a request whose start is nearer than its warm-up. */
 static bool has_time(const kc_run *run, kc_target *t)
 {
-    int64_t left_ns = run->start_ns - (int64_t)kb_clock_ns(CLOCK_REALTIME);
+    int64_t left_ns = kc_start_of(run, t) - (int64_t)kb_clock_ns(CLOCK_REALTIME);
     int64_t need_ns = kc_ask_lead_ns(run->ask, true) - (int64_t)(KC_POLL_NS + KC_SLACK_NS);
-    if (!run->start_ns || left_ns >= need_ns)
+    if (!kc_start_of(run, t) || left_ns >= need_ns)
         return true;
     kc_target_fail(t,
                    "it missed the start: it asked %.1f s before it, and needs %.1f s to get ready",
@@ -45,7 +45,7 @@ static char *hand_over(kc_run *run, kc_target *t)
     kineto_error err = {0};
     if (!has_time(run, t) || !kc_files_choose(run, t, true))
         return NULL;
-    kc_wording how = {.path = t->asked_path, .start_ns = run->start_ns, .plain = true};
+    kc_wording how = {.path = t->asked_path, .start_ns = kc_start_of(run, t), .plain = true};
     if (kc_ask_text(run->ask, &how, &text, &err) == KINETO_OK)
         whole = with_id(text, t->pid);
     free(text);

@@ -226,7 +226,7 @@ static void explain_lateness(const kc_run *run, kc_target *t)
 /* The daemon still has it when all begin. */
 static bool missed(const kc_run *run, const kc_target *t)
 {
-    return run->lists && run->start_ns && t->via == KC_VIA_DAEMON && t->state == KC_ASKED &&
+    return run->lists && kc_start_of(run, t) && t->via == KC_VIA_DAEMON && t->state == KC_ASKED &&
            (int64_t)kb_clock_ns(CLOCK_REALTIME) > run->start_ns;
 }
 
@@ -234,7 +234,7 @@ static bool is_late(const kc_run *run, const kc_target *t)
 {
     if (t->via == KC_VIA_SOCKET && t->state == KC_ASKED && kc_now_ns() - t->asked_ns > ANSWERS_NS)
         return true;
-    return kc_now_ns() >= run->wait_until_ns;
+    return kc_now_ns() >= run->wait_until_ns + t->more_ns;
 }
 
 static void check_times(kc_run *run)

@@ -138,6 +138,9 @@ static void print_file(const kc_run *run, const kc_target *t)
     kc_put_name(stdout, kb_string(t->path), 0);
     if (run->ask->has_wait)
         printf("\t%s", kc_bytes(t->bytes).s);
+    if (t->activities != KC_NOT_GIVEN)
+        printf("\t%s %s", kc_count(t->activities).s,
+               kc_noun(t->activities, "activity", "activities"));
     putchar('\n');
 }
 
@@ -166,6 +169,8 @@ static void json_process(kb_json *j, const kc_run *run, const kc_target *t)
     kb_json_put_string(j, "state", kb_string(word_of(run, t)));
     kb_json_put_string(j, "file", kb_string(t->path));
     kb_json_put_uint(j, "bytes", t->bytes);
+    if (t->activities != KC_NOT_GIVEN)
+        kb_json_put_uint(j, "activities", t->activities);
     kb_json_put_string(j, "error", kb_string(t->state == KC_FAILED ? t->why : ""));
     kb_json_object_end(j);
 }

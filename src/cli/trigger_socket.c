@@ -2,6 +2,7 @@
  */
 #include "cli/trigger.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <sys/epoll.h>
 #include <time.h>
@@ -120,7 +121,7 @@ static const char *verb_of(const kc_ask *ask)
 static kineto_status send_text(const kc_run *run, kc_target *t, kineto_error *err)
 {
     char *text = NULL;
-    kc_wording how = {.path = t->asked_path, .start_ns = run->start_ns};
+    kc_wording how = {.path = t->asked_path, .start_ns = kc_start_of(run, t)};
     kineto_status status = run->ask->cancel ? KINETO_OK : kc_ask_text(run->ask, &how, &text, err);
     if (status == KINETO_OK)
         status = ko_control_send(t->peer, verb_of(run->ask), kb_string(text), err);
@@ -139,7 +140,8 @@ static void ask_one(kc_run *run, kc_target *t)
     t->state = KC_ASKED;
     if (send_text(run, t, &err) != KINETO_OK)
         kc_target_fail(t, "%s", err.message);
-    else if (epoll_ctl(run->peers, EPOLL_CTL_ADD, ko_control_fd(t->peer), &event) != 0)
+    else if (epoll_ctl(run->peers, EPOLL_CTL_ADD, ko_control_fd(t->peer), &event) != 0 &&
+             errno != EEXIST) /* it was asked before */
         kc_target_fail(t, "too many processes at once to follow");
 }
 
@@ -152,12 +154,12 @@ void kc_socket_ask(kc_run *run)
 
 /* ---- what they tell -------------------------------------------------------------------------------- */
 
-static void take_written(kc_target *t, const ko_control_answer *a)
+static void take_written(const kc_run *run, kc_target *t, const ko_control_answer *a)
 {
     if (a->path[0])
         snprintf(t->path, sizeof t->path, "%s", a->path);
     t->bytes = a->bytes;
-    kc_files_done(t);
+    kc_files_done(run, t);
 }
 
 /* What it does otherwise than was asked is said, and no failure. */
@@ -184,7 +186,7 @@ static void take(const kc_run *run, kc_target *t, const ko_control_answer *a)
     if (strcmp(a->verb, "accepted") == 0)
         take_accepted(run, t, a);
     else if (strcmp(a->verb, "written") == 0)
-        take_written(t, a);
+        take_written(run, t, a);
     else if (strcmp(a->verb, "cancelled") == 0 && run->ask->cancel)
         t->state = KC_DONE;
     else if (strcmp(a->verb, "cancelled") == 0)
@@ -198,7 +200,7 @@ static void hear(const kc_run *run, kc_target *t)
     ko_control_answer a;
     kineto_error err;
     kineto_status status;
-    while (!kc_target_over(t) &&
+    while (!kc_target_over(t) && t->state != KC_FOUND &&
            (status = ko_control_receive(t->peer, &a, &err)) != KINETO_E_BUSY) {
         if (status == KINETO_OK)
             take(run, t, &a);
@@ -222,4 +224,5 @@ void kc_socket_turn(kc_run *run)
             t->peer = NULL;
         }
     }
+    kc_socket_ask(run); /* those whose first trace was one of nothing */
 }

@@ -290,6 +290,20 @@ class AsTheDaemon(Case):
         self.assertEqual(os.listdir(self.path("traces")), [])  # brought, not copied
         self.assertNotIn(launcher.pid, {p["pid"] for p in processes})
 
+    def test_a_process_that_answers_with_nothing_is_asked_again(self):
+        once, often, other = self.clients_ready({"empty": 1}, {"empty": 9}, {})
+        out, err = self.trigger("--pid", once.pid, often.pid, other.pid, "--warmup", 0, "-d", 20, "--wait",
+                                "--retry", 1, "-o", "t.json", status=1)
+        self.assertEqual({line.split("\t")[0] for line in out.splitlines()},
+                         {self.path(f"t_{one.pid}.json") for one in (once, other)})
+        self.assertEqual({line.split("\t")[2] for line in out.splitlines()}, {"1 activity"})
+        self.assertEqual(err.count("its trace has no activities"), 2, err)
+        self.assertIn("asking again (1 of 1, --retry)", err)
+        self.assertIn(f"ckineto trigger: {often.pid} python3: its trace '{self.path(f't_{often.pid}.json')}' "
+                      "has no activities: ", err)
+        self.assertEqual([len(c.said("config")) for c in (once, often, other)], [2, 2, 1])
+        self.assertEqual(self.load(self.path(f"t_{once.pid}.json"))["traceEvents"][0]["name"], "work")
+
     def test_what_it_says_is_what_dyno_says(self):
         one, = self.clients_ready({})
         out, _ = self.trigger(one.pid, "-i", 3, "--start-iteration", 40, "--roundup", 10, "-d", 700,
@@ -452,8 +466,28 @@ class ByADaemon(Case):
         known = dynolog.rpc(int(port), {"fn": "listProcesses"})["processes"]
         self.assertEqual((len(known), sum(p["waits"] for p in known)), (4, 1))
 
+    def test_a_process_that_answers_with_nothing_is_asked_again_by_it(self):
+        daemon = Dynologd(self.directory)
+        self.addCleanup(daemon.close)
+        one, = self.clients_ready({"empty": 1})
+        self.assertTrue(dynolog.until(lambda: daemon.knows(one.pid)))
+        out, err = self.trigger("--pid", one.pid, "--host", f"127.0.0.1:{daemon.port}", "-d", 20, "--warmup",
+                                0, "--wait", "-o", "t.json")
+        self.assertTrue(out.endswith("\t1 activity\n"), out + err)
+        self.assertIn("asking again (1 of 2, --retry)", err)
+
 
 class BySocket(Case):
+    def test_a_trace_of_nothing_is_a_failure(self):
+        one = self.target()
+        out, err = self.trigger("--pid", one.pid, "-a", "kernel", "-d", 20, "--wait", "--retry", 1, status=1)
+        self.assertEqual(out, "")
+        self.assertIn("asking again (1 of 1, --retry)", err)
+        self.assertIn("json' has no activities: ", err)
+        out, _ = self.trigger("--pid", one.pid, "-a", "kernel", "-d", 20, "--wait", "--retry", 0, "--json", status=1)
+        answer = json.loads(out)["processes"][0]
+        self.assertEqual((answer["state"], answer["activities"]), ("failed", 0))
+
     def test_ours_are_traced_at_once_and_tell_how_it_goes_on(self):
         one = self.target()
         asked_ns = time.time_ns()
