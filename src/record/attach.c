@@ -205,6 +205,7 @@ __attribute__((constructor)) static void attach_from_environment(void)
             kr_cost_add(KF_COST_ATTACH, kb_clock_ns(CLOCK_THREAD_CPUTIME_ID) - begun_ns, 1);
         }
     }
+    kr_control_open();
     errno = saved;
 }
 

@@ -199,4 +199,9 @@ bool kr_note(const char *source, const char *reason, uint64_t count, bool is_los
 
 /** In a process that attached to a recorder: load what it named in CKINETO_PLUGINS. */
 void kr_loader_attached(void);
+
+/* ---- open_control.c ---- */
+/** Open libckineto if the program was linked with this library alone and its environment says that it can be
+ *  asked for traces. */
+void kr_control_open(void);
 #endif

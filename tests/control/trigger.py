@@ -477,6 +477,34 @@ class ByADaemon(Case):
         self.assertIn("asking again (1 of 2, --retry)", err)
 
 
+@unittest.skipUnless(RECORDED, "run by ctest, which says where the program is")
+class LinkedWithTheRecordingHalf(Case):
+    """A program whose linker left libckineto out, since it calls nothing of it."""
+
+    def check(self, arguments, **environment):
+        with open(self.path("log"), "wb") as log:
+            one = subprocess.Popen([RECORDED, "60000"], env={**self.environment, **environment},
+                                   stdout=log, stderr=log)
+        self.addCleanup(one.wait)
+        self.addCleanup(one.kill)
+        out, err = self.trigger("--pid", one.pid, "-d", 50, "--wait", "-o", "t.json", *arguments)
+        self.assertIn(self.path(f"t_{one.pid}.json"), out, err)
+        self.assertTrue(any(e.get("cat") in ("user_annotation", "cpu_op")
+                            for e in self.load(self.path(f"t_{one.pid}.json"))["traceEvents"]), out + err)
+
+    def test_its_control_socket_answers(self):
+        self.check([], CKINETO_CONTROL="socket")
+
+    def test_it_asks_a_daemon(self):
+        self.check(["--warmup", 0], KINETO_USE_DAEMON="1")
+
+    def test_nothing_is_opened_where_nothing_is_asked_for(self):
+        done = subprocess.run([RECORDED, "1"], env={**self.environment, "CKINETO_CONTROL": "0",
+                                                     "LD_DEBUG": "files"},
+                              stderr=subprocess.PIPE, check=False)
+        self.assertNotIn(b"libckineto.so", done.stderr)
+
+
 class BySocket(Case):
     def test_a_trace_of_nothing_is_a_failure(self):
         one = self.target()
