@@ -33,7 +33,7 @@ class Endpoint:
     def __init__(self, directory, name="dynoconfigclient-test"):
         self.directory, self.name = directory, name
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.socket.settimeout(5)
+        self.socket.settimeout(60)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
         if directory and os.path.exists(self.address(name)):
             os.unlink(self.address(name))
@@ -50,11 +50,11 @@ class Endpoint:
     def answer(self, data, to):
         self.socket.sendto(data, to)
 
-    def receive(self, seconds=5):
+    def receive(self, seconds=60):
         self.socket.settimeout(seconds)
         return self.socket.recvfrom(1 << 21)
 
-    def text(self, seconds=5):
+    def text(self, seconds=60):
         """The configuration in an answer."""
         data, _ = self.receive(seconds)
         assert data == message(data[40:]), data

@@ -13,6 +13,8 @@ import tempfile
 import time
 import unittest
 
+from paced import Paced
+
 COMMAND = os.environ.get("CKINETO", "")
 PROGRAM = os.environ.get("CKINETO_RECORDED", "")
 SIM = os.environ.get("CKINETO_SIM", "")
@@ -21,6 +23,7 @@ if not (COMMAND and PROGRAM):
     print("run by ctest, which says where the command is: skipped")
     sys.exit(77)
 
+LONG = "300000"  # ms, of a program that is ended by its test
 HANGS_S = 60  # only against hanging: a machine may be slow
 
 
@@ -71,7 +74,7 @@ class Asker:
                 return verb, values
 
 
-class RecordTest(unittest.TestCase):
+class RecordTest(Paced):
     def setUp(self):
         self.began = time.time() - 1  # clocks of files are coarse
         self.folder = tempfile.TemporaryDirectory(prefix="ckineto-record-")
@@ -176,11 +179,11 @@ NOW = "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
 
 class OnDemand(RecordTest):
     def test_two_requests_one_after_the_other(self):
-        process = self.start("-p", "200", "20000")
+        process = self.start("-p", "200", LONG)
         asker = self.asker(process)
         self.assertEqual(self.status(asker)["host"], "recorder")
-        first = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\nREQUEST_TRACE_ID=one\n")
-        second = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS=40\nPROFILE_WITH_STACK=true\n"
+        first = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(40)}\nREQUEST_TRACE_ID=one\n")
+        second = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(40)}\nPROFILE_WITH_STACK=true\n"
                                          f"ACTIVITIES_LOG_FILE={self.here}/two.json\n")
         for trace in first, second:
             self.assert_no_holes(trace)
@@ -195,37 +198,37 @@ class OnDemand(RecordTest):
         self.end(process, 128 + signal.SIGTERM)
 
     def test_the_window_is_met_exactly_by_the_whole_tree(self):
-        process = self.start("-p", "100", "-c", "2", "20000")
+        process = self.start("-p", "100", "-c", "2", LONG)
         asker = self.asker(process)
-        start_ms = int(time.time() * 1000) + 200
+        start_ms = int(time.time() * 1000) + self.ms(200)
         trace = self.trace(asker, NOW + f"PROFILE_START_TIME={start_ms}\n"
-                                        "ACTIVITIES_DURATION_MSECS=50\n")
+                                        f"ACTIVITIES_DURATION_MSECS={self.ms(50)}\n")
         self.assert_no_holes(trace, processes=3)
         base_ns = int(trace.get("baseTimeNanoseconds", 0))
         times = [(base_ns / 1000 + e["ts"], e["dur"]) for e in self.slices(trace)
                  if e["name"] in ("outer", "inner")]
         self.assertGreaterEqual(min(ts for ts, _ in times), start_ms * 1000 - 1)
-        self.assertLessEqual(max(ts + dur for ts, dur in times), (start_ms + 50) * 1000 + 1)
+        self.assertLessEqual(max(ts + dur for ts, dur in times), (start_ms + self.ms(50)) * 1000 + 1)
         pids = set(map(int, self.status(asker)["pids"].replace(",", " ").split()))
         self.assertTrue(pids >= set(self.numbers(trace)), pids)
         self.interrupt(process)
 
     def test_another_request_meanwhile_is_refused(self):
-        process = self.start("20000")
+        process = self.start(LONG)
         asker, other = self.asker(process), self.asker(process)
         asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
         self.assertEqual(asker.hear()[0], "accepted")
-        other.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=10\n")
+        other.say("trace", NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(10)}\n")
         verb, values = other.hear()
         self.assertEqual(verb, "refused")
         self.assertIn("busy", values["text"])
-        time.sleep(0.02)
+        time.sleep(self.s(0.02))
         other.say("cancel")
         self.assert_no_holes(self.written(asker))
         self.interrupt(process)
 
     def test_a_program_that_ends_or_is_killed_in_its_window_gives_its_trace(self):
-        for how, status in ((["300"], 0), (["-k", "150", "20000"], 128 + 9)):
+        for how, status in (([str(self.ms(300))], 0), (["-k", str(self.ms(150)), LONG], 128 + 9)):
             process = self.start(*how)
             asker = self.asker(process)
             asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
@@ -237,7 +240,7 @@ class OnDemand(RecordTest):
 
     def test_iterations(self):
         # Long ones: the recorder must have set the limits before the first of them begins.
-        process = self.start("-s", "-p", "30000", "20000")
+        process = self.start("-s", "-p", "30000", LONG)
         asker = self.asker(process)
         trace = self.trace(asker, NOW + "ACTIVITIES_ITERATIONS=3\n")
         whole = [e for e in self.slices(trace) if e["name"].startswith("ProfilerStep#")]
@@ -249,7 +252,7 @@ class OnDemand(RecordTest):
         self.interrupt(process)
 
     def test_a_recorder_that_is_killed_does_not_stop_the_program(self):
-        process = self.start("-p", "500", "400")
+        process = self.start("-p", "500", str(self.ms(400)))
         asker = self.asker(process)
         asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
         self.assertEqual(asker.hear()[0], "accepted")
@@ -268,7 +271,7 @@ class OnDemand(RecordTest):
             self.assert_no_holes(json.load(file))
 
     def test_ctrl_c_reaches_the_program_and_the_window_is_written(self):
-        process = self.start("20000")
+        process = self.start(LONG)
         asker = self.asker(process)
         asker.say("trace", NOW + "ACTIVITIES_DURATION_MSECS=100000\n")
         self.assertEqual(asker.hear()[0], "accepted")
@@ -278,16 +281,16 @@ class OnDemand(RecordTest):
 
     def test_a_signal_and_a_file_ask_too(self):
         with open(os.path.join(self.here, "some.conf"), "w", encoding="utf-8") as file:
-            file.write(NOW + "ACTIVITIES_DURATION_MSECS=30\n")
+            file.write(NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(30)}\n")
         self.environment["KINETO_CONFIG"] = os.path.join(self.here, "some.conf")
         ask = os.path.join(self.here, "ask")
-        process = self.start("20000", options=(f"--on-demand=signal=USR2,file={ask}",))
+        process = self.start(LONG, options=(f"--on-demand=signal=USR2,file={ask}",))
         made = lambda pattern: glob.glob(os.path.join(self.here, pattern))
         process.send_signal(signal.SIGUSR2)
         self.assertTrue(until(lambda: made("libkineto_activities_*.json")))
-        time.sleep(0.05)
+        time.sleep(self.s(0.05))
         with open(ask, "w", encoding="utf-8") as file:
-            file.write(NOW + f"ACTIVITIES_DURATION_MSECS=30\nACTIVITIES_LOG_FILE={self.here}/f.json\n")
+            file.write(NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(30)}\nACTIVITIES_LOG_FILE={self.here}/f.json\n")
         self.assertTrue(until(lambda: made("f_*.json")))
         self.assertFalse(os.path.exists(os.path.join(self.here, "ckineto")))
         self.assert_no_holes(self.load(made("f_*.json")[0]))
@@ -299,14 +302,14 @@ class OnDemand(RecordTest):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as daemon:
             daemon.bind(os.path.join(self.here, "dynolog"))
             daemon.settimeout(HANGS_S)
-            process = self.start("20000", options=("--on-demand=daemon",))
+            process = self.start(LONG, options=("--on-demand=daemon",))
             packet, client = daemon.recvfrom(4096)
             count = struct.unpack_from("=i", packet, 44)[0]
             pids = struct.unpack_from(f"={count}i", packet, 56)
             self.assertEqual(pids[1], process.pid)
             with open(f"/proc/{pids[0]}/environ", "rb") as file:
                 self.assertNotIn(b"KINETO_USE_DAEMON", file.read())
-            text = (NOW + "ACTIVITIES_DURATION_MSECS=30\n").encode()
+            text = (NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(30)}\n").encode()
             daemon.sendto(struct.pack("=Q32s", len(text), b"req") + text, client)
             path = os.path.join(self.here, f"libkineto_activities_{pids[0]}.json")
             self.assertTrue(until(lambda: os.path.exists(path)))
@@ -321,11 +324,11 @@ class Devices(RecordTest):
             self.skipTest("no software accelerator was built")
 
     def test_plugins_follow_the_windows(self):
-        process = self.start("-d", SIM, "20000", options=("--on-demand", "--plugin", SIM))
+        process = self.start("-d", SIM, LONG, options=("--on-demand", "--plugin", SIM))
         asker = self.asker(process)
         for _ in range(2):
             trace = self.trace(asker, "ACTIVITIES_WARMUP_PERIOD_SECS=0\n"
-                                      "ACTIVITIES_DURATION_MSECS=100\n")
+                                      f"ACTIVITIES_DURATION_MSECS={self.ms(100)}\n")
             kernels = [e for e in trace["traceEvents"] if e.get("cat") == "kernel"]
             self.assertGreater(len(kernels), 5)
             self.assertEqual({e["name"] for e in kernels}, {"work"})
@@ -363,9 +366,9 @@ class Ring(RecordTest):
         return glob.glob(os.path.join(self.here, "ckineto_ring_*.json"))
 
     def test_is_written_when_asked_and_goes_on(self):
-        process = self.start("-p", "200", "20000", options=("--ring", "0.3", "--ring-mb", "4"))
+        process = self.start("-p", "200", LONG, options=("--ring", str(self.s(0.3)), "--ring-mb", "4"))
         asker = self.asker(process)
-        time.sleep(0.4)
+        time.sleep(self.s(0.4))
         last = -1
         for _ in range(2):
             asker.say("dump")
@@ -376,16 +379,16 @@ class Ring(RecordTest):
             self.assertGreater(found[-1], last)
             last = found[-1]
             times = [e["ts"] for e in self.slices(trace, "inner")]
-            self.assertLess(max(times) - min(times), 301000)
-        trace = self.trace(asker, NOW + "ACTIVITIES_DURATION_MSECS=40\n")
+            self.assertLess(max(times) - min(times), self.s(301000))
+        trace = self.trace(asker, NOW + f"ACTIVITIES_DURATION_MSECS={self.ms(40)}\n")
         self.assert_no_holes(trace)
         self.interrupt(process)
 
     def test_crash_slow_step_and_hang(self):
         for option, how, reason in ((["--on-crash"], ["-v", "60"], "signal 11"),
-                                    (["--on-slow-step", "20x"], ["-l", "30", "200"], "slow step"),
-                                    (["--on-hang", "0.5"], ["-h", "30"], "no step for")):
-            process = self.start("-s", "-p", "2000", *how, "20000", options=["--ring", "5", *option])
+                                    (["--on-slow-step", "20x"], ["-l", "30", str(self.ms(200))], "slow step"),
+                                    (["--on-hang", str(self.s(0.5))], ["-h", "30"], "no step for")):
+            process = self.start("-s", "-p", "2000", *how, LONG, options=["--ring", "5", *option])
             self.assertTrue(until(self.dumps), how)
             trace = self.load(self.dumps()[0])
             self.assertIn(reason, trace["ckineto_dump_reason"])
@@ -398,7 +401,7 @@ class Ring(RecordTest):
         late = os.path.join(self.here, "late")
         self.environment["KINETO_ONDEMAND_TRACE_DIR"] = late
         os.mkdir(late)
-        process = self.start("-s", "-p", "2000", "-h", "30", "20000", options=["--ring", "5", "--on-hang", "1"])
+        process = self.start("-s", "-p", "2000", "-h", "30", LONG, options=["--ring", "5", "--on-hang", "1"])
         os.rename(late, late + " away")
         for line in process.stderr:
             if b"no dump" in line:
@@ -411,7 +414,7 @@ class Ring(RecordTest):
         self.interrupt(process)
 
     def test_output_is_written_at_the_end(self):
-        process = self.start("300", options=("--ring", "5", "-o", "last.json"))
+        process = self.start(str(self.ms(300)), options=("--ring", "5", "-o", "last.json"))
         self.end(process)
         trace = self.load(os.path.join(self.here, "last.json"))
         self.assert_no_holes(trace)

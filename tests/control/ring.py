@@ -10,6 +10,8 @@ import tempfile
 import time
 import unittest
 
+from paced import Paced
+
 COMMAND = os.environ.get("CKINETO", "")
 PROGRAM = os.environ.get("CKINETO_TARGET", "")
 
@@ -20,7 +22,7 @@ if not (COMMAND and PROGRAM):
 HANGS_S = 60  # only against hanging: a machine may be slow
 
 
-class Ring(unittest.TestCase):
+class Ring(Paced):
     def setUp(self):
         self.directory = tempfile.TemporaryDirectory()
         self.addCleanup(self.directory.cleanup)
@@ -63,19 +65,19 @@ class Ring(unittest.TestCase):
 
     def test_a_slow_step_leaves_its_trace(self):
         process = self.start("seconds=20,mb=4,slow-step=30x", "--step-ms", "10", "--steps", "30",
-                             "--slow", "20", "600")
+                             "--slow", "20", str(self.ms(600)))
         trace = self.load(self.wait_for(".json"))
         process.communicate(timeout=HANGS_S)
         self.assertEqual(process.returncode, 0)
         self.assertIn("slow step 20: ", trace["ckineto_dump_reason"])
         step = [e for e in trace["traceEvents"] if e["name"] == "ProfilerStep#20"]
         self.assertEqual(len(step), 1)
-        self.assertGreater(step[0]["dur"], 590000)
+        self.assertGreater(step[0]["dur"], self.ms(590000))
         self.assertEqual(step[0]["cat"], "user_annotation")
         self.assertEqual(len(self.files(".json")), 1)
 
     def test_a_hang_leaves_what_was_before(self):
-        self.start("seconds=20,mb=4,hang=0.8", "--step-ms", "20", "--hang", "15")
+        self.start(f"seconds=20,mb=4,hang={self.s(0.8)}", "--step-ms", "20", "--hang", "15")
         trace = self.load(self.wait_for(".json"))
         self.assertIn("since step 15 began", trace["ckineto_dump_reason"])
         self.assertIn("ProfilerStep#14", self.names(trace))
