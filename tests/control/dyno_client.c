@@ -23,14 +23,21 @@ typedef struct setup {
 static uint64_t now(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 
 /* Now, less what this thread has waited for a processor: how long a call takes is its own doing then. */
-static uint64_t now_of_its_own(void)
+static int64_t now_of_its_own(void)
 {
     char text[128];
     unsigned long long ran = 0, waited = 0;
     if (!kb_os_read_file("/proc/thread-self/schedstat", text, sizeof text) ||
         sscanf(text, "%llu %llu", &ran, &waited) != 2)
         waited = 0;
-    return now() - waited;
+    return (int64_t)now() - (int64_t)waited;
+}
+
+/* The two are not read at the same moment: less than nothing is nothing. */
+static uint64_t since(int64_t before)
+{
+    int64_t after = now_of_its_own();
+    return after > before ? (uint64_t)(after - before) : 0;
 }
 
 /* In one piece, so that lines of many processes in one pipe stay whole. */
@@ -75,9 +82,9 @@ static int run(const setup *s)
     }
     for (;;) {
         kineto_string text;
-        uint64_t before = now_of_its_own();
+        int64_t before = now_of_its_own();
         (void)ks_dyno_client_run(c, now(), s->busy, s->interval_ns, &text, &wake, NULL);
-        longest = KB_MAX(longest, now_of_its_own() - before);
+        longest = KB_MAX(longest, since(before));
         uint64_t after = now();
         if (text.size)
             say_text(text);
@@ -86,12 +93,12 @@ static int run(const setup *s)
         if (poll(p, 2, (int)KB_MIN(wait, UINT64_C(60000))) > 0 && p[0].revents)
             break;
     }
-    uint64_t before = now_of_its_own();
+    int64_t before = now_of_its_own();
     int fds = descriptors();
     ks_dyno_client_destroy(c);
     int n = snprintf(line, sizeof line, "end %d %llu %llu %d\n", (int)getpid(),
                      (unsigned long long)longest / 1000,
-                     (unsigned long long)(now_of_its_own() - before) / 1000, fds);
+                     (unsigned long long)since(before) / 1000, fds);
     say(line, n);
     return 0;
 }

@@ -64,7 +64,7 @@ class Ring(Paced):
         return [e["name"] for e in trace["traceEvents"] if e["ph"] == "X"]
 
     def test_a_slow_step_leaves_its_trace(self):
-        process = self.start("seconds=20,mb=4,slow-step=30x", "--step-ms", "10", "--steps", "30",
+        process = self.start("seconds=20,mb=4,slow-step=30x", "--step-ms", str(self.ms(10)), "--steps", "30",
                              "--slow", "20", str(self.ms(600)))
         trace = self.load(self.wait_for(".json"))
         process.communicate(timeout=HANGS_S)
@@ -77,17 +77,17 @@ class Ring(Paced):
         self.assertEqual(len(self.files(".json")), 1)
 
     def test_a_hang_leaves_what_was_before(self):
-        self.start(f"seconds=20,mb=4,hang={self.s(0.8)}", "--step-ms", "20", "--hang", "15")
+        self.start(f"seconds=20,mb=4,hang={self.s(0.8)}", "--step-ms", str(self.ms(20)), "--hang", "15")
         trace = self.load(self.wait_for(".json"))
         self.assertIn("since step 15 began", trace["ckineto_dump_reason"])
         self.assertIn("ProfilerStep#14", self.names(trace))
 
     def crash(self, option, status):
         process = self.start(f"seconds=20,mb=4,crash,path={self.directory.name}/own.json",
-                             "--step-ms", "5", option, "20")
+                             "--step-ms", str(self.ms(5)), option, "20")
         _, said = process.communicate(timeout=HANGS_S)
         self.assertEqual(process.returncode, -status, said)
-        pool = self.wait_for(".ckpool")
+        pool, = self.files(".ckpool")
         self.assertIn(pool, said)
         self.assertIn(f"/own_{process.pid}.json", pool)
         out = f"{self.directory.name}/recovered.json"
@@ -107,7 +107,7 @@ class Ring(Paced):
         self.crash("--abort", signal.SIGABRT)
 
     def test_a_setting_that_makes_no_sense_stops_nobody(self):
-        process = self.start("seconds=20,what=3", "--steps", "3", "--step-ms", "1")
+        process = self.start("seconds=20,what=3", "--steps", "3", "--step-ms", str(self.ms(1)))
         _, said = process.communicate(timeout=HANGS_S)
         self.assertEqual(process.returncode, 0)
         self.assertIn("what=3", said)
