@@ -536,7 +536,7 @@ static void link_call(linking *l, uint32_t call, uint32_t launcher, size_t *curs
     call_role role = role_of(l, &l->s->slices[call]);
     if (link_recorded(l, call, cursor))
         return;
-    if (role == ROLE_COPY)
+    if (role == ROLE_COPY && !ka_never_waits(l->s, call))
         wait_for(l, call, own_work(l, call), KA_EDGE_SYNC_INFERRED);
     else if (role == ROLE_DEVICE)
         wait_for_all(l, call, KA_EDGE_SYNC_INFERRED);

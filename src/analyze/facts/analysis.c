@@ -310,9 +310,12 @@ static kineto_status add_rank(void *context, const kineto_trace *part, int32_t r
     a->options.rank = &rank;
     kineto_status status = analyze_rank(part, &a->options, &facts, err);
     a->options.rank = NULL;
-    if (status || !a->sum) {
-        a->sum = status ? a->sum : facts;
+    if (status)
         return status;
+    if (!a->sum) {
+        ka_facts_defer(facts);
+        a->sum = facts;
+        return KINETO_OK;
     }
     status = kineto_analysis_add(a->sum, facts, err);
     kineto_analysis_release(facts);
@@ -339,6 +342,8 @@ static kineto_status analyze_ranks(const kineto_trace *trace,
     kineto_status status = ka_visit_ranks(trace, add_rank, &a, &without, err);
     if (!status && !a.sum) /* no rank has an activity */
         return analyze_rank(trace, options, out, err);
+    if (!status)
+        status = ka_facts_complete(a.sum, err);
     if (!status)
         ka_note_without_rank(a.sum, without);
     else
