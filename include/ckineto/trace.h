@@ -127,8 +127,9 @@ KINETO_API const kineto_row *kineto_trace_time_order(const kineto_trace *trace);
  *  earlier the one that began last; KINETO_NO_ROW at the top. Activities that only overlap do not
  *  enclose each other. */
 KINETO_API kineto_row kineto_trace_parent(const kineto_trace *trace, kineto_row row);
-/** Own time in ns: the moments at which it is the activity that began last of those that are open on its
- *  track. For activities that nest this is the duration less that of its children. */
+/** Own time in ns. On a thread: the moments at which it is the activity that began last of those that are
+ *  open. On a queue of a device: its duration less the time of what it is the ancestor of. For activities
+ *  that nest both are the duration less that of its children. */
 KINETO_API int64_t kineto_trace_self_ns(const kineto_trace *trace, kineto_row row);
 /** Lane inside the track; activities of a lane nest or are disjoint. */
 KINETO_API uint32_t kineto_trace_lane(const kineto_trace *trace, kineto_row row);

@@ -112,8 +112,15 @@ def gaps(works):
             last = w
 
 
+def never_waits(call):
+    """Async copies within devices, and from and to pinned memory."""
+    name = call.works[0].name
+    return "Async" in call.name and "Pageable" not in name and any(
+        w in name for w in ("DtoD", "DeviceToDevice", "D2D", "PtoP", "Pinned"))
+
+
 def blocks(call):
-    return (len(call.works) == 1 and WORK[call.works[0].cat] == "copy" and
+    return (len(call.works) == 1 and not never_waits(call) and WORK[call.works[0].cat] == "copy" and
             call.start <= call.works[0].start and call.works[0].end <= call.end)
 
 

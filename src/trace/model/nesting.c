@@ -4,8 +4,11 @@
  * One definition holds for all of them:
  *   - A row lies inside every row of its track that precedes it in the total order and ends no
  *     earlier. Its parent is the innermost of these: the one that began last.
- *   - Each moment belongs to the row that began last of those that are open. The own time of a row is
- *     what belongs to it, so own times add up to the time in which the track has anything open.
+ *   - A thread does one thing at a time: each moment belongs to the row that began last of those that
+ *     are open. The own time of a row is what belongs to it, so own times add up to the time in which
+ *     the track has anything open.
+ *   - A queue of a device may do several things at a time. There a row only gives up the moments of what
+ *     it is the ancestor of, and rows that overlap keep all of their time.
  *
  * Rows come in the total order. Where a row ends no earlier than an open one that began before it,
  * the latter encloses nothing more that the former does not enclose too, and owns no later moment.
@@ -32,17 +35,19 @@ static void take_time(kt_derived *d, kineto_row from, int64_t start, int64_t end
         (int64_t)((uint64_t)d->self_ns[from] - ((uint64_t)end - (uint64_t)start));
 }
 
-/* Take the rows off the stack that do not enclose [start, end), and from each its moments of it.
+/* Take the rows off the stack that do not enclose [start, end), and from each its moments of it, if rows
+ * that overlap share their time.
  * @return the row that encloses it. */
-static kineto_row find_parent(const kineto_trace *t, kineto_row top, kineto_row row, int64_t start,
-                              int64_t end)
+static kineto_row find_parent(const kineto_trace *t, kineto_row top, kineto_row row, bool shared,
+                              int64_t start, int64_t end)
 {
     kt_derived *d = (kt_derived *)(uintptr_t)&t->derived;
     int64_t owned = start; /* moments before it are taken already */
     while (top != KINETO_NO_ROW &&
            (has_ended(t, top, row, start, end) || kt_end(t, top) < end)) {
         if (kt_end(t, top) > owned) {
-            take_time(d, top, owned, kt_end(t, top));
+            if (shared)
+                take_time(d, top, owned, kt_end(t, top));
             owned = kt_end(t, top);
         }
         top = d->parent[top];
@@ -52,14 +57,17 @@ static kineto_row find_parent(const kineto_trace *t, kineto_row top, kineto_row 
     return top;
 }
 
-static void nest_track(kineto_trace *t, const kineto_row *rows, size_t count)
+static void nest_track(kineto_trace *t, uint32_t track)
 {
     kt_derived *d = &t->derived;
+    const kineto_row *rows = d->order + d->track_first[track];
+    uint64_t count = t->tracks.data[track].count;
+    bool shared = t->tracks.data[track].type != KINETO_TRACK_STREAM;
     kineto_row top = KINETO_NO_ROW;
-    for (size_t i = 0; i < count; i++) {
+    for (uint64_t i = 0; i < count; i++) {
         kineto_row row = rows[i];
         int64_t start = kt_start(t, row), end = kt_end(t, row);
-        top = find_parent(t, top, row, start, end);
+        top = find_parent(t, top, row, shared, start, end);
         d->parent[row] = top;
         d->self_ns[row] = (int64_t)((uint64_t)end - (uint64_t)start);
         if (end > start)
@@ -79,7 +87,7 @@ bool kt_build_nesting(kineto_trace *t)
     }
     d->parent = parent;
     d->self_ns = self_ns;
-    for (size_t i = 0; i < t->tracks.count; i++)
-        nest_track(t, d->order + d->track_first[i], t->tracks.data[i].count);
+    for (uint32_t i = 0; i < t->tracks.count; i++)
+        nest_track(t, i);
     return true;
 }
