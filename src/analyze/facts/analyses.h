@@ -79,7 +79,7 @@ kineto_status ka_options_complete(const kineto_analyze_options *options,
                                   kineto_analyze_options *out, kineto_error *err);
 
 /* ---- calls.c: the tree of calls of a scope ---- */
-/** Exact: what encloses a range on its lane. HTA's: on its thread, in whole microseconds; and
+/** Exact: what encloses a range (nesting.c). HTA's: on its thread, in whole microseconds; and
  * ranges of the thread that computes backward belong to the range of the main thread that waits for
  * it. Arrays are by index of slices. */
 typedef struct ka_calls {
