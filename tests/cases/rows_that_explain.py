@@ -48,9 +48,9 @@ def without_annotations(events):
 
 
 def span(events):
-    """Time from the first to the last row, in us."""
+    """Time from the first to the last row of a thread or device, in us."""
     rows = [(e["ts"], e["ts"] + e.get("dur", 0)) for e in events
-            if e.get("ph") == "X" and all(isinstance(e.get(k, 0), (int, float)) for k in ("ts", "dur"))]
+            if e.get("ph") == "X" and e.get("cat") not in ("Trace", "overhead", None) and all(isinstance(e.get(k, 0), (int, float)) for k in ("ts", "dur"))]
     return max(r[1] for r in rows) - min(r[0] for r in rows) if rows else 0
 
 

@@ -66,7 +66,7 @@ static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *nam
         const ka_slice *slice = &s->slices[i];
         if (slice->kind != KINETO_KIND_CPU_OP)
             continue;
-        uint32_t around = slice->parent == KA_NONE ? KA_NONE : ka_operator_of(s, slice->parent);
+        uint32_t around = ka_operator_around(s, i);
         if (around != KA_NONE)
             o->self_ns[around] = KB_MAX(o->self_ns[around] - ka_slice_ns(slice), 0);
         if (ka_counts(f, slice->step) && !ka_is_dataloader(ka_name(s, slice->name))) {
@@ -175,8 +175,8 @@ static bool find_products(ka_finder *f, host_operators *o, products *p)
     for (uint32_t i = s->slice_count; in && in->flops && i-- > 0;) {
         const ka_slice *slice = &s->slices[i];
         uint64_t all = slice->kind == KINETO_KIND_CPU_OP ? in->flops[slice->row] : 0;
-        if (slice->parent != KA_NONE)
-            below[slice->parent] += KB_MAX(all, below[i]);
+        if (slice->around != KA_NONE)
+            below[slice->around] += KB_MAX(all, below[i]);
         if (all <= below[i] || (double)all < MIN_FLOPS || !o->self_ns[i])
             continue;
         p->chosen[i] = 1;
