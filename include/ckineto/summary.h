@@ -35,8 +35,8 @@ typedef struct kineto_function_events_options {
     size_t size; /**< sizeof(kineto_function_events_options), set by the caller */
     /** As PyTorch counts, to compare with it: memory belongs to every function that was running, on
      *  whatever thread; device work belongs only to the function with its "External id", and what
-     *  the device did for an annotation counts beside the kernels in it; stacks are
-     *  only what the trace gives as "Call stack". */
+     *  the device did for an annotation counts beside the kernels in it; own times of what crosses
+     *  are lengths less those of callees; stacks are only what the trace gives as "Call stack". */
     bool as_torch;
     uint32_t device_type; /**< PyTorch's number of the device, for its name; 0: as the trace says */
     /** What a device took for an operator, measured from the host around it, where the trace does not

@@ -379,6 +379,9 @@ static void tell_nothing(const kineto_trace *trace)
                          "  'ckineto doctor' says what can be recorded here.";
     if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
         reason = "the lines of PyTorch and Python above say why.";
+    else if (python)
+        reason = "--python records programs that import PyTorch, and none did.\n"
+                 "  Other programs import ckineto: see docs/python-functions.md.";
     else if (ks_children_could_not(trace))
         reason = "the ledger above names the processes, and the reasons.";
     fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);

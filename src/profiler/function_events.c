@@ -254,7 +254,7 @@ void kineto_function_events_release(kineto_function_events *e)
     void *const columns[] = {e->row,          e->track,  e->name,      e->parent,
                              e->first_child,  e->kernel, e->start_ns,  e->end_ns,
                              e->next_sibling, e->flags,  e->device_ns, e->cpu_bytes,
-                             e->device_bytes, e->kind};
+                             e->device_bytes, e->kind,   e->shared_ns};
     for (size_t i = 0; i < KB_COUNT(columns); i++)
         free(columns[i]);
     kp_names_free(&e->names);
@@ -285,7 +285,7 @@ void kp_event_sums(const kineto_function_events *e, uint32_t i, kp_sums *out)
         out->self_device_ns = out->device_ns;
     if (device || async)
         return;
-    out->self_cpu_ns = out->cpu_ns;
+    out->self_cpu_ns = kp_sum(out->cpu_ns, e->shared_ns && !e->as_torch ? e->shared_ns[i] : 0);
     out->self_device_ns = out->device_ns;
     out->self_cpu_bytes = out->cpu_bytes;
     out->self_device_bytes = out->device_bytes;

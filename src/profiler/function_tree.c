@@ -9,28 +9,58 @@ static bool nests(const kineto_function_events *e, uint32_t i)
     return !(e->flags[i] & (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_ASYNC));
 }
 
-/* Events come by start, the longer first: what is open on a track hangs together by parents. Who
- * ends later than the innermost open one is no callee of it, nor is anything after that. */
+/* Own times are lengths less those of callees. Where an event crosses an open one, it has the moments at
+ * which both are open (as in nesting.c), from *owned_ns on, which moves to the end of the open one. */
+static bool share_time(kineto_function_events *e, uint32_t open, int64_t *owned_ns)
+{
+    int64_t ns = kp_difference(e->end_ns[open], *owned_ns);
+    if (ns <= 0)
+        return true;
+    if (!e->shared_ns)
+        e->shared_ns = calloc(KB_MAX(e->count, 1u), sizeof *e->shared_ns);
+    if (!e->shared_ns)
+        return false;
+    e->shared_ns[open] = kp_difference(e->shared_ns[open], ns);
+    *owned_ns = e->end_ns[open];
+    return true;
+}
+
+/* Who ends later than the innermost open event is no callee of it, nor is anything after that. What
+ * encloses two events that cross loses the moments of both once. */
+static bool find_caller(kineto_function_events *e, uint32_t i, uint32_t *caller)
+{
+    int64_t owned_ns = e->start_ns[i];
+    while (*caller != KINETO_NO_EVENT &&
+           (e->start_ns[i] >= e->end_ns[*caller] || e->end_ns[i] > e->end_ns[*caller])) {
+        if (!share_time(e, *caller, &owned_ns))
+            return false;
+        *caller = e->parent[*caller];
+    }
+    if (*caller != KINETO_NO_EVENT && owned_ns > e->start_ns[i])
+        e->shared_ns[*caller] =
+            kp_sum(e->shared_ns[*caller], kp_difference(owned_ns, e->start_ns[i]));
+    return true;
+}
+
+/* Events come by start, the longer first: what is open on a track hangs together by parents. */
 static bool nest(kineto_function_events *e)
 {
     size_t tracks = KB_MAX(kineto_trace_track_count(e->trace), 1u);
     uint32_t *open = malloc(tracks * sizeof *open);
-    if (!open)
-        return false;
-    memset(open, 0xff, tracks * sizeof *open);
-    for (uint32_t i = 0; i < e->count; i++) {
+    bool ok = open != NULL;
+    if (ok)
+        memset(open, 0xff, tracks * sizeof *open);
+    for (uint32_t i = 0; ok && i < e->count; i++) {
         uint32_t parent = KINETO_NO_EVENT;
         if (nests(e, i)) {
             parent = open[e->track[i]];
-            while (parent != KINETO_NO_EVENT &&
-                   (e->start_ns[i] >= e->end_ns[parent] || e->end_ns[i] > e->end_ns[parent]))
-                parent = e->parent[parent];
+            ok = find_caller(e, i, &parent);
             open[e->track[i]] = i;
         }
         e->parent[i] = parent;
     }
     free(open);
-    return true;
+    return ok;
 }
 
 /* Children in order: by walking backwards, each is put before those that are there. */
@@ -63,6 +93,8 @@ static uint32_t fold_doubles(kineto_function_events *e, uint32_t *into)
             continue;
         into[i] = parent;
         folded++;
+        if (e->shared_ns)
+            e->shared_ns[parent] = kp_sum(e->shared_ns[parent], e->shared_ns[i]);
         e->first_child[parent] = e->first_child[i];
         for (uint32_t c = e->first_child[i]; c != KINETO_NO_EVENT; c = e->next_sibling[c])
             e->parent[c] = parent;
@@ -83,6 +115,8 @@ static void move(kineto_function_events *e, uint32_t to, uint32_t from)
     e->first_child[to] = e->first_child[from];
     e->next_sibling[to] = e->next_sibling[from];
     e->kernel[to] = e->kernel[from];
+    if (e->shared_ns)
+        e->shared_ns[to] = e->shared_ns[from];
     if (e->device_ns)
         e->device_ns[to] = e->device_ns[from];
     if (e->cpu_bytes) {

@@ -27,6 +27,7 @@ struct kineto_function_events {
     uint32_t *parent, *first_child, *next_sibling, *kernel;
     uint8_t *flags;     /* KINETO_FUNCTION_… */
     uint8_t *kind;      /* kineto_kind */
+    int64_t *shared_ns; /* what crossing events change in its own time; NULL: none cross */
     int64_t *device_ns; /* caused by it and its callees; NULL: no device in the trace */
     int64_t *cpu_bytes, *device_bytes; /* NULL: no memory in the trace */
     kp_names names;

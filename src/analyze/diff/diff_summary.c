@@ -182,7 +182,7 @@ static void put_measured(const ka_diff *d, ka_table *t)
 static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_finding *b)
 {
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
-    const kineto_finding *shown = a ? a : b;
+    const kineto_finding *shown = b ? b : a; /* what holds now, if it does */
     double before = worth_us(a), after = worth_us(b);
     ka_put_text(t, kb_string(shown->id));
     ka_put_text(t, shown->subject);

@@ -91,8 +91,8 @@ kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_err
     if (!v.windows.count)
         ka_note(t, "nothing in the trace has a duration");
     else if (!v.has_steps)
-        ka_note(t, "the trace has no steps (ranges with names like ProfilerStep#3): all of it is "
-                   "one");
+        ka_note(t, "the trace has no steps (ranges with names like %s): all of it is one",
+                s->options->step_pattern ? s->options->step_pattern : "ProfilerStep#3");
     else if (differ_from_host(s, &v))
         ka_note(t, "here a step lasts until its last work on devices has ended, and the next "
                    "begins there; step_statistics has what it took on the host");

@@ -384,7 +384,7 @@ void ka_look_cpu_tiny(ka_finder *f)
         if (x) {
             x->count = all.count;
             ka_say(f, x,
-                   "%llu operators%s take less than %s each and %.1f %% of the time together: most of "
+                   "%llu operators%s take less than %s each, without those in them, and %.1f %% of the time together: most of "
                    "that is dispatch, not computation",
                    (unsigned long long)each, f->step_count ? " a step" : "",
                    kb_duration(TINY_OPERATOR_NS).s, ka_share(f, all.ns));

@@ -29,6 +29,7 @@ typedef struct links {
     int64_t work_ns;        /* sum of linked work */
     ka_captures captures;
     item first_call, last_call, first_work, last_work; /* linked ones, by the start of the call */
+    int64_t last_end_ns;                               /* of linked calls */
     ka_tally before, lost, duplicate, reversed;
 } links;
 
@@ -109,6 +110,7 @@ static void link_pair(links *l, item *call, item *work)
         l->last_call = *call;
         l->last_work = *work;
     }
+    l->last_end_ns = l->linked ? KB_MAX(l->last_end_ns, call->end_ns) : call->end_ns;
     l->linked++;
 }
 
@@ -205,8 +207,9 @@ static bool scales_differ(const links *l)
     double device = (double)l->last_work.start_ns - (double)l->first_work.start_ns;
     if (l->linked < 3 || host < 10.0 * KA_ROUNDING_NS)
         return false;
-    if (device > 300 * host)
-        return (double)l->work_ns < device / 2;
+    if (device > 300 * host) /* nor by a host that waited for it */
+        return (double)l->work_ns < device / 2 &&
+               device > 300 * ((double)l->last_end_ns - (double)l->first_call.start_ns);
     return device < host / 300 && l->last_work.start_ns < l->last_call.start_ns;
 }
 

@@ -101,7 +101,7 @@ static kineto_status nothing(const opener *o, kineto_error *err)
         return o->last.code;
     }
     if (o->most_rank < 0)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: none says its rank",
+        return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: none states its rank, or one states several (ckineto slice --rank)",
                        o->how.rank);
     return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: there are ranks %d to %d",
                    o->how.rank, o->least_rank, o->most_rank);

@@ -2,6 +2,7 @@
 #include "trace/change/select.h"
 
 #include "trace/files/identity.h"
+#include "trace/text/json_text.h"
 
 #include <regex.h>
 
@@ -524,6 +525,47 @@ static void tell(const selector *s, kt_builder *b, uint64_t cut)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
+static kineto_string distributed_info(const kineto_trace *t)
+{
+    kineto_string key, value;
+    for (uint32_t i = kineto_trace_metadata_count(t); i-- > 0;) {
+        kineto_trace_metadata(t, i, &key, &value);
+        if (kb_string_equal(key, kb_string("distributedInfo")))
+            return value;
+    }
+    return (kineto_string){"", 0};
+}
+
+static size_t put_bytes(char *text, size_t at, kineto_string bytes)
+{
+    memcpy(text + at, bytes.data, bytes.size);
+    return at + bytes.size;
+}
+
+/* The header's "distributedInfo" with the rank that was chosen, and all else that it had. */
+static bool set_rank(const selector *s, kt_builder *b)
+{
+    kineto_string key, value, info = distributed_info(s->t);
+    kt_scan scan = kt_scan_of(info);
+    bool first = true, is_open = info.size && kt_scan_open(&scan, '{');
+    size_t room = info.size + 64;
+    char *text = malloc(room);
+    if (!text)
+        return false;
+    size_t at = (size_t)snprintf(text, room, "{\"rank\":%d", s->how.rank);
+    while (is_open && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (kt_json_is_key(key, "rank"))
+            continue;
+        at = put_bytes(text, put_bytes(text, at, kb_string(",\"")), key);
+        at = put_bytes(text, put_bytes(text, at, kb_string("\":")), value);
+    }
+    at = put_bytes(text, at, kb_string("}"));
+    kt_metadata(b, kb_string("distributedInfo"), (kineto_string){text, at});
+    free(text);
+    return true;
+}
+
 static kineto_status build(selector *s, kineto_trace **out)
 {
     kt_builder *b = NULL;
@@ -543,6 +585,10 @@ static kineto_status build(selector *s, kineto_trace **out)
     }
     uint64_t cut = copy_flows(s, &copy);
     kt_copy_metadata(&copy);
+    if (s->how.use & KINETO_SELECT_RANK && !set_rank(s, b)) {
+        status = no_memory(s);
+        goto done;
+    }
     kt_copy_snapshots(&copy);
     kt_copy_ledger(&copy);
     tell(s, b, cut);
