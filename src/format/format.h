@@ -474,7 +474,7 @@ typedef struct kf_control {
     _Alignas(64) kf_steps steps[KF_STEP_SLOTS]; /* in the order in which processes first stepped */
     _Alignas(64) uint64_t counters[KF_MAX_SOURCES][KF_REASON_SLOTS];
     /* Policy RING: how many of the events that were overwritten ended when, in periods of
-     * 1 << evicted_shift ticks; 0: nobody counts. A slot is period:24 | events:40. */
+     * 1 << evicted_shift ticks; 0: not counted. A slot is period:24 | events:40. */
     uint32_t evicted_shift;
     uint64_t evicted[KF_EVICTED_SLOTS];
 } kf_control;

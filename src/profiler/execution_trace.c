@@ -229,8 +229,8 @@ static void put_ids(kb_json *j, input_walk *w)
         (void)kt_items_next(&w->ids, &entry);
     kt_items parts = kt_items_of(entry);
     for (int i = 0; i < 3; i++) {
-        bool told = kt_items_next(&parts, &number) && !kt_value_is_list(number);
-        kb_json_raw(j, told ? kt_value_text(number, NULL) : kb_string("0"));
+        bool is_number = kt_items_next(&parts, &number) && !kt_value_is_list(number);
+        kb_json_raw(j, is_number ? kt_value_text(number, NULL) : kb_string("0"));
     }
 }
 

@@ -361,7 +361,7 @@ static void failed(ks_dyno_client *c, told what, const char *detail)
     tell(c, what, c->known || what != TOLD_ABSENT ? KINETO_LOG_WARNING : KINETO_LOG_INFO, detail);
 }
 
-/* Nothing is sent to whoever else took the daemon's name. */
+/* Nothing is sent to another process that took the daemon's name. */
 static bool is_strange(ks_dyno_client *c)
 {
     char text[32];

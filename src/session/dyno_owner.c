@@ -1,5 +1,5 @@
-/* Which user holds the socket that the daemon is to have. The names of abstract sockets are for all: whoever
- * is first has one, and a datagram that is sent to it says which processes there are. The kernel tells whose a
+/* Which user holds the daemon's socket. Any user may bind the name of an abstract socket first, and a datagram
+ * that is sent to it says which processes there are. The kernel tells whose a
  * socket is, by its list of sockets. */
 #include "session/dyno.h"
 

@@ -91,7 +91,7 @@ READS_SHARED void ks_words_copy(void *to, const void *from, size_t bytes)
         out[i] = kb_load_relaxed(&in[i]);
 }
 
-/* Of a full chunk, which nobody writes to until it is given up: then its serial changes. */
+/* Of a full chunk, to which no thread writes until it is given up: then its serial changes. */
 static uint32_t copy_full(uint64_t *to, const uint64_t *chunk, uint32_t used)
 {
 #if defined(__SANITIZE_THREAD__)

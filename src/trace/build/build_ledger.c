@@ -14,8 +14,8 @@ static void detail(kt_build_state *s, kineto_string source, const char *reason, 
     kt_ledger_add(s->b, source, kb_string(reason), count, is_loss, kb_string(text));
 }
 
-/* An event takes 16 ticks of a processor at least, and there are 4096 processors at most. What says more was written over by a program; false also where nobody
- * knows how long it took. */
+/* An event takes 16 ticks of a processor at least, and there are 4096 processors at most. A count that is
+ * higher was overwritten by a program. False also where the time is unknown. */
 #define MOST_PER_TICK 256u
 static bool is_impossible(const kt_build_state *s, uint64_t count)
 {

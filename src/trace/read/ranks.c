@@ -150,7 +150,7 @@ static void state_ranks(const finding *f)
     }
     if (f->labels.count > SHOWN)
         kb_snprintf(detail + size, sizeof detail - size, ", ...");
-    kt_ledger_add(f->r->b, kb_string("reader"), kb_string("ranks told apart by the texts of pids"),
+    kt_ledger_add(f->r->b, kb_string("reader"), kb_string("ranks distinguished by the texts of pids"),
                   f->labels.count, false, kb_string(detail));
 }
 

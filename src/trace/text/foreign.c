@@ -1,4 +1,4 @@
-/* Files that are mistaken for traces: what they are, for whoever has to find the right one. */
+/* Files that are mistaken for traces: what they are, so that the right one can be found. */
 #include "trace/text/foreign.h"
 
 static bool begins_with(kineto_string head, const char *bytes, size_t size)

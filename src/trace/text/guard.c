@@ -1,5 +1,5 @@
 /* Mapped files that become shorter while they are read. To touch a page that is no longer in the file raises SIGBUS,
- * which kills the process without a word. While files are mapped and nobody else handles SIGBUS, a handler puts
+ * which kills the process without a word. While files are mapped and no other code handles SIGBUS, a handler puts
  * zeros in the place of what is gone, and notes it: reading goes on, and ends with an error.
  *
  * Slots are never freed, so that the handler may look at them at any time. A slot that a thread faults in is in
