@@ -127,6 +127,8 @@ int kc_recover(int argc, char **argv)
         return kc_finish_stdout("recover", 0);
     if (status == KINETO_OK && operands > 1)
         status = kc_usage_error("recover", "one recording at a time, not '%s' as well", argv[2]);
+    if (status == KINETO_OK && operands == 0 && output)
+        status = kc_usage_error("recover", "no recording given; 'ckineto recover' lists them");
     if (status)
         return KC_EXIT_USAGE;
     return operands ? recover(argv[1]) : list_all();

@@ -54,7 +54,7 @@ static kineto_status map_file(kt_input *in, int fd, size_t bytes, const char *pa
     if (mmap(base, bytes, PROT_READ, MAP_PRIVATE | MAP_FIXED, fd, 0) == MAP_FAILED)
         return kb_fail_os(err, errno, "cannot map %s", path);
     madvise(base, bytes, MADV_SEQUENTIAL);
-    kt_guard_begin(in, bytes);
+    kt_guard_begin(in, reserved - kb_os_page_bytes()); /* whole pages: the last one is read to its end */
     in->ready_bytes = bytes;
     in->mapped = true;
     in->complete = 1;
