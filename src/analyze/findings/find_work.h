@@ -44,7 +44,6 @@ static inline void ka_amount_add(ka_amount *a, int64_t ns)
 }
 
 /* ---- operators ---- */
-#define KA_MOST_AROUND 64u
 /** The innermost operator that a range is, or is in; KA_NONE: none, or it is very far out (traces
  * may nest as deep as they are long). */
 static inline uint32_t ka_operator_of(const ka_scope *s, uint32_t slice)

@@ -278,11 +278,21 @@ kineto_string kt_json_plain_key(kineto_string raw, char room[KT_PLAIN_KEY_BYTES]
     return (kineto_string){room, (size_t)(kt_json_unescape(room, raw, &replaced) - room)};
 }
 
+bool kt_text_is(kineto_string inside, kineto_string plain)
+{
+    char text[256];
+    uint64_t replaced = 0;
+    if (!inside.size || !memchr(inside.data, '\\', inside.size))
+        return kb_string_equal(inside, plain);
+    if (inside.size < plain.size || inside.size > sizeof text)
+        return false;
+    char *end = kt_json_unescape(text, inside, &replaced);
+    return kb_string_equal((kineto_string){text, (size_t)(end - text)}, plain);
+}
+
 bool kt_json_is_key(kineto_string raw, const char *text)
 {
-    char room[KT_PLAIN_KEY_BYTES];
-    return kb_string_equal(raw, kb_string(text)) ||
-           kb_string_equal(kt_json_plain_key(raw, room), kb_string(text));
+    return kt_text_is(raw, kb_string(text));
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */

@@ -40,7 +40,8 @@ static inline kineto_string kt_json_inside(kineto_string raw)
 /** Resolve escapes into `out` (at least raw.size bytes); returns the end. Lone surrogates become
  *  U+FFFD and are counted. */
 char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced);
-/** Is this the key (or text) that a raw one between quotes stands for, whatever its escapes? */
+/** Is this the text that a raw one between quotes stands for, whatever its escapes? */
+bool kt_text_is(kineto_string inside, kineto_string plain);
 bool kt_json_is_key(kineto_string raw, const char *text);
 /** The same text without escapes, in `room` if it has some; what is longer than that stays as it is. */
 #define KT_PLAIN_KEY_BYTES 128u

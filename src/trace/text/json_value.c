@@ -28,18 +28,6 @@ kineto_string kt_item_at(kineto_string list, uint32_t index)
 
 /* ---- members --------------------------------------------------------------------------------- */
 
-bool kt_text_is(kineto_string inside, kineto_string plain)
-{
-    char text[256];
-    uint64_t replaced = 0;
-    if (!inside.size || !memchr(inside.data, '\\', inside.size))
-        return kb_string_equal(inside, plain);
-    if (inside.size < plain.size || inside.size > sizeof text)
-        return false;
-    char *end = kt_json_unescape(text, inside, &replaced);
-    return kb_string_equal((kineto_string){text, (size_t)(end - text)}, plain);
-}
-
 kineto_string kt_member_of(kineto_string object, const char *wanted)
 {
     kt_scan scan = kt_scan_of(object);

@@ -28,8 +28,6 @@ static inline bool kt_value_is_list(kineto_string raw) { return raw.size && raw.
 kineto_string kt_member_of(kineto_string object, const char *key);
 /** False only if an object surely has no member of this name: cheaper than a walk. */
 bool kt_may_have_member(kineto_string object, const char *key);
-/** Does a text with escapes, without its quotes, say this? */
-bool kt_text_is(kineto_string inside, kineto_string plain);
 
 /** Numbers, also in quotes, and "nan" and "inf", for which JSON has no numbers. */
 bool kt_value_number(kineto_string raw, double *value);
