@@ -701,7 +701,7 @@ void kt_batch_read(kt_batch *p, kt_input *input, size_t start, size_t limit, boo
             p->stop = kt_cursor_offset(p->cursor, behind);
             return;
         } else if (p->strict || p->out_of_memory ||
-                   kb_load_relaxed(&input->status) == KINETO_E_LIMIT) {
+                   kt_input_status(input) == KINETO_E_LIMIT) {
             p->failed = true;
             return;
         } else if (!repair_element(p, input, &first)) {

@@ -41,7 +41,7 @@ static kineto_status batch_failed(const load *l, kt_batch *p)
 {
     if (p->out_of_memory)
         return kt_read_no_memory(l->r);
-    if (l->r->input->status == KINETO_E_LIMIT)
+    if (kt_input_status(l->r->input) == KINETO_E_LIMIT)
         return KINETO_E_LIMIT;
     bool first = p->stop == l->begin;
     kineto_status status = kt_read_explain(l->r, p->stop, first, '[');

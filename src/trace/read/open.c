@@ -265,7 +265,7 @@ static kineto_status next_member(kt_reader *r, outline *o, const char **before, 
         status = read_member(r, o, *first ? p : kt_next(o->cursor), &end);
     else
         kt_object(o->cursor, p, "expected ',' or '}'");
-    if (status == KINETO_E_FORMAT && r->input->status == KINETO_E_LIMIT)
+    if (status == KINETO_E_FORMAT && kt_input_status(r->input) == KINETO_E_LIMIT)
         return KINETO_E_LIMIT;
     if (status == KINETO_E_FORMAT && o->cursor->problem)
         return r->strict ? member_failed(r, o, *before, *first)
@@ -400,7 +400,7 @@ static kineto_status read_text(kt_reader *r, outline *o)
     size_t stop = 0;
     const char *next_base = NULL;
     if (kt_input_ready(r->input, 1) == 0)
-        return r->input->status != KINETO_OK ? r->input->status
+        return kt_input_status(r->input) != KINETO_OK ? kt_input_status(r->input)
                                              : kt_read_fail(r, r->input->base, "the file is empty");
     kineto_string head = {r->input->base, kt_input_ready(r->input, 4)};
     if (kt_text_is_wide(head))
@@ -535,7 +535,7 @@ static void state_repairs(kt_reader *r)
         kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
                       kt_repair_loses((kt_repair_kind)kind), kb_string(detail));
     }
-    if (r->input->status != KINETO_OK)
+    if (kt_input_status(r->input) != KINETO_OK)
         kt_ledger_add(r->b, kb_string("reader"), kb_string(KT_REPAIR_DAMAGED), 1, true,
                       kb_string(r->input->error.message));
 }
@@ -737,8 +737,8 @@ static bool is_damaged(const kt_reader *r, kineto_status status)
         return false;
     if (status == KINETO_E_FORMAT)
         (void)kt_input_wait(r->input, SIZE_MAX);
-    return kb_load_acquire(&r->input->complete) && r->input->status != KINETO_OK &&
-           (status != KINETO_OK || r->strict || r->input->status == KINETO_E_LIMIT);
+    return kb_load_acquire(&r->input->complete) && kt_input_status(r->input) != KINETO_OK &&
+           (status != KINETO_OK || r->strict || kt_input_status(r->input) == KINETO_E_LIMIT);
 }
 
 static kineto_status settle_input(kt_reader *r, const char *path, kineto_status status,
@@ -762,7 +762,7 @@ static kineto_status settle_input(kt_reader *r, const char *path, kineto_status 
         return name_file(status, path, r->err);
     if (r->err)
         *r->err = r->input->error;
-    return r->input->status;
+    return kt_input_status(r->input);
 }
 
 kineto_status kineto_trace_open_with(const char *path, const kineto_open_options *options,

@@ -128,31 +128,42 @@ static kineto_status fail_by_limit(const kt_input *in, size_t most, kineto_error
                    in->path, most >> 20);
 }
 
+/* The first reason why the text ends stays; a reader may give one while the producer does. */
+static void set_status(kt_input *in, kineto_status status, const kineto_error *error)
+{
+    pthread_mutex_lock(&in->mutex);
+    if (in->status == KINETO_OK && status != KINETO_OK) {
+        in->error = *error;
+        kb_store_release(&in->status, status);
+    }
+    pthread_mutex_unlock(&in->mutex);
+}
+
 /* Steps end where chunks do. */
-static kineto_status bring(kt_input *in, size_t ready, size_t *got)
+static kineto_status bring(kt_input *in, size_t ready, size_t *got, kineto_error *err)
 {
     size_t most = in->reserved_bytes - kb_os_page_bytes(), limit;
     if (exceeds_limit(in, ready, &limit))
-        return fail_by_limit(in, limit, &in->error);
+        return fail_by_limit(in, limit, err);
     size_t room = KB_MIN((size_t)STEP_BYTES - ready % STEP_BYTES, most - ready);
     if (!room)
-        return kb_fail(&in->error, KINETO_E_LIMIT,
-                       "the text is longer than there is address space for");
+        return kb_fail(err, KINETO_E_LIMIT, "the text is longer than there is address space for");
     if (in->keep.by_points && ready % in->keep.chunk_bytes == 0)
         kt_keep_point(&in->keep, in->source);
     if (ready % KT_GIVE_BYTES == 0)
         reuse_memory(in, ready);
     char *to = (char *)(uintptr_t)in->base + ready; /* written here only, ahead of what is ready */
-    return kt_source_read(in->source, to, room, got, &in->error);
+    return kt_source_read(in->source, to, room, got, err);
 }
 
 static void *produce(void *input)
 {
     kt_input *in = input;
     size_t ready = 0, got = 1;
-    while (in->status == KINETO_OK && got && is_wanted(in, ready)) {
+    while (kt_input_status(in) == KINETO_OK && got && is_wanted(in, ready)) {
+        kineto_error error = {0};
         got = 0;
-        in->status = bring(in, ready, &got);
+        set_status(in, bring(in, ready, &got, &error), &error);
         ready += got;
         publish(in, ready, false);
         if (kb_load_relaxed(&in->all_passed))
@@ -195,7 +206,7 @@ static void note_passed(kt_input *in, size_t offset)
     if (offset == SIZE_MAX)
         kb_store_relaxed(&in->all_passed, true);
     offset = KB_MIN(offset, in->ready_bytes);
-    in->passed = KB_MAX(in->passed, offset);
+    kb_store_relaxed(&in->passed, KB_MAX(in->passed, offset));
     if (in->has_producer)
         pthread_cond_broadcast(&in->changed);
     pthread_mutex_unlock(&in->mutex);
@@ -302,10 +313,8 @@ void kt_input_limit(kt_input *in, size_t most_ahead)
 
 void kt_input_exceed(kt_input *in)
 {
-    pthread_mutex_lock(&in->mutex);
-    if (in->status == KINETO_OK)
-        in->status = fail_by_limit(in, in->most_ahead, &in->error);
-    pthread_mutex_unlock(&in->mutex);
+    kineto_error error = {0};
+    set_status(in, fail_by_limit(in, kb_load_relaxed(&in->most_ahead), &error), &error);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */

@@ -51,7 +51,7 @@ typedef struct kt_input {
     bool has_producer;
     bool stop;        /* nobody needs more */
     size_t wanted;    /* somebody waits for this much */
-    size_t passed;    /* nobody looks at what is before */
+    size_t passed;    /* no reader looks at what is before; readers load it without the mutex */
     size_t given;     /* back to the system, from the beginning on */
     size_t spares[8]; /* of that, KT_GIVE_BYTES each, not yet with the system */
     uint32_t spare_count;
@@ -65,7 +65,7 @@ typedef struct kt_input {
     size_t most_ahead; /* of text that is held for one item; 0: no limit */
 
     struct kt_source *source;
-    kineto_status status; /* why the text ends where it does; set before complete */
+    kineto_status status; /* why the text ends where it does; written under the mutex */
     kineto_error error;
 } kt_input;
 
@@ -93,6 +93,11 @@ void kt_input_exceed(kt_input *in);
 kineto_status kt_input_check(kt_input *in, kineto_error *err);
 /** Could some of the text that was asked for not be had any more? */
 bool kt_input_has_lost(kt_input *in);
+/** Why the text ends where it does. Any thread; `error` belongs to it. */
+static inline kineto_status kt_input_status(const kt_input *in)
+{
+    return kb_load_acquire(&in->status);
+}
 /** Wait until this much of the text is there, or all. @return how much there is. */
 size_t kt_input_wait(kt_input *in, size_t bytes);
 static inline size_t kt_input_ready(kt_input *in, size_t bytes)
