@@ -58,17 +58,35 @@ static void put_outside(text *t, const ks_cost_said *s)
         kb_duration((int64_t)s->prepare_ns).s, kb_duration((int64_t)s->build_ns).s);
 }
 
+static double percent_of_elapsed(const ks_cost_said *s)
+{
+    return s->lasted_ns ? 100 * (double)took_ns(s) / (double)s->lasted_ns : 0;
+}
+
+static void put_share(text *t, const ks_cost_said *s)
+{
+    const ks_cost *c = &s->cost;
+    kb_text own = kb_duration((int64_t)ks_cost_own(c));
+    if (!c->program_ns)
+        put(t, "a share of a program whose CPU time is not known: ");
+    else if (ks_cost_is_comparable(c, s->lasted_ns))
+        put(t, "%.2f %% of the %s that the program took by itself: ", ks_cost_share_ppm(c) / 1e4,
+            own.s);
+    else
+        put(t,
+            "%.2f %% of one processor for %s; the program took %s by itself, too little CPU time to "
+            "compare with: ",
+            percent_of_elapsed(s), kb_duration((int64_t)s->lasted_ns).s, own.s);
+}
+
 static void say_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
 {
     char detail[512];
     text t = {detail, detail + sizeof detail};
     const ks_cost *c = &s->cost;
     bool known = s->account->by != KS_BY_NOBODY;
-    if (known && !s->cost.program_ns)
-        put(&t, "a share of a program whose CPU time is not known: ");
-    else if (known)
-        put(&t, "%.2f %% of the %s that the program took by itself: ", ks_cost_share_ppm(c) / 1e4,
-            kb_duration((int64_t)ks_cost_own(c)).s);
+    if (known)
+        put_share(&t, s);
     put_hooks(&t, s, known ? "its" : "the program's");
     if (s->account->by == KS_BY_RECORDER || s->account->recorder_pid)
         put(&t, ", %s of the recorder's (timed)", kb_duration((int64_t)c->recorder_ns).s);
@@ -226,10 +244,11 @@ static void put_cpu(text *t, const ks_cost_said *s)
 {
     const ks_cost *c = &s->cost;
     bool known = s->account->by != KS_BY_NOBODY, inside = s->account->by == KS_BY_PROGRAM;
-    if (known)
+    if (known && ks_cost_is_comparable(c, s->lasted_ns))
         put(t, "\"percent\": %.4f", ks_cost_share_ppm(c) / 1e4);
     else
         put(t, "\"percent\": null");
+    put(t, ", \"percent_of_elapsed\": %.4f", percent_of_elapsed(s));
     put_known(t, "program_cpu_ns", known, c->program_ns);
     put_known(t, "recorder_cpu_ns", known, c->recorder_ns);
     if (!inside)

@@ -347,6 +347,13 @@ void ks_account_look(ks_account *a, const kf_control *control, bool over, ks_cos
                                              : programs_of_recorder(a, children_ns, over);
 }
 
+bool ks_cost_is_comparable(const ks_cost *c, uint64_t lasted_ns)
+{
+    const uint64_t MIN_OWN_NS = 10000000, MIN_OWN_PART = 100;
+    uint64_t own = ks_cost_own(c);
+    return own >= lasted_ns / MIN_OWN_PART && (own >= MIN_OWN_NS || !c->recorder_ns);
+}
+
 double ks_cost_share_ppm(const ks_cost *c)
 {
     uint64_t own = ks_cost_own(c);

@@ -52,6 +52,9 @@ static inline uint64_t ks_cost_own(const ks_cost *c)
 }
 /** Of that, in millionths. */
 double ks_cost_share_ppm(const ks_cost *c);
+/** Whether that share means anything: a program that sleeps, or one so short that starting a recorder takes
+ *  longer, has too little CPU time of its own to compare with. */
+bool ks_cost_is_comparable(const ks_cost *c, uint64_t lasted_ns);
 
 typedef struct ks_cpu {
     uint32_t pid;

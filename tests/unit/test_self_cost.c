@@ -198,6 +198,52 @@ static void records_of_a_part_are_counted_by_their_times(void **state)
     assert_int_equal(some.bytes, 7 * sizeof *chunk);
 }
 
+/* ---- what is said -------------------------------------------------------------------------------- */
+
+static char said_detail[512];
+
+static void keep_share(void *context, const char *source, const char *reason, uint64_t count,
+                       bool is_loss, const char *detail)
+{
+    (void)context;
+    (void)source;
+    (void)count;
+    (void)is_loss;
+    if (strncmp(reason, "CPU time", strlen("CPU time")) == 0)
+        snprintf(said_detail, sizeof said_detail, "%s", detail);
+}
+
+/* What a report says of a recorder and a program with these times. */
+static const char *share_said(uint64_t program_ns, uint64_t lasted_ns, uint64_t recorder_ns)
+{
+    static kf_control control;
+    static char json[KS_COST_JSON_BYTES];
+    const ks_account account = {.by = recorder_ns ? KS_BY_RECORDER : KS_BY_PROGRAM};
+    const ks_cost_said said = {.account = &account,
+                               .control = &control,
+                               .cost = {.recorder_ns = recorder_ns, .program_ns = program_ns,
+                                        .estimated_ns = MS / 10},
+                               .lasted_ns = lasted_ns};
+    ks_cost_report(&said, keep_share, NULL, json);
+    assert_true((strstr(json, "\"percent\": null") == NULL) ==
+                (strstr(said_detail, "that the program took by itself") != NULL));
+    assert_non_null(strstr(json, "\"percent_of_elapsed\": "));
+    return said_detail;
+}
+
+static void a_program_that_sleeps_is_not_compared_with(void **state)
+{
+    (void)state;
+    assert_non_null(strstr(share_said(100 * MS, 1000 * MS, 8 * MS),
+                           "8.11 % of the 99.900 ms that the program took by itself: "));
+    assert_non_null(strstr(share_said(4 * MS, 4000 * MS, 8 * MS - MS / 10),
+                           "0.20 % of one processor for 4.000 s; the program took 3.900 ms by "
+                           "itself, too little CPU time to compare with: "));
+    assert_non_null(strstr(share_said(50 * MS, 10000 * MS, 8 * MS), "too little CPU time"));
+    assert_non_null(strstr(share_said(5 * MS, 6 * MS, 8 * MS), "too little CPU time"));
+    assert_null(strstr(share_said(5 * MS, 6 * MS, 0), "too little CPU time"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -208,6 +254,7 @@ int main(void)
         cmocka_unit_test(children_that_were_waited_for_are_part_of_the_program),
         cmocka_unit_test(threads_of_the_library_are_told_apart),
         cmocka_unit_test(records_of_a_part_are_counted_by_their_times),
+        cmocka_unit_test(a_program_that_sleeps_is_not_compared_with),
     };
     return RUN_TESTS(tests);
 }
