@@ -56,7 +56,9 @@ static const kc_option option_list[] = {
      "its activities: a trace without any is a failure"},
     {"retry", 0, KC_NUMBER, &retry, "N",
      "with --wait: ask a process whose trace has no activities up to N\n"
-     "times again (2); it may have been loading its libraries"},
+     "times again (2); it may have been loading its libraries. What is\n"
+     "not there yet (a daemon that is named, any process for --all) is\n"
+     "waited for, unless N is 0"},
     {"dump", 0, KC_FLAG, &dump, NULL, "ask for what the ring holds of the time before now"},
     {"cancel", 0, KC_FLAG, &cancel, NULL,
      "end traces that are under way; what there is is written"},

@@ -42,7 +42,8 @@ typedef struct kc_ask {
     bool shapes, memory, stack, flops, modules;
     kc_texts set;                  /* KEY=VALUE */
     uint64_t limit;                /* of processes */
-    uint64_t retry;                /* with has_wait: so often again, after a trace of nothing */
+    uint64_t retry;                /* with has_wait: so often again, after a trace of nothing; 0: nor
+                                    * is anything waited for that is not there yet */
     uint64_t wait_ns, discover_ns; /* wait_ns 0: by what was asked for */
     bool has_discover;             /* it was said: also those are awaited that seem never to ask */
     char out[KS_REQUEST_PATH_BYTES]; /* absolute */
@@ -60,6 +61,13 @@ typedef struct kc_ask {
 /** By iteration: only the program's steps say when it is over. */
 static inline bool kc_by_iteration(const kc_ask *ask) { return ask->iterations != KC_NOT_GIVEN; }
 static inline bool kc_is_snapshot(const kc_ask *ask) { return ask->snapshot_ms != KC_NOT_GIVEN; }
+
+/** How long to try again while no daemon listens at the address that was given, or no process is there at all. */
+static inline uint64_t kc_absence_ns(const kc_ask *ask)
+{
+    uint64_t most_ns = ask->wait_ns ? ask->wait_ns : ask->discover_ns;
+    return ask->has_wait && ask->retry ? most_ns : 0;
+}
 
 static inline const char *kc_default_name(const kc_ask *ask)
 {
@@ -147,12 +155,13 @@ typedef struct kc_run {
     int64_t start_ns;              /* of all windows, since 1970; 0: each its own */
     uint64_t begun_ns, look_until_ns, wait_until_ns; /* CLOCK_MONOTONIC */
     uint64_t look_again_ns;
-    kc_pids unborn; /* named, and had no control socket when we looked */
-    int peers;      /* epoll of the control sockets */
+    kc_pids tried; /* control sockets that were connected to */
+    int peers;     /* epoll of the control sockets */
     ks_dyno_daemon *ours;
     uint64_t bind_again_ns;
     kineto_error bind_error; /* why we do not have Dynolog's name */
     bool has_daemon, lists;  /* a daemon answers; it is ours, and lists processes */
+    bool daemon_is_absent;   /* no process listens at its address */
     ko_rpc_daemon daemon;
     uint64_t daemon_again_ns, files_again_ns;
     bool over_limit;
@@ -188,6 +197,7 @@ void kc_print_reachable(const kc_ask *ask, FILE *out);
 
 /* ---- the ways. Each finds, asks, and follows ------------------------------------------------------------ */
 /* trigger_socket.c */
+/** Those among the control sockets that were not tried before. */
 void kc_socket_find(kc_run *run);
 void kc_socket_ask(kc_run *run);
 void kc_socket_turn(kc_run *run);
@@ -195,7 +205,7 @@ void kc_socket_turn(kc_run *run);
 /** HOST, HOST:PORT, …; where no port is said, that of --port. */
 kineto_status kc_daemon_parse(const kc_ask *ask, const char *text, ko_rpc_daemon *out,
                               kineto_error *err);
-/** Is there one? Then those are found whom it knows and are wanted. */
+/** Is there one? Then those are found whom it knows and are wanted. Else it is said why, of an absent one once. */
 void kc_daemon_find(kc_run *run);
 void kc_daemon_ask(kc_run *run);
 /** Look again, at times: who has come, who has fetched. */

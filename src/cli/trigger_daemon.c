@@ -119,6 +119,10 @@ void kc_daemon_find(kc_run *run)
     if (status == KINETO_OK)
         status = look(run, &err);
     run->has_daemon = status == KINETO_OK;
+    bool was_absent = run->daemon_is_absent;
+    run->daemon_is_absent = status == KINETO_E_NOT_FOUND;
+    if (was_absent && run->daemon_is_absent)
+        return;
     if (status != KINETO_OK && (run->ask->host || status == KINETO_E_PERMISSION))
         kc_show_note("daemon: %s", err.message);
 }

@@ -96,13 +96,14 @@ static bool is_young(uint32_t pid)
     return kc_age_s(kb_os_start_time(pid)) < YOUNG_S;
 }
 
-static bool will_ask(uint32_t pid)
+/* A control socket is opened when the library is loaded, in Python as late as by an import. */
+static bool will_ask(const kc_run *run, uint32_t pid)
 {
     char words[256];
     if (kc_process_setting(pid, "KINETO_USE_DAEMON", words, sizeof words))
         return true;
     return kc_process_setting(pid, "CKINETO_CONTROL", words, sizeof words) &&
-           strstr(words, "daemon");
+           (strstr(words, "daemon") || (kc_absence_ns(run->ask) && strstr(words, "socket")));
 }
 
 bool kc_may_ask(const kc_run *run, uint32_t pid)
@@ -114,7 +115,7 @@ bool kc_may_ask(const kc_run *run, uint32_t pid)
     DIR *all = may ? NULL : opendir("/proc");
     for (struct dirent *e; all && !may && (e = readdir(all));) {
         uint32_t other = (uint32_t)strtoul(e->d_name, NULL, 10);
-        may = other && kc_process_wanted(&it, other) && (is_young(other) || will_ask(other));
+        may = other && kc_process_wanted(&it, other) && (is_young(other) || will_ask(run, other));
     }
     if (all)
         closedir(all);

@@ -394,6 +394,28 @@ static kineto_status find_hosts(kc_fleet_run *fleet, kc_ask *ask, kc_names *name
     return status;
 }
 
+static bool are_all_absent(const kc_fleet_run *fleet)
+{
+    for (size_t i = 0; i < fleet->hosts.count; i++)
+        if (fleet->hosts.data[i].error.code != KINETO_E_NOT_FOUND)
+            return false;
+    return fleet->hosts.count != 0;
+}
+
+/* Daemons may start later than this command. Once one is there it is not held up by others. */
+static void await_hosts(kc_fleet_run *fleet)
+{
+    uint64_t absence_ns = kc_absence_ns(fleet->ask);
+    uint64_t until_ns = kb_clock_ns(CLOCK_MONOTONIC) + absence_ns;
+    if (absence_ns && are_all_absent(fleet))
+        kc_show_note("no daemon listens yet; trying again for %.0f s (--retry)",
+                     (double)absence_ns / 1e9);
+    while (!interrupted && are_all_absent(fleet) && kb_clock_ns(CLOCK_MONOTONIC) < until_ns) {
+        pause_for(AGAIN_NS);
+        on_all(fleet, probe);
+    }
+}
+
 static bool has_processes(const kc_fleet_run *fleet)
 {
     for (size_t i = 0; i < fleet->hosts.count; i++)
@@ -405,6 +427,7 @@ static bool has_processes(const kc_fleet_run *fleet)
 static void run_all(kc_fleet_run *fleet)
 {
     on_all(fleet, probe);
+    await_hosts(fleet);
     kc_fleet_show_clocks(fleet);
     kc_fleet_show_limits(fleet);
     if (!has_processes(fleet) || interrupted)

@@ -41,6 +41,14 @@ static bool reached(const kc_run *run, int32_t pid)
     return false;
 }
 
+static bool named_all_reached(const kc_run *run)
+{
+    for (size_t i = 0; i < run->ask->pids.count; i++)
+        if (!reached(run, run->ask->pids.data[i]))
+            return false;
+    return run->targets.count != 0;
+}
+
 static bool all_endpoints_reached(const kc_run *run)
 {
     size_t by_wire = 0;
@@ -57,10 +65,7 @@ static bool all_endpoints_reached(const kc_run *run)
 /* Everybody who was named, and everybody who has a socket to ask with. */
 static bool found_all(const kc_run *run)
 {
-    for (size_t i = 0; i < run->ask->pids.count; i++)
-        if (!reached(run, run->ask->pids.data[i]))
-            return false;
-    return run->targets.count && all_endpoints_reached(run);
+    return named_all_reached(run) && all_endpoints_reached(run);
 }
 
 static bool needs_wire(const kc_run *run) { return !run->ask->dump && !run->ask->cancel; }
@@ -91,14 +96,12 @@ static bool somebody_may_come(const kc_run *run)
 }
 
 /* Programs open their control sockets a moment after they have begun. */
-static void look_for_the_unborn(kc_run *run)
+static void find_new_sockets(kc_run *run)
 {
-    for (size_t i = 0; i < run->unborn.count; i++)
-        if (kc_has_socket((uint32_t)run->unborn.data[i])) {
-            run->unborn.data[i--] = run->unborn.data[--run->unborn.count];
-            kc_socket_find(run);
-            kc_socket_ask(run);
-        }
+    if (named_all_reached(run))
+        return;
+    kc_socket_find(run);
+    kc_socket_ask(run);
 }
 
 /* By /proc, which takes a while: not in every turn. */
@@ -108,7 +111,7 @@ static void look_again(kc_run *run)
     if (kc_now_ns() < run->look_again_ns || kc_now_ns() >= run->look_until_ns)
         return;
     run->look_again_ns = kc_now_ns() + AGAIN_NS;
-    look_for_the_unborn(run);
+    find_new_sockets(run);
     if (needs_wire(run))
         kc_find_endpoints(run);
     if (!somebody_may_come(run))
@@ -318,7 +321,7 @@ static void choose_start(kc_run *run)
         run->start_ns = (now_ns + lead_ns) / (int64_t)KC_MS_NS * (int64_t)KC_MS_NS;
     uint64_t wait_ns = PATIENCE_NS + kc_ask_length_ns(ask) + ask->discover_ns +
                        (uint64_t)KB_MAX(run->start_ns ? run->start_ns - now_ns : 0, lead_ns);
-    run->wait_until_ns = kc_now_ns() + (ask->wait_ns ? ask->wait_ns : wait_ns);
+    run->wait_until_ns = ask->wait_ns ? run->begun_ns + ask->wait_ns : kc_now_ns() + wait_ns;
 }
 
 static void look_for_all(kc_run *run)
@@ -331,19 +334,32 @@ static void look_for_all(kc_run *run)
         kc_daemon_find(run);
 }
 
+/* The daemon that was named may start later than this command. */
+static void await_daemon(kc_run *run)
+{
+    const struct timespec pause = {0, 250000000};
+    uint64_t absence_ns = kc_absence_ns(run->ask);
+    if (run->ask->host && run->daemon_is_absent && absence_ns)
+        kc_show_note("no daemon listens yet; trying again for %.0f s (--retry)", (double)absence_ns / 1e9);
+    while (!interrupted && run->ask->host && run->daemon_is_absent &&
+           kc_now_ns() < run->begun_ns + absence_ns) {
+        (void)nanosleep(&pause, NULL);
+        kc_daemon_find(run);
+    }
+}
+
+static uint64_t discover_ns(const kc_run *run)
+{
+    bool none = !run->targets.count && !run->endpoints.count && !run->ask->pids.count;
+    return KB_MAX(run->ask->discover_ns, none ? kc_absence_ns(run->ask) : 0);
+}
+
 static bool all_are_gone(const kc_run *run)
 {
     for (size_t i = 0; i < run->ask->pids.count; i++)
         if (kb_os_start_time((uint32_t)run->ask->pids.data[i]))
             return false;
     return run->ask->pids.count && !run->targets.count && !run->endpoints.count;
-}
-
-static void note_unborn(kc_run *run)
-{
-    for (size_t i = 0; i < run->ask->pids.count; i++)
-        if (!kc_has_socket((uint32_t)run->ask->pids.data[i]))
-            (void)kb_vec_push(&run->unborn, run->ask->pids.data[i]);
 }
 
 static void turn(kc_run *run)
@@ -361,9 +377,9 @@ static void turn(kc_run *run)
 
 static void run_all(kc_run *run)
 {
-    note_unborn(run);
     look_for_all(run);
-    run->look_until_ns = kc_now_ns() + (all_are_gone(run) ? 0 : run->ask->discover_ns);
+    await_daemon(run);
+    run->look_until_ns = kc_now_ns() + (all_are_gone(run) ? 0 : discover_ns(run));
     look_again(run);
     choose_start(run);
     kc_show_begin(run);
@@ -386,7 +402,7 @@ static void run_free(kc_run *run)
     }
     kb_vec_free(&run->targets);
     kb_vec_free(&run->endpoints);
-    kb_vec_free(&run->unborn);
+    kb_vec_free(&run->tried);
     ks_dyno_daemon_destroy(run->ours);
     if (run->peers >= 0)
         close(run->peers);

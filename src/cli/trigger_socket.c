@@ -13,17 +13,26 @@
 
 typedef KB_VEC(ko_control_peer *) peer_list;
 
-static void connect_all(const kc_run *run, peer_list *peers)
+static bool is_tried(const kc_run *run, uint32_t pid)
+{
+    for (size_t i = 0; i < run->tried.count; i++)
+        if ((uint32_t)run->tried.data[i] == pid)
+            return true;
+    return false;
+}
+
+static void connect_all(kc_run *run, peer_list *peers)
 {
     uint32_t *pids = NULL;
     kineto_error err = {0};
     uint32_t count = ko_control_list(&pids, &err);
-    if (err.code)
+    if (err.code && !run->look_again_ns) /* said the first time */
         kc_show_note("control sockets: %s", err.message);
     for (uint32_t i = 0; i < count; i++) {
         ko_control_peer *peer;
-        if (kc_target_find(run, pids[i]))
+        if (kc_target_find(run, pids[i]) || is_tried(run, pids[i]))
             continue;
+        (void)kb_vec_push(&run->tried, (int32_t)pids[i]);
         kineto_status status = ko_control_connect(pids[i], &peer, &err);
         if (status == KINETO_OK)
             status = ko_control_send(peer, "status", kb_string(""), &err);

@@ -298,6 +298,17 @@ class Hosts(Fleet):
             file.write(f"#!/bin/sh\n{text}\n")
         os.chmod(self.path(name), 0o755)
 
+    def test_daemons_that_are_not_there_yet_are_tried_again(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        process = self.start("--all", "--hosts", f"127.0.0.1:1,127.0.0.1:{port}", "--separately",
+                             f"--wait={HANGS_S}", "-o", self.path("traces", "t.json"))
+        self.assertIn(f"trying again for {HANGS_S} s", process.stderr.readline())
+        self.host(listen=f"127.0.0.1:{port}")
+        _, err = self.end(process, status=1)
+        self.assertIn("127.0.0.1:1 was not reached: ", err)
+        self.assertIn(f"127.0.0.1:{port}: no process there matches", err)
+
     @unittest.skipUnless(SLOW, "slow")
     def test_a_host_that_says_nothing_holds_nobody_up(self):
         name, directory = self.host()

@@ -433,9 +433,35 @@ class ByADaemon(Case):
             self.assertIn("nobody listens at 127.0.0.1, port 1", err)
         self.assertEqual(one.said("config"), [])
 
-    def ours(self):
+    def free_port(self):
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            return free.getsockname()[1]
+
+    def test_a_daemon_that_was_named_and_comes_later_is_tried_again(self):
+        one, = self.clients_ready({})
+        port = self.free_port()
+        process = self.start("--host", f":{port}", "--all", "--separately", "--warmup", 0, "-d", 10,
+                             f"--wait={HANGS_S}", "-o", self.path("t.json"))
+        first = process.stderr.readline()
+        self.assertIn(f"port {port}", first)
+        self.assertIn(f"trying again for {HANGS_S} s", process.stderr.readline())
+        self.ours(port)
+        out, err = self.end(process)
+        self.assertEqual(out.split("\t")[0], self.path(f"t_{one.pid}.json"), err)
+        self.assertNotIn("nobody listens", err)
+
+    def test_without_retry_or_when_the_time_is_over_it_is_not(self):
+        one, = self.clients_ready({})
+        _, err = self.trigger("--host", "127.0.0.1:1", "--all", "--wait", "--retry", 0, status=1)
+        self.assertNotIn("trying again", err)
+        _, err = self.trigger("--host", "127.0.0.1:1", "--pid", one.pid, "--wait=0.6", status=1)
+        self.assertIn("trying again", err)
+        self.assertEqual(err.count("nobody listens"), 1, err)
+        self.assertIn("it was not reached", err)
+
+    def ours(self, port=0):
         """The port of a daemon of ours."""
-        daemon = subprocess.Popen([COMMAND, "daemon", "--listen", "127.0.0.1:0"], env=self.environment,
+        daemon = subprocess.Popen([COMMAND, "daemon", "--listen", f"127.0.0.1:{port}"], env=self.environment,
                                   stdout=subprocess.PIPE, text=True)
         self.addCleanup(daemon.stdout.close)
         self.addCleanup(daemon.wait)
@@ -506,6 +532,28 @@ class LinkedWithTheRecordingHalf(Case):
 
 
 class BySocket(Case):
+    def test_a_process_that_comes_later_is_found(self):
+        process = self.start("--all", "-d", 20, f"--wait={HANGS_S}", "-o", "t.json", "--warmup", 0)
+        time.sleep(0.5)
+        one = self.target()
+        out, err = self.end(process)
+        self.assertIn(self.path(f"t_{one.pid}.json"), out, err)
+
+    def test_a_control_socket_that_opens_late_is_waited_for(self):
+        one = subprocess.Popen(["sh", "-c", 'read go; exec "$0" --step-ms 2', TARGET], stdin=subprocess.PIPE,
+                               stdout=subprocess.DEVNULL, env={**self.environment, "CKINETO_CONTROL": "socket"})
+        self.addCleanup(one.wait)
+        self.addCleanup(one.kill)
+        time.sleep(3.2)  # it counts as young until then
+        _, err = self.trigger("--pid", one.pid, "-d", 20, "--wait", "--retry", 0, "-o", "t.json", status=1)
+        self.assertIn("CKINETO_CONTROL is set in its environment", err)
+        process = self.start("--pid", one.pid, "-d", 20, "--wait", "-o", "t.json")
+        time.sleep(1)
+        one.stdin.write(b"\n")
+        one.stdin.close()
+        out, err = self.end(process)
+        self.assertIn(self.path(f"t_{one.pid}.json"), out, err)
+
     def test_a_trace_of_nothing_is_a_failure(self):
         one = self.target()
         out, err = self.trigger("--pid", one.pid, "-a", "kernel", "-d", 20, "--wait", "--retry", 1, status=1)
