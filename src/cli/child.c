@@ -155,6 +155,19 @@ void kc_child_look(kc_child *child, int signals)
     look_for_end(child);
 }
 
+void kc_child_describe_end(const kc_child *child, char text[KC_CHILD_END_BYTES])
+{
+    int sig = WIFSIGNALED(child->status) ? WTERMSIG(child->status) : 0;
+    if (sig)
+        snprintf(text, KC_CHILD_END_BYTES, "the program was killed by signal %d (%s)", sig,
+                 strsignal(sig));
+    else if (WEXITSTATUS(child->status))
+        snprintf(text, KC_CHILD_END_BYTES, "the program ended with status %d",
+                 WEXITSTATUS(child->status));
+    else
+        snprintf(text, KC_CHILD_END_BYTES, "the program ended");
+}
+
 int kc_child_exit_status(const kc_child *child)
 {
     if (WIFSIGNALED(child->status))

@@ -269,6 +269,9 @@ void kc_child_wait(kc_child *child, uint64_t ns);
  * something to do. @return -1 with the reason. */
 int kc_child_signals(kineto_error *err);
 void kc_child_look(kc_child *child, int signals);
+/** "the program was killed by signal 11 (…)", "… ended with status 1", "the program ended". */
+#define KC_CHILD_END_BYTES 128u
+void kc_child_describe_end(const kc_child *child, char text[KC_CHILD_END_BYTES]);
 /** As a shell tells it: 0..255, 128 + signal. */
 int kc_child_exit_status(const kc_child *child);
 

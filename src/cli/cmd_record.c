@@ -314,8 +314,6 @@ static void collect_until_done(ks_collector *c, kc_child *child)
     bool progress = progress_wanted();
     uint64_t started_ns = kb_clock_ns(CLOCK_MONOTONIC);
     ks_collector_follow(c, (uint32_t)child->pid);
-    child->ending = program_ends;
-    child->context = c;
     while (!child->done) {
         kc_child_wait(child, ks_collector_poll(c));
         if (progress)
@@ -345,12 +343,21 @@ static void tell_interpreter(const char *program, const kineto_error *err)
 
 static void tell_how_it_ended(const kc_child *child, bool one_trace)
 {
-    if (WIFSIGNALED(child->status))
-        fprintf(stderr, "ckineto: the program was killed by signal %d (%s)%s\n",
-                WTERMSIG(child->status), strsignal(WTERMSIG(child->status)),
-                one_trace ? "; the trace holds what was recorded up to then" : "");
-    else if (WEXITSTATUS(child->status))
-        fprintf(stderr, "ckineto: the program ended with status %d\n", WEXITSTATUS(child->status));
+    char text[KC_CHILD_END_BYTES];
+    kc_child_describe_end(child, text);
+    if (child->status)
+        fprintf(stderr, "ckineto: %s%s\n", text,
+                WIFSIGNALED(child->status) && one_trace
+                    ? "; the trace holds what was recorded up to then"
+                    : "");
+}
+
+void kc_record_note_end(ks_collector *c, const kc_child *child)
+{
+    char text[KC_CHILD_END_BYTES], json[6 * KC_CHILD_END_BYTES + 3];
+    kc_child_describe_end(child, text);
+    *kb_json_escape(json, kb_string(text), NULL) = 0;
+    ks_collector_metadata(c, "ckineto_dump_reason", json);
 }
 
 /* Only if it was asked for: a program may have memory events of its own. */
@@ -477,6 +484,8 @@ static int write_trace(ks_collector *c, const kc_child *child, bool *keep)
     kineto_trace *trace = NULL;
     kineto_error err = {0};
     ks_collector_stats stats;
+    if (WIFSIGNALED(child->status))
+        kc_record_note_end(c, child);
     kineto_status status = ks_collector_finish(c, &trace, &err);
     if (status == KINETO_OK)
         status = save(c, trace, &err);
@@ -558,6 +567,8 @@ static int record(const ks_collector_options *collector_options, char **argv)
         result = child.done ? exec_failure_status(argv[0], &err) : KC_EXIT_OWN_FAILURE;
         goto done;
     }
+    child.ending = program_ends;
+    child.context = c;
     if (kc_host_wanted(&host)) {
         bool failed = kc_host_run(&host, c, &child);
         if (!quiet)

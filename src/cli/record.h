@@ -15,6 +15,10 @@ typedef struct kc_host_options {
     bool quiet;
 } kc_host_options;
 
+/** How the program ended: into the header of the trace that is built next, as ckineto_dump_reason. */
+void kc_record_note_end(ks_collector *c, const kc_child *child);
+
+/* ---- record_host.c ---- */
 /** Is one of them given? */
 bool kc_host_wanted(const kc_host_options *o);
 /** Check them, and change what they change of the collector's options; paths live as long as the

@@ -323,9 +323,9 @@ static kineto_status begin(host *h, kineto_error *err)
 
 static kineto_status dump_because_killed(host *h, kineto_error *err)
 {
-    int sig = WTERMSIG(h->child->status);
-    return ko_controller_dump_because(
-        h->controller, err, "the program was killed by signal %d (%s)", sig, strsignal(sig));
+    char reason[KC_CHILD_END_BYTES];
+    kc_child_describe_end(h->child, reason);
+    return ko_controller_dump_because(h->controller, err, "%s", reason);
 }
 
 /* Another dump may be under way. */
@@ -358,6 +358,7 @@ static void write_ring(host *h)
     kineto_error err;
     kineto_trace *trace = NULL;
     ks_window_cut cut = {0};
+    kc_record_note_end(h->collector, h->child);
     kineto_status status = ks_ring_build(h->collector, &cut, &trace, &err);
     if (status == KINETO_OK)
         status = kineto_trace_save(trace, h->options->output, &err);

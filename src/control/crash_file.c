@@ -3,6 +3,7 @@
  * heap, no lock, nothing that waits for another thread. */
 #include "control/output.h"
 #include "control/ring.h"
+#include "record/record.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -169,7 +170,14 @@ static void put_chunks(output *out, const kf_pool *pool, const kf_control *heade
     }
 }
 
-/* The head first: whatever becomes of the rest, what is there can be read. */
+static void put_dictionary(output *out, const kf_pool *pool, const kf_control *header)
+{
+    put(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
+        header->dictionary_offset);
+}
+
+/* The head first: whatever becomes of the rest, what is there can be read. Names of threads come last, since
+ * reading them opens files and walks over what the program may have damaged. */
 static void put_pool(output *out, const kf_pool *pool, const kf_control *header)
 {
     if (ftruncate(out->fd, (off_t)header->pool_bytes) != 0)
@@ -177,9 +185,10 @@ static void put_pool(output *out, const kf_pool *pool, const kf_control *header)
     put(out, header, sizeof *header, 0);
     put(out, pool->descriptors, header->chunk_count * sizeof *pool->descriptors,
         header->descriptors_offset);
-    put(out, pool->dictionary, dictionary_words(pool) * sizeof *pool->dictionary,
-        header->dictionary_offset);
+    put_dictionary(out, pool, header);
     put_chunks(out, pool, header);
+    kineto_rt_thread_names();
+    put_dictionary(out, pool, header);
 }
 
 /* ---- the head ------------------------------------------------------------------------------------ */

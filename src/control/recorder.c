@@ -141,7 +141,7 @@ static kineto_status dump(void *context, ks_request_source source, const char *p
     ko_recorder *r = context;
     kineto_trace *trace = NULL;
     headers h = {.count = 0};
-    header_add(&h, "ckineto_dump_reason", reason);
+    header_add(&h, "ckineto_dump_reason", reason[0] ? reason : "asked for");
     ks_window_cut cut = {.header = h.list, .header_count = h.count};
     kineto_status status = ks_ring_build(r->options.collector, &cut, &trace, err);
     return save(status, trace, source, path, bytes, err);

@@ -85,7 +85,9 @@ ks_thread_names *ks_thread_names_create(void);
 void ks_thread_names_destroy(ks_thread_names *n);
 /** What /proc/PID/task/TID/stat says of the owner of a chunk (pid << 32 | tid). threads: any. */
 void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner, const char *stat);
-/** Look at all that have chunks, and write what is not written yet: a trace is built next. threads: any. */
+/** Read the names of all threads that have chunks. threads: any. */
+void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool);
+/** The same, and write what is not written yet: a trace is built next. threads: any. */
 void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool);
 
 /* ---- windows.c ---- */

@@ -1,7 +1,7 @@
 /* Names that threads have in the system, read from outside while they are recorded.
  *
  * A thread that ends writes its name itself (record/thread_names.c); of those that run on, and of processes
- * that are killed, what /proc had at the last look counts. It costs nothing more than looking whether the
+ * that are killed, what /proc had at the last reading counts. It costs nothing more than looking whether the
  * thread is still there: the same file holds both. The first few names of a thread are written when they
  * are seen, so that a recovered recording has them; later ones at the end of the recording or window. */
 #include "session/collector.h"
@@ -110,11 +110,9 @@ void ks_thread_names_see(ks_thread_names *n, const kf_pool *pool, uint64_t owner
     (void)pthread_mutex_unlock(&n->lock);
 }
 
-void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool)
+void ks_thread_names_read(ks_thread_names *n, const kf_pool *pool)
 {
     char path[64], stat[1024];
-    if (!n)
-        return;
     for (uint32_t i = 0; i < pool->chunk_count; i++) {
         uint64_t claim = kf_chunk_claim_of(pool, i), owner = kf_claim_owner(claim);
         if (kf_claim_state(claim) != KF_CHUNK_LIVE || !owner)
@@ -123,6 +121,13 @@ void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool)
         if (kb_os_read_file(path, stat, sizeof stat))
             ks_thread_names_see(n, pool, owner, stat);
     }
+}
+
+void ks_thread_names_finish(ks_thread_names *n, const kf_pool *pool)
+{
+    if (!n)
+        return;
+    ks_thread_names_read(n, pool);
     (void)pthread_mutex_lock(&n->lock);
     for (size_t i = 0; i < n->all.count; i++)
         if (n->all.data[i].is_news)

@@ -202,6 +202,7 @@ uint64_t ks_windows_idle(ks_collector *c)
     if (c->pass_ring && now >= c->next_second_ns) {
         c->next_second_ns = now + SECOND;
         ring_go_on(c);
+        ks_thread_names_read(c->thread_names, &c->pool);
         if (is_crowded(c))
             c->next_scan_ns = now;
     }

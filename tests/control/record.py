@@ -397,6 +397,27 @@ class Ring(RecordTest):
             process.wait()
             os.unlink(self.dumps()[0])
 
+    def thread_names(self, trace):
+        return {e["args"]["name"] for e in trace["traceEvents"] if e["name"] == "thread_name"}
+
+    def test_a_killed_program_keeps_names_of_threads_and_says_why_it_ended(self):
+        late = str(int(self.s(2500)))
+        for how, reason in ((["-k", late], "killed by signal 9"), (["-v", late], "killed by signal 11")):
+            process = self.start("-n", "chief", "-t", "worker", *how, LONG, options=("--ring", "600", "-o", "last.json"))
+            process.communicate()
+            trace = self.load(os.path.join(self.here, "last.json"))
+            self.assertIn(reason, trace["ckineto_dump_reason"])
+            names = self.thread_names(trace)
+            self.assertTrue(any("chief" in n for n in names) and any("worker" in n for n in names), names)
+
+    def test_a_recording_without_a_ring_says_which_signal_ended_it(self):
+        for how, reason in ((["-v", "300"], "killed by signal 11"), ([], None)):
+            process = self.start("-n", "chief", *how, LONG if how else "50", options=("-o", "plain.json"))
+            process.communicate()
+            trace = self.load(os.path.join(self.here, "plain.json"))
+            self.assertIn(reason or "None", str(trace.get("ckineto_dump_reason")))
+            self.assertTrue(any("chief" in n for n in self.thread_names(trace)))
+
     def test_a_refused_dump_takes_its_reason_with_it(self):
         late = os.path.join(self.here, "late")
         self.environment["KINETO_ONDEMAND_TRACE_DIR"] = late
@@ -419,6 +440,7 @@ class Ring(RecordTest):
         trace = self.load(os.path.join(self.here, "last.json"))
         self.assert_no_holes(trace)
         self.assertEqual(list(self.numbers(trace).values())[0][0], 0)
+        self.assertEqual(trace["ckineto_dump_reason"], "the program ended")
 
 
 class CommandLine(RecordTest):

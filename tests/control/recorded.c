@@ -7,16 +7,19 @@
  *   -d PLUGIN   each iteration uses the software accelerator, which that file is
  *   -l N MS     iteration N lasts so long
  *   -h N        iteration N never ends
+ *   -n NAME     the name of the first thread; -t NAME: another thread of that name records once and waits
  *   -k N        kill itself with SIGKILL in iteration N; -v N: with SIGSEGV
  * It says "ready" after its first iteration, and runs for MS, or until it is killed. */
 #include <ckineto/record.h>
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -51,6 +54,22 @@ static void nothing(void *args, uint32_t item)
     (void)item;
 }
 
+static void *run_named(void *name)
+{
+    prctl(PR_SET_NAME, name);
+    kineto_range_end(kineto_range_begin(&outer));
+    for (;;)
+        pause();
+    return NULL;
+}
+
+static void start_thread(char *name)
+{
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, run_named, name) != 0)
+        exit(3);
+}
+
 static void options(int argc, char **argv)
 {
     for (int i = 1; i < argc - 1; i++) {
@@ -71,6 +90,12 @@ static void options(int argc, char **argv)
         case 'l':
             slow = number;
             slow_ms = strtol(argv[++i + 1], NULL, 10);
+            break;
+        case 'n':
+            prctl(PR_SET_NAME, argv[i + 1]);
+            break;
+        case 't':
+            start_thread(argv[i + 1]);
             break;
         case 'h':
             hang = number;

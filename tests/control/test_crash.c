@@ -261,6 +261,7 @@ static void each_signal_leaves_the_ring_and_its_status(void **state)
 static void *crash_thread(void *unused)
 {
     (void)unused;
+    pthread_setname_np(pthread_self(), "crasher");
     crash_in_work();
     return NULL;
 }
@@ -280,6 +281,11 @@ static void a_thread_of_the_program_crashes(void **state)
     wanted = SIGSEGV;
     assert_died_of(run(crash_in_thread), SIGSEGV);
     check_trace("SIGSEGV", 110);
+    kineto_track track;
+    kineto_trace *t = recover();
+    kineto_trace_track(t, find_only(t, "SIGSEGV").track, &track);
+    assert_non_null(memmem(track.name.data, track.name.size, "(crasher)", strlen("(crasher)")));
+    kineto_trace_release(t);
 }
 
 static void on_usr1(int sig)
