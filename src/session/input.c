@@ -478,6 +478,25 @@ kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, 
     return open_input(pool, ks_spool_path(spool), spool, out, err);
 }
 
+#define MAX_COPIES 3u
+
+kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written, const kf_pool *pool,
+                                 ks_input **out, uint64_t *now, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    *out = NULL;
+    for (uint32_t i = 0; i < MAX_COPIES && status == KINETO_OK; i++) {
+        ks_input_close(*out);
+        *now = kb_ticks(pool->control->ticks_clock);
+        status = open_input(pool, written ? ks_spool_path(written) : spool_path, written, out, err);
+        if (status == KINETO_OK && (*out)->control->forgotten_ticks < *now)
+            break;
+    }
+    if (status == KINETO_OK)
+        (*out)->input.until_ticks = *now;
+    return status;
+}
+
 uint64_t ks_input_spool_events(ks_input *input)
 {
     ks_tally tally = {.chunks = 0};

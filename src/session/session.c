@@ -203,24 +203,54 @@ done:
     return status;
 }
 
-static kineto_status build_from_collector(const kineto_session *s, const kf_pool *pool,
-                                          const kt_build_options *common, kineto_trace **out,
-                                          kineto_error *err)
+/* Only a snapshot is of a session that goes on: its end is then when the copy was made, and it begins
+ * where nothing was overwritten any more. Threads overwrite the oldest, but do not wait for each other
+ * to do so: of what lies before, there are pieces. */
+static kineto_status copy_pool(const kineto_session *s, const kf_pool *pool, kt_build_options *options,
+                               ks_input **input, kineto_error *err)
 {
-    kt_build_options options = *common;
-    ks_cost_part part = cost_of(s, &options);
     char path[KS_PATH_BYTES];
     memcpy(path, pool->control->spool_path, sizeof path);
     path[sizeof path - 1] = 0;
+    const char *spool = path[0] ? path : NULL;
+    if (s->end_ticks)
+        return ks_input_open(spool, pool, input, err);
+    kineto_status status =
+        ks_input_open_ring(spool, NULL, pool, input, &options->end_ticks, err);
+    if (status == KINETO_OK)
+        options->start_ticks = KB_MAX(options->start_ticks, (*input)->control->forgotten_ticks);
+    return status;
+}
+
+/* While threads may overwrite what they wrote, or another process reads the pool, too. */
+static kineto_status build_from_copy(const kineto_session *s, const kf_pool *pool,
+                                     const kt_build_options *common, kineto_trace **out,
+                                     kineto_error *err)
+{
+    kt_build_options options = *common;
     ks_input *input = NULL;
-    kineto_status status = ks_input_open(path[0] ? path : NULL, pool, &input, err);
+    kf_pool used = *pool;
+    if (!pool->control->external)
+        used.chunk_count = ks_own_chunks_in_use(pool);
+    kineto_status status = copy_pool(s, &used, &options, &input, err);
     if (status)
         return status;
     counters_since(s, input->control);
+    if (!pool->control->external) {
+        evictions_of_others(s, input->control);
+        options.complete_from = KB_MAX(options.complete_from, input->control->forgotten_ticks);
+    }
+    ks_cost_part part = cost_of(s, &options);
     ks_cost_part_attach(&part, input->control, &input->input, &options);
     status = kt_build(&input->input, input->control, &options, out, err);
     ks_input_close(input);
     return status;
+}
+
+static bool must_copy(const kineto_session *s, const kf_control *control)
+{
+    bool overwrites = kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
+    return control->external || (overwrites && !nobody_else_wants(s, control));
 }
 
 /* What its window asks for. */
@@ -276,8 +306,8 @@ static kineto_status build(const kineto_session *s, uint64_t end_ticks, kineto_t
                                 .said_from = s->said_from,
                                 .said_until = s->over_ticks,
                                 .clip_open = true};
-    return pool->control->external ? build_from_collector(s, pool, &options, out, err)
-                                   : build_from_pool(s, pool, &options, out, err);
+    return must_copy(s, pool->control) ? build_from_copy(s, pool, &options, out, err)
+                                       : build_from_pool(s, pool, &options, out, err);
 }
 
 /* With the lock, which others get meanwhile: a window may end in a step of the program, which is

@@ -73,6 +73,12 @@ kineto_status ks_input_open(const char *spool_path, const kf_pool *pool, ks_inpu
 /** The same of the spool that is being written, whatever became of its name. */
 kineto_status ks_input_open_written(const ks_spool *spool, const kf_pool *pool, ks_input **out,
                                     kineto_error *err);
+/** The same while threads go on overwriting their oldest records: copied from the newest chunk backwards,
+ *  and again if even that one was overwritten meanwhile.
+ *  @param written  in place of spool_path, or NULL.
+ *  @param now      ticks: the input ends there. Of what was written later it may have parts only. */
+kineto_status ks_input_open_ring(const char *spool_path, const ks_spool *written, const kf_pool *pool,
+                                 ks_input **out, uint64_t *now, kineto_error *err);
 /** Events in the chunks that the spool holds, see KF_REASON_IN_SPOOL. Reads them all. */
 uint64_t ks_input_spool_events(ks_input *input);
 void ks_input_close(ks_input *input);

@@ -18,7 +18,6 @@
 #define MOST_AGO_NS  1e18         /* the page may say anything */
 #define NOBODY       UINT64_MAX
 #define NO_SLOT      UINT32_MAX
-#define MAX_COPIES   3u
 
 /* What programs record themselves: needs no time to get ready. */
 #define HOST_KINDS                                                                                 \
@@ -552,21 +551,6 @@ static void cost_of_ring(ks_collector *c, uint64_t now, ks_cost_part *part)
     part->said.lasted_ns = kb_clock_ns(CLOCK_MONOTONIC) - part->account.begun_ns;
 }
 
-/* Writers go on while the ring is copied, from its newest chunk backwards. Should they have overwritten
- * even that one, the copy holds nothing that is whole, and is made again. */
-static kineto_status copy_ring(ks_collector *c, ks_input **input, uint64_t *now, kineto_error *err)
-{
-    kineto_status status = KINETO_OK;
-    for (uint32_t i = 0; i < MAX_COPIES && status == KINETO_OK; i++) {
-        ks_input_close(*input);
-        *now = now_ticks(c);
-        status = ks_input_open_written(c->spool, &c->pool, input, err);
-        if (status == KINETO_OK && (*input)->control->forgotten_ticks < *now)
-            break;
-    }
-    return status;
-}
-
 kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_trace **out,
                             kineto_error *err)
 {
@@ -576,15 +560,12 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     reading(c, true);
     ks_collector_clock(c);
     ks_thread_names_finish(c->thread_names, &c->pool);
-    /* Chunks are copied one after the other: of what writers begin meanwhile there are only parts.
-     */
     uint64_t now = 0;
-    kineto_status status = copy_ring(c, &input, &now, err);
+    kineto_status status = ks_input_open_ring(NULL, c->spool, &c->pool, &input, &now, err);
     if (status == KINETO_OK) {
         kt_build_options options = common_options(c, cut);
         counters_since(c, input->control, c->ring_counters, true);
         ring_options(c, input->control, now, &text, &options);
-        input->input.until_ticks = now;
         ks_cost_part part;
         cost_of_ring(c, now, &part);
         ks_cost_part_attach(&part, input->control, &input->input, &options);

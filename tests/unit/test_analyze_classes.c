@@ -424,7 +424,11 @@ static void long_names_and_any_bytes_are_fine(void **state)
     static const char *const parts[] = {
         "gemm", "ncclKernel", "at::native",         "float*",          "deep_ep",
         "dma",  "Cijk_",      "multi_tensor_apply", "\xff\x01\xfe\x80"};
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+    size_t size = 64u << 10;
+#else
     size_t size = 4u << 20;
+#endif
     char *name = malloc(size);
     ka_rules *rules = make(NULL);
     uint64_t random = 3;

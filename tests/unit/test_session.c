@@ -322,6 +322,52 @@ static void *keep_busy(void *argument)
     return NULL;
 }
 
+/* Numbers from `first` on, as fast as it goes. */
+static void *overwrite(void *first)
+{
+    for (int n = *(const int *)first; !__atomic_load_n(&over, __ATOMIC_RELAXED); n += 64)
+        record_ops(n, n + 64);
+    return NULL;
+}
+
+/* Rows of a thread are numbered without a gap. */
+static void check_without_gaps(const kineto_trace *t)
+{
+    int64_t last[64] = {0};
+    uint64_t gaps = 0;
+    for (kineto_row r = 0; r < kineto_trace_count(t); r++) {
+        kineto_activity a = row_at(t, r);
+        assert_true(a.track < COUNT_OF(last));
+        int64_t n = arg_of(t, r, "n").i;
+        gaps += last[a.track] && n != last[a.track] + 1;
+        last[a.track] = n;
+    }
+    assert_int_equal(gaps, 0);
+}
+
+static void snapshots_of_a_busy_ring_are_whole(void **state)
+{
+    (void)state;
+    pthread_t threads[2];
+    int first[2] = {1, 1000000000};
+    kineto_session *s = session_of(KINETO_KIND_BIT(KINETO_KIND_CPU_OP), 4u << 20, KINETO_RETAIN_NEWEST);
+    over = 0;
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, overwrite, &first[i]), 0);
+    for (int i = 0; i < 12; i++) {
+        usleep(20000);
+        kineto_trace *t = snapshot(s);
+        verify(t);
+        assert_true(kineto_trace_count(t) > 1000);
+        check_without_gaps(t);
+        kineto_trace_release(t);
+    }
+    __atomic_store_n(&over, 1, __ATOMIC_RELAXED);
+    for (int i = 0; i < 2; i++)
+        pthread_join(threads[i], NULL);
+    kineto_trace_release(finish(s));
+}
+
 static void *session_after_session(void *argument)
 {
     int count = *(const int *)argument;
@@ -588,6 +634,7 @@ int main(void)
         cmocka_unit_test(a_session_may_be_about_its_own_thread),
         cmocka_unit_test(threads_profile_themselves_side_by_side),
         cmocka_unit_test(a_thousand_sessions_while_threads_are_inside_ranges),
+        cmocka_unit_test(snapshots_of_a_busy_ring_are_whole),
         cmocka_unit_test(a_smaller_session_sees_threads_of_a_larger_one),
         cmocka_unit_test(memory_does_not_grow_with_the_number_of_sessions),
         cmocka_unit_test(memory_goes_back_when_the_last_session_ends),

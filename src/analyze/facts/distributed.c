@@ -50,7 +50,10 @@ static bool put_marks(const ka_view *v, ka_table *t)
         ok = number != NULL;
         ka_put_int(t, v->scope->rank);
         ka_put_text(t, kb_string(step.s));
-        ka_put_int(t, ok ? (int64_t)(*number)++ : 0);
+        if (ok && !c->part)
+            ++*number;
+        ka_put_int(t, ok ? (int64_t)*number : 0);
+        ka_put_int(t, c->part);
         ka_put_text(t, c->name);
         ka_put_ns(t, c->start_ns);
         ka_put_ns(t, c->end_ns);
@@ -79,10 +82,10 @@ kineto_status ka_analyze_distributed(const ka_scope *s, kineto_analysis *a, kine
 
 /* ---- all ranks ----------------------------------------------------------------------------------------- */
 
-enum { RANK, STEP, INDEX, NAME, START, END, BYTES }; /* columns of marks */
+enum { RANK, STEP, INDEX, PART, NAME, START, END, BYTES }; /* columns of marks */
 
 typedef struct mark {
-    int64_t rank, step, name, start_ns, end_ns, bytes;
+    int64_t rank, step, name, part, start_ns, end_ns, bytes;
     int64_t least_ns; /* of all ranks */
     bool matched;     /* all ranks have it */
 } mark;
@@ -112,10 +115,10 @@ static int compare_marks(const void *left, const void *right)
 
 static uint64_t key_of(const kineto_analysis *a, const ka_table *t, uint64_t row)
 {
-    int64_t key[] = {ka_cell_at(t, row, INDEX).i, 0, 0};
+    int64_t key[] = {ka_cell_at(t, row, INDEX).i, ka_cell_at(t, row, PART).i, 0, 0};
     if (a->definitions != KINETO_DEFINITIONS_HTA) {
-        key[1] = ka_cell_at(t, row, STEP).i;
-        key[2] = ka_cell_at(t, row, NAME).i;
+        key[2] = ka_cell_at(t, row, STEP).i;
+        key[3] = ka_cell_at(t, row, NAME).i;
     }
     return kb_hash(key, sizeof key);
 }
@@ -163,6 +166,7 @@ static bool marks_of(const kineto_analysis *a, marks *m)
         mark one = {.rank = ka_cell_at(t, row, RANK).i,
                     .step = ka_cell_at(t, row, STEP).i,
                     .name = ka_cell_at(t, row, NAME).i,
+                    .part = ka_cell_at(t, row, PART).i,
                     .start_ns = ka_cell_at(t, row, START).i,
                     .end_ns = ka_cell_at(t, row, END).i,
                     .bytes = ka_cell_at(t, row, BYTES).i,
@@ -234,6 +238,7 @@ void ka_reduce_distributed_wait(kineto_analysis *a)
 
 typedef struct total {
     int64_t rank, name, calls, bytes, latency_ns, transfer_ns;
+    ka_spans all, real; /* whole durations, and the transfers at their ends */
     bool matched;
 } total;
 typedef KB_VEC(total) total_list;
@@ -247,12 +252,31 @@ static bool add_mark(total_list *totals, kb_map *at, const mark *k)
     if (!number || (created && !kb_vec_push(totals, fresh)))
         return false;
     total *t = &totals->data[*number];
-    t->calls++;
+    ka_span real = {ka_add_ns(k->end_ns, -k->least_ns), k->end_ns};
+    t->calls += !k->part;
     t->bytes = ka_add_ns(t->bytes, k->bytes);
     t->latency_ns = ka_add_ns(t->latency_ns, kb_length_ns(k->start_ns, k->end_ns));
     t->transfer_ns = ka_add_ns(t->transfer_ns, k->least_ns);
     t->matched &= k->matched;
-    return true;
+    return kb_vec_push(&t->all, ((ka_span){k->start_ns, k->end_ns})) && kb_vec_push(&t->real, real);
+}
+
+/* The plug-in counts moments, not durations. */
+static void count_moments(total *t)
+{
+    ka_spans_unite(&t->all);
+    ka_spans_unite(&t->real);
+    t->latency_ns = ka_spans_ns(&t->all);
+    t->transfer_ns = ka_spans_ns(&t->real);
+}
+
+static void free_totals(total_list *totals)
+{
+    for (size_t i = 0; i < totals->count; i++) {
+        kb_vec_free(&totals->data[i].all);
+        kb_vec_free(&totals->data[i].real);
+    }
+    kb_vec_free(totals);
 }
 
 static void put_total(const marks *m, const total *k, ka_table *t)
@@ -285,8 +309,11 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
     t->no_memory |= !marks_of(a, &m);
     for (size_t i = 0; i < m.list.count; i++)
         t->no_memory |= !add_mark(&totals, &at, &m.list.data[i]);
-    for (size_t i = 0; i < totals.count && !t->no_memory; i++)
+    for (size_t i = 0; i < totals.count && !t->no_memory; i++) {
+        if (a->definitions == KINETO_DEFINITIONS_HTA)
+            count_moments(&totals.data[i]);
         put_total(&m, &totals.data[i], t);
+    }
     if (!m.list.count)
         ka_note(t, "no communication in the traces");
     else if (m.unmatched)
@@ -294,6 +321,6 @@ void ka_reduce_distributed_operators(kineto_analysis *a)
     ka_note_ranks(a, m.from, t);
     ka_sort(t, (const int[]){1, 2, 0});
     kb_map_free(&at);
-    kb_vec_free(&totals);
+    free_totals(&totals);
     kb_vec_free(&m.list);
 }

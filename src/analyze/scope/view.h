@@ -51,6 +51,7 @@ typedef struct ka_communication {
     int64_t start_ns, end_ns, bytes;
     kineto_string name; /* of the trace */
     uint32_t window;
+    uint32_t part; /* 0, or of the one before: one collective may have several pieces */
 } ka_communication;
 
 /** The span of a step: until the last of what it launched ended, after the step of its process

@@ -224,9 +224,11 @@ static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const e
 
 static void add_host_communication(making *m, const ka_slice *slice)
 {
-    ka_communication c = {slice->start_ns, slice->end_ns,
-                          ka_input_bytes(m->s->trace, slice->row, false),
-                          ka_name(m->s, slice->name), window_of(m, slice->step)};
+    ka_communication c = {.start_ns = slice->start_ns,
+                          .end_ns = slice->end_ns,
+                          .bytes = ka_input_bytes(m->s->trace, slice->row, false),
+                          .name = ka_name(m->s, slice->name),
+                          .window = window_of(m, slice->step)};
     m->ok &= kb_vec_push(&m->v->communication, c);
 }
 

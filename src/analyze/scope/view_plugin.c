@@ -45,6 +45,8 @@ typedef struct reading {
     KB_VEC(step) steps;
     uint8_t *of_category; /* by category: sort and one more; 0 not looked at */
     bool *is_matched;     /* by event: work that a step launched */
+    kb_map collective_of; /* external id → the last range of a collective that has it */
+    bool has_nccl;        /* one of them is of NCCL */
     int64_t host_start_ns, host_end_ns;
     bool has_main; /* a thread with steps: work that nobody launched is put there */
     bool no_memory;
@@ -422,11 +424,37 @@ static void put_done(reading *r, const uint32_t *moved)
 
 /* ---- roles and steps ---------------------------------------------------------------------------------------- */
 
+static bool is_range_of_collective(const reading *r, const event *e)
+{
+    return (e->sort == OPERATOR || e->sort == ANNOTATION || e->sort == PYTHON) &&
+           is_collective(kineto_trace_string(r->t, e->name));
+}
+
+static void find_collectives(reading *r)
+{
+    for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
+        const event *e = &r->events.data[i];
+        if (!is_range_of_collective(r, e))
+            continue;
+        uint64_t *last = kb_map_insert(&r->collective_of, e->external, i, NULL);
+        r->has_nccl |= kb_string_begins(kineto_trace_string(r->t, e->name), "nccl:");
+        r->no_memory |= !last;
+        if (last)
+            *last = i;
+    }
+}
+
+/* The range of the collective that a kernel belongs to: the one with its external id, whatever launched it. */
+static const uint64_t *collective_of_kernel(const reading *r, const event *e)
+{
+    return e->sort == KERNEL ? kb_map_find(&r->collective_of, e->external) : NULL;
+}
+
 static ka_role role_of(const reading *r, const event *e)
 {
     kineto_string name = kineto_trace_string(r->t, e->name);
     bool named = e->sort == OPERATOR || e->sort == ANNOTATION;
-    if (named && is_collective(name))
+    if (is_range_of_collective(r, e) || collective_of_kernel(r, e))
         return KA_ROLE_COMMUNICATION;
     if (named && ka_is_dataloader(name))
         return KA_ROLE_DATALOADER;
@@ -559,23 +587,71 @@ static void make_steps(reading *r)
 
 /* ---- communication ---------------------------------------------------------------------------------------- */
 
-static void put_communication(reading *r)
+/* Part of a collective: its range on the host, or a kernel. */
+typedef struct piece {
+    uint32_t of; /* index of events */
+    int64_t start_ns, end_ns;
+} piece;
+typedef KB_VEC(piece) piece_list;
+
+static int compare_pieces(const void *left, const void *right)
 {
-    size_t at = 0;
+    const piece *a = left, *b = right;
+    if (a->of != b->of)
+        return a->of < b->of ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return (a->end_ns < b->end_ns) - (a->end_ns > b->end_ns);
+}
+
+/* Kernels are looked at where something is of NCCL. Of ranges with the same external id, the last counts. */
+static void find_pieces(reading *r, piece_list *pieces)
+{
     for (uint32_t i = 0; i < r->events.count && !r->no_memory; i++) {
         const event *e = &r->events.data[i];
-        if (role_of(r, e) != KA_ROLE_COMMUNICATION)
-            continue;
+        const uint64_t *of = r->has_nccl ? collective_of_kernel(r, e) : NULL;
+        if (is_range_of_collective(r, e))
+            of = kb_map_find(&r->collective_of, e->external);
+        bool counts = of && (e->sort == KERNEL || *of == i);
+        if (counts)
+            r->no_memory |= !kb_vec_push(pieces, ((piece){(uint32_t)*of, e->start_ns, e->end_ns}));
+    }
+    if (pieces->count)
+        qsort(pieces->data, pieces->count, sizeof *pieces->data, compare_pieces);
+}
+
+/* The pieces from `first` on that are of one collective, which lies in window `window`. */
+static size_t put_pieces(reading *r, const piece_list *pieces, size_t first, uint32_t window)
+{
+    const event *e = &r->events.data[pieces->data[first].of];
+    ka_communication c = {.name = kineto_trace_string(r->t, e->name), .window = window};
+    size_t i = first;
+    for (; i < pieces->count && pieces->data[i].of == pieces->data[first].of; i++, c.part++) {
+        c.start_ns = pieces->data[i].start_ns;
+        c.end_ns = pieces->data[i].end_ns;
+        c.bytes = c.part ? 0 : ka_input_bytes(r->t, e->row, true);
+        if (window != KA_NONE)
+            r->no_memory |= !kb_vec_push(&r->v->communication, c);
+    }
+    return i;
+}
+
+static void put_communication(reading *r)
+{
+    piece_list pieces = {0};
+    size_t at = 0;
+    find_pieces(r, &pieces);
+    for (size_t i = 0; i < pieces.count && !r->no_memory;) {
+        const event *e = &r->events.data[pieces.data[i].of];
         while (at < r->v->windows.count && e->start_ns >= r->v->windows.data[at].end_ns)
             at++;
         if (at == r->v->windows.count)
-            return;
+            break;
         const ka_window *w = &r->v->windows.data[at];
-        ka_communication c = {e->start_ns, e->end_ns, ka_input_bytes(r->t, e->row, true),
-                              kineto_trace_string(r->t, e->name), (uint32_t)at};
-        if (e->start_ns >= w->start_ns && e->end_ns <= w->end_ns)
-            r->no_memory |= !kb_vec_push(&r->v->communication, c);
+        bool is_inside = e->start_ns >= w->start_ns && e->end_ns <= w->end_ns;
+        i = put_pieces(r, &pieces, i, is_inside ? (uint32_t)at : KA_NONE);
     }
+    kb_vec_free(&pieces);
 }
 
 bool ka_view_fill_plugin(ka_view *v)
@@ -600,6 +676,7 @@ bool ka_view_fill_plugin(ka_view *v)
     if (!r.no_memory) {
         give_times(&r, moved);
         put_done(&r, moved);
+        find_collectives(&r);
         put_roles(&r);
         make_steps(&r);
         put_communication(&r);
@@ -607,6 +684,7 @@ bool ka_view_fill_plugin(ka_view *v)
     free(moved);
     free(r.of_category);
     free(r.is_matched);
+    kb_map_free(&r.collective_of);
     kb_vec_free(&r.events);
     kb_vec_free(&r.steps);
     return !r.no_memory;
