@@ -15,6 +15,8 @@ import sys
 import tempfile
 from decimal import Decimal
 
+from sample import choose_traces
+
 LATENCY, FULL = 30000, 1022
 WORK = {"kernel": "kernel", "gpu_memcpy": "copy", "gpu_memset": "set", "memcpy": "copy", "memset": "set",
         "mtia_ccp_events": "kernel"}
@@ -445,7 +447,7 @@ def main():
     if not files:
         print("no traces here")
         return 77
-    wrong = [f"{path}: {w}" for path in files for w in check(sys.argv[1], path)]
+    wrong = [f"{path}: {w}" for path in choose_traces(files, __file__) for w in check(sys.argv[1], path)]
     for w in wrong:
         print(w)
     return 1 if wrong else 0

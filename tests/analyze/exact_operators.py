@@ -14,6 +14,8 @@ from collections import defaultdict
 from decimal import Decimal
 from pathlib import Path
 
+from sample import choose_traces
+
 CKINETO = os.environ["CKINETO"]
 SHARED = Path(os.environ["CKINETO_SHARED"])
 DATA = Path(os.environ["CKINETO_DATA"])
@@ -510,7 +512,8 @@ def main():
     traces = [DATA / name for name in os.environ.get("CKINETO_SMALL", "").split() if (DATA / name).exists()]
     shared = SHARED / "traces"
     if shared.exists():
-        traces += sorted(p for p in shared.rglob("*.json*") if ".et." not in p.name and p.suffix != ".md")
+        traces += choose_traces(sorted(p for p in shared.rglob("*.json*") if ".et." not in p.name and p.suffix != ".md"),
+                                __file__)
     else:
         print("no real traces beside the project: only its own are looked at")
     failed = 0
