@@ -26,6 +26,7 @@ void kt_batch_free(kt_batch *p)
         return;
     kt_texts_free(p);
     kb_vec_free(&p->rows);
+    kb_vec_free(&p->used_places);
     kb_vec_free(&p->flows);
     kb_vec_free(&p->flow_texts);
     kb_vec_free(&p->unread);
@@ -71,8 +72,9 @@ static void clear(kt_batch *p)
     p->min_start_ns = INT64_MAX;
     p->max_end_ns = INT64_MIN;
     p->other_phases = p->long_args = p->negative_durations = p->repeated_members = p->events = 0;
-    for (size_t i = 0; i < p->places.count; i++)
-        p->places.data[i].rows = 0;
+    for (size_t i = 0; i < p->used_places.count; i++)
+        p->places.data[p->used_places.data[i]].rows = 0;
+    p->used_places.count = 0;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
@@ -265,7 +267,8 @@ static bool add_row(kt_batch *p, const kt_event *e, kineto_form form)
     settle_times(p, e, row);
     stage_args(p, e, row);
     classify(p, e, row);
-    p->places.data[row->place].rows++;
+    if (KINETO_UNLIKELY(p->places.data[row->place].rows++ == 0))
+        p->out_of_memory |= !kb_vec_push(&p->used_places, row->place);
     p->last_row = (uint32_t)p->rows.count++;
     p->last_row_place = row->place;
     p->last_start_ns = row->start_ns;

@@ -158,6 +158,7 @@ typedef struct kt_batch {
     KB_VEC(kt_staged_text) flow_texts;
     KB_VEC(kt_side) sides;
     kt_numbers host_counters;                         /* rows that say so */
+    kt_numbers used_places;                           /* that have rows */
     kt_numbers new_names, new_categories, new_places; /* wanted for the first time */
     uint64_t kinds, kinds_without_category;
     KB_VEC(kt_block *) blocks; /* where its rows belong */

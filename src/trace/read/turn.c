@@ -166,9 +166,10 @@ static kineto_status take_rows(kt_reader *r, kt_batch *p)
             return kt_read_no_memory(r);
     }
     take_loose_args(r, p);
-    for (size_t i = 0; i < p->places.count; i++)
-        if (p->places.data[i].rows)
-            t->tracks.data[p->places.data[i].track].count += p->places.data[i].rows;
+    for (size_t i = 0; i < p->used_places.count; i++) {
+        const kt_place *place = &p->places.data[p->used_places.data[i]];
+        t->tracks.data[place->track].count += place->rows;
+    }
     for (size_t i = 0; i < p->host_counters.count; i++)
         if (!kb_vec_push(&r->host_counters, p->first_row + p->host_counters.data[i]))
             return kt_read_no_memory(r);
