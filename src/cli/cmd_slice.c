@@ -266,29 +266,22 @@ static void name_selectors(char *text, size_t size)
 /* Which ranks there are, where --rank names none of them; else empty. */
 static void name_ranks(const kineto_trace *trace, char *text, size_t size)
 {
-    int32_t least = INT32_MAX, most = -1, of_all = kt_header_rank(trace);
-    bool is_there = false;
+    kt_ranks ranks = {0};
+    bool is_there = !kt_note_ranks(&ranks, trace) || !kt_note_rank(&ranks, kt_header_rank(trace));
+    for (size_t i = 0; i < ranks.count; i++)
+        is_there |= strtol(rank, NULL, 10) == ranks.data[i];
     *text = '\0';
-    for (uint32_t i = 0; i < kineto_trace_process_count(trace); i++) {
-        kineto_process p;
-        kineto_trace_process(trace, i, &p);
-        int32_t its = p.rank >= 0 ? p.rank : of_all;
-        least = its >= 0 ? KB_MIN(least, its) : least;
-        most = KB_MAX(most, its);
-        is_there |= its >= 0 && strtol(rank, NULL, 10) == its;
+    if (!is_there && size > 2) {
+        kt_put_ranks(&ranks, text + 2, size - 2);
+        memcpy(text, ": ", 2);
     }
-    if (most < 0)
-        kb_snprintf(text, size, ": none says its rank");
-    else if (!is_there && least == most)
-        kb_snprintf(text, size, ": there is rank %d", least);
-    else if (!is_there)
-        kb_snprintf(text, size, ": there are ranks %d to %d", least, most);
+    kb_vec_free(&ranks);
 }
 
 /* A part without an activity is no answer: most often an option was mistaken. */
 static kineto_status check_kept(const kineto_trace *from, const kineto_trace *to, kineto_error *err)
 {
-    char selectors[320], ranks[64] = "";
+    char selectors[320], ranks[160] = "";
     name_selectors(selectors, sizeof selectors);
     if (kineto_trace_count(to) || !*selectors)
         return KINETO_OK;

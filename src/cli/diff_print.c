@@ -78,7 +78,7 @@ static void put_sides(const kc_diff *d, FILE *out)
         fprintf(out, ", %s lost", d->lost[i] ? kc_count(d->lost[i]).s : "none");
         if (steps != UINT32_MAX) {
             uint64_t count = (uint64_t)kc_fact_number(d->facts, steps, 0, columns[i]);
-            fprintf(out, ", %s %s", kc_count(count).s, kc_noun(count, "step", "steps"));
+            fprintf(out, ", %s %s compared", kc_count(count).s, kc_noun(count, "step", "steps"));
         }
         fputc('\n', out);
     }
@@ -120,7 +120,7 @@ static void put_waterfall(const kc_diff *d, FILE *out)
     uint64_t rows = kc_fact_rows(d->facts, t);
     if (rows < 3) /* nothing is proven: the step has said it */
         return;
-    fputs("\nThe step, part by part\n", out);
+    fputs("\nThe step with its work, part by part\n", out);
     for (uint64_t row = 0; row < rows; row++) {
         kineto_string part = kc_fact_text(d->facts, t, row, "part");
         fprintf(out, "  %12s %+7.1f %%  %-18.*s  %s -> %s\n",
@@ -167,7 +167,7 @@ static void put_changes(const kc_diff *d, uint64_t limit, FILE *out)
     kineto_fact_table info;
     uint32_t t = kineto_analysis_find(d->facts, "diff_summary");
     uint64_t rows = kc_fact_rows(d->facts, t), shown = limit ? KB_MIN(rows, limit) : rows;
-    fputs("\nWhat changed, worth most first (of a step before)\n", out);
+    fputs("\nWhat changed, worth most first (of a step with its work before)\n", out);
     for (uint64_t row = 0; row < shown; row++)
         put_change(d, t, row, out);
     kineto_analysis_table(d->facts, t, &info);
@@ -189,8 +189,9 @@ static void put_finding(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
         kc_put_name(out, (kineto_string){subject.data, KB_MIN(subject.size, (size_t)60)}, 0);
     }
     if (isfinite(predicted))
-        fprintf(out, ": a step should be %s %s", kc_us(fabs(predicted), false).s,
-                predicted >= 0 ? "shorter" : "longer");
+        fprintf(out, ": a step should be %s%s %s",
+                kb_string_equal(change, kb_string("changed")) ? "" : "up to ",
+                kc_us(fabs(predicted), false).s, predicted >= 0 ? "shorter" : "longer");
     fputs("\n           ", out);
     kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
     fputc('\n', out);

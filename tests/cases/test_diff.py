@@ -59,12 +59,80 @@ def check_conditions_come_first():
 
 def check_given_loaders():
     fast, slow = given("analysis", "loader_fast.json.gz"), given("analysis", "loader_slow.json.gz")
-    if fast and slow:
-        first = rows(tables(fast, slow)["diff_summary"])[0]
-        expect("the given loaders", (first["name"], 45000 < first["delta_us"] < 55000), ("dataloader", True))
+    if not fast or not slow:
+        return
+    there, back = (rows(tables(*pair)["diff_summary"]) for pair in ((fast, slow), (slow, fast)))
+    expect("the given loaders", (there[0]["name"], 45000 < there[0]["delta_us"] < 55000), ("dataloader", True))
+    expect("the other way round", sorted((r["name"], r["delta_us"], r["sure"]) for r in there),
+           sorted((r["name"], -r["delta_us"], r["sure"]) for r in back))
+    expect("what a finding that is gone should save",
+           "removed  cpu.between_operators: a step should be up to 26" in run("diff", fast, slow), True)
+
+
+def launches_of(durations, tail, start=1000000, rank=0, step=True):
+    """Steps whose last kernel ends after them by TAIL us; the first one is warm-up."""
+    events, at = [], start
+    for i, dur in enumerate(durations):
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        if step:
+            events.append({**host, "cat": "user_annotation", "name": f"ProfilerStep#{i}", "ts": at, "dur": dur})
+        events.append({**host, "cat": "cpu_op", "name": "aten::mm", "ts": at + 5, "dur": dur // 2})
+        events.append({**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": at + dur - 20, "dur": 5,
+                       "args": {"correlation": i + 1}})
+        events.append({"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "gemm", "ts": at + dur - 10,
+                       "dur": tail + 10, "args": {"correlation": i + 1, "device": 0, "stream": 7}})
+        at += dur + tail + 10
+    return {"distributedInfo": {"rank": rank, "world_size": 2}, "traceEvents": events}
+
+
+def check_steps_and_parts_have_one_measure():
+    before = write_trace("before.json", launches_of([9000, 1000, 1010, 990, 1005, 1000, 1002, 1600], 70))
+    after = write_trace("after.json", launches_of([7000, 750, 755, 748, 752, 753, 749, 1300], 20))
+    found = tables(before, after)
+    whole, parts = rows(found["diff_steps"])[1], rows(found["diff_waterfall"])
+    expect("the step with its work", (round(whole["delta_pct"], 6), whole["before_us"], whole["before_steps"]),
+           (round(parts[-1]["worth_pct"], 6), parts[-1]["before_us"], 7))
+    expect("the sum of its parts", round(sum(p["worth_pct"] for p in parts[:-1]), 6), round(whole["delta_pct"], 6))
+    expect("the steps left out", "1 of 8 before, 1 of 8 after" in found["diff_steps"]["note"], True)
+    text = run("analyze", "--findings", before)
+    expect("the steps a finding counts", "1 of 7 steps after the warm-up is longer" in " ".join(text.split()), True)
+    text = run("diff", before, write_trace("even.json", launches_of([9000] + [1000] * 7, 70)))
+    expect("findings without the warm-up", "up to 85.428 us shorter" in text and "1 of 7 steps is longer" in text, True)
+
+
+def check_ranks_are_means():
+    durations = [9000, 1000, 1010, 990, 1005, 1000, 1002, 1600]
+    for step in (True, False):
+        one = [write_trace(f"rank{r}.json", launches_of(durations, 70 + 20 * r, 1000000 + 10000 * r, r, step))
+               for r in range(2)]
+        path = write_trace("both.json", "")
+        run("convert", *one, "-o", path)
+        both, each = tables(path, path), [tables(p, p) for p in one]
+        expect("ranks", "means of ranks: 2 before, 2 after" in both["diff_steps"]["note"], True)
+        for table in ("diff_steps", "diff_categories", "diff_kernels", "diff_operators"):
+            for k, row in enumerate(rows(both[table])):
+                same = [rows(e[table])[k] for e in each]
+                for column in ("before_us", "before_count"):
+                    mean = sum(s.get(column) or 0 for s in same) / 2
+                    if row.get(column) is not None and abs(row[column] - mean) > 0.01:
+                        failures.append(f"{table} {row.get('name')} {column}: {row[column]}, the mean of ranks is {mean}")
+
+
+def check_given_ranks():
+    path = given("reading", "30-two-ranks-merged-by-pid-text.json")
+    if not path:
+        return
+    expect("one rank of the given two", rows(tables(path, path)["diff_steps"])[0]["before_us"], 380)
+    expect("rows of a rank", run("query", "--rank", "1", "--format", "csv", path,
+                                 "SELECT count(*) FROM activities").split()[-1], "6")
+    run("query", "--rank", "7", path, "SELECT 1", status=2)
+    expect("an unknown rank", "no trace is of rank 7: there are ranks 0 to 1" in run.stderr, True)
 
 
 check_parts_are_settled_as_gates_are()
 check_conditions_come_first()
+check_steps_and_parts_have_one_measure()
+check_ranks_are_means()
 check_given_loaders()
+check_given_ranks()
 finish()

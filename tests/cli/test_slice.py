@@ -141,7 +141,7 @@ class Slice(CommandTest):
         unranked = training()
         del unranked["distributedInfo"]
         self.slice("--rank", "99", data=unranked, status=1)
-        self.assertIn("--rank 99: none says its rank", self.said)
+        self.assertIn("--rank 99: none states its rank", self.said)
 
     def test_a_trace_without_activities_is_written_if_nothing_was_chosen_from_it(self):
         self.assertEqual(self.slice(data={"traceEvents": []}), [])

@@ -211,12 +211,32 @@ static void steps_that_are_all_the_same_have_no_noise(void **unused)
     ka_estimate up = ka_compare(&c, a, 4, b, 4), same = ka_compare(&c, a, 4, a, 4),
                 added = ka_compare(&c, none, 4, b, 4), gone = ka_compare(&c, a, 4, none, 4),
                 empty = ka_compare(&c, none, 4, none, 4);
-    assert_true(up.sure == 1 && up.low_pct == 12.5 && up.high_pct == 12.5);
+    assert_true(up.sure == 1 && fabs(up.low_pct - 12.5) < 1e-9 && fabs(up.high_pct - 12.5) < 1e-9);
     assert_true(same.sure == 0 && same.pct == 0);
     assert_true(added.sure == 1 && isnan(added.pct) && added.delta == 9);
     assert_true(gone.sure == 1 && gone.pct == -100);
     assert_true(empty.sure == 0 && empty.delta == 0);
     ka_chance_free(&c);
+}
+
+/* One step or two that are far off prove neither a rise nor, the other way round, a fall. */
+static void a_fall_needs_as_much_proof_as_a_rise(void **unused)
+{
+    (void)unused;
+    static const double pairs[][2][5] = {
+        {{212, 531, 575, 549, 3435}, {82, 12554, 27643, 22102, 471}},
+        {{144, 117, 124, 79, 75}, {68, 94, 69, 12274, 68}},
+        {{0, 0, 0, 0, 0}, {0, 0, 0, 900, 0}}};
+    for (int medians = 0; medians < 2; medians++)
+        for (size_t i = 0; i < KB_COUNT(pairs); i++) {
+            ka_chance c;
+            assert_true(ka_chance_make(&c, 0, 0, medians));
+            ka_estimate up = ka_compare(&c, pairs[i][0], 5, pairs[i][1], 5),
+                        down = ka_compare(&c, pairs[i][1], 5, pairs[i][0], 5);
+            assert_int_equal(up.sure, 0);
+            assert_int_equal(down.sure, 0);
+            ka_chance_free(&c);
+        }
 }
 
 static void the_same_seed_gives_the_same_interval(void **unused)
@@ -473,6 +493,7 @@ int main(void)
         cmocka_unit_test(intervals_hold_the_truth_about_as_often_as_they_say),
         cmocka_unit_test(too_few_steps_have_no_interval),
         cmocka_unit_test(steps_that_are_all_the_same_have_no_noise),
+        cmocka_unit_test(a_fall_needs_as_much_proof_as_a_rise),
         cmocka_unit_test(the_same_seed_gives_the_same_interval),
         cmocka_unit_test(names_lose_what_changes_from_build_to_build),
         cmocka_unit_test(broken_names_are_no_trouble),

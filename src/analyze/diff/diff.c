@@ -28,14 +28,31 @@ static bool has_memory(const kineto_analysis *a)
 
 /* ---- both sides ----------------------------------------------------------------------------- */
 
+/* Findings of the steps that are compared: those of warm-up would be part of what a step should save. */
+static kineto_status find_in(const kineto_trace *trace, const ka_side *side, bool without_warm_up,
+                             const kineto_analyze_options *how, kineto_findings **out,
+                             kineto_error *err)
+{
+    kineto_analyze_options its = *how;
+    kineto_find_options o = {.size = sizeof o, .evidence = 1, .analyze = &its};
+    if (without_warm_up && ka_compared_steps(side, &its.first_step, &its.last_step)) {
+        its.steps = KINETO_STEPS_RANGE;
+        kineto_status status = kineto_find(trace, &o, out, err);
+        if (status != KINETO_E_NOT_FOUND) /* else a rank has none of them */
+            return status;
+        its = *how;
+    }
+    return kineto_find(trace, &o, out, err);
+}
+
 static kineto_status find_both(ka_diff *d, const kineto_trace *before, const kineto_trace *after,
                                const kineto_analyze_options *how, kineto_error *err)
 {
-    kineto_find_options o = {.size = sizeof o, .evidence = 1, .analyze = how};
+    bool warm = d->before.warm_up || d->after.warm_up;
     kineto_findings *a = NULL, *b = NULL;
-    kineto_status status = kineto_find(before, &o, &a, err);
+    kineto_status status = find_in(before, &d->before, warm, how, &a, err);
     if (!status)
-        status = kineto_find(after, &o, &b, err);
+        status = find_in(after, &d->after, warm, how, &b, err);
     if (!status && !ka_diff_put_findings(d, a, b))
         status = kb_fail(err, KINETO_E_MEMORY, "no memory to compare findings");
     kineto_findings_release(a);
@@ -59,7 +76,7 @@ static kineto_status compare(ka_diff *d, const kineto_trace *before, const kinet
         status = ka_side_make(after, o, how, &d->after, err);
     if (status)
         return status;
-    const ka_thing *step = &d->before.things.data[0];
+    const ka_thing *step = &d->before.things.data[1]; /* with its work: parts add up to it */
     bool ok = ka_chance_make(&d->chance, o->seed, draws_for(d, o->draws), o->medians) &&
               ka_match_sides(&d->before, &d->after);
     if (ok) {

@@ -96,9 +96,10 @@ typedef struct ka_thing {
 typedef struct ka_side {
     ka_measured m;
     ka_durations durations;
-    uint32_t step_count, warm_up; /* looked at; left out */
-    uint32_t span_count;          /* steps of all ranks that are looked at */
-    bool of_ranks;                /* several processes have steps */
+    uint32_t step_count, warm_up; /* compared; left out */
+    uint32_t span_count;          /* steps of all ranks that are compared */
+    uint32_t rank_count;          /* processes that have steps; without steps, ranks */
+    uint8_t *has_rank;            /* by row of the trace: without steps, of several ranks; else NULL */
     uint32_t block_count;
     int32_t *block_of;     /* by index of steps; -1: left out */
     uint32_t *block_steps; /* how many steps are in each */
@@ -116,9 +117,11 @@ typedef struct ka_side {
 kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options *options,
                            const kineto_analyze_options *how, ka_side *side, kineto_error *err);
 void ka_side_free(ka_side *side);
-/** For those that fill it: a new thing; the block of a step, -1. */
+/** For those that fill it: a new thing; the block of a row and its step, -1: it is not compared. */
 uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_string detail);
-int32_t ka_block_at(const ka_side *side, int32_t step);
+int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step);
+/** The numbers of the first and last step that are compared. False: it has no steps. */
+bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last);
 /** diff_samples.c: memory and counters. */
 bool ka_side_take_samples(ka_side *side);
 
@@ -129,7 +132,7 @@ bool ka_match_sides(ka_side *before, ka_side *after);
 typedef struct ka_diff {
     ka_side before, after;
     ka_chance chance;
-    double step_us; /* of before: what worths are parts of */
+    double step_us; /* of before, with its work: what worths are parts of */
     kineto_analysis *facts;
 } ka_diff;
 bool ka_diff_put_tables(ka_diff *d);

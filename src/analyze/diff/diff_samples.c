@@ -69,7 +69,9 @@ static uint32_t *samples_of(ka_side *side, size_t value)
 static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value, bool *first)
 {
     const ka_side *side = m->side;
-    uint64_t key[] = {thing, side->of_ranks ? side->m.scope.steps[step].number : (uint64_t)step};
+    uint64_t key[] = {thing, side->rank_count > 1 && !side->no_steps
+                                 ? side->m.scope.steps[step].number
+                                 : (uint64_t)step};
     uint64_t *peak = kb_map_insert(&m->peaks, kb_hash(key, sizeof key), 0, first);
     double before = peak ? (double)*peak : 0;
     m->side->no_memory |= !peak;
@@ -79,10 +81,10 @@ static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value
     return value - before;
 }
 
-static void sample(sampling *m, uint32_t thing, int32_t step, double value)
+static void sample(sampling *m, uint32_t thing, kineto_row row, int32_t step, double value)
 {
     ka_side *side = m->side;
-    int32_t block = ka_block_at(side, step);
+    int32_t block = ka_block_at(side, row, step);
     if (thing == KA_NONE || block < 0)
         return;
     ka_thing *x = &side->things.data[thing];
@@ -113,7 +115,7 @@ static void take_memory(sampling *m, kineto_row row, int64_t ns)
     sample(
         m,
         thing_of(m, KA_THING_MEMORY, kb_string(device.s), (kineto_string){"", 0}, kb_string(key.s)),
-        step_at(m->side, ns), (double)total);
+        row, step_at(m->side, ns), (double)total);
 }
 
 /* ---- counters ------------------------------------------------------------------------------- */
@@ -133,7 +135,7 @@ static kb_text place_of(const kineto_trace *t, kineto_row row)
 }
 
 static void take_series(sampling *m, kb_text place, kineto_string counter, const kineto_arg *arg,
-                        int32_t step)
+                        kineto_row row, int32_t step)
 {
     double value;
     char name[400], key[500];
@@ -147,7 +149,7 @@ static void take_series(sampling *m, kb_text place, kineto_string counter, const
     sample(m,
            thing_of(m, KA_THING_COUNTER, (kineto_string){name, (size_t)size}, kb_string(place.s),
                     (kineto_string){key, (size_t)key_size}),
-           step, value);
+           row, step, value);
 }
 
 static void take_counter(sampling *m, kineto_row row, int64_t ns)
@@ -160,8 +162,9 @@ static void take_counter(sampling *m, kineto_row row, int64_t ns)
     int32_t step = step_at(m->side, ns);
     kineto_trace_get(t, row, &a);
     kineto_args_begin(t, row, &it);
-    while (ka_block_at(m->side, step) >= 0 && kineto_args_next(&it, &arg) && !m->side->no_memory)
-        take_series(m, place, a.name, &arg, step);
+    while (ka_block_at(m->side, row, step) >= 0 && kineto_args_next(&it, &arg) &&
+           !m->side->no_memory)
+        take_series(m, place, a.name, &arg, row, step);
 }
 
 /* ---- all of it ------------------------------------------------------------------------------ */

@@ -2,6 +2,7 @@
  * that follow one another. */
 #include "analyze/diff/diff.h"
 
+#include "analyze/scope/each_rank.h"
 #include "trace/change/steps.h"
 
 /* ---- things --------------------------------------------------------------------------------- */
@@ -30,9 +31,11 @@ uint32_t ka_new_thing(ka_side *side, uint8_t kind, kineto_string name, kineto_st
     return index;
 }
 
-int32_t ka_block_at(const ka_side *side, int32_t step)
+int32_t ka_block_at(const ka_side *side, kineto_row row, int32_t step)
 {
-    return side->no_steps ? 0 : step < 0 ? -1 : side->block_of[step];
+    if (side->no_steps)
+        return side->has_rank && !side->has_rank[row] ? -1 : 0;
+    return step < 0 ? -1 : side->block_of[step];
 }
 
 static void add(ka_side *side, uint32_t thing, int32_t block, int64_t ns)
@@ -51,30 +54,60 @@ static int compare_numbers(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-static bool is_of_ranks(const ka_scope *s, const ka_durations *d)
+/* Ranks take a step together: theirs are one, by its number. */
+static uint64_t number_of(const ka_side *side, uint32_t i)
 {
-    for (uint32_t i = 1; i < d->count; i++)
-        if (s->steps[d->step[i]].process != s->steps[d->step[0]].process)
-            return true;
-    return false;
+    return side->rank_count > 1 ? side->m.scope.steps[side->durations.step[i]].number : i;
 }
 
-/* Ranks take a step together: theirs are one, by its number. Receives the numbers there are. */
-static uint64_t *number_steps(ka_side *side)
+/* Add the numbers of the warm-up of a process, or of all steps. */
+static bool add_warm_up(const ka_side *side, uint32_t process, kb_map *warm)
 {
-    const ka_durations *d = &side->durations;
-    uint32_t count = d->count - d->warm_up, kept = 0;
-    bool ranks = is_of_ranks(&side->m.scope, d);
+    ka_durations d;
+    bool ok = ka_durations_make(&d, &side->m.scope, process);
+    for (uint32_t i = 0; ok && i < d.warm_up; i++)
+        ok = kb_map_insert(warm, number_of(side, (uint32_t)side->durations.place[d.step[i]]), 1, NULL);
+    ka_durations_free(&d);
+    return ok;
+}
+
+static bool list_processes(const ka_side *side, kb_map *processes)
+{
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < side->durations.count; i++)
+        ok = kb_map_insert(processes, side->m.scope.steps[side->durations.step[i]].process, 1, NULL);
+    return ok;
+}
+
+/* The numbers of steps that are warm-up on any rank: their clocks may differ, so it is found rank by rank. */
+static bool find_warm_up(ka_side *side, kb_map *warm)
+{
+    uint32_t processes = kineto_trace_process_count(side->m.scope.trace);
+    kb_map with_steps = {0};
+    bool ok = list_processes(side, &with_steps);
+    side->rank_count = (uint32_t)with_steps.count;
+    if (side->rank_count < 2)
+        ok = ok && add_warm_up(side, KA_NONE, warm);
+    for (uint32_t i = 0; ok && side->rank_count > 1 && i < processes; i++)
+        ok = !kb_map_find(&with_steps, i) || add_warm_up(side, i, warm);
+    kb_map_free(&with_steps);
+    return ok;
+}
+
+/* The numbers of steps that are compared, in order. */
+static uint64_t *number_steps(ka_side *side, const kb_map *warm)
+{
+    uint32_t count = side->durations.count, kept = 0;
     uint64_t *numbers = malloc(((size_t)count + 1) * sizeof *numbers);
     for (uint32_t i = 0; numbers && i < count; i++)
-        numbers[i] = ranks ? side->m.scope.steps[d->step[d->warm_up + i]].number : i;
+        if (!kb_map_find(warm, number_of(side, i)))
+            numbers[side->span_count++] = number_of(side, i);
     if (numbers)
-        qsort(numbers, count, sizeof *numbers, compare_numbers);
-    for (uint32_t i = 0; numbers && i < count; i++)
+        qsort(numbers, side->span_count, sizeof *numbers, compare_numbers);
+    for (uint32_t i = 0; numbers && i < side->span_count; i++)
         if (!kept || numbers[i] != numbers[kept - 1])
             numbers[kept++] = numbers[i];
-    side->of_ranks = ranks;
-    side->step_count = kept;
+    side->step_count = side->no_steps ? 1 : kept;
     return numbers;
 }
 
@@ -82,13 +115,14 @@ static uint64_t *number_steps(ka_side *side)
 static void fill_blocks(ka_side *side, const uint64_t *numbers)
 {
     const ka_durations *d = &side->durations;
-    for (uint32_t i = d->warm_up; i < d->count; i++) {
-        uint64_t place = i - d->warm_up, number = side->m.scope.steps[d->step[i]].number;
-        if (side->of_ranks)
-            place = (uint64_t)((const uint64_t *)bsearch(&number, numbers, side->step_count,
-                                                         sizeof *numbers, compare_numbers) -
-                               numbers);
-        uint32_t block = (uint32_t)(place * side->block_count / side->step_count);
+    for (uint32_t i = 0; i < d->count; i++) {
+        uint64_t number = number_of(side, i);
+        const uint64_t *found =
+            bsearch(&number, numbers, side->step_count, sizeof *numbers, compare_numbers);
+        if (!found)
+            continue;
+        uint32_t block =
+            (uint32_t)((uint64_t)(found - numbers) * side->block_count / side->step_count);
         side->block_of[d->step[i]] = (int32_t)block;
         side->block_steps[block]++;
     }
@@ -104,63 +138,153 @@ static bool make_blocks(ka_side *side, const uint64_t *numbers)
         return false;
     for (uint32_t i = 0; i < s->step_count; i++)
         side->block_of[i] = -1;
-    if (side->no_steps)
-        side->block_steps[0] = 1;
-    else
+    if (!side->no_steps)
         fill_blocks(side, numbers);
     return true;
 }
 
 static bool find_steps(ka_side *side)
 {
-    if (!ka_durations_make(&side->durations, &side->m.scope))
+    kb_map warm = {0};
+    if (!ka_durations_make(&side->durations, &side->m.scope, KA_NONE))
         return false;
     side->no_steps = !side->durations.count;
     side->is_empty =
         side->no_steps && kb_length_ns(side->m.scope.start_ns, side->m.scope.end_ns) <= 0;
-    side->warm_up = side->durations.warm_up;
-    side->span_count = side->no_steps ? 1 : side->durations.count - side->warm_up;
-    uint64_t *numbers = number_steps(side);
-    side->step_count = KB_MAX(side->step_count, 1u);
-    bool ok = numbers && make_blocks(side, numbers);
+    bool ok = find_warm_up(side, &warm);
+    uint64_t *numbers = ok ? number_steps(side, &warm) : NULL;
+    if (numbers && !side->step_count) { /* each is the first one of some rank */
+        free(numbers);
+        kb_map_free(&warm);
+        numbers = number_steps(side, &warm);
+    }
+    ok = numbers && make_blocks(side, numbers);
+    side->warm_up = (uint32_t)warm.count;
+    kb_map_free(&warm);
     free(numbers);
     return ok;
 }
 
-static void take_steps(ka_side *side)
+bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 {
-    const ka_scope *s = &side->m.scope;
-    uint32_t step = ka_new_thing(side, KA_THING_STEP, kb_string("step"), kb_string(""));
-    if (step == KA_NONE)
-        return;
-    if (side->no_steps)
-        add(side, step, 0, kb_length_ns(s->start_ns, s->end_ns));
-    for (uint32_t i = 0; i < s->step_count; i++)
-        if (side->block_of[i] >= 0)
-            add(side, step, side->block_of[i],
-                kb_length_ns(s->steps[i].start_ns, s->steps[i].end_ns));
-    side->things.data[step].count = side->step_count;
+    *first = UINT64_MAX;
+    *last = 0;
+    for (uint32_t i = 0; i < side->m.scope.step_count; i++)
+        if (side->block_of[i] >= 0) {
+            *first = KB_MIN(*first, side->m.scope.steps[i].number);
+            *last = KB_MAX(*last, side->m.scope.steps[i].number);
+        }
+    return !side->no_steps;
 }
 
-/* The table of steps has a row for each of the durations, or one for all. */
-static void take_parts(ka_side *side)
+#define FIRST_PART 3u /* column of the table of steps; things: the step, then one for each column */
+
+static bool new_parts(ka_side *side)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
-    uint64_t rows = ka_table_rows(t);
-    for (uint32_t c = 3; c < t->column_count; c++) {
+    (void)ka_new_thing(side, KA_THING_STEP, kb_string("step"), kb_string(""));
+    for (uint32_t c = FIRST_PART; c < t->column_count; c++) {
         kineto_string name = t->columns[c].name;
         bool whole = kb_string_equal(name, kb_string("dur_us"));
         name.size -= 3; /* _us */
-        uint32_t part = ka_new_thing(side, whole ? KA_THING_STEP : KA_THING_PART,
-                                     whole ? kb_string("step with its work") : name, kb_string(""));
-        for (uint64_t r = 0; r < rows && part != KA_NONE; r++) {
-            int32_t block = side->no_steps              ? 0
-                            : r < side->durations.count ? side->block_of[side->durations.step[r]]
-                                                        : -1;
-            if (block >= 0)
-                add(side, part, block, ka_cell_at(t, r, c).i);
-        }
+        (void)ka_new_thing(side, whole ? KA_THING_STEP : KA_THING_PART,
+                           whole ? kb_string("step with its work") : name, kb_string(""));
     }
+    if (!side->no_memory)
+        side->things.data[0].count = side->step_count;
+    return !side->no_memory;
+}
+
+static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t block)
+{
+    for (uint32_t c = FIRST_PART; c < t->column_count; c++)
+        add(side, c - FIRST_PART + 1, block, ka_cell_at(t, row, c).i);
+}
+
+static void take_step(ka_side *side, uint32_t index, uint64_t row)
+{
+    const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
+    const ka_step *step = &side->m.scope.steps[index];
+    int32_t block = side->block_of[index];
+    if (block < 0)
+        return;
+    add(side, 0, block, kb_length_ns(step->start_ns, step->end_ns));
+    if (row < ka_table_rows(t))
+        add_parts(side, t, row, block);
+}
+
+/* The table of steps has a row for each of the durations, those of a process together. */
+static void take_steps(ka_side *side)
+{
+    const ka_durations *d = &side->durations;
+    const ka_step *steps = side->m.scope.steps;
+    kb_map seen = {0};
+    uint64_t row = 0;
+    for (uint32_t i = 0; i < d->count; i++) {
+        uint32_t process = steps[d->step[i]].process;
+        bool is_new = false;
+        side->no_memory |= !kb_map_insert(&seen, process, 1, &is_new);
+        for (uint32_t k = i; is_new && k < d->count; k++)
+            if (steps[d->step[k]].process == process)
+                take_step(side, d->step[k], row++);
+    }
+    kb_map_free(&seen);
+}
+
+/* ---- without steps: all of the trace is one, or all of each of its ranks --------------------- */
+
+static void take_whole(ka_side *side, const ka_measured *m)
+{
+    const ka_table *t = &m->facts->tables[KA_TABLE_steps];
+    add(side, 0, 0, kb_length_ns(m->scope.start_ns, m->scope.end_ns));
+    for (uint64_t row = 0; row < ka_table_rows(t); row++)
+        add_parts(side, t, row, 0);
+    side->block_steps[0]++;
+    side->span_count++;
+}
+
+static kineto_status take_rank(void *context, const kineto_trace *part, int32_t rank,
+                               const kineto_row *rows, kineto_error *err)
+{
+    ka_side *side = context;
+    kineto_analyze_options how = side->m.options;
+    ka_measured m;
+    how.rank = &rank;
+    kineto_status status = ka_measure(part, &how, &m, err);
+    if (!status)
+        take_whole(side, &m);
+    ka_measured_free(&m);
+    for (kineto_row i = 0; i < kineto_trace_count(part); i++)
+        side->has_rank[rows[i]] = 1;
+    side->rank_count++;
+    return status;
+}
+
+static kineto_status take_ranks(ka_side *side, kineto_error *err)
+{
+    const kineto_trace *trace = side->m.scope.trace;
+    uint64_t without;
+    side->has_rank = kb_array_zeroed((size_t)kineto_trace_count(trace) + 1, 1);
+    if (!side->has_rank)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to compare two traces");
+    kineto_status status = ka_visit_ranks(trace, take_rank, side, &without, err);
+    if (!side->rank_count) { /* none has an activity */
+        free(side->has_rank);
+        side->has_rank = NULL;
+    }
+    return status;
+}
+
+static kineto_status take_durations(ka_side *side, kineto_error *err)
+{
+    kineto_status status = KINETO_OK;
+    if (!side->no_steps)
+        take_steps(side);
+    else if (ka_has_ranks(side->m.scope.trace))
+        status = take_ranks(side, err);
+    if (side->no_steps && !side->rank_count)
+        take_whole(side, &side->m);
+    return status;
 }
 
 /* ---- operators and calls -------------------------------------------------------------------- */
@@ -250,7 +374,7 @@ static void take_operators(hosts *h)
 {
     const ka_scope *s = &h->side->m.scope;
     for (uint32_t i = 0; i < s->slice_count && !h->side->no_memory; i++) {
-        int32_t block = ka_block_at(h->side, s->slices[i].step);
+        int32_t block = ka_block_at(h->side, s->slices[i].row, s->slices[i].step);
         if (h->op_of[i] != i || block < 0)
             continue;
         uint32_t thing = operator_of(h, &s->slices[i]);
@@ -307,7 +431,7 @@ static uint32_t launcher(const hosts *h, const ka_work *w)
 static void take_one(hosts *h, devices *d, const ka_work *w)
 {
     ka_side *side = h->side;
-    int32_t block = ka_block_at(side, w->step);
+    int32_t block = ka_block_at(side, w->row, w->step);
     uint32_t op = launcher(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
     const ka_class *class = &side->m.scope.class_of[w->name];
     uint32_t thing = block < 0 ? KA_NONE : kernel_of(side, d, w);
@@ -391,12 +515,12 @@ kineto_status ka_side_make(const kineto_trace *trace, const kineto_diff_options 
     kineto_status status = ka_measure(trace, &o, &side->m, err);
     if (status)
         return status;
-    bool ok = find_steps(side);
-    if (ok) {
-        take_steps(side);
-        take_parts(side);
-        ok = take_activities(side);
-    }
+    bool ok = find_steps(side) && new_parts(side);
+    if (ok)
+        status = take_durations(side, err);
+    if (status)
+        return status;
+    ok = ok && take_activities(side);
     if (ok) {
         make_means(side);
         ok = ka_side_take_samples(side);
@@ -411,6 +535,7 @@ void ka_side_free(ka_side *side)
     ka_durations_free(&side->durations);
     free(side->block_of);
     free(side->block_steps);
+    free(side->has_rank);
     kb_vec_free(&side->things);
     kb_vec_free(&side->values);
     kb_vec_free(&side->samples);

@@ -2,6 +2,8 @@
  * percentiles for medians. docs/diff.md says how that was chosen. */
 #include "analyze/diff/diff.h"
 
+#include <float.h>
+
 #define USUAL_DRAWS   2000u
 #define MOST_DRAWS    100000u
 #define LEVEL         0.95
@@ -70,22 +72,23 @@ static moments moments_of(const double *values, const uint8_t *times, uint32_t n
     return (moments){mean, n > 1 ? squares / (n - 1.0) / n : 0};
 }
 
-/* The relative difference and its standard error; the plain one where nothing is before. */
-typedef struct relative {
+/* A difference and its standard error: of logarithms where all values are positive, so that it is as sure of a
+ * fall as of the rise the other way round. */
+typedef struct difference {
     double value, error;
-} relative;
+} difference;
 
-static relative relate(moments a, moments b, bool plain)
+static difference subtract(moments a, moments b, bool logarithms)
 {
-    if (plain)
-        return (relative){b.mean - a.mean, sqrt(a.variance + b.variance)};
-    double ratio = b.mean / a.mean;
-    return (relative){ratio - 1, sqrt(b.variance + ratio * ratio * a.variance) / fabs(a.mean)};
+    if (!logarithms)
+        return (difference){b.mean - a.mean, sqrt(a.variance + b.variance)};
+    return (difference){log(b.mean / a.mean), sqrt(a.variance / (a.mean * a.mean) +
+                                                   b.variance / (b.mean * b.mean))};
 }
 
 /* How many standard errors a draw is off. A draw of equal steps has none, and one of nearly equal
  * steps hardly any: a fifth of that of the whole is the least. */
-static double studentised(relative draw, relative whole)
+static double studentised(difference draw, difference whole)
 {
     double off = fabs(draw.value - whole.value),
            t = off / KB_MAX(draw.error, LEAST_ERROR * whole.error);
@@ -124,17 +127,17 @@ typedef struct sides {
     const uint8_t *ta, *tb;
 } sides;
 
-static bool interval_of_means(ka_chance *c, const sides *s, bool plain, double *low, double *high)
+static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
 {
     moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
-    relative whole = relate(a, b, plain);
+    difference whole = subtract(a, b, logarithms);
     if (!(whole.error > 0)) { /* all steps are the same: there is no noise */
         *low = *high = whole.value;
         return isfinite(whole.value);
     }
     for (uint32_t d = 0; d < c->draws; d++)
-        c->room[d] = studentised(relate(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
-                                        moments_of(s->b, s->tb + (size_t)d * s->m, s->m), plain),
+        c->room[d] = studentised(subtract(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
+                                          moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
                                  whole);
     double t = ka_select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));
     *low = whole.value - t * whole.error;
@@ -155,7 +158,7 @@ static double median_of(const double *sorted, const uint8_t *times, uint32_t n)
     return (first + sorted[i]) / 2;
 }
 
-static bool interval_of_medians(ka_chance *c, const sides *s, bool plain, double *low, double *high)
+static bool interval_of_medians(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
 {
     double a[KA_MOST_BLOCKS], b[KA_MOST_BLOCKS];
     memcpy(a, s->a, s->n * sizeof *a);
@@ -165,7 +168,7 @@ static bool interval_of_medians(ka_chance *c, const sides *s, bool plain, double
     for (uint32_t d = 0; d < c->draws; d++) {
         double before = median_of(a, s->ta + (size_t)d * s->n, s->n),
                after = median_of(b, s->tb + (size_t)d * s->m, s->m);
-        c->room[d] = plain ? after - before : before ? after / before - 1 : (double)INFINITY;
+        c->room[d] = logarithms ? log(after / before) : after - before;
     }
     *low = ka_select_kth(c->room, c->draws, (uint32_t)((1 - LEVEL) / 2 * c->draws));
     *high = ka_select_kth(c->room, c->draws, (uint32_t)((1 + LEVEL) / 2 * c->draws));
@@ -187,31 +190,31 @@ static double middle_of(const double *values, uint32_t n, bool median)
     return sum / n;
 }
 
-static bool any_negative(const double *values, uint32_t n)
+static bool are_at_least(const double *values, uint32_t n, double least)
 {
     for (uint32_t i = 0; i < n; i++)
-        if (values[i] < 0)
-            return true;
-    return false;
+        if (!(values[i] >= least))
+            return false;
+    return true;
 }
 
 /* None if it has no end, or there is no memory. */
 static void add_interval(ka_chance *c, sides *s, ka_estimate *e)
 {
-    bool plain = e->before == 0;
-    double low, high, sign = e->before < 0 ? -100 : 100;
+    bool logarithms = are_at_least(s->a, s->n, DBL_MIN) && are_at_least(s->b, s->m, DBL_MIN);
+    double low, high, whole = fabs(e->before);
     s->ta = times_of(c, 0, s->n);
     s->tb = times_of(c, 1, s->m);
     if (!s->ta || !s->tb ||
-        !(c->medians ? interval_of_medians : interval_of_means)(c, s, plain, &low, &high))
+        !(c->medians ? interval_of_medians : interval_of_means)(c, s, logarithms, &low, &high))
         return;
     e->sure = low > 0 || high < 0;
-    if (plain)
+    if (whole == 0)
         return;
-    if (!any_negative(s->a, s->n) && !any_negative(s->b, s->m))
-        low = KB_MAX(low, -1); /* nothing becomes less than nothing */
-    e->low_pct = sign * (sign > 0 ? low : high);
-    e->high_pct = sign * (sign > 0 ? high : low);
+    e->low_pct = 100 * (logarithms ? expm1(low) : low / whole);
+    e->high_pct = 100 * (logarithms ? expm1(high) : high / whole);
+    if (are_at_least(s->a, s->n, 0) && are_at_least(s->b, s->m, 0))
+        e->low_pct = KB_MAX(e->low_pct, -100); /* nothing becomes less than nothing */
 }
 
 ka_estimate ka_compare(ka_chance *c, const double *before, uint32_t before_count,

@@ -214,7 +214,8 @@ bool ka_diff_put_findings(ka_diff *d, const kineto_findings *before, const kinet
             put_finding(d, NULL, &b);
     ka_table *t = &d->facts->tables[KA_TABLE_diff_findings];
     ka_note(t,
-            "predicted: how much shorter a step should be; measured: how much it is, whatever the "
-            "reason");
+            "predicted: how much shorter a step should be, at most where a finding was added or "
+            "removed, as what it is about may be there below its threshold on the other side; "
+            "measured: how much it is, whatever the reason");
     return ka_diff_sort(t, ka_fact_column(t, "predicted_us"));
 }

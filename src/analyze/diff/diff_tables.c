@@ -200,22 +200,27 @@ static bool put_other_middle(ka_diff *d)
     return ok;
 }
 
+/* Which steps are compared. */
 static void note_steps(ka_diff *d)
 {
+    const ka_side *a = &d->before, *b = &d->after;
     ka_table *t = &d->facts->tables[KA_TABLE_diff_steps];
-    if (d->before.is_empty || d->after.is_empty)
+    if (a->is_empty || b->is_empty)
         ka_note(t, "nothing in %s takes time: there is nothing to compare",
-                !d->after.is_empty    ? "the trace before"
-                : !d->before.is_empty ? "the trace after"
-                                      : "either trace");
-    else if (d->before.no_steps || d->after.no_steps)
-        ka_note(t, "a trace has no steps: all of it is one, and nothing tells a difference from "
-                   "noise");
-    else if (d->before.warm_up || d->after.warm_up)
+                !b->is_empty    ? "the trace before"
+                : !a->is_empty ? "the trace after"
+                                : "either trace");
+    else if (a->no_steps || b->no_steps)
+        ka_note(t, "a trace has no steps: all of it, or of a rank, is one, and nothing tells a "
+                   "difference from noise");
+    else if (a->warm_up || b->warm_up)
         ka_note(t,
-                "without the first steps that took much longer than the others: %u before, %u "
-                "after",
-                d->before.warm_up, d->after.warm_up);
+                "without the first steps that took much longer than the others: %u of %u before, "
+                "%u of %u after",
+                a->warm_up, a->warm_up + a->step_count, b->warm_up, b->warm_up + b->step_count);
+    if (a->rank_count > 1 || b->rank_count > 1)
+        ka_note_also(t, "means of ranks: %u before, %u after", KB_MAX(a->rank_count, 1u),
+                     KB_MAX(b->rank_count, 1u));
 }
 
 typedef struct place {

@@ -126,8 +126,9 @@ typedef struct ka_durations {
     uint32_t count, warm_up;
     double median, mad; /* of those behind the warm-up */
 } ka_durations;
-/** @param d  to be freed, also on failure (no memory). */
-bool ka_durations_make(ka_durations *d, const ka_scope *s);
+/** @param d        to be freed, also on failure (no memory).
+ *  @param process  only its steps; KA_NONE: of all processes */
+bool ka_durations_make(ka_durations *d, const ka_scope *s, uint32_t process);
 void ka_durations_free(ka_durations *d);
 
 /* ---- kernels (gpu_summary.c, kernel_use.c) ---- */

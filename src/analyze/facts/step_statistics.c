@@ -29,7 +29,7 @@ static bool is_outlier(const ka_durations *d, uint32_t step)
     return step >= d->warm_up && is_long(d, step, OUTLIER_DEVIATIONS * MAD_TO_SIGMA * d->mad);
 }
 
-bool ka_durations_make(ka_durations *d, const ka_scope *s)
+bool ka_durations_make(ka_durations *d, const ka_scope *s, uint32_t process)
 {
     double *room = malloc((size_t)s->step_count * sizeof *room + 1);
     *d = (ka_durations){.us = malloc((size_t)s->step_count * sizeof *d->us + 1),
@@ -37,7 +37,8 @@ bool ka_durations_make(ka_durations *d, const ka_scope *s)
                         .place = malloc((size_t)s->step_count * sizeof *d->place + 1)};
     bool ok = room && d->us && d->step && d->place;
     for (uint32_t i = 0; ok && i < s->step_count; i++) {
-        bool looked_at = s->steps[i].slice != KA_NONE;
+        bool looked_at = s->steps[i].slice != KA_NONE &&
+                         (process == KA_NONE || process == s->steps[i].process);
         d->place[i] = looked_at ? (int32_t)d->count : -1;
         if (!looked_at)
             continue;
@@ -426,7 +427,7 @@ kineto_status ka_analyze_step_statistics(const ka_scope *s, kineto_analysis *a, 
         "the trace has no steps: call the profiler's step(), or mark them with ranges "
         "named ProfilerStep#N";
     ka_durations d = {0};
-    bool ok = ka_durations_make(&d, s);
+    bool ok = ka_durations_make(&d, s, KA_NONE);
     if (ok && !d.count) {
         ka_durations_free(&d);
         ka_note(statistics, "%s", none);

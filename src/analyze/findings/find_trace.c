@@ -117,6 +117,8 @@ static void advise_outliers(ka_finder *f, ka_found *x, const outliers *o, kineto
 static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
 {
     kineto_string what = ka_text_at(t, o->worst, ka_fact_column(t, "what"));
+    const ka_table *all = ka_fact_table(f, KA_TABLE_step_statistics);
+    int64_t warm_up = ka_table_rows(all) ? ka_fact_int(all, 0, ka_fact_column(all, "warm_up")) : 0;
     kb_text step = ka_short_name(ka_text_at(t, o->worst, ka_fact_column(t, "step")));
     double median = ka_fact_number(t, o->worst, ka_fact_column(t, "median_us"));
     ka_found *x = ka_open_finding(f, o->over_ns, 0.4, kb_string(""));
@@ -130,9 +132,10 @@ static void say_outliers(ka_finder *f, const ka_table *t, const outliers *o)
     else
         kb_snprintf(why, sizeof why, "nothing that was recorded in it explains most of that");
     ka_say(f, x,
-           "%llu of %u steps %s longer than the median of %s and the usual deviations from it, by at "
+           "%llu of %lld steps%s %s longer than the median of %s and the usual deviations from it, by at "
            "most %s in all; step %s most, by %s: %s",
-           (unsigned long long)o->count, f->step_count, o->count == 1 ? "is" : "are",
+           (unsigned long long)o->count, (long long)(f->step_count - warm_up),
+           warm_up ? " after the warm-up" : "", o->count == 1 ? "is" : "are",
            kb_duration((int64_t)(1000 * median)).s, kb_duration(o->over_ns).s, step.s,
            kb_duration(o->worst_ns).s, why);
     advise_outliers(f, x, o, what, step.s);

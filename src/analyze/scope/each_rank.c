@@ -2,38 +2,12 @@
 #include "analyze/scope/each_rank.h"
 
 #include "trace/change/select.h"
-
-typedef KB_VEC(int32_t) rank_list;
-
-static int compare_ranks(const void *left, const void *right)
-{
-    const int32_t *a = left, *b = right;
-    return (*a > *b) - (*a < *b);
-}
-
-/* The ranks of processes, in order, each once. */
-static bool list_ranks(const kineto_trace *t, rank_list *ranks)
-{
-    size_t kept = 0;
-    for (uint32_t i = 0; i < kineto_trace_process_count(t); i++) {
-        kineto_process p;
-        kineto_trace_process(t, i, &p);
-        if (p.rank >= 0 && !kb_vec_push(ranks, p.rank))
-            return false;
-    }
-    if (ranks->count)
-        qsort(ranks->data, ranks->count, sizeof *ranks->data, compare_ranks);
-    for (size_t i = 0; i < ranks->count; i++)
-        if (!kept || ranks->data[kept - 1] != ranks->data[i])
-            ranks->data[kept++] = ranks->data[i];
-    ranks->count = kept;
-    return true;
-}
+#include "trace/files/identity.h"
 
 bool ka_has_ranks(const kineto_trace *t)
 {
-    rank_list ranks = {0};
-    bool has = list_ranks(t, &ranks) && ranks.count > 1;
+    kt_ranks ranks = {0};
+    bool has = kt_note_ranks(&ranks, t) && ranks.count > 1;
     kb_vec_free(&ranks);
     return has;
 }
@@ -62,11 +36,11 @@ static kineto_status visit_rank(const visiting *v, int32_t rank, kineto_error *e
 kineto_status ka_visit_ranks(const kineto_trace *t, ka_rank_visitor *visit, void *context,
                              uint64_t *without, kineto_error *err)
 {
-    rank_list ranks = {0};
+    kt_ranks ranks = {0};
     uint64_t count = kineto_trace_count(t);
     visiting v = {t, visit, context, kb_array_zeroed((size_t)count + 1, 1)};
     kineto_status status = KINETO_OK;
-    if (!v.seen || !list_ranks(t, &ranks))
+    if (!v.seen || !kt_note_ranks(&ranks, t))
         status = kb_fail(err, KINETO_E_MEMORY, "out of memory");
     for (size_t i = 0; !status && i < ranks.count; i++)
         status = visit_rank(&v, ranks.data[i], err);

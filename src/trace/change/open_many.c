@@ -6,10 +6,10 @@ typedef struct opener {
     kineto_open_many_options how;
     kt_merger merger;
     uint32_t taken;
-    bool by_name;                  /* files whose names say another rank are not opened */
-    bool mistaken;                 /* a header said another rank than the name */
-    int32_t least_rank, most_rank; /* of those that were opened; -1: none */
-    kineto_error last;             /* why a file could not be read */
+    bool by_name;      /* files whose names say another rank are not opened */
+    bool mistaken;     /* a header said another rank than the name */
+    kt_ranks ranks;    /* of those that were opened */
+    kineto_error last; /* why a file could not be read */
 } opener;
 
 static int32_t rank_of_name(const char *path)
@@ -28,20 +28,14 @@ static bool all_names_say_ranks(const kineto_files *files)
     return true;
 }
 
-static void note_rank(opener *o, int32_t rank)
-{
-    if (rank < 0)
-        return;
-    o->least_rank = o->least_rank < 0 ? rank : KB_MIN(o->least_rank, rank);
-    o->most_rank = KB_MAX(o->most_rank, rank);
-}
-
 /* The part of the trace that was asked for; *part NULL: it has none. */
 static kineto_status choose(opener *o, kineto_trace *trace, const kineto_identity *identity,
                             kineto_trace **part, kineto_error *err)
 {
     *part = NULL;
-    note_rank(o, identity->rank);
+    if (!(identity->rank_count > 1 ? kt_note_ranks(&o->ranks, trace)
+                                   : kt_note_rank(&o->ranks, identity->rank)))
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to open files");
     if (!o->how.only_rank || identity->rank == o->how.rank) {
         *part = kineto_trace_retain(trace);
         return KINETO_OK;
@@ -95,16 +89,14 @@ static kineto_status open_one(opener *o, uint32_t index, kineto_error *err)
 
 static kineto_status nothing(const opener *o, kineto_error *err)
 {
-    if (!o->how.only_rank || (o->last.code && o->most_rank < 0)) {
+    char there[160];
+    if (!o->how.only_rank || (o->last.code && !o->ranks.count)) {
         if (err)
             *err = o->last;
         return o->last.code;
     }
-    if (o->most_rank < 0)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: none states its rank, or one states several (ckineto slice --rank)",
-                       o->how.rank);
-    return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: there are ranks %d to %d",
-                   o->how.rank, o->least_rank, o->most_rank);
+    kt_put_ranks(&o->ranks, there, sizeof there);
+    return kb_fail(err, KINETO_E_NOT_FOUND, "no trace is of rank %d: %s", o->how.rank, there);
 }
 
 static kineto_status open_all(opener *o, kineto_trace **out, kineto_error *err)
@@ -130,7 +122,7 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
                                      const kineto_open_many_options *options, kineto_trace **out,
                                      kineto_error *err)
 {
-    opener o = {.least_rank = -1, .most_rank = -1};
+    opener o = {0};
     kineto_files *files;
     if (out)
         *out = NULL;
@@ -152,6 +144,7 @@ kineto_status kineto_trace_open_many(const char *const *paths, size_t count,
     }
     if (status == KINETO_OK && !*out)
         status = nothing(&o, err);
+    kb_vec_free(&o.ranks);
     kineto_files_release(files);
     return status;
 }

@@ -207,33 +207,51 @@ static uint32_t main_process(const kineto_trace *t)
     return best;
 }
 
-static int compare_ranks(const void *a, const void *b)
+bool kt_note_rank(kt_ranks *ranks, int32_t rank)
 {
-    const int32_t *x = a, *y = b;
-    return (*x > *y) - (*x < *y);
+    size_t at = ranks->count;
+    while (at && ranks->data[at - 1] > rank)
+        at--;
+    if (rank < 0 || (at && ranks->data[at - 1] == rank))
+        return true;
+    if (!kb_vec_push(ranks, rank))
+        return false;
+    memmove(ranks->data + at + 1, ranks->data + at, (ranks->count - 1 - at) * sizeof rank);
+    ranks->data[at] = rank;
+    return true;
 }
 
-/* How many different ranks processes and devices have. */
-static uint32_t count_ranks(const kineto_trace *t)
+bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *t)
 {
-    uint32_t count = 0, different = 0;
-    int32_t *ranks = malloc((t->processes.count + 1) * sizeof *ranks);
-    for (uint32_t i = 0; ranks && i < t->processes.count; i++)
-        if (t->processes.data[i].rank >= 0)
-            ranks[count++] = t->processes.data[i].rank;
-    if (ranks && count)
-        qsort(ranks, count, sizeof *ranks, compare_ranks);
-    for (uint32_t i = 0; i < count; i++)
-        different += i == 0 || ranks[i] != ranks[i - 1];
-    free(ranks);
-    return different;
+    bool ok = true;
+    for (uint32_t i = 0; ok && i < t->processes.count; i++)
+        ok = kt_note_rank(ranks, t->processes.data[i].rank);
+    return ok;
+}
+
+void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size)
+{
+    size_t at = (size_t)kb_snprintf(text, size, !ranks->count       ? "none states its rank"
+                                                : ranks->count == 1 ? "there is rank"
+                                                                    : "there are ranks");
+    for (size_t first = 0, next; first < ranks->count && at + 1 < size; first = next) {
+        int32_t rank = ranks->data[first];
+        for (next = first + 1; next < ranks->count && ranks->data[next] == ranks->data[next - 1] + 1;)
+            next++;
+        at += (size_t)kb_snprintf(text + at, size - at, "%s %d", first ? "," : "", rank);
+        if (next > first + 1)
+            at += (size_t)kb_snprintf(text + at, size - at, " to %d", ranks->data[next - 1]);
+    }
 }
 
 static void learn_processes(learner *l)
 {
     const kineto_trace *t = l->t;
     uint32_t index = main_process(t);
-    l->out->rank_count = count_ranks(t);
+    kt_ranks ranks = {0};
+    (void)kt_note_ranks(&ranks, t); /* as many as there is memory for */
+    l->out->rank_count = (uint32_t)ranks.count;
+    kb_vec_free(&ranks);
     if (index == NONE)
         return;
     const kt_process_row *p = &t->processes.data[index];

@@ -29,6 +29,15 @@ void kt_put_identity(kb_json *j, const kineto_identity *id);
 /** The rank that the header of a trace states; -1: none. */
 int32_t kt_header_rank(const kineto_trace *trace);
 
+/** Ranks in order, each once. */
+typedef KB_VEC(int32_t) kt_ranks;
+/** Add a rank; -1 is none. False: out of memory. */
+bool kt_note_rank(kt_ranks *ranks, int32_t rank);
+/** Add the ranks that rows of processes and devices state. False: out of memory. */
+bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *trace);
+/** Write "there are ranks 0 to 3, 7", as much as fits; without any, "none states its rank". */
+void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size);
+
 /* ---- files.c ---- */
 /** How often a file was named again. */
 uint32_t kt_files_repeated(const kineto_files *files, const char **first);
