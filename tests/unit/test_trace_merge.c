@@ -647,6 +647,26 @@ static void the_rank_that_is_asked_for_is_opened(void **state)
     kineto_trace_release(t);
 }
 
+static void ranks_are_listed_in_runs(void **state)
+{
+    (void)state;
+    static const int32_t noted[] = {7, 0, 2, 1, 2, -1, INT32_MAX, 9};
+    kt_ranks ranks = {0};
+    char text[64], small[24];
+    kt_put_ranks(&ranks, text, sizeof text);
+    assert_string_equal(text, "none states its rank");
+    for (size_t i = 0; i < KB_COUNT(noted); i++) {
+        assert_true(kt_note_rank(&ranks, noted[i]));
+        kt_put_ranks(&ranks, text, sizeof text);
+        if (!i)
+            assert_string_equal(text, "there is rank 7");
+    }
+    assert_string_equal(text, "there are ranks 0 to 2, 7, 9, 2147483647");
+    kt_put_ranks(&ranks, small, sizeof small);
+    assert_memory_equal(small, "there are ranks 0 to 2", 22);
+    kb_vec_free(&ranks);
+}
+
 static void unreadable_files_are_errors_if_named_and_losses_if_found(void **state)
 {
     (void)state;
@@ -727,6 +747,7 @@ int main(void)
         cmocka_unit_test(many_missing_ranks_are_said_in_ranges),
         cmocka_unit_test(files_are_found_in_the_order_of_ranks_and_numbers),
         cmocka_unit_test(the_rank_that_is_asked_for_is_opened),
+        cmocka_unit_test(ranks_are_listed_in_runs),
         cmocka_unit_test(unreadable_files_are_errors_if_named_and_losses_if_found),
         cmocka_unit_test(real_pairs_of_all_versions_are_merged),
     };

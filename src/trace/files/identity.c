@@ -221,11 +221,24 @@ bool kt_note_rank(kt_ranks *ranks, int32_t rank)
     return true;
 }
 
+static int compare_ranks(const void *a, const void *b)
+{
+    const int32_t *x = a, *y = b;
+    return (*x > *y) - (*x < *y);
+}
+
 bool kt_note_ranks(kt_ranks *ranks, const kineto_trace *t)
 {
     bool ok = true;
+    size_t kept = 0;
     for (uint32_t i = 0; ok && i < t->processes.count; i++)
-        ok = kt_note_rank(ranks, t->processes.data[i].rank);
+        ok = t->processes.data[i].rank < 0 || kb_vec_push(ranks, t->processes.data[i].rank);
+    if (ranks->count)
+        qsort(ranks->data, ranks->count, sizeof *ranks->data, compare_ranks);
+    for (size_t i = 0; i < ranks->count; i++)
+        if (!kept || ranks->data[i] != ranks->data[kept - 1])
+            ranks->data[kept++] = ranks->data[i];
+    ranks->count = kept;
     return ok;
 }
 
@@ -236,7 +249,7 @@ void kt_put_ranks(const kt_ranks *ranks, char *text, size_t size)
                                                                     : "there are ranks");
     for (size_t first = 0, next; first < ranks->count && at + 1 < size; first = next) {
         int32_t rank = ranks->data[first];
-        for (next = first + 1; next < ranks->count && ranks->data[next] == ranks->data[next - 1] + 1;)
+        for (next = first + 1; next < ranks->count && ranks->data[next] - ranks->data[next - 1] == 1;)
             next++;
         at += (size_t)kb_snprintf(text + at, size - at, "%s %d", first ? "," : "", rank);
         if (next > first + 1)
