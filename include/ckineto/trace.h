@@ -191,7 +191,8 @@ typedef struct kineto_ledger_line {
 KINETO_API uint32_t kineto_trace_ledger_count(const kineto_trace *trace);
 KINETO_API void kineto_trace_ledger(const kineto_trace *trace, uint32_t index,
                                     kineto_ledger_line *out);
-/** Sum of all losses. */
+/** How many events are missing: the sum of all losses. Lines of the sources "processes" and "processes not
+ *  recorded" count processes, and are left out. */
 KINETO_API uint64_t kineto_trace_lost(const kineto_trace *trace);
 
 /** Header metadata: key and JSON value, in key order. */

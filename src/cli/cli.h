@@ -135,7 +135,7 @@ typedef struct kc_stat {
 typedef KB_VEC(kc_stat) kc_stat_list;
 typedef struct kc_device {
     uint32_t process;
-    uint64_t count;
+    uint64_t count; /* kernels, copies and memsets: what analyses count as work of devices */
     int64_t busy_ns, busy_until_ns;
 } kc_device;
 /* A category that is no spelling of a kind: a plug-in's own, or another tool's. */
@@ -167,6 +167,10 @@ void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out)
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out);
 /** Ledger lines; only those that tell of losses or trouble unless `all`. */
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
+/** The same if events, or those of processes, are missing; else nothing. */
+void kc_losses_print(const kineto_trace *trace, FILE *out);
+/** "device 0 python (GPU 0), rank 1". */
+void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process);
 double kc_busy_percent(const kc_summary *s, const kc_device *device);
 
 /* ---- counters.c: what was sampled --------------------------------------------------------------------- */

@@ -78,18 +78,6 @@ static void print_kinds(const kc_summary *s, const kineto_trace *trace)
         printf("  flows with one end only: %s\n", kc_count(s->dangling_flows).s);
 }
 
-/* Other tools have texts for numbers, mostly also as the name. */
-static void print_id_and_name(kineto_string text, const kineto_process *p)
-{
-    if (!text.data) {
-        printf("%lld ", (long long)p->pid);
-    } else if (!kb_string_equal(text, p->name)) {
-        kc_put_name(stdout, text, 0);
-        putchar(' ');
-    }
-    kc_put_name(stdout, p->name, 0);
-}
-
 static void print_processes(const kineto_trace *trace)
 {
     uint32_t count = kineto_trace_process_count(trace);
@@ -97,17 +85,8 @@ static void print_processes(const kineto_trace *trace)
     printf("  %u %s, %u %s\n", count, kc_noun(count, "process or device", "processes and devices"),
            tracks, kc_noun(tracks, "track", "tracks"));
     for (uint32_t i = 0; i < count && i < 32; i++) {
-        kineto_process p;
-        kineto_trace_process(trace, i, &p);
-        printf("    %s ", p.is_device ? "device" : "process");
-        print_id_and_name(kt_process_text_of(trace, i), &p);
-        if (p.label.size) {
-            fputs(" (", stdout);
-            kc_put_name(stdout, p.label, 0);
-            putchar(')');
-        }
-        if (p.rank >= 0)
-            printf(", rank %d", p.rank);
+        fputs("    ", stdout);
+        kc_put_process(stdout, trace, i);
         putchar('\n');
     }
     if (count > 32)
@@ -138,7 +117,7 @@ static void print_text(const char *path, const facts *f, const kineto_trace *tra
 {
     const kc_summary *s = &f->summary;
     kc_put_name(stdout, kb_string(path), 0);
-    printf(": %s %s in %s\n", kc_count(s->activities).s,
+    printf(": %s %s in a window of %s\n", kc_count(s->activities).s,
            kc_noun(s->activities, "activity", "activities"),
            kb_duration(kb_length_ns(s->start_ns, s->end_ns)).s);
     if (s->activities)

@@ -163,7 +163,7 @@ static kineto_status write_repaired(repair *r, kineto_error *err)
 static void count_losses(repair *r)
 {
     for (uint32_t k = 0; k < KT_REPAIR_KINDS; k++)
-        r->lost += kt_repair_loses((kt_repair_kind)k) ? r->repairs.kinds[k].count : 0;
+        r->lost += kt_repair_loses((kt_repair_kind)k) != KT_LOSES_NOTHING ? r->repairs.kinds[k].count : 0;
 }
 
 static int run(repair *r)

@@ -290,8 +290,8 @@ static int table(const kineto_trace *trace, uint32_t unit)
     kineto_function_events_release(events);
     if (status)
         kc_complain_of("table", &err);
-    else if (kineto_trace_lost(trace))
-        kc_ledger_print(trace, false, stderr);
+    else
+        kc_losses_print(trace, stderr);
     bool usage = status == KINETO_E_ARGUMENT || status == KINETO_E_UNSUPPORTED;
     return usage ? KC_EXIT_USAGE : status ? KC_EXIT_FAILURE : 0;
 }

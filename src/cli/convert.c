@@ -118,8 +118,7 @@ static int account(const char *verb, const kineto_trace *trace, const char *path
         kc_print(stderr, "ckineto: %s: %s, %s\n", strcmp(path, "-") ? path : "standard output",
                 r->format, kc_bytes(r->bytes).s);
         print_account(trace, r);
-        if (kineto_trace_lost(trace))
-            kc_ledger_print(trace, false, stderr);
+        kc_losses_print(trace, stderr);
     }
     if (missing)
         kc_complain("%s: %lld activities are not accounted for in %s: do not rely on it", verb,

@@ -82,7 +82,7 @@ static void put_evidence(const kineto_finding_evidence *e, bool several, const p
         kc_put_name(l.out, e->where, 0);
     }
     if (e->text.size) {
-        fputs(e->name.size || e->where.size || e->start_ns ? ": " : "", l.out);
+        fputs(e->name.size || e->where.size || e->start_ns || e->end_ns ? ": " : "", l.out);
         kc_put_name(l.out, e->text, e->text.size > EVIDENCE_COLUMNS ? EVIDENCE_COLUMNS : 0);
     }
     line_close(&l, p, "      ", "        ");
@@ -199,7 +199,7 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     else if (step_ns <= 1) /* nothing takes time */
         fprintf(out, "\n%u %s\n", count, kc_noun(count, "finding", "findings"));
     else
-        fprintf(out, "\n%u %s; worth is of all that was recorded, %s\n", count,
+        fprintf(out, "\n%u %s; worth is of %s, from the first activity to the last\n", count,
                 kc_noun(count, "finding", "findings"), kb_duration(step_ns).s);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         put_finding(found, i, &f, &p);

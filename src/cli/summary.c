@@ -63,12 +63,6 @@ static void add_to_table(counting *c, table t, const kineto_activity *a, int64_t
     stat->max_ns = KB_MAX(stat->max_ns, ns);
 }
 
-/* A device that waits, or notes an event, does nothing. */
-static bool is_work(uint32_t kind)
-{
-    return kind != KINETO_KIND_CUDA_SYNC && kind != KINETO_KIND_CUDA_EVENT;
-}
-
 /* Rows come by start, so the union of intervals grows at its end only. */
 static void add_busy(kc_device *d, const kineto_activity *a)
 {
@@ -109,7 +103,7 @@ static void count_row(counting *c, kineto_row row)
     add_to_table(c, t, &a,
                  t == TABLE_PYTHON ? kineto_trace_self_ns(c->trace, row)
                                    : kb_length_ns(a.start_ns, a.end_ns));
-    if (t > TABLE_PYTHON && device != UINT32_MAX && is_work(a.kind))
+    if (device != UINT32_MAX && kt_kind_is_work(a.kind))
         add_busy(&c->s->devices.data[device], &a);
     c->s->steps += t == TABLE_HOST && kt_step_list_find(&c->step_rows, row, a.name_id);
 }
@@ -221,22 +215,43 @@ static void print_table(const char *title, const kc_stat *stats, size_t count,
         fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
 }
 
+/* Other tools have texts for numbers, mostly also as the name. */
+void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
+{
+    kineto_process p;
+    kineto_trace_process(trace, process, &p);
+    kineto_string text = kt_process_text_of(trace, process);
+    fputs(p.is_device ? "device" : "process", out);
+    if (!text.data)
+        fprintf(out, " %lld", (long long)p.pid);
+    const kineto_string names[] = {kb_string_equal(text, p.name) ? kb_string("") : text, p.name};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        if (names[i].size) {
+            fputc(' ', out);
+            kc_put_name(out, names[i], 0);
+        }
+    if (p.label.size) {
+        fputs(" (", out);
+        kc_put_name(out, p.label, 0);
+        fputc(')', out);
+    }
+    if (p.rank >= 0)
+        fprintf(out, ", rank %d", p.rank);
+}
+
 static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *out)
 {
+    const char *indent = "\n  ";
     for (size_t i = 0; i < s->devices.count; i++) {
         const kc_device *d = &s->devices.data[i];
-        kineto_process p;
-        kineto_trace_process(trace, d->process, &p);
-        fputs(i ? "  " : "\n  ", out);
-        kc_put_name(out, p.name, 0);
-        if (p.label.size) {
-            fputs(" (", out);
-            kc_put_name(out, p.label, 0);
-            fputc(')', out);
-        }
-        fprintf(out, ": busy for %s, %.1f %% of the trace; %s %s\n", kb_duration(d->busy_ns).s,
-                kc_busy_percent(s, d), kc_count(d->count).s,
-                kc_noun(d->count, "activity", "activities"));
+        if (!d->count)
+            continue;
+        fputs(indent, out);
+        indent = "  ";
+        kc_put_process(out, trace, d->process);
+        fprintf(out, ": busy for %s, %.1f %% of %s; %s %s\n", kb_duration(d->busy_ns).s,
+                kc_busy_percent(s, d), kb_duration(kb_length_ns(s->first_ns, s->last_ns)).s,
+                kc_count(d->count).s, kc_noun(d->count, "activity", "activities"));
     }
 }
 
@@ -262,24 +277,10 @@ static bool has_gaps(const kineto_trace *trace)
            ks_children_could_not(trace);
 }
 
-/* Lines that count processes: how many events of theirs are missing is unknown. */
-static uint64_t lost_processes(const kineto_trace *trace)
-{
-    uint64_t count = 0;
-    for (uint32_t i = 0; i < kineto_trace_ledger_count(trace); i++) {
-        kineto_ledger_line line;
-        kineto_trace_ledger(trace, i, &line);
-        if (line.is_loss && line.count && ks_counts_processes(line.source) &&
-            __builtin_add_overflow(count, line.count, &count))
-            count = UINT64_MAX;
-    }
-    return KB_MIN(count, kineto_trace_lost(trace));
-}
-
 void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
 {
     uint32_t count = kineto_trace_ledger_count(trace);
-    uint64_t processes = lost_processes(trace), lost = kineto_trace_lost(trace) - processes;
+    uint64_t processes = kt_ledger_lost(trace, KT_LOSS_PROCESSES), lost = kineto_trace_lost(trace);
     const char *headline = has_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
                                                 : "nothing was lost\n";
     fprintf(out, "\n  ledger: %s", lost || processes ? "" : headline);
@@ -296,6 +297,12 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
         if (all || line.count)
             print_ledger_line(&line, out);
     }
+}
+
+void kc_losses_print(const kineto_trace *trace, FILE *out)
+{
+    if (kineto_trace_lost(trace) || kt_ledger_lost(trace, KT_LOSS_PROCESSES))
+        kc_ledger_print(trace, false, out);
 }
 
 void kc_summary_tables(const kc_summary *s, const kineto_trace *trace, FILE *out)

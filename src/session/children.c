@@ -13,8 +13,7 @@
 #define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
 #define MAX_EXAMPLES    5u
 #define LEAST_UNSEEN_NS UINT64_C(1000000) /* a process that ends at once takes as much */
-#define SOURCE          "processes not recorded"
-#define RUNNING_SOURCE  "processes"
+#define SOURCE          KT_SOURCE_UNRECORDED
 #define NOT_LOOKED_AT   "more processes than are looked at"
 
 struct ks_children {
@@ -285,7 +284,7 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
         return;
     ks_pool_processes(pool, add_running, &r);
     if (r.group.count)
-        ks_pool_note(pool, RUNNING_SOURCE, "still running when the recording ended", r.group.count,
+        ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended", r.group.count,
                      true, r.group.examples);
     kb_map_free(&r.known);
 }
@@ -309,12 +308,6 @@ void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64
              kb_duration((int64_t)waited_ns).s, kb_duration((int64_t)seen_ns).s);
     ks_pool_note(pool, SOURCE, "CPU time of children that were not seen, at most [us]",
                  (waited_ns - seen_ns) / 1000, false, detail);
-}
-
-bool ks_counts_processes(kineto_string source)
-{
-    return kb_string_equal(source, kb_string(SOURCE)) ||
-           kb_string_equal(source, kb_string(RUNNING_SOURCE));
 }
 
 bool ks_children_could_not(const kineto_trace *trace)

@@ -172,8 +172,6 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
  *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
 void ks_children_destroy(ks_children *c);
-/** Does a line of the ledger with this source count processes rather than events? */
-bool ks_counts_processes(kineto_string source);
 /** Does the ledger name processes that could not be recorded, or were left out? */
 bool ks_children_could_not(const kineto_trace *trace);
 

@@ -350,6 +350,14 @@ KB_INLINE bool kt_args_step(kt_args *args, kt_arg *arg)
 
 /* Text that stands for the number in `pid` or `id`; data is NULL for ordinary rows. */
 kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
+/** What a line of the ledger counts that is a loss: events that were not recorded, events of a file that
+ *  its reader could not keep, processes with an unknown number of events. */
+typedef enum kt_loss { KT_LOSS_NONE, KT_LOSS_RECORDING, KT_LOSS_READING, KT_LOSS_PROCESSES } kt_loss;
+#define KT_SOURCE_UNRECORDED "processes not recorded"
+#define KT_SOURCE_RUNNING    "processes"
+kt_loss kt_ledger_loss(const kineto_ledger_line *line);
+/** Sum of the lines of one kind of loss; UINT64_MAX if it is larger. */
+uint64_t kt_ledger_lost(const kineto_trace *t, kt_loss loss);
 /** Is there a ledger line with a count that is not 0, of this source and reason? NULL: of any. */
 bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason);
 /** The version of ckineto that wrote the file which the trace was read from; "": another program. */

@@ -143,6 +143,21 @@ def the_buffer_was_full(p):
     p.ledger(source="program", reason="buffer full", count=5, loss=True)
 
 
+@defect("ledger.losses")
+def a_process_was_not_recorded(p):
+    p.ledger(source="processes not recorded", reason="ended before it was attached", count=1, loss=True)
+
+
+@defect("ledger.unread")
+def an_end_has_no_begin(p):
+    p.events.append(event("E", "stray", 100, 2, BASE + 10))
+
+
+@defect("-ledger.repaired")
+def the_header_names_two_ranks(p):
+    p.ledger(source="reader", reason="member repeated in the header, with another value: the first one counts", count=1)
+
+
 @defect("ledger.repaired")
 def half_a_character(p):
     p.ops[3]["name"] = "\ud83d"

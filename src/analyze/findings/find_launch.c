@@ -265,10 +265,11 @@ static void report_low(ka_finder *f, const use *u, uint64_t low)
     ka_set_severity(x,
                     u->busy_percent < POOR_PERCENT ? KINETO_FINDING_HIGH : KINETO_FINDING_MEDIUM);
     ka_say(f, x,
-           "Device %lld%s%s%s does something for %.1f %% of the time only; %.0f %% of its idle "
-           "time is %s",
+           "Device %lld%s%s%s does something for %.1f %% of the %s up to its last work; %.0f %% of "
+           "its idle time is %s",
            (long long)u->device, name.size ? " (" : "", ka_short_name(name).s, name.size ? ")" : "",
-           u->busy_percent, ka_percent((double)u->gaps_ns[reason], (double)gaps_ns), most.words);
+           u->busy_percent, kb_duration(kb_length_ns(u->start_ns, u->end_ns)).s,
+           ka_percent((double)u->gaps_ns[reason], (double)gaps_ns), most.words);
     if (most.rule[0])
         ka_advise(f, x,
                   "Look at the finding %s first; if there is none, give the device more work at "

@@ -473,7 +473,8 @@ void ka_look_profiler_overhead(ka_finder *f)
 
 typedef struct doubts {
     kineto_verify_report *report;
-    double lost_percent;
+    uint64_t unrecorded, unread; /* events: those that a recorder lost, those of the file */
+    double lost_percent;         /* both */
     uint32_t errors; /* findings that count */
     uint64_t places;
     char ids[200];
@@ -540,32 +541,44 @@ static void say_doubtful(ka_finder *f, ka_found *x, const doubts *d, const char 
     ka_say(f, x, "%s: sums, gaps and what is said here may be wrong", what);
     ka_advise(
         f, x,
-        d->lost_percent >= LOST_PERCENT
+        d->unrecorded && d->lost_percent >= LOST_PERCENT
             ? "Record again with larger buffers, fewer kinds or a shorter window; 'ckineto "
               "verify' says what is missing"
             : "'ckineto verify' says where and what to do; record again if it can be avoided");
 }
 
+/* Appends "5 events are missing, 2.0 % of all" to a text of `used` bytes; its new length. */
+static size_t put_lost(char *text, size_t size, size_t used, uint64_t lost, double all,
+                       const char *words)
+{
+    if (!lost)
+        return used;
+    return used + (size_t)kb_snprintf(text + used, size - used, "%s%llu event%s %s, %.1f %% of all",
+                                      used ? ", and " : "", (unsigned long long)lost,
+                                      lost == 1 ? "" : "s", words, ka_percent((double)lost, all));
+}
+
 static void say_unfit(ka_finder *f, const doubts *d)
 {
-    uint64_t lost = kineto_trace_lost(f->s->trace);
-    char text[400] = "";
+    uint64_t there = kineto_trace_count(f->s->trace);
+    double all = (double)d->unrecorded + (double)d->unread + (double)there;
+    char text[500] = "";
     size_t n = 0;
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 1, kb_string(""));
     if (!x)
         return;
     ka_set_severity(x, KINETO_FINDING_HIGH);
     ka_set_extent(x, d->lost_percent);
-    if (d->lost_percent >= LOST_PERCENT)
-        n = (size_t)kb_snprintf(text, sizeof text, "%llu event%s missing, %.1f %% of all",
-                                (unsigned long long)lost, lost == 1 ? " is" : "s are",
-                                d->lost_percent);
+    if (d->lost_percent >= LOST_PERCENT) {
+        n = put_lost(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
+        n = put_lost(text, sizeof text, n, d->unread, all, "of the file could not be used");
+    }
     if (d->errors && n < sizeof text)
         (void)snprintf(text + n, sizeof text - n,
                        "%swhat is there is incomplete or cannot be right (%s)", n ? ", and " : "",
                        d->ids);
-    x->count = lost + d->places;
-    if (!lost && !kineto_trace_count(f->s->trace))
+    x->count = d->unrecorded + d->unread + d->places;
+    if (all <= 0)
         say_empty(f, x);
     else
         say_doubtful(f, x, d, text);
@@ -638,6 +651,8 @@ void ka_look_unfit(ka_finder *f)
     kineto_error err = {0};
     doubts d = {0};
     double lost = (double)kineto_trace_lost(t), there = (double)kineto_trace_count(t);
+    d.unrecorded = kt_ledger_lost(t, KT_LOSS_RECORDING);
+    d.unread = kt_ledger_lost(t, KT_LOSS_READING);
     if (kineto_verify(t, NULL, &d.report, &err)) {
         f->no_memory = true;
         return;

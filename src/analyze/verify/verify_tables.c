@@ -49,7 +49,10 @@ static void line_place(const kineto_ledger_line *line, char *text, size_t size)
 typedef enum line_class {
     LINE_OTHER,
     LINE_LOSS,
+    LINE_UNREAD,
+    LINE_PROCESSES,
     LINE_REPAIRED,
+    LINE_HEADER,
     LINE_NEGATIVE,
     LINE_RESIDUAL,
     LINE_STEP
@@ -65,9 +68,15 @@ static line_class classify(const kineto_ledger_line *line)
         return line->count > KA_RESIDUAL_NS ? LINE_RESIDUAL : LINE_OTHER;
     if (is(line->source, "clock") && is(line->reason, "wall clock steps"))
         return LINE_STEP;
+    if (kb_string_holds(line->reason, "in the header, with another value"))
+        return LINE_HEADER;
     if (is_repair(line))
         return LINE_REPAIRED;
-    return line->is_loss ? LINE_LOSS : LINE_OTHER;
+    static const line_class of[] = {[KT_LOSS_NONE] = LINE_OTHER,
+                                    [KT_LOSS_RECORDING] = LINE_LOSS,
+                                    [KT_LOSS_READING] = LINE_UNREAD,
+                                    [KT_LOSS_PROCESSES] = LINE_PROCESSES};
+    return of[kt_ledger_loss(line)];
 }
 
 /* Sum of the lines; of residuals the largest. */
@@ -109,8 +118,14 @@ static void check_ledger(ka_verify *v)
 {
     find_lines(v, LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
                "events that are missing, in all %llu");
+    find_lines(v, LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+               "processes whose events are missing, in all %llu");
+    find_lines(v, LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
+               "events of the file that could not be used, in all %llu");
     find_lines(v, LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
                "repairs that were needed to read it, in all %llu");
+    find_lines(v, LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
+               "members are in the header twice, with different values, in all %llu");
     find_lines(v, LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
                "activities end before they start, in all %llu");
     find_lines(v, LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,

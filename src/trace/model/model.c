@@ -277,14 +277,35 @@ void kineto_trace_ledger(const kineto_trace *t, uint32_t index, kineto_ledger_li
                                 .detail = text(t, l->detail)};
 }
 
-uint64_t kineto_trace_lost(const kineto_trace *t)
+kt_loss kt_ledger_loss(const kineto_ledger_line *line)
+{
+    static const char *const processes[] = {KT_SOURCE_UNRECORDED, KT_SOURCE_RUNNING};
+    static const char *const readers[] = {"reader", "repair"};
+    if (!line->is_loss || !line->count)
+        return KT_LOSS_NONE;
+    if (kb_string_is_one_of(line->source, processes, KB_COUNT(processes)))
+        return KT_LOSS_PROCESSES;
+    return kb_string_is_one_of(line->source, readers, KB_COUNT(readers)) ? KT_LOSS_READING
+                                                                          : KT_LOSS_RECORDING;
+}
+
+uint64_t kt_ledger_lost(const kineto_trace *t, kt_loss loss)
 {
     uint64_t lost = 0;
-    for (size_t i = 0; i < t->ledger.count; i++)
-        if (t->ledger.data[i].is_loss &&
-            __builtin_add_overflow(lost, t->ledger.data[i].count, &lost))
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        if (kt_ledger_loss(&line) == loss && __builtin_add_overflow(lost, line.count, &lost))
             return UINT64_MAX;
+    }
     return lost;
+}
+
+uint64_t kineto_trace_lost(const kineto_trace *t)
+{
+    uint64_t lost = kt_ledger_lost(t, KT_LOSS_RECORDING);
+    bool is_more = __builtin_add_overflow(lost, kt_ledger_lost(t, KT_LOSS_READING), &lost);
+    return is_more ? UINT64_MAX : lost;
 }
 
 uint32_t kineto_trace_metadata_count(const kineto_trace *t) { return (uint32_t)t->metadata.count; }

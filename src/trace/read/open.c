@@ -533,7 +533,7 @@ static void state_repairs(kt_reader *r)
         snprintf(detail, sizeof detail, "first at byte %llu of the text",
                  (unsigned long long)repairs->kinds[kind].first_offset);
         kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
-                      kt_repair_loses((kt_repair_kind)kind), kb_string(detail));
+                      kt_repair_loses((kt_repair_kind)kind) == KT_LOSES_EVENTS, kb_string(detail));
     }
     if (kt_input_status(r->input) != KINETO_OK)
         kt_ledger_add(r->b, kb_string("reader"), kb_string(KT_REPAIR_DAMAGED), 1, true,
@@ -571,7 +571,7 @@ static void state_ledger(kt_reader *r)
                  {r->other_metadata, "unknown metadata event", false},
                  {r->empty_objects, "empty object among the events", false},
                  {r->repeated_header,
-                  "member repeated in the header, with another value: the first one counts", true},
+                  "member repeated in the header, with another value: the first one counts", false},
                  {r->nameless_devices, "device properties without an id: left out", false},
                  {r->repeated_members, "member repeated in its event: the last one counts", false},
                  {r->second_events, "more lists of events: all were read", false},

@@ -13,38 +13,38 @@
 /** Deepest nesting of an event: with what is around it, readers' limit of 128 holds. */
 #define KT_REPAIR_MAX_DEPTH 120u
 
-/** Every kind of change: X(ID, name, is something lost?, what was found and done). Append only. */
+/** Every kind of change: X(ID, name, what is lost, what was found and done). Append only. */
 #define KT_REPAIR_MAP(X)                                                                           \
-    X(BAD_ESCAPE, bad_escape, 0, "a backslash that escapes nothing: kept as a backslash")          \
-    X(CONTROL_CHAR, control_char, 0, "control characters in a string: escaped")                    \
-    X(RAW_QUOTE, raw_quote, 0, "a quote inside a string: escaped")                                 \
-    X(INVALID_UTF8, invalid_utf8, 0,                                                               \
+    X(BAD_ESCAPE, bad_escape, NOTHING, "a backslash that escapes nothing: kept as a backslash")    \
+    X(CONTROL_CHAR, control_char, NOTHING, "control characters in a string: escaped")              \
+    X(RAW_QUOTE, raw_quote, NOTHING, "a quote inside a string: escaped")                           \
+    X(INVALID_UTF8, invalid_utf8, NOTHING,                                                         \
       "bytes that are no UTF-8: kept, or U+FFFD where UTF-8 is a must")                            \
-    X(SINGLE_QUOTES, single_quotes, 0, "a string in single quotes")                                \
-    X(BARE_KEY, bare_key, 0, "a key without quotes, or with one")                                             \
-    X(NAN_INF, nan_inf, 0,                                                                         \
+    X(SINGLE_QUOTES, single_quotes, NOTHING, "a string in single quotes")                          \
+    X(BARE_KEY, bare_key, NOTHING, "a key without quotes, or with one")                            \
+    X(NAN_INF, nan_inf, NOTHING,                                                                   \
       "a number that JSON does not know: kept as \"nan\", \"inf\" or \"-inf\"")                    \
-    X(BAD_NUMBER, bad_number, 0, "a malformed number: put right, or kept as a string")             \
-    X(BAD_LITERAL, bad_literal, 0, "a word that is no value: put right, or kept as a string")      \
-    X(NO_VALUE, no_value, 0, "a key without a value: null")                                        \
-    X(TRAILING_COMMA, trailing_comma, 0, "a comma with nothing behind it")                         \
-    X(MISSING_COMMA, missing_comma, 0, "a comma was missing")                                      \
-    X(COMMENT, comment, 0, "a comment")                                                            \
-    X(UNBALANCED, unbalanced, 0, "a closing bracket was missing or one too many")                  \
-    X(DUPLICATE_KEY, duplicate_key, 1, "a member given twice: the last one counts")                \
-    X(AMBIGUOUS, ambiguous, 1, "a member that cannot be read with certainty: left out")            \
-    X(TOO_DEEP, too_deep, 1, "a member nested deeper than 120 levels: left out")                   \
-    X(TRUNCATED, truncated, 1, "a member or event that is cut off: what is whole was kept")        \
-    X(LOST_EVENT, lost_event, 1, "an event that has no \"ph\" or no \"ts\" left")                  \
-    X(WRONG_TYPE, wrong_type, 1, "a member that cannot be what it is: left out")                   \
-    X(GARBAGE, garbage, 1, "bytes that belong to no event: skipped")                               \
-    X(OTHER_BASE, other_base, 1, "a document that counts time from another base: left out")        \
-    X(NEW_DOCUMENT, new_document, 0, "another document follows in the same text")                  \
-    X(TIME_RANGE, time_range, 1,                                                                   \
-      "a time too large for the unit of \"ts\": left out; if it counts nanoseconds, --ts-unit ns "   \
+    X(BAD_NUMBER, bad_number, NOTHING, "a malformed number: put right, or kept as a string")       \
+    X(BAD_LITERAL, bad_literal, NOTHING, "a word that is no value: put right, or kept as a string") \
+    X(NO_VALUE, no_value, NOTHING, "a key without a value: null")                                  \
+    X(TRAILING_COMMA, trailing_comma, NOTHING, "a comma with nothing behind it")                   \
+    X(MISSING_COMMA, missing_comma, NOTHING, "a comma was missing")                                \
+    X(COMMENT, comment, NOTHING, "a comment")                                                      \
+    X(UNBALANCED, unbalanced, NOTHING, "a closing bracket was missing or one too many")            \
+    X(DUPLICATE_KEY, duplicate_key, VALUES, "a member given twice: the last one counts")           \
+    X(AMBIGUOUS, ambiguous, VALUES, "a member that cannot be read with certainty: left out")       \
+    X(TOO_DEEP, too_deep, VALUES, "a member nested deeper than 120 levels: left out")              \
+    X(TRUNCATED, truncated, EVENTS, "a member or event that is cut off: what is whole was kept")   \
+    X(LOST_EVENT, lost_event, EVENTS, "an event that has no \"ph\" or no \"ts\" left")             \
+    X(WRONG_TYPE, wrong_type, VALUES, "a member that cannot be what it is: left out")              \
+    X(GARBAGE, garbage, EVENTS, "bytes that belong to no event: skipped")                          \
+    X(OTHER_BASE, other_base, EVENTS, "a document that counts time from another base: left out")   \
+    X(NEW_DOCUMENT, new_document, NOTHING, "another document follows in the same text")            \
+    X(TIME_RANGE, time_range, EVENTS,                                                              \
+      "a time too large for the unit of \"ts\": left out; if it counts nanoseconds, --ts-unit ns " \
       "reads it")                                                                                  \
-    X(NESTED_EVENTS, nested_events, 0, "the list of events lies one level down: read there")        \
-    X(DUPLICATE_HEADER, duplicate_header, 1,                                                       \
+    X(NESTED_EVENTS, nested_events, NOTHING, "the list of events lies one level down: read there") \
+    X(DUPLICATE_HEADER, duplicate_header, VALUES,                                                  \
       "a member given twice in the header, with another value: the first one counts")
 
 typedef enum kt_repair_kind {
@@ -54,10 +54,13 @@ typedef enum kt_repair_kind {
         KT_REPAIR_KINDS
 } kt_repair_kind;
 
-/** "raw_quote", its sentence, and whether something is lost by it. */
+/** Values: members of an event or of the header; the event itself is kept. */
+typedef enum kt_repair_loss { KT_LOSES_NOTHING, KT_LOSES_VALUES, KT_LOSES_EVENTS } kt_repair_loss;
+
+/** "raw_quote", its sentence, and what is lost by it. */
 const char *kt_repair_name(kt_repair_kind kind);
 const char *kt_repair_text(kt_repair_kind kind);
-bool kt_repair_loses(kt_repair_kind kind);
+kt_repair_loss kt_repair_loses(kt_repair_kind kind);
 
 typedef struct kt_repair {
     uint32_t kind;

@@ -37,7 +37,8 @@ static void put_lines(kb_json *j, const kt_repairs *r, const char *problem)
         kb_snprintf(reason, sizeof reason, KT_REPAIR_REASON, kt_repair_text((kt_repair_kind)k));
         kb_snprintf(detail, sizeof detail, "first at offset %llu of the text that was repaired",
                     (unsigned long long)r->kinds[k].first_offset);
-        put_line(j, reason, r->kinds[k].count, kt_repair_loses((kt_repair_kind)k), detail);
+        put_line(j, reason, r->kinds[k].count, kt_repair_loses((kt_repair_kind)k) == KT_LOSES_EVENTS,
+                 detail);
     }
     if (problem)
         put_line(j, KT_REPAIR_DAMAGED, 1, true, problem);

@@ -3,9 +3,9 @@
 
 static const struct {
     const char *name, *text;
-    bool loses;
+    kt_repair_loss loses;
 } rows[] = {
-#define KT_X(id, name, loss, text) {#name, text, loss},
+#define KT_X(id, name, loss, text) {#name, text, KT_LOSES_##loss},
     KT_REPAIR_MAP(KT_X)
 #undef KT_X
 };
@@ -20,9 +20,9 @@ const char *kt_repair_text(kt_repair_kind kind)
     return (uint32_t)kind < KT_REPAIR_KINDS ? rows[kind].text : "";
 }
 
-bool kt_repair_loses(kt_repair_kind kind)
+kt_repair_loss kt_repair_loses(kt_repair_kind kind)
 {
-    return (uint32_t)kind < KT_REPAIR_KINDS && rows[kind].loses;
+    return (uint32_t)kind < KT_REPAIR_KINDS ? rows[kind].loses : KT_LOSES_NOTHING;
 }
 
 void kt_repairs_free(kt_repairs *r) { kb_vec_free(&r->list); }
