@@ -194,7 +194,7 @@ class Utilization(FindingsTest):
         self.assertEqual(judgements(said)["device.low_utilization"], "quiet")
         found = self.merged(cases_3.busy_rank(0), cases_3.busy_rank(1, 200, 800))["findings"]
         self.assertEqual([f["count"] for f in found], [1])
-        self.assertRegex(found[0]["sentence"], r"for 2[0-9]\.[0-9] % of the time only")
+        self.assertRegex(found[0]["sentence"], r"for 2[0-9]\.[0-9] % of the [0-9.]+ ms up to its last work")
 
 
 class Copies(FindingsTest):
