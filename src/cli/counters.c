@@ -129,15 +129,8 @@ static kb_text number_text(double value)
 
 static void print_owner(const kineto_trace *trace, uint32_t process, FILE *out)
 {
-    kineto_process p;
-    kineto_trace_process(trace, process, &p);
     fputs("\n  counters of ", out);
-    kc_put_name(out, p.name.size ? p.name : kb_string(p.is_device ? "device" : "process"), 0);
-    if (p.label.size) {
-        fputs(" (", out);
-        kc_put_name(out, p.label, 0);
-        fputc(')', out);
-    }
+    kc_put_process(out, trace, process);
     fprintf(out, "\n  %-24s %-20s %-8s %10s %12s %12s %12s %12s\n", "counter", "series", "unit",
             "samples", "min", "mean", "max", "last");
 }

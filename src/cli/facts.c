@@ -67,7 +67,7 @@ void kc_health_print(const kc_health *h, FILE *out)
     fprintf(out, "%s %s, ", kc_count(h->traces).s, kc_noun(h->traces, "trace", "traces"));
     if (h->ranks > h->traces)
         fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
-    fprintf(out, "%s activities", kc_count(h->activities).s);
+    fprintf(out, "%s %s", kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"));
     fprintf(out, ", %s lost", h->lost ? kc_count(h->lost).s : "none");
     if (h->repaired)
         fprintf(out, ", %s places repaired", kc_count(h->repaired).s);

@@ -114,12 +114,14 @@ static kb_text total_text(const kc_memory_place *p, int64_t bytes)
 static void print_place(const kc_memory *m, const kc_memory_place *p, const kineto_trace *trace,
                         FILE *out)
 {
-    char where[96], device[24] = "";
+    char where[120], number[24] = "", device[24] = "";
     kineto_process process;
     kineto_trace_process(trace, p->process, &process);
     if (p->device >= 0)
         snprintf(device, sizeof device, " %lld", (long long)p->device);
-    snprintf(where, sizeof where, "%.*s, %s%s", (int)KB_MIN(process.name.size, (size_t)40),
+    if (!kt_process_text_of(trace, p->process).data)
+        snprintf(number, sizeof number, "%lld ", (long long)process.pid);
+    snprintf(where, sizeof where, "%s%.*s, %s%s", number, (int)KB_MIN(process.name.size, (size_t)40),
              process.name.data, device_name(p->device_type), device);
     fputs("  ", out);
     kc_put_name(out, kb_string(where), 28);

@@ -235,8 +235,10 @@ void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process)
         kc_put_name(out, p.label, 0);
         fputc(')', out);
     }
-    if (p.rank >= 0)
-        fprintf(out, ", rank %d", p.rank);
+    char rank[24];
+    snprintf(rank, sizeof rank, "rank %d", p.rank);
+    if (p.rank >= 0 && !kb_string_holds(p.label, rank)) /* of a merged trace the label has it */
+        fprintf(out, ", %s", rank);
 }
 
 static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *out)

@@ -42,7 +42,7 @@ TEXT = '{"x": 1, "traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 1, "t
 
 
 def check_headers():
-    """Members of the header are no events: read, repaired while reading, or read again after repair."""
+    """Members of the header are not events: read, repaired while reading, or read again after repair."""
     plain, broken = write_trace("plain.json", TEXT % ""), write_trace("broken.json", TEXT % ', "y": +1')
     run("repair", broken, "-o", path_of("repaired.json"))
     for trace in (plain, broken, path_of("repaired.json")):
@@ -60,6 +60,7 @@ def check_ends():
     sentence, advice = unfit(trace)
     expect("ends: sentence", sentence.startswith("1 event of the file could not be used, 33.3 % of all"), True)
     expect("ends: advice", BUFFERS in advice, False)
+    expect("ends: evidence", "ledger.unread: reader: end without a begin: 1" in run("analyze", "--findings", trace), True)
 
 
 def check_losses():
@@ -102,7 +103,18 @@ def check_devices():
                                                  distributedInfo={"rank": rank, "world_size": 2}))
     run("convert", path_of("rank0.json"), path_of("rank1.json"), "-o", path_of("both.json"), "-q")
     lines = busy_lines(path_of("both.json"))
-    expect("two ranks", [re.findall(r", rank \d", line) for line in lines], [[", rank 0"], [", rank 1"]])
+    expect("an equal line", len(set(lines)), 2)
+    expect("two ranks", [re.findall(r"rank \d", line) for line in lines], [["rank 0"], ["rank 1"]])
+
+
+def check_memory():
+    """Two processes of one name have rows of their own, which say whose they are."""
+    def memory(pid):
+        return [{"ph": "M", "name": "process_name", "pid": pid, "args": {"name": "python"}},
+                {"ph": "i", "name": "[memory]", "pid": pid, "tid": 1, "ts": 1, "s": "t", "cat": "cpu_instant_event",
+                 "args": {"Device Type": 0, "Device Id": -1, "Addr": 16, "Bytes": 64, "Total Allocated": 64}}]
+    text = run("info", write_trace("memory.json", memory(5) + memory(6)))
+    expect("memory", re.findall(r"(?m)^  (\S+ \S+, CPU) ", text), ["5 python, CPU", "6 python, CPU"])
 
 
 def check_windows():
@@ -128,6 +140,7 @@ check_headers()
 check_ends()
 check_losses()
 check_devices()
+check_memory()
 check_windows()
 check_given()
 finish()

@@ -48,7 +48,7 @@ class Counters(CommandTest):
         done = self.run_command("info", self.trace(EVENTS))
         text = done.out.decode()
         self.assertEqual(done.returncode, 0)
-        self.assertRegex(text, r"counters of train\n")
+        self.assertRegex(text, r"counters of process 5 train\n")
         self.assertRegex(text, r"board +power +W +2 +100 +200 +300 +300\n")
         self.assertRegex(text, r"board +fan +% +1 +20.5 +20.5 +20.5 +20.5\n")
 

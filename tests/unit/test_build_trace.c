@@ -579,7 +579,7 @@ static void counters_and_the_collectors_findings_are_lines_of_the_ledger(void **
     assert_int_equal(ledger(t, "processes", "not attached"), 3);
     assert_true(ledger(t, "clock", "residual [ns]") >= 0);
     assert_int_equal(ledger(t, "clock", "wall clock steps"), -1);
-    assert_int_equal(kineto_trace_lost(t), 11 + 5); /* processes are no events */
+    assert_int_equal(kineto_trace_lost(t), 11 + 5); /* processes are not events */
     kineto_trace_release(t);
     kw_free(&f.w);
 }

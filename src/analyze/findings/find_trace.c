@@ -517,10 +517,15 @@ static void show_doubts(ka_finder *f, ka_found *x, const doubts *d)
         kineto_verify_rule rule;
         kineto_verify_place p;
         kineto_verify_rule_get(v.rule, &rule);
-        bool of_ledger = strncmp(rule.id, "ledger.", 7) == 0;
-        if (!of_ledger && !counts(f, &v, rule.id))
-            continue;
         int64_t weight = (int64_t)KB_MIN(v.count, (uint64_t)INT64_MAX);
+        if (strncmp(rule.id, "ledger.", 7) == 0) {
+            for (uint32_t k = 0; kineto_verify_report_place(d->report, i, k, &p); k++)
+                ka_show_span(f, x, 0, 0, weight, "%s: %.*s", rule.id,
+                             (int)KB_MIN(p.text.size, (size_t)400), p.text.data);
+            continue;
+        }
+        if (!counts(f, &v, rule.id))
+            continue;
         if (kineto_verify_report_place(d->report, i, 0, &p) && p.row != KINETO_NO_ROW)
             ka_show_row(f, x, p.row, weight, "%s: %.*s", rule.id,
                         (int)KB_MIN(v.sentence.size, (size_t)400), v.sentence.data);
