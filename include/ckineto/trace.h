@@ -313,8 +313,8 @@ typedef struct kineto_selection {
 
 /** A new trace of the chosen activities, in their order. It has the tracks and processes that
  *  they need, the flows of which no recorded end was left out, header, clock snapshots and ledger
- *  of the source, and ledger lines that say what was selected. Its window is cut to the time or
- *  steps.
+ *  of the source, and ledger lines that say what was selected. Its window is cut to the time, the
+ *  steps, or the ranges of `under`.
  *  @param out  receives a trace to release; the source itself if everything is selected.
  *  @return KINETO_E_ARGUMENT for a selection that makes no sense, naming a bad regular
  *          expression; KINETO_E_NOT_FOUND if the trace has none of the steps; KINETO_E_MEMORY.

@@ -153,16 +153,23 @@ static bool is_left_out(const kineto_findings *found, uint32_t i, kineto_string 
            kb_string_equal(because, reason);
 }
 
+#define MAX_NAMED_RULES 8u /* more are a number: a trace without a device leaves out half of them */
+
 /* The rules from `first` on that are not judged for one reason: "REASON: a.b, c.d". */
 static void put_rules_of(const kineto_findings *found, uint32_t first, kineto_string reason,
                          const page *p)
 {
     kineto_finding_rule rule;
+    uint32_t count = 0;
     line l;
     if (!line_open(&l))
         return;
-    fprintf(l.out, "%.*s:", (int)reason.size, reason.data);
     for (uint32_t i = first; kineto_finding_rule_get(i, &rule); i++)
+        count += is_left_out(found, i, reason);
+    fprintf(l.out, "%.*s:", (int)reason.size, reason.data);
+    if (count > MAX_NAMED_RULES)
+        fprintf(l.out, " %u rules (--json names them)", count);
+    for (uint32_t i = first; count <= MAX_NAMED_RULES && kineto_finding_rule_get(i, &rule); i++)
         if (is_left_out(found, i, reason))
             fprintf(l.out, "%s %s", i == first ? "" : ",", rule.id);
     line_close(&l, p, "  ", "    ");

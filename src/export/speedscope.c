@@ -141,12 +141,12 @@ static bool sort_lanes(scope *s, const kineto_row *rows, const kineto_track *tra
     uint64_t *first = s->lane_first.data;
     memset(first, 0, ((size_t)lanes + 2) * sizeof *first);
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_form_has_length(form_of(s, rows[i])))
+        if (ke_has_frame(s->trace, rows[i]))
             first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 2]++;
     for (uint32_t lane = 1; lane <= lanes; lane++)
         first[lane + 1] += first[lane];
     for (uint64_t i = 0; i < track->count; i++)
-        if (ke_form_has_length(form_of(s, rows[i])))
+        if (ke_has_frame(s->trace, rows[i]))
             s->lane_rows
                 .data[first[KB_MIN(kineto_trace_lane(s->trace, rows[i]), lanes - 1) + 1]++] =
                 rows[i];

@@ -111,19 +111,31 @@ static bool is_too_deep(const ke_stacks *s, uint32_t parent)
     return s->most_depth && parent != KE_NO_NODE && s->nodes.data[parent].depth >= s->most_depth;
 }
 
-/* `node_of` says by row where it stands. */
+static bool has_length(const kineto_trace *t, kineto_row row)
+{
+    uint32_t form = kt_block_at(t, row / KT_BLOCK_ROWS)->form[row % KT_BLOCK_ROWS];
+    return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
+}
+
+bool ke_has_frame(const kineto_trace *t, kineto_row row)
+{
+    return has_length(t, row) && !kt_row_is_summary(t, row);
+}
+
+/* `node_of` says by row where it stands; of a row without a frame, what is around it. */
 static bool add_row(ke_stacks *s, const kineto_trace *t, roots *r, kineto_row row,
                     uint32_t *node_of)
 {
     const kt_block *b = kt_block_at(t, row / KT_BLOCK_ROWS);
     uint32_t i = row % KT_BLOCK_ROWS;
     bool ok = true;
-    node_of[row] = KE_NO_NODE;
-    if (!ke_form_has_length(b->form[i]))
-        return true;
     kineto_row enclosing = kineto_trace_parent(t, row);
-    uint32_t parent =
-        enclosing == KINETO_NO_ROW ? root_of(s, r, b->kind[i], &ok) : node_of[enclosing];
+    uint32_t parent = enclosing == KINETO_NO_ROW ? r->node : node_of[enclosing];
+    node_of[row] = parent;
+    if (!ke_has_frame(t, row))
+        return true;
+    if (parent == KE_NO_NODE)
+        parent = root_of(s, r, b->kind[i], &ok);
     uint32_t node = KE_NO_NODE;
     if (ok && is_too_deep(s, parent))
         node = deeper_node(s, parent, r->track);
@@ -187,6 +199,14 @@ void ke_stacks_account_depth(const ke_job *job, const ke_stacks *s)
     ke_omit(job->result, "frames", "stacks deeper than 1024 frames are added up there", s->cut);
 }
 
+static uint64_t count_summaries(const kineto_trace *t)
+{
+    uint64_t count = 0;
+    for (kineto_row row = 0; row < kineto_trace_count(t); row++)
+        count += has_length(t, row) && kt_row_is_summary(t, row);
+    return count;
+}
+
 void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
 {
     kineto_export_result *r = job->result;
@@ -197,6 +217,8 @@ void ke_stacks_account(const ke_job *job, const uint64_t forms[4])
     r->activities = r->slices + r->asyncs;
     ke_omit(r, "activities", "instants have no length", c->forms[KINETO_FORM_INSTANT]);
     ke_omit(r, "activities", "counters have no length", c->forms[KINETO_FORM_COUNTER]);
+    ke_omit(r, "activities", "spans of recorders and lists that repeat other rows",
+            count_summaries(job->trace));
     ke_omit(r, "activities' arguments", only, c->with_args);
     ke_omit(r, "flows", only, c->flows + c->half_flows);
     ke_omit(r, "metadata entries", only, kineto_trace_metadata_count(job->trace));

@@ -42,11 +42,8 @@ void ke_stacks_free(ke_stacks *stacks);
 /** Frame of an activity, made at first use; UINT32_MAX when out of memory. */
 uint32_t ke_stacks_frame(ke_stacks *stacks, const kineto_trace *trace, uint32_t name,
                          uint32_t kind);
-/** Does a form have a length, and so a place in a stack? */
-static inline bool ke_form_has_length(uint32_t form)
-{
-    return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
-}
+/** Does a row have a length, and so a place in a stack? Rows that are about others have none. */
+bool ke_has_frame(const kineto_trace *trace, kineto_row row);
 /** Account for frames that were too deep. */
 void ke_stacks_account_depth(const ke_job *job, const ke_stacks *stacks);
 /** Account for a format that has names and lengths only. */

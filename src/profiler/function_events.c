@@ -10,7 +10,7 @@ typedef struct picking {
     const kineto_trace *t;
     uint8_t *use; /* by row */
     uint64_t count, devices;
-    uint32_t last_category;
+    uint32_t last_category, device_track;
     uint64_t sampling_bytes;
     const char *step_pattern;
     kp_memory_list memory; /* in the order of rows */
@@ -46,21 +46,14 @@ static bool is_hidden(const kineto_trace *t, const kineto_activity *a)
            (arg.type == KINETO_ARG_BOOL ? arg.u == 1 : kt_arg_whole(&arg, &number) && number == 1);
 }
 
-/* Spans of recorders, "Trace", are about the trace and not in it. */
-static bool is_span(const kineto_trace *t, const kineto_activity *a)
-{
-    return a->kind == KINETO_KIND_OVERHEAD &&
-           kb_string_equal(kineto_trace_string(t, a->category), kb_string("Trace"));
-}
-
 static int use_of(const kineto_trace *t, const kineto_activity *a)
 {
     if (a->kind == KINETO_KIND_MEMORY)
         return MEMORY;
     if (a->form == KINETO_FORM_INSTANT)
         return kb_string_equal(a->name, kb_string("[OutOfMemory]")) ? NO_MEMORY : LEFT_OUT;
-    if (a->form == KINETO_FORM_COUNTER || is_in(NO_FUNCTIONS, a->kind) || is_span(t, a) ||
-        kp_is_dropped_name(a->name) || is_hidden(t, a))
+    if (a->form == KINETO_FORM_COUNTER || is_in(NO_FUNCTIONS, a->kind) ||
+        kt_row_is_summary(t, a->row) || kp_is_dropped_name(a->name) || is_hidden(t, a))
         return LEFT_OUT;
     return FUNCTION;
 }
@@ -91,15 +84,17 @@ static bool note_device(picking *p, const kineto_activity *a)
             kp_device_name(kineto_trace_string(p->t, a->category), &p->e->device_type);
     }
     int64_t index;
-    return is_in(DEVICE_KINDS, a->kind) ||
-           (a->kind != KINETO_KIND_CPU_OP && kt_track_device(p->t, a->track, &index));
+    bool on_device = a->kind != KINETO_KIND_CPU_OP && kt_track_device(p->t, a->track, &index);
+    if (on_device)
+        p->device_track = a->track;
+    return is_in(DEVICE_KINDS, a->kind) || on_device;
 }
 
 /* In the order of rows, in which arguments in compressed files are had cheaply. */
 static bool pick(picking *p)
 {
     uint64_t rows = kineto_trace_count(p->t);
-    p->last_category = UINT32_MAX;
+    p->last_category = p->device_track = UINT32_MAX;
     p->sampling_bytes = kp_memory_sampling(p->t);
     for (kineto_row row = 0; row < rows; row++) {
         kineto_activity a;
@@ -185,13 +180,35 @@ static bool is_of_pytorch(const kineto_trace *t)
     return kt_was_read(t) && !kineto_trace_snapshot_count(t);
 }
 
-static void name_device(kineto_function_events *e, uint32_t asked, bool devices)
+/* By the label of its process, "NPU 0", or XLA's name for it, "/device:TPU:1"; NULL: any. */
+static const char *name_by_process(const kineto_trace *t, uint32_t track, uint32_t *type)
 {
+    static const char mark[] = "/device:";
+    kineto_track view;
+    kineto_process process;
+    kineto_trace_track(t, track, &view);
+    kineto_trace_process(t, view.process, &process);
+    const char *found = kp_device_name(process.label, type),
+               *at = memmem(process.name.data, process.name.size, mark, sizeof mark - 1);
+    if (found || !at)
+        return found;
+    return kp_device_name(
+        kb_string_behind(process.name, (size_t)(at - process.name.data) + sizeof mark - 1), type);
+}
+
+/* What was asked for, else what its process says, else the categories of its runtime. PyTorch's word for
+ * other devices is CUDA, for HIP's as well. */
+static void name_device(kineto_function_events *e, uint32_t asked, const picking *p)
+{
+    const char *by_process = p->device_track == UINT32_MAX
+                                 ? NULL
+                                 : name_by_process(p->t, p->device_track, &e->device_type);
+    e->device_name = by_process ? by_process : e->device_name;
     if (kp_device_type_name(asked)) {
         e->device_name = kp_device_type_name(asked);
         e->device_type = asked;
     } else if (!e->device_name) {
-        bool usual = devices && is_of_pytorch(e->trace);
+        bool usual = p->devices > 0 && is_of_pytorch(e->trace);
         e->device_name = usual ? "cuda" : "device";
         e->device_type = usual ? 1 : 20; /* PrivateUse1: one that PyTorch has no name for */
     }
@@ -207,7 +224,7 @@ static bool make(kineto_function_events *e, picking *p,
     devices = p->devices > 0 || options->device_elapsed;
     if (!allocate(e, p->count, devices, p->memory.count > 0) || !fill(p))
         return false;
-    name_device(e, options->device_type, p->devices > 0);
+    name_device(e, options->device_type, p);
     return kp_attribute_memory(e, &p->memory) && kp_build_tree(e, options);
 }
 

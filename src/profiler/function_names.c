@@ -90,31 +90,27 @@ bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_
 /* ---- the device -------------------------------------------------------------------------------- */
 
 static const struct {
-    const char *name, *category; /* of activities that only this device has */
-    uint32_t type;               /* PyTorch's */
-} devices[] = {{"cuda", "cuda_", 1},
-               {"xpu", "xpu_", 12},
-               {"mtia", "mtia_", 19},
-               {"hpu", "hpu_", 15},
-               {"privateuse1", "privateuse1_", 20}};
+    const char *name;
+    uint32_t type; /* PyTorch's */
+} devices[] = {{"cuda", 1},         {"xpu", 12}, {"mtia", 19}, {"hpu", 15},
+               {"privateuse1", 20}, {"npu", 20}, {"tpu", 20},  {"mlu", 20}};
 
-static int device_of(kineto_string category)
+/* "cuda_runtime", "NPU", "XPU 1", "TPU:0": the first word, in any case. */
+static bool begins_with_word(kineto_string text, const char *word)
 {
-    for (size_t i = 0; i < KB_COUNT(devices); i++) {
-        size_t size = strlen(devices[i].category);
-        if (category.size > size && memcmp(category.data, devices[i].category, size) == 0)
-            return (int)i;
-    }
-    return -1;
+    size_t size = strlen(word);
+    return text.size >= size && strncasecmp(text.data, word, size) == 0 &&
+           (text.size == size || strchr("_ :", text.data[size]));
 }
 
-const char *kp_device_name(kineto_string category, uint32_t *type)
+const char *kp_device_name(kineto_string text, uint32_t *type)
 {
-    int found = device_of(category);
-    if (found < 0)
-        return NULL;
-    *type = devices[found].type;
-    return devices[found].name;
+    for (size_t i = 0; i < KB_COUNT(devices); i++)
+        if (begins_with_word(text, devices[i].name)) {
+            *type = devices[i].type;
+            return devices[i].name;
+        }
+    return NULL;
 }
 
 const char *kp_device_type_name(uint32_t type)

@@ -112,8 +112,9 @@ kineto_string kp_framed_name(kineto_string name);
 bool kp_is_dropped_name(kineto_string name);
 /* The name of a device by PyTorch's number; NULL: none. */
 const char *kp_device_type_name(uint32_t type);
-/* The device that has activities of this category, and PyTorch's number for it; NULL: any. */
-const char *kp_device_name(kineto_string category, uint32_t *type);
+/* The device that a category ("cuda_runtime") or a label ("NPU 0") names, and PyTorch's number for it;
+ * NULL: any. */
+const char *kp_device_name(kineto_string text, uint32_t *type);
 void kp_events_retain(kineto_function_events *e);
 void kp_event_sums(const kineto_function_events *e, uint32_t i, kp_sums *out);
 

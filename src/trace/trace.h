@@ -224,6 +224,13 @@ static inline bool kt_kind_is_device(uint32_t kind)
            kind == KINETO_KIND_CUDA_SYNC || kind == KINETO_KIND_CUDA_EVENT;
 }
 
+/** The process row that stands for a device: of an NPU, whose rows several processes hold, the one with
+ *  its streams. */
+uint32_t kt_device_process(const kineto_trace *t, uint32_t process);
+/** Is it about other rows and not a thing that the program did? So are spans of recorders ("Trace"), and
+ *  lists that repeat the work of a device ("Overlap Analysis", XLA's "Steps"). */
+bool kt_row_is_summary(const kineto_trace *t, kineto_row row);
+
 /* ---- looking by blocks, for writers and analysis ------------------------------------------------ */
 uint32_t kt_block_count(const kineto_trace *t);
 const kt_block *kt_block_at(const kineto_trace *t, uint32_t index);

@@ -1,5 +1,6 @@
 """Ranges that cross others: what encloses what, whose time it is, and what follows from it, in every output alike."""
 import collections
+import gzip
 import json
 import random
 import re
@@ -61,6 +62,39 @@ def check_step():
     expect("own times of the table", dict(table), dict(own))
     for pattern in ("ProfilerStep", "^forward", "prof.py", "^exit", "^aten::mm"):
         check_slice(path, pattern)
+
+
+def check_spans():
+    """The span of a recorder is no frame of the program, nor is what it encloses lost."""
+    span = {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 0, "dur": 5000}
+    path = write_trace("spans.json", STEP + [span])
+    for ending in ("folded", "svg", "speedscope.json", "pprof"):
+        out = path_of("spans." + ending)
+        run("convert", path, "-o", out)
+        expect(f"{ending}: accounted for", "1 activity (spans of recorders" in run.stderr, True)
+        with (gzip.open if ending == "pprof" else open)(out, "rb") as file:
+            text = file.read()
+        expect(f"{ending}: frames", (b"(0)" in text, b"aten::relu" in text), (False, True))
+    folded = run("convert", "-t", "folded", path, "-o", "-")
+    expect("sum of stacks", sum(int(line.rsplit(" ", 1)[1]) for line in folded.splitlines()), 1030000)
+
+
+def window_of(path):
+    found = json.loads(run("info", path, "--json"))
+    return found["window_end_ns"] - found["window_start_ns"]
+
+
+def check_windows():
+    """--under a step cuts the window as --step does, but keeps one thread only."""
+    other = [{**e, "tid": 6} for e in ranges(("aten::add", 200, 300, "cpu_op"))]
+    path = write_trace("windows.json", STEP + other + ranges(("ProfilerStep#30", 2000, 2500, "user_annotation")))
+    found = {}
+    for option, value in (("--step", "3"), ("--under", "ProfilerStep#3$"), ("--under", "ProfilerStep#3")):
+        part = path_of("window.json")
+        run("slice", path, option, value, "-o", part)
+        found[value] = window_of(part)
+        expect(f"{option} {value}: other threads", "aten::add" in names_of(part), option == "--step")
+    expect("windows", found, {"3": 1000000, "ProfilerStep#3$": 1000000, "ProfilerStep#3": 2490000})
 
 
 def names_of(path):
@@ -147,5 +181,7 @@ def check_given():
 check_step()
 check_random()
 check_threads()
+check_spans()
+check_windows()
 check_given()
 finish()

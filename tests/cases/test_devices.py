@@ -66,25 +66,54 @@ def check_npu():
     # pid = process << 10 | place << 5 | device
     host, hard, hccl, overlap = 77 << 10 | 1 << 5 | 31, 77 << 10 | 13 << 5 | 2, 77 << 10 | 14 << 5 | 2, 77 << 10 | 15 << 5 | 2
     events = meta(host, "Python", "CPU") + meta(hard, "Ascend Hardware", "NPU", [(2, "Stream 2"), (70001, "Step Trace(Model ID:1)")])
-    events += meta(hccl, "Communication", "NPU", [(5, "Group 0 Communication")]) + meta(overlap, "Overlap Analysis", "NPU")
+    events += meta(hccl, "Communication", "NPU", [(5, "Group 0 Communication"), (6, "Plane 0")]) + meta(overlap, "Overlap Analysis", "NPU")
     for pid, place in ((host, 1), (hard, 13), (hccl, 14), (overlap, 15)):
         events.append({"ph": "M", "name": "process_sort_index", "pid": pid, "tid": 0, "args": {"sort_index": place}})
     events += [span(host, 9, "aten::mm", 100, 50, "cpu_op"), span(hard, 2, "MatMul", 200, 10),
                span(hard, 2, "MEMCPY_ASYNC", 220, 5), span(hard, 2, "EVENT_WAIT", 230, 7),
                span(hard, 70001, "Iteration 1", 200, 40), span(hccl, 5, "hcom_allReduce__1", 205, 20),
+               span(hccl, 6, "Notify_Wait", 205, 3), span(hccl, 6, "Memcpy", 208, 17),
                span(overlap, 0, "Computing", 200, 10)]
     trace = write_trace("npu.json", events)
-    expect("npu: kinds", kinds(trace), {"cpu_op": 1, "kernel": 1, "gpu_memcpy": 1, "cuda_sync": 1,
-                                        "collective_comm": 1, "gpu_user_annotation": 2})
+    expect("npu: kinds", kinds(trace), {"cpu_op": 1, "kernel": 2, "gpu_memcpy": 1, "cuda_sync": 1,
+                                        "gpu_user_annotation": 4})
     expect("npu: self CPU", self_cpu_us(trace), 50.0)
     expect("npu: device", [r["gpu"] for r in tables(trace, "gpu_summary").get("gpu_summary", [])], [2])
     busy = tables(trace, "temporal_breakdown")["temporal_breakdown"][0]
     expect("npu: busy", (busy["compute_us"], busy["kernel_us"]), (10.0, 25.0))
+    check_npu_communication(trace)
     expect("npu: written and read again", kinds(run_convert(trace, "npu2.json")), kinds(trace))
     case = given("reading", "24-npu-rows.json")
     if case:
-        expect("case 24: kernels", kinds(case).get("kernel"), 10)
+        expect("case 24: kernels", kinds(case).get("kernel"), 11)
         expect("case 24: self CPU", self_cpu_us(case), 400.0)
+        expect("case 24: devices", len(tables(case, "gpu_summary")["gpu_summary"]), 1)
+        expect("case 24: overlap", tables(case, "overlap")["overlap"][0]["overlap_pct"], 100.0)
+        expect("case 24: exposed", tables(case, "collective_groups")["collective_groups"][0]["exposed_us"], 0.0)
+        check_percent("case 24", case)
+
+
+def check_percent(what, trace):
+    """Own times of device rows are 100 % of what the device did; the heading calls it by its name."""
+    text = run("table", trace)
+    expect(what + ": heading", "Self NPU %" in text and "CUDA" not in text, True)
+    rows = [r for r in json.loads(run("table", trace, "--json")) if r["device"] != "cpu"]
+    total = sum(r["self_device_time_total_ns"] for r in rows)
+    expect(what + ": what is listed", sorted({r["name"] for r in rows} & {"Computing", "Notify_Wait", "Iteration 1"}), [])
+    expect(what + ": total", total, query(trace, "select sum(dur_ns) ns from activities where kind in "
+                                          "('kernel', 'gpu_memcpy', 'cuda_sync')")[0]["ns"])
+
+
+def check_npu_communication(trace):
+    """Collectives count as communication, their tasks and the overview as nothing."""
+    expect("npu: collectives", [(r["name"], r["count"], r["sum_us"], r["exposed_us"]) for r in
+                                tables(trace, "collective_groups")["collective_groups"]], [("allreduce", 1, 20.0, 15.0)])
+    expect("npu: overlap", tables(trace, "overlap")["overlap"][0]["overlap_pct"], 25.0)
+    kernels = {r["name"]: r["kernel_type"] for r in tables(trace, "kernels")["kernels"]}
+    expect("npu: kernels", kernels, {"MatMul": "COMPUTATION", "hcom_allReduce__1": "COMMUNICATION", "MEMCPY_ASYNC": "MEMORY"})
+    check_percent("npu", trace)
+    for ending in ("folded", "speedscope.json"):
+        expect("npu: frames of " + ending, "Computing" in open(run_convert(trace, "npu3." + ending), encoding="utf-8").read(), False)
 
 
 def run_convert(trace, name):
@@ -108,6 +137,7 @@ def check_xla():
         span(4, 2, "jit_f(42)", 0, 100), span(4, 3, "fusion.1", 0, 60), span(4, 3, "copy.2", 60, 30), span(4, 1, "7", 0, 100)]
     trace = write_trace("tpu.json", tpu)
     expect("xla tpu: kinds", kinds(trace), {"kernel": 2, "gpu_user_annotation": 2})
+    expect("xla tpu: heading", "Self TPU %" in run("table", trace), True)
     expect("xla tpu: device", [r["gpu"] for r in tables(trace, "gpu_summary")["gpu_summary"]], [1])
 
 

@@ -106,7 +106,25 @@ def check_evidence():
     expect("a launch that is not", said["late"].startswith("the trace does not have the call"), True)
 
 
+def check_loader():
+    """One finding says that the program waits for its loader; a trace without a device lists rules only once."""
+    def steps(*inside):
+        return [e for n in range(3) for e in [event(f"ProfilerStep#{n}", "user_annotation", 1000 * n, 900)] +
+                [event(name, category, 1000 * n + at, length) for name, category, at, length in inside]]
+    makes = ("torch/utils/data/dataloader.py(381): _get_iterator", "python_function", 5, 20)
+    waits = ("enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__", "user_annotation", 30, 500)
+    works = ("aten::mm", "cpu_op", 600, 100)
+    for what, inside, wanted in (("both", (makes, waits, works), ["input.data_loader"]),
+                                 ("no waits", (makes, works), ["input.synchronized_loader"])):
+        trace = write_trace("loader.json", steps(*inside))
+        expect(f"loader: {what}", [f["id"] for f in findings(trace) if f["id"].startswith("input.")], wanted)
+    text = run("analyze", "--findings", trace)
+    expect("no device: one line", "the trace has no device activity: record kernels: 24 rules" in text, True)
+    expect("no device: no list", "kernel.tail_wave" in text, False)
+
+
 check_capture()
+check_loader()
 check_given()
 check_execution_trace()
 check_evidence()

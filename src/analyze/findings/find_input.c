@@ -195,13 +195,7 @@ static bool makes_single_loader(const ka_scope *s, uint32_t slice)
            !has_inside(s, slice, "_MultiProcessingDataLoaderIter");
 }
 
-static bool loads_by_itself(const ka_scope *s, uint32_t slice)
-{
-    kineto_string name = ka_name(s, s->slices[slice].name);
-    return ka_is_dataloader(name) && kb_string_holds(name, "_SingleProcess");
-}
-
-/* What it costs is the matter of input.data_loader. */
+/* Where waits were recorded, input.data_loader says what they cost, and gives the same advice. */
 void ka_look_synchronized_loader(ka_finder *f)
 {
     const ka_scope *s = f->s;
@@ -209,19 +203,17 @@ void ka_look_synchronized_loader(ka_finder *f)
     uint64_t count = 0;
     waiting_free(&w);
     for (uint32_t i = 0; i < s->slice_count; i++)
-        count += makes_single_loader(s, i) || loads_by_itself(s, i);
-    if (!count || (w.count && share_of(&w, w.ns) < MIN_PERCENT))
+        count += makes_single_loader(s, i);
+    if (!count || w.count)
         return;
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.9, kb_string(""));
     if (!x)
         return;
     x->count = count;
-    ka_set_extent(x, (double)w.ns);
-    ka_set_severity(x, w.count ? KINETO_FINDING_MEDIUM : KINETO_FINDING_LOW);
-    ka_say(f, x, "The data loader has no worker processes: the thread that trains loads, too%s%s",
-           w.count ? ", a batch in " : "", w.count ? kb_duration(w.ns / (int64_t)w.count).s : "");
+    ka_set_severity(x, KINETO_FINDING_LOW);
+    ka_say(f, x, "The data loader has no worker processes: the thread that trains loads, too");
     ka_advise(f, x, "DataLoader(dataset, num_workers=4, persistent_workers=True, pin_memory=True)");
     for (uint32_t i = 0; i < s->slice_count; i++)
-        if (makes_single_loader(s, i) || loads_by_itself(s, i))
+        if (makes_single_loader(s, i))
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
 }

@@ -68,7 +68,7 @@ static ka_stream stream_of(const filling *f, uint32_t track, const kineto_track 
     int64_t device = -1;
     (void)kt_track_device(f->t, track, &device);
     return (ka_stream){.track = track,
-                       .process = info->process,
+                       .process = kt_device_process(f->t, info->process),
                        .device = device,
                        .id = info->id,
                        .first = (uint32_t)f->m->work.count};

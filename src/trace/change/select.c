@@ -31,6 +31,7 @@ typedef struct selector {
     uint8_t *used;      /* by track */
     uint8_t *owned;     /* by process: devices of the chosen processes */
     uint8_t *calls;     /* by row: what ranges around and in it say; NULL: they are not asked */
+    kt_span under;      /* the time of the ranges of how.under */
     uint64_t kept;
 } selector;
 
@@ -418,10 +419,15 @@ static void set_window(const selector *s, kt_builder *b)
         const kt_spans *steps = &s->steps.everywhere;
         start = steps->data[0].start_ns;
         end = steps->data[steps->count - 1].end_ns;
-        for (kineto_row row = 0; row < s->t->count; row++)
-            if (s->map[row] != LEFT_OUT && kt_kind_is_device(kt_kind(s->t, row)))
-                end = KB_MAX(end, kt_end(s->t, row));
     }
+    if (s->how.under && s->kept) {
+        start = KB_MAX(start, s->under.start_ns);
+        end = KB_MIN(end, s->under.end_ns);
+    }
+    bool parts = s->how.under || s->how.use & KINETO_SELECT_STEPS;
+    for (kineto_row row = 0; parts && row < s->t->count; row++)
+        if (s->map[row] != LEFT_OUT && kt_kind_is_device(kt_kind(s->t, row)))
+            end = KB_MAX(end, kt_end(s->t, row));
     if (s->how.use & KINETO_SELECT_TIME) {
         bool apart = s->how.end_ns <= start || s->how.start_ns >= end;
         start = apart ? s->how.start_ns : KB_MAX(start, s->how.start_ns);
@@ -639,7 +645,7 @@ static kineto_status prepare(selector *s)
         !find_owned(s))
         status = no_memory(s);
     if (status == KINETO_OK && kt_selects_calls(&s->how))
-        status = kt_select_calls(s->t, &s->how, &s->calls, s->err);
+        status = kt_select_calls(s->t, &s->how, &s->calls, &s->under, s->err);
     if (status == KINETO_OK && s->how.use & KINETO_SELECT_STEPS)
         status = kt_steps_find(&s->steps, s->t, s->how.step_pattern, s->how.first_step,
                                s->how.last_step, s->err);

@@ -34,9 +34,10 @@ kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace *
 /* ---- select_calls.c ---- */
 bool kt_selects_calls(const kineto_selection *how);
 /** What is under, around, after and before ranges as the selection wants: 0 or 1 by row. `keep` is
- *  the caller's to free, also on failure. KINETO_E_ARGUMENT names a bad regular expression. */
+ *  the caller's to free, also on failure. *under: from the first start to the last end of the ranges of
+ *  `how->under`. KINETO_E_ARGUMENT names a bad regular expression. */
 kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
-                              kineto_error *err);
+                              kt_span *under, kineto_error *err);
 
 /* ---- select_steps.c ---- */
 /** "step 3", "step of 3..5": what there is none of. */

@@ -7,6 +7,7 @@ typedef struct looking {
     const kineto_trace *t;
     kineto_error *err;
     uint8_t *keep;     /* by row */
+    kt_span under;     /* from the first start to the last end of such ranges */
     uint8_t *verdicts; /* by name: 0 not asked yet, 1 no, 2 yes */
     char *room;        /* texts with a NUL behind them */
     size_t capacity;
@@ -121,6 +122,11 @@ static bool keep_marked(looking *l, uint8_t *marks)
 static bool keep_under(looking *l)
 {
     uint8_t *marks = mark_matches(l);
+    for (kineto_row row = 0; marks && row < l->t->count; row++)
+        if (marks[row]) {
+            l->under.start_ns = KB_MIN(l->under.start_ns, kt_start(l->t, row));
+            l->under.end_ns = KB_MAX(l->under.end_ns, kt_end(l->t, row));
+        }
     for (uint32_t track = 0; marks && track < l->t->tracks.count; track++)
         mark_enclosed(l, track, marks);
     if (marks)
@@ -208,9 +214,9 @@ bool kt_selects_calls(const kineto_selection *how)
 }
 
 kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
-                              kineto_error *err)
+                              kt_span *under, kineto_error *err)
 {
-    looking l = {.t = t, .err = err};
+    looking l = {.t = t, .err = err, .under = {.start_ns = INT64_MAX, .end_ns = INT64_MIN}};
     *keep = l.keep = malloc((size_t)t->count + 1);
     if (!l.keep || !kt_prepare(t, true, true))
         return no_memory(&l);
@@ -223,5 +229,6 @@ kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how
     if (!status)
         status = keep_by(&l, how->before, keep_before);
     free(l.room);
+    *under = l.under;
     return status;
 }

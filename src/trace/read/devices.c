@@ -88,6 +88,38 @@ static int64_t number_in_pid(const kt_process_row *p)
     return packed ? p->pid & 31 : -1;
 }
 
+/* torch_npu and msprof have the collectives and the overview of an NPU in processes of their own. */
+static bool is_part_of_npu(kineto_string name)
+{
+    return is(name, "Communication") || is(name, "HCCL") || is(name, "Overlap Analysis");
+}
+
+/* The number of the NPU if there is one; -1: there are none, or several. */
+static int64_t number_of_only_npu(const kineto_trace *t, const kt_process_row *final)
+{
+    int64_t number = -1;
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < t->processes.count; i++)
+        if (is(text_of(t, final[i].name), "Ascend Hardware")) {
+            number = number_in_pid(&final[i]) < 0 ? final[i].pid : -1;
+            count++;
+        }
+    return count == 1 ? number : -1;
+}
+
+uint32_t kt_device_process(const kineto_trace *t, uint32_t process)
+{
+    const kt_process_row *all = t->processes.data, *part = &all[process];
+    uint32_t found = process;
+    if (!part->is_device || !is_part_of_npu(text_of(t, part->name)))
+        return process;
+    for (uint32_t i = 0; i < t->processes.count && (i < process || found == process); i++)
+        if (is(text_of(t, all[i].name), "Ascend Hardware") && all[i].pid == part->pid &&
+            all[i].rank == part->rank)
+            found = i;
+    return found;
+}
+
 /* Of devices that have a text for a pid: "device" in the args of one of their first rows. */
 static bool read_numbers(const kineto_trace *t, kt_process_row *final)
 {
@@ -149,6 +181,7 @@ void kt_read_find_devices(kt_reader *r, kt_process_row *final)
 {
     const kineto_trace *t = r->b->trace;
     bool any_text = false;
+    int64_t only_npu = number_of_only_npu(t, final);
     mark_by_rows(t, final);
     for (uint32_t i = 0; i < t->processes.count; i++) {
         kt_process_row *p = &final[i];
@@ -156,6 +189,8 @@ void kt_read_find_devices(kt_reader *r, kt_process_row *final)
         int64_t of_label = -1, of_name = -1;
         bool by_label = is_device_label(label, &of_label);
         bool by_name = !is(label, "CPU") && is_device_name(text_of(t, p->name), &of_name);
+        if (of_name < 0 && of_label < 0 && is_part_of_npu(text_of(t, p->name)))
+            of_name = only_npu;
         p->is_device = p->is_device || by_label || by_name;
         if (p->is_device)
             set_number(t, i, p, of_name >= 0 ? of_name : of_label);
@@ -178,7 +213,7 @@ uint32_t kt_read_track_type(const kineto_trace *t, uint32_t track, const kt_proc
 /* ---- device work ------------------------------------------------------------------------------- */
 
 /* What the ranges of a track are. LISTS repeat what others hold, by module, scope or step. */
-typedef enum track_role { HOST, WORK, COPIES, COLLECTIVES, LISTS, XLA_OPS } track_role;
+typedef enum track_role { HOST, WORK, COPIES, LISTS, XLA_OPS } track_role;
 
 static track_role role_in_xla(kineto_string track)
 {
@@ -201,9 +236,21 @@ static track_role role_of(const kineto_trace *t, const kt_track_row *track)
         return HOST;
     if (is(process, "Overlap Analysis") || kb_string_begins(name, "Step Trace"))
         return LISTS;
-    if (is(process, "Communication") || is(process, "HCCL"))
-        return COLLECTIVES;
+    if (is_part_of_npu(process) && kb_string_begins(name, "Plane"))
+        return LISTS; /* tasks of the collectives on the row of their group */
     return is_xla_device(process, &number) ? role_in_xla(name) : is(process, "COPY") ? COPIES : WORK;
+}
+
+bool kt_row_is_summary(const kineto_trace *t, kineto_row row)
+{
+    const kt_block *b = kt_block_at(t, row / KT_BLOCK_ROWS);
+    uint32_t i = row % KT_BLOCK_ROWS;
+    if (b->kind[i] == KINETO_KIND_OVERHEAD)
+        return is(kt_category_string(t, b->category[i]), "Trace");
+    if (b->kind[i] != KINETO_KIND_GPU_USER_ANNOTATION)
+        return false;
+    track_role role = role_of(t, &t->tracks.data[b->track[i]]);
+    return role == LISTS || role == XLA_OPS;
 }
 
 /* Where a device has rows of streams, XLA's list of operators repeats them; a TPU has the list only. */
@@ -241,8 +288,6 @@ static uint32_t kind_in(track_role role, kineto_string name)
     switch (role) {
     case COPIES:
         return KINETO_KIND_GPU_MEMCPY;
-    case COLLECTIVES:
-        return KINETO_KIND_COLLECTIVE_COMM;
     case LISTS:
         return KINETO_KIND_GPU_USER_ANNOTATION;
     default:
