@@ -203,9 +203,14 @@ done:
     return status;
 }
 
-/* Only a snapshot is of a session that goes on: its end is then when the copy was made, and it begins
- * where nothing was overwritten any more. Threads overwrite the oldest, but do not wait for each other
- * to do so: of what lies before, there are pieces. */
+static bool overwrites(const kf_control *control)
+{
+    return kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
+}
+
+/* Only a snapshot is of a session that goes on. In a ring, its end is then when the copy was made, and it
+ * begins where nothing was overwritten any more: threads overwrite the oldest, but do not wait for each
+ * other to do so, and of what lies before, there are pieces. */
 static kineto_status copy_pool(const kineto_session *s, const kf_pool *pool, kt_build_options *options,
                                ks_input **input, kineto_error *err)
 {
@@ -213,7 +218,7 @@ static kineto_status copy_pool(const kineto_session *s, const kf_pool *pool, kt_
     memcpy(path, pool->control->spool_path, sizeof path);
     path[sizeof path - 1] = 0;
     const char *spool = path[0] ? path : NULL;
-    if (s->end_ticks)
+    if (s->end_ticks || !overwrites(pool->control))
         return ks_input_open(spool, pool, input, err);
     kineto_status status =
         ks_input_open_ring(spool, NULL, pool, input, &options->end_ticks, err);
@@ -249,8 +254,7 @@ static kineto_status build_from_copy(const kineto_session *s, const kf_pool *poo
 
 static bool must_copy(const kineto_session *s, const kf_control *control)
 {
-    bool overwrites = kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
-    return control->external || (overwrites && !nobody_else_wants(s, control));
+    return control->external || (overwrites(control) && !nobody_else_wants(s, control));
 }
 
 /* What its window asks for. */

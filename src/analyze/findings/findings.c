@@ -371,9 +371,9 @@ static const struct {
                 {"set_float32_matmul_precision", "set_float32_matmul_precision", "torch >= 1.12"},
                 {"torch.autocast(", "torch.autocast", "torch >= 1.10"},
                 {"torch.amp.GradScaler", "torch.amp.GradScaler", "torch >= 2.3"},
-                {"nonzero_static", "nonzero_static", "torch >= 2.1"},
+                {"nonzero_static", "nonzero_static", "torch >= 2.6 on CUDA devices"},
                 {"foreach=True", "foreach", "torch >= 1.12"},
-                {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.5"},
+                {"set_modules_to_forward_prefetch", "fully_shard", "torch >= 2.6"},
                 {"inference_mode", "inference_mode", "torch >= 1.9"}};
 
 /* The advice, with what it needs after it. */
