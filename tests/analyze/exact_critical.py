@@ -15,6 +15,8 @@ import sys
 import tempfile
 from collections import defaultdict
 
+from sample import choose_traces
+
 CKINETO, TRACES, DATA = sys.argv[1:4]
 NAMES = ("amd_mi250", "cpu_only", "critical_path_simple_add", "cuda_event_sync_multi_stream",
          "nccl_data", "negative_queue_a100", "resnet50_num_workers_0", "trace_diff_test",
@@ -187,7 +189,7 @@ def main():
         print("no real traces in", TRACES)
     own = sorted(os.path.join(folder, name) for folder, _, names in os.walk(DATA)
                  for name in names if name in OWN)
-    for path in there + own:
+    for path in choose_traces(there, __file__) + own:
         check_trace(path)
     return 1 if faults else 0
 
