@@ -653,7 +653,7 @@ static void test_any_damage_costs_at_most_the_event_that_has_it(void **state)
 {
     uint64_t seed = 4;
     (void)state;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < FEWER(20000, 4000); i++) {
         damaged d;
         run r;
         make_damaged(&d, &seed);
@@ -678,7 +678,7 @@ static void test_what_is_decided_early_stays_with_more_text(void **state)
 {
     uint64_t seed = 5;
     (void)state;
-    for (int i = 0; i < 20000; i++) {
+    for (int i = 0; i < FEWER(20000, 4000); i++) {
         damaged d;
         run a = {.last = {0}}, b = {.last = {0}};
         make_damaged(&d, &seed);

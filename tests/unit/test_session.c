@@ -350,11 +350,11 @@ static void snapshots_of_a_busy_ring_are_whole(void **state)
     (void)state;
     pthread_t threads[2];
     int first[2] = {1, 1000000000};
-    kineto_session *s = session_of(KINETO_KIND_BIT(KINETO_KIND_CPU_OP), 4u << 20, KINETO_RETAIN_NEWEST);
+    kineto_session *s = session_of(KINETO_KIND_BIT(KINETO_KIND_CPU_OP), FEWER(4u, 1u) << 20, KINETO_RETAIN_NEWEST);
     over = 0;
     for (int i = 0; i < 2; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, overwrite, &first[i]), 0);
-    for (int i = 0; i < 12; i++) {
+    for (int i = 0; i < FEWER(12, 3); i++) {
         usleep(20000);
         kineto_trace *t = snapshot(s);
         verify(t);

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include <dirent.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 static char directory[200], file[256];
@@ -582,7 +583,7 @@ static void changed_bytes_do_no_harm(void **state)
     char changed[sizeof text];
     uint64_t random = 5;
     kineto_trace *t;
-    for (size_t at = 0; at < sizeof text - 1; at++) {
+    for (size_t at = 0; at < sizeof text - 1; at += FEWER(1, 3)) {
         memcpy(changed, text, sizeof text);
         static const char likely[] = "\"{}[],:\\09-e.tX\xff";
         changed[at] = likely[next_random(&random) % (sizeof likely - 1)];
@@ -609,11 +610,14 @@ static void real_traces_open(void **state)
         char path[600];
         kineto_trace *t;
         kineto_error err = {.message = ""};
+        struct stat st;
         size_t size = strlen(entry->d_name);
         if (size < 8 || strcmp(entry->d_name + size - 8, ".json.gz") != 0 ||
             strstr(entry->d_name, ".et.json"))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (stat(path, &st) != 0 || (SANITIZED && st.st_size > 500000))
+            continue;
         if (kineto_trace_open(path, &t, &err) != KINETO_OK)
             fail_msg("%s", err.message);
         assert_true(kineto_trace_count(t) > 8);
