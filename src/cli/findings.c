@@ -1,6 +1,8 @@
 /* Findings on a terminal, and gates. */
 #include "cli/findings.h"
 
+#include "analyze/findings/finding.h"
+
 #define LEAST_WIDTH      40u
 #define EVIDENCE_COLUMNS 160u /* of stacks; JSON has all of it */
 
@@ -64,7 +66,8 @@ static void line_close(line *l, const page *p, const char *first, const char *in
     free(l->data);
 }
 
-static void put_evidence(const kineto_finding_evidence *e, bool several, const page *p)
+static void put_evidence(const kineto_finding_evidence *e, int64_t origin_ns, bool several,
+                         const page *p)
 {
     line l;
     if (!line_open(&l))
@@ -72,7 +75,7 @@ static void put_evidence(const kineto_finding_evidence *e, bool several, const p
     if (several)
         fprintf(l.out, "rank %d%s ", e->rank, e->start_ns || e->end_ns ? "," : "");
     if (e->start_ns || e->end_ns)
-        fprintf(l.out, "at %.1f us for %s%s", (double)e->start_ns / 1000,
+        fprintf(l.out, "at %s for %s%s", kb_duration(kb_length_ns(origin_ns, e->start_ns)).s,
                 kb_duration(kb_length_ns(e->start_ns, e->end_ns)).s,
                 e->name.size || e->where.size ? ": " : "");
     if (e->name.size)
@@ -140,7 +143,7 @@ static void put_finding(const kineto_findings *found, uint32_t index, const kine
     put_wrapped(p, "    ", "    ", f->sentence);
     put_wrapped(p, "    -> ", "       ", f->advice);
     for (uint32_t i = 0; kineto_findings_evidence(found, index, i, &e); i++)
-        put_evidence(&e, f->rank_count > 1, p);
+        put_evidence(&e, ka_finding_origin(found, index), f->rank_count > 1, p);
 }
 
 #define ID_COLUMNS 28 /* communication.small_messages */

@@ -202,8 +202,9 @@ def host_only():
 
 # ---- waits ----
 
-def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda", **more):
-    """A value is read in each step; `behind` it the host prepares for so long. Per step 500 + 300."""
+def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda", copy_waits=False, **more):
+    """A value is read in each step; `behind` it the host prepares for so long. Per step 500 + 300.
+    copy_waits: the call that copies waits, too, as for pageable memory."""
     p = program(vendor)
     for _ in p.steps(6, waits=False):
         with p.op("aten::mm"):
@@ -211,7 +212,8 @@ def reads(behind, every_step=True, waiting="cudaStreamSynchronize", vendor="cuda
         if every_step:
             with p.op("aten::item", stack="train.py(54): step;train.py(9): <module>", **more):
                 with p.op("aten::_local_scalar_dense"):
-                    p.copy("DtoH (Device -> Pageable)", 2, 4, call="hipMemcpyAsync" if vendor == "hip" else None)
+                    p.copy("DtoH (Device -> Pageable)", 2, 4, waits=copy_waits,
+                           call="hipMemcpyAsync" if vendor == "hip" else None)
                     p.wait(waiting)
         with p.op("aten::softmax", behind):
             p.kernel(ELEMENTWISE, 300)

@@ -6,6 +6,7 @@ of the corpus (corpus.tsv; `test_findings.py --write` writes it anew, to be read
 import importlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -59,6 +60,12 @@ def judgements(said):
 
 def of_rule(said, rule):
     return [f for f in said["findings"] if f["id"] == rule]
+
+
+def times_in(text, *patterns):
+    """Times in a text, in us."""
+    return [float(number) * {"ns": 0.001, "us": 1, "ms": 1000, "s": 1e6}[unit]
+            for pattern in patterns for number, unit in (m.split() for m in re.findall(pattern, text))]
 
 
 class FindingsTest(unittest.TestCase):
@@ -149,6 +156,26 @@ class Sites(FindingsTest):
     def test_a_place_is_one_however_often_it_waits(self):
         found = of_rule(self.look(lambda: cases_3.waits(20, 20)), "sync.stall")
         self.assertEqual([(f["subject"], f["count"]) for f in found], [("aten::item at train.py(10): step", 400)])
+
+    def test_a_copy_and_what_waits_for_it_in_one_operator_are_one_wait(self):
+        part = importlib.import_module("cases_1")
+        found = of_rule(self.look(lambda: part.reads(120, copy_waits=True)), "sync.stall")
+        self.assertEqual([f["count"] for f in found], [6])
+        self.assertIn("waits for the device 6 times", found[0]["sentence"])
+
+    def test_places_after_which_nothing_is_idle_are_left_out(self):
+        part = importlib.import_module("cases_1")
+        for found in of_rule(self.look(lambda: part.reads(120, copy_waits=True), "--evidence", "100"), "sync.stall"):
+            for place in found["evidence"]:
+                self.assertNotIn("for 0 ns", place["text"])
+
+    def test_the_sentence_explains_all_of_the_worth(self):
+        part = importlib.import_module("cases_1")
+        for make in (lambda: part.reads(120), lambda: part.reads(600), part.two_waits, part.synchronized):
+            said = self.look(make)
+            for found in of_rule(said, "sync.stall"):
+                self.assertGreaterEqual(1.001 * sum(times_in(found["sentence"], r"idle for ([0-9.]+ \w+)", r"saves ([0-9.]+ \w+)")),
+                                        6 * found["worth_us"], found["sentence"])
 
     def test_places_that_do_the_same_are_worth_the_same_however_many_there_are(self):
         found = of_rule(self.look(lambda: cases_3.places(14)), "sync.stall")
@@ -255,6 +282,46 @@ class Loaders(FindingsTest):
         self.assertEqual([x["count"] for x in found], [6, 6])
         self.assertLessEqual(found[1]["worth_us"], 1500)
         self.assertFalse(of_rule(self.look(lambda: part.loader(300, before=500)), "input.data_loader"))
+
+
+    def test_what_devices_wait_for_before_their_first_work_counts(self):
+        part = importlib.import_module("cases_1")
+        for options in ((), ("--steps", "0..0"), ("--steps", "3..3")):
+            found = of_rule(self.look(lambda: part.loader(1500), *options), "input.data_loader")
+            self.assertGreater(found[0]["worth_us"], 500, options)
+
+    def test_what_a_device_does_of_a_step_that_is_left_out_is_not_idle(self):
+        part = importlib.import_module("cases_1")
+        for steps in ("0..0", "3..3"):  # the device still does the work of step 2
+            found = of_rule(self.look(lambda: part.loader(500), "--steps", steps), "input.data_loader")
+            self.assertEqual(bool(found), steps == "0..0")
+
+
+class HostGaps(FindingsTest):
+    def test_places_show_their_share_of_a_gap(self):
+        part = importlib.import_module("cases_1")
+        found = of_rule(self.look(lambda: part.between(100, 20, length=60), "--evidence", "100"), "host.python_gaps")[0]
+        shares = [times_in(place["text"], r"^([0-9.]+ \w+) of it, before") for place in found["evidence"]]
+        whole = times_in(found["sentence"], r"([0-9.]+ \w+) in all")[0]
+        self.assertEqual(len(shares), found["count"])
+        self.assertAlmostEqual(sum(sum(share) for share in shares), whole, delta=0.001 * whole)
+
+
+class Needs(FindingsTest):
+    def test_call_stacks_of_operators_are_not_functions_of_python(self):
+        part = importlib.import_module("cases_1")
+        for make, words in ((lambda: part.reads(120), "a newer PyTorch"), (lambda: part.loader(300), "with with_stack")):
+            because = {r["id"]: r.get("because", "") for r in self.look(make)["rules"]}
+            self.assertIn(words, because["input.synchronized_loader"])
+
+
+class Text(FindingsTest):
+    def test_times_are_from_the_start_of_the_trace(self):
+        part = importlib.import_module("cases_1")
+        text = command("--findings", *self.save(part.reads(120))).stdout.decode()
+        at = times_in(text, r" at ([0-9.]+ \w+) for")
+        self.assertTrue(at)
+        self.assertLess(max(at), 10000)
 
 
 class Percentages(FindingsTest):

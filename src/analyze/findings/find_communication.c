@@ -570,8 +570,7 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
            "nothing to compute meanwhile: rank %lld waits for %s, rank %lld, which comes last, "
            "for %s",
            kb_duration(mean).s, (long long)early->rank,
-           kb_duration(of_a_step(early, early->waits_ns)).s, (long long)late->rank,
-           kb_duration(of_a_step(late, late->waits_ns)).s);
+           kb_duration(lost_ns(early)).s, (long long)late->rank, kb_duration(lost_ns(late)).s);
     ka_advise(f, x,
               "See what rank %lld does more than the others before its collectives: ckineto diff "
               "of its trace and that of rank %lld; larger shards or longer sequences there, its "
@@ -581,7 +580,7 @@ static void report_imbalance(ka_finder *f, const rank_waits *list, int64_t mean)
         const rank_wait *r = &list->data[i];
         x->rank = (int32_t)r->rank;
         ka_show_span(f, x, 0, 0, lost_ns(r),
-                     "waits for %s of a step, %s of it with nothing beside it",
+                     "waits for %s of a step, %s of it with nothing to compute meanwhile",
                      kb_duration(of_a_step(r, r->waits_ns)).s, kb_duration(lost_ns(r)).s);
     }
     x->rank = (int32_t)late->rank;

@@ -7,9 +7,12 @@ static void show_calls(ka_finder *f, ka_found *x, const ka_waits *waits, uint8_t
 {
     for (size_t i = 0; i < waits->list.count; i++) {
         const ka_wait *w = &waits->list.data[i];
-        if (w->kind == kind)
-            ka_show_row(f, x, f->s->slices[w->call].row, w->ns, "devices are idle for %s behind it",
+        kineto_row row = f->s->slices[w->call].row;
+        if (w->kind == kind && w->idle_ns)
+            ka_show_row(f, x, row, w->ns, "devices are idle for %s after it",
                         kb_duration(w->idle_ns).s);
+        else if (w->kind == kind)
+            ka_show_row(f, x, row, w->ns, NULL);
     }
 }
 
@@ -54,9 +57,9 @@ static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *wi
     kb_text name = ka_short_name(ka_name(f->s, f->s->slices[sum.site].name));
     ka_say(f, x,
            "%llu calls of cudaMemcpy, cudaMemset or the like keep the host for %s; devices are "
-           "idle for %s behind them, until it has launched again. The longest one is in %s",
+           "idle for %s after them, until it has launched again%s. The longest one is in %s",
            (unsigned long long)sum.count, kb_duration(sum.ns).s, kb_duration(sum.idle_ns).s,
-           name.s);
+           ka_later_text(saved, sum.idle_ns).s, name.s);
     ka_advise(f, x,
               "Call the Async form on the stream that needs the data (cudaMemcpyAsync, "
               "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
@@ -197,9 +200,11 @@ static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *with
     x->count = sum.count;
     ka_say(f, x,
            "%llu copies from or to pageable memory take %s%s; %llu calls keep the host waiting for "
-           "what it sends, and devices are idle for %s behind them",
+           "what it sends for %s, and devices are idle for %s after them%s",
            (unsigned long long)sum.count, kb_duration(sum.ns).s, rates(&sum).s,
-           (unsigned long long)upload.count, kb_duration(upload.idle_ns).s);
+           (unsigned long long)upload.count, kb_duration(upload.ns).s,
+           kb_duration(upload.idle_ns).s,
+           ka_later_text(saved, ka_add_ns(sum.excess_ns, upload.idle_ns)).s);
     if (upload.site != KA_NONE)
         advise_upload(f, x, upload.site);
     if (upload.ns > sum.ns)

@@ -8,13 +8,19 @@
  * all. */
 typedef struct waiting {
     ka_spans whole; /* with the time between steps */
+    ka_spans spans; /* some thread waits, also outside of these */
     int64_t between_ns; /* of that */
     int64_t whole_ns;   /* what ns is a part of */
     int64_t ns;         /* some thread waits */
     uint64_t count;
+    double confidence;
 } waiting;
 
-static void waiting_free(waiting *w) { kb_vec_free(&w->whole); }
+static void waiting_free(waiting *w)
+{
+    kb_vec_free(&w->whole);
+    kb_vec_free(&w->spans);
+}
 
 /* How much of a range is in what is looked at. */
 static int64_t within(const waiting *w, int64_t start_ns, int64_t end_ns)
@@ -55,7 +61,7 @@ static void put_step(ka_finder *f, waiting *w, uint32_t step)
 static void put_whole(ka_finder *f, waiting *w, ka_spans *steps)
 {
     const ka_scope *s = f->s;
-    *w = (waiting){.whole_ns = f->whole_ns};
+    *w = (waiting){.whole_ns = f->whole_ns, .confidence = 0.8};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++) {
         if (s->steps[i].slice == KA_NONE)
             continue;
@@ -84,20 +90,19 @@ static int64_t time_in_both(ka_finder *f, const ka_spans *a, const ka_spans *b)
 static waiting add_waits(ka_finder *f)
 {
     waiting w;
-    ka_spans spans = {0}, steps = {0};
+    ka_spans steps = {0};
     put_whole(f, &w, &steps);
     for (uint32_t i = 0; i < f->s->slice_count && !f->no_memory; i++) {
         const ka_slice *x = &f->s->slices[i];
         if (!waits(f->s, &w, i))
             continue;
-        f->no_memory |= !kb_vec_push(&spans, (ka_span){x->start_ns, x->end_ns});
+        f->no_memory |= !kb_vec_push(&w.spans, (ka_span){x->start_ns, x->end_ns});
         w.count++;
     }
-    ka_spans_unite(&spans);
-    w.ns = time_in_both(f, &spans, &w.whole);
-    if (w.ns > time_in_both(f, &spans, &steps))
+    ka_spans_unite(&w.spans);
+    w.ns = time_in_both(f, &w.spans, &w.whole);
+    if (w.ns > time_in_both(f, &w.spans, &steps))
         w.whole_ns = ka_add_ns(w.whole_ns, w.between_ns);
-    kb_vec_free(&spans);
     kb_vec_free(&steps);
     return w;
 }
@@ -125,6 +130,40 @@ static bool loads_in_workers(const ka_scope *s)
 
 #define MIN_PERCENT 1.0
 
+/* The last end of device work that the whole trace has before a moment; INT64_MIN: it has none. */
+static int64_t busy_until(const kineto_trace *trace, int64_t ns)
+{
+    int64_t latest = INT64_MIN;
+    kineto_activity a;
+    for (kineto_row row = 0; row < kineto_trace_count(trace); row++) {
+        kineto_trace_get(trace, row, &a);
+        if (kt_kind_is_work(a.kind) && a.start_ns < ns)
+            latest = KB_MAX(latest, a.end_ns);
+    }
+    return latest;
+}
+
+/* Gaps lie between pieces of work, so this is added to them: the wait from the start of the first
+ * step to the first work. If the trace does not show what devices did before, they may have been
+ * busy: then it is at most what the other waits are on average. */
+static int64_t idle_at_first(const ka_finder *f, waiting *w, int64_t gaps_ns)
+{
+    size_t cursor = 0;
+    int64_t from = w->whole.count ? w->whole.data[0].start_ns : INT64_MAX;
+    int64_t to = f->s->work_count ? f->s->work[f->s->by_time[0]].start_ns : INT64_MIN;
+    if (!f->step_count || from >= to)
+        return 0;
+    int64_t busy = busy_until(f->s->trace, to), ns;
+    from = KB_MAX(from, busy);
+    ns = from < to ? ka_spans_within(&w->spans, from, to, &cursor) : 0;
+    if (busy != INT64_MIN || !ns)
+        return ns;
+    if (w->count > 1)
+        return KB_MIN(ns, gaps_ns / (int64_t)(w->count - 1));
+    w->confidence = 0.5;
+    return ns;
+}
+
 /* Savings are bounded by how long the program and devices waited, and by the critical path. */
 static int64_t saved_by_loading(ka_finder *f, const waiting *w, int64_t idle_ns)
 {
@@ -137,7 +176,7 @@ static int64_t saved_by_loading(ka_finder *f, const waiting *w, int64_t idle_ns)
 
 static void say_waits(ka_finder *f, const waiting *w, int64_t idle_ns, int64_t saved)
 {
-    ka_found *x = ka_open_finding(f, saved, 0.8, kb_string(""));
+    ka_found *x = ka_open_finding(f, saved, w->confidence, kb_string(""));
     char idle[60] = "";
     if (!x)
         return;
@@ -162,7 +201,8 @@ void ka_look_data_loader(ka_finder *f)
 {
     waiting w = add_waits(f);
     if (w.count && share_of(&w, w.ns) >= MIN_PERCENT) {
-        int64_t idle_ns = KB_MIN(ka_idle_ns(f, "data_loader"), w.ns);
+        int64_t idle_ns = ka_idle_ns(f, "data_loader");
+        idle_ns = KB_MIN(ka_add_ns(idle_ns, idle_at_first(f, &w, idle_ns)), w.ns);
         int64_t saved = saved_by_loading(f, &w, idle_ns);
         if (share_of(&w, saved) >= MIN_PERCENT)
             say_waits(f, &w, idle_ns, saved);

@@ -97,7 +97,9 @@ static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
         if (i < f->evidence_limit && call != KA_NONE)
             stack = ka_stack_of(f, ka_site_of(s, call));
         kineto_string place = ka_place_of(s, call);
-        ka_show_span(f, x, gap->start_ns, gap->end_ns, gap->ns, "in front of %s%s%s%s%.*s",
+        bool is_part = gap->ns < kb_length_ns(gap->start_ns, gap->end_ns);
+        ka_show_span(f, x, gap->start_ns, gap->end_ns, gap->ns, "%s%sbefore %s%s%s%s%.*s",
+                     is_part ? kb_duration(gap->ns).s : "", is_part ? " of it, " : "",
                      ka_short_name(ka_name(s, s->work[gap->after].name)).s,
                      place.size ? ", launched in " : "", ka_short_name(place).s,
                      stack.size ? ": " : "", (int)stack.size, stack.data);
@@ -311,9 +313,11 @@ static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_sca
     if (!x)
         return NULL;
     x->count = g->count;
-    ka_say(f, x, "%llu times a device %s: %s in all, %.1f %% of the time, %s each",
-           (unsigned long long)g->count, words, kb_duration(idle).s, ka_share(f, idle),
-           kb_duration(idle / (int64_t)KB_MAX(g->count, 1u)).s);
+    int64_t each = idle / (int64_t)KB_MAX(g->count, 1u) * (int64_t)KB_MAX(f->device_count, 1u);
+    ka_say(f, x, "%llu times a device %s: %s %s, %.1f %% of the time, %s each",
+           (unsigned long long)g->count, words, kb_duration(idle).s,
+           f->device_count > 1 ? "on each device on average" : "in all", ka_share(f, idle),
+           kb_duration(each).s);
     return x;
 }
 

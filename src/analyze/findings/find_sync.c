@@ -6,7 +6,7 @@
 /* A place of the program: an operator, or a call, with its stack. */
 typedef struct site {
     kineto_string name, stack; /* of its heaviest wait; the stack is in the arena of the findings */
-    uint64_t count;
+    uint64_t count; /* of operators, or calls outside of them, that wait */
     int64_t ns, idle_ns, saved_ns;
     uint32_t copy; /* of its heaviest wait */
 } site;
@@ -60,7 +60,7 @@ static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
         return;
     }
     site *to = &all->list.data[*at];
-    to->count++;
+    to->count += w->is_first;
     to->ns = ka_add_ns(to->ns, w->ns);
     to->idle_ns = ka_add_ns(to->idle_ns, w->idle_ns);
     all->site_of[wait] = (uint32_t)*at;
@@ -228,16 +228,21 @@ static void advise(ka_finder *f, ka_found *x, const site *of, const char *where)
                   where);
 }
 
+/* Those after which devices are idle; if there are none, the longest. */
 static void show_waits(ka_finder *f, ka_found *x, const sites *all, uint32_t which)
 {
+    const site *of = &all->list.data[which];
+    int size = (int)KB_MIN(of->stack.size, (size_t)400);
     for (size_t i = 0; i < all->waits.list.count; i++) {
         const ka_wait *w = &all->waits.list.data[i];
-        if (all->site_of[i] == which)
-            ka_show_row(f, x, f->s->slices[w->call].row, w->idle_ns,
-                        "devices are idle for %s behind it%s%.*s", kb_duration(w->idle_ns).s,
-                        all->list.data[which].stack.size ? "; " : "",
-                        (int)KB_MIN(all->list.data[which].stack.size, (size_t)400),
-                        all->list.data[which].stack.data);
+        kineto_row row = f->s->slices[w->call].row;
+        if (all->site_of[i] != which || (of->idle_ns && !w->idle_ns))
+            continue;
+        if (w->idle_ns)
+            ka_show_row(f, x, row, w->idle_ns, "devices are idle for %s after it%s%.*s",
+                        kb_duration(w->idle_ns).s, size ? "; " : "", size, of->stack.data);
+        else
+            ka_show_row(f, x, row, w->ns, "%.*s", size, of->stack.data);
     }
 }
 
@@ -264,10 +269,11 @@ static void report(sites *all, uint32_t which)
         return;
     x->count = of->count;
     ka_say(f, x,
-           "%s waits for the device %llu %s, %s each; from there on devices are idle for %s in "
-           "all, until the host has launched again",
+           "%s waits for the device %llu %s, %s each; after that devices are idle for %s in all, "
+           "until the host has launched again%s",
            subject, (unsigned long long)of->count, of->count == 1 ? "time" : "times",
-           kb_duration(of->ns / (int64_t)KB_MAX(of->count, 1u)).s, kb_duration(of->idle_ns).s);
+           kb_duration(of->ns / (int64_t)KB_MAX(of->count, 1u)).s, kb_duration(of->idle_ns).s,
+           ka_later_text(of->saved_ns, of->idle_ns).s);
     advise(f, x, of, where);
     show_waits(f, x, all, which);
 }

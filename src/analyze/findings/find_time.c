@@ -283,12 +283,16 @@ static uint8_t kind_of(const ka_scope *s, const ka_wait *w)
     return ka_is_upload(name) && kb_string_holds(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
 }
 
-static void add_wait(ka_finder *f, ka_waits *out, uint32_t call)
+/* An operator may copy and then synchronise: that is one wait of it. Bit 0 of `seen` is for calls. */
+static void add_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
 {
     const ka_scope *s = f->s;
     ka_wait w = {.call = call, .site = ka_site_of(s, call), .ns = ka_slice_ns(&s->slices[call])};
     w.copy = copy_of(s, w.site);
     w.kind = kind_of(s, &w);
+    uint8_t bit = (uint8_t)(2u << w.kind);
+    w.is_first = !(seen[w.site] & bit);
+    seen[w.site] |= bit;
     f->no_memory |= !kb_vec_push(&out->list, w);
 }
 
@@ -342,11 +346,11 @@ static void collect(ka_finder *f, const ka_path *p, uint8_t *seen, ka_waits *out
         if (!is_wait(p, e))
             continue;
         uint32_t call = p->nodes.data[e->dst].index;
-        if (seen[call] || !ka_counts(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
+        if (seen[call] & 1 || !ka_counts(f, f->s->slices[call].step) || ka_never_waits(f->s, call) ||
             manages_memory(ka_name(f->s, f->s->slices[call].name)))
             continue;
-        seen[call] = 1;
-        add_wait(f, out, call);
+        seen[call] |= 1;
+        add_wait(f, out, seen, call);
     }
 }
 
@@ -376,4 +380,14 @@ void ka_waits_free(ka_waits *waits) { kb_vec_free(&waits->list); }
 int64_t ka_host_idle_ns(const ka_finder *f)
 {
     return ka_idle_ns(f, "synchronizing,in_operator,launching,between_operators,in_runtime");
+}
+
+kb_text ka_later_text(int64_t saved_ns, int64_t measured_ns)
+{
+    kb_text text = {""};
+    if (saved_ns > measured_ns)
+        kb_snprintf(text.s, sizeof text.s,
+                    "; staying ahead of the device saves %s more later",
+                    kb_duration(saved_ns - measured_ns).s);
+    return text;
 }

@@ -59,6 +59,7 @@ typedef struct ka_wait {
     uint32_t call, site; /* slices: the call; the operator it is of, or the call itself */
     uint32_t copy;       /* work: a copy of that operator; KA_NONE */
     uint8_t kind;
+    bool is_first;   /* no earlier wait of this kind is in the same `site` */
     int64_t ns;      /* how long the call took */
     int64_t idle_ns; /* devices idle from then on until there was work again, at most ns */
 } ka_wait;
@@ -71,4 +72,6 @@ void ka_waits_free(ka_waits *waits);
 /** Idle time of devices because of the host, whatever it did: no change of its waiting saves more.
  */
 int64_t ka_host_idle_ns(const ka_finder *f);
+/** Says where a saving comes from beyond what was measured next to the waits; empty: there is none. */
+kb_text ka_later_text(int64_t saved_ns, int64_t measured_ns);
 #endif

@@ -64,6 +64,7 @@ typedef struct ka_found {
     KB_VEC(ka_evidence) evidence;
     int64_t worth_ns; /* engine: of a step */
     int64_t of_ns;    /* that step, of this rank */
+    int64_t origin_ns; /* the trace it is in begins: times of its evidence are shown from there */
     double worth_pct; /* of it */
 } ka_found;
 
@@ -179,6 +180,8 @@ bool ka_look_is_meant(ka_look look, const char *word, size_t size);
  *  ka_facts_defer. */
 void ka_findings_defer(kineto_findings *f);
 kineto_status ka_findings_complete(kineto_findings *f, kineto_error *err);
+/** When the trace of a finding's evidence begins; 0 for an index out of range. */
+int64_t ka_finding_origin(const kineto_findings *f, uint32_t index);
 /** Severities and order, after findings came or were added. */
 void ka_findings_settle(kineto_findings *out);
 #endif

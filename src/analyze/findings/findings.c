@@ -239,8 +239,12 @@ static void measure_steps(ka_finder *f)
 
 static const char *what_is_missing(uint32_t needed, uint32_t has)
 {
+    uint32_t lacks = needed & ~has;
+    if (lacks & KA_NEEDS_PYTHON && has & KA_NEEDS_STACKS)
+        return "the trace has call stacks of operators but no functions of Python, which a newer "
+               "PyTorch records with with_stack=True";
     for (size_t i = 0; i < KB_COUNT(needs); i++)
-        if (needed & ~has & needs[i].bit)
+        if (lacks & needs[i].bit)
             return needs[i].because;
     return NULL;
 }
@@ -782,6 +786,19 @@ static kineto_status find_in_ranks(const kineto_trace *trace, const kineto_find_
     return KINETO_OK;
 }
 
+static void note_origin(kineto_findings *found, const kineto_trace *trace)
+{
+    int64_t start_ns, end_ns;
+    kineto_trace_window(trace, &start_ns, &end_ns);
+    for (size_t i = 0; i < found->found.count; i++)
+        found->found.data[i].origin_ns = start_ns;
+}
+
+int64_t ka_finding_origin(const kineto_findings *f, uint32_t index)
+{
+    return index < f->found.count ? f->found.data[index].origin_ns : 0;
+}
+
 kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *options,
                           kineto_findings **out, kineto_error *err)
 {
@@ -798,6 +815,9 @@ kineto_status kineto_find(const kineto_trace *trace, const kineto_find_options *
         return status;
     if (o.facts)
         *o.facts = NULL;
-    return ka_has_ranks(trace) ? find_in_ranks(trace, &o, &how, out, err)
-                               : find_in_rank(trace, &o, &how, o.facts, out, err);
+    status = ka_has_ranks(trace) ? find_in_ranks(trace, &o, &how, out, err)
+                                 : find_in_rank(trace, &o, &how, o.facts, out, err);
+    if (!status)
+        note_origin(*out, trace);
+    return status;
 }
