@@ -401,14 +401,24 @@ static void worth_is_of_a_step_and_does_not_need_the_trace(void **state)
         kineto_finding f = finding_at(found, 0);
         assert_int_equal(kineto_findings_step(found, &count), 1000000);
         assert_int_equal(count, steps);
-        /* before the first kernel the device waits for nobody */
-        int64_t waited_ns = 400000 * (steps - 1) / steps;
+        /* in each step, also before the first kernel */
         assert_true(f.has_worth);
-        assert_in_range(f.worth_ns, waited_ns - 20000, waited_ns + 20000);
+        assert_in_range(f.worth_ns, 380000, 420000);
         assert_true(fabs(f.worth_pct - (double)f.worth_ns / 1e4) < 0.01);
         assert_int_equal(f.count, steps);
         kineto_findings_release(found);
     }
+}
+
+/* What the device did before the only step is not in the trace. */
+static void a_single_wait_is_less_sure(void **state)
+{
+    (void)state;
+    kineto_findings *one = find_loading(1, 400, LOADER, 0), *two = find_loading(2, 400, LOADER, 0);
+    assert_in_range(finding_at(one, 0).worth_ns, 380000, 420000);
+    assert_true(finding_at(one, 0).confidence < finding_at(two, 0).confidence);
+    kineto_findings_release(one);
+    kineto_findings_release(two);
 }
 
 static void confidence_falls_with_what_was_lost(void **state)
@@ -688,6 +698,7 @@ int main(void)
         cmocka_unit_test(rules_that_compare_ranks_wait_for_a_second_one),
         cmocka_unit_test(only_findings_of_the_same_rules_can_be_added),
         cmocka_unit_test(worth_is_of_a_step_and_does_not_need_the_trace),
+        cmocka_unit_test(a_single_wait_is_less_sure),
         cmocka_unit_test(confidence_falls_with_what_was_lost),
         cmocka_unit_test(the_names_of_evidence_are_cut_between_characters),
         cmocka_unit_test(what_takes_the_place_of_lighter_evidence_has_its_own_names),

@@ -283,7 +283,7 @@ static uint8_t kind_of(const ka_scope *s, const ka_wait *w)
     return ka_is_upload(name) && kb_string_holds(name, "Pageable") ? KA_WAIT_UPLOAD : KA_WAIT_OTHER;
 }
 
-/* An operator may copy and then synchronise: that is one wait of it. Bit 0 of `seen` is for calls. */
+/* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
 static void add_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
 {
     const ka_scope *s = f->s;

@@ -72,6 +72,6 @@ void ka_waits_free(ka_waits *waits);
 /** Idle time of devices because of the host, whatever it did: no change of its waiting saves more.
  */
 int64_t ka_host_idle_ns(const ka_finder *f);
-/** Says where a saving comes from beyond what was measured next to the waits; empty: there is none. */
+/** Says how much of a saving is more than what was measured right after the waits; may be empty. */
 kb_text ka_later_text(int64_t saved_ns, int64_t measured_ns);
 #endif
