@@ -36,7 +36,9 @@ static void put_interval(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
 {
     double low = kc_fact_number(d->facts, t, row, "ci_low_pct"),
            high = kc_fact_number(d->facts, t, row, "ci_high_pct");
-    if (isfinite(low))
+    if (kc_fact_number(d->facts, t, row, "delta_us") == 0)
+        fputs("no difference", out);
+    else if (isfinite(low) && !kb_string_equal(kc_fact_text(d->facts, t, row, "sure"), kb_string("ranks")))
         fprintf(out, "%+.1f … %+.1f %%", low, high);
     else if (isfinite(kc_fact_number(d->facts, t, row, "delta_us")))
         fputs(kc_interval(d->facts, t, row).s, out);
@@ -118,6 +120,12 @@ static void put_findings(const kc_diff *d, FILE *out)
         put_plain(out, kc_fact_text(d->facts, t, row, "change"), 20);
         fprintf(out, " | %s | %s | ", kc_us(kc_fact_number(d->facts, t, row, "before_us"), false).s,
                 kc_us(kc_fact_number(d->facts, t, row, "after_us"), false).s);
+        kineto_string before = kc_fact_text(d->facts, t, row, "sentence_before");
+        if (before.size) {
+            fputs("before: ", out);
+            put_plain(out, before, 300);
+            fputs("; after: ", out);
+        }
         put_plain(out, kc_fact_text(d->facts, t, row, "sentence"), 300);
         fputs(" |\n", out);
     }

@@ -54,7 +54,7 @@ kb_text kc_interval(const kineto_analysis *a, uint32_t table, uint64_t row)
            high = kc_fact_number(a, table, row, "ci_high_pct");
     kb_text text = {"too few steps to tell it from noise"};
     if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("ranks")))
-        (void)snprintf(text.s, sizeof text.s, "more than noise by the ranks of steps");
+        (void)snprintf(text.s, sizeof text.s, "more than noise by a rank test (Mann-Whitney)");
     else if (isfinite(low))
         (void)snprintf(text.s, sizeof text.s, "95 %% interval %+.1f … %+.1f %%", low, high);
     else if (kb_string_equal(kc_fact_text(a, table, row, "sure"), kb_string("yes")))
@@ -92,7 +92,9 @@ static void put_step_change(const kineto_analysis *a, uint32_t t, uint64_t row, 
            pct = kc_fact_number(a, t, row, "delta_pct");
     fprintf(out, "%s -> %s", isnan(before) ? "none" : kc_us(before, false).s,
             isnan(after) ? "none" : kc_us(after, false).s);
-    if (isfinite(pct))
+    if (delta == 0)
+        fputs(", no difference", out);
+    else if (isfinite(pct))
         fprintf(out, ", %s (%+.1f %%; %s)", kc_us(delta, true).s, pct, kc_interval(a, t, row).s);
     fputc('\n', out);
 }
@@ -177,6 +179,22 @@ static void put_changes(const kc_diff *d, uint64_t limit, FILE *out)
         fprintf(out, "  … and %s more: --row-limit 0, --all\n", kc_count(rows - shown).s);
 }
 
+/* What was found on both sides: savings are not the same, whether or not what was measured is. */
+static void put_changed_finding(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
+{
+    static const char *const words[] = {"before", "after"},
+                             *const savings[] = {"before_us", "after_us"},
+                             *const sentences[] = {"sentence_before", "sentence"};
+    for (uint32_t i = 0; i < 2; i++) {
+        double us = kc_fact_number(d->facts, t, row, savings[i]);
+        fprintf(out, "\n           %s: ", words[i]);
+        if (isfinite(us))
+            fprintf(out, "would save %s of a step; ", kc_us(us, false).s);
+        kc_put_name(out, kc_fact_text(d->facts, t, row, sentences[i]), 0);
+    }
+    fputc('\n', out);
+}
+
 static void put_finding(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
 {
     kineto_string change = kc_fact_text(d->facts, t, row, "change"),
@@ -188,13 +206,24 @@ static void put_finding(const kc_diff *d, uint32_t t, uint64_t row, FILE *out)
         fputs(", ", out);
         kc_put_name(out, (kineto_string){subject.data, KB_MIN(subject.size, (size_t)60)}, 0);
     }
+    if (kb_string_equal(change, kb_string("changed"))) {
+        put_changed_finding(d, t, row, out);
+        return;
+    }
     if (isfinite(predicted))
-        fprintf(out, ": a step should be %s%s %s",
-                kb_string_equal(change, kb_string("changed")) ? "" : "up to ",
-                kc_us(fabs(predicted), false).s, predicted >= 0 ? "shorter" : "longer");
+        fprintf(out, ": a step should be up to %s %s", kc_us(fabs(predicted), false).s,
+                predicted >= 0 ? "shorter" : "longer");
     fputs("\n           ", out);
     kc_put_name(out, kc_fact_text(d->facts, t, row, "sentence"), 0);
     fputc('\n', out);
+}
+
+static void put_shortening(double us, FILE *out)
+{
+    if (us == 0)
+        fputs("the same", out);
+    else
+        fprintf(out, "%s %s", kc_us(fabs(us), false).s, us > 0 ? "shorter" : "longer");
 }
 
 static void put_measured(const kc_diff *d, uint32_t t, FILE *out)
@@ -203,9 +232,11 @@ static void put_measured(const kc_diff *d, uint32_t t, FILE *out)
            median = kc_fact_number(d->facts, t, 0, "measured_median_us");
     if (!isfinite(mean) || !isfinite(median))
         return;
-    fprintf(out, "  measured: the mean of steps is %s %s, the median %s %s\n",
-            kc_us(fabs(mean), false).s, mean >= 0 ? "shorter" : "longer",
-            kc_us(fabs(median), false).s, median >= 0 ? "shorter" : "longer");
+    fputs("  measured: the mean of steps is ", out);
+    put_shortening(mean, out);
+    fputs(", the median ", out);
+    put_shortening(median, out);
+    fputc('\n', out);
 }
 
 static void put_findings(const kc_diff *d, FILE *out)

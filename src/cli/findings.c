@@ -204,7 +204,7 @@ void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
     int64_t step_ns = kineto_findings_step(found, &steps);
     kineto_finding f;
     if (steps)
-        fprintf(out, "\n%u %s; worth is of a step, %s (mean of %u)\n", count,
+        fprintf(out, "\n%u %s; worth is of a step with its work, %s (mean of %u)\n", count,
                 kc_noun(count, "finding", "findings"), kb_duration(step_ns).s, steps);
     else if (step_ns <= 1) /* nothing takes time */
         fprintf(out, "\n%u %s\n", count, kc_noun(count, "finding", "findings"));

@@ -5,7 +5,7 @@ usage: test_diff.py CKINETO FOLDER-OF-GIVEN-CASES
 """
 import json
 
-from harness import expect, failures, finish, given, run, write_trace
+from harness import expect, failures, finish, given, path_of, run, write_trace
 
 
 def steps_of(loader_us, batch=32, device="A", world=2, version="2.5"):
@@ -129,10 +129,71 @@ def check_given_ranks():
     expect("an unknown rank", "no trace is of rank 7: there are ranks 0 to 1" in run.stderr, True)
 
 
+def optimizer_steps(length, waiting=0):
+    """Steps whose optimizer launches many small kernels and keeps the host for LENGTH us."""
+    events, at, number = [], 1000000, 0
+    for i in range(5):
+        host = {"ph": "X", "pid": 1, "tid": 1}
+        whole = length + waiting + i % 3
+        events.append({**host, "cat": "user_annotation", "name": f"ProfilerStep#{i}", "ts": at, "dur": whole})
+        events.append({**host, "cat": "cpu_op", "name": "Optimizer.step#SGD.step", "ts": at + waiting, "dur": length})
+        for k in range(100):
+            start = at + waiting + 1 + k * (length // 101)
+            number += 1
+            events.append({**host, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": start, "dur": 5,
+                           "args": {"correlation": number}})
+            events.append({"ph": "X", "pid": 0, "tid": 7, "cat": "kernel", "name": "add", "ts": start + 5, "dur": 2,
+                           "args": {"correlation": number, "device": 0, "stream": 7}})
+        at += whole + 10
+    return {"traceEvents": events}
+
+
+def check_findings_of_both_sides():
+    a, b = write_trace("short.json", optimizer_steps(8000)), write_trace("long.json", optimizer_steps(12000))
+    text = run("diff", a, b)
+    changed = text.split("changed  optimizer.not_fused")[1].splitlines()[1:3]
+    for line, side, kept in zip(changed, ("before", "after"), ("8.000 ms", "12.000 ms")):
+        expect(f"the finding {side}", (f"{side}: would save " in line, f"keeps the host busy for {kept} a call" in line),
+               (True, True))
+    comment = path_of("comment.md")
+    run("diff", "--markdown", comment, a, b)
+    with open(comment, encoding="utf-8") as file:
+        found = next(line for line in file if "optimizer.not" in line and "changed" in line)
+    expect("the comment has both", ("before: " in found, "; after: " in found), (True, True))
+
+
+def check_no_difference():
+    for count in (2, 5):
+        path = write_trace("same.json", steps_of([100, 110, 90, 105, 120][:count]))
+        text = run("diff", path, path)
+        expect(f"{count} steps and themselves", (text.count(", no difference\n"), "noise" in text.split("What changed")[0]),
+               (3, False))
+
+
+def check_a_rest_is_no_step():
+    """A profiler that is stopped leaves the beginning of one more step: empty, it does not count."""
+    def content(last, inside=()):
+        trace = steps_of([100, 110, 90])
+        at = trace["traceEvents"][-1]["ts"] + 10000
+        trace["traceEvents"].append({"ph": "X", "pid": 1, "tid": 1, "cat": "user_annotation", "name": "ProfilerStep#3",
+                                     "ts": at, "dur": last})
+        trace["traceEvents"] += [{"ph": "X", "pid": 1, "tid": 1, "cat": kind, "name": "f", "ts": at + 1, "dur": 5}
+                                 for kind in inside]
+        return trace
+    for what, trace, count in (("a rest", content(40), 3), ("with Python", content(40, ["python_function"]), 3),
+                               ("with work", content(40, ["cpu_op"]), 4), ("half a step", content(5000), 4)):
+        path = write_trace("rest.json", trace)
+        expect(what, rows(tables(path, path)["diff_steps"])[0]["before_steps"], count)
+        expect(f"{what}: info", f"steps: {count}\n" in run("info", path), True)
+
+
 check_parts_are_settled_as_gates_are()
 check_conditions_come_first()
 check_steps_and_parts_have_one_measure()
 check_ranks_are_means()
 check_given_loaders()
 check_given_ranks()
+check_findings_of_both_sides()
+check_no_difference()
+check_a_rest_is_no_step()
 finish()

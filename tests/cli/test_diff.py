@@ -95,7 +95,7 @@ class Gates(DiffTest):
         out = self.diff(*pair, "--fail-on", "step>3%", "--fail-on", "step>20ms", "--json", "-", status=1).out
         for gate in json.loads(out)["gates"]:
             self.assertEqual(gate["judgement"], "failed")
-            self.assertIn("no noise by the ranks of steps (+", gate["sentence"])
+            self.assertIn("more than noise by a rank test (+", gate["sentence"])
         self.diff(*pair, "--fail-on", "step>40%")
         self.diff(*reversed(pair), "--fail-on", "step<3%", status=1)
 
@@ -134,7 +134,7 @@ class Gates(DiffTest):
 
     def test_one_slow_step_among_others_a_little_slower_is_not_beyond_the_limit(self):
         pair = self.uneven(81600, 160000, 81700, 81500, 81600, 81800)
-        self.assertIn(b"by a few steps only, not by the ranks of all (+6.",
+        self.assertIn(b"by a few steps only: a rank test does not prove it (+6.",
                       self.diff(*pair, "--fail-on", "step>10%").out)
         self.diff(*pair, "--fail-on", "step>3%", status=1)
 

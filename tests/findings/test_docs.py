@@ -147,6 +147,16 @@ class Schema(unittest.TestCase):
         self.assertNotEqual(list(problems(good, self.schema, self.schema)), [])
 
 
+class Example(unittest.TestCase):
+    def test_the_example_of_the_page_is_what_the_command_prints(self):
+        trace = os.path.join(SHARED, "traces", "resnet50_num_workers_0.json.gz")
+        if not SHARED or not os.path.exists(trace):
+            self.skipTest("the trace is not here")
+        with open(os.path.join(DOCS, "findings.md"), encoding="utf-8") as f:
+            example = re.search(r"(?:^    .*\n)+", f.read(), flags=re.M).group()
+        self.assertIn(re.sub("^    ", "", example, flags=re.M), command(trace).stdout.decode())
+
+
 class Shares(unittest.TestCase):
     def test_operators_that_could_use_tensor_cores_take_what_the_plug_in_says(self):
         trace = os.path.join(SHARED, "traces", "resnet50_num_workers_0.json.gz")

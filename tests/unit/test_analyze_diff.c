@@ -239,6 +239,29 @@ static void a_fall_needs_as_much_proof_as_a_rise(void **unused)
         }
 }
 
+static double mirrored(double pct) { return 100 * (1 / (1 + pct / 100) - 1); }
+
+/* Swapped sides have the interval mirrored, whether or not they have as many steps. */
+static void the_other_way_round_is_the_mirrored_interval(void **unused)
+{
+    (void)unused;
+    for (uint32_t i = 0; i < 40; i++) {
+        double a[8], b[8];
+        uint32_t n = 5 + i % 3, m = 5 + i / 3 % 3;
+        ka_chance c;
+        state = i + 1;
+        draw_steps(a, n, 100, 0.2);
+        draw_steps(b, m, 120, 0.2);
+        assert_true(ka_chance_make(&c, 0, 0, i % 2));
+        ka_estimate up = ka_compare(&c, a, n, b, m), down = ka_compare(&c, b, m, a, n);
+        assert_int_equal(up.sure, down.sure);
+        assert_true((up.shift.delta != 0) == (down.shift.delta != 0));
+        assert_true(fabs(mirrored(up.low_pct) - down.high_pct) < 1e-9);
+        assert_true(fabs(mirrored(up.high_pct) - down.low_pct) < 1e-9);
+        ka_chance_free(&c);
+    }
+}
+
 static void the_same_seed_gives_the_same_interval(void **unused)
 {
     (void)unused;
@@ -494,6 +517,7 @@ int main(void)
         cmocka_unit_test(too_few_steps_have_no_interval),
         cmocka_unit_test(steps_that_are_all_the_same_have_no_noise),
         cmocka_unit_test(a_fall_needs_as_much_proof_as_a_rise),
+        cmocka_unit_test(the_other_way_round_is_the_mirrored_interval),
         cmocka_unit_test(the_same_seed_gives_the_same_interval),
         cmocka_unit_test(names_lose_what_changes_from_build_to_build),
         cmocka_unit_test(broken_names_are_no_trouble),

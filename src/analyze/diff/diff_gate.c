@@ -261,8 +261,8 @@ static const char *why(const judged *j, bool without_noise)
         return failed ? "beyond the limit, and no noise"
                       : "beyond the limit, but no more than noise";
     case KINETO_DIFF_BY_RANKS:
-        return failed ? "beyond the limit, and no noise by the ranks of steps"
-                      : "beyond the limit by a few steps only, not by the ranks of all";
+        return failed ? "beyond the limit, and more than noise by a rank test"
+                      : "beyond the limit by a few steps only: a rank test does not prove it";
     case KINETO_DIFF_BY_DIFFERENCE:
         return "beyond the limit; noise was not looked at";
     case KINETO_DIFF_BY_NOTHING:

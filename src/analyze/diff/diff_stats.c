@@ -82,8 +82,8 @@ static difference subtract(moments a, moments b, bool logarithms)
 {
     if (!logarithms)
         return (difference){b.mean - a.mean, sqrt(a.variance + b.variance)};
-    return (difference){log(b.mean / a.mean), sqrt(a.variance / (a.mean * a.mean) +
-                                                   b.variance / (b.mean * b.mean))};
+    return (difference){log(b.mean) - log(a.mean),
+                        sqrt(a.variance / (a.mean * a.mean) + b.variance / (b.mean * b.mean))};
 }
 
 /* How many standard errors a draw is off. A draw of equal steps has none, and one of nearly equal
@@ -198,15 +198,42 @@ static bool are_at_least(const double *values, uint32_t n, double least)
     return true;
 }
 
+/* Orders two samples by their number and values, so that the draws do not depend on which is before. */
+static int compare_samples(const sides *s)
+{
+    if (s->n != s->m)
+        return s->n < s->m ? -1 : 1;
+    for (uint32_t i = 0; i < s->n; i++)
+        if (s->a[i] != s->b[i])
+            return s->a[i] < s->b[i] ? -1 : 1;
+    return 0;
+}
+
+/* The interval the other way round is the mirrored one. */
+static bool find_interval(ka_chance *c, sides s, bool logarithms, double *low, double *high)
+{
+    bool swapped = compare_samples(&s) > 0;
+    if (swapped)
+        s = (sides){.a = s.b, .b = s.a, .n = s.m, .m = s.n};
+    s.ta = times_of(c, 0, s.n);
+    s.tb = times_of(c, 1, s.m);
+    if (!s.ta || !s.tb ||
+        !(c->medians ? interval_of_medians : interval_of_means)(c, &s, logarithms, low, high))
+        return false;
+    if (swapped) {
+        double mirrored = -*high;
+        *high = -*low;
+        *low = mirrored;
+    }
+    return true;
+}
+
 /* None if it has no end, or there is no memory. */
-static void add_interval(ka_chance *c, sides *s, ka_estimate *e)
+static void add_interval(ka_chance *c, const sides *s, ka_estimate *e)
 {
     bool logarithms = are_at_least(s->a, s->n, DBL_MIN) && are_at_least(s->b, s->m, DBL_MIN);
     double low, high, whole = fabs(e->before);
-    s->ta = times_of(c, 0, s->n);
-    s->tb = times_of(c, 1, s->m);
-    if (!s->ta || !s->tb ||
-        !(c->medians ? interval_of_medians : interval_of_means)(c, s, logarithms, &low, &high))
+    if (!find_interval(c, *s, logarithms, &low, &high))
         return;
     e->sure = low > 0 || high < 0;
     if (whole == 0)

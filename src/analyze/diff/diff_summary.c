@@ -192,6 +192,7 @@ static void put_finding(ka_diff *d, const kineto_finding *a, const kineto_findin
     ka_put_known(t, before - after);
     put_measured(d, t);
     ka_put_text(t, shown->sentence);
+    ka_put_text(t, a && b ? a->sentence : (kineto_string){"", 0});
 }
 
 /* Worths differ a little from run to run. */

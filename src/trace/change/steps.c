@@ -176,6 +176,72 @@ static void settle_pattern(const kineto_trace *t, kt_step_list *list)
     qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_rows);
 }
 
+/* ---- the rest of a step that a profiler left when it was stopped --------------------------------- */
+
+#define REST_PERCENT 5 /* of the mean step of its process */
+
+typedef struct last_step {
+    int64_t start_ns, end_ns;
+    double sum_ns; /* of all steps */
+    uint32_t count;
+    bool is_rest;
+} last_step;
+
+/* Which processes have a last step that is far shorter than the mean? False: none. */
+static bool find_short(const kt_step_list *list, last_step *of, size_t processes)
+{
+    bool any = false;
+    for (size_t i = 0; i < list->rows.count; i++) {
+        const kt_step_row *s = &list->rows.data[i];
+        last_step *last = &of[s->process];
+        if (!last->count++ || s->start_ns > last->start_ns) {
+            last->start_ns = s->start_ns;
+            last->end_ns = s->end_ns;
+        }
+        last->sum_ns += (double)s->end_ns - (double)s->start_ns;
+    }
+    for (size_t p = 0; p < processes; p++) {
+        double length = (double)of[p].end_ns - (double)of[p].start_ns;
+        of[p].is_rest = 100 * length * of[p].count < REST_PERCENT * of[p].sum_ns;
+        any |= of[p].is_rest;
+    }
+    return any;
+}
+
+/* A step is one if anything begins in it but steps and functions of Python. */
+static void keep_used(const kineto_trace *t, const kt_step_list *list, last_step *of)
+{
+    for (size_t n = 0; n < t->blocks.count; n++) {
+        const kt_block *b = t->blocks.data[n];
+        for (uint32_t i = 0; i < b->count; i++) {
+            last_step *last = &of[t->tracks.data[b->track[i]].process];
+            if (last->is_rest && b->start_ns[i] >= last->start_ns && b->start_ns[i] < last->end_ns &&
+                b->form[i] == KINETO_FORM_SLICE && !list->is_name[b->name[i]] &&
+                b->kind[i] != KINETO_KIND_PYTHON_FUNCTION)
+                last->is_rest = false;
+        }
+    }
+}
+
+static bool drop_rests(const kineto_trace *t, kt_step_list *list)
+{
+    size_t kept = 0, processes = (size_t)kineto_trace_process_count(t);
+    last_step *of = calloc(processes + 1, sizeof *of);
+    if (!of)
+        return false;
+    if (find_short(list, of, processes)) {
+        keep_used(t, list, of);
+        for (size_t i = 0; i < list->rows.count; i++) {
+            kt_step_row s = list->rows.data[i];
+            if (!of[s.process].is_rest || s.start_ns < of[s.process].start_ns)
+                list->rows.data[kept++] = s;
+        }
+        list->rows.count = kept;
+    }
+    free(of);
+    return true;
+}
+
 /* ---- the list ------------------------------------------------------------------------------------ */
 
 /* What inference servers put around each step, one server a line. */
@@ -195,6 +261,8 @@ bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, k
         return false;
     mark_names(t, pattern, out, &any);
     ok = !any || gather(t, UINT64_MAX, out);
+    if (ok && known && !pattern && out->rows.count)
+        ok = drop_rests(t, out);
     for (size_t i = 0; ok && !pattern && known && !out->rows.count && i < KB_COUNT(known_patterns);
          i++) {
         mark_names(t, known_patterns[i], out, &any);

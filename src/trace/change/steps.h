@@ -24,8 +24,9 @@ bool kt_step_matches(kineto_string name, const char *pattern);
 
 /** Make the list of a trace.
  *  @param pattern  names of steps; NULL: ProfilerStep#N.
- *  @param known    with pattern NULL, where there is no ProfilerStep#N: the annotations that inference
- *                  servers (SGLang, vLLM, ATOM) put around each step.
+ *  @param known    with pattern NULL: without the rest of a step that a profiler left when it was stopped; where
+ *                  there is no ProfilerStep#N, the annotations that inference servers (SGLang, vLLM, ATOM) put
+ *                  around each step.
  *  @return false: out of memory; free it in any case. */
 bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, kt_step_list *out);
 void kt_step_list_free(kt_step_list *list);
