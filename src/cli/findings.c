@@ -197,20 +197,27 @@ static void put_not_judged(const kineto_findings *found, const page *p)
     }
 }
 
+/* How many there are, and what their worth is a part of. */
+static void put_headline(const page *p, uint32_t count, int64_t step_ns, uint32_t steps)
+{
+    line l;
+    if (!line_open(&l))
+        return;
+    fprintf(l.out, "%u %s", count, kc_noun(count, "finding", "findings"));
+    if (steps)
+        fprintf(l.out, "; worth is of a step with its work, %s (mean of %u)", kb_duration(step_ns).s, steps);
+    else if (step_ns > 1)
+        fprintf(l.out, "; worth is of %s, from the first activity to the last", kb_duration(step_ns).s);
+    line_close(&l, p, "\n", "");
+}
+
 void kc_findings_print(const kineto_findings *found, size_t width, FILE *out)
 {
     page p = {out, width ? KB_MAX(width, (size_t)LEAST_WIDTH) : KC_FINDINGS_WIDTH};
     uint32_t steps, count = kineto_findings_count(found);
     int64_t step_ns = kineto_findings_step(found, &steps);
     kineto_finding f;
-    if (steps)
-        fprintf(out, "\n%u %s; worth is of a step with its work, %s (mean of %u)\n", count,
-                kc_noun(count, "finding", "findings"), kb_duration(step_ns).s, steps);
-    else if (step_ns <= 1) /* nothing takes time */
-        fprintf(out, "\n%u %s\n", count, kc_noun(count, "finding", "findings"));
-    else
-        fprintf(out, "\n%u %s; worth is of %s, from the first activity to the last\n", count,
-                kc_noun(count, "finding", "findings"), kb_duration(step_ns).s);
+    put_headline(&p, count, step_ns, steps);
     for (uint32_t i = 0; kineto_findings_get(found, i, &f); i++)
         put_finding(found, i, &f, &p);
     put_not_judged(found, &p);

@@ -16,6 +16,7 @@ from decimal import Decimal
 from exact_idle import CALLS, OPERATORS, WORK, Event, communicates, correlation, load, overlap, unite
 
 from sample import choose_traces
+from steps import without_rests
 
 SIZES = {"float": 4, "double": 8, "long": 8, "int": 4, "half": 2, "bfloat16": 2, "byte": 1, "char": 1,
          "bool": 1, "signed char": 1, "unsigned char": 1, "short": 2, "long int": 8}
@@ -45,6 +46,7 @@ class Trace:
         self.steps = sorted((e for e in events if e.name.startswith("ProfilerStep#") and
                              e.cat in OPERATORS | {"user_annotation"}), key=Event.key)
         self.steps = list({(e.thread, e.start, e.end, e.name): e for e in self.steps}.values())
+        self.steps = without_rests(self.steps, events, lambda e: e.thread[0])
         threads = collections.defaultdict(list)
         for e in events:
             if e.cat in CALLS | OPERATORS | {"user_annotation"}:

@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from sample import choose_traces
+from steps import without_rests
 
 CKINETO = os.environ["CKINETO"]
 SHARED = Path(os.environ["CKINETO_SHARED"])
@@ -154,6 +155,7 @@ class Trace:
             if key not in once or e.cat == "user_annotation":
                 once[key] = e
         self.steps = [e for e in self.steps if any(e is o for o in once.values())]
+        self.steps = without_rests(self.steps, self.host, lambda e: str(e.pid))
         self.windows()
 
     def step_at(self, e):
