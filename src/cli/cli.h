@@ -246,6 +246,7 @@ typedef struct kc_entry_options {
         *plugins; /* what the program is to load: "path" or "path,rev=…" in lines; "": none */
     bool plugins_required; /* the user named them: if they cannot get in, that is an error */
 } kc_entry_options;
+#define KC_NO_PYTHON "ckineto's Python package" /* in the ledger */
 /** Tells of what could not be entered. */
 typedef void kc_entry_note(void *context, const char *source, const char *reason,
                            const char *detail);

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -123,6 +124,20 @@ static void put_answers(kb_json *j, const void *what)
     kb_json_object_end(j);
 }
 
+/* The command without the files that are installed with it records few programs. */
+static void print_conclusion(bool works)
+{
+    char path[PATH_MAX];
+    if (!works)
+        puts("\nRecording does not work here: see what is broken above.");
+    else if (kc_find_rt(path, sizeof path))
+        puts("\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS");
+    else
+        puts("\nOnly programs that are linked with ckineto can be recorded: its libraries and plug-ins were\n"
+             "not found, neither in ../lib (from the directory of the command) nor in " CKINETO_LIBDIR ".\n"
+             "To install them: ckineto's package, its tarball or 'make install' (docs/packages.md).");
+}
+
 static void print_text(const kc_finding *findings, bool works)
 {
     for (size_t i = 0; i < kc_probe_count; i++) {
@@ -131,8 +146,7 @@ static void print_text(const kc_finding *findings, bool works)
         kc_put_name(stdout, kb_string(findings[i].text), 0);
         putchar('\n');
     }
-    puts(works ? "\nRecording works. Next: ckineto record -o trace.json -- PROGRAM ARGS"
-               : "\nRecording does not work here: see what is broken above.");
+    print_conclusion(works);
 }
 
 int kc_doctor(int argc, char **argv)

@@ -384,13 +384,15 @@ static void tell_nothing(const kineto_trace *trace)
 {
     const char *reason = "the program used nothing that ckineto or a plug-in records.\n"
                          "  'ckineto doctor' says what can be recorded here.";
-    if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
+    if (ks_children_could_not(trace))
+        reason = "the ledger above names the processes, and the reasons.";
+    else if (kt_ledger_has(trace, "PyTorch", NULL) || kt_ledger_has(trace, "Python functions", NULL))
         reason = "the lines of PyTorch and Python above say why.";
+    else if (python && kt_ledger_has(trace, KC_NO_PYTHON, NULL))
+        reason = "--python needs ckineto's Python package: see the ledger above.";
     else if (python)
         reason = "--python records programs that import PyTorch, and none did.\n"
                  "  Other programs import ckineto: see docs/python-functions.md.";
-    else if (ks_children_could_not(trace))
-        reason = "the ledger above names the processes, and the reasons.";
     fprintf(stderr, "\n  Nothing was recorded: %s\n", reason);
 }
 

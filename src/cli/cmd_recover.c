@@ -37,14 +37,19 @@ static kb_text age_text(int64_t seconds)
     return t;
 }
 
+typedef struct listed {
+    uint32_t count, readable;
+} listed;
+
 static bool list_one(void *context, const ks_orphan *o)
 {
-    uint32_t *count = context;
+    listed *l = context;
     if (o->recorder_alive)
         return true;
-    if ((*count)++ == 0)
+    l->readable += !o->problem[0];
+    if (l->count++ == 0)
         printf("Recordings whose recorder is gone:\n");
-    kc_print(stdout, "  %s\n    %s on disk, last written %s ago, ", o->pool_path,
+    kc_print(stdout, "  %s\n    %s, last written %s ago, ", o->pool_path,
              kc_bytes(o->bytes).s, age_text(o->age_seconds).s);
     if (o->problem[0])
         kc_print(stdout, "cannot be read: %s; to give its memory back: rm %s\n", o->problem,
@@ -56,11 +61,11 @@ static bool list_one(void *context, const ks_orphan *o)
 
 static int list_all(void)
 {
-    uint32_t count = 0;
-    ks_orphans_each(list_one, &count);
-    if (count == 0)
+    listed all = {0};
+    ks_orphans_each(list_one, &all);
+    if (all.count == 0)
         printf("There is no recording to recover.\n");
-    else
+    else if (all.readable)
         printf("Next: ckineto recover -o FILE.json --remove POOL\n");
     return kc_finish_stdout("recover", 0);
 }

@@ -153,7 +153,7 @@ static kineto_status enter_python(const kc_entry_options *o, kc_entry_note *note
     if (!o->python) /* a package that pip installed has an entry point of its own */
         return set_variable("CKINETO_TORCH", "0", err);
     if (!find_python(folder, sizeof folder)) {
-        note(context, "PyTorch", "not recorded",
+        note(context, KC_NO_PYTHON, "Python programs cannot be recorded",
              "the Python package of ckineto is not installed next to its plug-ins");
         return KINETO_OK;
     }

@@ -85,6 +85,7 @@ static const struct {
     {"summary", "info"},      {"open", "view"},       {"serve", "view"},     {"list", "ps"},
     {"top", "table"},         {"compare", "diff"},    {"check", "verify"},   {"validate", "verify"},
     {"sql", "query"},         {"merge", "convert"},   {"attach", "trigger"}, {"cut", "slice"},
+    {"flame", "convert -o FLAME.svg TRACE"},
     {"filter", "slice"},      {"anonymize", "scrub"}, {"fix", "repair"},     {"plugins", "plugin"},
     {"version", "--version"},
 };

@@ -264,7 +264,8 @@ static void tell(void *context, const ko_stage_note *note)
     if (note->stage == KO_STAGE_FAILED)
         kc_complain("record: a trace that was asked for could not be written: %s", note->text);
     else if (note->stage == KO_STAGE_WRITTEN && !h->options->quiet)
-        kc_complain("a trace is in %s (%s)", note->path, kc_bytes(note->bytes).s);
+        kc_complain("%s%sa trace is in %s (%s)", note->text, note->text[0] ? ": " : "", note->path,
+                    kc_bytes(note->bytes).s);
     else
         kb_log(KINETO_LOG_INFO, "request %llu: %s%s%s", (unsigned long long)note->ticket,
                ko_stage_name(note->stage), note->text[0] ? ": " : "", note->text);
@@ -295,7 +296,7 @@ static kineto_status begin(host *h, kineto_error *err)
     const kc_host_options *o = h->options;
     ko_driver driver;
     ko_controller_options c = {
-        .pid = (uint32_t)h->child->pid, .host = "recorder", .ring = o->ring != NULL};
+        .pid = (uint32_t)h->child->pid, .host = "recorder", .ring = o->ring != NULL, .dump_path = o->output};
     h->recorder_options = (ko_recorder_options){.collector = h->collector, .kinds = o->kinds};
     (void)read_ns("ring", o->ring, &h->recorder_options.ring_ns);
     (void)read_ns("on-hang", o->hang, &h->recorder_options.hang_ns);
@@ -342,12 +343,16 @@ static void dump_after_crash(host *h)
     h->failed |= status != KINETO_OK;
 }
 
-static void tell_ring(const kc_host_options *o, const kineto_trace *trace)
+static void tell_ring(const host *h, const kineto_trace *trace)
 {
+    const kc_host_options *o = h->options;
     uint64_t count = kineto_trace_count(trace), lost = kineto_trace_lost(trace);
+    bool any = ks_collector_has_recorded(h->collector);
     kc_complain("a trace of the program's end is in %s: %s %s of the last %s seconds%s", o->output,
                 kc_count(count).s, kc_noun(count, "activity", "activities"), o->ring,
-                count ? "" : "; what it did earlier needs a longer --ring");
+                count ? ""
+                : any ? "; what it did earlier needs a longer --ring"
+                      : "; the program used nothing that ckineto or a plug-in records");
     if (lost)
         kc_complain("%s more %s missing: 'ckineto info %s' says why", kc_count(lost).s,
                     kc_noun(lost, "event is", "events are"), o->output);
@@ -365,7 +370,7 @@ static void write_ring(host *h)
     if (status)
         kc_complain("record: %s", err.message);
     else if (!h->options->quiet)
-        tell_ring(h->options, trace);
+        tell_ring(h, trace);
     h->failed |= status != KINETO_OK;
     kineto_trace_release(trace);
 }

@@ -2,6 +2,7 @@
  * is asked while it still loads PyTorch gives libkineto's answer of nothing, and a later request works. */
 #include "cli/trigger.h"
 #include "export/export.h"
+#include "session/session.h"
 
 #include <unistd.h>
 
@@ -41,11 +42,13 @@ static void ask_again(const kc_run *run, kc_target *t)
         t->more_ns += window_ns;
 }
 
-static void fail_empty(const kc_run *run, kc_target *t)
+static void fail_empty(const kc_run *run, kc_target *t, bool could_not)
 {
     const char *why = "the program did nothing of these kinds in the window (--duration-ms, -a)";
     if (run->ask->dump)
         why = "the ring holds none of this time";
+    else if (could_not)
+        why = "its ledger names the processes that could not be recorded ('ckineto info')";
     else if (is_young(t))
         why = "it has just begun, and may still have been loading libraries: ask again later, or with "
               "--retry";
@@ -66,11 +69,12 @@ void kc_trace_check(const kc_run *run, kc_target *t)
         return;
     }
     t->activities = kineto_trace_count(trace);
+    bool could_not = ks_children_could_not(trace);
     kineto_trace_release(trace);
     if (t->activities)
         return;
     if (asks_again(run, t))
         ask_again(run, t);
     else
-        fail_empty(run, t);
+        fail_empty(run, t, could_not);
 }

@@ -116,17 +116,28 @@ static void put_pids(const ko_control_socket *s, ko_packet *p)
     ko_packet_put(p, "pids", text);
 }
 
+/* Of a recorder also the program that it records: "ckineto: train". */
+static void put_name(const ko_control_socket *s, ko_packet *p)
+{
+    char name[64] = "";
+    uint32_t program;
+    size_t size = kb_os_process_name(s->pid, name, sizeof name);
+    if (s->list && s->list(s->list_context, &program, 1) && size + 2 < sizeof name) {
+        memcpy(name + size, ": ", 3);
+        (void)kb_os_process_name(program, name + size + 2, sizeof name - size - 2);
+    }
+    ko_packet_put(p, "name", name);
+}
+
 static void answer_status(ko_control_socket *s, uint32_t slot)
 {
     ko_controller_status now = {0};
-    char name[64] = "";
     ko_packet p;
     ko_controller_get_status(s->controller, &now);
-    (void)kb_os_process_name(s->pid, name, sizeof name);
     ko_packet_begin(&p, "status");
     ko_packet_put_int(&p, "pid", s->pid);
     ko_packet_put_int(&p, "uid", geteuid());
-    ko_packet_put(&p, "name", name);
+    put_name(s, &p);
     ko_packet_put(&p, "host", now.host ? now.host : "");
     ko_packet_put(&p, "state", ks_ondemand_state_name(now.state));
     ko_packet_put_int(&p, "state-number", now.state);

@@ -40,7 +40,8 @@ static void *run(void *argument)
     kineto_status status = work(job, &bytes, &why);
     ko_controller_lock(c);
     if (status == KINETO_OK)
-        ko_say(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), NULL, job->what.path, bytes);
+        ko_say(c, &job->what, KO_STAGE_WRITTEN, ko_now_ns(), job->what.reason, job->what.path,
+               bytes);
     else
         ko_say(c, &job->what, KO_STAGE_FAILED, ko_now_ns(), why.message, NULL, 0);
     finish(c, job, status == KINETO_OK);

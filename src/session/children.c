@@ -251,6 +251,22 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
         ks_pool_note_at(pool, SOURCE, NOT_LOOKED_AT, c->beyond, false, "", ticks);
 }
 
+void ks_pool_note_steps(const kf_pool *pool)
+{
+    group begun = {0};
+    for (uint32_t i = 0; i < KF_STEP_SLOTS; i++) {
+        const kf_steps *s = &pool->control->steps[i];
+        uint64_t count = kb_load_acquire(&s->count);
+        char name[40];
+        snprintf(name, sizeof name, "ProfilerStep#%llu", (unsigned long long)count - 1);
+        if (count)
+            group_add(&begun, kb_string(name), kb_load_relaxed(&s->pid));
+    }
+    if (begun.count)
+        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended, and are not in the trace",
+                     begun.count, false, begun.examples);
+}
+
 /* Those that go on. Processes of the tree are in the pool's list, too. */
 typedef struct running {
     group group;
@@ -282,6 +298,7 @@ void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t tick
     attached_free(&a);
     if (ticks)
         return;
+    ks_pool_note_steps(pool);
     ks_pool_processes(pool, add_running, &r);
     if (r.group.count)
         ks_pool_note(pool, KT_SOURCE_RUNNING, "still running when the recording ended", r.group.count,

@@ -24,38 +24,11 @@ __attribute__((format(printf, 2, 3))) static void put(text *t, const char *forma
 
 static unsigned long long u(uint64_t n) { return n; }
 
-static uint64_t records_of(const ks_tally *t)
-{
-    uint64_t sum = 0;
-    for (uint32_t i = KF_BEGIN; i < KF_TYPE_COUNT; i++)
-        if (i != KF_END && i != KF_REOPEN && i != KF_SHED)
-            sum += t->records[i];
-    return sum;
-}
-
 /* ---- lines of the ledger ------------------------------------------------------------------------- */
 
 static uint64_t took_ns(const ks_cost_said *s)
 {
     return ks_cost_hooks(&s->cost) + s->cost.recorder_ns;
-}
-
-static void put_hooks(text *t, const ks_cost_said *s, const char *of)
-{
-    const ks_cost *c = &s->cost;
-    put(t,
-        "%s in %s threads (estimated: %llu records at what they took when it attached, %s; timed: "
-        "%s)",
-        kb_duration((int64_t)ks_cost_hooks(c)).s, of, u(records_of(&s->account->tally)),
-        kb_duration((int64_t)c->estimated_ns).s,
-        kb_duration((int64_t)(c->measured_ns + c->fixed_ns)).s);
-}
-
-/* What takes place in the program's own threads, but outside of the part. */
-static void put_outside(text *t, const ks_cost_said *s)
-{
-    put(t, "; before and after it, not in the sum: %s to get ready, %s to build the trace",
-        kb_duration((int64_t)s->prepare_ns).s, kb_duration((int64_t)s->build_ns).s);
 }
 
 static double percent_of_elapsed(const ks_cost_said *s)
@@ -68,32 +41,24 @@ static void put_share(text *t, const ks_cost_said *s)
     const ks_cost *c = &s->cost;
     kb_text own = kb_duration((int64_t)ks_cost_own(c));
     if (!c->program_ns)
-        put(t, "a share of a program whose CPU time is not known: ");
+        put(t, "a share of a program whose CPU time is not known");
     else if (ks_cost_is_comparable(c, s->lasted_ns))
-        put(t, "%.2f %% of the %s that the program took by itself: ", ks_cost_share_ppm(c) / 1e4,
-            own.s);
+        put(t, "%.2f %% of the %s that the program took by itself", ks_cost_share_ppm(c) / 1e4, own.s);
     else
-        put(t,
-            "%.2f %% of one processor for %s; the program took %s by itself, too little CPU time to "
-            "compare with: ",
-            percent_of_elapsed(s), kb_duration((int64_t)s->lasted_ns).s, own.s);
+        put(t, "%.2f %% of one processor for %s; the program took %s by itself", percent_of_elapsed(s),
+            kb_duration((int64_t)s->lasted_ns).s, own.s);
 }
 
+/* One short sentence: the parts of the sum are in the header. */
 static void say_cost(const ks_cost_said *s, ks_cost_note *note, void *context)
 {
-    char detail[512];
+    char detail[200];
     text t = {detail, detail + sizeof detail};
-    const ks_cost *c = &s->cost;
-    bool known = s->account->by != KS_BY_NOBODY;
-    if (known)
+    detail[0] = 0;
+    if (s->account->by == KS_BY_NOBODY)
+        put(&t, "in the program's threads; what its recorder took died with the recorder");
+    else
         put_share(&t, s);
-    put_hooks(&t, s, known ? "its" : "the program's");
-    if (s->account->by == KS_BY_RECORDER || s->account->recorder_pid)
-        put(&t, ", %s of the recorder's (timed)", kb_duration((int64_t)c->recorder_ns).s);
-    if (s->account->by == KS_BY_PROGRAM)
-        put_outside(&t, s);
-    if (!known)
-        put(&t, "; what its recorder took, and the program itself, died with the recorder");
     note(context, SELF_COST, "CPU time of recording [us]", took_ns(s) / 1000, false, detail);
     double seconds = (double)s->lasted_ns / NS_PER_S;
     kb_snprintf(detail, sizeof detail, "%.3f MB/s",

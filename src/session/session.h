@@ -168,6 +168,8 @@ uint32_t ks_children_pids(uint32_t root_pid, uint32_t *pids, uint32_t room);
 /** One ledger entry per reason for processes that never attached, and for those that go on.
  *  @param ticks  0; or when: the recording may go on, too, and who goes on is nothing to tell. */
 void ks_children_report(const ks_children *c, const kf_pool *pool, uint64_t ticks);
+/** A line for the steps that had begun last: what becomes a range of the trace is a step that is over. */
+void ks_pool_note_steps(const kf_pool *pool);
 /** A line for processes that ended between two looks, if there is a sign of them.
  *  @param waited_ns  CPU time of all that the program, and those below it, waited for. */
 void ks_children_report_unseen(const ks_children *c, const kf_pool *pool, uint64_t waited_ns);
@@ -233,6 +235,8 @@ void ks_pool_note(const kf_pool *pool, const char *source, const char *reason, u
 void ks_pool_note_at(const kf_pool *pool, const char *source, const char *reason, uint64_t count,
                      bool is_loss, const char *detail, uint64_t ticks);
 void ks_collector_stats_get(const ks_collector *c, ks_collector_stats *out);
+/** Has any thread written into the buffer since the recording began? */
+bool ks_collector_has_recorded(const ks_collector *c);
 const char *ks_collector_pool_path(const ks_collector *c);
 const char *ks_collector_spool_path(const ks_collector *c);
 /** See ks_spool_find; `recover` finds it, too, from then on. */
@@ -291,7 +295,7 @@ typedef struct ks_orphan {
     char problem[256]; /* why the pool cannot be read; "": it can */
     uint32_t recorder_pid;
     bool recorder_alive;
-    uint64_t bytes;      /* pool and spool on disk */
+    uint64_t bytes;      /* of the pool, in memory mostly, and of the spool */
     int64_t age_seconds; /* since the last write to either */
 } ks_orphan;
 

@@ -90,6 +90,11 @@ void ks_collector_program_ended(ks_collector *c)
     unlock(c);
 }
 
+bool ks_collector_has_recorded(const ks_collector *c)
+{
+    return kb_load_relaxed(&c->pool.control->cursor_serial) != 0;
+}
+
 /* ---- what is kept ---------------------------------------------------------------------------- */
 
 /* Of programs that have sessions of their own in this pool; *newest: one is content with the ring.
@@ -557,6 +562,8 @@ kineto_status ks_ring_build(ks_collector *c, const ks_window_cut *cut, kineto_tr
     short_ring text;
     ks_input *input = NULL;
     hand_over(c);
+    if (c->over)
+        ks_pool_note_steps(&c->pool);
     reading(c, true);
     ks_collector_clock(c);
     ks_thread_names_finish(c->thread_names, &c->pool);

@@ -362,6 +362,7 @@ kineto_string kt_process_text_of(const kineto_trace *t, uint32_t process);
 typedef enum kt_loss { KT_LOSS_NONE, KT_LOSS_RECORDING, KT_LOSS_READING, KT_LOSS_PROCESSES } kt_loss;
 #define KT_SOURCE_UNRECORDED "processes not recorded"
 #define KT_SOURCE_RUNNING    "processes"
+#define KT_SOURCE_STEPS      "steps"
 kt_loss kt_ledger_loss(const kineto_ledger_line *line);
 /** Sum of the lines of one kind of loss; UINT64_MAX if it is larger. */
 uint64_t kt_ledger_lost(const kineto_trace *t, kt_loss loss);

@@ -41,9 +41,8 @@ class Budget(CommandTest):
         self.assertNotIn("budget", cost)
         line = lines["self-cost", "CPU time of recording [us]"]
         self.assertFalse(line["loss"])
-        self.assertRegex(line["detail"], r"estimated: \d+ records .* timed: ")
         self.assertIn(b"self-cost: CPU time of recording", done.err)
-        share, own, unit = re.search(r"([0-9.]+) % of the ([0-9.]+) (us|ms|s) that the program took by itself: ",
+        share, own, unit = re.search(r"([0-9.]+) % of the ([0-9.]+) (us|ms|s) that the program took by itself$",
                                      line["detail"]).groups()
         own_ns = float(own) * {"us": 1e3, "ms": 1e6, "s": 1e9}[unit]
         self.assertAlmostEqual(float(share) * own_ns / 100 / 1000, line["count"],

@@ -4,10 +4,11 @@ import json
 import math
 import os
 import re
+import shutil
 import subprocess
 import unittest
 
-from command import TARGET, CommandTest, main
+from command import COMMAND, TARGET, CommandTest, main
 
 VERBS = ("record", "info", "verify", "plugin", "doctor", "recover", "repair",
          "slice", "scrub", "convert", "export", "analyze", "diff", "daemon", "ps", "trigger")
@@ -69,6 +70,7 @@ class Mistakes(CommandTest):
         self.check(["xyzzy"], 2, "'xyzzy'")
         self.check(["analyse"], 2, "did you mean 'analyze'")
         self.check(["run", "ls"], 2, "did you mean 'record'")
+        self.check(["flame", "t.json"], 2, "did you mean 'convert -o FLAME.svg TRACE'")
         self.check(["version"], 2, "did you mean '--version'")
         self.check(["table", "--sort", "x"], 2, "did you mean --sort-by")
         self.check(["record", "--pid", "1"], 125, "ckineto trigger --pid")
@@ -246,6 +248,19 @@ class Record(CommandTest):
     def test_nothing_recorded_is_explained(self):
         self.assertIn(b"ckineto doctor", self.record("true").err)
 
+    def test_without_plug_ins_the_reason_is_still_the_program(self):
+        env = {"CKINETO_PLUGIN_DIR": "/nonexistent"}
+        for program in (["sleep", "0.2"], ["false"]):
+            err = self.run_command("record", "-o", "t.json", "--", *program, env=env).err
+            self.assertIn(b"Nothing was recorded: the program used nothing", err)
+            self.assertNotIn(b"PyTorch", err)
+        err = self.run_command("record", "--python", "-o", "t.json", "--", "true", env=env).err
+        self.assertIn(b"--python needs ckineto's Python package", err)
+
+    def test_what_recording_cost_is_one_short_line(self):
+        for line in self.record(TARGET, "ranges", "1").err.decode().splitlines():
+            self.assertLess(len(line), 150 if "self-cost" in line else 1000, line)
+
     def test_messages_can_go_to_a_file(self):
         done = self.record(TARGET, "ranges", "1",
                            options=["-q", "--log", "messages", "--log-level", "1"])
@@ -279,6 +294,14 @@ class Doctor(CommandTest):
         probes = {p["name"]: p for p in json.loads(done.out)["probes"]}
         self.assertEqual(probes["opencl plug-in"]["verdict"], "broken")
         self.assertEqual(done.returncode, 0)
+
+    def test_a_command_alone_says_what_installs_the_rest(self):
+        os.mkdir(self.path("bin"))
+        alone = shutil.copy(os.path.realpath(COMMAND), self.path("bin/ckineto"))
+        done = subprocess.run([alone, "doctor"], capture_output=True, cwd=self.directory)
+        if b"Recording works" in done.stdout:
+            self.skipTest("ckineto is installed on this machine")
+        self.assertIn(b"'make install'", done.stdout, done.stderr)
 
 
 if __name__ == "__main__":

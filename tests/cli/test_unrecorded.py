@@ -172,6 +172,7 @@ class Recover(CommandTest):
             file.write(b"\xff" * 64)
         listed = self.run_command("recover").out.decode()
         self.assertIn(f"rm {pool}", listed)
+        self.assertEqual("\nNext: " in listed, " program: " in listed, listed)
         self.assertEqual(self.run_command("recover", "-o", "r.json", pool).returncode, 2)
         os.unlink(pool)
         for name in spools:

@@ -418,6 +418,42 @@ class Ring(RecordTest):
             self.assertIn(reason or "None", str(trace.get("ckineto_dump_reason")))
             self.assertTrue(any("chief" in n for n in self.thread_names(trace)))
 
+    def test_the_step_that_did_not_end_is_named(self):
+        for ring in ([], ["--ring", "600"]):
+            process = self.start("-s", "-v", "300", LONG, options=[*ring, "-o", "last.json"])
+            process.communicate()
+            trace = self.load(os.path.join(self.here, "last.json"))
+            line, = [l for l in trace["ckineto"]["ledger"] if l["source"] == "steps"]
+            steps = sorted(int(e["name"].partition("#")[2]) for e in self.slices(trace)
+                           if e["name"].startswith("ProfilerStep#"))
+            self.assertEqual(steps, list(range(len(steps))))
+            self.assertTrue(line["detail"].startswith(f"ProfilerStep#{len(steps)} ("), line)
+            done = subprocess.run([COMMAND, "slice", "--step", str(len(steps)), "-o", "s.json", "last.json"],
+                                  capture_output=True, cwd=self.here)
+            self.assertIn(b"'ckineto info' names those that had begun", done.stderr)
+
+    def test_a_dump_lies_beside_the_output_and_says_why(self):
+        process = self.start("-s", "-p", "2000", "-l", "30", str(self.ms(200)), LONG,
+                             options=["--ring", "5", "--on-slow-step", "20x", "-o", "last.json"])
+        beside = lambda: glob.glob(os.path.join(self.here, "last_*_1.json"))
+        self.assertTrue(until(beside))
+        self.assertEqual(self.dumps(), [])
+        os.killpg(process.pid, signal.SIGINT)
+        err = process.communicate(timeout=60)[1].decode()
+        self.assertRegex(err, r"slow step \d+: .* usually .*: a trace is in .*" + os.path.basename(beside()[0]))
+
+    def test_an_empty_ring_of_a_program_without_ranges_needs_no_longer_one(self):
+        done = subprocess.run([COMMAND, "record", "--no-plugins", "--ring", "5", "-o", "last.json", "--", "true"],
+                              cwd=self.here, env=self.environment, capture_output=True, check=True)
+        self.assertNotIn(b"longer --ring", done.stderr)
+        self.assertIn(b"used nothing that ckineto", done.stderr)
+
+    def test_a_recorder_is_shown_with_its_program(self):
+        process = self.start("-p", "2000", LONG, options=("--ring", "5"))
+        name = self.status(self.asker(process))["name"]
+        self.assertRegex(name, r"^ckineto: control_recorded")
+        self.interrupt(process)
+
     def test_a_refused_dump_takes_its_reason_with_it(self):
         late = os.path.join(self.here, "late")
         self.environment["KINETO_ONDEMAND_TRACE_DIR"] = late

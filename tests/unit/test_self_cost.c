@@ -235,13 +235,13 @@ static void a_program_that_sleeps_is_not_compared_with(void **state)
 {
     (void)state;
     assert_non_null(strstr(share_said(100 * MS, 1000 * MS, 8 * MS),
-                           "8.11 % of the 99.900 ms that the program took by itself: "));
+                           "8.11 % of the 99.900 ms that the program took by itself"));
     assert_non_null(strstr(share_said(4 * MS, 4000 * MS, 8 * MS - MS / 10),
                            "0.20 % of one processor for 4.000 s; the program took 3.900 ms by "
-                           "itself, too little CPU time to compare with: "));
-    assert_non_null(strstr(share_said(50 * MS, 10000 * MS, 8 * MS), "too little CPU time"));
-    assert_non_null(strstr(share_said(5 * MS, 6 * MS, 8 * MS), "too little CPU time"));
-    assert_null(strstr(share_said(5 * MS, 6 * MS, 0), "too little CPU time"));
+                           "itself"));
+    assert_non_null(strstr(share_said(50 * MS, 10000 * MS, 8 * MS), "of one processor"));
+    assert_non_null(strstr(share_said(5 * MS, 6 * MS, 8 * MS), "of one processor"));
+    assert_null(strstr(share_said(5 * MS, 6 * MS, 0), "of one processor"));
 }
 
 int main(void)

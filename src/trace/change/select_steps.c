@@ -97,9 +97,12 @@ kineto_status kt_steps_find(kt_steps *s, const kineto_trace *t, const char *patt
     if (!s->any)
         return kt_no_steps(pattern, err);
     if (!s->spans.count)
-        return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu",
+        return kb_fail(err, KINETO_E_NOT_FOUND, "no %s is in the trace, which has steps %llu..%llu%s",
                        kt_steps_text(first, last).s, (unsigned long long)s->least,
-                       (unsigned long long)s->most);
+                       (unsigned long long)s->most,
+                       kt_ledger_has(t, KT_SOURCE_STEPS, NULL)
+                           ? "; 'ckineto info' names those that had begun when it ended"
+                           : "");
     merge(&s->spans);
     merge(&s->everywhere);
     return KINETO_OK;
