@@ -3,6 +3,8 @@
  * Nouns:
  *   pool     one mapping shared by all recorded processes of a recording and its collector:
  *            control page | chunk descriptors | dictionary | chunks
+ *            (in all versions: after its end, in its file, lines "PID NAME" of processes that
+ *            cannot read its layout)
  *   chunk    KF_CHUNK_BYTES of records, owned by one thread at a time
  *   word     8 bytes, native endian; every record is a whole number of words
  *   record   header word + payload; the header is stored last (release): a zero word is the end

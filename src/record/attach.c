@@ -2,7 +2,9 @@
 #include "record/host.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <time.h>
+#include <unistd.h>
 
 kf_pool kr_pool;
 
@@ -162,6 +164,23 @@ static kineto_status check_collector(kf_control *control, kineto_error *err)
                    control->collector_pid);
 }
 
+/* What this library cannot read may be a pool of another layout. After its end no layout has anything: a
+ * recorder of any version finds there which processes are not recorded. */
+static void leave_note(const char *path, const void *map, size_t bytes)
+{
+    char line[96], name[64] = "";
+    uint32_t pid = kb_os_pid();
+    if (bytes < sizeof(uint64_t) || kb_load_acquire((const uint64_t *)map) != KF_MAGIC)
+        return;
+    (void)kb_os_process_name(pid, name, sizeof name);
+    int n = snprintf(line, sizeof line, "%u %s\n", pid, name);
+    int fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0)
+        return;
+    (void)kb_os_write_quiet(fd, line, (size_t)n);
+    close(fd);
+}
+
 KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
 {
     size_t bytes = 0;
@@ -169,6 +188,8 @@ KINETO_API kineto_status kineto_rt_attach(const char *path, kineto_error *err)
     kineto_error why = {.code = KINETO_E_IO};
     void *map = kb_os_map_open(path, &bytes, &why);
     kineto_status status = map ? kf_pool_open(map, bytes, &pool, &why) : why.code;
+    if (map && status)
+        leave_note(path, map, bytes);
     if (!status)
         status = check_collector(pool.control, &why);
     if (!status)

@@ -7,7 +7,9 @@
 #include "session/self_cost.h"
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <unistd.h>
 
 #define MAX_IMAGES      4096u
 #define MAX_LOOKS       512u /* files read in one sample: a bound on its cost */
@@ -230,13 +232,33 @@ static void group_add(group *g, kineto_string name, uint32_t pid)
 /* What has the recorder loaded would have recorded: its events are lost, however many they are. */
 enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
 
+/* Who said after the end of the pool, in lines of "PID NAME", that its library cannot read it. */
+static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
+{
+    char text[4096], *name;
+    int fd = open(s->pool_path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? pread(fd, text, sizeof text - 1, (off_t)s->pool_bytes) : 0;
+    if (fd >= 0)
+        close(fd);
+    text[KB_MAX(n, 0)] = 0;
+    for (char *at = text, *end; (end = strchr(at, '\n')) != NULL; at = end + 1) {
+        bool created = false;
+        uint32_t pid = (uint32_t)strtoul(at, &name, 10);
+        *end = 0;
+        if (*name == ' ' && kb_map_insert(pids, pid, 1, &created) && created)
+            group_add(g, kb_string(name + 1), pid);
+    }
+}
+
 static void report_unrecorded(const ks_children *c, const kf_pool *pool, const attached *a,
                               uint64_t ticks)
 {
     group groups[KS_UNRECORDED_COUNT][GROUPS] = {0};
+    kb_map others = {0};
+    add_other_versions(&c->surroundings, &others, &groups[KS_UNRECORDED_OTHER_VERSION][HAS_EVENTS]);
     for (size_t i = 0; i < c->all.count; i++) {
         const ks_image *it = &c->all.data[i];
-        if (did_attach(a, it) || ks_image_passed_by(it))
+        if (did_attach(a, it) || ks_image_passed_by(it) || kb_map_find(&others, it->pid))
             continue;
         ks_unrecorded why = reason_of(a, it);
         bool lost = it->has_recorder && why != KS_UNRECORDED_UNUSED;
@@ -247,6 +269,7 @@ static void report_unrecorded(const ks_children *c, const kf_pool *pool, const a
             if (groups[why][kind].count)
                 ks_pool_note_at(pool, SOURCE, ks_unrecorded_text(why), groups[why][kind].count,
                                 kind == HAS_EVENTS, groups[why][kind].examples, ticks);
+    kb_map_free(&others);
     if (c->beyond)
         ks_pool_note_at(pool, SOURCE, NOT_LOOKED_AT, c->beyond, false, "", ticks);
 }

@@ -25,8 +25,9 @@
     X(NO_MEMORY, "has no room for the recording's buffer: its address space is limited (ulimit -v)") \
     X(ENVIRONMENT, "was started without the recording's environment: CKINETO_SESSION is not set")  \
     X(OTHER_RECORDING, "belongs to another recording: CKINETO_SESSION names another buffer")       \
-    X(NOT_ATTACHED, "has the recorder loaded, which did not attach: KINETO_LOG_LEVEL=1 shows why; often " \
-                    "it is linked with a library of another version of ckineto") \
+    X(OTHER_VERSION, "has a library of another version of ckineto, which cannot read the "         \
+                     "recording's buffer: link it with the version of the command")                \
+    X(NOT_ATTACHED, "has the recorder loaded, which did not attach: KINETO_LOG_LEVEL=1 shows why") \
     X(HIDDEN, "belongs to another user: cannot be looked at")                                      \
     X(CLOSED, "does not let itself be looked at: its program file cannot be read, or it called "   \
               "prctl(PR_SET_DUMPABLE)")                                                            \

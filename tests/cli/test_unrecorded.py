@@ -88,6 +88,20 @@ class Unrecorded(CommandTest):
             self.skipTest("no statically linked program")
         self.record_and_find("statically linked", TARGET, "ranges", "3", "exec", STATIC_TARGET, ranges=3, loss=False)
 
+    def test_a_library_of_another_layout_is_named_however_short_its_program_runs(self):
+        script = f"echo ready; while ! test -e go; do sleep 0.01; done; exec '{TARGET}' ranges 3"
+        process = self.start("record", "-o", "t.json", "--", "sh", "-c", script)
+        self.assertEqual(process.stdout.readline(), b"ready\n")
+        with open(self.pools(process.pid)[0], "r+b") as pool:  # its layout is another one from here on
+            pool.seek(8)
+            pool.write(b"\xff")
+        with open(self.path("go"), "w", encoding="utf-8"):
+            pass
+        self.assertEqual(process.communicate()[1].count(b"WARNING"), 0)
+        line, = [l for l in self.lines() if "another version" in l["reason"]]
+        self.assertEqual((line["count"], line["loss"]), (1, True))
+        self.assertIn(os.path.basename(TARGET), line["detail"])
+
     def test_a_program_that_becomes_itself_is_recorded_twice(self):
         self.record(TARGET, "ranges", "3", "exec", TARGET, "ranges", "4")
         self.assertEqual(sorted(self.numbers()), sorted([*range(3), *range(4)]))
