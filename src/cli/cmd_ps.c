@@ -68,7 +68,7 @@ static void print_process(const kc_process *p)
     printf("%8lld ", (long long)p->pid);
     put_user(p->user);
     putchar(' ');
-    kc_put_name(stdout, kb_string(*p->name ? p->name : "-"), 16);
+    kc_put_name(stdout, kb_string(*p->name ? p->name : "-"), 26);
     printf(" %-9s %-13s", via_of(p), state_of(p));
     put_number_or_dash(p->iteration >= 0, p->iteration, 9);
     put_number_or_dash(p->has_daemon, p->job, 9);
@@ -123,7 +123,7 @@ static void print_daemon_clients(const kc_reachable *r)
 static void print_all(const kc_reachable *r)
 {
     if (r->processes.count)
-        printf("%8s %-10s %-16s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
+        printf("%8s %-10s %-26s %-9s %-13s %9s %9s  %s\n", "PID", "USER", "NAME", "VIA", "STATE",
                "ITERATION", "JOB", "RING");
     for (size_t i = 0; i < r->processes.count; i++)
         print_process(&r->processes.data[i]);

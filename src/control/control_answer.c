@@ -102,42 +102,45 @@ void ko_control_tell(ko_control_socket *s)
 /* ---- questions ---------------------------------------------------------------------------------
  */
 
-static void put_pids(const ko_control_socket *s, ko_packet *p)
+enum { MAX_PIDS = 64 };
+
+/* Of the process itself, and of a recorder's programs after it. */
+static uint32_t list_pids(const ko_control_socket *s, uint32_t pids[MAX_PIDS])
 {
-    uint32_t pids[64], count = 1;
-    char text[64 * 12];
-    size_t used = 0;
     pids[0] = s->pid;
-    if (s->list)
-        count += KB_MIN(s->list(s->list_context, pids + 1, KB_COUNT(pids) - 1),
-                        (uint32_t)KB_COUNT(pids) - 1);
+    return 1 + (s->list ? KB_MIN(s->list(s->list_context, pids + 1, MAX_PIDS - 1), MAX_PIDS - 1u) : 0);
+}
+
+static void put_pids(ko_packet *p, const uint32_t *pids, uint32_t count)
+{
+    char text[MAX_PIDS * 12];
+    size_t used = 0;
     for (uint32_t i = 0; i < count; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%s%u", i ? "," : "", pids[i]);
     ko_packet_put(p, "pids", text);
 }
 
-/* Of a recorder also the program that it records: "ckineto: train". */
-static void put_name(const ko_control_socket *s, ko_packet *p)
+/* Of a recorder with the program that it records: "ckineto: train". */
+static void put_name(ko_packet *p, const uint32_t *pids, uint32_t count)
 {
-    char name[64] = "";
-    uint32_t program;
-    size_t size = kb_os_process_name(s->pid, name, sizeof name);
-    if (s->list && s->list(s->list_context, &program, 1) && size + 2 < sizeof name) {
-        memcpy(name + size, ": ", 3);
-        (void)kb_os_process_name(program, name + size + 2, sizeof name - size - 2);
-    }
-    ko_packet_put(p, "name", name);
+    char name[64] = "", program[64] = "", both[130];
+    (void)kb_os_process_name(pids[0], name, sizeof name);
+    if (count > 1)
+        (void)kb_os_process_name(pids[1], program, sizeof program);
+    snprintf(both, sizeof both, "%s%s%s", name, program[0] ? ": " : "", program);
+    ko_packet_put(p, "name", both);
 }
 
 static void answer_status(ko_control_socket *s, uint32_t slot)
 {
     ko_controller_status now = {0};
     ko_packet p;
+    uint32_t pids[MAX_PIDS], count = list_pids(s, pids);
     ko_controller_get_status(s->controller, &now);
     ko_packet_begin(&p, "status");
     ko_packet_put_int(&p, "pid", s->pid);
     ko_packet_put_int(&p, "uid", geteuid());
-    put_name(s, &p);
+    put_name(&p, pids, count);
     ko_packet_put(&p, "host", now.host ? now.host : "");
     ko_packet_put(&p, "state", ks_ondemand_state_name(now.state));
     ko_packet_put_int(&p, "state-number", now.state);
@@ -149,7 +152,7 @@ static void answer_status(ko_control_socket *s, uint32_t slot)
     ko_packet_put_int(&p, "ticket", (int64_t)now.ticket);
     ko_packet_put_int(&p, "start-ns", now.start_ns);
     ko_packet_put_int(&p, "end-ns", now.end_ns);
-    put_pids(s, &p);
+    put_pids(&p, pids, count);
     if (kineto_rt_daemon_client())
         ko_packet_put(&p, "daemon-client", kineto_rt_daemon_client());
     ko_packet_put(&p, "version", kineto_version());
