@@ -232,7 +232,7 @@ static void group_add(group *g, kineto_string name, uint32_t pid)
 /* What has the recorder loaded would have recorded: its events are lost, however many they are. */
 enum { MAY_HAVE_EVENTS, HAS_EVENTS, GROUPS };
 
-/* Who said after the end of the pool, in lines of "PID NAME", that its library cannot read it. */
+/* Processes whose library cannot read the pool leave a line after its end: "PID NAME". */
 static void add_other_versions(const ks_surroundings *s, kb_map *pids, group *g)
 {
     char text[4096], *name;
@@ -286,8 +286,8 @@ void ks_pool_note_steps(const kf_pool *pool)
             group_add(&begun, kb_string(name), kb_load_relaxed(&s->pid));
     }
     if (begun.count)
-        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended, and are not in the trace",
-                     begun.count, false, begun.examples);
+        ks_pool_note(pool, KT_SOURCE_STEPS, "had begun when the recording ended", begun.count, false,
+                     begun.examples);
 }
 
 /* Those that go on. Processes of the tree are in the pool's list, too. */
