@@ -95,6 +95,8 @@ int kc_completion(int argc, char **argv, const kc_verb *verbs, size_t count);
 /* ---- text.c: for human eyes ------------------------------------------------------------------------ */
 kb_text kc_bytes(uint64_t bytes);
 kb_text kc_count(uint64_t n); /* 20,222 */
+/** "none", "5", or "an unknown number" if the end of the file is missing. */
+kb_text kc_lost_words(uint64_t lost, bool is_cut);
 kb_text kc_moment(int64_t ns); /* "2026-05-04 13:02:01 UTC"; empty: the calendar ends before */
 /** The word that fits the number. */
 const char *kc_noun(uint64_t count, const char *one, const char *many);
@@ -160,6 +162,8 @@ static inline int64_t kc_sum_ns(int64_t a, int64_t b)
 }
 
 kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto_error *err);
+/** The mean, rounded to the nearest nanosecond. */
+int64_t kc_mean_ns(const kc_stat *s);
 void kc_summary_free(kc_summary *s);
 /** The part that `record` shows: window, devices, top tables, ledger. */
 void kc_summary_print(const kc_summary *s, const kineto_trace *trace, FILE *out);

@@ -182,7 +182,7 @@ static kineto_status add_findings(work *w, const kineto_trace *trace, int32_t ra
     kineto_status status = kineto_find(trace, &o, &found, err);
     if (status)
         return status;
-    kc_health_add(&w->health, trace, rank);
+    kc_health_add(&w->health, trace, w->many ? rank : -1);
     if (!w->found) {
         w->found = found;
         if (w->many)
@@ -200,7 +200,7 @@ static kineto_status add_facts(work *w, const kineto_trace *trace, int32_t rank,
     kineto_status status = kineto_analyze(trace, &w->options, &facts, err);
     if (status)
         return status;
-    kc_health_add(&w->health, trace, rank);
+    kc_health_add(&w->health, trace, w->many ? rank : -1);
     if (!w->facts) {
         w->facts = facts;
         if (w->many)

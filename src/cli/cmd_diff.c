@@ -2,6 +2,7 @@
 #include "cli/several.h"
 
 #include "cli/diff.h"
+#include "trace/trace.h"
 
 #include <ckineto/analyze.h>
 #include <ckineto/export.h>
@@ -135,6 +136,7 @@ static kineto_status open_both(work *w, char *const *paths, kineto_error *err)
             continue;
         w->shown.activities[i] = kineto_trace_count(w->traces[i]);
         w->shown.lost[i] = kineto_trace_lost(w->traces[i]);
+        w->shown.is_cut[i] = kt_ledger_is_cut(w->traces[i]);
     }
     return status;
 }

@@ -179,7 +179,7 @@ static void put_table(kb_json *j, const char *key, const kc_stat_list *list,
         kb_json_put_string(j, "name", kineto_trace_string(trace, stat->name_id));
         kb_json_put_uint(j, "count", stat->count);
         kb_json_put_int(j, "total_ns", stat->total_ns);
-        kb_json_put_int(j, "mean_ns", stat->total_ns / (int64_t)stat->count);
+        kb_json_put_int(j, "mean_ns", kc_mean_ns(stat));
         kb_json_put_int(j, "min_ns", stat->min_ns);
         kb_json_put_int(j, "max_ns", stat->max_ns);
         kb_json_object_end(j);

@@ -14,6 +14,7 @@ typedef struct kc_gate {
 typedef struct kc_diff {
     const char *paths[2]; /* before, after */
     uint64_t activities[2], lost[2];
+    bool is_cut[2]; /* the end of the file is missing */
     const kineto_analysis *facts;
     kc_gate gates[64];
     size_t gate_count;

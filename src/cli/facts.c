@@ -1,5 +1,6 @@
 /* Facts for human eyes. */
 #include "cli/facts.h"
+#include "trace/trace.h"
 
 #include <ckineto/files.h>
 
@@ -50,7 +51,7 @@ void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank)
     h->traces++;
     h->activities += kineto_trace_count(trace);
     h->lost += kineto_trace_lost(trace);
-    h->repaired += kineto_trace_repair_total(trace);
+    h->is_cut = h->is_cut || kt_ledger_is_cut(trace);
     if (kineto_verify(trace, NULL, &report, NULL))
         return;
     for (uint32_t i = 0; i < 3; i++)
@@ -68,10 +69,7 @@ void kc_health_print(const kc_health *h, FILE *out)
     if (h->ranks > h->traces)
         fprintf(out, "%s ranks, ", kc_count(h->ranks).s);
     fprintf(out, "%s %s", kc_count(h->activities).s, kc_noun(h->activities, "activity", "activities"));
-    fprintf(out, ", %s lost", h->lost ? kc_count(h->lost).s : "none");
-    if (h->repaired)
-        fprintf(out, ", %s places repaired", kc_count(h->repaired).s);
-    fputs(".\n", out);
+    fprintf(out, ", %s lost.\n", kc_lost_words(h->lost, h->is_cut).s);
     if (h->lines.count)
         fwrite(h->lines.data, 1, h->lines.count, out);
     if (h->lines_left_out)

@@ -8,12 +8,14 @@
 
 /** What was lost and what `verify` finds, of all ranks. */
 typedef struct kc_health {
-    uint64_t traces, ranks, activities, lost, repaired;
+    uint64_t traces, ranks, activities, lost;
+    bool is_cut; /* the end of one of their files is missing */
     uint64_t findings[3]; /* by severity */
     KB_VEC(char) lines;   /* the worst, as text */
     uint32_t line_count;
     uint64_t lines_left_out;
 } kc_health;
+/** `rank` names the trace in the lines; -1: it is the only one. */
 void kc_health_add(kc_health *h, const kineto_trace *trace, int32_t rank);
 void kc_health_print(const kc_health *h, FILE *out);
 void kc_health_free(kc_health *h);

@@ -196,6 +196,12 @@ double kc_busy_percent(const kc_summary *s, const kc_device *device)
     return all > 0 ? 100.0 * (double)device->busy_ns / (double)all : 0.0;
 }
 
+int64_t kc_mean_ns(const kc_stat *s)
+{
+    int64_t count = (int64_t)s->count, rest = s->total_ns % count;
+    return s->total_ns / count + (rest >= count - rest);
+}
+
 /* ---- showing ------------------------------------------------------------------------------------- */
 
 static void print_table(const char *title, const kc_stat *stats, size_t count,
@@ -209,7 +215,7 @@ static void print_table(const char *title, const kc_stat *stats, size_t count,
         kc_put_name(out, kineto_trace_string(trace, stats[i].name_id), 40);
         fprintf(out, " %10s %12s %12s\n", kc_count(stats[i].count).s,
                 kb_duration(stats[i].total_ns).s,
-                kb_duration(stats[i].total_ns / (int64_t)stats[i].count).s);
+                kb_duration(kc_mean_ns(&stats[i])).s);
     }
     if (count > KC_TOP)
         fprintf(out, "  … and %s more\n", kc_count(count - KC_TOP).s);
@@ -286,7 +292,10 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out)
     const char *headline = has_gaps(trace) ? "nothing of what was recorded was lost; what was not is named here\n"
                                                 : "nothing was lost\n";
     fprintf(out, "\n  ledger: %s", lost || processes ? "" : headline);
-    if (lost)
+    if (kt_ledger_is_cut(trace))
+        fprintf(out, "the file ends early: how many events are missing is not known%s",
+                processes ? ", and " : "\n");
+    else if (lost)
         fprintf(out, "%s %s missing from this trace%s", kc_count(lost).s,
                 kc_noun(lost, "event is", "events are"), processes ? ", and " : "\n");
     if (processes)

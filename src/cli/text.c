@@ -19,6 +19,15 @@ kb_text kc_bytes(uint64_t bytes)
     return t;
 }
 
+kb_text kc_lost_words(uint64_t lost, bool is_cut)
+{
+    if (lost && !is_cut)
+        return kc_count(lost);
+    kb_text text;
+    (void)snprintf(text.s, sizeof text.s, "%s", is_cut ? "an unknown number" : "none");
+    return text;
+}
+
 kb_text kc_count(uint64_t n)
 {
     kb_text t;

@@ -127,7 +127,7 @@ static void explain(int error, const char *name, char *to, size_t size)
                  "%s: this kernel, or a container's seccomp profile, has no perf_event_open", name);
     else if (error == ENOENT || error == EOPNOTSUPP || error == ENODEV || error == EINVAL)
         snprintf(to, size,
-                 "%s: this processor does not count it, or its counters are not passed on to this "
+                 "%s: not counted by this processor, or its counters are not passed on to this "
                  "virtual machine; task-clock, page-faults and context-switches can be counted",
                  name);
     else if (error == EMFILE || error == ENFILE)

@@ -368,6 +368,9 @@ kt_loss kt_ledger_loss(const kineto_ledger_line *line);
 uint64_t kt_ledger_lost(const kineto_trace *t, kt_loss loss);
 /** Is there a ledger line with a count that is not 0, of this source and reason? NULL: of any. */
 bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason);
+/** Is the end of the file that the trace was read from missing, with an unknown number of events? */
+bool kt_ledger_is_cut(const kineto_trace *t);
+bool kt_ledger_line_is_cut(const kineto_ledger_line *line); /* is this what says so? */
 /** The version of ckineto that wrote the file which the trace was read from; "": another program. */
 const char *kt_writer_version(const kineto_trace *t);
 kineto_string kt_track_text_of(const kineto_trace *t, uint32_t track);

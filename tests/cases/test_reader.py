@@ -1,4 +1,5 @@
 """Text forms of one trace are read as that trace, and what is not kept is in the ledger by its reason."""
+import gzip
 import json
 import re
 
@@ -146,7 +147,7 @@ def one(**event):
 
 
 # A member of the wrong type costs at most itself, and is counted.
-WRONG = "repaired: a member that cannot be what it is: left out"
+WRONG = "repaired: a member of the wrong type: left out"
 NUMBER = "repaired: a malformed number: put right, or kept as a string"
 ODD_MEMBERS = [
     ({"dur": "abc"}, WRONG), ({"dur": [2]}, WRONG), ({"dur": None}, WRONG), ({"tid": [1]}, WRONG),
@@ -175,6 +176,30 @@ def check_ledger():
     expect("a time that is too large", [ledger(path)[r] for r in large], [(1, 1)])
 
 
+def check_damage():
+    """A file that ends early lost an unknown number of events; what follows a whole trace is none."""
+    text = document(SOUND)
+    for name, content in (("cut.json", text[:len(text) // 2]), ("cut.json.gz", gzip.compress(text.encode())[:-60])):
+        path = path_of(name)
+        with open(path, "wb") as file:
+            file.write(content if isinstance(content, bytes) else content.encode())
+        expect(f"{name}: headline", "ledger: the file ends early: how many events are missing is not known"
+               in run("info", path), True)
+        expect(f"{name}: verify", "the file ends early: what followed is missing" in run("verify", path, status=1), True)
+        expect(f"{name}: analyze", "an unknown number lost." in run("analyze", path), True)
+        expect(f"{name}: finding", "the file ends early, how many events are missing is not known"
+               in " ".join(run("analyze", "--findings", path).split()), True)
+    path = write_trace("cut.json", text[:len(text) // 2])
+    run("repair", path, "-o", path_of("repaired.json"))
+    expect("a repaired trace says so too", "the file ends early" in run("info", path_of("repaired.json")), True)
+    expect("where it ends", f"it ends at byte {len(text) // 2}" in run("info", path), True)
+    whole = facts(write_trace("sound.json", text))
+    path = write_trace("trailing.json", text + "\nxx {done: 1} xx")
+    expect("trailing bytes", (facts(path), "nothing was lost" in run("info", path)), (whole, True))
+    path = write_trace("trailing.json", text + "\nxx " + json.dumps(one(ph="?")) + " xx")
+    expect("trailing bytes with an event", "nothing was lost" in run("info", path), False)
+
+
 def spans(path):
     return {r["name"]: (r["start_ns"], r["dur_ns"])
             for r in query(path, "select name, start_ns, dur_ns from activities")}
@@ -194,6 +219,15 @@ def check_ends():
     path = write_trace("ends.json", [half("B", 0, "main"), half("E", 10, "stray"), half("E", 100)])
     expect("a doubtful end", (spans(path), ledger(path).get(doubtful)), ({"main": (0, 100000)}, (1, 0)))
     expect("its mark", query(path, "select open_end from activities"), [{"open_end": 1}])
+    missing = "begin whose end is missing: lasts as long as the range around it"
+    path = write_trace("ends.json", [half("B", 0, "main"), half("B", 10, "work"), half("B", 20, "inner"), half("E", 100, "main"),
+                                     half("B", 200, "late"), half("E", 900, "late"), half("B", 950, "open")])
+    expect("an end that is missing", spans(path), {"main": (0, 100000), "work": (10000, 90000), "inner": (20000, 80000),
+                                                   "late": (200000, 700000), "open": (950000, 0)})
+    expect("its count", ledger(path).get(missing), (2, 1))
+    run("verify", path, status=1)
+    path = write_trace("ends.json", [half("B", 0, "a"), half("B", 5, "b"), half("E", 10, "a"), half("E", 20, "b")])
+    expect("ranges that cross", (spans(path), ledger(path).get(missing)), ({"a": (0, 10000), "b": (5000, 15000)}, None))
     path = write_trace("ends.json", [half("B", 0, "a", cat="x"), half("B", 5, "a", cat="y"),
                                      half("E", 10, "a", cat="x"), half("E", 20, "a", cat="y")])
     expect("ends by category", sorted(r["dur_ns"] for r in query(path, "select dur_ns from activities")),
@@ -294,6 +328,7 @@ def check_given():
 
 check_forms()
 check_ledger()
+check_damage()
 check_ends()
 check_flows()
 check_refused()

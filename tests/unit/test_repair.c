@@ -360,7 +360,7 @@ static void test_members_of_the_header_are_repaired_one_by_one(void **state)
 #define CUT(offset)                                                                                \
     LINE("a member or event that is cut off: what is whole was kept", "1", "true", offset)
 #define BRACKETS(count, offset)                                                                    \
-    LINE("a closing bracket was missing or one too many", count, "false", offset)
+    LINE("brackets that do not match: put right", count, "false", offset)
 /* Lines of what was lost are looked at where they are what is tested. */
 static void leave_out_ledger(char *data, const char *expected)
 {

@@ -56,10 +56,10 @@ static void judge_copy_calls(ka_finder *f, const ka_waits *waits, ka_without *wi
     x->count = sum.count;
     kb_text name = ka_short_name(ka_name(f->s, f->s->slices[sum.site].name));
     ka_say(f, x,
-           "%llu calls of cudaMemcpy, cudaMemset or the like keep the host for %s; devices are "
+           "%llu synchronous copy or memset call%s the host for %s; devices are "
            "idle for %s after them, until it has launched again%s. The longest one is in %s",
-           (unsigned long long)sum.count, kb_duration(sum.ns).s, kb_duration(sum.idle_ns).s,
-           ka_later_text(saved, sum.idle_ns).s, name.s);
+           (unsigned long long)sum.count, sum.count == 1 ? " keeps" : "s keep", kb_duration(sum.ns).s,
+           kb_duration(sum.idle_ns).s, ka_later_text(saved, sum.idle_ns).s, name.s);
     ka_advise(f, x,
               "Call the Async form on the stream that needs the data (cudaMemcpyAsync, "
               "hipMemcpyAsync, cudaMemsetAsync), from pinned memory; in PyTorch "
@@ -199,11 +199,11 @@ static void judge_pageable(ka_finder *f, const ka_waits *waits, ka_without *with
         return;
     x->count = sum.count;
     ka_say(f, x,
-           "%llu copies from or to pageable memory take %s%s; %llu calls keep the host waiting for "
+           "%llu copies from or to pageable memory take %s%s; %llu call%s the host waiting for "
            "what it sends for %s, and devices are idle for %s after them%s",
            (unsigned long long)sum.count, kb_duration(sum.ns).s, rates(&sum).s,
-           (unsigned long long)upload.count, kb_duration(upload.ns).s,
-           kb_duration(upload.idle_ns).s,
+           (unsigned long long)upload.count, upload.count == 1 ? " keeps" : "s keep",
+           kb_duration(upload.ns).s, kb_duration(upload.idle_ns).s,
            ka_later_text(saved, ka_add_ns(sum.excess_ns, upload.idle_ns)).s);
     if (upload.site != KA_NONE)
         advise_upload(f, x, upload.site);

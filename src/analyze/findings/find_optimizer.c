@@ -155,10 +155,10 @@ static void say_single(ka_finder *f, const calls *c, int64_t saved)
     x->count = c->list.count;
     ka_say(f, x,
            "%s goes over its parameters one by one: %llu kernels a call, %s each, and %s of the "
-           "host in %zu calls",
+           "host in %zu call%s",
            name.s, (unsigned long long)(c->kernels.count / c->list.count),
            kb_duration(c->kernels.ns / (int64_t)KB_MAX(c->kernels.count, 1u)).s,
-           kb_duration(c->host_ns).s, c->list.count);
+           kb_duration(c->host_ns).s, c->list.count, c->list.count == 1 ? "" : "s");
     advise_by_name(f, x, name.s, "");
     show_calls(f, x, c);
 }
@@ -294,9 +294,9 @@ static void say_zeroes(ka_finder *f, const calls *c, uint64_t count, int64_t sav
     if (!x)
         return;
     x->count = count;
-    ka_say(f, x, "zero_grad fills %llu gradients a call with zeros, in %zu calls of %s",
+    ka_say(f, x, "zero_grad fills %llu gradients a call with zeros, in %zu call%s of %s",
            (unsigned long long)(count / c->list.count), c->list.count,
-           kb_duration(c->host_ns / (int64_t)c->list.count).s);
+           c->list.count == 1 ? "" : "s", kb_duration(c->host_ns / (int64_t)c->list.count).s);
     ka_advise(f, x,
               "optimizer.zero_grad(set_to_none=True): then backward writes gradients instead "
               "of adding to zeros, which saves as much again");

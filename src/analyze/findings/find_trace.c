@@ -474,6 +474,7 @@ void ka_look_profiler_overhead(ka_finder *f)
 typedef struct doubts {
     kineto_verify_report *report;
     uint64_t unrecorded, unread; /* events: those that a recorder lost, those of the file */
+    bool is_cut;                 /* the end of the file is missing */
     double lost_percent;         /* both */
     uint32_t errors; /* findings that count */
     uint64_t places;
@@ -574,7 +575,9 @@ static void say_unfit(ka_finder *f, const doubts *d)
         return;
     ka_set_severity(x, KINETO_FINDING_HIGH);
     ka_set_extent(x, d->lost_percent);
-    if (d->lost_percent >= LOST_PERCENT) {
+    if (d->is_cut) {
+        n = (size_t)snprintf(text, sizeof text, "the file ends early, how many events are missing is not known");
+    } else if (d->lost_percent >= LOST_PERCENT) {
         n = put_lost(text, sizeof text, n, d->unrecorded, all, "could not be recorded");
         n = put_lost(text, sizeof text, n, d->unread, all, "of the file could not be used");
     }
@@ -658,13 +661,14 @@ void ka_look_unfit(ka_finder *f)
     double lost = (double)kineto_trace_lost(t), there = (double)kineto_trace_count(t);
     d.unrecorded = kt_ledger_lost(t, KT_LOSS_RECORDING);
     d.unread = kt_ledger_lost(t, KT_LOSS_READING);
+    d.is_cut = kt_ledger_is_cut(t);
     if (kineto_verify(t, NULL, &d.report, &err)) {
         f->no_memory = true;
         return;
     }
     d.lost_percent = ka_percent(lost, lost + there);
     read_report(f, &d);
-    if (d.errors || d.lost_percent >= LOST_PERCENT)
+    if (d.errors || d.is_cut || d.lost_percent >= LOST_PERCENT)
         say_unfit(f, &d);
     kineto_verify_report_release(d.report);
 }

@@ -239,7 +239,7 @@ static void find_rest(pass *p)
     ka_find(v, KA_RULE_NAMES_EMPTY, KINETO_SEVERITY_WARNING, &p->unnamed,
             "activities have no name");
     ka_find(v, KA_RULE_ROWS_OPEN, KINETO_SEVERITY_NOTE, &p->open,
-            "activities were under way when recording began or ended");
+            "activities without their begin or end: under way when recording began or ended, or it was lost");
     ka_find(v, KA_RULE_ARGS_LOST, KINETO_SEVERITY_WARNING, &p->args_lost,
             "activities lost arguments");
     ka_find(v, KA_RULE_CORRELATION_ABSENT, KINETO_SEVERITY_NOTE, &p->without_id,

@@ -51,6 +51,7 @@ typedef enum line_class {
     LINE_LOSS,
     LINE_UNREAD,
     LINE_PROCESSES,
+    LINE_CUT,
     LINE_REPAIRED,
     LINE_HEADER,
     LINE_NEGATIVE,
@@ -70,6 +71,8 @@ static line_class classify(const kineto_ledger_line *line)
         return LINE_STEP;
     if (kb_string_holds(line->reason, "in the header, with another value"))
         return LINE_HEADER;
+    if (kt_ledger_line_is_cut(line))
+        return LINE_CUT;
     if (is_repair(line))
         return LINE_REPAIRED;
     static const line_class of[] = {[KT_LOSS_NONE] = LINE_OTHER,
@@ -122,8 +125,10 @@ static void check_ledger(ka_verify *v)
                "processes whose events are missing, in all %llu");
     find_lines(v, LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
                "events of the file that could not be used, in all %llu");
+    find_lines(v, LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+               "the file ends early: what followed is missing, how many events is not known");
     find_lines(v, LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-               "repairs that were needed to read it, in all %llu");
+               "repairs were needed to read the file, in all %llu");
     find_lines(v, LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
                "members are in the header twice, with different values, in all %llu");
     find_lines(v, LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,

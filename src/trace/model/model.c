@@ -103,6 +103,23 @@ bool kt_ledger_has(const kineto_trace *t, const char *source, const char *reason
     return false;
 }
 
+bool kt_ledger_line_is_cut(const kineto_ledger_line *line)
+{
+    static const char *const reasons[] = {KT_REPAIR_REASON_OF(KT_REPAIR_CUT), KT_REPAIR_DAMAGED};
+    return line->count && kb_string_is_one_of(line->reason, reasons, KB_COUNT(reasons));
+}
+
+bool kt_ledger_is_cut(const kineto_trace *t)
+{
+    kineto_ledger_line line;
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_trace_ledger(t, i, &line);
+        if (kt_ledger_line_is_cut(&line))
+            return true;
+    }
+    return false;
+}
+
 const char *kt_writer_version(const kineto_trace *t) { return t->writer_version; }
 uint64_t kineto_trace_repair_total(const kineto_trace *t) { return t->repairs.total; }
 uint32_t kineto_trace_repair_count(const kineto_trace *t)

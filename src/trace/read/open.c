@@ -446,7 +446,7 @@ static void move_times(kt_reader *r)
     for (size_t i = 0; i < r->late.count; i++)
         r->late.data[i].ts_ns = kt_shifted(r->late.data[i].ts_ns, r->base_ns);
     for (size_t i = 0; i < r->pending.count; i++)
-        if (r->pending.data[i].closed)
+        if (r->pending.data[i].closed || r->pending.data[i].bounded)
             r->pending.data[i].end_ns = kt_shifted(r->pending.data[i].end_ns, r->base_ns);
     r->window_end_ns = kt_shifted(r->window_end_ns, r->base_ns);
 }
@@ -470,7 +470,15 @@ static void close_ranges(kt_reader *r)
     }
 }
 
-/* Begins without an end last to the last known moment. */
+/* Begins without an end last to the end of a range around them, else to the last known moment. */
+static void close_begin(kt_reader *r, const kt_pending *p, int64_t last_ns)
+{
+    int64_t end_ns = p->bounded ? p->end_ns : last_ns;
+    kt_row_close(r->b, p->row, KB_MAX(end_ns, kt_start(r->b->trace, p->row)), true);
+    r->lost_ends += p->bounded;
+    r->unclosed += !p->bounded;
+}
+
 static void state_window(kt_reader *r)
 {
     const kineto_trace *t = r->b->trace;
@@ -481,13 +489,9 @@ static void state_window(kt_reader *r)
         kt_read_distrust_window(r);
     }
     end = r->has_window_end ? r->window_end_ns : end;
-    for (size_t i = 0; i < r->pending.count; i++) {
-        if (r->pending.data[i].closed)
-            continue;
-        kineto_row row = r->pending.data[i].row;
-        kt_row_close(r->b, row, KB_MAX(end, kt_start(t, row)), true);
-        r->unclosed++;
-    }
+    for (size_t i = 0; i < r->pending.count; i++)
+        if (!r->pending.data[i].closed)
+            close_begin(r, &r->pending.data[i], end);
     if (r->has_window)
         kt_window(r->b, r->window_start_ns, r->window_end_ns);
     else if (r->has_window_end)
@@ -530,8 +534,10 @@ static void state_repairs(kt_reader *r)
         if (!repairs->kinds[kind].count)
             continue;
         snprintf(reason, sizeof reason, KT_REPAIR_REASON, kt_repair_text((kt_repair_kind)kind));
-        snprintf(detail, sizeof detail, "first at byte %llu of the text",
-                 (unsigned long long)repairs->kinds[kind].first_offset);
+        bool is_end = kind == KT_REPAIR_TRUNCATED;
+        snprintf(detail, sizeof detail, is_end ? "it ends at byte %llu" : "first at byte %llu of the text",
+                 (unsigned long long)(is_end ? r->b->trace->text_bytes
+                                             : repairs->kinds[kind].first_offset));
         kt_ledger_add(r->b, kb_string("reader"), kb_string(reason), repairs->kinds[kind].count,
                       kt_repair_loses((kt_repair_kind)kind) == KT_LOSES_EVENTS, kb_string(detail));
     }
@@ -567,7 +573,8 @@ static void state_ledger(kt_reader *r)
                  {r->end_args_twice, "argument of a begin and its end: that of the end counts", false},
                  {r->doubtful_ends,
                   "range whose end may be another's, as ends around it fit no begin: flagged", false},
-                 {r->unclosed, "begin without an end", false},
+                 {r->unclosed, "begin without an end: lasts to the last known moment", false},
+                 {r->lost_ends, "begin whose end is missing: lasts as long as the range around it", true},
                  {r->other_metadata, "unknown metadata event", false},
                  {r->empty_objects, "empty object among the events", false},
                  {r->repeated_header,

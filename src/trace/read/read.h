@@ -11,13 +11,14 @@ typedef struct kt_pending {
     bool closed;
     bool open_end;  /* its args say that it had not ended, or its end is in doubt */
     bool doubtful;  /* an end without a name may be another's: one on its thread fitted no begin */
+    bool bounded;   /* a range around it ended first, at end_ns: without an end it ends there */
     bool has_key;   /* of asynchronous ranges whose id counts in all processes: */
     uint32_t name, category; /* string ids; 0: none */
     char *args;              /* a copy, while it is open; NULL: none */
     size_t args_bytes;
     uint64_t below; /* index + 1 */
     union {
-        int64_t end_ns; /* if closed */
+        int64_t end_ns; /* if closed or bounded */
         uint64_t key;   /* else, if it has one: what an end in another process is matched by */
     };
 } kt_pending;
@@ -82,7 +83,7 @@ typedef struct kt_reader {
     bool has_window_end, has_window;
     int64_t window_start_ns, window_end_ns;
     /* for the ledger */
-    uint64_t other_phases, other_metadata, unmatched_ends, unclosed, lone_surrogates;
+    uint64_t other_phases, other_metadata, unmatched_ends, unclosed, lost_ends, lone_surrogates;
     uint64_t end_args_twice, doubtful_ends, empty_objects, repeated_header, nameless_devices;
     uint64_t wrong_events; /* "traceEvents" that hold no list */
     uint64_t events, second_events, repeated_members, negative_durations, long_args;

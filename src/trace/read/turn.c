@@ -299,9 +299,23 @@ static bool agrees(const kt_pending *begin, uint32_t name, uint32_t category)
 /* How deep below the innermost open begin one is looked for. */
 #define MOST_BELOW 256u
 
+/* The begins above one of their thread that ends now lie in it: without an end of their own they last no
+ * longer. */
+static void bound_above(kt_reader *r, uint64_t top, const kt_pending *ended, int64_t end_ns)
+{
+    for (uint64_t at = top; at && &r->pending.data[at - 1] != ended; at = r->pending.data[at - 1].below) {
+        kt_pending *p = &r->pending.data[at - 1];
+        if (!p->bounded) {
+            p->bounded = true;
+            p->end_ns = end_ns;
+        }
+    }
+}
+
 /* The innermost open begin that agrees, which is no longer open then; NULL: none does. An end that
- * names no begin, or one that others lie above of, makes the ends without a name behind it doubtful. */
-static kt_pending *take_begin(kt_reader *r, uint64_t *top, const kt_event *e)
+ * names no begin, or one that others lie above of, makes the ends without a name behind it doubtful.
+ * `nests`: they are of a thread. */
+static kt_pending *take_begin(kt_reader *r, uint64_t *top, const kt_event *e, bool nests)
 {
     uint32_t name = e->has & KT_HAS_NAME ? kt_read_text(r, e->name) : 0;
     uint32_t category = e->has & KT_HAS_CAT ? kt_read_text(r, e->cat) : 0;
@@ -309,6 +323,8 @@ static kt_pending *take_begin(kt_reader *r, uint64_t *top, const kt_event *e)
     for (uint32_t below = 0; link && *link && below < MOST_BELOW; below++) {
         kt_pending *begin = &r->pending.data[*link - 1];
         if (agrees(begin, name, category)) {
+            if (nests)
+                bound_above(r, *top, begin, e->ts_ns);
             *link = begin->below;
             kt_pending *next = *top ? &r->pending.data[*top - 1] : NULL;
             if (next)
@@ -462,7 +478,8 @@ static kineto_status keep_loose_end(kt_reader *r, kt_batch *p, const kt_side *si
 static kineto_status end(kt_reader *r, kt_batch *p, const kt_side *side)
 {
     uint64_t *top = kb_map_find(&r->open, match_key(r, p, side, false));
-    kt_pending *begin = take_begin(r, top, &side->event);
+    bool nests = p->places.data[side->place].type != KINETO_TRACK_ASYNC;
+    kt_pending *begin = take_begin(r, top, &side->event, nests);
     if (begin)
         return close_pending(r, begin, side->event.ts_ns, args_of_end(&side->event));
     r->unmatched_ends++;

@@ -280,11 +280,15 @@ bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs,
 {
     kt_fix f = begin(text, at, true, NULL, repairs->ts_unit_ns);
     size_t from = kt_look_space(&f, f.at), to = from;
-    for (int c; (c = kt_fix_byte(&f, to)) >= 0; to++)
+    bool has_event = false;
+    for (int c; (c = kt_fix_byte(&f, to)) >= 0; to++) {
         if (new_header(&f, to) || new_array(&f, to) || (to == from && any_object(&f, to)))
             break;
+        has_event = has_event || (c == '{' && kt_look_start(&f, to));
+    }
     if (to > from)
-        (void)kt_repairs_add(repairs, KT_REPAIR_GARBAGE, from, to - from);
+        (void)kt_repairs_add(repairs, has_event ? KT_REPAIR_GARBAGE : KT_REPAIR_TRAILING, from,
+                             to - from);
     *next = to;
     if (to < f.size)
         (void)kt_repairs_add(repairs, KT_REPAIR_NEW_DOCUMENT, to, 0);

@@ -13,6 +13,9 @@
 /** Deepest nesting of an event: with what is around it, readers' limit of 128 holds. */
 #define KT_REPAIR_MAX_DEPTH 120u
 
+/** What is said of a text that is cut off. */
+#define KT_REPAIR_CUT "the text ends early: what followed is missing, how many events is not known"
+
 /** Every kind of change: X(ID, name, what is lost, what was found and done). Append only. */
 #define KT_REPAIR_MAP(X)                                                                           \
     X(BAD_ESCAPE, bad_escape, NOTHING, "a backslash that escapes nothing: kept as a backslash")    \
@@ -30,13 +33,14 @@
     X(TRAILING_COMMA, trailing_comma, NOTHING, "a comma with nothing behind it")                   \
     X(MISSING_COMMA, missing_comma, NOTHING, "a comma was missing")                                \
     X(COMMENT, comment, NOTHING, "a comment")                                                      \
-    X(UNBALANCED, unbalanced, NOTHING, "a closing bracket was missing or one too many")            \
+    X(UNBALANCED, unbalanced, NOTHING, "brackets that do not match: put right")                     \
     X(DUPLICATE_KEY, duplicate_key, VALUES, "a member given twice: the last one counts")           \
     X(AMBIGUOUS, ambiguous, VALUES, "a member that cannot be read with certainty: left out")       \
     X(TOO_DEEP, too_deep, VALUES, "a member nested deeper than 120 levels: left out")              \
-    X(TRUNCATED, truncated, EVENTS, "a member or event that is cut off: what is whole was kept")   \
+    X(TRUNCATED, truncated, EVENTS,                                                                \
+      KT_REPAIR_CUT)                                                                               \
     X(LOST_EVENT, lost_event, EVENTS, "an event that has no \"ph\" or no \"ts\" left")             \
-    X(WRONG_TYPE, wrong_type, VALUES, "a member that cannot be what it is: left out")              \
+    X(WRONG_TYPE, wrong_type, VALUES, "a member of the wrong type: left out")                       \
     X(GARBAGE, garbage, EVENTS, "bytes that belong to no event: skipped")                          \
     X(OTHER_BASE, other_base, EVENTS, "a document that counts time from another base: left out")   \
     X(NEW_DOCUMENT, new_document, NOTHING, "another document follows in the same text")            \
@@ -45,7 +49,8 @@
       "reads it")                                                                                  \
     X(NESTED_EVENTS, nested_events, NOTHING, "the list of events lies one level down: read there") \
     X(DUPLICATE_HEADER, duplicate_header, VALUES,                                                  \
-      "a member given twice in the header, with another value: the first one counts")
+      "a member given twice in the header, with another value: the first one counts")              \
+    X(TRAILING, trailing, NOTHING, "bytes after the end of the trace that hold no event: skipped")
 
 typedef enum kt_repair_kind {
 #define KT_X(id, name, loss, text) KT_REPAIR_##id,
@@ -81,8 +86,9 @@ typedef struct kt_repairs {
 
 /** The reason of a ledger line, of the kind's sentence; and that of a file that is damaged below
  *  its text. */
-#define KT_REPAIR_REASON  "repaired: %s"
-#define KT_REPAIR_DAMAGED "the compressed data is damaged"
+#define KT_REPAIR_REASON_OF(text) "repaired: " text
+#define KT_REPAIR_REASON          KT_REPAIR_REASON_OF("%s")
+#define KT_REPAIR_DAMAGED         "the compressed data is damaged"
 
 void kt_repairs_free(kt_repairs *r);
 /** Was something lost by any of them? */
@@ -144,7 +150,8 @@ kineto_status kt_repair_member(kineto_string text, size_t at, bool comma_due, bo
                                kineto_error *err);
 
 /** text[at, size) is what follows a whole document. True: another one begins at *next, counted as
- *  NEW_DOCUMENT. False: nothing but white space, or garbage, which is counted. */
+ *  NEW_DOCUMENT. False: nothing but white space, or bytes that are counted: GARBAGE if an event begins
+ *  in them, else TRAILING. */
 bool kt_repair_next_document(kineto_string text, size_t at, kt_repairs *repairs, size_t *next);
 
 /** Does a text that begins with an object begin with an event, so that there is no list around it? What
