@@ -139,6 +139,7 @@ typedef struct kc_device {
     uint32_t process;
     uint64_t count; /* kernels, copies and memsets: what analyses count as work of devices */
     int64_t busy_ns, busy_until_ns;
+    int64_t from_ns, to_ns; /* what it is busy in: its trace's window and all work of it */
 } kc_device;
 /* A category that is no spelling of a kind: a plug-in's own, or another tool's. */
 typedef struct kc_category {
@@ -175,7 +176,7 @@ void kc_ledger_print(const kineto_trace *trace, bool all, FILE *out);
 void kc_losses_print(const kineto_trace *trace, FILE *out);
 /** "device 0 python (GPU 0), rank 1". */
 void kc_put_process(FILE *out, const kineto_trace *trace, uint32_t process);
-double kc_busy_percent(const kc_summary *s, const kc_device *device);
+double kc_busy_percent(const kc_device *device);
 
 /* ---- counters.c: what was sampled --------------------------------------------------------------------- */
 /* One series of one counter of one process or device. */

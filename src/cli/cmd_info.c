@@ -218,7 +218,7 @@ static void put_processes(kb_json *j, const kc_summary *s, const kineto_trace *t
         if (d) {
             kb_json_put_uint(j, "activities", d->count);
             kb_json_put_int(j, "busy_ns", d->busy_ns);
-            kb_json_put_double(j, "busy_percent", kc_busy_percent(s, d));
+            kb_json_put_double(j, "busy_percent", kc_busy_percent(d));
         }
         kb_json_object_end(j);
     }

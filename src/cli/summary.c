@@ -2,6 +2,7 @@
 #include "cli/cli.h"
 #include "format/format.h"
 #include "session/session.h"
+#include "trace/change/merged_part.h"
 #include "trace/change/steps.h"
 
 /* ---- counting --------------------------------------------------------------------------------- */
@@ -68,6 +69,8 @@ static void add_busy(kc_device *d, const kineto_activity *a)
 {
     int64_t from = KB_MAX(a->start_ns, d->busy_until_ns);
     d->count++;
+    d->from_ns = KB_MIN(d->from_ns, a->start_ns);
+    d->to_ns = KB_MAX(d->to_ns, a->end_ns);
     if (a->end_ns > from) {
         d->busy_ns = kc_sum_ns(d->busy_ns, kb_length_ns(from, a->end_ns));
         d->busy_until_ns = a->end_ns;
@@ -125,12 +128,26 @@ static bool find_devices(counting *c)
         bool created = false;
         uint64_t *at = kb_map_insert(&by_process, track.process, c->s->devices.count, &created);
         ok = at &&
-             (!created || kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN}));
+             (!created || kb_vec_push(&c->s->devices, (kc_device){track.process, 0, 0, INT64_MIN, INT64_MAX, INT64_MIN}));
         if (ok)
             c->track_device[i] = (uint32_t)*at;
     }
     kb_map_free(&by_process);
     return ok && c->track_device && kt_step_list_make(c->trace, NULL, true, &c->step_rows);
+}
+
+/* Each rank of a merged trace has a window of its own: their clocks are not aligned. */
+static void set_device_times(const kineto_trace *trace, kc_summary *s)
+{
+    for (size_t i = 0; i < s->devices.count; i++) {
+        kc_device *d = &s->devices.data[i];
+        kineto_process process;
+        kt_merged_part part;
+        kineto_trace_process(trace, d->process, &process);
+        bool is_part = d->count && kt_merged_part_of(trace, process.rank, &part);
+        d->from_ns = KB_MIN(d->from_ns, is_part ? part.start_ns : s->first_ns);
+        d->to_ns = KB_MAX(d->to_ns, is_part ? part.end_ns : s->last_ns);
+    }
 }
 
 static int longest_first(const void *left, const void *right)
@@ -171,6 +188,7 @@ kineto_status kc_summary_make(const kineto_trace *trace, kc_summary *out, kineto
         kb_map_free(&c.by_name[t]);
     }
     kb_map_free(&c.categories);
+    set_device_times(trace, out);
     count_flows(out, trace);
     free(c.track_device);
     kt_step_list_free(&c.step_rows);
@@ -190,9 +208,9 @@ void kc_summary_free(kc_summary *s)
     kb_vec_free(&s->categories);
 }
 
-double kc_busy_percent(const kc_summary *s, const kc_device *device)
+double kc_busy_percent(const kc_device *device)
 {
-    int64_t all = kb_length_ns(s->first_ns, s->last_ns);
+    int64_t all = kb_length_ns(device->from_ns, device->to_ns);
     return all > 0 ? 100.0 * (double)device->busy_ns / (double)all : 0.0;
 }
 
@@ -258,7 +276,7 @@ static void print_devices(const kc_summary *s, const kineto_trace *trace, FILE *
         indent = "  ";
         kc_put_process(out, trace, d->process);
         fprintf(out, ": busy for %s, %.1f %% of %s; %s %s\n", kb_duration(d->busy_ns).s,
-                kc_busy_percent(s, d), kb_duration(kb_length_ns(s->first_ns, s->last_ns)).s,
+                kc_busy_percent(d), kb_duration(kb_length_ns(d->from_ns, d->to_ns)).s,
                 kc_count(d->count).s, kc_noun(d->count, "activity", "activities"));
     }
 }

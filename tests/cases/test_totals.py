@@ -3,7 +3,7 @@ agrees, and what was never recorded is not taken for what a recorder lost."""
 import json
 import re
 
-from harness import expect, finish, given, path_of, run, write_trace
+from harness import expect, finish, given, path_of, query, run, write_trace
 
 BUFFERS, PROCESSES = "larger buffers", "processes not recorded"
 
@@ -107,6 +107,24 @@ def check_devices():
     expect("two ranks", [re.findall(r"rank \d", line) for line in lines], [["rank 0"], ["rank 1"]])
 
 
+def check_ranks():
+    """A rank of a merged trace has the window and the header of its own file."""
+    parts = [write_trace(f"part{rank}.json", document(
+        [op("a", 100 * rank, 100 + 100 * rank), on_device("kernel", 100 * rank + 10, 50)],
+        distributedInfo={"rank": rank, "world_size": 2, "backend": "nccl"}, environment={"A": rank})) for rank in (0, 1)]
+    merged = path_of("merged.json")
+    run("convert", *parts, "-o", merged, "-q")
+    expect("ranks: busy", [re.search(r"busy for .* of [^;]*", line)[0] for line in busy_lines(merged)],
+           ["busy for 50.000 us, 50.0 % of 100.000 us", "busy for 50.000 us, 25.0 % of 200.000 us"])
+    for rank, part in enumerate(parts):
+        expect(f"rank {rank}: window", ("window of %d.000 us" % (100 + 100 * rank)) in run("info", "--rank", rank, merged), True)
+        expect(f"rank {rank}: diff", "not the same" in run("diff", "--rank", rank, part, merged), False)
+        run("slice", merged, "--rank", rank, "-o", path_of("one.json"))
+        header = {r["key"]: json.loads(r["value"]) for r in query(path_of("one.json"), "select * from metadata")}
+        expect(f"rank {rank}: header", (header["distributedInfo"], header["environment"]),
+               ({"rank": rank, "world_size": 2, "backend": "nccl"}, {"A": rank}))
+
+
 def check_memory():
     """Two processes of one name have rows of their own, which say whose they are."""
     def memory(pid):
@@ -140,6 +158,7 @@ check_headers()
 check_ends()
 check_losses()
 check_devices()
+check_ranks()
 check_memory()
 check_windows()
 check_given()

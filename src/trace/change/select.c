@@ -31,6 +31,8 @@ typedef struct selector {
     uint8_t *used;      /* by track */
     uint8_t *owned;     /* by process: devices of the chosen processes */
     uint8_t *calls;     /* by row: what ranges around and in it say; NULL: they are not asked */
+    bool has_part;      /* the chosen rank is one trace of a merged one: */
+    kt_merged_part part;
     kt_span under;      /* the time of the ranges of how.under */
     uint64_t kept;
 } selector;
@@ -415,6 +417,10 @@ static void set_window(const selector *s, kt_builder *b)
 {
     int64_t start, end;
     kineto_trace_window(s->t, &start, &end);
+    if (s->has_part) {
+        start = s->part.start_ns;
+        end = s->part.end_ns;
+    }
     if (s->how.use & KINETO_SELECT_STEPS) {
         const kt_spans *steps = &s->steps.everywhere;
         start = steps->data[0].start_ns;
@@ -531,47 +537,6 @@ static void tell(const selector *s, kt_builder *b, uint64_t cut)
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static kineto_string distributed_info(const kineto_trace *t)
-{
-    kineto_string key, value;
-    for (uint32_t i = kineto_trace_metadata_count(t); i-- > 0;) {
-        kineto_trace_metadata(t, i, &key, &value);
-        if (kb_string_equal(key, kb_string("distributedInfo")))
-            return value;
-    }
-    return (kineto_string){"", 0};
-}
-
-static size_t put_bytes(char *text, size_t at, kineto_string bytes)
-{
-    memcpy(text + at, bytes.data, bytes.size);
-    return at + bytes.size;
-}
-
-/* The header's "distributedInfo" with the rank that was chosen, and all else that it had. */
-static bool set_rank(const selector *s, kt_builder *b)
-{
-    kineto_string key, value, info = distributed_info(s->t);
-    kt_scan scan = kt_scan_of(info);
-    bool first = true, is_open = info.size && kt_scan_open(&scan, '{');
-    size_t room = info.size + 64;
-    char *text = malloc(room);
-    if (!text)
-        return false;
-    size_t at = (size_t)snprintf(text, room, "{\"rank\":%d", s->how.rank);
-    while (is_open && kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
-           kt_scan_value(&scan, &value)) {
-        if (kt_json_is_key(key, "rank"))
-            continue;
-        at = put_bytes(text, put_bytes(text, at, kb_string(",\"")), key);
-        at = put_bytes(text, put_bytes(text, at, kb_string("\":")), value);
-    }
-    at = put_bytes(text, at, kb_string("}"));
-    kt_metadata(b, kb_string("distributedInfo"), (kineto_string){text, at});
-    free(text);
-    return true;
-}
-
 static kineto_status build(selector *s, kineto_trace **out)
 {
     kt_builder *b = NULL;
@@ -591,7 +556,8 @@ static kineto_status build(selector *s, kineto_trace **out)
     }
     uint64_t cut = copy_flows(s, &copy);
     kt_copy_metadata(&copy);
-    if (s->how.use & KINETO_SELECT_RANK && !set_rank(s, b)) {
+    if (s->how.use & KINETO_SELECT_RANK &&
+        !kt_select_put_rank(s->t, s->how.rank, s->has_part ? &s->part : NULL, b)) {
         status = no_memory(s);
         goto done;
     }
@@ -636,7 +602,9 @@ static kineto_status prepare(selector *s)
     s->used = calloc(s->t->tracks.count + 1, 1);
     if (!s->map || !s->used)
         return no_memory(s);
-    s->trace_rank = s->how.use & KINETO_SELECT_RANK ? kt_header_rank(s->t) : -1;
+    bool of_rank = s->how.use & KINETO_SELECT_RANK;
+    s->trace_rank = of_rank ? kt_header_rank(s->t) : -1;
+    s->has_part = of_rank && kt_merged_part_of(s->t, s->how.rank, &s->part);
     kineto_status status =
         compile(s, &s->names, s->how.name, "names", kineto_trace_string_count(s->t));
     if (status == KINETO_OK)

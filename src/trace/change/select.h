@@ -3,6 +3,7 @@
 #define KT_SELECT_H
 
 #include "trace/change/copy.h"
+#include "trace/change/merged_part.h"
 #include "trace/change/steps.h"
 
 /* A span of time of one process, [start, end). */
@@ -38,6 +39,11 @@ bool kt_selects_calls(const kineto_selection *how);
  *  `how->under`. KINETO_E_ARGUMENT names a bad regular expression. */
 kineto_status kt_select_calls(const kineto_trace *t, const kineto_selection *how, uint8_t **keep,
                               kt_span *under, kineto_error *err);
+
+/* ---- select_rank.c ---- */
+/** Give a new trace the header's "distributedInfo" with the rank that was chosen and all else that it had.
+ *  `part`: the rank's own trace, whose header it gets; NULL: the trace is no merged one. False: out of memory. */
+bool kt_select_put_rank(const kineto_trace *t, int32_t rank, const kt_merged_part *part, kt_builder *b);
 
 /* ---- select_steps.c ---- */
 /** "step 3", "step of 3..5": what there is none of. */
