@@ -176,7 +176,7 @@ typedef enum kineto_cell {
 } kineto_cell;
 
 typedef struct kineto_fact_table {
-    const char *name, *title; /**< static: "temporal_breakdown", "Where device time went" */
+    const char *name, *title; /**< static: "kernels", "Kernels" */
     uint32_t column_count;
     uint64_t row_count;
     kineto_string note; /**< a sentence: why it is empty, or what to know of it; may be empty */

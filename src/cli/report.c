@@ -56,7 +56,7 @@ static kineto_status add_trace(work *w, kineto_trace *trace, const char *path, u
     w->analyze.rank = NULL;
     w->activities += kineto_trace_count(trace);
     if (!status && w->wants_health)
-        kc_health_add(&w->health, trace, rank);
+        kc_health_add(&w->health, trace, w->count > 1 ? rank : -1);
     return status ? status : add_facts(w, facts, found, err);
 }
 

@@ -90,7 +90,7 @@ def check_devices():
     """Busy is a device with kernels, copies and memsets, for all commands; each line names its device."""
     events = [op("a", 0, 100), on_device("kernel", 10, 20), on_device("cuda_runtime", 30, 50), on_device("gpu_memset", 80, 5)]
     trace = write_trace("busy.json", events)
-    expect("busy", busy_lines(trace), ["device 0: busy for 25.000 us, 25.0 % of 100.000 us; 2 activities"])
+    expect("busy", busy_lines(trace), ["device 0: busy for 25.000 us, 25.0 % of 100.000 us (2 kernels, copies and memsets)"])
     run("analyze", trace, "--only", "temporal_breakdown", "--json", path_of("out.json"))
     with open(path_of("out.json"), encoding="utf-8") as file:
         table = json.load(file)["tables"]["temporal_breakdown"]
@@ -114,7 +114,7 @@ def check_ranks():
         distributedInfo={"rank": rank, "world_size": 2, "backend": "nccl"}, environment={"A": rank})) for rank in (0, 1)]
     merged = path_of("merged.json")
     run("convert", *parts, "-o", merged, "-q")
-    expect("ranks: busy", [re.search(r"busy for .* of [^;]*", line)[0] for line in busy_lines(merged)],
+    expect("ranks: busy", [re.search(r"busy for .* of [^(]* us", line)[0] for line in busy_lines(merged)],
            ["busy for 50.000 us, 50.0 % of 100.000 us", "busy for 50.000 us, 25.0 % of 200.000 us"])
     for rank, part in enumerate(parts):
         expect(f"rank {rank}: window", ("window of %d.000 us" % (100 + 100 * rank)) in run("info", "--rank", rank, merged), True)
@@ -123,6 +123,13 @@ def check_ranks():
         header = {r["key"]: json.loads(r["value"]) for r in query(path_of("one.json"), "select * from metadata")}
         expect(f"rank {rank}: header", (header["distributedInfo"], header["environment"]),
                ({"rank": rank, "world_size": 2, "backend": "nccl"}, {"A": rank}))
+
+
+def check_means():
+    """Means are rounded, as in the tables."""
+    trace = write_trace("means.json", [op("a", 0, 0.001), op("a", 10, 0.002), op("a", 20, 0.002)])
+    host = json.loads(run("info", "--json", trace))["host"]
+    expect("mean", [(row["total_ns"], row["mean_ns"]) for row in host], [(5, 2)])
 
 
 def check_memory():
@@ -159,6 +166,7 @@ check_ends()
 check_losses()
 check_devices()
 check_ranks()
+check_means()
 check_memory()
 check_windows()
 check_given()

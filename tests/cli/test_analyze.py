@@ -51,7 +51,7 @@ class Analyze(CommandTest):
     def test_the_summary_begins_with_what_was_lost_and_how_sound_it_is(self):
         lines = self.analyze(self.trace()).out.decode().splitlines()
         self.assertIn("1 trace, 8 activities, none lost", lines[0])
-        self.assertIn("Where device time went (temporal_breakdown)", lines)
+        self.assertIn("Where device time went, from the first to the last work (temporal_breakdown)", lines)
 
     def test_times_are_exact(self):
         row = self.row("temporal_breakdown", self.trace())

@@ -318,7 +318,7 @@ static void test_a_document_that_follows_is_found(void **state)
     assert_int_equal(next, 2);
     assert_false(kt_repair_next_document(kb_string("}\n\n"), 1, &repairs, &next));
     assert_int_equal(repairs.kinds[KT_REPAIR_NEW_DOCUMENT].count, 2);
-    assert_int_equal(repairs.kinds[KT_REPAIR_GARBAGE].first_offset, 1002);
+    assert_int_equal(repairs.kinds[KT_REPAIR_TRAILING].first_offset, 1002);
     kt_repairs_free(&repairs);
 }
 
@@ -358,7 +358,7 @@ static void test_members_of_the_header_are_repaired_one_by_one(void **state)
     "{\"source\":\"repair\",\"reason\":\"repaired: " reason "\",\"count\":" count                  \
     ",\"loss\":" loss ",\"detail\":\"first at offset " offset " of the text that was repaired\"}"
 #define CUT(offset)                                                                                \
-    LINE("a member or event that is cut off: what is whole was kept", "1", "true", offset)
+    LINE("the text ends early: what followed is missing, how many events is not known", "1", "true", offset)
 #define BRACKETS(count, offset)                                                                    \
     LINE("brackets that do not match: put right", count, "false", offset)
 /* Lines of what was lost are looked at where they are what is tested. */

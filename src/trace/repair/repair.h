@@ -50,7 +50,7 @@
     X(NESTED_EVENTS, nested_events, NOTHING, "the list of events lies one level down: read there") \
     X(DUPLICATE_HEADER, duplicate_header, VALUES,                                                  \
       "a member given twice in the header, with another value: the first one counts")              \
-    X(TRAILING, trailing, NOTHING, "bytes after the end of the trace that hold no event: skipped")
+    X(TRAILING, trailing, NOTHING, "bytes after the end of a trace that hold no event: skipped")
 
 typedef enum kt_repair_kind {
 #define KT_X(id, name, loss, text) KT_REPAIR_##id,
