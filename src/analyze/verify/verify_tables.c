@@ -25,7 +25,7 @@ static uint64_t offset_in(kineto_string s)
     return offset;
 }
 
-/* Does a line tell of damage that was mended? */
+/* Is a line about damage that was repaired? */
 static bool is_repair(const kineto_ledger_line *line)
 {
     if (is(line->source, "repair") || is(line->reason, KT_REPAIR_DAMAGED) ||
