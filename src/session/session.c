@@ -203,7 +203,7 @@ done:
     return status;
 }
 
-static bool overwrites(const kf_control *control)
+static bool pool_overwrites(const kf_control *control)
 {
     return kb_load_relaxed(&control->full_policy) == KF_FULL_RING;
 }
@@ -218,7 +218,7 @@ static kineto_status copy_pool(const kineto_session *s, const kf_pool *pool, kt_
     memcpy(path, pool->control->spool_path, sizeof path);
     path[sizeof path - 1] = 0;
     const char *spool = path[0] ? path : NULL;
-    if (s->end_ticks || !overwrites(pool->control))
+    if (s->end_ticks || !pool_overwrites(pool->control))
         return ks_input_open(spool, pool, input, err);
     kineto_status status =
         ks_input_open_ring(spool, NULL, pool, input, &options->end_ticks, err);
@@ -254,7 +254,7 @@ static kineto_status build_from_copy(const kineto_session *s, const kf_pool *poo
 
 static bool must_copy(const kineto_session *s, const kf_control *control)
 {
-    return control->external || (overwrites(control) && !nobody_else_wants(s, control));
+    return control->external || (pool_overwrites(control) && !nobody_else_wants(s, control));
 }
 
 /* What its window asks for. */

@@ -78,7 +78,7 @@ typedef struct difference {
     double value, error;
 } difference;
 
-static difference subtract(moments a, moments b, bool logarithms)
+static difference subtract_means(moments a, moments b, bool logarithms)
 {
     if (!logarithms)
         return (difference){b.mean - a.mean, sqrt(a.variance + b.variance)};
@@ -88,7 +88,7 @@ static difference subtract(moments a, moments b, bool logarithms)
 
 /* How many standard errors a draw is off. A draw of equal steps has none, and one of nearly equal
  * steps hardly any: a fifth of that of the whole is the least. */
-static double studentised(difference draw, difference whole)
+static double studentise_draw(difference draw, difference whole)
 {
     double off = fabs(draw.value - whole.value),
            t = off / KB_MAX(draw.error, LEAST_ERROR * whole.error);
@@ -130,13 +130,13 @@ typedef struct sides {
 static bool interval_of_means(ka_chance *c, const sides *s, bool logarithms, double *low, double *high)
 {
     moments a = moments_of(s->a, NULL, s->n), b = moments_of(s->b, NULL, s->m);
-    difference whole = subtract(a, b, logarithms);
+    difference whole = subtract_means(a, b, logarithms);
     if (!(whole.error > 0)) { /* all steps are the same: there is no noise */
         *low = *high = whole.value;
         return isfinite(whole.value);
     }
     for (uint32_t d = 0; d < c->draws; d++)
-        c->room[d] = studentised(subtract(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
+        c->room[d] = studentise_draw(subtract_means(moments_of(s->a, s->ta + (size_t)d * s->n, s->n),
                                           moments_of(s->b, s->tb + (size_t)d * s->m, s->m), logarithms),
                                  whole);
     double t = ka_select_kth(c->room, c->draws, (uint32_t)(LEVEL * c->draws));

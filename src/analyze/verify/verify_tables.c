@@ -117,26 +117,36 @@ static void find_lines(ka_verify *v, line_class wanted, ka_rule rule, kineto_sev
     }
 }
 
+static const struct {
+    line_class line;
+    ka_rule rule;
+    kineto_severity severity;
+    const char *words; /* with the sum of the lines */
+} ledger_rules[] = {
+    {LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+     "events that are missing, in all %llu"},
+    {LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
+     "processes whose events are missing, in all %llu"},
+    {LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
+     "events of the file that could not be used, in all %llu"},
+    {LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+     "the file ends early: what followed is missing, how many events is not known"},
+    {LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
+     "repairs were needed to read the file, in all %llu"},
+    {LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
+     "members are in the header twice, with different values, in all %llu"},
+    {LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
+     "activities end before they start, in all %llu"},
+    {LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
+     "readings of clocks are up to %llu ns off their line"},
+    {LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
+     "the wall clock was set (%llu time or more)"}};
+
 static void check_ledger(ka_verify *v)
 {
-    find_lines(v, LINE_LOSS, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-               "events that are missing, in all %llu");
-    find_lines(v, LINE_PROCESSES, KA_RULE_LEDGER_LOSSES, KINETO_SEVERITY_WARNING,
-               "processes whose events are missing, in all %llu");
-    find_lines(v, LINE_UNREAD, KA_RULE_LEDGER_UNREAD, KINETO_SEVERITY_WARNING,
-               "events of the file that could not be used, in all %llu");
-    find_lines(v, LINE_CUT, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-               "the file ends early: what followed is missing, how many events is not known");
-    find_lines(v, LINE_REPAIRED, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_WARNING,
-               "repairs were needed to read the file, in all %llu");
-    find_lines(v, LINE_HEADER, KA_RULE_LEDGER_REPAIRED, KINETO_SEVERITY_NOTE,
-               "members are in the header twice, with different values, in all %llu");
-    find_lines(v, LINE_NEGATIVE, KA_RULE_DURATION_NEGATIVE, KINETO_SEVERITY_ERROR,
-               "activities end before they start, in all %llu");
-    find_lines(v, LINE_RESIDUAL, KA_RULE_CLOCK_RESIDUAL, KINETO_SEVERITY_WARNING,
-               "readings of clocks are up to %llu ns off their line");
-    find_lines(v, LINE_STEP, KA_RULE_CLOCK_STEPPED, KINETO_SEVERITY_NOTE,
-               "the wall clock was set (%llu time or more)");
+    for (size_t i = 0; i < KB_COUNT(ledger_rules); i++)
+        find_lines(v, ledger_rules[i].line, ledger_rules[i].rule, ledger_rules[i].severity,
+                   ledger_rules[i].words);
 }
 
 /* ---- processes ------------------------------------------------------------------------------- */

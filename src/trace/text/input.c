@@ -140,7 +140,7 @@ static void set_status(kt_input *in, kineto_status status, const kineto_error *e
 }
 
 /* Steps end where chunks do. */
-static kineto_status bring(kt_input *in, size_t ready, size_t *got, kineto_error *err)
+static kineto_status bring_step(kt_input *in, size_t ready, size_t *got, kineto_error *err)
 {
     size_t most = in->reserved_bytes - kb_os_page_bytes(), limit;
     if (exceeds_limit(in, ready, &limit))
@@ -163,7 +163,7 @@ static void *produce(void *input)
     while (kt_input_status(in) == KINETO_OK && got && is_wanted(in, ready)) {
         kineto_error error = {0};
         got = 0;
-        set_status(in, bring(in, ready, &got, &error), &error);
+        set_status(in, bring_step(in, ready, &got, &error), &error);
         ready += got;
         publish(in, ready, false);
         if (kb_load_relaxed(&in->all_passed))
