@@ -1,10 +1,10 @@
 /* ckineto daemon: what processes ask for requests for traces, and what dyno and `ckineto trigger`
- * give those to. Both sockets are served by session/dyno_daemon.c; here is the process around it.
+ * give those to. Both sockets are served by ondemand/dyno_daemon.c; here is the process around it.
  */
 #include "cli/cli.h"
 #include "cli/daemon_parts.h"
 #include "cli/reachable.h"
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -48,7 +48,7 @@ static const kc_options options = {
 typedef struct plan {
     ko_rpc_daemon at;
     char token[KO_RPC_TOKEN_BYTES];
-    ks_dyno_daemon_options serve;
+    ko_dyno_daemon_options serve;
 } plan;
 
 static kineto_status make_plan(plan *p)
@@ -59,7 +59,7 @@ static kineto_status make_plan(plan *p)
     kineto_status status = kc_read_token("daemon", token_file, p->token);
     if (status)
         return status;
-    p->serve = (ks_dyno_daemon_options){
+    p->serve = (ko_dyno_daemon_options){
         .directory = socket_directory ? socket_directory : kb_setting("KINETO_IPC_SOCKET_DIR"),
         .host = *p->at.host ? p->at.host : NULL,
         .port = p->at.port,
@@ -68,15 +68,15 @@ static kineto_status make_plan(plan *p)
     return KINETO_OK;
 }
 
-static void say_ready(const ks_dyno_daemon *d, const plan *p)
+static void say_ready(const ko_dyno_daemon *d, const plan *p)
 {
     const char *directory = p->serve.directory;
     bool six = strchr(p->at.host, ':') != NULL;
     printf("ckineto daemon: processes of %s at %s%s", geteuid() == 0 ? "all users" : "this user",
-           directory ? directory : "@", directory ? "/" KS_DYNO_DAEMON : KS_DYNO_DAEMON);
+           directory ? directory : "@", directory ? "/" KO_DYNO_DAEMON : KO_DYNO_DAEMON);
     if (!no_rpc)
         printf(", requests%s at %s%s%s:%u", p->serve.token ? " with the token" : "", six ? "[" : "",
-               p->serve.host ? p->serve.host : "127.0.0.1", six ? "]" : "", ks_dyno_daemon_port(d));
+               p->serve.host ? p->serve.host : "127.0.0.1", six ? "]" : "", ko_dyno_daemon_port(d));
     putchar('\n');
     fflush(stdout);
 }
@@ -105,17 +105,17 @@ static kineto_status open_signals(int *fd, kineto_error *err)
     return *fd >= 0 ? KINETO_OK : kb_fail_os(err, errno, "cannot take signals");
 }
 
-static kineto_status serve(ks_dyno_daemon *d, int signals, kineto_error *err)
+static kineto_status serve(ko_dyno_daemon *d, int signals, kineto_error *err)
 {
     struct signalfd_siginfo info;
     kineto_status status = KINETO_OK;
     while (status == KINETO_OK && read(signals, &info, sizeof info) <= 0)
-        status = ks_dyno_daemon_run(d, -1, signals, err);
+        status = ko_dyno_daemon_run(d, -1, signals, err);
     return status;
 }
 
 /* Whoever waits for the line that we are ready finds the pid file written. */
-static kineto_status run(const plan *p, ks_dyno_daemon *d, int signals, int pid_fd,
+static kineto_status run(const plan *p, ko_dyno_daemon *d, int signals, int pid_fd,
                          kineto_error *err)
 {
     int waits = -1;
@@ -131,16 +131,16 @@ static kineto_status run(const plan *p, ks_dyno_daemon *d, int signals, int pid_
 
 static kineto_status open_and_run(const plan *p, kineto_error *err)
 {
-    ks_dyno_daemon *d = NULL;
+    ko_dyno_daemon *d = NULL;
     int pid_fd = -1, signals = -1;
     kineto_status status = open_signals(&signals, err);
     if (status == KINETO_OK && pid_file)
         status = kc_pid_file_open(pid_file, &pid_fd, err);
     if (status == KINETO_OK)
-        status = ks_dyno_daemon_create(&p->serve, &d, err);
+        status = ko_dyno_daemon_create(&p->serve, &d, err);
     if (status == KINETO_OK)
         status = run(p, d, signals, pid_fd, err);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
     kc_pid_file_close(pid_fd, pid_file);
     if (signals >= 0)
         close(signals);

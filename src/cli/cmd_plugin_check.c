@@ -1,8 +1,8 @@
 /* ckineto plugin check: does a plug-in keep the rules of the interface? Each scenario runs in a
  * child process; what it tells, and how it ends, become verdicts. */
-#include "cli/check.h"
+#include "plugincheck/check.h"
 #include "cli/cli.h"
-#include "cli/isolate.h"
+#include "plugincheck/isolate.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -41,26 +41,26 @@ static const kc_options options = {
 /* ---- in the child ------------------------------------------------------------------------------- */
 
 typedef struct task {
-    const kc_scenario *scenario;
+    const kv_scenario *scenario;
     const char *path;
-    kc_where *where;
+    kv_where *where;
 } task;
 
 static void run_scenario(void *context, int to)
 {
-    static kc_check check;
+    static kv_check check;
     const task *t = context;
-    if (!kc_check_init(&check, t->path, to, t->where))
-        _exit(KC_NO_MEMORY);
+    if (!kv_check_init(&check, t->path, to, t->where))
+        _exit(KV_NO_MEMORY);
     t->scenario->run(&check);
 }
 
 /* ---- verdicts ----------------------------------------------------------------------------------- */
 
-static void result_set(kc_result *result, kc_state state, const char *seen)
+static void result_set(kv_result *result, kv_state state, const char *seen)
 {
-    bool better = !result->told || result->state == KC_STATE_UNTESTED || seen[0];
-    if (result->state == KC_STATE_FAILED || (state == KC_STATE_UNTESTED && result->told))
+    bool better = !result->told || result->state == KV_STATE_UNTESTED || seen[0];
+    if (result->state == KV_STATE_FAILED || (state == KV_STATE_UNTESTED && result->told))
         return;
     result->state = state;
     result->told = true;
@@ -68,67 +68,67 @@ static void result_set(kc_result *result, kc_state state, const char *seen)
         snprintf(result->seen, sizeof result->seen, "%s", seen);
 }
 
-static void result_fail(kc_result *result, const char *seen)
+static void result_fail(kv_result *result, const char *seen)
 {
     if (result->faults++ == 0)
         snprintf(result->seen, sizeof result->seen, "%s", seen);
-    result->state = KC_STATE_FAILED;
+    result->state = KV_STATE_FAILED;
     result->told = true;
 }
 
-static void take_note(kc_check_report *r, const kc_note *note)
+static void take_note(kv_check_report *r, const kv_note *note)
 {
-    kc_result *result = &r->results[note->rule % KC_RULE_COUNT];
+    kv_result *result = &r->results[note->rule % KV_RULE_COUNT];
     switch (note->word) {
-    case KC_WORD_FAULT:
+    case KV_WORD_FAULT:
         result_fail(result, note->text);
         break;
-    case KC_WORD_OK:
-        result_set(result, KC_STATE_OK, note->text);
+    case KV_WORD_OK:
+        result_set(result, KV_STATE_OK, note->text);
         break;
-    case KC_WORD_UNTESTED:
-        result_set(result, KC_STATE_UNTESTED, note->text);
+    case KV_WORD_UNTESTED:
+        result_set(result, KV_STATE_UNTESTED, note->text);
         break;
-    case KC_WORD_MEASURED:
+    case KV_WORD_MEASURED:
         result->ns = note->ns;
-        result_set(result, KC_STATE_MEASURED, note->text);
+        result_set(result, KV_STATE_MEASURED, note->text);
         break;
-    case KC_WORD_PROFILER:
-        if (r->profiler_count < KC_MAX_PROFILERS)
+    case KV_WORD_PROFILER:
+        if (r->profiler_count < KV_MAX_PROFILERS)
             memcpy(r->profilers[r->profiler_count++], note->text, sizeof note->text);
         break;
     }
 }
 
 /* Returns whether the child said that it ends itself. */
-static bool take_notes(kc_check_report *r, const kc_outcome *o)
+static bool take_notes(kv_check_report *r, const kv_outcome *o)
 {
     bool done = false;
-    kc_note note;
+    kv_note note;
     for (size_t at = 0; at + sizeof note <= o->data_bytes; at += sizeof note) {
         memcpy(&note, o->data + at, sizeof note);
-        if (note.magic != KC_NOTE_MAGIC)
+        if (note.magic != KV_NOTE_MAGIC)
             break;
         note.text[sizeof note.text - 1] = 0;
-        done |= note.word == KC_WORD_DONE;
+        done |= note.word == KV_WORD_DONE;
         take_note(r, &note);
     }
     return done;
 }
 
 /* Reading behind a struct is a fault of its own, wherever it shows. */
-static kc_rule crash_rule(const kc_where *where)
+static kv_rule crash_rule(const kv_where *where)
 {
-    kc_rule rule = (kc_rule)(where->rule % KC_RULE_COUNT);
+    kv_rule rule = (kv_rule)(where->rule % KV_RULE_COUNT);
     bool of_struct = strstr(where->guard, "KinetoPlugin_") != NULL;
-    return of_struct && (rule == KC_RULE_LIFE_ORDER || rule == KC_RULE_QUERY_NULL_HANDLE ||
-                         rule == KC_RULE_LOAD_REGISTER)
-               ? KC_RULE_SIZE_TODAY
+    return of_struct && (rule == KV_RULE_LIFE_ORDER || rule == KV_RULE_QUERY_NULL_HANDLE ||
+                         rule == KV_RULE_LOAD_REGISTER)
+               ? KV_RULE_SIZE_TODAY
                : rule;
 }
 
 /* What it said last: an assertion tells more than the signal. */
-static const char *last_line(kc_outcome *o)
+static const char *last_line(kv_outcome *o)
 {
     while (o->text_bytes && o->text[o->text_bytes - 1] == '\n')
         o->text[--o->text_bytes] = 0;
@@ -136,118 +136,118 @@ static const char *last_line(kc_outcome *o)
     return line ? line + 1 : o->text;
 }
 
-static void tell_crash(kc_check_report *r, kc_where *where, kc_outcome *o, const kc_isolation *how)
+static void tell_crash(kv_check_report *r, kv_where *where, kv_outcome *o, const kv_isolation *how)
 {
     char how_ended[80], said[120], text[sizeof r->results->seen];
-    const char *line = kc_quote(last_line(o), said, sizeof said);
-    const char *inner = kc_builder_call(where->inner);
+    const char *line = kv_quote(last_line(o), said, sizeof said);
+    const char *inner = kv_builder_call(where->inner);
     where->call[sizeof where->call - 1] = 0;
     where->guard[sizeof where->guard - 1] = 0;
     snprintf(text, sizeof text, "%s%s%s%s%s%s%s%s%s", where->call, *inner ? ", in " : "", inner,
-             where->call[0] ? ": " : "", kc_outcome_text(o, how, how_ended, sizeof how_ended),
+             where->call[0] ? ": " : "", kv_outcome_text(o, how, how_ended, sizeof how_ended),
              where->guard[0] ? ": " : "", where->guard, *line ? "; it said: " : "", line);
     result_fail(&r->results[crash_rule(where)], text);
 }
 
-static void look_at_output(kc_check_report *r, const kc_outcome *o)
+static void look_at_output(kv_check_report *r, const kv_outcome *o)
 {
     char text[120], seen[160];
     if (o->text_bytes) {
-        snprintf(seen, sizeof seen, "\"%s\"", kc_quote(o->text, text, sizeof text));
-        result_fail(&r->results[KC_RULE_QUIET_OUTPUT], seen);
+        snprintf(seen, sizeof seen, "\"%s\"", kv_quote(o->text, text, sizeof text));
+        result_fail(&r->results[KV_RULE_QUIET_OUTPUT], seen);
     } else {
-        result_set(&r->results[KC_RULE_QUIET_OUTPUT], KC_STATE_OK, "");
+        result_set(&r->results[KV_RULE_QUIET_OUTPUT], KV_STATE_OK, "");
     }
 }
 
 /* Rules of a scenario of which nothing was heard. */
-static void settle(kc_check_report *r, uint64_t rules, const char *why)
+static void settle(kv_check_report *r, uint64_t rules, const char *why)
 {
-    for (size_t i = 0; i < KC_RULE_COUNT; i++)
-        if (rules & KC_RULE_BIT(i))
-            result_set(&r->results[i], KC_STATE_UNTESTED, why);
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        if (rules & KV_RULE_BIT(i))
+            result_set(&r->results[i], KV_STATE_UNTESTED, why);
 }
 
 /* Of a scenario that did not run, or ended early: its rules that are asked for were not tested. */
-static void settle_blocked(kc_check_report *r, uint64_t rules, const char *why)
+static void settle_blocked(kv_check_report *r, uint64_t rules, const char *why)
 {
-    for (size_t i = 0; i < KC_RULE_COUNT; i++)
-        r->blocked |= (rules & r->shown & KC_RULE_BIT(i)) && !r->results[i].told;
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        r->blocked |= (rules & r->shown & KV_RULE_BIT(i)) && !r->results[i].told;
     settle(r, rules, why);
 }
 
 /* ---- running ------------------------------------------------------------------------------------ */
 
-static bool any_failed(const kc_check_report *r, kc_rule first, kc_rule last)
+static bool any_failed(const kv_check_report *r, kv_rule first, kv_rule last)
 {
     for (size_t i = first; i <= (size_t)last; i++)
-        if (r->results[i].state == KC_STATE_FAILED)
+        if (r->results[i].state == KV_STATE_FAILED)
             return true;
     return false;
 }
 
-static kineto_status run_one(kc_check_report *r, const kc_scenario *scenario, kc_where *where,
+static kineto_status run_one(kv_check_report *r, const kv_scenario *scenario, kv_where *where,
                              bool *finished, kineto_error *err)
 {
-    kc_outcome o;
-    kc_isolation how = {.limit_ms = (uint32_t)limit_s * 1000u, .most_text_bytes = MOST_TEXT_BYTES};
+    kv_outcome o;
+    kv_isolation how = {.limit_ms = (uint32_t)limit_s * 1000u, .most_text_bytes = MOST_TEXT_BYTES};
     task t = {scenario, r->path, where};
     memset(where, 0, sizeof *where);
-    kineto_status status = kc_isolate(&how, run_scenario, &t, &o, err);
+    kineto_status status = kv_isolate(&how, run_scenario, &t, &o, err);
     if (status)
         return status;
-    if (o.ending == KC_EXITED && o.code == KC_NO_MEMORY) {
-        kc_outcome_free(&o);
+    if (o.ending == KV_EXITED && o.code == KV_NO_MEMORY) {
+        kv_outcome_free(&o);
         return kb_fail(err, KINETO_E_MEMORY, "out of memory for the check");
     }
     bool done = take_notes(r, &o);
-    *finished = o.ending == KC_RETURNED || (done && o.ending == KC_EXITED && o.code == 0);
+    *finished = o.ending == KV_RETURNED || (done && o.ending == KV_EXITED && o.code == 0);
     if (!*finished)
         tell_crash(r, where, &o, &how);
     else if (scenario->rules &
-             (KC_RULE_BIT(KC_RULE_LOAD_OPENS) | KC_RULE_BIT(KC_RULE_QUIET_OUTPUT)))
+             (KV_RULE_BIT(KV_RULE_LOAD_OPENS) | KV_RULE_BIT(KV_RULE_QUIET_OUTPUT)))
         look_at_output(r, &o);
     if (*finished)
         settle(r, scenario->rules, "nothing was heard of it");
     else
         settle_blocked(r, scenario->rules, "the check of it ended early");
-    kc_outcome_free(&o);
+    kv_outcome_free(&o);
     return KINETO_OK;
 }
 
 /* Which of the first three scenarios the others need; they come first in the table. */
-static bool is_needed(const kc_check_report *r, size_t index)
+static bool is_needed(const kv_check_report *r, size_t index)
 {
-    const kc_scenario *scenario = &kc_scenarios[index];
+    const kv_scenario *scenario = &kv_scenarios[index];
     if (index < 2 || (scenario->rules & r->shown))
         return true;
-    for (size_t i = index + 1; i < kc_scenario_count && !scenario->needs_session; i++)
-        if (kc_scenarios[i].needs_session && (kc_scenarios[i].rules & r->shown))
+    for (size_t i = index + 1; i < kv_scenario_count && !scenario->needs_session; i++)
+        if (kv_scenarios[i].needs_session && (kv_scenarios[i].rules & r->shown))
             return true;
     return false;
 }
 
-static const char *obstacle(const kc_check_report *r, const kc_scenario *scenario,
+static const char *obstacle(const kv_check_report *r, const kv_scenario *scenario,
                             bool session_works)
 {
-    if (scenario->rules & KC_RULE_BIT(KC_RULE_LOAD_OPENS))
+    if (scenario->rules & KV_RULE_BIT(KV_RULE_LOAD_OPENS))
         return NULL;
-    if (any_failed(r, KC_RULE_LOAD_OPENS, KC_RULE_LOAD_REGISTER))
+    if (any_failed(r, KV_RULE_LOAD_OPENS, KV_RULE_LOAD_REGISTER))
         return "it cannot be loaded: see load";
-    if (scenario->rules & KC_RULE_BIT(KC_RULE_QUERY_NULL_HANDLE))
+    if (scenario->rules & KV_RULE_BIT(KV_RULE_QUERY_NULL_HANDLE))
         return NULL;
-    if (r->results[KC_RULE_QUERY_NULL_HANDLE].state != KC_STATE_OK)
+    if (r->results[KV_RULE_QUERY_NULL_HANDLE].state != KV_STATE_OK)
         return "it cannot be asked for its name and kinds: see query and size";
     return scenario->needs_session && !session_works
                ? "an ordinary session does not work: see life.order"
                : NULL;
 }
 
-static kineto_status run_all(kc_check_report *r, kc_where *where, kineto_error *err)
+static kineto_status run_all(kv_check_report *r, kv_where *where, kineto_error *err)
 {
     bool session_works = false, finished = false;
-    for (size_t i = 0; i < kc_scenario_count; i++) {
-        const kc_scenario *scenario = &kc_scenarios[i];
+    for (size_t i = 0; i < kv_scenario_count; i++) {
+        const kv_scenario *scenario = &kv_scenarios[i];
         if (!is_needed(r, i))
             continue;
         const char *why = obstacle(r, scenario, session_works);
@@ -258,9 +258,9 @@ static kineto_status run_all(kc_check_report *r, kc_where *where, kineto_error *
         kineto_status status = run_one(r, scenario, where, &finished, err);
         if (status)
             return status;
-        if (scenario->rules & KC_RULE_BIT(KC_RULE_LIFE_ORDER))
-            session_works = finished && r->results[KC_RULE_LIFE_ORDER].state == KC_STATE_OK &&
-                            r->results[KC_RULE_SIZE_TODAY].state == KC_STATE_OK;
+        if (scenario->rules & KV_RULE_BIT(KV_RULE_LIFE_ORDER))
+            session_works = finished && r->results[KV_RULE_LIFE_ORDER].state == KV_STATE_OK &&
+                            r->results[KV_RULE_SIZE_TODAY].state == KV_STATE_OK;
     }
     return KINETO_OK;
 }
@@ -269,20 +269,20 @@ static kineto_status run_all(kc_check_report *r, kc_where *where, kineto_error *
 
 static int print_rules(void)
 {
-    for (size_t i = 0; i < KC_RULE_COUNT; i++)
-        printf("%-25s %s\n", kc_rules[i].id, kc_rules[i].text);
+    for (size_t i = 0; i < KV_RULE_COUNT; i++)
+        printf("%-25s %s\n", kv_rules[i].id, kv_rules[i].text);
     return kc_finish_stdout("plugin check", 0);
 }
 
 static kineto_status choose(uint64_t *shown)
 {
-    *shown = wanted.count ? 0 : KC_RULE_BIT(KC_RULE_COUNT - 1) * 2 - 1;
+    *shown = wanted.count ? 0 : KV_RULE_BIT(KV_RULE_COUNT - 1) * 2 - 1;
     for (size_t i = 0; i < wanted.count; i++) {
-        kc_rule rule = kc_rule_find(wanted.data[i]);
-        if (rule == KC_RULE_COUNT)
+        kv_rule rule = kv_rule_find(wanted.data[i]);
+        if (rule == KV_RULE_COUNT)
             return kc_usage_error("plugin check", "there is no rule '%s' (see --list-rules)",
                                   wanted.data[i]);
-        *shown |= KC_RULE_BIT(rule);
+        *shown |= KV_RULE_BIT(rule);
     }
     return KINETO_OK;
 }
@@ -310,23 +310,23 @@ static bool find_library(const char *file, char path[PATH_MAX])
     return is_elf;
 }
 
-static int conclude(kc_check_report *r)
+static int conclude(kv_check_report *r)
 {
     kineto_error err;
-    kc_check_report_count(r);
-    if (r->results[KC_RULE_LOAD_SYMBOL].state == KC_STATE_FAILED) {
+    kv_check_report_count(r);
+    if (r->results[KV_RULE_LOAD_SYMBOL].state == KV_STATE_FAILED) {
         kc_complain("plugin check: %s: no plug-in: it exports no %s", r->path,
                     KINETO_PLUGIN_REGISTER_SYMBOL);
         return KC_EXIT_USAGE;
     }
-    r->blocked |= r->untested && any_failed(r, KC_RULE_LOAD_OPENS, KC_RULE_LIFE_ORDER);
+    r->blocked |= r->untested && any_failed(r, KV_RULE_LOAD_OPENS, KV_RULE_LIFE_ORDER);
     bool blocked = r->blocked && !r->failed;
     if (blocked)
         kc_complain("plugin check: what these rules need does not work%s",
                     wanted.count ? ": run it without --rule" : "");
     if (!as_json) {
-        kc_check_report_print(r);
-    } else if (kc_check_report_json(r, &err)) {
+        kv_check_report_print(r);
+    } else if (kv_check_report_json(r, &err)) {
         kc_complain_of("plugin check", &err);
         return KC_EXIT_USAGE;
     }
@@ -338,7 +338,7 @@ static int conclude(kc_check_report *r)
 int kc_plugin_check(int argc, char **argv)
 {
     enum { MOST_S = 3600 };
-    static kc_check_report report;
+    static kv_check_report report;
     static char path[PATH_MAX];
     kineto_error err;
     int operands;
@@ -362,8 +362,8 @@ int kc_plugin_check(int argc, char **argv)
     if (status || !find_library(argv[1], path))
         return KC_EXIT_USAGE;
     if (torch_python.given)
-        return kc_check_torch(torch_python.text, path, as_json, (uint32_t)limit_s * 1000u);
-    kc_where *where = kb_os_map_shared(sizeof *where, &err);
+        return kv_check_torch(torch_python.text, path, as_json, (uint32_t)limit_s * 1000u);
+    kv_where *where = kb_os_map_shared(sizeof *where, &err);
     report.path = path;
     status = where ? run_all(&report, where, &err) : err.code;
     if (where)

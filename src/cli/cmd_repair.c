@@ -2,7 +2,7 @@
 #include "cli/cli.h"
 #include "cli/several.h"
 #include "trace/repair/repair.h"
-#include "trace/text/input.h"
+#include "trace/bytes/input.h"
 
 #include <errno.h>
 

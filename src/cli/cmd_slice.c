@@ -2,7 +2,7 @@
 #include "cli/several.h"
 #include "export/export.h"
 #include "trace/files/identity.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 static const char *output, *time_range, *steps, *kinds, *name, *rank, *process, *track;
 static const char *min_duration, *top_per, *under, *around, *after, *before;

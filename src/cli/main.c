@@ -1,6 +1,6 @@
 /* ckineto: the table of verbs. */
 #include "cli/cli.h"
-#include "trace/text/input.h"
+#include "trace/bytes/input.h"
 
 #include <fcntl.h>
 #include <pthread.h>

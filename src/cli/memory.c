@@ -1,7 +1,7 @@
 /* Memory events of a trace, in short: for each process and device how much was allocated, the peak,
  * and what samples stand for. */
 #include "cli/cli.h"
-#include "profiler/summary.h"
+#include "analyze/summary/summary.h"
 
 /* ---- collecting -------------------------------------------------------------------------------- */
 

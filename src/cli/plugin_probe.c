@@ -1,6 +1,6 @@
 /* Trying plug-ins: each is loaded in a process of its own, by the same loader that programs use,
  * and tells what it is. Whatever it does there is an answer. */
-#include "cli/isolate.h"
+#include "plugincheck/isolate.h"
 #include "cli/plugins.h"
 #include "record/record.h"
 
@@ -64,11 +64,11 @@ static void load(void *context, int to)
     a.status = kineto_plugin_load(plugin->path, plugin->revision[0] ? options : NULL, &err);
     memcpy(a.message, err.message, sizeof a.message);
     memcpy(a.own, kineto_rt_own_kinds(), sizeof a.own);
-    (void)kc_isolated_write(to, &a, sizeof a);
+    (void)kv_isolated_write(to, &a, sizeof a);
     for (uint32_t i = 0, count = kineto_plugin_count(); i < count; i++) {
         describe(i, &p);
         if (is_about(&p, plugin))
-            (void)kc_isolated_write(to, &p, sizeof p);
+            (void)kv_isolated_write(to, &p, sizeof p);
     }
 }
 
@@ -131,7 +131,7 @@ static kineto_status take_profile(kc_plugin_file *plugin, const profile *p, kine
     return KINETO_OK;
 }
 
-static kineto_status take_answer(kc_plugin_file *plugin, const kc_outcome *outcome,
+static kineto_status take_answer(kc_plugin_file *plugin, const kv_outcome *outcome,
                                  kineto_error *err)
 {
     answer a;
@@ -155,31 +155,31 @@ static kineto_status take_answer(kc_plugin_file *plugin, const kc_outcome *outco
     return status;
 }
 
-static kineto_status probe(kc_plugin_file *plugin, const kc_isolation *how, kineto_error *err)
+static kineto_status probe(kc_plugin_file *plugin, const kv_isolation *how, kineto_error *err)
 {
     char text[128];
-    kc_outcome outcome;
-    kineto_status status = kc_isolate(how, load, plugin, &outcome, err);
+    kv_outcome outcome;
+    kineto_status status = kv_isolate(how, load, plugin, &outcome, err);
     if (status)
         return status;
-    kc_outcome_text(&outcome, how, text, sizeof text);
-    if (outcome.ending == KC_RETURNED && outcome.data_bytes >= sizeof(answer)) {
+    kv_outcome_text(&outcome, how, text, sizeof text);
+    if (outcome.ending == KV_RETURNED && outcome.data_bytes >= sizeof(answer)) {
         status = take_answer(plugin, &outcome, err);
-    } else if (outcome.ending == KC_TIMED_OUT) {
+    } else if (outcome.ending == KV_TIMED_OUT) {
         plugin->state = KC_PLUGIN_TIMED_OUT;
         snprintf(plugin->reason, sizeof plugin->reason, "loading it did not end: %s", text);
     } else {
         plugin->state = KC_PLUGIN_CRASHED;
         snprintf(plugin->reason, sizeof plugin->reason, "it ended the process that loaded it: %s",
-                 outcome.ending == KC_RETURNED ? "no answer" : text);
+                 outcome.ending == KV_RETURNED ? "no answer" : text);
     }
-    kc_outcome_free(&outcome);
+    kv_outcome_free(&outcome);
     return status;
 }
 
 kineto_status kc_plugins_probe(kc_plugins *p, uint32_t limit_ms, kineto_error *err)
 {
-    const kc_isolation how = {.limit_ms = limit_ms};
+    const kv_isolation how = {.limit_ms = limit_ms};
     kineto_status status = KINETO_OK;
     for (size_t i = 0; i < p->list.count && status == KINETO_OK; i++)
         if (p->list.data[i].state == KC_PLUGIN_UNKNOWN)

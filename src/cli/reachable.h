@@ -3,8 +3,8 @@
 #ifndef KC_REACHABLE_H
 #define KC_REACHABLE_H
 
-#include "control/control_wire.h"
-#include "control/rpc_client.h"
+#include "ondemand/control_wire.h"
+#include "ondemand/rpc_client.h"
 
 typedef struct kc_process {
     int64_t pid;

@@ -1,9 +1,9 @@
 /* ckineto record --on-demand and --ring: the program runs, and whoever asks gets a trace of it. One
  * loop waits for requests, for full chunks and for the program's end. */
 #include "cli/record.h"
-#include "control/control.h"
-#include "control/control_wire.h"
-#include "control/recorder.h"
+#include "ondemand/control.h"
+#include "ondemand/control_wire.h"
+#include "ondemand/recorder.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -143,7 +143,7 @@ static void signal_held(int sig, bool held)
 
 kineto_status kc_host_enter(const kc_host_options *o, kineto_error *err)
 {
-    char directory[KS_REQUEST_PATH_BYTES];
+    char directory[KO_REQUEST_PATH_BYTES];
     const char *list = o->on_demand.text;
     if (list && setenv("CKINETO_CONTROL", list, 1) != 0)
         return kb_fail_os(err, errno, "cannot set CKINETO_CONTROL");

@@ -1,7 +1,7 @@
 /* Several files and directories where a verb takes a trace: opening them, and telling of it. */
 #include "cli/several.h"
 
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 #include <ckineto/analyze.h>
 

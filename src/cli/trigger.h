@@ -4,10 +4,10 @@
 #define KC_TRIGGER_H
 
 #include "cli/cli.h"
-#include "control/control_wire.h"
-#include "control/rpc_client.h"
-#include "session/dyno.h"
-#include "session/request.h"
+#include "ondemand/control_wire.h"
+#include "ondemand/rpc_client.h"
+#include "ondemand/dyno.h"
+#include "ondemand/request.h"
 
 #include <time.h>
 
@@ -46,7 +46,7 @@ typedef struct kc_ask {
                                     * is anything waited for that is not there yet */
     uint64_t wait_ns, discover_ns; /* wait_ns 0: by what was asked for */
     bool has_discover;             /* it was said: also those are awaited that seem never to ask */
-    char out[KS_REQUEST_PATH_BYTES]; /* absolute */
+    char out[KO_REQUEST_PATH_BYTES]; /* absolute */
     bool has_out;
     const char *socket_directory; /* NULL: abstract */
     const char *host;             /* of the daemon; NULL: of this machine */
@@ -93,11 +93,11 @@ int64_t kc_ask_lead_ns(const kc_ask *ask, bool wire);
 /** When it ought to be over, from its start on; by iteration a guess. */
 uint64_t kc_ask_length_ns(const kc_ask *ask);
 /** An absolute path, without "." and "..", links on the way resolved. */
-kineto_status kc_absolute(const char *path, char out[KS_REQUEST_PATH_BYTES], kineto_error *err);
+kineto_status kc_absolute(const char *path, char out[KO_REQUEST_PATH_BYTES], kineto_error *err);
 bool kc_is_beneath(const char *path, const char *directory);
 /** `path` with "_TEXT" where Kineto puts the number of a process. */
-bool kc_name_with(const char *path, const char *text, char out[KS_REQUEST_PATH_BYTES]);
-bool kc_name_of(const char *path, uint32_t pid, char out[KS_REQUEST_PATH_BYTES]);
+bool kc_name_with(const char *path, const char *text, char out[KO_REQUEST_PATH_BYTES]);
+bool kc_name_of(const char *path, uint32_t pid, char out[KO_REQUEST_PATH_BYTES]);
 
 /* ---- processes that are asked ----------------------------------------------------------------------- */
 
@@ -125,9 +125,9 @@ typedef struct kc_target {
     kc_via via;
     kc_state state, shown; /* shown: the one that was told, if said */
     bool said;
-    char asked_path[KS_REQUEST_PATH_BYTES]; /* in the request, without the pid */
-    char path[KS_REQUEST_PATH_BYTES];       /* of the file that it writes; then of the final one */
-    char wanted[KS_REQUEST_PATH_BYTES];     /* where that is brought; "": it stays */
+    char asked_path[KO_REQUEST_PATH_BYTES]; /* in the request, without the pid */
+    char path[KO_REQUEST_PATH_BYTES];       /* of the file that it writes; then of the final one */
+    char wanted[KO_REQUEST_PATH_BYTES];     /* where that is brought; "": it stays */
     char why[1024];                         /* FAILED; else what it does otherwise than was asked */
     uint64_t bytes;
     ko_control_peer *peer;         /* SOCKET */
@@ -157,7 +157,7 @@ typedef struct kc_run {
     uint64_t look_again_ns;
     kc_pids tried; /* control sockets that were connected to */
     int peers;     /* epoll of the control sockets */
-    ks_dyno_daemon *ours;
+    ko_dyno_daemon *ours;
     uint64_t bind_again_ns;
     kineto_error bind_error; /* why we do not have Dynolog's name */
     bool has_daemon, lists;  /* a daemon answers; it is ours, and lists processes */

@@ -163,7 +163,7 @@ kineto_status kc_ask_text(const kc_ask *ask, const kc_wording *how, char **out, 
 
 kineto_status kc_ask_check(const kc_ask *ask, kineto_error *err)
 {
-    ks_request request;
+    ko_request request;
     kb_text unknown = {""};
     uint32_t unknown_count = 0;
     char *text;
@@ -171,11 +171,11 @@ kineto_status kc_ask_check(const kc_ask *ask, kineto_error *err)
     kineto_status status = kc_ask_text(ask, &how, &text, err);
     if (status != KINETO_OK)
         return status;
-    ks_request_init(&request);
+    ko_request_init(&request);
     status =
-        ks_request_parse(&request, kb_string(text), KS_FROM_REQUEST, &unknown, &unknown_count, err);
+        ko_request_parse(&request, kb_string(text), KO_FROM_REQUEST, &unknown, &unknown_count, err);
     if (status == KINETO_OK)
-        status = ks_request_complete(&request, (int64_t)kb_clock_ns(CLOCK_REALTIME), err);
+        status = ko_request_complete(&request, (int64_t)kb_clock_ns(CLOCK_REALTIME), err);
     if (status == KINETO_OK && unknown_count)
         kc_show_note("%s is no key that ckineto knows; it is sent as it is", unknown.s);
     free(text);
@@ -215,14 +215,14 @@ static const char *last_part(const char *path)
     return slash ? slash + 1 : path;
 }
 
-bool kc_name_with(const char *path, const char *text, char out[KS_REQUEST_PATH_BYTES])
+bool kc_name_with(const char *path, const char *text, char out[KO_REQUEST_PATH_BYTES])
 {
-    const char *name = last_part(path), *at = name + ks_output_pid_place(name);
-    int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%.*s_%s%s", (int)(at - path), path, text, at);
-    return n > 0 && n < (int)KS_REQUEST_PATH_BYTES;
+    const char *name = last_part(path), *at = name + ko_request_output_pid_place(name);
+    int n = snprintf(out, KO_REQUEST_PATH_BYTES, "%.*s_%s%s", (int)(at - path), path, text, at);
+    return n > 0 && n < (int)KO_REQUEST_PATH_BYTES;
 }
 
-bool kc_name_of(const char *path, uint32_t pid, char out[KS_REQUEST_PATH_BYTES])
+bool kc_name_of(const char *path, uint32_t pid, char out[KO_REQUEST_PATH_BYTES])
 {
     char text[12];
     snprintf(text, sizeof text, "%u", pid);
@@ -239,7 +239,7 @@ bool kc_is_beneath(const char *path, const char *directory)
 }
 
 /* The directory, as the system sees it; the file need not be there. */
-static kineto_status resolve(const char *path, char out[KS_REQUEST_PATH_BYTES], kineto_error *err)
+static kineto_status resolve(const char *path, char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
     char directory[PATH_MAX], real[PATH_MAX];
     const char *name = last_part(path);
@@ -248,15 +248,15 @@ static kineto_status resolve(const char *path, char out[KS_REQUEST_PATH_BYTES], 
     snprintf(directory, sizeof directory, "%.*s", (int)(name - path), path);
     if (!realpath(directory[0] ? directory : ".", real))
         return kb_fail_os(err, errno, "cannot write '%s'", path);
-    int n = snprintf(out, KS_REQUEST_PATH_BYTES, "%s/%s", strcmp(real, "/") ? real : "", name);
-    return n > 0 && n < (int)KS_REQUEST_PATH_BYTES
+    int n = snprintf(out, KO_REQUEST_PATH_BYTES, "%s/%s", strcmp(real, "/") ? real : "", name);
+    return n > 0 && n < (int)KO_REQUEST_PATH_BYTES
                ? KINETO_OK
                : kb_fail(err, KINETO_E_ARGUMENT, "'%s' is too long a path", path);
 }
 
-kineto_status kc_absolute(const char *path, char out[KS_REQUEST_PATH_BYTES], kineto_error *err)
+kineto_status kc_absolute(const char *path, char out[KO_REQUEST_PATH_BYTES], kineto_error *err)
 {
-    return strlen(path) >= KS_REQUEST_PATH_BYTES
+    return strlen(path) >= KO_REQUEST_PATH_BYTES
                ? kb_fail(err, KINETO_E_ARGUMENT, "'%.100s…' is too long a path", path)
                : resolve(path, out, err);
 }

@@ -31,7 +31,7 @@ static void allowed_directory(uint32_t pid, char *out, size_t size)
 static const char *extension(const char *path, bool json)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
-    return json && !strstr(name, ".json") ? ".json" : name + ks_output_pid_place(name);
+    return json && !strstr(name, ".json") ? ".json" : name + ko_request_output_pid_place(name);
 }
 
 /* The same for all of a command, so that they can be asked together. */
@@ -45,7 +45,7 @@ static uint64_t hidden_number(void)
 
 static bool fits(kc_target *t, int n)
 {
-    bool ok = n > 0 && n < (int)KS_REQUEST_PATH_BYTES;
+    bool ok = n > 0 && n < (int)KO_REQUEST_PATH_BYTES;
     if (!ok)
         kc_target_fail(t, "the path of its trace would be too long");
     return ok;
@@ -70,7 +70,7 @@ static bool choose_direct(kc_target *t, const char *path, bool json)
 }
 
 /* The same file by the name of the directory that the process knows it by: that may be a link. */
-static bool is_allowed(const char *out, const char *allowed, char path[2 * KS_REQUEST_PATH_BYTES])
+static bool is_allowed(const char *out, const char *allowed, char path[2 * KO_REQUEST_PATH_BYTES])
 {
     char real[PATH_MAX];
     size_t size = strlen(allowed);
@@ -78,7 +78,7 @@ static bool is_allowed(const char *out, const char *allowed, char path[2 * KS_RE
         return false;
     while (size > 0 && allowed[size - 1] == '/')
         size--;
-    snprintf(path, 2 * KS_REQUEST_PATH_BYTES, "%.*s%s", (int)size, allowed,
+    snprintf(path, 2 * KO_REQUEST_PATH_BYTES, "%.*s%s", (int)size, allowed,
              out + (strcmp(real, "/") == 0 ? 0 : strlen(real)));
     return true;
 }
@@ -87,7 +87,7 @@ static bool is_allowed(const char *out, const char *allowed, char path[2 * KS_RE
  */
 static bool has_directory(kc_target *t)
 {
-    char root[32], path[KS_REQUEST_PATH_BYTES + sizeof root];
+    char root[32], path[KO_REQUEST_PATH_BYTES + sizeof root];
     const char *slash = strrchr(t->asked_path, '/');
     struct stat st;
     snprintf(root, sizeof root, "/proc/%u/root", t->pid);
@@ -102,8 +102,8 @@ static bool has_directory(kc_target *t)
 bool kc_files_choose(const kc_run *run, kc_target *t, bool wire)
 {
     const kc_ask *ask = run->ask;
-    char allowed[KS_REQUEST_PATH_BYTES], usual[KS_REQUEST_PATH_BYTES + 32];
-    char path[2 * KS_REQUEST_PATH_BYTES];
+    char allowed[KO_REQUEST_PATH_BYTES], usual[KO_REQUEST_PATH_BYTES + 32];
+    char path[2 * KO_REQUEST_PATH_BYTES];
     bool chosen, json = wire && !kc_is_snapshot(ask);
     allowed_directory(t->pid, allowed, sizeof allowed);
     snprintf(usual, sizeof usual, "%s/%s", allowed, kc_default_name(ask));
@@ -209,21 +209,21 @@ static bool is_new(const char *path, int64_t since_ns)
 }
 
 /* Where libkineto looks for ".json", and where it writes what it may not write elsewhere. */
-static void other_paths(const kc_ask *ask, const kc_target *t, char out[2][KS_REQUEST_PATH_BYTES])
+static void other_paths(const kc_ask *ask, const kc_target *t, char out[2][KO_REQUEST_PATH_BYTES])
 {
     const char *at = strstr(t->asked_path, ".pt.trace.json");
     if (!at)
         at = strstr(t->asked_path, ".json");
-    snprintf(out[0], KS_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)(at ? at - t->asked_path : 0),
+    snprintf(out[0], KO_REQUEST_PATH_BYTES, "%.*s_%u%s", (int)(at ? at - t->asked_path : 0),
              t->asked_path, t->pid, at ? at : "");
-    snprintf(out[1], KS_REQUEST_PATH_BYTES, "/tmp/%s_%u.%s",
+    snprintf(out[1], KO_REQUEST_PATH_BYTES, "/tmp/%s_%u.%s",
              kc_is_snapshot(ask) ? "memory_snapshot" : "libkineto_activities", t->pid,
              kc_is_snapshot(ask) ? "pickle" : "json");
 }
 
 static bool find_file(const kc_ask *ask, kc_target *t)
 {
-    char others[2][KS_REQUEST_PATH_BYTES];
+    char others[2][KO_REQUEST_PATH_BYTES];
     if (is_new(t->path, t->asked_real_ns))
         return true;
     other_paths(ask, t, others);

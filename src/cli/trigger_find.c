@@ -2,7 +2,7 @@
  */
 #include "cli/reachable.h"
 #include "cli/trigger.h"
-#include "control/control_wire.h"
+#include "ondemand/control_wire.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -44,7 +44,7 @@ bool kc_process_user(uint32_t pid, uint32_t *user)
 
 bool kc_has_socket(uint32_t pid)
 {
-    char directory[KS_REQUEST_PATH_BYTES];
+    char directory[KO_REQUEST_PATH_BYTES];
     struct sockaddr_un at;
     kineto_error none;
     return ko_control_directory(false, directory, &none) == KINETO_OK &&
@@ -79,10 +79,10 @@ bool kc_wanted(const kc_ask *ask, const int32_t *pids, uint32_t count, int64_t j
 
 bool kc_process_wanted(const kc_ask *ask, uint32_t pid)
 {
-    int32_t pids[KS_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MOST_PIDS];
     if (pid == (uint32_t)getpid())
         return false;
-    uint32_t count = ks_dyno_ancestors(pid, pids);
+    uint32_t count = ko_dyno_ancestors(pid, pids);
     return kc_wanted(ask, pids, count, ask->has_job ? kc_process_job(pid) : 0);
 }
 
@@ -194,13 +194,13 @@ static bool is_client(const char *name, const char *directory)
 {
     size_t size = directory ? strlen(directory) : 0;
     if (!directory)
-        return strncmp(name, "@" KS_DYNO_CLIENT, strlen("@" KS_DYNO_CLIENT)) == 0;
+        return strncmp(name, "@" KO_DYNO_CLIENT, strlen("@" KO_DYNO_CLIENT)) == 0;
     while (size > 0 && directory[size - 1] == '/')
         size--;
     if (strncmp(name, directory, size) != 0 || name[size] != '/')
         return false;
     name += size + strspn(name + size, "/");
-    return strncmp(name, KS_DYNO_CLIENT, strlen(KS_DYNO_CLIENT)) == 0;
+    return strncmp(name, KO_DYNO_CLIENT, strlen(KO_DYNO_CLIENT)) == 0;
 }
 
 static void read_sockets(kc_run *run)
@@ -208,7 +208,7 @@ static void read_sockets(kc_run *run)
     char line[512];
     FILE *f = fopen("/proc/net/unix", "re");
     while (f && fgets(line, sizeof line, f)) {
-        char name[KS_DYNO_NAME_BYTES + 8] = "";
+        char name[KO_DYNO_NAME_BYTES + 8] = "";
         unsigned long long inode;
         if (sscanf(line, "%*s %*s %*s %*s %*s %*s %llu %114[^\n]", &inode, name) == 2 &&
             is_client(name, run->ask->socket_directory))

@@ -273,7 +273,7 @@ static void follow(kc_fleet_run *fleet, kc_host *host)
 
 static bool file_is_there(const kc_fleet_run *fleet, const kc_host *host, kc_remote *p)
 {
-    char path[KS_REQUEST_PATH_BYTES];
+    char path[KO_REQUEST_PATH_BYTES];
     struct stat st;
     if (!kc_name_of(host->path, (uint32_t)p->pid, path) || lstat(path, &st) != 0 ||
         !S_ISREG(st.st_mode) || st.st_size == 0 ||

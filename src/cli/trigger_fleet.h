@@ -23,7 +23,7 @@ typedef struct kc_host {
     KB_VEC(kc_remote) processes;
     bool over_limit;                  /* more match: they are not asked */
     kc_names refusals;                /* the daemon's words; processes point to them */
-    char path[KS_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
+    char path[KO_REQUEST_PATH_BYTES]; /* of its traces, without the pid */
     bool clock_known;
     int64_t clock_ns, clock_doubt_ns; /* its clock before ours; half of the way there and back */
 } kc_host;

@@ -40,7 +40,7 @@ static bool is_well(const kc_fleet_run *fleet, const kc_remote *p)
 
 static void print_process(const kc_fleet_run *fleet, const kc_host *h, const kc_remote *p)
 {
-    char path[KS_REQUEST_PATH_BYTES] = "";
+    char path[KO_REQUEST_PATH_BYTES] = "";
     (void)kc_name_of(h->path, (uint32_t)p->pid, path);
     if (p->state == KC_FAILED)
         kc_show_note("%s, process %d: %s", h->name, p->pid, p->why);
@@ -68,7 +68,7 @@ static void print_host(const kc_fleet_run *fleet, const kc_host *h)
 
 static void json_host(kb_json *j, const kc_fleet_run *fleet, const kc_host *h)
 {
-    char path[KS_REQUEST_PATH_BYTES] = "";
+    char path[KO_REQUEST_PATH_BYTES] = "";
     kb_json_object_begin(j);
     kb_json_put_string(j, "host", kb_string(h->name));
     kb_json_put_string(j, "error", kb_string(h->reached ? "" : h->error.message));

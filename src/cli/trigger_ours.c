@@ -62,7 +62,7 @@ static char *hand_over(kc_run *run, kc_target *t)
 /* What it says of itself whenever it comes back: whether it could take another request. */
 static void note_return(kc_target *t, int32_t wants)
 {
-    bool idle = wants & KS_DYNO_WANTS_ACTIVITIES;
+    bool idle = wants & KO_DYNO_WANTS_ACTIVITIES;
     if (idle)
         t->idle_ns = kc_now_ns();
     else
@@ -72,7 +72,7 @@ static void note_return(kc_target *t, int32_t wants)
 }
 
 /* Other users may say any number: requests for a process that can be seen go to its own user. */
-static bool is_its_user(const ks_dyno_process *p)
+static bool is_its_user(const ko_dyno_process *p)
 {
     char path[32];
     struct stat st;
@@ -80,7 +80,7 @@ static bool is_its_user(const ks_dyno_process *p)
     return p->user == geteuid() || stat(path, &st) != 0 || st.st_uid == p->user;
 }
 
-static char *offer(void *context, const ks_dyno_process *p, int32_t wants)
+static char *offer(void *context, const ko_dyno_process *p, int32_t wants)
 {
     kc_run *run = context;
     if (p->pid <= 0 || !is_its_user(p) || !kc_wanted(run->ask, p->pids, p->pid_count, p->job))
@@ -92,7 +92,7 @@ static char *offer(void *context, const ks_dyno_process *p, int32_t wants)
         return NULL;
     if (t->state > KC_FOUND)
         note_return(t, wants);
-    else if (wants & KS_DYNO_WANTS_ACTIVITIES)
+    else if (wants & KO_DYNO_WANTS_ACTIVITIES)
         return hand_over(run, t);
     return NULL;
 }
@@ -101,13 +101,13 @@ static char *offer(void *context, const ks_dyno_process *p, int32_t wants)
 
 void kc_ours_begin(kc_run *run)
 {
-    ks_dyno_daemon_options o = {.directory = run->ask->socket_directory, .no_rpc = true};
+    ko_dyno_daemon_options o = {.directory = run->ask->socket_directory, .no_rpc = true};
     if (kc_now_ns() < run->bind_again_ns)
         return;
     run->bind_again_ns = kc_now_ns() + BIND_AGAIN_NS;
-    if (ks_dyno_daemon_create(&o, &run->ours, &run->bind_error) == KINETO_OK) {
+    if (ko_dyno_daemon_create(&o, &run->ours, &run->bind_error) == KINETO_OK) {
         run->bind_error.code = KINETO_OK;
-        ks_dyno_registry_offer(ks_dyno_daemon_registry(run->ours), offer, run);
+        ko_dyno_registry_offer(ko_dyno_daemon_registry(run->ours), offer, run);
     } else if (run->bind_error.code != KINETO_E_BUSY) {
         run->bind_again_ns = UINT64_MAX; /* no directory, say: that does not get better */
     }
@@ -119,7 +119,7 @@ void kc_ours_turn(kc_run *run, int64_t wait_ms)
     struct pollfd peers = {.fd = run->peers, .events = POLLIN};
     if (!run->ours)
         (void)poll(&peers, 1, (int)wait_ms);
-    else if (ks_dyno_daemon_run(run->ours, wait_ms, run->peers, &err) != KINETO_OK)
+    else if (ko_dyno_daemon_run(run->ours, wait_ms, run->peers, &err) != KINETO_OK)
         kc_show_note("%s", err.message);
 }
 

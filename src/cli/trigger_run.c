@@ -30,12 +30,12 @@ void kc_catch_signals(void (*handler)(int number))
 
 static bool reached(const kc_run *run, int32_t pid)
 {
-    int32_t pids[KS_DYNO_MOST_PIDS];
+    int32_t pids[KO_DYNO_MOST_PIDS];
     kc_ask one = {.pids = {.data = &pid, .count = 1}};
     for (size_t i = 0; i < run->targets.count; i++) {
         const kc_target *t = run->targets.data[i];
         if (kc_wanted(&one, (const int32_t *)t->also, t->also_count, 0) ||
-            kc_wanted(&one, pids, ks_dyno_ancestors(t->pid, pids), 0))
+            kc_wanted(&one, pids, ko_dyno_ancestors(t->pid, pids), 0))
             return true;
     }
     return false;
@@ -403,7 +403,7 @@ static void run_free(kc_run *run)
     kb_vec_free(&run->targets);
     kb_vec_free(&run->endpoints);
     kb_vec_free(&run->tried);
-    ks_dyno_daemon_destroy(run->ours);
+    ko_dyno_daemon_destroy(run->ours);
     if (run->peers >= 0)
         close(run->peers);
 }

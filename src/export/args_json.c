@@ -1,7 +1,7 @@
 /* What several writers put into JSON: lines of tables, and the arguments of a row as one object.
  * Values of traces that were read stay as they were written, but for white space. */
 #include "export/export.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 /* From so many members on, keys are looked for by their hashes. */
 #define MANY_KEYS 32u

@@ -4,7 +4,7 @@
  * one becomes "key (2)". */
 #include "export/chrome.h"
 
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 #define KINDS(bit) (KINETO_KIND_BIT(KINETO_KIND_##bit))
 /* Activities whose arguments have a fixed order, with "correlation" in the middle. */

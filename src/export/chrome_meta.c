@@ -1,7 +1,7 @@
 /* Everything in the file but the events: header, names of rows, ledger, clock. */
 #include "export/chrome.h"
 
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 #define DEVICE_SORT_INDEX 5000000
 

@@ -2,7 +2,7 @@
  * item. What has no type there (null, an empty list or object) is its JSON text. */
 #include "export/perfetto.h"
 
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 static const char *const own_keys[KE_PF_OWN_END] = {
     "", "correlation", "External id", "finished", "started", "arguments lost", "async id"};

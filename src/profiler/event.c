@@ -1,8 +1,8 @@
 /* Accessors of events, by PyTorch's names for them. Columns of the row, or its arguments. */
 #include "profiler/fallback.h"
-#include "profiler/flops.h"
+#include "analyze/summary/flops.h"
 #include "profiler/profiler.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/json_value.h"
 
 /* ---- arguments ---------------------------------------------------------------------------------- */
 

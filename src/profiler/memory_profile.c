@@ -1,7 +1,7 @@
 /* Memory profiles: what is allocated now, what was at the peak, and where. Computed from the memory
  * rows of a trace; a place is the operator or range that was open on the thread. */
 #include "profiler/profiler.h"
-#include "profiler/summary.h"
+#include "analyze/summary/summary.h"
 
 static kb_lock lock;
 static kineto_session *session; /* while it runs */

@@ -7,11 +7,11 @@ import os
 import re
 import sys
 
-ROOMS = ["base", "format", "record", "trace", "session", "profiler", "analyze", "export", "control", "cli"]
-# Large rooms have corners, in which the same holds; a header of the room itself (trace.h) is for all.
-CORNERS = {
-    "trace": ["text", "repair", "model", "build", "read", "files", "change"],
-    "analyze": ["verify", "classes", "tables", "scope", "facts", "critical", "findings", "diff"],
+ROOMS = ["base", "format", "record", "trace", "session", "analyze", "export", "profiler", "ondemand", "plugincheck", "cli"]
+# Large rooms have modules, for which the same holds; a header of the room itself (trace.h) is for all.
+MODULES = {
+    "trace": ["bytes", "repair", "model", "from_recording", "read", "files", "transform"],
+    "analyze": ["verify", "summary", "classes", "tables", "dataset", "facts", "critical", "findings", "diff", "compat"],
 }
 # Public headers that exist when only the recording library is there.
 RECORDING = {"base.h", "record.h", "function.h", "plugin.h", "host.h"}
@@ -32,16 +32,16 @@ def sources(top):
                 yield os.path.join(folder, name)
 
 
-def corner(path):
-    """Its room and its place among the room's corners; None: it is in none."""
+def find_module(path):
+    """Its room and its place among the room's modules; None: it is in none."""
     parts = path.split("/")
-    return (parts[0], CORNERS[parts[0]].index(parts[1])) if parts[0] in CORNERS and len(parts) > 2 else None
+    return (parts[0], MODULES[parts[0]].index(parts[1])) if parts[0] in MODULES and len(parts) > 2 else None
 
 
-def check_corner(path, number, inside, name, faults):
-    here, there = corner(inside), corner(name)
+def check_module(path, number, inside, name, faults):
+    here, there = find_module(inside), find_module(name)
     if here and there and here[0] == there[0] and there[1] > here[1]:
-        faults.append(f'{path}:{number}: {CORNERS[here[0]][here[1]]} must not include "{name}"')
+        faults.append(f'{path}:{number}: {MODULES[here[0]][here[1]]} must not include "{name}"')
 
 
 def check_room(root, room, counts, faults):
@@ -58,7 +58,7 @@ def check_room(root, room, counts, faults):
                 faults.append(f'{path}:{number}: "{name}" is in no room')
                 continue
             counts[room, target] = counts.get((room, target), 0) + 1
-            check_corner(path, number, os.path.relpath(path, os.path.join(root, "src")), name, faults)
+            check_module(path, number, os.path.relpath(path, os.path.join(root, "src")), name, faults)
             if target not in allowed:
                 faults.append(f'{path}:{number}: {room} must not include "{name}": {target} is to its right')
 

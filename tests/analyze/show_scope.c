@@ -1,6 +1,6 @@
 /* What analyses look at with HTA's definitions, as CSV: a line for each range, in the order of the
  * file. show_scope TRACE */
-#include "analyze/scope/scope.h"
+#include "analyze/dataset/dataset.h"
 
 #include <stdio.h>
 
@@ -18,7 +18,7 @@ static int compare(const void *left, const void *right)
     return a->row < b->row ? -1 : a->row > b->row;
 }
 
-static void print_line(const ka_scope *s, const line *l)
+static void print_line(const ka_dataset *s, const line *l)
 {
     kineto_string name = ka_name(s, l->name);
     printf("%lld,%lld,%lld,%lld,%lld,%lld,", (long long)l->row,
@@ -31,7 +31,7 @@ static void print_line(const ka_scope *s, const line *l)
     printf("\n");
 }
 
-static void print(const ka_scope *s)
+static void print(const ka_dataset *s)
 {
     size_t count = (size_t)s->work_count + s->slice_count, at = 0;
     line *lines = calloc(count + 1, sizeof *lines);
@@ -64,15 +64,15 @@ static kineto_status show(const char *path, kineto_error *err)
                                       .steps = KINETO_STEPS_DROP_LAST};
     kineto_trace *trace = NULL;
     ka_rules *rules = NULL;
-    ka_scope scope = {0};
+    ka_dataset dataset = {0};
     kineto_status status = kineto_trace_open(path, &trace, err);
     if (!status)
         status = ka_rules_create(NULL, &rules, err);
     if (!status)
-        status = ka_scope_create(trace, &options, rules, &scope, err);
+        status = ka_dataset_create(trace, &options, rules, &dataset, err);
     if (!status)
-        print(&scope);
-    ka_scope_free(&scope);
+        print(&dataset);
+    ka_dataset_free(&dataset);
     ka_rules_free(rules);
     kineto_trace_release(trace);
     return status;

@@ -3,7 +3,7 @@
 #ifndef CONTROLLER_FIXTURE_H
 #define CONTROLLER_FIXTURE_H
 
-#include "control/controller.h"
+#include "ondemand/controller.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -30,9 +30,9 @@ typedef struct fake {
     int fails; /* a call, or -1 */
     bool prepared, armed;
     uint32_t misuses; /* calls in an order that must not be */
-    char path[KS_REQUEST_PATH_BYTES];
-    ks_request_source source;
-    ks_request request;
+    char path[KO_REQUEST_PATH_BYTES];
+    ko_request_source source;
+    ko_request request;
     char reason[64]; /* of the last dump */
     uint64_t steps;  /* of a host that counts itself */
     int64_t step_ns[64];
@@ -44,7 +44,7 @@ typedef struct heard {
     uint64_t ticket;
     uint32_t stage;
     int64_t time_ns;
-    char text[512], path[KS_REQUEST_PATH_BYTES], trace_id[128];
+    char text[512], path[KO_REQUEST_PATH_BYTES], trace_id[128];
     uint64_t bytes;
 } heard;
 
@@ -91,7 +91,7 @@ static inline void must(fake *f, bool that)
         kb_add_relaxed(&f->misuses, 1);
 }
 
-static inline kineto_status fake_prepare(void *context, const ks_request *request,
+static inline kineto_status fake_prepare(void *context, const ko_request *request,
                                          kineto_error *err)
 {
     fake *f = context;
@@ -135,8 +135,8 @@ static inline kineto_status fake_stop(void *context, int64_t start_ns, int64_t e
     return called(f, STOP, err);
 }
 
-static inline kineto_status fake_write(void *context, const ks_request *request,
-                                       ks_request_source source, const char *path, uint64_t *bytes,
+static inline kineto_status fake_write(void *context, const ko_request *request,
+                                       ko_request_source source, const char *path, uint64_t *bytes,
                                        kineto_error *err)
 {
     fake *f = context;
@@ -159,15 +159,15 @@ static inline void fake_drop(void *context)
     (void)called(f, DROP, NULL);
 }
 
-static inline kineto_status fake_snapshot_start(void *context, const ks_request *request,
+static inline kineto_status fake_snapshot_start(void *context, const ko_request *request,
                                                 kineto_error *err)
 {
     (void)request;
     return called(context, SNAP_START, err);
 }
 
-static inline kineto_status fake_snapshot_stop(void *context, const ks_request *request,
-                                               ks_request_source source, const char *path,
+static inline kineto_status fake_snapshot_stop(void *context, const ko_request *request,
+                                               ko_request_source source, const char *path,
                                                uint64_t *bytes, kineto_error *err)
 {
     (void)request;
@@ -177,7 +177,7 @@ static inline kineto_status fake_snapshot_stop(void *context, const ks_request *
     return called(context, SNAP_STOP, err);
 }
 
-static inline kineto_status fake_dump(void *context, ks_request_source source, const char *path,
+static inline kineto_status fake_dump(void *context, ko_request_source source, const char *path,
                                       const char *reason, uint64_t *bytes, kineto_error *err)
 {
     (void)source;
@@ -350,7 +350,7 @@ static inline uint64_t ask(fixture *f, const char *text)
 {
     uint64_t ticket = 0;
     kineto_error err;
-    if (ko_controller_request(f->controller, kb_string(text), KS_FROM_REQUEST, &ticket, &err))
+    if (ko_controller_request(f->controller, kb_string(text), KO_FROM_REQUEST, &ticket, &err))
         fail_msg("%s", err.message);
     return ticket;
 }
@@ -359,7 +359,7 @@ static inline kineto_status ask_in_vain(fixture *f, const char *text, kineto_err
 {
     uint64_t ticket;
     kineto_status status =
-        ko_controller_request(f->controller, kb_string(text), KS_FROM_REQUEST, &ticket, err);
+        ko_controller_request(f->controller, kb_string(text), KO_FROM_REQUEST, &ticket, err);
     assert_int_not_equal(status, KINETO_OK);
     heard h;
     assert_true(find_note(f, ticket, KO_STAGE_REFUSED, &h));

@@ -6,7 +6,7 @@
  * 300 bytes and its line ends made '|'; and once the standard input is closed, "end PID RUN_US
  * STOP_US FDS": how long the longest call and stopping took. */
 #include "base/base.h"
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -72,30 +72,30 @@ static int descriptors(void)
 
 static int run(const setup *s)
 {
-    ks_dyno_client *c = NULL;
+    ko_dyno_client *c = NULL;
     kineto_error err = {0};
     uint64_t longest = 0, wake = 0;
     char line[128];
-    if (ks_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &c, &err) != KINETO_OK) {
+    if (ko_dyno_client_create(kb_setting("KINETO_IPC_SOCKET_DIR"), &c, &err) != KINETO_OK) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }
     for (;;) {
         kineto_string text;
         int64_t before = now_of_its_own();
-        (void)ks_dyno_client_run(c, now(), s->busy, s->interval_ns, &text, &wake, NULL);
+        (void)ko_dyno_client_run(c, now(), s->busy, s->interval_ns, &text, &wake, NULL);
         longest = KB_MAX(longest, since(before));
         uint64_t after = now();
         if (text.size)
             say_text(text);
-        struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {ks_dyno_client_fd(c), POLLIN, 0}};
+        struct pollfd p[] = {{STDIN_FILENO, POLLIN, 0}, {ko_dyno_client_fd(c), POLLIN, 0}};
         uint64_t wait = wake > after ? (wake - after + 999999) / 1000000 : 0;
         if (poll(p, 2, (int)KB_MIN(wait, UINT64_C(60000))) > 0 && p[0].revents)
             break;
     }
     int64_t before = now_of_its_own();
     int fds = descriptors();
-    ks_dyno_client_destroy(c);
+    ko_dyno_client_destroy(c);
     int n = snprintf(line, sizeof line, "end %d %llu %llu %d\n", (int)getpid(),
                      (unsigned long long)longest / 1000,
                      (unsigned long long)since(before) / 1000, fds);

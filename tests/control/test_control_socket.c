@@ -2,7 +2,7 @@
  * slow and vanished clients do not do to anybody. */
 #include "control_fixture.h"
 
-#include "control/control_socket_impl.h"
+#include "ondemand/control_socket_impl.h"
 
 static int open_descriptors(void)
 {
@@ -41,7 +41,7 @@ static void status_says_everything(void **state)
     assert_true(strncmp(a.process_name, "test_control_so", 15) == 0); /* the system may cut it */
     assert_string_equal(a.host, "process");
     assert_string_equal(a.state_name, "wait");
-    assert_int_equal(a.status.state, KS_ONDEMAND_WAIT);
+    assert_int_equal(a.status.state, KO_ONDEMAND_WAIT);
     assert_int_equal(a.status.iteration, 1);
     assert_true(a.status.ring);
     assert_false(a.status.preempted);
@@ -365,7 +365,7 @@ static void what_comes_back_is_made_fit_for_a_terminal(void **state)
     kineto_error err;
     ko_control_answer a;
     ko_control_peer *p;
-    char directory[KS_REQUEST_PATH_BYTES];
+    char directory[KO_REQUEST_PATH_BYTES];
     new_runtime(&t);
     assert_int_equal(ko_control_directory(true, directory, &err), KINETO_OK);
     assert_int_equal(ko_control_address(directory, kb_os_pid(), false, &at, &err), KINETO_OK);
@@ -607,7 +607,7 @@ static void descriptors_that_come_along_are_dropped(void **state)
 
 static void expect_refused_directory(const char *what)
 {
-    char path[KS_REQUEST_PATH_BYTES];
+    char path[KO_REQUEST_PATH_BYTES];
     kineto_error err = {0};
     kineto_status status = ko_control_directory(true, path, &err);
     if (status != KINETO_E_PERMISSION || !strstr(err.message, what))
@@ -620,7 +620,7 @@ static void the_directory_is_ours_alone_or_refused(void **state)
     control_test t = {0};
     struct stat st;
     kineto_error err;
-    char path[KS_REQUEST_PATH_BYTES], other[128];
+    char path[KO_REQUEST_PATH_BYTES], other[128];
     mode_t before = umask(0);
     new_runtime(&t);
     assert_int_equal(ko_control_directory(false, path, &err), KINETO_E_NOT_FOUND);
@@ -659,7 +659,7 @@ static void the_directory_is_ours_alone_or_refused(void **state)
 static void paths_that_no_socket_can_have(void **state)
 {
     (void)state;
-    char path[KS_REQUEST_PATH_BYTES], longer[200];
+    char path[KO_REQUEST_PATH_BYTES], longer[200];
     kineto_error err;
     memset(longer, 'x', sizeof longer - 1);
     longer[0] = '/';
@@ -678,7 +678,7 @@ static void paths_that_no_socket_can_have(void **state)
 static void without_a_setting_the_directory_is_the_system_s(void **state)
 {
     (void)state;
-    char path[KS_REQUEST_PATH_BYTES], expected[64];
+    char path[KO_REQUEST_PATH_BYTES], expected[64];
     struct stat st;
     unsetenv("XDG_RUNTIME_DIR");
     snprintf(expected, sizeof expected, "/run/user/%u", geteuid());
@@ -720,7 +720,7 @@ static void what_an_earlier_process_left_is_replaced(void **state)
     (void)state;
     control_test first = {0};
     struct sockaddr_un at;
-    char directory[KS_REQUEST_PATH_BYTES];
+    char directory[KO_REQUEST_PATH_BYTES];
     kineto_error err;
     new_runtime(&first);
     assert_int_equal(ko_control_directory(true, directory, &err), KINETO_OK);
@@ -809,7 +809,7 @@ static void other_names_are_no_processes(void **state)
     static const char *const names[] = {"x.sock",  "0.sock",           "012.sock", "12.sock.old",
                                         "-3.sock", "99999999999.sock", "12"};
     control_test t = {0};
-    char path[KS_REQUEST_PATH_BYTES + 64], directory[KS_REQUEST_PATH_BYTES];
+    char path[KO_REQUEST_PATH_BYTES + 64], directory[KO_REQUEST_PATH_BYTES];
     kineto_error err = {0};
     uint32_t *pids;
     new_runtime(&t);

@@ -50,7 +50,7 @@ static void a_start_time_is_met_to_the_nanosecond_and_armed_before(void **state)
     assert_int_equal(f->driver.end_ns, start_ms * MS + 30 * MS);
     assert_int_equal(f->driver.calls[0], PREPARE);
     assert_int_equal(f->driver.calls[1], ARM);
-    assert_true(f->driver.at_ns[1] >= f->driver.start_ns - KS_ONDEMAND_ARM_NS);
+    assert_true(f->driver.at_ns[1] >= f->driver.start_ns - KO_ONDEMAND_ARM_NS);
     if (f->driver.at_ns[1] >= f->driver.start_ns - 90 * MS)
         print_message("armed late\n");
     assert_true(find_note(f, ticket, KO_STAGE_ACCEPTED, &accepted));
@@ -198,35 +198,35 @@ static void iterations_that_began_too_early_are_not_counted(void **state)
     fixture_end(f);
 }
 
-static ks_ondemand machine_with(const char *text)
+static ko_ondemand machine_with(const char *text)
 {
-    ks_ondemand m;
-    ks_request r;
-    ks_request_init(&r);
-    assert_int_equal(ks_request_parse(&r, kb_string(text), KS_FROM_REQUEST, NULL, NULL, NULL), 0);
-    assert_int_equal(ks_request_complete(&r, 1000, NULL), KINETO_OK);
-    ks_ondemand_init(&m);
+    ko_ondemand m;
+    ko_request r;
+    ko_request_init(&r);
+    assert_int_equal(ko_request_parse(&r, kb_string(text), KO_FROM_REQUEST, NULL, NULL, NULL), 0);
+    assert_int_equal(ko_request_complete(&r, 1000, NULL), KINETO_OK);
+    ko_ondemand_init(&m);
     m.iteration = 8;
-    (void)ks_ondemand_step(&m, KS_EVENT_REQUEST, 1000, &r);
+    (void)ko_ondemand_step(&m, KO_EVENT_REQUEST, 1000, &r);
     return m;
 }
 
 static void what_was_asked_for_is_not_put_off(void **state)
 {
     (void)state;
-    ks_ondemand m = machine_with("ACTIVITIES_ITERATIONS=2\n");
-    assert_true(ks_ondemand_put_off(&m));
+    ko_ondemand m = machine_with("ACTIVITIES_ITERATIONS=2\n");
+    assert_true(ko_ondemand_put_off(&m));
     assert_int_equal(m.start_iteration, 10);
     assert_int_equal(m.end_iteration, 12);
     m = machine_with("ACTIVITIES_ITERATIONS=2\nACTIVITIES_WARMUP_ITERATIONS=1\n");
-    assert_false(ks_ondemand_put_off(&m)); /* there is time */
+    assert_false(ko_ondemand_put_off(&m)); /* there is time */
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=9\n");
-    assert_false(ks_ondemand_put_off(&m));
+    assert_false(ko_ondemand_put_off(&m));
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION_ROUNDUP=9\n");
-    assert_false(ks_ondemand_put_off(&m));
+    assert_false(ko_ondemand_put_off(&m));
     assert_int_equal(m.start_iteration, 9);
     m = machine_with("ACTIVITIES_ITERATIONS=2\nPROFILE_START_ITERATION=3\n"); /* is past */
-    assert_true(ks_ondemand_put_off(&m));
+    assert_true(ko_ondemand_put_off(&m));
 }
 
 static void steps_that_somebody_else_counts_are_asked_for(void **state)
@@ -386,7 +386,7 @@ static void arming_ahead_may_fail(void **state)
     uint64_t ticket = ask_ahead(f, now_ns() / MS + 150);
     wait_note(f, ticket, KO_STAGE_FAILED);
     assert_string_equal(stages_of(f, ticket, stages), "AWf");
-    assert_int_equal(status_of(f).state, KS_ONDEMAND_WAIT);
+    assert_int_equal(status_of(f).state, KO_ONDEMAND_WAIT);
     fixture_end(f);
 }
 
@@ -414,7 +414,7 @@ static void bad_texts_change_nothing(void **state)
     }
     assert_int_equal(f->note_count, KB_COUNT(texts));
     assert_int_equal(f->driver.call_count, 0);
-    assert_int_equal(status_of(f).state, KS_ONDEMAND_WAIT);
+    assert_int_equal(status_of(f).state, KO_ONDEMAND_WAIT);
     wait_note(f, ask(f, SHORT), KO_STAGE_WRITTEN);
     fixture_end(f);
 }
@@ -430,7 +430,7 @@ static void a_host_without_memory_snapshots_refuses_them(void **state)
     d.dump = NULL;
     fixture_make(f, &d);
     assert_int_equal(ask_in_vain(f, "PROFILE_MEMORY=1", &err), KINETO_E_ARGUMENT);
-    assert_int_equal(ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, NULL, &err),
+    assert_int_equal(ko_controller_dump(f->controller, kb_string(""), KO_FROM_REQUEST, NULL, &err),
                      KINETO_E_STATE);
     assert_non_null(strstr(err.message, "CKINETO_RING"));
     fixture_end(f);
@@ -461,8 +461,8 @@ static void the_ring_is_written_while_others_are_recorded(void **state)
     uint64_t trace = ask(f, LONG);
     kb_store_release(&f->driver.hold, true);
     assert_int_equal(
-        ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, &first, &err), KINETO_OK);
-    assert_int_equal(ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, NULL, &err),
+        ko_controller_dump(f->controller, kb_string(""), KO_FROM_REQUEST, &first, &err), KINETO_OK);
+    assert_int_equal(ko_controller_dump(f->controller, kb_string(""), KO_FROM_REQUEST, NULL, &err),
                      KINETO_E_BUSY);
     assert_int_equal(ko_controller_dump_because(f->controller, &err, "%d were late", 2),
                      KINETO_E_BUSY);
@@ -479,13 +479,13 @@ static void the_ring_is_written_while_others_are_recorded(void **state)
     snprintf(text, sizeof text, "ACTIVITIES_LOG_FILE=%s/mine.json\n", f->directory);
     f->driver.fails = DUMP;
     assert_int_equal(
-        ko_controller_dump(f->controller, kb_string(text), KS_FROM_REQUEST, &second, &err),
+        ko_controller_dump(f->controller, kb_string(text), KO_FROM_REQUEST, &second, &err),
         KINETO_OK);
     wait_note(f, second, KO_STAGE_FAILED);
     assert_int_equal(status_of(f).ticket, trace);
-    assert_int_equal(status_of(f).state, KS_ONDEMAND_COLLECT);
+    assert_int_equal(status_of(f).state, KO_ONDEMAND_COLLECT);
     assert_int_equal(ko_controller_dump(f->controller, kb_string("ACTIVITIES_LOG_FILE=/etc/x.json"),
-                                        KS_FROM_REQUEST, NULL, &err),
+                                        KO_FROM_REQUEST, NULL, &err),
                      KINETO_E_PERMISSION);
     fixture_end(f);
 }
@@ -517,7 +517,7 @@ static void the_file_says_what_requests_do_not(void **state)
     wait_note(f, ask(f, "ACTIVITIES_DURATION_MSECS=5"), KO_STAGE_WRITTEN);
     assert_int_equal(f->driver.end_ns - f->driver.start_ns, 5 * MS);
     assert_string_equal(f->driver.path, "/tmp/of-the-file_4321.json");
-    assert_int_equal(f->driver.source, KS_FROM_FILE);
+    assert_int_equal(f->driver.source, KO_FROM_FILE);
     put_file(path, "broken");
     wait_note(f, ask(f, "UNHEARD_OF=1"), KO_STAGE_WRITTEN);
     assert_int_equal(f->driver.end_ns - f->driver.start_ns, 25 * MS);

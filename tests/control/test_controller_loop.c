@@ -85,7 +85,7 @@ static void listener_turn(ko_listener *l, ko_controller *c, uint64_t monotonic_n
     uint64_t count;
     kb_add_relaxed(&own->turns, 1);
     if (l->fd >= 0 && read(l->fd, &count, sizeof count) > 0)
-        (void)ko_controller_request(c, kb_string(SHORT), KS_FROM_ARGUMENT, NULL, NULL);
+        (void)ko_controller_request(c, kb_string(SHORT), KO_FROM_ARGUMENT, NULL, NULL);
     if (own->every_ns)
         l->wake_ns = monotonic_ns + own->every_ns;
 }
@@ -337,7 +337,7 @@ static void hear_slowly(void *context, const ko_stage_note *note)
 static void *ask_nonsense(void *argument)
 {
     fixture *f = argument;
-    (void)ko_controller_request(f->controller, kb_string("nonsense"), KS_FROM_REQUEST, NULL, NULL);
+    (void)ko_controller_request(f->controller, kb_string("nonsense"), KO_FROM_REQUEST, NULL, NULL);
     return NULL;
 }
 
@@ -415,9 +415,9 @@ static void *hammer_requests(void *argument)
     };
     for (uint32_t i = 0; i < ROUNDS; i++) {
         (void)ko_controller_request(f->controller, kb_string(texts[i % KB_COUNT(texts)]),
-                                    KS_FROM_REQUEST, NULL, NULL);
+                                    KO_FROM_REQUEST, NULL, NULL);
         if (i % 16 == 0)
-            (void)ko_controller_dump(f->controller, kb_string(""), KS_FROM_REQUEST, NULL, NULL);
+            (void)ko_controller_dump(f->controller, kb_string(""), KO_FROM_REQUEST, NULL, NULL);
         pause_ns(MS / 5);
     }
     return NULL;
@@ -511,7 +511,7 @@ static void threads_may_do_all_of_it_at_once(void **state)
         pthread_join(threads[i], NULL);
     assert_int_equal(status_of(f).iteration, 2 * ROUNDS * 20 - 1);
     fixture_stop(f);
-    (void)ko_controller_request(f->controller, kb_string("nonsense"), KS_FROM_REQUEST, &last, NULL);
+    (void)ko_controller_request(f->controller, kb_string("nonsense"), KO_FROM_REQUEST, &last, NULL);
     fixture_end(f);
     check_lives(l, last);
     free(l);

@@ -3,7 +3,7 @@
 
 #include "control_fixture.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 /* ---- what was asked for ------------------------------------------------------------------------
  */
@@ -151,7 +151,7 @@ static void a_signal_asks_for_what_the_file_says(void **state)
     wait_until_idle(t);
     snprintf(path, sizeof path, "%s/mine_4321.json", t->runtime);
     assert_string_equal(t->f->driver.path, path);
-    assert_int_equal(t->f->driver.source, KS_FROM_FILE);
+    assert_int_equal(t->f->driver.source, KO_FROM_FILE);
     kill(getpid(), SIGUSR2);
     expect_asked(t, 2);
     control_end(t);
@@ -390,7 +390,7 @@ static void every_way_to_write_asks_once(void **state)
     put(f.path, "REQUEST_TRACE_ID=two\n"); /* cut to nothing and written */
     asks(&f, 2);
     assert_string_equal(f.t->f->driver.request.trace_id, "two");
-    assert_int_equal(f.t->f->driver.source, KS_FROM_REQUEST);
+    assert_int_equal(f.t->f->driver.source, KO_FROM_REQUEST);
     assert_int_equal(utimensat(AT_FDCWD, f.path, NULL, 0), 0); /* touched */
     asks(&f, 3);
     put(f.beside, "REQUEST_TRACE_ID=three\n"); /* another one moved over it, as editors do */
@@ -546,7 +546,7 @@ static void that_the_directory_of_traces_is_missing_is_said(void **state)
 static void paths_of_trigger_files(void **state)
 {
     (void)state;
-    static char longer[KS_REQUEST_PATH_BYTES + 8];
+    static char longer[KO_REQUEST_PATH_BYTES + 8];
     static const char *const bad[] = {"/tmp/", "/", "/tmp/..", "/tmp/."};
     kineto_error err;
     for (size_t i = 0; i < KB_COUNT(bad); i++) {
@@ -622,7 +622,7 @@ static void a_child_s_trigger_file_is_its_parent_s(void **state)
  */
 
 typedef struct daemon_thread {
-    ks_dyno_daemon *daemon;
+    ko_dyno_daemon *daemon;
     pthread_t thread;
     int stop[2];
 } daemon_thread;
@@ -632,7 +632,7 @@ static void *serve_requests(void *argument)
     daemon_thread *d = argument;
     struct pollfd polled = {.fd = d->stop[0], .events = POLLIN};
     while (poll(&polled, 1, 0) == 0)
-        if (ks_dyno_daemon_run(d->daemon, 1000, d->stop[0], NULL) != KINETO_OK)
+        if (ko_dyno_daemon_run(d->daemon, 1000, d->stop[0], NULL) != KINETO_OK)
             break;
     return NULL;
 }
@@ -644,27 +644,27 @@ static void dynolog_asks(void **state)
     kineto_error err;
     daemon_thread d = {0};
     setenv("KINETO_IPC_SOCKET_DIR", t->runtime, 1);
-    ks_dyno_daemon_options options = {.directory = t->runtime, .no_rpc = true};
-    assert_int_equal(ks_dyno_daemon_create(&options, &d.daemon, &err), KINETO_OK);
+    ko_dyno_daemon_options options = {.directory = t->runtime, .no_rpc = true};
+    assert_int_equal(ko_dyno_daemon_create(&options, &d.daemon, &err), KINETO_OK);
     int32_t pid = getpid();
-    ks_dyno_trigger ask = {.pids = &pid, .pid_count = 1, .limit = -1};
+    ko_dyno_trigger ask = {.pids = &pid, .pid_count = 1, .limit = -1};
     ko_listener *l = ko_dyno_listener_create(20000000, &err);
     listen_with(t, l, &err);
     fixture_turn(t->f);
-    ks_dyno_matches m = {0};
+    ko_dyno_matches m = {0};
     int64_t until_ns = now_ns() + HANG_NS;
     while (m.matched.count == 0) { /* until it has asked once */
-        assert_int_equal(ks_dyno_daemon_run(d.daemon, 20, -1, &err), KINETO_OK);
+        assert_int_equal(ko_dyno_daemon_run(d.daemon, 20, -1, &err), KINETO_OK);
         ask.config = kb_string("ACTIVITIES_WARMUP_PERIOD_SECS=0\nACTIVITIES_DURATION_MSECS=5\n"
                                "REQUEST_GROUP_TRACE_ID=dyno\n");
-        ks_dyno_matches_free(&m);
-        m = (ks_dyno_matches){0};
-        assert_int_equal(ks_dyno_registry_trigger(ks_dyno_daemon_registry(d.daemon), &ask,
+        ko_dyno_matches_free(&m);
+        m = (ko_dyno_matches){0};
+        assert_int_equal(ko_dyno_registry_trigger(ko_dyno_daemon_registry(d.daemon), &ask,
                                                   kb_clock_ns(CLOCK_MONOTONIC), &m, &err),
                          KINETO_OK);
         assert_true(now_ns() < until_ns);
     }
-    ks_dyno_matches_free(&m);
+    ko_dyno_matches_free(&m);
     assert_int_equal(pipe(d.stop), 0);
     assert_int_equal(pthread_create(&d.thread, NULL, serve_requests, &d), 0);
     while (count_stage(t->f, KO_STAGE_WRITTEN) == 0) {
@@ -675,7 +675,7 @@ static void dynolog_asks(void **state)
     control_end(t);
     assert_int_equal(write(d.stop[1], "", 1), 1);
     pthread_join(d.thread, NULL);
-    ks_dyno_daemon_destroy(d.daemon);
+    ko_dyno_daemon_destroy(d.daemon);
     close(d.stop[0]);
     close(d.stop[1]);
     unsetenv("KINETO_IPC_SOCKET_DIR");
@@ -687,12 +687,12 @@ static void what_comes_while_it_is_busy_is_refused_aloud(void **state)
     (void)state;
     control_test *t = new_test();
     kineto_error err;
-    ks_dyno_address at, from = {0};
-    ks_dyno_message m;
+    ko_dyno_address at, from = {0};
+    ko_dyno_message m;
     const char *why;
     char bytes[1024];
     setenv("KINETO_IPC_SOCKET_DIR", t->runtime, 1);
-    assert_int_equal(ks_dyno_address_of(KS_DYNO_DAEMON, t->runtime, &at, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of(KO_DYNO_DAEMON, t->runtime, &at, &err), KINETO_OK);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&at.address, at.size), 0);
     ko_listener *l = ko_dyno_listener_create(20000000, &err);
@@ -703,9 +703,9 @@ static void what_comes_while_it_is_busy_is_refused_aloud(void **state)
         from.size = sizeof from.address;
         ssize_t n =
             recvfrom(fd, bytes, sizeof bytes, 0, (struct sockaddr *)&from.address, &from.size);
-        assert_true(n > 0 && ks_dyno_read(bytes, (size_t)n, &m, &why));
-    } while (m.wants != KS_DYNO_WANTS_NOTHING);
-    size_t n = ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string("ACTIVITIES_DURATION_MSECS=5\n"),
+        assert_true(n > 0 && ko_dyno_read(bytes, (size_t)n, &m, &why));
+    } while (m.wants != KO_DYNO_WANTS_NOTHING);
+    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("ACTIVITIES_DURATION_MSECS=5\n"),
                                   bytes, sizeof bytes);
     assert_int_equal(sendto(fd, bytes, n, 0, (struct sockaddr *)&from.address, from.size), n);
     int64_t until_ns = now_ns() + HANG_NS;

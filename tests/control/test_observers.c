@@ -2,7 +2,7 @@
  */
 #include "output_fixture.h"
 
-#include "control/observers.h"
+#include "ondemand/observers.h"
 
 #include <ckineto/session.h>
 
@@ -317,10 +317,10 @@ static void set(const kineto_control_client *client)
         fail_msg("%s", err.message);
 }
 
-static ks_request wishes(void)
+static ko_request wishes(void)
 {
-    ks_request r;
-    ks_request_init(&r);
+    ko_request r;
+    ko_request_init(&r);
     r.record_shapes = r.with_stack = r.with_modules = true;
     return r;
 }
@@ -328,7 +328,7 @@ static ks_request wishes(void)
 static void a_client_is_called_in_order(void **state)
 {
     (void)state;
-    ks_request r = wishes();
+    ko_request r = wishes();
     set(&whole);
     ko_client_prepare(&r);
     err = (kineto_error){0};
@@ -355,7 +355,7 @@ static void a_client_is_called_in_order(void **state)
 static void a_client_of_a_program_that_is_older_has_fewer_calls(void **state)
 {
     (void)state;
-    ks_request r = wishes();
+    ko_request r = wishes();
     kineto_control_client old = whole;
     old.size = offsetof(kineto_control_client, memory_start);
     set(&old);
@@ -381,18 +381,18 @@ static void a_client_takes_memory_snapshots(void **state)
     ko_client_snapshot_start();
     err = (kineto_error){0};
     assert_fails(kineto_control_set_client(NULL, &err), KINETO_E_STATE, "under way");
-    assert_works(ko_client_snapshot_stop(KS_FROM_REQUEST, p.s, &bytes, &err));
+    assert_works(ko_client_snapshot_stop(KO_FROM_REQUEST, p.s, &bytes, &err));
     assert_string_equal(heard, "mxn");
     assert_int_equal(bytes, 8);
     assert_int_equal(read_whole(p.s, text, sizeof text), 8);
     unlink(p.s);
     ko_client_snapshot_start();
     export_status = KINETO_E_BUSY;
-    assert_fails(ko_client_snapshot_stop(KS_FROM_REQUEST, p.s, &bytes, &err), KINETO_E_BUSY,
+    assert_fails(ko_client_snapshot_stop(KO_FROM_REQUEST, p.s, &bytes, &err), KINETO_E_BUSY,
                  "no memory of it");
     export_status = KINETO_OK;
     ko_client_snapshot_start();
-    assert_fails(ko_client_snapshot_stop(KS_FROM_REQUEST, "/etc/m.pickle", &bytes, &err),
+    assert_fails(ko_client_snapshot_stop(KO_FROM_REQUEST, "/etc/m.pickle", &bytes, &err),
                  KINETO_E_PERMISSION, "only beneath");
     ko_client_snapshot_start();
     ko_client_snapshot_drop();
@@ -410,7 +410,7 @@ static void what_must_not_happen_is_counted_and_said(void **state)
     (void)state;
     char text[8192];
     path p = at("%s/invariants", root);
-    ks_request r = wishes();
+    ko_request r = wishes();
     set(&whole);
     assert_int_equal(kb_log_configure(-1, p.s, &err), KINETO_OK);
     uint64_t before = ko_invariants();
@@ -424,7 +424,7 @@ static void what_must_not_happen_is_counted_and_said(void **state)
     ko_client_drop();
     assert_string_equal(heard, "psep");
     err = (kineto_error){0};
-    assert_fails(ko_client_snapshot_stop(KS_FROM_REQUEST, "/x", NULL, &err), KINETO_E_STATE,
+    assert_fails(ko_client_snapshot_stop(KO_FROM_REQUEST, "/x", NULL, &err), KINETO_E_STATE,
                  "no memory snapshot");
     assert_int_equal(ko_invariants() - before, 5);
     set(NULL);

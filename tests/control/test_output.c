@@ -16,14 +16,14 @@ static uint64_t written;
 static kineto_status request_write(const char *file)
 {
     err = (kineto_error){0};
-    return ko_output_write(sample, KS_FROM_REQUEST, file, &written, &err);
+    return ko_output_write(sample, KO_FROM_REQUEST, file, &written, &err);
 }
 
-static kineto_status place_of(const char *log_file, ks_request_source source, bool snapshot,
-                              char out[KS_REQUEST_PATH_BYTES])
+static kineto_status place_of(const char *log_file, ko_request_source source, bool snapshot,
+                              char out[KO_REQUEST_PATH_BYTES])
 {
-    ks_request r;
-    ks_request_init(&r);
+    ko_request r;
+    ko_request_init(&r);
     r.memory_snapshot = snapshot;
     snprintf(r.log_file, sizeof r.log_file, "%s", log_file);
     err = (kineto_error){0};
@@ -55,7 +55,7 @@ static void paths_and_urls_are_told_apart(void **state)
 static void files_have_the_number_of_the_process_and_keep_their_format(void **state)
 {
     (void)state;
-    char out[KS_REQUEST_PATH_BYTES];
+    char out[KO_REQUEST_PATH_BYTES];
     static const char *const names[][2] = {
         {"x", "x_4321"},
         {"x.json", "x_4321.json"},
@@ -73,36 +73,36 @@ static void files_have_the_number_of_the_process_and_keep_their_format(void **st
         for (size_t f = 0; f < KB_COUNT(forms); f++) {
             char given[400];
             snprintf(given, sizeof given, forms[f], allowed, names[i][0]);
-            assert_works(place_of(given, KS_FROM_REQUEST, false, out));
+            assert_works(place_of(given, KO_FROM_REQUEST, false, out));
             assert_string_equal(out, at("%s/%s", allowed, names[i][1]).s);
         }
-    assert_works(place_of("file:x.json", KS_FROM_ARGUMENT, false, out));
+    assert_works(place_of("file:x.json", KO_FROM_ARGUMENT, false, out));
     assert_string_equal(out, "x_4321.json");
-    assert_fails(place_of("file:x.json", KS_FROM_REQUEST, false, out), KINETO_E_PERMISSION,
+    assert_fails(place_of("file:x.json", KO_FROM_REQUEST, false, out), KINETO_E_PERMISSION,
                  "absolute path");
-    assert_fails(place_of("file://host/x.json", KS_FROM_ARGUMENT, false, out), KINETO_E_ARGUMENT,
+    assert_fails(place_of("file://host/x.json", KO_FROM_ARGUMENT, false, out), KINETO_E_ARGUMENT,
                  "file:///path");
-    assert_fails(place_of("file:", KS_FROM_ARGUMENT, false, out), KINETO_E_ARGUMENT, "path");
-    assert_fails(place_of("file:///etc/x.json", KS_FROM_REQUEST, false, out), KINETO_E_PERMISSION,
+    assert_fails(place_of("file:", KO_FROM_ARGUMENT, false, out), KINETO_E_ARGUMENT, "path");
+    assert_fails(place_of("file:///etc/x.json", KO_FROM_REQUEST, false, out), KINETO_E_PERMISSION,
                  "only beneath");
 }
 
 static void protocols_have_it_in_names_of_files(void **state)
 {
     (void)state;
-    char out[KS_REQUEST_PATH_BYTES];
+    char out[KO_REQUEST_PATH_BYTES];
     assert_works(kineto_output_register("s3", ignore, NULL, true, &err));
-    assert_works(place_of("S3://bucket/x.json.gz?a=b/c", KS_FROM_ARGUMENT, false, out));
+    assert_works(place_of("S3://bucket/x.json.gz?a=b/c", KO_FROM_ARGUMENT, false, out));
     assert_string_equal(out, "S3://bucket/x.json.gz?a=b/c");
-    assert_works(place_of("s3://bucket/x.json?a=b", KS_FROM_REQUEST, false, out));
+    assert_works(place_of("s3://bucket/x.json?a=b", KO_FROM_REQUEST, false, out));
     assert_string_equal(out, "s3://bucket/x_4321.json?a=b");
-    assert_works(place_of("s3://bucket/", KS_FROM_REQUEST, false, out));
+    assert_works(place_of("s3://bucket/", KO_FROM_REQUEST, false, out));
     assert_string_equal(out, "s3://bucket/");
-    assert_works(place_of("s3:x.csv", KS_FROM_REQUEST, false, out));
+    assert_works(place_of("s3:x.csv", KO_FROM_REQUEST, false, out));
     assert_string_equal(out, "s3:x_4321.csv");
-    assert_fails(place_of("s3:x.pickle", KS_FROM_ARGUMENT, true, out), KINETO_E_UNSUPPORTED,
+    assert_fails(place_of("s3:x.pickle", KO_FROM_ARGUMENT, true, out), KINETO_E_UNSUPPORTED,
                  "memory snapshot");
-    assert_works(place_of("exec:cat > x.json", KS_FROM_ARGUMENT, true, out));
+    assert_works(place_of("exec:cat > x.json", KO_FROM_ARGUMENT, true, out));
     assert_string_equal(out, "exec:cat > x.json");
     kineto_output_unregister("s3");
 }
@@ -112,7 +112,7 @@ static void protocols_have_it_in_names_of_files(void **state)
 static void requests_may_name_files_and_what_is_open_to_them(void **state)
 {
     (void)state;
-    char out[KS_REQUEST_PATH_BYTES];
+    char out[KO_REQUEST_PATH_BYTES];
     static const char *const closed[] = {"exec:touch x", "EXEC:touch x",    "exec:", "fd:1", "fd:x",
                                          "none:x",       "none://x/y.json", "mine:x"};
     assert_works(kineto_output_register("mine", ignore, NULL, false, &err));
@@ -120,23 +120,23 @@ static void requests_may_name_files_and_what_is_open_to_them(void **state)
     for (size_t i = 0; i < KB_COUNT(closed); i++) {
         kb_sink *sink;
         err = (kineto_error){0};
-        assert_fails(ko_output_check(KS_FROM_REQUEST, closed[i], &err), KINETO_E_PERMISSION, "'");
-        assert_fails(place_of(closed[i], KS_FROM_REQUEST, false, out), KINETO_E_PERMISSION, "'");
+        assert_fails(ko_output_check(KO_FROM_REQUEST, closed[i], &err), KINETO_E_PERMISSION, "'");
+        assert_fails(place_of(closed[i], KO_FROM_REQUEST, false, out), KINETO_E_PERMISSION, "'");
         assert_fails(request_write(closed[i]), KINETO_E_PERMISSION, "'");
-        assert_fails(ko_output_open(KS_FROM_REQUEST, closed[i], &sink, &err), KINETO_E_PERMISSION,
+        assert_fails(ko_output_open(KO_FROM_REQUEST, closed[i], &sink, &err), KINETO_E_PERMISSION,
                      "'");
         assert_null(sink);
     }
-    assert_works(ko_output_check(KS_FROM_REQUEST, "theirs:x", &err));
-    assert_works(ko_output_check(KS_FROM_REQUEST, at("%s/x.json", allowed).s, &err));
-    assert_works(ko_output_check(KS_FROM_ARGUMENT, "mine:x", &err));
-    assert_works(ko_output_check(KS_FROM_ARGUMENT, "exec:x", &err));
-    assert_works(ko_output_check(KS_FROM_FILE, "mine:x", &err));
-    assert_fails(ko_output_check(KS_FROM_FILE, "exec:x", &err), KINETO_E_PERMISSION,
+    assert_works(ko_output_check(KO_FROM_REQUEST, "theirs:x", &err));
+    assert_works(ko_output_check(KO_FROM_REQUEST, at("%s/x.json", allowed).s, &err));
+    assert_works(ko_output_check(KO_FROM_ARGUMENT, "mine:x", &err));
+    assert_works(ko_output_check(KO_FROM_ARGUMENT, "exec:x", &err));
+    assert_works(ko_output_check(KO_FROM_FILE, "mine:x", &err));
+    assert_fails(ko_output_check(KO_FROM_FILE, "exec:x", &err), KINETO_E_PERMISSION,
                  "configuration files");
-    assert_fails(ko_output_check(KS_FROM_ARGUMENT, "none:x", &err), KINETO_E_ARGUMENT,
+    assert_fails(ko_output_check(KO_FROM_ARGUMENT, "none:x", &err), KINETO_E_ARGUMENT,
                  "nobody registered");
-    assert_fails(ko_output_check(KS_FROM_ARGUMENT, "exec: ", &err), KINETO_E_ARGUMENT, "command");
+    assert_fails(ko_output_check(KO_FROM_ARGUMENT, "exec: ", &err), KINETO_E_ARGUMENT, "command");
     kineto_output_unregister("mine");
     kineto_output_unregister("theirs");
     assert_int_equal(entries(allowed), 0);
@@ -152,19 +152,19 @@ static void no_text_leads_elsewhere(void **state)
     uint64_t seed = 9, accepted = 0;
     assert_int_equal(mkdir(at("%s/in", allowed).s, 0700), 0);
     for (int i = 0; i < 20000; i++) {
-        char text[400] = "", out[KS_REQUEST_PATH_BYTES];
+        char text[400] = "", out[KO_REQUEST_PATH_BYTES];
         uint64_t r = next_random(&seed);
         for (uint64_t n = r % 8; n > 0; n--) {
             const char *part = parts[next_random(&seed) % KB_COUNT(parts)];
             strcat(text, r & 64 && n == r % 8 ? allowed : part);
         }
-        (void)ko_output_check(KS_FROM_REQUEST, text, NULL);
-        if (!text[0] || place_of(text, KS_FROM_REQUEST, false, out) != KINETO_OK)
+        (void)ko_output_check(KO_FROM_REQUEST, text, NULL);
+        if (!text[0] || place_of(text, KO_FROM_REQUEST, false, out) != KINETO_OK)
             continue;
         accepted++;
         assert_memory_equal(out, allowed, strlen(allowed));
         assert_null(strstr(out, "/../"));
-        assert_works(ko_output_check(KS_FROM_REQUEST, out, &err));
+        assert_works(ko_output_check(KO_FROM_REQUEST, out, &err));
     }
     assert_true(accepted > 100);
     remove_tree(at("%s/in", allowed).s);
@@ -227,7 +227,7 @@ static void only_a_file_of_ones_own_is_replaced(void **state)
     close(open(target.s, O_CREAT | O_WRONLY | O_CLOEXEC, 0600));
     assert_int_equal(symlink(target.s, p.s), 0);
     assert_fails(request_write(p.s), KINETO_E_PERMISSION, "symbolic link in its place");
-    assert_fails(ko_output_check(KS_FROM_REQUEST, p.s, &err), KINETO_E_PERMISSION, "symbolic link");
+    assert_fails(ko_output_check(KO_FROM_REQUEST, p.s, &err), KINETO_E_PERMISSION, "symbolic link");
     assert_int_equal(read_whole(target.s, text, sizeof text), 0);
     unlink(p.s);
     assert_int_equal(mkfifo(p.s, 0600), 0);
@@ -275,7 +275,7 @@ static void a_file_goes_into_the_directory_that_was_opened(void **state)
     kb_sink *sink;
     path inside = at("%s/in", allowed), moved = at("%s/moved", allowed);
     assert_int_equal(mkdir(inside.s, 0700), 0);
-    assert_works(ko_output_open(KS_FROM_REQUEST, at("%s/in/x.pickle", allowed).s, &sink, &err));
+    assert_works(ko_output_open(KO_FROM_REQUEST, at("%s/in/x.pickle", allowed).s, &sink, &err));
     kb_sink_write(sink, "snapshot", 8);
     assert_int_equal(rename(inside.s, moved.s), 0);
     assert_int_equal(symlink(outside, inside.s), 0);
@@ -310,7 +310,7 @@ static uint64_t race_for(uint64_t ns)
     path p = at("%s/in/x", allowed);
     while (kb_clock_ns(CLOCK_MONOTONIC) < until_ns) {
         kb_sink *sink;
-        kineto_status status = ko_output_open(KS_FROM_REQUEST, p.s, &sink, &err);
+        kineto_status status = ko_output_open(KO_FROM_REQUEST, p.s, &sink, &err);
         if (status == KINETO_OK) {
             kb_sink_write(sink, "x", 1);
             assert_works(kb_sink_close(sink, &err));
@@ -398,7 +398,7 @@ static int fill_little(void)
     path p = at("%s/x.pickle", allowed);
     if (!mount_little(allowed))
         return 77;
-    if (ko_output_open(KS_FROM_REQUEST, p.s, &sink, &err) != KINETO_OK)
+    if (ko_output_open(KO_FROM_REQUEST, p.s, &sink, &err) != KINETO_OK)
         return 1;
     kb_sink_write(sink, bytes, sizeof bytes);
     if (kb_sink_close(sink, &err) != KINETO_E_IO || !strstr(err.message, p.s) ||
@@ -430,7 +430,7 @@ static void no_descriptor_stays_open(void **state)
     for (int i = 0; i < 20; i++) {
         assert_works(request_write(good.s));
         assert_int_not_equal(request_write(bad.s), KINETO_OK);
-        assert_works(ko_output_open(KS_FROM_REQUEST, good.s, &sink, &err));
+        assert_works(ko_output_open(KO_FROM_REQUEST, good.s, &sink, &err));
         kb_sink_abort(sink);
     }
     assert_int_equal(open_descriptors(), before);
@@ -444,7 +444,7 @@ static void the_program_itself_writes_where_it_likes(void **state)
 {
     (void)state;
     path p = at("%s/x.json", outside), link = at("%s/link.json", outside);
-    assert_works(ko_output_write(sample, KS_FROM_ARGUMENT, p.s, &written, &err));
+    assert_works(ko_output_write(sample, KO_FROM_ARGUMENT, p.s, &written, &err));
     assert_int_equal(size_of(p.s), written);
     assert_int_equal(symlink(p.s, link.s), 0);
     assert_works(kineto_output_save(sample, link.s, &err)); /* followed: its own */

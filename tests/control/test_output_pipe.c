@@ -12,7 +12,7 @@ static uint64_t written;
 static kineto_status write_to(const char *url)
 {
     err = (kineto_error){0};
-    return ko_output_write(sample, KS_FROM_ARGUMENT, url, &written, &err);
+    return ko_output_write(sample, KO_FROM_ARGUMENT, url, &written, &err);
 }
 
 /* Many bytes to a command; @param error  may be NULL. */
@@ -20,7 +20,7 @@ static kineto_status pour(const char *url, kineto_error *error)
 {
     static const char bytes[65536];
     kb_sink *sink;
-    kineto_status status = ko_output_open(KS_FROM_ARGUMENT, url, &sink, error);
+    kineto_status status = ko_output_open(KO_FROM_ARGUMENT, url, &sink, error);
     if (status != KINETO_OK)
         return status;
     for (size_t i = 0; i < LARGE_BYTES; i += sizeof bytes)
@@ -51,7 +51,7 @@ static void only_descriptors_that_can_be_written_will_do(void **state)
     for (size_t i = 0; i < KB_COUNT(none); i++)
         assert_fails(write_to(none[i]), KINETO_E_ARGUMENT, "the number of a descriptor");
     assert_fails(write_to("fd:987"), KINETO_E_ARGUMENT, "not open");
-    assert_fails(ko_output_check(KS_FROM_ARGUMENT, "fd:987", &err), KINETO_E_ARGUMENT, "not open");
+    assert_fails(ko_output_check(KO_FROM_ARGUMENT, "fd:987", &err), KINETO_E_ARGUMENT, "not open");
     int fd = open(SAMPLE, O_RDONLY | O_CLOEXEC);
     assert_fails(write_to(at("fd:%d", fd).s), KINETO_E_ARGUMENT, "for writing");
     close(fd);
@@ -167,7 +167,7 @@ static void *wait_for(void *argument)
     if (p->much)
         p->status = pour(p->url, &p->error);
     else
-        p->status = ko_output_write(sample, KS_FROM_ARGUMENT, p->url, NULL, &p->error);
+        p->status = ko_output_write(sample, KO_FROM_ARGUMENT, p->url, NULL, &p->error);
     p->took_ns = kb_clock_ns(CLOCK_MONOTONIC) - from_ns;
     return NULL;
 }
@@ -209,7 +209,7 @@ static void a_command_never_takes_half_for_all(void **state)
     kb_sink *sink;
     path p = at("%s/whole", outside);
     assert_works(
-        ko_output_open(KS_FROM_ARGUMENT, at("exec:cat > /dev/null; touch %s", p.s).s, &sink, &err));
+        ko_output_open(KO_FROM_ARGUMENT, at("exec:cat > /dev/null; touch %s", p.s).s, &sink, &err));
     kb_sink_write(sink, "half", 4);
     kb_sink_abort(sink);
     assert_int_equal(access(p.s, F_OK), -1);
@@ -249,7 +249,7 @@ static void a_child_that_lives_on_does_not_hold_up_a_command(void **state)
     (void)state;
     kb_sink *sink;
     setenv("CKINETO_EXEC_TIMEOUT", "10", 1);
-    assert_works(ko_output_open(KS_FROM_ARGUMENT, "exec:cat > /dev/null", &sink, &err));
+    assert_works(ko_output_open(KO_FROM_ARGUMENT, "exec:cat > /dev/null", &sink, &err));
     kb_sink_write(sink, "trace", 5);
     pid_t pid = fork();
     if (pid == 0)
@@ -263,7 +263,7 @@ static void a_child_that_lives_on_does_not_hold_up_a_command(void **state)
 }
 
 /* @return whether `file` has what was written to `url`, and nothing else. */
-static bool is_kept_clean(ks_request_source source, const char *url, const char *file)
+static bool is_kept_clean(ko_request_source source, const char *url, const char *file)
 {
     char text[64];
     kb_sink *sink;
@@ -289,9 +289,9 @@ static void a_program_without_standard_streams_prints_into_nothing_of_ours(void 
     if (pid == 0) {
         for (int i = 0; i <= STDERR_FILENO; i++)
             close(i);
-        bool clean = is_kept_clean(KS_FROM_ARGUMENT, plain.s, plain.s);
-        bool clean_asked = is_kept_clean(KS_FROM_REQUEST, asked.s, asked.s);
-        bool clean_own = is_kept_clean(KS_FROM_ARGUMENT, at("fd:%d", fd).s, own.s);
+        bool clean = is_kept_clean(KO_FROM_ARGUMENT, plain.s, plain.s);
+        bool clean_asked = is_kept_clean(KO_FROM_REQUEST, asked.s, asked.s);
+        bool clean_own = is_kept_clean(KO_FROM_ARGUMENT, at("fd:%d", fd).s, own.s);
         _exit((clean ? 0 : 1) | (clean_asked ? 0 : 2) | (clean_own ? 0 : 4));
     }
     close(fd);
@@ -339,15 +339,15 @@ static void what_is_registered_receives_the_trace(void **state)
     assert_works(kineto_output_save(sample, "s3://bucket/x.json", &err));
     assert_string_equal(t.url, "s3://bucket/x.json");
     assert_int_equal(t.rows, kineto_trace_count(sample));
-    assert_works(ko_output_write(sample, KS_FROM_REQUEST, "S3:y", &written, &err));
+    assert_works(ko_output_write(sample, KO_FROM_REQUEST, "S3:y", &written, &err));
     assert_int_equal(t.calls, 2);
     t.answer = KINETO_E_IO;
     assert_fails(write_to("s3:x"), KINETO_E_IO, "the bucket has a hole");
     t.answer = KINETO_E_BUSY;
     assert_fails(write_to("s3:x"), KINETO_E_BUSY, "the output 's3' failed");
-    assert_int_equal(ko_output_write(sample, KS_FROM_REQUEST, "s3:x", NULL, NULL), KINETO_E_BUSY);
+    assert_int_equal(ko_output_write(sample, KO_FROM_REQUEST, "s3:x", NULL, NULL), KINETO_E_BUSY);
     kb_sink *sink;
-    assert_fails(ko_output_open(KS_FROM_ARGUMENT, "s3:x", &sink, &err), KINETO_E_UNSUPPORTED,
+    assert_fails(ko_output_open(KO_FROM_ARGUMENT, "s3:x", &sink, &err), KINETO_E_UNSUPPORTED,
                  "takes traces");
     kineto_output_unregister("s3");
     assert_fails(write_to("s3:x"), KINETO_E_ARGUMENT, "nobody registered the protocol 's3'");

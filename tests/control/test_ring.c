@@ -3,7 +3,7 @@
 #include "../unit/unit.h"
 
 #include "../helpers/recording.h"
-#include "control/ring.h"
+#include "ondemand/ring.h"
 #include "record/record.h"
 #include "session/session.h"
 
@@ -508,18 +508,18 @@ static void a_snapshot_of_memory_is_a_file_like_the_others(void **state)
     assert_int_equal(ko_snapshot_start(NULL, &err), KINETO_OK);
     kineto_memory_event e = {.size = sizeof e, .address = 4096, .bytes = 123457};
     kineto_memory(&e);
-    if (ko_snapshot_stop(KS_FROM_ARGUMENT, path, &bytes, &err))
+    if (ko_snapshot_stop(KO_FROM_ARGUMENT, path, &bytes, &err))
         fail_msg("%s", err.message);
     size_t n = read_whole(path, text, sizeof text - 1);
     text[n] = '\0';
     assert_int_equal(n, bytes);
     assert_non_null(strstr(text, "123457"));
-    assert_int_equal(ko_snapshot_stop(KS_FROM_ARGUMENT, path, &bytes, &err), KINETO_E_STATE);
+    assert_int_equal(ko_snapshot_stop(KO_FROM_ARGUMENT, path, &bytes, &err), KINETO_E_STATE);
     assert_int_equal(ko_snapshot_start(NULL, &err), KINETO_OK);
     ko_snapshot_drop();
     ko_snapshot_drop();
     assert_int_equal(ko_snapshot_start(NULL, &err), KINETO_OK);
-    assert_int_equal(ko_snapshot_stop(KS_FROM_REQUEST, "/etc/memory.json", &bytes, &err),
+    assert_int_equal(ko_snapshot_stop(KO_FROM_REQUEST, "/etc/memory.json", &bytes, &err),
                      KINETO_E_PERMISSION);
 }
 

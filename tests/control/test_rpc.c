@@ -2,8 +2,8 @@
  * some of which are none. */
 #include "../unit/unit.h"
 
-#include "control/rpc_client.h"
-#include "session/dyno.h"
+#include "ondemand/rpc_client.h"
+#include "ondemand/dyno.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -124,7 +124,7 @@ static void a_secret_is_one_line_that_only_we_may_read(void **state)
 /* ---- our own daemon ---------------------------------------------------------------------------- */
 
 typedef struct served {
-    ks_dyno_daemon *daemon;
+    ko_dyno_daemon *daemon;
     pthread_t thread;
     int stop;
     char directory[64];
@@ -136,7 +136,7 @@ static void *serve(void *argument)
     served *s = argument;
     uint64_t value;
     while (read(s->stop, &value, sizeof value) < 0)
-        assert_int_equal(ks_dyno_daemon_run(s->daemon, -1, s->stop, NULL), KINETO_OK);
+        assert_int_equal(ko_dyno_daemon_run(s->daemon, -1, s->stop, NULL), KINETO_OK);
     return NULL;
 }
 
@@ -145,15 +145,15 @@ static void served_begin(served *s, const char *secret, int32_t processes)
     *s = (served){.stop = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)};
     kineto_error err = {0};
     assert_non_null(make_directory(s->directory, sizeof s->directory));
-    ks_dyno_daemon_options o = {.directory = s->directory, .token = secret};
-    if (ks_dyno_daemon_create(&o, &s->daemon, &err) != KINETO_OK)
+    ko_dyno_daemon_options o = {.directory = s->directory, .token = secret};
+    if (ko_dyno_daemon_create(&o, &s->daemon, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     for (int32_t pid = 100; pid < 100 + processes; pid++) {
-        ks_dyno_message m = {.type = KS_DYNO_REQUEST, .job = 3, .pid_count = 2, .pids = {pid, 10}};
-        assert_null(ks_dyno_registry_ask(ks_dyno_daemon_registry(s->daemon), &m,
+        ko_dyno_message m = {.type = KO_DYNO_REQUEST, .job = 3, .pid_count = 2, .pids = {pid, 10}};
+        assert_null(ko_dyno_registry_ask(ko_dyno_daemon_registry(s->daemon), &m,
                                          (uint32_t)geteuid(), kb_clock_ns(CLOCK_MONOTONIC)));
     }
-    s->at = (ko_rpc_daemon){.port = ks_dyno_daemon_port(s->daemon), .token = secret};
+    s->at = (ko_rpc_daemon){.port = ko_dyno_daemon_port(s->daemon), .token = secret};
     assert_int_equal(pthread_create(&s->thread, NULL, serve, s), 0);
 }
 
@@ -162,7 +162,7 @@ static void served_end(served *s)
     assert_int_equal(write(s->stop, &(uint64_t){1}, 8), 8);
     pthread_join(s->thread, NULL);
     close(s->stop);
-    ks_dyno_daemon_destroy(s->daemon);
+    ko_dyno_daemon_destroy(s->daemon);
     assert_int_equal(rmdir(s->directory), 0);
 }
 

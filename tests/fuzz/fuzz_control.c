@@ -3,10 +3,10 @@
  *
  * The first byte says what the rest is: '0' a packet, '1' CKINETO_RING, '2' CKINETO_CONTROL, '3'
  * the address of a daemon, else a URL for output. */
-#include "control/control.h"
-#include "control/control_wire.h"
-#include "control/ring.h"
-#include "control/rpc_client.h"
+#include "ondemand/control.h"
+#include "ondemand/control_wire.h"
+#include "ondemand/ring.h"
+#include "ondemand/rpc_client.h"
 #include "read.h"
 
 #include <string.h>
@@ -112,9 +112,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else if (data[0] == '3')
         take_address(text);
     else if (data[0] != '0') {
-        char out[KS_REQUEST_PATH_BYTES];
+        char out[KO_REQUEST_PATH_BYTES];
         kineto_error err = {.message = ""};
-        if (ks_output_url(text, 4242, out, &err) != KINETO_OK)
+        if (ko_request_output_url(text, 4242, out, &err) != KINETO_OK)
             fuzz_check(err.message[0], "refused without a word");
     }
     free(text);

@@ -4,7 +4,7 @@
  * The first byte says what the rest is: '0' a datagram to the daemon, '1' an answer to a process,
  * '2' a request over TCP without its length, '3' a connection's bytes in two pieces, '4' a sender's
  * address. */
-#include "session/dyno_parts.h"
+#include "ondemand/dyno_parts.h"
 
 #include <fcntl.h>
 #include <sys/socket.h>
@@ -12,61 +12,61 @@
 
 #define TOKEN "0123456789abcdef"
 
-static ks_dyno_registry *registry_of_some(void)
+static ko_dyno_registry *registry_of_some(void)
 {
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     for (int32_t pid = 1; r && pid <= 8; pid++) {
-        ks_dyno_message m = {
-            .type = KS_DYNO_REQUEST, .job = pid % 2, .pid_count = 2, .pids = {100 + pid, 10}};
-        free(ks_dyno_registry_ask(r, &m, (uint32_t)pid % 2, 1));
+        ko_dyno_message m = {
+            .type = KO_DYNO_REQUEST, .job = pid % 2, .pid_count = 2, .pids = {100 + pid, 10}};
+        free(ko_dyno_registry_ask(r, &m, (uint32_t)pid % 2, 1));
     }
     return r;
 }
 
-static void take_message(ks_dyno_registry *r, const uint8_t *data, size_t size)
+static void take_message(ko_dyno_registry *r, const uint8_t *data, size_t size)
 {
-    ks_dyno_message m;
+    ko_dyno_message m;
     char again[1024];
     const char *why = NULL;
-    if (!ks_dyno_read(data, size, &m, &why)) {
+    if (!ko_dyno_read(data, size, &m, &why)) {
         if (!why)
             abort();
         return;
     }
-    size_t n = ks_dyno_put(&m, again, sizeof again);
+    size_t n = ko_dyno_put(&m, again, sizeof again);
     /* What follows the name of the type is nobody's. */
     if (n != size || memcmp(again, data, 8) != 0 || memcmp(again + 40, data + 40, n - 40) != 0)
         abort();
-    if (m.type == KS_DYNO_CONTEXT)
-        (void)ks_dyno_registry_context(r, &m, 2);
+    if (m.type == KO_DYNO_CONTEXT)
+        (void)ko_dyno_registry_context(r, &m, 2);
     else
-        free(ks_dyno_registry_ask(r, &m, 0, 2));
+        free(ko_dyno_registry_ask(r, &m, 0, 2));
 }
 
 static void take_answer(const uint8_t *data, size_t size)
 {
-    ks_dyno_type type;
+    ko_dyno_type type;
     kineto_string payload;
     const char *why = NULL;
-    if (!ks_dyno_read_answer(data, size, &type, &payload, &why)) {
+    if (!ko_dyno_read_answer(data, size, &type, &payload, &why)) {
         if (!why)
             abort();
         return;
     }
-    if ((const uint8_t *)payload.data != data + KS_DYNO_HEAD_BYTES ||
-        payload.size != size - KS_DYNO_HEAD_BYTES)
+    if ((const uint8_t *)payload.data != data + KO_DYNO_HEAD_BYTES ||
+        payload.size != size - KO_DYNO_HEAD_BYTES)
         abort();
 }
 
-static void take_request(ks_dyno_registry *r, const uint8_t *data, size_t size)
+static void take_request(ko_dyno_registry *r, const uint8_t *data, size_t size)
 {
-    static const ks_dyno_caller callers[] = {
+    static const ko_dyno_caller callers[] = {
         {0}, {.token = TOKEN}, {.denied = "because"}, {.one_user = true, .user = 1}};
     for (size_t i = 0; i < KB_COUNT(callers); i++) {
         char *answer = NULL;
         size_t bytes = 0;
         kineto_string request = {(const char *)data, size};
-        (void)ks_dyno_rpc(r, &callers[i], request, 3, &answer, &bytes, NULL);
+        (void)ko_dyno_rpc(r, &callers[i], request, 3, &answer, &bytes, NULL);
         if (answer && !kb_json_valid((kineto_string){answer, bytes}))
             abort();
         free(answer);
@@ -74,7 +74,7 @@ static void take_request(ks_dyno_registry *r, const uint8_t *data, size_t size)
 }
 
 /* In two pieces, the second one after the first was served. */
-static void take_connection(ks_dyno_registry *r, const uint8_t *data, size_t size)
+static void take_connection(ko_dyno_registry *r, const uint8_t *data, size_t size)
 {
     int ends[2];
     kineto_error refused = {0};
@@ -82,38 +82,38 @@ static void take_connection(ks_dyno_registry *r, const uint8_t *data, size_t siz
     if (size > 4096 ||
         socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) != 0)
         return;
-    ks_dyno_connection c = {.fd = ends[1]};
+    ko_dyno_connection c = {.fd = ends[1]};
     bool goes_on = true;
     for (int piece = 0; piece < 2 && goes_on; piece++) {
         const uint8_t *from = piece ? data + first : data;
         size_t n = piece ? size - first : first;
         if (n && send(ends[0], from, n, MSG_NOSIGNAL) != (ssize_t)n)
             abort();
-        goes_on = ks_dyno_connection_serve(&c, r, 4, &refused);
+        goes_on = ko_dyno_connection_serve(&c, r, 4, &refused);
         if (c.body_bytes > size || c.body_room > KB_MAX((size_t)4096, 2 * size))
             abort(); /* more memory than what has come asks for */
     }
-    ks_dyno_connection_close(&c);
+    ko_dyno_connection_close(&c);
     close(ends[0]);
 }
 
 static void take_address(const uint8_t *data, size_t size)
 {
-    ks_dyno_address a = {.address.sun_family = AF_UNIX};
-    char name[KS_DYNO_NAME_BYTES + 1];
+    ko_dyno_address a = {.address.sun_family = AF_UNIX};
+    char name[KO_DYNO_NAME_BYTES + 1];
     size_t n = KB_MIN(size, sizeof a.address - sizeof a.address.sun_family);
     memcpy(a.address.sun_path, data, n);
     a.size = (socklen_t)(sizeof a.address.sun_family + n);
     static const char *const directories[] = {NULL, "/tmp", "/"};
     for (size_t i = 0; i < KB_COUNT(directories); i++)
-        if (ks_dyno_address_name(&a, directories[i], name) && (!*name || strchr(name, '/')))
+        if (ko_dyno_address_name(&a, directories[i], name) && (!*name || strchr(name, '/')))
             abort();
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    ks_dyno_registry *r = size ? registry_of_some() : NULL;
+    ko_dyno_registry *r = size ? registry_of_some() : NULL;
     if (!r)
         return 0;
     switch (data[0]) {
@@ -133,6 +133,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         take_address(data + 1, size - 1);
         break;
     }
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
     return 0;
 }

@@ -1,15 +1,15 @@
 /* Requests and configuration files: any text is read or refused with a word, and a text that is
  * refused changes nothing.
  *
- * The first byte says whom the text comes from (ks_request_source); '3' and above: it is a file. */
+ * The first byte says whom the text comes from (ko_request_source); '3' and above: it is a file. */
 #include "read.h"
-#include "session/request.h"
+#include "ondemand/request.h"
 
 #include <string.h>
 
 #define NOW_NS INT64_C(1700000000000000000)
 
-static void check_values(const ks_request *r)
+static void check_values(const ko_request *r)
 {
     fuzz_check(memchr(r->log_file, 0, sizeof r->log_file) && memchr(r->custom, 0, sizeof r->custom),
                "a text without an end");
@@ -21,28 +21,28 @@ static void check_values(const ks_request *r)
                "a negative number");
 }
 
-static void read_text(kineto_string text, ks_request_source source)
+static void read_text(kineto_string text, ko_request_source source)
 {
-    ks_request r, before, under;
+    ko_request r, before, under;
     kineto_error err = {.message = ""};
     kb_text unknown;
     uint32_t unknown_count = 0;
-    char path[KS_REQUEST_PATH_BYTES];
-    ks_request_init(&r);
-    ks_request_init(&under);
+    char path[KO_REQUEST_PATH_BYTES];
+    ko_request_init(&r);
+    ko_request_init(&under);
     before = r;
-    kineto_status status = ks_request_parse(&r, text, source, &unknown, &unknown_count, &err);
+    kineto_status status = ko_request_parse(&r, text, source, &unknown, &unknown_count, &err);
     if (status) {
         fuzz_check(memcmp(&r, &before, sizeof r) == 0, "a refused text changed something");
         fuzz_check(err.message[0], "refused without a word");
         return;
     }
     check_values(&r);
-    ks_request_layer(&r, &under);
-    if (ks_request_complete(&r, NOW_NS, &err) == KINETO_OK) {
+    ko_request_layer(&r, &under);
+    if (ko_request_complete(&r, NOW_NS, &err) == KINETO_OK) {
         check_values(&r);
         fuzz_check(r.duration_ns >= 0 || r.iterations > 0 || r.memory_snapshot, "it has no end");
-        if (ks_output_path(&r, source, 4242, path, &err) == KINETO_OK)
+        if (ko_request_output_path(&r, source, 4242, path, &err) == KINETO_OK)
             fuzz_check(memchr(path, 0, sizeof path) != NULL, "a path without an end");
     }
 }
@@ -50,18 +50,18 @@ static void read_text(kineto_string text, ks_request_source source)
 /* The same again is no change. */
 static void read_file(const uint8_t *data, size_t size)
 {
-    ks_config_file f;
-    ks_request r, again;
+    ko_config_file f;
+    ko_request r, again;
     kineto_error err = {.message = ""};
     bool changed = false;
-    ks_config_file_init(&f);
+    ko_config_file_init(&f);
     snprintf(f.path, sizeof f.path, "%s", fuzz_file(FUZZ_IN, data, size));
-    ks_request_init(&r);
-    if (ks_config_file_load(&f, &r, &changed, &err) != KINETO_OK)
+    ko_request_init(&r);
+    if (ko_config_file_load(&f, &r, &changed, &err) != KINETO_OK)
         return;
     check_values(&r);
     again = r;
-    fuzz_check(ks_config_file_load(&f, &again, &changed, &err) == KINETO_OK && !changed,
+    fuzz_check(ko_config_file_load(&f, &again, &changed, &err) == KINETO_OK && !changed,
                "what did not change was read as another text");
 }
 
@@ -75,7 +75,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     memcpy(text, data + 1, size - 1);
     if (data[0] >= '0' && data[0] < '3')
-        read_text((kineto_string){text, size - 1}, (ks_request_source)(data[0] - '0'));
+        read_text((kineto_string){text, size - 1}, (ko_request_source)(data[0] - '0'));
     else
         read_file(data + 1, size - 1);
     free(text);

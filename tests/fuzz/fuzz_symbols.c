@@ -2,7 +2,7 @@
  * (any other byte). Whatever is in them, nothing outside of them is read, and every function that
  * is found has a name. Lines are libdw's to find, which has fuzzers of its own. */
 #include "read.h"
-#include "trace/build/symbols.h"
+#include "trace/from_recording/symbols.h"
 
 #include <elf.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* Single members of an object's text: what is found is what was written, wherever the text ends. */
 #include "unit.h"
 
-#include "analyze/scope/view.h"
+#include "analyze/dataset/view.h"
 
 typedef struct text {
     char data[4096];

@@ -1,4 +1,4 @@
-/* Calls as a scope has them and as HTA nests them; sequences; filters by ranges. */
+/* Calls as a dataset has them and as HTA nests them; sequences; filters by ranges. */
 #include "unit.h"
 
 #include "analyze/facts/analyses.h"
@@ -70,7 +70,7 @@ static kineto_trace *training(void)
 }
 
 typedef struct opened {
-    ka_scope scope;
+    ka_dataset dataset;
     ka_rules *rules;
     kineto_analyze_options options;
     ka_calls calls;
@@ -84,22 +84,22 @@ static void open_calls(opened *o, const kineto_trace *trace, uint32_t definition
                                           .sequence_min = 1,
                                           .sequence_top = 5};
     assert_int_equal(ka_rules_create(NULL, &o->rules, NULL), KINETO_OK);
-    assert_int_equal(ka_scope_create(trace, &o->options, o->rules, &o->scope, NULL), KINETO_OK);
-    assert_true(ka_calls_create(&o->scope, &o->calls));
+    assert_int_equal(ka_dataset_create(trace, &o->options, o->rules, &o->dataset, NULL), KINETO_OK);
+    assert_true(ka_calls_create(&o->dataset, &o->calls));
 }
 
 static void close_calls(opened *o, kineto_trace *trace)
 {
     ka_calls_free(&o->calls);
-    ka_scope_free(&o->scope);
+    ka_dataset_free(&o->dataset);
     ka_rules_free(o->rules);
     kineto_trace_release(trace);
 }
 
 static uint32_t slice_of(const opened *o, kineto_row row)
 {
-    for (uint32_t i = 0; i < o->scope.slice_count; i++)
-        if (o->scope.slices[i].row == row)
+    for (uint32_t i = 0; i < o->dataset.slice_count; i++)
+        if (o->dataset.slices[i].row == row)
             return i;
     fail();
     return 0;
@@ -210,7 +210,7 @@ static void occurrences_know_their_sequence(void **state)
     opened o;
     ka_occurrence_list list = {0};
     open_calls(&o, trace, KINETO_DEFINITIONS_EXACT);
-    assert_true(ka_sequences_find(&o.scope, &list));
+    assert_true(ka_sequences_find(&o.dataset, &list));
     assert_int_equal(list.count, 1);
     assert_int_equal(list.data[0].kernels, 2);
     assert_int_equal(list.data[0].slice, slice_of(&o, 2));

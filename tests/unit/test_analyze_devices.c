@@ -2,7 +2,7 @@
  * tests/analyze looks at those. */
 #include "unit.h"
 
-#include "analyze/scope/order.h"
+#include "analyze/dataset/order.h"
 #include "trace/trace.h"
 
 #include <ckineto/analyze.h>

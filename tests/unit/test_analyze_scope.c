@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#include "analyze/scope/scope.h"
+#include "analyze/dataset/dataset.h"
 #include <ckineto/analyze.h>
 
 typedef struct sample {
@@ -66,7 +66,7 @@ static kineto_trace *two_steps(void)
 }
 
 static void open_scope(const kineto_trace *trace, uint32_t steps, uint64_t first, uint64_t last,
-                       const char *streams, ka_scope *scope, ka_rules **rules)
+                       const char *streams, ka_dataset *dataset, ka_rules **rules)
 {
     kineto_analyze_options o = {.size = sizeof o,
                                 .steps = steps,
@@ -74,12 +74,12 @@ static void open_scope(const kineto_trace *trace, uint32_t steps, uint64_t first
                                 .last_step = last,
                                 .streams = streams};
     assert_int_equal(ka_rules_create(NULL, rules, NULL), KINETO_OK);
-    assert_int_equal(ka_scope_create(trace, &o, *rules, scope, NULL), KINETO_OK);
+    assert_int_equal(ka_dataset_create(trace, &o, *rules, dataset, NULL), KINETO_OK);
 }
 
-static void close_scope(ka_scope *scope, ka_rules *rules, kineto_trace *trace)
+static void close_scope(ka_dataset *dataset, ka_rules *rules, kineto_trace *trace)
 {
-    ka_scope_free(scope);
+    ka_dataset_free(dataset);
     ka_rules_free(rules);
     kineto_trace_release(trace);
 }
@@ -88,7 +88,7 @@ static void ranges_know_what_encloses_and_what_they_launched(void **state)
 {
     (void)state;
     kineto_trace *trace = two_steps();
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &s, &rules);
     assert_int_equal(s.slice_count, 6);
@@ -110,7 +110,7 @@ static void device_work_belongs_to_the_step_of_its_launch(void **state)
 {
     (void)state;
     kineto_trace *trace = two_steps();
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_RANGE, 7, 7, NULL, &s, &rules);
     assert_int_equal(s.slice_count, 3);
@@ -137,7 +137,7 @@ static void a_step_that_is_written_twice_is_one_step(void **state)
     add(&b, b.thread, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#9", 20000, 29000, 0);
     add(&b, b.thread, KINETO_KIND_USER_ANNOTATION, "ProfilerStep#9", 20000, 28000, 0);
     kineto_trace *trace = finish(&b);
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &s, &rules);
     assert_int_equal(s.step_count, 4); /* the last two differ */
@@ -191,16 +191,16 @@ static void steps_that_were_cut_begin_where_the_one_before_ended(void **state)
         add(&s, s.thread, KINETO_KIND_CPU_OP, "aten::mm", at + 1000, at + 2000, 0);
     }
     kineto_trace *trace = finish(&s);
-    ka_scope scope;
+    ka_dataset dataset;
     ka_rules *rules;
-    open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &scope, &rules);
-    assert_int_equal(scope.step_count, 3);
-    assert_int_equal(scope.steps[0].start_ns, EPOCH + 1000);
-    assert_int_equal(scope.steps[1].start_ns, EPOCH + 10100);
-    assert_int_equal(scope.steps[2].start_ns, EPOCH + 20100);
-    assert_int_equal(scope.steps[2].end_ns, EPOCH + 30100);
-    assert_int_equal(scope.slices[0].step, 0);
-    close_scope(&scope, rules, trace);
+    open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &dataset, &rules);
+    assert_int_equal(dataset.step_count, 3);
+    assert_int_equal(dataset.steps[0].start_ns, EPOCH + 1000);
+    assert_int_equal(dataset.steps[1].start_ns, EPOCH + 10100);
+    assert_int_equal(dataset.steps[2].start_ns, EPOCH + 20100);
+    assert_int_equal(dataset.steps[2].end_ns, EPOCH + 30100);
+    assert_int_equal(dataset.slices[0].step, 0);
+    close_scope(&dataset, rules, trace);
 }
 
 static void steps_of_several_processes_do_not_cut_each_other(void **state)
@@ -227,7 +227,7 @@ static void dropping_the_last_step_drops_that_of_each_process(void **state)
 {
     (void)state;
     kineto_trace *trace = two_ranks();
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_DROP_LAST, 0, 0, NULL, &s, &rules);
     assert_int_equal(s.slice_count, 4);
@@ -241,7 +241,7 @@ static void dropping_the_last_step_keeps_what_began_before(void **state)
 {
     (void)state;
     kineto_trace *trace = two_steps();
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_DROP_LAST, 0, 0, NULL, &s, &rules);
     assert_int_equal(s.slice_count, 3);
@@ -254,7 +254,7 @@ static void streams_can_be_chosen(void **state)
 {
     (void)state;
     kineto_trace *trace = two_steps();
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_ALL, 0, 0, "20,99", &s, &rules);
     assert_int_equal(s.stream_count, 1);
@@ -272,7 +272,7 @@ static void ranges_that_cross_keep_what_they_enclose(void **state)
     add(&b, b.thread, KINETO_KIND_CPU_OP, "crossing", 500, 1500, 0);
     add(&b, b.thread, KINETO_KIND_CPU_OP, "inside", 600, 700, 0);
     kineto_trace *trace = finish(&b);
-    ka_scope s;
+    ka_dataset s;
     ka_rules *rules;
     open_scope(trace, KINETO_STEPS_ALL, 0, 0, NULL, &s, &rules);
     assert_int_equal(s.thread_count, 1);
@@ -440,16 +440,16 @@ static void choosing_steps_changes_no_depth(void **state)
         add(&s, s.thread, KINETO_KIND_CPU_OP, "f", i, 10 * DEEP - i, 0);
     kineto_trace *trace = finish(&s);
     ka_rules *rules = NULL;
-    ka_scope scopes[2];
+    ka_dataset scopes[2];
     assert_int_equal(ka_rules_create(NULL, &rules, NULL), KINETO_OK);
-    assert_int_equal(ka_scope_create(trace, &all, rules, &scopes[0], NULL), KINETO_OK);
-    assert_int_equal(ka_scope_create(trace, &one, rules, &scopes[1], NULL), KINETO_OK);
+    assert_int_equal(ka_dataset_create(trace, &all, rules, &scopes[0], NULL), KINETO_OK);
+    assert_int_equal(ka_dataset_create(trace, &one, rules, &scopes[1], NULL), KINETO_OK);
     assert_int_equal(scopes[1].slice_count, DEEP);
     for (uint32_t i = 0; i < DEEP; i++)
         assert_int_equal(scopes[1].slices[i].depth, KB_MIN(i, UINT32_C(65535)));
     assert_int_equal(scopes[0].slices[DEEP - 1].depth, 65535);
-    ka_scope_free(&scopes[0]);
-    ka_scope_free(&scopes[1]);
+    ka_dataset_free(&scopes[0]);
+    ka_dataset_free(&scopes[1]);
     ka_rules_free(rules);
     kineto_trace_release(trace);
 }

@@ -1,7 +1,7 @@
 /* FLOPs: every formula against numbers worked out by hand, inputs that do not say it, functions of
  * users, and convolutions that only what is around them tells of. */
 #include "building.h"
-#include "profiler/flops.h"
+#include "analyze/summary/flops.h"
 
 /* One call as a trace has it; what is counted, or UNUSABLE, or UNKNOWN. */
 typedef struct call {

@@ -2,7 +2,7 @@
  * for an answer, and who and what cannot disturb it. Time is the test's, except where it stops. */
 #include "unit.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -19,11 +19,11 @@
 
 typedef struct scene {
     const char *directory; /* NULL: abstract */
-    ks_dyno_client *client;
+    ko_dyno_client *client;
     uint64_t now, wake;
     int daemon;
-    ks_dyno_address from; /* who asked last */
-    ks_dyno_message asked;
+    ko_dyno_address from; /* who asked last */
+    ko_dyno_message asked;
     char *text;
     size_t text_bytes;
 } scene;
@@ -31,7 +31,7 @@ typedef struct scene {
 /* ---- a daemon ------------------------------------------------------------------------------------
  */
 
-static int socket_of(const ks_dyno_address *a)
+static int socket_of(const ko_dyno_address *a)
 {
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     assert_true(fd >= 0);
@@ -44,8 +44,8 @@ static int socket_of(const ks_dyno_address *a)
 
 static int socket_named(const char *name, const char *directory)
 {
-    ks_dyno_address a;
-    assert_int_equal(ks_dyno_address_of(name, directory, &a, NULL), KINETO_OK);
+    ko_dyno_address a;
+    assert_int_equal(ko_dyno_address_of(name, directory, &a, NULL), KINETO_OK);
     if (directory)
         unlink(a.address.sun_path);
     return socket_of(&a);
@@ -53,7 +53,7 @@ static int socket_named(const char *name, const char *directory)
 
 static void daemon_begins(scene *s)
 {
-    s->daemon = socket_named(KS_DYNO_DAEMON, s->directory);
+    s->daemon = socket_named(KO_DYNO_DAEMON, s->directory);
     assert_true(s->daemon >= 0);
 }
 
@@ -73,7 +73,7 @@ static void send_bytes(const scene *s, int fd, const void *bytes, size_t size)
 static void send_text(const scene *s, int fd, const char *text)
 {
     static char bytes[200100];
-    size_t n = ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string(text), bytes, sizeof bytes);
+    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string(text), bytes, sizeof bytes);
     assert_true(n > 0);
     send_bytes(s, fd, bytes, n);
 }
@@ -89,7 +89,7 @@ static bool daemon_hears(scene *s)
                          &s->from.size);
     if (n < 0)
         return false;
-    assert_true(ks_dyno_read(bytes, (size_t)n, &s->asked, &why));
+    assert_true(ko_dyno_read(bytes, (size_t)n, &s->asked, &why));
     return true;
 }
 
@@ -102,7 +102,7 @@ static kineto_status run_as(scene *s, bool busy, uint64_t interval)
     kineto_error err;
     uint64_t now = s->now;
     kineto_status status =
-        ks_dyno_client_run(s->client, now, busy, interval, &text, &s->wake, &err);
+        ko_dyno_client_run(s->client, now, busy, interval, &text, &s->wake, &err);
     free(s->text);
     s->text = strndup(text.data, text.size);
     s->text_bytes = text.size;
@@ -155,13 +155,13 @@ static void scene_begins(scene *s, const char *directory)
     s->directory = directory;
     s->daemon = -1;
     s->now = s->wake = 1000 * 1000 * MS;
-    assert_int_equal(ks_dyno_client_create(directory, &s->client, NULL), KINETO_OK);
-    assert_int_equal(ks_dyno_client_fd(s->client), -1);
+    assert_int_equal(ko_dyno_client_create(directory, &s->client, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_client_fd(s->client), -1);
 }
 
 static void scene_ends(scene *s)
 {
-    ks_dyno_client_destroy(s->client);
+    ko_dyno_client_destroy(s->client);
     if (s->daemon >= 0)
         daemon_ends(s);
     free(s->text);
@@ -184,7 +184,7 @@ static int files_of_clients(const char *directory)
     int count = 0;
     DIR *d = opendir(directory);
     for (struct dirent *e; d && (e = readdir(d));)
-        count += strncmp(e->d_name, KS_DYNO_CLIENT, strlen(KS_DYNO_CLIENT)) == 0;
+        count += strncmp(e->d_name, KO_DYNO_CLIENT, strlen(KO_DYNO_CLIENT)) == 0;
     closedir(d);
     return count;
 }
@@ -205,9 +205,9 @@ static void in_both(void (*play)(scene *s))
     for (int i = 0; i < 2; i++) {
         scene s;
         int before = open_descriptors();
-        int probe = i == 0 ? socket_named(KS_DYNO_DAEMON, NULL) : -2;
+        int probe = i == 0 ? socket_named(KO_DYNO_DAEMON, NULL) : -2;
         if (probe == -1) {
-            print_message("somebody else is '%s' here\n", KS_DYNO_DAEMON);
+            print_message("somebody else is '%s' here\n", KO_DYNO_DAEMON);
             continue;
         }
         if (probe >= 0)
@@ -243,21 +243,21 @@ static void acquainted(scene *s)
 
 IN_BOTH(the_first_call_asks_at_once)
 {
-    char name[KS_DYNO_NAME_BYTES + 1];
-    int32_t pids[KS_DYNO_MOST_PIDS];
+    char name[KO_DYNO_NAME_BYTES + 1];
+    int32_t pids[KO_DYNO_MOST_PIDS];
     acquainted(s);
-    assert_int_equal(s->asked.type, KS_DYNO_REQUEST);
-    assert_int_equal(s->asked.wants, KS_DYNO_WANTS_ACTIVITIES);
+    assert_int_equal(s->asked.type, KO_DYNO_REQUEST);
+    assert_int_equal(s->asked.wants, KO_DYNO_WANTS_ACTIVITIES);
     assert_int_equal(s->asked.job, 0);
-    assert_int_equal(s->asked.pid_count, ks_dyno_ancestors((uint32_t)getpid(), pids));
+    assert_int_equal(s->asked.pid_count, ko_dyno_ancestors((uint32_t)getpid(), pids));
     assert_memory_equal(s->asked.pids, pids, s->asked.pid_count * 4);
-    assert_true(ks_dyno_address_name(&s->from, s->directory, name));
+    assert_true(ko_dyno_address_name(&s->from, s->directory, name));
     assert_int_equal(strlen(name), 52);
     assert_memory_equal(name, "dynoconfigclient", 16);
     assert_int_equal(strspn(name + 16, "0123456789abcdef-"), 36);
     assert_true(name[24] == '-' && name[29] == '-' && name[34] == '-' && name[39] == '-');
     assert_true(name[30] == '4' && strchr("89ab", name[35]));
-    assert_true(ks_dyno_client_fd(s->client) > 2);
+    assert_true(ko_dyno_client_fd(s->client) > 2);
     assert_false(daemon_hears(s));
 }
 
@@ -269,9 +269,9 @@ IN_BOTH(the_job_is_that_of_slurm)
     } jobs[] = {{"4294967297", 4294967297}, {"12_3", 12}, {"", 0}, {"none", 0}, {"-5", -5}};
     daemon_begins(s);
     for (size_t i = 0; i < KB_COUNT(jobs); i++) {
-        ks_dyno_client_destroy(s->client);
+        ko_dyno_client_destroy(s->client);
         setenv("SLURM_JOB_ID", jobs[i].text, 1);
-        assert_int_equal(ks_dyno_client_create(s->directory, &s->client, NULL), KINETO_OK);
+        assert_int_equal(ko_dyno_client_create(s->directory, &s->client, NULL), KINETO_OK);
         unsetenv("SLURM_JOB_ID");
         go(s);
         assert_true(daemon_hears(s));
@@ -310,7 +310,7 @@ IN_BOTH(who_is_busy_asks_for_nothing_and_stays_known)
         s->now = s->wake;
         run_as(s, true, 3600000 * MS); /* a minute of silence, and it is forgotten */
         assert_true(daemon_hears(s));
-        assert_int_equal(s->asked.wants, KS_DYNO_WANTS_NOTHING);
+        assert_int_equal(s->asked.wants, KO_DYNO_WANTS_NOTHING);
         assert_true(s->now - before < 55000 * MS);
         answer(s, "");
         run_as(s, true, 3600000 * MS);
@@ -321,7 +321,7 @@ IN_BOTH(who_is_busy_asks_for_nothing_and_stays_known)
     s->now = s->wake + INTERVAL * 2;
     go(s);
     assert_true(daemon_hears(s));
-    assert_int_equal(s->asked.wants, KS_DYNO_WANTS_ACTIVITIES);
+    assert_int_equal(s->asked.wants, KO_DYNO_WANTS_ACTIVITIES);
 }
 
 IN_BOTH(no_interval_is_no_busy_loop)
@@ -425,9 +425,9 @@ IN_BOTH(who_is_not_the_daemon_is_not_heard)
 
 IN_BOTH(a_name_without_its_nul_is_another)
 {
-    ks_dyno_address a;
+    ko_dyno_address a;
     acquainted(s);
-    assert_int_equal(ks_dyno_address_of(KS_DYNO_DAEMON, NULL, &a, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of(KO_DYNO_DAEMON, NULL, &a, NULL), KINETO_OK);
     a.size--;
     int fd = socket_of(&a);
     if (fd >= 0) {
@@ -442,10 +442,10 @@ IN_BOTH(a_name_without_its_nul_is_another)
 static int send_as_nobody(scene *s)
 {
     char bytes[100];
-    size_t n = ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string("EVIL=1\n"), bytes, sizeof bytes);
+    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("EVIL=1\n"), bytes, sizeof bytes);
     if (setresuid(65534, 65534, 65534) != 0)
         return 1;
-    int fd = socket_named(KS_DYNO_DAEMON, s->directory);
+    int fd = socket_named(KO_DYNO_DAEMON, s->directory);
     if (fd < 0)
         return 2;
     const struct sockaddr *to = (const struct sockaddr *)&s->from.address;
@@ -484,7 +484,7 @@ IN_BOTH(descriptors_that_are_sent_along_are_not_taken)
 {
     char bytes[100], room[CMSG_SPACE(8 * sizeof(int))] = {0};
     acquainted(s);
-    size_t n = ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string("GOOD=1\n"), bytes, sizeof bytes);
+    size_t n = ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("GOOD=1\n"), bytes, sizeof bytes);
     int before = open_descriptors();
     struct iovec part = {bytes, n};
     struct msghdr m = {&s->from.address, s->from.size, &part, 1, room, sizeof room, 0};
@@ -552,10 +552,10 @@ IN_BOTH(random_bytes_are_ignored)
 
 IN_BOTH(more_than_a_mebibyte_is_ignored)
 {
-    size_t size = KS_DYNO_HEAD_BYTES + KS_DYNO_MOST_BYTES + 1;
+    size_t size = KO_DYNO_HEAD_BYTES + KO_DYNO_MOST_BYTES + 1;
     int room = 4 << 20;
     char *bytes = calloc(1, size);
-    uint64_t said = KS_DYNO_MOST_BYTES + 1;
+    uint64_t said = KO_DYNO_MOST_BYTES + 1;
     memcpy(bytes, &said, 8);
     strcpy(bytes + 8, "req");
     acquainted(s);
@@ -592,11 +592,11 @@ IN_BOTH(a_full_queue_is_emptied_in_one_call)
 
 IN_BOTH(a_daemon_that_takes_nothing_is_tried_again_soon_then_later)
 {
-    ks_dyno_address to;
+    ko_dyno_address to;
     acquainted(s);
     answer(s, "");
     go(s);
-    assert_int_equal(ks_dyno_address_of(KS_DYNO_DAEMON, s->directory, &to, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of(KO_DYNO_DAEMON, s->directory, &to, NULL), KINETO_OK);
     int fd = socket_of(NULL);
     while (sendto(fd, "x", 1, 0, (const struct sockaddr *)&to.address, to.size) == 1)
         ;
@@ -660,7 +660,7 @@ IN_BOTH(a_daemon_that_vanishes_and_comes_back_serves_on)
 IN_BOTH(a_socket_that_the_program_closed_is_replaced)
 {
     acquainted(s);
-    int fd = ks_dyno_client_fd(s->client), other[2];
+    int fd = ko_dyno_client_fd(s->client), other[2];
     assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, other), 0);
     assert_int_equal(dup2(other[0], fd), fd); /* and the number is something else now */
     assert_int_equal(send(other[1], "mine", 4, 0), 4);
@@ -670,7 +670,7 @@ IN_BOTH(a_socket_that_the_program_closed_is_replaced)
     char bytes[8];
     assert_int_equal(recv(fd, bytes, sizeof bytes, 0), 4);
     assert_int_equal(close(fd), 0);
-    fd = ks_dyno_client_fd(s->client);
+    fd = ko_dyno_client_fd(s->client);
     close(fd);
     go(s);
     assert_true(daemon_hears(s));
@@ -682,10 +682,10 @@ IN_BOTH(a_socket_that_the_program_closed_is_replaced)
 /* What a fork's child does: 0 if it asks for itself and leaves the parent alone. */
 static int as_child(scene *s, bool told)
 {
-    ks_dyno_address parent = s->from;
+    ko_dyno_address parent = s->from;
     int32_t parent_pid = s->asked.pids[0];
     if (told)
-        ks_dyno_client_forked(s->client);
+        ko_dyno_client_forked(s->client);
     go(s);
     if (!daemon_hears(s) || s->asked.pids[0] != getpid() || s->asked.pids[1] != parent_pid)
         return 1;
@@ -695,7 +695,7 @@ static int as_child(scene *s, bool told)
     go(s);
     if (strcmp(s->text, "CHILD=1\n") != 0)
         return 3;
-    ks_dyno_client_destroy(s->client);
+    ko_dyno_client_destroy(s->client);
     return 0;
 }
 
@@ -713,7 +713,7 @@ IN_BOTH(after_a_fork_both_are_served)
         came(s, "PARENT=1\n");
         child = fork(); /* one that ends at once does not take the parent's file with it */
         if (child == 0) {
-            ks_dyno_client_destroy(s->client);
+            ko_dyno_client_destroy(s->client);
             _exit(0);
         }
         waitpid(child, &status, 0);
@@ -740,7 +740,7 @@ static void a_file_that_was_tidied_up_is_made_again(void **state)
     unlink(s.from.address.sun_path); /* and a file of somebody else is left alone */
     FILE *f = fopen(s.from.address.sun_path, "w");
     fclose(f);
-    char path[KS_DYNO_NAME_BYTES + 1];
+    char path[KO_DYNO_NAME_BYTES + 1];
     strcpy(path, s.from.address.sun_path);
     scene_ends(&s);
     assert_int_equal(access(path, F_OK), 0);
@@ -769,7 +769,7 @@ static void directories_that_cannot_be_are_errors(void **state)
 {
     (void)state;
     char directory[] = "/tmp/ckdyno-XXXXXX", longest[64], longer[64], inner[64];
-    ks_dyno_client *c = NULL;
+    ko_dyno_client *c = NULL;
     kineto_error err;
     kineto_string text;
     uint64_t wake;
@@ -777,25 +777,25 @@ static void directories_that_cannot_be_are_errors(void **state)
     longest[0] = '/';
     memcpy(longer, longest, sizeof longer);
     longest[54] = longer[55] = '\0';
-    assert_int_equal(ks_dyno_client_create(longer, &c, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_client_create(longer, &c, &err), KINETO_E_ARGUMENT);
     assert_null(c);
     assert_non_null(strstr(err.message, "too long"));
-    assert_int_equal(ks_dyno_client_create(longest, &c, &err), KINETO_OK);
-    ks_dyno_client_destroy(c);
+    assert_int_equal(ko_dyno_client_create(longest, &c, &err), KINETO_OK);
+    ko_dyno_client_destroy(c);
     assert_non_null(mkdtemp(directory));
     snprintf(inner, sizeof inner, "%s/later", directory);
-    assert_int_equal(ks_dyno_client_create(inner, &c, &err), KINETO_OK);
-    assert_int_equal(ks_dyno_client_run(c, 5, false, INTERVAL, &text, &wake, &err),
+    assert_int_equal(ko_dyno_client_create(inner, &c, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_client_run(c, 5, false, INTERVAL, &text, &wake, &err),
                      KINETO_E_NOT_FOUND);
     assert_true(wake > INTERVAL / 2);
-    assert_int_equal(ks_dyno_client_fd(c), -1);
+    assert_int_equal(ko_dyno_client_fd(c), -1);
     assert_int_equal(mkdir(inner, 0700), 0); /* and then it is there */
-    assert_int_equal(ks_dyno_client_run(c, wake, false, INTERVAL, &text, &wake, &err), KINETO_OK);
-    assert_true(ks_dyno_client_fd(c) >= 0);
-    ks_dyno_client_destroy(c);
+    assert_int_equal(ko_dyno_client_run(c, wake, false, INTERVAL, &text, &wake, &err), KINETO_OK);
+    assert_true(ko_dyno_client_fd(c) >= 0);
+    ko_dyno_client_destroy(c);
     rmdir(inner);
     rmdir(directory);
-    ks_dyno_client_destroy(NULL);
+    ko_dyno_client_destroy(NULL);
 }
 
 IN_BOTH(without_descriptors_it_waits_for_some)
@@ -847,16 +847,16 @@ static uint64_t time_to_stop(scene *s, prepare *before)
     for (int i = 0; i < 20 && best > 50 * MS; i++) {
         before(s);
         uint64_t begin = kb_clock_ns(CLOCK_MONOTONIC);
-        ks_dyno_client_destroy(s->client);
+        ko_dyno_client_destroy(s->client);
         best = KB_MIN(best, kb_clock_ns(CLOCK_MONOTONIC) - begin);
         if (s->daemon >= 0)
             daemon_ends(s);
         if (s->directory) {
-            ks_dyno_address a;
-            ks_dyno_address_of(KS_DYNO_DAEMON, s->directory, &a, NULL);
+            ko_dyno_address a;
+            ko_dyno_address_of(KO_DYNO_DAEMON, s->directory, &a, NULL);
             unlink(a.address.sun_path);
         }
-        assert_int_equal(ks_dyno_client_create(s->directory, &s->client, NULL), KINETO_OK);
+        assert_int_equal(ko_dyno_client_create(s->directory, &s->client, NULL), KINETO_OK);
     }
     return best;
 }
@@ -883,7 +883,7 @@ IN_BOTH(an_answer_on_its_way_is_waited_for)
         answer(s, "");
         _exit(0);
     }
-    ks_dyno_client_destroy(s->client);
+    ko_dyno_client_destroy(s->client);
     s->client = NULL;
     waitpid(child, &status, 0);
     if (status != 0)

@@ -2,7 +2,7 @@
  * thread plays all sides, so that each order of events is what it says. */
 #include "unit.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <arpa/inet.h>
 #include <dirent.h>
@@ -15,20 +15,20 @@
 static char directory[64];
 static uint64_t longest_turn_ns;
 
-static void turn(ks_dyno_daemon *d)
+static void turn(ko_dyno_daemon *d)
 {
     uint64_t before = kb_clock_ns(CLOCK_MONOTONIC);
-    assert_int_equal(ks_dyno_daemon_run(d, 0, -1, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_daemon_run(d, 0, -1, NULL), KINETO_OK);
     uint64_t took = kb_clock_ns(CLOCK_MONOTONIC) - before;
     longest_turn_ns = KB_MAX(longest_turn_ns, took);
 }
 
-static ks_dyno_daemon *start(bool rpc)
+static ko_dyno_daemon *start(bool rpc)
 {
-    ks_dyno_daemon *d = NULL;
+    ko_dyno_daemon *d = NULL;
     kineto_error err = {0};
-    ks_dyno_daemon_options o = {.directory = directory[0] ? directory : NULL, .no_rpc = !rpc};
-    if (ks_dyno_daemon_create(&o, &d, &err) != KINETO_OK)
+    ko_dyno_daemon_options o = {.directory = directory[0] ? directory : NULL, .no_rpc = !rpc};
+    if (ko_dyno_daemon_create(&o, &d, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     return d;
 }
@@ -47,14 +47,14 @@ static int descriptors(void)
 
 typedef struct client {
     int fd;
-    ks_dyno_address address;
+    ko_dyno_address address;
 } client;
 
 static client client_named(const char *name)
 {
     client c = {.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
     const char *where = directory[0] ? directory : NULL;
-    assert_int_equal(ks_dyno_address_of(name, where, &c.address, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of(name, where, &c.address, NULL), KINETO_OK);
     if (where)
         unlink(c.address.address.sun_path);
     assert_int_equal(bind(c.fd, (struct sockaddr *)&c.address.address, c.address.size), 0);
@@ -70,8 +70,8 @@ static void client_close(client *c)
 
 static bool client_send(int fd, const void *bytes, size_t size)
 {
-    ks_dyno_address to;
-    (void)ks_dyno_address_of(KS_DYNO_DAEMON, directory[0] ? directory : NULL, &to, NULL);
+    ko_dyno_address to;
+    (void)ko_dyno_address_of(KO_DYNO_DAEMON, directory[0] ? directory : NULL, &to, NULL);
     return sendto(fd, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to.address,
                   to.size) == (ssize_t)size;
 }
@@ -79,30 +79,30 @@ static bool client_send(int fd, const void *bytes, size_t size)
 static bool client_ask(client *c, int32_t pid)
 {
     char bytes[512];
-    ks_dyno_message m = {.type = KS_DYNO_REQUEST,
-                         .wants = KS_DYNO_WANTS_ACTIVITIES,
+    ko_dyno_message m = {.type = KO_DYNO_REQUEST,
+                         .wants = KO_DYNO_WANTS_ACTIVITIES,
                          .pid_count = 2,
                          .pids = {pid, 10}};
-    return client_send(c->fd, bytes, ks_dyno_put(&m, bytes, sizeof bytes));
+    return client_send(c->fd, bytes, ko_dyno_put(&m, bytes, sizeof bytes));
 }
 
 /* False: nothing has come. */
 static bool client_hear(client *c, char *text, size_t size)
 {
     char bytes[4096];
-    ks_dyno_type type;
+    ko_dyno_type type;
     kineto_string payload;
     ssize_t n = recv(c->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     if (n < 0)
         return false;
-    assert_true(ks_dyno_read_answer(bytes, (size_t)n, &type, &payload, NULL));
-    assert_int_equal(type, KS_DYNO_REQUEST);
+    assert_true(ko_dyno_read_answer(bytes, (size_t)n, &type, &payload, NULL));
+    assert_int_equal(type, KO_DYNO_REQUEST);
     snprintf(text, size, "%.*s", (int)payload.size, payload.data);
     return true;
 }
 
 /* One that is served shows that the daemon goes on. */
-static void expect_served(ks_dyno_daemon *d)
+static void expect_served(ko_dyno_daemon *d)
 {
     char text[256] = "?";
     client c = client_named("dynoconfigclient-good");
@@ -114,31 +114,31 @@ static void expect_served(ks_dyno_daemon *d)
     client_close(&c);
 }
 
-static ks_dyno_matches trigger(ks_dyno_daemon *d, const int32_t *pids, uint32_t count,
+static ko_dyno_matches trigger(ko_dyno_daemon *d, const int32_t *pids, uint32_t count,
                                const char *config)
 {
-    ks_dyno_matches out;
-    ks_dyno_trigger t = {
+    ko_dyno_matches out;
+    ko_dyno_trigger t = {
         .pids = pids, .pid_count = count, .limit = -1, .config = kb_string(config)};
-    assert_int_equal(ks_dyno_registry_trigger(ks_dyno_daemon_registry(d), &t,
+    assert_int_equal(ko_dyno_registry_trigger(ko_dyno_daemon_registry(d), &t,
                                               kb_clock_ns(CLOCK_MONOTONIC), &out, NULL),
                      KINETO_OK);
     return out;
 }
 
-static void give(ks_dyno_daemon *d, int32_t pid, size_t triggered)
+static void give(ko_dyno_daemon *d, int32_t pid, size_t triggered)
 {
-    ks_dyno_matches m = trigger(d, &pid, 1, "A=1");
+    ko_dyno_matches m = trigger(d, &pid, 1, "A=1");
     assert_int_equal(m.triggered.count, triggered);
-    ks_dyno_matches_free(&m);
+    ko_dyno_matches_free(&m);
 }
 
 /* ---- clients of the RPC ------------------------------------------------------------------------ */
 
-static int rpc_connect(const ks_dyno_daemon *d)
+static int rpc_connect(const ko_dyno_daemon *d)
 {
     struct sockaddr_in to = {.sin_family = AF_INET,
-                             .sin_port = htons(ks_dyno_daemon_port(d)),
+                             .sin_port = htons(ko_dyno_daemon_port(d)),
                              .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(connect(fd, (struct sockaddr *)&to, sizeof to), 0);
@@ -155,12 +155,12 @@ static void rpc_send(int fd, const char *json)
 }
 
 /* Until the daemon closes, which it does after its answer; empty: none. */
-static void rpc_hear(ks_dyno_daemon *d, int fd, char *json, size_t room)
+static void rpc_hear(ko_dyno_daemon *d, int fd, char *json, size_t room)
 {
     char frame[4096] = {0};
     size_t have = 0;
     for (;;) {
-        assert_int_equal(ks_dyno_daemon_run(d, 1, -1, NULL), KINETO_OK);
+        assert_int_equal(ko_dyno_daemon_run(d, 1, -1, NULL), KINETO_OK);
         ssize_t n = recv(fd, frame + have, sizeof frame - 1 - have, MSG_DONTWAIT);
         if (n < 0 && errno == EAGAIN)
             continue;
@@ -174,7 +174,7 @@ static void rpc_hear(ks_dyno_daemon *d, int fd, char *json, size_t room)
     snprintf(json, room, "%s", have ? frame + 4 : "");
 }
 
-static void expect_rpc_served(ks_dyno_daemon *d)
+static void expect_rpc_served(ko_dyno_daemon *d)
 {
     char json[256];
     int fd = rpc_connect(d);
@@ -189,7 +189,7 @@ static void expect_rpc_served(ks_dyno_daemon *d)
 static void a_trigger_over_tcp_reaches_a_process_once(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     char text[512], json[512];
     client c = client_named("dynoconfigclient-1");
     assert_true(client_ask(&c, 100));
@@ -209,20 +209,20 @@ static void a_trigger_over_tcp_reaches_a_process_once(void **state)
         assert_int_equal(strncmp(text, "\n    A=1\n    REQUEST_TRACE_ID=", 30) == 0, i == 0);
     }
     client_close(&c);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void our_own_client_gets_a_text_once(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(false);
-    ks_dyno_client *c = NULL;
+    ko_dyno_daemon *d = start(false);
+    ko_dyno_client *c = NULL;
     uint64_t now_ns = 1, wake_ns;
     int texts = 0;
-    assert_int_equal(ks_dyno_client_create(directory, &c, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_client_create(directory, &c, NULL), KINETO_OK);
     for (int i = 0; i < 40; i++) {
         kineto_string text;
-        assert_int_equal(ks_dyno_client_run(c, now_ns, false, 1000000000, &text, &wake_ns, NULL),
+        assert_int_equal(ko_dyno_client_run(c, now_ns, false, 1000000000, &text, &wake_ns, NULL),
                          KINETO_OK);
         turn(d);
         if (i == 10)
@@ -231,31 +231,31 @@ static void our_own_client_gets_a_text_once(void **state)
         now_ns += 300000000;
     }
     assert_int_equal(texts, 1);
-    ks_dyno_client_destroy(c);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_client_destroy(c);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void a_context_is_answered_with_a_count(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     client c = client_named("dynoconfigclient-1");
     char bytes[128], answer[128];
-    ks_dyno_message m = {.type = KS_DYNO_CONTEXT, .gpu = 1, .pid = 5};
-    assert_true(client_send(c.fd, bytes, ks_dyno_put(&m, bytes, sizeof bytes)));
+    ko_dyno_message m = {.type = KO_DYNO_CONTEXT, .gpu = 1, .pid = 5};
+    assert_true(client_send(c.fd, bytes, ko_dyno_put(&m, bytes, sizeof bytes)));
     turn(d);
     static const char wanted[44] = "\4\0\0\0\0\0\0\0ctxt\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"
                                    "\0\0\0\0\0\0\0\1";
     assert_int_equal(recv(c.fd, answer, sizeof answer, MSG_DONTWAIT), 44);
     assert_memory_equal(answer, wanted, 44);
     client_close(&c);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void send_with_descriptor(int fd, int passed)
 {
-    ks_dyno_address to;
-    (void)ks_dyno_address_of(KS_DYNO_DAEMON, directory, &to, NULL);
+    ko_dyno_address to;
+    (void)ko_dyno_address_of(KO_DYNO_DAEMON, directory, &to, NULL);
     union {
         struct cmsghdr head;
         char bytes[CMSG_SPACE(sizeof(int))];
@@ -277,12 +277,12 @@ static void send_with_descriptor(int fd, int passed)
 static void datagrams_that_lie_are_consumed_and_the_next_one_is_served(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     client bad = client_named("dynoconfigclient-bad");
     int unbound = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0), before = 0;
     char good[512], bytes[2048], text[64];
-    ks_dyno_message m = {.type = KS_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {6, 10}};
-    size_t size = ks_dyno_put(&m, good, sizeof good);
+    ko_dyno_message m = {.type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {6, 10}};
+    size_t size = ko_dyno_put(&m, good, sizeof good);
     static const struct {
         size_t at;
         uint64_t value;
@@ -331,14 +331,14 @@ static void datagrams_that_lie_are_consumed_and_the_next_one_is_served(void **st
     }
     close(unbound);
     client_close(&bad);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 /* By an abstract name, where others have paths. */
 static void a_sender_that_is_bound_elsewhere_is_ignored(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     struct sockaddr_un where = {.sun_family = AF_UNIX};
     client c = {.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
     assert_int_equal(bind(c.fd, (struct sockaddr *)&where, sizeof where.sun_family), 0);
@@ -347,13 +347,13 @@ static void a_sender_that_is_bound_elsewhere_is_ignored(void **state)
     assert_int_equal(recv(c.fd, &where, sizeof where, MSG_DONTWAIT), -1);
     expect_served(d);
     close(c.fd);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void a_text_that_was_not_taken_is_given_at_the_next_poll(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     char text[256];
     int texts = 0;
     client c = client_named("dynoconfigclient-1");
@@ -382,7 +382,7 @@ static void a_text_that_was_not_taken_is_given_at_the_next_poll(void **state)
     }
     assert_int_equal(texts, 1);
     client_close(&c);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 /* As much as the buffer holds: it is the daemon's, for all together. */
@@ -390,12 +390,12 @@ static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **sta
 {
     (void)state;
     enum { SILENT = 40, TEXT = 199000 };
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     client all[SILENT], c;
     char name[64], text[256], *large = calloc(1, TEXT + 1);
     memset(large, 'x', TEXT);
     for (int i = 0; i < SILENT; i++) {
-        snprintf(name, sizeof name, KS_DYNO_CLIENT "-%d", i);
+        snprintf(name, sizeof name, KO_DYNO_CLIENT "-%d", i);
         all[i] = client_named(name);
     }
     for (int round = 0; round < 12; round++)
@@ -403,8 +403,8 @@ static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **sta
             int32_t pid = 1000 + i;
             assert_true(client_ask(&all[i], pid));
             turn(d);
-            ks_dyno_matches m = trigger(d, &pid, 1, large);
-            ks_dyno_matches_free(&m);
+            ko_dyno_matches m = trigger(d, &pid, 1, large);
+            ko_dyno_matches_free(&m);
         }
     c = client_named("dynoconfigclient-good");
     for (int i = 0; i < 3; i++) {
@@ -418,13 +418,13 @@ static void long_texts_that_nobody_reads_leave_room_for_short_answers(void **sta
     for (int i = 0; i < SILENT; i++)
         client_close(&all[i]);
     free(large);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void rpc_clients_that_are_silent_or_leave_hold_nobody_up(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     int silent[300];
     for (size_t i = 0; i < KB_COUNT(silent); i++)
         silent[i] = rpc_connect(d);
@@ -442,13 +442,13 @@ static void rpc_clients_that_are_silent_or_leave_hold_nobody_up(void **state)
         turn(d);
     }
     expect_rpc_served(d);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void more_rpc_clients_than_are_taken_at_once_are_all_answered(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     int all[300];
     char json[64];
     for (size_t i = 0; i < KB_COUNT(all); i++) {
@@ -460,13 +460,13 @@ static void more_rpc_clients_than_are_taken_at_once_are_all_answered(void **stat
         assert_string_equal(json, "{\"status\":1}");
         close(all[i]);
     }
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void rpc_lengths_that_lie_are_closed_at_once(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     static const int32_t sizes[] = {INT32_MAX, INT32_MIN, -1, 0, (1 << 20) + 1};
     char json[64];
     for (size_t i = 0; i < KB_COUNT(sizes); i++) {
@@ -477,13 +477,13 @@ static void rpc_lengths_that_lie_are_closed_at_once(void **state)
         close(fd);
     }
     expect_rpc_served(d);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void rpc_frames_may_come_in_pieces_of_any_size(void **state)
 {
     (void)state;
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     enum { SIZE = 1 << 20 };
     static char frame[4 + SIZE];
     int32_t size = SIZE;
@@ -504,7 +504,7 @@ static void rpc_frames_may_come_in_pieces_of_any_size(void **state)
     assert_string_equal(json, "{\"status\":1}");
     assert_int_equal(descriptors(), before); /* its side is closed, ours is open */
     close(fd);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 /* ---- many -------------------------------------------------------------------------------------- */
@@ -512,7 +512,7 @@ static void rpc_frames_may_come_in_pieces_of_any_size(void **state)
 enum { CLIENTS = 200 };
 
 typedef struct many {
-    ks_dyno_daemon *d;
+    ko_dyno_daemon *d;
     client clients[CLIENTS];
     int waits[CLIENTS]; /* number of the trigger; 0: none */
     int triggered, received;
@@ -522,7 +522,7 @@ typedef struct many {
 static void many_open(many *m, int i)
 {
     char name[64];
-    snprintf(name, sizeof name, KS_DYNO_CLIENT "-%d", i);
+    snprintf(name, sizeof name, KO_DYNO_CLIENT "-%d", i);
     m->clients[i] = client_named(name);
 }
 
@@ -534,14 +534,14 @@ static void many_trigger(many *m, int number)
     for (uint32_t i = 0; i < count; i++)
         pids[i] = 1000 + (int32_t)(next_random(&m->seed) % CLIENTS);
     snprintf(config, sizeof config, "T=%d", number);
-    ks_dyno_matches got = trigger(m->d, pids, count, config);
+    ko_dyno_matches got = trigger(m->d, pids, count, config);
     for (size_t i = 0; i < got.triggered.count; i++) {
         int *waits = &m->waits[got.triggered.data[i] - 1000];
         assert_int_equal(*waits, 0); /* else it were busy */
         *waits = number;
     }
     m->triggered += (int)got.triggered.count;
-    ks_dyno_matches_free(&got);
+    ko_dyno_matches_free(&got);
 }
 
 static void many_hear(many *m, int i)
@@ -609,18 +609,18 @@ static void two_hundred_processes_lose_no_text_and_get_none_twice(void **state)
     assert_true(m.received > 1000);
     print_message("%d texts; the longest turn of the daemon took %llu us\n", m.received,
                   (unsigned long long)longest_turn_ns / 1000);
-    ks_dyno_daemon_destroy(m.d);
+    ko_dyno_daemon_destroy(m.d);
 }
 
 /* ---- beginning and end ------------------------------------------------------------------------- */
 
 static void expect_taken(const char *part)
 {
-    ks_dyno_daemon *second = NULL;
+    ko_dyno_daemon *second = NULL;
     kineto_error err = {0};
     char pid[32];
-    ks_dyno_daemon_options o = {.directory = directory[0] ? directory : NULL, .no_rpc = true};
-    assert_int_equal(ks_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
+    ko_dyno_daemon_options o = {.directory = directory[0] ? directory : NULL, .no_rpc = true};
+    assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
     assert_null(second);
     snprintf(pid, sizeof pid, "process %d ", (int)getpid());
     if (!strstr(err.message, pid) || !strstr(err.message, part))
@@ -632,25 +632,25 @@ static void a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replac
     (void)state;
     char path[128];
     struct stat st;
-    snprintf(path, sizeof path, "%s/" KS_DYNO_DAEMON, directory);
-    client left = client_named(KS_DYNO_DAEMON);
+    snprintf(path, sizeof path, "%s/" KO_DYNO_DAEMON, directory);
+    client left = client_named(KO_DYNO_DAEMON);
     close(left.fd);
     assert_int_equal(stat(path, &st), 0);
-    ks_dyno_daemon *d = start(true);
+    ko_dyno_daemon *d = start(true);
     expect_taken(path);
     expect_served(d);
     kineto_error err = {0};
-    ks_dyno_daemon *second = NULL;
-    ks_dyno_daemon_options o = {.directory = "/nowhere/at/all"};
-    assert_int_equal(ks_dyno_daemon_create(&o, &second, &err), KINETO_E_NOT_FOUND);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon *second = NULL;
+    ko_dyno_daemon_options o = {.directory = "/nowhere/at/all"};
+    assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_NOT_FOUND);
+    ko_dyno_daemon_destroy(d);
     assert_int_not_equal(stat(path, &st), 0);
     close(open(path, O_CREAT | O_WRONLY, 0600));
-    o = (ks_dyno_daemon_options){.directory = directory};
-    assert_int_equal(ks_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
+    o = (ko_dyno_daemon_options){.directory = directory};
+    assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
     assert_int_equal(unlink(path), 0);
     o.host = "not an address";
-    assert_int_equal(ks_dyno_daemon_create(&o, &second, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_ARGUMENT);
     assert_int_not_equal(stat(path, &st), 0); /* nothing stays behind */
 }
 
@@ -659,9 +659,9 @@ static void a_name_that_is_taken_says_by_whom_and_what_was_left_behind_is_replac
 static void a_socket_that_refuses_us_is_not_left_behind(void **state)
 {
     (void)state;
-    ks_dyno_address a;
+    ko_dyno_address a;
     struct stat before, st;
-    assert_int_equal(ks_dyno_address_of(KS_DYNO_DAEMON, directory, &a, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of(KO_DYNO_DAEMON, directory, &a, NULL), KINETO_OK);
     int stream = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(stream, (struct sockaddr *)&a.address, a.size), 0);
     assert_int_equal(listen(stream, 1), 0);
@@ -670,33 +670,33 @@ static void a_socket_that_refuses_us_is_not_left_behind(void **state)
     assert_int_equal(stat(a.address.sun_path, &st), 0);
     assert_int_equal(st.st_ino, before.st_ino);
     close(stream); /* now it is */
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     expect_served(d);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void a_port_that_is_taken_is_said(void **state)
 {
     (void)state;
     kineto_error err = {0};
-    ks_dyno_daemon *d = start(true), *second = NULL;
+    ko_dyno_daemon *d = start(true), *second = NULL;
     char other[64];
     assert_non_null(make_directory(other, sizeof other));
-    ks_dyno_daemon_options o = {.directory = other, .port = ks_dyno_daemon_port(d)};
-    assert_int_equal(ks_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
+    ko_dyno_daemon_options o = {.directory = other, .port = ko_dyno_daemon_port(d)};
+    assert_int_equal(ko_dyno_daemon_create(&o, &second, &err), KINETO_E_BUSY);
     assert_non_null(strstr(err.message, "port"));
     assert_int_equal(rmdir(other), 0);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static void a_descriptor_ends_waiting(void **state)
 {
     (void)state;
     int readable = open("/dev/zero", O_RDONLY | O_CLOEXEC);
-    ks_dyno_daemon *d = start(true);
-    assert_int_equal(ks_dyno_daemon_run(d, -1, readable, NULL), KINETO_OK);
+    ko_dyno_daemon *d = start(true);
+    assert_int_equal(ko_dyno_daemon_run(d, -1, readable, NULL), KINETO_OK);
     close(readable);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 /* Last: abstract names are those of the network namespace, and this one is ours alone. */
@@ -708,7 +708,7 @@ static void abstract_names_work_and_are_told_when_taken(void **state)
     char text[64];
     rmdir(directory);
     directory[0] = '\0';
-    ks_dyno_daemon *d = start(false);
+    ko_dyno_daemon *d = start(false);
     expect_served(d);
     expect_taken("@dynolog@");
     client c = {.fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)};
@@ -719,7 +719,7 @@ static void abstract_names_work_and_are_told_when_taken(void **state)
     assert_false(client_hear(&c, text, sizeof text));
     expect_served(d);
     close(c.fd);
-    ks_dyno_daemon_destroy(d);
+    ko_dyno_daemon_destroy(d);
 }
 
 static int open_directory(void **state)

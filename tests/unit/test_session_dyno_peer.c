@@ -3,7 +3,7 @@
 
 #include <sys/wait.h>
 
-#include "../../src/session/dyno_peer.c" /* both ways, not only the one that works here */
+#include "../../src/ondemand/dyno_peer.c" /* both ways, not only the one that works here */
 
 typedef struct pair {
     int asks, serves;
@@ -54,7 +54,7 @@ static void expect_user(pair p, uint32_t wanted)
         print_message("this system answers no questions for sockets\n");
     assert_true(find_twice_in_list(&e, &o));
     assert_int_equal(o.user, wanted);
-    assert_true(ks_dyno_peer_user(p.serves, &user));
+    assert_true(ko_dyno_peer_user(p.serves, &user));
     assert_int_equal(user, wanted);
 }
 
@@ -121,7 +121,7 @@ static void who_has_closed_is_nobody(void **state)
             shutdown(p.asks, SHUT_WR);
         else
             close(p.asks);
-        assert_int_equal(ks_dyno_peer_user(p.serves, &user), half);
+        assert_int_equal(ko_dyno_peer_user(p.serves, &user), half);
         assert_true(ends_of(p.serves, &e));
         if (find_in_list(&e, &o))
             assert_int_equal(o.inode != 0, half);
@@ -137,9 +137,9 @@ static void what_is_no_connection_has_no_other_end(void **state)
     uint32_t user;
     int two[2], alone = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, two), 0);
-    assert_false(ks_dyno_peer_user(-1, &user));
-    assert_false(ks_dyno_peer_user(alone, &user));
-    assert_false(ks_dyno_peer_user(two[0], &user));
+    assert_false(ko_dyno_peer_user(-1, &user));
+    assert_false(ko_dyno_peer_user(alone, &user));
+    assert_false(ko_dyno_peer_user(two[0], &user));
     close(alone);
     close(two[0]);
     close(two[1]);

@@ -2,14 +2,14 @@
  */
 #include "unit.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #define SECOND UINT64_C(1000000000)
 
-static ks_dyno_message request(int64_t job, uint32_t count, ...)
+static ko_dyno_message request(int64_t job, uint32_t count, ...)
 {
-    ks_dyno_message m = {
-        .type = KS_DYNO_REQUEST, .job = job, .wants = KS_DYNO_WANTS_ACTIVITIES, .pid_count = count};
+    ko_dyno_message m = {
+        .type = KO_DYNO_REQUEST, .job = job, .wants = KO_DYNO_WANTS_ACTIVITIES, .pid_count = count};
     va_list pids;
     va_start(pids, count);
     for (uint32_t i = 0; i < count; i++)
@@ -18,44 +18,44 @@ static ks_dyno_message request(int64_t job, uint32_t count, ...)
     return m;
 }
 
-static char *ask(ks_dyno_registry *r, ks_dyno_message m, uint64_t now_ns)
+static char *ask(ko_dyno_registry *r, ko_dyno_message m, uint64_t now_ns)
 {
-    return ks_dyno_registry_ask(r, &m, 1000, now_ns);
+    return ko_dyno_registry_ask(r, &m, 1000, now_ns);
 }
 
-static ks_dyno_matches trigger(ks_dyno_registry *r, int64_t job, int32_t pid, int32_t limit,
+static ko_dyno_matches trigger(ko_dyno_registry *r, int64_t job, int32_t pid, int32_t limit,
                                uint64_t now_ns)
 {
-    ks_dyno_matches out;
-    ks_dyno_trigger t = {
+    ko_dyno_matches out;
+    ko_dyno_trigger t = {
         .job = job, .pids = &pid, .pid_count = 1, .limit = limit, .config = kb_string("A=1")};
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, now_ns, &out, NULL), KINETO_OK);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, now_ns, &out, NULL), KINETO_OK);
     return out;
 }
 
-static void expect(ks_dyno_matches m, size_t matched, size_t triggered, uint32_t busy)
+static void expect(ko_dyno_matches m, size_t matched, size_t triggered, uint32_t busy)
 {
     assert_int_equal(m.matched.count, matched);
     assert_int_equal(m.triggered.count, triggered);
     assert_int_equal(m.busy, busy);
-    ks_dyno_matches_free(&m);
+    ko_dyno_matches_free(&m);
 }
 
 static void a_text_is_given_once_with_an_id_as_dynolog_adds_it(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
-    ks_dyno_message m = request(0, 2, 20, 10);
+    ko_dyno_registry *r = ko_dyno_registry_create();
+    ko_dyno_message m = request(0, 2, 20, 10);
     unsigned long long id = 0;
     char again[128];
     assert_null(ask(r, m, 1));
     expect(trigger(r, 0, 0, -1, 1), 1, 1, 0);
     expect(trigger(r, 0, 0, -1, 1), 1, 0, 1); /* busy: not fetched */
-    m.wants = KS_DYNO_WANTS_NOTHING;
+    m.wants = KO_DYNO_WANTS_NOTHING;
     assert_null(ask(r, m, 2));
-    m.wants = KS_DYNO_WANTS_EVENTS;
+    m.wants = KO_DYNO_WANTS_EVENTS;
     assert_null(ask(r, m, 2));
-    m.wants = KS_DYNO_WANTS_EVENTS | KS_DYNO_WANTS_ACTIVITIES;
+    m.wants = KO_DYNO_WANTS_EVENTS | KO_DYNO_WANTS_ACTIVITIES;
     char *text = ask(r, m, 2);
     assert_non_null(text);
     assert_int_equal(sscanf(text, "\n    A=1\n    REQUEST_TRACE_ID=%llu", &id), 1);
@@ -67,36 +67,36 @@ static void a_text_is_given_once_with_an_id_as_dynolog_adds_it(void **state)
     char *next = ask(r, m, 3);
     assert_string_not_equal(next, again); /* another id */
     free(next);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void a_text_that_could_not_be_sent_waits_again(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
-    ks_dyno_message m = request(7, 1, 20);
+    ko_dyno_registry *r = ko_dyno_registry_create();
+    ko_dyno_message m = request(7, 1, 20);
     assert_null(ask(r, m, 1));
     expect(trigger(r, 7, 20, -1, 1), 1, 1, 0);
     char *text = ask(r, m, 2), *copy = strdup(text);
-    ks_dyno_registry_give_back(r, &m, 1000, text);
+    ko_dyno_registry_give_back(r, &m, 1000, text);
     expect(trigger(r, 7, 20, -1, 2), 1, 0, 1);
     text = ask(r, m, 3);
     assert_string_equal(text, copy);
-    ks_dyno_registry_give_back(r, &m, 999, text); /* nobody's */
+    ko_dyno_registry_give_back(r, &m, 999, text); /* nobody's */
     assert_null(ask(r, m, 3));
     free(copy);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static uint32_t offers;
 
-static char *offer(void *context, const ks_dyno_process *process, int32_t wants)
+static char *offer(void *context, const ko_dyno_process *process, int32_t wants)
 {
     assert_ptr_equal(context, &offers);
     assert_int_equal(process->pid, 20);
     assert_int_equal(process->pid_count, 2);
     assert_false(process->waits);
-    offers += wants != KS_DYNO_WANTS_NOTHING;
+    offers += wants != KO_DYNO_WANTS_NOTHING;
     return strdup("B=2");
 }
 
@@ -104,29 +104,29 @@ static char *offer(void *context, const ks_dyno_process *process, int32_t wants)
 static void a_text_may_be_offered_to_whoever_asks(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
-    ks_dyno_message m = request(7, 2, 20, 10), busy = m;
-    busy.wants = KS_DYNO_WANTS_NOTHING;
-    ks_dyno_registry_offer(r, offer, &offers);
+    ko_dyno_registry *r = ko_dyno_registry_create();
+    ko_dyno_message m = request(7, 2, 20, 10), busy = m;
+    busy.wants = KO_DYNO_WANTS_NOTHING;
+    ko_dyno_registry_offer(r, offer, &offers);
     assert_null(ask(r, busy, 1));
     assert_int_equal(offers, 0);
     char *text = ask(r, m, 2);
     assert_string_equal(text, "B=2");
     assert_int_equal(offers, 1);
-    ks_dyno_registry_give_back(r, &m, 1000, text);
+    ko_dyno_registry_give_back(r, &m, 1000, text);
     text = ask(r, m, 3); /* what waits comes first */
     assert_string_equal(text, "B=2");
     assert_int_equal(offers, 1);
     free(text);
-    ks_dyno_registry_offer(r, NULL, NULL);
+    ko_dyno_registry_offer(r, NULL, NULL);
     assert_null(ask(r, m, 4));
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void pids_of_ancestors_and_jobs_choose_processes(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     free(ask(r, request(1, 2, 21, 10), 1));
     free(ask(r, request(1, 2, 22, 10), 1));
     free(ask(r, request(1, 1, 23), 1));
@@ -137,67 +137,67 @@ static void pids_of_ancestors_and_jobs_choose_processes(void **state)
     expect(trigger(r, 1, 99, -1, 1), 0, 0, 0);
     expect(trigger(r, 3, 0, -1, 1), 0, 0, 0);
     expect(trigger(r, 2, 10, -1, 1), 1, 1, 0);
-    ks_dyno_trigger none = {.job = 2, .limit = -1, .config = {NULL, 0}};
-    ks_dyno_matches out;
-    assert_int_equal(ks_dyno_registry_trigger(r, &none, 1, &out, NULL), KINETO_OK);
+    ko_dyno_trigger none = {.job = 2, .limit = -1, .config = {NULL, 0}};
+    ko_dyno_matches out;
+    assert_int_equal(ko_dyno_registry_trigger(r, &none, 1, &out, NULL), KINETO_OK);
     expect(out, 1, 0, 1);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void a_limit_counts_from_the_lowest_pid(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     free(ask(r, request(0, 2, 50, 40), 1));
     free(ask(r, request(0, 2, 60, 30), 1));
     free(ask(r, request(0, 2, 20, 70), 1));
-    ks_dyno_matches m = trigger(r, 0, 0, 2, 1);
+    ko_dyno_matches m = trigger(r, 0, 0, 2, 1);
     assert_int_equal(m.triggered.count, 2);
     assert_int_equal(m.triggered.data[0], 20);
     assert_int_equal(m.triggered.data[1], 60);
     assert_int_equal(m.matched.count, 3);
     assert_int_equal(m.matched.data[2], 50);
     assert_int_equal(m.busy, 0);
-    ks_dyno_matches_free(&m);
+    ko_dyno_matches_free(&m);
     expect(trigger(r, 0, 0, 0, 1), 3, 0, 0); /* over the limit: not busy either */
     expect(trigger(r, 0, 0, 1, 1), 3, 1, 2);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void processes_with_the_same_set_share_an_entry_but_not_with_other_users(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
-    ks_dyno_message m = request(0, 3, 5, 6, 5), same = request(0, 2, 6, 5);
-    assert_null(ks_dyno_registry_ask(r, &m, 1000, 1));
-    assert_null(ks_dyno_registry_ask(r, &same, 1000, 1));
+    ko_dyno_registry *r = ko_dyno_registry_create();
+    ko_dyno_message m = request(0, 3, 5, 6, 5), same = request(0, 2, 6, 5);
+    assert_null(ko_dyno_registry_ask(r, &m, 1000, 1));
+    assert_null(ko_dyno_registry_ask(r, &same, 1000, 1));
     expect(trigger(r, 0, 0, -1, 1), 1, 1, 0);
-    assert_null(ks_dyno_registry_ask(r, &same, 1001, 1)); /* another user's */
-    char *text = ks_dyno_registry_ask(r, &same, 1000, 1);
+    assert_null(ko_dyno_registry_ask(r, &same, 1001, 1)); /* another user's */
+    char *text = ko_dyno_registry_ask(r, &same, 1000, 1);
     assert_non_null(text);
     free(text);
-    assert_null(ks_dyno_registry_ask(r, &m, 1000, 1));
-    ks_dyno_registry_destroy(r);
+    assert_null(ko_dyno_registry_ask(r, &m, 1000, 1));
+    ko_dyno_registry_destroy(r);
 }
 
 static void who_is_silent_for_a_minute_is_forgotten(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     free(ask(r, request(0, 1, 5), SECOND));
     free(ask(r, request(0, 1, 6), SECOND));
     expect(trigger(r, 0, 0, -1, SECOND), 2, 2, 0);
-    ks_dyno_message idle = request(0, 1, 6);
-    idle.wants = KS_DYNO_WANTS_NOTHING;
+    ko_dyno_message idle = request(0, 1, 6);
+    idle.wants = KO_DYNO_WANTS_NOTHING;
     free(ask(r, idle, 40 * SECOND)); /* keeps it known */
     expect(trigger(r, 0, 0, -1, 61 * SECOND), 2, 0, 2);
     expect(trigger(r, 0, 0, -1, 61 * SECOND + 1), 1, 0, 1);
-    ks_dyno_registry_age(r, 200 * SECOND);
+    ko_dyno_registry_age(r, 200 * SECOND);
     expect(trigger(r, 0, 0, -1, 200 * SECOND), 0, 0, 0);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
-static void count(void *context, const ks_dyno_process *process)
+static void count(void *context, const ko_dyno_process *process)
 {
     uint32_t *counts = context;
     counts[0]++;
@@ -209,54 +209,54 @@ static void count(void *context, const ks_dyno_process *process)
 static void a_flood_of_processes_is_bounded_and_takes_no_waiting_text(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     uint32_t counts[2] = {0};
     free(ask(r, request(0, 1, 5), 1));
     expect(trigger(r, 0, 5, -1, 1), 1, 1, 0);
     for (uint32_t user = 1000; user < 1006; user++) {
         for (int i = 0; i < FEWER(3000, 2100); i++) {
-            ks_dyno_message m = request(0, 2, 1000000 + i, 100);
-            assert_null(ks_dyno_registry_ask(r, &m, user, 2));
+            ko_dyno_message m = request(0, 2, 1000000 + i, 100);
+            assert_null(ko_dyno_registry_ask(r, &m, user, 2));
         }
     }
-    ks_dyno_registry_each(r, count, counts);
+    ko_dyno_registry_each(r, count, counts);
     assert_int_equal(counts[0], 8192);
     assert_int_equal(counts[1], 1);
     free(ask(r, request(0, 1, 5), 3)); /* under valgrind or asan: not lost, not leaked */
-    ks_dyno_message fresh = request(9, 1, 77);
-    assert_null(ks_dyno_registry_ask(r, &fresh, 2000, 3)); /* a new user finds room */
+    ko_dyno_message fresh = request(9, 1, 77);
+    assert_null(ko_dyno_registry_ask(r, &fresh, 2000, 3)); /* a new user finds room */
     expect(trigger(r, 9, 77, -1, 3), 1, 1, 0);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void texts_are_bounded_and_a_refused_trigger_changes_nothing(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     kineto_error err;
-    ks_dyno_matches out;
+    ko_dyno_matches out;
     char *large = malloc(200001);
     memset(large, 'x', 200001);
     for (int i = 0; i < 400; i++)
         free(ask(r, request(0, 1, 100 + i), 1));
-    ks_dyno_trigger t = {.limit = -1, .config = {large, 200001}};
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
+    ko_dyno_trigger t = {.limit = -1, .config = {large, 200001}};
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
     t.config.size = 200000;
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
     assert_non_null(strstr(err.message, "processes of user 1000, 400 of them"));
     assert_int_equal(out.matched.count, 0);
     t.config = (kineto_string){"A\0B", 3};
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_ARGUMENT);
     expect(trigger(r, 0, 0, -1, 1), 400, 400, 0);
     free(large);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
-static void ask_as(ks_dyno_registry *r, uint32_t user, int64_t job, int count)
+static void ask_as(ko_dyno_registry *r, uint32_t user, int64_t job, int count)
 {
     for (int i = 0; i < count; i++) {
-        ks_dyno_message m = request(job, 1, 100 + i);
-        assert_null(ks_dyno_registry_ask(r, &m, user, 1));
+        ko_dyno_message m = request(job, 1, 100 + i);
+        assert_null(ko_dyno_registry_ask(r, &m, user, 1));
     }
 }
 
@@ -264,60 +264,60 @@ static void ask_as(ks_dyno_registry *r, uint32_t user, int64_t job, int count)
 static void what_waits_for_one_user_is_in_nobody_elses_way(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     kineto_error err;
-    ks_dyno_matches out;
+    ko_dyno_matches out;
     char *large = malloc(200000);
     memset(large, 'x', 200000);
-    ks_dyno_trigger t = {.limit = 41, .config = {large, 200000}, .one_user = true, .user = 1000};
+    ko_dyno_trigger t = {.limit = 41, .config = {large, 200000}, .one_user = true, .user = 1000};
     ask_as(r, 1000, 0, 60);
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
     expect(out, 60, 41, 0);
     t.limit = 1;
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_E_LIMIT);
     assert_non_null(strstr(err.message, "8 MiB"));
     ask_as(r, 1001, 0, 2); /* another user, as many as there is room for: not refused */
     t.user = 1001;
     t.limit = -1;
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
     expect(out, 2, 2, 0);
     ask_as(r, 1002, 0, 3);
     t.one_user = false; /* who may reach all: those with room get it, the others are busy */
-    assert_int_equal(ks_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_registry_trigger(r, &t, 1, &out, &err), KINETO_OK);
     expect(out, 65, 3, 62);
     expect(trigger(r, 0, 0, -1, 1), 65, 19, 46); /* a short one still fits */
     for (uint32_t user = 2000; user < 2003; user++) {
         ask_as(r, user, (int64_t)user, 41);
-        t = (ks_dyno_trigger){.job = (int64_t)user, .limit = -1, .config = {large, 200000}};
-        kineto_status status = ks_dyno_registry_trigger(r, &t, 1, &out, &err);
+        t = (ko_dyno_trigger){.job = (int64_t)user, .limit = -1, .config = {large, 200000}};
+        kineto_status status = ko_dyno_registry_trigger(r, &t, 1, &out, &err);
         assert_int_equal(status, user == 2002 ? KINETO_E_LIMIT : KINETO_OK); /* 32 MiB of all */
-        ks_dyno_matches_free(&out);
+        ko_dyno_matches_free(&out);
     }
     free(large);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void processes_on_a_gpu_are_counted(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = ks_dyno_registry_create();
-    ks_dyno_message m = {.type = KS_DYNO_CONTEXT, .gpu = 0, .pid = 111};
-    assert_int_equal(ks_dyno_registry_context(r, &m, 1), 1);
+    ko_dyno_registry *r = ko_dyno_registry_create();
+    ko_dyno_message m = {.type = KO_DYNO_CONTEXT, .gpu = 0, .pid = 111};
+    assert_int_equal(ko_dyno_registry_context(r, &m, 1), 1);
     m.pid = 112;
-    assert_int_equal(ks_dyno_registry_context(r, &m, 1), 2);
-    assert_int_equal(ks_dyno_registry_context(r, &m, 1), 2);
+    assert_int_equal(ko_dyno_registry_context(r, &m, 1), 2);
+    assert_int_equal(ko_dyno_registry_context(r, &m, 1), 2);
     m.gpu = 1;
-    assert_int_equal(ks_dyno_registry_context(r, &m, 1), 1);
+    assert_int_equal(ko_dyno_registry_context(r, &m, 1), 1);
     expect(trigger(r, 0, 0, -1, 1), 0, 0, 0); /* they are no targets by that */
     for (int i = 0; i < 9000; i++) {
         m.pid = i;
-        (void)ks_dyno_registry_context(r, &m, 1);
+        (void)ko_dyno_registry_context(r, &m, 1);
     }
     m.pid = 10000;
-    assert_int_equal(ks_dyno_registry_context(r, &m, 1), -1);
-    ks_dyno_registry_age(r, 100 * SECOND);
-    assert_int_equal(ks_dyno_registry_context(r, &m, 100 * SECOND), 1);
-    ks_dyno_registry_destroy(r);
+    assert_int_equal(ko_dyno_registry_context(r, &m, 1), -1);
+    ko_dyno_registry_age(r, 100 * SECOND);
+    assert_int_equal(ko_dyno_registry_context(r, &m, 100 * SECOND), 1);
+    ko_dyno_registry_destroy(r);
 }
 
 int main(void)

@@ -1,23 +1,23 @@
 /* The RPC of dyno, byte for byte, and anything else as a request. */
 #include "unit.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <time.h>
 
-static ks_dyno_caller caller; /* may everything unless a test says otherwise */
+static ko_dyno_caller caller; /* may everything unless a test says otherwise */
 
-static ks_dyno_registry *registry_of(int first, int last)
+static ko_dyno_registry *registry_of(int first, int last)
 {
-    ks_dyno_registry *r = ks_dyno_registry_create();
+    ko_dyno_registry *r = ko_dyno_registry_create();
     for (int pid = first; pid <= last; pid++) {
-        ks_dyno_message m = {.type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {pid, 10}};
-        assert_null(ks_dyno_registry_ask(r, &m, 0, 1));
+        ko_dyno_message m = {.type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {pid, 10}};
+        assert_null(ko_dyno_registry_ask(r, &m, 0, 1));
     }
     return r;
 }
 
-static char *ask(ks_dyno_registry *r, const char *request)
+static char *ask(ko_dyno_registry *r, const char *request)
 {
     char *answer = NULL;
     size_t bytes = 0;
@@ -25,7 +25,7 @@ static char *ask(ks_dyno_registry *r, const char *request)
     size_t n = strlen(request);
     char *copy = malloc(n ? n : 1);
     memcpy(copy, request, n);
-    kineto_status status = ks_dyno_rpc(r, &caller, (kineto_string){copy, n}, 1, &answer,
+    kineto_status status = ko_dyno_rpc(r, &caller, (kineto_string){copy, n}, 1, &answer,
                                        &bytes, NULL);
     free(copy);
     assert_true((status == KINETO_OK || status == KINETO_E_PERMISSION) == (answer != NULL));
@@ -34,7 +34,7 @@ static char *ask(ks_dyno_registry *r, const char *request)
     return answer;
 }
 
-static void expect(ks_dyno_registry *r, const char *request, const char *answer)
+static void expect(ko_dyno_registry *r, const char *request, const char *answer)
 {
     char *got = ask(r, request);
     if (!answer)
@@ -51,32 +51,32 @@ static void expect(ks_dyno_registry *r, const char *request, const char *answer)
 static void status_and_version_are_told(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(1, 0);
+    ko_dyno_registry *r = registry_of(1, 0);
     expect(r, "{\"fn\":\"getStatus\"}", "{\"status\":1}");
     expect(r, "\n{\n    \"fn\": \"getStatus\"\n}\n", "{\"status\":1}");
     expect(r, "{\"fn\":\"getVersion\"}", "{\"version\":\"ckineto " KINETO_VERSION "\"}");
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 /* Of ours only; of Dynolog's functions none tells it. */
 static void the_time_is_told(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(1, 0);
+    ko_dyno_registry *r = registry_of(1, 0);
     unsigned long long before = kb_clock_ns(CLOCK_REALTIME), told = 0;
     char *answer = ask(r, "{\"fn\":\"getTime\"}");
     assert_non_null(answer);
     assert_int_equal(sscanf(answer, "{\"time_ns\":%llu}", &told), 1);
     assert_true(told >= before && told <= kb_clock_ns(CLOCK_REALTIME));
     free(answer);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 /* As `dyno gputrace` writes it. */
 static void a_trigger_of_dyno_is_answered_as_dynolog_does(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 24);
+    ko_dyno_registry *r = registry_of(20, 24);
     const char request[] = "\n{\n    \"fn\": \"setKinetOnDemandRequest\",\n"
                            "    \"config\": \"ACTIVITIES_LOG_FILE=/tmp/a.json\\n"
                            "PROFILE_START_TIME=0\\nACTIVITIES_DURATION_MSECS=500\",\n"
@@ -85,8 +85,8 @@ static void a_trigger_of_dyno_is_answered_as_dynolog_does(void **state)
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20,21,22],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
            "\"processesMatched\":[20,21,22,23,24]}");
-    ks_dyno_message m = {.type = KS_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {21, 10}};
-    char *text = ks_dyno_registry_ask(r, &m, 0, 1);
+    ko_dyno_message m = {.type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {21, 10}};
+    char *text = ko_dyno_registry_ask(r, &m, 0, 1);
     assert_int_equal(strncmp(text,
                              "\n    ACTIVITIES_LOG_FILE=/tmp/a.json\nPROFILE_START_TIME=0\n"
                              "ACTIVITIES_DURATION_MSECS=500\n    REQUEST_TRACE_ID=",
@@ -100,13 +100,13 @@ static void a_trigger_of_dyno_is_answered_as_dynolog_does(void **state)
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"job_id\":4294967296}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[]}");
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 20);
+    ko_dyno_registry *r = registry_of(20, 20);
     expect(r, "{" FN ",\"pids\":[]}", "{\"status\":\"failed\"}");
     expect(r, "{" FN ",\"config\":\"\"}", "{\"status\":\"failed\"}");
 #define WRONG(wanted, is)                                                                          \
@@ -130,13 +130,13 @@ static void what_is_missing_or_of_a_wrong_type_fails_in_words(void **state)
     expect(r, "{" FN ",\"config\":\"\",\"pids\":[],\"process_limit\":-5}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[20]}");
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void what_is_no_request_gets_no_answer(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 20);
+    ko_dyno_registry *r = registry_of(20, 20);
     static const char *const bad[] = {
         "",
         "{",
@@ -161,13 +161,13 @@ static void what_is_no_request_gets_no_answer(void **state)
     deep[100000] = '\0';
     expect(r, deep, NULL);
     free(deep);
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void numbers_that_fit_nothing_do_no_harm(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 20);
+    ko_dyno_registry *r = registry_of(20, 20);
     static const char *const odd[] = {"1e999",
                                       "-1e999",
                                       "1e-999",
@@ -185,13 +185,13 @@ static void numbers_that_fit_nothing_do_no_harm(void **state)
         assert_non_null(answer);
         free(answer);
     }
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void any_bytes_are_answered_or_not_and_never_more(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 29);
+    ko_dyno_registry *r = registry_of(20, 29);
     static const char good[] =
         "{" FN ",\"config\":\"A=\\u00e4\\n\",\"pids\":[20,21,0],\"job_id\":0,\"process_limit\":3}";
     uint64_t seed = 5;
@@ -206,13 +206,13 @@ static void any_bytes_are_answered_or_not_and_never_more(void **state)
         char *answer = NULL, *copy = malloc(size ? size : 1);
         size_t bytes = 0;
         memcpy(copy, text, size);
-        (void)ks_dyno_rpc(r, &caller, (kineto_string){copy, size}, 1, &answer, &bytes, NULL);
+        (void)ko_dyno_rpc(r, &caller, (kineto_string){copy, size}, 1, &answer, &bytes, NULL);
         if (answer)
             assert_true(kb_json_valid((kineto_string){answer, bytes}));
         free(answer);
         free(copy);
     }
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 /* ---- beside dyno's own ------------------------------------------------------------------------- */
@@ -220,9 +220,9 @@ static void any_bytes_are_answered_or_not_and_never_more(void **state)
 static void processes_are_listed_with_when_they_asked(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 21);
-    ks_dyno_message other = {.type = KS_DYNO_REQUEST, .job = -7, .pid_count = 1, .pids = {5}};
-    assert_null(ks_dyno_registry_ask(r, &other, 1000, 1));
+    ko_dyno_registry *r = registry_of(20, 21);
+    ko_dyno_message other = {.type = KO_DYNO_REQUEST, .job = -7, .pid_count = 1, .pids = {5}};
+    assert_null(ko_dyno_registry_ask(r, &other, 1000, 1));
     expect(r, "{" FN ",\"config\":\"A\",\"pids\":[21]}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[21],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[21]}");
@@ -231,20 +231,20 @@ static void processes_are_listed_with_when_they_asked(void **state)
            "\"waits\":false},{\"job_id\":0,\"pid\":20,\"pids\":[10,20],\"seen_ms_ago\":0,"
            "\"user\":0,\"waits\":false},{\"job_id\":0,\"pid\":21,\"pids\":[10,21],"
            "\"seen_ms_ago\":0,\"user\":0,\"waits\":true}]}");
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void pausing_is_answered_as_without_dcgm(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(1, 0);
+    ko_dyno_registry *r = registry_of(1, 0);
     expect(r, "{\"fn\":\"dcgmProfPause\",\"duration_s\":300}", "{\"status\":false}");
     expect(r, "{\"fn\":\"dcgmProfPause\"}", "{\"status\":\"failed\"}");
     expect(r, "{\"fn\":\"dcgmProfPause\",\"duration_s\":\"x\"}",
            "{\"status\":\"failed with exception = [json.exception.type_error.302] type must be "
            "number, but is string\"}");
     expect(r, "{\"fn\":\"dcgmProfResume\"}", "{\"status\":false}");
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 #define ASKS_FOR "{\"status\":\"failed: permission denied: this daemon asks for its token\"}"
@@ -253,8 +253,8 @@ static void pausing_is_answered_as_without_dcgm(void **state)
 static void without_the_token_nothing_is_done(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 21);
-    caller = (ks_dyno_caller){.token = "0123456789abcdef"};
+    ko_dyno_registry *r = registry_of(20, 21);
+    caller = (ko_dyno_caller){.token = "0123456789abcdef"};
     static const char *const functions[] = {
         FN ",\"config\":\"A\",\"pids\":[]", "\"fn\":\"listProcesses\"",
         "\"fn\":\"getStatus\"", "\"fn\":\"getVersion\"", "\"fn\":\"unknown\""};
@@ -273,34 +273,34 @@ static void without_the_token_nothing_is_done(void **state)
     }
     expect(r, "{\"token\":\"01234567\\u00389abcdef\",\"fn\":\"getStatus\"}", "{\"status\":1}");
     expect(r, "{\"token\":\"0123456789abcdef\",\"fn\":\"unknown\"}", NULL);
-    caller = (ks_dyno_caller){0};
+    caller = (ko_dyno_caller){0};
     expect(r, "{" FN ",\"config\":\"A\",\"pids\":[],\"process_limit\":0}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],"
            "\"processesMatched\":[20,21]}"); /* nothing waited: else they were busy */
-    ks_dyno_registry_destroy(r);
+    ko_dyno_registry_destroy(r);
 }
 
 static void a_user_reaches_processes_of_its_own(void **state)
 {
     (void)state;
-    ks_dyno_registry *r = registry_of(20, 20);
-    ks_dyno_message own = {.type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}};
-    assert_null(ks_dyno_registry_ask(r, &own, 1000, 1));
-    caller = (ks_dyno_caller){.one_user = true, .user = 1000};
+    ko_dyno_registry *r = registry_of(20, 20);
+    ko_dyno_message own = {.type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}};
+    assert_null(ko_dyno_registry_ask(r, &own, 1000, 1));
+    caller = (ko_dyno_caller){.one_user = true, .user = 1000};
     expect(r, "{\"fn\":\"listProcesses\"}",
            "{\"processes\":[{\"job_id\":0,\"pid\":20,\"pids\":[10,20],\"seen_ms_ago\":0,"
            "\"user\":1000,\"waits\":false}]}");
     expect(r, "{" FN ",\"config\":\"A\",\"pids\":[10]}",
            "{\"activityProfilersBusy\":0,\"activityProfilersTriggered\":[20],"
            "\"eventProfilersBusy\":0,\"eventProfilersTriggered\":[],\"processesMatched\":[20]}");
-    assert_null(ks_dyno_registry_ask(
-        r, &(ks_dyno_message){.wants = 2, .type = KS_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}},
+    assert_null(ko_dyno_registry_ask(
+        r, &(ko_dyno_message){.wants = 2, .type = KO_DYNO_REQUEST, .pid_count = 2, .pids = {20, 10}},
         0, 1));
     caller.denied = "because";
     expect(r, "{\"fn\":\"getStatus\"}", "{\"status\":\"failed: permission denied: because\"}");
-    caller = (ks_dyno_caller){0};
-    ks_dyno_registry_destroy(r);
+    caller = (ko_dyno_caller){0};
+    ko_dyno_registry_destroy(r);
 }
 
 int main(void)

@@ -1,7 +1,7 @@
 /* Dynolog's messages byte by byte, all that is no such message, addresses, ancestors. */
 #include "unit.h"
 
-#include "session/dyno.h"
+#include "ondemand/dyno.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -16,10 +16,10 @@ static const unsigned char real_request[64] = {24, 0, 0,    0,        0,        
                                                0,  0, 0x9e, 0x6a};
 static const unsigned char real_nothing[40] = {0, 0, 0, 0, 0, 0, 0, 0, 'r', 'e', 'q'};
 
-static ks_dyno_message some_request(uint32_t pids)
+static ko_dyno_message some_request(uint32_t pids)
 {
-    ks_dyno_message m = {.type = KS_DYNO_REQUEST, .job = 77, .wants = 2, .pid_count = pids};
-    for (uint32_t i = 0; i < KS_DYNO_MOST_PIDS; i++)
+    ko_dyno_message m = {.type = KO_DYNO_REQUEST, .job = 77, .wants = 2, .pid_count = pids};
+    for (uint32_t i = 0; i < KO_DYNO_MOST_PIDS; i++)
         m.pids[i] = (int32_t)(1000 + i);
     return m;
 }
@@ -28,17 +28,17 @@ static void what_is_written_is_what_was_seen(void **state)
 {
     (void)state;
     unsigned char out[512];
-    ks_dyno_message context = {.type = KS_DYNO_CONTEXT, .pid = 0x6aa2};
-    ks_dyno_message request = {
-        .type = KS_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {0x6aa2, 0x6a9e}};
+    ko_dyno_message context = {.type = KO_DYNO_CONTEXT, .pid = 0x6aa2};
+    ko_dyno_message request = {
+        .type = KO_DYNO_REQUEST, .wants = 2, .pid_count = 2, .pids = {0x6aa2, 0x6a9e}};
     kineto_string one = {"\1\0\0\0", 4};
-    assert_int_equal(ks_dyno_put(&context, out, sizeof out), sizeof real_context);
+    assert_int_equal(ko_dyno_put(&context, out, sizeof out), sizeof real_context);
     assert_memory_equal(out, real_context, sizeof real_context);
-    assert_int_equal(ks_dyno_put(&request, out, sizeof out), sizeof real_request);
+    assert_int_equal(ko_dyno_put(&request, out, sizeof out), sizeof real_request);
     assert_memory_equal(out, real_request, sizeof real_request);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_CONTEXT, one, out, sizeof out), sizeof real_count);
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_CONTEXT, one, out, sizeof out), sizeof real_count);
     assert_memory_equal(out, real_count, sizeof real_count);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string(""), out, sizeof out),
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string(""), out, sizeof out),
                      sizeof real_nothing);
     assert_memory_equal(out, real_nothing, sizeof real_nothing);
 }
@@ -46,75 +46,75 @@ static void what_is_written_is_what_was_seen(void **state)
 static void what_was_seen_is_read(void **state)
 {
     (void)state;
-    ks_dyno_message m;
-    ks_dyno_type type;
+    ko_dyno_message m;
+    ko_dyno_type type;
     kineto_string payload;
-    assert_true(ks_dyno_read(real_context, sizeof real_context, &m, NULL));
-    assert_int_equal(m.type, KS_DYNO_CONTEXT);
+    assert_true(ko_dyno_read(real_context, sizeof real_context, &m, NULL));
+    assert_int_equal(m.type, KO_DYNO_CONTEXT);
     assert_int_equal(m.pid, 0x6aa2);
-    assert_true(ks_dyno_read(real_request, sizeof real_request, &m, NULL));
-    assert_int_equal(m.type, KS_DYNO_REQUEST);
-    assert_int_equal(m.wants, KS_DYNO_WANTS_ACTIVITIES);
+    assert_true(ko_dyno_read(real_request, sizeof real_request, &m, NULL));
+    assert_int_equal(m.type, KO_DYNO_REQUEST);
+    assert_int_equal(m.wants, KO_DYNO_WANTS_ACTIVITIES);
     assert_int_equal(m.pid_count, 2);
     assert_int_equal(m.pids[0], 0x6aa2);
     assert_int_equal(m.pids[1], 0x6a9e);
     assert_int_equal(m.job, 0);
-    assert_true(ks_dyno_read_answer(real_nothing, sizeof real_nothing, &type, &payload, NULL));
-    assert_int_equal(type, KS_DYNO_REQUEST);
+    assert_true(ko_dyno_read_answer(real_nothing, sizeof real_nothing, &type, &payload, NULL));
+    assert_int_equal(type, KO_DYNO_REQUEST);
     assert_int_equal(payload.size, 0);
-    assert_true(ks_dyno_read_answer(real_count, sizeof real_count, &type, &payload, NULL));
-    assert_int_equal(type, KS_DYNO_CONTEXT);
+    assert_true(ko_dyno_read_answer(real_count, sizeof real_count, &type, &payload, NULL));
+    assert_int_equal(type, KO_DYNO_CONTEXT);
     assert_int_equal(payload.data[0], 1);
 }
 
 static void what_is_written_reads_the_same(void **state)
 {
     (void)state;
-    for (uint32_t n = 1; n <= KS_DYNO_MOST_PIDS; n++) {
+    for (uint32_t n = 1; n <= KO_DYNO_MOST_PIDS; n++) {
         char bytes[512];
-        ks_dyno_message in = some_request(n), out;
+        ko_dyno_message in = some_request(n), out;
         in.job = INT64_MIN + n;
-        size_t size = ks_dyno_put(&in, bytes, sizeof bytes);
+        size_t size = ko_dyno_put(&in, bytes, sizeof bytes);
         assert_int_equal(size, 56 + 4 * n);
-        assert_true(ks_dyno_read(bytes, size, &out, NULL));
+        assert_true(ko_dyno_read(bytes, size, &out, NULL));
         assert_int_equal(out.job, in.job);
         assert_int_equal(out.pid_count, n);
         assert_memory_equal(out.pids, in.pids, n * 4);
-        assert_int_equal(ks_dyno_put(&in, bytes, size - 1), 0);
+        assert_int_equal(ko_dyno_put(&in, bytes, size - 1), 0);
     }
 }
 
 static void what_cannot_be_said_is_not_written(void **state)
 {
     (void)state;
-    static char out[KS_DYNO_MOST_BYTES + 64];
-    ks_dyno_message none = some_request(0), many = some_request(KS_DYNO_MOST_PIDS + 1);
-    ks_dyno_message context = {.type = KS_DYNO_CONTEXT}, other = {.type = (ks_dyno_type)7};
-    assert_int_equal(ks_dyno_put(&none, out, sizeof out), 0);
-    assert_int_equal(ks_dyno_put(&many, out, sizeof out), 0);
-    assert_int_equal(ks_dyno_put(&other, out, sizeof out), 0);
-    assert_int_equal(ks_dyno_put(&context, out, 55), 0);
-    kineto_string most = {out, KS_DYNO_MOST_BYTES}, more = {out, KS_DYNO_MOST_BYTES + 1};
-    char *big = malloc(KS_DYNO_MOST_BYTES + 64);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_REQUEST, most, big, KS_DYNO_MOST_BYTES + 64),
-                     KS_DYNO_MOST_BYTES + 40);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_REQUEST, more, big, KS_DYNO_MOST_BYTES + 64), 0);
+    static char out[KO_DYNO_MOST_BYTES + 64];
+    ko_dyno_message none = some_request(0), many = some_request(KO_DYNO_MOST_PIDS + 1);
+    ko_dyno_message context = {.type = KO_DYNO_CONTEXT}, other = {.type = (ko_dyno_type)7};
+    assert_int_equal(ko_dyno_put(&none, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_put(&many, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_put(&other, out, sizeof out), 0);
+    assert_int_equal(ko_dyno_put(&context, out, 55), 0);
+    kineto_string most = {out, KO_DYNO_MOST_BYTES}, more = {out, KO_DYNO_MOST_BYTES + 1};
+    char *big = malloc(KO_DYNO_MOST_BYTES + 64);
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, most, big, KO_DYNO_MOST_BYTES + 64),
+                     KO_DYNO_MOST_BYTES + 40);
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, more, big, KO_DYNO_MOST_BYTES + 64), 0);
     free(big);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_REQUEST, kb_string("text"), out, 43), 0);
-    assert_int_equal(ks_dyno_put_answer(KS_DYNO_CONTEXT, kb_string("text!"), out, sizeof out), 0);
-    assert_int_equal(ks_dyno_put_answer((ks_dyno_type)7, kb_string("text"), out, sizeof out), 0);
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_REQUEST, kb_string("text"), out, 43), 0);
+    assert_int_equal(ko_dyno_put_answer(KO_DYNO_CONTEXT, kb_string("text!"), out, sizeof out), 0);
+    assert_int_equal(ko_dyno_put_answer((ko_dyno_type)7, kb_string("text"), out, sizeof out), 0);
 }
 
 /* In memory of exactly that size, so that reading beyond is seen. */
 static bool is_read(const void *bytes, size_t size, bool answer, const char **why)
 {
-    ks_dyno_message m;
-    ks_dyno_type type;
+    ko_dyno_message m;
+    ko_dyno_type type;
     kineto_string payload;
     char *copy = malloc(size ? size : 1);
     memcpy(copy, bytes, size);
-    bool ok = answer ? ks_dyno_read_answer(copy, size, &type, &payload, why)
-                     : ks_dyno_read(copy, size, &m, why);
+    bool ok = answer ? ko_dyno_read_answer(copy, size, &type, &payload, why)
+                     : ko_dyno_read(copy, size, &m, why);
     free(copy);
     return ok;
 }
@@ -153,7 +153,7 @@ static void lengths_that_are_not_true_are_refused(void **state)
 {
     (void)state;
     static const uint64_t large[] = {UINT64_C(1) << 62, UINT64_MAX, UINT64_MAX - 39,
-                                     KS_DYNO_MOST_BYTES + 1, UINT64_C(1) << 32};
+                                     KO_DYNO_MOST_BYTES + 1, UINT64_C(1) << 32};
     unsigned char bytes[64];
     for (size_t i = 0; i < KB_COUNT(large); i++) {
         memcpy(bytes, real_request, sizeof bytes);
@@ -255,82 +255,82 @@ static void random_bytes_are_read_or_refused(void **state)
 static void abstract_addresses_end_in_a_nul(void **state)
 {
     (void)state;
-    ks_dyno_address a;
-    char name[KS_DYNO_NAME_BYTES + 1];
-    assert_int_equal(ks_dyno_address_of("dynolog", NULL, &a, NULL), KINETO_OK);
+    ko_dyno_address a;
+    char name[KO_DYNO_NAME_BYTES + 1];
+    assert_int_equal(ko_dyno_address_of("dynolog", NULL, &a, NULL), KINETO_OK);
     assert_int_equal(a.size, 11);
     assert_memory_equal(a.address.sun_path, "\0dynolog\0", 9);
-    assert_true(ks_dyno_address_name(&a, NULL, name));
+    assert_true(ko_dyno_address_name(&a, NULL, name));
     assert_string_equal(name, "dynolog");
-    assert_false(ks_dyno_address_name(&a, "/tmp", name));
+    assert_false(ko_dyno_address_name(&a, "/tmp", name));
     a.size--; /* without the NUL */
-    assert_false(ks_dyno_address_name(&a, NULL, name));
-    assert_int_equal(ks_dyno_address_of("dynolog", "", &a, NULL), KINETO_OK);
+    assert_false(ko_dyno_address_name(&a, NULL, name));
+    assert_int_equal(ko_dyno_address_of("dynolog", "", &a, NULL), KINETO_OK);
     assert_int_equal(a.size, 11);
 }
 
 static void addresses_in_a_directory_are_paths(void **state)
 {
     (void)state;
-    ks_dyno_address a;
-    char name[KS_DYNO_NAME_BYTES + 1];
-    assert_int_equal(ks_dyno_address_of("dynolog", "/run/d", &a, NULL), KINETO_OK);
+    ko_dyno_address a;
+    char name[KO_DYNO_NAME_BYTES + 1];
+    assert_int_equal(ko_dyno_address_of("dynolog", "/run/d", &a, NULL), KINETO_OK);
     assert_string_equal(a.address.sun_path, "/run/d/dynolog");
     assert_int_equal(a.size, 2 + strlen("/run/d/dynolog") + 1);
-    assert_true(ks_dyno_address_name(&a, "/run/d", name));
+    assert_true(ko_dyno_address_name(&a, "/run/d", name));
     assert_string_equal(name, "dynolog");
-    assert_true(ks_dyno_address_name(&a, "/run/d/", name));
-    assert_true(ks_dyno_address_name(&a, "/run//", name) == false);
-    assert_false(ks_dyno_address_name(&a, "/run", name));
-    assert_false(ks_dyno_address_name(&a, "/run/dx", name));
-    assert_false(ks_dyno_address_name(&a, "/run/d/dynolog", name));
-    assert_false(ks_dyno_address_name(&a, NULL, name));
+    assert_true(ko_dyno_address_name(&a, "/run/d/", name));
+    assert_true(ko_dyno_address_name(&a, "/run//", name) == false);
+    assert_false(ko_dyno_address_name(&a, "/run", name));
+    assert_false(ko_dyno_address_name(&a, "/run/dx", name));
+    assert_false(ko_dyno_address_name(&a, "/run/d/dynolog", name));
+    assert_false(ko_dyno_address_name(&a, NULL, name));
 }
 
 static void names_that_do_not_fit_are_refused(void **state)
 {
     (void)state;
     char text[256];
-    ks_dyno_address a;
+    ko_dyno_address a;
     kineto_error err;
-    char name[KS_DYNO_NAME_BYTES + 1];
+    char name[KO_DYNO_NAME_BYTES + 1];
     memset(text, 'n', sizeof text);
     text[106] = '\0';
-    assert_int_equal(ks_dyno_address_of(text, NULL, &a, &err), KINETO_OK);
-    assert_true(ks_dyno_address_name(&a, NULL, name));
+    assert_int_equal(ko_dyno_address_of(text, NULL, &a, &err), KINETO_OK);
+    assert_true(ko_dyno_address_name(&a, NULL, name));
     assert_string_equal(name, text);
     text[106] = 'n', text[107] = '\0';
-    assert_int_equal(ks_dyno_address_of(text, NULL, &a, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_address_of(text, NULL, &a, &err), KINETO_E_ARGUMENT);
     text[99] = '\0'; /* with "/dynolog" 107 bytes */
-    assert_int_equal(ks_dyno_address_of("dynolog", text, &a, &err), KINETO_OK);
+    assert_int_equal(ko_dyno_address_of("dynolog", text, &a, &err), KINETO_OK);
     text[99] = 'n', text[100] = '\0';
-    assert_int_equal(ks_dyno_address_of("dynolog", text, &a, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_address_of("dynolog", text, &a, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "at most 107 bytes"));
-    assert_int_equal(ks_dyno_address_of("", NULL, &a, &err), KINETO_E_ARGUMENT);
-    assert_int_equal(ks_dyno_address_of("../dynolog", "/run", &a, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_address_of("", NULL, &a, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_dyno_address_of("../dynolog", "/run", &a, &err), KINETO_E_ARGUMENT);
 }
 
 static void senders_without_a_name_have_none(void **state)
 {
     (void)state;
-    char name[KS_DYNO_NAME_BYTES + 1];
-    ks_dyno_address a = {.size = 0};
+    char name[KO_DYNO_NAME_BYTES + 1];
+    ko_dyno_address a = {.size = 0};
     uint64_t random = 3;
-    assert_false(ks_dyno_address_name(&a, NULL, name));
+    assert_false(ko_dyno_address_name(&a, NULL, name));
     a.address.sun_family = AF_UNIX;
     for (socklen_t size = 0; size < 4; size++) {
         a.size = size;
-        assert_false(ks_dyno_address_name(&a, NULL, name));
-        assert_false(ks_dyno_address_name(&a, "/", name));
+        assert_false(ko_dyno_address_name(&a, NULL, name));
+        assert_false(ko_dyno_address_name(&a, "/", name));
     }
     memcpy(a.address.sun_path, "\0a\0b\0", 5);
     a.size = 7;
-    assert_false(ks_dyno_address_name(&a, NULL, name));
+    assert_false(ko_dyno_address_name(&a, NULL, name));
     for (int i = 0; i < 20000; i++) { /* anything: within bounds, always */
         for (size_t at = 0; at < sizeof a.address.sun_path; at++)
             a.address.sun_path[at] = (char)(next_random(&random) % 5 ? 'x' : "/\0d"[at % 3]);
         a.size = (socklen_t)(next_random(&random) % 130);
-        if (ks_dyno_address_name(&a, i % 2 ? "x/" : NULL, name))
+        if (ko_dyno_address_name(&a, i % 2 ? "x/" : NULL, name))
             assert_true(strlen(name) > 0 && !strchr(name, '/'));
     }
 }
@@ -341,17 +341,17 @@ static void senders_without_a_name_have_none(void **state)
 static void a_process_comes_first_then_its_parents(void **state)
 {
     (void)state;
-    int32_t pids[KS_DYNO_MOST_PIDS];
-    uint32_t n = ks_dyno_ancestors((uint32_t)getpid(), pids);
+    int32_t pids[KO_DYNO_MOST_PIDS];
+    uint32_t n = ko_dyno_ancestors((uint32_t)getpid(), pids);
     assert_in_range(n, 1, 11);
     assert_int_equal(pids[0], getpid());
     if (getppid() > 1)
         assert_int_equal(pids[1], getppid());
     for (uint32_t i = 1; i < n; i++)
         assert_true(pids[i] > 1);
-    assert_int_equal(ks_dyno_ancestors(1, pids), 1);
+    assert_int_equal(ko_dyno_ancestors(1, pids), 1);
     assert_int_equal(pids[0], 1);
-    assert_int_equal(ks_dyno_ancestors(0x7ffffff0, pids), 1);
+    assert_int_equal(ko_dyno_ancestors(0x7ffffff0, pids), 1);
     assert_int_equal(pids[0], 0x7ffffff0);
 }
 
@@ -368,8 +368,8 @@ static int descend(int depth, int32_t *line, int at, const char *name)
         waitpid(child, &status, 0);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
     }
-    int32_t pids[KS_DYNO_MOST_PIDS];
-    uint32_t n = ks_dyno_ancestors((uint32_t)getpid(), pids);
+    int32_t pids[KO_DYNO_MOST_PIDS];
+    uint32_t n = ko_dyno_ancestors((uint32_t)getpid(), pids);
     if (n > 11 || n < (uint32_t)KB_MIN(at + 1, 11))
         return 2;
     for (uint32_t i = 0; i < n && (int)i <= at; i++)

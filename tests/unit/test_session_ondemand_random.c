@@ -2,7 +2,7 @@
  * called in every unit of time, and what a slow model says, which was written from the rules of
  * docs/on-demand.md and looks at every unit instead of computing deadlines. Then anything at all,
  * with times from one end of the numbers to the other. */
-#include "session/ondemand.h"
+#include "ondemand/ondemand.h"
 
 #include "unit.h"
 
@@ -44,7 +44,7 @@ static void assert_same(const history *a, const history *b, uint64_t seed)
 /* ---- the machine, with a check that no action comes twice or without another -------------------- */
 
 typedef struct host {
-    ks_ondemand m;
+    ko_ondemand m;
     bool prepared, started, snapshot, writing;
     int64_t wake_ns;
     history *h; /* may be NULL */
@@ -52,20 +52,20 @@ typedef struct host {
 
 static void check_begin(host *o, uint32_t actions)
 {
-    if (actions & KS_ACT_PREPARE) {
+    if (actions & KO_ACT_PREPARE) {
         assert_false(o->prepared || o->snapshot || o->writing);
         o->prepared = true;
     }
-    if (actions & KS_ACT_DROP) {
+    if (actions & KO_ACT_DROP) {
         assert_true(o->prepared || o->snapshot || o->writing);
-        assert_false(actions & ~(uint32_t)KS_ACT_DROP);
+        assert_false(actions & ~(uint32_t)KO_ACT_DROP);
         o->prepared = o->started = o->snapshot = o->writing = false;
     }
-    if (actions & KS_ACT_START) {
+    if (actions & KO_ACT_START) {
         assert_true(o->prepared && !o->started);
         o->started = true;
     }
-    if (actions & KS_ACT_SNAPSHOT_START) {
+    if (actions & KO_ACT_SNAPSHOT_START) {
         assert_false(o->prepared || o->snapshot || o->writing);
         o->snapshot = true;
     }
@@ -73,58 +73,58 @@ static void check_begin(host *o, uint32_t actions)
 
 static void check_end(host *o, uint32_t actions)
 {
-    assert_int_equal(!!(actions & KS_ACT_STOP), !!(actions & KS_ACT_WRITE));
-    if (actions & KS_ACT_STOP) {
+    assert_int_equal(!!(actions & KO_ACT_STOP), !!(actions & KO_ACT_WRITE));
+    if (actions & KO_ACT_STOP) {
         assert_true(o->started);
         o->prepared = o->started = false;
         o->writing = true;
     }
-    if (actions & KS_ACT_SNAPSHOT_STOP) {
+    if (actions & KO_ACT_SNAPSHOT_STOP) {
         assert_true(o->snapshot);
         o->snapshot = false;
         o->writing = true;
     }
-    if (actions & (KS_ACT_STOP | KS_ACT_SNAPSHOT_STOP))
+    if (actions & (KO_ACT_STOP | KO_ACT_SNAPSHOT_STOP))
         assert_true(o->m.window_end_ns >= o->m.window_start_ns);
 }
 
 static void check_state(const host *o)
 {
     uint32_t s = o->m.state;
-    assert_int_equal(s == KS_ONDEMAND_WARMUP || s == KS_ONDEMAND_COLLECT, o->prepared);
-    assert_int_equal(s == KS_ONDEMAND_COLLECT, o->started);
-    assert_int_equal(s == KS_ONDEMAND_SNAPSHOT, o->snapshot);
-    assert_int_equal(s == KS_ONDEMAND_PROCESS, o->writing);
+    assert_int_equal(s == KO_ONDEMAND_WARMUP || s == KO_ONDEMAND_COLLECT, o->prepared);
+    assert_int_equal(s == KO_ONDEMAND_COLLECT, o->started);
+    assert_int_equal(s == KO_ONDEMAND_SNAPSHOT, o->snapshot);
+    assert_int_equal(s == KO_ONDEMAND_PROCESS, o->writing);
 }
 
 static void write_down(host *o, uint32_t actions, int64_t now)
 {
-    const ks_ondemand *m = &o->m;
+    const ko_ondemand *m = &o->m;
     if (!o->h)
         return;
-    if (actions & KS_ACT_ACCEPT)
+    if (actions & KO_ACT_ACCEPT)
         note(o->h, 'a', now, 0);
-    if (actions & KS_ACT_PREPARE)
+    if (actions & KO_ACT_PREPARE)
         note(o->h, 'p', now, 0);
-    if (actions & KS_ACT_DROP)
+    if (actions & KO_ACT_DROP)
         note(o->h, 'd', now, 0);
-    if (actions & (KS_ACT_STOP | KS_ACT_SNAPSHOT_STOP))
-        note(o->h, actions & KS_ACT_STOP ? 'w' : 's', m->window_start_ns, m->window_end_ns);
-    if (actions & KS_ACT_REFUSE)
+    if (actions & (KO_ACT_STOP | KO_ACT_SNAPSHOT_STOP))
+        note(o->h, actions & KO_ACT_STOP ? 'w' : 's', m->window_start_ns, m->window_end_ns);
+    if (actions & KO_ACT_REFUSE)
         note(o->h, 'R', now, 0);
 }
 
-static void tell(host *o, ks_ondemand_event event, int64_t now, const ks_request *r)
+static void tell(host *o, ko_ondemand_event event, int64_t now, const ko_request *r)
 {
     uint32_t before = o->m.state;
-    ks_ondemand_answer a = ks_ondemand_step(&o->m, event, now, r);
-    if (before == KS_ONDEMAND_PROCESS && event == KS_EVENT_PROCESSED)
+    ko_ondemand_answer a = ko_ondemand_step(&o->m, event, now, r);
+    if (before == KO_ONDEMAND_PROCESS && event == KO_EVENT_PROCESSED)
         o->writing = false;
     check_begin(o, a.actions);
     check_end(o, a.actions);
     check_state(o);
     assert_true(a.wake_ns > now || a.wake_ns == INT64_MAX);
-    assert_true(!(a.actions & KS_ACT_REFUSE) || a.reason[0]);
+    assert_true(!(a.actions & KO_ACT_REFUSE) || a.reason[0]);
     assert_non_null(memchr(a.reason, 0, sizeof a.reason));
     o->wake_ns = a.wake_ns;
     write_down(o, a.actions, now);
@@ -133,7 +133,7 @@ static void tell(host *o, ks_ondemand_event event, int64_t now, const ks_request
 static void begin(host *o, history *h)
 {
     memset(o, 0, sizeof *o);
-    ks_ondemand_init(&o->m);
+    ko_ondemand_init(&o->m);
     o->wake_ns = INT64_MAX;
     if (h)
         h->count = 0;
@@ -195,7 +195,7 @@ static void slow_look(slow *s, int64_t t)
 }
 
 /* Try one iteration after the other. */
-static int64_t slow_first(const slow *s, const ks_request *r)
+static int64_t slow_first(const slow *s, const ko_request *r)
 {
     int64_t warm = r->warmup_iterations < 0 ? 0 : r->warmup_iterations;
     for (int64_t at = s->iteration + 1;; at++) {
@@ -207,13 +207,13 @@ static int64_t slow_first(const slow *s, const ks_request *r)
     }
 }
 
-static bool slow_takes(const slow *s, const ks_request *r, int64_t t)
+static bool slow_takes(const slow *s, const ko_request *r, int64_t t)
 {
     bool by_time = !s->counted && r->start_time_ns > 0;
     return !(by_time && r->start_time_ns < t);
 }
 
-static void slow_request(slow *s, const ks_request *r, int64_t t)
+static void slow_request(slow *s, const ko_request *r, int64_t t)
 {
     slow was = *s;
     bool numbered = r->start_iteration >= 0 || r->start_iteration_roundup > 0;
@@ -265,25 +265,25 @@ static void slow_give_up(slow *s, int64_t t)
     s->phase = IDLE;
 }
 
-static void slow_event(slow *s, ks_ondemand_event event, int64_t t, const ks_request *r)
+static void slow_event(slow *s, ko_ondemand_event event, int64_t t, const ko_request *r)
 {
-    if (event == KS_EVENT_REQUEST)
+    if (event == KO_EVENT_REQUEST)
         slow_request(s, r, t);
-    else if (event == KS_EVENT_STEP)
+    else if (event == KO_EVENT_STEP)
         slow_step(s, t);
-    else if (event == KS_EVENT_CANCEL && s->phase == OPEN)
+    else if (event == KO_EVENT_CANCEL && s->phase == OPEN)
         slow_close(s, t);
-    else if (event == KS_EVENT_CANCEL && s->phase != WRITING)
+    else if (event == KO_EVENT_CANCEL && s->phase != WRITING)
         slow_give_up(s, t);
-    else if (event == KS_EVENT_PREEMPT && s->phase != WRITING)
+    else if (event == KO_EVENT_PREEMPT && s->phase != WRITING)
         slow_give_up(s, t);
-    else if (event == KS_EVENT_FAILED && s->phase != BOOKED)
+    else if (event == KO_EVENT_FAILED && s->phase != BOOKED)
         slow_give_up(s, t);
-    else if (event == KS_EVENT_PROCESSED && s->phase == WRITING)
+    else if (event == KO_EVENT_PROCESSED && s->phase == WRITING)
         s->phase = IDLE;
-    if (event == KS_EVENT_PREEMPT)
+    if (event == KO_EVENT_PREEMPT)
         s->own = true;
-    if (event == KS_EVENT_RELEASE)
+    if (event == KO_EVENT_RELEASE)
         s->own = false;
     slow_look(s, t);
 }
@@ -292,8 +292,8 @@ static void slow_event(slow *s, ks_ondemand_event event, int64_t t, const ks_req
 
 typedef struct happening {
     int64_t at_ns;
-    ks_ondemand_event event;
-    ks_request request;
+    ko_ondemand_event event;
+    ko_request request;
 } happening;
 
 /* In units: how long a round is, how much may lie between events, and how long things take. */
@@ -314,7 +314,7 @@ static int64_t some_time(uint64_t *seed, const scale *s, int64_t least)
     return (up_to(seed, s->length) + least) * s->unit_ns;
 }
 
-static void any_request(ks_request *r, uint64_t *seed, const scale *s, int64_t now)
+static void any_request(ko_request *r, uint64_t *seed, const scale *s, int64_t now)
 {
     memset(r, 0, sizeof *r);
     r->enabled = !one_in(seed, 20);
@@ -332,18 +332,18 @@ static void any_request(ks_request *r, uint64_t *seed, const scale *s, int64_t n
         r->duration_ns = -1;
 }
 
-static ks_ondemand_event any_event(uint64_t *seed)
+static ko_ondemand_event any_event(uint64_t *seed)
 {
-    static const ks_ondemand_event others[] = {KS_EVENT_CANCEL,  KS_EVENT_PREEMPT, KS_EVENT_RELEASE,
-                                               KS_EVENT_RELEASE, KS_EVENT_RELEASE, KS_EVENT_FAILED};
+    static const ko_ondemand_event others[] = {KO_EVENT_CANCEL,  KO_EVENT_PREEMPT, KO_EVENT_RELEASE,
+                                               KO_EVENT_RELEASE, KO_EVENT_RELEASE, KO_EVENT_FAILED};
     int64_t which = up_to(seed, 20);
     if (which < 5)
-        return KS_EVENT_REQUEST;
+        return KO_EVENT_REQUEST;
     if (which < 13)
-        return KS_EVENT_STEP;
+        return KO_EVENT_STEP;
     if (which < 16)
-        return KS_EVENT_PROCESSED;
-    return which < 17 ? KS_EVENT_TICK : others[up_to(seed, KB_COUNT(others))];
+        return KO_EVENT_PROCESSED;
+    return which < 17 ? KO_EVENT_TICK : others[up_to(seed, KB_COUNT(others))];
 }
 
 /* Sorted by time; several may come at once. */
@@ -365,9 +365,9 @@ static size_t any_happenings(happening *out, size_t most, uint64_t *seed, const 
 
 /* At the very time of another event the machine finds out by itself what is due, too. What undoes
  * or ends something is told after it has begun, or nothing of it would be in the history. */
-static bool must_wake(const host *o, int64_t next, ks_ondemand_event event)
+static bool must_wake(const host *o, int64_t next, ko_ondemand_event event)
 {
-    bool undoes = event != KS_EVENT_REQUEST && event != KS_EVENT_STEP;
+    bool undoes = event != KO_EVENT_REQUEST && event != KO_EVENT_STEP;
     return o->wake_ns < next || (o->wake_ns == next && undoes);
 }
 
@@ -375,11 +375,11 @@ static void run_on_demand(host *o, const happening *all, size_t count, int64_t u
 {
     for (size_t i = 0; i < count; i++) {
         while (must_wake(o, all[i].at_ns, all[i].event))
-            tell(o, KS_EVENT_TICK, o->wake_ns, NULL);
+            tell(o, KO_EVENT_TICK, o->wake_ns, NULL);
         tell(o, all[i].event, all[i].at_ns, &all[i].request);
     }
     while (o->wake_ns < until)
-        tell(o, KS_EVENT_TICK, o->wake_ns, NULL);
+        tell(o, KO_EVENT_TICK, o->wake_ns, NULL);
 }
 
 static void run_always(host *o, slow *s, const happening *all, size_t count, int64_t until,
@@ -387,7 +387,7 @@ static void run_always(host *o, slow *s, const happening *all, size_t count, int
 {
     size_t i = 0;
     for (int64_t t = T0; t < until; t += unit) {
-        tell(o, KS_EVENT_TICK, t, NULL);
+        tell(o, KO_EVENT_TICK, t, NULL);
         slow_look(s, t);
         for (; i < count && all[i].at_ns == t; i++) {
             tell(o, all[i].event, t, &all[i].request);
@@ -465,7 +465,7 @@ static int64_t any_number(uint64_t *seed)
     }
 }
 
-static void absurd_request(ks_request *r, uint64_t *seed)
+static void absurd_request(ko_request *r, uint64_t *seed)
 {
     memset(r, 0, sizeof *r);
     r->enabled = !one_in(seed, 8);
@@ -491,17 +491,17 @@ static int64_t another_time(int64_t now, uint64_t *seed)
 
 static void assert_not_stuck(host o, int64_t now)
 {
-    ks_request r;
+    ko_request r;
     memset(&r, 0, sizeof r);
     o.h = NULL;
-    tell(&o, KS_EVENT_CANCEL, now, NULL);
-    tell(&o, KS_EVENT_PROCESSED, now, NULL);
-    tell(&o, KS_EVENT_RELEASE, now, NULL);
-    tell(&o, KS_EVENT_PROCESSED, now, NULL);
-    assert_true(ks_ondemand_can_accept(&o.m, NULL));
+    tell(&o, KO_EVENT_CANCEL, now, NULL);
+    tell(&o, KO_EVENT_PROCESSED, now, NULL);
+    tell(&o, KO_EVENT_RELEASE, now, NULL);
+    tell(&o, KO_EVENT_PROCESSED, now, NULL);
+    assert_true(ko_ondemand_can_accept(&o.m, NULL));
     r.enabled = true;
-    tell(&o, KS_EVENT_REQUEST, now, &r);
-    assert_int_not_equal(o.m.state, KS_ONDEMAND_WAIT);
+    tell(&o, KO_EVENT_REQUEST, now, &r);
+    assert_int_not_equal(o.m.state, KO_ONDEMAND_WAIT);
 }
 
 static void test_nothing_that_is_told_at_any_time_breaks_it(void **state)
@@ -513,9 +513,9 @@ static void test_nothing_that_is_told_at_any_time_breaks_it(void **state)
         host o;
         begin(&o, NULL);
         for (int i = 0; i < 100; i++) {
-            ks_request r;
+            ko_request r;
             absurd_request(&r, &seed);
-            ks_ondemand_event event = one_in(&seed, 40) ? (ks_ondemand_event)99 : any_event(&seed);
+            ko_ondemand_event event = one_in(&seed, 40) ? (ko_ondemand_event)99 : any_event(&seed);
             tell(&o, event, now, &r);
             bool wakes = one_in(&seed, 3) && o.wake_ns != INT64_MAX;
             now = wakes ? o.wake_ns : another_time(now, &seed);
@@ -533,21 +533,21 @@ static void test_called_when_it_asks_each_window_ends(void **state)
         scale s = {MS, 1000, 10, 50, true};
         int64_t now = T0;
         host o;
-        ks_request r;
+        ko_request r;
         begin(&o, NULL);
         any_request(&r, &seed, &s, now);
         for (int64_t i = up_to(&seed, 20); i > 0; i--)
-            tell(&o, KS_EVENT_STEP, now, NULL);
-        tell(&o, KS_EVENT_REQUEST, now, &r);
+            tell(&o, KO_EVENT_STEP, now, NULL);
+        tell(&o, KO_EVENT_REQUEST, now, &r);
         int calls = 0;
         for (; o.wake_ns != INT64_MAX && calls < 12; calls++) {
             now = o.wake_ns;
             if (one_in(&seed, 4))
-                tell(&o, KS_EVENT_TICK, now - up_to(&seed, 100) * 1000 * MS, NULL);
-            tell(&o, KS_EVENT_TICK, now, NULL);
+                tell(&o, KO_EVENT_TICK, now - up_to(&seed, 100) * 1000 * MS, NULL);
+            tell(&o, KO_EVENT_TICK, now, NULL);
         }
         assert_true(calls < 12);
-        assert_true(o.m.state == KS_ONDEMAND_WAIT || o.m.state == KS_ONDEMAND_PROCESS);
+        assert_true(o.m.state == KO_ONDEMAND_WAIT || o.m.state == KO_ONDEMAND_PROCESS);
     }
 }
 

@@ -7,23 +7,23 @@
 #include <sys/wait.h>
 
 #include "../helpers/without_openat2.h"
-#include "session/request.h"
+#include "ondemand/request.h"
 
 #define PID 4321u
 
 static char allowed[200], elsewhere[200];
-static char out[KS_REQUEST_PATH_BYTES];
+static char out[KO_REQUEST_PATH_BYTES];
 static kineto_error err;
 
-static kineto_status resolve(const char *log_file, ks_request_source source)
+static kineto_status resolve(const char *log_file, ko_request_source source)
 {
-    ks_request r;
-    ks_request_init(&r);
+    ko_request r;
+    ko_request_init(&r);
     assert_true(strlen(log_file) < sizeof r.log_file);
     snprintf(r.log_file, sizeof r.log_file, "%s", log_file);
     err = (kineto_error){0};
     snprintf(out, sizeof out, "untouched");
-    return ks_output_path(&r, source, PID, out, &err);
+    return ko_request_output_path(&r, source, PID, out, &err);
 }
 
 /* `tail` is put behind the allowed directory. */
@@ -31,7 +31,7 @@ static kineto_status request(const char *tail)
 {
     char path[2048];
     snprintf(path, sizeof path, "%s%s", allowed, tail);
-    return resolve(path, KS_FROM_REQUEST);
+    return resolve(path, KO_FROM_REQUEST);
 }
 
 static void allows(const char *tail, const char *expected)
@@ -116,7 +116,7 @@ static void the_number_of_the_process_stands_where_kineto_puts_it(void **state)
         {".json", "_4321.json"},
     };
     for (size_t i = 0; i < KB_COUNT(names); i++)
-        for (ks_request_source source = KS_FROM_FILE; source <= KS_FROM_ARGUMENT; source += 2) {
+        for (ko_request_source source = KO_FROM_FILE; source <= KO_FROM_ARGUMENT; source += 2) {
             assert_int_equal(resolve(names[i][0], source), KINETO_OK);
             assert_string_equal(out, names[i][1]);
         }
@@ -126,15 +126,15 @@ static void without_a_name_there_is_one(void **state)
 {
     (void)state;
     char expected[300];
-    ks_request r;
-    ks_request_init(&r);
-    for (int source = KS_FROM_FILE; source <= KS_FROM_ARGUMENT; source++) {
+    ko_request r;
+    ko_request_init(&r);
+    for (int source = KO_FROM_FILE; source <= KO_FROM_ARGUMENT; source++) {
         r.memory_snapshot = false;
-        assert_int_equal(ks_output_path(&r, source, PID, out, &err), KINETO_OK);
+        assert_int_equal(ko_request_output_path(&r, source, PID, out, &err), KINETO_OK);
         snprintf(expected, sizeof expected, "%s/libkineto_activities_4321.json", allowed);
         assert_string_equal(out, expected);
         r.memory_snapshot = true;
-        assert_int_equal(ks_output_path(&r, source, PID, out, &err), KINETO_OK);
+        assert_int_equal(ko_request_output_path(&r, source, PID, out, &err), KINETO_OK);
         snprintf(expected, sizeof expected, "%s/memory_snapshot_4321.pickle", allowed);
         assert_string_equal(out, expected);
     }
@@ -145,7 +145,7 @@ static void directories_are_no_files(void **state)
     (void)state;
     static const char *const paths[] = {"/", "/tmp/", "x/", "x//", ".", "..", "x/..", "x/."};
     for (size_t i = 0; i < KB_COUNT(paths); i++) {
-        assert_int_equal(resolve(paths[i], KS_FROM_ARGUMENT), KINETO_E_ARGUMENT);
+        assert_int_equal(resolve(paths[i], KO_FROM_ARGUMENT), KINETO_E_ARGUMENT);
         assert_non_null(strstr(err.message, "directory"));
     }
 }
@@ -153,14 +153,14 @@ static void directories_are_no_files(void **state)
 static void names_that_are_too_long_are_refused(void **state)
 {
     (void)state;
-    char path[KS_REQUEST_PATH_BYTES];
+    char path[KO_REQUEST_PATH_BYTES];
     memset(path, 'a', sizeof path - 1);
     path[sizeof path - 1] = '\0';
-    assert_int_equal(resolve(path, KS_FROM_ARGUMENT), KINETO_E_ARGUMENT);
+    assert_int_equal(resolve(path, KO_FROM_ARGUMENT), KINETO_E_ARGUMENT);
     path[251] = '\0';
-    assert_int_equal(resolve(path, KS_FROM_ARGUMENT), KINETO_E_ARGUMENT);
+    assert_int_equal(resolve(path, KO_FROM_ARGUMENT), KINETO_E_ARGUMENT);
     path[250] = '\0'; /* and "_4321": 255 */
-    assert_int_equal(resolve(path, KS_FROM_ARGUMENT), KINETO_OK);
+    assert_int_equal(resolve(path, KO_FROM_ARGUMENT), KINETO_OK);
     assert_int_equal(strlen(out), 255);
 }
 
@@ -189,11 +189,11 @@ static void paths_that_lead_elsewhere_are_refused(void **state)
     refuses("2/x.json", KINETO_E_PERMISSION, "only beneath");
     refuses(".json", KINETO_E_PERMISSION, "only beneath");
     refuses("", KINETO_E_PERMISSION, "only beneath");
-    assert_int_equal(resolve("/etc/cron.d/x.json", KS_FROM_REQUEST), KINETO_E_PERMISSION);
-    assert_int_equal(resolve("/x.json", KS_FROM_REQUEST), KINETO_E_PERMISSION);
-    assert_int_equal(resolve("x.json", KS_FROM_REQUEST), KINETO_E_PERMISSION);
-    assert_int_equal(resolve("../x.json", KS_FROM_REQUEST), KINETO_E_PERMISSION);
-    assert_int_equal(resolve("exec:rm", KS_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("/etc/cron.d/x.json", KO_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("/x.json", KO_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("x.json", KO_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("../x.json", KO_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("exec:rm", KO_FROM_REQUEST), KINETO_E_PERMISSION);
 }
 
 static void links_on_the_way_or_in_the_place_are_refused(void **state)
@@ -233,7 +233,7 @@ static void what_cannot_be_written_is_refused_beforehand(void **state)
 static void names_in_messages_are_plain_text(void **state)
 {
     (void)state;
-    assert_int_equal(resolve("/etc/\x1b[2J\xff\r.json", KS_FROM_REQUEST), KINETO_E_PERMISSION);
+    assert_int_equal(resolve("/etc/\x1b[2J\xff\r.json", KO_FROM_REQUEST), KINETO_E_PERMISSION);
     assert_non_null(strstr(err.message, "'/etc/?[2J?"));
     assert_int_equal(kb_utf8_valid_prefix(err.message, strlen(err.message)), strlen(err.message));
 }
@@ -245,7 +245,7 @@ static void the_directory_itself_is_the_owners_choice(void **state)
     snprintf(path, sizeof path, "%s/here//", allowed); /* a link, with slashes */
     setenv("KINETO_ONDEMAND_TRACE_DIR", path, 1);
     snprintf(path, sizeof path, "%s/here/x.json", allowed);
-    assert_int_equal(resolve(path, KS_FROM_REQUEST), KINETO_OK);
+    assert_int_equal(resolve(path, KO_FROM_REQUEST), KINETO_OK);
     snprintf(expected, sizeof expected, "%s/here/x_4321.json", allowed);
     assert_string_equal(out, expected);
     refuses("/in/x.json", KINETO_E_PERMISSION, "only beneath");
@@ -253,11 +253,11 @@ static void the_directory_itself_is_the_owners_choice(void **state)
     setenv("KINETO_ONDEMAND_TRACE_DIR", path, 1);
     assert_int_not_equal(request("/nothing/x.json"), KINETO_OK);
     setenv("KINETO_ONDEMAND_TRACE_DIR", "tmp", 1);
-    assert_int_equal(resolve("tmp/x.json", KS_FROM_REQUEST), KINETO_E_ARGUMENT);
+    assert_int_equal(resolve("tmp/x.json", KO_FROM_REQUEST), KINETO_E_ARGUMENT);
     setenv("KINETO_ONDEMAND_TRACE_DIR", "/", 1);
     allows("/in/x.json", "/in/x_4321.json");
     unsetenv("KINETO_ONDEMAND_TRACE_DIR");
-    assert_int_equal(resolve("/tmp/ckineto-test.json", KS_FROM_REQUEST), KINETO_OK);
+    assert_int_equal(resolve("/tmp/ckineto-test.json", KO_FROM_REQUEST), KINETO_OK);
     assert_string_equal(out, "/tmp/ckineto-test_4321.json");
     setenv("KINETO_ONDEMAND_TRACE_DIR", allowed, 1);
 }

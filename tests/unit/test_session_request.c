@@ -5,23 +5,23 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#include "session/request.h"
+#include "ondemand/request.h"
 
 #define SECOND INT64_C(1000000000)
 #define NOW    (INT64_C(1700000000) * SECOND)
 
-static kineto_status parse_from(ks_request *r, const char *text, ks_request_source source,
+static kineto_status parse_from(ko_request *r, const char *text, ko_request_source source,
                                 kineto_error *err)
 {
-    return ks_request_parse(r, kb_string(text), source, NULL, NULL, err);
+    return ko_request_parse(r, kb_string(text), source, NULL, NULL, err);
 }
 
-static ks_request parsed(const char *text)
+static ko_request parsed(const char *text)
 {
-    ks_request r;
+    ko_request r;
     kineto_error err = {0};
-    ks_request_init(&r);
-    if (parse_from(&r, text, KS_FROM_ARGUMENT, &err) != KINETO_OK)
+    ko_request_init(&r);
+    if (parse_from(&r, text, KO_FROM_ARGUMENT, &err) != KINETO_OK)
         fail_msg("%s", err.message);
     return r;
 }
@@ -29,12 +29,12 @@ static ks_request parsed(const char *text)
 /* It is refused, `says` is in the message, and nothing has changed. */
 static void refused(const char *text, const char *says)
 {
-    ks_request r, before;
+    ko_request r, before;
     kineto_error err = {0};
-    ks_request_init(&r);
+    ko_request_init(&r);
     snprintf(r.log_file, sizeof r.log_file, "before");
     before = r;
-    kineto_status status = parse_from(&r, text, KS_FROM_ARGUMENT, &err);
+    kineto_status status = parse_from(&r, text, KO_FROM_ARGUMENT, &err);
     assert_int_not_equal(status, KINETO_OK);
     assert_int_equal(status, err.code);
     if (!strstr(err.message, says))
@@ -45,7 +45,7 @@ static void refused(const char *text, const char *says)
 static void what_dyno_sends_is_read(void **state)
 {
     (void)state;
-    ks_request r = parsed("\n    ACTIVITIES_LOG_FILE=/tmp/x.json\nPROFILE_START_TIME=0\n"
+    ko_request r = parsed("\n    ACTIVITIES_LOG_FILE=/tmp/x.json\nPROFILE_START_TIME=0\n"
                           "ACTIVITIES_DURATION_MSECS=500\nPROFILE_REPORT_INPUT_SHAPES=true\n"
                           "PROFILE_PROFILE_MEMORY=false\nPROFILE_WITH_STACK=true\n"
                           "PROFILE_WITH_FLOPS=false\nPROFILE_WITH_MODULES=true\n"
@@ -57,7 +57,7 @@ static void what_dyno_sends_is_read(void **state)
     assert_true(r.enabled && r.record_shapes && r.with_stack && r.with_modules);
     assert_false(r.profile_memory || r.with_flops || r.memory_snapshot);
     assert_int_equal(r.iterations, -1);
-    assert_int_equal(ks_request_complete(&r, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&r, NOW, NULL), KINETO_OK);
     assert_int_equal(r.warmup_ns, 5 * SECOND);
     assert_true(r.kinds == KINETO_KINDS_DEFAULT);
 }
@@ -66,23 +66,23 @@ static void every_key_is_read_by_both_names_and_marked_as_given(void **state)
 {
     (void)state;
     size_t count;
-    const ks_request_key *keys = ks_request_keys(&count);
+    const ko_request_key *keys = ko_request_keys(&count);
     for (size_t i = 0; i < 2 * count; i++) {
-        const ks_request_key *key = &keys[i / 2];
+        const ko_request_key *key = &keys[i / 2];
         const char *name = i & 1 ? key->alias : key->name;
         char text[200];
-        ks_request r;
+        ko_request r;
         uint32_t unknown;
         if (!*name)
             continue;
         snprintf(text, sizeof text, "%s=%s", name, i / 2 == 1 ? "kernel" : "1");
-        ks_request_init(&r);
-        assert_int_equal(ks_request_parse(&r, kb_string(text), KS_FROM_FILE, NULL, &unknown, NULL),
+        ko_request_init(&r);
+        assert_int_equal(ko_request_parse(&r, kb_string(text), KO_FROM_FILE, NULL, &unknown, NULL),
                          KINETO_OK);
         assert_int_equal(unknown, 0);
         assert_true(r.given == UINT64_C(1) << i / 2);
         assert_int_equal(
-            ks_request_parse(&r, kb_string(text), KS_FROM_REQUEST, NULL, &unknown, NULL),
+            ko_request_parse(&r, kb_string(text), KO_FROM_REQUEST, NULL, &unknown, NULL),
             KINETO_OK);
         assert_int_equal(unknown, key->file_only);
         assert_true(*key->values && *key->initial && *key->text);
@@ -150,7 +150,7 @@ static void truth_has_ten_spellings(void **state)
 static void blanks_carriage_returns_and_comments_do_not_count(void **state)
 {
     (void)state;
-    ks_request r = parsed("# first\r\n\r\n \t \n  PROFILE_WITH_STACK \t=\t true  # why\r\n"
+    ko_request r = parsed("# first\r\n\r\n \t \n  PROFILE_WITH_STACK \t=\t true  # why\r\n"
                           "#PROFILE_WITH_FLOPS=1\nACTIVITIES_LOG_FILE= /tmp/a b.json\t\r\n"
                           "  # = here\r\nACTIVITIES_ITERATIONS=3\r");
     assert_true(r.with_stack);
@@ -187,23 +187,23 @@ static void the_first_bad_line_is_named_and_nothing_is_taken(void **state)
     refused("PROFILE_WITH_STACK=\x1b[2J\xff\x01", "not '?[2J?"
                                                   "?'");
     kineto_error err;
-    ks_request r;
-    ks_request_init(&r);
-    assert_int_equal(parse_from(&r, "# a\nx\n", KS_FROM_FILE, &err), KINETO_E_ARGUMENT);
+    ko_request r;
+    ko_request_init(&r);
+    assert_int_equal(parse_from(&r, "# a\nx\n", KO_FROM_FILE, &err), KINETO_E_ARGUMENT);
     assert_int_equal(err.offset, 4);
-    assert_int_equal(parse_from(&r, "x", KS_FROM_FILE, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(parse_from(&r, "x", KO_FROM_FILE, NULL), KINETO_E_ARGUMENT);
 }
 
 static void unknown_keys_are_counted_and_the_first_is_said(void **state)
 {
     (void)state;
-    ks_request r;
+    ko_request r;
     kb_text unknown;
     uint32_t count = 7;
-    ks_request_init(&r);
+    ko_request_init(&r);
     kineto_string text =
         kb_string("FUTURE=\"x\nactivities_iterations=3\nPROFILE_WITH_STACK=1\nENABLE_IPC_FABRIC=1");
-    assert_int_equal(ks_request_parse(&r, text, KS_FROM_REQUEST, &unknown, &count, NULL), 0);
+    assert_int_equal(ko_request_parse(&r, text, KO_FROM_REQUEST, &unknown, &count, NULL), 0);
     assert_int_equal(count, 3);
     assert_string_equal(unknown.s, "FUTURE");
     assert_true(r.with_stack);
@@ -211,7 +211,7 @@ static void unknown_keys_are_counted_and_the_first_is_said(void **state)
     assert_int_equal(r.use_daemon, -1);
     text = kb_string("\xff\x1b"
                      "AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=");
-    assert_int_equal(ks_request_parse(&r, text, KS_FROM_REQUEST, &unknown, &count, NULL), 0);
+    assert_int_equal(ko_request_parse(&r, text, KO_FROM_REQUEST, &unknown, &count, NULL), 0);
     assert_true(kb_string_begins(kb_string(unknown.s), "??AAAA"));
     assert_non_null(strstr(unknown.s, "…"));
 }
@@ -219,34 +219,34 @@ static void unknown_keys_are_counted_and_the_first_is_said(void **state)
 static void bytes_that_are_no_text_are_refused_or_kept(void **state)
 {
     (void)state;
-    ks_request r;
+    ko_request r;
     kineto_error err;
-    ks_request_init(&r);
+    ko_request_init(&r);
     static const char nul[] = "PROFILE_WITH_STACK=1\nACTIVITIES_LOG_FILE=/tmp/a\0b\n";
     kineto_string text = {nul, sizeof nul - 1};
-    assert_int_equal(ks_request_parse(&r, text, KS_FROM_REQUEST, NULL, NULL, &err),
+    assert_int_equal(ko_request_parse(&r, text, KO_FROM_REQUEST, NULL, NULL, &err),
                      KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "line 2: there is a NUL"));
     assert_false(r.with_stack);
     assert_string_equal(parsed("# \xff\xfe\nACTIVITIES_LOG_FILE=/tmp/\xe9.json").log_file,
                         "/tmp/\xe9.json");
     assert_int_equal(
-        ks_request_parse(&r, (kineto_string){NULL, 0}, KS_FROM_REQUEST, NULL, NULL, &err), 0);
+        ko_request_parse(&r, (kineto_string){NULL, 0}, KO_FROM_REQUEST, NULL, NULL, &err), 0);
 }
 
 static void texts_that_are_too_long_are_refused(void **state)
 {
     (void)state;
-    size_t size = KS_REQUEST_TEXT_BYTES;
+    size_t size = KO_REQUEST_TEXT_BYTES;
     char *text = malloc(size + 1);
-    ks_request r;
+    ko_request r;
     kineto_error err;
-    ks_request_init(&r);
+    ko_request_init(&r);
     memset(text, '#', size + 1);
     assert_int_equal(
-        ks_request_parse(&r, (kineto_string){text, size}, KS_FROM_REQUEST, NULL, NULL, &err), 0);
+        ko_request_parse(&r, (kineto_string){text, size}, KO_FROM_REQUEST, NULL, NULL, &err), 0);
     assert_int_equal(
-        ks_request_parse(&r, (kineto_string){text, size + 1}, KS_FROM_REQUEST, NULL, NULL, &err),
+        ko_request_parse(&r, (kineto_string){text, size + 1}, KO_FROM_REQUEST, NULL, NULL, &err),
         KINETO_E_LIMIT);
     for (size_t limit = 0; limit < 4; limit++) {
         static const char *const keys[] = {"ACTIVITIES_LOG_FILE", "REQUEST_TRACE_ID",
@@ -292,12 +292,12 @@ static void the_last_of_two_durations_counts(void **state)
 static void keys_for_plugins_are_lines_and_replaced(void **state)
 {
     (void)state;
-    ks_request r = parsed("CUSTOM_CONFIG=a=1;b=2\nROCTRACER_MAX_EVENTS=7\n"
+    ko_request r = parsed("CUSTOM_CONFIG=a=1;b=2\nROCTRACER_MAX_EVENTS=7\n"
                           "CUPTI_PER_THREAD_BUFFER_ENABLED=Y\nCUSTOM_CONFIG=c\n");
     assert_string_equal(r.custom, "ROCTRACER_MAX_EVENTS=7\nCUPTI_PER_THREAD_BUFFER_ENABLED=true\n"
                                   "CUSTOM_CONFIG=c\n");
-    ks_request under = parsed("ROCTRACER_MAX_EVENTS=9\nXPUPTI_PROFILER_METRICS=m1,m2\n");
-    ks_request_layer(&r, &under);
+    ko_request under = parsed("ROCTRACER_MAX_EVENTS=9\nXPUPTI_PROFILER_METRICS=m1,m2\n");
+    ko_request_layer(&r, &under);
     assert_non_null(strstr(r.custom, "ROCTRACER_MAX_EVENTS=7\n"));
     assert_non_null(strstr(r.custom, "XPUPTI_PROFILER_METRICS=m1,m2\n"));
     assert_null(strstr(r.custom, "=9"));
@@ -306,60 +306,60 @@ static void keys_for_plugins_are_lines_and_replaced(void **state)
 static void whoever_asks_for_a_trace_turns_tracing_on(void **state)
 {
     (void)state;
-    ks_request off = parsed("ACTIVITIES_ENABLED=0"), plain = parsed("PROFILE_WITH_STACK=1");
-    ks_request asking = parsed("ACTIVITIES_DURATION_MSECS=3\nACTIVITIES_ENABLED=0");
+    ko_request off = parsed("ACTIVITIES_ENABLED=0"), plain = parsed("PROFILE_WITH_STACK=1");
+    ko_request asking = parsed("ACTIVITIES_DURATION_MSECS=3\nACTIVITIES_ENABLED=0");
     kineto_error err;
     assert_false(off.enabled);
     assert_true(asking.enabled);
-    ks_request_layer(&plain, &off);
+    ko_request_layer(&plain, &off);
     assert_false(plain.enabled);
-    assert_int_equal(ks_request_complete(&plain, NOW, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_request_complete(&plain, NOW, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, "ACTIVITIES_ENABLED"));
-    ks_request_layer(&asking, &off);
+    ko_request_layer(&asking, &off);
     assert_true(asking.enabled);
-    ks_request on = parsed("ACTIVITIES_ENABLED=1");
-    ks_request_layer(&on, &off);
+    ko_request on = parsed("ACTIVITIES_ENABLED=1");
+    ko_request_layer(&on, &off);
     assert_true(on.enabled);
 }
 
 static void a_request_counts_before_a_file(void **state)
 {
     (void)state;
-    ks_request file = parsed("ACTIVITIES_DURATION_SECS=9\nPROFILE_WITH_STACK=1\n"
+    ko_request file = parsed("ACTIVITIES_DURATION_SECS=9\nPROFILE_WITH_STACK=1\n"
                              "PROFILE_WITH_FLOPS=1\nACTIVITIES_WARMUP_PERIOD_SECS=1\n"
                              "ACTIVITIES_LOG_FILE=/tmp/file.json\nENABLE_IPC_FABRIC=1\n");
-    ks_request r = parsed("ACTIVITIES_DURATION_MSECS=3\nPROFILE_WITH_STACK=0\n");
-    ks_request_layer(&r, &file);
+    ko_request r = parsed("ACTIVITIES_DURATION_MSECS=3\nPROFILE_WITH_STACK=0\n");
+    ko_request_layer(&r, &file);
     assert_int_equal(r.duration_ns, 3000000); /* another key, the same thing */
     assert_false(r.with_stack);
     assert_true(r.with_flops);
     assert_int_equal(r.warmup_ns, SECOND);
     assert_string_equal(r.log_file, "/tmp/file.json");
     assert_int_equal(r.use_daemon, 1);
-    assert_int_equal(ks_request_complete(&r, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&r, NOW, NULL), KINETO_OK);
 }
 
 static void a_request_by_time_or_iteration_overrules_the_other_in_a_file(void **state)
 {
     (void)state;
-    ks_request iterations = parsed("ACTIVITIES_ITERATIONS=3\nPROFILE_START_ITERATION=5");
-    ks_request seconds = parsed("ACTIVITIES_DURATION_SECS=9\nPROFILE_START_TIME=1700000001000");
-    ks_request by_time = seconds, by_iteration = iterations;
-    ks_request_layer(&by_time, &iterations);
+    ko_request iterations = parsed("ACTIVITIES_ITERATIONS=3\nPROFILE_START_ITERATION=5");
+    ko_request seconds = parsed("ACTIVITIES_DURATION_SECS=9\nPROFILE_START_TIME=1700000001000");
+    ko_request by_time = seconds, by_iteration = iterations;
+    ko_request_layer(&by_time, &iterations);
     assert_int_equal(by_time.iterations, -1);
     assert_int_equal(by_time.start_iteration, -1);
-    ks_request_layer(&by_iteration, &seconds);
+    ko_request_layer(&by_iteration, &seconds);
     assert_int_equal(by_iteration.duration_ns, -1);
     assert_int_equal(by_iteration.start_time_ns, -1);
-    assert_int_equal(ks_request_complete(&by_time, NOW, NULL), KINETO_OK);
-    assert_int_equal(ks_request_complete(&by_iteration, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&by_time, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&by_iteration, NOW, NULL), KINETO_OK);
 }
 
 static void incomplete(const char *text, const char *says)
 {
-    ks_request r = parsed(text), before = r;
+    ko_request r = parsed(text), before = r;
     kineto_error err = {0};
-    assert_int_equal(ks_request_complete(&r, NOW, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_request_complete(&r, NOW, &err), KINETO_E_ARGUMENT);
     if (!strstr(err.message, says))
         fail_msg("'%s' is not in '%s'", says, err.message);
     assert_memory_equal(&r, &before, sizeof r);
@@ -376,17 +376,17 @@ static void what_contradicts_itself_is_refused(void **state)
     incomplete("PROFILE_START_TIME=1", "ago");
     incomplete("PROFILE_START_TIME=9223372036854", "ms since 1970");
     incomplete("PROFILE_MEMORY=1\nPROFILE_MEMORY_DURATION_MSECS=0", "MEMORY_DURATION");
-    ks_request late = parsed("PROFILE_START_TIME=1699999990000");
-    assert_int_equal(ks_request_complete(&late, NOW, NULL), KINETO_OK);
-    assert_int_equal(ks_request_complete(&late, INT64_MIN, NULL), KINETO_E_ARGUMENT);
-    assert_int_equal(ks_request_complete(&late, INT64_MAX, NULL), KINETO_E_ARGUMENT);
+    ko_request late = parsed("PROFILE_START_TIME=1699999990000");
+    assert_int_equal(ko_request_complete(&late, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&late, INT64_MIN, NULL), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_request_complete(&late, INT64_MAX, NULL), KINETO_E_ARGUMENT);
 }
 
 static void what_nobody_gave_has_the_defaults_of_libkineto(void **state)
 {
     (void)state;
-    ks_request r = parsed("");
-    assert_int_equal(ks_request_complete(&r, NOW, NULL), KINETO_OK);
+    ko_request r = parsed("");
+    assert_int_equal(ko_request_complete(&r, NOW, NULL), KINETO_OK);
     assert_int_equal(r.duration_ns, SECOND / 2);
     assert_int_equal(r.max_buffer_bytes, 128 << 20);
     assert_int_equal(r.memory_snapshot_ns, SECOND);
@@ -397,12 +397,12 @@ static void what_nobody_gave_has_the_defaults_of_libkineto(void **state)
     assert_int_equal(r.use_daemon, -1);
     assert_int_equal(r.log_level, -1);
     r = parsed("ACTIVITIES_ITERATIONS=3\nPROFILE_START_ITERATION_ROUNDUP=10");
-    assert_int_equal(ks_request_complete(&r, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&r, NOW, NULL), KINETO_OK);
     assert_int_equal(r.start_iteration, 0);
     assert_int_equal(r.start_iteration_roundup, 10);
     assert_int_equal(r.duration_ns, -1); /* as many as it takes */
     r = parsed("PROFILE_START_ITERATION=0\nACTIVITIES_ITERATIONS=3\nPROFILE_START_TIME=5");
-    assert_int_equal(ks_request_complete(&r, NOW, NULL), KINETO_OK);
+    assert_int_equal(ko_request_complete(&r, NOW, NULL), KINETO_OK);
     assert_int_equal(r.start_time_ns, 0);
 }
 
@@ -414,7 +414,7 @@ static size_t random_text(uint64_t *random, char *text, size_t size)
                                          "\r",      " ",    "1",        "-1",        "true",
                                          "kernel,", "\xff", "\xc3\xa9", "9999999999"};
     size_t count, used = 0, wanted = next_random(random) % size;
-    const ks_request_key *keys = ks_request_keys(&count);
+    const ko_request_key *keys = ko_request_keys(&count);
     while (used < wanted) {
         uint64_t pick = next_random(random) % 24;
         char byte[2] = {(char)next_random(random), 0};
@@ -438,20 +438,20 @@ static void any_text_is_read_or_refused_whole(void **state)
     for (int i = 0, taken = 0; i < 60000; i++) {
         char room[700], *text;
         size_t size = random_text(&random, room, i & 1 ? sizeof room : 60);
-        ks_request r, before;
+        ko_request r, before;
         kineto_error err = {0};
         text = malloc(size ? size : 1); /* of its exact size, for the sanitizer */
         memcpy(text, room, size);
-        ks_request_init(&r);
+        ko_request_init(&r);
         before = r;
-        if (ks_request_parse(&r, (kineto_string){text, size}, i % 3, NULL, NULL, &err) != 0) {
+        if (ko_request_parse(&r, (kineto_string){text, size}, i % 3, NULL, NULL, &err) != 0) {
             assert_memory_equal(&r, &before, sizeof r);
             assert_int_equal(kb_utf8_valid_prefix(err.message, strlen(err.message)),
                              strlen(err.message));
         } else {
             taken++;
-            ks_request_layer(&r, &before);
-            (void)ks_request_complete(&r, NOW, NULL);
+            ko_request_layer(&r, &before);
+            (void)ko_request_complete(&r, NOW, NULL);
         }
         free(text);
         if (i == 59999)
@@ -498,61 +498,61 @@ static int end_files(void **state)
 static void a_file_is_read_when_it_changed(void **state)
 {
     (void)state;
-    ks_config_file f;
-    ks_request r;
+    ko_config_file f;
+    ko_request r;
     bool changed;
-    ks_config_file_init(&f);
-    ks_request_init(&r);
+    ko_config_file_init(&f);
+    ko_request_init(&r);
     assert_string_equal(f.path, path);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_false(changed);
     write_text("PROFILE_WITH_STACK=1\n");
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_true(changed && r.with_stack);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_false(changed);
     write_text("PROFILE_WITH_FLOPS=1\n"); /* as long, maybe in the same tick of the clock */
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_true(changed && r.with_flops && !r.with_stack);
     set_age(0);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_false(changed); /* another time, the same text */
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_false(changed);
     assert_int_equal(unlink(path), 0);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_true(changed && !r.with_flops && r.given == 0);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     assert_false(changed);
 }
 
 static void a_bad_file_is_said_once_and_what_held_goes_on(void **state)
 {
     (void)state;
-    ks_config_file f;
-    ks_request r;
+    ko_config_file f;
+    ko_request r;
     kineto_error err;
     bool changed;
-    ks_config_file_init(&f);
-    ks_request_init(&r);
+    ko_config_file_init(&f);
+    ko_request_init(&r);
     write_text("PROFILE_WITH_STACK=1\n");
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, NULL), KINETO_OK);
     write_text("PROFILE_WITH_STACK=0\nPROFILE_WITH_FLOPS=maybe\n");
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
     assert_non_null(strstr(err.message, path));
     assert_non_null(strstr(err.message, "line 2: PROFILE_WITH_FLOPS"));
     assert_true(!changed && r.with_stack);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_OK);
     assert_true(!changed && r.with_stack);
     write_text("PROFILE_WITH_STACK=1\n");
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_OK);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_OK);
     assert_true(changed && r.with_stack);
-    char *large = malloc(KS_REQUEST_TEXT_BYTES + 1);
-    memset(large, '\n', KS_REQUEST_TEXT_BYTES + 1);
-    write_file(large, KS_REQUEST_TEXT_BYTES + 1);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_E_LIMIT);
-    write_file(large, KS_REQUEST_TEXT_BYTES);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_OK);
+    char *large = malloc(KO_REQUEST_TEXT_BYTES + 1);
+    memset(large, '\n', KO_REQUEST_TEXT_BYTES + 1);
+    write_file(large, KO_REQUEST_TEXT_BYTES + 1);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_E_LIMIT);
+    write_file(large, KO_REQUEST_TEXT_BYTES);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_OK);
     assert_true(changed && !r.with_stack);
     free(large);
 }
@@ -560,28 +560,28 @@ static void a_bad_file_is_said_once_and_what_held_goes_on(void **state)
 static void what_is_no_file_holds_nobody_up(void **state)
 {
     (void)state;
-    ks_config_file f;
-    ks_request r;
+    ko_config_file f;
+    ko_request r;
     kineto_error err;
     bool changed;
     remove(path);
-    ks_config_file_init(&f);
-    ks_request_init(&r);
+    ko_config_file_init(&f);
+    ko_request_init(&r);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkdir(path, 0700), 0);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
     assert_int_equal(rmdir(path), 0);
-    char *longest = malloc(KS_REQUEST_PATH_BYTES + 1);
-    memset(longest, 'a', KS_REQUEST_PATH_BYTES);
-    longest[KS_REQUEST_PATH_BYTES] = '\0';
+    char *longest = malloc(KO_REQUEST_PATH_BYTES + 1);
+    memset(longest, 'a', KO_REQUEST_PATH_BYTES);
+    longest[KO_REQUEST_PATH_BYTES] = '\0';
     setenv("KINETO_CONFIG", longest, 1);
-    ks_config_file_init(&f);
-    assert_int_equal(ks_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
+    ko_config_file_init(&f);
+    assert_int_equal(ko_config_file_load(&f, &r, &changed, &err), KINETO_E_ARGUMENT);
     free(longest);
     unsetenv("KINETO_CONFIG");
-    ks_config_file_init(&f);
+    ko_config_file_init(&f);
     assert_string_equal(f.path, "/etc/libkineto.conf");
     setenv("KINETO_CONFIG", path, 1);
 }

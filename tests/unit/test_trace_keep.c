@@ -2,7 +2,7 @@
  * takes of memory. */
 #include "base/base.h"
 #include "export/export.h"
-#include "trace/text/input.h"
+#include "trace/bytes/input.h"
 #include "trace/trace.h"
 
 #include <dirent.h>

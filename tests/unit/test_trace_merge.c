@@ -1,6 +1,6 @@
 /* Several traces as one: what stays apart, what is moved, what the header and ledger say; and what
  * is odd about sets of files. */
-#include "trace/change/copy.h"
+#include "trace/transform/copy.h"
 #include "trace/files/identity.h"
 
 #include "unit.h"

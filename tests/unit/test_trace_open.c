@@ -1,5 +1,5 @@
 /* Reading Chrome traces: what every tool writes, exact times, and refusing what is broken. */
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 #include "trace/trace.h"
 
 #include "unit.h"

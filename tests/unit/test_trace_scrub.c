@@ -1,6 +1,6 @@
 /* Pseudonyms: nothing of a secret is anywhere in the new trace, what is public and what belongs
  * together stays, and no text can hurt. */
-#include "trace/change/scrub.h"
+#include "trace/transform/scrub.h"
 
 #include "building.h"
 

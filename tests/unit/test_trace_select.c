@@ -1,6 +1,6 @@
 /* Selections: what is kept of rows, flows, tracks and tables, and that nothing else changes. */
-#include "trace/change/copy.h"
-#include "trace/change/select.h"
+#include "trace/transform/copy.h"
+#include "trace/transform/select.h"
 
 #include "building.h"
 

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "../helpers/kf_write.h"
-#include "trace/change/merge.h"
+#include "trace/transform/merge.h"
 #include "trace/trace.h"
 
 #include <ckineto/export.h>

@@ -92,10 +92,10 @@ typedef struct ka_path_step {
 } ka_path_step;
 
 typedef struct ka_path {
-    const ka_scope *s;
+    const ka_dataset *s;
     int64_t start_ns, end_ns; /* of the window */
     uint32_t window_thread;   /* of the range that is the window; KA_NONE */
-    bool has_steps;           /* some thread of the scope has */
+    bool has_steps;           /* some thread of the dataset has */
     /* Once finished: nodes in an order in which each follows what it waits for, edges by dst. */
     KB_VEC(ka_node) nodes;
     KB_VEC(ka_edge) edges;
@@ -113,15 +113,15 @@ typedef struct ka_path {
     bool no_memory;              /* sticks */
 } ka_path;
 
-/** Which part of a scope. */
+/** Which part of a dataset. */
 typedef struct ka_path_window {
-    const char *annotation; /* range whose name holds this; NULL: all of the scope */
+    const char *annotation; /* range whose name holds this; NULL: all of the dataset */
     uint32_t instance;
 } ka_path_window;
 
-/** By the scope's definitions. @param path  to be freed with ka_path_free, also on failure.
+/** By the dataset's definitions. @param path  to be freed with ka_path_free, also on failure.
  *  @return KINETO_E_NOT_FOUND without such a range, or with nothing in it. */
-kineto_status ka_path_create(const ka_scope *s, const ka_path_window *window, ka_path *path,
+kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, ka_path *path,
                              kineto_error *err);
 void ka_path_free(ka_path *path);
 
@@ -158,11 +158,11 @@ typedef struct ka_syncs {
     KB_VEC(ka_sync_wait) waits; /* by work */
     KB_VEC(ka_sync_call) calls; /* by call */
 } ka_syncs;
-bool ka_syncs_find(const ka_scope *s, ka_syncs *out);
+bool ka_syncs_find(const ka_dataset *s, ka_syncs *out);
 void ka_syncs_free(ka_syncs *syncs);
 /** Index in work of the last one of the stream that was launched before; KA_NONE. */
-uint32_t ka_launched_before(const ka_scope *s, uint32_t stream, int64_t ns);
-static inline int64_t ka_launch_ns(const ka_scope *s, uint32_t work)
+uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns);
+static inline int64_t ka_launch_ns(const ka_dataset *s, uint32_t work)
 {
     uint32_t call = s->work[work].call;
     return call == KA_NONE ? s->work[work].start_ns : s->slices[call].start_ns;

@@ -4,7 +4,7 @@
 struct kineto_critical_path {
     kineto_trace *trace;
     kineto_analyze_options options;
-    ka_scope scope;
+    ka_dataset dataset;
     ka_path path;
 };
 
@@ -29,9 +29,9 @@ kineto_status kineto_critical_path_create(const kineto_trace *trace,
     ka_path_window window = {cp->options.annotation, cp->options.instance};
     status = ka_rules_create(cp->options.rules, &rules, err);
     if (!status)
-        status = ka_scope_create(trace, &cp->options, rules, &cp->scope, err);
+        status = ka_dataset_create(trace, &cp->options, rules, &cp->dataset, err);
     if (!status)
-        status = ka_path_create(&cp->scope, &window, &cp->path, err);
+        status = ka_path_create(&cp->dataset, &window, &cp->path, err);
     ka_rules_free(rules);
     /* The texts are the caller's. */
     cp->options = (kineto_analyze_options){.definitions = cp->options.definitions};
@@ -47,7 +47,7 @@ void kineto_critical_path_release(kineto_critical_path *cp)
     if (!cp)
         return;
     ka_path_free(&cp->path);
-    ka_scope_free(&cp->scope);
+    ka_dataset_free(&cp->dataset);
     kineto_trace_release(cp->trace);
     free(cp);
 }

@@ -25,7 +25,7 @@ typedef enum call_role {
 
 typedef struct linking {
     ka_path *p;
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_syncs syncs;
     KB_VEC(uint32_t) by_end;      /* work of the window */
     KB_VEC(int64_t) stream_waits; /* when calls made streams wait */

@@ -26,7 +26,7 @@ const char *ka_edge_type_name(uint32_t type)
 
 typedef struct walk {
     ka_path *p;
-    const ka_scope *s;
+    const ka_dataset *s;
     uint8_t *class_of;      /* by name of a slice: ka_path_class + 1; 0: not looked at */
     KB_VEC(uint32_t) ends;  /* open slices of the window, a heap: the one that ends next is the first */
     uint32_t innermost;     /* the open slice that began last; KA_NONE */
@@ -205,7 +205,7 @@ typedef struct thread_use {
     bool has_steps;
 } thread_use;
 
-static thread_use *find_uses(const ka_scope *s)
+static thread_use *find_uses(const ka_dataset *s)
 {
     thread_use *uses = calloc((size_t)s->thread_count + 1, sizeof *uses);
     for (uint32_t i = 0; uses && i < s->slice_count; i++) {
@@ -223,7 +223,7 @@ static thread_use *find_uses(const ka_scope *s)
 
 /* Threads that only make calls and launch nothing are watchdogs, for example, that poll events. Where
  * nothing runs on a device, calls are all that some programs have. */
-static bool does_work(const ka_scope *s, const thread_use *use)
+static bool does_work(const ka_dataset *s, const thread_use *use)
 {
     return use->has_steps || use->operators || use->launches || (use->calls && !s->work_count);
 }
@@ -234,7 +234,7 @@ static uint64_t count_uses(const thread_use *use)
 }
 
 /* The thread of the process that does most. */
-static bool is_main(const ka_scope *s, const thread_use *uses, uint32_t thread)
+static bool is_main(const ka_dataset *s, const thread_use *uses, uint32_t thread)
 {
     for (uint32_t i = 0; i < s->thread_count; i++) {
         uint64_t other = count_uses(&uses[i]), own = count_uses(&uses[thread]);
@@ -330,7 +330,7 @@ bool ka_path_reserve(ka_path *p)
 
 void ka_path_add_nodes(ka_path *p)
 {
-    const ka_scope *s = p->s;
+    const ka_dataset *s = p->s;
     walk w = {.p = p,
               .s = s,
               .class_of = calloc((size_t)s->name_count + 1, 1),

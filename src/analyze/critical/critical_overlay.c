@@ -2,7 +2,7 @@
  * under the name of what took the time. */
 #include "analyze/critical/critical.h"
 
-#include "trace/change/copy.h"
+#include "trace/transform/copy.h"
 
 typedef struct overlay {
     const ka_path *p;
@@ -26,7 +26,7 @@ static void prepare(overlay *o)
 /* Edges that follow each other and are the same thing's are one row. */
 static void put_row(overlay *o, const ka_edge *e, int64_t start_ns, int64_t end_ns, uint64_t edges)
 {
-    const ka_scope *s = o->p->s;
+    const ka_dataset *s = o->p->s;
     uint32_t name = 0;
     kineto_row row = KINETO_NO_ROW;
     if (e->of == KA_OF_WORK) {

@@ -5,7 +5,7 @@
 
 static int compare_instances(const void *left, const void *right, void *context)
 {
-    const ka_scope *s = context;
+    const ka_dataset *s = context;
     const ka_slice *slices = s->slices;
     uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
     if (slices[a].start_ns != slices[b].start_ns && !s->hta)
@@ -16,7 +16,7 @@ static int compare_instances(const void *left, const void *right, void *context)
 typedef KB_VEC(uint32_t) instances;
 
 /* Each name is looked at once. */
-static bool find_instances(const ka_scope *s, const char *text, instances *found)
+static bool find_instances(const ka_dataset *s, const char *text, instances *found)
 {
     uint8_t *known = calloc((size_t)s->name_count + 1, 1);
     bool ok = known != NULL;
@@ -36,7 +36,7 @@ static bool find_instances(const ka_scope *s, const char *text, instances *found
     return ok;
 }
 
-static kineto_status find_window(const ka_scope *s, const ka_path_window *window, ka_path *p,
+static kineto_status find_window(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                                  kineto_error *err)
 {
     instances found = {0};
@@ -66,7 +66,7 @@ static kineto_status find_window(const ka_scope *s, const ka_path_window *window
 
 /* ---- making it --------------------------------------------------------------------------------------------- */
 
-/* The moment a step begins at: of one that was cut (scope.c) the end of the one before. */
+/* The moment a step begins at: of one that was cut (dataset.c) the end of the one before. */
 static uint32_t start_of_step(const ka_path *p, uint32_t index)
 {
     const ka_step *step = &p->s->steps[index];
@@ -90,7 +90,7 @@ static void find_steps(ka_path *p)
     }
 }
 
-kineto_status ka_path_create(const ka_scope *s, const ka_path_window *window, ka_path *p,
+kineto_status ka_path_create(const ka_dataset *s, const ka_path_window *window, ka_path *p,
                              kineto_error *err)
 {
     *p = (ka_path){.s = s, .window_thread = KA_NONE};
@@ -239,7 +239,7 @@ static void note(ka_table *t, const char *text)
         ka_note(t, "%s", text);
 }
 
-kineto_status ka_analyze_critical(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_critical(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *summary = ka_table_of(a, KA_TABLE_critical_path_summary),
              *edges = ka_table_of(a, KA_TABLE_critical_path_edges),

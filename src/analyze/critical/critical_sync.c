@@ -13,7 +13,7 @@ typedef struct sync_row {
 } sync_row;
 
 typedef struct finding {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_syncs *out;
     KB_VEC(sync_row) rows;
     kb_map calls, records; /* row, correlation → slice + 1 */
@@ -82,7 +82,7 @@ static uint32_t found(const kb_map *map, uint64_t key)
     return value && *value ? (uint32_t)(*value - 1) : KA_NONE;
 }
 
-static uint32_t stream_of(const ka_scope *s, int64_t device, int64_t id)
+static uint32_t stream_of(const ka_dataset *s, int64_t device, int64_t id)
 {
     for (uint32_t i = 0; i < s->stream_count; i++)
         if (s->streams[i].id == id && (device < 0 || s->streams[i].device == device))
@@ -90,7 +90,7 @@ static uint32_t stream_of(const ka_scope *s, int64_t device, int64_t id)
     return KA_NONE;
 }
 
-uint32_t ka_launched_before(const ka_scope *s, uint32_t stream, int64_t ns)
+uint32_t ka_launched_before(const ka_dataset *s, uint32_t stream, int64_t ns)
 {
     uint32_t low = s->streams[stream].first, high = low + s->streams[stream].count;
     const uint32_t first = low;
@@ -170,7 +170,7 @@ static int compare_calls(const void *left, const void *right)
     return a->call < b->call ? -1 : a->call > b->call;
 }
 
-bool ka_syncs_find(const ka_scope *s, ka_syncs *out)
+bool ka_syncs_find(const ka_dataset *s, ka_syncs *out)
 {
     finding f = {.s = s, .out = out};
     collect_rows(&f);

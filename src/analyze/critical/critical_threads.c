@@ -12,7 +12,7 @@ typedef struct burst_part {
 
 typedef struct handing {
     ka_path *p;
-    const ka_scope *s;
+    const ka_dataset *s;
     uint32_t *first_node; /* by thread, and one behind; its nodes follow each other */
     uint8_t *is_worker;   /* by thread */
     KB_VEC(burst_part) parts;

@@ -44,7 +44,7 @@ static bool is_copy(const ka_work *w)
 
 static void scale_work(factors *f, const kineto_what_if_scale *scale)
 {
-    const ka_scope *s = f->p->s;
+    const ka_dataset *s = f->p->s;
     bool copies = scale->kind == KINETO_WHAT_IF_COPY;
     for (uint32_t i = 0; i < s->work_count; i++)
         if (is_copy(&s->work[i]) == copies && is_meant(f, s->work[i].name, scale->pattern))
@@ -53,7 +53,7 @@ static void scale_work(factors *f, const kineto_what_if_scale *scale)
 
 static bool launches_meant(factors *f, const ka_slice *slice, const char *pattern)
 {
-    const ka_scope *s = f->p->s;
+    const ka_dataset *s = f->p->s;
     for (uint32_t i = 0; i < slice->work_count; i++)
         if (is_meant(f, s->work[s->launched[slice->first_work + i]].name, pattern))
             return true;
@@ -62,7 +62,7 @@ static bool launches_meant(factors *f, const ka_slice *slice, const char *patter
 
 static void scale_slices(factors *f, const kineto_what_if_scale *scale)
 {
-    const ka_scope *s = f->p->s;
+    const ka_dataset *s = f->p->s;
     bool operators = scale->kind == KINETO_WHAT_IF_OPERATOR;
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];

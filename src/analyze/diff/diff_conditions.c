@@ -66,7 +66,7 @@ static line world_of(const kineto_trace *t)
 }
 
 /* The first input of the first operator of a step that looks at a batch with weights. */
-static line batch_of(const ka_scope *s)
+static line batch_of(const ka_dataset *s)
 {
     static const struct {
         const char *op;
@@ -120,7 +120,7 @@ static void put_versions(ka_table *t, const kineto_trace *a, const kineto_trace 
 
 void ka_diff_put_conditions(ka_diff *d)
 {
-    const ka_scope *before = &d->before.m.scope, *after = &d->after.m.scope;
+    const ka_dataset *before = &d->before.m.dataset, *after = &d->after.m.dataset;
     ka_table *t = &d->facts->tables[KA_TABLE_diff_conditions];
     put(t, "device", devices_of(before->trace), devices_of(after->trace));
     put(t, "world size", world_of(before->trace), world_of(after->trace));

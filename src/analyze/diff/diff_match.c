@@ -143,7 +143,7 @@ static bool by_numberless(const ka_side *side, const ka_thing *x, ka_text *out)
 /* The operator that launched it first, its shapes if `shapes`, and which work of it this is. */
 static bool append_launch(const ka_side *side, const ka_thing *x, bool shapes, ka_text *out)
 {
-    const ka_scope *s = &side->m.scope;
+    const ka_dataset *s = &side->m.dataset;
     char place[32];
     if (!is_kernel(x) || x->op == KA_NONE)
         return false;

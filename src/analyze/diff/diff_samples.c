@@ -13,8 +13,8 @@ typedef struct sampling {
 /* The last step that began before and has not ended; -1. */
 static int32_t step_at(const ka_side *side, int64_t ns)
 {
-    const ka_step *steps = side->m.scope.steps;
-    uint32_t low = 0, high = side->m.scope.step_count;
+    const ka_step *steps = side->m.dataset.steps;
+    uint32_t low = 0, high = side->m.dataset.step_count;
     if (side->no_steps)
         return 0;
     while (low < high) {
@@ -70,7 +70,7 @@ static double raise_peak(sampling *m, uint32_t thing, int32_t step, double value
 {
     const ka_side *side = m->side;
     uint64_t key[] = {thing, side->rank_count > 1 && !side->no_steps
-                                 ? side->m.scope.steps[step].number
+                                 ? side->m.dataset.steps[step].number
                                  : (uint64_t)step};
     uint64_t *peak = kb_map_insert(&m->peaks, kb_hash(key, sizeof key), 0, first);
     double before = peak ? (double)*peak : 0;
@@ -104,7 +104,7 @@ static void sample(sampling *m, uint32_t thing, kineto_row row, int32_t step, do
 
 static void take_memory(sampling *m, kineto_row row, int64_t ns)
 {
-    const kineto_trace *t = m->side->m.scope.trace;
+    const kineto_trace *t = m->side->m.dataset.trace;
     int64_t total, type = 0, index = -1;
     if (!ka_arg_int(t, row, "Total Allocated", &total) || total < 0)
         return;
@@ -154,7 +154,7 @@ static void take_series(sampling *m, kb_text place, kineto_string counter, const
 
 static void take_counter(sampling *m, kineto_row row, int64_t ns)
 {
-    const kineto_trace *t = m->side->m.scope.trace;
+    const kineto_trace *t = m->side->m.dataset.trace;
     kineto_args_iterator it;
     kineto_arg arg;
     kineto_activity a;
@@ -171,7 +171,7 @@ static void take_counter(sampling *m, kineto_row row, int64_t ns)
 
 static void take_block(sampling *m, uint32_t b)
 {
-    const kt_block *block = kt_block_at(m->side->m.scope.trace, b);
+    const kt_block *block = kt_block_at(m->side->m.dataset.trace, b);
     const uint64_t wanted = KINETO_KIND_BIT(KINETO_KIND_COUNTER) |
                             KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER) |
                             KINETO_KIND_BIT(KINETO_KIND_MEMORY);
@@ -205,7 +205,7 @@ static void make_means(ka_side *side)
 bool ka_side_take_samples(ka_side *side)
 {
     sampling m = {.side = side};
-    for (uint32_t b = 0; b < kt_block_count(side->m.scope.trace) && !side->no_memory; b++)
+    for (uint32_t b = 0; b < kt_block_count(side->m.dataset.trace) && !side->no_memory; b++)
         take_block(&m, b);
     if (!side->no_memory)
         make_means(side);

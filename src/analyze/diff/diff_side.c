@@ -2,8 +2,8 @@
  * that follow one another. */
 #include "analyze/diff/diff.h"
 
-#include "analyze/scope/each_rank.h"
-#include "trace/change/steps.h"
+#include "analyze/dataset/each_rank.h"
+#include "trace/transform/steps.h"
 
 /* ---- things --------------------------------------------------------------------------------- */
 
@@ -57,14 +57,14 @@ static int compare_numbers(const void *left, const void *right)
 /* Ranks take a step together: theirs are one, by its number. */
 static uint64_t number_of(const ka_side *side, uint32_t i)
 {
-    return side->rank_count > 1 ? side->m.scope.steps[side->durations.step[i]].number : i;
+    return side->rank_count > 1 ? side->m.dataset.steps[side->durations.step[i]].number : i;
 }
 
 /* Add the numbers of the warm-up of a process, or of all steps. */
 static bool add_warm_up(const ka_side *side, uint32_t process, kb_map *warm)
 {
     ka_durations d;
-    bool ok = ka_durations_make(&d, &side->m.scope, process);
+    bool ok = ka_durations_make(&d, &side->m.dataset, process);
     for (uint32_t i = 0; ok && i < d.warm_up; i++)
         ok = kb_map_insert(warm, number_of(side, (uint32_t)side->durations.place[d.step[i]]), 1, NULL);
     ka_durations_free(&d);
@@ -75,14 +75,14 @@ static bool list_processes(const ka_side *side, kb_map *processes)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < side->durations.count; i++)
-        ok = kb_map_insert(processes, side->m.scope.steps[side->durations.step[i]].process, 1, NULL);
+        ok = kb_map_insert(processes, side->m.dataset.steps[side->durations.step[i]].process, 1, NULL);
     return ok;
 }
 
 /* The numbers of steps that are warm-up on any rank: their clocks may differ, so it is found rank by rank. */
 static bool find_warm_up(ka_side *side, kb_map *warm)
 {
-    uint32_t processes = kineto_trace_process_count(side->m.scope.trace);
+    uint32_t processes = kineto_trace_process_count(side->m.dataset.trace);
     kb_map with_steps = {0};
     bool ok = list_processes(side, &with_steps);
     side->rank_count = (uint32_t)with_steps.count;
@@ -130,7 +130,7 @@ static void fill_blocks(ka_side *side, const uint64_t *numbers)
 
 static bool make_blocks(ka_side *side, const uint64_t *numbers)
 {
-    const ka_scope *s = &side->m.scope;
+    const ka_dataset *s = &side->m.dataset;
     side->block_count = KB_MIN(side->step_count, KA_MOST_BLOCKS);
     side->block_of = malloc(((size_t)s->step_count + 1) * sizeof *side->block_of);
     side->block_steps = calloc(side->block_count, sizeof *side->block_steps);
@@ -146,11 +146,11 @@ static bool make_blocks(ka_side *side, const uint64_t *numbers)
 static bool find_steps(ka_side *side)
 {
     kb_map warm = {0};
-    if (!ka_durations_make(&side->durations, &side->m.scope, KA_NONE))
+    if (!ka_durations_make(&side->durations, &side->m.dataset, KA_NONE))
         return false;
     side->no_steps = !side->durations.count;
     side->is_empty =
-        side->no_steps && kb_length_ns(side->m.scope.start_ns, side->m.scope.end_ns) <= 0;
+        side->no_steps && kb_length_ns(side->m.dataset.start_ns, side->m.dataset.end_ns) <= 0;
     bool ok = find_warm_up(side, &warm);
     uint64_t *numbers = ok ? number_steps(side, &warm) : NULL;
     if (numbers && !side->step_count) { /* each is the first one of some rank */
@@ -169,10 +169,10 @@ bool ka_compared_steps(const ka_side *side, uint64_t *first, uint64_t *last)
 {
     *first = UINT64_MAX;
     *last = 0;
-    for (uint32_t i = 0; i < side->m.scope.step_count; i++)
+    for (uint32_t i = 0; i < side->m.dataset.step_count; i++)
         if (side->block_of[i] >= 0) {
-            *first = KB_MIN(*first, side->m.scope.steps[i].number);
-            *last = KB_MAX(*last, side->m.scope.steps[i].number);
+            *first = KB_MIN(*first, side->m.dataset.steps[i].number);
+            *last = KB_MAX(*last, side->m.dataset.steps[i].number);
         }
     return !side->no_steps;
 }
@@ -204,7 +204,7 @@ static void add_parts(ka_side *side, const ka_table *t, uint64_t row, int32_t bl
 static void take_step(ka_side *side, uint32_t index, uint64_t row)
 {
     const ka_table *t = &side->m.facts->tables[KA_TABLE_steps];
-    const ka_step *step = &side->m.scope.steps[index];
+    const ka_step *step = &side->m.dataset.steps[index];
     int32_t block = side->block_of[index];
     if (block < 0)
         return;
@@ -217,7 +217,7 @@ static void take_step(ka_side *side, uint32_t index, uint64_t row)
 static void take_steps(ka_side *side)
 {
     const ka_durations *d = &side->durations;
-    const ka_step *steps = side->m.scope.steps;
+    const ka_step *steps = side->m.dataset.steps;
     kb_map seen = {0};
     uint64_t row = 0;
     for (uint32_t i = 0; i < d->count; i++) {
@@ -236,7 +236,7 @@ static void take_steps(ka_side *side)
 static void take_whole(ka_side *side, const ka_measured *m)
 {
     const ka_table *t = &m->facts->tables[KA_TABLE_steps];
-    add(side, 0, 0, kb_length_ns(m->scope.start_ns, m->scope.end_ns));
+    add(side, 0, 0, kb_length_ns(m->dataset.start_ns, m->dataset.end_ns));
     for (uint64_t row = 0; row < ka_table_rows(t); row++)
         add_parts(side, t, row, 0);
     side->block_steps[0]++;
@@ -262,7 +262,7 @@ static kineto_status take_rank(void *context, const kineto_trace *part, int32_t 
 
 static kineto_status take_ranks(ka_side *side, kineto_error *err)
 {
-    const kineto_trace *trace = side->m.scope.trace;
+    const kineto_trace *trace = side->m.dataset.trace;
     uint64_t without;
     side->has_rank = kb_array_zeroed((size_t)kineto_trace_count(trace) + 1, 1);
     if (!side->has_rank)
@@ -280,7 +280,7 @@ static kineto_status take_durations(ka_side *side, kineto_error *err)
     kineto_status status = KINETO_OK;
     if (!side->no_steps)
         take_steps(side);
-    else if (ka_has_ranks(side->m.scope.trace))
+    else if (ka_has_ranks(side->m.dataset.trace))
         status = take_ranks(side, err);
     if (side->no_steps && !side->rank_count)
         take_whole(side, &side->m);
@@ -299,7 +299,7 @@ typedef struct hosts {
 } hosts;
 
 /* Steps of old traces are operators, with a number in their names. */
-static bool is_counted(const ka_scope *s, uint32_t i)
+static bool is_counted(const ka_dataset *s, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
     if (slice->kind != KINETO_KIND_CPU_OP)
@@ -310,7 +310,7 @@ static bool is_counted(const ka_scope *s, uint32_t i)
 
 static void measure_own(hosts *h)
 {
-    const ka_scope *s = &h->side->m.scope;
+    const ka_dataset *s = &h->side->m.dataset;
     for (uint32_t i = 0; i < s->slice_count; i++) {
         uint32_t parent = s->slices[i].parent;
         uint32_t around = parent == KA_NONE ? KA_NONE : h->op_of[parent];
@@ -328,14 +328,14 @@ static uint32_t new_operator(hosts *h, const ka_slice *slice, kineto_string shap
     side->no_memory |= !copy;
     if (!copy)
         return KA_NONE;
-    uint32_t thing = ka_new_thing(side, KA_THING_OPERATOR, ka_name(&side->m.scope, slice->name),
+    uint32_t thing = ka_new_thing(side, KA_THING_OPERATOR, ka_name(&side->m.dataset, slice->name),
                                   (kineto_string){copy, shapes.size});
     if (thing != KA_NONE)
         side->things.data[thing].activity = slice->kind;
     return thing;
 }
 
-static kineto_string shapes_of(const ka_scope *s, const ka_slice *slice)
+static kineto_string shapes_of(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_string shapes = ka_input_sizes(s->trace, slice->row);
     shapes.size = KB_MIN(shapes.size, (size_t)1000);
@@ -345,7 +345,7 @@ static kineto_string shapes_of(const ka_scope *s, const ka_slice *slice)
 static uint32_t operator_with_shapes(hosts *h, const ka_slice *slice)
 {
     char key[1016];
-    kineto_string shapes = shapes_of(&h->side->m.scope, slice);
+    kineto_string shapes = shapes_of(&h->side->m.dataset, slice);
     memcpy(key, &slice->name, sizeof slice->name);
     memcpy(key + sizeof slice->name, shapes.data, shapes.size);
     uint32_t id = kb_intern_id(&h->keys, (kineto_string){key, sizeof slice->name + shapes.size});
@@ -372,7 +372,7 @@ static uint32_t operator_of(hosts *h, const ka_slice *slice)
 
 static void take_operators(hosts *h)
 {
-    const ka_scope *s = &h->side->m.scope;
+    const ka_dataset *s = &h->side->m.dataset;
     for (uint32_t i = 0; i < s->slice_count && !h->side->no_memory; i++) {
         int32_t block = ka_block_at(h->side, s->slices[i].row, s->slices[i].step);
         if (h->op_of[i] != i || block < 0)
@@ -395,7 +395,7 @@ typedef struct devices {
 
 static uint32_t kernel_of(ka_side *side, devices *d, const ka_work *w)
 {
-    const ka_scope *s = &side->m.scope;
+    const ka_dataset *s = &side->m.dataset;
     if (d->kernel[w->name] != KA_NONE)
         return d->kernel[w->name];
     uint32_t thing =
@@ -421,7 +421,7 @@ static void add_to(ka_side *side, uint32_t *known, uint8_t kind, const char *nam
 /* The operator that launched work: not the call, if there is one around it. */
 static uint32_t launcher(const hosts *h, const ka_work *w)
 {
-    const ka_scope *s = &h->side->m.scope;
+    const ka_dataset *s = &h->side->m.dataset;
     uint32_t slice = w->call == KA_NONE ? KA_NONE : h->op_of[w->call];
     while (slice != KA_NONE && s->slices[slice].kind != KINETO_KIND_CPU_OP)
         slice = s->slices[slice].parent == KA_NONE ? KA_NONE : h->op_of[s->slices[slice].parent];
@@ -433,7 +433,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
     ka_side *side = h->side;
     int32_t block = ka_block_at(side, w->row, w->step);
     uint32_t op = launcher(h, w), place = op == KA_NONE ? 0 : d->places[op]++;
-    const ka_class *class = &side->m.scope.class_of[w->name];
+    const ka_class *class = &side->m.dataset.class_of[w->name];
     uint32_t thing = block < 0 ? KA_NONE : kernel_of(side, d, w);
     if (thing == KA_NONE)
         return;
@@ -448,7 +448,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
     add_to(side, &d->family[class->family], KA_THING_FAMILY, ka_family_name(class->family), block,
            ka_work_ns(w));
     if (op != KA_NONE && !side->no_memory) {
-        uint32_t its = operator_of(h, &side->m.scope.slices[op]);
+        uint32_t its = operator_of(h, &side->m.dataset.slices[op]);
         if (its != KA_NONE)
             side->things.data[its].device += ka_us(ka_work_ns(w));
     }
@@ -456,7 +456,7 @@ static void take_one(hosts *h, devices *d, const ka_work *w)
 
 static bool take_work(hosts *h)
 {
-    const ka_scope *s = &h->side->m.scope;
+    const ka_dataset *s = &h->side->m.dataset;
     devices d = {.kernel = malloc(((size_t)s->name_count + 1) * sizeof *d.kernel),
                  .places = calloc((size_t)s->slice_count + 1, sizeof *d.places)};
     bool ok = d.kernel && d.places;
@@ -473,7 +473,7 @@ static bool take_work(hosts *h)
 
 static bool take_activities(ka_side *side)
 {
-    const ka_scope *s = &side->m.scope;
+    const ka_dataset *s = &side->m.dataset;
     hosts h = {.side = side,
                .op_of = malloc(((size_t)s->slice_count + 1) * sizeof *h.op_of),
                .own = malloc(((size_t)s->slice_count + 1) * sizeof *h.own),

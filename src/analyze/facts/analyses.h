@@ -2,10 +2,10 @@
 #ifndef KA_ANALYSES_H
 #define KA_ANALYSES_H
 
-#include "analyze/scope/view.h"
+#include "analyze/dataset/view.h"
 
 /* ---- analyses: each fills the tables of its name, those that are wanted ---- */
-typedef kineto_status ka_analysis(const ka_scope *s, kineto_analysis *a, kineto_error *err);
+typedef kineto_status ka_analysis(const ka_dataset *s, kineto_analysis *a, kineto_error *err);
 /* The one that takes most memory comes first, when the others have made least of theirs. */
 #define KA_ANALYSES(X)                                                                             \
     X(critical, KA_TABLE_critical_path_summary, KA_TABLE_critical_path_edges,                      \
@@ -60,11 +60,11 @@ void ka_note_without_rank(kineto_analysis *a, uint64_t without);
 void ka_facts_defer(kineto_analysis *a);
 kineto_status ka_facts_complete(kineto_analysis *a, kineto_error *err);
 
-/* ---- analysis.c: a scope with its facts, for those that look at both ---- */
+/* ---- analysis.c: a dataset with its facts, for those that look at both ---- */
 typedef struct ka_measured {
     ka_rules *rules;
     kineto_analyze_options options;
-    ka_scope scope;
+    ka_dataset dataset;
     kineto_analysis *facts;
 } ka_measured;
 /** @param m  to be freed with ka_measured_free, also on failure. */
@@ -78,7 +78,7 @@ kineto_status ka_options_read(const kineto_analyze_options *options, kineto_anal
 kineto_status ka_options_complete(const kineto_analyze_options *options,
                                   kineto_analyze_options *out, kineto_error *err);
 
-/* ---- calls.c: the tree of calls of a scope ---- */
+/* ---- calls.c: the tree of calls of a dataset ---- */
 /** Exact: what encloses a range (nesting.c). HTA's: on its thread, in whole microseconds; and
  * ranges of the thread that computes backward belong to the range of the main thread that waits for
  * it. Arrays are by index of slices. */
@@ -92,10 +92,10 @@ typedef struct ka_calls {
 } ka_calls;
 
 /** False: out of memory. To be freed in any case. */
-bool ka_calls_create(const ka_scope *s, ka_calls *c);
+bool ka_calls_create(const ka_dataset *s, ka_calls *c);
 void ka_calls_free(ka_calls *c);
 /** Does it count as launched by its call? */
-static inline bool ka_calls_have(const ka_scope *s, const ka_work *w)
+static inline bool ka_calls_have(const ka_dataset *s, const ka_work *w)
 {
     return w->call != KA_NONE && (!s->hta || s->streams[w->stream].id > 0);
 }
@@ -110,13 +110,13 @@ typedef struct ka_occurrence {
 typedef KB_VEC(ka_occurrence) ka_occurrence_list;
 
 /** Those of the sequences that the table shows. False: out of memory. */
-bool ka_sequences_find(const ka_scope *s, ka_occurrence_list *out);
+bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out);
 
 /* ---- queue.c ---- */
 /** How much work waits in a stream from a moment on. */
 typedef void ka_queue_point(void *context, const ka_stream *stream, int64_t ns, int64_t length);
 /** By exact definitions, one stream after the other. False: out of memory. */
-bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context);
+bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context);
 
 /* ---- step_statistics.c ---- */
 typedef struct ka_durations {
@@ -128,7 +128,7 @@ typedef struct ka_durations {
 } ka_durations;
 /** @param d        to be freed, also on failure (no memory).
  *  @param process  only its steps; KA_NONE: of all processes */
-bool ka_durations_make(ka_durations *d, const ka_scope *s, uint32_t process);
+bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process);
 void ka_durations_free(ka_durations *d);
 
 /* ---- kernels (gpu_summary.c, kernel_use.c) ---- */
@@ -165,7 +165,7 @@ const ka_peaks *ka_peaks_of(kineto_string name, int64_t major, int64_t minor);
 double ka_peak_tflops(const ka_peaks *p, uint32_t precision);
 /** By process: how many devices it used, of those whose launches are known. False: out of memory.
  */
-bool ka_devices_by_process(const ka_scope *s, uint32_t *devices);
-/** Of the device that did most of the scope's work; name may be empty. */
-const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices);
+bool ka_devices_by_process(const ka_dataset *s, uint32_t *devices);
+/** Of the device that did most of the dataset's work; name may be empty. */
+const ka_peaks *ka_peaks_of_dataset(const ka_dataset *s, kineto_string *name, uint32_t *devices);
 #endif

@@ -1,6 +1,6 @@
 /* Which analyses run for which tables, and facts of several ranks. */
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/each_rank.h"
+#include "analyze/dataset/each_rank.h"
 
 typedef struct entry {
     ka_analysis *run;
@@ -115,7 +115,7 @@ static void want_for_reductions(kineto_analysis *a)
 /* ---- running ------------------------------------------------------------------------------------------------ */
 
 typedef struct running {
-    const ka_scope *scope;
+    const ka_dataset *dataset;
     kineto_analysis *a;
     uint32_t next; /* entry */
     uint64_t wanted;
@@ -127,7 +127,7 @@ typedef struct running {
 static void run_entry(running *r, const entry *e)
 {
     kineto_error err = {0};
-    kineto_status status = e->tables & r->wanted ? e->run(r->scope, r->a, &err) : KINETO_OK;
+    kineto_status status = e->tables & r->wanted ? e->run(r->dataset, r->a, &err) : KINETO_OK;
     if (!status)
         return;
     pthread_mutex_lock(&r->lock);
@@ -177,10 +177,10 @@ static kineto_status check_memory(const kineto_analysis *a, kineto_error *err)
     return KINETO_OK;
 }
 
-static kineto_status run(kineto_analysis *a, const ka_scope *scope, uint32_t threads,
+static kineto_status run(kineto_analysis *a, const ka_dataset *dataset, uint32_t threads,
                          kineto_error *err)
 {
-    running r = {.scope = scope, .a = a, .wanted = wanted_bits(a)};
+    running r = {.dataset = dataset, .a = a, .wanted = wanted_bits(a)};
     pthread_mutex_init(&r.lock, NULL);
     run_by_threads(&r, threads);
     pthread_mutex_destroy(&r.lock);
@@ -252,23 +252,23 @@ kineto_status ka_measure(const kineto_trace *trace, const kineto_analyze_options
     if (!status)
         status = ka_rules_create(m->options.rules, &m->rules, err);
     if (!status)
-        status = ka_scope_create(trace, &m->options, m->rules, &m->scope, err);
+        status = ka_dataset_create(trace, &m->options, m->rules, &m->dataset, err);
     if (status)
         return status;
     m->facts->definitions = m->options.definitions;
     m->facts->sequence_top = m->options.sequence_top;
     want_for_reductions(m->facts);
-    m->scope.view_parts = ka_view_parts(m->facts);
-    if (!ka_streams_missing(trace, m->options.streams, m->scope.rank, m->facts->no_streams,
+    m->dataset.view_parts = ka_view_parts(m->facts);
+    if (!ka_streams_missing(trace, m->options.streams, m->dataset.rank, m->facts->no_streams,
                             sizeof m->facts->no_streams) ||
-        !kb_vec_push(&m->facts->seen, ((ka_seen){m->scope.rank, m->scope.work_count > 0})))
+        !kb_vec_push(&m->facts->seen, ((ka_seen){m->dataset.rank, m->dataset.work_count > 0})))
         return kb_fail(err, KINETO_E_MEMORY, "no memory for the facts of a trace");
-    return run(m->facts, &m->scope, m->options.threads, err);
+    return run(m->facts, &m->dataset, m->options.threads, err);
 }
 
 void ka_measured_free(ka_measured *m)
 {
-    ka_scope_free(&m->scope);
+    ka_dataset_free(&m->dataset);
     ka_rules_free(m->rules);
     kineto_analysis_release(m->facts);
     *m = (ka_measured){0};

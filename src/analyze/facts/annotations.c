@@ -24,7 +24,7 @@ static bool add(tallies *t, uint32_t name, int64_t ns)
     return true;
 }
 
-static bool add_slices(const ka_scope *s, uint8_t kind, tallies *t)
+static bool add_slices(const ka_dataset *s, uint8_t kind, tallies *t)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++)
@@ -34,7 +34,7 @@ static bool add_slices(const ka_scope *s, uint8_t kind, tallies *t)
 }
 
 /* Does work that is looked at begin in it? */
-static bool has_work(const ka_scope *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
+static bool has_work(const ka_dataset *s, const ka_stream *stream, int64_t start_ns, int64_t end_ns)
 {
     uint32_t low = stream->first, high = stream->first + stream->count, end = high;
     while (low < high) {
@@ -47,7 +47,7 @@ static bool has_work(const ka_scope *s, const ka_stream *stream, int64_t start_n
     return low < end && s->work[low].start_ns <= end_ns;
 }
 
-static bool add_of_stream(const ka_scope *s, const ka_stream *stream, tallies *t)
+static bool add_of_stream(const ka_dataset *s, const ka_stream *stream, tallies *t)
 {
     kineto_track track;
     kineto_trace_track(s->trace, stream->track, &track);
@@ -63,7 +63,7 @@ static bool add_of_stream(const ka_scope *s, const ka_stream *stream, tallies *t
     return ok;
 }
 
-static bool add_device(const ka_scope *s, tallies *t)
+static bool add_device(const ka_dataset *s, tallies *t)
 {
     bool ok = true;
     if (s->hta)
@@ -73,7 +73,7 @@ static bool add_device(const ka_scope *s, tallies *t)
     return ok;
 }
 
-static void put_tally(const ka_scope *s, ka_table *t, const char *where, const of_name *n)
+static void put_tally(const ka_dataset *s, ka_table *t, const char *where, const of_name *n)
 {
     ka_put_int(t, s->rank);
     ka_put_text(t, kb_string(where));
@@ -81,7 +81,7 @@ static void put_tally(const ka_scope *s, ka_table *t, const char *where, const o
     ka_put_tally(t, &n->tally);
 }
 
-static bool put_side(const ka_scope *s, ka_table *t, bool device)
+static bool put_side(const ka_dataset *s, ka_table *t, bool device)
 {
     tallies sums = {.place = calloc((size_t)s->name_count + 1, sizeof *sums.place)};
     bool ok = sums.place &&
@@ -93,7 +93,7 @@ static bool put_side(const ka_scope *s, ka_table *t, bool device)
     return ok;
 }
 
-static bool put_annotations(const ka_scope *s, ka_table *t)
+static bool put_annotations(const ka_dataset *s, ka_table *t)
 {
     bool ok = put_side(s, t, false) && put_side(s, t, true);
     if (s->hta)
@@ -110,7 +110,7 @@ static bool put_annotations(const ka_scope *s, ka_table *t)
 typedef KB_VEC(uint32_t) indexes;
 
 /* Annotations of a thread, and what launched work. */
-static bool gather(const ka_scope *s, const ka_thread *thread, indexes *list)
+static bool gather(const ka_dataset *s, const ka_thread *thread, indexes *list)
 {
     bool ok = true;
     list->count = 0;
@@ -121,7 +121,7 @@ static bool gather(const ka_scope *s, const ka_thread *thread, indexes *list)
 }
 
 /* Walk in the order of starts: on top of the stack is what began last and goes on. */
-static bool mark(const ka_scope *s, const indexes *list, indexes *open, uint32_t *range_of)
+static bool mark(const ka_dataset *s, const indexes *list, indexes *open, uint32_t *range_of)
 {
     bool ok = true;
     open->count = 0;
@@ -138,7 +138,7 @@ static bool mark(const ka_scope *s, const indexes *list, indexes *open, uint32_t
 }
 
 /* By work: the slice of its annotation. */
-static bool mark_exact(const ka_scope *s, uint32_t *range_of)
+static bool mark_exact(const ka_dataset *s, uint32_t *range_of)
 {
     indexes list = {0}, open = {0};
     bool ok = true;
@@ -152,7 +152,7 @@ static bool mark_exact(const ka_scope *s, uint32_t *range_of)
 /* ---- kernels_annotated: as HTA, by the device's own ranges --------------------------------------------------- */
 
 typedef struct claiming {
-    const ka_scope *s;
+    const ka_dataset *s;
     uint32_t *range_of;
     uint32_t *works; /* of one track, in the order of starts */
     int64_t *ended;  /* the last end up to here */
@@ -250,7 +250,7 @@ static bool claim_track(claiming *c, const ka_thread *thread)
     return ok;
 }
 
-static bool mark_hta(const ka_scope *s, uint32_t *range_of)
+static bool mark_hta(const ka_dataset *s, uint32_t *range_of)
 {
     size_t n = (size_t)s->work_count + 2;
     claiming c = {.s = s,
@@ -269,7 +269,7 @@ static bool mark_hta(const ka_scope *s, uint32_t *range_of)
 
 /* ---- kernels_annotated: table ---------------------------------------------------------------------------------- */
 
-static bool any_range(const ka_scope *s)
+static bool any_range(const ka_dataset *s)
 {
     uint32_t kind = s->hta ? KINETO_KIND_GPU_USER_ANNOTATION : KINETO_KIND_USER_ANNOTATION;
     for (uint32_t i = 0; i < s->slice_count; i++)
@@ -278,7 +278,7 @@ static bool any_range(const ka_scope *s)
     return false;
 }
 
-static void put_kernel(const ka_scope *s, ka_table *t, const ka_work *w, uint32_t range)
+static void put_kernel(const ka_dataset *s, ka_table *t, const ka_work *w, uint32_t range)
 {
     ka_put_int(t, s->rank);
     ka_put_text(t, ka_name(s, w->name));
@@ -290,7 +290,7 @@ static void put_kernel(const ka_scope *s, ka_table *t, const ka_work *w, uint32_
     ka_put_ns(t, ka_work_ns(w));
 }
 
-static bool put_kernels(const ka_scope *s, ka_table *t)
+static bool put_kernels(const ka_dataset *s, ka_table *t)
 {
     uint32_t *range_of = malloc(((size_t)s->work_count + 1) * sizeof *range_of);
     if (!range_of)
@@ -303,7 +303,7 @@ static bool put_kernels(const ka_scope *s, ka_table *t)
     return ok;
 }
 
-kineto_status ka_analyze_annotations(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_annotations(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *ranges = ka_table_of(a, KA_TABLE_annotations),
              *kernels = ka_table_of(a, KA_TABLE_kernels_annotated);

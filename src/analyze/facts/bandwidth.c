@@ -1,6 +1,6 @@
 /* How fast copies and fills moved bytes: the sum of what ran at once, by kind of copy. */
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/order.h"
+#include "analyze/dataset/order.h"
 
 #include <math.h>
 
@@ -14,7 +14,7 @@ typedef struct change {
 typedef KB_VEC(change) changes;
 
 typedef struct counting {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_table *summary, *series;
     changes list;       /* begins in the order of rows, then ends: what HTA sorts by time */
     kb_intern labels;   /* "Memcpy HtoD" */
@@ -58,7 +58,7 @@ static double number_of(const kineto_arg *arg)
 }
 
 /* As the source says; else from its bytes. 0: not known. */
-static double bandwidth_of(const ka_scope *s, const ka_work *w)
+static double bandwidth_of(const ka_dataset *s, const ka_work *w)
 {
     kineto_args_iterator it;
     kineto_arg arg;
@@ -77,7 +77,7 @@ static double bandwidth_of(const ka_scope *s, const ka_work *w)
 /* ---- changes ------------------------------------------------------------------------------------------- */
 
 /* What took no time takes the least there is. */
-static int64_t end_of(const ka_scope *s, const ka_work *w)
+static int64_t end_of(const ka_dataset *s, const ka_work *w)
 {
     if (w->end_ns != w->start_ns)
         return w->end_ns;
@@ -215,7 +215,7 @@ static void note(const counting *c, ka_table *t)
         ka_note(t, "no copy or fill of a device tells its bytes or its bandwidth");
 }
 
-kineto_status ka_analyze_bandwidth(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_bandwidth(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     counting c = {.s = s,
                   .summary = ka_table_of(a, KA_TABLE_memory_bandwidth),

@@ -1,6 +1,6 @@
 /* Calls: which range encloses which, and the device's work under each. */
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/order.h"
+#include "analyze/dataset/order.h"
 
 void ka_calls_free(ka_calls *c)
 {
@@ -27,7 +27,7 @@ static bool make_room(ka_calls *c, size_t slices)
            c->kernel_ns;
 }
 
-static void fill_exact(const ka_scope *s, ka_calls *c)
+static void fill_exact(const ka_dataset *s, ka_calls *c)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         c->order[i] = i;
@@ -48,7 +48,7 @@ typedef struct moment {
 } moment;
 
 typedef struct nesting {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_calls *c;
     uint8_t *names;             /* by name: NAME_… */
     KB_VEC(uint32_t) outermost; /* of threads that compute backward */
@@ -105,7 +105,7 @@ static int compare_rows(const void *left, const void *right, void *context)
 /* The thread's ranges, by row. */
 static void gather(nesting *n, const ka_thread *thread)
 {
-    const ka_scope *s = n->s;
+    const ka_dataset *s = n->s;
     n->ranges.count = 0;
     for (uint32_t i = thread->first; i < thread->first + thread->count; i++)
         if (is_host(s->slices[i].kind))
@@ -314,7 +314,7 @@ static void free_nesting(nesting *n)
     kb_vec_free(&n->sorted);
 }
 
-static bool fill_hta(const ka_scope *s, ka_calls *c)
+static bool fill_hta(const ka_dataset *s, ka_calls *c)
 {
     nesting n = {.s = s, .c = c};
     uint32_t *place = malloc((s->slice_count + (size_t)1) * sizeof *place);
@@ -335,7 +335,7 @@ static bool fill_hta(const ka_scope *s, ka_calls *c)
 
 /* ---- sums from the innermost ones out -------------------------------------------------------------------- */
 
-static void add_own(const ka_scope *s, ka_calls *c)
+static void add_own(const ka_dataset *s, ka_calls *c)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
@@ -359,7 +359,7 @@ static void add_up(ka_calls *c)
     }
 }
 
-bool ka_calls_create(const ka_scope *s, ka_calls *c)
+bool ka_calls_create(const ka_dataset *s, ka_calls *c)
 {
     *c = (ka_calls){0};
     if (!make_room(c, s->slice_count))
@@ -375,7 +375,7 @@ bool ka_calls_create(const ka_scope *s, ka_calls *c)
 
 /* ---- the table --------------------------------------------------------------------------------------------- */
 
-static void put_call(ka_table *t, const ka_scope *s, const ka_calls *c, uint32_t i)
+static void put_call(ka_table *t, const ka_dataset *s, const ka_calls *c, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
     ka_put_int(t, s->rank);
@@ -388,7 +388,7 @@ static void put_call(ka_table *t, const ka_scope *s, const ka_calls *c, uint32_t
     ka_put_ns(t, c->kernel_ns[i]);
 }
 
-static void put_work(ka_table *t, const ka_scope *s, const ka_calls *c, const ka_work *w)
+static void put_work(ka_table *t, const ka_dataset *s, const ka_calls *c, const ka_work *w)
 {
     ka_put_int(t, s->rank);
     ka_put_int(t, s->streams[w->stream].id);
@@ -400,7 +400,7 @@ static void put_work(ka_table *t, const ka_scope *s, const ka_calls *c, const ka
     ka_put_ns(t, ka_work_ns(w));
 }
 
-static void put_all(ka_table *t, const ka_scope *s, const ka_calls *c)
+static void put_all(ka_table *t, const ka_dataset *s, const ka_calls *c)
 {
     uint32_t shown = 0;
     t->no_memory |=
@@ -423,7 +423,7 @@ static void put_all(ka_table *t, const ka_scope *s, const ka_calls *c)
                 s->work_count - shown);
 }
 
-kineto_status ka_analyze_calls(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_calls(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_call_graph);
     ka_calls c;

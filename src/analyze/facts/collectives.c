@@ -1,7 +1,7 @@
 /* Collectives: what each moved, among how many, how fast, and how much of it computation did not
  * hide. */
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/sums.h"
+#include "analyze/dataset/sums.h"
 
 /* What is multiplied with bytes / time so that all kinds compare with what a link can do. */
 typedef enum scheme {
@@ -74,7 +74,7 @@ typedef struct collective {
 } collective;
 
 typedef struct gathering {
-    const ka_scope *s;
+    const ka_dataset *s;
     KB_VEC(collective) all;
     kb_intern texts;
     ka_sums *computing; /* by stream: the first of a device has it */
@@ -177,7 +177,7 @@ static void read_annotation(gathering *g, collective *c, const ka_slice *s)
         c->dtype = keep_first_type(g, arg.text);
 }
 
-static uint64_t external_id(const ka_scope *s, kineto_row row)
+static uint64_t external_id(const ka_dataset *s, kineto_row row)
 {
     const kt_block *block = kt_block_at(s->trace, row / KT_BLOCK_ROWS);
     return block->external_id[row % KT_BLOCK_ROWS];
@@ -199,7 +199,7 @@ static void list_starters(gathering *g)
 /* What is around the launch; else what has the kernel's external id. */
 static void read_starter(gathering *g, collective *c)
 {
-    const ka_scope *s = g->s;
+    const ka_dataset *s = g->s;
     bool found = false;
     uint32_t at = c->work->call;
     for (uint32_t depth = 0; at != KA_NONE && depth < 32; at = s->slices[at].parent, depth++) {
@@ -238,7 +238,7 @@ static void conclude(gathering *g, collective *c)
 
 static bool find_computing(gathering *g)
 {
-    const ka_scope *s = g->s;
+    const ka_dataset *s = g->s;
     ka_spans *spans = calloc((size_t)s->stream_count + 1, sizeof *spans);
     kb_map first = {0};
     bool ok = spans != NULL;
@@ -280,7 +280,7 @@ static void add_collective(gathering *g, const ka_work *w)
 
 static bool gather(gathering *g)
 {
-    const ka_scope *s = g->s;
+    const ka_dataset *s = g->s;
     g->computing = calloc((size_t)s->stream_count + 1, sizeof *g->computing);
     g->first_of = calloc((size_t)s->stream_count + 1, sizeof *g->first_of);
     (void)keep(g, (kineto_string){"", 0});
@@ -411,7 +411,7 @@ static bool put_groups(const gathering *g, ka_table *t)
     return ok;
 }
 
-static void note_none(const ka_scope *s, ka_table *t)
+static void note_none(const ka_dataset *s, ka_table *t)
 {
     if (!s->work_count)
         ka_note_no_device(t);
@@ -419,7 +419,7 @@ static void note_none(const ka_scope *s, ka_table *t)
         ka_note(t, "no communication kernels ran");
 }
 
-kineto_status ka_analyze_collectives(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_collectives(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *each = ka_table_of(a, KA_TABLE_collectives),
              *groups = ka_table_of(a, KA_TABLE_collective_groups);

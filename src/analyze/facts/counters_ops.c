@@ -21,7 +21,7 @@ static int compare_ranges(const void *left, const void *right, void *context)
     return a < b ? -1 : a > b;
 }
 
-static bool find_ranges(const ka_scope *s, row_list *out)
+static bool find_ranges(const ka_dataset *s, row_list *out)
 {
     kineto_row row = 0;
     for (uint32_t b = 0; b < kt_block_count(s->trace); b++) {
@@ -41,7 +41,7 @@ static bool find_ranges(const ka_scope *s, row_list *out)
 
 /* By name, as there is nothing that they are known to have launched: cudaLaunchKernel,
  * cuLaunchKernelEx, cudaLaunchCooperativeKernel, hipExtModuleLaunchKernel … */
-static bool launches(const ka_scope *s, const ka_slice *slice)
+static bool launches(const ka_dataset *s, const ka_slice *slice)
 {
     if (slice->kind != KINETO_KIND_RUNTIME && slice->kind != KINETO_KIND_DRIVER)
         return false;
@@ -53,7 +53,7 @@ static bool launches(const ka_scope *s, const ka_slice *slice)
 }
 
 /* A launch may be a call of the driver within one of the runtime: the outer one counts. */
-static bool find_launches(const ka_scope *s, index_list *out)
+static bool find_launches(const ka_dataset *s, index_list *out)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];
@@ -75,7 +75,7 @@ typedef struct around {
     kineto_string innermost, outermost; /* empty: none */
 } around;
 
-static around operators_of(const ka_scope *s, uint32_t launch)
+static around operators_of(const ka_dataset *s, uint32_t launch)
 {
     around a = {0};
     for (uint32_t i = launch; i != KA_NONE; i = s->slices[i].around) {
@@ -127,7 +127,7 @@ static void put_text_or_none(ka_table *t, kineto_string text)
         ka_put_none(t);
 }
 
-static void put_counter(const ka_scope *s, ka_table *t, kineto_string range, around ops,
+static void put_counter(const ka_dataset *s, ka_table *t, kineto_string range, around ops,
                         kineto_string counter, double value)
 {
     int each = flops_each(counter);
@@ -145,7 +145,7 @@ static void put_counter(const ka_scope *s, ka_table *t, kineto_string range, aro
 
 /* The first counter of a range after another one in the order of names, in which they come whatever order the
  * trace has. */
-static bool next_counter(const ka_scope *s, kineto_row row, kineto_string after, char *name,
+static bool next_counter(const ka_dataset *s, kineto_row row, kineto_string after, char *name,
                          kineto_string *found, double *value)
 {
     kineto_args_iterator it;
@@ -164,7 +164,7 @@ static bool next_counter(const ka_scope *s, kineto_row row, kineto_string after,
     return any;
 }
 
-static void put_range(const ka_scope *s, ka_table *t, kineto_row row, around ops)
+static void put_range(const ka_dataset *s, ka_table *t, kineto_row row, around ops)
 {
     char names[2][MOST_NAME];
     kineto_string last = {"", 0}, next = {"", 0};
@@ -177,7 +177,7 @@ static void put_range(const ka_scope *s, ka_table *t, kineto_row row, around ops
     }
 }
 
-static void put_all(const ka_scope *s, ka_table *t, const row_list *ranges,
+static void put_all(const ka_dataset *s, ka_table *t, const row_list *ranges,
                     const index_list *launched)
 {
     bool fit = ranges->count == launched->count;
@@ -193,7 +193,7 @@ static void put_all(const ka_scope *s, ka_table *t, const row_list *ranges,
             ranges->count, launched->count);
 }
 
-kineto_status ka_analyze_counters_ops(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_counters_ops(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     row_list ranges = {0};
     index_list launched = {0};

@@ -24,7 +24,7 @@ static kineto_status put_overlap(const ka_view *v, size_t team, ka_table *t, kin
         int64_t together = ka_spans_within(&both, w->start_ns, w->end_ns, &cursors[0]),
                 working = ka_spans_within(work, w->start_ns, w->end_ns, &cursors[1]) - together,
                 talking = ka_spans_within(talk, w->start_ns, w->end_ns, &cursors[2]) - together;
-        ka_put_int(t, v->scope->rank);
+        ka_put_int(t, v->dataset->rank);
         ka_put_text(t, kb_string(name.s));
         ka_put_ns(t, working);
         ka_put_ns(t, together);
@@ -44,11 +44,11 @@ static bool put_marks(const ka_view *v, ka_table *t)
         const ka_communication *c = &v->communication.data[i];
         if (c->window == KA_NONE)
             continue;
-        uint64_t seed = v->scope->hta ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
+        uint64_t seed = v->dataset->hta ? 0 : kb_hash_seeded(c->window, c->name.data, c->name.size);
         uint64_t *number = kb_map_insert(&counts, seed, 0, NULL);
         kb_text step = ka_window_name(v, &v->windows.data[c->window]);
         ok = number != NULL;
-        ka_put_int(t, v->scope->rank);
+        ka_put_int(t, v->dataset->rank);
         ka_put_text(t, kb_string(step.s));
         if (ok && !c->part)
             ++*number;
@@ -63,7 +63,7 @@ static bool put_marks(const ka_view *v, ka_table *t)
     return ok;
 }
 
-kineto_status ka_analyze_distributed(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_distributed(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *overlap = ka_table_of(a, KA_TABLE_distributed_overlap),
              *marks = ka_table_of(a, KA_TABLE_distributed_marks);

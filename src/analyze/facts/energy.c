@@ -35,7 +35,7 @@ static meter *meter_of(meters *all, uint32_t process)
     return kb_vec_push(all, (meter){.process = process}) ? &all->data[all->count - 1] : NULL;
 }
 
-static bool add_row(const ka_scope *s, meters *all, kineto_row row)
+static bool add_row(const ka_dataset *s, meters *all, kineto_row row)
 {
     kineto_args_iterator it;
     kineto_arg arg;
@@ -86,7 +86,7 @@ static void join(meter *m)
 }
 
 /* Counters are rare: only blocks that hold some are looked at. */
-static bool collect(const ka_scope *s, meters *all)
+static bool collect(const ka_dataset *s, meters *all)
 {
     const uint64_t counters =
         KINETO_KIND_BIT(KINETO_KIND_COUNTER) | KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER);
@@ -163,7 +163,7 @@ static bool covers(const samples *all, int64_t start_ns, int64_t end_ns)
 
 /* ---- rows ------------------------------------------------------------------------------------------------ */
 
-static void put(const ka_scope *s, ka_table *t, const meter *m, kineto_string step,
+static void put(const ka_dataset *s, ka_table *t, const meter *m, kineto_string step,
                 int64_t start_ns, int64_t end_ns)
 {
     kineto_process device;
@@ -187,7 +187,7 @@ static void put(const ka_scope *s, ka_table *t, const meter *m, kineto_string st
         ka_put_none(t);
 }
 
-kineto_status ka_analyze_energy(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_energy(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_energy);
     meters all = {0};

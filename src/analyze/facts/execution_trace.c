@@ -5,8 +5,8 @@
  * they have the same name, and external ids only if nearly all of them lead to the same names. */
 #include "analyze/facts/analyses.h"
 
-#include "trace/text/input.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/input.h"
+#include "trace/bytes/json_text.h"
 
 /* The last six are verbatim JSON. */
 enum { NAME, SCHEMA, INPUTS, SHAPES, TYPES, OUTPUTS, OUTPUT_SHAPES, OUTPUT_TYPES, TEXTS };
@@ -17,7 +17,7 @@ typedef struct node {
 } node;
 
 typedef struct joining {
-    const ka_scope *s;
+    const ka_dataset *s;
     kt_input *input;
     KB_VEC(node) nodes;
     kb_map by_rf_id; /* to index of nodes */
@@ -184,7 +184,7 @@ static kineto_status open_file(joining *j, const char *path, kineto_error *err)
 
 /* ---- joining --------------------------------------------------------------------------------------------- */
 
-static uint64_t function_id_of(const ka_scope *s, const ka_slice *slice)
+static uint64_t function_id_of(const ka_dataset *s, const ka_slice *slice)
 {
     kineto_arg arg;
     int64_t number;
@@ -198,7 +198,7 @@ static bool is_joinable(const ka_slice *slice)
     return slice->kind == KINETO_KIND_CPU_OP || slice->kind == KINETO_KIND_USER_ANNOTATION;
 }
 
-static bool has_function_ids(const ka_scope *s)
+static bool has_function_ids(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (is_joinable(&s->slices[i]) && function_id_of(s, &s->slices[i]))
@@ -325,7 +325,7 @@ static void join(joining *j, ka_table *t)
     free(nodes);
 }
 
-kineto_status ka_analyze_execution_trace(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_execution_trace(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_execution_trace);
     joining j = {.s = s};

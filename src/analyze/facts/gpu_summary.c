@@ -42,7 +42,7 @@ static void read_kernel(ka_kernels *kernels, ka_kernel *k, const kineto_trace *t
 /* In the order of rows: so arguments in compressed files are had cheaply. */
 static bool read_kernels(const ka_view *v, ka_kernels *kernels, bool launches)
 {
-    const kineto_trace *t = v->scope->trace;
+    const kineto_trace *t = v->dataset->trace;
     size_t rows = (size_t)kineto_trace_count(t);
     uint32_t *kernel_of = malloc((rows + 1) * sizeof *kernel_of);
     bool ok = kernel_of && kb_intern_id(&kernels->launches, kb_string("")) == 0;
@@ -83,7 +83,7 @@ static void use_kernel(use *u, const ka_view *v, const ka_kernel *k)
 {
     const ka_done *d = k->done;
     int64_t start = KB_MAX(d->start_ns, u->start_ns), end = KB_MIN(d->end_ns, u->end_ns);
-    if (!v->scope->hta || d->op != KA_NONE) {
+    if (!v->dataset->hta || d->op != KA_NONE) {
         u->attached_ns = ka_add_ns(u->attached_ns, kb_length_ns(d->start_ns, d->end_ns));
         if (d->tensor)
             u->tensor_ns = ka_add_ns(u->tensor_ns, kb_length_ns(d->start_ns, d->end_ns));
@@ -184,9 +184,9 @@ static void put_device(const ka_view *v, const ka_kernels *kernels, const kb_map
 {
     double span = (double)kb_length_ns(u->start_ns, u->end_ns);
     ka_spans_unite(&u->busy);
-    ka_put_int(t, v->scope->rank);
+    ka_put_int(t, v->dataset->rank);
     ka_put_int(t, device);
-    ka_put_text(t, device_name(v->scope->trace, names, device));
+    ka_put_text(t, device_name(v->dataset->trace, names, device));
     ka_put_number(t, ka_percent((double)ka_spans_ns(&u->busy), span));
     put_or_none(t, kernels->any_blocks, ka_percent(covered(u), span));
     put_or_none(t, u->occupancy_ns > 0, u->occupancy / u->occupancy_ns);
@@ -226,7 +226,7 @@ static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t
     kb_map names = {0};
     size_t count = kernels->list.count;
     const ka_kernel **sorted = malloc((count + 1) * sizeof *sorted);
-    bool ok = sorted && names_of(v->scope->trace, &names);
+    bool ok = sorted && names_of(v->dataset->trace, &names);
     for (size_t i = 0; i < count && ok; i++)
         sorted[i] = &kernels->list.data[i];
     if (ok)
@@ -238,7 +238,7 @@ static bool put_devices(const ka_view *v, const ka_kernels *kernels, ka_table *t
     return ok;
 }
 
-kineto_status ka_analyze_gpu_summary(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_gpu_summary(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *summary = ka_table_of(a, KA_TABLE_gpu_summary),
              *uses = ka_table_of(a, KA_TABLE_kernel_use),

@@ -3,7 +3,7 @@
 #define KA_IDLE_H
 
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/sums.h"
+#include "analyze/dataset/sums.h"
 
 /** What an idle device, or stream, waited for. */
 #define KA_IDLE_MAP(X)                                                                             \
@@ -69,7 +69,7 @@ typedef struct ka_queue {
 } ka_queue;
 
 typedef struct ka_hosts {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_host *of;          /* by thread */
     uint32_t *fallback;   /* by thread: who is asked about moments it was outside of everything */
     uint8_t *said;        /* by name: what it says of a range; see idle_host.c */
@@ -82,7 +82,7 @@ typedef struct ka_hosts {
     bool launches_known;  /* of any work */
 } ka_hosts;
 
-bool ka_hosts_make(ka_hosts *h, const ka_scope *s);
+bool ka_hosts_make(ka_hosts *h, const ka_dataset *s);
 void ka_hosts_free(ka_hosts *h);
 /** What a thread did; NULL: out of memory. */
 ka_host *ka_hosts_of(ka_hosts *h, uint32_t thread);
@@ -103,7 +103,7 @@ bool ka_launches_find(ka_hosts *h);
 uint32_t ka_hosts_waiting(const ka_hosts *h, uint32_t stream, int64_t ns);
 bool ka_hosts_fill_queue(const ka_hosts *h, uint32_t stream, int64_t ns);
 /** Does the call wait until what it launched is done? */
-bool ka_call_blocks(const ka_scope *s, uint32_t slice);
+bool ka_call_blocks(const ka_dataset *s, uint32_t slice);
 
 /* ---- idle_gaps.c: gaps, and what they consist of -------------------------------------------- */
 
@@ -143,7 +143,7 @@ typedef struct ka_recurrence {
 } ka_recurrence;
 
 typedef struct ka_idleness {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_hosts hosts;
     KB_VEC(ka_device) devices;
     uint32_t *device_of; /* by stream */
@@ -153,7 +153,7 @@ typedef struct ka_idleness {
 } ka_idleness;
 
 /** @return KINETO_E_MEMORY. To be freed, also on failure. */
-kineto_status ka_idleness_make(ka_idleness *idle, const ka_scope *s, kineto_error *err);
+kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_error *err);
 void ka_idleness_free(ka_idleness *idle);
 /** Calls `use` for each gap: of each stream, then of each device. False from it stops. */
 typedef bool ka_gap_use(void *context, const ka_gap *gap);

@@ -27,7 +27,7 @@ static void add(idle *sum, reason why, int64_t ns)
     sum->any[why] = true;
 }
 
-static idle idle_of(const ka_scope *s, const ka_stream *stream)
+static idle idle_of(const ka_dataset *s, const ka_stream *stream)
 {
     idle sum = {0};
     int64_t end_ns = INT64_MAX;
@@ -45,7 +45,7 @@ static idle idle_of(const ka_scope *s, const ka_stream *stream)
 
 /* ---- as HTA ------------------------------------------------------------------------------------------- */
 
-static bool is_hta_kind(const ka_scope *s, const ka_work *w)
+static bool is_hta_kind(const ka_dataset *s, const ka_work *w)
 {
     static const char *const categories[] = {"kernel",     "Kernel", "gpu_memset",     "Memset",
                                              "gpu_memcpy", "Memcpy", "mtia_ccp_events"};
@@ -56,7 +56,7 @@ static bool is_hta_kind(const ka_scope *s, const ka_work *w)
 }
 
 /* The first range of the file stands for launches that are missing. */
-static const ka_slice *call_hta(const ka_scope *s, const ka_work *w, const ka_slice *first)
+static const ka_slice *call_hta(const ka_dataset *s, const ka_work *w, const ka_slice *first)
 {
     if (w->call != KA_NONE)
         return &s->slices[w->call];
@@ -64,7 +64,7 @@ static const ka_slice *call_hta(const ka_scope *s, const ka_work *w, const ka_sl
     return b->correlation_id[w->row % KT_BLOCK_ROWS] ? first : NULL;
 }
 
-static const ka_slice *first_of_file(const ka_scope *s)
+static const ka_slice *first_of_file(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].row == 0)
@@ -83,7 +83,7 @@ static int compare_rows(const void *left, const void *right)
 }
 
 /* From the end of the one before, even when an earlier one still ran: gaps may be negative. */
-static bool idle_of_hta(const ka_scope *s, const ka_stream *stream, const ka_slice *first,
+static bool idle_of_hta(const ka_dataset *s, const ka_stream *stream, const ka_slice *first,
                         idle *sum)
 {
     works list = {0};
@@ -105,7 +105,7 @@ static bool idle_of_hta(const ka_scope *s, const ka_stream *stream, const ka_sli
 
 /* ---- table --------------------------------------------------------------------------------------------- */
 
-static void put(const ka_scope *s, ka_table *t, const ka_stream *stream, const idle *sum)
+static void put(const ka_dataset *s, ka_table *t, const ka_stream *stream, const idle *sum)
 {
     for (int why = 0; why < REASON_COUNT; why++) {
         if (!sum->any[why])
@@ -121,7 +121,7 @@ static void put(const ka_scope *s, ka_table *t, const ka_stream *stream, const i
     }
 }
 
-kineto_status ka_analyze_idle(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_idle(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_idle_breakdown);
     if (!s->work_count)

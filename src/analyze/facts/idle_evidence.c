@@ -44,7 +44,7 @@ static void say_name(sentence *to, kineto_string name)
     say(to, "%.*s%s", (int)size, name.data, size < name.size ? "..." : "");
 }
 
-static void say_work(sentence *to, const ka_scope *s, uint32_t work)
+static void say_work(sentence *to, const ka_dataset *s, uint32_t work)
 {
     say_name(to, ka_name(s, s->work[work].name));
     say(to, " on stream %lld", (long long)s->streams[s->work[work].stream].id);
@@ -67,7 +67,7 @@ static void keep_longest(void *context, uint32_t slice, ka_idle reason, int64_t 
     l->ns = ns;
 }
 
-static void say_slice(sentence *to, const ka_scope *s, uint32_t slice)
+static void say_slice(sentence *to, const ka_dataset *s, uint32_t slice)
 {
     const ka_slice *at = &s->slices[slice];
     uint32_t around = at->kind == KINETO_KIND_CPU_OP ? KA_NONE : ka_operator_around(s, slice);
@@ -79,7 +79,7 @@ static void say_slice(sentence *to, const ka_scope *s, uint32_t slice)
     say(to, " (%s)", kb_duration(ka_slice_ns(at)).s);
 }
 
-static void say_host(sentence *to, const ka_scope *s, const ka_gap *gap, const longest *l)
+static void say_host(sentence *to, const ka_dataset *s, const ka_gap *gap, const longest *l)
 {
     uint32_t call = s->work[gap->after].call;
     uint32_t thread =
@@ -99,7 +99,7 @@ static void say_host(sentence *to, const ka_scope *s, const ka_gap *gap, const l
 /* Without its call the work was launched no later than what follows it in its stream. */
 static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 {
-    const ka_scope *s = idle->s;
+    const ka_dataset *s = idle->s;
     const ka_work *w = &s->work[gap->after];
     if (w->call == KA_NONE) {
         say(to, idle->hosts.launches[gap->after].queued_ns <= gap->start_ns
@@ -119,7 +119,7 @@ static void say_launch(sentence *to, const ka_idleness *idle, const ka_gap *gap)
 static uint32_t longest_other(const ka_idleness *idle, const ka_gap *gap, ka_idle reason,
                               int64_t *ns)
 {
-    const ka_scope *s = idle->s;
+    const ka_dataset *s = idle->s;
     const ka_device *d = &idle->devices.data[gap->device];
     uint32_t best = KA_NONE, later = 0;
     *ns = 0;

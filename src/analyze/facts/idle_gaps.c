@@ -31,7 +31,7 @@ static void sort_ends(ka_device *d)
 
 static bool find_devices(ka_idleness *idle)
 {
-    const ka_scope *s = idle->s;
+    const ka_dataset *s = idle->s;
     kb_map known = {0};
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->stream_count; i++) {
@@ -44,7 +44,7 @@ static bool find_devices(ka_idleness *idle)
 
 static bool fill_devices(ka_idleness *idle)
 {
-    const ka_scope *s = idle->s;
+    const ka_dataset *s = idle->s;
     ka_spans *spans = calloc(2 * idle->devices.count + 1, sizeof *spans);
     bool ok = spans != NULL;
     for (uint32_t i = 0; ok && i < s->work_count; i++) {
@@ -507,7 +507,7 @@ static bool use_device_gap(ka_idleness *idle, ka_gap *gap, const walk *w)
 
 static bool each_device_gap(ka_idleness *idle, const walk *w)
 {
-    const ka_scope *s = idle->s;
+    const ka_dataset *s = idle->s;
     uint32_t *last = malloc((idle->devices.count + 1) * sizeof *last);
     if (!last)
         return false;
@@ -537,7 +537,7 @@ bool ka_idleness_walk(ka_idleness *idle, ka_gap_use *use, ka_part_use *part, voi
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-kineto_status ka_idleness_make(ka_idleness *idle, const ka_scope *s, kineto_error *err)
+kineto_status ka_idleness_make(ka_idleness *idle, const ka_dataset *s, kineto_error *err)
 {
     *idle = (ka_idleness){.s = s};
     bool ok = ka_hosts_make(&idle->hosts, s);

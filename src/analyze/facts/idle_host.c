@@ -312,7 +312,7 @@ static bool find_overhead(ka_hosts *h)
 }
 
 /* By process: the thread with the steps, else the one with the most ranges. */
-static uint32_t *find_main_threads(const ka_scope *s)
+static uint32_t *find_main_threads(const ka_dataset *s)
 {
     size_t processes = (size_t)kineto_trace_process_count(s->trace) + 1;
     uint32_t *main_of = malloc(processes * sizeof *main_of);
@@ -333,7 +333,7 @@ static uint32_t *find_main_threads(const ka_scope *s)
 /* A thread asks the main thread of its process, which asks no other. */
 static bool find_fallbacks(ka_hosts *h)
 {
-    const ka_scope *s = h->s;
+    const ka_dataset *s = h->s;
     uint32_t *main_of = find_main_threads(s);
     for (uint32_t t = 0; main_of && t < s->thread_count; t++) {
         uint32_t of_process = main_of[s->threads[t].process];
@@ -343,7 +343,7 @@ static bool find_fallbacks(ka_hosts *h)
     return main_of != NULL;
 }
 
-bool ka_hosts_make(ka_hosts *h, const ka_scope *s)
+bool ka_hosts_make(ka_hosts *h, const ka_dataset *s)
 {
     size_t threads = (size_t)s->thread_count + 1;
     *h = (ka_hosts){.s = s, .budget = 4 * (size_t)s->slice_count + (1u << 20)};

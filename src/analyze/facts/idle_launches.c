@@ -1,7 +1,7 @@
 /* How work came to its device: when it was launched, as part of what, and how much of it waited. */
 #include "analyze/facts/idle.h"
 
-bool ka_call_blocks(const ka_scope *s, uint32_t slice)
+bool ka_call_blocks(const ka_dataset *s, uint32_t slice)
 {
     const ka_slice *call = &s->slices[slice];
     if (call->work_count != 1)
@@ -14,7 +14,7 @@ bool ka_call_blocks(const ka_scope *s, uint32_t slice)
 /* ---- calls ---------------------------------------------------------------------------------- */
 
 /* When a call had handed its work over. One that waits for it did so early on. */
-static int64_t handed_over_ns(const ka_scope *s, uint32_t call)
+static int64_t handed_over_ns(const ka_dataset *s, uint32_t call)
 {
     const ka_slice *c = &s->slices[call];
     return ka_call_blocks(s, call) ? KB_MIN(c->end_ns, ka_add_ns(c->start_ns, KA_LATENCY_NS))
@@ -27,7 +27,7 @@ typedef struct graph_name {
     bool is_graph;
 } graph_name;
 
-static bool launches_graph(const ka_scope *s, uint32_t name, graph_name *last)
+static bool launches_graph(const ka_dataset *s, uint32_t name, graph_name *last)
 {
     if (last->name != name)
         *last = (graph_name){name, kb_string_holds(ka_name(s, name), "GraphLaunch")};
@@ -37,7 +37,7 @@ static bool launches_graph(const ka_scope *s, uint32_t name, graph_name *last)
 /* A stream runs in the order of launches: what is behind in it was launched no earlier. */
 static void find_calls(ka_hosts *h, const ka_stream *stream)
 {
-    const ka_scope *s = h->s;
+    const ka_dataset *s = h->s;
     graph_name last = {KA_NONE, false};
     int64_t bound = INT64_MAX;
     for (uint32_t i = stream->first + stream->count; i-- > stream->first;) {
@@ -59,7 +59,7 @@ static void find_calls(ka_hosts *h, const ka_stream *stream)
 
 /* ---- graphs --------------------------------------------------------------------------------- */
 
-static uint64_t launch_id(const ka_scope *s, uint32_t work)
+static uint64_t launch_id(const ka_dataset *s, uint32_t work)
 {
     kineto_row row = s->work[work].row;
     return kt_block_at(s->trace, row / KT_BLOCK_ROWS)->correlation_id[row % KT_BLOCK_ROWS];

@@ -76,7 +76,7 @@ static void keep_worst(worst *w, const ka_gap *gap)
 
 /* ---- operators ------------------------------------------------------------------------------ */
 
-static bool is_step(const ka_scope *s, uint32_t slice)
+static bool is_step(const ka_dataset *s, uint32_t slice)
 {
     return s->slices[slice].kind == KINETO_KIND_USER_ANNOTATION && ka_is_step(s, slice);
 }
@@ -142,7 +142,7 @@ static uint32_t path_of(naming *n, uint32_t slice)
 }
 
 /* The operator of a call; without one, what else it is in. */
-static uint32_t operator_of(const ka_scope *s, uint32_t slice)
+static uint32_t operator_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t at = slice, other = KA_NONE;
     for (uint32_t depth = 0; at != KA_NONE && depth < MOST_DEPTH;
@@ -187,7 +187,7 @@ static void add_part(void *context, uint32_t slice, ka_idle reason, int64_t ns)
 static bool add_gap(void *context, const ka_gap *gap)
 {
     naming *n = context;
-    const ka_scope *s = n->idle.s;
+    const ka_dataset *s = n->idle.s;
     tally_add(&n->tallies[gap->whole ? s->stream_count + gap->device : s->work[gap->after].stream],
               gap);
     if (n->want_gaps)
@@ -197,7 +197,7 @@ static bool add_gap(void *context, const ka_gap *gap)
 
 /* ---- tables --------------------------------------------------------------------------------- */
 
-static void put_tally(ka_table *t, const ka_scope *s, int64_t device, int64_t stream,
+static void put_tally(ka_table *t, const ka_dataset *s, int64_t device, int64_t stream,
                       const tally *sums)
 {
     for (uint32_t r = 0; r < KA_IDLE_COUNT; r++) {
@@ -216,7 +216,7 @@ static void put_tally(ka_table *t, const ka_scope *s, int64_t device, int64_t st
 
 static void put_totals(const naming *n, ka_table *t)
 {
-    const ka_scope *s = n->idle.s;
+    const ka_dataset *s = n->idle.s;
     for (uint32_t d = 0; d < n->idle.devices.count; d++)
         put_tally(t, s, n->idle.devices.data[d].id, -1, &n->tallies[s->stream_count + d]);
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -231,7 +231,7 @@ static void put_totals(const naming *n, ka_table *t)
 
 static void put_gap(naming *n, ka_table *t, const ka_gap *gap)
 {
-    const ka_scope *s = n->idle.s;
+    const ka_dataset *s = n->idle.s;
     char text[800];
     ka_idle reason = ka_gap_reason(gap);
     size_t size = ka_gap_evidence(&n->idle, gap, text, sizeof text);
@@ -295,7 +295,7 @@ static bool find_stack(const kineto_trace *t, kineto_row row, kineto_arg *arg)
 
 static void put_entry(naming *n, ka_table *t, const entry *e)
 {
-    const ka_scope *s = n->idle.s;
+    const ka_dataset *s = n->idle.s;
     char buf[2000];
     kineto_arg arg;
     kineto_string stack = {"", 0};
@@ -321,7 +321,7 @@ static void put_operators(naming *n, ka_table *t)
 
 /* ---- all of it ------------------------------------------------------------------------------ */
 
-static kineto_status name_all(naming *n, const ka_scope *s, kineto_error *err)
+static kineto_status name_all(naming *n, const ka_dataset *s, kineto_error *err)
 {
     kineto_status status = ka_idleness_make(&n->idle, s, err);
     if (status)
@@ -345,7 +345,7 @@ static void naming_free(naming *n)
     free(n->path_table);
 }
 
-kineto_status ka_analyze_idle_named(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_idle_named(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *totals = ka_table_of(a, KA_TABLE_idle_named),
              *gaps = ka_table_of(a, KA_TABLE_idle_gaps),

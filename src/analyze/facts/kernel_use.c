@@ -1,7 +1,7 @@
 /* Kernels by name, and by the operator and the launch they come from. */
 #include "analyze/facts/analyses.h"
 
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 typedef struct group {
     uint32_t name, op, launch; /* strings of the trace (KA_NONE), id of launches */
@@ -48,7 +48,7 @@ static bool collect(const ka_view *v, const ka_kernels *kernels, bool by_operato
     for (size_t i = 0; i < kernels->list.count; i++) {
         const ka_kernel *k = &kernels->list.data[i];
         uint32_t op = k->done->op == KA_NONE ? KA_NONE : v->ops.data[k->done->op].name;
-        if (by_operator && v->scope->hta && op == KA_NONE && !k->done->at_root)
+        if (by_operator && v->dataset->hta && op == KA_NONE && !k->done->at_root)
             continue; /* the plug-in does not have these */
         group *to = by_operator ? find(g, k->done->name, op, k->launch)
                                 : find(g, k->done->name, KA_NONE, 0);
@@ -88,8 +88,8 @@ bool ka_put_kernel_use(const ka_view *v, const ka_kernels *kernels, ka_table *t)
     groups g = {0};
     bool ok = collect(v, kernels, false, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
-        ka_put_int(t, v->scope->rank);
-        ka_put_text(t, ka_name(v->scope, g.list.data[i].name));
+        ka_put_int(t, v->dataset->rank);
+        ka_put_text(t, ka_name(v->dataset, g.list.data[i].name));
         ka_put_int(t, g.list.data[i].tensor);
         put_times(t, kernels, &g.list.data[i]);
     }
@@ -122,15 +122,15 @@ bool ka_put_kernel_operators(const ka_view *v, const ka_kernels *kernels, ka_tab
     bool ok = collect(v, kernels, true, &g);
     for (size_t i = 0; i < g.list.count && ok; i++) {
         const group *of = &g.list.data[i];
-        kineto_string op = kb_string(v->scope->hta ? "CallTreeRoot" : "");
+        kineto_string op = kb_string(v->dataset->hta ? "CallTreeRoot" : "");
         if (of->op != KA_NONE)
-            op = ka_name(v->scope, of->op);
-        ka_put_int(t, v->scope->rank);
-        ka_put_text(t, ka_name(v->scope, of->name));
+            op = ka_name(v->dataset, of->op);
+        ka_put_int(t, v->dataset->rank);
+        ka_put_text(t, ka_name(v->dataset, of->name));
         ka_put_text(t, op);
         put_launch(t, kb_intern_get(&kernels->launches, of->launch));
         ka_put_int(t, of->tensor);
-        ka_put_int(t, v->scope->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
+        ka_put_int(t, v->dataset->hta ? ka_plugin_eligible(op) : ka_is_eligible(op));
         put_times(t, kernels, of);
     }
     groups_free(&g);

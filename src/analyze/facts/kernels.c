@@ -30,7 +30,7 @@ static bool add(of_names *names, uint32_t *place, const ka_work *w)
 }
 
 /* HTA has no row for what it takes for neither computation, communication nor memory. */
-static bool collect(const ka_scope *s, of_names *names)
+static bool collect(const ka_dataset *s, of_names *names)
 {
     uint32_t *place = calloc((size_t)s->name_count + 1, sizeof *place);
     bool ok = place;
@@ -41,7 +41,7 @@ static bool collect(const ka_scope *s, of_names *names)
     return ok;
 }
 
-static void put(const ka_scope *s, ka_table *t, const of_name *n)
+static void put(const ka_dataset *s, ka_table *t, const of_name *n)
 {
     ka_put_int(t, s->rank);
     ka_put_text(t, kb_string(type_text(n->type)));
@@ -49,7 +49,7 @@ static void put(const ka_scope *s, ka_table *t, const of_name *n)
     ka_put_tally(t, &n->tally);
 }
 
-kineto_status ka_analyze_kernels(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_kernels(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_kernels);
     of_names names = {0};

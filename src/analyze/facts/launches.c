@@ -4,7 +4,7 @@
 
 /* ---- launch_stats --------------------------------------------------------------------------------------- */
 
-static bool is_counted(const ka_scope *s, const ka_slice *call)
+static bool is_counted(const ka_dataset *s, const ka_slice *call)
 {
     static const char *const hta[] = {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync",
                                       "cudaMemsetAsync",
@@ -13,13 +13,13 @@ static bool is_counted(const ka_scope *s, const ka_slice *call)
            (!s->hta || kb_string_is_one_of(ka_name(s, call->name), hta, KB_COUNT(hta)));
 }
 
-static int64_t correlation_of(const ka_scope *s, kineto_row row)
+static int64_t correlation_of(const ka_dataset *s, kineto_row row)
 {
     uint64_t id = kt_block_at(s->trace, row / KT_BLOCK_ROWS)->correlation_id[row % KT_BLOCK_ROWS];
     return id <= INT64_MAX ? (int64_t)id : INT64_MAX;
 }
 
-static void put_launch(const ka_scope *s, ka_table *t, const ka_slice *call, const ka_work *w)
+static void put_launch(const ka_dataset *s, ka_table *t, const ka_slice *call, const ka_work *w)
 {
     ka_put_int(t, s->rank);
     ka_put_int(t, correlation_of(s, w->row));
@@ -28,7 +28,7 @@ static void put_launch(const ka_scope *s, ka_table *t, const ka_slice *call, con
     ka_put_ns(t, KB_MAX(kb_length_ns(call->end_ns, w->start_ns), 0));
 }
 
-kineto_status ka_analyze_launches(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_launches(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_launch_stats);
     (void)err;
@@ -52,7 +52,7 @@ typedef struct launch {
 typedef KB_VEC(launch) launches;
 
 /* The innermost operator around each call, on its thread. */
-static bool find_exact(const ka_scope *s, launches *list)
+static bool find_exact(const ka_dataset *s, launches *list)
 {
     bool ok = kb_vec_reserve(list, (size_t)s->work_count + 1);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
@@ -76,14 +76,14 @@ static bool is_hta_launch(kineto_string name)
     return kb_string_begins(name, "cuda") && kb_string_holds(name, "LaunchKernel");
 }
 
-static void sort_by_start(const ka_scope *s, indexes *x)
+static void sort_by_start(const ka_dataset *s, indexes *x)
 {
     if (x->list.count)
         qsort_r(x->list.data, x->list.count, sizeof *x->list.data, ka_compare_starts,
                 (void *)(uintptr_t)s->slices);
 }
 
-static bool gather(const ka_scope *s, indexes *ops, indexes *calls)
+static bool gather(const ka_dataset *s, indexes *ops, indexes *calls)
 {
     bool ok = true;
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
@@ -103,7 +103,7 @@ static bool gather(const ka_scope *s, indexes *ops, indexes *calls)
 
 /* The last one of `open` around the call. Those that have ended leave from the top; below it they
  * are passed over. */
-static uint32_t last_around(const ka_scope *s, indexes *open, const ka_slice *call)
+static uint32_t last_around(const ka_dataset *s, indexes *open, const ka_slice *call)
 {
     uint32_t found = KA_NONE;
     while (open->list.count &&
@@ -119,7 +119,7 @@ static uint32_t last_around(const ka_scope *s, indexes *open, const ka_slice *ca
     return found;
 }
 
-static bool find_hta(const ka_scope *s, launches *list)
+static bool find_hta(const ka_dataset *s, launches *list)
 {
     indexes ops = {0}, calls = {0}, open = {0};
     bool ok = gather(s, &ops, &calls);
@@ -172,7 +172,7 @@ static uint32_t *slot_of(const sequences *q, const sequence *key)
 }
 
 /* Launches of one operator lie side by side; the delays are those of the first. */
-static void add_operator(const ka_scope *s, sequences *q, const launch *l, size_t count)
+static void add_operator(const ka_dataset *s, sequences *q, const launch *l, size_t count)
 {
     sequence key = {.name = s->slices[l->op].name, .first = (uint32_t)q->names.count};
     for (size_t i = 0; i < count; i++) {
@@ -214,7 +214,7 @@ static int compare_launches(const void *left, const void *right, void *context)
     return ka_compare_starts(&a->call, &b->call, (void *)(uintptr_t)slices);
 }
 
-static void sort_launches(const ka_scope *s, launches *list)
+static void sort_launches(const ka_dataset *s, launches *list)
 {
     void *slices = (void *)(uintptr_t)s->slices;
     size_t i = 1;
@@ -234,7 +234,7 @@ static bool make_table(sequences *q, size_t count)
     return q->table;
 }
 
-static void add_operators(const ka_scope *s, sequences *q, launches *list)
+static void add_operators(const ka_dataset *s, sequences *q, launches *list)
 {
     q->no_memory = !make_table(q, list->count);
     sort_launches(s, list);
@@ -261,7 +261,7 @@ static bool append(text *t, kineto_string s)
 /* Names of kernels have commas: hence the arrow. The first of them tell enough. */
 #define MOST_TEXT 16384u
 
-static void join_names(const ka_scope *s, sequences *q, const sequence *at, text *names)
+static void join_names(const ka_dataset *s, sequences *q, const sequence *at, text *names)
 {
     names->count = 0;
     for (uint32_t i = 0; i < at->count && !q->no_memory; i++) {
@@ -274,7 +274,7 @@ static void join_names(const ka_scope *s, sequences *q, const sequence *at, text
     }
 }
 
-static void put_sequence(const ka_scope *s, ka_table *t, sequences *q, const sequence *at,
+static void put_sequence(const ka_dataset *s, ka_table *t, sequences *q, const sequence *at,
                          text *names)
 {
     join_names(s, q, at, names);
@@ -285,7 +285,7 @@ static void put_sequence(const ka_scope *s, ka_table *t, sequences *q, const seq
     ka_put_number(t, at->runtime_us / (double)at->times);
 }
 
-static void put_sequences(const ka_scope *s, ka_table *t, sequences *q)
+static void put_sequences(const ka_dataset *s, ka_table *t, sequences *q)
 {
     text names = {0};
     for (size_t i = 0; i < q->list.count && !q->no_memory; i++)
@@ -294,7 +294,7 @@ static void put_sequences(const ka_scope *s, ka_table *t, sequences *q)
     ka_sort(t, (const int[]){-3, 1, 2, 0});
 }
 
-kineto_status ka_analyze_op_launch(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_op_launch(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_op_launch);
     launches list = {0};

@@ -1,7 +1,7 @@
 /* Memory: the peak of each device, what operators allocated, and what was never released. */
 #include "analyze/facts/analyses.h"
 
-#include "profiler/summary.h"
+#include "analyze/summary/summary.h"
 
 typedef struct record {
     int64_t ns, bytes, total, reserved; /* bytes < 0: released; total, reserved: -1 not told */
@@ -44,7 +44,7 @@ static uint32_t device_of(memory *m, int64_t type, int64_t index, uint32_t proce
 static uint32_t process_of(const memory *m, uint32_t track)
 {
     kineto_track t;
-    kineto_trace_track(m->v->scope->trace, track, &t);
+    kineto_trace_track(m->v->dataset->trace, track, &t);
     return t.process;
 }
 
@@ -58,7 +58,7 @@ static void add_record(memory *m, const kt_block *block, uint32_t i, kineto_row 
                        uint64_t sampling)
 {
     int64_t told[NUMBERS] = {[INDEX] = -1, [TOTAL] = -1, [RESERVED] = -1};
-    uint32_t known = ka_arg_ints(m->v->scope->trace, row, &keys, told);
+    uint32_t known = ka_arg_ints(m->v->dataset->trace, row, &keys, told);
     if (!(known >> BYTES & 1))
         return;
     record r = {.ns = block->start_ns[i],
@@ -82,8 +82,8 @@ static void limits_of(const ka_view *v, int64_t *from, int64_t *until)
     bool chosen = false;
     *from = INT64_MIN;
     *until = INT64_MAX;
-    for (uint32_t i = 0; i < v->scope->step_count && !v->scope->hta; i++)
-        chosen |= v->scope->steps[i].slice == KA_NONE;
+    for (uint32_t i = 0; i < v->dataset->step_count && !v->dataset->hta; i++)
+        chosen |= v->dataset->steps[i].slice == KA_NONE;
     if (chosen && v->windows.count) {
         *from = v->windows.data[0].start_ns;
         *until = ka_view_end_ns(v);
@@ -116,7 +116,7 @@ static void sort(memory *m, int (*compare)(const void *, const void *))
 
 static bool collect(memory *m)
 {
-    const kineto_trace *t = m->v->scope->trace;
+    const kineto_trace *t = m->v->dataset->trace;
     uint64_t sampling = kp_memory_sampling(t);
     int64_t from, until;
     kineto_row row = 0;
@@ -189,7 +189,7 @@ static uint32_t op_at(const ka_view *v, const lane *l, uint32_t *after, int64_t 
     const ka_op *ops = v->ops.data;
     *after = first_after(ops, *after, l->end, ns);
     uint32_t op = *after > l->first ? *after - 1 : KA_NONE;
-    while (op != KA_NONE && (v->scope->hta ? ops[op].end_ns <= ns : ops[op].end_ns < ns))
+    while (op != KA_NONE && (v->dataset->hta ? ops[op].end_ns <= ns : ops[op].end_ns < ns))
         op = ops[op].parent;
     return op != KA_NONE && ops[op].merged ? ops[op].parent : op;
 }
@@ -243,7 +243,7 @@ static kb_text device_text(const memory *m, uint32_t index)
     kineto_process p;
     if (!m->several_processes)
         return text;
-    kineto_trace_process(m->v->scope->trace, d->process, &p);
+    kineto_trace_process(m->v->dataset->trace, d->process, &p);
     (void)snprintf(of.s, sizeof of.s, "%.40s" KA_MEMORY_PROCESS "%lld", text.s, (long long)p.pid);
     return of;
 }
@@ -276,7 +276,7 @@ static void put_peaks(const memory *m, ka_table *t)
                 see(&p, &m->records.data[i]);
             told |= m->records.data[i].total >= 0;
         }
-        ka_put_int(t, m->v->scope->rank);
+        ka_put_int(t, m->v->dataset->rank);
         ka_put_text(t, kb_string(device_text(m, d).s));
         ka_put_int(t, p.allocated);
         if (p.reserved >= 0)
@@ -356,7 +356,7 @@ static void sum_by_name(const memory *m, amounts *of)
         for (uint64_t left = of->has_some[w]; left; left &= left - 1) {
             uint32_t op = (uint32_t)(w * 64) + (uint32_t)__builtin_ctzll(left);
             by_name *n = &of->names[ops->data[op].name];
-            if (!ops->data[op].shown || (op < n->open_until && !m->v->scope->hta))
+            if (!ops->data[op].shown || (op < n->open_until && !m->v->dataset->hta))
                 continue;
             n->open_until = ops->data[op].next;
             add_amount(&n->all, &of->of_op[op]);
@@ -366,9 +366,9 @@ static void sum_by_name(const memory *m, amounts *of)
 static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t calls,
                          const by_name *n, ka_table *t)
 {
-    ka_put_int(t, m->v->scope->rank);
+    ka_put_int(t, m->v->dataset->rank);
     ka_put_text(t, kb_string(device_text(m, d).s));
-    ka_put_text(t, ka_name(m->v->scope, name));
+    ka_put_text(t, ka_name(m->v->dataset, name));
     ka_put_int(t, (int64_t)calls);
     ka_put_int(t, n->all.increase);
     ka_put_int(t, n->self.increase);
@@ -380,7 +380,7 @@ static void put_operator(const memory *m, uint32_t d, uint32_t name, uint64_t ca
 
 static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *calls, ka_table *t)
 {
-    size_t ops = m->v->ops.count + 1, names = (size_t)m->v->scope->name_count + 1;
+    size_t ops = m->v->ops.count + 1, names = (size_t)m->v->dataset->name_count + 1;
     amounts of = {calloc(ops, sizeof *of.of_op), calloc(ops / 64 + 1, sizeof *of.has_some),
                   calloc(names, sizeof *of.names)};
     bool ok = of.of_op && of.has_some && of.names;
@@ -403,7 +403,7 @@ static bool put_device_operators(const memory *m, uint32_t d, const uint64_t *ca
 /* How often a process called what is shown, by name. */
 static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
 {
-    memset(calls, 0, ((size_t)m->v->scope->name_count + 1) * sizeof *calls);
+    memset(calls, 0, ((size_t)m->v->dataset->name_count + 1) * sizeof *calls);
     for (size_t i = 0; i < m->v->ops.count; i++) {
         const ka_op *op = &m->v->ops.data[i];
         if (op->shown && (!m->several_processes || process_of(m, op->track) == process))
@@ -413,7 +413,7 @@ static void count_calls(const memory *m, uint32_t process, uint64_t *calls)
 
 static bool put_operators(const memory *m, ka_table *t)
 {
-    uint64_t *calls = calloc((size_t)m->v->scope->name_count + 1, sizeof *calls);
+    uint64_t *calls = calloc((size_t)m->v->dataset->name_count + 1, sizeof *calls);
     bool ok = calls != NULL;
     for (uint32_t d = 0; d < m->devices.count && ok; d++) {
         if (d == 0 || m->devices.data[d].process != m->devices.data[d - 1].process)
@@ -463,7 +463,7 @@ static bool find_leaks(const memory *m, uint32_t d, leak *by_op)
 
 static bool put_leaks(const memory *m, ka_table *t)
 {
-    size_t names = (size_t)m->v->scope->name_count + 2;
+    size_t names = (size_t)m->v->dataset->name_count + 2;
     bool ok = true;
     for (uint32_t d = 0; d < m->devices.count && ok && m->any_address; d++) {
         leak *by_op = calloc(names, sizeof *by_op);
@@ -471,9 +471,9 @@ static bool put_leaks(const memory *m, ka_table *t)
         for (uint32_t i = 0; i < names && ok; i++) {
             if (!by_op[i].count)
                 continue;
-            ka_put_int(t, m->v->scope->rank);
+            ka_put_int(t, m->v->dataset->rank);
             ka_put_text(t, kb_string(device_text(m, d).s));
-            ka_put_text(t, i ? ka_name(m->v->scope, i - 1) : kb_string(""));
+            ka_put_text(t, i ? ka_name(m->v->dataset, i - 1) : kb_string(""));
             ka_put_int(t, (int64_t)by_op[i].count);
             ka_put_int(t, by_op[i].bytes);
             ka_put_ns(t, by_op[i].first_ns);
@@ -495,12 +495,12 @@ static bool has_memory(const kineto_trace *t)
     return false;
 }
 
-kineto_status ka_analyze_memory(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_memory(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *peaks = ka_table_of(a, KA_TABLE_memory),
              *operators = ka_table_of(a, KA_TABLE_memory_operators),
              *leaks = ka_table_of(a, KA_TABLE_memory_leaks);
-    ka_view v = {.scope = s};
+    ka_view v = {.dataset = s};
     memory m = {.v = &v};
     kineto_status status = has_memory(s->trace) ? ka_view_get(s, KA_VIEW_OPS, &v, err) : KINETO_OK;
     bool ok = !status && collect(&m);

@@ -2,8 +2,8 @@
  * list of [time in ns, what happened, bytes, category]. What was there before has the time -1. */
 #include "analyze/facts/analyses.h"
 
-#include "trace/text/input.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/input.h"
+#include "trace/bytes/json_text.h"
 
 #include <ckineto/summary.h>
 
@@ -126,7 +126,7 @@ static void put_curves(ka_table *t, const change_list *changes)
         ka_note(t, "the list of allocations is empty");
 }
 
-kineto_status ka_analyze_memory_categories(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_memory_categories(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_memory_timeline);
     change_list changes = {0};

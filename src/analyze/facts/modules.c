@@ -30,7 +30,7 @@ typedef struct inside {
 } inside;
 
 typedef struct modules {
-    const ka_scope *s;
+    const ka_dataset *s;
     const ka_view *v;
     KB_VEC(module) list;
     KB_VEC(call) calls;
@@ -239,7 +239,7 @@ static bool number_operators(modules *m)
     return true;
 }
 
-static bool has_python(const ka_scope *s)
+static bool has_python(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].kind == KINETO_KIND_PYTHON_FUNCTION)
@@ -268,7 +268,7 @@ static kineto_status make(modules *m, ka_view *v, kineto_error *err)
     return fold_backward(m) ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-kineto_status ka_analyze_modules(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_modules(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_modules);
     ka_view v = {0};

@@ -48,8 +48,8 @@ static void add_call(grouping *g, uint32_t index)
 {
     const ka_op *op = &g->v->ops.data[index];
     group *to = &g->groups[g->in->call_of[op->row]];
-    bool again = index < to->open_until && !g->v->scope->hta;
-    uint64_t flops = g->v->scope->hta ? 0 : g->in->flops[op->row];
+    bool again = index < to->open_until && !g->v->dataset->hta;
+    uint64_t flops = g->v->dataset->hta ? 0 : g->in->flops[op->row];
     g->shown += !to->calls;
     to->calls++;
     add(&to->host_self_ns, op->host_self_ns);
@@ -68,10 +68,10 @@ static void add_call(grouping *g, uint32_t index)
 
 static bool is_eligible(const grouping *g, uint32_t id)
 {
-    kineto_string name = ka_name(g->v->scope, id);
+    kineto_string name = ka_name(g->v->dataset, id);
     if (!g->eligible[id])
         g->eligible[id] =
-            g->v->scope->hta ? 1 + ka_plugin_eligible(name) : 1 + ka_is_eligible(name);
+            g->v->dataset->hta ? 1 + ka_plugin_eligible(name) : 1 + ka_is_eligible(name);
     return g->eligible[id] == 2;
 }
 
@@ -101,7 +101,7 @@ static void put_group(const grouping *g, uint32_t call, ka_table *t, ka_cell *ro
     const group *of = &g->groups[call];
     uint32_t name, stack;
     ka_call_names(g->in, call, &name, &stack);
-    row++->i = once(t, &g->name_cells[name], ka_name(g->v->scope, name));
+    row++->i = once(t, &g->name_cells[name], ka_name(g->v->dataset, name));
     row++->i = text_cell(t, ka_call_shapes(g->in, call));
     row++->i = once(t, &g->stack_cells[stack], kb_intern_get(&g->in->stacks, stack));
     row++->i = (int64_t)of->calls;
@@ -149,7 +149,7 @@ static int64_t *cells_of(size_t count)
 
 static bool group_all(grouping *g)
 {
-    size_t names = g->v->scope->name_count;
+    size_t names = g->v->dataset->name_count;
     g->in = ka_inputs_of(g->v);
     if (!g->in)
         return false;
@@ -173,7 +173,7 @@ static void grouping_free(grouping *g)
     free(g->eligible);
 }
 
-kineto_status ka_analyze_operators(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_operators(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_operators);
     ka_view v;

@@ -2,7 +2,7 @@
  * sequences are rows of a process of their own. */
 #include "analyze/facts/analyses.h"
 
-#include "trace/change/copy.h"
+#include "trace/transform/copy.h"
 
 enum { DRAW_QUEUES = 1, DRAW_BANDWIDTHS = 2, DRAW_SEQUENCES = 4, DRAW_PATH = 8, DRAW_USUAL = 7 };
 
@@ -95,7 +95,7 @@ static void draw_point(void *context, const ka_stream *stream, int64_t ns, int64
     put_sample(q->d, q->track, q->name, q->key, ns, (double)length);
 }
 
-static void draw_queues(drawing *d, const ka_scope *s)
+static void draw_queues(drawing *d, const ka_dataset *s)
 {
     queue q = {.d = d, .key = kt_string(d->b, kb_string("length"))};
     d->no_memory |= !ka_queue_points(s, draw_point, &q);
@@ -123,7 +123,7 @@ static void draw_bandwidths(drawing *d)
 
 /* ---- sequences --------------------------------------------------------------------------------------------- */
 
-static void put_sequence(drawing *d, const ka_scope *s, const ka_occurrence *o, uint32_t track,
+static void put_sequence(drawing *d, const ka_dataset *s, const ka_occurrence *o, uint32_t track,
                          const uint32_t keys[3])
 {
     const ka_slice *slice = &s->slices[o->slice];
@@ -139,7 +139,7 @@ static void put_sequence(drawing *d, const ka_scope *s, const ka_occurrence *o, 
     d->drawn++;
 }
 
-static void draw_sequences(drawing *d, const ka_scope *s)
+static void draw_sequences(drawing *d, const ka_dataset *s)
 {
     ka_occurrence_list list = {0};
     d->no_memory |= !ka_sequences_find(s, &list);
@@ -161,15 +161,15 @@ static void draw_sequences(drawing *d, const ka_scope *s)
 static kineto_status draw_scope(drawing *d, uint32_t what, kineto_error *err)
 {
     ka_rules *rules = NULL;
-    ka_scope scope = {0};
+    ka_dataset dataset = {0};
     kineto_status status = ka_rules_create(d->options->rules, &rules, err);
     if (!status)
-        status = ka_scope_create(d->t, d->options, rules, &scope, err);
+        status = ka_dataset_create(d->t, d->options, rules, &dataset, err);
     if (!status && what & DRAW_QUEUES)
-        draw_queues(d, &scope);
+        draw_queues(d, &dataset);
     if (!status && what & DRAW_SEQUENCES)
-        draw_sequences(d, &scope);
-    ka_scope_free(&scope);
+        draw_sequences(d, &dataset);
+    ka_dataset_free(&dataset);
     ka_rules_free(rules);
     return status;
 }

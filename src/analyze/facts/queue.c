@@ -1,6 +1,6 @@
 /* How much work waits in each stream: launched, and not begun. */
 #include "analyze/facts/analyses.h"
-#include "analyze/scope/order.h"
+#include "analyze/dataset/order.h"
 
 /* One more or one less, at a moment. */
 typedef struct change {
@@ -26,7 +26,7 @@ static void sort_moments(moments *m)
 }
 
 /* What clocks put in front of its launch has not waited. */
-static bool collect(const ka_scope *s, const ka_stream *stream, moments *in, moments *out)
+static bool collect(const ka_dataset *s, const ka_stream *stream, moments *in, moments *out)
 {
     if (!kb_vec_reserve(in, stream->count) || !kb_vec_reserve(out, stream->count))
         return false;
@@ -60,7 +60,7 @@ static bool merge(const moments *in, const moments *out, changes *list)
 /* ---- points --------------------------------------------------------------------------------------------- */
 
 typedef struct counting {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_table *summary, *series;
     ka_queue_point *point; /* NULL: nobody else wants to know */
     void *context;
@@ -144,7 +144,7 @@ static void count_exact(counting *c)
     kb_vec_free(&list);
 }
 
-bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context)
+bool ka_queue_points(const ka_dataset *s, ka_queue_point *point, void *context)
 {
     counting c = {.s = s, .point = point, .context = context};
     count_exact(&c);
@@ -155,7 +155,7 @@ bool ka_queue_points(const ka_scope *s, ka_queue_point *point, void *context)
 
 /* ---- as HTA ----------------------------------------------------------------------------------------------- */
 
-static bool collect_hta(const ka_scope *s, ka_queue_changes *list)
+static bool collect_hta(const ka_dataset *s, ka_queue_changes *list)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *c = &s->slices[i];
@@ -191,7 +191,7 @@ static void count_hta(counting *c)
     kb_vec_free(&all);
 }
 
-kineto_status ka_analyze_queue(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_queue(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     counting c = {.s = s,
                   .summary = ka_table_of(a, KA_TABLE_queue_length),

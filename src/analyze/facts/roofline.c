@@ -14,7 +14,7 @@ typedef struct sums {
 } sums;
 
 typedef struct roofline {
-    const ka_scope *s;
+    const ka_dataset *s;
     uint64_t *flops;    /* by slice: its own, less what is counted inside */
     uint32_t *owner;    /* by slice: the operator that its work counts for */
     uint8_t *precision; /* by slice, of owners */
@@ -98,7 +98,7 @@ static bool multiplies(const ka_class *c)
 
 static void take_work(roofline *r)
 {
-    const ka_scope *s = r->s;
+    const ka_dataset *s = r->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
         uint32_t owner = w->call == KA_NONE ? KA_NONE : r->owner[w->call];
@@ -217,7 +217,7 @@ static void put_step(const roofline *r, const ka_peaks *peaks, uint32_t devices,
 }
 
 /* Each has steps and devices of its own then. */
-static bool several_processes(const ka_scope *s)
+static bool several_processes(const ka_dataset *s)
 {
     uint32_t i = 0;
     while (i < s->step_count && s->steps[i].process == s->steps[0].process)
@@ -227,7 +227,7 @@ static bool several_processes(const ka_scope *s)
 
 static bool put_steps(const roofline *r, const ka_peaks *peaks, uint32_t devices, ka_table *t)
 {
-    const ka_scope *s = r->s;
+    const ka_dataset *s = r->s;
     step_sums *sum = calloc((size_t)s->step_count + 1, sizeof *sum);
     for (uint32_t i = 0; sum && i < s->slice_count; i++)
         if (r->flops[i] && r->owner[i] == i && r->device_ns[i] > 0 && s->slices[i].step >= 0) {
@@ -277,7 +277,7 @@ static void roofline_free(roofline *r)
     kb_vec_free(&r->all);
 }
 
-static void note(const ka_scope *s, const ka_peaks *peaks, kineto_string device, bool any,
+static void note(const ka_dataset *s, const ka_peaks *peaks, kineto_string device, bool any,
                  ka_table *t)
 {
     if (!t)
@@ -293,14 +293,14 @@ static void note(const ka_scope *s, const ka_peaks *peaks, kineto_string device,
         ka_note(t, "the trace does not name its device, so there is nothing to compare with");
 }
 
-kineto_status ka_analyze_roofline(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_roofline(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *operators = ka_table_of(a, KA_TABLE_roofline), *mfu = ka_table_of(a, KA_TABLE_mfu);
     roofline r = {.s = s};
     kineto_string device;
     uint32_t devices;
-    const ka_peaks *peaks = ka_peaks_of_scope(s, &device, &devices);
-    ka_view v = {.scope = s};
+    const ka_peaks *peaks = ka_peaks_of_dataset(s, &device, &devices);
+    ka_view v = {.dataset = s};
     bool ok = true;
     if (s->work_count) {
         if (ka_view_get(s, KA_VIEW_FLOPS, &v, err))

@@ -114,7 +114,7 @@ static int64_t whole_member(kineto_string json, const char *key, const char *old
                : -1;
 }
 
-static kineto_string properties_of(const ka_scope *s, const ka_stream *stream)
+static kineto_string properties_of(const ka_dataset *s, const ka_stream *stream)
 {
     kineto_process p;
     kineto_trace_process(s->trace, stream->process, &p);
@@ -130,7 +130,7 @@ static kineto_string properties_of(const ka_scope *s, const ka_stream *stream)
 
 /* Streams of one device follow each other mostly; a device that comes back counts again only if
  * others were between. */
-static uint32_t count_devices(const ka_scope *s, uint32_t *busiest)
+static uint32_t count_devices(const ka_dataset *s, uint32_t *busiest)
 {
     kb_map seen = {0};
     uint32_t count = 0;
@@ -147,7 +147,7 @@ static uint32_t count_devices(const ka_scope *s, uint32_t *busiest)
     return count;
 }
 
-bool ka_devices_by_process(const ka_scope *s, uint32_t *devices)
+bool ka_devices_by_process(const ka_dataset *s, uint32_t *devices)
 {
     kb_map seen = {0};
     bool ok = true;
@@ -170,7 +170,7 @@ bool ka_devices_by_process(const ka_scope *s, uint32_t *devices)
     return ok;
 }
 
-const ka_peaks *ka_peaks_of_scope(const ka_scope *s, kineto_string *name, uint32_t *devices)
+const ka_peaks *ka_peaks_of_dataset(const ka_dataset *s, kineto_string *name, uint32_t *devices)
 {
     uint32_t busiest = 0;
     *name = (kineto_string){"", 0};

@@ -16,7 +16,7 @@ typedef struct sequence {
 } sequence;
 
 typedef struct finding {
-    const ka_scope *s;
+    const ka_dataset *s;
     const ka_calls *c; /* HTA's; NULL: slices are the tree */
     uint64_t least;
     uint8_t *holds; /* by name: does it hold what was asked for? 0: not looked at, 1 no, 2 */
@@ -272,7 +272,7 @@ static void finding_free(finding *f)
     kb_map_free(&f->known);
 }
 
-kineto_status ka_analyze_sequences(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_sequences(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_sequence_sums);
     finding f = {.s = s, .least = s->options->sequence_min};
@@ -307,7 +307,7 @@ static bool keep_first(finding *f)
     return ok;
 }
 
-bool ka_sequences_find(const ka_scope *s, ka_occurrence_list *out)
+bool ka_sequences_find(const ka_dataset *s, ka_occurrence_list *out)
 {
     finding f = {.s = s, .least = s->options->sequence_min, .places = out};
     bool ok = find_all(&f) && keep_first(&f);

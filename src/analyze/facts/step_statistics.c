@@ -29,7 +29,7 @@ static bool is_outlier(const ka_durations *d, uint32_t step)
     return step >= d->warm_up && is_long(d, step, OUTLIER_DEVIATIONS * MAD_TO_SIGMA * d->mad);
 }
 
-bool ka_durations_make(ka_durations *d, const ka_scope *s, uint32_t process)
+bool ka_durations_make(ka_durations *d, const ka_dataset *s, uint32_t process)
 {
     double *room = malloc((size_t)s->step_count * sizeof *room + 1);
     *d = (ka_durations){.us = malloc((size_t)s->step_count * sizeof *d->us + 1),
@@ -62,7 +62,7 @@ void ka_durations_free(ka_durations *d)
     free(d->place);
 }
 
-static void put_statistics(const ka_scope *s, const ka_durations *d, ka_table *t)
+static void put_statistics(const ka_dataset *s, const ka_durations *d, ka_table *t)
 {
     int64_t least = INT64_MAX, most = 0, outliers = 0;
     for (uint32_t i = d->warm_up; i < d->count; i++) {
@@ -118,7 +118,7 @@ typedef struct portion {
 } portion;
 
 typedef struct contents {
-    const ka_scope *s;
+    const ka_dataset *s;
     KB_VEC(portion) portions;
     int64_t *now;           /* by name: sum of the step under way … */
     uint8_t *kind;          /* … and kind + 1; */
@@ -181,7 +181,7 @@ static int kind_of(contents *c, const ka_slice *s)
 }
 
 /* Slice of the first step that is looked at. */
-static uint32_t first_step(const ka_scope *s)
+static uint32_t first_step(const ka_dataset *s)
 {
     uint32_t i = 0;
     while (i + 1 < s->step_count && s->steps[i].slice == KA_NONE)
@@ -190,7 +190,7 @@ static uint32_t first_step(const ka_scope *s)
 }
 
 /* A step's own name has its number in it: what is in no range of it gets one name for all. */
-static uint32_t name_of(const ka_scope *s, uint32_t slice, uint32_t first)
+static uint32_t name_of(const ka_dataset *s, uint32_t slice, uint32_t first)
 {
     int32_t step = s->slices[slice].step;
     return step >= 0 && s->steps[step].slice == slice ? s->slices[first].name
@@ -199,7 +199,7 @@ static uint32_t name_of(const ka_scope *s, uint32_t slice, uint32_t first)
 
 static void take_slices(contents *c, int64_t *own)
 {
-    const ka_scope *s = c->s;
+    const ka_dataset *s = c->s;
     int32_t step = -1;
     uint32_t first = first_step(s);
     for (uint32_t i = 0; i < s->slice_count; i++)
@@ -233,7 +233,7 @@ static uint32_t kind_of_work(const ka_work *w)
 
 static bool take_work(contents *c)
 {
-    const ka_scope *s = c->s;
+    const ka_dataset *s = c->s;
     int64_t(*sums)[OPERATOR] = calloc((size_t)s->step_count + 1, sizeof *sums);
     if (!sums)
         return false;
@@ -280,7 +280,7 @@ static void join(contents *c)
     c->portions.count = kept;
 }
 
-static bool contents_make(contents *c, const ka_scope *s)
+static bool contents_make(contents *c, const ka_dataset *s)
 {
     size_t names = (size_t)s->name_count + 1;
     *c = (contents){.s = s};
@@ -347,12 +347,12 @@ static void compare_steps(const contents *c, const ka_durations *d, size_t from,
 }
 
 /* The name all steps have here, since their own are all different. */
-static bool is_step_itself(const ka_scope *s, uint32_t kind, uint32_t name)
+static bool is_step_itself(const ka_dataset *s, uint32_t kind, uint32_t name)
 {
     return !kinds[kind].whole && s->slices[first_step(s)].name == name;
 }
 
-static void put_difference(const ka_scope *s, const difference *what, ka_table *t)
+static void put_difference(const ka_dataset *s, const difference *what, ka_table *t)
 {
     uint32_t kind = (uint32_t)(what->key >> 32), name = (uint32_t)what->key;
     bool between = is_step_itself(s, kind, name);
@@ -363,7 +363,7 @@ static void put_difference(const ka_scope *s, const difference *what, ka_table *
     ka_put_number(t, what->us);
 }
 
-static void put_outlier(const ka_scope *s, const ka_durations *d, uint32_t place,
+static void put_outlier(const ka_dataset *s, const ka_durations *d, uint32_t place,
                         const difference *what, ka_table *t)
 {
     const ka_step *step = &s->steps[d->step[place]];
@@ -386,7 +386,7 @@ static void put_outlier(const ka_scope *s, const ka_durations *d, uint32_t place
     ka_put_none(t);
 }
 
-static bool put_outliers(const ka_scope *s, const ka_durations *d, ka_table *t)
+static bool put_outliers(const ka_dataset *s, const ka_durations *d, ka_table *t)
 {
     contents c;
     differences *of = calloc((size_t)d->count + 1, sizeof *of);
@@ -419,7 +419,7 @@ static bool has_outlier(const ka_durations *d)
     return false;
 }
 
-kineto_status ka_analyze_step_statistics(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_step_statistics(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *statistics = ka_table_of(a, KA_TABLE_step_statistics),
              *outliers = ka_table_of(a, KA_TABLE_step_outliers);

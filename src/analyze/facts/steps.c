@@ -46,7 +46,7 @@ static void put_window(const ka_view *v, const ka_window *w, const shares *s, si
                        ka_table *t)
 {
     kb_text name = ka_window_name(v, w);
-    ka_put_int(t, v->scope->rank);
+    ka_put_int(t, v->dataset->rank);
     ka_put_text(t, kb_string(name.s));
     ka_put_ns(t, w->start_ns);
     ka_put_ns(t, kb_length_ns(w->start_ns, w->end_ns));
@@ -68,7 +68,7 @@ static bool put_team(const ka_view *v, size_t team, ka_table *t)
 }
 
 /* Other tables have what the host took: the same step with two lengths wants a word. */
-static bool differ_from_host(const ka_scope *s, const ka_view *v)
+static bool differ_from_host(const ka_dataset *s, const ka_view *v)
 {
     int64_t windows_ns = 0, steps_ns = 0;
     for (size_t i = 0; i < v->windows.count; i++)
@@ -80,7 +80,7 @@ static bool differ_from_host(const ka_scope *s, const ka_view *v)
     return windows_ns != steps_ns;
 }
 
-kineto_status ka_analyze_steps(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_steps(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_steps);
     ka_view v;

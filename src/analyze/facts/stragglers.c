@@ -14,7 +14,7 @@ enum { RANK, STREAM, STEP, NAME, START, DUR, STEP_US };
 
 /* ---- one rank ------------------------------------------------------------------------------------------- */
 
-static bool is_marked(const ka_scope *s, const ka_work *w)
+static bool is_marked(const ka_dataset *s, const ka_work *w)
 {
     kineto_string name = ka_name(s, w->name);
     if (s->hta)
@@ -23,7 +23,7 @@ static bool is_marked(const ka_scope *s, const ka_work *w)
     return w->type == KA_TYPE_COMMUNICATION && w->kind == KINETO_KIND_CONCURRENT_KERNEL;
 }
 
-static double mean_step_us(const ka_scope *s)
+static double mean_step_us(const ka_dataset *s)
 {
     double sum = 0;
     for (uint32_t i = 0; i < s->step_count; i++)
@@ -31,7 +31,7 @@ static double mean_step_us(const ka_scope *s)
     return s->step_count ? sum / s->step_count : 0;
 }
 
-kineto_status ka_analyze_stragglers(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_stragglers(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *t = ka_table_of(a, KA_TABLE_straggler_marks);
     double step_us = mean_step_us(s);

@@ -7,7 +7,7 @@ typedef struct busy {
     ka_spans all, of[4]; /* by ka_type */
 } busy;
 
-static bool collect(const ka_scope *s, busy *b)
+static bool collect(const ka_dataset *s, busy *b)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
@@ -30,7 +30,7 @@ static void busy_free(busy *b)
 
 /* ---- breakdown -------------------------------------------------------------------------------------- */
 
-static void put_breakdown(const ka_scope *s, const busy *b, ka_table *t)
+static void put_breakdown(const ka_dataset *s, const busy *b, ka_table *t)
 {
     int64_t whole = kb_length_ns(b->all.data[0].start_ns, b->all.data[b->all.count - 1].end_ns);
     int64_t idle = whole - ka_spans_ns(&b->all), compute = ka_spans_ns(&b->of[KA_TYPE_COMPUTATION]);
@@ -43,7 +43,7 @@ static void put_breakdown(const ka_scope *s, const busy *b, ka_table *t)
         ka_put_number(t, ka_percent((double)parts[i], (double)whole));
 }
 
-static kineto_status put_overlap(const ka_scope *s, const busy *b, ka_table *t, kineto_error *err)
+static kineto_status put_overlap(const ka_dataset *s, const busy *b, ka_table *t, kineto_error *err)
 {
     const ka_spans *communication = &b->of[KA_TYPE_COMMUNICATION];
     ka_spans both = {0};
@@ -108,7 +108,7 @@ static void put_kind(ka_table *t, uint32_t types, int64_t ns, int64_t all)
     ka_put_number(t, ka_percent((double)ns, (double)all));
 }
 
-static kineto_status put_kinds(const ka_scope *s, const busy *b, ka_table *t, kineto_error *err)
+static kineto_status put_kinds(const ka_dataset *s, const busy *b, ka_table *t, kineto_error *err)
 {
     int64_t sums[16] = {0}, all = 0;
     uint32_t seen = 0; /* HTA has rows for what was together for no time */
@@ -133,7 +133,7 @@ static kineto_status put_kinds(const ka_scope *s, const busy *b, ka_table *t, ki
     return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
 }
 
-kineto_status ka_analyze_temporal(const ka_scope *s, kineto_analysis *a, kineto_error *err)
+kineto_status ka_analyze_temporal(const ka_dataset *s, kineto_analysis *a, kineto_error *err)
 {
     ka_table *breakdown = ka_table_of(a, KA_TABLE_temporal_breakdown),
              *kinds = ka_table_of(a, KA_TABLE_kernel_types),

@@ -3,7 +3,7 @@
 
 /* ---- how a program divides its work -------------------------------------------------------- */
 
-static bool is_between_devices(const ka_scope *s, const ka_work *w)
+static bool is_between_devices(const ka_dataset *s, const ka_work *w)
 {
     kineto_string name = ka_name(s, w->name);
     return w->kind == KINETO_KIND_GPU_MEMCPY
@@ -162,7 +162,7 @@ static collective_rows all_collectives(const ka_finder *f)
 /* The next one that counts; false: there is none. */
 static bool next_collective(collective_rows *c, uint64_t *row)
 {
-    const ka_scope *s = c->f->s;
+    const ka_dataset *s = c->f->s;
     while (c->work < s->work_count && c->row < c->count) {
         const ka_work *w = &s->work[s->by_time[c->work++]];
         if (w->type != KA_TYPE_COMMUNICATION)
@@ -419,7 +419,7 @@ typedef struct broadcasts {
 } broadcasts;
 
 /* The range and all in it take no time. */
-static void leave_out_broadcast(const ka_scope *s, broadcasts *b, uint32_t slice)
+static void leave_out_broadcast(const ka_dataset *s, broadcasts *b, uint32_t slice)
 {
     b->chosen[slice] = 1;
     b->count++;
@@ -437,7 +437,7 @@ static void leave_out_broadcast(const ka_scope *s, broadcasts *b, uint32_t slice
 /* Broadcasts in a forward pass are those of buffers: parameters are sent once, before the first. */
 static void find_broadcasts(ka_finder *f, broadcasts *b)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_answers forwards = {0}, names = {0};
     bool ok = ka_answers_make(f, &forwards) && ka_answers_make(f, &names);
     for (uint32_t i = 0; ok && i < s->slice_count; i++) {
@@ -459,7 +459,7 @@ static void find_broadcasts(ka_finder *f, broadcasts *b)
 
 static void say_broadcasts(ka_finder *f, const broadcasts *b, int64_t saved)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_found *x = ka_open_finding(f, saved, 0.6, kb_string(""));
     if (!x)
         return;

@@ -146,7 +146,7 @@ static pageable add_copies(ka_finder *f, ka_without *without)
 
 static void show_copies(ka_finder *f, ka_found *x)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
         if (!is_pageable(f, w))
@@ -310,7 +310,7 @@ typedef struct extra {
 } extra;
 typedef KB_VEC(extra) extras;
 
-static bool is_op(const ka_scope *s, uint32_t slice, const char *name)
+static bool is_op(const ka_dataset *s, uint32_t slice, const char *name)
 {
     return slice != KA_NONE && s->slices[slice].kind == KINETO_KIND_CPU_OP &&
            kb_string_equal(ka_name(s, s->slices[slice].name), kb_string(name));
@@ -327,7 +327,7 @@ static bool fills(kineto_string name)
 
 /* A device has filled it if anything in the operator launched work. With very much in it, it does
  * more than fill. */
-static bool is_of_host(const ka_scope *s, uint32_t fill)
+static bool is_of_host(const ka_dataset *s, uint32_t fill)
 {
     if (s->slices[fill].next - fill > MOST_BACK)
         return false;
@@ -339,7 +339,7 @@ static bool is_of_host(const ka_scope *s, uint32_t fill)
 
 /* The last operator in front of a slice that does not enclose it, if it filled a tensor; of it the
  * outermost one that ended before. */
-static uint32_t fill_before(const ka_scope *s, uint32_t slice, uint32_t *filled)
+static uint32_t fill_before(const ka_dataset *s, uint32_t slice, uint32_t *filled)
 {
     uint32_t first = s->threads[s->slices[slice].thread].first, i = slice, steps = 0;
     while (i-- > first && steps++ < MOST_BACK) {
@@ -392,7 +392,7 @@ static bool copies_as_it_is(const ka_finder *f, uint32_t copy)
 
 static bool is_extra(const ka_finder *f, uint32_t work, extra *out)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     const ka_work *w = &s->work[work];
     if (w->kind != KINETO_KIND_GPU_MEMCPY || w->call == KA_NONE || !ka_counts(f, w->step) ||
         !ka_is_upload(ka_name(s, w->name)))

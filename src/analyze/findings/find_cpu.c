@@ -4,7 +4,7 @@
  * A trace says neither how many cores there are nor how fast memory is. So rules compare with what
  * one core of any machine of today does, and say what they assume. */
 #include "analyze/findings/find_time.h"
-#include "analyze/scope/view.h"
+#include "analyze/dataset/view.h"
 
 #define MIN_PERCENT 5.0
 
@@ -61,7 +61,7 @@ static void host_operators_free(host_operators *o)
 
 static void fill_host_operators(ka_finder *f, host_operators *o, ka_answers *names)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++) {
         const ka_slice *slice = &s->slices[i];
         if (slice->kind != KINETO_KIND_CPU_OP)
@@ -117,7 +117,7 @@ static int compare_names(const void *left, const void *right)
 
 static void show_operators(ka_finder *f, ka_found *x, const host_operators *o, const uint8_t *chosen)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     size_t count = (size_t)kineto_trace_string_count(s->trace) + 1;
     of_name *names = x ? calloc(count, sizeof *names) : NULL;
     f->no_memory |= x && !names;
@@ -163,7 +163,7 @@ typedef struct products {
 /* FLOPs of operators that do them themselves: those inside one that is counted are how it does. */
 static bool find_products(ka_finder *f, host_operators *o, products *p)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_view view;
     kineto_error err = {0};
     const ka_inputs *in = NULL;
@@ -399,7 +399,7 @@ void ka_look_cpu_tiny(ka_finder *f)
 #define BETWEEN_PERCENT 20.0
 
 /* Collectives on the host and loaders of data are not the program's own code. */
-static bool is_recorded_work(const ka_scope *s, const ka_slice *slice)
+static bool is_recorded_work(const ka_dataset *s, const ka_slice *slice)
 {
     static const char *const begins[] = {"gloo:", "mpi:", "ucc:", "c10d::"};
     kineto_string name = ka_name(s, slice->name);
@@ -414,7 +414,7 @@ static bool is_recorded_work(const ka_scope *s, const ka_slice *slice)
 /* When no thread is in a recorded operator; false: out of memory. */
 static bool find_between(ka_finder *f, ka_spans *between)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_spans whole = {0}, busy = {0};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++)
         if (s->steps[i].slice != KA_NONE)
@@ -435,7 +435,7 @@ static bool find_between(ka_finder *f, ka_spans *between)
 /* The operator that begins where a gap ends. */
 static void show_between(ka_finder *f, ka_found *x, const ka_spans *between)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (size_t i = 0; i < between->count; i++) {
         int64_t start = between->data[i].start_ns, end = between->data[i].end_ns;
         ka_show_span(f, x, start, end, kb_length_ns(start, end), "no operator runs");

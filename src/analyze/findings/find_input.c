@@ -37,7 +37,7 @@ static int64_t within(const waiting *w, int64_t start_ns, int64_t end_ns)
     return ka_spans_within(&w->whole, start_ns, end_ns, &cursor);
 }
 
-static bool waits(const ka_scope *s, const waiting *w, uint32_t slice)
+static bool waits(const ka_dataset *s, const waiting *w, uint32_t slice)
 {
     const ka_slice *x = &s->slices[slice];
     return ka_is_dataloader(ka_name(s, x->name)) && within(w, x->start_ns, x->end_ns) > 0;
@@ -46,7 +46,7 @@ static bool waits(const ka_scope *s, const waiting *w, uint32_t slice)
 /* A step that is looked at, up to the next one of its process if that has the next number. */
 static void put_step(ka_finder *f, waiting *w, uint32_t step)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     int64_t end_ns = s->steps[step].end_ns;
     for (uint32_t i = step + 1; i < s->step_count; i++) {
         if (s->steps[i].process != s->steps[step].process)
@@ -60,7 +60,7 @@ static void put_step(ka_finder *f, waiting *w, uint32_t step)
 
 static void put_whole(ka_finder *f, waiting *w, ka_spans *steps)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     *w = (waiting){.whole_ns = f->whole_ns, .confidence = 0.8};
     for (uint32_t i = 0; i < (f->step_count ? s->step_count : 0); i++) {
         if (s->steps[i].slice == KA_NONE)
@@ -111,14 +111,14 @@ static double share_of(const waiting *w, int64_t ns) { return 100 * (double)ns /
 
 static void show_waits(ka_finder *f, const waiting *w, ka_found *x)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (waits(s, w, i))
             ka_show_row(f, x, s->slices[i].row,
                         within(w, s->slices[i].start_ns, s->slices[i].end_ns), NULL);
 }
 
-static bool loads_in_workers(const ka_scope *s)
+static bool loads_in_workers(const ka_dataset *s)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         kineto_string name = ka_name(s, s->slices[i].name);
@@ -212,14 +212,14 @@ void ka_look_data_loader(ka_finder *f)
 
 /* ---- loading in the thread that trains ------------------------------------------------------ */
 
-static bool is_function_of(const ka_scope *s, uint32_t slice, const char *file, const char *name)
+static bool is_function_of(const ka_dataset *s, uint32_t slice, const char *file, const char *name)
 {
     kineto_string text = ka_name(s, s->slices[slice].name);
     return s->slices[slice].kind == KINETO_KIND_PYTHON_FUNCTION && kb_string_ends(text, name) &&
            kb_string_holds(text, file);
 }
 
-static bool has_inside(const ka_scope *s, uint32_t slice, const char *name)
+static bool has_inside(const ka_dataset *s, uint32_t slice, const char *name)
 {
     for (uint32_t i = slice + 1; i < s->slices[slice].next; i = s->slices[i].next)
         if (is_function_of(s, i, "", name))
@@ -228,7 +228,7 @@ static bool has_inside(const ka_scope *s, uint32_t slice, const char *name)
 }
 
 /* With workers, a loader that makes its iterator looks at how many they are. */
-static bool makes_single_loader(const ka_scope *s, uint32_t slice)
+static bool makes_single_loader(const ka_dataset *s, uint32_t slice)
 {
     return is_function_of(s, slice, "dataloader.py(", ": _get_iterator") &&
            !has_inside(s, slice, ": check_worker_number_rationality") &&
@@ -238,7 +238,7 @@ static bool makes_single_loader(const ka_scope *s, uint32_t slice)
 /* Where waits were recorded, input.data_loader says what they cost, and gives the same advice. */
 void ka_look_synchronized_loader(ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     waiting w = add_waits(f);
     uint64_t count = 0;
     waiting_free(&w);

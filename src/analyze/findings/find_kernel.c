@@ -63,7 +63,7 @@ static uint8_t eligible(kineto_string name) { return ka_is_eligible(name); }
 
 static void take(ka_finder *f, products *p, ka_answers *operators, ka_answers *kernels)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     bool tf32 = ka_has_tf32(s->trace, p->device);
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
@@ -98,7 +98,7 @@ static bool products_make(ka_finder *f, products *p)
     int64_t device = ka_busiest_device(f->s);
     *p = (products){.is = calloc((size_t)f->s->work_count + 1, 1),
                     .unit = ka_matrix_unit_of(f->s->trace, device),
-                    .peaks = ka_peaks_of_scope(f->s, &name, &devices),
+                    .peaks = ka_peaks_of_dataset(f->s, &name, &devices),
                     .device = device};
     f->no_memory |= !p->is;
     bool ok = p->is && ka_answers_make(f, &operators) && ka_answers_make(f, &kernels);
@@ -141,7 +141,7 @@ static double faster_tf32(const products *p)
     return faster(p->peaks->tf32, p->peaks->fp32, MOST_TF32);
 }
 
-static bool is_narrow(const ka_scope *s, const ka_work *w)
+static bool is_narrow(const ka_dataset *s, const ka_work *w)
 {
     uint8_t precision = s->class_of[w->name].precision;
     return precision == KA_PRECISION_FP16 || precision == KA_PRECISION_BF16;
@@ -300,7 +300,7 @@ void ka_look_fp32_matmul(ka_finder *f)
 /* ---- the rest of a model that uses them ------------------------------------------------------- */
 
 /* 16-bit products that were kept from them are what precision.unaligned_matmul is about. */
-static void leave_narrow_products(const ka_scope *s, products *p)
+static void leave_narrow_products(const ka_dataset *s, products *p)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];

@@ -89,7 +89,7 @@ static int64_t find_gaps(ka_finder *f, gaps *g)
 
 static void show_gaps(ka_finder *f, ka_found *x, const gaps *g)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < g->kept; i++) {
         const long_gap *gap = &g->longest[i];
         uint32_t call = s->work[gap->after].call;
@@ -143,7 +143,7 @@ typedef struct use {
 } use;
 
 typedef struct uses {
-    const ka_scope *s;
+    const ka_dataset *s;
     ka_idleness idle;
     use *of;           /* by device */
     int64_t *first_ns; /* by process: its first step that is looked at begins; last: the first of
@@ -162,7 +162,7 @@ static bool add_idle(void *context, const ka_gap *gap)
 
 static void add_work(uses *all)
 {
-    const ka_scope *s = all->s;
+    const ka_dataset *s = all->s;
     for (size_t d = 0; d < all->idle.devices.count; d++)
         all->of[d] = (use){.device = all->idle.devices.data[d].id,
                            .start_ns = INT64_MAX,
@@ -181,7 +181,7 @@ static void add_work(uses *all)
 /* Steps that were left out stay in the list, in front of the others. */
 static bool find_first_steps(const ka_finder *f, uses *all)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     size_t any = kineto_trace_process_count(s->trace);
     all->first_ns = malloc((any + 1) * sizeof *all->first_ns);
     for (size_t i = 0; all->first_ns && i <= any; i++)
@@ -321,7 +321,7 @@ static ka_found *open_host_bound(ka_finder *f, gaps *g, const kineto_what_if_sca
     return x;
 }
 
-static bool has_compiled(const ka_scope *s)
+static bool has_compiled(const ka_dataset *s)
 {
     return ka_find_range(s, "CompiledFunction") != KA_NONE ||
            ka_find_range(s, "Torch-Compiled Region") != KA_NONE ||
@@ -399,7 +399,7 @@ static bool is_tiny(const ka_finder *f, const ka_work *w)
 }
 
 /* Launched before the one before ended: the device waited for nobody but itself. */
-static bool follows(const ka_scope *s, uint32_t before, uint32_t work)
+static bool follows(const ka_dataset *s, uint32_t before, uint32_t work)
 {
     const ka_work *a = &s->work[before], *b = &s->work[work];
     int64_t gap = kb_length_ns(a->end_ns, b->start_ns);
@@ -429,7 +429,7 @@ static void end_run(runs *r, run *current)
 
 static void count_kernels(runs *r)
 {
-    const ka_scope *s = r->f->s;
+    const ka_dataset *s = r->f->s;
     r->least_ns = INT64_MAX;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
@@ -444,7 +444,7 @@ static void count_kernels(runs *r)
 
 static void find_runs(runs *r, const ka_stream *stream)
 {
-    const ka_scope *s = r->f->s;
+    const ka_dataset *s = r->f->s;
     run current = {0};
     for (uint32_t i = stream->first; i < stream->first + stream->count; i++) {
         if (!is_tiny(r->f, &s->work[i])) {
@@ -523,7 +523,7 @@ typedef struct blocked {
 
 static bool is_blocked(const blocked *b, const ka_slice *call)
 {
-    const ka_scope *s = b->hosts.s;
+    const ka_dataset *s = b->hosts.s;
     return call->work_count && ka_slice_ns(call) >= LEAST_BLOCKED_NS &&
            ka_hosts_waiting(&b->hosts, s->work[s->launched[call->first_work]].stream,
                             call->start_ns) >= KA_FULL_QUEUE;
@@ -531,7 +531,7 @@ static bool is_blocked(const blocked *b, const ka_slice *call)
 
 static void report_blocked(ka_finder *f, const blocked *b)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     int64_t idle = ka_idle_ns(f, "full_queue");
     ka_found *x = ka_open_finding(f, idle, 0.8, kb_string(""));
     if (!x)
@@ -553,7 +553,7 @@ static void report_blocked(ka_finder *f, const blocked *b)
 
 void ka_look_launch_full_queue(ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     blocked b = {.count = 0};
     f->no_memory |= !ka_hosts_make(&b.hosts, s);
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++)

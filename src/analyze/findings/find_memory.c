@@ -1,6 +1,6 @@
 /* Memory of devices. */
 #include "analyze/findings/find_work.h"
-#include "profiler/summary.h"
+#include "analyze/summary/summary.h"
 
 /* ---- the curve ------------------------------------------------------------------------------ */
 
@@ -201,7 +201,7 @@ void ka_look_memory_limit(ka_finder *f)
  * at or not, or after a third of what was recorded. */
 static int64_t warm_from(const ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     return s->step_count ? s->steps[0].end_ns
                          : s->start_ns + kb_length_ns(s->start_ns, s->end_ns) / WARM_UP_PART;
 }
@@ -374,7 +374,7 @@ static int compare_numbers(const void *left, const void *right)
 /* Levels of steps behind the first one; at most MOST_STEPS, evenly chosen. Steps are by start. */
 static uint32_t levels_of(const ka_finder *f, const curve *c, level *levels)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     uint32_t stride = f->step_count / MOST_STEPS + 1, count = 0, seen = 0;
     size_t at = 0;
     double now = 0;
@@ -578,7 +578,7 @@ static void add_call(const ka_finder *f, churn *c, uint32_t i)
 
 static void show_churn(ka_finder *f, ka_found *x, churn *c)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++) {
         if (!churns(f, c, i) || !is_outer(f, c, i))
             continue;
@@ -616,7 +616,7 @@ static void say_churn(ka_finder *f, churn *c, int64_t saved)
 
 void ka_look_allocator_churn(ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     churn c = {.from_ns = warm_from(f)};
     bool ok = ka_answers_make(f, &c.names) && ka_factors_make(f, &c.x);
     for (uint32_t i = 0; ok && i < s->slice_count; i++)

@@ -85,7 +85,7 @@ static bool devices_make(const kineto_trace *t, devices *d)
 }
 
 /* By stream; one whose device is not known is taken to be of the first. */
-static bool find_limits(const ka_scope *s, limits *of)
+static bool find_limits(const ka_dataset *s, limits *of)
 {
     devices d = {.by_id = {0}};
     bool ok = devices_make(s->trace, &d);
@@ -161,7 +161,7 @@ static bool is_candidate(const ka_finder *f, const ka_work *w)
 /* Names whose kernels are long enough and take enough of all. */
 static void choose_names(ka_finder *f, kernels *k, ka_amount *of)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++)
         if (is_candidate(f, &s->work[i]))
             ka_amount_add(&of[s->work[i].name], ka_work_ns(&s->work[i]));
@@ -172,7 +172,7 @@ static void choose_names(ka_finder *f, kernels *k, ka_amount *of)
 
 static bool kernels_make(ka_finder *f, kernels *k)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_amount *of = calloc((size_t)s->name_count + 1, sizeof *of);
     *k = (kernels){.chosen = calloc((size_t)s->work_count + 1, 1),
                    .wanted = calloc((size_t)s->name_count + 1, 1),
@@ -200,7 +200,7 @@ typedef double judge(const ka_finder *f, const ka_work *w, const launch *l, cons
 
 static void look_at(ka_finder *f, kernels *k, judge *factor_of)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[i];
         if (!is_candidate(f, w) || !k->wanted[w->name])

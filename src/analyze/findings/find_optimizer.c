@@ -31,7 +31,7 @@ static bool is_kernel(const ka_work *w)
 
 static void take_work(ka_finder *f, calls *c, uint32_t slice)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slices[slice].work_count; i++) {
         uint32_t at = s->launched[s->slices[slice].first_work + i];
         const ka_work *w = &s->work[at];
@@ -49,7 +49,7 @@ static void take_work(ka_finder *f, calls *c, uint32_t slice)
 /* Outermost ranges whose name the question says yes to. */
 static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_answers names = {0};
     *c = (calls){0};
     bool ok = ka_answers_make(f, &names) && ka_factors_make(f, &c->x);
@@ -73,7 +73,7 @@ static bool calls_make(ka_finder *f, calls *c, ka_question *ask)
 
 static void show_calls(ka_finder *f, ka_found *x, const calls *c)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (size_t i = 0; i < c->list.count; i++) {
         uint32_t slice = c->list.data[i];
         uint64_t launches = 0;
@@ -97,7 +97,7 @@ static uint8_t is_single(kineto_string name)
 }
 
 /* "_single_tensor_adam" → "Adam" */
-static kb_text optimizer_of(const ka_scope *s, const calls *c)
+static kb_text optimizer_of(const ka_dataset *s, const calls *c)
 {
     static const struct {
         const char *part, *name;
@@ -248,7 +248,7 @@ static uint8_t zeroes(kineto_string name)
 }
 
 /* aten::zeros makes something new, and fills that. */
-static bool fills_gradient(const ka_scope *s, ka_answers *names, uint32_t i)
+static bool fills_gradient(const ka_dataset *s, ka_answers *names, uint32_t i)
 {
     const ka_slice *slice = &s->slices[i];
     uint32_t op = slice->parent == KA_NONE ? KA_NONE : ka_operator_of(s, slice->parent);
@@ -256,7 +256,7 @@ static bool fills_gradient(const ka_scope *s, ka_answers *names, uint32_t i)
            (op == KA_NONE || !kb_string_begins(ka_name(s, s->slices[op].name), "aten::zeros"));
 }
 
-static void leave_out(const ka_scope *s, calls *c, uint32_t slice)
+static void leave_out(const ka_dataset *s, calls *c, uint32_t slice)
 {
     for (uint32_t i = slice; i < s->slices[slice].next; i++) {
         c->x.slices[i] = 0;
@@ -268,7 +268,7 @@ static void leave_out(const ka_scope *s, calls *c, uint32_t slice)
 /* Without the filling: it and its kernels take no time. Everything else is as it was. */
 static uint64_t leave_out_zeroes(ka_finder *f, calls *c)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_answers names = {0};
     uint64_t count = 0;
     bool ok = ka_answers_make(f, &names);

@@ -16,7 +16,7 @@ typedef struct siblings {
 
 static bool siblings_make(ka_finder *f, siblings *x)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     size_t heads = (size_t)s->slice_count + s->thread_count + 1;
     uint32_t *last = malloc(heads * sizeof *last), *around = malloc(heads * sizeof *around);
     *x = (siblings){malloc(heads * sizeof *x->next), malloc(heads * sizeof *x->first)};
@@ -64,7 +64,7 @@ static uint8_t is_select(kineto_string name)
 
 /* The passes from `at` on, if the next one begins at `behind`: as long as each operator is called
  * what that of the pass before is. */
-static loop passes_of(const ka_scope *s, const siblings *x, uint32_t at, uint32_t behind,
+static loop passes_of(const ka_dataset *s, const siblings *x, uint32_t at, uint32_t behind,
                       uint32_t period)
 {
     loop found = {at, at, period, 1};
@@ -84,7 +84,7 @@ static uint64_t left_out(const loop *l) { return (uint64_t)(l->repeats - 1) * l-
 
 /* The passes that begin there. A pass may select several times, so each of the next selects may be
  * where the second one begins: that which leaves most out is. */
-static loop loop_at(const ka_scope *s, const siblings *x, loops *l, uint32_t at)
+static loop loop_at(const ka_dataset *s, const siblings *x, loops *l, uint32_t at)
 {
     loop best = {at, at, 0, 1};
     uint32_t period = 1;
@@ -102,7 +102,7 @@ static loop loop_at(const ka_scope *s, const siblings *x, loops *l, uint32_t at)
 /* One pass stays: it does for all. */
 static void take_loop(ka_finder *f, loops *l, const loop *found)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     int64_t ns = kb_length_ns(s->slices[found->first].start_ns, s->slices[found->last].end_ns);
     for (uint32_t i = found->first; i < s->slices[found->last].next; i++)
         l->x.slices[i] = 1.0 / found->repeats;
@@ -115,7 +115,7 @@ static void take_loop(ka_finder *f, loops *l, const loop *found)
 static void walk_siblings(ka_finder *f, const siblings *x, loops *l, uint32_t first,
                           void (*take)(ka_finder *f, loops *l, const loop *found))
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = first; i != KA_NONE;) {
         bool is_one = ka_answer(s, &l->selects, s->slices[i].name, is_select) &&
                       ka_counts(f, s->slices[i].step);
@@ -135,7 +135,7 @@ static void walk(ka_finder *f, const siblings *x, loops *l,
 
 static void show_loop(ka_finder *f, loops *l, const loop *found)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     const ka_slice *first = &s->slices[found->first], *last = &s->slices[found->last];
     kineto_string stack = l->shown++ < MOST_STACKS ? ka_stack_of(f, found->first) : kb_string("");
     ka_show_row(f, l->found, first->row, kb_length_ns(first->start_ns, last->end_ns),
@@ -146,7 +146,7 @@ static void show_loop(ka_finder *f, loops *l, const loop *found)
 
 static void say_loops(ka_finder *f, const siblings *x, loops *l, int64_t saved)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     char body[160] = "";
     size_t n = 0;
     uint32_t at = l->longest.first;
@@ -227,7 +227,7 @@ typedef struct biases {
 /* The convolution with a bias in a call of a module; KA_NONE. */
 static uint32_t biased_in(ka_finder *f, biases *b, uint32_t module)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     uint32_t end = KB_MIN(s->slices[module].next, module + MOST_INSIDE);
     for (uint32_t i = module + 1; i < end; i++) {
         ka_shapes in;
@@ -245,7 +245,7 @@ static uint32_t biased_in(ka_finder *f, biases *b, uint32_t module)
 /* What adds the bias, where it is a kernel of its own. */
 static void leave_out(ka_finder *f, biases *b, uint32_t conv)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     uint32_t end = KB_MIN(s->slices[conv].next, conv + MOST_INSIDE);
     for (uint32_t i = conv; i < end; i++)
         for (uint32_t w = 0; w < s->slices[i].work_count; w++) {
@@ -260,7 +260,7 @@ static void leave_out(ka_finder *f, biases *b, uint32_t conv)
 
 static void find_biases(ka_finder *f, biases *b)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count && !f->no_memory; i++) {
         const ka_slice *slice = &s->slices[i];
         uint32_t around = slice->parent == KA_NONE ? KA_NONE : b->module[slice->parent];
@@ -286,7 +286,7 @@ static void find_biases(ka_finder *f, biases *b)
 
 static void say_biases(ka_finder *f, biases *b, int64_t saved)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_found *x = ka_open_finding(f, saved, 0.5, kb_string(""));
     if (!x)
         return;

@@ -135,7 +135,7 @@ static shape *shape_at(ka_finder *f, shapes *all, uint32_t op)
     return f->no_memory ? NULL : &all->list.data[all->of[op] - 1];
 }
 
-static bool multiplies(const ka_scope *s, const ka_work *w)
+static bool multiplies(const ka_dataset *s, const ka_work *w)
 {
     uint8_t family = s->class_of[w->name].family;
     return w->kind == KINETO_KIND_CONCURRENT_KERNEL &&
@@ -145,7 +145,7 @@ static bool multiplies(const ka_scope *s, const ka_work *w)
 /* Kernels with these sizes, and how long they would take with others. */
 static void take(ka_finder *f, shapes *all, uint8_t wanted, ka_factors *x)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->work_count && !f->no_memory; i++) {
         const ka_work *w = &s->work[i];
         uint32_t op =
@@ -182,7 +182,7 @@ static kb_text padding_of(const shape *of)
 
 static void show_shapes(ka_finder *f, ka_found *x, const shapes *all)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (size_t i = 0; i < KB_MIN(all->list.count, (size_t)f->evidence_limit); i++) {
         const shape *of = &all->list.data[i];
         ka_shapes in;

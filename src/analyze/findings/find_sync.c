@@ -67,7 +67,7 @@ static void add_to_site(sites *all, uint32_t wait, kineto_string stack)
 }
 
 /* What tells places apart, without the text of a stack, which takes long and would stay. */
-static uint64_t place_of(const ka_scope *s, uint32_t slice)
+static uint64_t place_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t names[MOST_FRAMES], count = 0, out = 0;
     kineto_arg arg;

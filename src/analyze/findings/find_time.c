@@ -29,7 +29,7 @@ bool ka_is_within_device(kineto_string name)
     return has_one_of(name, words, KB_COUNT(words));
 }
 
-uint32_t ka_find_range(const ka_scope *s, const char *begins)
+uint32_t ka_find_range(const ka_dataset *s, const char *begins)
 {
     for (uint32_t i = 0; i < s->slice_count; i++) {
         uint8_t kind = s->slices[i].kind;
@@ -42,7 +42,7 @@ uint32_t ka_find_range(const ka_scope *s, const char *begins)
 
 #define MOST_AROUND 64u /* that are climbed */
 
-uint32_t ka_site_of(const ka_scope *s, uint32_t slice)
+uint32_t ka_site_of(const ka_dataset *s, uint32_t slice)
 {
     uint32_t i = ka_operator_around(s, slice), site = i, left = MOST_AROUND;
     if (i == KA_NONE)
@@ -54,7 +54,7 @@ uint32_t ka_site_of(const ka_scope *s, uint32_t slice)
     return site;
 }
 
-kineto_string ka_place_of(const ka_scope *s, uint32_t call)
+kineto_string ka_place_of(const ka_dataset *s, uint32_t call)
 {
     if (call == KA_NONE)
         return (kineto_string){"", 0};
@@ -184,7 +184,7 @@ void ka_without_free(ka_without *w)
     *w = (ka_without){0};
 }
 
-static void inherit(const ka_scope *s, ka_without *w)
+static void inherit(const ka_dataset *s, ka_without *w)
 {
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (s->slices[i].parent != KA_NONE)
@@ -254,14 +254,14 @@ static bool copies_at_once(kineto_string name)
 
 #define MOST_ASKED 64u /* slices and work of an operator */
 
-static bool is_sent_or_received(const ka_scope *s, uint32_t work)
+static bool is_sent_or_received(const ka_dataset *s, uint32_t work)
 {
     kineto_string name = ka_name(s, s->work[work].name);
     return s->work[work].kind == KINETO_KIND_GPU_MEMCPY &&
            (ka_is_upload(name) || is_download(name));
 }
 
-static uint32_t copy_of(const ka_scope *s, uint32_t site)
+static uint32_t copy_of(const ka_dataset *s, uint32_t site)
 {
     uint32_t end = KB_MIN(s->slices[site].next, site + MOST_ASKED), left = MOST_ASKED;
     for (uint32_t i = site; i < end; i++)
@@ -273,7 +273,7 @@ static uint32_t copy_of(const ka_scope *s, uint32_t site)
     return KA_NONE;
 }
 
-static uint8_t kind_of(const ka_scope *s, const ka_wait *w)
+static uint8_t kind_of(const ka_dataset *s, const ka_wait *w)
 {
     if (copies_at_once(ka_name(s, s->slices[w->call].name)))
         return KA_WAIT_COPY_CALL;
@@ -286,7 +286,7 @@ static uint8_t kind_of(const ka_scope *s, const ka_wait *w)
 /* An operator that copies and then synchronises waits once. Bit 0 of `seen` is for calls. */
 static void add_wait(ka_finder *f, ka_waits *out, uint8_t *seen, uint32_t call)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_wait w = {.call = call, .site = ka_site_of(s, call), .ns = ka_slice_ns(&s->slices[call])};
     w.copy = copy_of(s, w.site);
     w.kind = kind_of(s, &w);
@@ -306,7 +306,7 @@ static int compare_waits(const void *left, const void *right, void *context)
     return (a->call > b->call) - (a->call < b->call);
 }
 
-static bool busy_spans(const ka_scope *s, ka_spans *busy)
+static bool busy_spans(const ka_dataset *s, ka_spans *busy)
 {
     for (uint32_t i = 0; i < s->work_count; i++) {
         const ka_work *w = &s->work[s->by_time[i]];
@@ -319,7 +319,7 @@ static bool busy_spans(const ka_scope *s, ka_spans *busy)
 
 /* Without the wait the next work would begin earlier by what was waited, if nothing of it runs
  * before: a gap can be saved once. With several devices, gaps are those of all of them. */
-static void share_gaps(const ka_scope *s, ka_waits *waits, const ka_spans *busy)
+static void share_gaps(const ka_dataset *s, ka_waits *waits, const ka_spans *busy)
 {
     size_t next = 0, gap = SIZE_MAX;
     int64_t left = 0;

@@ -12,12 +12,12 @@
 bool ka_is_upload(kineto_string name);
 bool ka_is_within_device(kineto_string name);
 /** Is there a range of the host whose name begins so? Its first one; KA_NONE. */
-uint32_t ka_find_range(const ka_scope *s, const char *begins);
+uint32_t ka_find_range(const ka_dataset *s, const char *begins);
 /** An operator that begins with "aten::" around a slice, the outermost of them that follow one
  *  another; else the innermost operator, else the slice. */
-uint32_t ka_site_of(const ka_scope *s, uint32_t slice);
+uint32_t ka_site_of(const ka_dataset *s, uint32_t slice);
 /** Where a call was made, in words: the operator, else the range around it; may be empty. */
-kineto_string ka_place_of(const ka_scope *s, uint32_t call);
+kineto_string ka_place_of(const ka_dataset *s, uint32_t call);
 
 /* ---- time that nothing hides ---- */
 enum { KA_PICKED, KA_COVERS, KA_NEITHER };

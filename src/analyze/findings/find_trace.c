@@ -1,6 +1,6 @@
 /* Steps, and the trace itself. */
 #include "analyze/findings/find_work.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 #include <ckineto/analyze.h>
 
@@ -58,7 +58,7 @@ static outliers outliers_of(const ka_finder *f, const ka_table *t)
     return o;
 }
 
-static uint32_t slice_of_step(const ka_scope *s, kineto_string text)
+static uint32_t slice_of_step(const ka_dataset *s, kineto_string text)
 {
     uint64_t number;
     if (!kt_json_uint(text, &number))
@@ -228,7 +228,7 @@ static uint8_t lazy_at(const ka_finder *f, lazy *l, uint32_t i)
 
 static void add_launches(const ka_finder *f, lazy *l)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (is_call(&s->slices[i]) &&
             ka_answer(s, &l->names, s->slices[i].name, lazy_kind) == LAUNCHES)
@@ -238,7 +238,7 @@ static void add_launches(const ka_finder *f, lazy *l)
 /* What is looked at: steps, or all that was recorded. */
 static void put_whole(ka_finder *f, ka_spans *whole)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE)
             f->no_memory |=
@@ -265,7 +265,7 @@ static int64_t union_of(ka_finder *f, ka_spans *spans)
 /* How long any of them runs, within steps if there are some. */
 static int64_t add_lazy(ka_finder *f, lazy *l)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     ka_spans spans = {0};
     ka_amount *of[] = {NULL, &l->loads, &l->takes, &l->chooses, &l->launches};
     for (uint32_t i = 0; i < s->slice_count; i++) {
@@ -281,7 +281,7 @@ static int64_t add_lazy(ka_finder *f, lazy *l)
 /* Steps that the table of steps calls warm-up, and by how much they are longer than the median. */
 static void add_first_steps(const ka_finder *f, lazy *l)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     const ka_table *t = ka_fact_table(f, KA_TABLE_step_statistics);
     if (!ka_table_rows(t))
         return;
@@ -311,7 +311,7 @@ static size_t put_amount(char *text, size_t room, size_t n, const char *what, co
 
 static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->slice_count; i++)
         if (ka_counts(f, s->slices[i].step) && lazy_at(f, l, i) != NOT_LAZY)
             ka_show_row(f, x, s->slices[i].row, ka_slice_ns(&s->slices[i]), NULL);
@@ -323,7 +323,7 @@ static void show_lazy(ka_finder *f, ka_found *x, lazy *l)
 
 static void say_lazy(ka_finder *f, lazy *l, int64_t ns)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     char text[400] = "";
     size_t n = 0, room = sizeof text;
     ka_found *x = ka_open_finding(f, KA_NO_WORTH, 0.7, kb_string(""));
@@ -377,7 +377,7 @@ typedef struct overhead {
 
 static bool is_in_steps(const ka_finder *f, int64_t start_ns, int64_t end_ns)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     uint32_t low = 0, high = s->step_count;
     while (low < high) {
         uint32_t middle = low + (high - low) / 2;
@@ -597,7 +597,7 @@ static void say_unfit(ka_finder *f, const doubts *d)
 
 #define UNRECORDED_PERCENT 50.0 /* of a device's time, from its first work to its last */
 
-static int64_t span_of_device(const ka_scope *s, int64_t device)
+static int64_t span_of_device(const ka_dataset *s, int64_t device)
 {
     int64_t start = INT64_MAX, end = INT64_MIN;
     for (uint32_t i = 0; i < s->work_count; i++)

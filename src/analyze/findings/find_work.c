@@ -27,7 +27,7 @@ void ka_factors_free(ka_factors *x)
     free(x->slices);
 }
 
-static double own_ns(const ka_scope *s, uint32_t slice, const double *inside)
+static double own_ns(const ka_dataset *s, uint32_t slice, const double *inside)
 {
     return (double)ka_slice_ns(&s->slices[slice]) - inside[slice];
 }
@@ -35,7 +35,7 @@ static double own_ns(const ka_scope *s, uint32_t slice, const double *inside)
 /* Times of ranges hold those of the ranges in them, so only their own count. */
 static double at_most(ka_finder *f, const ka_factors *x)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     double sum = 0, *inside = calloc((size_t)s->slice_count + 1, sizeof *inside);
     f->no_memory |= !inside;
     if (!inside)
@@ -112,7 +112,7 @@ static int compare_by_name(const void *left, const void *right)
 
 static void show_longest(ka_finder *f, ka_found *x, const by_name *n)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     const ka_work *w = &s->work[n->longest];
     uint32_t op = ka_operator_of(s, w->call);
     ka_shapes in = {0};
@@ -131,7 +131,7 @@ static void show_longest(ka_finder *f, ka_found *x, const by_name *n)
 
 void ka_show_work(ka_finder *f, ka_found *x, const uint8_t *chosen, uint8_t which)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     by_name *names = x ? calloc((size_t)s->name_count + 1, sizeof *names) : NULL;
     if (!names) {
         f->no_memory |= x != NULL;
@@ -278,7 +278,7 @@ bool ka_has_tf32(const kineto_trace *t, int64_t device)
            ka_device_number(t, device, "computeMajor") >= 8;
 }
 
-int64_t ka_busiest_device(const ka_scope *s)
+int64_t ka_busiest_device(const ka_dataset *s)
 {
     uint32_t busiest = 0;
     for (uint32_t i = 1; i < s->stream_count; i++)

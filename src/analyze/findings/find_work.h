@@ -8,7 +8,7 @@
 /* ---- other times ---- */
 /** Factors of times: 1 as recorded, 0 as if it were not there. */
 typedef struct ka_factors {
-    double *work, *slices; /* by index of the scope's work and slices */
+    double *work, *slices; /* by index of the dataset's work and slices */
     double gaps;           /* from one work to the next of a stream */
 } ka_factors;
 /** All 1. False: out of memory, which f knows then. Free it in any case. */
@@ -46,7 +46,7 @@ static inline void ka_amount_add(ka_amount *a, int64_t ns)
 /* ---- operators ---- */
 /** The innermost operator that a range is, or is in; KA_NONE: none, or it is very far out (traces
  * may nest as deep as they are long). */
-static inline uint32_t ka_operator_of(const ka_scope *s, uint32_t slice)
+static inline uint32_t ka_operator_of(const ka_dataset *s, uint32_t slice)
 {
     bool is_one = slice == KA_NONE || s->slices[slice].kind == KINETO_KIND_CPU_OP;
     return is_one ? slice : ka_operator_around(s, slice);
@@ -80,7 +80,7 @@ typedef struct ka_answers {
 bool ka_answers_make(ka_finder *f, ka_answers *a);
 static inline void ka_answers_free(ka_answers *a) { free(a->of); }
 typedef uint8_t ka_question(kineto_string name);
-static inline uint8_t ka_answer(const ka_scope *s, ka_answers *a, uint32_t name, ka_question *ask)
+static inline uint8_t ka_answer(const ka_dataset *s, ka_answers *a, uint32_t name, ka_question *ask)
 {
     if (!a->of[name])
         a->of[name] = (uint8_t)(ask(ka_name(s, name)) + 1);
@@ -100,5 +100,5 @@ const char *ka_matrix_unit_name(ka_matrix_unit unit);
 /** Devices that round 32-bit inputs for them: NVIDIA since Ampere. */
 bool ka_has_tf32(const kineto_trace *t, int64_t device);
 /** Device of most of the work; -1: nobody knows. */
-int64_t ka_busiest_device(const ka_scope *s);
+int64_t ka_busiest_device(const ka_dataset *s);
 #endif

@@ -291,7 +291,7 @@ double ka_device_number(const kineto_trace *t, int64_t device, const char *key)
 
 static kineto_string python_stack(ka_finder *f, uint32_t slice)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     char text[STACK_BYTES];
     size_t n = 0;
     uint32_t frames = 0;

@@ -70,7 +70,7 @@ typedef struct ka_found {
 
 /** What rules look at. */
 typedef struct ka_finder {
-    const ka_scope *s;      /* NULL for rules that compare ranks */
+    const ka_dataset *s;      /* NULL for rules that compare ranks */
     kineto_analysis *facts; /* all tables but series and the critical path */
     int64_t whole_ns;       /* of all steps together; without steps of the trace: never 0 */
     uint32_t step_count;    /* 0: there are none */

@@ -1,7 +1,7 @@
 /* The engine of findings: which rules can judge a trace, what their findings are worth, and
  * findings of several ranks. */
 #include "analyze/findings/finding.h"
-#include "analyze/scope/each_rank.h"
+#include "analyze/dataset/each_rank.h"
 
 typedef struct rule {
     void (*look)(ka_finder *f);
@@ -104,7 +104,7 @@ static kineto_status parse_rules(const char *list, uint64_t *bits, kineto_error 
 
 /* ---- what a trace has ----------------------------------------------------------------------- */
 
-static bool says_shapes(const ka_scope *s)
+static bool says_shapes(const ka_dataset *s)
 {
     uint32_t tried = 0;
     for (uint32_t i = 0; i < s->slice_count && tried < 1000; i++) {
@@ -117,7 +117,7 @@ static bool says_shapes(const ka_scope *s)
     return false;
 }
 
-static bool says_stacks(const ka_scope *s)
+static bool says_stacks(const ka_dataset *s)
 {
     uint32_t tried = 0;
     for (uint32_t i = 0; i < s->slice_count && tried < 1000; i++) {
@@ -141,7 +141,7 @@ static bool says_limits(const kineto_trace *t)
     return false;
 }
 
-static uint32_t what_slices_have(const ka_scope *s)
+static uint32_t what_slices_have(const ka_dataset *s)
 {
     uint32_t has = 0;
     for (uint32_t i = 0; i < s->slice_count; i++) {
@@ -152,7 +152,7 @@ static uint32_t what_slices_have(const ka_scope *s)
     return has;
 }
 
-static bool is_host_only(const ka_scope *s)
+static bool is_host_only(const ka_dataset *s)
 {
     bool any = s->work_count > 0;
     for (uint32_t i = 0; i < s->slice_count && !any; i++)
@@ -162,7 +162,7 @@ static bool is_host_only(const ka_scope *s)
 
 static uint32_t what_there_is(const ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     uint32_t has = what_slices_have(s);
     has |= s->work_count ? KA_NEEDS_DEVICE : 0;
     for (uint32_t i = 0; i < s->work_count && !(has & KA_NEEDS_LAUNCHES); i++)
@@ -191,7 +191,7 @@ static int compare_devices(const void *left, const void *right)
 
 static uint32_t count_devices(ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     KB_VEC(device) all = {0};
     uint32_t count = 0;
     for (uint32_t i = 0; i < s->stream_count; i++)
@@ -221,7 +221,7 @@ static int64_t steps_with_work_ns(const ka_finder *f)
 /* Steps that were left out with what is not looked at have no slice. */
 static void measure_steps(ka_finder *f)
 {
-    const ka_scope *s = f->s;
+    const ka_dataset *s = f->s;
     for (uint32_t i = 0; i < s->step_count; i++)
         if (s->steps[i].slice != KA_NONE) {
             f->step_count++;
@@ -478,7 +478,7 @@ static kineto_status find(kineto_findings *out, const kineto_trace *trace,
     o.definitions = KINETO_DEFINITIONS_EXACT;
     kineto_status status = ka_measure(trace, &o, &m, err);
     ka_finder f = {
-        .s = &m.scope, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
+        .s = &m.dataset, .facts = m.facts, .evidence_limit = out->evidence_limit, .out = out};
     if (!status) {
         measure_steps(&f);
         f.device_count = count_devices(&f);

@@ -1,7 +1,7 @@
 /* What stands beside the rows: ledger, processes, tracks, header. */
 #include "analyze/verify/verify.h"
 #include "trace/repair/repair.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/json_value.h"
 
 /* ---- ledger ---------------------------------------------------------------------------------- */
 

@@ -1,6 +1,6 @@
 /* Each track in order of time: what crosses, overlaps, or stands there twice. */
 #include "analyze/verify/verify.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/json_value.h"
 
 typedef struct slice {
     int64_t start_ns, end_ns;

@@ -3,7 +3,7 @@
 #include "trace/files/identity.h"
 
 #include "trace/model/model.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/json_value.h"
 
 #define LEARNED (KINETO_LEARNED_DIRECTORY + 1)
 

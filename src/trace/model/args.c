@@ -1,6 +1,6 @@
 /* Arguments: putting them into a builder, and the one iterator over packed and verbatim ones. */
-#include "trace/text/input.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/input.h"
+#include "trace/bytes/json_value.h"
 #include "trace/model/model.h"
 
 

@@ -1,6 +1,6 @@
 /* Blocks: 64 Ki rows in columns, counted references. */
 #include "trace/model/model.h"
-#include "trace/text/input.h"
+#include "trace/bytes/input.h"
 
 /* All columns, the widest first so that each is aligned. */
 #define COLUMNS(X)                                                                                 \

@@ -2,7 +2,7 @@
  */
 #include "trace/model/store.h"
 
-#include "trace/text/input.h"
+#include "trace/bytes/input.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* kineto_trace_open: a Chrome trace, from its first byte to the finished model. */
 #include "trace/read/read.h"
 
-#include "trace/text/foreign.h"
+#include "trace/bytes/foreign.h"
 
 #define KT_LEAST_ITEM_BYTES ((size_t)32 << 20) /* of text for one item, however small the limit of memory */
 

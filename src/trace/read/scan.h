@@ -5,8 +5,8 @@
 #ifndef KT_SCAN_H
 #define KT_SCAN_H
 
-#include "trace/text/input.h"
-#include "trace/text/json_value.h"
+#include "trace/bytes/input.h"
+#include "trace/bytes/json_value.h"
 #include "trace/read/scan_index.h"
 
 #ifndef KT_WINDOW_BYTES

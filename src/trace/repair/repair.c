@@ -1,7 +1,7 @@
 /* Repair between elements: commas, garbage, the end of the array; and what becomes of an element.
  */
 #include "trace/repair/repair_impl.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 /* ---- beginning and ending a call ------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* Repair of a whole text: what is sound is copied, what is not goes through repair piece by piece.
  */
 #include "trace/repair/repair_impl.h"
-#include "trace/text/foreign.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/foreign.h"
+#include "trace/bytes/json_text.h"
 
 typedef struct document {
     kineto_string text;

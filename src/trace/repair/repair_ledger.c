@@ -2,7 +2,7 @@
  * not be taken for a whole one. The ledger is that of the header's member "ckineto", which readers
  * keep. */
 #include "trace/repair/repair_impl.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 bool kt_repairs_lose(const kt_repairs *r)
 {

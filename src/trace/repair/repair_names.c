@@ -1,6 +1,6 @@
 /* Members that are known to come: where the name of one follows, what was before it is over. And
  * what readers need their values to be. */
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 #include "trace/repair/repair_impl.h"
 
 /* clang-format off */

@@ -1,6 +1,6 @@
 /* Repair of values: what stands between them, arrays, strings, keys. */
 #include "trace/repair/repair_impl.h"
-#include "trace/text/json_text.h"
+#include "trace/bytes/json_text.h"
 
 /* ---- between values -------------------------------------------------------------------------- */
 

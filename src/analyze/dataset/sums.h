@@ -1,0 +1,55 @@
+/* How much of any interval is in a set of spans, in the time of a search. */
+#ifndef KA_SUMS_H
+#define KA_SUMS_H
+
+#include "analyze/dataset/dataset.h"
+
+typedef struct ka_sums {
+    ka_spans spans;  /* united */
+    int64_t *before; /* ns of all spans in front of each */
+} ka_sums;
+
+/** Unites `spans` and takes them over. False: out of memory. */
+static inline bool ka_sums_make(ka_sums *s, ka_spans *spans)
+{
+    int64_t sum = 0;
+    ka_spans_unite(spans);
+    s->spans = *spans;
+    *spans = (ka_spans){0};
+    s->before = malloc((s->spans.count + 1) * sizeof *s->before);
+    for (size_t i = 0; s->before && i < s->spans.count; i++) {
+        s->before[i] = sum;
+        sum = ka_add_ns(sum, kb_length_ns(s->spans.data[i].start_ns, s->spans.data[i].end_ns));
+    }
+    return s->before != NULL;
+}
+
+static inline void ka_sums_free(ka_sums *s)
+{
+    kb_vec_free(&s->spans);
+    free(s->before);
+    *s = (ka_sums){0};
+}
+
+/** ns of the spans in front of a moment. */
+static inline int64_t ka_sums_until(const ka_sums *s, int64_t ns)
+{
+    size_t low = 0, high = s->spans.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->spans.data[middle].start_ns < ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (!low)
+        return 0;
+    const ka_span *last = &s->spans.data[low - 1];
+    return ka_add_ns(s->before[low - 1], kb_length_ns(last->start_ns, KB_MIN(last->end_ns, ns)));
+}
+
+static inline int64_t ka_sums_within(const ka_sums *s, int64_t start_ns, int64_t end_ns)
+{
+    return end_ns > start_ns ? ka_sums_until(s, end_ns) - ka_sums_until(s, start_ns) : 0;
+}
+#endif

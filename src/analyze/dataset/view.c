@@ -1,0 +1,266 @@
+/* Views: making and freeing them, and what names of operators say. */
+#include "analyze/dataset/view.h"
+
+uint32_t ka_view_parts(kineto_analysis *a)
+{
+    static const struct {
+        ka_table_id table;
+        uint32_t parts;
+    } needs[] = {{KA_TABLE_steps, KA_VIEW_ROLES},
+                 {KA_TABLE_operators, KA_VIEW_OPS | KA_VIEW_CALLS | KA_VIEW_FLOPS},
+                 {KA_TABLE_roofline, KA_VIEW_FLOPS},
+                 {KA_TABLE_mfu, KA_VIEW_FLOPS},
+                 {KA_TABLE_gpu_summary, KA_VIEW_DONE},
+                 {KA_TABLE_kernel_use, KA_VIEW_DONE},
+                 {KA_TABLE_kernel_operators, KA_VIEW_DONE | KA_VIEW_OPS},
+                 {KA_TABLE_distributed_overlap, KA_VIEW_ROLES},
+                 {KA_TABLE_distributed_marks, KA_VIEW_COMMUNICATION}};
+    uint32_t parts = 0;
+    for (size_t i = 0; i < KB_COUNT(needs); i++)
+        parts |= ka_table_of(a, needs[i].table) ? needs[i].parts : 0;
+    return parts;
+}
+
+static bool fill(ka_view *v, uint32_t parts)
+{
+    return v->dataset->hta ? ka_view_fill_plugin(v) : ka_view_fill_exact(v, parts);
+}
+
+/* Operators that only memory or modules need are made when those find that there is something. */
+static bool make(const ka_dataset *s, uint32_t parts)
+{
+    ka_dataset_memory *m = s->memory;
+    if (m->view && (parts & ~m->view_parts) == 0)
+        return true;
+    ka_view *fresh = calloc(1, sizeof *fresh);
+    if (!fresh)
+        return false;
+    fresh->dataset = s;
+    fresh->inputs = m->view ? m->view->inputs : ka_inputs_create(s->view_parts);
+    fresh->before = m->view; /* others may be looking at it */
+    m->view = fresh;
+    m->view_parts |= s->hta ? UINT32_MAX : parts | s->view_parts;
+    return fresh->inputs && fill(fresh, m->view_parts);
+}
+
+kineto_status ka_view_get(const ka_dataset *s, uint32_t parts, ka_view *v, kineto_error *err)
+{
+    ka_dataset_memory *m = s->memory;
+    pthread_mutex_lock(&m->lock);
+    m->no_memory |= !make(s, parts);
+    bool ok = !m->no_memory;
+    *v = ok ? *m->view : (ka_view){.dataset = s};
+    pthread_mutex_unlock(&m->lock);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
+void ka_view_destroy(ka_view *v)
+{
+    ka_inputs_free(v ? v->inputs : NULL);
+    for (ka_view *before; v; v = before) {
+        before = v->before;
+        kb_vec_free(&v->ops);
+        kb_vec_free(&v->done);
+        kb_vec_free(&v->communication);
+        kb_vec_free(&v->windows);
+        for (uint32_t i = 0; i < KA_ROLE_COUNT; i++) {
+            kb_vec_free(&v->roles[i]);
+            for (size_t team = 0; team < v->teams.count; team++)
+                kb_vec_free(&v->teams.data[team].roles[i]);
+        }
+        kb_vec_free(&v->teams);
+        free(v);
+    }
+}
+
+int64_t ka_view_end_ns(const ka_view *v)
+{
+    int64_t end_ns = INT64_MIN;
+    for (size_t i = 0; i < v->windows.count; i++)
+        end_ns = KB_MAX(end_ns, v->windows.data[i].end_ns);
+    return end_ns;
+}
+
+kb_text ka_window_name(const ka_view *v, const ka_window *w)
+{
+    kb_text text = {"all"};
+    if (v->has_steps)
+        (void)snprintf(text.s, sizeof text.s, "%llu", (unsigned long long)w->number);
+    return text;
+}
+
+void ka_ops_add_up(ka_op_list *ops)
+{
+    for (uint32_t i = 0; i < ops->count; i++)
+        ops->data[i].next = i + 1;
+    for (uint32_t i = (uint32_t)ops->count; i-- > 0;) {
+        ka_op *op = &ops->data[i], *parent = op->parent == KA_NONE ? NULL : &ops->data[op->parent];
+        op->device_ns = ka_add_ns(op->device_ns, op->device_self_ns);
+        op->tensor_ns = ka_add_ns(op->tensor_ns, op->tensor_self_ns);
+        if (!parent)
+            continue;
+        parent->device_ns = ka_add_ns(parent->device_ns, op->device_ns);
+        parent->tensor_ns = ka_add_ns(parent->tensor_ns, op->tensor_ns);
+        parent->next = KB_MAX(parent->next, op->next);
+    }
+}
+
+bool ka_is_dataloader(kineto_string name)
+{
+    return (kb_string_begins(name, "enumerate(DataLoader)#") &&
+            kb_string_ends(name, ".__next__")) ||
+           kb_string_begins(name, "enumerate(DataPipe)#");
+}
+
+/* ---- tensor cores ------------------------------------------------------------------------------------ */
+
+/* "AddmmBackward0", also as the engine calls it. */
+static bool is_known_backward(kineto_string op)
+{
+    static const char frame[] = "autograd::engine::evaluate_function: ";
+    static const char *const names[] = {"AddmmBackward",
+                                        "AddmvBackward",
+                                        "AddrBackward",
+                                        "AddbmmBackward",
+                                        "BaddbmmBackward",
+                                        "BmmBackward",
+                                        "MmBackward",
+                                        "MvBackward",
+                                        "PreluBackward",
+                                        "CudnnConvolutionBackward",
+                                        "CudnnConvolutionTransposeBackward"};
+    if (kb_string_begins(op, frame))
+        op = (kineto_string){op.data + sizeof frame - 1, op.size - sizeof frame + 1};
+    while (op.size && op.data[op.size - 1] >= '0' && op.data[op.size - 1] <= '9')
+        op.size--;
+    return kb_string_is_one_of(op, names, KB_COUNT(names));
+}
+
+bool ka_plugin_eligible(kineto_string op)
+{
+    static const char *const names[] = {"aten::_convolution",
+                                        "aten::conv1d",
+                                        "aten::conv2d",
+                                        "aten::conv3d",
+                                        "aten::conv_tbc",
+                                        "aten::conv_transpose1d",
+                                        "aten::conv_transpose2d",
+                                        "aten::conv_transpose3d",
+                                        "aten::convolution",
+                                        "aten::cudnn_convolution",
+                                        "aten::cudnn_convolution_transpose",
+                                        "aten::prelu",
+                                        "aten::addmm",
+                                        "aten::addmv",
+                                        "aten::addr",
+                                        "aten::matmul",
+                                        "aten::mm",
+                                        "aten::mv",
+                                        "aten::linear",
+                                        "aten::addbmm",
+                                        "aten::baddbmm",
+                                        "aten::bmm",
+                                        "aten::chain_matmul",
+                                        "aten::linalg_multi_dot",
+                                        "aten::_thnn_fused_lstm_cell",
+                                        "aten::_thnn_fused_gru_cell",
+                                        "aten::lstm_cell",
+                                        "aten::gru_cell",
+                                        "aten::rnn_tanh_cell",
+                                        "aten::rnn_relu_cell",
+                                        "aten::cudnn_convolution_backward",
+                                        "aten::cudnn_convolution_backward_input",
+                                        "aten::cudnn_convolution_backward_weight",
+                                        "aten::cudnn_convolution_transpose_backward",
+                                        "aten::cudnn_convolution_transpose_backward_input",
+                                        "aten::cudnn_convolution_transpose_backward_weight"};
+    return kb_string_is_one_of(op, names, KB_COUNT(names)) || is_known_backward(op);
+}
+
+bool ka_plugin_tensor(kineto_string kernel)
+{
+    static const char *const parts[] = {"h884",
+                                        "s884",
+                                        "h1688",
+                                        "s1688",
+                                        "hmma",
+                                        "i8816",
+                                        "16816",
+                                        "dgrad_1x1_stride_2x2",
+                                        "first_layer_wgrad_kernel",
+                                        "conv1x1",
+                                        "conv2d_c1_k1",
+                                        "direct_group",
+                                        "xmma_implicit_gemm",
+                                        "xmma_sparse_conv",
+                                        "xmma_warp_specialized_implicit_gemm",
+                                        "xmma_gemm",
+                                        "xmma_sparse_gemm",
+                                        "c1688"};
+    for (size_t i = 0; i < KB_COUNT(parts); i++)
+        if (kb_string_holds(kernel, parts[i]))
+            return true;
+    return false;
+}
+
+/* "autograd::engine::evaluate_function: AddmmBackward0" → "AddmmBackward0"; "aten::mm.out" → "mm".
+ */
+static kineto_string core_of(kineto_string op)
+{
+    for (size_t i = op.size; i-- > 0;)
+        if (op.data[i] == ':' || op.data[i] == ' ')
+            return (kineto_string){op.data + i + 1, op.size - i - 1};
+    return op;
+}
+
+static bool holds(kineto_string name, const char *lower)
+{
+    size_t n = strlen(lower);
+    for (size_t i = 0; i + n <= name.size; i++) {
+        size_t j = 0;
+        while (j < n && ka_small(name.data[i + j]) == lower[j])
+            j++;
+        if (j == n)
+            return true;
+    }
+    return false;
+}
+
+bool ka_is_eligible(kineto_string op)
+{
+    /* words that stand in names of nothing else */
+    static const char *const anywhere[] = {
+        "matmul",    "addmm",      "bmm",         "scaled_mm",      "conv1d",     "conv2d",
+        "conv3d",    "conv_tbc",   "convolution", "conv_transpose", "attention",  "einsum",
+        "lstm",      "gru_cell",   "rnn_tanh",    "rnn_relu",       "cudnn_rnn",  "miopen_rnn",
+        "multi_dot", "grouped_mm", "int_mm",      "int8pack_mm",    "int4pack_mm"};
+    static const char *const whole[] = {"mm",
+                                        "mv",
+                                        "linear",
+                                        "addmv",
+                                        "addr",
+                                        "gru",
+                                        "bilinear",
+                                        "MmBackward0",
+                                        "MmBackward",
+                                        "MvBackward0",
+                                        "MvBackward",
+                                        "LinearBackward0",
+                                        "_trilinear",
+                                        "inner",
+                                        "tensordot",
+                                        "gemm",
+                                        "linear_backward",
+                                        "mkldnn_linear",
+                                        "GruBackward0"};
+    kineto_string core = core_of(op);
+    for (size_t i = 0; i < core.size; i++)
+        if (core.data[i] == '.')
+            core.size = i;
+    if (kb_string_is_one_of(core, whole, KB_COUNT(whole)))
+        return true;
+    for (size_t i = 0; i < KB_COUNT(anywhere); i++)
+        if (holds(core, anywhere[i]))
+            return true;
+    return false;
+}

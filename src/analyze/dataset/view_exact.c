@@ -1,0 +1,432 @@
+/* A view with exact definitions, of a dataset. */
+#include "analyze/dataset/view.h"
+
+#include "trace/transform/steps.h"
+
+enum { NOT_LOOKED_AT, OPERATOR, MARK, DATALOADER, HOST_COMMUNICATION };
+
+/* A slice around the one that is looked at. */
+typedef struct enclosing {
+    uint32_t slice;
+    uint32_t op;    /* the operator it is, or is in; KA_NONE */
+    uint32_t taker; /* whose own time ends where a slice inside it begins; KA_NONE */
+    bool says_all;  /* it, or what it is in, is busy for all that is inside */
+} enclosing;
+
+typedef struct making {
+    const ka_dataset *s;
+    ka_view *v;
+    uint32_t parts;
+    uint8_t *says;        /* by name: what operators and annotations of that name are */
+    uint32_t *op_of;      /* by work: the operator that launched it; KA_NONE */
+    uint32_t *window_of;  /* by step */
+    uint32_t window_only; /* of what is in no step: without steps there is one for all */
+    uint32_t *of_process; /* by process: its last window so far, then its team; KA_NONE */
+    KB_VEC(enclosing) open;  /* what encloses the slice under way */
+    bool ok;
+} making;
+
+/* ---- names -------------------------------------------------------------------------------------------- */
+
+/* Old traces have steps, data loaders and optimizers among the operators. */
+static uint8_t what_is(kineto_string name)
+{
+    uint64_t number;
+    if (ka_is_dataloader(name))
+        return DATALOADER;
+    if (kb_string_begins(name, "gloo:"))
+        return HOST_COMMUNICATION;
+    if (kt_step_number(name, &number) || kb_string_begins(name, "Optimizer.") ||
+        kb_string_equal(name, kb_string("DataParallel.forward")) ||
+        kb_string_equal(name, kb_string("DistributedDataParallel.forward")))
+        return MARK;
+    return OPERATOR;
+}
+
+static uint8_t says(making *m, uint32_t name)
+{
+    if (m->says[name] == NOT_LOOKED_AT)
+        m->says[name] = what_is(ka_name(m->s, name));
+    return m->says[name];
+}
+
+/* ---- steps ---------------------------------------------------------------------------------------------- */
+
+static void add_window(making *m, const ka_step *step)
+{
+    ka_window w = {step->start_ns, step->end_ns, step->number, step->process};
+    m->ok &= kb_vec_push(&m->v->windows, w);
+}
+
+static void end_with_devices(making *m)
+{
+    for (uint32_t i = 0; i < m->s->work_count; i++) {
+        const ka_work *w = &m->s->work[i];
+        uint32_t window = w->step < 0 ? KA_NONE : m->window_of[w->step];
+        if (window != KA_NONE)
+            m->v->windows.data[window].end_ns =
+                KB_MAX(m->v->windows.data[window].end_ns, w->end_ns);
+    }
+    for (uint32_t i = 0; i < m->v->windows.count; i++) {
+        ka_window *w = &m->v->windows.data[i];
+        uint32_t before = m->of_process[w->process];
+        if (before != KA_NONE)
+            w->start_ns = KB_MAX(w->start_ns, m->v->windows.data[before].end_ns);
+        w->end_ns = KB_MAX(w->start_ns, w->end_ns);
+        m->of_process[w->process] = i;
+    }
+}
+
+static void make_windows(making *m)
+{
+    const ka_dataset *s = m->s;
+    m->window_only = KA_NONE;
+    for (uint32_t i = 0; i < s->step_count; i++) {
+        m->window_of[i] = s->steps[i].slice == KA_NONE ? KA_NONE : (uint32_t)m->v->windows.count;
+        if (m->window_of[i] != KA_NONE)
+            add_window(m, &s->steps[i]);
+    }
+    m->v->has_steps = m->v->windows.count > 0;
+    if (m->v->has_steps) {
+        if (m->ok)
+            end_with_devices(m);
+    } else if (s->start_ns < s->end_ns) {
+        m->window_only = 0;
+        m->ok &= kb_vec_push(&m->v->windows, (ka_window){s->start_ns, s->end_ns, 0, 0});
+    }
+}
+
+static uint32_t window_of(const making *m, int32_t step)
+{
+    return step < 0 ? m->window_only : m->window_of[step];
+}
+
+/* ---- roles ---------------------------------------------------------------------------------------------- */
+
+static void make_teams(making *m)
+{
+    const ka_dataset *s = m->s;
+    memset(m->of_process, 0xff,
+           ((size_t)kineto_trace_process_count(s->trace) + 1) * sizeof *m->of_process);
+    for (size_t i = 0; i < m->v->windows.count && m->v->has_steps && m->ok; i++) {
+        uint32_t process = m->v->windows.data[i].process;
+        if (m->of_process[process] != KA_NONE)
+            continue;
+        m->of_process[process] = (uint32_t)m->v->teams.count;
+        m->ok &= kb_vec_push(&m->v->teams, (ka_team){.process = process});
+    }
+    if (m->v->teams.count < 2)
+        m->v->teams.count = 0;
+    for (uint32_t i = 0; i < s->work_count && m->v->teams.count; i++) {
+        const ka_work *w = &s->work[i];
+        uint32_t *team = &m->of_process[s->streams[w->stream].process];
+        if (*team == KA_NONE && w->call != KA_NONE)
+            *team = m->of_process[s->threads[s->slices[w->call].thread].process];
+    }
+}
+
+static uint32_t process_of_work(const ka_dataset *s, const ka_work *w)
+{
+    return w->call == KA_NONE ? s->streams[w->stream].process
+                              : s->threads[s->slices[w->call].thread].process;
+}
+
+static void busy(making *m, ka_role role, uint32_t process, int64_t start_ns, int64_t end_ns)
+{
+    uint32_t team = m->v->teams.count ? m->of_process[process] : KA_NONE;
+    m->ok &= kb_vec_push(&m->v->roles[role], (ka_span){start_ns, end_ns});
+    if (team != KA_NONE)
+        m->ok &= kb_vec_push(&m->v->teams.data[team].roles[role], (ka_span){start_ns, end_ns});
+}
+
+static ka_role role_of_work(const ka_work *w)
+{
+    if (w->type == KA_TYPE_COMMUNICATION)
+        return KA_ROLE_COMMUNICATION;
+    return w->kind == KINETO_KIND_GPU_MEMCPY   ? KA_ROLE_MEMCPY
+           : w->kind == KINETO_KIND_GPU_MEMSET ? KA_ROLE_MEMSET
+                                               : KA_ROLE_KERNEL;
+}
+
+static ka_role role_of_slice(making *m, const ka_slice *s)
+{
+    bool named = s->kind == KINETO_KIND_CPU_OP || s->kind == KINETO_KIND_USER_ANNOTATION;
+    uint8_t is = named ? says(m, s->name) : MARK;
+    if (kt_kind_is_launch(s->kind))
+        return KA_ROLE_RUNTIME;
+    if (is == DATALOADER)
+        return KA_ROLE_DATALOADER;
+    if (is == HOST_COMMUNICATION)
+        return KA_ROLE_COMMUNICATION;
+    return s->kind == KINETO_KIND_CPU_OP && is == OPERATOR ? KA_ROLE_CPU : KA_ROLE_COUNT;
+}
+
+static void make_roles(making *m)
+{
+    const ka_dataset *s = m->s;
+    for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
+        const ka_work *w = &s->work[s->by_time[i]];
+        busy(m, role_of_work(w), process_of_work(s, w), w->start_ns, w->end_ns);
+    }
+}
+
+/* ---- operators ------------------------------------------------------------------------------------------ */
+
+static uint32_t add_op(making *m, const ka_slice *slice, uint32_t parent)
+{
+    ka_op op = {.start_ns = slice->start_ns,
+                .end_ns = slice->end_ns,
+                .host_self_ns = ka_slice_ns(slice),
+                .row = slice->row,
+                .name = slice->name,
+                .track = m->s->threads[slice->thread].track,
+                .thread = slice->thread,
+                .parent = parent,
+                .shown = true};
+    m->ok &= kb_vec_push(&m->v->ops, op);
+    return (uint32_t)m->v->ops.count - 1;
+}
+
+static bool is_op(making *m, const ka_slice *s)
+{
+    if (s->kind != KINETO_KIND_CPU_OP)
+        return false;
+    uint8_t is = says(m, s->name);
+    return is != MARK && is != DATALOADER;
+}
+
+static void remember_op(making *m, const ka_slice *slice, uint32_t op)
+{
+    for (uint32_t k = 0; k < slice->work_count; k++)
+        m->op_of[m->s->launched[slice->first_work + k]] = op;
+}
+
+static void add_to_ops(making *m, const ka_slice *slice, const enclosing *in, enclosing *self)
+{
+    bool call = kt_kind_is_launch(slice->kind), op = is_op(m, slice);
+    if ((call || op) && in->taker != KA_NONE) {
+        ka_op *taker = &m->v->ops.data[in->taker];
+        taker->host_self_ns = ka_add_ns(taker->host_self_ns, -ka_slice_ns(slice));
+    }
+    self->op = op ? add_op(m, slice, in->op) : in->op;
+    self->taker = op ? self->op : call ? KA_NONE : in->taker;
+    remember_op(m, slice, self->op);
+}
+
+/* ---- slices --------------------------------------------------------------------------------------------- */
+
+static void add_to_roles(making *m, const ka_slice *slice, ka_role role, const enclosing *in)
+{
+    bool said = in->says_all && role == KA_ROLE_CPU; /* by its caller */
+    if (role != KA_ROLE_COUNT && !said)
+        busy(m, role, m->s->threads[slice->thread].process, slice->start_ns, slice->end_ns);
+}
+
+static void add_host_communication(making *m, const ka_slice *slice)
+{
+    ka_communication c = {.start_ns = slice->start_ns,
+                          .end_ns = slice->end_ns,
+                          .bytes = ka_input_bytes(m->s->trace, slice->row, false),
+                          .name = ka_name(m->s, slice->name),
+                          .window = window_of(m, slice->step)};
+    m->ok &= kb_vec_push(&m->v->communication, c);
+}
+
+/* What is around a slice, of what was around the one before. */
+static enclosing enter(making *m, const ka_slice *slice)
+{
+    while (m->open.count && m->open.data[m->open.count - 1].slice != slice->parent)
+        m->open.count--;
+    return m->open.count ? m->open.data[m->open.count - 1]
+                         : (enclosing){.slice = KA_NONE, .op = KA_NONE, .taker = KA_NONE};
+}
+
+static void look_at_slice(making *m, uint32_t index)
+{
+    const ka_slice *slice = &m->s->slices[index];
+    enclosing in = enter(m, slice), self = {.slice = index, .op = KA_NONE, .taker = KA_NONE};
+    ka_role role = m->parts & (KA_VIEW_ROLES | KA_VIEW_COMMUNICATION) ? role_of_slice(m, slice)
+                                                                      : KA_ROLE_COUNT;
+    self.says_all = in.says_all || role == KA_ROLE_CPU;
+    if (m->parts & KA_VIEW_OPS)
+        add_to_ops(m, slice, &in, &self);
+    if (m->parts & KA_VIEW_ROLES)
+        add_to_roles(m, slice, role, &in);
+    if (m->parts & KA_VIEW_COMMUNICATION && role == KA_ROLE_COMMUNICATION)
+        add_host_communication(m, slice);
+    if (slice->next > index + 1)
+        m->ok &= kb_vec_push(&m->open, self);
+}
+
+#define EACH_NTH 16u
+/* About as many as there are: not all slices are fetched for it. */
+static void reserve_ops(making *m)
+{
+    size_t count = EACH_NTH;
+    for (size_t i = 0; i < m->s->slice_count; i += EACH_NTH)
+        count += m->s->slices[i].kind == KINETO_KIND_CPU_OP ? EACH_NTH : 0;
+    m->ok &= kb_vec_reserve(&m->v->ops, KB_MIN(count, (size_t)m->s->slice_count + 1));
+}
+
+/* All parts in one walk: to fetch slices costs more than to look at them. */
+static void look_at_slices(making *m)
+{
+    if (m->parts & KA_VIEW_OPS)
+        reserve_ops(m);
+    for (uint32_t i = 0; i < m->s->slice_count && m->ok; i++)
+        look_at_slice(m, i);
+}
+
+static void unite_roles(making *m)
+{
+    for (uint32_t i = 0; i < KA_ROLE_COUNT; i++) {
+        ka_spans_unite(&m->v->roles[i]);
+        for (size_t team = 0; team < m->v->teams.count; team++)
+            ka_spans_unite(&m->v->teams.data[team].roles[i]);
+    }
+}
+
+/* ---- work of operators ---------------------------------------------------------------------------------- */
+
+static void give_work(making *m)
+{
+    for (uint32_t i = 0; i < m->s->work_count; i++) {
+        const ka_work *w = &m->s->work[i];
+        uint32_t op = m->op_of[i];
+        if (op == KA_NONE)
+            continue;
+        ka_op *o = &m->v->ops.data[op];
+        o->device_self_ns = ka_add_ns(o->device_self_ns, ka_work_ns(w));
+        if (m->s->class_of[w->name].tensor == KA_TENSOR_YES)
+            o->tensor_self_ns = ka_add_ns(o->tensor_self_ns, ka_work_ns(w));
+    }
+    ka_ops_add_up(&m->v->ops);
+}
+
+static void make_done(making *m)
+{
+    const ka_dataset *s = m->s;
+    m->ok &= kb_vec_reserve(&m->v->done, (size_t)s->work_count + 1);
+    for (uint32_t i = 0; i < s->work_count && m->ok; i++) {
+        const ka_work *w = &s->work[s->by_time[i]];
+        ka_done d = {.start_ns = w->start_ns,
+                     .end_ns = w->end_ns,
+                     .row = w->row,
+                     .name = w->name,
+                     .op = m->op_of[s->by_time[i]],
+                     .device = s->streams[w->stream].device,
+                     .kind = w->kind,
+                     .tensor = s->class_of[w->name].tensor == KA_TENSOR_YES};
+        m->v->done.data[m->v->done.count++] = d;
+    }
+}
+
+/* ---- communication ---------------------------------------------------------------------------------------- */
+
+/* The range that says which collective it is: "nccl:all_reduce". */
+static uint32_t collective_around(const making *m, uint32_t slice)
+{
+    for (; slice != KA_NONE; slice = m->s->slices[slice].parent) {
+        kineto_string name = ka_name(m->s, m->s->slices[slice].name);
+        if (kb_string_begins(name, "nccl:") || kb_string_begins(name, "rccl:") || kb_string_begins(name, "hccl:") ||
+            kb_string_begins(name, "xccl:"))
+            return slice;
+    }
+    return KA_NONE;
+}
+
+static int64_t bytes_around(const making *m, uint32_t slice)
+{
+    for (int n = 0; slice != KA_NONE && n < 8; n++, slice = m->s->slices[slice].parent) {
+        int64_t bytes = ka_input_bytes(m->s->trace, m->s->slices[slice].row, false);
+        if (bytes > 0)
+            return bytes;
+    }
+    return 0;
+}
+
+static void add_device_communication(making *m, const ka_work *w)
+{
+    uint32_t around = w->call == KA_NONE ? KA_NONE : collective_around(m, w->call);
+    int64_t bytes = ka_message_bytes(m->s->trace, w->row);
+    if (bytes < 0)
+        bytes = bytes_around(m, around == KA_NONE ? w->call : around);
+    ka_communication c = {
+        .start_ns = w->start_ns,
+        .end_ns = w->end_ns,
+        .bytes = bytes,
+        .name = ka_name(m->s, around == KA_NONE ? w->name : m->s->slices[around].name),
+        .window = window_of(m, w->step)};
+    m->ok &= kb_vec_push(&m->v->communication, c);
+}
+
+static int compare_communication(const void *left, const void *right)
+{
+    const ka_communication *a = left, *b = right;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    return a->end_ns > b->end_ns ? -1 : a->end_ns < b->end_ns;
+}
+
+static void make_communication(making *m)
+{
+    const ka_dataset *s = m->s;
+    for (uint32_t i = 0; i < s->work_count && m->ok; i++)
+        if (s->work[s->by_time[i]].type == KA_TYPE_COMMUNICATION)
+            add_device_communication(m, &s->work[s->by_time[i]]);
+}
+
+static void sort_communication(making *m)
+{
+    if (m->v->communication.count)
+        qsort(m->v->communication.data, m->v->communication.count, sizeof *m->v->communication.data,
+              compare_communication);
+}
+
+/* ---- all of it ---------------------------------------------------------------------------------------------- */
+
+static void make_parts(making *m)
+{
+    make_windows(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        make_teams(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        make_roles(m);
+    if (m->ok && m->parts & KA_VIEW_COMMUNICATION)
+        make_communication(m);
+    if (m->ok && m->parts & (KA_VIEW_OPS | KA_VIEW_ROLES | KA_VIEW_COMMUNICATION))
+        look_at_slices(m);
+    if (m->ok && m->parts & KA_VIEW_ROLES)
+        unite_roles(m);
+    if (m->ok && m->parts & KA_VIEW_OPS)
+        give_work(m);
+    if (m->ok && m->parts & KA_VIEW_DONE)
+        make_done(m);
+    sort_communication(m);
+}
+
+bool ka_view_fill_exact(ka_view *v, uint32_t parts)
+{
+    const ka_dataset *s = v->dataset;
+    size_t works = (size_t)s->work_count + 1,
+           processes = (size_t)kineto_trace_process_count(s->trace) + 1;
+    making m = {.s = s,
+                .v = v,
+                .parts = parts,
+                .says = calloc((size_t)s->name_count + 1, 1),
+                .op_of = malloc(works * sizeof *m.op_of),
+                .window_of = malloc(((size_t)s->step_count + 1) * sizeof *m.window_of),
+                .of_process = malloc(processes * sizeof *m.of_process)};
+    m.ok = m.says && m.op_of && m.window_of && m.of_process;
+    if (m.ok) {
+        memset(m.op_of, 0xff, works * sizeof *m.op_of);
+        memset(m.of_process, 0xff, processes * sizeof *m.of_process);
+        make_parts(&m);
+    }
+    free(m.says);
+    free(m.op_of);
+    free(m.window_of);
+    free(m.of_process);
+    kb_vec_free(&m.open);
+    return m.ok;
+}

@@ -1,0 +1,281 @@
+/* The table of operators whose FLOPs are known, and the formulas of products, sums and attention.
+ * docs/flops.md has them in words. */
+#include "analyze/summary/flops.h"
+
+/* ---- products -------------------------------------------------------------------------------- */
+
+/* Places in rule->at: the two factors, and the ranks that they must have (0: any above). */
+enum { LEFT, RIGHT, LEFT_RANK, RIGHT_RANK };
+
+static bool has_rank(const kineto_flops_input *x, int rank)
+{
+    return x && (rank ? x->rank == (uint32_t)rank : x->rank > 0);
+}
+
+/* [..., m, k] x [..., k, n]: 2 * m * k * n for each matrix of the broadcast batch; a vector is a
+ * matrix of one row on the left, of one column on the right. */
+static bool matmul(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+{
+    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
+    if (!has_rank(a, rule->at[LEFT_RANK]) || !has_rank(b, rule->at[RIGHT_RANK]))
+        return false;
+    int64_t m = a->rank > 1 ? a->dims[a->rank - 2] : 1, k = a->dims[a->rank - 1];
+    int64_t n = b->rank > 1 ? b->dims[b->rank - 1] : 1;
+    int64_t rows = b->dims[b->rank > 1 ? b->rank - 2 : 0];
+    uint64_t batch, one;
+    if (k != rows || !kp_flops_product((int64_t[]){m, k, n}, 3, &one) ||
+        !kp_flops_broadcast(a->dims, a->rank > 2 ? a->rank - 2 : 0, b->dims,
+                            b->rank > 2 ? b->rank - 2 : 0, &batch))
+        return false;
+    *flops = one && batch ? kp_flops_times(2, kp_flops_times(batch, one)) : 0;
+    return true;
+}
+
+/* LEFT: [..., k], RIGHT: the weight, [n, k] or [k]: 2 * elements of the input * n. */
+static bool linear(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+{
+    const kineto_flops_input *x = kp_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *w = kp_flops_tensor(in, rule->at[RIGHT]);
+    uint64_t elements, weights;
+    if (!x || !w || x->rank == 0 || w->rank == 0 || w->rank > 2 ||
+        x->dims[x->rank - 1] != w->dims[w->rank - 1] ||
+        !kp_flops_product(x->dims, x->rank, &elements) ||
+        !kp_flops_product(w->dims, w->rank, &weights))
+        return false;
+    uint64_t n = w->rank == 2 ? (uint64_t)w->dims[0] : 1;
+    *flops = elements && weights ? kp_flops_times(2, kp_flops_times(elements, n)) : 0;
+    return true;
+}
+
+/* One operation for each element of what the first two inputs broadcast to. */
+static bool elementwise(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+{
+    const kineto_flops_input *a = kp_flops_tensor(in, rule->at[LEFT]);
+    const kineto_flops_input *b = kp_flops_tensor(in, rule->at[RIGHT]);
+    return a && b && kp_flops_broadcast(a->dims, a->rank, b->dims, b->rank, flops);
+}
+
+/* ---- attention ------------------------------------------------------------------------------- */
+
+/* Places in rule->at: the query, followed by key and value; whether heads are the second size from
+ * the left ([batch, heads, length, width], 0) or the third ([batch, length, heads, width], 1); how
+ * many products over the width of the query, and of the value, are done. */
+enum { QUERY, HEADS_LAST, QUERY_TIMES, VALUE_TIMES, UNLESS };
+
+/* [..., length, width] of an input; the batch is `outer` sizes before them. */
+typedef struct attention_side {
+    const int64_t *outer;
+    uint32_t outer_count;
+    int64_t heads, length, width;
+} attention_side;
+
+static bool attention_side_of(const kineto_flops_inputs *in, int at, bool heads_last,
+                              attention_side *out)
+{
+    const kineto_flops_input *x = kp_flops_tensor(in, at);
+    if (!x || x->rank < (heads_last ? 4u : 2u))
+        return false;
+    const int64_t *last = x->dims + x->rank;
+    out->width = last[-1];
+    out->length = last[heads_last ? -3 : -2];
+    out->heads = x->rank < 3 ? 1 : last[heads_last ? -2 : -3];
+    out->outer = x->dims;
+    out->outer_count = x->rank < 3 ? 0 : x->rank - 3;
+    return true;
+}
+
+/* Groups of heads of the query may share one of key and value. */
+static bool attention_batch(const attention_side *q, const attention_side *k, uint64_t *batch)
+{
+    int64_t heads = KB_MAX(q->heads, k->heads);
+    bool shared = k->heads > 0 && q->heads > 0 && q->heads % k->heads == 0;
+    if (q->heads != k->heads && q->heads != 1 && !shared)
+        return false;
+    if (heads < 0 || !kp_flops_broadcast(q->outer, q->outer_count, k->outer, k->outer_count, batch))
+        return false;
+    *batch = kp_flops_times(*batch, (uint64_t)heads);
+    return true;
+}
+
+static bool attention(const kp_flops_rule *rule, const kineto_flops_inputs *in, uint64_t *flops)
+{
+    attention_side q, k, v;
+    bool last = rule->at[HEADS_LAST] != 0;
+    int at = rule->at[QUERY], unless = rule->at[UNLESS];
+    /* Sequences of several lengths lie one after the other: sizes do not say how long each is. */
+    if (unless != KP_FLOPS_NONE && (size_t)unless < in->count && in->data[unless].rank > 0)
+        return false;
+    if (!attention_side_of(in, at, last, &q) || !attention_side_of(in, at + 1, last, &k) ||
+        !attention_side_of(in, at + 2, last, &v) || q.width != k.width || k.length != v.length)
+        return false;
+    uint64_t batch, scores, keys, values;
+    if (!attention_batch(&q, &k, &batch) ||
+        !kp_flops_product((int64_t[]){q.length, k.length}, 2, &scores) ||
+        !kp_flops_product((int64_t[]){q.width, rule->at[QUERY_TIMES]}, 2, &keys) ||
+        !kp_flops_product((int64_t[]){v.width, rule->at[VALUE_TIMES]}, 2, &values))
+        return false;
+    uint64_t width = keys > UINT64_MAX - values ? UINT64_MAX : keys + values;
+    bool is_empty = !batch || !scores || !width;
+    *flops = is_empty ? 0 : kp_flops_times(kp_flops_times(2, batch), kp_flops_times(scores, width));
+    return true;
+}
+
+/* ---- the table ------------------------------------------------------------------------------- */
+
+#define NONE   KP_FLOPS_NONE
+#define ALWAYS (-2)
+#define PRODUCT(name, a, b, a_rank, b_rank)                                                        \
+    {                                                                                              \
+        name, matmul, { a, b, a_rank, b_rank, NONE, NONE }                                         \
+    }
+#define LINEAR(name)                                                                               \
+    {                                                                                              \
+        name, linear, { 0, 1, NONE, NONE, NONE, NONE }                                             \
+    }
+#define SUM(name)                                                                                  \
+    {                                                                                              \
+        name, elementwise, { 0, 1, NONE, NONE, NONE, NONE }                                        \
+    }
+#define CONV(name, weight, stride, padding, dilation, transposed)                                  \
+    {                                                                                              \
+        name, kp_flops_conv, { weight, stride, padding, dilation, transposed, NONE }               \
+    }
+#define CONV_BACK(name, grad, input, weight, transposed, mask, sizes)                              \
+    {                                                                                              \
+        name, kp_flops_conv_backward, { grad, input, weight, transposed, mask, sizes }             \
+    }
+/* Forwards: query x key, scores x value. Backwards: the scores once more, then the gradients of
+ * scores, value, query and key. */
+#define ATTENTION(name, last, unless)                                                              \
+    {                                                                                              \
+        name, attention, { 0, last, 1, 1, unless, NONE }                                           \
+    }
+#define ATTENTION_BACK(name, last, unless)                                                         \
+    {                                                                                              \
+        name, attention, { 1, last, 3, 2, unless, NONE }                                           \
+    }
+
+/* In the order of strcmp. */
+static const kp_flops_rule rules[] = {
+    PRODUCT("aten::_addmm_activation", 1, 2, 2, 2),
+    CONV("aten::_conv_depthwise2d", 1, 4, 5, 6, NONE),
+    CONV("aten::_convolution", 1, 3, 4, 5, 6),
+    CONV("aten::_convolution_mode", 1, 3, 4, 5, NONE),
+    ATTENTION_BACK("aten::_efficient_attention_backward", 1, 6),
+    ATTENTION("aten::_efficient_attention_forward", 1, 4),
+    ATTENTION_BACK("aten::_flash_attention_backward", 1, 6),
+    ATTENTION("aten::_flash_attention_forward", 1, 3),
+    PRODUCT("aten::_int_mm", 0, 1, 2, 2),
+    ATTENTION("aten::_scaled_dot_product_attention_math", 0, NONE),
+    ATTENTION("aten::_scaled_dot_product_cudnn_attention", 0, NONE),
+    ATTENTION_BACK("aten::_scaled_dot_product_cudnn_attention_backward", 0, NONE),
+    ATTENTION("aten::_scaled_dot_product_efficient_attention", 0, NONE),
+    ATTENTION_BACK("aten::_scaled_dot_product_efficient_attention_backward", 0, NONE),
+    ATTENTION("aten::_scaled_dot_product_flash_attention", 0, NONE),
+    ATTENTION_BACK("aten::_scaled_dot_product_flash_attention_backward", 0, NONE),
+    ATTENTION("aten::_scaled_dot_product_flash_attention_for_cpu", 0, NONE),
+    ATTENTION_BACK("aten::_scaled_dot_product_flash_attention_for_cpu_backward", 0, NONE),
+    ATTENTION("aten::_scaled_dot_product_fused_attention_overrideable", 0, NONE),
+    ATTENTION_BACK("aten::_scaled_dot_product_fused_attention_overrideable_backward", 0, NONE),
+    PRODUCT("aten::_scaled_mm", 0, 1, 2, 2),
+    CONV_BACK("aten::_slow_conv2d_backward", 0, 1, 2, NONE, 6, NONE),
+    CONV("aten::_slow_conv2d_forward", 1, 4, 5, NONE, NONE),
+    SUM("aten::add"),
+    SUM("aten::add_"),
+    PRODUCT("aten::addbmm", 1, 2, 3, 3),
+    PRODUCT("aten::addbmm_", 1, 2, 3, 3),
+    PRODUCT("aten::addmm", 1, 2, 2, 2),
+    PRODUCT("aten::addmm_", 1, 2, 2, 2),
+    PRODUCT("aten::addmv", 1, 2, 2, 1),
+    PRODUCT("aten::addmv_", 1, 2, 2, 1),
+    PRODUCT("aten::baddbmm", 1, 2, 3, 3),
+    PRODUCT("aten::baddbmm_", 1, 2, 3, 3),
+    PRODUCT("aten::bmm", 0, 1, 3, 3),
+    CONV("aten::conv1d", 1, 3, 4, 5, NONE),
+    CONV("aten::conv2d", 1, 3, 4, 5, NONE),
+    CONV("aten::conv3d", 1, 3, 4, 5, NONE),
+    CONV("aten::conv_depthwise3d", 1, 4, 5, 6, NONE),
+    CONV("aten::conv_transpose1d", 1, NONE, NONE, NONE, ALWAYS),
+    CONV("aten::conv_transpose2d", 1, NONE, NONE, NONE, ALWAYS),
+    CONV("aten::conv_transpose3d", 1, NONE, NONE, NONE, ALWAYS),
+    CONV("aten::convolution", 1, 3, 4, 5, 6),
+    CONV_BACK("aten::convolution_backward", 0, 1, 2, 7, 10, NONE),
+    CONV_BACK("aten::convolution_backward_overrideable", 0, 1, 2, 6, 9, NONE),
+    CONV("aten::convolution_overrideable", 1, 3, 4, 5, 6),
+    CONV("aten::cudnn_convolution", 1, 3, 2, 4, NONE),
+    CONV("aten::cudnn_convolution_add_relu", 1, 5, 6, 7, NONE),
+    CONV_BACK("aten::cudnn_convolution_backward", 1, 0, 2, NONE, 10, NONE),
+    CONV_BACK("aten::cudnn_convolution_backward_input", 1, NONE, 2, NONE, NONE, NONE),
+    CONV_BACK("aten::cudnn_convolution_backward_weight", 1, 2, NONE, NONE, NONE, 0),
+    CONV("aten::cudnn_convolution_relu", 1, 3, 4, 5, NONE),
+    CONV("aten::cudnn_convolution_transpose", 1, NONE, NONE, NONE, ALWAYS),
+    SUM("aten::div"),
+    SUM("aten::div_"),
+    PRODUCT("aten::dot", 0, 1, 1, 1),
+    LINEAR("aten::linear"),
+    PRODUCT("aten::matmul", 0, 1, 0, 0),
+    CONV("aten::miopen_convolution", 1, 4, 3, 5, NONE),
+    CONV_BACK("aten::miopen_convolution_backward", 1, 0, 2, NONE, 9, NONE),
+    CONV_BACK("aten::miopen_convolution_backward_input", 1, NONE, 2, NONE, NONE, NONE),
+    CONV_BACK("aten::miopen_convolution_backward_weight", 1, 2, NONE, NONE, NONE, 0),
+    CONV("aten::miopen_convolution_transpose", 1, NONE, NONE, NONE, ALWAYS),
+    CONV("aten::miopen_depthwise_convolution", 1, 4, 3, 5, NONE),
+    CONV("aten::mkldnn_convolution", 1, 4, 3, 5, NONE),
+    CONV_BACK("aten::mkldnn_convolution_backward", 1, 0, 2, NONE, 7, NONE),
+    CONV_BACK("aten::mkldnn_convolution_backward_input", 1, NONE, 2, NONE, NONE, NONE),
+    CONV_BACK("aten::mkldnn_convolution_backward_weights", 1, 2, NONE, NONE, NONE, 0),
+    LINEAR("aten::mkldnn_linear"),
+    PRODUCT("aten::mm", 0, 1, 2, 2),
+    SUM("aten::mul"),
+    SUM("aten::mul_"),
+    PRODUCT("aten::mv", 0, 1, 2, 1),
+    SUM("aten::rsub"),
+    ATTENTION("aten::scaled_dot_product_attention", 0, NONE),
+    CONV("aten::slow_conv3d", 1, 4, 5, NONE, NONE),
+    CONV("aten::slow_conv3d_forward", 1, 4, 5, NONE, NONE),
+    CONV("aten::slow_conv_dilated2d", 1, 4, 5, 6, NONE),
+    CONV("aten::slow_conv_dilated3d", 1, 4, 5, 6, NONE),
+    CONV("aten::slow_conv_transpose2d", 1, NONE, NONE, NONE, ALWAYS),
+    CONV("aten::slow_conv_transpose3d", 1, NONE, NONE, NONE, ALWAYS),
+    SUM("aten::sub"),
+    SUM("aten::sub_"),
+    CONV("aten::thnn_conv2d", 1, 4, 5, NONE, NONE),
+    CONV_BACK("aten::thnn_conv2d_backward", 0, 1, 2, NONE, 8, NONE),
+    CONV("aten::thnn_conv2d_forward", 1, 4, 5, NONE, NONE),
+    CONV("aten::thnn_conv_depthwise2d", 1, 4, 5, 6, NONE),
+    CONV_BACK("aten::thnn_conv_depthwise2d_backward", 0, 1, 2, NONE, 7, NONE),
+    CONV("aten::thnn_conv_depthwise2d_forward", 1, 4, 5, 6, NONE),
+    PRODUCT("aten::vdot", 0, 1, 1, 1),
+};
+
+const kp_flops_rule *kp_flops_rules(size_t *count)
+{
+    *count = KB_COUNT(rules);
+    return rules;
+}
+
+static int compare(kineto_string name, const char *rule)
+{
+    size_t size = strlen(rule);
+    int order = memcmp(name.data, rule, KB_MIN(name.size, size));
+    return order ? order : (name.size > size) - (name.size < size);
+}
+
+const kp_flops_rule *kp_flops_rule_find(kineto_string name)
+{
+    size_t low = 0, high = KB_COUNT(rules);
+    if (name.size < 7 || memcmp(name.data, "aten::", 6) != 0)
+        return NULL;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        int order = compare(name, rules[middle].name);
+        if (order == 0)
+            return &rules[middle];
+        if (order < 0)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return NULL;
+}

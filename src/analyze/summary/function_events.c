@@ -1,0 +1,360 @@
+/* Function events: which activities of a trace they are, in which order, and views of them. */
+#include "analyze/summary/summary.h"
+#include "trace/bytes/json_value.h"
+
+/* What becomes of a row. */
+enum { LEFT_OUT = 0, FUNCTION = 1, MEMORY = 2, NO_MEMORY = 3 };
+
+typedef struct picking {
+    kineto_function_events *e;
+    const kineto_trace *t;
+    uint8_t *use; /* by row */
+    uint64_t count, devices;
+    uint32_t last_category, device_track;
+    uint64_t sampling_bytes;
+    const char *step_pattern;
+    kp_memory_list memory; /* in the order of rows */
+} picking;
+
+/* ---- which rows -------------------------------------------------------------------------------- */
+
+#define DEVICE_KINDS                                                                               \
+    (KINETO_KIND_BIT(KINETO_KIND_GPU_USER_ANNOTATION) | KINETO_KIND_BIT(KINETO_KIND_GPU_MEMCPY) |  \
+     KINETO_KIND_BIT(KINETO_KIND_GPU_MEMSET) | KINETO_KIND_BIT(KINETO_KIND_CONCURRENT_KERNEL) |    \
+     KINETO_KIND_BIT(KINETO_KIND_CUDA_SYNC) | KINETO_KIND_BIT(KINETO_KIND_CUDA_EVENT) |            \
+     KINETO_KIND_BIT(KINETO_KIND_CUDA_PROFILER_RANGE) | KINETO_KIND_BIT(KINETO_KIND_MTIA_INSIGHT))
+#define NO_FUNCTIONS                                                                               \
+    (KINETO_KIND_BIT(KINETO_KIND_EXTERNAL_CORRELATION) | KINETO_KIND_BIT(KINETO_KIND_COUNTER) |    \
+     KINETO_KIND_BIT(KINETO_KIND_GPU_PM_COUNTER))
+#define HIDEABLE                                                                                   \
+    (DEVICE_KINDS | KINETO_KIND_BIT(KINETO_KIND_RUNTIME) | KINETO_KIND_BIT(KINETO_KIND_DRIVER))
+
+static bool is_in(uint64_t mask, uint32_t kind)
+{
+    return kind < KINETO_KIND_COUNT && mask >> kind & 1;
+}
+
+/* What the vendor's library did for itself has "hidden": 1. */
+static bool is_hidden(const kineto_trace *t, const kineto_activity *a)
+{
+    if (!is_in(HIDEABLE, a->kind) || !kt_was_read(t))
+        return false;
+    kineto_arg arg;
+    int64_t number;
+    return kt_may_have_member(kt_args_text(t, a->row), "hidden") &&
+           kineto_args_find(t, a->row, "hidden", &arg) &&
+           (arg.type == KINETO_ARG_BOOL ? arg.u == 1 : kt_arg_whole(&arg, &number) && number == 1);
+}
+
+static int use_of(const kineto_trace *t, const kineto_activity *a)
+{
+    if (a->kind == KINETO_KIND_MEMORY)
+        return MEMORY;
+    if (a->form == KINETO_FORM_INSTANT)
+        return kb_string_equal(a->name, kb_string("[OutOfMemory]")) ? NO_MEMORY : LEFT_OUT;
+    if (a->form == KINETO_FORM_COUNTER || is_in(NO_FUNCTIONS, a->kind) ||
+        kt_row_is_summary(t, a->row) || kp_is_dropped_name(a->name) || is_hidden(t, a))
+        return LEFT_OUT;
+    return FUNCTION;
+}
+
+/* ---- memory ------------------------------------------------------------------------------------ */
+
+static bool add_memory(picking *p, kineto_row row, bool lack)
+{
+    kp_memory m = {.row = row};
+    if (lack) /* nothing was allocated */
+        return kb_vec_push(&p->memory, m);
+    kp_memory_args args;
+    kp_memory_args_read(p->t, row, &args);
+    m.bytes = args.bytes;
+    m.on_device = !kp_is_host_memory(args.device_type);
+    if (!m.on_device) /* it is malloc that is sampled */
+        m.bytes = kp_memory_scaled(p->sampling_bytes, m.bytes);
+    return kb_vec_push(&p->memory, m);
+}
+
+/* ---- picking ----------------------------------------------------------------------------------- */
+
+static bool note_device(picking *p, const kineto_activity *a)
+{
+    if (a->category != p->last_category && !p->e->device_name) {
+        p->last_category = a->category;
+        p->e->device_name =
+            kp_device_name(kineto_trace_string(p->t, a->category), &p->e->device_type);
+    }
+    int64_t index;
+    bool on_device = a->kind != KINETO_KIND_CPU_OP && kt_track_device(p->t, a->track, &index);
+    if (on_device)
+        p->device_track = a->track;
+    return is_in(DEVICE_KINDS, a->kind) || on_device;
+}
+
+/* In the order of rows, in which arguments in compressed files are had cheaply. */
+static bool pick(picking *p)
+{
+    uint64_t rows = kineto_trace_count(p->t);
+    p->last_category = p->device_track = UINT32_MAX;
+    p->sampling_bytes = kp_memory_sampling(p->t);
+    for (kineto_row row = 0; row < rows; row++) {
+        kineto_activity a;
+        kineto_trace_get(p->t, row, &a);
+        int use = use_of(p->t, &a);
+        if (use == LEFT_OUT)
+            continue;
+        bool device = use == FUNCTION && note_device(p, &a);
+        p->use[row] = (uint8_t)(use | device << 4);
+        p->count++;
+        p->devices += device;
+        if (!kp_names_add(&p->e->names, p->t, a.name_id, a.kind, p->step_pattern) ||
+            (use >= MEMORY && !add_memory(p, row, use == NO_MEMORY)))
+            return false;
+    }
+    return true;
+}
+
+static bool allocate(kineto_function_events *e, uint64_t count, bool devices, bool memory)
+{
+    size_t words = kp_bytes(count, sizeof(uint32_t)), times = kp_bytes(count, sizeof(int64_t));
+    uint32_t **const columns[] = {&e->row,         &e->track,        &e->name,  &e->parent,
+                                  &e->first_child, &e->next_sibling, &e->kernel};
+    bool ok = true;
+    for (size_t i = 0; i < KB_COUNT(columns); i++)
+        ok &= (*columns[i] = malloc(words)) != NULL;
+    ok &= (e->start_ns = malloc(times)) != NULL && (e->end_ns = malloc(times)) != NULL;
+    ok &= (e->flags = malloc(kp_bytes(count, 1))) != NULL;
+    ok &= (e->kind = malloc(kp_bytes(count, 1))) != NULL;
+    if (devices)
+        ok &= (e->device_ns = calloc(KB_MAX(count, 1u), sizeof *e->device_ns)) != NULL;
+    if (memory) {
+        ok &= (e->cpu_bytes = calloc(KB_MAX(count, 1u), sizeof *e->cpu_bytes)) != NULL;
+        ok &= (e->device_bytes = calloc(KB_MAX(count, 1u), sizeof *e->device_bytes)) != NULL;
+    }
+    return ok;
+}
+
+static uint8_t flags_of(const kineto_activity *a, uint8_t use)
+{
+    unsigned flags = 0;
+    if (use >> 4)
+        flags |= KINETO_FUNCTION_DEVICE;
+    if ((use & 15) >= MEMORY)
+        flags |= KINETO_FUNCTION_MEMORY;
+    if (a->form == KINETO_FORM_ASYNC)
+        flags |= KINETO_FUNCTION_ASYNC;
+    if (a->kind == KINETO_KIND_USER_ANNOTATION || a->kind == KINETO_KIND_GPU_USER_ANNOTATION)
+        flags |= KINETO_FUNCTION_ANNOTATION;
+    if (a->kind == KINETO_KIND_PYTHON_FUNCTION)
+        flags |= KINETO_FUNCTION_PYTHON;
+    return (uint8_t)flags;
+}
+
+static bool fill(picking *p)
+{
+    kineto_function_events *e = p->e;
+    const kineto_row *order = kineto_trace_time_order(p->t);
+    uint64_t rows = kineto_trace_count(p->t);
+    for (uint64_t i = 0; order && i < rows; i++) {
+        uint8_t use = p->use[order[i]];
+        if (!use)
+            continue;
+        kineto_activity a;
+        kineto_trace_get(p->t, order[i], &a);
+        uint32_t at = e->count++;
+        e->row[at] = order[i];
+        e->start_ns[at] = a.start_ns;
+        e->end_ns[at] = (use & 15) >= MEMORY ? a.start_ns : a.end_ns;
+        e->track[at] = a.track;
+        e->name[at] = a.name_id;
+        e->flags[at] = flags_of(&a, use);
+        e->kind[at] = (uint8_t)a.kind;
+    }
+    return order != NULL || !rows;
+}
+
+/* ---- life -------------------------------------------------------------------------------------- */
+
+/* A file that says nothing of the device is PyTorch's, unless clocks of ours are in it. */
+static bool is_of_pytorch(const kineto_trace *t)
+{
+    return kt_was_read(t) && !kineto_trace_snapshot_count(t);
+}
+
+/* By the label of its process, "NPU 0", or XLA's name for it, "/device:TPU:1"; NULL: any. */
+static const char *name_by_process(const kineto_trace *t, uint32_t track, uint32_t *type)
+{
+    static const char mark[] = "/device:";
+    kineto_track view;
+    kineto_process process;
+    kineto_trace_track(t, track, &view);
+    kineto_trace_process(t, view.process, &process);
+    const char *found = kp_device_name(process.label, type),
+               *at = memmem(process.name.data, process.name.size, mark, sizeof mark - 1);
+    if (found || !at)
+        return found;
+    return kp_device_name(
+        kb_string_behind(process.name, (size_t)(at - process.name.data) + sizeof mark - 1), type);
+}
+
+/* What was asked for, else what its process says, else the categories of its runtime. PyTorch's word for
+ * other devices is CUDA, for HIP's as well. */
+static void name_device(kineto_function_events *e, uint32_t asked, const picking *p)
+{
+    const char *by_process = p->device_track == UINT32_MAX
+                                 ? NULL
+                                 : name_by_process(p->t, p->device_track, &e->device_type);
+    e->device_name = by_process ? by_process : e->device_name;
+    if (kp_device_type_name(asked)) {
+        e->device_name = kp_device_type_name(asked);
+        e->device_type = asked;
+    } else if (!e->device_name) {
+        bool usual = p->devices > 0 && is_of_pytorch(e->trace);
+        e->device_name = usual ? "cuda" : "device";
+        e->device_type = usual ? 1 : 20; /* PrivateUse1: one that PyTorch has no name for */
+    }
+}
+
+static bool make(kineto_function_events *e, picking *p,
+                 const kineto_function_events_options *options)
+{
+    bool devices;
+    p->use = calloc(KB_MAX(kineto_trace_count(p->t), 1u), 1);
+    if (!p->use || !kp_names_create(&e->names, p->t) || !pick(p))
+        return false;
+    devices = p->devices > 0 || options->device_elapsed;
+    if (!allocate(e, p->count, devices, p->memory.count > 0) || !fill(p))
+        return false;
+    name_device(e, options->device_type, p);
+    return kp_attribute_memory(e, &p->memory) && kp_build_tree(e, options);
+}
+
+kineto_status kineto_function_events_create(const kineto_trace *trace,
+                                            const kineto_function_events_options *options,
+                                            kineto_function_events **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (!trace || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace is needed to list its functions");
+    kineto_function_events_options all = {.size = sizeof all};
+    kineto_status status =
+        kb_options_read(&all, sizeof all, options, "kineto_function_events_options", err);
+    if (status)
+        return status;
+    kineto_function_events *e = calloc(1, sizeof *e);
+    if (!e)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the functions of a trace");
+    e->references = 1;
+    e->trace = kineto_trace_retain(trace);
+    e->as_torch = all.as_torch;
+    picking p = {.e = e, .t = trace, .step_pattern = all.step_pattern};
+    bool ok = make(e, &p, &all);
+    free(p.use);
+    kb_vec_free(&p.memory);
+    if (!ok) {
+        kineto_function_events_release(e);
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the functions of a trace");
+    }
+    *out = e;
+    return KINETO_OK;
+}
+
+void kp_events_retain(kineto_function_events *e)
+{
+    __atomic_add_fetch(&e->references, 1, __ATOMIC_RELAXED);
+}
+
+void kineto_function_events_release(kineto_function_events *e)
+{
+    if (!e || __atomic_sub_fetch(&e->references, 1, __ATOMIC_ACQ_REL))
+        return;
+    void *const columns[] = {e->row,          e->track,  e->name,      e->parent,
+                             e->first_child,  e->kernel, e->start_ns,  e->end_ns,
+                             e->next_sibling, e->flags,  e->device_ns, e->cpu_bytes,
+                             e->device_bytes, e->kind,   e->shared_ns};
+    for (size_t i = 0; i < KB_COUNT(columns); i++)
+        free(columns[i]);
+    kp_names_free(&e->names);
+    kineto_trace_release(e->trace);
+    free(e);
+}
+
+/* ---- views ------------------------------------------------------------------------------------- */
+
+uint32_t kineto_function_events_count(const kineto_function_events *events)
+{
+    return events ? events->count : 0;
+}
+
+const char *kineto_function_events_device(const kineto_function_events *events)
+{
+    return events ? events->device_name : "device";
+}
+
+void kp_event_sums(const kineto_function_events *e, uint32_t i, kp_sums *out)
+{
+    bool device = e->flags[i] & KINETO_FUNCTION_DEVICE, async = e->flags[i] & KINETO_FUNCTION_ASYNC;
+    *out = (kp_sums){.cpu_ns = device ? 0 : kp_length(e, i),
+                     .device_ns = e->device_ns ? e->device_ns[i] : 0,
+                     .cpu_bytes = e->cpu_bytes ? e->cpu_bytes[i] : 0,
+                     .device_bytes = e->device_bytes ? e->device_bytes[i] : 0};
+    if (device)
+        out->self_device_ns = out->device_ns;
+    if (device || async)
+        return;
+    out->self_cpu_ns = kp_sum(out->cpu_ns, e->shared_ns && !e->as_torch ? e->shared_ns[i] : 0);
+    out->self_device_ns = out->device_ns;
+    out->self_cpu_bytes = out->cpu_bytes;
+    out->self_device_bytes = out->device_bytes;
+    for (uint32_t c = e->first_child[i]; c != KINETO_NO_EVENT; c = e->next_sibling[c]) {
+        out->self_cpu_ns = kp_difference(out->self_cpu_ns, kp_length(e, c));
+        if (e->device_ns)
+            out->self_device_ns = kp_difference(out->self_device_ns, e->device_ns[c]);
+        if (e->cpu_bytes) {
+            out->self_cpu_bytes = kp_difference(out->self_cpu_bytes, e->cpu_bytes[c]);
+            out->self_device_bytes = kp_difference(out->self_device_bytes, e->device_bytes[c]);
+        }
+    }
+}
+
+static void get_links(const kineto_function_events *e, uint32_t i, kineto_function_event *out)
+{
+    bool device = out->flags & KINETO_FUNCTION_DEVICE;
+    out->parent = e->parent[i];
+    out->first_child = device ? KINETO_NO_EVENT : e->first_child[i];
+    out->next_sibling = device ? KINETO_NO_EVENT : e->next_sibling[i];
+    out->kernel = e->kernel[i];
+    if (device) {
+        out->device_type = e->device_type;
+        kt_track_device(e->trace, out->track, &out->device_index);
+    }
+}
+
+void kineto_function_events_get(const kineto_function_events *events, uint32_t index,
+                                kineto_function_event *out)
+{
+    memset(out, 0, sizeof *out);
+    if (!events || index >= events->count)
+        return;
+    kp_sums sums;
+    kp_event_sums(events, index, &sums);
+    *out = (kineto_function_event){
+        .row = events->row[index],
+        .flags = events->flags[index],
+        .track = events->track[index],
+        .name = kp_name_key(events, index),
+        .overload =
+            kb_intern_get(&events->names.texts, events->names.overload[events->name[index]]),
+        .trace_name = kineto_trace_string(events->trace, events->name[index]),
+        .start_ns = events->start_ns[index],
+        .end_ns = events->end_ns[index],
+        .cpu_time_total_ns = sums.cpu_ns,
+        .self_cpu_time_total_ns = sums.self_cpu_ns,
+        .device_time_total_ns = sums.device_ns,
+        .self_device_time_total_ns = sums.self_device_ns,
+        .cpu_memory_usage = sums.cpu_bytes,
+        .self_cpu_memory_usage = sums.self_cpu_bytes,
+        .device_memory_usage = sums.device_bytes,
+        .self_device_memory_usage = sums.self_device_bytes};
+    get_links(events, index, out);
+}

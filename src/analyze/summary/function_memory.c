@@ -1,0 +1,184 @@
+/* Memory of function events: each has what was allocated and released while it ran, on its thread.
+ */
+#include "analyze/summary/summary.h"
+
+/* Records in the order of (group, time); a group is a track, or all of them. */
+typedef struct memory_map {
+    uint32_t groups;
+    uint64_t count;
+    uint64_t *first;        /* by group, one more than there are: where its records begin */
+    uint64_t *next;         /* by group: the first record that is not before the event at hand */
+    int64_t *time_ns;       /* by record */
+    uint32_t *event;        /* by record */
+    uint64_t *cpu, *device; /* by record, one more: sums of those before it; may wrap around */
+    int64_t *cover;         /* by record, one more: how many functions begin or cease to hold it */
+} memory_map;
+
+static uint32_t group_of(const kineto_function_events *e, uint32_t i)
+{
+    return e->as_torch ? 0 : e->track[i];
+}
+
+static bool create(memory_map *m, const kineto_function_events *e, uint64_t count)
+{
+    m->groups = e->as_torch ? 1 : kineto_trace_track_count(e->trace);
+    m->count = count;
+    m->first = calloc((size_t)m->groups + 2, sizeof *m->first);
+    m->next = calloc((size_t)m->groups + 1, sizeof *m->next);
+    m->time_ns = malloc(kp_bytes(count, sizeof *m->time_ns));
+    m->event = malloc(kp_bytes(count, sizeof *m->event));
+    m->cpu = calloc(count + 1, sizeof *m->cpu);
+    m->device = calloc(count + 1, sizeof *m->device);
+    m->cover = calloc(count + 1, sizeof *m->cover);
+    return m->first && m->next && m->time_ns && m->event && m->cpu && m->device && m->cover;
+}
+
+static void destroy(memory_map *m)
+{
+    free(m->first);
+    free(m->next);
+    free(m->time_ns);
+    free(m->event);
+    free(m->cpu);
+    free(m->device);
+    free(m->cover);
+}
+
+static const kp_memory *record_of(const kp_memory_list *records, kineto_row row)
+{
+    size_t low = 0, high = records->count;
+    while (high - low > 1) {
+        size_t middle = low + (high - low) / 2;
+        if (records->data[middle].row <= row)
+            low = middle;
+        else
+            high = middle;
+    }
+    return &records->data[low];
+}
+
+static bool is_record(const kineto_function_events *e, uint32_t i)
+{
+    return e->flags[i] & KINETO_FUNCTION_MEMORY && e->kind[i] == KINETO_KIND_MEMORY;
+}
+
+/* Events come in the order of time, so each group gets its records in that order. */
+static void arrange(memory_map *m, const kineto_function_events *e)
+{
+    for (uint32_t i = 0; i < e->count; i++)
+        if (is_record(e, i))
+            m->first[group_of(e, i) + 1]++;
+    for (uint32_t g = 0; g < m->groups; g++)
+        m->first[g + 1] += m->first[g];
+    memcpy(m->next, m->first, m->groups * sizeof *m->next);
+    for (uint32_t i = 0; i < e->count; i++) {
+        if (!is_record(e, i))
+            continue;
+        uint64_t at = m->next[group_of(e, i)]++;
+        m->time_ns[at] = e->start_ns[i];
+        m->event[at] = i;
+    }
+    memcpy(m->next, m->first, m->groups * sizeof *m->next);
+}
+
+static void add_up(memory_map *m, kineto_function_events *e, const kp_memory_list *records)
+{
+    for (uint64_t at = 0; at < m->count; at++) {
+        const kp_memory *r = record_of(records, e->row[m->event[at]]);
+        uint64_t bytes = (uint64_t)r->bytes;
+        m->cpu[at + 1] = m->cpu[at] + (r->on_device ? 0 : bytes);
+        m->device[at + 1] = m->device[at] + (r->on_device ? bytes : 0);
+        e->cpu_bytes[m->event[at]] = r->on_device ? 0 : r->bytes;
+        e->device_bytes[m->event[at]] = r->on_device ? r->bytes : 0;
+    }
+}
+
+/* First record from `at` on that is later than `time_ns`; most functions hold few. */
+static uint64_t after(const memory_map *m, uint64_t at, uint64_t end, int64_t time_ns)
+{
+    uint64_t step = 1, low = at;
+    while (low + step <= end && m->time_ns[low + step - 1] <= time_ns) {
+        low += step;
+        step *= 2;
+    }
+    uint64_t high = KB_MIN(low + step, end);
+    while (low < high) {
+        uint64_t middle = low + (high - low) / 2;
+        if (m->time_ns[middle] <= time_ns)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+static void give(memory_map *m, kineto_function_events *e)
+{
+    for (uint32_t i = 0; i < e->count; i++) {
+        if (e->flags[i] & (KINETO_FUNCTION_DEVICE | KINETO_FUNCTION_MEMORY))
+            continue;
+        uint32_t g = group_of(e, i);
+        uint64_t end = m->first[g + 1], from = m->next[g];
+        while (from < end && m->time_ns[from] < e->start_ns[i])
+            from++;
+        m->next[g] = from;
+        uint64_t to = after(m, from, end, e->end_ns[i]);
+        if (to == from)
+            continue;
+        e->cpu_bytes[i] = (int64_t)(m->cpu[to] - m->cpu[from]);
+        e->device_bytes[i] = (int64_t)(m->device[to] - m->device[from]);
+        m->cover[from]++;
+        m->cover[to]--;
+    }
+}
+
+/* A record in some function is no event of its own. */
+static void mark_given(memory_map *m, kineto_function_events *e)
+{
+    int64_t cover = 0;
+    for (uint64_t at = 0; at < m->count; at++) {
+        cover += m->cover[at];
+        if (cover > 0)
+            e->row[m->event[at]] = KINETO_NO_ROW;
+    }
+}
+
+static void take_out_marked(kineto_function_events *e)
+{
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < e->count; i++) {
+        if (e->row[i] == KINETO_NO_ROW)
+            continue;
+        e->row[kept] = e->row[i];
+        e->start_ns[kept] = e->start_ns[i];
+        e->end_ns[kept] = e->end_ns[i];
+        e->track[kept] = e->track[i];
+        e->name[kept] = e->name[i];
+        e->flags[kept] = e->flags[i];
+        e->kind[kept] = e->kind[i];
+        e->cpu_bytes[kept] = e->cpu_bytes[i];
+        e->device_bytes[kept] = e->device_bytes[i];
+        kept++;
+    }
+    e->count = kept;
+}
+
+bool kp_attribute_memory(kineto_function_events *e, const kp_memory_list *records)
+{
+    memory_map m = {0};
+    if (!records->count)
+        return true;
+    uint64_t count = 0;
+    for (uint32_t i = 0; i < e->count; i++)
+        count += is_record(e, i);
+    bool ok = create(&m, e, count);
+    if (ok) {
+        arrange(&m, e);
+        add_up(&m, e, records);
+        give(&m, e);
+        mark_given(&m, e);
+        take_out_marked(e);
+    }
+    destroy(&m);
+    return ok;
+}

@@ -1,0 +1,122 @@
+/* Names of function events: what they are grouped by, and which are never shown. */
+#include "analyze/summary/summary.h"
+
+#include "trace/transform/steps.h"
+
+bool kp_is_dropped_name(kineto_string name)
+{
+    static const char *const dropped[] = {"profiler::_record_function_enter",
+                                          "profiler::_record_function_enter_new",
+                                          "profiler::_record_function_exit",
+                                          "aten::is_leaf",
+                                          "aten::output_nr",
+                                          "aten::_version"};
+    return kb_string_is_one_of(name, dropped, KB_COUNT(dropped));
+}
+
+kineto_string kp_framed_name(kineto_string name)
+{
+    static const char frame[] = "autograd::engine::evaluate_function: ";
+    size_t size = sizeof frame - 1;
+    if (name.size < size || memcmp(name.data, frame, size) != 0)
+        return (kineto_string){NULL, 0};
+    return (kineto_string){name.data + size, name.size - size};
+}
+
+bool kp_names_create(kp_names *names, const kineto_trace *t)
+{
+    size_t bytes = kp_bytes(kineto_trace_string_count(t), sizeof *names->key);
+    names->key = malloc(bytes);
+    names->overload = malloc(bytes);
+    if (!names->key || !names->overload || kb_intern_id(&names->texts, kb_string("")) != 0)
+        return false;
+    memset(names->key, 0xff, bytes);
+    memset(names->overload, 0, bytes);
+    return true;
+}
+
+void kp_names_free(kp_names *names)
+{
+    kb_intern_free(&names->texts);
+    free(names->key);
+    free(names->overload);
+}
+
+static bool is_word(char c)
+{
+    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static size_t word(kineto_string s, size_t at)
+{
+    while (at < s.size && is_word(s.data[at]))
+        at++;
+    return at;
+}
+
+/* "aten::add.Tensor" is how traces write an operator with its overload: where the dot is, or 0. */
+static size_t overload_dot(kineto_string name)
+{
+    size_t space = word(name, 0);
+    if (space == 0 || name.size - space < 2 || memcmp(name.data + space, "::", 2) != 0)
+        return 0;
+    size_t dot = word(name, space + 2);
+    if (dot == space + 2 || dot + 1 >= name.size || name.data[dot] != '.')
+        return 0;
+    return word(name, dot + 1) == name.size ? dot : 0;
+}
+
+bool kp_names_add(kp_names *names, const kineto_trace *t, uint32_t name, uint32_t kind,
+                  const char *step_pattern)
+{
+    static const char step[] = "ProfilerStep#";
+    if (names->key[name] != UINT32_MAX)
+        return true;
+    kineto_string text = kineto_trace_string(t, name), overload = {"", 0};
+    size_t dot = kind == KINETO_KIND_CPU_OP ? overload_dot(text) : 0;
+    if (dot) {
+        overload = (kineto_string){text.data + dot + 1, text.size - dot - 1};
+        text.size = dot;
+    } else if (step_pattern && kt_step_matches(text, step_pattern)) {
+        text = kb_string(step_pattern);
+    } else if (text.size >= sizeof step - 1 && memcmp(text.data, step, sizeof step - 1) == 0) {
+        text = kb_string("ProfilerStep*");
+    }
+    names->key[name] = kb_intern_id(&names->texts, text);
+    names->overload[name] = kb_intern_id(&names->texts, overload);
+    return names->key[name] != KB_INTERN_NONE && names->overload[name] != KB_INTERN_NONE;
+}
+
+/* ---- the device -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *name;
+    uint32_t type; /* PyTorch's */
+} devices[] = {{"cuda", 1},         {"xpu", 12}, {"mtia", 19}, {"hpu", 15},
+               {"privateuse1", 20}, {"npu", 20}, {"tpu", 20},  {"mlu", 20}};
+
+/* "cuda_runtime", "NPU", "XPU 1", "TPU:0": the first word, in any case. */
+static bool begins_with_word(kineto_string text, const char *word)
+{
+    size_t size = strlen(word);
+    return text.size >= size && strncasecmp(text.data, word, size) == 0 &&
+           (text.size == size || strchr("_ :", text.data[size]));
+}
+
+const char *kp_device_name(kineto_string text, uint32_t *type)
+{
+    for (size_t i = 0; i < KB_COUNT(devices); i++)
+        if (begins_with_word(text, devices[i].name)) {
+            *type = devices[i].type;
+            return devices[i].name;
+        }
+    return NULL;
+}
+
+const char *kp_device_type_name(uint32_t type)
+{
+    for (size_t i = 0; i < KB_COUNT(devices); i++)
+        if (devices[i].type == type)
+            return devices[i].name;
+    return NULL;
+}

@@ -1,0 +1,114 @@
+/* PyTorch's names for the numbers of a group, whatever the device is called. */
+#include "analyze/summary/summary.h"
+
+static const struct {
+    const char *name;
+    kp_metric metric;
+} metrics[] = {
+    {"cpu_time", KP_CPU_TIME},
+    {"cpu_time_total", KP_CPU_TIME_TOTAL},
+    {"self_cpu_time_total", KP_SELF_CPU_TIME_TOTAL},
+    {"device_time", KP_DEVICE_TIME},
+    {"device_time_total", KP_DEVICE_TIME_TOTAL},
+    {"self_device_time_total", KP_SELF_DEVICE_TIME_TOTAL},
+    {"cpu_memory_usage", KP_CPU_MEMORY},
+    {"self_cpu_memory_usage", KP_SELF_CPU_MEMORY},
+    {"device_memory_usage", KP_DEVICE_MEMORY},
+    {"self_device_memory_usage", KP_SELF_DEVICE_MEMORY},
+    {"count", KP_COUNT},
+    {"flops", KP_FLOPS},
+};
+
+/* The name with "device" in place of a vendor's word: false if it does not fit. */
+static bool neutral_name(const char *text, char *out, size_t size)
+{
+    static const char *const vendors[] = {"cuda", "xpu", "privateuse1", "mtia", "hpu"};
+    size_t used = 0;
+    while (*text) {
+        const char *put = NULL;
+        for (size_t i = 0; i < KB_COUNT(vendors) && !put; i++)
+            if (strncmp(text, vendors[i], strlen(vendors[i])) == 0) {
+                put = "device";
+                text += strlen(vendors[i]);
+            }
+        size_t length = put ? strlen(put) : 1;
+        if (used + length >= size)
+            return false;
+        memcpy(out + used, put ? put : text, length);
+        used += length;
+        text += !put;
+    }
+    out[used] = '\0';
+    return true;
+}
+
+kineto_status kp_metric_parse(const char *text, kp_metric *metric, kineto_error *err)
+{
+    char name[64];
+    for (size_t i = 0; neutral_name(text, name, sizeof name) && i < KB_COUNT(metrics); i++)
+        if (strcmp(name, metrics[i].name) == 0) {
+            *metric = metrics[i].metric;
+            return KINETO_OK;
+        }
+    return kb_fail(
+        err, KINETO_E_ARGUMENT,
+        "'%.80s' is no number of a table: there are count, flops, [self_]cpu_time_total, "
+        "cpu_time, [self_]cpu_memory_usage, and those with the device's name for cpu",
+        text);
+}
+
+static double per_call(int64_t ns, uint64_t count)
+{
+    return count ? (double)ns / 1e3 / (double)count : 0;
+}
+
+double kp_metric_of(const kineto_average *row, kp_metric metric)
+{
+    switch (metric) {
+    case KP_CPU_TIME:
+        return per_call(row->cpu_time_total_ns, row->count);
+    case KP_CPU_TIME_TOTAL:
+        return (double)row->cpu_time_total_ns / 1e3;
+    case KP_SELF_CPU_TIME_TOTAL:
+        return (double)row->self_cpu_time_total_ns / 1e3;
+    case KP_DEVICE_TIME:
+        return per_call(row->device_time_total_ns, row->count);
+    case KP_DEVICE_TIME_TOTAL:
+        return (double)row->device_time_total_ns / 1e3;
+    case KP_SELF_DEVICE_TIME_TOTAL:
+        return (double)row->self_device_time_total_ns / 1e3;
+    case KP_CPU_MEMORY:
+        return (double)row->cpu_memory_usage;
+    case KP_SELF_CPU_MEMORY:
+        return (double)row->self_cpu_memory_usage;
+    case KP_DEVICE_MEMORY:
+        return (double)row->device_memory_usage;
+    case KP_SELF_DEVICE_MEMORY:
+        return (double)row->self_device_memory_usage;
+    case KP_COUNT:
+        return (double)row->count;
+    case KP_FLOPS:
+        return (double)row->flops;
+    case KP_METRIC_COUNT:
+        break;
+    }
+    return 0;
+}
+
+kineto_status kineto_averages_value(const kineto_averages *averages, uint32_t index,
+                                    const char *attribute, double *value, kineto_error *err)
+{
+    kp_metric metric;
+    if (!averages || !attribute || !value)
+        return kb_fail(err, KINETO_E_ARGUMENT, "averages and the name of a number are needed");
+    kineto_status status = kp_metric_parse(attribute, &metric, err);
+    if (status)
+        return status;
+    if (index >= kineto_averages_count(averages))
+        return kb_fail(err, KINETO_E_NOT_FOUND, "there are %u groups, and none has number %u",
+                       kineto_averages_count(averages), index);
+    kineto_average row;
+    kineto_averages_get(averages, index, &row);
+    *value = kp_metric_of(&row, metric);
+    return KINETO_OK;
+}

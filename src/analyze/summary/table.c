@@ -1,0 +1,145 @@
+/* kineto_averages_save and _text: options, the order of rows, and where the bytes go. */
+#include "analyze/summary/summary.h"
+
+bool kineto_time_unit_parse(const char *text, uint32_t *unit)
+{
+    static const char *const units[] = {"auto", "s", "ms", "us"};
+    for (uint32_t i = 0; text && i < KB_COUNT(units); i++)
+        if (strcmp(text, units[i]) == 0) {
+            *unit = i;
+            return true;
+        }
+    return false;
+}
+
+/* ---- the order --------------------------------------------------------------------------------- */
+
+typedef struct sorted_row {
+    double value;
+    uint32_t index;
+} sorted_row;
+
+/* The largest first; equal ones stay as they were. */
+static int compare_rows(const void *left, const void *right)
+{
+    const sorted_row *a = left, *b = right;
+    if (a->value != b->value)
+        return a->value > b->value ? -1 : 1;
+    return a->index < b->index ? -1 : 1;
+}
+
+static bool is_shown(const kp_table *t, uint32_t index)
+{
+    const kineto_averages *a = t->averages;
+    return !t->options.top_level_events_only ||
+           a->events->parent[a->groups.data[index].first] == KINETO_NO_EVENT ||
+           a->groups.data[index].flags & KINETO_FUNCTION_DEVICE;
+}
+
+static uint64_t limit_of(const kineto_table_options *options)
+{
+    if (options->row_limit > 0)
+        return (uint64_t)options->row_limit;
+    bool usual = options->row_limit == 0 && options->format == KINETO_TABLE_TEXT;
+    return usual ? 100 : UINT64_MAX;
+}
+
+static kineto_status order_rows(kp_table *t, kineto_error *err)
+{
+    uint32_t count = kineto_averages_count(t->averages);
+    kp_metric metric = KP_COUNT;
+    kineto_status status =
+        t->options.sort_by ? kp_metric_parse(t->options.sort_by, &metric, err) : KINETO_OK;
+    if (status)
+        return status;
+    sorted_row *rows = malloc(kp_bytes(count, sizeof *rows));
+    t->order = malloc(kp_bytes(count, sizeof *t->order));
+    if (!rows || !t->order) {
+        free(rows);
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to sort the rows of a table");
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_average row;
+        kineto_averages_get(t->averages, i, &row);
+        rows[i] = (sorted_row){kp_metric_of(&row, metric), i};
+    }
+    if (t->options.sort_by)
+        qsort(rows, count, sizeof *rows, compare_rows);
+    uint64_t limit = limit_of(&t->options);
+    for (uint32_t i = 0; i < count && t->count < limit; i++)
+        if (is_shown(t, rows[i].index))
+            t->order[t->count++] = rows[i].index;
+    free(rows);
+    return KINETO_OK;
+}
+
+/* ---- writing ----------------------------------------------------------------------------------- */
+
+static kineto_status prepare(kp_table *t, const kineto_averages *averages,
+                             const kineto_table_options *options, kineto_error *err)
+{
+    if (!averages)
+        return kb_fail(err, KINETO_E_ARGUMENT, "averages are needed to make a table of them");
+    kineto_table_options *o = &t->options;
+    kineto_status status = kb_options_read(o, sizeof *o, options, "kineto_table_options", err);
+    if (status)
+        return status;
+    if (o->format > KINETO_TABLE_JSON || o->time_unit > KINETO_TIME_US || o->memory > KINETO_NO)
+        return kb_fail(err, KINETO_E_ARGUMENT, "no such format, unit or choice for a table");
+    o->max_name_width = o->max_name_width ? o->max_name_width : 55;
+    o->max_shapes_width = o->max_shapes_width ? o->max_shapes_width : 80;
+    o->max_source_width = o->max_source_width ? o->max_source_width : 75;
+    t->averages = averages;
+    return order_rows(t, err);
+}
+
+static void write_rows(const kp_table *t, kb_sink *sink)
+{
+    if (t->options.format == KINETO_TABLE_CSV)
+        kp_table_write_csv(t, sink);
+    else if (t->options.format == KINETO_TABLE_JSON)
+        kp_table_write_json(t, sink);
+    else if (!kp_table_write_text(t, sink))
+        kb_sink_fail(sink, KINETO_E_MEMORY, "no memory to write a table");
+}
+
+kineto_status kineto_averages_save(const kineto_averages *averages,
+                                   const kineto_table_options *options, const char *path,
+                                   kineto_error *err)
+{
+    kp_table t = {0};
+    kb_sink *sink;
+    if (!path)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a path is needed to write a table");
+    kineto_status status = prepare(&t, averages, options, err);
+    if (status == KINETO_OK)
+        status = kb_sink_open_file(path, kb_compression_of(path), &sink, err);
+    if (status == KINETO_OK) {
+        write_rows(&t, sink);
+        status = kb_sink_close(sink, err);
+    }
+    free(t.order);
+    return status;
+}
+
+kineto_status kineto_averages_text(const kineto_averages *averages,
+                                   const kineto_table_options *options, char **text, size_t *bytes,
+                                   kineto_error *err)
+{
+    kp_table t = {0};
+    kb_sink *sink;
+    size_t ignored;
+    if (!text)
+        return kb_fail(err, KINETO_E_ARGUMENT, "somewhere to put the text of a table is needed");
+    *text = NULL;
+    kineto_status status = prepare(&t, averages, options, err);
+    if (status == KINETO_OK)
+        status = kb_sink_open_memory(KB_COMPRESS_NONE, &sink, err);
+    if (status == KINETO_OK) {
+        write_rows(&t, sink);
+        status = kb_sink_take(sink, text, bytes ? bytes : &ignored, err);
+        kb_sink_abort(sink);
+    }
+    free(t.order);
+    return status;
+}

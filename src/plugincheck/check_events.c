@@ -1,0 +1,379 @@
+/* What a plug-in delivered, looked at as a whole when the session is over. */
+#include "plugincheck/check.h"
+
+#include <time.h>
+#include <unistd.h>
+
+#define TOLERANCE_NS 10000000  /* of times, at both ends of a session */
+#define RESIDUAL_NS  1000000.0 /* of samples of a device clock, beyond what is uncertain anyway */
+
+/* ---- device clocks ------------------------------------------------------------------------------ */
+
+static kb_clock_point point_of(const kv_session *s, const kv_sample *sample)
+{
+    uint64_t width = sample->after - sample->before;
+    return (kb_clock_point){sample->device, kb_clock_fit_ns(&s->fit, sample->before + width / 2),
+                            (double)width / 2 * s->fit.ns_per_tick};
+}
+
+static int by_clock_and_ticks(const void *left, const void *right)
+{
+    const kv_sample *a = left, *b = right;
+    if (a->clock != b->clock)
+        return a->clock < b->clock ? -1 : 1;
+    return (a->before > b->before) - (a->before < b->before);
+}
+
+static void look_at_order(kv_session *s, const kv_sample *samples, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        if (samples[i].before >= samples[i - 1].after && samples[i].device < samples[i - 1].device)
+            kv_fault(s->k, KV_RULE_TIME_MONOTONIC_CLOCK, "\"%s\" goes back by %lld",
+                     s->k->clock_names[samples->clock],
+                     (long long)((uint64_t)samples[i - 1].device - (uint64_t)samples[i].device));
+}
+
+/* Beyond what the samples and the line through two of them leave in doubt. */
+static void look_at_line(kv_session *s, const kv_sample *samples, size_t count)
+{
+    kb_clock_points points = {0};
+    kv_line *line = &s->lines[samples->clock];
+    double worst = 0;
+    line->usable = true;
+    for (size_t i = 0; i < count && line->usable; i++)
+        line->usable = kb_vec_push(&points, point_of(s, &samples[i]));
+    if (line->usable)
+        kb_clock_line_fit(&line->line, points.data, points.count);
+    for (size_t i = 0; i < count && line->usable; i++) {
+        const kb_clock_point *p = &points.data[i];
+        double doubt = p->doubt_ns + kb_clock_line_doubt_ns(&line->line, p->device);
+        worst = KB_MAX(worst, kb_clock_line_off_ns(&line->line, p) - doubt);
+    }
+    kb_vec_free(&points);
+    if (worst > RESIDUAL_NS)
+        kv_fault(s->k, KV_RULE_TIME_MONOTONIC_CLOCK,
+                 "a sample of \"%s\" is %.3f ms away from the line through the others",
+                 s->k->clock_names[samples->clock], worst / 1e6);
+}
+
+static void look_at_clocks(kv_session *s)
+{
+    kv_seen *seen = s->k->seen;
+    const kb_clock_snapshot snapshots[] = {s->before, s->after};
+    (void)kb_clock_fit_make(snapshots, s->after.ticks ? 2 : 1, &s->fit, NULL);
+    memset(s->lines, 0, sizeof s->lines);
+    qsort(seen->samples, seen->sample_count, sizeof *seen->samples, by_clock_and_ticks);
+    for (size_t i = 0, n; i < seen->sample_count; i += n) {
+        n = 1;
+        while (i + n < seen->sample_count && seen->samples[i + n].clock == seen->samples[i].clock)
+            n++;
+        look_at_order(s, &seen->samples[i], n);
+        look_at_line(s, &seen->samples[i], n);
+    }
+}
+
+bool kv_utc_ns(const kv_session *s, int32_t clock, int64_t time, int64_t *ns)
+{
+    static const int clocks[] = {[KINETO_PLUGIN_CLOCK_MONOTONIC] = CLOCK_MONOTONIC,
+                                 [KINETO_PLUGIN_CLOCK_MONOTONIC_RAW] = CLOCK_MONOTONIC_RAW,
+                                 [KINETO_PLUGIN_CLOCK_BOOTTIME] = CLOCK_BOOTTIME};
+    if (clock < 0 || clock >= KV_CLOCKS)
+        return false;
+    if (clock == KINETO_PLUGIN_CLOCK_UTC)
+        *ns = time;
+    else if (clock == KINETO_PLUGIN_CLOCK_TICKS)
+        *ns = kb_clock_fit_ns(&s->fit, (uint64_t)time);
+    else if (clock < KINETO_PLUGIN_CLOCK_TICKS)
+        *ns = kb_clock_fit_from_clock(&s->fit, clocks[clock], time);
+    else
+        *ns = kb_clock_line_ns(&s->lines[clock].line, time);
+    return clock < KINETO_PLUGIN_CLOCK_DEVICE || s->lines[clock].usable;
+}
+
+/* ---- times -------------------------------------------------------------------------------------- */
+
+typedef struct span {
+    int64_t from, to;
+} span;
+
+static bool inside(span w, int64_t ns)
+{
+    return ns >= w.from - TOLERANCE_NS && ns <= w.to + TOLERANCE_NS;
+}
+
+/* What the time would be right as: the usual mistakes. */
+static const char *guess(const kv_session *s, span w, int64_t time)
+{
+    static const char *const names[] = {
+        [KINETO_PLUGIN_CLOCK_MONOTONIC] = "CLOCK_MONOTONIC",
+        [KINETO_PLUGIN_CLOCK_MONOTONIC_RAW] = "CLOCK_MONOTONIC_RAW",
+        [KINETO_PLUGIN_CLOCK_BOOTTIME] = "CLOCK_BOOTTIME",
+        [KINETO_PLUGIN_CLOCK_TICKS] = "ticks of the host",
+    };
+    int64_t ns;
+    if (time < INT64_MAX / 1000 && time > 0 && inside(w, time * 1000))
+        return "; it would fit as us since the epoch";
+    for (int32_t i = KINETO_PLUGIN_CLOCK_MONOTONIC; i <= KINETO_PLUGIN_CLOCK_TICKS; i++)
+        if (kv_utc_ns(s, i, time, &ns) && inside(w, ns))
+            return names[i];
+    return "";
+}
+
+static void look_at_time(kv_session *s, const kv_event *e, span w, int64_t time, const char *edge)
+{
+    int64_t ns;
+    char type[48];
+    if (!kv_utc_ns(s, e->clock, time, &ns)) {
+        kv_fault(s->k, KV_RULE_TIME_MONOTONIC_CLOCK,
+                 "an event is in clock %d, of which there is no sample", e->clock);
+        return;
+    }
+    if (inside(w, ns))
+        return;
+    bool early = ns < w.from;
+    const char *as = e->clock == KINETO_PLUGIN_CLOCK_UTC ? guess(s, w, time) : "";
+    double away = early ? (double)w.from - (double)ns : (double)ns - (double)w.to;
+    kv_fault(s->k, KV_RULE_TIME_WINDOW, "an event (%s) %s %.3f s %s the session%s%s",
+             kv_type_text(s->k, e->type, type, sizeof type), edge, away / 1e9,
+             early ? "before" : "after", *as && *as != ';' ? "; it would fit as " : "", as);
+}
+
+static void look_at_times(kv_session *s)
+{
+    kv_seen *seen = s->k->seen;
+    span w = {s->before.realtime_ns, kb_clock_fit_ns(&s->fit, kb_ticks(kb_ticks_clock()))};
+    w.from = KB_MIN(w.from, kb_clock_fit_ns(&s->fit, s->before.ticks));
+    for (size_t i = 0; i < seen->stored_count; i++) {
+        const kv_event *e = &seen->events[i];
+        look_at_time(s, e, w, e->start, "begins");
+        if (e->end > e->start)
+            look_at_time(s, e, w, e->end, "ends");
+        if (!e->named)
+            kv_fault(s->k, KV_RULE_NAMES_TEXT, "an event has no name");
+    }
+}
+
+/* ---- flows and ids ------------------------------------------------------------------------------ */
+
+static bool was_pushed(const kv_session *s, uint64_t id, bool cut)
+{
+    for (size_t i = 0; i < s->pushed_count; i++)
+        if ((cut ? (uint32_t)s->pushed[i] : s->pushed[i]) == id)
+            return true;
+    return false;
+}
+
+static int by_flow(const void *left, const void *right)
+{
+    const kv_event *a = left, *b = right;
+    if (a->flow_type != b->flow_type)
+        return a->flow_type < b->flow_type ? -1 : 1;
+    return (a->flow_id > b->flow_id) - (a->flow_id < b->flow_id);
+}
+
+/* May ends be missing? They may if losses were counted, or could not be, on a host of old. */
+static bool may_lack_ends(const kv_session *s)
+{
+    return s->k->seen->dropped || s->size == KV_SIZE_REVISION_B || s->size == KV_SIZE_REVISION_0;
+}
+
+static void look_at_flow(kv_session *s, const kv_event *ends, size_t count)
+{
+    size_t starts = 0;
+    bool lenient = may_lack_ends(s);
+    for (size_t i = 0; i < count; i++)
+        starts += ends[i].flow_start;
+    if (starts > 1)
+        kv_fault(s->k, KV_RULE_FLOW_ENDS, "flow %u of type %d has %zu starts", ends->flow_id,
+                 ends->flow_type, starts);
+    else if (starts == count && !lenient)
+        kv_fault(s->k, KV_RULE_FLOW_ENDS, "flow %u of type %d starts and has no end", ends->flow_id,
+                 ends->flow_type);
+    else if (!starts && !was_pushed(s, ends->flow_id, true) && !lenient)
+        kv_fault(s->k, KV_RULE_FLOW_ENDS, "flow %u of type %d ends and has no start", ends->flow_id,
+                 ends->flow_type);
+}
+
+/* Reorders the events: last of all that is looked at. */
+static void look_at_flows(kv_session *s)
+{
+    kv_seen *seen = s->k->seen;
+    qsort(seen->events, seen->stored_count, sizeof *seen->events, by_flow);
+    for (size_t i = 0, n; i < seen->stored_count; i += n) {
+        n = 1;
+        while (i + n < seen->stored_count && by_flow(&seen->events[i], &seen->events[i + n]) == 0)
+            n++;
+        if (seen->events[i].flow_type)
+            look_at_flow(s, &seen->events[i], n);
+    }
+}
+
+static void look_at_ids(kv_session *s)
+{
+    kv_seen *seen = s->k->seen;
+    for (size_t i = 0; i < seen->stored_count; i++) {
+        uint64_t id = seen->events[i].external_id;
+        if (id && !was_pushed(s, id, false))
+            kv_fault(s->k, KV_RULE_IDS_PUSHED, "an event has the external id %llu",
+                     (unsigned long long)id);
+    }
+}
+
+/* ---- rows --------------------------------------------------------------------------------------- */
+
+/* Activities of the host have a process and a thread, which need no announcement. */
+static bool is_on_host(const kv_check *k, const kv_event *e)
+{
+    switch (kv_type_like(k, e->type)) {
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_USER_ANNOTATION:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMCPY:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_MEMSET:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_CONCURRENT_KERNEL:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_MTIA_CCP_EVENTS:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER:
+    case KINETO_PLUGIN_PROFILE_EVENT_TYPE_COLLECTIVE_COMM:
+        return !e->sample && (uint32_t)e->device == kb_os_pid();
+    default:
+        return true;
+    }
+}
+
+static bool row_known(const kv_seen *seen, bool is_device, int64_t device, int32_t resource)
+{
+    for (size_t i = 0; i < seen->row_count; i++) {
+        const kv_row *row = &seen->rows[i];
+        if (row->is_device == is_device && row->device == device &&
+            (is_device || row->resource == resource))
+            return true;
+    }
+    return false;
+}
+
+static void look_at_rows(kv_session *s)
+{
+    kv_seen *seen = s->k->seen;
+    const kv_event *before = NULL;
+    for (size_t i = 0; i < seen->stored_count; i++) {
+        const kv_event *e = &seen->events[i];
+        bool same = before && before->device == e->device && before->resource == e->resource &&
+                    before->sample == e->sample;
+        if (same || is_on_host(s->k, e))
+            continue;
+        before = e;
+        bool counter =
+            kv_type_like(s->k, e->type) == KINETO_PLUGIN_PROFILE_EVENT_TYPE_GPU_PM_COUNTER;
+        if (!row_known(seen, true, e->device, 0))
+            kv_fault(s->k, KV_RULE_ROWS_ANNOUNCED, "nothing is said about device %d", e->device);
+        else if (!counter && !row_known(seen, false, e->device, e->resource))
+            kv_fault(s->k, KV_RULE_ROWS_ANNOUNCED, "nothing is said about queue %d of device %d",
+                     e->resource, e->device);
+    }
+}
+
+/* ---- counts ------------------------------------------------------------------------------------- */
+
+static void look_at_counts(kv_session *s)
+{
+    const kv_seen *seen = s->k->seen;
+    uint64_t known = seen->event_count + seen->refused + seen->dropped;
+    if (!seen->requested || seen->requested == known ||
+        seen->requested == known + seen->counter_count)
+        return;
+    kv_fault(s->k, KV_RULE_COUNTS_BALANCE,
+             "%llu events were requested, %llu delivered, %llu counted as dropped",
+             (unsigned long long)seen->requested,
+             (unsigned long long)seen->event_count + seen->refused,
+             (unsigned long long)seen->dropped);
+}
+
+void kv_look(kv_session *s)
+{
+    if (s->quick)
+        return;
+    look_at_clocks(s);
+    look_at_times(s);
+    look_at_ids(s);
+    look_at_rows(s);
+    look_at_counts(s);
+    if (s->kind_count == s->p->kind_count)
+        look_at_flows(s);
+}
+
+static int64_t compare_events(const kv_event *a, const kv_event *b)
+{
+    return a->start != b->start         ? (a->start < b->start ? -1 : 1)
+           : a->end != b->end           ? (a->end < b->end ? -1 : 1)
+           : a->event_id != b->event_id ? (a->event_id < b->event_id ? -1 : 1)
+           : a->type != b->type         ? a->type - b->type
+           : a->device != b->device     ? a->device - b->device
+                                        : a->resource - b->resource;
+}
+
+static int by_all(const void *left, const void *right)
+{
+    int64_t order = compare_events(left, right);
+    return (order > 0) - (order < 0);
+}
+
+uint64_t kv_look_twice(kv_check *k)
+{
+    kv_seen *seen = k->seen;
+    uint64_t twice = 0;
+    qsort(seen->events, seen->stored_count, sizeof *seen->events, by_all);
+    for (size_t i = 1; i < seen->stored_count; i++)
+        twice += !seen->events[i].sample && by_all(&seen->events[i - 1], &seen->events[i]) == 0;
+    return twice;
+}
+
+/* ---- verdicts ----------------------------------------------------------------------------------- */
+
+static void verdict(kv_check *k, kv_rule rule, uint64_t looked_at, const char *else_why)
+{
+    if (looked_at)
+        kv_ok(k, rule, "%s", "");
+    else
+        kv_untested(k, rule, "%s", else_why);
+}
+
+static uint64_t count_events(const kv_check *k, bool (*is)(const kv_check *, const kv_event *))
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i < k->seen->stored_count; i++)
+        count += is(k, &k->seen->events[i]);
+    return count;
+}
+
+static bool is_on_device(const kv_check *k, const kv_event *e) { return !is_on_host(k, e); }
+
+static bool has_external_id(const kv_check *k, const kv_event *e)
+{
+    (void)k;
+    return e->external_id != 0;
+}
+
+void kv_look_verdicts(kv_check *k, const kv_session *s)
+{
+    static const kv_rule of_events[] = {KV_RULE_TIME_ORDER,        KV_RULE_TIME_WINDOW,
+                                        KV_RULE_NAMES_TEXT,        KV_RULE_KINDS_ONLY_ENABLED,
+                                        KV_RULE_BUILDER_AFTER_END, KV_RULE_BUILDER_THREAD};
+    const kv_seen *seen = k->seen;
+    const char *why = kv_why_no_events(k);
+    bool any = seen->stored_count > 0;
+    (void)s;
+    for (size_t i = 0; i < KB_COUNT(of_events); i++)
+        verdict(k, of_events[i], any, why);
+    verdict(k, KV_RULE_TIME_MONOTONIC_CLOCK, seen->sample_count,
+            any ? "no device clock is used" : why);
+    verdict(k, KV_RULE_FLOW_ENDS, seen->flow_count, any ? "no event has a flow" : why);
+    verdict(k, KV_RULE_IDS_PUSHED, count_events(k, has_external_id),
+            any ? "no event has an external id" : why);
+    verdict(k, KV_RULE_META_JSON, seen->metadata_count, any ? "no event has metadata" : why);
+    verdict(k, KV_RULE_META_KEYS, seen->metadata_count, any ? "no event has metadata" : why);
+    verdict(k, KV_RULE_ROWS_ANNOUNCED, count_events(k, is_on_device),
+            any ? "no event is on a device" : why);
+    verdict(k, KV_RULE_COUNTS_BALANCE, seen->requested,
+            any ? "it does not say how many events were requested (addCounts)" : why);
+    verdict(k, KV_RULE_COUNTERS_SAMPLES, seen->counter_count, any ? "no counter is sampled" : why);
+    kv_ok(k, KV_RULE_SIZE_FILLED, "%s", "");
+    kv_ok(k, KV_RULE_BUILDER_HANDLE, "%s", "");
+}

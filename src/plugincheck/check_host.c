@@ -1,0 +1,527 @@
+/* A host of plug-ins that only checks: loads one, and calls its functions as hosts of several times
+ * would, each with parameters that end where the memory does. */
+#include "plugincheck/check.h"
+
+#include <dlfcn.h>
+#include <sys/mman.h>
+#include <time.h>
+
+#define REGISTRY_MAGIC   UINT64_C(0x6b632d7265676973)
+#define LARGER_BYTES     32u /* what a later version has more */
+#define SIZE(type, last) KINETO_PLUGIN_SIZE(KinetoPlugin_##type, last)
+
+struct KinetoPlugin_RegistryHandle {
+    uint64_t magic;
+    kv_check *check;
+};
+
+bool kv_check_init(kv_check *k, const char *path, int to, kv_where *where)
+{
+    void *seen = mmap(NULL, sizeof *k->seen, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *k = (kv_check){.path = path, .to = to, .where = where, .seen = seen};
+    return seen != MAP_FAILED && kv_guard_init(where);
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------- */
+
+static size_t size_for(kv_size size, size_t today, size_t revision_b, size_t revision_0)
+{
+    switch (size) {
+    case KV_SIZE_REVISION_0:
+        return revision_0;
+    case KV_SIZE_REVISION_B:
+        return revision_b;
+    case KV_SIZE_LARGER:
+        return kb_align(today, 8) + LARGER_BYTES;
+    default:
+        return today;
+    }
+}
+
+/* A struct that begins with its size; what a later version would have more is rubbish. */
+static void *struct_new(kv_size size, size_t today, size_t revision_b, size_t revision_0,
+                        const char *what, bool keep)
+{
+    size_t bytes = size_for(size, today, revision_b, revision_0);
+    char *p = kv_guard_new(bytes, what, keep);
+    memcpy(p, &bytes, sizeof bytes);
+    if (size == KV_SIZE_LARGER)
+        memset(p + bytes - LARGER_BYTES, 0xa5, LARGER_BYTES);
+    return p;
+}
+
+static void struct_close(void *p)
+{
+    size_t bytes;
+    memcpy(&bytes, p, sizeof bytes);
+    kv_guard_close(p, kb_align(bytes, 8));
+}
+
+/* ---- the registry ------------------------------------------------------------------------------- */
+
+static kv_check *registry_check(const KinetoPlugin_RegistryHandle *handle)
+{
+    static kv_check *only; /* there is one: also for a wrong handle there is someone to tell */
+    KinetoPlugin_RegistryHandle copy = {0};
+    bool right = kv_copy_in(&copy, handle, sizeof copy) && copy.magic == REGISTRY_MAGIC;
+    only = right ? copy.check : only;
+    if (!right && only)
+        kv_fault(only, KV_RULE_BUILDER_HANDLE, "the registry got a handle that is not its own");
+    return right ? only : NULL;
+}
+
+/* "the interface is too short" or the name of a function that is missing; NULL: whole. */
+static const char *interface_lack(const KinetoPlugin_ProfilerInterface *f)
+{
+    KinetoPlugin_ProfilerInterface copy = {0};
+    size_t base = SIZE(ProfilerInterface, profilerProcessEvents);
+    if (!kv_copy_in(&copy, f, base))
+        return "its interface cannot be read";
+    if (copy.unpaddedStructSize < base || copy.unpaddedStructSize > 4096)
+        return "the size of its interface is wrong";
+    return !copy.profilerCreate          ? "profilerCreate is NULL"
+           : !copy.profilerDestroy       ? "profilerDestroy is NULL"
+           : !copy.profilerQuery         ? "profilerQuery is NULL"
+           : !copy.profilerStart         ? "profilerStart is NULL"
+           : !copy.profilerStop          ? "profilerStop is NULL"
+           : !copy.profilerProcessEvents ? "profilerProcessEvents is NULL"
+                                         : NULL;
+}
+
+static int register_profiler(KinetoPlugin_RegistryHandle *handle,
+                             const KinetoPlugin_ProfilerInterface *functions)
+{
+    kv_check *k = registry_check(handle);
+    if (!k)
+        return 1;
+    const char *lack = interface_lack(functions);
+    if (lack) {
+        kv_fault(k, KV_RULE_LOAD_REGISTER, "%s", lack);
+        k->refused_profilers++;
+        return 1;
+    }
+    if (k->profiler_count == KV_MAX_PROFILERS)
+        return 1;
+    k->profilers[k->profiler_count++] = (kv_checked){.functions = functions};
+    return 0;
+}
+
+static bool own_name_valid(const char *name)
+{
+    size_t n = kv_text_size(name, 39);
+    for (size_t i = 0; n != SIZE_MAX && i < n; i++)
+        if (!strchr("abcdefghijklmnopqrstuvwxyz0123456789_", name[i]))
+            return false;
+    return n > 0 && n != SIZE_MAX;
+}
+
+static int register_type(kv_check *k, const KinetoPlugin_ActivityTypeInfo *info)
+{
+    char text[64];
+    if (!own_name_valid(info->pName)) {
+        kv_fault(k, KV_RULE_QUERY_KINDS,
+                 "the kind \"%s\" of its own: a name has 1 to 39 of a-z, 0-9 and _",
+                 kv_quote(info->pName, text, sizeof text));
+        return 1;
+    }
+    if (info->likeEventType <= 0 || info->likeEventType >= KINETO_PLUGIN_PROFILE_EVENT_TYPE_COUNT ||
+        (info->enabledByDefault & ~1)) {
+        kv_fault(k, KV_RULE_QUERY_KINDS, "the kind \"%s\" of its own is like %d, default %d",
+                 info->pName, info->likeEventType, info->enabledByDefault);
+        return 1;
+    }
+    if (k->own_count == KV_MAX_KINDS)
+        return 1;
+    memcpy(k->own_names[k->own_count], info->pName, strlen(info->pName) + 1);
+    k->own_like[k->own_count++] = info->likeEventType;
+    return 0;
+}
+
+static int register_types(KinetoPlugin_RegistryHandle *handle,
+                          KinetoPlugin_RegisterActivityTypes_Params *params)
+{
+    kv_check *k = registry_check(handle);
+    KinetoPlugin_RegisterActivityTypes_Params copy = {0};
+    int result = 0;
+    if (!k)
+        return 1;
+    if (!kv_copy_in(&copy, params, SIZE(RegisterActivityTypes_Params, firstEventType)) ||
+        copy.unpaddedStructSize < SIZE(RegisterActivityTypes_Params, firstEventType)) {
+        kv_fault(k, KV_RULE_SIZE_FILLED, "RegisterActivityTypes_Params states %zu bytes",
+                 copy.unpaddedStructSize);
+        return 1;
+    }
+    params->firstEventType = KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST + (int32_t)k->own_count;
+    for (size_t i = 0; i < copy.count && !result; i++) {
+        KinetoPlugin_ActivityTypeInfo info;
+        result = !kv_copy_in(&info, &copy.pTypes[i], sizeof info) || register_type(k, &info);
+    }
+    return result;
+}
+
+static const KinetoPlugin_Registry *registry_new(kv_check *k, kv_size size)
+{
+    size_t base = SIZE(Registry, registerProfiler);
+    KinetoPlugin_RegistryHandle *handle =
+        kv_guard_new(sizeof *handle, "KinetoPlugin_RegistryHandle, which is opaque", true);
+    *handle = (KinetoPlugin_RegistryHandle){REGISTRY_MAGIC, k};
+    (void)registry_check(handle);
+    KinetoPlugin_Registry *r =
+        struct_new(size, SIZE(Registry, pHostVersion), base, base, "KinetoPlugin_Registry", true);
+    r->pRegistryHandle = handle;
+    r->registerProfiler = register_profiler;
+    if (KINETO_PLUGIN_HAS(r, KinetoPlugin_Registry, pHostVersion)) {
+        r->registerActivityTypes = register_types;
+        r->pHostVersion = "ckineto " KINETO_VERSION;
+    }
+    return r;
+}
+
+/* ---- loading ------------------------------------------------------------------------------------ */
+
+/* What a recorder would have set; a plug-in under check is alone. */
+static void clear_environment(void)
+{
+    static const char *const names[] = {"CKINETO_SESSION", "CKINETO_PLUGINS",
+                                        "KINETO_PLUGIN_LIB_DIR_PATH"};
+    for (size_t i = 0; i < KB_COUNT(names); i++)
+        unsetenv(names[i]);
+}
+
+static void *find_symbol(kv_check *k, const char *name)
+{
+    (void)dlerror();
+    return dlsym(k->library, name);
+}
+
+static bool open_library(kv_check *k, bool strict)
+{
+    clear_environment();
+    kv_calling(k, "the library's constructors");
+    k->library = dlopen(k->path, (strict ? RTLD_NOW : RTLD_LAZY) | RTLD_LOCAL);
+    kv_calling(k, "");
+    if (!k->library) {
+        const char *why = dlerror();
+        kv_fault(k, KV_RULE_LOAD_OPENS, "%.200s", why ? why : "it cannot be loaded");
+        return false;
+    }
+    void *exercise = find_symbol(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
+    memcpy(&k->exercise, &exercise, sizeof exercise);
+    return true;
+}
+
+bool kv_load(kv_check *k, kv_size size, bool strict)
+{
+    KinetoPlugin_registerFn function;
+    if (!open_library(k, strict))
+        return false;
+    kv_ok(k, KV_RULE_LOAD_OPENS, "%s", "");
+    void *symbol = find_symbol(k, KINETO_PLUGIN_REGISTER_SYMBOL);
+    memcpy(&function, &symbol, sizeof function);
+    if (!symbol) {
+        kv_fault(k, KV_RULE_LOAD_SYMBOL, "it exports no %s", KINETO_PLUGIN_REGISTER_SYMBOL);
+        return false;
+    }
+    kv_ok(k, KV_RULE_LOAD_SYMBOL, "%s", "");
+    kv_at(k, strict ? KV_RULE_LOAD_REGISTER : k->where->rule);
+    kv_calling(k, KINETO_PLUGIN_REGISTER_SYMBOL);
+    int result = function(registry_new(k, size));
+    kv_calling(k, "");
+    if (strict && result)
+        kv_fault(k, KV_RULE_LOAD_REGISTER, "%s returned %d", KINETO_PLUGIN_REGISTER_SYMBOL, result);
+    else if (strict && !k->profiler_count && !k->refused_profilers)
+        kv_fault(k, KV_RULE_LOAD_REGISTER, "it registered no profiler");
+    return result == 0 && k->profiler_count > 0;
+}
+
+int kv_query(kv_check *k, kv_checked *p)
+{
+    size_t base = SIZE(ProfilerQuery_Params, supportedActivityTypesMaxLen);
+    KinetoPlugin_ProfilerQuery_Params *q =
+        struct_new(k->size, SIZE(ProfilerQuery_Params, vendorNameMaxLen), base, base,
+                   "KinetoPlugin_ProfilerQuery_Params", false);
+    char *name = kv_guard_new(sizeof p->name, "the buffer for the name", false);
+    char *vendor = kv_guard_new(sizeof p->vendor, "the buffer for the vendor's name", false);
+    int32_t *kinds = kv_guard_new(sizeof p->kinds, "the buffer for kinds", false);
+    q->pProfilerName = name;
+    q->profilerNameMaxLen = sizeof p->name - 1;
+    q->pSupportedActivityTypes = kinds;
+    q->supportedActivityTypesMaxLen = KV_MAX_KINDS;
+    if (KINETO_PLUGIN_HAS(q, KinetoPlugin_ProfilerQuery_Params, vendorNameMaxLen)) {
+        q->pVendorName = vendor;
+        q->vendorNameMaxLen = sizeof p->vendor - 1;
+    }
+    kv_calling(k, "profilerQuery");
+    int result = p->functions->profilerQuery(q);
+    kv_calling(k, "");
+    struct_close(q);
+    memcpy(p->name, name, sizeof p->name);
+    memcpy(p->vendor, vendor, sizeof p->vendor);
+    memcpy(p->kinds, kinds, sizeof p->kinds);
+    p->kind_count = 0;
+    while (p->kind_count < KV_MAX_KINDS && p->kinds[p->kind_count])
+        p->kind_count++;
+    if (k->where)
+        snprintf(k->where->profiler, sizeof k->where->profiler, "%.31s", p->name);
+    return result;
+}
+
+/* Old hosts may be refused; of today's it is told elsewhere that it does not work. */
+static bool refused(kv_check *k, kv_rule rule, const char *call)
+{
+    if (k->size == KV_SIZE_REVISION_B || k->size == KV_SIZE_REVISION_0)
+        kv_ok(k, rule, "refused: %s does not return 0", call);
+    else if (k->size == KV_SIZE_LARGER)
+        kv_fault(k, rule, "%s does not return 0 to a host whose structs are longer", call);
+    else
+        kv_untested(k, rule, "%s failed", call);
+    return false;
+}
+
+bool kv_load_and_query(kv_check *k, kv_size size, kv_rule rule)
+{
+    k->size = size;
+    kv_at(k, rule);
+    if (!kv_load(k, size, false))
+        return refused(k, rule, KINETO_PLUGIN_REGISTER_SYMBOL);
+    for (size_t i = 0; i < k->profiler_count; i++)
+        if (kv_query(k, &k->profilers[i]))
+            return refused(k, rule, "profilerQuery");
+    return true;
+}
+
+bool kv_exercise(kv_check *k, uint32_t count)
+{
+    if (!k->exercise)
+        return false;
+    kv_calling(k, KINETO_PLUGIN_EXERCISE_SYMBOL);
+    int result = k->exercise(count);
+    kv_calling(k, "");
+    if (result)
+        k->exercise_result = result;
+    return result == 0;
+}
+
+const char *kv_why_no_events(const kv_check *k)
+{
+    return !k->exercise         ? "no events: it exports no " KINETO_PLUGIN_EXERCISE_SYMBOL
+           : k->exercise_result ? KINETO_PLUGIN_EXERCISE_SYMBOL " failed"
+                                : "no events of that sort were delivered";
+}
+
+/* ---- sessions ----------------------------------------------------------------------------------- */
+
+void kv_session_init(kv_session *s, kv_check *k, kv_checked *p, kv_size size)
+{
+    *s = (kv_session){.k = k, .p = p, .size = size, .kind_count = p->kind_count};
+    memcpy(s->kinds, p->kinds, sizeof s->kinds);
+    snprintf(k->where->profiler, sizeof k->where->profiler, "%.31s", p->name);
+    kv_seen *seen = k->seen;
+    memset(seen, 0, offsetof(kv_seen, events));
+    k->session = s;
+}
+
+static void call_begin(kv_session *s, const char *call)
+{
+    kv_calling(s->k, call);
+    s->spent_ns = kb_clock_ns(CLOCK_MONOTONIC);
+}
+
+static int call_end(kv_session *s, void *params, int result)
+{
+    s->spent_ns = kb_clock_ns(CLOCK_MONOTONIC) - s->spent_ns;
+    kv_calling(s->k, "");
+    struct_close(params);
+    return result;
+}
+
+int kv_create(kv_session *s)
+{
+    KinetoPlugin_ProfilerCreate_Params *p = struct_new(
+        s->size, SIZE(ProfilerCreate_Params, pCustomConfig),
+        SIZE(ProfilerCreate_Params, enabledActivityTypesMaxLen),
+        SIZE(ProfilerCreate_Params, pProfilerHandle), "KinetoPlugin_ProfilerCreate_Params", false);
+    size_t bytes = s->kind_count * sizeof *s->kinds;
+    int32_t *kinds = NULL;
+    if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerCreate_Params, enabledActivityTypesMaxLen)) {
+        /* Its end is the end of the memory, also with an odd number of kinds. */
+        kinds = (int32_t *)(void *)((char *)kv_guard_new(bytes, "the list of kinds", false) +
+                                    kb_align(bytes, 8) - bytes);
+        memcpy(kinds, s->kinds, bytes);
+        p->pEnabledActivityTypes = kinds;
+        p->enabledActivityTypesMaxLen = s->kind_count;
+    }
+    if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerCreate_Params, pCustomConfig))
+        p->pCustomConfig = "";
+    call_begin(s, "profilerCreate");
+    int result = s->p->functions->profilerCreate(p);
+    s->handle = p->pProfilerHandle;
+    if (kinds && bytes)
+        kv_guard_close(kinds, bytes);
+    return call_end(s, p, result);
+}
+
+int kv_start(kv_session *s)
+{
+    size_t base = SIZE(ProfilerStart_Params, pProfilerHandle);
+    KinetoPlugin_ProfilerStart_Params *p =
+        struct_new(s->size, SIZE(ProfilerStart_Params, pLiveBuilder), base, base,
+                   "KinetoPlugin_ProfilerStart_Params", false);
+    p->pProfilerHandle = s->handle;
+    if (KINETO_PLUGIN_HAS(p, KinetoPlugin_ProfilerStart_Params, pLiveBuilder)) {
+        p->pProfilerHandleAgain = s->handle;
+        if (!s->live)
+            s->live = kv_builder_new(s, true, &s->live_handle);
+        p->pLiveBuilder = s->live;
+    }
+    kb_clock_snapshot_take(kb_ticks_clock(), &s->before);
+    call_begin(s, "profilerStart");
+    return call_end(s, p, s->p->functions->profilerStart(p));
+}
+
+int kv_stop(kv_session *s)
+{
+    size_t base = SIZE(ProfilerStop_Params, pProfilerHandle);
+    KinetoPlugin_ProfilerStop_Params *p =
+        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerStop_Params", false);
+    p->pProfilerHandle = s->handle;
+    call_begin(s, "profilerStop");
+    int result = s->p->functions->profilerStop(p);
+    if (s->live_handle)
+        kv_builder_end(s->live_handle);
+    kb_clock_snapshot_take(kb_ticks_clock(), &s->after);
+    return call_end(s, p, result);
+}
+
+int kv_process(kv_session *s)
+{
+    size_t base = SIZE(ProfilerProcessEvents_Params, pTraceBuilder);
+    KinetoPlugin_ProfilerProcessEvents_Params *p =
+        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerProcessEvents_Params", false);
+    kv_builder *handle;
+    p->pProfilerHandle = s->handle;
+    p->pTraceBuilder = kv_builder_new(s, false, &handle);
+    call_begin(s, "profilerProcessEvents");
+    int result = s->p->functions->profilerProcessEvents(p);
+    kv_builder_end(handle);
+    return call_end(s, p, result);
+}
+
+int kv_destroy(kv_session *s)
+{
+    size_t base = SIZE(ProfilerDestroy_Params, pProfilerHandle);
+    KinetoPlugin_ProfilerDestroy_Params *p =
+        struct_new(s->size, base, base, base, "KinetoPlugin_ProfilerDestroy_Params", false);
+    p->pProfilerHandle = s->handle;
+    call_begin(s, "profilerDestroy");
+    int result = s->p->functions->profilerDestroy(p);
+    s->handle = NULL;
+    return call_end(s, p, result);
+}
+
+int kv_toggle(kv_session *s, bool on)
+{
+    size_t today = SIZE(ProfilerToggleCollection_Params, enable);
+    KinetoPlugin_ProfilerToggleCollection_Params *p = struct_new(
+        s->size, today, today, today, "KinetoPlugin_ProfilerToggleCollection_Params", false);
+    p->pProfilerHandle = s->handle;
+    p->enable = on;
+    call_begin(s, "profilerToggleCollection");
+    return call_end(s, p, s->p->functions->profilerToggleCollection(p));
+}
+
+/* These may be called by several threads, and are timed: no guards. */
+int kv_push(kv_session *s, bool user, uint64_t id)
+{
+    const KinetoPlugin_ProfilerInterface *f = s->p->functions;
+    KinetoPlugin_ProfilerPushCorrelationId_Params p = {
+        SIZE(ProfilerPushCorrelationId_Params, pProfilerHandle), id, s->handle};
+    KinetoPlugin_ProfilerPushUserCorrelationId_Params u = {
+        SIZE(ProfilerPushUserCorrelationId_Params, pProfilerHandle), id, s->handle};
+    if (user)
+        return f->profilerPushUserCorrelationId ? f->profilerPushUserCorrelationId(&u) : 0;
+    return f->profilerPushCorrelationId ? f->profilerPushCorrelationId(&p) : 0;
+}
+
+int kv_pop(kv_session *s, bool user)
+{
+    const KinetoPlugin_ProfilerInterface *f = s->p->functions;
+    KinetoPlugin_ProfilerPopCorrelationId_Params p = {
+        SIZE(ProfilerPopCorrelationId_Params, pProfilerHandle), s->handle};
+    KinetoPlugin_ProfilerPopUserCorrelationId_Params u = {
+        SIZE(ProfilerPopUserCorrelationId_Params, pProfilerHandle), s->handle};
+    if (user)
+        return f->profilerPopUserCorrelationId ? f->profilerPopUserCorrelationId(&u) : 0;
+    return f->profilerPopCorrelationId ? f->profilerPopCorrelationId(&p) : 0;
+}
+
+const char *kv_failure(kv_session *s, const char *call, int result, char *buf, size_t size)
+{
+    const KinetoPlugin_ProfilerInterface *f = s->p->functions;
+    char text[160] = "", quoted[200];
+    KinetoPlugin_ProfilerErrorText_Params p = {SIZE(ProfilerErrorText_Params, textMaxLen),
+                                               s->handle, text, sizeof text - 1};
+    int used = snprintf(buf, size, "%s returned %d", call, result);
+    bool told = KINETO_PLUGIN_HAS(f, KinetoPlugin_ProfilerInterface, profilerErrorText) &&
+                f->profilerErrorText && f->profilerErrorText(&p) == 0;
+    text[sizeof text - 1] = 0;
+    if (told && text[0])
+        snprintf(buf + used, size - (size_t)used, ": %s", kv_quote(text, quoted, sizeof quoted));
+    return buf;
+}
+
+/* ---- a session as a whole ----------------------------------------------------------------------- */
+
+static bool step(kv_session *s, kv_rule rule, const char *call, int result)
+{
+    char text[200];
+    if (result)
+        kv_fault(s->k, rule, "%s", kv_failure(s, call, result, text, sizeof text));
+    return result == 0;
+}
+
+bool kv_whole_session(kv_session *s, kv_rule rule, uint32_t exercise, uint64_t *events)
+{
+    if (!step(s, rule, "profilerCreate", kv_create(s)))
+        return false;
+    bool fine = step(s, rule, "profilerStart", kv_start(s));
+    if (fine) {
+        if (exercise)
+            (void)kv_exercise(s->k, exercise);
+        fine = step(s, rule, "profilerStop", kv_stop(s));
+        fine &= step(s, rule, "profilerProcessEvents", kv_process(s));
+    }
+    fine &= step(s, rule, "profilerDestroy", kv_destroy(s));
+    kv_look(s);
+    if (events)
+        *events = s->k->seen->event_count + s->k->seen->counter_count;
+    return fine;
+}
+
+/* ---- kinds -------------------------------------------------------------------------------------- */
+
+static bool own_index(const kv_check *k, int32_t type, size_t *index)
+{
+    *index = (size_t)((int64_t)type - KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST);
+    return type >= KINETO_PLUGIN_PROFILE_EVENT_TYPE_OWN_FIRST && *index < k->own_count;
+}
+
+int32_t kv_type_like(const kv_check *k, int32_t type)
+{
+    size_t index;
+    return own_index(k, type, &index) ? k->own_like[index] : type;
+}
+
+const char *kv_type_text(const kv_check *k, int32_t type, char *buf, size_t size)
+{
+    size_t index;
+    const char *name = "unknown";
+    if (own_index(k, type, &index))
+        name = k->own_names[index];
+    for (size_t i = kb_kind_alias_count; i-- > 0;) /* the first of a number is its name */
+        if (kb_kind_aliases[i].plugin_number == type && type > 0)
+            name = kb_kind_aliases[i].name;
+    snprintf(buf, size, "%d %s", type, name);
+    return buf;
+}

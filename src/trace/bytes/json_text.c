@@ -1,0 +1,409 @@
+/* Walking JSON text strictly, in place. */
+#include "trace/bytes/json_text.h"
+
+static bool wrong(kt_scan *s, const char *problem)
+{
+    if (!s->problem)
+        s->problem = problem;
+    return false;
+}
+
+static void skip_space(kt_scan *s)
+{
+    while (s->at < s->end && (*s->at == ' ' || *s->at == '\n' || *s->at == '\r' || *s->at == '\t'))
+        s->at++;
+}
+
+char kt_scan_peek(kt_scan *s)
+{
+    skip_space(s);
+    return s->at < s->end ? *s->at : '\0';
+}
+
+bool kt_scan_open(kt_scan *s, char bracket)
+{
+    if (kt_scan_peek(s) != bracket)
+        return wrong(s, bracket == '{' ? "expected an object" : "expected an array");
+    s->at++;
+    return true;
+}
+
+bool kt_scan_more(kt_scan *s, bool *first, char bracket)
+{
+    char next = kt_scan_peek(s);
+    if (s->problem)
+        return false;
+    if (next == bracket + 2 && next) { /* ASCII: ']' is '[' + 2, '}' is '{' + 2 */
+        s->at++;
+        return false;
+    }
+    if (*first) {
+        *first = false;
+        return next ? true : wrong(s, "the text ends inside a list");
+    }
+    if (next != ',')
+        return wrong(s, "expected a comma or a closing bracket");
+    s->at++;
+    return true;
+}
+
+static bool scan_hex(const char *at)
+{
+    for (int i = 0; i < 4; i++) {
+        char c = at[i];
+        if (!((c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F')))
+            return false;
+    }
+    return true;
+}
+
+/* Behind a backslash. */
+static bool scan_escape(kt_scan *s)
+{
+    if (s->at == s->end)
+        return wrong(s, "the text ends inside a string");
+    char c = *s->at;
+    if (c == 'u') {
+        if (s->end - s->at < 5 || !scan_hex(s->at + 1))
+            return wrong(s, "\\u needs four hexadecimal digits");
+        s->at += 5;
+        return true;
+    }
+    if (!c || !strchr("\"\\/bfnrt", c))
+        return wrong(s, "unknown escape in a string");
+    s->at++;
+    return true;
+}
+
+static bool scan_string(kt_scan *s)
+{
+    if (kt_scan_peek(s) != '"')
+        return wrong(s, "expected a string");
+    s->at++;
+    while (s->at < s->end) {
+        unsigned char c = (unsigned char)*s->at;
+        if (c == '"') {
+            s->at++;
+            return true;
+        }
+        if (c < 0x20)
+            return wrong(s, "control character in a string");
+        s->at++;
+        if (c == '\\' && !scan_escape(s))
+            return false;
+    }
+    return wrong(s, "the text ends inside a string");
+}
+
+static size_t scan_digits(kt_scan *s)
+{
+    const char *from = s->at;
+    while (s->at < s->end && *s->at >= '0' && *s->at <= '9')
+        s->at++;
+    return (size_t)(s->at - from);
+}
+
+static bool scan_number(kt_scan *s)
+{
+    if (*s->at == '-')
+        s->at++;
+    const char *first = s->at;
+    size_t digits = scan_digits(s);
+    if (!digits || (digits > 1 && *first == '0'))
+        return wrong(s, "malformed number");
+    if (s->at < s->end && *s->at == '.') {
+        s->at++;
+        if (!scan_digits(s))
+            return wrong(s, "malformed number");
+    }
+    if (s->at < s->end && (*s->at == 'e' || *s->at == 'E')) {
+        s->at++;
+        if (s->at < s->end && (*s->at == '+' || *s->at == '-'))
+            s->at++;
+        if (!scan_digits(s))
+            return wrong(s, "malformed number");
+    }
+    return true;
+}
+
+static bool scan_word(kt_scan *s, const char *word)
+{
+    size_t size = strlen(word);
+    if ((size_t)(s->end - s->at) < size || memcmp(s->at, word, size) != 0)
+        return wrong(s, "expected a value");
+    s->at += size;
+    return true;
+}
+
+static bool scan_any(kt_scan *s, uint32_t depth);
+
+static bool scan_list(kt_scan *s, char bracket, uint32_t depth)
+{
+    if (depth >= KT_JSON_MAX_DEPTH)
+        return wrong(s, "nested too deep");
+    s->at++;
+    bool first = true;
+    kineto_string key;
+    while (kt_scan_more(s, &first, bracket))
+        if ((bracket == '{' && !kt_scan_key(s, &key)) || !scan_any(s, depth + 1))
+            return false;
+    return !s->problem;
+}
+
+static bool scan_any(kt_scan *s, uint32_t depth)
+{
+    char c = kt_scan_peek(s);
+    switch (c) {
+    case '"':
+        return scan_string(s);
+    case '{':
+    case '[':
+        return scan_list(s, c, depth);
+    case 't':
+        return scan_word(s, "true");
+    case 'f':
+        return scan_word(s, "false");
+    case 'n':
+        return scan_word(s, "null");
+    default:
+        if (c == '-' || (c >= '0' && c <= '9'))
+            return scan_number(s);
+        return wrong(s, s->at == s->end ? "the text ends early" : "expected a value");
+    }
+}
+
+bool kt_scan_key(kt_scan *s, kineto_string *raw)
+{
+    skip_space(s);
+    const char *from = s->at;
+    if (!scan_string(s))
+        return false;
+    *raw = (kineto_string){from + 1, (size_t)(s->at - from) - 2};
+    if (kt_scan_peek(s) != ':')
+        return wrong(s, "expected a colon");
+    s->at++;
+    return true;
+}
+
+bool kt_scan_value(kt_scan *s, kineto_string *raw)
+{
+    skip_space(s);
+    const char *from = s->at;
+    if (!scan_any(s, 0))
+        return false;
+    *raw = (kineto_string){from, (size_t)(s->at - from)};
+    return true;
+}
+
+bool kt_scan_end(kt_scan *s)
+{
+    skip_space(s);
+    return s->at == s->end || wrong(s, "text after the end");
+}
+
+/* ---- strings --------------------------------------------------------------------------------- */
+
+static uint32_t hex4(const char *at)
+{
+    uint32_t value = 0;
+    for (int i = 0; i < 4; i++) {
+        char c = at[i];
+        value = value * 16 + (uint32_t)(c <= '9' ? c - '0' : (c | 32) - 'a' + 10);
+    }
+    return value;
+}
+
+static char *put_utf8(char *out, uint32_t c)
+{
+    if (c < 0x80) {
+        *out++ = (char)c;
+        return out;
+    }
+    int tail = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+    static const unsigned char lead[] = {0, 0xc0, 0xe0, 0xf0};
+    *out++ = (char)(lead[tail] | c >> 6 * tail);
+    while (tail-- > 0)
+        *out++ = (char)(0x80 | (c >> 6 * tail & 0x3f));
+    return out;
+}
+
+/* A \u escape, `at` behind the u; returns what follows it. */
+static const char *unescape_unit(const char *at, const char *end, char **out, uint64_t *replaced)
+{
+    uint32_t c = hex4(at);
+    at += 4;
+    if (c >= 0xd800 && c < 0xdc00 && end - at >= 6 && at[0] == '\\' && at[1] == 'u') {
+        uint32_t low = hex4(at + 2);
+        if (low >= 0xdc00 && low < 0xe000) {
+            *out = put_utf8(*out, 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00));
+            return at + 6;
+        }
+    }
+    if (c >= 0xd800 && c < 0xe000) {
+        c = 0xfffd;
+        ++*replaced;
+    }
+    *out = put_utf8(*out, c);
+    return at;
+}
+
+char *kt_json_unescape(char *out, kineto_string raw, uint64_t *replaced)
+{
+    const char *at = raw.data, *end = raw.data + raw.size;
+    while (at < end) {
+        const char *escape = memchr(at, '\\', (size_t)(end - at));
+        size_t plain = (size_t)((escape ? escape : end) - at);
+        memcpy(out, at, plain);
+        out += plain;
+        if (!escape)
+            break;
+        char c = escape[1];
+        at = escape + 2;
+        if (c == 'u') {
+            at = unescape_unit(at, end, &out, replaced);
+            continue;
+        }
+        static const char from[] = "bfnrt", to[] = "\b\f\n\r\t";
+        const char *known = strchr(from, c);
+        *out++ = known ? to[known - from] : c;
+    }
+    return out;
+}
+
+kineto_string kt_json_plain_key(kineto_string raw, char room[KT_PLAIN_KEY_BYTES])
+{
+    uint64_t replaced = 0;
+    if (!raw.size || raw.size > KT_PLAIN_KEY_BYTES || !memchr(raw.data, '\\', raw.size))
+        return raw;
+    return (kineto_string){room, (size_t)(kt_json_unescape(room, raw, &replaced) - room)};
+}
+
+bool kt_text_is(kineto_string inside, kineto_string plain)
+{
+    char text[256];
+    uint64_t replaced = 0;
+    if (!inside.size || !memchr(inside.data, '\\', inside.size))
+        return kb_string_equal(inside, plain);
+    if (inside.size < plain.size || inside.size > sizeof text)
+        return false;
+    char *end = kt_json_unescape(text, inside, &replaced);
+    return kb_string_equal((kineto_string){text, (size_t)(end - text)}, plain);
+}
+
+bool kt_json_is_key(kineto_string raw, const char *text)
+{
+    return kt_text_is(raw, kb_string(text));
+}
+
+/* ---- numbers --------------------------------------------------------------------------------- */
+
+kineto_string kt_json_whole_part(kineto_string number)
+{
+    const char *point = number.size ? memchr(number.data, '.', number.size) : NULL;
+    size_t end = number.size;
+    while (point && end && number.data[end - 1] == '0')
+        end--;
+    bool zeros = point && end < number.size && number.data + end == point + 1 && point > number.data;
+    return zeros ? (kineto_string){number.data, end - 1} : number;
+}
+
+bool kt_json_is_not_finite(kineto_string word)
+{
+    bool minus = word.size && word.data[0] == '-';
+    kineto_string name = {word.data + minus, word.size - minus};
+    return kb_string_is_word(name, "nan") || kb_string_is_word(name, "inf") ||
+           kb_string_is_word(name, "infinity");
+}
+
+bool kt_json_uint(kineto_string raw, uint64_t *value)
+{
+    uint64_t v = 0;
+    if (!raw.size)
+        return false;
+    for (size_t i = 0; i < raw.size; i++) {
+        unsigned digit = (unsigned)(raw.data[i] - '0');
+        if (digit > 9 || __builtin_mul_overflow(v, 10, &v) || __builtin_add_overflow(v, digit, &v))
+            return false;
+    }
+    *value = v;
+    return true;
+}
+
+bool kt_json_int(kineto_string raw, int64_t *value)
+{
+    uint64_t magnitude;
+    if (!raw.size)
+        return false; /* there may be no data, either */
+    bool negative = raw.data[0] == '-';
+    kineto_string digits = {raw.data + negative, raw.size - negative};
+    if (!kt_json_uint(digits, &magnitude) || magnitude > (uint64_t)INT64_MAX + negative)
+        return false;
+    *value = negative ? (int64_t)(0 - magnitude) : (int64_t)magnitude;
+    return true;
+}
+
+/* Digits of a decimal number as they go by: the point and exponent only move the shift. */
+typedef struct decimal {
+    uint64_t value;
+    int64_t shift; /* of the last digit taken */
+    int round;     /* first digit that was left out, -1: none yet */
+} decimal;
+
+/* value × 10^shift, rounded by the digits that are left out. */
+static bool scale(decimal *d)
+{
+    while (d->shift > 0 && d->value) {
+        if (__builtin_mul_overflow(d->value, 10, &d->value))
+            return false;
+        d->shift--;
+    }
+    for (; d->shift < 0; d->shift++) {
+        if (!d->value && d->shift < -1)
+            d->shift = -1;
+        d->round = (int)(d->value % 10);
+        d->value /= 10;
+    }
+    d->value += d->round >= 5;
+    return true;
+}
+
+/* The exponent behind 'e', cut to what can matter. */
+static int64_t exponent(const char *at, const char *end)
+{
+    bool negative = at < end && *at == '-';
+    int64_t e = 0;
+    for (; at < end; at++)
+        if (*at >= '0' && *at <= '9' && e < 100000)
+            e = e * 10 + (*at - '0');
+    return negative ? -e : e;
+}
+
+bool kt_json_scaled(kineto_string raw, int shift, int64_t *value)
+{
+    const char *at = raw.data, *end = raw.data + raw.size;
+    bool negative = at < end && *at == '-', fraction = false, any = false;
+    decimal d = {0, shift, -1};
+    for (at += negative; at < end && *at != 'e' && *at != 'E'; at++) {
+        if (*at == '.') {
+            fraction = true;
+            continue;
+        }
+        unsigned digit = (unsigned)(*at - '0');
+        if (digit > 9)
+            return false;
+        any = true;
+        if (d.value > (UINT64_MAX - 9) / 10) { /* more digits than matter */
+            d.round = d.round < 0 ? (int)digit : d.round;
+            d.shift += !fraction;
+            continue;
+        }
+        d.value = d.value * 10 + digit;
+        d.shift -= fraction;
+    }
+    if (at < end)
+        d.shift += exponent(at + 1, end);
+    if (!any || !scale(&d) || d.value > (uint64_t)INT64_MAX)
+        return false;
+    *value = negative ? -(int64_t)d.value : (int64_t)d.value;
+    return true;
+}

@@ -1,0 +1,188 @@
+/* Chunks of a text that was given back: made while it is read, loaded when somebody asks. */
+#include "trace/bytes/keep.h"
+#include "trace/bytes/input.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+void kt_keep_init(kt_keep *k)
+{
+    memset(k, 0, sizeof *k);
+    pthread_mutex_init(&k->mutex, NULL);
+    k->fd = -1;
+}
+
+static void free_idle(kt_keep *k)
+{
+    while (k->idle_count)
+        kt_packer_free(k->idle[--k->idle_count]);
+}
+
+void kt_keep_free(kt_keep *k)
+{
+    for (size_t i = 0; i < k->chunks.count; i++) {
+        kt_point_free(k->chunks.data[i].point);
+        free(k->chunks.data[i].packed.data);
+    }
+    kb_vec_free(&k->chunks);
+    free_idle(k);
+    if (k->fd >= 0)
+        close(k->fd);
+    k->fd = -1;
+    pthread_mutex_destroy(&k->mutex);
+}
+
+/* ---- making ---------------------------------------------------------------------------------- */
+
+static kt_packer *take_packer(kt_keep *k)
+{
+    pthread_mutex_lock(&k->mutex);
+    kt_packer *p = k->idle_count ? k->idle[--k->idle_count] : NULL;
+    pthread_mutex_unlock(&k->mutex);
+    return p ? p : kt_packer_create();
+}
+
+static void give_packer(kt_keep *k, kt_packer *p)
+{
+    pthread_mutex_lock(&k->mutex);
+    if (p && k->idle_count < KT_IDLE_PACKERS) {
+        k->idle[k->idle_count++] = p;
+        p = NULL;
+    }
+    pthread_mutex_unlock(&k->mutex);
+    kt_packer_free(p);
+}
+
+void kt_keep_point(kt_keep *k, kt_source *source)
+{
+    kt_packer *p = take_packer(k);
+    kt_chunk chunk = {.point = p ? kt_source_mark(source, p) : NULL};
+    give_packer(k, p);
+    pthread_mutex_lock(&k->mutex);
+    if (!chunk.point || !kb_vec_push(&k->chunks, chunk)) {
+        kt_point_free(chunk.point);
+        k->out_of_memory = true;
+    }
+    pthread_mutex_unlock(&k->mutex);
+}
+
+/* The next chunk to pack; SIZE_MAX: none. */
+static size_t claim(kt_keep *k, size_t end)
+{
+    size_t chunk = SIZE_MAX;
+    pthread_mutex_lock(&k->mutex);
+    if (!k->out_of_memory && (k->claimed + 1) * k->chunk_bytes <= end) {
+        if (kb_vec_push(&k->chunks, (kt_chunk){.point = NULL}))
+            chunk = k->claimed++;
+        else
+            k->out_of_memory = true;
+    }
+    pthread_mutex_unlock(&k->mutex);
+    return chunk;
+}
+
+static void enter(kt_keep *k, size_t chunk, kt_packed packed)
+{
+    pthread_mutex_lock(&k->mutex);
+    k->chunks.data[chunk].packed = packed;
+    k->out_of_memory = k->out_of_memory || !packed.data;
+    while (k->packed < k->claimed && k->chunks.data[k->packed].packed.data)
+        k->packed++;
+    pthread_mutex_unlock(&k->mutex);
+}
+
+void kt_keep_pack(kt_keep *k, const char *base, size_t end)
+{
+    size_t chunk = claim(k, end);
+    kt_packer *p = chunk == SIZE_MAX ? NULL : take_packer(k);
+    for (; chunk != SIZE_MAX; chunk = claim(k, end)) {
+        kt_packed packed = {NULL, 0, 0};
+        if (p)
+            (void)kt_pack(p, base + chunk * k->chunk_bytes, k->chunk_bytes, &packed);
+        enter(k, chunk, packed);
+    }
+    give_packer(k, p);
+}
+
+size_t kt_keep_bytes(kt_keep *k, size_t ready)
+{
+    pthread_mutex_lock(&k->mutex);
+    size_t chunks = k->by_points ? k->chunks.count : k->packed;
+    size_t bytes = k->out_of_memory ? 0 : KB_MIN(ready, chunks * k->chunk_bytes);
+    pthread_mutex_unlock(&k->mutex);
+    return bytes;
+}
+
+/* The last chunk, which may be shorter, as text. */
+static bool pack_last(kt_keep *k, const char *base, size_t size)
+{
+    size_t chunk = (size - 1) / k->chunk_bytes, from = chunk * k->chunk_bytes;
+    if (chunk > k->chunks.count ||
+        (chunk == k->chunks.count && !kb_vec_push(&k->chunks, (kt_chunk){.point = NULL})))
+        return false;
+    kt_chunk *last = &k->chunks.data[chunk];
+    kt_packer *p = take_packer(k);
+    bool ok = p && kt_pack(p, base + from, size - from, &last->packed);
+    give_packer(k, p);
+    kt_point_free(last->point);
+    last->point = NULL;
+    return ok;
+}
+
+static void note_file(kt_keep *k)
+{
+    struct stat st;
+    if (k->fd < 0 || fstat(k->fd, &st) != 0)
+        return;
+    k->file_bytes = st.st_size;
+    k->changed_s = st.st_mtim.tv_sec;
+    k->changed_ns = st.st_mtim.tv_nsec;
+}
+
+kineto_status kt_keep_close(kt_keep *k, const char *base, size_t size, bool damaged,
+                            kineto_error *err)
+{
+    bool ok = !k->out_of_memory;
+    if (ok && !k->by_points)
+        kt_keep_pack(k, base, size);
+    bool whole = size % k->chunk_bytes == 0;
+    if (ok && size && (k->by_points ? damaged : !whole))
+        ok = pack_last(k, base, size);
+    note_file(k);
+    free_idle(k);
+    if (ok && !k->out_of_memory)
+        return KINETO_OK;
+    return kb_fail(err, KINETO_E_MEMORY, "no memory to keep the arguments of a trace");
+}
+
+/* ---- loading --------------------------------------------------------------------------------- */
+
+static bool file_is_the_same(const kt_keep *k)
+{
+    kt_keep now = {.fd = k->fd, .file_bytes = -1};
+    note_file(&now);
+    return now.file_bytes == k->file_bytes && now.changed_s == k->changed_s &&
+           now.changed_ns == k->changed_ns;
+}
+
+bool kt_keep_has_lost(kt_keep *k)
+{
+    for (size_t i = 0; i < k->chunks.count; i++)
+        if (kb_load_relaxed(&k->chunks.data[i].lost))
+            return true;
+    return false;
+}
+
+bool kt_keep_load(kt_keep *k, size_t index, char *out, size_t size)
+{
+    if (index >= k->chunks.count)
+        return false;
+    kt_chunk *chunk = &k->chunks.data[index];
+    if (kb_load_relaxed(&chunk->lost))
+        return false;
+    bool ok = chunk->point ? file_is_the_same(k) && kt_source_resume(k->fd, chunk->point, out, size)
+                           : chunk->packed.size == size && kt_unpack(&chunk->packed, out);
+    if (!ok)
+        kb_store_relaxed(&chunk->lost, 1u);
+    return ok;
+}

@@ -1,0 +1,405 @@
+/* Bytes of a file or pipe, decompressed by what the first of them say: plain, gzip, zstd. gzip can
+ * be gone on with in the middle of a file. */
+#include "trace/bytes/input.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#if defined(KB_WITH_ISAL)
+#include <isa-l/igzip_lib.h>
+#else
+#include <zlib.h>
+#endif
+#if defined(KB_WITH_ZSTD)
+#include <zstd.h>
+#endif
+
+enum { IN_BYTES = 256 * 1024, MOST_OUT_BYTES = 1 << 30 /* at once: counters have 32 bits */ };
+
+typedef enum coding { PLAIN, GZIP, ZSTD } coding;
+
+struct kt_source {
+    int fd;
+    bool by_place;  /* a regular file, read without moving its position */
+    uint64_t begin; /* of what is read, in the file */
+    coding coding;
+    const char *path; /* borrowed */
+    char *in;
+    size_t at, filled; /* of `in` */
+    uint64_t taken;    /* bytes of the file before in[0] */
+    bool at_end;       /* of the file */
+    bool fresh;        /* between two members or frames */
+#if defined(KB_WITH_ISAL)
+    struct inflate_state *gzip;
+#else
+    z_stream gzip;
+#endif
+#if defined(KB_WITH_ZSTD)
+    ZSTD_DStream *zstd;
+    size_t wanted; /* as it says: a block at a time, so that an error costs one block */
+#endif
+};
+
+struct kt_point {
+    uint64_t place; /* in the file, of what comes next */
+    bool fresh;
+#if defined(KB_WITH_ISAL)
+    kt_packed state;
+#else
+    z_stream state;
+#endif
+};
+
+static kineto_status no_memory(const kt_source *s, kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", s->path);
+}
+
+static kineto_status broken(const kt_source *s, const char *what, kineto_error *err)
+{
+    uint64_t at = s->taken + s->at;
+    kineto_status status =
+        kb_fail(err, KINETO_E_FORMAT, "%s: %s (byte %llu of the compressed file)", s->path, what,
+                (unsigned long long)at);
+    if (err)
+        err->offset = at;
+    return status;
+}
+
+/* ---- the file -------------------------------------------------------------------------------- */
+
+/* What follows what was read, to `to`. */
+static ssize_t read_some(const kt_source *s, char *to, size_t room)
+{
+    uint64_t place = s->begin + s->taken + s->filled;
+    ssize_t got;
+    do
+        got = s->by_place ? pread(s->fd, to, room, (off_t)place) : read(s->fd, to, room);
+    while (got < 0 && errno == EINTR);
+    return got;
+}
+
+/* Have input again; at_end if there is none. */
+static kineto_status fill(kt_source *s, kineto_error *err)
+{
+    if (s->at < s->filled || s->at_end)
+        return KINETO_OK;
+    ssize_t got = read_some(s, s->in, IN_BYTES);
+    if (got < 0)
+        return kb_fail_os(err, errno, "cannot read %s", s->path);
+    s->taken += s->filled;
+    s->at = 0;
+    s->filled = (size_t)got;
+    s->at_end = got == 0;
+    return KINETO_OK;
+}
+
+static bool starts_with(const kt_source *s, const char *magic, size_t size)
+{
+    return s->filled - s->at >= size && memcmp(s->in + s->at, magic, size) == 0;
+}
+
+/* A frame of zstd that readers step over, of any of 16 kinds: pzstd begins with one. */
+static bool starts_with_skippable(const kt_source *s)
+{
+    return s->filled - s->at >= 4 && ((unsigned char)s->in[s->at] & 0xf0) == 0x50 &&
+           memcmp(s->in + s->at + 1, "\x2a\x4d\x18", 3) == 0;
+}
+
+/* The first bytes of a pipe may come one by one. */
+static kineto_status fill_magic(kt_source *s, kineto_error *err)
+{
+    while (s->filled < 4 && !s->at_end) {
+        ssize_t got = read_some(s, s->in + s->filled, IN_BYTES - s->filled);
+        if (got < 0)
+            return kb_fail_os(err, errno, "cannot read %s", s->path);
+        s->filled += (size_t)got;
+        s->at_end = got == 0;
+    }
+    return KINETO_OK;
+}
+
+/* ---- gzip ------------------------------------------------------------------------------------ */
+
+/* One call of the decoder; *done: the member is complete. */
+#if defined(KB_WITH_ISAL)
+static bool gzip_begin(kt_source *s)
+{
+    s->gzip = calloc(1, sizeof *s->gzip); /* all of it is copied, what was never set, too */
+    if (!s->gzip)
+        return false;
+    isal_inflate_init(s->gzip);
+    s->gzip->crc_flag = ISAL_GZIP;
+    return true;
+}
+static void gzip_end(kt_source *s) { free(s->gzip); }
+static void gzip_again(kt_source *s)
+{
+    isal_inflate_reset(s->gzip);
+    s->gzip->crc_flag = ISAL_GZIP;
+}
+static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+{
+    struct inflate_state *z = s->gzip;
+    z->next_in = (uint8_t *)s->in + s->at;
+    z->avail_in = (uint32_t)(s->filled - s->at);
+    z->next_out = (uint8_t *)out;
+    z->avail_out = (uint32_t)room;
+    int result = isal_inflate(z);
+    s->at = s->filled - z->avail_in;
+    *got = room - z->avail_out;
+    *done = z->block_state == ISAL_BLOCK_FINISH;
+    return result == ISAL_DECOMP_OK || result == ISAL_END_INPUT;
+}
+/* A copy of the decoder holds what it needs of the text before; packed, it is a tenth. */
+static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+{
+    s->gzip->next_in = s->gzip->next_out = NULL;
+    return kt_pack(packer, s->gzip, sizeof *s->gzip, &point->state);
+}
+static bool gzip_begin_at(kt_source *s, const kt_point *point)
+{
+    return gzip_begin(s) && kt_unpack(&point->state, s->gzip);
+}
+static void point_end(kt_point *point) { free(point->state.data); }
+#else
+static bool gzip_begin(kt_source *s) { return inflateInit2(&s->gzip, 15 + 16) == Z_OK; }
+static void gzip_end(kt_source *s) { inflateEnd(&s->gzip); }
+static void gzip_again(kt_source *s) { inflateReset(&s->gzip); }
+static bool gzip_step(kt_source *s, char *out, size_t room, size_t *got, bool *done)
+{
+    s->gzip.next_in = (Bytef *)(s->in + s->at);
+    s->gzip.avail_in = (uInt)(s->filled - s->at);
+    s->gzip.next_out = (Bytef *)out;
+    s->gzip.avail_out = (uInt)room;
+    int result = inflate(&s->gzip, Z_NO_FLUSH);
+    s->at = s->filled - s->gzip.avail_in;
+    *got = room - s->gzip.avail_out;
+    *done = result == Z_STREAM_END;
+    return result == Z_OK || result == Z_STREAM_END || result == Z_BUF_ERROR;
+}
+static bool gzip_copy(kt_source *s, kt_point *point, kt_packer *packer)
+{
+    (void)packer; /* it is no plain memory */
+    return inflateCopy(&point->state, &s->gzip) == Z_OK;
+}
+static bool gzip_begin_at(kt_source *s, const kt_point *point)
+{
+    return inflateCopy(&s->gzip, (z_stream *)(uintptr_t)&point->state) == Z_OK;
+}
+static void point_end(kt_point *point) { inflateEnd(&point->state); }
+#endif
+
+/* Any number of members, one after the other; zeros behind the last one are tape blocks. */
+static kineto_status read_gzip(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+{
+    for (;;) {
+        kineto_status status = fill(s, err);
+        if (status != KINETO_OK)
+            return status;
+        if (s->fresh) {
+            while (s->at < s->filled && s->in[s->at] == 0)
+                s->at++;
+            if (s->at == s->filled && !s->at_end)
+                continue;
+            if (s->at_end)
+                return KINETO_OK;
+            if (s->in[s->at] != 0x1f)
+                return broken(s, "something that is no gzip data follows", err);
+            s->fresh = false;
+        }
+        bool done = false;
+        if (!gzip_step(s, out, room, got, &done))
+            return broken(s, "bad gzip data", err);
+        if (done) {
+            gzip_again(s);
+            s->fresh = true;
+        } else if (*got == 0 && s->at_end) {
+            return broken(s, "the gzip data ends early", err);
+        }
+        if (*got)
+            return KINETO_OK;
+    }
+}
+
+/* ---- zstd ------------------------------------------------------------------------------------ */
+
+#if defined(KB_WITH_ZSTD)
+#define MOST_ZSTD_HEADER ((size_t)18)
+static bool zstd_begin(kt_source *s) { return (s->zstd = ZSTD_createDStream()) != NULL; }
+static void zstd_end(kt_source *s) { ZSTD_freeDStream(s->zstd); }
+static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+{
+    for (;;) {
+        kineto_status status = fill(s, err);
+        if (status != KINETO_OK || (s->fresh && s->at_end))
+            return status;
+        size_t part = KB_MIN(s->filled - s->at, s->fresh ? MOST_ZSTD_HEADER : s->wanted);
+        ZSTD_inBuffer input = {s->in, s->at + part, s->at};
+        ZSTD_outBuffer output = {out, room, 0};
+        size_t left = ZSTD_decompressStream(s->zstd, &output, &input);
+        s->at = input.pos;
+        if (ZSTD_isError(left))
+            return broken(s, ZSTD_getErrorName(left), err);
+        s->fresh = left == 0;
+        s->wanted = left;
+        *got = output.pos;
+        if (*got)
+            return KINETO_OK;
+        if (left && s->at_end)
+            return broken(s, "the zstd data ends early", err);
+    }
+}
+#else
+static bool zstd_begin(kt_source *s) { return s != NULL; }
+static void zstd_end(kt_source *s) { (void)s; }
+static kineto_status read_zstd(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+{
+    (void)out;
+    (void)room;
+    (void)got;
+    return kb_fail(err, KINETO_E_UNSUPPORTED,
+                   "%s is compressed with zstd, which this build does not know: zstd -d it first",
+                   s->path);
+}
+#endif
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static kineto_status begin(kt_source *s, kineto_error *err)
+{
+    kineto_status status = fill_magic(s, err);
+    if (status != KINETO_OK)
+        return status;
+    s->fresh = true;
+    if (starts_with(s, "\x1f\x8b", 2))
+        s->coding = gzip_begin(s) ? GZIP : PLAIN;
+    else if (starts_with(s, "\x28\xb5\x2f\xfd", 4) || starts_with_skippable(s))
+        s->coding = zstd_begin(s) ? ZSTD : PLAIN;
+    else
+        return KINETO_OK;
+    return s->coding == PLAIN ? no_memory(s, err) : KINETO_OK;
+}
+
+/* Can it be read by place? */
+static void look_at_file(kt_source *s)
+{
+    struct stat st;
+    off_t at = lseek(s->fd, 0, SEEK_CUR);
+    s->by_place = at >= 0 && fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size > 0;
+    s->begin = s->by_place ? (uint64_t)at : 0;
+}
+
+kineto_status kt_source_open(int fd, const char *path, kt_source **out, kineto_error *err)
+{
+    kt_source *s = calloc(1, sizeof *s);
+    *out = NULL;
+    if (!s) {
+        close(fd);
+        return kb_fail(err, KINETO_E_MEMORY, "no memory to read %s", path);
+    }
+    s->fd = fd;
+    s->path = path;
+    look_at_file(s);
+    s->in = malloc(IN_BYTES);
+    kineto_status status = s->in ? begin(s, err) : no_memory(s, err);
+    if (status != KINETO_OK) {
+        kt_source_close(s);
+        return status;
+    }
+    *out = s;
+    return KINETO_OK;
+}
+
+void kt_source_close(kt_source *s)
+{
+    if (!s)
+        return;
+    if (s->coding == GZIP)
+        gzip_end(s);
+    if (s->coding == ZSTD)
+        zstd_end(s);
+    if (s->fd >= 0)
+        close(s->fd);
+    free(s->in);
+    free(s);
+}
+
+bool kt_source_is_compressed(const kt_source *s) { return s->coding != PLAIN; }
+
+bool kt_source_is_shorter(const kt_source *s, size_t bytes)
+{
+    struct stat st;
+    return fstat(s->fd, &st) == 0 && S_ISREG(st.st_mode) && (uint64_t)st.st_size < bytes;
+}
+
+kineto_status kt_source_read(kt_source *s, char *out, size_t room, size_t *got, kineto_error *err)
+{
+    *got = 0;
+    room = KB_MIN(room, (size_t)MOST_OUT_BYTES);
+    if (s->coding == GZIP)
+        return read_gzip(s, out, room, got, err);
+    if (s->coding == ZSTD)
+        return read_zstd(s, out, room, got, err);
+    kineto_status status = fill(s, err);
+    *got = KB_MIN(room, s->filled - s->at);
+    memcpy(out, s->in + s->at, *got);
+    s->at += *got;
+    return status;
+}
+
+/* ---- going on in the middle ------------------------------------------------------------------ */
+
+bool kt_source_can_resume(const kt_source *s) { return s->coding == GZIP && s->by_place; }
+
+int kt_source_take_file(kt_source *s)
+{
+    int fd = s->fd;
+    s->fd = -1;
+    return fd;
+}
+
+kt_point *kt_source_mark(kt_source *s, kt_packer *packer)
+{
+    kt_point *point = calloc(1, sizeof *point);
+    if (!point)
+        return NULL;
+    point->place = s->begin + s->taken + s->at;
+    point->fresh = s->fresh;
+    if (gzip_copy(s, point, packer))
+        return point;
+    free(point);
+    return NULL;
+}
+
+void kt_point_free(kt_point *point)
+{
+    if (point)
+        point_end(point);
+    free(point);
+}
+
+static bool read_whole(kt_source *s, char *out, size_t bytes)
+{
+    kineto_status status = KINETO_OK;
+    for (size_t got = 1; bytes && got && status == KINETO_OK; out += got, bytes -= got) {
+        got = 0;
+        status = read_gzip(s, out, bytes, &got, NULL);
+    }
+    return !bytes;
+}
+
+bool kt_source_resume(int fd, const kt_point *point, char *out, size_t bytes)
+{
+    kt_source s = {.fd = fd,
+                   .by_place = true,
+                   .begin = point->place,
+                   .coding = GZIP,
+                   .path = "the file",
+                   .fresh = point->fresh};
+    s.in = malloc(IN_BYTES);
+    bool ok = s.in && gzip_begin_at(&s, point) && read_whole(&s, out, bytes);
+    gzip_end(&s);
+    free(s.in);
+    return ok;
+}

@@ -1,0 +1,689 @@
+/* The tables of a recording (processes, threads, devices, streams) as rows of a trace. A row is
+ * made when its first event comes; what never did anything leaves no empty row behind. */
+#include "trace/from_recording/build.h"
+#include "trace/bytes/json_text.h"
+
+/* ---- processes -------------------------------------------------------------------------------- */
+
+static uint32_t process_add(kt_build_state *s, kt_build_process p)
+{
+    p.row = p.number = KT_NONE;
+    if (!kb_vec_push(&s->processes, p)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return (uint32_t)s->processes.count - 1;
+}
+
+/* Producers of one process (a preload and a static copy) announce it each. */
+static uint32_t process_of_identity(kt_build_state *s, const kf_process_entry *e)
+{
+    for (uint32_t i = 0; i < s->processes.count; i++) {
+        const kt_build_process *p = &s->processes.data[i];
+        if (p->pid == e->pid && p->start_time == e->start_time && p->exec_id == e->exec_id)
+            return i;
+    }
+    return process_add(
+        s, (kt_build_process){
+               .pid = e->pid, .start_time = e->start_time, .exec_id = e->exec_id, .ppid = e->ppid});
+}
+
+/* Events may name a pid only: the latest image of it is meant. */
+static uint32_t process_of(kt_build_state *s, uint32_t entry, uint32_t pid)
+{
+    const uint64_t *known = entry ? kb_map_find(&s->process_of_entry, entry) : NULL;
+    if (known && s->processes.data[*known].pid == pid)
+        return (uint32_t)*known;
+    for (size_t i = s->processes.count; i > 0; i--)
+        if (s->processes.data[i - 1].pid == pid)
+            return (uint32_t)i - 1;
+    return process_add(s, (kt_build_process){.pid = pid});
+}
+
+/* The program's own name for itself, else the file name of its command, else its short name. */
+static kineto_string process_name(const kt_build_process *p)
+{
+    kineto_string name = p->command;
+    const char *end = memchr(name.data ? name.data : "", ' ', name.size);
+    if (end)
+        name.size = (size_t)(end - name.data);
+    for (size_t i = name.size; i > 0; i--) {
+        if (name.data[i - 1] != '/')
+            continue;
+        name.data += i;
+        name.size -= i;
+        break;
+    }
+    if (p->given_name.size)
+        return p->given_name;
+    return name.size ? name : p->name;
+}
+
+/* The rank in what a process said of its place; -1: it said none. */
+static int32_t parse_rank_object(kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    uint64_t rank;
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return -1;
+    while (kt_scan_more(&scan, &first, '{')) {
+        if (!kt_scan_key(&scan, &key) || !kt_scan_value(&scan, &value))
+            return -1;
+        if (kb_string_equal(key, kb_string("rank")))
+            return kt_json_uint(value, &rank) && rank <= INT32_MAX ? (int32_t)rank : -1;
+    }
+    return -1;
+}
+
+uint32_t kt_build_process_row(kt_build_state *s, uint32_t process)
+{
+    kt_build_process *p = &s->processes.data[process];
+    if (p->row != KT_NONE)
+        return p->row;
+    uint64_t image[2] = {p->start_time, p->exec_id};
+    p->row = kt_process(s->b, false, p->pid, kb_hash(image, sizeof image));
+    kineto_process row = {.pid = p->pid,
+                          .ppid = p->ppid,
+                          .name = process_name(p),
+                          .label = {"CPU", 3},
+                          .sort_index = p->pid,
+                          .rank = parse_rank_object(p->rank)};
+    kt_process_set(s->b, p->row, &row);
+    return p->row;
+}
+
+/* By parent as of the attach; a chain that leads out of the recording ends it. */
+static bool descends(const kt_build_state *s, uint32_t process, uint32_t root)
+{
+    for (size_t steps = 0; steps <= s->processes.count; steps++) {
+        const kt_build_process *p = &s->processes.data[process];
+        if (p->pid == root)
+            return true;
+        uint32_t parent = KT_NONE;
+        for (uint32_t i = 0; i < s->processes.count && parent == KT_NONE; i++)
+            if (s->processes.data[i].pid == p->ppid)
+                parent = i;
+        if (parent == KT_NONE)
+            return p->ppid == root;
+        process = parent;
+    }
+    return false;
+}
+
+bool kt_build_below_root(kt_build_state *s)
+{
+    kt_build_process *p = &s->processes.data[s->here];
+    if (!p->below)
+        p->below = descends(s, s->here, s->options.root_pid) ? 1 : 2;
+    return p->below == 1;
+}
+
+/* ---- threads ---------------------------------------------------------------------------------- */
+
+static uint32_t thread_of(kt_build_state *s, uint32_t process, uint32_t tid)
+{
+    bool created;
+    uint64_t *slot =
+        kb_map_insert(&s->thread_of_key, (uint64_t)process << 32 | tid, s->threads.count, &created);
+    kt_build_thread thread = {.process = process, .tid = tid, .track = KT_NONE};
+    if (slot && !created)
+        return (uint32_t)*slot;
+    if (!slot || !kb_vec_push(&s->threads, thread)) {
+        s->out_of_memory = true;
+        return 0;
+    }
+    return (uint32_t)s->threads.count - 1;
+}
+
+/* A program and its libraries may have copies of the recorder, which know nothing of each other. */
+static uint32_t writer_of(kt_build_process *p, uint32_t entry)
+{
+    for (uint32_t i = 0; i < KB_COUNT(p->writers); i++) {
+        if (!p->writers[i])
+            p->writers[i] = entry;
+        if (p->writers[i] == entry)
+            return i + 1;
+    }
+    return KB_COUNT(p->writers) + 1;
+}
+
+void kt_build_move(kt_build_state *s, uint32_t process, uint32_t pid, uint32_t tid)
+{
+    s->last_process = process;
+    s->last_pid = pid;
+    s->last_tid = tid;
+    s->here = process_of(s, process, pid);
+    s->here_thread = thread_of(s, s->here, tid);
+    s->here_writer = s->out_of_memory ? 1 : writer_of(&s->processes.data[s->here], process);
+    s->here_valid = true;
+}
+
+uint32_t kt_build_new_thread_track(kt_build_state *s)
+{
+    kt_build_thread *t = &s->threads.data[s->here_thread];
+    uint32_t row = kt_build_process_row(s, t->process);
+    t->track = kt_track(s->b, row, KINETO_TRACK_THREAD, t->tid);
+    return t->track;
+}
+
+kineto_status kt_build_thread_name(void *state, uint32_t process, uint32_t pid, uint32_t tid,
+                                   kineto_string name, bool of_system)
+{
+    kt_build_state *s = state;
+    kt_build_locate(s, process, pid, tid);
+    if (s->out_of_memory)
+        return KINETO_E_MEMORY;
+    kt_build_thread *t = &s->threads.data[s->here_thread];
+    *(of_system ? &t->system_name : &t->name) = name;
+    return KINETO_OK;
+}
+
+/* A thread has the name of the one that made it until it gets its own: what every thread of the process
+ * has names none. The system cuts names. */
+static bool is_name_of_process(const kt_build_process *p, kineto_string name)
+{
+    return name.size <= p->name.size && memcmp(name.data, p->name.data, name.size) == 0 &&
+           (name.size == p->name.size || name.size == KB_OS_THREAD_NAME_BYTES - 1);
+}
+
+/* The program's own name for it, else the system's; the first thread bears its process' short name. */
+static kineto_string thread_name(const kt_build_process *p, const kt_build_thread *t)
+{
+    if (t->name.size)
+        return t->name;
+    if (t->system_name.size && !is_name_of_process(p, t->system_name))
+        return t->system_name;
+    return t->tid == p->pid ? p->name : t->name;
+}
+
+/* "thread 42 (worker)" */
+static void name_thread(kt_build_state *s, const kt_build_thread *t)
+{
+    kineto_string name = thread_name(&s->processes.data[t->process], t);
+    char text[160];
+    int n = name.size ? snprintf(text, sizeof text, "thread %u (%.*s)", t->tid,
+                                 (int)KB_MIN(name.size, (size_t)120), name.data)
+                      : snprintf(text, sizeof text, "thread %u", t->tid);
+    kt_track_set(s->b, t->track, (kineto_string){text, (size_t)n},
+                 t->order ? t->order : (int64_t)t->tid);
+}
+
+void kt_build_name_threads(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->threads.count; i++)
+        if (s->threads.data[i].track != KT_NONE)
+            name_thread(s, &s->threads.data[i]);
+}
+
+/* ---- devices ---------------------------------------------------------------------------------- */
+
+kineto_string kt_build_source_name(const kt_build_state *s, uint32_t source)
+{
+    if (source < KF_MAX_SOURCES && s->source_names[source].size)
+        return s->source_names[source];
+    return kb_string(source == KF_SOURCE_API ? "program" : "unnamed source");
+}
+
+/* Device 0 of one vendor is not device 0 of another; but it is the same in every process. */
+static bool same_source(const kt_build_state *s, uint32_t a, uint32_t b)
+{
+    return a == b || kb_string_equal(kt_build_source_name(s, a), kt_build_source_name(s, b));
+}
+
+static kt_build_device *device_find(kt_build_state *s, uint32_t source, int64_t device)
+{
+    for (size_t i = 0; i < s->devices.count; i++)
+        if (s->devices.data[i].device == device &&
+            same_source(s, s->devices.data[i].source, source))
+            return &s->devices.data[i];
+    return NULL;
+}
+
+static kt_build_device *device_get(kt_build_state *s, uint32_t source, int64_t device)
+{
+    kt_build_device *d = device_find(s, source, device);
+    if (d)
+        return d;
+    if (kb_vec_push(&s->devices, (kt_build_device){.source = source, .device = device}))
+        return &s->devices.data[s->devices.count - 1];
+    s->out_of_memory = true;
+    return NULL;
+}
+
+/* Rows of devices stand below those of processes, unless the source says where. */
+#define DEVICE_SORT_INDEX 5000000
+
+uint32_t kt_build_device_row(kt_build_state *s, uint32_t source, int64_t device)
+{
+    kineto_string source_name = kt_build_source_name(s, source);
+    size_t known = s->b->trace->processes.count;
+    uint32_t row = kt_process(s->b, true, device, kb_hash(source_name.data, source_name.size));
+    if (s->b->trace->processes.count == known)
+        return row;
+    const kt_build_device *d = device_find(s, source, device);
+    char label[48];
+    int n = snprintf(label, sizeof label, "device %lld", (long long)device);
+    kineto_process p = {.is_device = true,
+                        .pid = device,
+                        .name = d && d->name.size ? d->name : source_name,
+                        .label = d && d->label.size ? d->label : (kineto_string){label, (size_t)n},
+                        .sort_index = d && d->sort_index ? d->sort_index
+                                                         : DEVICE_SORT_INDEX + (device & 0xffff),
+                        .rank = -1};
+    kt_process_set(s->b, row, &p);
+    return row;
+}
+
+void kt_build_devices(kt_build_state *s)
+{
+    for (size_t i = 0; i < s->devices.count; i++) {
+        const kt_build_device *d = &s->devices.data[i];
+        uint32_t row = kt_build_device_row(s, d->source, d->device);
+        kf_args props = {d->props, d->prop_words, NULL};
+        kineto_process p = {.rank = -1};
+        p.properties_json = kt_build_object(s, d->device, d->name, &props);
+        kt_process_set(s->b, row, &p);
+    }
+}
+
+/* ---- streams ---------------------------------------------------------------------------------- */
+
+/* What the source said last about a stream; of this process if it said something about it. */
+static const kt_build_resource *resource_find(const kt_build_state *s, uint32_t source,
+                                              int32_t device, int32_t resource)
+{
+    const kt_build_resource *found = NULL;
+    for (size_t i = 0; i < s->resources.count; i++) {
+        const kt_build_resource *r = &s->resources.data[i];
+        bool same =
+            r->device == device && r->resource == resource && same_source(s, r->source, source);
+        if (same && (!found || r->process == s->here || found->process != s->here))
+            found = r;
+    }
+    return found;
+}
+
+static void name_stream(kt_build_state *s, uint32_t track, uint32_t source, int32_t device,
+                        int32_t resource, bool foreign)
+{
+    const kt_build_resource *r = resource_find(s, source, device, resource);
+    char name[300], suffix[32] = "";
+    int n;
+    if (foreign)
+        snprintf(suffix, sizeof suffix, " (process %u)", s->processes.data[s->here].pid);
+    if (r && r->name.size)
+        n = snprintf(name, sizeof name, "%.*s%s", (int)KB_MIN(r->name.size, (size_t)255),
+                     r->name.data, suffix);
+    else
+        n = snprintf(name, sizeof name, "stream %d%s", resource, suffix);
+    kt_track_set(s->b, track, (kineto_string){name, (size_t)n},
+                 r && r->order ? r->order : resource);
+}
+
+/* Stream 7 of two processes is two streams. */
+static uint32_t stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+{
+    uint32_t row = kt_build_device_row(s, source, device);
+    int64_t number = kt_build_number(s);
+    size_t known = s->b->trace->tracks.count;
+    int64_t id = number == 0 ? resource : number << 32 | (uint32_t)resource;
+    uint32_t track = kt_track(s->b, row, KINETO_TRACK_STREAM, id);
+    if (s->b->trace->tracks.count != known)
+        name_stream(s, track, source, device, resource, number != 0);
+    return track;
+}
+
+uint32_t kt_build_stream_track(kt_build_state *s, uint32_t source, int32_t device, int32_t resource)
+{
+    uint32_t place = ((uint32_t)resource ^ (uint32_t)device * 5 ^ source * 3) % KT_BUILD_STREAMS;
+    if (s->streams[place].valid && s->streams[place].source == source &&
+        s->streams[place].device == device && s->streams[place].resource == resource &&
+        s->streams[place].here == s->here)
+        return s->streams[place].track;
+    uint32_t track = stream_track(s, source, device, resource);
+    s->streams[place].source = source;
+    s->streams[place].device = device;
+    s->streams[place].resource = resource;
+    s->streams[place].here = s->here;
+    s->streams[place].track = track;
+    s->streams[place].valid = true;
+    return track;
+}
+
+/* ---- entries ---------------------------------------------------------------------------------- */
+
+static bool on_process(kt_build_state *s, uint32_t id, const uint8_t *payload, size_t size)
+{
+    kf_process_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    uint32_t index = process_of_identity(s, &e);
+    if (s->out_of_memory || !kb_map_insert(&s->process_of_entry, id, index, NULL)) {
+        s->out_of_memory = true;
+        return true;
+    }
+    kt_build_process *p = &s->processes.data[index];
+    size_t at = sizeof e;
+    p->name = kf_entry_text(payload, size, &at);
+    p->command = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_process_name(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    uint32_t process;
+    if (size < sizeof process)
+        return false;
+    memcpy(&process, payload, sizeof process);
+    const uint64_t *index = kb_map_find(&s->process_of_entry, process);
+    size_t at = sizeof process;
+    if (index)
+        s->processes.data[*index].given_name = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_thread_name(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_thread_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    uint32_t thread = thread_of(s, process_of(s, 0, e.pid), e.tid);
+    if (!s->out_of_memory)
+        s->threads.data[thread].system_name = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_source(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_source_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    if (e.source < KF_MAX_SOURCES && !s->source_names[e.source].size)
+        s->source_names[e.source] = kf_entry_text(payload, size, &at);
+    return e.source < KF_MAX_SOURCES;
+}
+
+static bool on_clock(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_clock_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    kt_build_add_clock(s, e.process, e.clock, kf_entry_text(payload, size, &at));
+    return true;
+}
+
+static bool on_device(kt_build_state *s, kf_entry_type type, const uint8_t *payload, size_t size)
+{
+    kf_device_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    kt_build_device *d = device_get(s, e.source, e.device);
+    if (!d)
+        return true;
+    size_t at = sizeof e;
+    if (type == KF_ENTRY_DEVICE_PROPS) {
+        d->props = (const uint64_t *)(const void *)(payload + sizeof e);
+        d->prop_words = (uint32_t)((size - sizeof e) / sizeof(uint64_t));
+        return true;
+    }
+    d->sort_index = e.sort_index;
+    d->name = kf_entry_text(payload, size, &at);
+    d->label = kf_entry_text(payload, size, &at);
+    return true;
+}
+
+static bool on_resource(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_resource_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
+    size_t at = sizeof e;
+    kineto_string name = kf_entry_text(payload, size, &at);
+    if (process && s->processes.data[*process].pid == (uint32_t)e.device) { /* a thread's name */
+        uint32_t thread = thread_of(s, (uint32_t)*process, (uint32_t)e.resource);
+        if (!s->out_of_memory) {
+            s->threads.data[thread].name = name;
+            s->threads.data[thread].order = e.order;
+        }
+        return true;
+    }
+    kt_build_resource r = {.source = e.source,
+                           .process = process ? (uint32_t)*process : KT_NONE,
+                           .device = e.device,
+                           .resource = e.resource,
+                           .order = e.order,
+                           .name = name};
+    s->out_of_memory |= !kb_vec_push(&s->resources, r);
+    return true;
+}
+
+/* Was it said while this was recorded? Ticks 0: it holds whenever. */
+static bool is_said_here(const kt_build_state *s, uint64_t from, uint64_t ticks)
+{
+    const kt_build_options *o = &s->options;
+    uint64_t until = o->said_until ? o->said_until : o->end_ticks;
+    return !ticks || (ticks >= from && (!until || ticks <= until));
+}
+
+/* The key under which a process says its place among the processes of a job, as a JSON object with "rank" and
+ * "world_size". It is a property of the process; the header has what is the same for all that said it. */
+#define RANK_KEY "ckineto_rank"
+
+static void keep_rank(kt_build_state *s, uint32_t entry, kineto_string value)
+{
+    const uint64_t *process = kb_map_find(&s->process_of_entry, entry);
+    if (process && kb_json_valid(value))
+        s->processes.data[*process].rank = value;
+}
+
+/* A member of a JSON object, by its key; size 0 if it has none. */
+static kineto_string member_of(kineto_string object, kineto_string wanted)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true;
+    if (!object.size || !kt_scan_open(&scan, '{'))
+        return (kineto_string){"", 0};
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value))
+        if (kb_string_equal(key, wanted))
+            return value;
+    return (kineto_string){"", 0};
+}
+
+/* Do all processes that stated their place have this member alike? */
+static bool is_shared(const kt_build_state *s, kineto_string key, kineto_string value)
+{
+    for (size_t i = 0; i < s->processes.count; i++)
+        if (s->processes.data[i].rank.size &&
+            !kb_string_equal(member_of(s->processes.data[i].rank, key), value))
+            return false;
+    return true;
+}
+
+/* The members that are the same for all ranks: of one rank all, of several not "rank". */
+static void put_shared(kt_build_state *s, kineto_string object)
+{
+    kt_scan scan = kt_scan_of(object);
+    kineto_string key, value;
+    bool first = true, any = false;
+    s->text.count = 0;
+    kt_build_put_text(s, kb_string("{"));
+    if (!kt_scan_open(&scan, '{'))
+        return;
+    while (kt_scan_more(&scan, &first, '{') && kt_scan_key(&scan, &key) &&
+           kt_scan_value(&scan, &value)) {
+        if (!is_shared(s, key, value))
+            continue;
+        kt_build_put_text(s, kb_string(any ? ",\"" : "\""));
+        kt_build_put_text(s, key);
+        kt_build_put_text(s, kb_string("\":"));
+        kt_build_put_text(s, value);
+        any = true;
+    }
+    kt_build_put_text(s, kb_string("}"));
+    if (any)
+        kt_metadata(s->b, kb_string("distributedInfo"),
+                    (kineto_string){s->text.data, s->text.count});
+}
+
+void kt_build_rank(kt_build_state *s)
+{
+    if (kt_build_header_has(s, "distributedInfo"))
+        return;
+    for (size_t i = 0; i < s->processes.count; i++)
+        if (s->processes.data[i].rank.size) {
+            put_shared(s, s->processes.data[i].rank);
+            return;
+        }
+}
+
+static bool on_meta(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_meta_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    if (s->options.said_from && !is_said_here(s, s->options.said_from, e.ticks))
+        return true;
+    size_t at = sizeof e;
+    kineto_string key = kf_entry_text(payload, size, &at);
+    kineto_string value = kf_entry_text(payload, size, &at);
+    if (kb_string_equal(key, kb_string(RANK_KEY))) {
+        keep_rank(s, e.process, value);
+        return true;
+    }
+    s->bad_json_meta += !kb_json_valid(value);
+    kt_metadata(s->b, key, value);
+    return true;
+}
+
+/* Names of code that the process made in memory belong to its modules. */
+static kt_symbols *symbols_make(const kt_build_process *p)
+{
+    kt_symbols *symbols;
+    if (kt_symbols_create(&symbols, NULL))
+        return NULL;
+    if (kt_symbols_add_map(symbols, p->pid, NULL, NULL) == KINETO_OK)
+        return symbols;
+    kt_symbols_destroy(symbols);
+    return NULL;
+}
+
+static bool on_module(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_module_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    size_t at = sizeof e;
+    kt_module module = {
+        .start = e.start, .end = e.end, .file_offset = e.file_offset, .is_gone = e.is_gone != 0};
+    module.path = kf_entry_text(payload, size, &at);
+    module.build_id = kf_entry_text(payload, size, &at);
+    const uint64_t *process = kb_map_find(&s->process_of_entry, e.process);
+    if (!process)
+        return false;
+    kt_build_process *p = &s->processes.data[*process];
+    if (!p->symbols)
+        p->symbols = symbols_make(p);
+    if (!p->symbols) {
+        s->out_of_memory = true;
+        return true;
+    }
+    kineto_status status = kt_symbols_add(p->symbols, &module, NULL);
+    s->out_of_memory |= status == KINETO_E_MEMORY;
+    return status != KINETO_E_ARGUMENT;
+}
+
+/* Up to what a number holds. */
+static void add_up(uint64_t *sum, uint64_t count)
+{
+    if (__builtin_add_overflow(*sum, count, sum))
+        *sum = UINT64_MAX;
+}
+
+/* Sources write a line again when its count has grown: what says the same is summed. */
+static void ledger_sum(kt_build_state *s, const kf_ledger_entry *e, const kineto_string *texts)
+{
+    uint64_t about[4] = {e->is_loss != 0};
+    for (size_t i = 0; i < 3; i++)
+        about[i + 1] = kt_string(s->b, texts[i]);
+    size_t next = s->b->trace->ledger.count;
+    bool created;
+    uint64_t *line =
+        kb_map_insert(&s->ledger_of_text, kb_hash(about, sizeof about), next, &created);
+    if (!line || created)
+        kt_ledger_add(s->b, texts[0], texts[1], e->count, e->is_loss != 0, texts[2]);
+    else
+        add_up(&s->b->trace->ledger.data[*line].count, e->count);
+    s->out_of_memory |= !line;
+}
+
+static bool on_ledger(kt_build_state *s, const uint8_t *payload, size_t size)
+{
+    kf_ledger_entry e;
+    if (size < sizeof e)
+        return false;
+    memcpy(&e, payload, sizeof e);
+    const kt_build_options *o = &s->options;
+    if (!is_said_here(s, o->said_from ? o->said_from : o->start_ticks, e.ticks))
+        return true;
+    size_t at = sizeof e;
+    kineto_string texts[3]; /* source, reason, detail */
+    for (size_t i = 0; i < KB_COUNT(texts); i++)
+        texts[i] = kf_entry_text(payload, size, &at);
+    ledger_sum(s, &e, texts);
+    return true;
+}
+
+static bool on_entry(kt_build_state *s, uint32_t id, kf_entry_type type, const uint8_t *payload,
+                     size_t size)
+{
+    switch (type) {
+    case KF_ENTRY_PROCESS:
+        return on_process(s, id, payload, size);
+    case KF_ENTRY_PROCESS_NAME:
+        return on_process_name(s, payload, size);
+    case KF_ENTRY_THREAD_NAME:
+        return on_thread_name(s, payload, size);
+    case KF_ENTRY_SOURCE:
+        return on_source(s, payload, size);
+    case KF_ENTRY_CLOCK:
+        return on_clock(s, payload, size);
+    case KF_ENTRY_DEVICE:
+    case KF_ENTRY_DEVICE_PROPS:
+        return on_device(s, type, payload, size);
+    case KF_ENTRY_RESOURCE:
+        return on_resource(s, payload, size);
+    case KF_ENTRY_META:
+        return on_meta(s, payload, size);
+    case KF_ENTRY_LEDGER:
+        return on_ledger(s, payload, size);
+    case KF_ENTRY_MODULE:
+        return on_module(s, payload, size);
+    default:
+        return true;
+    }
+}
+
+kineto_status kt_build_entry(void *state, uint32_t id, kf_entry_type type, const uint8_t *payload,
+                             size_t size)
+{
+    kt_build_state *s = state;
+    if (!on_entry(s, id, type, payload, size))
+        s->bad_entries++;
+    return s->out_of_memory ? KINETO_E_MEMORY : KINETO_OK;
+}

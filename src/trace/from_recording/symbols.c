@@ -1,0 +1,486 @@
+/* Addresses to text: modules, their files' tables, names of code made in memory, and what was
+ * resolved already. */
+#include "trace/from_recording/symbols.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/auxv.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_MAP_BYTES  ((uint64_t)256 << 20)
+#define MAX_PATH_BYTES 4096u
+
+/* One file, however many of its parts are mapped. */
+typedef struct file {
+    uint32_t path; /* in texts */
+    kineto_string build_id;
+    kt_elf *elf, *stripped; /* NULL: there is none, or it is another build */
+    kt_lines *lines;
+    bool is_open, is_gone;
+} file;
+
+typedef struct part {
+    uint64_t start, end, file_offset;
+    uint32_t file;
+} part;
+
+typedef struct made {
+    uint64_t start, end;
+    uint32_t name;
+} made;
+
+typedef struct resolved {
+    kt_symbol_text text;
+    bool found;
+} resolved;
+
+struct kt_symbols {
+    kb_intern texts;
+    KB_VEC(file) files;
+    KB_VEC(part) parts;
+    KB_VEC(made) made; /* by start */
+    KB_VEC(resolved) resolved;
+    kb_intern stacks;             /* the addresses of each, as bytes */
+    KB_VEC(uint32_t) stack_texts; /* by number in stacks; 0: not yet made */
+    KB_VEC(char) line;
+    kb_map seen; /* address → index of resolved */
+    char *(*demangle)(const char *, char *, size_t *, int *);
+    void *demangler;
+    bool looked_for_demangler;
+};
+
+kineto_status kt_symbols_create(kt_symbols **out, kineto_error *err)
+{
+    *out = calloc(1, sizeof **out);
+    return *out ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+}
+
+void kt_symbols_destroy(kt_symbols *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->files.count; i++) {
+        kt_elf_close(s->files.data[i].elf);
+        kt_elf_close(s->files.data[i].stripped);
+        kt_lines_close(s->files.data[i].lines);
+    }
+    if (s->demangler)
+        dlclose(s->demangler);
+    kb_intern_free(&s->texts);
+    kb_intern_free(&s->stacks);
+    kb_vec_free(&s->stack_texts);
+    kb_vec_free(&s->line);
+    kb_vec_free(&s->files);
+    kb_vec_free(&s->parts);
+    kb_vec_free(&s->made);
+    kb_vec_free(&s->resolved);
+    kb_map_free(&s->seen);
+    free(s);
+}
+
+/* ---- modules --------------------------------------------------------------------------------- */
+
+static uint32_t file_of(kt_symbols *s, const kt_module *module)
+{
+    uint32_t path = kb_intern_id(&s->texts, module->path);
+    uint32_t id = kb_intern_id(&s->texts, module->build_id);
+    if (path == KB_INTERN_NONE || id == KB_INTERN_NONE)
+        return UINT32_MAX;
+    kineto_string build_id = kb_intern_get(&s->texts, id);
+    for (uint32_t i = 0; i < s->files.count; i++)
+        if (s->files.data[i].path == path && s->files.data[i].is_gone == module->is_gone &&
+            kb_string_equal(s->files.data[i].build_id, build_id))
+            return i;
+    file f = {.path = path, .build_id = build_id, .is_gone = module->is_gone};
+    if (!kb_vec_push(&s->files, f))
+        return UINT32_MAX;
+    return (uint32_t)s->files.count - 1;
+}
+
+kineto_status kt_symbols_add(kt_symbols *s, const kt_module *module, kineto_error *err)
+{
+    if (module->end <= module->start)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a module ends before it starts");
+    uint32_t index = file_of(s, module);
+    part p = {module->start, module->end, module->file_offset, index};
+    if (index == UINT32_MAX || !kb_vec_push(&s->parts, p))
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+    return KINETO_OK;
+}
+
+/* ---- code made in memory --------------------------------------------------------------------- */
+
+static bool take_hex(const char **at, const char *end, uint64_t *value)
+{
+    const char *from = *at;
+    *value = 0;
+    if (end - *at > 2 && (*at)[0] == '0' && ((*at)[1] | 32) == 'x')
+        from = *at += 2;
+    for (; *at < end; ++*at) {
+        char c = **at;
+        uint64_t digit = c >= '0' && c <= '9'                 ? (uint64_t)(c - '0')
+                         : (c | 32) >= 'a' && (c | 32) <= 'f' ? (uint64_t)((c | 32) - 'a' + 10)
+                                                              : 16;
+        if (digit == 16)
+            break;
+        *value = *value << 4 | digit;
+    }
+    return *at > from && *at - from <= 16;
+}
+
+static bool take_space(const char **at, const char *end)
+{
+    const char *from = *at;
+    while (*at < end && **at == ' ')
+        ++*at;
+    return *at > from;
+}
+
+/* "START SIZE name", both numbers in hexadecimal; what is no such line is left out. */
+static bool add_line(kt_symbols *s, const char *at, const char *end)
+{
+    made m;
+    uint64_t size;
+    if (!take_hex(&at, end, &m.start) || !take_space(&at, end) || !take_hex(&at, end, &size) ||
+        !take_space(&at, end) || at == end || __builtin_add_overflow(m.start, size, &m.end) ||
+        size == 0)
+        return true;
+    m.name = kb_intern_id(&s->texts, (kineto_string){at, (size_t)(end - at)});
+    return m.name != KB_INTERN_NONE && kb_vec_push(&s->made, m);
+}
+
+static int compare_made(const void *a, const void *b)
+{
+    const made *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    return (x->name > y->name) - (x->name < y->name);
+}
+
+static char *read_map(const char *path, size_t *bytes)
+{
+    struct stat st;
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+    char *text = NULL;
+    *bytes = 0;
+    if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+        (st.st_uid == geteuid() || st.st_uid == 0) && (uint64_t)st.st_size <= MAX_MAP_BYTES)
+        text = malloc((size_t)st.st_size + 1);
+    while (text && *bytes < (size_t)st.st_size) {
+        ssize_t got = read(fd, text + *bytes, (size_t)st.st_size - *bytes);
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            break;
+        *bytes += (size_t)got;
+    }
+    if (fd >= 0)
+        close(fd);
+    return text;
+}
+
+kineto_status kt_symbols_add_map(kt_symbols *s, uint32_t pid, const char *path, kineto_error *err)
+{
+    char usual[64];
+    size_t bytes;
+    snprintf(usual, sizeof usual, "/tmp/perf-%u.map", pid);
+    char *text = read_map(path ? path : usual, &bytes);
+    if (!text)
+        return KINETO_OK;
+    bool ok = true;
+    for (const char *at = text, *end = text + bytes; ok && at < end;) {
+        const char *line_end = memchr(at, '\n', (size_t)(end - at));
+        line_end = line_end ? line_end : end;
+        ok = add_line(s, at, line_end);
+        at = line_end + 1;
+    }
+    free(text);
+    if (s->made.count)
+        qsort(s->made.data, s->made.count, sizeof s->made.data[0], compare_made);
+    return ok ? KINETO_OK : kb_fail(err, KINETO_E_MEMORY, "no memory for symbols");
+}
+
+static bool made_name(const kt_symbols *s, uint64_t address, kineto_string *name)
+{
+    size_t low = 0, high = s->made.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (s->made.data[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    if (low == 0 || address >= s->made.data[low - 1].end)
+        return false;
+    *name = kb_intern_get(&s->texts, s->made.data[low - 1].name);
+    return true;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Only the build that ran. */
+static kt_elf *open_build(const char *path, kineto_string build_id)
+{
+    kt_elf *e;
+    if (kt_elf_open(path, &e, NULL) != KINETO_OK)
+        return NULL;
+    if (build_id.size == 0 || kb_string_equal(kt_elf_build_id(e), build_id))
+        return e;
+    kt_elf_close(e);
+    return NULL;
+}
+
+/* The vdso is no file: this process has one, and it is the same in all with the same kernel. Its
+ * sections are the last that it has. */
+static kt_elf *open_vdso(kineto_string build_id)
+{
+    const ElfW(Ehdr) *image = (const ElfW(Ehdr) *)(uintptr_t)getauxval(AT_SYSINFO_EHDR);
+    kt_elf *e;
+    if (!image)
+        return NULL;
+    size_t bytes = (size_t)image->e_shoff + (size_t)image->e_shnum * image->e_shentsize;
+    if (kt_elf_open_memory(image, bytes, &e, NULL) != KINETO_OK)
+        return NULL;
+    if (kb_string_equal(kt_elf_build_id(e), build_id))
+        return e;
+    kt_elf_close(e);
+    return NULL;
+}
+
+/* before + folder + between + name */
+static kt_elf *open_debug_at(const char *before, kineto_string folder, const char *between,
+                             kineto_string name, kineto_string build_id)
+{
+    char path[2 * MAX_PATH_BYTES];
+    int bytes = snprintf(path, sizeof path, "%s%.*s%s%.*s", before, (int)folder.size, folder.data,
+                         between, (int)name.size, name.data);
+    return bytes > 0 && (size_t)bytes < sizeof path ? open_build(path, build_id) : NULL;
+}
+
+/* What was stripped from a file: by build id, else by the name that it states. */
+static kt_elf *open_stripped(const char *path, const kt_elf *e)
+{
+    kineto_string id = kt_elf_build_id(e), link = kt_elf_debug_link(e);
+    char text[512] = "/usr/lib/debug/.build-id/", *at = text + strlen(text);
+    if (id.size < 3 || id.size > 64)
+        return NULL; /* without it nothing says that they belong together */
+    for (size_t i = 0; i < id.size; i++)
+        at += snprintf(at, 4, i == 0 ? "%02x/" : "%02x", (uint8_t)id.data[i]);
+    snprintf(at, 8, ".debug");
+    kt_elf *found = open_build(text, id);
+    const char *slash = strrchr(path, '/');
+    if (found || !slash || !link.size)
+        return found;
+    kineto_string folder = {path, (size_t)(slash - path)};
+    found = open_debug_at("", folder, "/", link, id);
+    if (!found)
+        found = open_debug_at("", folder, "/.debug/", link, id);
+    return found ? found : open_debug_at("/usr/lib/debug", folder, "/", link, id);
+}
+
+static void open_file(kt_symbols *s, file *f)
+{
+    char path[MAX_PATH_BYTES];
+    kineto_string text = kb_intern_get(&s->texts, f->path);
+    f->is_open = true;
+    if (kb_string_equal(text, kb_string("[vdso]"))) {
+        f->elf = open_vdso(f->build_id);
+        return;
+    }
+    bool is_other = f->is_gone && f->build_id.size == 0; /* as far as anybody can tell */
+    if (is_other || text.size == 0 || text.size >= sizeof path || text.data[0] != '/' ||
+        memchr(text.data, '\0', text.size))
+        return;
+    memcpy(path, text.data, text.size);
+    path[text.size] = '\0';
+    f->elf = open_build(path, f->build_id);
+    if (f->elf && !kt_elf_is_full(f->elf))
+        f->stripped = open_stripped(path, f->elf);
+    if (f->elf)
+        f->lines = kt_lines_open(path);
+}
+
+/* ---- text ------------------------------------------------------------------------------------ */
+
+/* __cxa_demangle of the C++ library, if the machine has one: it is not worth a dependency. */
+static void find_demangler(kt_symbols *s)
+{
+    s->looked_for_demangler = true;
+#ifdef KB_LINKED_STATICALLY /* such a program can load nothing: names stay as they are */
+    return;
+#endif
+    s->demangler = dlopen("libstdc++.so.6", RTLD_LAZY | RTLD_LOCAL);
+    if (!s->demangler)
+        s->demangler = dlopen("libc++abi.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (s->demangler)
+        *(void **)&s->demangle = dlsym(s->demangler, "__cxa_demangle");
+}
+
+#define MAX_MANGLED_BYTES 4096u /* demangling takes time and stack with the length */
+
+static kineto_string keep(kt_symbols *s, kineto_string text)
+{
+    return kb_intern_get(&s->texts, kb_intern_id(&s->texts, text));
+}
+
+static kineto_string demangled(kt_symbols *s, kineto_string name)
+{
+    if (name.size < 3 || memcmp(name.data, "_Z", 2) != 0 || name.size > MAX_MANGLED_BYTES)
+        return keep(s, name);
+    if (!s->looked_for_demangler)
+        find_demangler(s);
+    char *text = s->demangle ? s->demangle(keep(s, name).data, NULL, NULL, NULL) : NULL;
+    kineto_string kept = keep(s, text ? kb_string(text) : name);
+    free(text);
+    return kept;
+}
+
+static kineto_string base_name(kineto_string path)
+{
+    size_t from = path.size;
+    while (from > 0 && path.data[from - 1] != '/')
+        from--;
+    return (kineto_string){path.data + from, path.size - from};
+}
+
+/* snprintf into the handle; a ';' would end the frame. */
+static kineto_string KINETO_PRINTF(2, 3) format(kt_symbols *s, const char *fmt, ...)
+{
+    char *text = NULL;
+    va_list args;
+    va_start(args, fmt);
+    int size = vasprintf(&text, fmt, args);
+    va_end(args);
+    if (size < 0)
+        return (kineto_string){"", 0};
+    for (int i = 0; i < size; i++)
+        if (text[i] == ';')
+            text[i] = ',';
+    kineto_string kept = keep(s, (kineto_string){text, (size_t)size});
+    free(text);
+    return kept;
+}
+#define TEXT(string) (int)KB_MIN((string).size, (size_t)MAX_PATH_BYTES), (string).data
+
+static const part *part_of(const kt_symbols *s, uint64_t address)
+{
+    for (size_t i = s->parts.count; i-- > 0;)
+        if (address >= s->parts.data[i].start && address < s->parts.data[i].end)
+            return &s->parts.data[i];
+    return NULL;
+}
+
+/* Function and line, as far as the file tells. */
+static void look_up(kt_symbols *s, file *f, uint64_t file_offset, kt_symbol_text *out)
+{
+    uint64_t at;
+    kineto_string name;
+    const char *source;
+    if (!f->elf || !kt_elf_address(f->elf, file_offset, &at))
+        return;
+    if ((f->stripped && kt_elf_function(f->stripped, at, &name)) ||
+        kt_elf_function(f->elf, at, &name))
+        out->function = demangled(s, name);
+    if (f->lines && kt_lines_find(f->lines, at, &source, &out->line))
+        out->file = keep(s, kb_string(source));
+    else
+        out->line = 0;
+}
+
+static void write_text(kt_symbols *s, uint64_t offset, kt_symbol_text *out)
+{
+    if (out->file.size && out->function.size)
+        out->text = format(s, "%.*s(%u): %.*s", TEXT(out->file), out->line, TEXT(out->function));
+    else if (out->function.size && out->module.size)
+        out->text = format(s, "%.*s!%.*s", TEXT(out->module), TEXT(out->function));
+    else if (out->function.size)
+        out->text = format(s, "%.*s", TEXT(out->function));
+    else if (out->module.size)
+        out->text = format(s, "%.*s+0x%llx", TEXT(out->module), (unsigned long long)offset);
+}
+
+static resolved resolve(kt_symbols *s, uint64_t address)
+{
+    resolved r = {.found = false};
+    uint64_t call = address ? address - 1 : 0; /* the return address may begin another line */
+    const part *p = part_of(s, call);
+    r.found = p != NULL;
+    uint64_t offset = p ? call - p->start + p->file_offset : 0;
+    kineto_string name;
+    if (p && kb_intern_get(&s->texts, s->files.data[p->file].path).size) {
+        file *f = &s->files.data[p->file];
+        if (!f->is_open)
+            open_file(s, f);
+        r.text.module = base_name(kb_intern_get(&s->texts, f->path));
+        look_up(s, f, offset, &r.text);
+    }
+    if (!r.text.function.size && made_name(s, call, &name)) {
+        r.text.function = demangled(s, name);
+        r.text.module = (kineto_string){"", 0};
+        r.found = true;
+    }
+    /* The offset is that of the return address, as other tools show it. */
+    write_text(s, offset + 1, &r.text);
+    if (!r.text.text.size)
+        r.text.text = format(s, "0x%llx", (unsigned long long)address);
+    return r;
+}
+
+bool kt_symbol(kt_symbols *s, uint64_t address, kt_symbol_text *out)
+{
+    bool created;
+    uint64_t *index = kb_map_insert(&s->seen, address, s->resolved.count, &created);
+    if (index && !created) {
+        *out = s->resolved.data[*index].text;
+        return s->resolved.data[*index].found;
+    }
+    resolved r = resolve(s, address);
+    /* Without memory it is resolved, but not remembered: the place is kept for a later one. */
+    if (index && !kb_vec_push(&s->resolved, r))
+        kb_map_free(&s->seen), s->resolved.count = 0;
+    *out = r.text;
+    return r.found;
+}
+
+/* ---- stacks ---------------------------------------------------------------------------------- */
+
+static bool append_frame(kt_symbols *s, uint64_t address)
+{
+    kt_symbol_text t;
+    kt_symbol(s, address, &t);
+    size_t old = s->line.count;
+    if (!kb_vec_reserve(&s->line, old + t.text.size + 1))
+        return false;
+    if (t.text.size)
+        memcpy(s->line.data + old, t.text.data, t.text.size);
+    s->line.data[old + t.text.size] = ';';
+    s->line.count = old + t.text.size + 1;
+    return true;
+}
+
+static uint32_t make_stack(kt_symbols *s, const uint64_t *addresses, uint32_t count)
+{
+    s->line.count = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (!append_frame(s, addresses[i]))
+            return 0;
+    uint32_t id = kb_intern_id(&s->texts, (kineto_string){s->line.data, s->line.count});
+    return id == KB_INTERN_NONE ? 0 : id;
+}
+
+kineto_string kt_symbols_stack(kt_symbols *s, const uint64_t *addresses, uint32_t count)
+{
+    kineto_string key = {(const char *)addresses, count * sizeof *addresses};
+    uint32_t id = count ? kb_intern_id(&s->stacks, key) : KB_INTERN_NONE;
+    if (id == KB_INTERN_NONE)
+        return (kineto_string){"", 0};
+    while (s->stack_texts.count <= id)
+        if (!kb_vec_push(&s->stack_texts, 0))
+            return (kineto_string){"", 0};
+    if (!s->stack_texts.data[id])
+        s->stack_texts.data[id] = make_stack(s, addresses, count);
+    return kb_intern_get(&s->texts, s->stack_texts.data[id]);
+}

@@ -1,0 +1,373 @@
+/* Reading symbols of ELF files. Nothing in them is trusted: every offset is checked against the
+ * size of the file, and it is read, not mapped, since it may be cut off at any time. */
+#include "trace/from_recording/symbols.h"
+
+#include <elf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MAX_SECTION_BYTES ((uint64_t)512 << 20)
+#define MAX_SECTIONS      65536u
+#define MAX_SEGMENTS      4096u
+#define MAX_NOTES         4096u /* of all segments and sections, which may lie over each other */
+#define BUILD_ID_BYTES    64u
+#define LINK_BYTES        256u
+
+typedef struct function {
+    uint64_t start, size;
+    uint32_t name; /* in `names` */
+    uint8_t rank;  /* of several at an address, the lowest has the name */
+} function;
+
+struct kt_elf {
+    int fd; /* -1: in memory */
+    const uint8_t *image;
+    uint64_t bytes;
+    ElfW(Phdr) * segments;
+    uint32_t segment_count, notes_seen;
+    KB_VEC(function) functions; /* by start */
+    char *names;                /* string tables, each with a NUL at its end */
+    size_t names_bytes;
+    bool is_full;
+    bool has_table[2]; /* of what it exports, of all: a file has one of each */
+    uint8_t build_id[BUILD_ID_BYTES];
+    uint32_t build_id_bytes;
+    char debug_link[LINK_BYTES];
+};
+
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static bool read_at(const kt_elf *e, uint64_t offset, void *to, uint64_t bytes)
+{
+    if (offset > e->bytes || bytes > e->bytes - offset)
+        return false;
+    if (e->fd < 0) {
+        if (bytes)
+            memcpy(to, e->image + offset, (size_t)bytes);
+        return true;
+    }
+    for (uint64_t done = 0; done < bytes;) {
+        ssize_t got =
+            pread(e->fd, (char *)to + done, (size_t)(bytes - done), (off_t)(offset + done));
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
+            return false;
+        done += (uint64_t)got;
+    }
+    return true;
+}
+
+/* A part of the file, with a 0 behind it; NULL: it is not there, or too large. */
+static void *load(const kt_elf *e, uint64_t offset, uint64_t bytes)
+{
+    if (bytes > MAX_SECTION_BYTES || offset > e->bytes || bytes > e->bytes - offset)
+        return NULL;
+    char *data = malloc((size_t)bytes + 1);
+    if (!data)
+        return NULL;
+    data[bytes] = '\0';
+    if (read_at(e, offset, data, bytes))
+        return data;
+    free(data);
+    return NULL;
+}
+
+/* ---- segments -------------------------------------------------------------------------------- */
+
+static void find_build_id(kt_elf *e, uint64_t at, uint64_t bytes)
+{
+    ElfW(Nhdr) note;
+    char name[4];
+    while (bytes >= sizeof note && e->notes_seen < MAX_NOTES &&
+           read_at(e, at, &note, sizeof note)) {
+        e->notes_seen++;
+        uint64_t names = kb_align(note.n_namesz, 4), body = kb_align(note.n_descsz, 4);
+        uint64_t whole = sizeof note + names + body;
+        if (whole > bytes)
+            return;
+        if (note.n_type == NT_GNU_BUILD_ID && note.n_namesz == 4 &&
+            read_at(e, at + sizeof note, name, 4) && memcmp(name, "GNU", 4) == 0 &&
+            note.n_descsz <= BUILD_ID_BYTES &&
+            read_at(e, at + sizeof note + names, e->build_id, note.n_descsz)) {
+            e->build_id_bytes = note.n_descsz;
+            return;
+        }
+        at += whole;
+        bytes -= whole;
+    }
+}
+
+static bool read_segments(kt_elf *e, const ElfW(Ehdr) * head)
+{
+    if (head->e_phnum == 0)
+        return true; /* as in files that hold only what was stripped */
+    if (head->e_phentsize != sizeof *e->segments || head->e_phnum > MAX_SEGMENTS)
+        return false;
+    e->segments = load(e, head->e_phoff, (uint64_t)head->e_phnum * sizeof *e->segments);
+    if (!e->segments)
+        return false;
+    e->segment_count = head->e_phnum;
+    for (uint32_t i = 0; i < e->segment_count && !e->build_id_bytes; i++)
+        if (e->segments[i].p_type == PT_NOTE)
+            find_build_id(e, e->segments[i].p_offset, e->segments[i].p_filesz);
+    return true;
+}
+
+bool kt_elf_address(const kt_elf *e, uint64_t file_offset, uint64_t *address)
+{
+    for (uint32_t i = 0; i < e->segment_count; i++) {
+        const ElfW(Phdr) *p = &e->segments[i];
+        if (p->p_type != PT_LOAD || file_offset < p->p_offset ||
+            file_offset - p->p_offset >= p->p_filesz)
+            continue;
+        *address = file_offset - p->p_offset + p->p_vaddr;
+        return true;
+    }
+    return false;
+}
+
+/* ---- functions ------------------------------------------------------------------------------- */
+
+static uint8_t rank_of(const ElfW(Sym) * symbol)
+{
+    static const uint8_t by_binding[] = {[STB_LOCAL] = 2, [STB_GLOBAL] = 0, [STB_WEAK] = 1};
+    uint8_t binding = (uint8_t)(symbol->st_info >> 4);
+    uint8_t rank = binding < sizeof by_binding ? by_binding[binding] : 3;
+    return (uint8_t)(rank + (symbol->st_size == 0 ? 4 : 0));
+}
+
+static bool is_function(const ElfW(Sym) * symbol)
+{
+    uint32_t type = symbol->st_info & 15u;
+    /* Some that were written in assembler have no type. */
+    bool may =
+        type == STT_FUNC || type == STT_GNU_IFUNC || (type == STT_NOTYPE && symbol->st_size > 0);
+    return may && symbol->st_shndx != SHN_UNDEF && symbol->st_shndx != SHN_ABS &&
+           symbol->st_value != 0;
+}
+
+static bool add_functions(kt_elf *e, const ElfW(Shdr) * table, const ElfW(Shdr) * strings)
+{
+    if (table->sh_entsize != sizeof(ElfW(Sym)) || strings->sh_type != SHT_STRTAB)
+        return true;
+    uint64_t count = table->sh_size / sizeof(ElfW(Sym));
+    ElfW(Sym) *symbols = load(e, table->sh_offset, count * sizeof *symbols);
+    char *names = load(e, strings->sh_offset, strings->sh_size), *all = NULL;
+    bool ok = symbols && names && strings->sh_size <= UINT32_MAX / 2 - e->names_bytes;
+    if (ok)
+        all = realloc(e->names, e->names_bytes + (size_t)strings->sh_size + 1);
+    if (all) {
+        uint32_t first = (uint32_t)e->names_bytes;
+        memcpy(all + first, names, (size_t)strings->sh_size + 1);
+        e->names = all;
+        e->names_bytes += (size_t)strings->sh_size + 1;
+        for (uint64_t i = 0; ok && i < count; i++)
+            if (is_function(&symbols[i]) && symbols[i].st_name < strings->sh_size &&
+                names[symbols[i].st_name])
+                ok = kb_vec_push(&e->functions,
+                                 (function){symbols[i].st_value, symbols[i].st_size,
+                                            first + symbols[i].st_name, rank_of(&symbols[i])});
+    }
+    free(symbols);
+    free(names);
+    return ok;
+}
+
+/* By address; then the best name first. */
+static int compare(const void *a, const void *b)
+{
+    const function *x = a, *y = b;
+    if (x->start != y->start)
+        return x->start < y->start ? -1 : 1;
+    if (x->rank != y->rank)
+        return x->rank < y->rank ? -1 : 1;
+    if (x->size != y->size)
+        return x->size > y->size ? -1 : 1;
+    return (x->name > y->name) - (x->name < y->name);
+}
+
+/* In order, one for each address. */
+static void settle(kt_elf *e)
+{
+    if (e->functions.count == 0)
+        return;
+    qsort(e->functions.data, e->functions.count, sizeof e->functions.data[0], compare);
+    size_t kept = 0;
+    for (size_t i = 1; i < e->functions.count; i++)
+        if (e->functions.data[i].start != e->functions.data[kept].start)
+            e->functions.data[++kept] = e->functions.data[i];
+    e->functions.count = kept + 1;
+}
+
+bool kt_elf_function(const kt_elf *e, uint64_t address, kineto_string *name)
+{
+    size_t low = 0, high = e->functions.count;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (e->functions.data[middle].start <= address)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    /* The nearest may be a part inside of the one that is meant. */
+    for (size_t tries = 0; low-- > 0 && tries < 16; tries++) {
+        const function *f = &e->functions.data[low];
+        if (address - f->start < f->size || (f->size == 0 && tries == 0)) {
+            *name = kb_string(e->names + f->name);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* ---- sections -------------------------------------------------------------------------------- */
+
+static void read_debug_link(kt_elf *e, const ElfW(Shdr) * section)
+{
+    uint64_t bytes = KB_MIN(section->sh_size, (uint64_t)LINK_BYTES - 1);
+    if (!read_at(e, section->sh_offset, e->debug_link, bytes))
+        e->debug_link[0] = '\0';
+    if (strchr(e->debug_link, '/'))
+        e->debug_link[0] = '\0'; /* a name, not a path to anywhere */
+}
+
+static bool read_section(kt_elf *e, const ElfW(Shdr) * all, uint64_t count, uint64_t i,
+                         const char *names, uint64_t names_bytes)
+{
+    const ElfW(Shdr) *s = &all[i];
+    bool is_table = s->sh_type == SHT_SYMTAB || s->sh_type == SHT_DYNSYM;
+    if (is_table && s->sh_link < count && !e->has_table[s->sh_type == SHT_SYMTAB]) {
+        e->has_table[s->sh_type == SHT_SYMTAB] = true;
+        size_t before = e->functions.count;
+        if (!add_functions(e, s, &all[s->sh_link]))
+            return false;
+        e->is_full |= s->sh_type == SHT_SYMTAB && e->functions.count > before;
+    }
+    if (s->sh_type == SHT_NOTE && !e->build_id_bytes)
+        find_build_id(e, s->sh_offset, s->sh_size);
+    if (names && s->sh_name < names_bytes && strcmp(names + s->sh_name, ".gnu_debuglink") == 0)
+        read_debug_link(e, s);
+    return true;
+}
+
+static bool read_sections(kt_elf *e, const ElfW(Ehdr) * head)
+{
+    ElfW(Shdr) first, *all = NULL;
+    if (head->e_shoff == 0 || head->e_shentsize != sizeof first ||
+        !read_at(e, head->e_shoff, &first, sizeof first))
+        return true; /* there are none */
+    uint64_t count = head->e_shnum ? head->e_shnum : first.sh_size;
+    uint32_t names_at = head->e_shstrndx == SHN_XINDEX ? first.sh_link : head->e_shstrndx;
+    if (count == 0 || count > MAX_SECTIONS)
+        return true;
+    all = load(e, head->e_shoff, count * sizeof *all);
+    if (!all)
+        return true;
+    char *names = names_at < count ? load(e, all[names_at].sh_offset, all[names_at].sh_size) : NULL;
+    uint64_t names_bytes = names ? all[names_at].sh_size : 0;
+    bool ok = true;
+    for (uint64_t i = 0; ok && i < count; i++)
+        ok = read_section(e, all, count, i, names, names_bytes);
+    free(names);
+    free(all);
+    settle(e);
+    return ok;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static bool is_ours(const ElfW(Ehdr) * head)
+{
+    static const uint16_t order = 1;
+    uint8_t data = *(const uint8_t *)&order ? ELFDATA2LSB : ELFDATA2MSB;
+    uint8_t class = sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32;
+    return memcmp(head->e_ident, ELFMAG, SELFMAG) == 0 && head->e_ident[EI_CLASS] == class &&
+           head->e_ident[EI_DATA] == data;
+}
+
+static kineto_status read_all(kt_elf *e, const char *path, kineto_error *err)
+{
+    ElfW(Ehdr) head;
+    if (!read_at(e, 0, &head, sizeof head) || !is_ours(&head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s is no ELF file of this kind of machine", path);
+    if (!read_segments(e, &head))
+        return kb_fail(err, KINETO_E_FORMAT, "%s is a damaged ELF file", path);
+    if (!read_sections(e, &head))
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of %s", path);
+    return KINETO_OK;
+}
+
+static kineto_status finish(kt_elf *e, const char *path, kt_elf **out, kineto_error *err)
+{
+    kineto_status status = read_all(e, path, err);
+    if (e->fd >= 0)
+        close(e->fd);
+    e->fd = -1;
+    e->bytes = 0; /* nothing is read any more */
+    if (status != KINETO_OK) {
+        kt_elf_close(e);
+        return status;
+    }
+    *out = e;
+    return KINETO_OK;
+}
+
+kineto_status kt_elf_open(const char *path, kt_elf **out, kineto_error *err)
+{
+    struct stat st;
+    *out = NULL;
+    /* Not to wait for a FIFO that somebody put there. */
+    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0)
+        return kb_fail_os(err, errno, "cannot open %s", path);
+    kt_elf *e = NULL;
+    if (fstat(fd, &st) != 0 || !S_ISREG(st.st_mode)) {
+        close(fd);
+        return kb_fail(err, KINETO_E_FORMAT, "%s is no file", path);
+    }
+    e = calloc(1, sizeof *e);
+    if (!e) {
+        close(fd);
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of %s", path);
+    }
+    e->fd = fd;
+    e->bytes = (uint64_t)st.st_size;
+    return finish(e, path, out, err);
+}
+
+kineto_status kt_elf_open_memory(const void *image, size_t bytes, kt_elf **out, kineto_error *err)
+{
+    *out = NULL;
+    kt_elf *e = calloc(1, sizeof *e);
+    if (!e)
+        return kb_fail(err, KINETO_E_MEMORY, "no memory for the symbols of an image");
+    e->fd = -1;
+    e->image = image;
+    e->bytes = bytes;
+    return finish(e, "the image", out, err);
+}
+
+void kt_elf_close(kt_elf *e)
+{
+    if (!e)
+        return;
+    if (e->fd >= 0)
+        close(e->fd);
+    free(e->segments);
+    kb_vec_free(&e->functions);
+    free(e->names);
+    free(e);
+}
+
+kineto_string kt_elf_build_id(const kt_elf *e)
+{
+    return (kineto_string){(const char *)e->build_id, e->build_id_bytes};
+}
+
+bool kt_elf_is_full(const kt_elf *e) { return e->is_full; }
+
+kineto_string kt_elf_debug_link(const kt_elf *e) { return kb_string(e->debug_link); }

@@ -1,0 +1,87 @@
+/* Lines of source code, from a program's DWARF, by elfutils' libdw; without it there are none. */
+#include "trace/from_recording/symbols.h"
+
+#ifdef KT_WITH_DW
+#include <elfutils/libdwfl.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+struct kt_lines {
+    Dwfl *dwfl;
+    Dwfl_Module *module;
+};
+
+/* What was stripped from a file lies where its build id says. The library's own way would also ask
+ * servers on the net. */
+static int find_debuginfo(Dwfl_Module *module, void **user, const char *name, Dwarf_Addr base,
+                          const char *file, const char *link, GElf_Word crc, char **path)
+{
+    const unsigned char *id;
+    GElf_Addr where;
+    char text[256] = "/usr/lib/debug/.build-id/";
+    int bytes = dwfl_module_build_id(module, &id, &where);
+    (void)user, (void)name, (void)base, (void)file, (void)link, (void)crc;
+    if (bytes < 3 || bytes > 64)
+        return -1;
+    char *at = text + strlen(text);
+    for (int i = 0; i < bytes; i++)
+        at += sprintf(at, i == 0 ? "%02x/" : "%02x", id[i]);
+    memcpy(at, ".debug", sizeof ".debug");
+    int fd = open(text, O_RDONLY | O_CLOEXEC);
+    *path = fd >= 0 ? strdup(text) : NULL;
+    return fd;
+}
+
+kt_lines *kt_lines_open(const char *path)
+{
+    static const Dwfl_Callbacks callbacks = {.find_debuginfo = find_debuginfo,
+                                             .section_address = dwfl_offline_section_address};
+    kt_lines *l = calloc(1, sizeof *l);
+    if (!l)
+        return NULL;
+    l->dwfl = dwfl_begin(&callbacks);
+    if (l->dwfl) {
+        l->module = dwfl_report_elf(l->dwfl, path, path, -1, 0, true);
+        dwfl_report_end(l->dwfl, NULL, NULL);
+    }
+    Dwarf_Addr bias;
+    if (!l->module || !dwfl_module_getdwarf(l->module, &bias)) {
+        kt_lines_close(l);
+        return NULL;
+    }
+    return l;
+}
+
+void kt_lines_close(kt_lines *l)
+{
+    if (!l)
+        return;
+    if (l->dwfl)
+        dwfl_end(l->dwfl);
+    free(l);
+}
+
+bool kt_lines_find(kt_lines *l, uint64_t address, const char **file, uint32_t *line)
+{
+    int number = 0;
+    Dwfl_Line *found = dwfl_module_getsrc(l->module, address);
+    *file = found ? dwfl_lineinfo(found, NULL, &number, NULL, NULL, NULL) : NULL;
+    *line = number > 0 ? (uint32_t)number : 0;
+    return *file && *line;
+}
+
+#else
+kt_lines *kt_lines_open(const char *path)
+{
+    (void)path;
+    return NULL;
+}
+
+void kt_lines_close(kt_lines *l) { (void)l; }
+
+bool kt_lines_find(kt_lines *l, uint64_t address, const char **file, uint32_t *line)
+{
+    (void)l, (void)address, (void)file, (void)line;
+    return false;
+}
+#endif

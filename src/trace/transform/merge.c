@@ -1,0 +1,395 @@
+/* One trace of several. Each is copied behind those before it: its processes are processes of their
+ * own, its ids are moved behind theirs, its ledger lines say whose they are. */
+#include "trace/transform/merge.h"
+
+/* What viewers sort rows by if a trace does not say, as Kineto has it. */
+#define DEVICE_SORT_INDEX 5000000
+
+static kineto_status no_memory(kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_MEMORY, "no memory to merge traces");
+}
+
+kineto_status kt_merger_begin(kt_merger *m, const char *const *paths, size_t count,
+                              kineto_error *err)
+{
+    *m = (kt_merger){.common = kt_common_directory(paths, count)};
+    m->survey = kt_survey_create();
+    if (!m->survey || kb_intern_id(&m->texts, kb_string("")) == KB_INTERN_NONE)
+        return no_memory(err);
+    return kt_builder_create(&m->b, err);
+}
+
+void kt_merger_free(kt_merger *m)
+{
+    for (size_t i = 0; i < m->sources.count; i++)
+        free(m->sources.data[i].path);
+    kb_vec_free(&m->sources);
+    kb_vec_free(&m->members);
+    kb_vec_free(&m->snapshots);
+    kb_intern_free(&m->texts);
+    kineto_survey_release(m->survey);
+    kineto_trace_release(m->only);
+    kt_builder_destroy(m->b);
+}
+
+/* ---- one source ------------------------------------------------------------------------------ */
+
+/* Large ones only have to be moved at all. */
+static void take_id(uint64_t *most, uint64_t id)
+{
+    *most = KB_MAX(*most, id < KT_LARGE_ID ? id : 1);
+}
+
+/* The largest id that joins rows. */
+static uint64_t largest_id(const kineto_trace *t)
+{
+    uint64_t most = 0;
+    for (size_t i = 0; i < t->blocks.count; i++) {
+        const kt_block *b = t->blocks.data[i];
+        for (uint32_t row = 0; row < b->count; row++) {
+            take_id(&most, b->correlation_id[row]);
+            take_id(&most, b->external_id[row]);
+        }
+    }
+    for (size_t i = 0; i < t->flows.count; i++)
+        take_id(&most, KB_MAX(t->flows.data[i].id, 1u));
+    for (size_t i = 0; i < t->async_ids.count; i++)
+        take_id(&most, t->async_ids.data[i].id);
+    return most;
+}
+
+static void copy_ledger(kt_merger *m, const kt_merge_source *s, const kineto_trace *t)
+{
+    for (uint32_t i = 0; i < kineto_trace_ledger_count(t); i++) {
+        kineto_ledger_line line;
+        kineto_trace_ledger(t, i, &line);
+        size_t label = strlen(s->label), size = label + 2 + line.detail.size;
+        char *detail = malloc(size + 1);
+        m->out_of_memory |= !detail;
+        if (!detail)
+            return;
+        memcpy(detail, s->label, label);
+        memcpy(detail + label, ": ", 3);
+        if (line.detail.size)
+            memcpy(detail + label + 2, line.detail.data, line.detail.size);
+        kt_ledger_add(m->b, line.source, line.reason, line.count, line.is_loss,
+                      (kineto_string){detail, line.detail.size ? size : label});
+        free(detail);
+    }
+}
+
+/* A category of a plug-in's own has one kind in a trace: that of the first source. */
+static void copy_own_kinds(kt_merger *m, kt_copy *c)
+{
+    for (uint32_t i = 0; i < kt_own_kind_count(c->from); i++) {
+        uint32_t kind;
+        int known = kt_own_kind_find(m->b, kt_own_kind_at(c->from, i, &kind));
+        m->kind_conflicts += known >= 0 && (uint32_t)known != kind;
+    }
+    kt_copy_own_kinds(c);
+}
+
+static void unite_windows(kt_merger *m, const kt_merge_source *s, bool has_window)
+{
+    kineto_trace *t = m->b->trace;
+    if (!has_window && !s->activities)
+        return;
+    int64_t start = s->window_start_ns, end = s->window_end_ns;
+    if (t->has_window) {
+        start = KB_MIN(start, t->window_start_ns);
+        end = KB_MAX(end, t->window_end_ns);
+    }
+    kt_window(m->b, start, end);
+}
+
+static void label_source(kt_merge_source *s)
+{
+    if (s->identity.rank >= 0) {
+        snprintf(s->label, sizeof s->label, "rank %d", s->identity.rank);
+        return;
+    }
+    snprintf(s->label, sizeof s->label, "%s", s->name);
+    s->label[kb_utf8_valid_prefix(s->label, strlen(s->label))] = '\0';
+}
+
+static kineto_status copy_source(kt_merger *m, uint32_t index, const kineto_trace *t,
+                                 kineto_error *err)
+{
+    kt_copy c;
+    kt_merge_source *s = &m->sources.data[index];
+    kineto_trace *to = m->b->trace;
+    bool ok = kt_copy_begin(&c, m->b, t) && kt_merge_keep_header(m, index, t);
+    if (ok) {
+        c.first_id = s->first_id = m->next_id;
+        c.first_process = s->first_process = (uint32_t)to->processes.count;
+        c.apart = kb_string(s->label);
+        copy_own_kinds(m, &c);
+        kt_copy_rows(&c);
+        copy_ledger(m, s, t);
+        unite_windows(m, s, t->has_window);
+        s->end_process = (uint32_t)to->processes.count;
+        to->text_bytes += t->text_bytes;
+        m->next_id += largest_id(t);
+    }
+    kt_copy_free(&c);
+    return ok && !m->out_of_memory ? KINETO_OK : no_memory(err); /* the builder's own: at finish */
+}
+
+/* The first one waits: if no other comes, it is the result. */
+static kineto_status copy_first(kt_merger *m, kineto_error *err)
+{
+    kineto_trace *first = m->only;
+    if (!first)
+        return KINETO_OK;
+    m->only = NULL;
+    kineto_status status = copy_source(m, 0, first, err);
+    kineto_trace_release(first);
+    return status;
+}
+
+kineto_status kt_merger_add(kt_merger *m, kineto_trace *trace, const char *path,
+                            const kineto_identity *identity, kineto_error *err)
+{
+    kt_merge_source s = {.identity = *identity, .path = strdup(path)};
+    if (!s.path || !kb_vec_push(&m->sources, s)) {
+        free(s.path);
+        return no_memory(err);
+    }
+    uint32_t index = (uint32_t)m->sources.count - 1;
+    kt_merge_source *source = &m->sources.data[index];
+    source->name = source->path + KB_MIN(m->common, strlen(path));
+    source->activities = kineto_trace_count(trace);
+    source->flows = kineto_trace_flow_count(trace);
+    kineto_trace_window(trace, &source->window_start_ns, &source->window_end_ns);
+    label_source(source);
+    if (!kt_survey_add(m->survey, path, trace, identity, NULL))
+        return no_memory(err);
+    if (index == 0) {
+        m->only = kineto_trace_retain(trace);
+        return KINETO_OK;
+    }
+    kineto_status status = copy_first(m, err);
+    return status == KINETO_OK ? copy_source(m, index, trace, err) : status;
+}
+
+kineto_status kt_merger_miss(kt_merger *m, const char *path, const kineto_error *why,
+                             kineto_error *err)
+{
+    return kt_survey_add(m->survey, path, NULL, NULL, why) ? KINETO_OK : no_memory(err);
+}
+
+/* ---- process rows ---------------------------------------------------------------------------- */
+
+static void append(kt_merger *m, uint32_t *text, const char *more)
+{
+    kineto_string old = kb_intern_get(&m->b->trace->strings, *text);
+    size_t size = strlen(more), comma = old.size ? 2 : 0;
+    char *all = malloc(old.size + size + 3);
+    m->out_of_memory |= !all;
+    if (!all)
+        return;
+    if (old.size)
+        memcpy(all, old.data, old.size);
+    memcpy(all + old.size, ", ", comma);
+    memcpy(all + old.size + comma, more, size);
+    *text = kt_string(m->b, (kineto_string){all, old.size + comma + size});
+    free(all);
+}
+
+static bool has_several_hosts(const kt_merger *m)
+{
+    const char *first = NULL;
+    for (size_t i = 0; i < m->sources.count; i++) {
+        const char *host = m->sources.data[i].identity.host;
+        if (host[0] && first && strcmp(host, first) != 0)
+            return true;
+        first = host[0] ? host : first;
+    }
+    return false;
+}
+
+/* Rows say whose they are, in columns and in what viewers show. */
+static void mark_processes(kt_merger *m, const kt_merge_source *s, bool with_host)
+{
+    uint32_t host = kt_string(m->b, kb_string(s->identity.host));
+    bool several = s->identity.rank_count > 1; /* they are marked already */
+    for (uint32_t i = s->first_process; i < s->end_process; i++) {
+        kt_process_row *p = &m->b->trace->processes.data[i];
+        if (p->rank < 0 && !several)
+            p->rank = s->identity.rank;
+        if (!p->host && !several)
+            p->host = host;
+        if (several)
+            continue;
+        uint32_t label = p->label;
+        append(m, &label, s->label);
+        if (with_host && s->identity.host[0])
+            append(m, &label, s->identity.host);
+        m->b->trace->processes.data[i].label = label;
+    }
+}
+
+typedef struct place {
+    uint32_t rank, source;
+    int64_t index;
+    uint32_t process;
+} place;
+
+static int compare_places(const void *left, const void *right)
+{
+    const place *a = left, *b = right;
+    if (a->rank != b->rank)
+        return a->rank < b->rank ? -1 : 1;
+    if (a->source != b->source)
+        return a->source < b->source ? -1 : 1;
+    if (a->index != b->index)
+        return a->index < b->index ? -1 : 1;
+    return a->process < b->process ? -1 : a->process > b->process;
+}
+
+/* Viewers show rank after rank, each in its own order. */
+static void sort_processes(kt_merger *m)
+{
+    kineto_trace *t = m->b->trace;
+    place *places = malloc((t->processes.count + 1) * sizeof *places);
+    size_t count = 0;
+    m->out_of_memory |= !places;
+    for (uint32_t s = 0; places && s < m->sources.count; s++) {
+        for (uint32_t i = m->sources.data[s].first_process; i < m->sources.data[s].end_process;
+             i++) {
+            const kt_process_row *p = &t->processes.data[i];
+            int64_t usual = p->is_device ? (p->pid & INT32_MAX) + DEVICE_SORT_INDEX : p->pid;
+            places[count++] =
+                (place){(uint32_t)p->rank, s, p->sort_index ? p->sort_index : usual, i};
+        }
+    }
+    if (count)
+        qsort(places, count, sizeof *places, compare_places);
+    for (size_t i = 0; i < count; i++)
+        t->processes.data[places[i].process].sort_index = (int64_t)i + 1;
+    free(places);
+}
+
+/* ---- telling --------------------------------------------------------------------------------- */
+
+static uint64_t shared_pids(kt_merger *m)
+{
+    const kineto_trace *t = m->b->trace;
+    uint64_t shared = 0;
+    kb_map seen = {0};
+    for (uint32_t i = 0; i < t->processes.count; i++) {
+        bool created;
+        if (t->processes.data[i].is_device || kt_process_text_of(t, i).data)
+            continue;
+        if (!kb_map_insert(&seen, (uint64_t)t->processes.data[i].pid, 1, &created))
+            m->out_of_memory = true;
+        else
+            shared += !created;
+    }
+    kb_map_free(&seen);
+    return shared;
+}
+
+static void tell(kt_merger *m)
+{
+    kineto_string source = kb_string("merge");
+    uint64_t shared = shared_pids(m);
+    kt_ledger_add(m->b, source, kb_string("traces merged"), m->sources.count, false,
+                  kb_string("their clocks are not aligned: times are those of each file"));
+    if (shared)
+        kt_ledger_add(m->b, source, kb_string("processes with a number that another one has"),
+                      shared, false,
+                      kb_string("they stay apart; formats that know processes by their number "
+                                "show them with another"));
+    if (m->kind_conflicts)
+        kt_ledger_add(m->b, source, kb_string("categories with another kind in another trace"),
+                      m->kind_conflicts, false, kb_string("the first one counts"));
+    for (uint32_t i = 0; i < kineto_survey_finding_count(m->survey); i++) {
+        kineto_files_finding f;
+        kineto_survey_finding(m->survey, i, &f);
+        kt_ledger_add(m->b, source, kb_string(f.meaning), KB_MAX(f.total, 1u),
+                      f.kind == KINETO_FILES_UNREADABLE, f.sentence);
+    }
+}
+
+kineto_status kt_merger_finish(kt_merger *m, const kineto_files *files, bool whole,
+                               kineto_trace **out, kineto_error *err)
+{
+    if (!kt_survey_settle(m->survey, files, whole))
+        return no_memory(err);
+    if (m->only && kineto_survey_count(m->survey) == 1) {
+        *out = m->only;
+        m->only = NULL;
+        return KINETO_OK;
+    }
+    kineto_status status = copy_first(m, err);
+    if (status != KINETO_OK)
+        return status;
+    if (m->b->status == KINETO_OK) {
+        bool several = has_several_hosts(m);
+        for (size_t i = 0; i < m->sources.count; i++)
+            mark_processes(m, &m->sources.data[i], several);
+        sort_processes(m);
+        status = kt_merge_put_header(m, err);
+        tell(m);
+    }
+    if (status == KINETO_OK && m->out_of_memory)
+        status = no_memory(err);
+    return status == KINETO_OK ? kt_builder_finish(m->b, out, err) : status;
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+/* They lie as far apart as the program's own are large. */
+static kineto_status take_identity(const kineto_merge_options *how, size_t index,
+                                   kineto_identity *out, kineto_error *err)
+{
+    const char *first = (const char *)how->identities;
+    kineto_status status = kb_size_check(first, "kineto_identity", err);
+    if (status || !first)
+        return status;
+    size_t size = how->identities->size;
+    memcpy(out, first + index * size, KB_MIN(size, sizeof *out));
+    return KINETO_OK;
+}
+
+static kineto_status add_one(kt_merger *m, const kineto_merge_options *how, size_t index,
+                             const kineto_trace *trace, kineto_error *err)
+{
+    char number[32];
+    kineto_identity identity = {.size = sizeof identity, .rank = -1, .pid = -1};
+    const char *path = how->paths ? how->paths[index] : NULL;
+    if (!trace)
+        return kb_fail(err, KINETO_E_ARGUMENT, "trace %zu to merge is NULL", index + 1);
+    kineto_status status = take_identity(how, index, &identity, err);
+    if (status)
+        return status;
+    if (!how->identities)
+        kineto_trace_identity(trace, path, &identity);
+    snprintf(number, sizeof number, "trace %zu", index + 1);
+    /* Retained while it waits for a second one, and never changed. */
+    return kt_merger_add(m, (kineto_trace *)(uintptr_t)trace, path ? path : number, &identity, err);
+}
+
+kineto_status kineto_trace_merge(const kineto_trace *const *traces, size_t count,
+                                 const kineto_merge_options *options, kineto_trace **out,
+                                 kineto_error *err)
+{
+    kt_merger m;
+    kineto_merge_options how = {0};
+    if (out)
+        *out = NULL;
+    if (!traces || !count || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "traces are needed to merge them");
+    kineto_status status = kb_options_read(&how, sizeof how, options, "kineto_merge_options", err);
+    if (status)
+        return status;
+    status = kt_merger_begin(&m, how.paths, how.paths ? count : 0, err);
+    for (size_t i = 0; status == KINETO_OK && i < count; i++)
+        status = add_one(&m, &how, i, traces[i], err);
+    if (status == KINETO_OK)
+        status = kt_merger_finish(&m, NULL, false, out, err);
+    kt_merger_free(&m);
+    return status;
+}

@@ -1,0 +1,210 @@
+/* The builder for programs (<ckineto/builder.h>): the model's own, with checks of what is handed in. */
+#include "trace/transform/copy.h"
+
+#include <ckineto/builder.h>
+
+struct kineto_builder {
+    kt_builder *b;
+    kb_map checked; /* texts of lists that were seen: id → is valid JSON */
+};
+
+static kineto_status report_no_memory(kineto_error *err)
+{
+    return kb_fail(err, KINETO_E_MEMORY, "no memory to build a trace");
+}
+
+kineto_status kineto_builder_create(kineto_builder **out, kineto_error *err)
+{
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_builder_create: out must not be NULL");
+    *out = NULL;
+    kineto_builder *made = calloc(1, sizeof *made);
+    if (!made)
+        return report_no_memory(err);
+    kineto_status status = kt_builder_create(&made->b, err);
+    if (status)
+        free(made);
+    else
+        *out = made;
+    return status;
+}
+
+void kineto_builder_destroy(kineto_builder *builder)
+{
+    if (!builder)
+        return;
+    kt_builder_destroy(builder->b);
+    kb_map_free(&builder->checked);
+    free(builder);
+}
+
+uint32_t kineto_builder_string(kineto_builder *builder, kineto_string text)
+{
+    return text.data && text.size ? kt_string(builder->b, text) : 0;
+}
+
+/* The process with this number, whatever image of it a trace that was appended knows. */
+static uint32_t find_process(kt_builder *b, const kineto_process *process)
+{
+    const kineto_trace *t = b->trace;
+    for (uint32_t i = 0; t && i < t->processes.count; i++) {
+        const kt_process_row *p = &t->processes.data[i];
+        if (p->is_device == process->is_device && p->pid == process->pid && !p->text)
+            return i;
+    }
+    return kt_process(b, process->is_device, process->pid, 0);
+}
+
+uint32_t kineto_builder_process(kineto_builder *builder, const kineto_process *process)
+{
+    if (!process)
+        return KINETO_NO_ROW;
+    uint32_t index = find_process(builder->b, process);
+    kt_process_set(builder->b, index, process);
+    return index;
+}
+
+uint32_t kineto_builder_track(kineto_builder *builder, uint32_t process, const kineto_track *track)
+{
+    const kineto_trace *t = builder->b->trace;
+    if (!track || !t || process >= t->processes.count || track->type > KINETO_TRACK_OTHER)
+        return KINETO_NO_ROW;
+    uint32_t index = kt_track(builder->b, process, (kineto_track_type)track->type, track->id);
+    if (track->name.size || track->sort_index)
+        kt_track_set(builder->b, index, track->name, track->sort_index);
+    return index;
+}
+
+uint32_t kineto_builder_named_track(kineto_builder *builder, kineto_string process,
+                                    kineto_string track)
+{
+    return builder->b->trace ? kt_track_text(builder->b, kt_process_text(builder->b, process), track)
+                             : KINETO_NO_ROW;
+}
+
+/* Sizes and types of tensors are few and repeat: each text is checked once, and kept once. */
+static void put_list(kineto_builder *builder, uint32_t key, const kineto_arg *value)
+{
+    uint32_t id = kt_string(builder->b, value->text);
+    bool created = false;
+    uint64_t *valid = kb_map_insert(&builder->checked, id, 0, &created);
+    if (valid && created)
+        *valid = kb_json_valid(value->text);
+    if (valid && *valid)
+        kt_args_put_shared(builder->b, key, (kineto_arg_type)value->type, id);
+    else
+        kt_args_put_json(builder->b, key, KINETO_ARG_JSON, value->text);
+}
+
+void kineto_builder_arg(kineto_builder *builder, uint32_t key, const kineto_arg *value)
+{
+    kt_builder *b = builder->b;
+    if (!value)
+        return;
+    switch (value->type) {
+    case KINETO_ARG_INT:
+        kt_args_put_int(b, key, value->i);
+        break;
+    case KINETO_ARG_UINT:
+        kt_args_put_number(b, key, value->u);
+        break;
+    case KINETO_ARG_DOUBLE:
+        kt_args_put_double(b, key, value->d);
+        break;
+    case KINETO_ARG_BOOL:
+        kt_args_put_bool(b, key, value->u != 0);
+        break;
+    case KINETO_ARG_STRING:
+        kt_args_put_string(b, key, value->text);
+        break;
+    case KINETO_ARG_INTS:
+    case KINETO_ARG_STRINGS:
+    case KINETO_ARG_SHAPES:
+        put_list(builder, key, value);
+        break;
+    default: /* one JSON value */
+        kt_args_put_json(b, key, KINETO_ARG_JSON, value->text);
+        break;
+    }
+}
+
+bool kineto_builder_args(kineto_builder *builder, kineto_string json_object)
+{
+    if (!json_object.size || json_object.data[0] != '{' || !kb_json_valid(json_object))
+        return false;
+    kt_args_verbatim(builder->b, json_object);
+    return true;
+}
+
+kineto_row kineto_builder_add(kineto_builder *builder, const kineto_activity *activity)
+{
+    const kineto_trace *t = builder->b->trace;
+    if (!activity || !t || activity->track >= t->tracks.count ||
+        activity->kind >= KINETO_KIND_COUNT || activity->form > KINETO_FORM_COUNTER ||
+        activity->name_id >= t->strings.strings.count)
+        return KINETO_NO_ROW;
+    kt_row row = {.start_ns = activity->start_ns,
+                  .end_ns = activity->end_ns,
+                  .name = activity->name_id,
+                  .track = activity->track,
+                  .kind = activity->kind,
+                  .category = activity->category,
+                  .form = activity->form,
+                  .flags = activity->flags & 0xffu,
+                  .correlation_id = activity->correlation_id,
+                  .external_id = activity->external_id,
+                  .async_id = activity->async_id};
+    return kt_append(builder->b, &row);
+}
+
+void kineto_builder_flow(kineto_builder *builder, uint32_t type, uint64_t id, kineto_row row,
+                         bool is_start)
+{
+    if (builder->b->trace && row < builder->b->trace->count)
+        kt_flow(builder->b, type, id, row, is_start);
+}
+
+kineto_row kineto_builder_append(kineto_builder *builder, const kineto_trace *trace)
+{
+    kt_copy c;
+    kineto_trace *to = builder->b->trace;
+    kineto_row first = to ? (kineto_row)to->count : KINETO_NO_ROW;
+    if (!trace || !to)
+        return KINETO_NO_ROW;
+    if (kt_copy_begin(&c, builder->b, trace))
+        kt_copy_all(&c);
+    else
+        builder->b->status = builder->b->status ? builder->b->status : KINETO_E_MEMORY;
+    kt_copy_free(&c);
+    return first;
+}
+
+void kineto_builder_project(kineto_builder *builder)
+{
+    if (builder->b->trace)
+        kt_project_user_annotations(builder->b);
+}
+
+void kineto_builder_metadata(kineto_builder *builder, kineto_string key, kineto_string json_value)
+{
+    kt_metadata(builder->b, key, json_value);
+}
+
+void kineto_builder_ledger(kineto_builder *builder, const kineto_ledger_line *line)
+{
+    if (line)
+        kt_ledger_add(builder->b, line->source, line->reason, line->count, line->is_loss,
+                      line->detail);
+}
+
+void kineto_builder_window(kineto_builder *builder, int64_t start_ns, int64_t end_ns)
+{
+    kt_window(builder->b, start_ns, end_ns);
+}
+
+kineto_status kineto_builder_finish(kineto_builder *builder, kineto_trace **out, kineto_error *err)
+{
+    if (!out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "kineto_builder_finish: out must not be NULL");
+    return kt_builder_finish(builder->b, out, err);
+}

@@ -1,0 +1,425 @@
+/* What is public: words and forms that PyTorch, Kineto and the makers of devices use, and that say
+ * nothing of who uses them. Whatever is in none of these lists is taken for private. */
+#include "trace/transform/scrub.h"
+
+#include "trace/transform/select.h"
+
+#include <ckineto/files.h>
+
+/* Lists are words with bars between them. Is one of them the text, or what it starts with? */
+static bool find(kineto_string s, const char *list, bool whole)
+{
+    for (const char *at = list;; at++) {
+        size_t size = strcspn(at, "|");
+        if ((whole ? size == s.size : size <= s.size) && memcmp(at, s.data, size) == 0)
+            return true;
+        at += size;
+        if (!*at)
+            return false;
+    }
+}
+
+static bool in(kineto_string s, const char *list) { return find(s, list, true); }
+static bool starts_with_any(kineto_string s, const char *list) { return find(s, list, false); }
+
+static bool only(kineto_string s, const char *also)
+{
+    for (size_t i = 0; i < s.size; i++) {
+        unsigned char c = (unsigned char)s.data[i];
+        bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!c || (!plain && !strchr(also, c)))
+            return false;
+    }
+    return s.size > 0;
+}
+
+static bool digits(kineto_string s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (s.data[i] < '0' || s.data[i] > '9')
+            return false;
+    return s.size > 0 && s.size <= 20;
+}
+
+/* ---- names ----------------------------------------------------------------------------------- */
+
+bool kt_is_step(kineto_string name)
+{
+    uint64_t number;
+    return kt_step_number(name, &number);
+}
+
+static bool is_collective(kineto_string name)
+{
+    static const char backends[] = "nccl:|gloo:|ucc:|mpi:|hccl:|xccl:|rccl:";
+    static const char operations[] =
+        "all_reduce|allreduce|broadcast|reduce|all_gather|allgather|_all_gather_base|"
+        "_allgather_base|all_gather_base|reduce_scatter|_reduce_scatter_base|all_to_all|"
+        "alltoall|alltoall_base|all_to_allv|gather|scatter|barrier|send|recv|coalesced|"
+        "all_reduce_barrier|allreduce_coalesced|allgather_into_tensor_coalesced|"
+        "reduce_scatter_tensor_coalesced|all_gather_into_tensor|reduce_scatter_tensor|"
+        "recv_any_source";
+    if (!starts_with_any(name, backends))
+        return false;
+    const char *colon = memchr(name.data, ':', name.size);
+    return in(kb_string_behind(name, (size_t)(colon - name.data) + 1), operations);
+}
+
+/* "AddmmBackward0": made by PyTorch's generator; what people write has no number. */
+static bool is_backward(kineto_string name)
+{
+    static const char word[] = "Backward";
+    size_t end = name.size;
+    while (end && name.data[end - 1] >= '0' && name.data[end - 1] <= '9')
+        end--;
+    size_t size = sizeof word - 1;
+    return end < name.size && end > size && memcmp(name.data + end - size, word, size) == 0 &&
+           name.data[0] >= 'A' && name.data[0] <= 'Z' && only(name, "");
+}
+
+/* Between `start` and `end` there is nothing but digits, dots and slashes. */
+static bool is_numbered(kineto_string s, const char *start, const char *end)
+{
+    size_t head = strlen(start), tail = strlen(end);
+    if (!kb_string_begins(s, start) || s.size <= head + tail ||
+        memcmp(s.data + s.size - tail, end, tail) != 0)
+        return false;
+    for (size_t i = head; i < s.size - tail; i++)
+        if (!strchr("0123456789./", s.data[i]) || !s.data[i])
+            return false;
+    return true;
+}
+
+static bool is_operator(kineto_string name)
+{
+    static const char libraries[] =
+        "aten::|prim::|prims::|c10d::|_c10d_functional::|quantized::|torchvision::|"
+        "c10d_functional::|xformers::";
+    if (!starts_with_any(name, libraries))
+        return false;
+    size_t head = (size_t)((char *)memchr(name.data, ':', name.size) - name.data) + 2;
+    return only(kb_string_behind(name, head), "_.");
+}
+
+static bool is_call(kineto_string name)
+{
+    static const char *const prefixes[] = {"cuda", "cu", "hip", "hsa", "cl",
+                                           "ze",   "ur", "roc", "nvtx"};
+    static const char others[] =
+        "runFunction|recordEvent|synchronizeStream|synchronize|INVALID|Unrecognized|"
+        "Lazy Function Loading|Runtime Triggered Module Loading|Activity Buffer Request|"
+        "Buffer Flush|Command Buffer Full|Instrumentation|Resource|"
+        "CUPTI Runtime Initialization";
+    for (size_t i = 0; i < KB_COUNT(prefixes); i++) {
+        size_t size = strlen(prefixes[i]);
+        if (kb_string_begins(name, prefixes[i]) && name.size > size && name.size < 80 &&
+            only(name, "_") && name.data[size] >= 'A' && name.data[size] <= 'Z')
+            return true;
+    }
+    return in(name, others);
+}
+
+bool kt_known_name(uint32_t kind, kineto_string name)
+{
+    static const char exact[] =
+        "[memory]|Iteration Start: PyTorch Profiler|Record Window End|## forward ##|"
+        "## backward ##|## optimizer ##|## zero_grad ##|DataParallel.forward|"
+        "DistributedDataParallel.forward|"
+        "enumerate(DataLoader)#_SingleProcessDataLoaderIter.__next__|"
+        "enumerate(DataLoader)#_MultiProcessingDataLoaderIter.__next__|record_param_comms|"
+        "torch::autograd::AccumulateGrad|torch::autograd::GraphRoot|"
+        "torch::autograd::CopySlices|torch::autograd::CopyBackwards|detach|detach_|"
+        "TorchDynamo Cache Lookup|CompiledFunction|CompiledFunctionBackward|GraphRoot|"
+        "AccumulateGrad|Stream Wait Event|Stream Sync|Event Sync|Context Sync|event_wait|"
+        "event_record|pe_exe|dma_request|Memset (Device)|launch|GPU Utilization|"
+        "Est. SM Efficiency|Queue Length|Memcpy BW|cudaEventRecord";
+    bool is_op = kind == KINETO_KIND_CPU_OP;
+    bool is_ours =
+        kt_kind_is_launch(kind) || kt_kind_is_device(kind) || kind == KINETO_KIND_OVERHEAD;
+    return kt_is_step(name) || in(name, exact) || is_collective(name) ||
+           (is_op && (is_operator(name) || is_backward(name))) || (is_ours && is_call(name)) ||
+           is_numbered(name, "PyTorch Profiler (", ")") ||
+           is_numbered(name, "Torch-Compiled Region: ", "");
+}
+
+/* What merging puts behind the names of rows, taken away: "CPU, rank 3", "Spans rank 3". */
+static kineto_string without_rank(kineto_string name)
+{
+    static const char word[] = "rank ";
+    size_t at = name.size, word_size = sizeof word - 1;
+    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+        at--;
+    if (at == name.size || at < word_size ||
+        memcmp(name.data + at - word_size, word, word_size) != 0)
+        return name;
+    at -= word_size;
+    at -= at > 0 && name.data[at - 1] == ' ';
+    at -= at > 0 && name.data[at - 1] == ',';
+    return (kineto_string){name.data, at};
+}
+
+bool kt_known_place(kineto_string name)
+{
+    static const char exact[] =
+        "python|python2|python3|pt_main_thread|Spans|Traces|Trace|CPU|GPU|PACKET|pt_data_pin|"
+        "pt_data_worker|pt_nccl_watchdg|pt_nccl_heartbt|pt_elastic|cuda-EvtHandlr|counters|"
+        "main";
+    kineto_string whole = name;
+    name = without_rank(name);
+    return (whole.size && !name.size) || in(name, exact) || is_numbered(name, "python", "") ||
+           is_numbered(name, "GPU ", "") || is_numbered(name, "GPU ", " Counters") ||
+           is_numbered(name, "CPU ", "") || is_numbered(name, "MTIA ", "") ||
+           is_numbered(name, "XPU ", "") || is_numbered(name, "PyTorch Profiler (", ")") ||
+           is_numbered(name, "thread ", "") || is_numbered(name, "stream ", "") ||
+           is_numbered(name, "Stream ", "") || is_numbered(name, "pt_autograd_", "") ||
+           digits(name);
+}
+
+bool kt_known_category(kineto_string category)
+{
+    static const char exact[] =
+        "Trace|ac2g|fwdbwd|async|async_cpu_to_gpu|python|Kernel|Memcpy|Memset|Runtime|"
+        "Operator|user_annotation|flow|memory|";
+    return kb_kind_parse(category) >= 0 || in(category, exact);
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static bool is_plain_key(kineto_string key)
+{
+    static const char args[] =
+        "Profiler Event Index|Input names|Output names|Output type|Extra arguments|CallFrom|"
+        "External id|external id|correlation|Record function id|Sequence number|"
+        "Fwd thread id|Ev Idx|Trace name|Trace iteration|Device|Device Type|Device Id|Bytes|"
+        "Addr|Total Allocated|Total Reserved|Op count|device|context|stream|queued|"
+        "registers per thread|shared memory|blocks per SM|warps per SM|grid|block|"
+        "est. achieved occupancy %|occupancy|bytes|memory bandwidth (GB/s)|cbid|cid|"
+        "external ts|kind|src|dst|size|Input type|Concrete Inputs|Module Hierarchy|Python id|"
+        "Python parent id|Python module id|Python thread|kernel_file|"
+        "kernel_backend|num_warps|num_stages|num_ctas|cuda_sync_kind|event_id|wait_on_stream|"
+        "wait_on_cuda_event_record_corr_id|wait_on_cuda_event_id|fromDevice|inDevice|"
+        "toDevice|fromContext|inContext|toContext|graph id|graph node id|priority|channel|"
+        "channel_type|finished|started|arguments lost|Collective name|Group size|dtype|"
+        "Process Group Name|Process Group Description|Process Group Ranks|Global rank start|"
+        "Global rank stride|Src Rank|Dst Rank|Seq|Is asynchronized op|seq_num|sqid|host_ctx|"
+        "column|row|packet_ptr|direction|k_work_ptr|stream_id|cmd_name|mem size|flops|name|"
+        "labels|sort_index|Bytes Delta|Ts|Rank|value|Value|user_annotation|Kernel";
+    static const char header[] =
+        "schemaVersion|deviceProperties|displayTimeUnit|baseTimeNanoseconds|traceName|"
+        "distributedInfo|record_shapes|with_stack|profile_memory|with_modules|with_flops|"
+        "cuda_driver_version|cuda_runtime_version|cupti_version|hip_runtime_version|"
+        "hip_driver_version|roctracer_version|"
+        "Framework|backend|rank|world_size|pg_count|pg_config|pg_name|pg_desc|"
+        "backend_config|pg_size|ranks|nccl_version|"
+        "chrome_trace_version|"
+        "torch_version|local_rank|program|version|host_name|"
+        "mergedTraces|host|pid|activities|flows|first_id|window|header|snapshots|ticks|width_ticks|"
+        "monotonic_ns|monotonic_raw_ns|realtime_ns|boottime_ns";
+    static const char device[] =
+        "id|name|totalGlobalMem|computeMajor|computeMinor|maxThreadsPerBlock|"
+        "maxThreadsPerMultiprocessor|maxThreadsPerMultiProcessor|regsPerBlock|"
+        "regsPerMultiprocessor|warpSize|sharedMemPerBlock|sharedMemPerMultiprocessor|numSms|"
+        "sharedMemPerBlockOptin|maxSharedMemoryPerMultiProcessor|runtimeMajorVersion|"
+        "runtimeMinorVersion|maxGridHeight|maxGridWidth|vendor|type|units|clock_mhz|"
+        "memory_bytes";
+    return in(key, args) || in(key, header) || in(key, device);
+}
+
+kt_key_class kt_known_key(kineto_string key)
+{
+    static const char stacks[] = "Call stack|Call Stack|stack|Stack|callstack";
+    static const char shapes[] = "Input Dims|Input dims|Input Strides|Output Dims|Output "
+                                 "dims|Input Shapes|Input shapes|shapes|"
+                                 "In msg nelems|Out msg nelems|In split size|Out split size";
+    static const char hosts[] = "host_name|hostname|host|Host|HOSTNAME|node|nodename";
+    static const char texts[] =
+        "trace_id|group_trace_id|username|PT_PROFILER_JOB_NAME|PT_PROFILER_JOB_VERSION|"
+        "PT_PROFILER_JOB_ATTEMPT_INDEX|kernel_hash|INFO|WARNING|ERROR|STAGE|command|program";
+    if (in(key, stacks))
+        return KT_KEY_STACK;
+    if (in(key, texts))
+        return KT_KEY_PRIVATE;
+    if (in(key, shapes))
+        return KT_KEY_SHAPE;
+    if (in(key, hosts))
+        return KT_KEY_HOST;
+    if (kb_string_equal(key, kb_string("kernel")))
+        return KT_KEY_KERNEL;
+    return is_plain_key(key) ? KT_KEY_PLAIN : KT_KEY_UNKNOWN;
+}
+
+/* ---- values ---------------------------------------------------------------------------------- */
+
+bool kt_is_ipv4(kineto_string text)
+{
+    unsigned parts = 0, value = 0, count = 0;
+    for (size_t i = 0; i <= text.size; i++) {
+        char c = i < text.size ? text.data[i] : '.';
+        if (c >= '0' && c <= '9' && count < 3) {
+            value = value * 10 + (unsigned)(c - '0');
+            count++;
+        } else if (c == '.' && count && value < 256) {
+            parts++;
+            value = count = 0;
+        } else {
+            return false;
+        }
+    }
+    return parts == 4;
+}
+
+/* Numbers, versions, and lists of them as text. */
+static bool is_numbers(kineto_string s)
+{
+    for (size_t i = 0; i < s.size; i++)
+        if (!s.data[i] || !strchr("0123456789.,:+-[]() e\"'", s.data[i]))
+            return false;
+    return s.size > 0 && !kt_is_ipv4(s);
+}
+
+static bool is_dtype(kineto_string s)
+{
+    static const char exact[] =
+        "float|double|int|long|short|char|bool|half|Float|Double|Int|Long|Short|Char|Byte|"
+        "Bool|Half|BFloat16|Float8_e4m3fn|Float8_e5m2|unsigned char|signed char|long int|"
+        "short int|c10::Half|c10::BFloat16|c10::complex<float>|c10::complex<double>|"
+        "c10::Float8_e4m3fn|c10::Float8_e5m2|Scalar|ScalarList|TensorList|Tensor|GenericList|"
+        "Device|None|str|float16|bfloat16|float32|float64|int8|int16|int32|int64|uint8";
+    return in(s, exact);
+}
+
+/* "NVIDIA A100-SXM4-80GB": makers and what they call their devices. */
+static bool is_device_name(kineto_string s)
+{
+    static const char makers[] =
+        "NVIDIA |Tesla |AMD |GeForce |Quadro |TITAN |Intel(R) |Radeon |Instinct |ARTEMIS|"
+        "Apple ";
+    return s.size < 64 && starts_with_any(s, makers) && only(s, " -()./");
+}
+
+bool kt_known_value(kineto_string value, bool known_key)
+{
+    static const char exact[] =
+        "|True|False|true|false|nan|inf|-inf|None|nccl|gloo|mpi|ucc|rccl|hccl|xccl|cuda:nccl|"
+        "cpu:gloo|cpu:gloo,cuda:nccl|cpu:gloo,cuda:gloo|default_pg|allreduce|all_reduce|"
+        "broadcast|reduce|allgather|all_gather|_allgather_base|_reduce_scatter_base|"
+        "reduce_scatter|all_to_all|alltoall|all_to_allv|all_gather_into_tensor|"
+        "reduce_scatter_tensor|gather|scatter|barrier|send|recv|wait|init|triton|cpu|cuda|"
+        "CPU|CUDA|GPU|HIP|hip|xpu|mtia|ms|ns|us|CopyDeviceToHost|CopyHostToDevice|"
+        "HostToDevice|DeviceToHost|DeviceToDevice|Dispatch Kernel|KernelExecution|pytorch|"
+        "pytorch-lightning|torch|PyTorch Profiler";
+    return in(value, exact) || is_dtype(value) ||
+           (known_key && (is_device_name(value) || is_numbers(value)));
+}
+
+bool kt_known_reason(kineto_string reason)
+{
+    static const char own[] =
+        "delivered|requested|recorded|dropped|buffer full|outside the window|"
+        "outside the window, cut|still under way at the end|"
+        "requested, and neither delivered nor known to be lost|sessions that did not end|"
+        "invalid UTF-8 replaced|"
+        "end before start: duration set to 0|unknown kind: shown as user_annotation|"
+        "arguments over 16 MiB dropped|activities left out by selection|"
+        "flows left out by selection|texts replaced by pseudonyms|"
+        "traces merged|processes with a number that another one has|"
+        "categories with another kind in another trace|"
+#define KINETO_X(name, value, id, severity, text) text "|"
+        KINETO_FILES_FINDING_MAP(KINETO_X)
+#undef KINETO_X
+            "";
+    return in(reason, own);
+}
+
+bool kt_known_source(kineto_string source)
+{
+    static const char own[] =
+        "reader|clock|trace|text|selection|scrub|collector|recorder|host|opencl|sim|"
+        "cuda|nvtx|repair|merge";
+    return in(source, own);
+}
+
+/* ---- code ------------------------------------------------------------------------------------ */
+
+bool kt_known_word(kineto_string word)
+{
+    static const char language[] =
+        "void|float|double|int|long|unsigned|signed|char|bool|short|const|volatile|true|"
+        "false|operator|lambda|anonymous|namespace|size_t|struct|class|auto|half|__half|"
+        "__half2|__nv_bfloat16|__nv_bfloat162|float2|float4|double2|int2|int4|uint|uint2|"
+        "uint4|uint8_t|uint16_t|uint32_t|uint64_t|int8_t|int16_t|int32_t|int64_t|UL|L|u|ul|"
+        "Params|enum|type|unnamed";
+    static const char copies[] =
+        "Memcpy|Memset|HtoD|DtoH|DtoD|HtoH|PtoP|AtoA|HtoA|AtoH|DtoA|AtoD|Pageable|Pinned|"
+        "Device|Array|Unified|Managed|Unknown|Host|Peer|Sync|Async|CopyHostToDevice|"
+        "CopyDeviceToHost|CopyDeviceToDevice|FillBuffer|KernelExecution";
+    static const char libraries[] =
+        "nccl|ncclKernel|rcclKernel|msccl|volta_|turing_|ampere_|hopper_|maxwell_|pascal_|"
+        "sm70_|sm75_|sm80_|sm86_|sm89_|sm90_|sm100_|cutlass_|cudnn|cublas|cusparse|cufft|"
+        "cask_|Cijk_|xmma_|gemv2|gemmk1|gemmSN|dgrad|wgrad|implicit_convolve|winograd|"
+        "flash_fwd_|flash_bwd_|fmha_|miopen|rocblas|hipblas";
+    return in(word, language) || in(word, copies) || starts_with_any(word, libraries);
+}
+
+bool kt_known_namespace(kineto_string word, kineto_string rest)
+{
+    static const char exact[] =
+        "at|c10|std|cub|thrust|cutlass|cute|cuda|torch|caffe2|cudnn|cublas|cublasLt|"
+        "cask_cudnn|xmma_cudnn|cusparse|cufft|nccl|flash|pytorch_flash|tensorrt|rocprim|"
+        "hipcub|ck|miopen|vector_fft|regular_fft|cooperative_groups|fbgemm_gpu|pytorch_fmha|"
+        "gemv2N|magma";
+    static const char families[] = "cudnn|cublas|cutlass_|cask_|nccl|xmma_|cusparse|cufft|rocblas";
+    return in(word, exact) || starts_with_any(word, families) ||
+           kb_string_begins(rest, "internal::gemvx::"); /* cuBLAS'; others have an internal, too */
+}
+
+bool kt_known_module(kineto_string name)
+{
+    static const char classes[] =
+        "Linear|Bilinear|Identity|Conv1d|Conv2d|Conv3d|ConvTranspose1d|ConvTranspose2d|"
+        "ConvTranspose3d|BatchNorm1d|BatchNorm2d|BatchNorm3d|SyncBatchNorm|LayerNorm|"
+        "GroupNorm|RMSNorm|InstanceNorm1d|InstanceNorm2d|ReLU|ReLU6|LeakyReLU|PReLU|ELU|GELU|"
+        "SiLU|Mish|Sigmoid|Tanh|Softmax|LogSoftmax|Softplus|Hardswish|Hardsigmoid|Dropout|"
+        "Dropout1d|Dropout2d|MaxPool1d|MaxPool2d|MaxPool3d|AvgPool1d|AvgPool2d|AvgPool3d|"
+        "AdaptiveAvgPool1d|AdaptiveAvgPool2d|AdaptiveMaxPool2d|Embedding|EmbeddingBag|"
+        "Sequential|ModuleList|ModuleDict|ParameterList|LSTM|GRU|RNN|LSTMCell|GRUCell|"
+        "MultiheadAttention|Transformer|TransformerEncoder|TransformerDecoder|"
+        "TransformerEncoderLayer|TransformerDecoderLayer|CrossEntropyLoss|MSELoss|L1Loss|"
+        "NLLLoss|BCELoss|BCEWithLogitsLoss|KLDivLoss|SmoothL1Loss|Flatten|Unflatten|Upsample|"
+        "PixelShuffle|ZeroPad2d|DataParallel|DistributedDataParallel|"
+        "FullyShardedDataParallel|Module";
+    return in(name, classes);
+}
+
+bool kt_known_optimizer(kineto_string name)
+{
+    static const char classes[] =
+        "SGD|Adam|AdamW|Adamax|Adagrad|Adadelta|RMSprop|Rprop|NAdam|RAdam|ASGD|LBFGS|"
+        "SparseAdam|Adafactor";
+    return in(name, classes);
+}
+
+bool kt_known_package(kineto_string component, bool at_root)
+{
+    static const char packages[] =
+        "torch|torchvision|torchaudio|numpy|triton|asyncio|importlib|concurrent|"
+        "multiprocessing";
+    return at_root && in(component, packages);
+}
+
+bool kt_known_file(kineto_string path)
+{
+    static const char files[] =
+        "<string>|<stdin>|<frozen runpy>|<frozen importlib._bootstrap>|"
+        "<frozen importlib._bootstrap_external>|threading.py|contextlib.py|functools.py|"
+        "runpy.py|queue.py|socket.py|selectors.py|abc.py|typing.py|copy.py|random.py|enum.py|"
+        "warnings.py|logging/__init__.py|collections/__init__.py|unittest/case.py";
+    return in(path, files);
+}
+
+bool kt_known_extension(kineto_string extension)
+{
+    static const char exact[] =
+        "py|pyc|pyx|so|c|cc|cpp|cxx|cu|cuh|h|hpp|json|gz|zst|txt|yaml|yml|pt|pth|bin|log|hip";
+    return in(extension, exact);
+}

@@ -1,0 +1,683 @@
+/* A trace with some of another's rows: those of a time, of steps, of kinds, with names … */
+#include "trace/transform/select.h"
+
+#include "trace/files/identity.h"
+#include "trace/bytes/json_text.h"
+
+#include <regex.h>
+
+/* What map[row] is before the row has a new number. */
+#define LEFT_OUT KINETO_NO_ROW
+#define CHOSEN   0u
+#define LATER    1u
+
+/* A regular expression, and what it said of each string or track. */
+typedef struct matcher {
+    regex_t regex;
+    bool is;
+    uint8_t *verdicts; /* 0: not asked yet; 1: no; 2: yes */
+    char *room;        /* texts with a NUL behind them */
+    size_t capacity;
+} matcher;
+
+typedef struct selector {
+    const kineto_trace *t;
+    kineto_selection how;
+    kineto_error *err;
+    matcher names, tracks;
+    kt_steps steps;
+    int32_t trace_rank; /* of processes that do not say theirs */
+    uint32_t *map;      /* by row: LEFT_OUT, CHOSEN, LATER; in the end the new row */
+    uint8_t *used;      /* by track */
+    uint8_t *owned;     /* by process: devices of the chosen processes */
+    uint8_t *calls;     /* by row: what ranges around and in it say; NULL: they are not asked */
+    bool has_part;      /* the chosen rank is one trace of a merged one: */
+    kt_merged_part part;
+    kt_span under;      /* the time of the ranges of how.under */
+    uint64_t kept;
+} selector;
+
+static kineto_status no_memory(const selector *s)
+{
+    return kb_fail(s->err, KINETO_E_MEMORY, "no memory to select from a trace of %llu activities",
+                   (unsigned long long)s->t->count);
+}
+
+/* ---- regular expressions --------------------------------------------------------------------- */
+
+static kineto_status compile(selector *s, matcher *m, const char *text, const char *what,
+                             uint32_t verdicts)
+{
+    if (!text)
+        return KINETO_OK;
+    int code = regcomp(&m->regex, text, REG_EXTENDED | REG_NOSUB);
+    if (code) {
+        char reason[128];
+        regerror(code, &m->regex, reason, sizeof reason);
+        return kb_fail(s->err, KINETO_E_ARGUMENT,
+                       "'%s' for %s is no extended regular expression: %s", text, what, reason);
+    }
+    m->is = true;
+    m->verdicts = calloc((size_t)verdicts + 1, 1);
+    return m->verdicts ? KINETO_OK : no_memory(s);
+}
+
+static void matcher_free(matcher *m)
+{
+    if (m->is)
+        regfree(&m->regex);
+    free(m->verdicts);
+    free(m->room);
+}
+
+/* The interface of POSIX wants a NUL at the end; one inside is shown to it as a space. */
+static bool matches(matcher *m, kineto_string text)
+{
+    if (text.size + 1 > m->capacity &&
+        !kb_vec_grow((void **)&m->room, &m->capacity, text.size + 1, 1))
+        return false;
+    for (size_t i = 0; i < text.size; i++)
+        m->room[i] = text.data[i] ? text.data[i] : ' ';
+    m->room[text.size] = '\0';
+    return regexec(&m->regex, m->room, 0, NULL, 0) == 0;
+}
+
+static bool name_matches(selector *s, uint32_t name)
+{
+    uint8_t *verdict = &s->names.verdicts[name];
+    if (!*verdict)
+        *verdict = matches(&s->names, kineto_trace_string(s->t, name)) ? 2 : 1;
+    return *verdict == 2;
+}
+
+/* A track is asked by its number, or by its name as viewers show it. */
+static bool track_says(selector *s, uint32_t track)
+{
+    const kt_track_row *k = &s->t->tracks.data[track];
+    const char *wanted = s->how.track;
+    char number[48];
+    snprintf(number, sizeof number, "%lld", (long long)k->id);
+    if (strspn(wanted, "0123456789") == strlen(wanted))
+        return strcmp(number, wanted) == 0;
+    kineto_string name = kineto_trace_string(s->t, k->name);
+    snprintf(number, sizeof number, "%s %lld", k->type == KINETO_TRACK_STREAM ? "stream" : "thread",
+             (long long)k->id);
+    return matches(&s->tracks, name.size ? name : kb_string(number));
+}
+
+static bool track_matches(selector *s, uint32_t track)
+{
+    uint8_t *verdict = &s->tracks.verdicts[track];
+    if (!*verdict)
+        *verdict = track_says(s, track) ? 2 : 1;
+    return *verdict == 2;
+}
+
+/* ---- ranks and processes --------------------------------------------------------------------- */
+
+static bool rank_matches(const selector *s, uint32_t process)
+{
+    int32_t rank = s->t->processes.data[process].rank;
+    return (rank >= 0 ? rank : s->trace_rank) == s->how.rank;
+}
+
+static bool process_matches(const selector *s, uint32_t process)
+{
+    const kt_process_row *p = &s->t->processes.data[process];
+    if (s->how.use & KINETO_SELECT_RANK && !rank_matches(s, process))
+        return false;
+    return !(s->how.use & KINETO_SELECT_PROCESS) || (!p->is_device && p->pid == s->how.pid);
+}
+
+/* The process that launched what a device did; NONE: that is not known, or the host did it. */
+static uint32_t launcher_of(const selector *s, kineto_row row)
+{
+    if (!kt_kind_is_device(kt_kind(s->t, row)))
+        return KT_COPY_NONE;
+    kineto_row launch = kineto_trace_launch(s->t, row);
+    return launch == KINETO_NO_ROW ? KT_COPY_NONE
+                                   : s->t->tracks.data[kt_row_track(s->t, launch)].process;
+}
+
+/* Devices that worked for the chosen processes: what nobody is known to have launched there, and
+ * annotations and samples, are taken for theirs. */
+static bool find_owned(selector *s)
+{
+    s->owned = calloc((size_t)kineto_trace_process_count(s->t) + 1, 1);
+    for (kineto_row row = 0; s->owned && row < s->t->count; row++) {
+        uint32_t launcher = launcher_of(s, row);
+        if (launcher != KT_COPY_NONE && process_matches(s, launcher))
+            s->owned[s->t->tracks.data[kt_row_track(s->t, row)].process] = 1;
+    }
+    return s->owned != NULL;
+}
+
+static bool owner_matches(const selector *s, kineto_row row)
+{
+    uint32_t process = s->t->tracks.data[kt_row_track(s->t, row)].process;
+    uint32_t launcher = launcher_of(s, row);
+    if (launcher != KT_COPY_NONE)
+        return process_matches(s, launcher);
+    return process_matches(s, process) || s->owned[process];
+}
+
+/* ---- one row --------------------------------------------------------------------------------- */
+
+/* Of ranges, what they touch counts; a moment has to be inside. */
+static bool in_time(const selector *s, int64_t start, int64_t end)
+{
+    if (start == end)
+        return start >= s->how.start_ns && start < s->how.end_ns;
+    return start < s->how.end_ns && end > s->how.start_ns;
+}
+
+static bool has_length(const selector *s, kineto_row row)
+{
+    uint32_t form = kt_form(s->t, row);
+    return form == KINETO_FORM_SLICE || form == KINETO_FORM_ASYNC;
+}
+
+static int64_t length_of(const selector *s, kineto_row row)
+{
+    return kt_end(s->t, row) - kt_start(s->t, row); /* fits: the builder sees to it */
+}
+
+static uint32_t choose(selector *s, kineto_row row)
+{
+    const kineto_selection *how = &s->how;
+    if (how->kinds && !(how->kinds & KINETO_KIND_BIT(kt_kind(s->t, row))))
+        return LEFT_OUT;
+    if (s->calls && !s->calls[row])
+        return LEFT_OUT;
+    if (how->use & KINETO_SELECT_TIME && !in_time(s, kt_start(s->t, row), kt_end(s->t, row)))
+        return LEFT_OUT;
+    if (how->min_duration_ns > 0 &&
+        (!has_length(s, row) || length_of(s, row) < how->min_duration_ns))
+        return LEFT_OUT;
+    if (s->tracks.is && !track_matches(s, kt_row_track(s->t, row)))
+        return LEFT_OUT;
+    if (s->names.is && !name_matches(s, kt_block_of(s->t, row)->name[row % KT_BLOCK_ROWS]))
+        return LEFT_OUT;
+    if (how->use & (KINETO_SELECT_RANK | KINETO_SELECT_PROCESS) && !owner_matches(s, row))
+        return LEFT_OUT;
+    if (how->use & KINETO_SELECT_STEPS) {
+        kt_in_steps in = kt_steps_have(&s->steps, s->t, row);
+        return in == KT_INSIDE ? CHOSEN : in == KT_LATER ? LATER : LEFT_OUT;
+    }
+    return CHOSEN;
+}
+
+/* ---- the longest ----------------------------------------------------------------------------- */
+
+typedef struct candidate {
+    int64_t length_ns;
+    uint32_t group;
+    kineto_row row;
+} candidate;
+
+static int compare_candidates(const void *left, const void *right)
+{
+    const candidate *a = left, *b = right;
+    if (a->group != b->group)
+        return a->group < b->group ? -1 : 1;
+    if (a->length_ns != b->length_ns)
+        return a->length_ns > b->length_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static uint32_t group_of(const selector *s, kineto_row row)
+{
+    switch (s->how.top_per) {
+    case KINETO_TOP_PER_KIND:
+        return kt_kind(s->t, row);
+    case KINETO_TOP_PER_TRACK:
+        return kt_row_track(s->t, row);
+    case KINETO_TOP_PER_NAME:
+        return kt_block_of(s->t, row)->name[row % KT_BLOCK_ROWS];
+    default:
+        return 0;
+    }
+}
+
+static kineto_status keep_longest(selector *s)
+{
+    KB_VEC(candidate) all = {0};
+    bool ok = true;
+    for (kineto_row row = 0; ok && row < s->t->count; row++) {
+        if (s->map[row] != CHOSEN)
+            continue;
+        s->map[row] = LEFT_OUT;
+        if (has_length(s, row))
+            ok = kb_vec_push(&all, (candidate){length_of(s, row), group_of(s, row), row});
+    }
+    if (ok && all.count)
+        qsort(all.data, all.count, sizeof *all.data, compare_candidates);
+    uint64_t in_group = 0;
+    for (size_t i = 0; ok && i < all.count; i++) {
+        in_group = i && all.data[i].group == all.data[i - 1].group ? in_group + 1 : 0;
+        if (in_group < s->how.top)
+            s->map[all.data[i].row] = CHOSEN;
+    }
+    kb_vec_free(&all);
+    return ok ? KINETO_OK : no_memory(s);
+}
+
+/* ---- what belongs to the chosen -------------------------------------------------------------- */
+
+static void add_launches(selector *s)
+{
+    for (kineto_row row = 0; row < s->t->count; row++) {
+        if (s->map[row] != CHOSEN || !kt_kind_is_device(kt_kind(s->t, row)))
+            continue;
+        kineto_row launch = kineto_trace_launch(s->t, row);
+        if (launch != KINETO_NO_ROW)
+            s->map[launch] = CHOSEN;
+    }
+}
+
+static void add_parents(selector *s)
+{
+    for (kineto_row row = 0; row < s->t->count; row++) {
+        if (s->map[row] != CHOSEN)
+            continue;
+        kineto_row parent = kineto_trace_parent(s->t, row);
+        while (parent != KINETO_NO_ROW && s->map[parent] != CHOSEN) {
+            s->map[parent] = CHOSEN;
+            parent = kineto_trace_parent(s->t, parent);
+        }
+    }
+}
+
+static kineto_status settle_later(selector *s)
+{
+    for (kineto_row row = 0; row < s->t->count; row++)
+        if (s->map[row] == LATER)
+            s->used[kt_row_track(s->t, row)] = 1;
+    for (uint32_t track = 0; track < s->t->tracks.count; track++) {
+        if (s->used[track] && !kt_steps_settle(&s->steps, s->t, track, s->map, LATER))
+            return no_memory(s);
+        s->used[track] = 0;
+    }
+    return KINETO_OK;
+}
+
+static kineto_status mark(selector *s)
+{
+    kineto_status status = KINETO_OK;
+    for (kineto_row row = 0; row < s->t->count; row++)
+        s->map[row] = choose(s, row);
+    if (s->how.use & KINETO_SELECT_STEPS)
+        status = settle_later(s);
+    if (status == KINETO_OK && s->how.top)
+        status = keep_longest(s);
+    if (status == KINETO_OK && s->how.use & KINETO_SELECT_LAUNCHES)
+        add_launches(s);
+    if (status == KINETO_OK && s->how.use & KINETO_SELECT_PARENTS)
+        add_parents(s);
+    for (kineto_row row = 0; row < s->t->count; row++) {
+        bool chosen = s->map[row] == CHOSEN;
+        s->kept += chosen;
+        s->used[kt_row_track(s->t, row)] |= chosen;
+    }
+    return status;
+}
+
+/* ---- building -------------------------------------------------------------------------------- */
+
+/* Rows of viewers that have something in them, in the order of the source; and those that never
+ * had, which say something about the machine. */
+static bool copy_places(selector *s, kt_copy *c)
+{
+    uint32_t processes = kineto_trace_process_count(s->t);
+    uint8_t *needed = calloc((size_t)processes + 1, 1), *had = calloc((size_t)processes + 1, 1);
+    if (!needed || !had) {
+        free(needed);
+        free(had);
+        return false;
+    }
+    for (uint32_t i = 0; i < s->t->tracks.count; i++) {
+        const kt_track_row *k = &s->t->tracks.data[i];
+        needed[k->process] |= s->used[i];
+        had[k->process] |= k->count > 0;
+    }
+    for (uint32_t i = 0; i < processes; i++) {
+        needed[i] |= !had[i] && process_matches(s, i);
+        if (needed[i])
+            kt_copy_process(c, i);
+    }
+    for (uint32_t i = 0; i < s->t->tracks.count; i++) {
+        const kt_track_row *k = &s->t->tracks.data[i];
+        bool empty = !k->count && needed[k->process] && (!s->tracks.is || track_matches(s, i));
+        if (s->used[i] || empty)
+            kt_copy_track(c, i);
+    }
+    free(needed);
+    free(had);
+    return !c->failed;
+}
+
+static void clip(const selector *s, kt_row *row)
+{
+    if (!in_time(s, row->start_ns, row->end_ns))
+        return; /* kept for another reason */
+    if (row->start_ns < s->how.start_ns) {
+        row->start_ns = s->how.start_ns;
+        row->flags |= KINETO_ACTIVITY_OPEN_START;
+    }
+    if (row->end_ns > s->how.end_ns) {
+        row->end_ns = s->how.end_ns;
+        row->flags |= KINETO_ACTIVITY_OPEN_END;
+    }
+}
+
+static void copy_row(selector *s, kt_copy *c, kineto_row row, bool clips)
+{
+    kt_row columns;
+    kt_copy_columns(c, row, &columns);
+    kt_copy_args(c, row);
+    if (clips)
+        clip(s, &columns);
+    s->map[row] = kt_append(c->b, &columns);
+}
+
+/* What is cut at the same edges encloses by its place in the file: it has to come before what it
+ * enclosed. Rows of a recorder have that settled otherwise. */
+static bool copy_rows(selector *s, kt_copy *c)
+{
+    bool clips = (s->how.use & KINETO_SELECT_CLIP) && (s->how.use & KINETO_SELECT_TIME);
+    bool sorts = clips && !s->t->has_writers;
+    const kineto_row *order = sorts ? kineto_trace_time_order(s->t) : NULL;
+    for (kineto_row i = 0; i < s->t->count && (order || !sorts); i++) {
+        kineto_row row = sorts ? order[i] : i;
+        if (s->map[row] == CHOSEN)
+            copy_row(s, c, row, clips);
+    }
+    return order || !sorts;
+}
+
+/* Flows of which an end was left out go; one whose end was never recorded stays as it is. */
+static uint64_t copy_flows(selector *s, kt_copy *c)
+{
+    uint64_t cut = 0;
+    for (uint64_t i = 0; i < kineto_trace_flow_count(s->t); i++) {
+        kineto_flow f;
+        kineto_trace_flow(s->t, i, &f);
+        kineto_row from = f.from < s->t->count ? s->map[f.from] : KINETO_NO_ROW;
+        kineto_row to = f.to < s->t->count ? s->map[f.to] : KINETO_NO_ROW;
+        if ((from == KINETO_NO_ROW) == (f.from == KINETO_NO_ROW) &&
+            (to == KINETO_NO_ROW) == (f.to == KINETO_NO_ROW))
+            kt_copy_flow(c, i, &f, from, to);
+        else
+            cut++;
+    }
+    return cut;
+}
+
+static void set_window(const selector *s, kt_builder *b)
+{
+    int64_t start, end;
+    kineto_trace_window(s->t, &start, &end);
+    if (s->has_part) {
+        start = s->part.start_ns;
+        end = s->part.end_ns;
+    }
+    if (s->how.use & KINETO_SELECT_STEPS) {
+        const kt_spans *steps = &s->steps.everywhere;
+        start = steps->data[0].start_ns;
+        end = steps->data[steps->count - 1].end_ns;
+    }
+    if (s->how.under && s->kept) {
+        start = KB_MAX(start, s->under.start_ns);
+        end = KB_MIN(end, s->under.end_ns);
+    }
+    bool parts = s->how.under || s->how.use & KINETO_SELECT_STEPS;
+    for (kineto_row row = 0; parts && row < s->t->count; row++)
+        if (s->map[row] != LEFT_OUT && kt_kind_is_device(kt_kind(s->t, row)))
+            end = KB_MAX(end, kt_end(s->t, row));
+    if (s->how.use & KINETO_SELECT_TIME) {
+        bool apart = s->how.end_ns <= start || s->how.start_ns >= end;
+        start = apart ? s->how.start_ns : KB_MAX(start, s->how.start_ns);
+        end = apart ? s->how.end_ns : KB_MIN(end, s->how.end_ns);
+    }
+    if (s->t->has_window || s->t->count || s->how.use & KINETO_SELECT_TIME)
+        kt_window(b, start, end);
+}
+
+/* ---- saying what was selected ---------------------------------------------------------------- */
+
+typedef struct sentence {
+    char text[1024];
+    size_t size;
+} sentence;
+
+static void say(sentence *s, const char *fmt, ...) KINETO_PRINTF(2, 3);
+static void say(sentence *s, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    size_t room = sizeof s->text - s->size;
+    int size = vsnprintf(s->text + s->size, room, fmt, args);
+    va_end(args);
+    s->size += size < 0 ? 0 : KB_MIN((size_t)size, room - 1);
+    s->size = kb_utf8_valid_prefix(s->text, s->size); /* of a long pattern, whole characters */
+    s->text[s->size] = '\0';
+}
+
+static void say_time(sentence *out, const kineto_selection *how)
+{
+    say(out, "time from ");
+    if (how->start_ns == INT64_MIN)
+        say(out, "the start");
+    else
+        say(out, "%lld ns", (long long)how->start_ns);
+    if (how->end_ns == INT64_MAX)
+        say(out, " to the end; ");
+    else
+        say(out, " up to %lld ns%s; ", (long long)how->end_ns,
+            how->use & KINETO_SELECT_CLIP ? ", clipped" : "");
+}
+
+static void say_kinds(sentence *out, uint64_t kinds)
+{
+    say(out, "kinds");
+    for (uint32_t kind = 0; kind < KINETO_KIND_COUNT; kind++)
+        if (kinds & KINETO_KIND_BIT(kind))
+            say(out, " %s", kineto_kind_name(kind));
+    say(out, "; ");
+}
+
+static void say_what(sentence *out, const kineto_selection *how)
+{
+    static const char *const per[] = {"", " of each kind", " of each track", " of each name"};
+    if (how->use & KINETO_SELECT_TIME)
+        say_time(out, how);
+    if (how->use & KINETO_SELECT_STEPS)
+        say(out, "steps %llu to %llu; ", (unsigned long long)how->first_step,
+            (unsigned long long)how->last_step);
+    if (how->kinds)
+        say_kinds(out, how->kinds);
+    if (how->use & KINETO_SELECT_RANK)
+        say(out, "rank %d; ", how->rank);
+    if (how->use & KINETO_SELECT_PROCESS)
+        say(out, "process %lld; ", (long long)how->pid);
+    if (how->track)
+        say(out, "tracks like '%s'; ", how->track);
+    if (how->name)
+        say(out, "names like '%s'; ", how->name);
+    if (how->under)
+        say(out, "in ranges like '%s'; ", how->under);
+    if (how->around)
+        say(out, "around ranges like '%s'; ", how->around);
+    if (how->after)
+        say(out, "after the first range like '%s'; ", how->after);
+    if (how->before)
+        say(out, "before the first range like '%s'; ", how->before);
+    if (how->min_duration_ns > 0)
+        say(out, "at least %lld ns; ", (long long)how->min_duration_ns);
+    if (how->top)
+        say(out, "the %llu longest%s; ", (unsigned long long)how->top, per[how->top_per]);
+    if (how->use & KINETO_SELECT_LAUNCHES)
+        say(out, "with launches; ");
+    if (how->use & KINETO_SELECT_PARENTS)
+        say(out, "with what encloses them; ");
+}
+
+static void tell(const selector *s, kt_builder *b, uint64_t cut)
+{
+    sentence what = {.size = 0};
+    say_what(&what, &s->how);
+    say(&what, "kept %llu of %llu", (unsigned long long)s->kept, (unsigned long long)s->t->count);
+    kineto_string source = kb_string("selection");
+    kt_ledger_add(b, source, kb_string("activities left out by selection"), s->t->count - s->kept,
+                  false, kb_string(what.text));
+    if (cut)
+        kt_ledger_add(b, source, kb_string("flows left out by selection"), cut, false,
+                      kb_string("an end of each was left out"));
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static kineto_status build(selector *s, kineto_trace **out)
+{
+    kt_builder *b = NULL;
+    kt_copy copy = {0};
+    kineto_status status = kt_builder_create(&b, s->err);
+    if (status != KINETO_OK)
+        return status;
+    bool ok = kt_copy_begin(&copy, b, s->t) && copy_places(s, &copy);
+    if (ok) {
+        kt_copy_own_kinds(&copy);
+        set_window(s, b);
+        ok = copy_rows(s, &copy);
+    }
+    if (!ok) {
+        status = no_memory(s);
+        goto done;
+    }
+    uint64_t cut = copy_flows(s, &copy);
+    kt_copy_metadata(&copy);
+    if (s->how.use & KINETO_SELECT_RANK &&
+        !kt_select_put_rank(s->t, s->how.rank, s->has_part ? &s->part : NULL, b)) {
+        status = no_memory(s);
+        goto done;
+    }
+    kt_copy_snapshots(&copy);
+    kt_copy_ledger(&copy);
+    tell(s, b, cut);
+    status = kt_builder_finish(b, out, s->err);
+done:
+    kt_copy_free(&copy);
+    kt_builder_destroy(b);
+    return status;
+}
+
+static kineto_status check(const kineto_selection *how, kineto_error *err)
+{
+    if (how->use & ~KINETO_SELECT_ALL || how->top_per > KINETO_TOP_PER_NAME)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a selection by what this version does not know");
+    if (how->use & KINETO_SELECT_TIME && how->end_ns <= how->start_ns)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "the time to select ends before it starts: %lld ns to "
+                       "%lld ns",
+                       (long long)how->start_ns, (long long)how->end_ns);
+    if (how->use & KINETO_SELECT_CLIP && !(how->use & KINETO_SELECT_TIME))
+        return kb_fail(err, KINETO_E_ARGUMENT, "only a selection by time can clip");
+    if (how->use & KINETO_SELECT_STEPS && how->last_step < how->first_step)
+        return kb_fail(err, KINETO_E_ARGUMENT,
+                       "the last step to select, %llu, is before the first, "
+                       "%llu",
+                       (unsigned long long)how->last_step, (unsigned long long)how->first_step);
+    return KINETO_OK;
+}
+
+static bool selects_all(const kineto_selection *how)
+{
+    return !how->use && !how->kinds && !how->name && !how->track && how->min_duration_ns <= 0 &&
+           !how->top && !kt_selects_calls(how);
+}
+
+static kineto_status prepare(selector *s)
+{
+    s->map = malloc((s->t->count + 1) * sizeof *s->map);
+    s->used = calloc(s->t->tracks.count + 1, 1);
+    if (!s->map || !s->used)
+        return no_memory(s);
+    bool of_rank = s->how.use & KINETO_SELECT_RANK;
+    s->trace_rank = of_rank ? kt_header_rank(s->t) : -1;
+    s->has_part = of_rank && kt_merged_part_of(s->t, s->how.rank, &s->part);
+    kineto_status status =
+        compile(s, &s->names, s->how.name, "names", kineto_trace_string_count(s->t));
+    if (status == KINETO_OK)
+        status = compile(s, &s->tracks, s->how.track, "tracks", (uint32_t)s->t->tracks.count);
+    if (status == KINETO_OK && s->how.use & (KINETO_SELECT_RANK | KINETO_SELECT_PROCESS) &&
+        !find_owned(s))
+        status = no_memory(s);
+    if (status == KINETO_OK && kt_selects_calls(&s->how))
+        status = kt_select_calls(s->t, &s->how, &s->calls, &s->under, s->err);
+    if (status == KINETO_OK && s->how.use & KINETO_SELECT_STEPS)
+        status = kt_steps_find(&s->steps, s->t, s->how.step_pattern, s->how.first_step,
+                               s->how.last_step, s->err);
+    return status;
+}
+
+static void selector_free(selector *s)
+{
+    matcher_free(&s->names);
+    matcher_free(&s->tracks);
+    kt_steps_free(&s->steps);
+    free(s->map);
+    free(s->used);
+    free(s->owned);
+    free(s->calls);
+}
+
+static kineto_status run(selector *s, kineto_trace **out)
+{
+    kineto_status status = prepare(s);
+    if (status == KINETO_OK)
+        status = mark(s);
+    return status == KINETO_OK ? build(s, out) : status;
+}
+
+kineto_status kineto_trace_select(const kineto_trace *trace, const kineto_selection *selection,
+                                  kineto_trace **out, kineto_error *err)
+{
+    if (out)
+        *out = NULL;
+    if (!trace || !selection || !out)
+        return kb_fail(err, KINETO_E_ARGUMENT, "a trace and a selection are needed");
+    selector s = {.t = trace, .err = err};
+    kineto_status status =
+        kb_options_read(&s.how, sizeof s.how, selection, "kineto_selection", err);
+    if (!status)
+        status = check(&s.how, err);
+    if (status != KINETO_OK)
+        return status;
+    if (selects_all(&s.how)) {
+        *out = kineto_trace_retain(trace);
+        return KINETO_OK;
+    }
+    status = run(&s, out);
+    selector_free(&s);
+    return status;
+}
+
+kineto_status kt_select_rank(const kineto_trace *t, int32_t rank, kineto_trace **out,
+                             kineto_row **rows, kineto_error *err)
+{
+    selector s = {.t = t, .err = err};
+    s.how = (kineto_selection){.size = sizeof s.how, .use = KINETO_SELECT_RANK, .rank = rank};
+    *out = NULL;
+    kineto_status status = run(&s, out);
+    *rows = status ? NULL : malloc((s.kept + 1) * sizeof **rows);
+    if (!status && !*rows) {
+        kineto_trace_release(*out);
+        *out = NULL;
+        status = no_memory(&s);
+    }
+    for (kineto_row row = 0; !status && row < t->count; row++)
+        if (s.map[row] != LEFT_OUT)
+            (*rows)[s.map[row]] = row;
+    selector_free(&s);
+    return status;
+}

@@ -1,0 +1,298 @@
+/* Which ranges are steps: those that PyTorch's profiler marks, those of a pattern, or those that inference
+ * servers are known to mark. */
+#include "trace/transform/steps.h"
+
+#include "trace/model/model.h"
+
+/* ---- names ------------------------------------------------------------------------------------- */
+
+bool kt_step_number(kineto_string name, uint64_t *number)
+{
+    static const char start[] = "ProfilerStep";
+    size_t at = sizeof start - 1;
+    if (name.size <= at || memcmp(name.data, start, at) != 0)
+        return false;
+    while (at < name.size && name.data[at] == ' ')
+        at++;
+    if (at == name.size || name.data[at++] != '#')
+        return false;
+    while (at < name.size && name.data[at] == ' ')
+        at++;
+    uint64_t value = 0;
+    size_t first = at;
+    for (; at < name.size && name.data[at] >= '0' && name.data[at] <= '9'; at++)
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, (uint64_t)(name.data[at] - '0'), &value))
+            return false;
+    *number = value;
+    return at > first && at == name.size;
+}
+
+/* Does it begin with the parts that '*' separates, each somewhere after the one before? The first
+ * place of each part is as good as any. */
+static bool matches_one(kineto_string name, kineto_string pattern)
+{
+    bool anchored = true;
+    while (pattern.size) {
+        const char *star = memchr(pattern.data, '*', pattern.size);
+        size_t size = star ? (size_t)(star - pattern.data) : pattern.size;
+        const char *at = memmem(name.data, name.size, pattern.data, size);
+        if (!at || (anchored && at != name.data))
+            return false;
+        name = kb_string_behind(name, (size_t)(at - name.data) + size);
+        pattern = kb_string_behind(pattern, size + (star != NULL));
+        anchored = false;
+    }
+    return true;
+}
+
+bool kt_step_matches(kineto_string name, const char *pattern)
+{
+    if (!name.size)
+        return false;
+    while (*pattern) {
+        size_t size = strcspn(pattern, "|");
+        if (size && matches_one(name, (kineto_string){pattern, size}))
+            return true;
+        pattern += size + (pattern[size] == '|');
+    }
+    return false;
+}
+
+/* Names by a pattern, or ProfilerStep#N; *any: is there one? */
+static void mark_names(const kineto_trace *t, const char *pattern, kt_step_list *list, bool *any)
+{
+    uint32_t count = kineto_trace_string_count(t);
+    uint64_t number;
+    *any = false;
+    for (uint32_t i = 0; i < count; i++) {
+        kineto_string name = kineto_trace_string(t, i);
+        list->is_name[i] =
+            pattern ? kt_step_matches(name, pattern) : kt_step_number(name, &number);
+        *any |= list->is_name[i];
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------- */
+
+static bool may_be_step(const kt_block *b, uint32_t i, uint64_t kinds)
+{
+    uint32_t kind = b->kind[i];
+    return b->form[i] == KINETO_FORM_SLICE && kinds >> kind & 1 && !kt_kind_is_device(kind) &&
+           kind != KINETO_KIND_GPU_USER_ANNOTATION;
+}
+
+static bool gather(const kineto_trace *t, uint64_t kinds, kt_step_list *list)
+{
+    for (size_t n = 0; n < t->blocks.count; n++) {
+        const kt_block *b = t->blocks.data[n];
+        for (uint32_t i = 0; i < b->count; i++) {
+            if (!list->is_name[b->name[i]] || !may_be_step(b, i, kinds))
+                continue;
+            kt_step_row step = {.row = (kineto_row)(n * KT_BLOCK_ROWS + i),
+                                .process = t->tracks.data[b->track[i]].process,
+                                .start_ns = b->start_ns[i],
+                                .end_ns = b->end_ns[i]};
+            kineto_string name = kineto_trace_string(t, b->name[i]);
+            (void)kt_step_number(name, &step.number);
+            if (!kb_vec_push(&list->rows, step))
+                return false;
+        }
+    }
+    return true;
+}
+
+/* ---- numbers of steps by a pattern --------------------------------------------------------------- */
+
+/* By process, then time; what encloses comes before what it encloses. */
+static int compare_times(const void *left, const void *right)
+{
+    const kt_step_row *a = left, *b = right;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    if (a->start_ns != b->start_ns)
+        return a->start_ns < b->start_ns ? -1 : 1;
+    if (a->end_ns != b->end_ns)
+        return a->end_ns > b->end_ns ? -1 : 1;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+static int compare_rows(const void *left, const void *right)
+{
+    const kt_step_row *a = left, *b = right;
+    return a->row < b->row ? -1 : a->row > b->row;
+}
+
+/* Of ranges of a process that lie in one another only the outermost is a step. */
+static void drop_nested(kt_step_list *list)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < list->rows.count; i++) {
+        kt_step_row s = list->rows.data[i], *last = kept ? &list->rows.data[kept - 1] : NULL;
+        if (!last || last->process != s.process || s.end_ns > last->end_ns)
+            list->rows.data[kept++] = s;
+    }
+    list->rows.count = kept;
+}
+
+/* The number that a name ends with; false: it has none, or it does not fit. */
+static bool trailing_number(kineto_string name, uint64_t *number)
+{
+    size_t at = name.size;
+    *number = 0;
+    while (at > 0 && name.data[at - 1] >= '0' && name.data[at - 1] <= '9')
+        at--;
+    if (at == name.size || name.size - at > 18)
+        return false;
+    for (; at < name.size; at++)
+        *number = *number * 10 + (uint64_t)(name.data[at] - '0');
+    return true;
+}
+
+/* Numbers at the ends of all names, if they rise in each process; else the order, from 0. */
+static void number_rows(const kineto_trace *t, kt_step_list *list)
+{
+    kt_step_row *rows = list->rows.data;
+    bool by_name = true;
+    for (size_t i = 0; i < list->rows.count; i++) {
+        const kt_block *b = kt_block_of(t, rows[i].row);
+        kineto_string name = kineto_trace_string(t, b->name[rows[i].row % KT_BLOCK_ROWS]);
+        by_name = by_name && trailing_number(name, &rows[i].number) &&
+                  !(i && rows[i].process == rows[i - 1].process &&
+                    rows[i].number <= rows[i - 1].number);
+    }
+    for (size_t i = 0; !by_name && i < list->rows.count; i++)
+        rows[i].number =
+            i && rows[i].process == rows[i - 1].process ? rows[i - 1].number + 1 : 0;
+}
+
+static void settle_pattern(const kineto_trace *t, kt_step_list *list)
+{
+    if (!list->rows.count)
+        return;
+    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_times);
+    drop_nested(list);
+    number_rows(t, list);
+    qsort(list->rows.data, list->rows.count, sizeof *list->rows.data, compare_rows);
+}
+
+/* ---- the rest of a step that a profiler left when it was stopped --------------------------------- */
+
+#define REST_PERCENT 5 /* of the mean step of its process */
+
+typedef struct last_step {
+    int64_t start_ns, end_ns;
+    double sum_ns; /* of all steps */
+    uint32_t count;
+    bool is_rest;
+} last_step;
+
+/* Which processes have a last step that is far shorter than the mean? False: none. */
+static bool find_short(const kt_step_list *list, last_step *of, size_t processes)
+{
+    bool any = false;
+    for (size_t i = 0; i < list->rows.count; i++) {
+        const kt_step_row *s = &list->rows.data[i];
+        last_step *last = &of[s->process];
+        if (!last->count++ || s->start_ns > last->start_ns) {
+            last->start_ns = s->start_ns;
+            last->end_ns = s->end_ns;
+        }
+        last->sum_ns += (double)s->end_ns - (double)s->start_ns;
+    }
+    for (size_t p = 0; p < processes; p++) {
+        double length = (double)of[p].end_ns - (double)of[p].start_ns;
+        of[p].is_rest = 100 * length * of[p].count < REST_PERCENT * of[p].sum_ns;
+        any |= of[p].is_rest;
+    }
+    return any;
+}
+
+/* A step is one if anything begins in it but steps and functions of Python. */
+static void keep_used(const kineto_trace *t, const kt_step_list *list, last_step *of)
+{
+    for (size_t n = 0; n < t->blocks.count; n++) {
+        const kt_block *b = t->blocks.data[n];
+        for (uint32_t i = 0; i < b->count; i++) {
+            last_step *last = &of[t->tracks.data[b->track[i]].process];
+            if (last->is_rest && b->start_ns[i] >= last->start_ns && b->start_ns[i] < last->end_ns &&
+                b->form[i] == KINETO_FORM_SLICE && !list->is_name[b->name[i]] &&
+                b->kind[i] != KINETO_KIND_PYTHON_FUNCTION)
+                last->is_rest = false;
+        }
+    }
+}
+
+static bool drop_rests(const kineto_trace *t, kt_step_list *list)
+{
+    size_t kept = 0, processes = (size_t)kineto_trace_process_count(t);
+    last_step *of = calloc(processes + 1, sizeof *of);
+    if (!of)
+        return false;
+    if (find_short(list, of, processes)) {
+        keep_used(t, list, of);
+        for (size_t i = 0; i < list->rows.count; i++) {
+            kt_step_row s = list->rows.data[i];
+            if (!of[s.process].is_rest || s.start_ns < of[s.process].start_ns)
+                list->rows.data[kept++] = s;
+        }
+        list->rows.count = kept;
+    }
+    free(of);
+    return true;
+}
+
+/* ---- the list ------------------------------------------------------------------------------------ */
+
+/* What inference servers put around each step, one server a line. */
+static const char *const known_patterns[] = {
+    "step[* bs=", /* SGLang: step[DECODE bs=32], step[EXTEND bs=2 toks=800] */
+    "execute_context_*_generation_|execute_*_context_*_generation_|execute_new_*_cached_", /* vLLM */
+    "prefill[bs=|decode[bs=", /* ATOM */
+};
+
+bool kt_step_list_make(const kineto_trace *t, const char *pattern, bool known, kt_step_list *out)
+{
+    const uint64_t annotations =
+        KINETO_KIND_BIT(KINETO_KIND_USER_ANNOTATION) | KINETO_KIND_BIT(KINETO_KIND_CPU_OP);
+    bool any, ok = true;
+    *out = (kt_step_list){.is_name = calloc((size_t)kineto_trace_string_count(t) + 1, 1)};
+    if (!out->is_name)
+        return false;
+    mark_names(t, pattern, out, &any);
+    ok = !any || gather(t, UINT64_MAX, out);
+    if (ok && known && !pattern && out->rows.count)
+        ok = drop_rests(t, out);
+    for (size_t i = 0; ok && !pattern && known && !out->rows.count && i < KB_COUNT(known_patterns);
+         i++) {
+        mark_names(t, known_patterns[i], out, &any);
+        ok = !any || gather(t, annotations, out);
+        if (ok)
+            settle_pattern(t, out);
+    }
+    if (ok && pattern)
+        settle_pattern(t, out);
+    return ok;
+}
+
+void kt_step_list_free(kt_step_list *list)
+{
+    kb_vec_free(&list->rows);
+    free(list->is_name);
+    *list = (kt_step_list){0};
+}
+
+const kt_step_row *kt_step_list_find(const kt_step_list *list, kineto_row row, uint32_t name)
+{
+    size_t low = 0, high = list->rows.count;
+    if (!high || !list->is_name[name])
+        return NULL;
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (list->rows.data[middle].row < row)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low < list->rows.count && list->rows.data[low].row == row ? &list->rows.data[low] : NULL;
+}
