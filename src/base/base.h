@@ -29,6 +29,16 @@
 #define KB_INLINE static inline
 #endif
 
+/** An invariant of this library's own code, never of its input. Checked in builds with CKINETO_ASSERTIONS
+ *  (development, sanitizers, fuzzing, chaos): a false one names itself on stderr and aborts. Elsewhere the
+ *  expression is compiled, not evaluated. */
+#ifdef CKINETO_ASSERTIONS
+#define KB_ASSERT(x) (__builtin_expect(!!(x), 1) ? (void)0 : kb_assert_failed(#x, __FILE__, __LINE__))
+#else
+#define KB_ASSERT(x) ((void)sizeof(!(x)))
+#endif
+_Noreturn KB_COLD void kb_assert_failed(const char *expression, const char *file, int line);
+
 static inline size_t kb_align(size_t n, size_t to) { return (n + to - 1) / to * to; }
 static inline kineto_string kb_string(const char *s)
 {

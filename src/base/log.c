@@ -167,3 +167,13 @@ kineto_status kb_log_configure(int level, const char *path, kineto_error *err)
         kb_store_relaxed(&log_level, level);
     return KINETO_OK;
 }
+
+void kb_assert_failed(const char *expression, const char *file, int line)
+{
+    char text[512];
+    int size = snprintf(text, sizeof text, "ckineto: %s:%d: assertion failed: %s\n", file, line,
+                        expression);
+    ssize_t written = write(STDERR_FILENO, text, KB_MIN((size_t)KB_MAX(size, 0), sizeof text - 1));
+    (void)written;
+    abort();
+}
