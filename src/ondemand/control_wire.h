@@ -1,7 +1,7 @@
 /* What `ckineto trigger`, `ckineto ps` and a process say to each other over its control socket:
  * $XDG_RUNTIME_DIR/ckineto/PID.sock (or /run/user/UID, or /tmp/ckineto-UID), SOCK_SEQPACKET, directory 0700, peers of
  * the same user or root only (SO_PEERCRED, both sides). A message is one packet, a verb and lines
- * KEY=VALUE; docs/on-demand.md has it line by line.
+ * KEY=VALUE; docs/how-to/on-demand.md has it line by line.
  *
  *   → status                        ← status, with pid, host, state, iteration, ring, traces, name, pids
  *   → trace, then the config text   ← accepted | refused, then the stages of this ticket as they come

@@ -1,5 +1,5 @@
 /* The wire between processes that can be traced and Dynolog, both ends: datagrams over a local
- * socket. docs/on-demand.md describes it byte by byte. */
+ * socket. docs/how-to/on-demand.md describes it byte by byte. */
 #ifndef KO_DYNO_H
 #define KO_DYNO_H
 

@@ -1,11 +1,11 @@
 /* On-demand tracing: what follows from a request, the time and the program's steps. The table of
- * docs/on-demand.md is this file. Every call first goes on to what is due by the clock, then takes
+ * docs/how-to/on-demand.md is this file. Every call first goes on to what is due by the clock, then takes
  * its event: a late call gives the same windows as one in time. */
 #include "ondemand/ondemand.h"
 
 #include <inttypes.h>
 
-/* What holds where a request says nothing (docs/on-demand-config.md). */
+/* What holds where a request says nothing (docs/reference/requests.md). */
 #define USUAL_DURATION_NS INT64_C(500000000)
 #define USUAL_WARMUP_NS   INT64_C(5000000000)
 #define USUAL_SNAPSHOT_NS INT64_C(1000000000)

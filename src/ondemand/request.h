@@ -1,6 +1,6 @@
 /* A request for a trace from outside: the text that dyno, unitrace or `ckineto trigger` sends, and
  * what configuration files say, read by one table of keys (request_keys.def).
- * docs/on-demand-config.md is that table. */
+ * docs/reference/requests.md is that table. */
 #ifndef KO_REQUEST_H
 #define KO_REQUEST_H
 

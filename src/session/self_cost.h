@@ -109,7 +109,7 @@ void ks_account_timed(ks_account *a, const kf_control *control, ks_cost *out);
 void ks_account_estimate(const ks_account *a, const kf_control *control, ks_cost *cost);
 
 /* ---- budget.c: what is left out, and when ---------------------------------------------------------
- * Levels, each with what those before it leave out; see docs/self-cost.md. */
+ * Levels, each with what those before it leave out; see docs/reference/self-cost.md. */
 #define KS_LEVELS 6u /* 0: nothing is left out */
 
 typedef struct ks_level {

@@ -1,6 +1,6 @@
-"""The table of rules in docs/findings.md, made of the rules themselves.
+"""The table of rules in docs/reference/findings.md, made of the rules themselves.
 
-    rules_table.py --write    bring docs/findings.md up to date"""
+    rules_table.py --write    bring docs/reference/findings.md up to date"""
 
 import os
 import re

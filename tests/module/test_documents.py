@@ -1,4 +1,4 @@
-"""What docs/python.md and the notebook show runs, cell by cell, in one namespace."""
+"""What docs/how-to/python.md and the notebook show runs, cell by cell, in one namespace."""
 import ast
 import importlib.util
 import json
@@ -35,7 +35,7 @@ class Documents(support.TestCase):
         self.assertGreaterEqual(len(blocks), 3)
         namespace = {}
         for block in blocks:
-            exec(compile(block, "docs/python.md", "exec"), namespace)
+            exec(compile(block, "docs/how-to/python.md", "exec"), namespace)
         for name in ("trace.json", "report.html", "trace.pftrace", "profile.json.gz"):
             self.assertTrue(os.path.exists(name), name)
         self.assertEqual(len(os.listdir("log")), 1)

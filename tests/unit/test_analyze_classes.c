@@ -468,7 +468,7 @@ static void expect_word(const char *page, const char *word)
     char quoted[60];
     snprintf(quoted, sizeof quoted, "`%s`", word);
     if (!strstr(page, quoted))
-        fail_msg("docs/kernel-rules.md does not have %s", quoted);
+        fail_msg("docs/reference/kernel-rules.md does not have %s", quoted);
 }
 
 static void the_page_about_rules_has_every_word(void **state)
