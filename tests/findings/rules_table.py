@@ -28,7 +28,7 @@ def rules():
 def table():
     lines = ["| rule | what it says | needs |", "|---|---|---|"]
     for name, title, needs, synthetic in rules():
-        lines.append(f"| [{name}](findings/{name}.md){' *' if synthetic else ''} | {title} | {needs} |")
+        lines.append(f"| [{name}](../findings/{name}.md){' *' if synthetic else ''} | {title} | {needs} |")
     return "\n".join(lines)
 
 
