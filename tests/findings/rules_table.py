@@ -7,7 +7,7 @@ import re
 import sys
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-PAGE = os.path.join(ROOT, "docs", "findings.md")
+PAGE = os.path.join(ROOT, "docs", "reference", "findings.md")
 BEGIN, END = "<!-- rules: made by tests/findings/rules_table.py -->", "<!-- end of rules -->"
 
 

@@ -30,7 +30,7 @@ class Documents(support.TestCase):
         self.addCleanup(os.chdir, before)
 
     def test_the_page_runs(self):
-        with open(os.path.join(DOCS, "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(DOCS, "how-to", "python.md"), encoding="utf-8") as file:
             blocks = re.findall(r"^```python\n(.*?)^```", file.read(), flags=re.S | re.M)
         self.assertGreaterEqual(len(blocks), 3)
         namespace = {}
@@ -43,7 +43,7 @@ class Documents(support.TestCase):
     def test_members_that_the_page_names_are_there(self):
         import ckineto
 
-        with open(os.path.join(DOCS, "python.md"), encoding="utf-8") as file:
+        with open(os.path.join(DOCS, "how-to", "python.md"), encoding="utf-8") as file:
             text = file.read()
         for name in set(re.findall(r"\bckineto\.([a-zA-Z_]+)", text)) - {"md"}:
             self.assertTrue(hasattr(ckineto, name), name)
