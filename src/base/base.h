@@ -6,6 +6,7 @@
 #include <ckineto/base.h>
 
 #include "base/atomic.h"
+#include "base/strings.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -14,10 +15,43 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define KB_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define KB_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define KB_MAX(a, b) ((a) > (b) ? (a) : (b))
+/** -1, 0 or 1, as comparison functions return it. Each argument is evaluated twice. */
+#define KB_COMPARE(a, b) (((a) > (b)) - ((a) < (b)))
+
+/* Units of time in nanoseconds. 64 bits wide, so that a product does not overflow. */
+#define KB_MICROSECOND_NS INT64_C(1000)
+#define KB_MILLISECOND_NS INT64_C(1000000)
+#define KB_SECOND_NS      INT64_C(1000000000)
+#define KB_MINUTE_NS      (60 * KB_SECOND_NS)
+#define KB_HOUR_NS        (60 * KB_MINUTE_NS)
+#define KB_DAY_NS         (24 * KB_HOUR_NS)
+
+/** Binary search over the indices from `index` (an integer variable that holds the first one) to
+ *  `end` (not included). `precedes` is an expression of `index`; it has to be true for the first
+ *  indices and false for all others. Afterwards `index` is the first one for which it is false, or
+ *  `end`. For rows that are sorted by `key`:
+ *
+ *      size_t i = 0;
+ *      KB_LOWER_BOUND(i, count, rows[i].key < key);  the first row whose key is >= key
+ *      KB_LOWER_BOUND(i, count, rows[i].key <= key); the first row whose key is > key
+ */
+#define KB_LOWER_BOUND(index, end, precedes)                                                       \
+    do {                                                                                           \
+        __typeof__(index) kb_low_ = (index), kb_high_ = (end);                                     \
+        while (kb_low_ < kb_high_) {                                                               \
+            (index) = kb_low_ + (kb_high_ - kb_low_) / 2;                                          \
+            if (precedes)                                                                          \
+                kb_low_ = (index) + 1;                                                             \
+            else                                                                                   \
+                kb_high_ = (index);                                                                \
+        }                                                                                          \
+        (index) = kb_low_;                                                                         \
+    } while (0)
 
 #if defined(__GNUC__)
 #define KB_NOINLINE __attribute__((noinline))
@@ -40,73 +74,6 @@
 _Noreturn KB_COLD void kb_assert_failed(const char *expression, const char *file, int line);
 
 static inline size_t kb_align(size_t n, size_t to) { return (n + to - 1) / to * to; }
-static inline kineto_string kb_string(const char *s)
-{
-    return (kineto_string){s ? s : "", s ? strlen(s) : 0};
-}
-static inline bool kb_string_equal(kineto_string a, kineto_string b)
-{
-    return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
-}
-/** Does it begin with this text? */
-static inline bool kb_string_begins(kineto_string s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.size >= n && memcmp(s.data, with, n) == 0;
-}
-/** What follows its first bytes; it has so many. */
-static inline kineto_string kb_string_behind(kineto_string s, size_t bytes)
-{
-    return (kineto_string){s.data + bytes, s.size - bytes};
-}
-static inline bool kb_string_ends(kineto_string s, const char *with)
-{
-    size_t n = strlen(with);
-    return s.size >= n && memcmp(s.data + s.size - n, with, n) == 0;
-}
-/** Is this text in it? The empty one is in all. */
-static inline bool kb_string_holds(kineto_string s, const char *part)
-{
-    return memmem(s.data ? s.data : "", s.size, part, strlen(part)) != NULL;
-}
-static inline bool kb_string_is_one_of(kineto_string s, const char *const *texts, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (kb_string_equal(s, kb_string(texts[i])))
-            return true;
-    return false;
-}
-/** Of letters of ASCII, whatever the locale has. */
-static inline char kb_lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-/** Is it this word, in small or capital letters? */
-static inline bool kb_string_is_word(kineto_string s, const char *lower_case)
-{
-    size_t i = 0;
-    while (i < s.size && lower_case[i] && kb_lower(s.data[i]) == lower_case[i])
-        i++;
-    return i == s.size && !lower_case[i];
-}
-/** Is this word in it, in small or capital letters? */
-static inline bool kb_string_holds_word(kineto_string s, const char *lower_case)
-{
-    size_t size = strlen(lower_case);
-    for (size_t at = 0; at + size <= s.size; at++)
-        if (kb_string_is_word((kineto_string){s.data + at, size}, lower_case))
-            return true;
-    return false;
-}
-/** Between words of a line that people write. */
-static inline bool kb_is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-/** Without blanks around it. */
-static inline kineto_string kb_string_trimmed(kineto_string s)
-{
-    while (s.size && kb_is_blank(s.data[0]))
-        s.data++, s.size--;
-    while (s.size && kb_is_blank(s.data[s.size - 1]))
-        s.size--;
-    return s;
-}
-
 /** end - start of times that come from files: stops at what a number holds. */
 static inline int64_t kb_length_ns(int64_t start_ns, int64_t end_ns)
 {
@@ -124,6 +91,9 @@ kineto_status kb_fail(kineto_error *err, kineto_status code, const char *fmt, ..
     KINETO_PRINTF(3, 4);
 /** Same for a failed system call: appends ": " and strerror(os_error); code follows the errno. */
 kineto_status kb_fail_os(kineto_error *err, int os_error, const char *fmt, ...) KINETO_PRINTF(3, 4);
+/** KINETO_E_MEMORY with the one wording for it: "WHAT: out of memory".
+ *  @param what  a path or a noun, as "trace"; NULL: "out of memory" alone. */
+kineto_status kb_fail_memory(kineto_error *err, const char *what);
 /** Options as a program of any version has them: what is known here of `given` goes over `known`, which
  *  holds the defaults and begins with its size, which stays. NULL: the defaults. Refused, with `what`: a size
  *  that was not set, and members of a newer version that are. */
@@ -135,6 +105,7 @@ kineto_status kb_size_check(const void *given, const char *what, kineto_error *e
 #if defined(__clang_analyzer__) || defined(KB_ANALYZED) /* what analysers do not see: it never is KINETO_OK */
 #define kb_fail(err, code, ...) (kb_fail(err, code, __VA_ARGS__), (code))
 #define kb_fail_os(...)         (kb_fail_os(__VA_ARGS__), KINETO_E_IO)
+#define kb_fail_memory(...)     (kb_fail_memory(__VA_ARGS__), KINETO_E_MEMORY)
 #endif
 
 /* ---- kinds.c [rt]: kinds of activities and their names ----------------------------------------- */
@@ -291,6 +262,8 @@ enum kb_ticks_clock { KB_TICKS_TSC = 1, KB_TICKS_CNTVCT = 2, KB_TICKS_MONOTONIC_
 /** Which clock the recorder uses on this machine (TSC only if invariant and the kernel's own). */
 uint32_t kb_ticks_clock(void);
 uint64_t kb_clock_ns(int clock_id);
+/** Now, on CLOCK_MONOTONIC: for timeouts and durations. */
+static inline uint64_t kb_monotonic_ns(void) { return kb_clock_ns(CLOCK_MONOTONIC); }
 KB_INLINE uint64_t kb_ticks_hw(void)
 {
 #if defined(__x86_64__)

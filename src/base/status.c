@@ -145,6 +145,13 @@ kineto_status (kb_fail_os)(kineto_error *err, int os_error, const char *fmt, ...
     return code;
 }
 
+kineto_status (kb_fail_memory)(kineto_error *err, const char *what)
+{
+    if (what)
+        return kb_fail(err, KINETO_E_MEMORY, "%s: out of memory", what);
+    return kb_fail(err, KINETO_E_MEMORY, "out of memory");
+}
+
 /* ---- structs that begin with their size -------------------------------------------------------
  */
 
